@@ -1,0 +1,220 @@
+//! Why a run cannot begin or cannot go on, with the way out and the exit code.
+//!
+//! A row's failure is never an [`Error`]; see `verdict`. `Display` says its own level only: `main` prints the chain of
+//! sources. Wording: lower case, no full stop; what was being done, to what, where; the bad value in backticks.
+
+use std::error::Error as StdError;
+
+/// How a run ended, as the exit code tells it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exit {
+    /// Every row has a verdict.
+    Complete,
+    /// Finished; some rows have no verdict.
+    SomeFailed,
+    /// Usage, settings or input: nothing is right yet, or the file is not what it says.
+    Usage,
+    /// Stopped early by the network, the service's health or the disk.
+    Stopped,
+    /// The service refused the run: key, plan, credit or address.
+    Refused,
+    /// A bug of ours.
+    Internal,
+    /// Interrupted by this signal.
+    Interrupted(Signal),
+}
+
+impl Exit {
+    /// The process's exit code.
+    #[must_use]
+    pub const fn code(self) -> u8 {
+        match self {
+            Self::Complete => 0,
+            Self::SomeFailed => 1,
+            Self::Usage => 2,
+            Self::Stopped => 3,
+            Self::Refused => 4,
+            Self::Internal => 70,
+            Self::Interrupted(Signal::Interrupt) => 130,
+            Self::Interrupted(Signal::Terminate) => 143,
+        }
+    }
+}
+
+/// The signals that end a run in order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Signal {
+    /// SIGINT, Ctrl-C.
+    Interrupt,
+    /// SIGTERM, from a service manager or cron.
+    Terminate,
+}
+
+/// A run-level error.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct Error {
+    exit: Exit,
+    message: String,
+    details: Vec<String>,
+    hint: Option<String>,
+    source: Option<Box<dyn StdError + Send + Sync>>,
+}
+
+/// The result of everything that can end a run.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+impl Error {
+    fn new(exit: Exit, message: impl Into<String>) -> Self {
+        Self {
+            exit,
+            message: message.into(),
+            details: Vec::new(),
+            hint: None,
+            source: None,
+        }
+    }
+
+    /// Usage, settings or input.
+    #[must_use]
+    pub fn usage(message: impl Into<String>) -> Self {
+        Self::new(Exit::Usage, message)
+    }
+
+    /// The run stops early, through no fault of the settings.
+    #[must_use]
+    pub fn stopped(message: impl Into<String>) -> Self {
+        Self::new(Exit::Stopped, message)
+    }
+
+    /// The service refuses the run.
+    #[must_use]
+    pub fn refused(message: impl Into<String>) -> Self {
+        Self::new(Exit::Refused, message)
+    }
+
+    /// A bug of ours.
+    #[must_use]
+    pub fn internal(message: impl Into<String>) -> Self {
+        Self::new(Exit::Internal, message)
+    }
+
+    /// A person or a service manager stopped the run.
+    #[must_use]
+    pub fn interrupted(signal: Signal) -> Self {
+        let message = match signal {
+            Signal::Interrupt => "interrupted",
+            Signal::Terminate => "terminated",
+        };
+        Self::new(Exit::Interrupted(signal), message)
+    }
+
+    /// Adds a line of detail below the message.
+    #[must_use]
+    pub fn detail(mut self, detail: impl Into<String>) -> Self {
+        self.details.push(detail.into());
+        self
+    }
+
+    /// Adds the way out: one sentence that names an exact flag or command.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// Adds the cause.
+    #[must_use]
+    pub fn because(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        self.source = Some(source.into());
+        self
+    }
+
+    /// How the process should exit for this.
+    #[must_use]
+    pub const fn exit(&self) -> Exit {
+        self.exit
+    }
+
+    /// The whole text as a person should see it: message, causes, details, hint.
+    #[must_use]
+    pub fn report(&self) -> String {
+        let mut text = format!("error: {}", printable(&self.message));
+        let mut cause = self.source();
+        while let Some(error) = cause {
+            let said = error.to_string();
+            // Some libraries repeat their source in their own text; saying it twice helps nobody.
+            if !text.contains(&said) {
+                text.push_str(": ");
+                text.push_str(&printable(&said));
+            }
+            cause = error.source();
+        }
+        for detail in &self.details {
+            text.push_str("\n  ");
+            text.push_str(&printable(detail));
+        }
+        if let Some(hint) = &self.hint {
+            text.push_str("\n\nhint: ");
+            text.push_str(&printable(hint));
+        }
+        text
+    }
+}
+
+/// `text` with control characters escaped, so that nothing from a file or a server can steer a terminal.
+#[must_use]
+pub fn printable(text: &str) -> String {
+    let steers = |c: char| {
+        c.is_control()
+            || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    if !text.chars().any(steers) {
+        return text.to_owned();
+    }
+    text.chars()
+        .fold(String::with_capacity(text.len() + 16), |mut out, c| {
+            if steers(c) {
+                out.extend(c.escape_default());
+            } else {
+                out.push(c);
+            }
+            out
+        })
+}
+
+/// How much of a foreign value is quoted in a message: enough to recognise it, too little to flood a terminal.
+const QUOTED_CHARACTERS: usize = 80;
+
+/// A value in backticks, cut at 80 characters, control characters escaped.
+#[must_use]
+pub fn quoted(value: &str) -> String {
+    let cut: String = value.chars().take(QUOTED_CHARACTERS).collect();
+    let more = if cut.len() < value.len() { "…" } else { "" };
+    format!("`{}{more}`", printable(&cut))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_has_message_cause_details_and_hint() {
+        let error = Error::usage("no column for `ip` in `people.csv`")
+            .detail("columns: id, last_login_ip")
+            .hint("did you mean `--map ip=last_login_ip`?");
+        assert_eq!(
+            error.report(),
+            "error: no column for `ip` in `people.csv`\n  columns: id, last_login_ip\n\nhint: did you mean `--map ip=last_login_ip`?"
+        );
+        let error =
+            Error::stopped("cannot write `x`").because(std::io::Error::other("disk on fire"));
+        assert_eq!(error.report(), "error: cannot write `x`: disk on fire");
+    }
+
+    #[test]
+    fn foreign_text_cannot_steer_a_terminal() {
+        assert_eq!(quoted("a\u{1b}[2Jb\u{202e}"), "`a\\u{1b}[2Jb\\u{202e}`");
+        assert_eq!(quoted(&"x".repeat(100)).chars().count(), 83);
+    }
+}

@@ -1,0 +1,214 @@
+//! What happened, as the stages tell it.
+//!
+//! Events are past tense and carry row numbers and reason words, never a value of a field. Stages emit them; nobody
+//! prints, counts or draws but the observers that fold them.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::row::RowNumber;
+use crate::stats::Stats;
+use crate::verdict::{Reason, Resolution};
+
+/// One thing that happened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Event {
+    /// The reader handed on this many rows.
+    RowsRead {
+        /// How many.
+        rows: u64,
+    },
+    /// No more rows will come.
+    InputEnded,
+    /// A row entered the window.
+    RowAdmitted(RowNumber),
+    /// A call went out.
+    AttemptBegan(RowNumber),
+    /// A call brought a verdict.
+    AttemptAnswered {
+        /// The row.
+        row: RowNumber,
+        /// From the request's first byte to the answer's last.
+        latency: Duration,
+    },
+    /// A call brought no verdict.
+    AttemptFailed {
+        /// The row.
+        row: RowNumber,
+        /// What kind of failure.
+        reason: Reason,
+        /// Whether the service may have billed it.
+        billing: Billing,
+        /// How long it took.
+        latency: Duration,
+        /// What happens to the row.
+        next: Next,
+    },
+    /// The service asked for less, or a proxy on its behalf; everybody pauses.
+    Throttled {
+        /// The row whose call was refused.
+        row: RowNumber,
+        /// How long everybody waits from now on; nothing when a pause that is on already lasts longer.
+        pause: Option<Pause>,
+    },
+    /// A call was given up while it was out: the run had to end.
+    AttemptAbandoned(RowNumber),
+    /// A row got its verdict.
+    RowResolved(RowNumber, Resolution),
+    /// A row was admitted but is left for a later run.
+    RowLeft(RowNumber),
+    /// The writer put this many rows into the output.
+    RowsWritten {
+        /// How many.
+        rows: u64,
+        /// Bytes of the source up to and with the last of them.
+        position: u64,
+    },
+    /// The writer failed: rows may be resolved and still not be in the output.
+    OutputFailed,
+    /// The run began to stop early.
+    CancelBegan(CancelReason),
+}
+
+/// A pause of all calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pause {
+    /// How long.
+    pub length: Duration,
+    /// Whether the service named the time, or we chose it.
+    pub asked: bool,
+}
+
+/// What the service may have charged for a failed call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Billing {
+    /// Nothing: it was not processed, or refused.
+    Unlikely,
+    /// It cannot be known: the request went out and no answer came back.
+    Unknown,
+    /// It answered with success, so it has billed.
+    Billed,
+}
+
+/// What follows a failed attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Next {
+    /// Another attempt after this back-off.
+    Again(Duration),
+    /// None: the row has failed.
+    GiveUp,
+    /// None: the run stops.
+    Stop,
+}
+
+/// Why a run stops early, in a word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CancelReason {
+    /// SIGINT.
+    Interrupted,
+    /// SIGTERM.
+    Terminated,
+    /// The service refuses the run.
+    Refused,
+    /// The service cannot be reached or is not well.
+    Unavailable,
+    /// The input is broken or cannot be read on.
+    Input,
+    /// The input changed while it was read.
+    InputChanged,
+    /// The output cannot be written.
+    Output,
+    /// Whoever read our standard output has gone.
+    OutputClosed,
+    /// A bug of ours.
+    Internal,
+}
+
+impl CancelReason {
+    /// The reason's word, as the summary has it.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Interrupted => "interrupted",
+            Self::Terminated => "terminated",
+            Self::Refused => "refused",
+            Self::Unavailable => "unavailable",
+            Self::Input => "input",
+            Self::InputChanged => "input_changed",
+            Self::Output => "output",
+            Self::OutputClosed => "output_closed",
+            Self::Internal => "internal",
+        }
+    }
+}
+
+/// Somebody who watches a run. Called under a lock from every thread of the run: it must be quick and never block.
+pub trait Observer: Send {
+    /// An event happened at `at` after the run's begin; `stats` have it counted already.
+    fn observe(&mut self, at: Duration, event: &Event, stats: &Stats);
+}
+
+/// Where stages put their events: counts them and shows them to the observers, in one order for everybody.
+#[derive(Clone)]
+pub struct Events(Arc<Hub>);
+
+struct Hub {
+    began: Instant,
+    state: Mutex<State>,
+}
+
+struct State {
+    stats: Stats,
+    observers: Vec<Box<dyn Observer>>,
+}
+
+impl Events {
+    /// A stream that begins now.
+    #[must_use]
+    pub fn new(observers: Vec<Box<dyn Observer>>) -> Self {
+        let state = Mutex::new(State {
+            stats: Stats::default(),
+            observers,
+        });
+        Self(Arc::new(Hub {
+            began: Instant::now(),
+            state,
+        }))
+    }
+
+    /// Tells that `event` happened now.
+    #[allow(
+        clippy::needless_pass_by_value,
+        reason = "an event is told once and is gone"
+    )]
+    pub fn emit(&self, event: Event) {
+        let at = self.elapsed();
+        // A panic in another thread must not turn into one here; counters are whole after each event.
+        let mut state = self.0.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let State { stats, observers } = &mut *state;
+        stats.apply(at, &event);
+        for observer in observers {
+            observer.observe(at, &event, stats);
+        }
+    }
+
+    /// Time since the run began.
+    #[must_use]
+    pub fn elapsed(&self) -> Duration {
+        self.0.began.elapsed()
+    }
+
+    /// Looks at the counters.
+    pub fn with_stats<T>(&self, look: impl FnOnce(&Stats) -> T) -> T {
+        look(
+            &self
+                .0
+                .state
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .stats,
+        )
+    }
+}

@@ -1,0 +1,15 @@
+//! `rescore` sends every user of a CSV or JSONL file through a user validation service and gives the same file back
+//! with three more columns.
+//!
+//! The path of a row: `input` reads it, `fields` makes a request of it, `scorer` gets its verdict from the `service`
+//! at the `pace` that is allowed, `pipeline` keeps the order, `output` writes it. `README.md` says what it is for.
+
+pub mod error;
+pub mod event;
+pub mod fields;
+pub mod layout;
+pub mod raw_json;
+pub mod row;
+pub mod secret;
+pub mod stats;
+pub mod verdict;

@@ -1,0 +1,277 @@
+//! JSON without re-printing it: members, pointers and numbers as the bytes that stand in the text.
+//!
+//! A number beyond 2^53 or a score of 17 digits must come out as it went in, so nothing here builds a tree of values:
+//! everything is a slice of the text. Parsing itself is `serde_json`'s.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::value::RawValue;
+
+/// Deeper nesting than this is refused. `serde_json` uses the same limit; no user record comes near it.
+pub const MAX_DEPTH: usize = 128;
+
+/// Calls `visit` with every member of the object `text`, in order: its key as written, quotes included, and its value.
+///
+/// # Errors
+/// When `text` is no JSON object, or something follows it.
+pub fn members<'a>(
+    text: &'a [u8],
+    visit: impl FnMut(&'a RawValue, &'a RawValue),
+) -> serde_json::Result<()> {
+    let mut deserializer = serde_json::Deserializer::from_slice(text);
+    Members(visit).deserialize(&mut deserializer)?;
+    deserializer.end()
+}
+
+struct Members<F>(F);
+
+impl<'de, F: FnMut(&'de RawValue, &'de RawValue)> DeserializeSeed<'de> for Members<F> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de, F: FnMut(&'de RawValue, &'de RawValue)> Visitor<'de> for Members<F> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<(), A::Error> {
+        while let Some((key, value)) = map.next_entry()? {
+            (self.0)(key, value);
+        }
+        Ok(())
+    }
+}
+
+struct Element(usize);
+
+impl<'de> DeserializeSeed<'de> for Element {
+    type Value = Option<&'de RawValue>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_seq(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Element {
+    type Value = Option<&'de RawValue>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON array")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<Self::Value, A::Error> {
+        let (mut index, mut found) = (0, None);
+        while let Some(value) = sequence.next_element::<&RawValue>()? {
+            if index == self.0 {
+                found = Some(value);
+            }
+            index += 1;
+        }
+        Ok(found)
+    }
+}
+
+/// The text of a key or string, unescaped; `None` for anything that is no string.
+#[must_use]
+pub fn string(value: &RawValue) -> Option<Cow<'_, str>> {
+    let text = value.get();
+    let inner = text.strip_prefix('"')?.strip_suffix('"')?;
+    if inner.contains('\\') {
+        serde_json::from_str(text).ok().map(Cow::Owned)
+    } else {
+        Some(Cow::Borrowed(inner))
+    }
+}
+
+/// Whether the value nests deeper than [`MAX_DEPTH`].
+#[must_use]
+pub fn too_deep(value: &RawValue) -> bool {
+    let (mut depth, mut quoted, mut escaped) = (0_usize, false, false);
+    for byte in value.get().bytes() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if quoted => escaped = true,
+            b'"' => quoted = !quoted,
+            b'{' | b'[' if !quoted => {
+                depth += 1;
+                if depth > MAX_DEPTH {
+                    return true;
+                }
+            }
+            b'}' | b']' if !quoted => depth -= 1,
+            _ => {}
+        }
+    }
+    false
+}
+
+/// The value's text without white space between its tokens, so that it fits on one line.
+#[must_use]
+pub fn on_one_line(value: &RawValue) -> Box<str> {
+    let text = value.get();
+    if !text.starts_with(['{', '[']) {
+        return text.into();
+    }
+    let (mut quoted, mut escaped) = (false, false);
+    let kept: String = text
+        .chars()
+        .filter(|c| {
+            match c {
+                _ if escaped => escaped = false,
+                '\\' if quoted => escaped = true,
+                '"' => quoted = !quoted,
+                c if !quoted => return !c.is_ascii_whitespace(),
+                _ => {}
+            }
+            true
+        })
+        .collect();
+    kept.into()
+}
+
+/// Where a value stands in a JSON text (RFC 6901), such as `/summary/risk_level`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pointer(Box<[Box<str>]>);
+
+impl Pointer {
+    /// Reads a pointer; it starts with `/` and names at least one member.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let Some(rest) = text.strip_prefix('/') else {
+            return Err(format!(
+                "`{text}` is no JSON pointer: it must start with `/`, such as `/summary/risk_level`"
+            ));
+        };
+        Ok(Self(
+            rest.split('/')
+                .map(|token| token.replace("~1", "/").replace("~0", "~").into())
+                .collect(),
+        ))
+    }
+
+    /// The pointer to a member of the outermost object.
+    #[must_use]
+    pub fn of_member(name: &str) -> Self {
+        Self(Box::new([name.into()]))
+    }
+
+    /// The name of the outermost member, and the way on from there.
+    #[must_use]
+    pub fn split_first(&self) -> (&str, &[Box<str>]) {
+        match self.0.split_first() {
+            Some((first, rest)) => (first, rest),
+            None => ("", &[]),
+        }
+    }
+
+    /// The value in the JSON text; `None` where there is none.
+    #[must_use]
+    pub fn find<'a>(&self, text: &'a [u8]) -> Option<&'a RawValue> {
+        let value: &RawValue = serde_json::from_slice(text).ok()?;
+        follow(value, &self.0).ok().flatten()
+    }
+}
+
+/// A member that was looked up stands twice in its object: which one is meant cannot be known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ambiguous;
+
+/// Follows the tokens of a pointer from `value` on.
+///
+/// # Errors
+/// [`Ambiguous`] when a member on the way stands twice.
+pub fn follow<'a>(
+    value: &'a RawValue,
+    tokens: &[Box<str>],
+) -> Result<Option<&'a RawValue>, Ambiguous> {
+    let mut at = value;
+    for token in tokens {
+        let text = at.get();
+        let found = if text.starts_with('[') {
+            let Ok(index) = token.parse() else {
+                return Ok(None);
+            };
+            let mut deserializer = serde_json::Deserializer::from_str(text);
+            Element(index).deserialize(&mut deserializer).ok().flatten()
+        } else {
+            let (mut found, mut twice) = (None, false);
+            let read = members(text.as_bytes(), |key, value| {
+                if string(key).is_some_and(|key| key == **token) {
+                    twice |= found.is_some();
+                    found = Some(value);
+                }
+            });
+            if twice {
+                return Err(Ambiguous);
+            }
+            if read.is_ok() { found } else { None }
+        };
+        let Some(value) = found else { return Ok(None) };
+        at = value;
+    }
+    Ok(Some(at))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn find(text: &str, pointer: &str) -> Option<String> {
+        Pointer::parse(pointer)
+            .unwrap()
+            .find(text.as_bytes())
+            .map(|value| value.get().to_owned())
+    }
+
+    #[test]
+    fn pointers_find_values_as_written() {
+        let text = r#"{"a":{"b/c":[1, 2.50 ,{"d":9007199254740993}]},"":0}"#;
+        assert_eq!(find(text, "/a/b~1c/1").as_deref(), Some("2.50"));
+        assert_eq!(
+            find(text, "/a/b~1c/2/d").as_deref(),
+            Some("9007199254740993")
+        );
+        assert_eq!(find(text, "/").as_deref(), Some("0"));
+        for absent in ["/x", "/a/x", "/a/b~1c/9", "/a/b~1c/x", "/a/b~1c/1/z"] {
+            assert_eq!(find(text, absent), None, "{absent}");
+        }
+        assert!(Pointer::parse("a").is_err());
+    }
+
+    #[test]
+    fn a_member_that_stands_twice_is_ambiguous() {
+        let value: &RawValue = serde_json::from_str(r#"{"a":1,"\u0061":2}"#).unwrap();
+        assert_eq!(
+            follow(value, &["a".into()]).map(|found| found.map(RawValue::get)),
+            Err(Ambiguous)
+        );
+    }
+
+    #[test]
+    fn depth_counts_brackets_outside_of_strings() {
+        let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
+        let deep = |text: &str| too_deep(serde_json::from_str::<&RawValue>(text).unwrap());
+        assert!(!deep(&nested(128)));
+        assert!(deep(&nested(129)));
+        assert!(deep(&nested(100_000)));
+        assert!(!deep(&format!("\"{}\\\"[\"", "[".repeat(500))));
+    }
+
+    #[test]
+    fn a_captured_value_fits_on_one_line() {
+        let value: &RawValue =
+            serde_json::from_str("{ \"a b\" : [ 1.0,\n\t\"c \\\" d\" ] }").unwrap();
+        assert_eq!(&*on_one_line(value), r#"{"a b":[1.0,"c \" d"]}"#);
+    }
+}

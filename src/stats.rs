@@ -1,0 +1,325 @@
+//! The only counters in the program.
+//!
+//! [`Stats::apply`] is the only place that counts. Bar, log, summary and exit code all read from here; replaying the
+//! events gives the same numbers.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+
+use crate::error::{Exit, Signal};
+use crate::event::{Billing, CancelReason, Event, Next, Pause};
+use crate::verdict::{Decision, Reason, Resolution};
+
+/// Everything that was counted of a run.
+#[derive(Debug, Clone)]
+pub struct Stats {
+    /// Rows that the reader handed on.
+    pub read: u64,
+    /// Whether the input came to its end.
+    pub input_ended: bool,
+    /// Rows that entered the window.
+    pub admitted: u64,
+    /// Rows with each decision.
+    pub approved: u64,
+    /// Rows for review.
+    pub reviewed: u64,
+    /// Rows blocked.
+    pub blocked: u64,
+    /// Rows without a verdict, by reason.
+    pub failed: BTreeMap<Reason, u64>,
+    /// Admitted rows that were left for a later run.
+    pub left: u64,
+    /// Rows in the output.
+    pub written: u64,
+    /// Bytes of the source up to the last row in the output.
+    pub position: u64,
+    /// Whether the writer failed.
+    pub output_failed: bool,
+    /// Calls that went out.
+    pub calls: u64,
+    /// Calls that are out.
+    pub in_flight: u64,
+    /// Calls that brought a verdict.
+    pub answered: u64,
+    /// Calls whose row is tried again.
+    pub retries: u64,
+    /// Calls that the service refused for coming too fast.
+    pub throttled: u64,
+    /// Calls that may have been billed although no answer came back and the row was sent again.
+    pub maybe_billed_twice: u64,
+    /// Calls that may have been billed although no answer came back, sent again or not.
+    pub unknown_outcome: u64,
+    /// Calls that were billed without a usable verdict.
+    pub billed_without_verdict: u64,
+    /// The pause that is on or was last.
+    pub pause: Option<(Duration, Pause)>,
+    /// Time in pauses so far, without a pause that is still on.
+    pub paused: Duration,
+    /// Why the run stopped early.
+    pub cancelled: Option<CancelReason>,
+    /// When the first row was resolved.
+    pub first_resolved: Option<Duration>,
+    /// When the last event was.
+    pub at: Duration,
+    /// Latency of calls that brought an answer, in microseconds.
+    latency: Option<Histogram<u32>>,
+}
+
+/// Latencies above an hour are counted as an hour: no timeout is that long.
+const HIGHEST_LATENCY: u64 = 3_600_000_000;
+
+impl Default for Stats {
+    fn default() -> Self {
+        // Two significant figures are what a person reads; three would cost 16 times the memory.
+        let latency = Histogram::new_with_bounds(1, HIGHEST_LATENCY, 2).ok();
+        Self {
+            read: 0,
+            input_ended: false,
+            admitted: 0,
+            approved: 0,
+            reviewed: 0,
+            blocked: 0,
+            failed: BTreeMap::new(),
+            left: 0,
+            written: 0,
+            position: 0,
+            output_failed: false,
+            calls: 0,
+            in_flight: 0,
+            answered: 0,
+            retries: 0,
+            throttled: 0,
+            maybe_billed_twice: 0,
+            unknown_outcome: 0,
+            billed_without_verdict: 0,
+            pause: None,
+            paused: Duration::ZERO,
+            cancelled: None,
+            first_resolved: None,
+            at: Duration::ZERO,
+            latency,
+        }
+    }
+}
+
+impl Stats {
+    /// Counts one event.
+    pub fn apply(&mut self, at: Duration, event: &Event) {
+        self.at = self.at.max(at);
+        match event {
+            Event::RowsRead { rows } => self.read += rows,
+            Event::InputEnded => self.input_ended = true,
+            Event::RowAdmitted(_) => self.admitted += 1,
+            Event::AttemptBegan(_) => {
+                self.calls += 1;
+                self.in_flight += 1;
+            }
+            Event::AttemptAnswered { latency, .. } => {
+                self.in_flight = self.in_flight.saturating_sub(1);
+                self.answered += 1;
+                if let Some(histogram) = &mut self.latency {
+                    histogram.saturating_record(
+                        u64::try_from(latency.as_micros()).unwrap_or(HIGHEST_LATENCY),
+                    );
+                }
+            }
+            Event::AttemptFailed { billing, next, .. } => {
+                self.in_flight = self.in_flight.saturating_sub(1);
+                let again = matches!(next, Next::Again(_));
+                self.retries += u64::from(again);
+                match billing {
+                    Billing::Unlikely => {}
+                    Billing::Unknown => {
+                        self.unknown_outcome += 1;
+                        self.maybe_billed_twice += u64::from(again);
+                    }
+                    Billing::Billed => self.billed_without_verdict += 1,
+                }
+            }
+            Event::Throttled { pause, .. } => {
+                self.in_flight = self.in_flight.saturating_sub(1);
+                self.throttled += 1;
+                if let Some(pause) = pause {
+                    self.paused = self.time_paused(at);
+                    self.pause = Some((at, *pause));
+                }
+            }
+            Event::AttemptAbandoned(_) => {
+                self.in_flight = self.in_flight.saturating_sub(1);
+                self.unknown_outcome += 1;
+            }
+            Event::RowResolved(_, resolution) => {
+                self.first_resolved.get_or_insert(at);
+                match resolution {
+                    Resolution::Scored(Decision::Approve) => self.approved += 1,
+                    Resolution::Scored(Decision::Review) => self.reviewed += 1,
+                    Resolution::Scored(Decision::Block) => self.blocked += 1,
+                    Resolution::Failed(reason) => *self.failed.entry(*reason).or_default() += 1,
+                }
+            }
+            Event::RowLeft(_) => self.left += 1,
+            Event::RowsWritten { rows, position } => {
+                self.written += rows;
+                self.position = *position;
+            }
+            Event::OutputFailed => self.output_failed = true,
+            Event::CancelBegan(reason) => {
+                self.cancelled.get_or_insert(*reason);
+            }
+        }
+    }
+
+    /// Rows with a decision.
+    #[must_use]
+    pub const fn scored(&self) -> u64 {
+        self.approved + self.reviewed + self.blocked
+    }
+
+    /// Rows without a verdict.
+    #[must_use]
+    pub fn failures(&self) -> u64 {
+        self.failed.values().sum()
+    }
+
+    /// Rows that are done, either way.
+    #[must_use]
+    pub fn resolved(&self) -> u64 {
+        self.scored() + self.failures()
+    }
+
+    /// Time in pauses up to `now`.
+    #[must_use]
+    pub fn time_paused(&self, now: Duration) -> Duration {
+        let current = self.pause.map_or(Duration::ZERO, |(began, pause)| {
+            now.saturating_sub(began).min(pause.length)
+        });
+        self.paused + current
+    }
+
+    /// How much of the current pause is left at `now`.
+    #[must_use]
+    pub fn pause_left(&self, now: Duration) -> Option<(Duration, Pause)> {
+        let (began, pause) = self.pause?;
+        let left = (began + pause.length).saturating_sub(now);
+        (!left.is_zero()).then_some((left, pause))
+    }
+
+    /// The latency that this share of the answered calls did not exceed; `None` before the first.
+    #[must_use]
+    pub fn latency(&self, quantile: f64) -> Option<Duration> {
+        let latency = self
+            .latency
+            .as_ref()
+            .filter(|latency| !latency.is_empty())?;
+        Some(Duration::from_micros(latency.value_at_quantile(quantile)))
+    }
+
+    /// How the run ended, for the exit code.
+    #[must_use]
+    pub fn exit(&self) -> Exit {
+        match self.cancelled {
+            None if self.failed.is_empty() => Exit::Complete,
+            None => Exit::SomeFailed,
+            Some(CancelReason::Interrupted) => Exit::Interrupted(Signal::Interrupt),
+            Some(CancelReason::Terminated) => Exit::Interrupted(Signal::Terminate),
+            Some(CancelReason::Refused) => Exit::Refused,
+            Some(CancelReason::Input) => Exit::Usage,
+            Some(
+                CancelReason::Unavailable
+                | CancelReason::InputChanged
+                | CancelReason::Output
+                | CancelReason::OutputClosed,
+            ) => Exit::Stopped,
+            Some(CancelReason::Internal) => Exit::Internal,
+        }
+    }
+
+    /// The law of the house: every row that was read is accounted for.
+    ///
+    /// # Errors
+    /// The numbers that do not add up: a bug, not a circumstance.
+    pub fn check_law(&self) -> Result<(), String> {
+        let resolved = self.resolved();
+        let whole = self.cancelled.is_none();
+        let broken = self.admitted != resolved + self.left
+            || self.written > resolved
+            || (self.written != resolved && !self.output_failed)
+            || self.read < self.admitted
+            || (whole && (self.read != self.admitted || self.left != 0 || !self.input_ended))
+            || self.in_flight != 0;
+        if !broken {
+            return Ok(());
+        }
+        Err(format!(
+            "rows do not add up: {} read, {} admitted, {resolved} resolved, {} left, {} written, {} calls in flight",
+            self.read, self.admitted, self.left, self.written, self.in_flight
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::row::RowNumber;
+
+    fn told(events: &[Event]) -> Stats {
+        let mut stats = Stats::default();
+        for (second, event) in (0..).zip(events) {
+            stats.apply(Duration::from_secs(second), event);
+        }
+        stats
+    }
+
+    #[test]
+    fn a_lost_row_breaks_the_law() {
+        let row = RowNumber::FIRST;
+        let mut events = vec![
+            Event::RowsRead { rows: 1 },
+            Event::RowAdmitted(row),
+            Event::RowResolved(row, Resolution::Failed(Reason::InvalidIp)),
+            Event::InputEnded,
+        ];
+        assert!(
+            told(&events).check_law().is_err(),
+            "resolved but not written"
+        );
+        events.push(Event::RowsWritten {
+            rows: 1,
+            position: 9,
+        });
+        assert_eq!(told(&events).check_law(), Ok(()));
+        events.push(Event::RowsRead { rows: 1 });
+        assert!(told(&events).check_law().is_err(), "read but not admitted");
+        events.push(Event::CancelBegan(CancelReason::Interrupted));
+        assert_eq!(
+            told(&events).check_law(),
+            Ok(()),
+            "a stopped run may leave rows"
+        );
+    }
+
+    #[test]
+    fn pauses_that_overlap_are_counted_once() {
+        let pause = |length| Event::Throttled {
+            row: RowNumber::FIRST,
+            pause: Some(Pause {
+                length: Duration::from_secs(length),
+                asked: true,
+            }),
+        };
+        // Begun at 0 for 10 s, lengthened at 1 to end at 31, read at 100.
+        let stats = told(&[pause(10), pause(30)]);
+        assert_eq!(
+            stats.time_paused(Duration::from_secs(100)),
+            Duration::from_secs(31)
+        );
+        assert_eq!(
+            stats
+                .pause_left(Duration::from_secs(11))
+                .map(|(left, _)| left.as_secs()),
+            Some(20)
+        );
+    }
+}

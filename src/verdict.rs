@@ -1,0 +1,345 @@
+//! What became of a row, and the policy that turns a score into a decision.
+//!
+//! A row's fate is data: every row that is not left for a later run ends in exactly one [`Verdict`]. This file knows
+//! neither HTTP nor files; `service` makes answers, `output` writes verdicts.
+
+use std::fmt;
+
+use serde::Serialize;
+
+/// The fate of one row.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Verdict {
+    /// The service answered and the answer is good.
+    Scored(Answer, Decision),
+    /// The row has no answer; its three cells stay empty and its reason goes to the rejects.
+    Failed(Failure),
+}
+
+impl Verdict {
+    /// The verdict in one word's worth of data, for events and counters.
+    #[must_use]
+    pub fn outline(&self) -> Resolution {
+        match self {
+            Self::Scored(_, decision) => Resolution::Scored(*decision),
+            Self::Failed(failure) => Resolution::Failed(failure.reason),
+        }
+    }
+}
+
+/// A [`Verdict`] without its values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Resolution {
+    /// Scored, with this decision.
+    Scored(Decision),
+    /// Failed, for this reason.
+    Failed(Reason),
+}
+
+/// What the service said of a user, checked and ready to be written.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Answer {
+    /// The transaction's identifier.
+    pub transaction_id: TransactionId,
+    /// The score with the digits that the service sent.
+    pub score: Score,
+    /// Further fields of the answer that the user asked for, as raw JSON, in the order asked; `None` where absent.
+    pub captured: Box<[Option<Box<str>>]>,
+}
+
+/// An identifier that is safe to write into any file: not empty, at most [`TransactionId::MAX_BYTES`] long, no control
+/// characters, and nothing that a spreadsheet would run as a formula.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TransactionId(Box<str>);
+
+impl TransactionId {
+    /// Identifiers seen are 36 characters long; seven times that leaves room and keeps a hostile one out of the file.
+    pub const MAX_BYTES: usize = 256;
+
+    /// Checks and takes an identifier.
+    ///
+    /// # Errors
+    /// What is wrong with it, in a few words that do not repeat it.
+    pub fn new(text: &str) -> Result<Self, &'static str> {
+        if text.is_empty() {
+            Err("is empty")
+        } else if text.len() > Self::MAX_BYTES {
+            Err("is longer than 256 bytes")
+        } else if text.chars().any(char::is_control) {
+            Err("has control characters")
+        } else if text.starts_with(FORMULA_STARTS) {
+            Err("starts like a spreadsheet formula")
+        } else {
+            Ok(Self(text.into()))
+        }
+    }
+
+    /// The identifier.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Characters that make a spreadsheet read a cell as a formula (OWASP, "CSV injection").
+pub const FORMULA_STARTS: [char; 6] = ['=', '+', '-', '@', '\t', '\r'];
+
+/// A risk score: compared as a number, written with the digits that the service sent.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Score {
+    digits: Box<str>,
+    value: f64,
+}
+
+impl Score {
+    /// The score of a JSON number's text; `None` when it is no number or beyond what a double can hold.
+    #[must_use]
+    pub fn from_json_number(text: &str) -> Option<Self> {
+        let first = text.as_bytes().first()?;
+        if !(first.is_ascii_digit() || *first == b'-') {
+            return None;
+        }
+        let value: f64 = text.parse().ok()?;
+        value.is_finite().then(|| Self {
+            digits: text.into(),
+            value,
+        })
+    }
+
+    /// The digits as sent.
+    #[must_use]
+    pub fn digits(&self) -> &str {
+        &self.digits
+    }
+
+    /// The number.
+    #[must_use]
+    pub const fn value(&self) -> f64 {
+        self.value
+    }
+}
+
+/// What the client does with a user of that score.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Decision {
+    /// Low risk.
+    Approve,
+    /// A person should look.
+    Review,
+    /// High risk.
+    Block,
+}
+
+impl Decision {
+    /// The word that is written to files.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Approve => "approve",
+            Self::Review => "review",
+            Self::Block => "block",
+        }
+    }
+}
+
+/// The two thresholds: up to the first approve, up to the second review, above it block.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct DecisionPolicy {
+    approve_max: f64,
+    review_max: f64,
+}
+
+impl DecisionPolicy {
+    /// A policy of these thresholds; `None` unless both are finite and the first is not above the second.
+    #[must_use]
+    pub fn new(approve_max: f64, review_max: f64) -> Option<Self> {
+        let ordered =
+            approve_max.is_finite() && review_max.is_finite() && approve_max <= review_max;
+        ordered.then_some(Self {
+            approve_max,
+            review_max,
+        })
+    }
+
+    /// The decision for a score.
+    #[must_use]
+    pub fn decide(&self, score: &Score) -> Decision {
+        if score.value() <= self.approve_max {
+            Decision::Approve
+        } else if score.value() <= self.review_max {
+            Decision::Review
+        } else {
+            Decision::Block
+        }
+    }
+}
+
+impl Default for DecisionPolicy {
+    /// The convention of the service's interface, section 2.2.
+    fn default() -> Self {
+        Self {
+            approve_max: 2.0,
+            review_max: 5.0,
+        }
+    }
+}
+
+/// Why a row has no verdict, and the sentence for the rejects.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    /// The reason's word, for counting and filtering.
+    pub reason: Reason,
+    /// One sentence; control characters already escaped. Goes to the rejects only: it may quote the row or the service.
+    pub message: Box<str>,
+}
+
+impl Failure {
+    /// A failure with its message.
+    #[must_use]
+    pub fn new(reason: Reason, message: impl Into<Box<str>>) -> Self {
+        Self {
+            reason,
+            message: message.into(),
+        }
+    }
+}
+
+macro_rules! reasons {
+    ($($(#[$doc:meta])* $variant:ident = $word:literal,)*) => {
+        /// The reasons for which a row can fail. The words are a promise: they stand in rejects and summaries.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Reason { $($(#[$doc])* $variant,)* }
+
+        impl Reason {
+            /// Every reason, in the order in which a summary lists them.
+            pub const ALL: &[Self] = &[$(Self::$variant,)*];
+
+            /// The reason's word.
+            #[must_use]
+            pub const fn word(self) -> &'static str {
+                match self { $(Self::$variant => $word,)* }
+            }
+        }
+    };
+}
+
+reasons! {
+    /// More or fewer cells than the header has.
+    Ragged = "ragged",
+    /// Text between a closing quote and the next delimiter.
+    TextAfterQuote = "text_after_quote",
+    /// A line of JSONL that is no JSON.
+    NotJson = "not_json",
+    /// A line of JSONL that is JSON but no object.
+    NotAnObject = "not_an_object",
+    /// A member that is sent stands twice in the object.
+    DuplicateKey = "duplicate_key",
+    /// A value that is sent is neither a string nor absent.
+    WrongType = "wrong_type",
+    /// Two members could be the same field.
+    AmbiguousField = "ambiguous_field",
+    /// The row already has our columns, and it was asked to refuse that.
+    ExistingColumns = "existing_columns",
+    /// A value that is sent is not UTF-8.
+    NotUtf8 = "not_utf8",
+    /// A value that is sent has a NUL byte.
+    NulByte = "nul_byte",
+    /// No name.
+    MissingName = "missing_name",
+    /// No IP address.
+    MissingIp = "missing_ip",
+    /// No user agent.
+    MissingUserAgent = "missing_user_agent",
+    /// Neither email nor phone.
+    MissingContact = "missing_contact",
+    /// The IP address does not parse.
+    InvalidIp = "invalid_ip",
+    /// The email address has no sound shape.
+    InvalidEmail = "invalid_email",
+    /// The phone number is not in the international form.
+    InvalidPhone = "invalid_phone",
+    /// The service refused this row (400, 409, 413, 422 …).
+    Refused = "refused",
+    /// A single 403 amid good answers, as a firewall gives.
+    Forbidden = "forbidden",
+    /// The service could not be reached.
+    Unreachable = "unreachable",
+    /// The service failed (500, 502, 503, 504, 408).
+    ServerError = "server_error",
+    /// The request went out, but no whole answer came back: it may have been billed.
+    NoAnswer = "no_answer",
+    /// The service answered, and so has billed, but without a usable verdict.
+    BadAnswer = "bad_answer",
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
+impl Serialize for Reason {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.word())
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_score_keeps_its_digits_and_is_compared_as_a_number() {
+        for (text, value) in [
+            ("2.0", 2.0),
+            ("1e-3", 0.001),
+            ("1.680000000000000", 1.68),
+            ("-0.5", -0.5),
+            ("10", 10.0),
+        ] {
+            let score = Score::from_json_number(text).unwrap();
+            assert_eq!((score.digits(), score.value()), (text, value));
+        }
+        for text in ["", "\"1\"", "null", "NaN", "inf", "1e400", "true", "[1]"] {
+            assert_eq!(Score::from_json_number(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn thresholds_belong_to_the_lower_side() {
+        let policy = DecisionPolicy::default();
+        let decide = |text| policy.decide(&Score::from_json_number(text).unwrap());
+        assert_eq!(decide("2.0"), Decision::Approve);
+        assert_eq!(decide("2.0000001"), Decision::Review);
+        assert_eq!(decide("5"), Decision::Review);
+        assert_eq!(decide("5.01"), Decision::Block);
+    }
+
+    #[test]
+    fn thresholds_out_of_order_cannot_be_built() {
+        assert_eq!(DecisionPolicy::new(5.0, 2.0), None);
+        assert_eq!(DecisionPolicy::new(f64::NAN, 2.0), None);
+    }
+
+    #[test]
+    fn a_transaction_id_can_start_no_formula_and_hide_nothing() {
+        for bad in [
+            "",
+            "=cmd|' /C calc'!A0",
+            "@x",
+            "+1",
+            "-1",
+            "a\u{1b}[2J",
+            "a\nb",
+            &"x".repeat(257),
+        ] {
+            assert!(TransactionId::new(bad).is_err(), "{bad:?}");
+        }
+        assert_eq!(
+            TransactionId::new("44de328f-1").unwrap().as_str(),
+            "44de328f-1"
+        );
+    }
+}

@@ -1,0 +1,149 @@
+//! The order of the house: imports point only downwards, and each outside library has its one owner.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test that cannot read the sources should fail"
+)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Rooms from the ground up. A room may use what is on its own floor only within itself.
+const FLOORS: &[&[&str]] = &[
+    &["row", "secret", "raw_json"],
+    &["verdict", "error", "layout"],
+    &["event", "stats", "fields"],
+    &["input", "output", "service", "pace", "observe", "sandbox"],
+    &["scorer"],
+    &["pipeline"],
+    &["config"],
+    &["commands"],
+    &["cli"],
+    &["main"],
+];
+
+/// The only files that may name a library.
+const OWNERS: &[(&str, &[&str])] = &[
+    ("reqwest", &["service/http.rs"]),
+    ("governor", &["pace/limiter.rs"]),
+    ("indicatif", &["observe/bar.rs"]),
+    ("clap", &["cli/"]),
+    ("hyper", &["sandbox/"]),
+    ("csv_core", &["output/csv.rs"]),
+    ("rustix", &["commands/descriptors.rs"]),
+];
+
+fn sources() -> Vec<(String, String)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let (mut files, mut directories) = (Vec::new(), vec![root.clone()]);
+    while let Some(directory) = directories.pop() {
+        for entry in fs::read_dir(directory).unwrap() {
+            let path: PathBuf = entry.unwrap().path();
+            if path.is_dir() {
+                directories.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                let name = path
+                    .strip_prefix(&root)
+                    .unwrap()
+                    .to_str()
+                    .unwrap()
+                    .replace('\\', "/");
+                files.push((name, fs::read_to_string(&path).unwrap()));
+            }
+        }
+    }
+    assert!(!files.is_empty());
+    files
+}
+
+fn room(file: &str) -> &str {
+    file.split('/').next().unwrap().trim_end_matches(".rs")
+}
+
+fn floor(room: &str) -> usize {
+    FLOORS
+        .iter()
+        .position(|rooms| rooms.contains(&room))
+        .unwrap_or_else(|| panic!("`{room}` has no floor yet: give it one in tests/floors.rs"))
+}
+
+/// The code that ships: comments and what stands under `#[cfg(test)]` may name anything.
+fn code(text: &str) -> impl Iterator<Item = &str> {
+    text.lines()
+        .take_while(|line| line.trim() != "#[cfg(test)]")
+        .filter(|line| !line.trim_start().starts_with("//"))
+}
+
+fn rooms_used(text: &str) -> Vec<String> {
+    let mut used = Vec::new();
+    for line in code(text) {
+        for path in ["crate::", "rescore::"] {
+            for (_, rest) in line
+                .match_indices(path)
+                .map(|(at, _)| line.split_at(at + path.len()))
+            {
+                used.push(
+                    rest.chars()
+                        .take_while(|c| c.is_alphanumeric() || *c == '_')
+                        .collect(),
+                );
+            }
+        }
+    }
+    used.retain(|room: &String| !room.is_empty());
+    used
+}
+
+#[test]
+fn imports_point_only_downwards() {
+    let mut checked = 0;
+    for (file, text) in sources() {
+        let here = room(&file);
+        if here == "lib" {
+            continue;
+        }
+        for used in rooms_used(&text) {
+            checked += 1;
+            let allowed = used == here || floor(&used) < floor(here);
+            // `event` shows its observers the `stats` of the same floor.
+            let neighbours =
+                here == "event" && used == "stats" || here == "stats" && used == "event";
+            assert!(
+                allowed || neighbours,
+                "src/{file} (floor {}) uses `{used}` (floor {})",
+                floor(here),
+                floor(&used)
+            );
+        }
+        assert!(
+            !code(&text).any(|line| line.contains("use crate::{")),
+            "src/{file}: one `use crate::room` a line"
+        );
+    }
+    assert!(checked > 10, "the test itself has gone blind");
+}
+
+#[test]
+fn each_library_has_its_owner() {
+    for (file, text) in sources() {
+        for (library, owners) in OWNERS {
+            let named = code(&text).any(|line| line.contains(&format!("{library}::")));
+            let owner = owners.iter().any(|owner| file.starts_with(owner));
+            assert!(
+                !named || owner,
+                "src/{file} names {library}; its owner is {owners:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn every_file_says_what_it_is_for() {
+    for (file, text) in sources() {
+        assert!(
+            text.starts_with("//! "),
+            "src/{file} does not begin with `//!`"
+        );
+    }
+}
