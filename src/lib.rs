@@ -7,6 +7,7 @@
 pub mod error;
 pub mod event;
 pub mod fields;
+pub mod input;
 pub mod layout;
 pub mod raw_json;
 pub mod row;

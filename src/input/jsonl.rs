@@ -1,0 +1,398 @@
+//! Lines of JSON to records, keeping every byte.
+//!
+//! A line that is no JSON object stays in its place as it is; only its row fails. Values that are not sent are never
+//! read, let alone re-printed.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use bytes::Bytes;
+use memchr::memchr2;
+use serde_json::value::RawValue;
+
+use super::{Buffer, Compose, Extent, Settings, has_existing, line_end};
+use crate::error::{Result, quoted};
+use crate::fields::{
+    self, ColumnSource, Field, InvalidPhone, Mapping, PerField, Template, UserRequest,
+};
+use crate::layout::{Existing, PREVIOUS};
+use crate::raw_json::{self, Pointer};
+use crate::row::{Row, Span};
+use crate::verdict::{Failure, Reason};
+
+/// Makes requests of records.
+pub(super) struct Parser {
+    lookups: Vec<Lookup>,
+    sources: PerField<ColumnSource<usize>>,
+    columns: Vec<String>,
+    existing: Existing,
+    /// What a key as written asks for; keys repeat in every row, so they are read once.
+    known: HashMap<Box<str>, Uses>,
+}
+
+/// One value that is wanted of every object.
+enum Lookup {
+    /// At this place, by `--map`.
+    At(Pointer),
+    /// Under any of the field's usual names.
+    Named(Field),
+}
+
+/// What a member is used for.
+#[derive(Debug)]
+struct Uses {
+    /// Lookups that it answers, with how plainly it is named (0 is best).
+    lookups: Vec<(usize, usize)>,
+    /// Our column of the same name.
+    ours: Option<usize>,
+    /// It is `previous_…` of one of our columns.
+    previous: bool,
+}
+
+/// A member that is nobody's.
+static UNUSED: Uses = Uses {
+    lookups: Vec::new(),
+    ours: None,
+    previous: false,
+};
+
+/// Rows whose members are looked at for the mapping: as many as are in the first block, at most this many.
+const SAMPLE_ROWS: usize = 100;
+/// Different keys that are remembered. A file that uses ever new keys must not fill the memory.
+const REMEMBERED_KEYS: usize = 4096;
+
+impl Parser {
+    /// Looks at the first objects and holds the mapping against their members.
+    pub(super) fn open(settings: &Settings, buffer: &mut Buffer) -> Result<(Self, String)> {
+        while !buffer.at_end
+            && memchr::memchr(b'}', &buffer.bytes).is_none()
+            && buffer.bytes.len() <= settings.max_record
+        {
+            buffer.fill()?;
+        }
+        let (mut members, mut objects) = (Vec::<String>::new(), 0);
+        for line in buffer
+            .bytes
+            .as_ref()
+            .split(|byte: &u8| *byte == b'\n' || *byte == b'\r')
+            .take(SAMPLE_ROWS)
+        {
+            let mut note = |key: &RawValue, _: &RawValue| {
+                if let Some(name) = raw_json::string(key)
+                    && !members.iter().any(|member| *member == name)
+                {
+                    members.push(name.into_owned());
+                }
+            };
+            objects += usize::from(raw_json::members(line, &mut note).is_ok());
+        }
+        let described = if objects == 0 {
+            // Nothing to hold the mapping against: an empty file, or one whose rows will say what is wrong with them.
+            String::new()
+        } else {
+            Mapping::of_members(&members, &settings.assignments, buffer.source.name())?.described
+        };
+        Ok((Self::new(settings), described))
+    }
+
+    fn new(settings: &Settings) -> Self {
+        let mut lookups = Vec::new();
+        let mut wanted = |lookup| {
+            lookups.push(lookup);
+            lookups.len() - 1
+        };
+        let sources = PerField::from_fn(|field| match settings.assignments.get(field) {
+            Some(fields::Assigned::Constant(value)) => ColumnSource::Constant(value.clone()),
+            Some(fields::Assigned::Columns(template)) => {
+                let place = |name: &String| {
+                    let pointer = Pointer::parse(name).unwrap_or_else(|_| Pointer::of_member(name));
+                    Ok::<_, std::convert::Infallible>(wanted(Lookup::At(pointer)))
+                };
+                let Ok(template) = template.try_map(place);
+                ColumnSource::Columns(template)
+            }
+            None => ColumnSource::Columns(Template(vec![fields::Part::Column(wanted(
+                Lookup::Named(field),
+            ))])),
+        });
+        Self {
+            lookups,
+            sources,
+            columns: settings.columns.clone(),
+            existing: settings.existing,
+            known: HashMap::new(),
+        }
+    }
+
+    /// The request that the record asks for; marks where the row holds our columns.
+    pub(super) fn request(
+        &mut self,
+        row: &mut Row,
+        invalid_phone: InvalidPhone,
+        compose: &Compose,
+    ) -> Result<Bytes, Failure> {
+        let raw = row.raw.clone();
+        let content = raw.get(row.content.range()).unwrap_or_default();
+        let mut gathered = Gathered::new(self.lookups.len(), self.columns.len());
+        // Where a value's text lies in the row: both are slices of the same bytes.
+        let span = |part: &RawValue| {
+            let start = part.get().as_ptr().addr() - raw.as_ptr().addr();
+            Span::new(start, start + part.get().len())
+        };
+        let policy = self.existing;
+        let read = raw_json::members(content, |key, value| {
+            gathered.take(self.uses(key), key, value, span, policy);
+        });
+        if let Err(error) = read {
+            return Err(not_an_object(content, &error));
+        }
+        if let (Some(column), Existing::Error) = (gathered.first_existing(), self.existing) {
+            return Err(has_existing(
+                self.columns.get(column).map_or("", String::as_str),
+            ));
+        }
+        if gathered.previous
+            && self.existing == Existing::Keep
+            && gathered.first_existing().is_some()
+        {
+            let message = format!("the row has both our columns and `{PREVIOUS}…` of them");
+            return Err(Failure::new(Reason::ExistingColumns, message));
+        }
+        // Also for a row that fails: its old values must not be taken for new ones.
+        if gathered.first_existing().is_some() {
+            row.existing = std::mem::take(&mut gathered.existing).into();
+        }
+        if let Some(failure) = gathered.failure {
+            return Err(failure);
+        }
+        let values = &gathered.values;
+        let found = PerField::try_from_fn(|field| match self.sources.get(field) {
+            ColumnSource::Absent => Ok(None),
+            ColumnSource::Constant(value) => Ok(Some(Cow::Borrowed(value.as_bytes()))),
+            ColumnSource::Columns(template) => {
+                let mut wrong = None;
+                let value = template.value(|lookup| {
+                    let (_, value) = (*values.get(*lookup)?)?;
+                    text(value, self.lookups.get(*lookup), field).unwrap_or_else(|failure| {
+                        wrong = Some(failure);
+                        None
+                    })
+                });
+                wrong.map_or(Ok(value), Err)
+            }
+        })?;
+        UserRequest::new(found, invalid_phone).map(|request| compose(&request))
+    }
+
+    fn uses(&mut self, key: &RawValue) -> &Uses {
+        if !self.known.contains_key(key.get()) {
+            let uses = self.uses_of(key);
+            if self.known.len() >= REMEMBERED_KEYS {
+                self.known.clear();
+            }
+            self.known.insert(key.get().into(), uses);
+        }
+        self.known.get(key.get()).unwrap_or(&UNUSED)
+    }
+
+    fn uses_of(&self, key: &RawValue) -> Uses {
+        let name = raw_json::string(key).unwrap_or_default();
+        let named = fields::rank(&name);
+        let lookups = self
+            .lookups
+            .iter()
+            .enumerate()
+            .filter_map(|(place, lookup)| match lookup {
+                Lookup::At(pointer) => (pointer.split_first().0 == name).then_some((place, 0)),
+                Lookup::Named(field) => named
+                    .filter(|(found, _)| found == field)
+                    .map(|(_, rank)| (place, rank)),
+            })
+            .collect();
+        let position = |wanted: &str| self.columns.iter().position(|column| column == wanted);
+        Uses {
+            lookups,
+            ours: position(&name),
+            previous: name
+                .strip_prefix(PREVIOUS)
+                .is_some_and(|rest| position(rest).is_some()),
+        }
+    }
+}
+
+/// What one object has of what is wanted.
+struct Gathered<'a> {
+    values: Vec<Option<(usize, &'a RawValue)>>,
+    existing: Vec<Option<Span>>,
+    previous: bool,
+    failure: Option<Failure>,
+}
+
+impl<'a> Gathered<'a> {
+    fn new(lookups: usize, columns: usize) -> Self {
+        Self {
+            values: vec![None; lookups],
+            existing: vec![None; columns],
+            previous: false,
+            failure: None,
+        }
+    }
+
+    fn take(
+        &mut self,
+        uses: &Uses,
+        key: &'a RawValue,
+        value: &'a RawValue,
+        span: impl Fn(&RawValue) -> Span,
+        policy: Existing,
+    ) {
+        if raw_json::too_deep(value) {
+            let message = format!(
+                "{} nests deeper than {} levels",
+                member(key),
+                raw_json::MAX_DEPTH
+            );
+            self.fail(Reason::NotJson, message);
+        }
+        for (lookup, rank) in &uses.lookups {
+            let Some(slot) = self.values.get_mut(*lookup) else {
+                continue;
+            };
+            match slot {
+                Some((held, _)) if *held < *rank => {}
+                Some((held, _)) if *held == *rank => {
+                    self.fail(
+                        Reason::DuplicateKey,
+                        format!("{} or its like stands twice", member(key)),
+                    );
+                    return;
+                }
+                _ => *slot = Some((*rank, value)),
+            }
+        }
+        if let Some(slot) = uses.ours.and_then(|column| self.existing.get_mut(column)) {
+            let old = slot.replace(span(if policy == Existing::Keep { key } else { value }));
+            if old.is_some() {
+                self.fail(
+                    Reason::ExistingColumns,
+                    format!("{} stands twice", member(key)),
+                );
+            }
+        }
+        self.previous |= uses.previous;
+    }
+
+    fn fail(&mut self, reason: Reason, message: String) {
+        self.failure
+            .get_or_insert_with(|| Failure::new(reason, message));
+    }
+
+    fn first_existing(&self) -> Option<usize> {
+        self.existing.iter().position(Option::is_some)
+    }
+}
+
+fn member(key: &RawValue) -> String {
+    quoted(&raw_json::string(key).unwrap_or_default())
+}
+
+/// The text of a value that is sent; null is absent.
+fn text<'a>(
+    value: &'a RawValue,
+    lookup: Option<&Lookup>,
+    field: Field,
+) -> Result<Option<Cow<'a, [u8]>>, Failure> {
+    let value = match lookup {
+        Some(Lookup::At(pointer)) => match raw_json::follow(value, pointer.split_first().1) {
+            Ok(Some(value)) => value,
+            Ok(None) => return Ok(None),
+            Err(raw_json::Ambiguous) => {
+                return Err(Failure::new(
+                    Reason::DuplicateKey,
+                    format!("a member on the way to {field} stands twice"),
+                ));
+            }
+        },
+        _ => value,
+    };
+    match raw_json::string(value) {
+        Some(Cow::Borrowed(text)) => Ok(Some(Cow::Borrowed(text.as_bytes()))),
+        Some(Cow::Owned(text)) => Ok(Some(Cow::Owned(text.into_bytes()))),
+        None if value.get() == "null" => Ok(None),
+        None => {
+            let kind = match value.get().as_bytes().first() {
+                Some(b'{') => "an object",
+                Some(b'[') => "an array",
+                Some(b't' | b'f') => "a boolean",
+                Some(b'"') => "a string with broken escapes",
+                _ => "a number",
+            };
+            Err(Failure::new(
+                Reason::WrongType,
+                format!("{field} is {kind}, not a string"),
+            ))
+        }
+    }
+}
+
+fn not_an_object(content: &[u8], error: &serde_json::Error) -> Failure {
+    if error.is_data() {
+        let kind = match content.trim_ascii_start().first() {
+            Some(b'[') => "an array",
+            _ => "a single value",
+        };
+        return Failure::new(Reason::NotAnObject, format!("{kind}, not an object"));
+    }
+    if let Err(error) = std::str::from_utf8(content) {
+        return Failure::new(
+            Reason::NotUtf8,
+            format!("not UTF-8 from byte {} on", error.valid_up_to() + 1),
+        );
+    }
+    Failure::new(
+        Reason::NotJson,
+        format!("no JSON from column {} on", error.column()),
+    )
+}
+
+/// Finds the line at the front of the buffer; `None` when it is not whole yet.
+pub(super) fn scan(buffer: &Buffer, max_record: usize) -> Result<Option<Extent>> {
+    let bytes = &buffer.bytes;
+    let (mut start, mut lines_before) = (0, 0);
+    loop {
+        let rest = bytes.get(start..).unwrap_or_default();
+        let (end, after) = match memchr2(b'\n', b'\r', rest) {
+            Some(offset) => match line_end(bytes, start + offset, buffer.at_end) {
+                Some(length) => (start + offset, length),
+                None => return Ok(None),
+            },
+            None if buffer.at_end && !rest.is_empty() => (bytes.len(), 0),
+            None => {
+                return buffer
+                    .check_size(max_record, buffer.line + lines_before)
+                    .map(|()| None);
+            }
+        };
+        if bytes
+            .get(start..end)
+            .unwrap_or_default()
+            .trim_ascii()
+            .is_empty()
+        {
+            if after == 0 {
+                return Ok(None);
+            }
+            start = end + after;
+            lines_before += 1;
+            continue;
+        }
+        let lines = u64::from(after > 0);
+        return Ok(Some(Extent {
+            content: Span::new(start, end),
+            end: end + after,
+            lines_before,
+            lines,
+            malformed: false,
+        }));
+    }
+}

@@ -1,0 +1,309 @@
+//! Files to rows.
+//!
+//! A [`Reader`] opens the source, finds out its format and mapping, and then hands out rows in batches, each row with
+//! all of its raw bytes and with the request that its fields make. It runs on a thread of its own and must not know
+//! what becomes of a row.
+
+mod csv;
+mod jsonl;
+mod sniff;
+mod source;
+
+use std::path::PathBuf;
+
+use bytes::{Bytes, BytesMut};
+
+pub use sniff::FormatChoice;
+
+use crate::error::{Error, Result};
+use crate::fields::{Assignments, InvalidPhone, UserRequest};
+use crate::layout::{Existing, Layout};
+use crate::row::{Row, RowNumber, Span};
+use crate::verdict::{Failure, Reason};
+use source::Source;
+
+/// Where rows come from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Input {
+    /// Standard input.
+    Stdin,
+    /// A file.
+    File(PathBuf),
+}
+
+/// What the reader must know.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Where rows come from.
+    pub input: Input,
+    /// The format, or that it is to be found out.
+    pub format: FormatChoice,
+    /// The delimiter, where it was given.
+    pub delimiter: Option<u8>,
+    /// What `--map` and `--set` asked for.
+    pub assignments: Assignments,
+    /// What to do with a bad phone number.
+    pub invalid_phone: InvalidPhone,
+    /// What to do with columns of our names.
+    pub existing: Existing,
+    /// Names of the columns that we write.
+    pub columns: Vec<String>,
+    /// The largest record in bytes. A quote that is never closed must not swallow the memory.
+    pub max_record: usize,
+}
+
+/// Turns a valid request into the bytes that are sent; it runs here so that the thread that makes calls need not.
+pub type Compose = Box<dyn Fn(&UserRequest<'_>) -> Bytes + Send>;
+
+/// A row and what it asks, or why it can ask nothing.
+#[derive(Debug)]
+pub struct Prepared {
+    /// The row.
+    pub row: Row,
+    /// The request's body, or the rule that the row breaks.
+    pub request: Result<Bytes, Failure>,
+}
+
+/// Some rows in order.
+#[derive(Debug, Default)]
+pub struct Batch {
+    /// The rows.
+    pub rows: Vec<Prepared>,
+    /// Blank lines after the last row; empty but in the last batch.
+    pub trailer: Bytes,
+}
+
+/// How much is read at once: large enough that reading costs little a row, small enough to keep memory flat.
+const BLOCK: usize = 128 * 1024;
+/// A batch is handed on with this many rows, so that the first ones need not wait for a whole block.
+const BATCH_ROWS: usize = 128;
+/// … or with this many bytes, so that large records do not pile up in front of the window.
+const BATCH_BYTES: usize = 1024 * 1024;
+
+/// Reads rows from a source.
+pub struct Reader {
+    buffer: Buffer,
+    format: Parser,
+    settings: Settings,
+    compose: Compose,
+    number: RowNumber,
+}
+
+enum Parser {
+    Csv(csv::Parser),
+    Jsonl(jsonl::Parser),
+}
+
+/// What opening found out, for the writer and for people.
+#[derive(Debug)]
+pub struct Opened {
+    /// The file's build.
+    pub layout: Layout,
+    /// One line for people: which column is which field.
+    pub mapping: String,
+    /// The source's size in bytes, where it has one.
+    pub size: Option<u64>,
+}
+
+impl Reader {
+    /// Opens the source and reads as far as the first row.
+    ///
+    /// # Errors
+    /// A source that cannot be read, an unknown format, a header that does not fit: exit code 2.
+    pub fn open(settings: Settings, compose: Compose) -> Result<(Self, Opened)> {
+        let source = Source::open(&settings.input)?;
+        let size = source.size();
+        let mut buffer = Buffer {
+            bytes: BytesMut::new(),
+            source,
+            at_end: false,
+            line: 1,
+        };
+        buffer.fill()?;
+        let detected = sniff::detect(&settings, &mut buffer)?;
+        let byte_order_mark = buffer.take_byte_order_mark();
+        let (format, header, mapping) = match detected {
+            crate::layout::Format::Delimited { delimiter } => {
+                let (parser, header, mapping) =
+                    csv::Parser::open(delimiter, &settings, &mut buffer)?;
+                (Parser::Csv(parser), Some(header), mapping)
+            }
+            crate::layout::Format::Jsonl => {
+                let (parser, mapping) = jsonl::Parser::open(&settings, &mut buffer)?;
+                (Parser::Jsonl(parser), None, mapping)
+            }
+        };
+        let layout = Layout {
+            format: detected,
+            byte_order_mark,
+            header,
+            columns: settings.columns.clone(),
+            existing: settings.existing,
+        };
+        let reader = Self {
+            buffer,
+            format,
+            settings,
+            compose,
+            number: RowNumber::FIRST,
+        };
+        Ok((
+            reader,
+            Opened {
+                layout,
+                mapping,
+                size,
+            },
+        ))
+    }
+
+    /// The next rows; `None` when there are no more.
+    ///
+    /// # Errors
+    /// The source cannot be read on, or a record is broken so that nothing after it can be trusted.
+    pub fn next_batch(&mut self) -> Result<Option<Batch>> {
+        let mut batch = Batch::default();
+        let mut bytes = 0;
+        loop {
+            match self.next_record()? {
+                Some(prepared) => {
+                    bytes += prepared.row.raw.len();
+                    batch.rows.push(prepared);
+                    if batch.rows.len() >= BATCH_ROWS || bytes >= BATCH_BYTES {
+                        return Ok(Some(batch));
+                    }
+                }
+                None if self.buffer.at_end => {
+                    batch.trailer = self.buffer.bytes.split().freeze();
+                    let empty = batch.rows.is_empty() && batch.trailer.is_empty();
+                    return Ok((!empty).then_some(batch));
+                }
+                // What is there goes on its way before more is awaited: a pipe may be slow.
+                None if !batch.rows.is_empty() => return Ok(Some(batch)),
+                None => self.buffer.fill()?,
+            }
+        }
+    }
+
+    /// The next record that is whole in the buffer.
+    fn next_record(&mut self) -> Result<Option<Prepared>> {
+        let extent = match &mut self.format {
+            Parser::Csv(parser) => parser.scan(&self.buffer, self.settings.max_record)?,
+            Parser::Jsonl(_) => jsonl::scan(&self.buffer, self.settings.max_record)?,
+        };
+        let Some(extent) = extent else {
+            return Ok(None);
+        };
+        let line = self.buffer.line + extent.lines_before;
+        let mut row = self.buffer.take(&extent, self.number);
+        self.number = self.number.next();
+        let request = match &mut self.format {
+            Parser::Csv(parser) => parser.request(
+                &mut row,
+                &extent,
+                self.settings.invalid_phone,
+                &self.compose,
+            ),
+            Parser::Jsonl(parser) => {
+                parser.request(&mut row, self.settings.invalid_phone, &self.compose)
+            }
+        };
+        let request = request.map_err(|failure| Failure {
+            message: format!("line {line}: {}", failure.message).into(),
+            ..failure
+        });
+        Ok(Some(Prepared { row, request }))
+    }
+}
+
+/// Where a record lies at the front of the buffer.
+#[derive(Debug, Clone, Copy)]
+struct Extent {
+    content: Span,
+    end: usize,
+    lines_before: u64,
+    /// Lines that the record itself takes.
+    lines: u64,
+    /// Text stands after a closing quote.
+    malformed: bool,
+}
+
+/// The bytes that were read and not yet handed out.
+struct Buffer {
+    bytes: BytesMut,
+    source: Source,
+    at_end: bool,
+    /// The physical line that the buffer's first byte stands on.
+    line: u64,
+}
+
+impl Buffer {
+    /// Reads another block; sets `at_end` when there is none.
+    fn fill(&mut self) -> Result<()> {
+        let held = self.bytes.len();
+        // A record larger than a block doubles what is read, so that it is scanned again a few times, not hundreds.
+        self.bytes.resize(held + BLOCK.max(held), 0);
+        let free = self.bytes.get_mut(held..).unwrap_or_default();
+        let read = self.source.read(free);
+        self.bytes.truncate(held + *read.as_ref().unwrap_or(&0));
+        self.at_end = read? == 0;
+        Ok(())
+    }
+
+    fn take_byte_order_mark(&mut self) -> &'static [u8] {
+        const MARK: &[u8] = b"\xef\xbb\xbf";
+        if self.bytes.starts_with(MARK) {
+            drop(self.bytes.split_to(MARK.len()));
+            MARK
+        } else {
+            b""
+        }
+    }
+
+    /// Takes a record off the front, without copying it.
+    fn take(&mut self, extent: &Extent, number: RowNumber) -> Row {
+        let raw = self
+            .bytes
+            .split_to(extent.end.min(self.bytes.len()))
+            .freeze();
+        let line = self.line + extent.lines_before;
+        self.line = line + extent.lines;
+        Row {
+            number,
+            line,
+            position: self.source.position(self.bytes.len()),
+            raw,
+            content: extent.content,
+            existing: Box::default(),
+        }
+    }
+
+    /// Fails when the record at the front is larger than allowed.
+    fn check_size(&self, max_record: usize, line: u64) -> Result<()> {
+        if self.bytes.len() <= max_record {
+            return Ok(());
+        }
+        Err(Error::usage(format!(
+            "a record in {} at line {line} is larger than {max_record} bytes",
+            self.source.name()
+        ))
+        .hint("`--max-record-bytes` raises the limit"))
+    }
+}
+
+/// Length of the line end at `at`: 1 for LF or CR, 2 for CRLF, `None` when the byte after a CR is not there yet.
+fn line_end(bytes: &[u8], at: usize, at_end: bool) -> Option<usize> {
+    match (bytes.get(at), bytes.get(at + 1)) {
+        (Some(b'\r'), Some(b'\n')) => Some(2),
+        (Some(b'\r'), None) if !at_end => None,
+        _ => Some(1),
+    }
+}
+
+/// What is wrong with our columns in a row that must not have them.
+fn has_existing(name: &str) -> Failure {
+    Failure::new(
+        Reason::ExistingColumns,
+        format!("the row already has `{name}`"),
+    )
+}
