@@ -9,6 +9,7 @@ pub mod event;
 pub mod fields;
 pub mod input;
 pub mod layout;
+pub mod output;
 pub mod raw_json;
 pub mod row;
 pub mod secret;

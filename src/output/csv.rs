@@ -1,0 +1,190 @@
+//! Delimited rows with our cells in them.
+//!
+//! A row's own bytes are copied, never parsed and printed again.
+
+use csv_core::{WriteResult, Writer, WriterBuilder};
+
+use crate::layout::{Existing, Format, Layout, PREVIOUS};
+use crate::row::{Row, Span};
+use crate::verdict::{FORMULA_STARTS, Failure, Verdict};
+
+/// Encodes single cells, quoted where the delimiter asks for it.
+pub(super) struct Cells {
+    writer: Writer,
+    delimiter: u8,
+}
+
+impl Cells {
+    pub(super) fn new(format: Format) -> Self {
+        let delimiter = match format {
+            Format::Delimited { delimiter } => delimiter,
+            Format::Jsonl => b',',
+        };
+        Self {
+            writer: WriterBuilder::new().delimiter(delimiter).build(),
+            delimiter,
+        }
+    }
+
+    fn put(&mut self, out: &mut Vec<u8>, cell: &[u8]) {
+        let start = out.len();
+        // Each byte can double, two quotes come around and a delimiter behind: then the writer never asks for more room.
+        out.resize(start + cell.len() * 2 + 3, 0);
+        let room = out.get_mut(start..).unwrap_or_default();
+        let (result, _, mut written) = self.writer.field(cell, room);
+        debug_assert!(matches!(result, WriteResult::InputEmpty));
+        // Ends the cell's quotes; the delimiter that it puts as well is ours to put.
+        let (_, ended) = self
+            .writer
+            .delimiter(room.get_mut(written..).unwrap_or_default());
+        written += ended.saturating_sub(1);
+        out.truncate(start + written);
+    }
+
+    /// A cell with text from outside: nothing that a spreadsheet would run, no control characters.
+    fn put_foreign(&mut self, out: &mut Vec<u8>, text: &str) {
+        let mut safe: String = text
+            .chars()
+            .map(|c| if c.is_control() { ' ' } else { c })
+            .collect();
+        if safe.starts_with(FORMULA_STARTS) {
+            safe.insert(0, '\'');
+        }
+        self.put(out, safe.as_bytes());
+    }
+}
+
+pub(super) fn write_header(out: &mut Vec<u8>, header: &Row, layout: &Layout, cells: &mut Cells) {
+    let keep = layout.existing == Existing::Keep;
+    let rename = |out: &mut Vec<u8>, column: usize, cells: &mut Cells, old: &[u8]| {
+        if keep {
+            let name = layout.columns.get(column).map_or("", String::as_str);
+            cells.put(out, format!("{PREVIOUS}{name}").as_bytes());
+        } else {
+            out.extend_from_slice(old);
+        }
+    };
+    out.extend_from_slice(header.before());
+    splice(out, header, |out, column, old| {
+        rename(out, column, cells, old);
+    });
+    for (column, name) in layout.columns.iter().enumerate() {
+        if keep || existing(header, column).is_none() {
+            out.push(cells.delimiter);
+            cells.put(out, name.as_bytes());
+        }
+    }
+    out.extend_from_slice(header.line_end());
+}
+
+pub(super) fn write_row(
+    out: &mut Vec<u8>,
+    row: &Row,
+    verdict: &Verdict,
+    layout: &Layout,
+    cells: &mut Cells,
+) {
+    out.extend_from_slice(row.before());
+    splice(out, row, |out, column, _| {
+        put_cell(out, verdict, column, cells);
+    });
+    let header = layout.header.as_ref();
+    for column in 0..layout.columns.len() {
+        // What the header has no place for is appended, also in a row that is too short to have it.
+        let has_place = layout.existing == Existing::Replace
+            && header.is_some_and(|header| existing(header, column).is_some());
+        if !has_place {
+            out.push(cells.delimiter);
+            put_cell(out, verdict, column, cells);
+        }
+    }
+    out.extend_from_slice(row.line_end());
+}
+
+fn existing(row: &Row, column: usize) -> Option<Span> {
+    row.existing.get(column).copied().flatten()
+}
+
+/// Copies a row's content with the cells of our columns written anew by `put`.
+fn splice(out: &mut Vec<u8>, row: &Row, mut put: impl FnMut(&mut Vec<u8>, usize, &[u8])) {
+    if row.existing.is_empty() {
+        out.extend_from_slice(row.content());
+        return;
+    }
+    let mut cells: Vec<(Span, usize)> = row
+        .existing
+        .iter()
+        .enumerate()
+        .filter_map(|(column, span)| span.map(|span| (span, column)))
+        .collect();
+    cells.sort_unstable_by_key(|(span, _)| span.start);
+    let mut copied = row.content.start;
+    for (span, column) in cells {
+        out.extend_from_slice(row.slice(Span {
+            start: copied,
+            end: span.start,
+        }));
+        put(out, column, row.slice(span));
+        copied = span.end;
+    }
+    out.extend_from_slice(row.slice(Span {
+        start: copied,
+        end: row.content.end,
+    }));
+}
+
+fn put_cell(out: &mut Vec<u8>, verdict: &Verdict, column: usize, cells: &mut Cells) {
+    let Verdict::Scored(answer, decision) = verdict else {
+        return;
+    };
+    match column {
+        0 => cells.put(out, answer.transaction_id.as_str().as_bytes()),
+        // Digits, sign, point and exponent: nothing that could need a quote, whatever the delimiter.
+        1 => out.extend_from_slice(answer.score.digits().as_bytes()),
+        2 => out.extend_from_slice(decision.word().as_bytes()),
+        _ => {
+            let Some(Some(raw)) = answer.captured.get(column - 3) else {
+                return;
+            };
+            match serde_json::from_str::<String>(raw) {
+                Ok(text) => cells.put_foreign(out, &text),
+                // Numbers, booleans, arrays and objects as the JSON that was sent; none can start a formula but a
+                // negative number, which is one.
+                Err(_) => cells.put(out, raw.as_bytes()),
+            }
+        }
+    }
+}
+
+pub(super) fn write_reject_header(out: &mut Vec<u8>, layout: &Layout, cells: &mut Cells) {
+    out.extend_from_slice(layout.byte_order_mark);
+    for name in ["reject_row", "reject_reason", "reject_message"] {
+        out.extend_from_slice(name.as_bytes());
+        out.push(cells.delimiter);
+    }
+    if let Some(header) = &layout.header {
+        out.extend_from_slice(header.content());
+        end_line(out, header);
+    }
+}
+
+/// A reject is the row as it was, with our three cells in front: behind a ragged row they would be in any column.
+pub(super) fn write_reject(out: &mut Vec<u8>, row: &Row, failure: &Failure, cells: &mut Cells) {
+    out.extend_from_slice(row.number.to_string().as_bytes());
+    out.push(cells.delimiter);
+    out.extend_from_slice(failure.reason.word().as_bytes());
+    out.push(cells.delimiter);
+    cells.put_foreign(out, &failure.message);
+    out.push(cells.delimiter);
+    out.extend_from_slice(row.content());
+    end_line(out, row);
+}
+
+/// The row's own line end; a last row without one still needs one here, as it may not be the last reject.
+fn end_line(out: &mut Vec<u8>, row: &Row) {
+    out.extend_from_slice(if row.line_end().is_empty() {
+        b"\n"
+    } else {
+        row.line_end()
+    });
+}

@@ -1,0 +1,354 @@
+//! Files that appear whole or not at all, and standard output.
+//!
+//! A file is written as `NAME.partial` beside its target, and takes its name only when everything is on disk.
+
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use flate2::write::GzEncoder;
+
+use super::WriteError;
+use crate::error::{Error, Result};
+
+/// A place that a file will be written to.
+#[derive(Debug, Clone)]
+pub struct Target {
+    /// As it was given, for messages.
+    shown: PathBuf,
+    /// With links followed: the partial file must lie beside the real one, on its file system.
+    real: PathBuf,
+    overwrite: bool,
+    /// A device or pipe is written straight away: it can be neither renamed nor half-written.
+    special: bool,
+}
+
+/// The name that a file has until it is whole.
+#[must_use]
+pub fn partial_of(path: &Path) -> PathBuf {
+    let mut name = OsString::from(path);
+    name.push(".partial");
+    name.into()
+}
+
+impl Target {
+    /// Checks the place, so that a run fails before its first call and not after its last.
+    ///
+    /// # Errors
+    /// Exit code 2: it exists and may not be overwritten, or its directory is missing.
+    pub fn new(path: &Path, overwrite: bool) -> Result<Self> {
+        let shown = path.to_owned();
+        let cannot = || Error::usage(format!("cannot write `{}`", path.display()));
+        let metadata = fs::metadata(path).ok();
+        if metadata.as_ref().is_some_and(fs::Metadata::is_dir) {
+            return Err(cannot().detail("it is a directory"));
+        }
+        let special = metadata
+            .as_ref()
+            .is_some_and(|metadata| !metadata.is_file());
+        let real = follow(path).map_err(|e| cannot().because(e))?;
+        let target = Self {
+            shown,
+            real,
+            overwrite,
+            special,
+        };
+        if special || overwrite {
+            return Ok(target);
+        }
+        if metadata.is_some() {
+            return Err(Error::usage(format!("`{}` exists already", path.display()))
+                .hint("`--overwrite` replaces it once the new one is whole"));
+        }
+        let partial = partial_of(&target.real);
+        if partial.exists() {
+            return Err(Error::usage(format!(
+                "`{}` of an unfinished run is in the way",
+                partial.display()
+            ))
+            .detail("it holds rows whose answers were paid for")
+            .hint("move it away, or start over with `--overwrite`"));
+        }
+        Ok(target)
+    }
+
+    /// Whether it is a device or a pipe rather than a file.
+    #[must_use]
+    pub const fn is_special(&self) -> bool {
+        self.special
+    }
+
+    /// The path with links followed.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.real
+    }
+
+    /// Opens the partial file.
+    ///
+    /// # Errors
+    /// Exit code 2: it cannot be created, or another run is writing it.
+    pub fn open(&self) -> Result<Sink> {
+        let cannot = || Error::usage(format!("cannot write `{}`", self.shown.display()));
+        if self.special {
+            let file = OpenOptions::new()
+                .write(true)
+                .open(&self.real)
+                .map_err(|e| cannot().because(e))?;
+            return Ok(Sink {
+                to: Some(To::Stream(Box::new(file))),
+                name: format!("`{}`", self.shown.display()),
+            });
+        }
+        let partial = partial_of(&self.real);
+        let mut options = OpenOptions::new();
+        // Not truncated before the lock is held: another run may be writing it.
+        options
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .create_new(!self.overwrite);
+        let file = options.open(&partial).map_err(|e| cannot().because(e))?;
+        // Some network file systems have no locks: there, that the file was created anew must do.
+        if let Err(TryLockError::WouldBlock) = file.try_lock() {
+            return Err(Error::usage(format!(
+                "another run is writing `{}`",
+                partial.display()
+            )));
+        }
+        file.set_len(0).map_err(|e| cannot().because(e))?;
+        if let Ok(metadata) = fs::metadata(&self.real) {
+            // A replaced file keeps who may read it.
+            file.set_permissions(metadata.permissions())
+                .map_err(|e| cannot().because(e))?;
+        }
+        let encoder = Encoder::new(file, &self.real).map_err(|e| cannot().because(e))?;
+        let name = format!("`{}`", partial.display());
+        Ok(Sink {
+            to: Some(To::File {
+                encoder,
+                target: self.real.clone(),
+                partial,
+            }),
+            name,
+        })
+    }
+
+    /// Removes a file of this name that an earlier run left.
+    ///
+    /// # Errors
+    /// It is there and cannot be removed.
+    pub fn remove_old(&self) -> Result<()> {
+        match fs::remove_file(&self.real) {
+            Err(e) if !self.special && e.kind() != io::ErrorKind::NotFound => Err(Error::stopped(
+                format!("cannot remove the old `{}`", self.shown.display()),
+            )
+            .because(e)),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The path that a chain of links ends at, whether or not there is a file yet.
+fn follow(path: &Path) -> io::Result<PathBuf> {
+    // The kernel follows as many.
+    const MOST_LINKS: usize = 40;
+    let mut at = path.to_owned();
+    for _ in 0..MOST_LINKS {
+        let Ok(next) = fs::read_link(&at) else {
+            if fs::metadata(directory_of(&at))?.is_dir() {
+                return Ok(at);
+            }
+            return Err(io::ErrorKind::NotADirectory.into());
+        };
+        at = at.parent().unwrap_or(Path::new("")).join(next);
+    }
+    Err(io::Error::other("too many links"))
+}
+
+fn directory_of(path: &Path) -> &Path {
+    path.parent()
+        .filter(|parent| !parent.as_os_str().is_empty())
+        .unwrap_or(Path::new("."))
+}
+
+/// Whether two paths are one regular file, also through links, or will be once it exists.
+#[must_use]
+pub fn is_same_file(a: &Path, b: &Path) -> bool {
+    // Nobody is harmed by two names for `/dev/null`.
+    let special = |path: &Path| fs::metadata(path).is_ok_and(|metadata| !metadata.is_file());
+    if special(a) || special(b) {
+        return false;
+    }
+    let place = |path: &Path| {
+        let path = follow(path).ok()?;
+        Some((
+            fs::canonicalize(directory_of(&path)).ok()?,
+            path.file_name()?.to_owned(),
+        ))
+    };
+    same_inode(a, b) || place(a).is_some_and(|a| place(b) == Some(a))
+}
+
+#[cfg(unix)]
+fn same_inode(a: &Path, b: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    match (fs::metadata(a), fs::metadata(b)) {
+        (Ok(a), Ok(b)) => a.dev() == b.dev() && a.ino() == b.ino(),
+        _ => false,
+    }
+}
+
+#[cfg(not(unix))]
+fn same_inode(_: &Path, _: &Path) -> bool {
+    false
+}
+
+/// An open output.
+pub struct Sink {
+    /// `None` once it has ended.
+    to: Option<To>,
+    name: String,
+}
+
+impl std::fmt::Debug for Sink {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Sink").field(&self.name).finish()
+    }
+}
+
+enum To {
+    Stream(Box<dyn Write + Send>),
+    File {
+        encoder: Encoder,
+        target: PathBuf,
+        partial: PathBuf,
+    },
+}
+
+impl Sink {
+    /// Standard output.
+    #[must_use]
+    pub fn stdout() -> Self {
+        Self {
+            to: Some(To::Stream(Box::new(io::stdout()))),
+            name: "standard output".to_owned(),
+        }
+    }
+
+    /// Any writer, for tests and benchmarks.
+    #[must_use]
+    pub fn stream(writer: impl Write + Send + 'static) -> Self {
+        Self {
+            to: Some(To::Stream(Box::new(writer))),
+            name: "the output".to_owned(),
+        }
+    }
+
+    const fn is_stream(&self) -> bool {
+        matches!(self.to, Some(To::Stream(_)))
+    }
+
+    pub(super) fn write(&mut self, bytes: &[u8]) -> Result<(), WriteError> {
+        let written = match &mut self.to {
+            Some(To::Stream(stream)) => stream.write_all(bytes).and_then(|()| stream.flush()),
+            Some(To::File { encoder, .. }) => encoder.writer().write_all(bytes),
+            None => Ok(()),
+        };
+        written.map_err(|e| WriteError::new(e, self.is_stream(), &self.name))
+    }
+
+    /// Makes the file whole, durable and known by its own name.
+    pub(super) fn commit(mut self) -> Result<Option<PathBuf>, WriteError> {
+        match self.to.take() {
+            Some(To::File {
+                encoder,
+                target,
+                partial,
+            }) => {
+                let finish = || {
+                    encoder.finish()?.sync_all()?;
+                    fs::rename(&partial, &target)?;
+                    sync_directory(directory_of(&target))
+                };
+                finish().map_err(|e| WriteError::new(e, false, &self.name))?;
+                Ok(Some(target))
+            }
+            Some(To::Stream(_)) | None => Ok(None),
+        }
+    }
+
+    /// Makes durable what there is, under the partial name.
+    pub(super) fn keep_partial(mut self) -> Result<Option<PathBuf>, WriteError> {
+        match self.to.take() {
+            Some(To::File {
+                encoder, partial, ..
+            }) => {
+                let finish = || encoder.finish()?.sync_all();
+                finish().map_err(|e| WriteError::new(e, false, &self.name))?;
+                Ok(Some(partial))
+            }
+            Some(To::Stream(_)) | None => Ok(None),
+        }
+    }
+
+    /// Removes a partial file that holds nothing.
+    pub(super) fn discard(mut self) {
+        if let Some(To::File {
+            partial, encoder, ..
+        }) = self.to.take()
+        {
+            drop(encoder);
+            // Left behind it would only be in the way; that it could not be removed is no news.
+            let _ = fs::remove_file(partial);
+        }
+    }
+}
+
+#[cfg(unix)]
+fn sync_directory(directory: &Path) -> io::Result<()> {
+    File::open(directory)?.sync_all()
+}
+
+#[cfg(not(unix))]
+fn sync_directory(_: &Path) -> io::Result<()> {
+    Ok(())
+}
+
+enum Encoder {
+    Plain(File),
+    Gzip(GzEncoder<File>),
+    Zstd(zstd::Encoder<'static, File>),
+}
+
+impl Encoder {
+    /// By the name's end. The levels are the libraries' defaults: what `gzip` and `zstd` use.
+    fn new(file: File, path: &Path) -> io::Result<Self> {
+        Ok(
+            match path.extension().and_then(|extension| extension.to_str()) {
+                Some("gz") => Self::Gzip(GzEncoder::new(file, flate2::Compression::default())),
+                Some("zst") => {
+                    Self::Zstd(zstd::Encoder::new(file, zstd::DEFAULT_COMPRESSION_LEVEL)?)
+                }
+                _ => Self::Plain(file),
+            },
+        )
+    }
+
+    fn writer(&mut self) -> &mut dyn Write {
+        match self {
+            Self::Plain(file) => file,
+            Self::Gzip(encoder) => encoder,
+            Self::Zstd(encoder) => encoder,
+        }
+    }
+
+    fn finish(self) -> io::Result<File> {
+        match self {
+            Self::Plain(file) => Ok(file),
+            Self::Gzip(encoder) => encoder.finish(),
+            Self::Zstd(encoder) => encoder.finish(),
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! JSON lines with our members in them.
+//!
+//! A line's own bytes are copied; our members go in before the last brace, or in the place of old ones.
+
+use serde::Serialize;
+
+use crate::layout::{Existing, Layout, PREVIOUS};
+use crate::row::{Row, Span};
+use crate::verdict::{Failure, Reason, Verdict};
+
+pub(super) fn write_row(out: &mut Vec<u8>, row: &Row, verdict: &Verdict, layout: &Layout) {
+    out.extend_from_slice(row.before());
+    match brace(row) {
+        Some(brace) if !is_no_object(verdict) => with_members(out, row, verdict, layout, brace),
+        _ => out.extend_from_slice(row.content()),
+    }
+    out.extend_from_slice(row.line_end());
+}
+
+/// A line that is no object has no place for members: it stays as it is.
+const fn is_no_object(verdict: &Verdict) -> bool {
+    match verdict {
+        Verdict::Failed(failure) => {
+            matches!(
+                failure.reason,
+                Reason::NotJson | Reason::NotAnObject | Reason::NotUtf8 | Reason::ExistingColumns
+            )
+        }
+        Verdict::Scored(..) => false,
+    }
+}
+
+/// Where the object's last brace stands in the row.
+fn brace(row: &Row) -> Option<u32> {
+    let content = row.content().trim_ascii_end();
+    content
+        .ends_with(b"}")
+        .then(|| Span::new(0, content.len() - 1).end + row.content.start)
+}
+
+fn with_members(out: &mut Vec<u8>, row: &Row, verdict: &Verdict, layout: &Layout, brace: u32) {
+    let keep = layout.existing == Existing::Keep;
+    let mut old: Vec<(Span, usize)> = row
+        .existing
+        .iter()
+        .enumerate()
+        .filter_map(|(column, span)| span.map(|span| (span, column)))
+        .collect();
+    old.sort_unstable_by_key(|(span, _)| span.start);
+    let mut copied = row.content.start;
+    for (span, column) in &old {
+        out.extend_from_slice(row.slice(Span {
+            start: copied,
+            end: span.start,
+        }));
+        if keep {
+            put_json(
+                out,
+                &format!(
+                    "{PREVIOUS}{}",
+                    layout.columns.get(*column).map_or("", String::as_str)
+                ),
+            );
+        } else {
+            put_value(out, verdict, *column);
+        }
+        copied = span.end;
+    }
+    out.extend_from_slice(row.slice(Span {
+        start: copied,
+        end: brace,
+    }));
+    let mut first = row
+        .slice(Span {
+            start: row.content.start,
+            end: brace,
+        })
+        .trim_ascii()
+        == b"{";
+    for (column, name) in layout.columns.iter().enumerate() {
+        if keep || row.existing.get(column).copied().flatten().is_none() {
+            if !std::mem::take(&mut first) {
+                out.push(b',');
+            }
+            put_json(out, name);
+            out.push(b':');
+            put_value(out, verdict, column);
+        }
+    }
+    out.extend_from_slice(row.slice(Span {
+        start: brace,
+        end: row.content.end,
+    }));
+}
+
+fn put_value(out: &mut Vec<u8>, verdict: &Verdict, column: usize) {
+    let value = match (verdict, column) {
+        (Verdict::Scored(answer, _), 0) => return put_json(out, answer.transaction_id.as_str()),
+        (Verdict::Scored(answer, _), 1) => Some(answer.score.digits()),
+        (Verdict::Scored(_, decision), 2) => return put_json(out, decision.word()),
+        (Verdict::Scored(answer, _), _) => {
+            answer.captured.get(column - 3).and_then(Option::as_deref)
+        }
+        (Verdict::Failed(_), _) => None,
+    };
+    // Null, never 0 or an empty string: an absent score must not be read as a low one.
+    out.extend_from_slice(value.unwrap_or("null").as_bytes());
+}
+
+fn put_json(out: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) {
+    let written = serde_json::to_writer(out, value);
+    debug_assert!(written.is_ok(), "text into memory cannot fail");
+}
+
+/// A reject is the line as it was with three more members; a line that is no object stands in one as text.
+pub(super) fn write_reject(out: &mut Vec<u8>, row: &Row, failure: &Failure) {
+    let brace = brace(row)
+        .filter(|_| serde_json::from_slice::<serde::de::IgnoredAny>(row.content()).is_ok());
+    let (head, tail, empty) = match brace {
+        Some(brace) => {
+            let head = row.slice(Span {
+                start: row.content.start,
+                end: brace,
+            });
+            (
+                head,
+                row.slice(Span {
+                    start: brace,
+                    end: row.content.end,
+                }),
+                head.trim_ascii() == b"{",
+            )
+        }
+        None => (&b"{"[..], &b"}"[..], true),
+    };
+    out.extend_from_slice(head);
+    if !empty {
+        out.push(b',');
+    }
+    out.extend_from_slice(
+        format!(
+            "\"reject_row\":{},\"reject_reason\":\"{}\",",
+            row.number, failure.reason
+        )
+        .as_bytes(),
+    );
+    out.extend_from_slice(b"\"reject_message\":");
+    put_json(out, &*failure.message);
+    if brace.is_none() {
+        out.extend_from_slice(b",\"reject_line\":");
+        put_json(out, &*String::from_utf8_lossy(row.content()));
+    }
+    out.extend_from_slice(tail);
+    out.extend_from_slice(if row.line_end().is_empty() {
+        b"\n"
+    } else {
+        row.line_end()
+    });
+}
