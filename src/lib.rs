@@ -13,5 +13,6 @@ pub mod output;
 pub mod raw_json;
 pub mod row;
 pub mod secret;
+pub mod service;
 pub mod stats;
 pub mod verdict;

@@ -1,0 +1,227 @@
+//! A good answer, read tolerantly (interface, section 2.2).
+//!
+//! Only what is written is looked at; everything else may be there or not, of any type.
+
+use bytes::Bytes;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::error::quoted;
+use crate::raw_json::{self, Pointer};
+use crate::verdict::{Answer, Score, TransactionId};
+
+/// Further fields of the answer that are asked for.
+pub type Columns = [Pointer];
+
+#[derive(Deserialize)]
+struct Wire<'a> {
+    #[serde(borrow, default)]
+    status: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    transaction_id: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    summary: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Summary<'a> {
+    #[serde(borrow, default)]
+    risk_score: Option<&'a RawValue>,
+}
+
+const OTHER_SHAPE: &str = "the answer is JSON of another shape";
+
+/// Reads the answer in the body of a success.
+///
+/// # Errors
+/// What makes it no verdict, in one sentence.
+pub(super) fn read(body: &Bytes, columns: &Columns) -> Result<Answer, String> {
+    let wire: Wire<'_> = serde_json::from_slice(body).map_err(|error| {
+        if error.is_data() {
+            OTHER_SHAPE.to_owned()
+        } else {
+            not_json(body)
+        }
+    })?;
+    // An array would be read as the fields in their order.
+    if body.trim_ascii_start().first() != Some(&b'{') {
+        return Err(OTHER_SHAPE.to_owned());
+    }
+    if wire.status.is_some_and(|status| status.get() == "false") {
+        return Err("the answer says `\"status\": false`".to_owned());
+    }
+    let score = wire
+        .summary
+        .filter(|summary| summary.get().starts_with('{'))
+        .and_then(|summary| {
+            serde_json::from_str::<Summary<'_>>(summary.get())
+                .ok()?
+                .risk_score
+        })
+        .ok_or("the answer has no `summary.risk_score`")?;
+    let score = Score::from_json_number(score.get())
+        .ok_or("the answer's `summary.risk_score` is no number")?;
+    let id = wire
+        .transaction_id
+        .ok_or("the answer has no `transaction_id`")?;
+    let transaction_id =
+        transaction_id(id).map_err(|wrong| format!("the answer's `transaction_id` {wrong}"))?;
+    let captured = columns
+        .iter()
+        .map(|pointer| {
+            pointer
+                .find(body)
+                .filter(|value| value.get() != "null")
+                .map(raw_json::on_one_line)
+        })
+        .collect();
+    Ok(Answer {
+        transaction_id,
+        score,
+        captured,
+    })
+}
+
+fn transaction_id(id: &RawValue) -> Result<TransactionId, &'static str> {
+    let text = id.get();
+    match text.as_bytes().first() {
+        Some(b'"') => TransactionId::new(&raw_json::string(id).ok_or("has broken escapes")?),
+        Some(b'0'..=b'9') => TransactionId::new(text),
+        _ => Err("is neither a string nor a positive number"),
+    }
+}
+
+/// How much of a body that is no JSON is shown: enough to see a proxy's page or a login form.
+const SHOWN: usize = 40;
+
+/// Says that a body is no JSON, and how it begins.
+pub(super) fn not_json(body: &[u8]) -> String {
+    if body.trim_ascii().is_empty() {
+        return "the answer is empty".to_owned();
+    }
+    let text = String::from_utf8_lossy(body.get(..SHOWN * 4).unwrap_or(body));
+    let mut start: String = text.trim_start().chars().take(SHOWN).collect();
+    if start.starts_with('<')
+        && let Some(end) = start.find('>')
+    {
+        start.truncate(end + 1);
+    }
+    if start.starts_with('{') {
+        // It may be a cut answer: its beginning could name a person.
+        return "the answer is cut off or broken JSON".to_owned();
+    }
+    format!("the answer is not JSON; it starts with {}", quoted(&start))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn answer(body: &str) -> Result<(String, String), String> {
+        let answer = read(&Bytes::copy_from_slice(body.as_bytes()), &[])?;
+        Ok((
+            answer.transaction_id.as_str().to_owned(),
+            answer.score.digits().to_owned(),
+        ))
+    }
+
+    #[test]
+    fn the_digits_of_the_score_and_a_numeric_id_stay_as_sent() {
+        for (body, id, digits) in [
+            (
+                r#"{"transaction_id":"a-1","summary":{"risk_score":2.0}}"#,
+                "a-1",
+                "2.0",
+            ),
+            (
+                r#"{"summary":{"x":[1],"risk_score":1e-3},"transaction_id":9007199254740993}"#,
+                "9007199254740993",
+                "1e-3",
+            ),
+            (
+                r#"{"status":true,"transaction_id":"\u0061","summary":{"risk_score":1.2345678901234567}}"#,
+                "a",
+                "1.2345678901234567",
+            ),
+        ] {
+            assert_eq!(answer(body).unwrap(), (id.to_owned(), digits.to_owned()));
+        }
+    }
+
+    #[test]
+    fn what_is_no_verdict_is_said() {
+        for (body, said) in [
+            ("", "the answer is empty"),
+            (
+                "<html><body>Log in",
+                "the answer is not JSON; it starts with `<html>`",
+            ),
+            (
+                r#"{"transaction_id":"a","summ"#,
+                "the answer is cut off or broken JSON",
+            ),
+            ("[1]", "the answer is JSON of another shape"),
+            (
+                r#"{"status":false,"transaction_id":"a","summary":{"risk_score":1}}"#,
+                "the answer says `\"status\": false`",
+            ),
+            (
+                r#"{"transaction_id":"a"}"#,
+                "the answer has no `summary.risk_score`",
+            ),
+            (
+                r#"{"transaction_id":"a","summary":7}"#,
+                "the answer has no `summary.risk_score`",
+            ),
+            (
+                r#"{"transaction_id":"a","summary":[7]}"#,
+                "the answer has no `summary.risk_score`",
+            ),
+            (
+                r#"[true,"a",{"risk_score":1}]"#,
+                "the answer is JSON of another shape",
+            ),
+            (
+                r#"{"transaction_id":"a","summary":{"risk_score":null}}"#,
+                "the answer has no `summary.risk_score`",
+            ),
+            (
+                r#"{"transaction_id":"a","summary":{"risk_score":"1"}}"#,
+                "the answer's `summary.risk_score` is no number",
+            ),
+            (
+                r#"{"transaction_id":"a","summary":{"risk_score":1e400}}"#,
+                "the answer's `summary.risk_score` is no number",
+            ),
+            (
+                r#"{"summary":{"risk_score":1}}"#,
+                "the answer has no `transaction_id`",
+            ),
+            (
+                r#"{"transaction_id":{},"summary":{"risk_score":1}}"#,
+                "the answer's `transaction_id` is neither a string nor a positive number",
+            ),
+            (
+                r#"{"transaction_id":"=1","summary":{"risk_score":1}}"#,
+                "the answer's `transaction_id` starts like a spreadsheet formula",
+            ),
+        ] {
+            assert_eq!(answer(body).unwrap_err(), said, "{body}");
+        }
+    }
+
+    #[test]
+    fn further_fields_are_captured_as_written() {
+        let body = Bytes::from_static(
+            br#"{"transaction_id":"a","summary":{"risk_score":1,"risk_level":0,"x":null}}"#,
+        );
+        let columns = ["/summary/risk_level", "/summary/x", "/none"]
+            .map(|pointer| Pointer::parse(pointer).unwrap());
+        let captured = read(&body, &columns).unwrap().captured;
+        assert_eq!(
+            captured.iter().map(Option::as_deref).collect::<Vec<_>>(),
+            [Some("0"), None, None]
+        );
+    }
+}

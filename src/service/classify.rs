@@ -1,0 +1,438 @@
+//! What an outcome means: could it have been billed, and may it be sent again?
+//!
+//! The interface says nothing about errors, so this is caution by class, not by promise. README's table is this file.
+
+use std::time::{Duration, SystemTime};
+
+use http::HeaderMap;
+use http::header::{DATE, RETRY_AFTER};
+use serde_json::Value;
+
+use super::answer::{self, Columns};
+use super::{Exchange, Reply, TransportFault};
+use crate::error::{Error, quoted};
+use crate::verdict::{Answer, Failure, Reason};
+
+/// The outcome of one call.
+#[derive(Debug)]
+pub enum Outcome {
+    /// A verdict.
+    Answered(Answer),
+    /// Class A, too fast: everybody waits, and the row's attempts are not used up.
+    Throttled {
+        /// How long the service asks to wait, where it says so.
+        wait: Option<Duration>,
+    },
+    /// Classes A to E: this call brought nothing.
+    Failed(Fault),
+    /// Class F: every further call would fail alike.
+    Refused(Error),
+}
+
+/// A call that brought nothing.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// What it means for another attempt.
+    pub class: Class,
+    /// What becomes of the row when there is none.
+    pub failure: Failure,
+}
+
+/// Could the call have been billed?
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Class {
+    /// A: it was not processed.
+    NotProcessed,
+    /// A, and the host's name does not resolve: before the first answer this is a wrong address.
+    HostNotFound,
+    /// B: the request went out and no whole answer came back.
+    OutcomeUnknown,
+    /// C: refused, cause unclear.
+    Unclear,
+    /// D: billed, but no verdict in it.
+    Useless,
+    /// E: this row is at fault.
+    RowsFault,
+    /// A bare 403: this row's fault amid good answers, the run's at the start or several times in a row.
+    Forbidden,
+}
+
+impl Class {
+    /// The letter that README's table has.
+    #[must_use]
+    pub const fn letter(self) -> char {
+        match self {
+            Self::NotProcessed | Self::HostNotFound => 'A',
+            Self::OutcomeUnknown => 'B',
+            Self::Unclear => 'C',
+            Self::Useless => 'D',
+            Self::RowsFault | Self::Forbidden => 'E',
+        }
+    }
+}
+
+/// Judges what came of a call.
+#[must_use]
+pub fn classify(exchange: Exchange, columns: &Columns) -> Outcome {
+    match exchange {
+        Ok(reply) => of_reply(&reply, columns),
+        Err(fault) => of_transport(fault),
+    }
+}
+
+fn of_reply(reply: &Reply, columns: &Columns) -> Outcome {
+    let status = reply.status;
+    match status {
+        204..=206 => failed(Class::Useless, Reason::BadAnswer, format!("status {status}, which has no verdict")),
+        200..=299 if reply.cut => {
+            failed(Class::Useless, Reason::BadAnswer, "the answer is longer than 1 MiB".to_owned())
+        }
+        200..=299 => match answer::read(&reply.body, columns) {
+            Ok(answer) => Outcome::Answered(answer),
+            Err(wrong) => failed(Class::Useless, Reason::BadAnswer, wrong),
+        },
+        300..=399 => refused(reply, "the service redirects elsewhere; neither key nor data were sent there")
+            .with_hint("check the base address, including `https://` and a missing or extra `/`"),
+        401 => refused(reply, "the service does not accept the API key")
+            .with_hint("check the key in `RESCORE_API_KEY` or `--api-key-file`, and that it belongs to this plan"),
+        402 => out_of_credit(reply),
+        404 | 410 => refused(reply, "the service has nothing at this address").with_hint("check the base address"),
+        405 => refused(reply, "this address does not take requests").with_hint("check the base address"),
+        407 => refused(reply, "the proxy asks for a login")
+            .with_hint("give it in `HTTPS_PROXY`, such as `http://user:password@proxy:3128`"),
+        511 => refused(reply, "the network asks for a login first").with_hint("log in to the network, or use another one"),
+        429 if says_out_of_credit(&reply.body) => out_of_credit(reply),
+        425 | 429 => Outcome::Throttled { wait: wait(&reply.headers) },
+        503 if reply.headers.contains_key(RETRY_AFTER) => Outcome::Throttled { wait: wait(&reply.headers) },
+        403 if carries_rate_limit(&reply.headers) => Outcome::Throttled { wait: wait(&reply.headers) },
+        403 => failed(Class::Forbidden, Reason::Forbidden, said(reply)),
+        408 | 500..=599 => failed(Class::Unclear, Reason::ServerError, said(reply)),
+        400..=499 => failed(Class::RowsFault, Reason::Refused, said(reply)),
+        // 1xx never ends a call, and there are no statuses above 599.
+        _ => failed(Class::OutcomeUnknown, Reason::NoAnswer, format!("status {status}, which is no answer")),
+    }
+}
+
+fn of_transport(fault: TransportFault) -> Outcome {
+    let not_processed = |words: String| failed(Class::NotProcessed, Reason::Unreachable, words);
+    match fault {
+        TransportFault::HostNotFound => failed(
+            Class::HostNotFound,
+            Reason::Unreachable,
+            "cannot find the service's host".to_owned(),
+        ),
+        TransportFault::Unreachable(words) => not_processed(format!("cannot connect: {words}")),
+        TransportFault::Handshake(words) => {
+            not_processed(format!("the TLS handshake failed: {words}"))
+        }
+        TransportFault::NotTls => Outcome::Refused(
+            Error::refused("the other side is not TLS")
+                .hint("check scheme and port of the base address"),
+        ),
+        TransportFault::Certificate(words) => Outcome::Refused(
+            Error::refused(format!(
+                "the service's certificate is not to be trusted: {words}"
+            ))
+            .hint("for a company's own authority give its certificate with `--ca-file FILE`"),
+        ),
+        TransportFault::Proxy(words) => Outcome::Refused(
+            Error::refused(format!("the proxy refuses to connect: {words}"))
+                .hint("check `HTTPS_PROXY`; `NO_PROXY` names hosts that need none"),
+        ),
+        TransportFault::TimedOut => failed(
+            Class::OutcomeUnknown,
+            Reason::NoAnswer,
+            "no whole answer in time".to_owned(),
+        ),
+        TransportFault::Broken(words) => failed(
+            Class::OutcomeUnknown,
+            Reason::NoAnswer,
+            format!("the connection broke: {words}"),
+        ),
+    }
+}
+
+fn failed(class: Class, reason: Reason, message: String) -> Outcome {
+    Outcome::Failed(Fault {
+        class,
+        failure: Failure::new(reason, message),
+    })
+}
+
+fn refused(reply: &Reply, what: &str) -> Outcome {
+    Outcome::Refused(Error::refused(what).detail(format!("the service said: {}", said(reply))))
+}
+
+fn out_of_credit(reply: &Reply) -> Outcome {
+    refused(reply, "the account is out of credit")
+        .with_hint("top it up with the service, then run again")
+}
+
+impl Outcome {
+    fn with_hint(self, hint: &str) -> Self {
+        match self {
+            Self::Refused(error) => Self::Refused(error.hint(hint)),
+            other => other,
+        }
+    }
+}
+
+/// The status and the service's own words, short, on one line.
+fn said(reply: &Reply) -> String {
+    let status = reply.status;
+    let phrase = http::StatusCode::from_u16(status)
+        .ok()
+        .and_then(|status| status.canonical_reason())
+        .unwrap_or("");
+    let status = if phrase.is_empty() {
+        status.to_string()
+    } else {
+        format!("{status} {phrase}")
+    };
+    match words(&reply.body) {
+        Some(words) => format!("{status}: {}", quoted(&words)),
+        None => status,
+    }
+}
+
+/// The message in an error body, in any of the shapes that kin services use.
+fn words(body: &[u8]) -> Option<String> {
+    let Ok(json) = serde_json::from_slice::<Value>(body) else {
+        let text = String::from_utf8_lossy(body);
+        let text = text.trim();
+        // A proxy's page says nothing that its status does not.
+        return (!text.is_empty() && !text.starts_with('<')).then(|| text.to_owned());
+    };
+    let error = json.get("error");
+    let candidates = [
+        error.and_then(|error| error.get("message")),
+        error,
+        error.and_then(|error| error.get("code")),
+        json.get("message"),
+        json.get("detail"),
+        json.get("title"),
+    ];
+    candidates
+        .into_iter()
+        .flatten()
+        .find_map(Value::as_str)
+        .map(str::to_owned)
+}
+
+/// Words by which a 429 says that waiting will not help. "Quota exceeded" alone is not one: it may be the minute's.
+const OUT_OF_CREDIT: [&str; 5] = [
+    "insufficient_quota",
+    "insufficient_credit",
+    "insufficient credit",
+    "out of credit",
+    "payment_required",
+];
+
+fn says_out_of_credit(body: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(body).to_lowercase();
+    OUT_OF_CREDIT.iter().any(|words| text.contains(words))
+}
+
+/// Whether a 403 is a rate limit in disguise: it says when to come again, or that nothing remains.
+fn carries_rate_limit(headers: &HeaderMap) -> bool {
+    let remaining = [
+        "ratelimit-remaining",
+        "x-ratelimit-remaining",
+        "x-rate-limit-remaining",
+    ];
+    let limit = [
+        "ratelimit",
+        "ratelimit-reset",
+        "x-ratelimit-reset",
+        "x-rate-limit-reset",
+    ];
+    match remaining.iter().find_map(|name| headers.get(*name)) {
+        Some(left) => left.to_str().is_ok_and(|left| left.trim() == "0"),
+        None => {
+            headers.contains_key(RETRY_AFTER)
+                || limit.iter().any(|name| headers.contains_key(*name))
+        }
+    }
+}
+
+/// How long `Retry-After` asks to wait; `None` where it is absent or makes no sense.
+fn wait(headers: &HeaderMap) -> Option<Duration> {
+    let value = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
+    if !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit()) {
+        // More digits than fit mean the same as the largest number: for ever.
+        return Some(Duration::from_secs(value.parse().unwrap_or(u64::MAX)));
+    }
+    let until = httpdate::parse_http_date(value).ok()?;
+    // Against the answer's own clock: ours may be wrong, and the difference of two of theirs is not.
+    let now = headers
+        .get(DATE)
+        .and_then(|date| httpdate::parse_http_date(date.to_str().ok()?).ok());
+    Some(
+        until
+            .duration_since(now.unwrap_or_else(SystemTime::now))
+            .unwrap_or(Duration::ZERO),
+    )
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::panic)]
+mod tests {
+    use bytes::Bytes;
+    use http::header::{HeaderName, HeaderValue};
+
+    use super::*;
+
+    fn reply(status: u16, headers: &[(&str, &str)], body: &str) -> Outcome {
+        let headers = headers
+            .iter()
+            .map(|(name, value)| {
+                (
+                    name.parse::<HeaderName>().unwrap(),
+                    HeaderValue::from_str(value).unwrap(),
+                )
+            })
+            .collect();
+        let reply = Reply {
+            status,
+            headers,
+            body: Bytes::copy_from_slice(body.as_bytes()),
+            cut: false,
+        };
+        classify(Ok(reply), &[])
+    }
+
+    const GOOD: &str = r#"{"transaction_id":"a","summary":{"risk_score":1}}"#;
+
+    /// The letter of an outcome; `+` is a verdict, `T` a throttle.
+    fn letter(outcome: &Outcome) -> char {
+        match outcome {
+            Outcome::Answered(_) => '+',
+            Outcome::Throttled { .. } => 'T',
+            Outcome::Failed(fault) => fault.class.letter(),
+            Outcome::Refused(_) => 'F',
+        }
+    }
+
+    #[test]
+    fn every_status_has_its_class() {
+        for status in 100..=599 {
+            let expected = match status {
+                204..=206 => 'D',
+                200..=299 => '+',
+                300..=399 | 401 | 402 | 404 | 405 | 407 | 410 | 511 => 'F',
+                425 | 429 => 'T',
+                408 | 500..=599 => 'C',
+                400..=499 => 'E',
+                _ => 'B',
+            };
+            // The body is a good verdict each time: it must count only where the status says so.
+            assert_eq!(
+                letter(&reply(status, &[], GOOD)),
+                expected,
+                "status {status}"
+            );
+        }
+    }
+
+    #[test]
+    fn every_transport_fault_has_its_class() {
+        let words = String::new;
+        for (fault, expected) in [
+            (TransportFault::HostNotFound, 'A'),
+            (TransportFault::Unreachable(words()), 'A'),
+            (TransportFault::Handshake(words()), 'A'),
+            (TransportFault::NotTls, 'F'),
+            (TransportFault::Certificate(words()), 'F'),
+            (TransportFault::Proxy(words()), 'F'),
+            (TransportFault::TimedOut, 'B'),
+            (TransportFault::Broken(words()), 'B'),
+        ] {
+            assert_eq!(
+                letter(&classify(Err(fault.clone()), &[])),
+                expected,
+                "{fault:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn headers_and_bodies_that_change_the_class() {
+        assert_eq!(letter(&reply(503, &[("retry-after", "7")], "")), 'T');
+        assert_eq!(
+            letter(&reply(403, &[("x-ratelimit-remaining", "0")], "")),
+            'T'
+        );
+        assert_eq!(
+            letter(&reply(403, &[("x-ratelimit-remaining", "12")], "")),
+            'E'
+        );
+        assert_eq!(
+            letter(&reply(
+                429,
+                &[],
+                r#"{"error":{"code":"insufficient_quota"}}"#
+            )),
+            'F'
+        );
+        assert_eq!(letter(&reply(200, &[], "<html>")), 'D');
+    }
+
+    #[test]
+    fn retry_after_in_every_shape() {
+        let date = "Sun, 06 Nov 1994 08:49:37 GMT";
+        let wait = |headers: &[(&str, &str)]| match reply(429, headers, "") {
+            Outcome::Throttled { wait } => wait.map(|wait| wait.as_secs()),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(wait(&[("retry-after", "30")]), Some(30));
+        assert_eq!(wait(&[("retry-after", "0")]), Some(0));
+        assert_eq!(wait(&[("retry-after", "-5")]), None);
+        assert_eq!(wait(&[("retry-after", "soon")]), None);
+        assert_eq!(wait(&[]), None);
+        assert_eq!(
+            wait(&[("retry-after", "1000000000000")]),
+            Some(1_000_000_000_000)
+        );
+        assert_eq!(
+            wait(&[("retry-after", "99999999999999999999999")]),
+            Some(u64::MAX)
+        );
+        assert_eq!(
+            wait(&[
+                ("retry-after", "Sun, 06 Nov 1994 08:50:07 GMT"),
+                ("date", date)
+            ]),
+            Some(30)
+        );
+        assert_eq!(
+            wait(&[
+                ("retry-after", date),
+                ("date", "Sun, 06 Nov 1994 09:00:00 GMT")
+            ]),
+            Some(0)
+        );
+    }
+
+    #[test]
+    fn the_services_words_are_found_in_any_shape() {
+        for body in [
+            r#"{"error":{"code":"c","message":"bad email"}}"#,
+            r#"{"error":"bad email"}"#,
+            r#"{"message":"bad email"}"#,
+            r#"{"title":"t","detail":"bad email"}"#,
+            "bad email\n",
+        ] {
+            let Outcome::Failed(fault) = reply(422, &[], body) else {
+                panic!("{body}")
+            };
+            assert_eq!(
+                &*fault.failure.message,
+                "422 Unprocessable Entity: `bad email`"
+            );
+        }
+        let Outcome::Failed(fault) = reply(502, &[], "<html>nginx</html>") else {
+            panic!()
+        };
+        assert_eq!(&*fault.failure.message, "502 Bad Gateway");
+    }
+}

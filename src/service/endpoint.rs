@@ -1,0 +1,155 @@
+//! The service's address and plan.
+
+use std::fmt;
+
+use url::{Host, Url};
+
+use crate::error::{Error, Result, quoted};
+
+/// The plan that an account is on, with the flags that only the paid one has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Plan {
+    /// The paid plan.
+    Paid {
+        /// Ask for VPN and proxy detection.
+        vpn_check: bool,
+        /// Ask for advanced processing.
+        advanced: bool,
+    },
+    /// The free plan.
+    Free,
+}
+
+/// The full address that requests go to: HTTPS, or plain HTTP to this machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Endpoint(Url);
+
+impl Endpoint {
+    /// The endpoint below a base address.
+    ///
+    /// # Errors
+    /// Exit code 2: no address, a scheme that would show keys and people to the network, or parts that do not belong.
+    pub fn new(base: &str, allow_http: bool) -> Result<Self> {
+        // The address may hold a password: it is shown only once it is known to hold none.
+        let url: Url = base
+            .trim()
+            .parse()
+            .map_err(|e| Error::usage("the base address is no URL").because(e))?;
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err(
+                Error::usage("the base address has a user or password in it")
+                    .hint("the key goes into `RESCORE_API_KEY` or `--api-key-file`"),
+            );
+        }
+        let wrong = |what: &str| Error::usage(format!("the base address {} {what}", quoted(base)));
+        match url.scheme() {
+            "https" => {}
+            "http" if allow_http || is_loopback(&url) => {}
+            "http" => {
+                return Err(wrong("is not HTTPS").hint(
+                    "`--allow-http` sends keys and personal data unencrypted, if that is meant",
+                ));
+            }
+            scheme => return Err(wrong(&format!("has the scheme `{scheme}`, not `https`"))),
+        }
+        if url.query().is_some() || url.fragment().is_some() {
+            return Err(wrong("has a query or a fragment"));
+        }
+        if url.host().is_none() {
+            return Err(wrong("has no host"));
+        }
+        let mut url = url;
+        let path = format!("{}/v1/validate/user", url.path().trim_end_matches('/'));
+        url.set_path(&path);
+        Ok(Self(url))
+    }
+
+    /// The URL.
+    #[must_use]
+    pub const fn url(&self) -> &Url {
+        &self.0
+    }
+
+    /// The host, for messages.
+    #[must_use]
+    pub fn host(&self) -> &str {
+        self.0.host_str().unwrap_or_default()
+    }
+
+    /// Whether requests stay on this machine.
+    #[must_use]
+    pub fn is_loopback(&self) -> bool {
+        is_loopback(&self.0)
+    }
+
+    /// Whether the connection is plain HTTP.
+    #[must_use]
+    pub fn is_plain(&self) -> bool {
+        self.0.scheme() == "http"
+    }
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+fn is_loopback(url: &Url) -> bool {
+    match url.host() {
+        Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.is_loopback(),
+        None => false,
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_path_is_put_below_the_base() {
+        for base in [
+            "https://api.example.com",
+            "https://api.example.com/",
+            " https://api.example.com ",
+        ] {
+            assert_eq!(
+                Endpoint::new(base, false).unwrap().to_string(),
+                "https://api.example.com/v1/validate/user"
+            );
+        }
+        let below = Endpoint::new("https://example.com/risk/", false).unwrap();
+        assert_eq!(
+            below.to_string(),
+            "https://example.com/risk/v1/validate/user"
+        );
+    }
+
+    #[test]
+    fn addresses_that_would_leak_or_cannot_be_meant_are_refused() {
+        for bad in [
+            "http://api.example.com",
+            "file:///etc/passwd",
+            "https://user:pw@example.com",
+            "https://example.com?key=1",
+            "https://example.com#x",
+            "example.com",
+            "",
+        ] {
+            let error = Endpoint::new(bad, false).unwrap_err();
+            assert_eq!(error.exit().code(), 2, "{bad}");
+            assert!(!error.report().contains("pw"), "{}", error.report());
+        }
+        for good in [
+            "http://127.0.0.1:8787",
+            "http://[::1]:1",
+            "http://localhost",
+        ] {
+            assert!(Endpoint::new(good, false).is_ok(), "{good}");
+        }
+        assert!(Endpoint::new("http://api.example.com", true).is_ok());
+    }
+}

@@ -1,0 +1,240 @@
+//! The HTTP client: the only file that names reqwest.
+//!
+//! It sends a body and brings back what came, or why nothing came, as plain data. It never sends anything twice, never
+//! follows a redirect, and lets no key or URL into a message.
+
+use std::error::Error as StdError;
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use bytes::Bytes;
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
+
+use super::{Endpoint, Exchange, Reply, Service, TransportFault};
+use crate::error::{Error, Result};
+use crate::secret::Secret;
+
+/// What the client must know.
+#[derive(Debug, Clone)]
+pub struct ClientSettings {
+    /// Where requests go.
+    pub endpoint: Endpoint,
+    /// The bearer token.
+    pub api_key: Secret,
+    /// The calling application's identifier.
+    pub service_id: String,
+    /// From the request's begin to the answer's last byte.
+    pub timeout: Duration,
+    /// For the connection alone.
+    pub connect_timeout: Duration,
+    /// A further certificate authority, PEM.
+    pub ca_file: Option<PathBuf>,
+}
+
+/// Connections idle for longer are not used again: at the usual 90 s, 9 of 40 sends met a server that was just closing.
+const POOL_IDLE: Duration = Duration::from_secs(4);
+
+/// A client for one endpoint and one key.
+pub struct Client {
+    inner: reqwest::Client,
+    endpoint: Endpoint,
+    api_key: Secret,
+}
+
+impl Client {
+    /// Builds the client; sends nothing.
+    ///
+    /// # Errors
+    /// Exit code 2: a key or service id that cannot stand in a header, or certificates that cannot be read.
+    pub fn new(settings: ClientSettings) -> Result<Self> {
+        // Another part of the process may have installed one: then that is used.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let mut builder = reqwest::Client::builder()
+            .user_agent(concat!("rescore/", env!("CARGO_PKG_VERSION")))
+            .default_headers(headers(&settings)?)
+            .redirect(reqwest::redirect::Policy::none())
+            .retry(reqwest::retry::never())
+            .referer(false)
+            .pool_idle_timeout(POOL_IDLE)
+            .connect_timeout(settings.connect_timeout)
+            .timeout(settings.timeout);
+        if settings.endpoint.is_loopback() {
+            builder = builder.no_proxy();
+        }
+        if settings.endpoint.is_plain() {
+            // No TLS will be spoken: a machine without certificates, as a small container, must do for the sandbox.
+            builder = builder.tls_certs_only([]);
+        } else if let Some(path) = &settings.ca_file {
+            let wrong = || {
+                Error::usage(format!(
+                    "cannot use the certificates in `{}`",
+                    path.display()
+                ))
+            };
+            let pem = std::fs::read(path).map_err(|e| wrong().because(e))?;
+            let certificates =
+                reqwest::Certificate::from_pem_bundle(&pem).map_err(|e| wrong().because(e))?;
+            if certificates.is_empty() {
+                return Err(wrong().detail("it holds no PEM certificate"));
+            }
+            builder = builder.tls_certs_merge(certificates);
+        }
+        let client = builder
+            .build()
+            .map_err(|e| Error::usage("cannot set up the HTTP client").because(e))?;
+        Ok(Self {
+            inner: client,
+            endpoint: settings.endpoint,
+            api_key: settings.api_key,
+        })
+    }
+
+    async fn exchange(&self, body: Bytes) -> std::result::Result<Reply, reqwest::Error> {
+        let mut response = self
+            .inner
+            .post(self.endpoint.url().clone())
+            .body(body)
+            .send()
+            .await?;
+        let status = response.status().as_u16();
+        let (mut body, mut cut) = (Bytes::new(), false);
+        while let Some(chunk) = response.chunk().await? {
+            if body.len() + chunk.len() > Reply::MAX_BODY {
+                cut = true;
+                break;
+            }
+            // Nearly every answer is one chunk: then nothing is copied.
+            body = if body.is_empty() {
+                chunk
+            } else {
+                [body, chunk].concat().into()
+            };
+        }
+        let headers = std::mem::take(response.headers_mut());
+        Ok(Reply {
+            status,
+            headers,
+            body,
+            cut,
+        })
+    }
+
+    /// The reply with everything that we sent blotted out: servers like to repeat what they refuse, and their words may
+    /// reach a terminal or a log.
+    fn blot(&self, mut reply: Reply, sent: &[u8]) -> Reply {
+        let text = String::from_utf8_lossy(&reply.body);
+        let mut blotted = text.replace(self.api_key.expose(), "…");
+        if let Ok(serde_json::Value::Object(fields)) = serde_json::from_slice(sent) {
+            // Shorter values would blot out parts of ordinary words.
+            for value in fields
+                .values()
+                .filter_map(|value| value.as_str())
+                .filter(|value| value.len() >= 4)
+            {
+                blotted = blotted.replace(value, "…");
+            }
+        }
+        reply.body = Bytes::from(blotted);
+        reply
+    }
+}
+
+impl Service for Client {
+    async fn ask(&self, body: Bytes) -> Exchange {
+        match self.exchange(body.clone()).await {
+            Ok(reply) if (200..300).contains(&reply.status) => Ok(reply),
+            Ok(reply) => Ok(self.blot(reply, &body)),
+            Err(error) => Err(fault(&error.without_url())),
+        }
+    }
+}
+
+fn headers(settings: &ClientSettings) -> Result<HeaderMap> {
+    let value = |what: &str, text: String| {
+        HeaderValue::try_from(text).map_err(|_| {
+            Error::usage(format!(
+                "the {what} has a line break or another control character in it"
+            ))
+        })
+    };
+    let mut authorization = value("API key", format!("Bearer {}", settings.api_key.expose()))?;
+    authorization.set_sensitive(true);
+    let mut headers = HeaderMap::new();
+    headers.insert(AUTHORIZATION, authorization);
+    headers.insert(
+        "x-service-id",
+        value("service id", settings.service_id.clone())?,
+    );
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    Ok(headers)
+}
+
+/// What a reqwest error means. The causes are asked by type, outermost first; `is_connect` before `is_timeout`, as a
+/// connection that times out is both.
+fn fault(error: &reqwest::Error) -> TransportFault {
+    if error.is_dns() {
+        return TransportFault::HostNotFound;
+    }
+    if let Some(tls) = find::<rustls::Error>(error) {
+        return match tls {
+            rustls::Error::InvalidCertificate(reason) => {
+                TransportFault::Certificate(reason.to_string())
+            }
+            rustls::Error::InvalidMessage(_) if error.is_connect() => TransportFault::NotTls,
+            other if error.is_connect() => TransportFault::Handshake(other.to_string()),
+            other => TransportFault::Broken(other.to_string()),
+        };
+    }
+    if error.is_connect() {
+        // A proxy's refusal has no type that could be asked for; everything else below a connection is the system's.
+        return match find::<io::Error>(error) {
+            Some(cause) => TransportFault::Unreachable(system_words(cause)),
+            None if error.is_timeout() => TransportFault::Unreachable("timed out".to_owned()),
+            None => TransportFault::Proxy(innermost(error)),
+        };
+    }
+    if error.is_timeout() {
+        return TransportFault::TimedOut;
+    }
+    TransportFault::Broken(innermost(error))
+}
+
+/// The system's words without `(os error 111)`.
+fn system_words(error: &io::Error) -> String {
+    let words = error.to_string();
+    words
+        .split(" (os error")
+        .next()
+        .unwrap_or(&words)
+        .to_lowercase()
+}
+
+fn innermost(error: &(dyn StdError + 'static)) -> String {
+    let mut error = error;
+    while let Some(source) = error.source() {
+        error = source;
+    }
+    error
+        .downcast_ref::<io::Error>()
+        .map_or_else(|| error.to_string(), system_words)
+}
+
+/// The first cause of that type. An `io::Error` does not name the error that it carries as its source, so it is opened.
+fn find<'a, T: StdError + 'static>(error: &'a (dyn StdError + 'static)) -> Option<&'a T> {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if let Some(found) = error.downcast_ref::<T>() {
+            return Some(found);
+        }
+        if let Some(found) = error
+            .downcast_ref::<io::Error>()
+            .and_then(io::Error::get_ref)
+            .and_then(|inner| find::<T>(inner))
+        {
+            return Some(found);
+        }
+        next = error.source();
+    }
+    None
+}

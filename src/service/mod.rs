@@ -1,0 +1,69 @@
+//! The service's interface: request, answer, and what every outcome of a call means.
+//!
+//! A request's body comes in, an [`Outcome`] goes out. Only `http` names the HTTP library; everything that decides is
+//! plain data and is tested as such. Nothing here knows of rows, files or pacing.
+
+mod answer;
+mod classify;
+mod endpoint;
+mod http;
+mod request;
+
+use std::future::Future;
+
+use ::http::HeaderMap;
+use bytes::Bytes;
+
+pub use answer::Columns;
+pub use classify::{Class, Fault, Outcome, classify};
+pub use endpoint::{Endpoint, Plan};
+pub use http::{Client, ClientSettings};
+pub use request::body;
+
+/// Whoever answers: the HTTP client, or a script in tests.
+pub trait Service {
+    /// Sends one request and waits for the whole answer.
+    fn ask(&self, body: Bytes) -> impl Future<Output = Exchange>;
+}
+
+/// What came of sending a request.
+pub type Exchange = Result<Reply, TransportFault>;
+
+/// An answer as it came, not yet judged.
+#[derive(Debug, Clone)]
+pub struct Reply {
+    /// The HTTP status.
+    pub status: u16,
+    /// The headers.
+    pub headers: HeaderMap,
+    /// The body, at most [`Reply::MAX_BODY`] bytes of it.
+    pub body: Bytes,
+    /// The body was longer and was cut.
+    pub cut: bool,
+}
+
+impl Reply {
+    /// A hundred times the largest answer seen; more is an attack or a wrong address, and memory must stay flat.
+    pub const MAX_BODY: usize = 1024 * 1024;
+}
+
+/// Why no answer came.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TransportFault {
+    /// The host's name has no address.
+    HostNotFound,
+    /// No connection: refused, no route, timed out; the words are the system's.
+    Unreachable(String),
+    /// The other side does not speak TLS.
+    NotTls,
+    /// The TLS handshake failed, but for the certificate.
+    Handshake(String),
+    /// The certificate is not to be trusted.
+    Certificate(String),
+    /// The proxy refused to connect.
+    Proxy(String),
+    /// The request went out and the whole answer did not come in time.
+    TimedOut,
+    /// The connection broke after the request went out: reset, end of file, a short body, garbage.
+    Broken(String),
+}
