@@ -10,6 +10,7 @@ pub mod fields;
 pub mod input;
 pub mod layout;
 pub mod output;
+pub mod pace;
 pub mod raw_json;
 pub mod row;
 pub mod secret;

@@ -1,0 +1,154 @@
+//! Whether a row is tried again, and when.
+
+use std::cell::Cell;
+use std::time::Duration;
+
+/// The kinds of failed attempt that the policy tells apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Failed {
+    /// It was refused or never processed: trying again is safe.
+    Unbilled,
+    /// It may have been billed.
+    PerhapsBilled,
+    /// Trying again would bring the same.
+    ForGood,
+}
+
+/// How often an attempt whose outcome is unknown may be sent again.
+pub type Resends = u32;
+
+/// What a row has used up so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Attempts {
+    retries: u32,
+    resends: Resends,
+}
+
+/// Limits of a row and a budget of the whole run.
+#[derive(Debug)]
+pub struct RetryPolicy {
+    retries: u32,
+    resends: Resends,
+    budget: Cell<f64>,
+}
+
+/// The first back-off's upper bound …
+const FIRST_BACK_OFF: Duration = Duration::from_millis(500);
+/// … doubling up to this.
+const LONGEST_BACK_OFF: Duration = Duration::from_secs(30);
+/// Retries that a run may make before any success pays for more: enough for a hiccup with 64 in flight.
+const RESERVE: f64 = 50.0;
+/// Retries that each success pays for. With one in ten, a service in trouble gets at most a tenth more calls.
+const PER_SUCCESS: f64 = 0.1;
+/// What can be saved up. Without a ceiling, a good night would pay for hours of hammering.
+const MOST_SAVED: f64 = 500.0;
+
+impl RetryPolicy {
+    /// A policy with these limits a row.
+    #[must_use]
+    pub const fn new(retries: u32, resends: Resends) -> Self {
+        Self {
+            retries,
+            resends,
+            budget: Cell::new(RESERVE),
+        }
+    }
+
+    /// A call succeeded.
+    pub fn success(&self) {
+        self.budget
+            .set((self.budget.get() + PER_SUCCESS).min(MOST_SAVED));
+    }
+
+    /// The back-off before the row's next attempt; `None` when there is none. `fraction` is random, from 0 up to 1:
+    /// full jitter spreads rows that failed together.
+    pub fn next(&self, failed: Failed, attempts: &mut Attempts, fraction: f64) -> Option<Duration> {
+        let allowed = match failed {
+            Failed::Unbilled => attempts.retries < self.retries,
+            Failed::PerhapsBilled => {
+                attempts.resends < self.resends && attempts.retries < self.retries
+            }
+            Failed::ForGood => false,
+        };
+        if !allowed || self.budget.get() < 1.0 {
+            return None;
+        }
+        self.budget.set(self.budget.get() - 1.0);
+        let ceiling = FIRST_BACK_OFF
+            .saturating_mul(1 << attempts.retries.min(16))
+            .min(LONGEST_BACK_OFF);
+        attempts.retries += 1;
+        attempts.resends += Resends::from(failed == Failed::PerhapsBilled);
+        Some(ceiling.mul_f64(fraction))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn back_off_doubles_up_to_its_ceiling_and_ends() {
+        let (policy, mut attempts) = (RetryPolicy::new(8, 1), Attempts::default());
+        let waits: Vec<_> =
+            std::iter::from_fn(|| policy.next(Failed::Unbilled, &mut attempts, 1.0))
+                .map(|wait| wait.as_millis())
+                .collect();
+        assert_eq!(
+            waits,
+            [500, 1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000]
+        );
+    }
+
+    #[test]
+    fn what_may_have_been_billed_is_sent_again_once() {
+        let (policy, mut attempts) = (RetryPolicy::new(4, 1), Attempts::default());
+        assert!(
+            policy
+                .next(Failed::PerhapsBilled, &mut attempts, 0.0)
+                .is_some()
+        );
+        assert!(
+            policy
+                .next(Failed::PerhapsBilled, &mut attempts, 0.0)
+                .is_none()
+        );
+        assert!(
+            policy.next(Failed::Unbilled, &mut attempts, 0.0).is_some(),
+            "other retries are left"
+        );
+        assert!(
+            RetryPolicy::new(4, 0)
+                .next(Failed::PerhapsBilled, &mut Attempts::default(), 0.0)
+                .is_none()
+        );
+        assert!(
+            policy
+                .next(Failed::ForGood, &mut Attempts::default(), 0.0)
+                .is_none()
+        );
+    }
+
+    #[test]
+    fn the_runs_budget_ends_retries_and_successes_refill_it() {
+        let policy = RetryPolicy::new(4, 1);
+        let retries = |policy: &RetryPolicy| {
+            (0..10_000)
+                .take_while(|_| {
+                    policy
+                        .next(Failed::Unbilled, &mut Attempts::default(), 0.0)
+                        .is_some()
+                })
+                .count()
+        };
+        assert_eq!(retries(&policy), 50);
+        for _ in 0..101 {
+            policy.success();
+        }
+        assert_eq!(retries(&policy), 10);
+        for _ in 0..100_000 {
+            policy.success();
+        }
+        assert_eq!(retries(&policy), 500);
+    }
+}
