@@ -9,6 +9,7 @@ pub mod event;
 pub mod fields;
 pub mod input;
 pub mod layout;
+pub mod observe;
 pub mod output;
 pub mod pace;
 pub mod raw_json;

@@ -1,0 +1,86 @@
+//! Progress on a terminal: the only file that names indicatif.
+
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+
+use super::{Notice, Setting, Snapshot, View, words};
+
+/// A bar with the throughput, and a line below it with verdicts and calls.
+pub(super) struct Bar {
+    all: MultiProgress,
+    above: ProgressBar,
+    below: ProgressBar,
+    setting: Setting,
+}
+
+/// The bar's length in units: per mille is finer than any terminal draws.
+const WHOLE: u64 = 1000;
+
+impl Bar {
+    pub(super) fn new(setting: Setting) -> Self {
+        let all = MultiProgress::new();
+        let style = |template: &str| {
+            ProgressStyle::with_template(template)
+                .unwrap_or_else(|_| ProgressStyle::default_bar())
+                .progress_chars("█▉▊▋▌▍▎▏ ")
+        };
+        let bar = if setting.size.is_some() {
+            ProgressBar::new(WHOLE).with_style(style("{bar:24.cyan} {percent:>3}%  {wide_msg}"))
+        } else {
+            ProgressBar::new_spinner().with_style(style("{spinner} {wide_msg}"))
+        };
+        let bar = all.add(bar);
+        let below = all.add(ProgressBar::new_spinner().with_style(style("{wide_msg}")));
+        Self {
+            all,
+            above: bar,
+            below,
+            setting,
+        }
+    }
+}
+
+impl View for Bar {
+    fn frame(&mut self, now: &Snapshot) {
+        let mut head = Vec::with_capacity(4);
+        if self.setting.sandbox {
+            head.push("sandbox".to_owned());
+        }
+        head.push(words::counted(now.resolved, "row"));
+        head.extend(
+            now.rate()
+                .map(|rate| format!("{} rows/s", words::rate(rate))),
+        );
+        head.extend(
+            now.remaining(self.setting.size)
+                .map(|left| format!("ETA {}", words::time(left))),
+        );
+        if let Some(share) = now.share(self.setting.size) {
+            #[allow(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "a share is from 0 to 1"
+            )]
+            self.above.set_position((share * 1000.0) as u64);
+        }
+        self.above.set_message(head.join(" · "));
+        self.below
+            .set_message(format!("{} · {}", words::verdicts(now), words::calls(now)));
+        self.above.tick();
+        self.below.tick();
+    }
+
+    fn notice(&mut self, notice: Notice, now: &Snapshot) {
+        if let Notice::Stopping(reason, in_flight) = notice {
+            // That it cannot be printed must not stop the run.
+            let _ = self
+                .all
+                .println(format!("rescore: {}", words::stopping(reason, in_flight)));
+        }
+        self.frame(now);
+    }
+
+    fn end(&mut self) {
+        self.above.finish_and_clear();
+        self.below.finish_and_clear();
+    }
+}

@@ -1,0 +1,106 @@
+//! Progress where nobody draws: a line, or a JSON object, every so often.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+
+use serde_json::json;
+
+use super::{Notice, Setting, Snapshot, View, words};
+
+/// Lines for logs.
+pub(super) struct Plain(Setting);
+
+impl Plain {
+    pub(super) const fn new(setting: Setting) -> Self {
+        Self(setting)
+    }
+}
+
+impl View for Plain {
+    fn frame(&mut self, now: &Snapshot) {
+        let mut line = String::from("rescore: ");
+        if self.0.sandbox {
+            line.push_str("sandbox: ");
+        }
+        line.push_str(&words::counted(now.resolved, "row"));
+        if let Some(share) = now.share(self.0.size) {
+            let _ = write!(line, " ({:.1} %)", share * 100.0);
+        }
+        if let Some(rate) = now.rate() {
+            let _ = write!(line, ", {} rows/s", words::rate(rate));
+        }
+        if let Some(left) = now.remaining(self.0.size) {
+            let _ = write!(line, ", ETA {}", words::time(left));
+        }
+        say(&format!(
+            "{line}; {}; {}",
+            words::verdicts(now),
+            words::calls(now)
+        ));
+    }
+
+    fn notice(&mut self, notice: Notice, _: &Snapshot) {
+        match notice {
+            Notice::Paused(pause) => {
+                say(&format!("rescore: {}", words::paused(pause.length, pause)));
+            }
+            Notice::Stopping(reason, in_flight) => {
+                say(&format!("rescore: {}", words::stopping(reason, in_flight)));
+            }
+            Notice::End => {}
+        }
+    }
+
+    fn end(&mut self) {}
+}
+
+/// JSON objects for programs; README says what stands in them.
+pub(super) struct Json(Setting);
+
+impl Json {
+    pub(super) const fn new(setting: Setting) -> Self {
+        Self(setting)
+    }
+
+    fn object(&self, now: &Snapshot) -> serde_json::Value {
+        json!({
+            "type": if now.stopping { "stopping" } else { "progress" },
+            "elapsed_seconds": seconds(now.at.as_secs_f64()),
+            "sandbox": self.0.sandbox,
+            "rows": now.resolved,
+            "approve": now.approved,
+            "review": now.reviewed,
+            "block": now.blocked,
+            "failed": now.failed,
+            "calls": now.calls,
+            "in_flight": now.in_flight,
+            "retries": now.retries,
+            "rows_per_second": now.rate().map(seconds),
+            "percent": now.share(self.0.size).map(|share| seconds(share * 100.0)),
+            "eta_seconds": now.remaining(self.0.size).map(|left| seconds(left.as_secs_f64())),
+            "paused_seconds": now.pause.map(|(left, _)| seconds(left.as_secs_f64())),
+        })
+    }
+}
+
+impl View for Json {
+    fn frame(&mut self, now: &Snapshot) {
+        say(&self.object(now).to_string());
+    }
+
+    fn notice(&mut self, _: Notice, now: &Snapshot) {
+        self.frame(now);
+    }
+
+    fn end(&mut self) {}
+}
+
+/// Milliseconds are as exact as anybody needs.
+pub(super) fn seconds(seconds: f64) -> f64 {
+    (seconds * 1000.0).round() / 1000.0
+}
+
+/// One line to standard error; a closed one must not stop the run.
+fn say(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{line}");
+}

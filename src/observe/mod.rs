@@ -1,0 +1,237 @@
+//! What people and programs see of a run while it goes on and when it is over.
+//!
+//! Everything here folds events or looks at [`Stats`]; nothing here counts, and no stage knows of it. A thread of its
+//! own draws, so that a slow terminal never holds up a call.
+
+mod bar;
+mod lines;
+mod summary;
+mod words;
+
+use std::io::IsTerminal;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+pub use summary::Summary;
+
+use crate::event::{CancelReason, Event, Events, Observer, Pause};
+use crate::stats::Stats;
+
+/// How progress is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Style {
+    /// A bar that is drawn over.
+    Bar,
+    /// A line every so often.
+    Plain,
+    /// A JSON object every so often.
+    Json,
+    /// Nothing.
+    Off,
+}
+
+impl Style {
+    /// A bar where somebody looks, lines elsewhere.
+    #[must_use]
+    pub fn automatic() -> Self {
+        if std::io::stderr().is_terminal() {
+            Self::Bar
+        } else {
+            Self::Plain
+        }
+    }
+}
+
+/// What is known of a run besides its numbers.
+#[derive(Debug, Clone, Copy)]
+pub struct Setting {
+    /// How progress is shown.
+    pub style: Style,
+    /// Time between lines.
+    pub every: Duration,
+    /// The source's size in bytes, where it has one.
+    pub size: Option<u64>,
+    /// The stand-in answers, not the service: said wherever numbers are shown.
+    pub sandbox: bool,
+}
+
+/// Something that should be said at once, not with the next line.
+#[derive(Debug, Clone, Copy)]
+enum Notice {
+    Paused(Pause),
+    Stopping(CancelReason, u64),
+    End,
+}
+
+/// An observer that passes on what should be said at once.
+pub struct Notices(Sender<Notice>);
+
+/// Where [`Notices`] arrive.
+pub struct Inbox(Receiver<Notice>);
+
+/// An observer and the place where its notices arrive.
+#[must_use]
+pub fn notices() -> (Notices, Inbox) {
+    let (sender, receiver) = channel();
+    (Notices(sender), Inbox(receiver))
+}
+
+impl Notices {
+    /// A further way to the same inbox.
+    fn clone_sender(&self) -> Sender<Notice> {
+        self.0.clone()
+    }
+
+    /// A handle that ends the progress when asked.
+    #[must_use]
+    pub fn ender(&self) -> Ender {
+        Ender(self.clone_sender())
+    }
+}
+
+/// Ends the progress.
+pub struct Ender(Sender<Notice>);
+
+impl Observer for Notices {
+    fn observe(&mut self, _: Duration, event: &Event, stats: &Stats) {
+        let notice = match event {
+            Event::Throttled {
+                pause: Some(pause), ..
+            } => Notice::Paused(*pause),
+            Event::CancelBegan(reason) => Notice::Stopping(*reason, stats.in_flight),
+            _ => return,
+        };
+        // Nobody listens any more: the run is over.
+        let _ = self.0.send(notice);
+    }
+}
+
+/// The thread that draws.
+pub struct Progress {
+    thread: Option<JoinHandle<()>>,
+    ender: Ender,
+}
+
+/// Ten times a second looks live and costs nothing.
+const FRAME: Duration = Duration::from_millis(100);
+
+impl Progress {
+    /// Starts to draw.
+    #[must_use]
+    pub fn start(setting: Setting, events: Events, inbox: Inbox, ender: Ender) -> Self {
+        let thread = std::thread::Builder::new()
+            .name("progress".to_owned())
+            .spawn(move || draw(setting, &events, &inbox.0));
+        // Without a thread to spare the run goes on unseen.
+        Self {
+            thread: thread.ok(),
+            ender,
+        }
+    }
+
+    /// Draws for the last time and leaves the terminal clean.
+    pub fn finish(mut self) {
+        let _ = self.ender.0.send(Notice::End);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn draw(setting: Setting, events: &Events, inbox: &Receiver<Notice>) {
+    let mut view: Box<dyn View> = match setting.style {
+        Style::Bar => Box::new(bar::Bar::new(setting)),
+        Style::Plain => Box::new(lines::Plain::new(setting)),
+        Style::Json => Box::new(lines::Json::new(setting)),
+        Style::Off => return,
+    };
+    let every = if setting.style == Style::Bar {
+        FRAME
+    } else {
+        setting.every
+    };
+    let mut next = events.elapsed() + every;
+    loop {
+        match inbox.recv_timeout(next.saturating_sub(events.elapsed())) {
+            Err(RecvTimeoutError::Timeout) => {
+                view.frame(&Snapshot::take(events));
+                next += every;
+            }
+            Ok(Notice::End) | Err(RecvTimeoutError::Disconnected) => break,
+            Ok(notice) => view.notice(notice, &Snapshot::take(events)),
+        }
+    }
+    view.end();
+}
+
+/// Somebody who shows progress.
+trait View {
+    fn frame(&mut self, now: &Snapshot);
+    fn notice(&mut self, notice: Notice, now: &Snapshot);
+    fn end(&mut self);
+}
+
+/// The numbers that progress shows, at one moment.
+#[derive(Debug, Clone, Copy)]
+struct Snapshot {
+    at: Duration,
+    resolved: u64,
+    approved: u64,
+    reviewed: u64,
+    blocked: u64,
+    failed: u64,
+    position: u64,
+    in_flight: u64,
+    retries: u64,
+    calls: u64,
+    began: Option<Duration>,
+    pause: Option<(Duration, Pause)>,
+    stopping: bool,
+}
+
+impl Snapshot {
+    fn take(events: &Events) -> Self {
+        let at = events.elapsed();
+        events.with_stats(|stats| Self {
+            at,
+            resolved: stats.resolved(),
+            approved: stats.approved,
+            reviewed: stats.reviewed,
+            blocked: stats.blocked,
+            failed: stats.failures(),
+            position: stats.position,
+            in_flight: stats.in_flight,
+            retries: stats.retries,
+            calls: stats.calls,
+            began: stats.first_resolved,
+            pause: stats.pause_left(at),
+            stopping: stats.cancelled.is_some(),
+        })
+    }
+
+    /// Rows a second since the first one was done.
+    fn rate(&self) -> Option<f64> {
+        let seconds = self.at.checked_sub(self.began?)?.as_secs_f64();
+        #[allow(clippy::cast_precision_loss, reason = "shown with three digits")]
+        (seconds >= 0.5).then(|| self.resolved as f64 / seconds)
+    }
+
+    /// The share of the source that is done, by bytes.
+    fn share(&self, size: Option<u64>) -> Option<f64> {
+        let size = size.filter(|size| *size > 0)?;
+        #[allow(clippy::cast_precision_loss, reason = "shown as a percentage")]
+        Some((self.position as f64 / size as f64).min(1.0))
+    }
+
+    /// Time to the end at this run's own speed so far.
+    fn remaining(&self, size: Option<u64>) -> Option<Duration> {
+        let share = self.share(size).filter(|share| *share > 0.0)?;
+        let spent = self.at.checked_sub(self.began?)?;
+        // The first rows say too little: a guess that jumps about is worse than none.
+        if spent < Duration::from_secs(2) || self.stopping {
+            return None;
+        }
+        Duration::try_from_secs_f64(spent.as_secs_f64() * (1.0 - share) / share).ok()
+    }
+}

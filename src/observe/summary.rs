@@ -1,0 +1,219 @@
+//! What is said when a run is over: a few lines for people, a JSON object for programs.
+//!
+//! Both are made of [`Stats`] alone and of what the run was asked to do.
+
+use std::fmt::Write as _;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+
+use super::lines::seconds;
+use super::words::{count, counted, rate, time};
+use crate::event::CancelReason;
+use crate::stats::Stats;
+
+/// A run that is over.
+#[derive(Debug)]
+pub struct Summary<'a> {
+    /// What was counted.
+    pub stats: &'a Stats,
+    /// How long it took.
+    pub elapsed: Duration,
+    /// The stand-in answered, not the service.
+    pub sandbox: bool,
+    /// The service's address.
+    pub endpoint: &'a str,
+    /// The output, or its partial file after an early stop; `None` for standard output.
+    pub output: Option<PathBuf>,
+    /// The rejects, where there are any.
+    pub rejects: Option<PathBuf>,
+    /// Calls that the stand-in billed.
+    pub sandbox_billed: Option<u64>,
+}
+
+impl Summary<'_> {
+    /// The lines for people.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let stats = self.stats;
+        let mut lines = Vec::new();
+        let stopped = stats
+            .cancelled
+            .map(|reason| format!("stopped early ({}): ", word(reason)))
+            .unwrap_or_default();
+        let speed = self
+            .rows_per_second()
+            .map(|speed| format!(", {} rows/s", rate(speed)))
+            .unwrap_or_default();
+        lines.push(format!(
+            "{stopped}{} in {}{speed}",
+            counted(stats.resolved(), "row"),
+            time(self.elapsed)
+        ));
+        if self.sandbox {
+            lines.push("sandbox: the scores are a stand-in's, not the service's".to_owned());
+        }
+        lines.push(format!(
+            "approve {}, review {}, block {}",
+            count(stats.approved),
+            count(stats.reviewed),
+            count(stats.blocked)
+        ));
+        if stats.failures() > 0 {
+            let reasons: Vec<_> = stats
+                .failed
+                .iter()
+                .map(|(reason, rows)| format!("{reason} {}", count(*rows)))
+                .collect();
+            let place = match &self.rejects {
+                Some(path) => format!(", see {}", path.display()),
+                None => String::new(),
+            };
+            lines.push(format!(
+                "failed {}: {}{place}",
+                count(stats.failures()),
+                reasons.join(", ")
+            ));
+        }
+        lines.push(self.calls());
+        if stats.throttled > 0 {
+            lines.push(format!(
+                "the service asked {} for fewer calls; paused for {} in all",
+                counted(stats.throttled, "time"),
+                time(stats.time_paused(self.elapsed))
+            ));
+        }
+        if stats.maybe_billed_twice > 0 {
+            lines.push(format!(
+                "{} may have been billed twice: sent again after no answer came",
+                counted(stats.maybe_billed_twice, "row")
+            ));
+        }
+        let unanswered = stats.unknown_outcome - stats.maybe_billed_twice;
+        if unanswered > 0 {
+            lines.push(format!(
+                "{} may have been billed without an answer",
+                counted(unanswered, "call")
+            ));
+        }
+        if stats.billed_without_verdict > 0 {
+            lines.push(format!(
+                "{} had no verdict in the answer and will have been billed",
+                counted(stats.billed_without_verdict, "call")
+            ));
+        }
+        if let Some(path) = &self.output {
+            let path = path.display();
+            if stats.cancelled.is_some() {
+                lines.push(format!(
+                    "{path} has the {}; rows without one are not in it",
+                    counted(stats.written, "finished row")
+                ));
+                lines.push("move it away to keep it, or start over with `--overwrite`".to_owned());
+            } else {
+                lines.push(format!("wrote {path}"));
+            }
+        }
+        let mut text = format!("rescore: {}", lines.join("\n         "));
+        text.push('\n');
+        text
+    }
+
+    fn calls(&self) -> String {
+        let stats = self.stats;
+        let mut words = counted(stats.calls, "call");
+        if let Some(billed) = self.sandbox_billed {
+            let _ = write!(words, " ({} billed by the stand-in)", count(billed));
+        }
+        if stats.retries > 0 {
+            let _ = write!(words, ", {} of them again", count(stats.retries));
+        }
+        let quantile = |share: f64| stats.latency(share).map(time).unwrap_or_default();
+        if stats.answered > 0 {
+            let _ = write!(
+                words,
+                "; latency p50 {}, p95 {}, p99 {}",
+                quantile(0.5),
+                quantile(0.95),
+                quantile(0.99)
+            );
+        }
+        words
+    }
+
+    fn rows_per_second(&self) -> Option<f64> {
+        let seconds = self.elapsed.as_secs_f64();
+        #[allow(clippy::cast_precision_loss, reason = "shown with three digits")]
+        (seconds > 0.0 && self.stats.resolved() > 0).then(|| self.stats.resolved() as f64 / seconds)
+    }
+
+    /// The object for programs. README documents every member; members are added, never changed.
+    #[must_use]
+    pub fn json(&self) -> Value {
+        let stats = self.stats;
+        let failed: Map<String, Value> = stats
+            .failed
+            .iter()
+            .map(|(reason, rows)| (reason.word().to_owned(), (*rows).into()))
+            .collect();
+        let latency = |share: f64| {
+            stats
+                .latency(share)
+                .map(|latency| seconds(latency.as_secs_f64() * 1000.0))
+        };
+        let path = |path: &Option<PathBuf>| {
+            path.as_ref()
+                .map(|path| path.to_string_lossy().into_owned())
+        };
+        json!({
+            "version": 1,
+            "exit_code": stats.exit().code(),
+            "stopped": stats.cancelled.map(CancelReason::word),
+            "sandbox": self.sandbox,
+            "endpoint": self.endpoint,
+            "elapsed_seconds": seconds(self.elapsed.as_secs_f64()),
+            "rows_per_second": self.rows_per_second().map(seconds),
+            "rows": {
+                "read": stats.read,
+                "resolved": stats.resolved(),
+                "written": stats.written,
+                "left": stats.read - stats.resolved(),
+            },
+            "decisions": { "approve": stats.approved, "review": stats.reviewed, "block": stats.blocked },
+            "failed": { "rows": stats.failures(), "reasons": failed },
+            "calls": {
+                "sent": stats.calls,
+                "answered": stats.answered,
+                "retries": stats.retries,
+                "throttled": stats.throttled,
+                "maybe_billed_twice": stats.maybe_billed_twice,
+                "unknown_outcome": stats.unknown_outcome,
+                "billed_without_verdict": stats.billed_without_verdict,
+            },
+            "paused_seconds": seconds(stats.time_paused(self.elapsed).as_secs_f64()),
+            "latency_ms": { "p50": latency(0.5), "p95": latency(0.95), "p99": latency(0.99) },
+            "output": path(&self.output),
+            "rejects": path(&self.rejects),
+        })
+    }
+
+    /// Writes the object for programs.
+    ///
+    /// # Errors
+    /// As the writer's.
+    pub fn write_json(&self, mut to: impl Write) -> io::Result<()> {
+        writeln!(to, "{:#}", self.json())?;
+        to.flush()
+    }
+}
+
+fn word(reason: CancelReason) -> &'static str {
+    match reason {
+        CancelReason::OutputClosed => "standard output was closed",
+        CancelReason::InputChanged => "the input changed",
+        CancelReason::Internal => "internal error",
+        other => other.word(),
+    }
+}

@@ -1,0 +1,157 @@
+//! Numbers and times as people read them.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use super::Snapshot;
+use crate::event::{CancelReason, Pause};
+
+/// `1234567` as `1,234,567`.
+pub(super) fn count(number: u64) -> String {
+    let digits = number.to_string();
+    let mut grouped = String::with_capacity(digits.len() * 4 / 3);
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
+/// `1 row`, `2 rows`.
+pub(super) fn counted(number: u64, thing: &str) -> String {
+    format!(
+        "{} {thing}{}",
+        count(number),
+        if number == 1 { "" } else { "s" }
+    )
+}
+
+/// Three significant digits are enough for a rate.
+pub(super) fn rate(rate: f64) -> String {
+    if rate >= 100.0 {
+        #[allow(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a rate is finite and positive"
+        )]
+        let whole = rate.round() as u64;
+        count(whole)
+    } else if rate >= 10.0 {
+        format!("{rate:.1}")
+    } else {
+        format!("{rate:.2}")
+    }
+}
+
+/// A time with two units at most.
+pub(super) fn time(time: Duration) -> String {
+    let seconds = time.as_secs();
+    match seconds {
+        0 if time.as_millis() < 10 => format!("{:.1} ms", time.as_secs_f64() * 1e3),
+        0 => format!("{} ms", time.as_millis()),
+        1..10 => format!("{:.1} s", time.as_secs_f64()),
+        10..60 => format!("{seconds} s"),
+        60..3_600 => format!("{} min {} s", seconds / 60, seconds % 60),
+        3_600..86_400 => format!("{} h {} min", seconds / 3_600, seconds % 3_600 / 60),
+        _ => format!("{} d {} h", seconds / 86_400, seconds % 86_400 / 3_600),
+    }
+}
+
+/// `approve 3, review 1, block 0, failed 0`.
+pub(super) fn verdicts(now: &Snapshot) -> String {
+    format!(
+        "approve {}, review {}, block {}, failed {}",
+        count(now.approved),
+        count(now.reviewed),
+        count(now.blocked),
+        count(now.failed)
+    )
+}
+
+/// What calls are doing, and why they wait when they wait.
+pub(super) fn calls(now: &Snapshot) -> String {
+    let mut words = format!("{} in flight", count(now.in_flight));
+    if now.retries > 0 {
+        let _ = write!(words, ", retries {}", count(now.retries));
+    }
+    if let Some((left, pause)) = now.pause {
+        words.push_str("; ");
+        words.push_str(&paused(left, pause));
+    } else if now.stopping {
+        words.push_str("; stopping");
+    }
+    words
+}
+
+/// Why everybody waits, and how long.
+pub(super) fn paused(left: Duration, pause: Pause) -> String {
+    let seconds = Duration::from_secs(
+        left.as_millis()
+            .div_ceil(1000)
+            .try_into()
+            .unwrap_or(u64::MAX),
+    );
+    // Whole seconds: a count-down with tenths only flickers.
+    let left = if seconds.as_secs() < 10 {
+        format!("{} s", seconds.as_secs())
+    } else {
+        time(seconds)
+    };
+    if pause.asked {
+        format!("paused: service asks for {left}")
+    } else {
+        format!("paused {left}: service asks for fewer calls")
+    }
+}
+
+/// What is said when a run begins to stop.
+pub(super) fn stopping(reason: CancelReason, in_flight: u64) -> String {
+    let why = match reason {
+        CancelReason::Interrupted => "interrupted",
+        CancelReason::Terminated => "terminated",
+        CancelReason::Refused => "the service refuses the run",
+        CancelReason::Unavailable => "the service is not available",
+        CancelReason::Input | CancelReason::InputChanged => "the input is broken",
+        CancelReason::Output => "the output cannot be written",
+        CancelReason::OutputClosed => "standard output was closed",
+        CancelReason::Internal => "internal error",
+    };
+    if in_flight == 0 {
+        return format!("{why}: stopping");
+    }
+    let again = match reason {
+        CancelReason::Interrupted => " (Ctrl-C again stops at once; their answers would be lost)",
+        _ => "",
+    };
+    format!(
+        "{why}: finishing {} in flight{again}",
+        counted(in_flight, "call")
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_read_easily() {
+        assert_eq!(count(0), "0");
+        assert_eq!(count(999), "999");
+        assert_eq!(count(1_234_567), "1,234,567");
+        assert_eq!(rate(1234.5), "1,235");
+        assert_eq!(rate(12.34), "12.3");
+        assert_eq!(rate(0.5), "0.50");
+        for (millis, said) in [
+            (1, "1.0 ms"),
+            (120, "120 ms"),
+            (1_500, "1.5 s"),
+            (59_000, "59 s"),
+            (61_000, "1 min 1 s"),
+            (3_660_000, "1 h 1 min"),
+        ] {
+            assert_eq!(time(Duration::from_millis(millis)), said);
+        }
+    }
+}
