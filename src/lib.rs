@@ -14,6 +14,7 @@ pub mod output;
 pub mod pace;
 pub mod raw_json;
 pub mod row;
+pub mod sandbox;
 pub mod secret;
 pub mod service;
 pub mod stats;

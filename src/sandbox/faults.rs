@@ -1,0 +1,139 @@
+//! What goes wrong in a rehearsal, and how often.
+
+use std::str::FromStr;
+
+/// A way to fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FaultKind {
+    /// Status 500.
+    ServerError,
+    /// Status 503.
+    Unavailable,
+    /// The connection is reset before the answer.
+    Reset,
+    /// No answer ever comes.
+    Stall,
+    /// Status 200 with broken JSON: billed.
+    BadJson,
+}
+
+impl FaultKind {
+    /// Every kind, in the order in which chances are tried.
+    pub const ALL: [Self; 5] = [
+        Self::ServerError,
+        Self::Unavailable,
+        Self::Reset,
+        Self::Stall,
+        Self::BadJson,
+    ];
+
+    /// Its name on the command line and in the report.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::ServerError => "500",
+            Self::Unavailable => "503",
+            Self::Reset => "reset",
+            Self::Stall => "stall",
+            Self::BadJson => "bad-json",
+        }
+    }
+}
+
+/// The probability of each kind.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Faults([f64; 5]);
+
+impl Faults {
+    /// Sets what one `KIND=PROBABILITY` says.
+    ///
+    /// # Errors
+    /// When all kinds together come to more than 1.
+    pub fn add(&mut self, kind: FaultKind, probability: f64) -> Result<(), String> {
+        for (slot, other) in self.0.iter_mut().zip(FaultKind::ALL) {
+            if other == kind {
+                *slot = probability;
+            }
+        }
+        if self.0.iter().sum::<f64>() > 1.0 {
+            Err("the probabilities add up to more than 1".to_owned())
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Whether nothing ever goes wrong.
+    #[must_use]
+    pub fn is_none(&self) -> bool {
+        self.0.iter().all(|probability| *probability == 0.0)
+    }
+
+    /// The fault that a random number from 0 up to 1 hits, if any.
+    #[must_use]
+    pub fn pick(&self, chance: f64) -> Option<FaultKind> {
+        let mut up_to = 0.0;
+        self.0
+            .iter()
+            .zip(FaultKind::ALL)
+            .find_map(|(probability, kind)| {
+                up_to += probability;
+                (chance < up_to).then_some(kind)
+            })
+    }
+}
+
+/// Reads `KIND=PROBABILITY`.
+///
+/// # Errors
+/// What is wrong with it, and what is allowed.
+pub fn parse(text: &str) -> Result<(FaultKind, f64), String> {
+    text.parse::<Pair>()
+        .map(|Pair(kind, probability)| (kind, probability))
+}
+
+struct Pair(FaultKind, f64);
+
+impl FromStr for Pair {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let allowed = || {
+            "allowed are 500, 503, reset, stall and bad-json with a probability, such as `500=0.01`"
+                .to_owned()
+        };
+        let (name, probability) = text.split_once('=').ok_or_else(allowed)?;
+        let kind = FaultKind::ALL
+            .into_iter()
+            .find(|kind| kind.name() == name)
+            .ok_or_else(allowed)?;
+        let probability: f64 = probability.parse().map_err(|_| allowed())?;
+        if (0.0..=1.0).contains(&probability) {
+            Ok(Self(kind, probability))
+        } else {
+            Err("a probability is from 0 to 1".to_owned())
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chances_add_up() {
+        let mut faults = Faults::default();
+        assert!(faults.is_none());
+        for text in ["500=0.1", "stall=0.2"] {
+            let (kind, probability) = parse(text).unwrap();
+            faults.add(kind, probability).unwrap();
+        }
+        assert_eq!(faults.pick(0.05), Some(FaultKind::ServerError));
+        assert_eq!(faults.pick(0.15), Some(FaultKind::Stall));
+        assert_eq!(faults.pick(0.31), None);
+        assert!(faults.add(FaultKind::Reset, 0.9).is_err());
+        for bad in ["404=1", "500", "500=2", "500=x"] {
+            assert!(parse(bad).is_err(), "{bad}");
+        }
+    }
+}
