@@ -1,0 +1,381 @@
+//! The dispatcher: admits rows into a bounded window, runs each row's scoring, hands finished rows on in order.
+//!
+//! Rows come from the reader's thread in batches and go to the writer's thread in batches; this runs on the one thread
+//! that makes calls. It knows neither formats nor HTTP.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::stream::{FuturesUnordered, StreamExt};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep_until};
+
+use crate::error::Error;
+use crate::event::{CancelReason, Event, Events};
+use crate::input::{Batch, Prepared};
+use crate::output::Finished;
+use crate::row::{Row, RowNumber};
+use crate::scorer::{Fate, Scorer};
+use crate::service::Service;
+use crate::verdict::Verdict;
+
+/// What the reader's thread sends. The end is said, not implied: a reader that died must not look like a short file.
+#[derive(Debug)]
+pub enum Read {
+    /// Some rows.
+    Rows(Batch),
+    /// There are no more.
+    End,
+    /// The input cannot be read on.
+    Failed(Error),
+}
+
+/// What the pipeline sends to the writer's thread.
+#[derive(Debug)]
+pub enum Write {
+    /// Finished rows, in input order.
+    Rows(Vec<Finished>),
+    /// Blank lines after the last row.
+    Trailer(Bytes),
+}
+
+/// Somebody asks the run to stop early.
+#[derive(Debug)]
+pub struct Stop {
+    /// Why, in a word.
+    pub reason: CancelReason,
+    /// Why, in full; `None` where the reason says it all.
+    pub error: Option<Error>,
+}
+
+/// How much may be between reading and writing.
+#[derive(Debug, Clone, Copy)]
+pub struct Window {
+    /// Rows. Much more than the concurrency, so that a row in back-off holds up nobody behind it.
+    pub rows: usize,
+    /// Bytes of rows and their requests.
+    pub bytes: usize,
+}
+
+/// The pipeline's ends.
+pub struct Channels<'a> {
+    /// From the reader's thread.
+    pub read: mpsc::Receiver<Read>,
+    /// To the writer's thread.
+    pub write: mpsc::Sender<Write>,
+    /// From signals and the writer's thread. What comes after the pipeline's end is left in it.
+    pub stops: &'a mut mpsc::UnboundedReceiver<Stop>,
+}
+
+/// Rows that are handed to the writer at once: each hand-over may wake its thread, which costs more than a row.
+const WRITE_ROWS: usize = 256;
+/// The longest that a finished row waits for company. Far below what a person or a pipe would notice.
+const WRITE_DELAY: Duration = Duration::from_millis(5);
+/// What calls in flight get to finish after a stop: service managers kill after 90 s or less.
+const DRAIN: Duration = Duration::from_secs(30);
+
+/// Runs rows from `channels.read` to `channels.write` until the input ends or somebody stops the run; then finishes
+/// what is in flight. Returns why it stopped.
+pub async fn run<S: Service>(
+    scorer: &Scorer<S>,
+    channels: Channels<'_>,
+    window: Window,
+) -> Option<Stop> {
+    let Channels {
+        mut read,
+        write,
+        stops,
+    } = channels;
+    let mut rows = Rows::new(window, scorer.events.clone());
+    let mut running = FuturesUnordered::new();
+    let mut stopped: Option<Stop> = None;
+    let mut input = Progress::Going;
+    let mut output = Progress::Going;
+    let mut deadline = Instant::now();
+
+    loop {
+        if stopped.is_none() {
+            while let Some((number, body)) = rows.admit() {
+                running.push(async move { (number, scorer.score(number, body).await) });
+            }
+        }
+        if running.is_empty()
+            && (stopped.is_some() || (input == Progress::Done && rows.waiting.is_empty()))
+        {
+            break;
+        }
+        let going = stopped.is_none();
+        let stop = tokio::select! {
+            Some((number, fate)) = running.next(), if !running.is_empty() => rows.resolve(number, fate),
+            received = read.recv(), if going && input == Progress::Going && rows.have_room() => match received {
+                Some(Read::Rows(batch)) => {
+                    rows.receive(batch);
+                    None
+                }
+                Some(Read::End) => {
+                    input = Progress::Done;
+                    scorer.events.emit(Event::InputEnded);
+                    None
+                }
+                Some(Read::Failed(error)) => Some(Stop::of_input(error)),
+                None => Some(Stop::internal("the reader's thread ended without a word")),
+            },
+            permit = write.reserve(), if output == Progress::Going && rows.should_write() => {
+                if let Ok(permit) = permit {
+                    permit.send(Write::Rows(rows.take_ready()));
+                    None
+                } else {
+                    output = Progress::Done;
+                    Some(Stop::of_writer(stops))
+                }
+            },
+            () = sleep_until(rows.write_at), if output == Progress::Going && !rows.ready.is_empty() && !rows.should_write() => {
+                rows.overdue = true;
+                None
+            },
+            Some(stop) = stops.recv(), if going => Some(stop),
+            () = sleep_until(deadline), if !going => {
+                running.clear();
+                None
+            },
+        };
+        if let Some(stop) = stop
+            && stopped.is_none()
+        {
+            scorer.events.emit(Event::CancelBegan(stop.reason));
+            scorer.gate.close();
+            deadline = Instant::now() + DRAIN;
+            stopped = Some(stop);
+        }
+    }
+    drop(running);
+    // The reader may be blocked on a pipe; once nobody receives, its next batch ends it.
+    drop(read);
+    let mut last = Vec::with_capacity(2);
+    let rest = rows.finish();
+    if !rest.is_empty() {
+        last.push(Write::Rows(rest));
+    }
+    if stopped.is_none() && !rows.trailer.is_empty() {
+        last.push(Write::Trailer(rows.trailer));
+    }
+    for message in last {
+        if output == Progress::Done || write.send(message).await.is_ok() {
+            continue;
+        }
+        output = Progress::Done;
+        if stopped.is_none() {
+            let stop = Stop::of_writer(stops);
+            scorer.events.emit(Event::CancelBegan(stop.reason));
+            stopped = Some(stop);
+        }
+    }
+    stopped
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Progress {
+    Going,
+    Done,
+}
+
+impl Stop {
+    /// A writer that fails says why before it goes.
+    fn of_writer(stops: &mut mpsc::UnboundedReceiver<Self>) -> Self {
+        stops
+            .try_recv()
+            .unwrap_or_else(|_| Self::internal("the writer's thread ended without a word"))
+    }
+
+    fn of_input(error: Error) -> Self {
+        let reason = if error.exit() == crate::error::Exit::Stopped {
+            CancelReason::InputChanged
+        } else {
+            CancelReason::Input
+        };
+        Self {
+            reason,
+            error: Some(error),
+        }
+    }
+
+    /// A stop for a bug of ours.
+    #[must_use]
+    pub fn internal(what: &str) -> Self {
+        Self {
+            reason: CancelReason::Internal,
+            error: Some(Error::internal(what)),
+        }
+    }
+}
+
+/// Rows on their way: waiting for the window, in it, ready to be written.
+struct Rows {
+    window: Window,
+    events: Events,
+    /// Read but not admitted.
+    waiting: VecDeque<Prepared>,
+    /// Admitted, in input order; the first has the number `first`.
+    admitted: VecDeque<Slot>,
+    first: RowNumber,
+    /// Of what is admitted or ready.
+    bytes: usize,
+    ready: Vec<Finished>,
+    ready_bytes: usize,
+    write_at: Instant,
+    overdue: bool,
+    trailer: Bytes,
+}
+
+struct Slot {
+    row: Row,
+    /// What it counts for in the window.
+    bytes: usize,
+    state: State,
+}
+
+enum State {
+    Scoring,
+    Resolved(Verdict),
+    Left,
+}
+
+impl Rows {
+    fn new(window: Window, events: Events) -> Self {
+        Self {
+            window,
+            events,
+            waiting: VecDeque::new(),
+            admitted: VecDeque::new(),
+            first: RowNumber::FIRST,
+            bytes: 0,
+            ready: Vec::new(),
+            ready_bytes: 0,
+            write_at: Instant::now(),
+            overdue: false,
+            trailer: Bytes::new(),
+        }
+    }
+
+    fn have_room(&self) -> bool {
+        self.waiting.is_empty()
+            && self.admitted.len() + self.ready.len() < self.window.rows
+            && self.bytes < self.window.bytes
+    }
+
+    fn receive(&mut self, batch: Batch) {
+        self.events.emit(Event::RowsRead {
+            rows: batch.rows.len() as u64,
+        });
+        self.waiting.extend(batch.rows);
+        self.trailer = batch.trailer;
+    }
+
+    /// Admits rows as long as the window has room, up to one that has to be scored.
+    fn admit(&mut self) -> Option<(RowNumber, Bytes)> {
+        while self.admitted.len() + self.ready.len() < self.window.rows
+            && self.bytes < self.window.bytes
+        {
+            let Prepared { row, request } = self.waiting.pop_front()?;
+            let number = row.number;
+            self.events.emit(Event::RowAdmitted(number));
+            let bytes = row.raw.len() + request.as_ref().map_or(0, Bytes::len);
+            self.bytes += bytes;
+            match request {
+                Ok(body) => {
+                    self.admitted.push_back(Slot {
+                        row,
+                        bytes,
+                        state: State::Scoring,
+                    });
+                    return Some((number, body));
+                }
+                Err(failure) => {
+                    self.admitted.push_back(Slot {
+                        row,
+                        bytes,
+                        state: State::Scoring,
+                    });
+                    self.settle(number, Some(Verdict::Failed(failure)));
+                }
+            }
+        }
+        None
+    }
+
+    fn resolve(&mut self, number: RowNumber, fate: Fate) -> Option<Stop> {
+        self.settle(number, fate.verdict);
+        fate.stop.map(|(reason, error)| Stop {
+            reason,
+            error: Some(error),
+        })
+    }
+
+    fn settle(&mut self, number: RowNumber, verdict: Option<Verdict>) {
+        let place = number.get() - self.first.get();
+        let slot = usize::try_from(place)
+            .ok()
+            .and_then(|place| self.admitted.get_mut(place));
+        if let Some(slot) = slot {
+            slot.state = if let Some(verdict) = verdict {
+                self.events
+                    .emit(Event::RowResolved(number, verdict.outline()));
+                State::Resolved(verdict)
+            } else {
+                self.events.emit(Event::RowLeft(number));
+                State::Left
+            };
+        }
+        self.advance();
+    }
+
+    /// Moves what is done at the window's front to what is ready.
+    fn advance(&mut self) {
+        while self
+            .admitted
+            .front()
+            .is_some_and(|slot| !matches!(slot.state, State::Scoring))
+        {
+            let Some(slot) = self.admitted.pop_front() else {
+                return;
+            };
+            self.first = self.first.next();
+            if let State::Resolved(verdict) = slot.state {
+                if self.ready.is_empty() {
+                    self.write_at = Instant::now() + WRITE_DELAY;
+                }
+                self.ready_bytes += slot.bytes;
+                self.ready.push(Finished {
+                    row: slot.row,
+                    verdict,
+                });
+            } else {
+                self.bytes -= slot.bytes;
+            }
+        }
+    }
+
+    fn should_write(&self) -> bool {
+        self.ready.len() >= WRITE_ROWS || (self.overdue && !self.ready.is_empty())
+    }
+
+    fn take_ready(&mut self) -> Vec<Finished> {
+        self.overdue = false;
+        self.bytes -= std::mem::take(&mut self.ready_bytes);
+        std::mem::take(&mut self.ready)
+    }
+
+    /// Everything that is resolved but not yet written; rows that are still without a verdict are left.
+    fn finish(&mut self) -> Vec<Finished> {
+        for slot in &mut self.admitted {
+            if matches!(slot.state, State::Scoring) {
+                self.events.emit(Event::RowLeft(slot.row.number));
+                slot.state = State::Left;
+            }
+        }
+        self.advance();
+        self.take_ready()
+    }
+}
+

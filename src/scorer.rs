@@ -1,0 +1,277 @@
+//! One row's way to its verdict: permit, send, classify, wait, again.
+//!
+//! This is the only place where calls are made. It knows nothing of files, order or windows; it tells what happens as
+//! events and leaves every decision to its parts: `pace` says when, `service` says what an outcome means.
+
+use std::cell::RefCell;
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+
+use crate::error::{Error, quoted};
+use crate::event::{Billing, CancelReason, Event, Events, Next};
+use crate::pace::{Attempts, Closed, Failed, Fuse, Gate, RetryPolicy, Trouble};
+use crate::raw_json::Pointer;
+use crate::row::RowNumber;
+use crate::service::{Class, Fault, Outcome, Service, classify};
+use crate::verdict::{DecisionPolicy, Failure, Reason, Verdict};
+
+/// Everything that a row's scoring needs.
+pub struct Scorer<S> {
+    /// Whoever answers.
+    pub service: S,
+    /// Who lets calls begin.
+    pub gate: Gate,
+    /// Who says whether a row is tried again.
+    pub retries: RetryPolicy,
+    /// Who says that the run must stop.
+    pub fuse: RefCell<Fuse>,
+    /// Scores to decisions.
+    pub policy: DecisionPolicy,
+    /// Further fields of the answer that are kept.
+    pub columns: Box<[Pointer]>,
+    /// The service's host, for messages.
+    pub host: String,
+    /// Where it is told.
+    pub events: Events,
+}
+
+/// What came of a row.
+#[derive(Debug)]
+pub struct Fate {
+    /// Its verdict; `None` when it is left for a later run.
+    pub verdict: Option<Verdict>,
+    /// The run must stop, for this reason.
+    pub stop: Option<(CancelReason, Error)>,
+}
+
+impl Fate {
+    const LEFT: Self = Self {
+        verdict: None,
+        stop: None,
+    };
+
+    const fn of(verdict: Verdict) -> Self {
+        Self {
+            verdict: Some(verdict),
+            stop: None,
+        }
+    }
+
+    const fn stop(reason: CancelReason, error: Error) -> Self {
+        Self {
+            verdict: None,
+            stop: Some((reason, error)),
+        }
+    }
+}
+
+/// A pause longer than this ends the run: a person should know, and a nightly job should free its place.
+const LONGEST_PAUSE: Duration = Duration::from_secs(15 * 60);
+
+impl<S: Service> Scorer<S> {
+    /// Gets the row's verdict.
+    pub async fn score(&self, row: RowNumber, body: Bytes) -> Fate {
+        let mut attempts = Attempts::default();
+        let Ok(_turn) = self.gate.turn().await else {
+            return Fate::LEFT;
+        };
+        loop {
+            let Ok(permit) = self.gate.permit().await else {
+                return Fate::LEFT;
+            };
+            let began = permit.began();
+            let call = Call::begin(&self.events, row);
+            let exchange = self.service.ask(body.clone()).await;
+            call.ended();
+            drop(permit);
+            let latency = began.elapsed();
+
+            match classify(exchange, &self.columns) {
+                Outcome::Answered(answer) => {
+                    self.gate.verdict_came();
+                    self.retries.success();
+                    self.fuse.borrow_mut().verdict();
+                    self.events.emit(Event::AttemptAnswered { row, latency });
+                    let decision = self.policy.decide(&answer.score);
+                    return Fate::of(Verdict::Scored(answer, decision));
+                }
+                Outcome::Throttled { wait } => {
+                    let too_long = wait.filter(|wait| *wait > LONGEST_PAUSE);
+                    let pause = if too_long.is_some() {
+                        None
+                    } else {
+                        self.gate.pause(wait, began)
+                    };
+                    self.fuse.borrow_mut().answered();
+                    self.events.emit(Event::Throttled { row, pause });
+                    if let Some(wait) = too_long {
+                        return Fate::stop(CancelReason::Unavailable, asks_to_wait(wait));
+                    }
+                }
+                Outcome::Failed(fault) => match self.after(&fault, &mut attempts) {
+                    Then::Again(back_off) => {
+                        self.tell_failed(row, &fault, latency, Next::Again(back_off));
+                        if self.gate.back_off(back_off).await == Err(Closed) {
+                            return Fate::LEFT;
+                        }
+                    }
+                    Then::Fail => {
+                        self.tell_failed(row, &fault, latency, Next::GiveUp);
+                        return Fate::of(Verdict::Failed(fault.failure));
+                    }
+                    Then::Stop(reason, error) => {
+                        self.tell_failed(row, &fault, latency, Next::Stop);
+                        // A paid answer without a verdict is never asked for again, not by the next run either.
+                        let verdict = (fault.class == Class::Useless)
+                            .then_some(Verdict::Failed(fault.failure));
+                        return Fate {
+                            verdict,
+                            stop: Some((reason, error)),
+                        };
+                    }
+                },
+                Outcome::Refused(error) => {
+                    let refused = Failure::new(Reason::Refused, "");
+                    let fault = Fault {
+                        class: Class::RowsFault,
+                        failure: refused,
+                    };
+                    self.tell_failed(row, &fault, latency, Next::Stop);
+                    return Fate::stop(CancelReason::Refused, error);
+                }
+            }
+        }
+    }
+
+    /// What follows a call that brought nothing.
+    fn after(&self, fault: &Fault, attempts: &mut Attempts) -> Then {
+        let mut fuse = self.fuse.borrow_mut();
+        let (failed, trouble) = match fault.class {
+            Class::OutcomeUnknown => (Failed::PerhapsBilled, Some(Trouble::GaveUp)),
+            Class::HostNotFound if fuse.blows(Trouble::HostNotFound) => {
+                return Then::Stop(CancelReason::Unavailable, self.host_not_found());
+            }
+            Class::HostNotFound | Class::NotProcessed | Class::Unclear => {
+                (Failed::Unbilled, Some(Trouble::GaveUp))
+            }
+            Class::Useless => (Failed::ForGood, Some(Trouble::Useless)),
+            Class::Forbidden => (Failed::ForGood, Some(Trouble::Forbidden)),
+            Class::RowsFault => (Failed::ForGood, None),
+        };
+        if let Some(back_off) = self.retries.next(failed, attempts, self.gate.fraction()) {
+            return Then::Again(back_off);
+        }
+        match trouble {
+            None => fuse.answered(),
+            Some(trouble) if fuse.blows(trouble) => {
+                let (reason, error) = self.blown(trouble, &fault.failure);
+                return Then::Stop(reason, error);
+            }
+            Some(_) => {}
+        }
+        Then::Fail
+    }
+
+    fn tell_failed(&self, row: RowNumber, fault: &Fault, latency: Duration, next: Next) {
+        let billing = match fault.class {
+            Class::OutcomeUnknown => Billing::Unknown,
+            Class::Useless => Billing::Billed,
+            _ => Billing::Unlikely,
+        };
+        self.events.emit(Event::AttemptFailed {
+            row,
+            reason: fault.failure.reason,
+            billing,
+            latency,
+            next,
+        });
+    }
+
+    fn host_not_found(&self) -> Error {
+        Error::stopped(format!("cannot find host {}", quoted(&self.host)))
+            .hint("check the base address and this machine's network")
+    }
+
+    fn blown(&self, trouble: Trouble, last: &Failure) -> (CancelReason, Error) {
+        let host = quoted(&self.host);
+        let last = &*last.message;
+        match trouble {
+            Trouble::Useless => {
+                let error = Error::refused(format!(
+                    "the first answers of {host} have no verdict in them"
+                ))
+                .detail(format!("the last one: {last}"))
+                .hint("check the base address, and that no proxy or login page is in between");
+                (CancelReason::Refused, error)
+            }
+            Trouble::Forbidden => {
+                let error = Error::refused(format!("{host} refuses access"))
+                    .detail(format!("the service said: {last}"))
+                    .hint("check the API key, the service id and the plan");
+                (CancelReason::Refused, error)
+            }
+            Trouble::HostNotFound => (CancelReason::Unavailable, self.host_not_found()),
+            Trouble::GaveUp => {
+                let error = Error::stopped(format!("{host} cannot be reached or is not well"))
+                    .detail(format!("the last call: {last}"));
+                (CancelReason::Unavailable, error)
+            }
+        }
+    }
+}
+
+/// What follows a failed call.
+enum Then {
+    Again(Duration),
+    Fail,
+    Stop(CancelReason, Error),
+}
+
+/// The stop for a pause that is too long to sit out, with the time to come back.
+fn asks_to_wait(wait: Duration) -> Error {
+    const DAY: u64 = 24 * 60 * 60;
+    let error = Error::stopped("the service asks for a pause that is too long to wait for");
+    if wait.as_secs() > 365 * DAY {
+        return error.detail(format!(
+            "it asks to come back in {} days",
+            wait.as_secs() / DAY
+        ));
+    }
+    let back = httpdate::fmt_http_date(SystemTime::now() + wait);
+    error.detail(format!(
+        "it asks to come back in {} min, at {back}",
+        wait.as_secs().div_ceil(60)
+    ))
+}
+
+/// A call that is out. Dropped before its end, it tells that it was abandoned: it may have been billed.
+struct Call<'a> {
+    events: &'a Events,
+    row: RowNumber,
+    out: bool,
+}
+
+impl<'a> Call<'a> {
+    fn begin(events: &'a Events, row: RowNumber) -> Self {
+        events.emit(Event::AttemptBegan(row));
+        Self {
+            events,
+            row,
+            out: true,
+        }
+    }
+
+    fn ended(mut self) {
+        self.out = false;
+    }
+}
+
+impl Drop for Call<'_> {
+    fn drop(&mut self) {
+        if self.out {
+            self.events.emit(Event::AttemptAbandoned(self.row));
+        }
+    }
+}
+
