@@ -4,6 +4,9 @@
 //! The path of a row: `input` reads it, `fields` makes a request of it, `scorer` gets its verdict from the `service`
 //! at the `pace` that is allowed, `pipeline` keeps the order, `output` writes it. `README.md` says what it is for.
 
+pub mod cli;
+pub mod commands;
+pub mod config;
 pub mod error;
 pub mod event;
 pub mod fields;

@@ -1,0 +1,126 @@
+//! What a person types, turned once into a valid config.
+//!
+//! Every check that is possible before the first call is made here or while the parts are built. The only room that
+//! names clap. Below it nothing knows of arguments or variables.
+
+mod key;
+mod run;
+mod sandbox;
+mod values;
+
+use std::ffi::OsString;
+
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+
+use crate::config::RunConfig;
+use crate::error::Error;
+use crate::sandbox::Settings;
+
+/// Score every user of a CSV or JSONL file through a user validation service and get the same file back with
+/// transaction_id, risk_score and decision appended.
+#[derive(Debug, Parser)]
+#[allow(clippy::doc_markdown, reason = "this comment is the help's text")]
+#[command(version, max_term_width = 120, after_help = AFTER_HELP)]
+struct Cli {
+    #[command(subcommand)]
+    command: Subcommands,
+}
+
+const AFTER_HELP: &str = "\
+Exit codes: 0 every row has a verdict, 1 some rows have none, 2 usage, settings or input, 3 stopped early,
+4 refused by the service, 70 internal error, 130 interrupted, 143 terminated.";
+
+#[derive(Debug, Subcommand)]
+enum Subcommands {
+    /// Score the users of a file
+    Run(Box<run::RunArgs>),
+    /// Serve a stand-in for the service on this machine, for rehearsals
+    Sandbox(sandbox::SandboxArgs),
+}
+
+/// What is to be done.
+#[derive(Debug)]
+pub enum Command {
+    /// `rescore run`.
+    Run(Box<RunConfig>),
+    /// `rescore sandbox`.
+    Sandbox(Settings),
+}
+
+/// Why nothing can be done.
+#[derive(Debug)]
+pub enum Refusal {
+    /// Arguments that clap refuses, or `--help` and `--version`: it prints these itself.
+    Arguments(clap::Error),
+    /// Arguments that are well-formed and still make no run.
+    Settings(Error),
+}
+
+/// Reads arguments, variables and the key.
+///
+/// # Errors
+/// What is wrong with them, or the help that was asked for.
+pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, Refusal> {
+    let matches = command()
+        .try_get_matches_from(arguments)
+        .map_err(Refusal::Arguments)?;
+    let cli = Cli::from_arg_matches(&matches).map_err(Refusal::Arguments)?;
+    match cli.command {
+        Subcommands::Run(arguments) => arguments.into_config().map(Box::new).map(Command::Run),
+        Subcommands::Sandbox(arguments) => arguments.into_settings().map(Command::Sandbox),
+    }
+    .map_err(Refusal::Settings)
+}
+
+/// The command line with a variable for every argument: given once here, none can be forgotten.
+fn command() -> clap::Command {
+    Cli::command()
+        .mut_subcommand("run", |_| with_variables::<run::RunArgs>("run", "RESCORE_"))
+        .mut_subcommand("sandbox", |_| {
+            with_variables::<sandbox::SandboxArgs>("sandbox", "RESCORE_SANDBOX_")
+        })
+}
+
+fn with_variables<A: Args>(name: &'static str, prefix: &'static str) -> clap::Command {
+    let about = Cli::command()
+        .find_subcommand(name)
+        .and_then(clap::Command::get_about)
+        .cloned();
+    let note = format!(
+        "Every option `--some-name` can also be given by the variable `{prefix}SOME_NAME`."
+    );
+    A::augment_args(clap::Command::new(name))
+        .about(about.unwrap_or_default())
+        .after_help(note)
+        .mut_args(|argument| {
+            let variable = format!("{prefix}{}", argument.get_id().as_str().to_uppercase());
+            // Neither values (an address may hold a password) nor forty names make the help better.
+            argument.env(variable).hide_env(true)
+        })
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::panic)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_sound_and_every_argument_has_its_variable() {
+        let command = command();
+        command.clone().debug_assert();
+        for subcommand in command.get_subcommands() {
+            for argument in subcommand.get_arguments() {
+                let variable = argument.get_env().unwrap().to_str().unwrap();
+                assert!(variable.starts_with("RESCORE_"), "{variable}");
+                // The key itself is no argument, so its variable must not become one either.
+                assert_ne!(variable, "RESCORE_API_KEY");
+                if let Some(long) = argument.get_long() {
+                    assert!(
+                        variable.ends_with(&long.replace('-', "_").to_uppercase()),
+                        "{long} {variable}"
+                    );
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,357 @@
+//! The arguments of `rescore run`.
+
+use std::collections::HashSet;
+use std::io::IsTerminal;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+
+use super::key;
+use super::values::{
+    self, Column, ExistingArg, FormatArg, Map, PhoneArg, PlanArg, ProgressArg, Set,
+};
+use crate::commands::places;
+use crate::config::{
+    OutputConfig, PaceConfig, RejectsConfig, RunConfig, ServiceConfig, WatchConfig,
+};
+use crate::error::{Error, Result, quoted};
+use crate::fields::Assignments;
+use crate::input::{FormatChoice, Input, Settings};
+use crate::layout::VERDICT_COLUMNS;
+use crate::output::Target;
+use crate::pace::Rate;
+use crate::raw_json::Pointer;
+use crate::service::{ClientSettings, Endpoint, Plan};
+use crate::verdict::DecisionPolicy;
+
+const SERVICE: &str = "Service";
+const FIELDS: &str = "Fields";
+const PACE: &str = "Pace";
+const FILES: &str = "Files";
+const WATCH: &str = "Watching";
+
+#[derive(Debug, Args)]
+#[allow(
+    clippy::struct_excessive_bools,
+    clippy::doc_markdown,
+    reason = "flags are bools, and these comments are the help's text"
+)]
+pub(super) struct RunArgs {
+    /// The users: CSV, TSV or JSONL, plain, gzip or zstd; `-` or nothing is standard input
+    input: Option<PathBuf>,
+    /// Where the rows go, compressed when it ends in .gz or .zst; `-` or nothing is standard output
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Ask a built-in stand-in instead of the service; needs no key, costs nothing, its scores mean nothing
+    #[arg(long)]
+    sandbox: bool,
+
+    /// The paid plan's base address
+    #[arg(long, value_name = "URL", help_heading = SERVICE)]
+    base_url: Option<String>,
+    /// The free plan's base address
+    #[arg(long, value_name = "URL", help_heading = SERVICE)]
+    free_base_url: Option<String>,
+    /// The plan to use
+    #[arg(long, value_enum, default_value = "paid", help_heading = SERVICE)]
+    plan: PlanArg,
+    /// The calling application's identifier (header X-Service-ID)
+    #[arg(long, value_name = "ID", help_heading = SERVICE)]
+    service_id: Option<String>,
+    /// A file with the API key, instead of the variable `RESCORE_API_KEY`; the key is never an argument
+    #[arg(long, value_name = "FILE", help_heading = SERVICE)]
+    api_key_file: Option<PathBuf>,
+    /// Ask for VPN and proxy detection (paid plan)
+    #[arg(long, help_heading = SERVICE)]
+    vpn_check: bool,
+    /// Ask for advanced processing (paid plan)
+    #[arg(long, help_heading = SERVICE)]
+    advanced: bool,
+    /// Allow an address that is not HTTPS: keys and personal data would be sent unencrypted
+    #[arg(long, help_heading = SERVICE)]
+    allow_http: bool,
+    /// A further certificate authority in PEM, as a company's own
+    #[arg(long, value_name = "FILE", help_heading = SERVICE)]
+    ca_file: Option<PathBuf>,
+
+    /// Take a field (name, email, phone, ip, user_agent) from this column, from several as `name={first} {last}`, or
+    /// in JSONL from a JSON pointer as `ip=/device/ip` (repeatable)
+    #[arg(long, value_name = "FIELD=COLUMN", value_delimiter = '\n', value_parser = values::map, help_heading = FIELDS)]
+    map: Vec<Map>,
+    /// Send the same value for a field in every row (repeatable)
+    #[arg(long, value_name = "FIELD=VALUE", value_delimiter = '\n', value_parser = values::set, help_heading = FIELDS)]
+    set: Vec<Set>,
+    /// What to do with a phone number that is not international
+    #[arg(long, value_enum, default_value = "reject", help_heading = FIELDS)]
+    invalid_phone: PhoneArg,
+    /// Append a further field of the answer, such as `risk_level=/summary/risk_level` (repeatable)
+    #[arg(long, value_name = "NAME=POINTER", value_delimiter = '\n', value_parser = values::column, help_heading = FIELDS)]
+    column: Vec<Column>,
+    /// Approve up to this score
+    #[arg(long, value_name = "SCORE", default_value = "2", allow_negative_numbers = true, value_parser = values::finite, help_heading = FIELDS)]
+    approve_max: f64,
+    /// Review up to this score, block above it
+    #[arg(long, value_name = "SCORE", default_value = "5", allow_negative_numbers = true, value_parser = values::finite, help_heading = FIELDS)]
+    review_max: f64,
+
+    /// Calls in flight at most
+    #[arg(short, long, value_name = "N", default_value = "16", allow_negative_numbers = true, value_parser = clap::value_parser!(u16).range(1..=10_000), help_heading = PACE)]
+    concurrency: u16,
+    /// Calls at most, as `50/s`, `600/m`, `1000/h` or `unlimited` [default: 50/s, unlimited with --sandbox]
+    #[arg(short, long, allow_negative_numbers = true, help_heading = PACE)]
+    rate: Option<Rate>,
+    /// Further attempts for a row whose call failed; a 429 uses up none
+    #[arg(long, value_name = "N", default_value = "4", allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(0..=100), help_heading = PACE)]
+    retries: u32,
+    /// How many of them may follow a call whose outcome is unknown and which may be billed twice
+    #[arg(long, value_name = "N", default_value = "1", allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(0..=100), help_heading = PACE)]
+    resend_unknown: u32,
+    /// From a call's begin to its answer's end
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = values::duration, help_heading = PACE)]
+    timeout: Duration,
+    /// For making a connection
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = values::duration, help_heading = PACE)]
+    connect_timeout: Duration,
+
+    /// The format [default: by the name's end, or by a look at the first bytes]
+    #[arg(long, value_enum, help_heading = FILES)]
+    format: Option<FormatArg>,
+    /// The byte between cells, or `tab` [default: found out among , ; tab |]
+    #[arg(long, value_name = "CHARACTER", value_parser = values::delimiter, help_heading = FILES)]
+    delimiter: Option<u8>,
+    /// What to do where the input already has our columns
+    #[arg(long, value_enum, default_value = "replace", help_heading = FILES)]
+    existing: ExistingArg,
+    /// Where rows without a verdict go as well, with the reason [default: OUTPUT.rejects.csv or .jsonl]
+    #[arg(long, value_name = "FILE", help_heading = FILES)]
+    rejects: Option<PathBuf>,
+    /// Replace output and rejects that exist
+    #[arg(long, help_heading = FILES)]
+    overwrite: bool,
+    /// The longest record in bytes: a quote that is never closed must not swallow the file
+    #[arg(long, value_name = "BYTES", default_value = "16777216", allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1_024..=1_073_741_824), help_heading = FILES)]
+    max_record_bytes: u32,
+
+    /// How progress is shown on standard error
+    #[arg(long, value_enum, default_value = "auto", help_heading = WATCH)]
+    progress: ProgressArg,
+    /// Time between lines of progress
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = values::duration, help_heading = WATCH)]
+    progress_every: Duration,
+    /// Say nothing but warnings and errors
+    #[arg(short, long, help_heading = WATCH)]
+    quiet: bool,
+    /// Write the summary as JSON
+    #[arg(long, value_name = "FILE", help_heading = WATCH)]
+    summary: Option<PathBuf>,
+}
+
+impl RunArgs {
+    pub(super) fn into_config(self) -> Result<RunConfig> {
+        let plan = self.plan()?;
+        let pace = self.pace();
+        let policy = self.policy()?;
+        let (names, captured) = self.columns()?;
+        let input = self.input(names)?;
+        let mut warnings = Vec::new();
+        let service = self.service(&mut warnings)?;
+        let output = self.output(&input.input)?;
+        let rows_on_terminal = output.target.is_none() && std::io::stdout().is_terminal();
+        let watch = WatchConfig {
+            style: self.progress.style(rows_on_terminal),
+            every: self.progress_every,
+            quiet: self.quiet,
+            summary: self.summary,
+        };
+        Ok(RunConfig {
+            input,
+            output,
+            service,
+            plan,
+            pace,
+            policy,
+            captured,
+            watch,
+            warnings,
+        })
+    }
+
+    fn plan(&self) -> Result<Plan> {
+        let Self {
+            vpn_check,
+            advanced,
+            ..
+        } = *self;
+        match self.plan {
+            PlanArg::Paid => Ok(Plan::Paid {
+                vpn_check,
+                advanced,
+            }),
+            PlanArg::Free if vpn_check || advanced => {
+                let flag = if vpn_check {
+                    "--vpn-check"
+                } else {
+                    "--advanced"
+                };
+                Err(Error::usage(format!("`{flag}` is for the paid plan only"))
+                    .hint("leave it out, or use `--plan paid`"))
+            }
+            PlanArg::Free => Ok(Plan::Free),
+        }
+    }
+
+    fn pace(&self) -> PaceConfig {
+        let rate = self.rate.unwrap_or(if self.sandbox {
+            Rate::Unlimited
+        } else {
+            Rate::DEFAULT
+        });
+        PaceConfig {
+            concurrency: NonZeroUsize::new(self.concurrency.into()).unwrap_or(NonZeroUsize::MIN),
+            rate,
+            retries: self.retries,
+            resends: self.resend_unknown,
+        }
+    }
+
+    fn policy(&self) -> Result<DecisionPolicy> {
+        let Self {
+            approve_max,
+            review_max,
+            ..
+        } = *self;
+        DecisionPolicy::new(approve_max, review_max).ok_or_else(|| {
+            Error::usage(format!(
+                "`--approve-max {approve_max}` is above `--review-max {review_max}`"
+            ))
+        })
+    }
+
+    /// Names of all columns that we write, and where the further ones come from.
+    fn columns(&self) -> Result<(Vec<String>, Box<[Pointer]>)> {
+        let further = self.column.iter().map(|Column(name, _)| name.clone());
+        let names: Vec<String> = VERDICT_COLUMNS
+            .map(str::to_owned)
+            .into_iter()
+            .chain(further)
+            .collect();
+        let mut seen = HashSet::new();
+        if let Some(twice) = names.iter().find(|name| !seen.insert(name.to_lowercase())) {
+            return Err(Error::usage(format!(
+                "`--column`: there is a column {} already",
+                quoted(twice)
+            )));
+        }
+        Ok((
+            names,
+            self.column
+                .iter()
+                .map(|Column(_, pointer)| pointer.clone())
+                .collect(),
+        ))
+    }
+
+    fn input(&self, columns: Vec<String>) -> Result<Settings> {
+        let input = match &self.input {
+            Some(path) if path != Path::new("-") => Input::File(path.clone()),
+            _ if std::io::stdin().is_terminal() => {
+                return Err(Error::usage("no input").hint(
+                    "name a file as in `rescore run users.csv -o scored.csv`, or pipe rows in",
+                ));
+            }
+            _ => Input::Stdin,
+        };
+        let mut assignments = Assignments::default();
+        for Map(field, template) in self.map.clone() {
+            assignments.map(field, template)?;
+        }
+        for Set(field, value) in self.set.clone() {
+            assignments.set(field, value)?;
+        }
+        if matches!(self.format, Some(FormatArg::Jsonl)) && self.delimiter.is_some() {
+            return Err(Error::usage(
+                "`--delimiter` has no meaning with `--format jsonl`",
+            ));
+        }
+        Ok(Settings {
+            input,
+            format: self.format.map_or(FormatChoice::Detect, Into::into),
+            delimiter: self.delimiter,
+            assignments,
+            invalid_phone: self.invalid_phone.into(),
+            existing: self.existing.into(),
+            columns,
+            max_record: usize::try_from(self.max_record_bytes).unwrap_or(usize::MAX),
+        })
+    }
+
+    fn service(&self, warnings: &mut Vec<String>) -> Result<ServiceConfig> {
+        let Self {
+            timeout,
+            connect_timeout,
+            ..
+        } = *self;
+        if self.sandbox {
+            // Addresses and keys in variables are for other runs: a stand-in never gets the real key.
+            return Ok(ServiceConfig::Sandbox {
+                timeout,
+                connect_timeout,
+            });
+        }
+        let (base, flag) = match self.plan {
+            PlanArg::Paid => (&self.base_url, "--base-url"),
+            PlanArg::Free => (&self.free_base_url, "--free-base-url"),
+        };
+        let base = base.as_ref().ok_or_else(|| {
+            Error::usage("no address of the service").hint(format!(
+                "give it with `{flag} https://…`, or try `--sandbox`"
+            ))
+        })?;
+        let endpoint = Endpoint::new(base, self.allow_http)?;
+        let service_id = self
+            .service_id
+            .clone()
+            .filter(|id| !id.is_empty())
+            .ok_or_else(|| {
+                Error::usage("no service id")
+                    .hint("give it with `--service-id` or the variable `RESCORE_SERVICE_ID`")
+            })?;
+        let (api_key, warning) = key::find(self.api_key_file.as_deref())?;
+        warnings.extend(warning);
+        let ca_file = self.ca_file.clone();
+        Ok(ServiceConfig::Real(ClientSettings {
+            endpoint,
+            api_key,
+            service_id,
+            timeout,
+            connect_timeout,
+            ca_file,
+        }))
+    }
+
+    fn output(&self, input: &Input) -> Result<OutputConfig> {
+        let path = self.output.as_ref().filter(|path| *path != Path::new("-"));
+        if let Some(path) = path {
+            // First of all: the hint to overwrite an output that exists must never be given for the input.
+            places::refuse_input(path, input, "output")?;
+        }
+        let target = path
+            .map(|path| Target::new(path, self.overwrite))
+            .transpose()?;
+        let rejects = match (&self.rejects, path) {
+            (Some(path), _) => RejectsConfig::At(path.clone()),
+            // Beside `/dev/null` there is no place for files.
+            (None, Some(path)) if target.as_ref().is_some_and(|target| !target.is_special()) => {
+                RejectsConfig::Beside(path.clone())
+            }
+            (None, _) => RejectsConfig::Nowhere,
+        };
+        Ok(OutputConfig {
+            target,
+            rejects,
+            overwrite: self.overwrite,
+        })
+    }
+}

@@ -1,0 +1,76 @@
+//! The arguments of `rescore sandbox`.
+
+use std::net::SocketAddr;
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use clap::Args;
+
+use super::values::{self, PlanArg};
+use crate::error::{Error, Result};
+use crate::sandbox::{FaultKind, Faults, Plan, RateLimit, Settings, parse_fault};
+
+#[derive(Debug, Args)]
+pub(super) struct SandboxArgs {
+    /// Where to listen; loopback only
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8787")]
+    listen: SocketAddr,
+    /// The plan to play
+    #[arg(long, value_enum, default_value = "paid")]
+    plan: PlanArg,
+    /// How long an answer takes
+    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = values::duration_or_zero)]
+    latency: Duration,
+    /// Up to how much longer it may take
+    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = values::duration_or_zero)]
+    jitter: Duration,
+    /// Let calls fail with this probability: 500, 503, reset, stall or bad-json (repeatable), such as `500=0.01`
+    #[arg(long = "fault", value_name = "KIND=PROBABILITY", value_delimiter = '\n', value_parser = parse_fault)]
+    fault: Vec<(FaultKind, f64)>,
+    /// Requests a second that are taken; more get a 429
+    #[arg(long, value_name = "N", value_parser = values::per_second)]
+    rate_limit: Option<f64>,
+    /// Requests that may come at once under `--rate-limit`
+    #[arg(long, value_name = "N", default_value = "1", requires = "rate_limit")]
+    burst: NonZeroU32,
+    /// Seconds that a 429's `Retry-After` names; without it there is no such header
+    #[arg(long, value_name = "SECONDS", requires = "rate_limit")]
+    retry_after: Option<u64>,
+    /// Where chances start from
+    #[arg(long, value_name = "N", default_value = "0")]
+    seed: u64,
+}
+
+impl SandboxArgs {
+    pub(super) fn into_settings(self) -> Result<Settings> {
+        if !self.listen.ip().is_loopback() {
+            return Err(
+                Error::usage(format!("`{}` is not on loopback", self.listen))
+                    .hint("the stand-in is for this machine only: give `--listen 127.0.0.1:PORT`"),
+            );
+        }
+        let mut faults = Faults::default();
+        for (kind, probability) in self.fault {
+            faults
+                .add(kind, probability)
+                .map_err(|wrong| Error::usage(format!("`--fault`: {wrong}")))?;
+        }
+        let limit = |per_second| RateLimit {
+            per_second,
+            burst: self.burst,
+            retry_after: self.retry_after,
+        };
+        Ok(Settings {
+            listen: self.listen,
+            plan: match self.plan {
+                PlanArg::Paid => Plan::Paid,
+                PlanArg::Free => Plan::Free,
+            },
+            latency: self.latency,
+            jitter: self.jitter,
+            faults,
+            rate_limit: self.rate_limit.map(limit),
+            seed: self.seed,
+        })
+    }
+}

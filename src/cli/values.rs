@@ -1,0 +1,225 @@
+//! Values of arguments: what is allowed, and the words when it is not.
+
+use std::time::Duration;
+
+use clap::ValueEnum;
+
+use crate::fields::{Field, InvalidPhone, Template};
+use crate::input::FormatChoice;
+use crate::layout::Existing;
+use crate::observe::Style;
+use crate::raw_json::Pointer;
+
+/// `--format`.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(super) enum FormatArg {
+    Csv,
+    Tsv,
+    Jsonl,
+}
+
+impl From<FormatArg> for FormatChoice {
+    fn from(format: FormatArg) -> Self {
+        match format {
+            FormatArg::Csv => Self::Csv,
+            FormatArg::Tsv => Self::Tsv,
+            FormatArg::Jsonl => Self::Jsonl,
+        }
+    }
+}
+
+/// `--plan`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum PlanArg {
+    Paid,
+    Free,
+}
+
+/// `--invalid-phone`.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(super) enum PhoneArg {
+    /// The row fails
+    Reject,
+    /// The row is sent without it where it has an email
+    Drop,
+}
+
+impl From<PhoneArg> for InvalidPhone {
+    fn from(phone: PhoneArg) -> Self {
+        match phone {
+            PhoneArg::Reject => Self::Reject,
+            PhoneArg::Drop => Self::Drop,
+        }
+    }
+}
+
+/// `--existing`.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(super) enum ExistingArg {
+    /// Put the new values in their place
+    Replace,
+    /// Leave the old ones under `previous_*` names
+    Keep,
+    /// Refuse
+    Error,
+}
+
+impl From<ExistingArg> for Existing {
+    fn from(existing: ExistingArg) -> Self {
+        match existing {
+            ExistingArg::Replace => Self::Replace,
+            ExistingArg::Keep => Self::Keep,
+            ExistingArg::Error => Self::Error,
+        }
+    }
+}
+
+/// `--progress`.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(super) enum ProgressArg {
+    /// A bar on a terminal, lines elsewhere
+    Auto,
+    Bar,
+    Plain,
+    /// One JSON object a line
+    Json,
+    Off,
+}
+
+impl ProgressArg {
+    /// The style; `rows_on_terminal` when the rows themselves go to one, where a bar would be drawn over them.
+    pub(super) fn style(self, rows_on_terminal: bool) -> Style {
+        match self {
+            Self::Auto if rows_on_terminal => Style::Plain,
+            Self::Auto => Style::automatic(),
+            Self::Bar => Style::Bar,
+            Self::Plain => Style::Plain,
+            Self::Json => Style::Json,
+            Self::Off => Style::Off,
+        }
+    }
+}
+
+/// `--map FIELD=COLUMN`.
+#[derive(Debug, Clone)]
+pub(super) struct Map(pub(super) Field, pub(super) Template<String>);
+
+pub(super) fn map(text: &str) -> Result<Map, String> {
+    let (field, column) = text
+        .split_once('=')
+        .ok_or("expected FIELD=COLUMN, such as `ip=last_login_ip`")?;
+    Ok(Map(field.trim().parse()?, Template::parse(column)?))
+}
+
+/// `--set FIELD=VALUE`.
+#[derive(Debug, Clone)]
+pub(super) struct Set(pub(super) Field, pub(super) String);
+
+pub(super) fn set(text: &str) -> Result<Set, String> {
+    let (field, value) = text
+        .split_once('=')
+        .ok_or("expected FIELD=VALUE, such as `user_agent=unknown`")?;
+    if value.trim().is_empty() {
+        return Err(format!("the value of `{}` is missing", field.trim()));
+    }
+    Ok(Set(field.trim().parse()?, value.to_owned()))
+}
+
+/// `--column NAME=/json/pointer`.
+#[derive(Debug, Clone)]
+pub(super) struct Column(pub(super) String, pub(super) Pointer);
+
+pub(super) fn column(text: &str) -> Result<Column, String> {
+    let (name, pointer) = text
+        .split_once('=')
+        .ok_or("expected NAME=/json/pointer, such as `risk_level=/summary/risk_level`")?;
+    if name.trim().is_empty() || name.contains(char::is_control) {
+        return Err("the column's name is missing or has control characters".to_owned());
+    }
+    Ok(Column(name.to_owned(), Pointer::parse(pointer)?))
+}
+
+/// `--delimiter`: one byte, as files with longer ones do not exist in practice and could not be quoted soundly.
+pub(super) fn delimiter(text: &str) -> Result<u8, String> {
+    match text.as_bytes() {
+        b"tab" | b"\\t" => Ok(b'\t'),
+        [b'"' | b'\r' | b'\n'] => Err("a quote or a line end cannot be the delimiter".to_owned()),
+        [byte] if byte.is_ascii() => Ok(*byte),
+        _ => Err("allowed is one ASCII character, or `tab`".to_owned()),
+    }
+}
+
+/// The longest time that is taken: an hour for one call is a mistake in the unit.
+const LONGEST: Duration = Duration::from_secs(60 * 60);
+
+/// A time above zero.
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
+    match duration_or_zero(text)? {
+        Duration::ZERO => Err("allowed are times from 1ms to 1h, such as `30s`".to_owned()),
+        time => Ok(time),
+    }
+}
+
+/// A time that may be zero.
+pub(super) fn duration_or_zero(text: &str) -> Result<Duration, String> {
+    match humantime::parse_duration(text) {
+        Ok(time) if time <= LONGEST && (time.is_zero() || time >= Duration::from_millis(1)) => {
+            Ok(time)
+        }
+        _ => Err(
+            "allowed are times from 1ms to 1h with their unit, such as `500ms`, `30s` or `2m`"
+                .to_owned(),
+        ),
+    }
+}
+
+/// A threshold or rate: any number that can be compared.
+pub(super) fn finite(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(number) if number.is_finite() => Ok(number),
+        _ => Err("allowed are numbers such as `2` or `4.5`".to_owned()),
+    }
+}
+
+/// A rate limit of the stand-in.
+pub(super) fn per_second(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(number) if (0.001..=1e9).contains(&number) => Ok(number),
+        _ => Err("allowed are 0.001 to 1000000000 requests a second".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn delimiters_are_one_byte_or_tab() {
+        assert_eq!(delimiter(";"), Ok(b';'));
+        assert_eq!(delimiter("tab"), Ok(b'\t'));
+        assert_eq!(delimiter("\\t"), Ok(b'\t'));
+        for bad in ["", "\"", "\n", "ab", "§"] {
+            assert!(delimiter(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn times_need_their_unit_and_end_at_an_hour() {
+        assert_eq!(duration("1m 30s"), Ok(Duration::from_secs(90)));
+        for bad in ["30", "0s", "-1s", "2h", "soon", "1us", ""] {
+            assert!(duration(bad).is_err(), "{bad}");
+        }
+        assert_eq!(duration_or_zero("0s"), Ok(Duration::ZERO));
+    }
+
+    #[test]
+    fn pairs_say_what_they_expect() {
+        for bad in ["ip", "ipp=x", "ip=", "name={first"] {
+            assert!(map(bad).is_err(), "{bad}");
+        }
+        assert!(set("name= ").is_err());
+        for bad in ["x", "=/a", "x=a", "a\nb=/a"] {
+            assert!(column(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,286 @@
+//! `rescore run`: a file of users in, the same file with verdicts out.
+//!
+//! Builds reader, scorer, writer and observers, connects them, and when all is over says how it went. The reader and
+//! the writer have threads of their own; calls, timers and the dispatcher share this one.
+
+use std::cell::RefCell;
+use std::fs::File;
+use std::io::Write as _;
+use std::num::NonZeroUsize;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use tokio::runtime::Runtime;
+use tokio::sync::mpsc;
+
+use super::threads::{self, BATCHES, stop_of};
+use super::{descriptors, places, say};
+use crate::config::{PaceConfig, RunConfig, ServiceConfig, WatchConfig};
+use crate::error::{Error, Exit, Result};
+use crate::event::{CancelReason, Event, Events};
+use crate::fields::UserRequest;
+use crate::input::{Input, Opened, Reader};
+use crate::observe::{self, Progress, Setting, Style, Summary};
+use crate::output::{Rejects, Sink, Writer, Written};
+use crate::pace::{Fuse, Gate, RetryPolicy};
+use crate::pipeline::{self, Channels, Stop, Window};
+use crate::sandbox::{self, Sandbox};
+use crate::scorer::Scorer;
+use crate::secret::Secret;
+use crate::service::{self, Client, ClientSettings, Endpoint, Plan};
+use crate::stats::Stats;
+
+/// Rows of the window: a row that backs off for 30 s at 50 rows/s has 1,500 rows behind it.
+const WINDOW_ROWS: usize = 2_048;
+/// Bytes of the window, for files with huge records.
+const WINDOW_BYTES: usize = 64 * 1024 * 1024;
+
+/// Runs, and says how it went.
+///
+/// # Errors
+/// Whatever kept the run from beginning. What ended it early has been told, and is in the exit code.
+pub fn execute(config: RunConfig) -> Result<Exit> {
+    let RunConfig {
+        input,
+        output,
+        service,
+        plan,
+        pace,
+        policy,
+        captured,
+        watch,
+        warnings,
+    } = config;
+    let source = input.input.clone();
+    let compose = Box::new(move |request: &UserRequest<'_>| service::body(request, plan));
+    let (reader, opened) = Reader::open(input, compose)?;
+    let rejects = places::rejects(&output, &source, &opened.layout)?;
+    let (stand_in, client) = connect(service, plan)?;
+    let endpoint = client.endpoint.clone();
+    let client = Client::new(client)?;
+    let (concurrency, lowered) = descriptors::fit(pace.concurrency, stand_in.is_some());
+    let pace = PaceConfig {
+        concurrency,
+        ..pace
+    };
+    let summary_file = watch
+        .summary
+        .as_deref()
+        .map(|path| places::summary(path, &output, &source))
+        .transpose()?;
+    let sink = match &output.target {
+        Some(target) => target.open()?,
+        None => Sink::stdout(),
+    };
+
+    if !watch.quiet {
+        introduce(
+            &source,
+            &opened.mapping,
+            &endpoint,
+            stand_in.is_some(),
+            pace,
+        );
+    }
+    for warning in warnings.iter().chain(&lowered) {
+        say(&format!("warning: {warning}"));
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|e| Error::internal("cannot start the runtime").because(e))?;
+    let (events, progress) = observe(&runtime, &watch, &opened, stand_in.is_some());
+    let scorer = Scorer {
+        service: client,
+        gate: Gate::new(pace.concurrency, pace.rate, fastrand::Rng::new()),
+        retries: RetryPolicy::new(pace.retries, pace.resends),
+        fuse: RefCell::new(Fuse::default()),
+        policy,
+        columns: captured,
+        host: endpoint.host().to_owned(),
+        events: events.clone(),
+    };
+    let writer = Writer::new(opened.layout, sink, rejects.map(Rejects::new));
+    let (written, error) = drive(&runtime, &scorer, reader, writer, pace.concurrency)?;
+    progress.finish();
+
+    let stats = events.with_stats(Clone::clone);
+    let summary = Summary {
+        stats: &stats,
+        elapsed: events.elapsed(),
+        sandbox: stand_in.is_some(),
+        endpoint: &endpoint.to_string(),
+        output: written.output,
+        rejects: written.rejects,
+        sandbox_billed: stand_in.map(|stand_in| stand_in.stop().billed),
+    };
+    tell(&summary, error.as_ref(), summary_file, watch.quiet);
+    Ok(stats.exit())
+}
+
+fn connect(service: ServiceConfig, plan: Plan) -> Result<(Option<Sandbox>, ClientSettings)> {
+    match service {
+        ServiceConfig::Real(settings) => Ok((None, settings)),
+        ServiceConfig::Sandbox {
+            timeout,
+            connect_timeout,
+        } => {
+            let settings = sandbox::Settings {
+                plan: match plan {
+                    Plan::Paid { .. } => sandbox::Plan::Paid,
+                    Plan::Free => sandbox::Plan::Free,
+                },
+                ..sandbox::Settings::default()
+            };
+            let stand_in = Sandbox::start(settings)
+                .map_err(|e| Error::stopped("cannot start the sandbox").because(e))?;
+            let client = ClientSettings {
+                endpoint: Endpoint::new(&format!("http://{}", stand_in.address()), false)?,
+                api_key: Secret::new("sandbox"),
+                service_id: "sandbox".to_owned(),
+                timeout,
+                connect_timeout,
+                ca_file: None,
+            };
+            Ok((Some(stand_in), client))
+        }
+    }
+}
+
+fn introduce(input: &Input, mapping: &str, endpoint: &Endpoint, sandbox: bool, pace: PaceConfig) {
+    let name = match input {
+        Input::Stdin => "standard input".to_owned(),
+        Input::File(path) => path.display().to_string(),
+    };
+    let service = if sandbox {
+        "the built-in sandbox, a stand-in".to_owned()
+    } else {
+        endpoint.to_string()
+    };
+    say(&format!(
+        "rescore: {name} to {service}; at most {} in flight, {}",
+        pace.concurrency, pace.rate
+    ));
+    if !mapping.is_empty() {
+        say(&format!("         {mapping}"));
+    }
+}
+
+fn observe(
+    runtime: &Runtime,
+    watch: &WatchConfig,
+    opened: &Opened,
+    sandbox: bool,
+) -> (Events, Progress) {
+    let (notices, inbox) = observe::notices();
+    let ender = notices.ender();
+    let setting = Setting {
+        style: if watch.quiet { Style::Off } else { watch.style },
+        every: watch.every,
+        size: opened.size,
+        sandbox,
+    };
+    // The runtime's clock is the run's clock.
+    let events = runtime.block_on(async { Events::new(vec![Box::new(notices)]) });
+    let progress = Progress::start(setting, events.clone(), inbox, ender);
+    (events, progress)
+}
+
+/// Connects the parts and lets rows run until the end or a stop; then ends the files accordingly.
+fn drive(
+    runtime: &Runtime,
+    scorer: &Scorer<Client>,
+    reader: Reader,
+    writer: Writer,
+    concurrency: NonZeroUsize,
+) -> Result<(Written, Option<Error>)> {
+    let (stop_sender, mut stops) = mpsc::unbounded_channel();
+    let (write_sender, write) = mpsc::channel(BATCHES);
+    threads::signals(stop_sender.clone())?;
+    let writing = threads::writer(writer, write, scorer.events.clone(), stop_sender)?;
+    let read = threads::reader(reader)?;
+    let window = Window {
+        // At least sixteen rows a call in flight.
+        rows: WINDOW_ROWS.max(concurrency.get().saturating_mul(16)),
+        bytes: WINDOW_BYTES,
+    };
+    let channels = Channels {
+        read,
+        write: write_sender,
+        stops: &mut stops,
+    };
+    // Whatever breaks down in there, rows that are paid for still reach the disk.
+    let run = AssertUnwindSafe(|| runtime.block_on(pipeline::run(scorer, channels, window)));
+    let ran = catch_unwind(run);
+    let writer = writing.join().unwrap_or(None);
+    let late = |stop: Stop| {
+        scorer.events.emit(Event::CancelBegan(stop.reason));
+        Some(stop)
+    };
+    let stop = match ran {
+        Ok(None) if writer.is_none() => late(
+            // It failed with the last rows, when nobody listened any more.
+            stops
+                .try_recv()
+                .unwrap_or_else(|_| Stop::internal("the writer's thread broke down")),
+        ),
+        Ok(stop) => stop,
+        Err(_) => late(Stop::internal("a part of the program broke down")),
+    };
+    Ok(end(&scorer.events, writer, stop))
+}
+
+/// Ends the files as the run ended, and finds the error to report.
+fn end(events: &Events, writer: Option<Writer>, stop: Option<Stop>) -> (Written, Option<Error>) {
+    let nothing = || Written {
+        output: None,
+        rejects: None,
+    };
+    if let Err(broken) = events.with_stats(Stats::check_law) {
+        events.emit(Event::CancelBegan(CancelReason::Internal));
+        let kept = writer
+            .map(|writer| writer.keep_partial(true))
+            .and_then(std::result::Result::ok);
+        return (
+            kept.unwrap_or_else(nothing),
+            Some(
+                Error::internal(broken)
+                    .hint("this is a bug: nothing in the partial file is to be trusted"),
+            ),
+        );
+    }
+    let error = stop.and_then(|stop| stop.error);
+    let Some(writer) = writer else {
+        return (nothing(), error);
+    };
+    let (cancelled, any) =
+        events.with_stats(|stats| (stats.cancelled.is_some(), stats.written > 0));
+    match if cancelled {
+        writer.keep_partial(any)
+    } else {
+        writer.commit()
+    } {
+        Ok(written) => (written, error),
+        Err(failed) => {
+            let Stop {
+                reason,
+                error: failed,
+            } = stop_of(failed);
+            events.emit(Event::CancelBegan(reason));
+            (nothing(), error.or(failed))
+        }
+    }
+}
+
+/// The summary for people and for programs, and what ended the run early.
+fn tell(summary: &Summary<'_>, error: Option<&Error>, file: Option<File>, quiet: bool) {
+    if !quiet {
+        let _ = std::io::stderr().write_all(summary.text().as_bytes());
+    }
+    if let Some(Err(failed)) = file.map(|file| summary.write_json(file)) {
+        // The rows are safe: the exit code stays theirs.
+        say(&format!("warning: cannot write the summary: {failed}"));
+    }
+    if let Some(error) = error {
+        say(&error.report());
+    }
+}

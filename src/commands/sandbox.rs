@@ -1,0 +1,32 @@
+//! `rescore sandbox`: the stand-in as a program of its own, for rehearsals.
+
+use super::say;
+use super::signals::Signals;
+use crate::error::{Error, Exit, Result};
+use crate::sandbox::{self, Settings};
+
+/// Serves until SIGINT or SIGTERM, then says what was billed.
+///
+/// # Errors
+/// The address cannot be listened on.
+pub fn execute(settings: &Settings) -> Result<Exit> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|e| Error::internal("cannot start the runtime").because(e))?;
+    let cannot = |e| Error::usage(format!("cannot listen on `{}`", settings.listen)).because(e);
+    runtime.block_on(async {
+        let listener = sandbox::listen(settings.listen).map_err(cannot)?;
+        let address = listener.local_addr().map_err(cannot)?;
+        say(&format!("rescore sandbox: a stand-in for the service, listening on http://{address}"));
+        say(&format!("         try `rescore run users.csv -o scored.csv --base-url http://{address} --service-id test` with any RESCORE_API_KEY"));
+        say(&format!("         what it has billed: http://{address}/billed; Ctrl-C ends it"));
+        let mut signals = Signals::listen().map_err(|e| Error::internal("cannot listen for signals").because(e))?;
+        let stop = async move {
+            signals.next().await;
+        };
+        let report = sandbox::serve(listener, settings.clone(), stop).await.map_err(cannot)?;
+        say(&format!("rescore sandbox: {report}"));
+        Ok(Exit::Complete)
+    })
+}

@@ -1,0 +1,119 @@
+//! The reader's and the writer's threads: each moves what its part makes into or out of a channel, and says how it ended.
+
+use std::thread::JoinHandle;
+
+use tokio::sync::mpsc;
+
+use super::signals::Signals;
+use crate::error::{Error, Exit, Result, Signal};
+use crate::event::{CancelReason, Event, Events};
+use crate::input::Reader;
+use crate::output::{WriteError, Writer};
+use crate::pipeline::{Read, Stop, Write};
+
+/// Batches between the reader's thread and the dispatcher, and between that and the writer's: one in work, one waiting.
+pub(super) const BATCHES: usize = 2;
+
+/// Reads until the input ends or nobody receives any more.
+pub(super) fn reader(mut reader: Reader) -> Result<mpsc::Receiver<Read>> {
+    let (sender, receiver) = mpsc::channel(BATCHES);
+    let read = move || {
+        loop {
+            let (message, last) = match reader.next_batch() {
+                Ok(Some(batch)) => (Read::Rows(batch), false),
+                Ok(None) => (Read::End, true),
+                Err(error) => (Read::Failed(error), true),
+            };
+            // Nobody receives any more when the run is stopping.
+            if sender.blocking_send(message).is_err() || last {
+                return;
+            }
+        }
+    };
+    spawn("reader", read)?;
+    Ok(receiver)
+}
+
+/// Writes until nobody sends any more; the writer comes back unless it failed.
+pub(super) fn writer(
+    mut writer: Writer,
+    mut rows: mpsc::Receiver<Write>,
+    events: Events,
+    stops: mpsc::UnboundedSender<Stop>,
+) -> Result<JoinHandle<Option<Writer>>> {
+    spawn("writer", move || {
+        while let Some(message) = rows.blocking_recv() {
+            match message {
+                Write::Rows(finished) => {
+                    if let Err(error) = writer.write(&finished) {
+                        events.emit(Event::OutputFailed);
+                        let _ = stops.send(stop_of(error));
+                        return None;
+                    }
+                    let position = finished.last().map_or(0, |last| last.row.position);
+                    events.emit(Event::RowsWritten {
+                        rows: finished.len() as u64,
+                        position,
+                    });
+                }
+                Write::Trailer(trailer) => writer.trailer(&trailer),
+            }
+        }
+        Some(writer)
+    })
+}
+
+/// Listens for signals for as long as the process lives: the first stops the run in order, the second at once, even
+/// while the disk or a pipe holds everything else up.
+pub(super) fn signals(stops: mpsc::UnboundedSender<Stop>) -> Result<()> {
+    let cannot = |e| Error::internal("cannot listen for signals").because(e);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(cannot)?;
+    let listening = {
+        let _runtime = runtime.enter();
+        Signals::listen().map_err(cannot)?
+    };
+    spawn("signals", move || runtime.block_on(heed(listening, stops)))?;
+    Ok(())
+}
+
+async fn heed(mut signals: Signals, stops: mpsc::UnboundedSender<Stop>) {
+    let reason = signals.next().await;
+    // Nobody receives it when the run is over already.
+    let _ = stops.send(Stop {
+        reason,
+        error: None,
+    });
+    let signal = match signals.next().await {
+        CancelReason::Terminated => Signal::Terminate,
+        _ => Signal::Interrupt,
+    };
+    #[allow(clippy::exit, reason = "the second signal asks for exactly this")]
+    std::process::exit(Exit::Interrupted(signal).code().into());
+}
+
+fn spawn<T: Send + 'static>(
+    name: &str,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<JoinHandle<T>> {
+    std::thread::Builder::new()
+        .name(name.to_owned())
+        .spawn(work)
+        .map_err(|e| Error::stopped("cannot start a thread").because(e))
+}
+
+/// The stop that a failed writer asks for.
+pub(super) fn stop_of(error: WriteError) -> Stop {
+    match error {
+        WriteError::Closed => Stop {
+            reason: CancelReason::OutputClosed,
+            error: None,
+        },
+        WriteError::Failed(error) => Stop {
+            reason: CancelReason::Output,
+            error: Some(error),
+        },
+    }
+}

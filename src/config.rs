@@ -1,0 +1,100 @@
+//! Only valid values: what a run is to do, with nothing left to parse or to doubt.
+//!
+//! `cli` makes these, `commands` hands each stage its piece.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::input;
+use crate::observe::Style;
+use crate::output::Target;
+use crate::pace::{Rate, Resends};
+use crate::raw_json::Pointer;
+use crate::service::{ClientSettings, Plan};
+use crate::verdict::DecisionPolicy;
+
+/// `rescore run`.
+#[derive(Debug)]
+pub struct RunConfig {
+    /// What is read, and how.
+    pub input: input::Settings,
+    /// Where rows go.
+    pub output: OutputConfig,
+    /// Who answers.
+    pub service: ServiceConfig,
+    /// The plan, with its flags.
+    pub plan: Plan,
+    /// When calls are made.
+    pub pace: PaceConfig,
+    /// Scores to decisions.
+    pub policy: DecisionPolicy,
+    /// Further fields of the answer, in the order of their columns.
+    pub captured: Box<[Pointer]>,
+    /// What people see.
+    pub watch: WatchConfig,
+    /// What should be said before the run begins.
+    pub warnings: Vec<String>,
+}
+
+/// Where rows go.
+#[derive(Debug)]
+pub struct OutputConfig {
+    /// The output; `None` is standard output.
+    pub target: Option<Target>,
+    /// Where failed rows go.
+    pub rejects: RejectsConfig,
+    /// May files be replaced.
+    pub overwrite: bool,
+}
+
+/// Where failed rows go.
+#[derive(Debug)]
+pub enum RejectsConfig {
+    /// Beside the output, named after it and the format.
+    Beside(PathBuf),
+    /// To this file.
+    At(PathBuf),
+    /// Nowhere: the output is a stream and no file was named.
+    Nowhere,
+}
+
+/// Who answers.
+#[derive(Debug)]
+pub enum ServiceConfig {
+    /// The service.
+    Real(ClientSettings),
+    /// The built-in stand-in.
+    Sandbox {
+        /// From the request's begin to the answer's last byte.
+        timeout: Duration,
+        /// For the connection alone.
+        connect_timeout: Duration,
+    },
+}
+
+/// When calls are made.
+#[derive(Debug, Clone, Copy)]
+pub struct PaceConfig {
+    /// Calls in flight at most.
+    pub concurrency: NonZeroUsize,
+    /// Calls a second at most.
+    pub rate: Rate,
+    /// Further attempts a row.
+    pub retries: u32,
+    /// Further attempts after one whose outcome is unknown.
+    pub resends: Resends,
+}
+
+/// What people see.
+#[derive(Debug)]
+pub struct WatchConfig {
+    /// How progress is shown.
+    pub style: Style,
+    /// Time between lines.
+    pub every: Duration,
+    /// Only errors are said.
+    pub quiet: bool,
+    /// Where the summary goes as JSON.
+    pub summary: Option<PathBuf>,
+}

@@ -1,0 +1,45 @@
+//! The program: parse, run, say what went wrong, exit code.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use rescore::cli::{self, Command, Refusal};
+use rescore::commands;
+use rescore::error::Exit;
+
+fn main() -> ExitCode {
+    std::panic::set_hook(Box::new(|panic| {
+        // Where, not what: a panic's message may hold a row.
+        let place = panic
+            .location()
+            .map(ToString::to_string)
+            .unwrap_or_default();
+        say(&format!(
+            "error: internal error at {place}\n\nhint: this is a bug in rescore"
+        ));
+    }));
+    let code = std::panic::catch_unwind(execute).unwrap_or(Exit::Internal.code());
+    ExitCode::from(code)
+}
+
+fn execute() -> u8 {
+    let done = match cli::parse(std::env::args_os()) {
+        Ok(Command::Run(config)) => commands::run::execute(*config),
+        Ok(Command::Sandbox(settings)) => commands::sandbox::execute(&settings),
+        Err(Refusal::Settings(error)) => Err(error),
+        Err(Refusal::Arguments(error)) => {
+            // Nobody may be there to read it.
+            let _ = error.print();
+            return u8::try_from(error.exit_code()).unwrap_or(Exit::Usage.code());
+        }
+    };
+    let exit = done.unwrap_or_else(|error| {
+        say(&error.report());
+        error.exit()
+    });
+    exit.code()
+}
+
+fn say(text: &str) {
+    let _ = writeln!(std::io::stderr(), "{text}");
+}
