@@ -1,0 +1,284 @@
+//! The input file as a whole: there or not, its encoding, its compression, its format.
+
+use std::fs;
+use std::io::Write;
+
+use crate::process::Place;
+use crate::server::Server;
+use crate::users;
+
+#[test]
+fn a_missing_file_is_named_and_nothing_is_sent() {
+    let (place, server) = (Place::new(), Server::good());
+    place
+        .score(&server, [])
+        .exits(2)
+        .says("`users.csv`")
+        .says("no such file");
+    assert_eq!((server.calls(), place.names()), (0, vec![]));
+}
+
+#[test]
+fn a_directory_is_no_input() {
+    let (place, server) = (Place::new(), Server::good());
+    fs::create_dir(place.path("users.csv")).unwrap();
+    place
+        .score(&server, [])
+        .exits(2)
+        .says("`users.csv`")
+        .says("directory");
+    assert_eq!(
+        (server.calls(), place.names()),
+        (0, vec!["users.csv".to_owned()])
+    );
+}
+
+#[test]
+fn an_empty_csv_has_no_header() {
+    let server = Server::good();
+    for empty in ["", "\u{feff}", "\n\r\n"] {
+        let place = Place::with("users.csv", empty);
+        place.score(&server, []).exits(2).says("no header");
+        assert_eq!(place.names(), ["users.csv"]);
+    }
+}
+
+#[test]
+fn an_empty_jsonl_is_a_finished_run_of_no_rows() {
+    let server = Server::good();
+    for empty in ["", "\n\n"] {
+        let place = Place::with("users.jsonl", empty);
+        place
+            .run(&server, ["users.jsonl", "-o", "scored.jsonl"])
+            .done()
+            .exits(0);
+        assert_eq!(place.text("scored.jsonl"), empty);
+    }
+    assert_eq!(server.calls(), 0);
+}
+
+#[test]
+fn a_header_alone_gives_a_header_alone() {
+    let server = Server::good();
+    for end in ["", "\n", "\r\n"] {
+        let place = Place::with("users.csv", format!("name,email,ip,user_agent{end}"));
+        place.score(&server, []).exits(0);
+        let expected = format!("name,email,ip,user_agent{}{end}", users::COLUMNS);
+        assert_eq!(place.text("scored.csv"), expected);
+        assert_eq!(place.names(), ["scored.csv", "users.csv"]);
+    }
+    assert_eq!(server.calls(), 0);
+}
+
+#[test]
+fn a_byte_order_mark_stays_and_is_no_part_of_the_first_name() {
+    let server = Server::good();
+    let csv = "name,email,ip,user_agent\nJane,j@example.com,192.0.2.1,curl\n";
+    let place = Place::with("users.csv", format!("\u{feff}{csv}"));
+    place.score(&server, []).exits(0);
+    let cells = users::Verdict::of("Jane").cells(',');
+    let columns = users::COLUMNS;
+    let expected = format!(
+        "\u{feff}name,email,ip,user_agent{columns}\nJane,j@example.com,192.0.2.1,curl{cells}\n"
+    );
+    assert_eq!(place.text("scored.csv"), expected);
+}
+
+#[test]
+fn utf_16_is_recognised() {
+    let server = Server::good();
+    let csv = users::csv(1);
+    let little: Vec<u8> = csv.encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let big: Vec<u8> = csv.encode_utf16().flat_map(u16::to_be_bytes).collect();
+    for file in [
+        [&b"\xff\xfe"[..], &little].concat(),
+        [&b"\xfe\xff"[..], &big].concat(),
+        little,
+        big,
+    ] {
+        let place = Place::with("users.csv", file);
+        place
+            .score(&server, [])
+            .exits(2)
+            .says("UTF-16")
+            .says("iconv");
+        assert_eq!(place.names(), ["users.csv"]);
+    }
+    assert_eq!(server.calls(), 0);
+}
+
+#[test]
+fn gzip_and_zstd_are_read_whatever_the_name() {
+    let (csv, server) = (users::csv(30), Server::good());
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    gzip.write_all(csv.as_bytes()).unwrap();
+    let zstd = zstd::encode_all(csv.as_bytes(), 0).unwrap();
+    for packed in [gzip.finish().unwrap(), zstd] {
+        for name in ["users.csv", "users.csv.gz", "users"] {
+            let place = Place::with(name, &packed);
+            place
+                .run(&server, [name, "-o", "scored.csv"])
+                .done()
+                .exits(0);
+            assert_eq!(place.text("scored.csv"), users::scored(&csv));
+        }
+    }
+}
+
+#[test]
+fn a_gzip_file_that_ends_too_soon_is_no_finished_run() {
+    let (csv, server) = (users::csv(3_000), Server::good());
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    gzip.write_all(csv.as_bytes()).unwrap();
+    let packed = gzip.finish().unwrap();
+    let place = Place::with("users.csv.gz", &packed[..packed.len() / 2]);
+    place
+        .run(&server, ["users.csv.gz", "-o", "scored.csv"])
+        .done()
+        .exits(2)
+        .says("`users.csv.gz`");
+    assert!(!place.names().contains(&"scored.csv".to_owned()));
+}
+
+#[test]
+fn the_format_is_told_by_the_first_bytes_where_the_name_does_not() {
+    let (csv, server) = (users::csv(3), Server::good());
+    let done = Place::new().run(&server, []).stdin(csv.as_str()).done();
+    done.exits(0);
+    assert_eq!(String::from_utf8_lossy(&done.stdout), users::scored(&csv));
+
+    let object = users::object("Jane");
+    let done = Place::new().run(&server, []).stdin(object.as_str()).done();
+    done.exits(0);
+    let members = users::Verdict::of("Jane").members();
+    let expected = format!("{}{members}}}", object.strip_suffix('}').unwrap());
+    assert_eq!(String::from_utf8_lossy(&done.stdout), expected);
+}
+
+#[test]
+fn a_named_format_wins_over_the_files_name() {
+    let (csv, server) = (users::csv(2), Server::good());
+    let place = Place::with("users.jsonl", &csv);
+    place
+        .run(
+            &server,
+            ["users.jsonl", "--format", "csv", "-o", "scored.csv"],
+        )
+        .done()
+        .exits(0);
+    assert_eq!(place.text("scored.csv"), users::scored(&csv));
+}
+
+#[test]
+fn semicolons_tabs_and_bars_are_detected() {
+    let (csv, server) = (users::csv(3), Server::good());
+    for delimiter in [";", "\t", "|"] {
+        let place = Place::with("users.csv", csv.replace(',', delimiter));
+        place.score(&server, []).exits(0);
+        assert_eq!(
+            place.text("scored.csv"),
+            users::scored(&csv).replace(',', delimiter)
+        );
+    }
+}
+
+#[test]
+fn a_given_delimiter_is_used() {
+    let (csv, server) = (users::csv(3), Server::good());
+    for (delimiter, argument) in [("~", "~"), ("\t", "tab"), ("\t", "\\t")] {
+        let place = Place::with("users.txt", csv.replace(',', delimiter));
+        let args = ["users.txt", "-o", "scored.csv", "--delimiter", argument];
+        place.run(&server, args).done().exits(0);
+        assert_eq!(
+            place.text("scored.csv"),
+            users::scored(&csv).replace(',', delimiter)
+        );
+    }
+    let place = Place::with("users.csv", &csv);
+    place
+        .score(&server, ["--delimiter", "ab"])
+        .exits(2)
+        .says("--delimiter");
+}
+
+#[test]
+fn one_column_brings_the_delimiter_to_mind() {
+    let (place, server) = (
+        Place::with("users.csv", users::csv(1).replace(',', "~")),
+        Server::good(),
+    );
+    place
+        .score(&server, [])
+        .exits(2)
+        .says("one column found; try `--delimiter`");
+    assert_eq!(server.calls(), 0);
+}
+
+#[test]
+fn a_producer_that_dies_within_a_row_loses_no_whole_row() {
+    let server = Server::good();
+    let (csv, cut) = (users::csv(3), "4,User");
+    let place = Place::new();
+    let done = place
+        .run(&server, ["-o", "scored.csv"])
+        .stdin(format!("{csv}{cut}"))
+        .done();
+    done.exits(1);
+    assert_eq!(
+        place.text("scored.csv"),
+        format!("{}{cut},,,", users::scored(&csv))
+    );
+}
+
+#[test]
+fn a_record_beyond_the_limit_stops_the_run_and_the_limit_can_be_raised() {
+    let server = Server::good();
+    let long = format!(
+        "{}9,{},u@example.com,192.0.2.1,curl\n",
+        users::csv(1),
+        "x".repeat(400_000)
+    );
+    let place = Place::with("users.csv", &long);
+    let done = place.score(&server, ["--max-record-bytes", "200000"]);
+    done.exits(2)
+        .says("line 3")
+        .says("200000")
+        .says("--max-record-bytes");
+    place
+        .score(&server, ["--max-record-bytes", "500000", "--overwrite"])
+        .exits(0);
+    assert_eq!(place.text("scored.csv"), users::scored(&long));
+}
+
+#[test]
+fn a_file_that_shrinks_while_it_is_read_stops_the_run() {
+    // Rows too large for the window: the reader cannot be far ahead of the one call that waits.
+    let note = "x".repeat(4 << 20);
+    let header = "name,email,ip,user_agent,note\n";
+    let row = |i| format!("User {i},u@example.com,192.0.2.1,curl,{note}\n");
+    let csv: String = std::iter::once(header.to_owned())
+        .chain((0..40).map(row))
+        .collect();
+    let place = Place::with("users.csv", &csv);
+    let (open, opened) = std::sync::mpsc::channel::<()>();
+    let opened = std::sync::Mutex::new(opened);
+    let server = Server::start(move |request| {
+        // Ends with an error once the sender is gone.
+        let _ = opened.lock().unwrap().recv();
+        crate::server::good(request)
+    });
+    let running = place
+        .run(&server, ["users.csv", "-o", "scored.csv"])
+        .start();
+    server.wait_for_calls(1);
+    let file = fs::File::options()
+        .write(true)
+        .open(place.path("users.csv"))
+        .unwrap();
+    file.set_len(150 << 20).unwrap();
+    drop(open);
+    running.done().exits(3).says("`users.csv`").says("shorter");
+    let partial = place.text("scored.csv.partial");
+    assert!(partial.ends_with('\n'), "whole rows only");
+    assert!(!place.names().contains(&"scored.csv".to_owned()));
+}

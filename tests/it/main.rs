@@ -1,0 +1,29 @@
+//! What a user gets: the real program, real files, a server that does as each test says.
+//!
+//! `server`, `process` and `users` are the support; every other module is a topic.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::string_slice,
+    // A real process and a real network live in real time.
+    clippy::disallowed_methods,
+    missing_docs
+)]
+
+mod process;
+mod server;
+mod users;
+
+mod columns;
+mod csv_rows;
+mod input;
+mod jsonl_rows;
+mod network;
+mod output;
+mod secrets;
+mod service;
+mod signals;
+mod statuses;

@@ -1,0 +1,273 @@
+//! A network that breaks: what is sent again, what is not, and how many calls are out at once.
+
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use crate::process::{KEY, Place};
+use crate::server::{Action, Request, Server, good, raw, silence, status};
+use crate::users;
+
+const HEAD: &str = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n";
+
+/// Every way in which a request can go out and no whole answer come back.
+fn broken(way: &str, request: &Request) -> Option<Action> {
+    let body = crate::server::good_body(&request.name());
+    let length = |bytes: usize| format!("{HEAD}content-length: {bytes}\r\n\r\n");
+    let headers = |count: usize, size: usize| -> String {
+        (0..count)
+            .map(|i| format!("x-{i}: {}\r\n", "y".repeat(size)))
+            .collect()
+    };
+    Some(match way {
+        "reset" => silence().then_reset(),
+        "reset_in_body" => raw(length(body.len()) + &body[..20]).then_reset(),
+        "end" => silence().then_close(),
+        "short" => raw(length(body.len() + 1) + &body).then_close(),
+        "short_chunk" => {
+            raw(format!("{HEAD}transfer-encoding: chunked\r\n\r\n50\r\n{{")).then_close()
+        }
+        "garbage" => raw("SSH-2.0-OpenSSH_9.6\r\n").then_close(),
+        "half_head" => raw("HTTP/1.1 200 OK\r\ncontent-le").then_close(),
+        "many_headers" => raw(format!("{HEAD}{}\r\n", headers(500, 1))).then_close(),
+        "large_headers" => raw(format!("{HEAD}{}\r\n", headers(32, 65_536))).then_close(),
+        "stall" => silence().then_stall(),
+        "stall_in_body" => raw(length(body.len()) + &body[..20]).then_stall(),
+        "dribble" => silence().then_dribble(length(body.len()), Duration::from_millis(40)),
+        _ => return None,
+    })
+}
+
+const WAYS: [&str; 12] = [
+    "reset",
+    "reset_in_body",
+    "end",
+    "short",
+    "short_chunk",
+    "garbage",
+    "half_head",
+    "many_headers",
+    "large_headers",
+    "stall",
+    "stall_in_body",
+    "dribble",
+];
+
+/// The users of [`WAYS`] with a well-served one before each: several failures in a row may rightly stop a run.
+fn names() -> Vec<String> {
+    WAYS.iter()
+        .flat_map(|way| [format!("before {way}"), (*way).to_owned()])
+        .collect()
+}
+
+#[test]
+fn without_a_whole_answer_a_row_fails_and_is_not_sent_again_when_that_is_forbidden() {
+    let csv = users::named(names());
+    let server =
+        Server::start(|request| broken(&request.name(), request).unwrap_or_else(|| good(request)));
+    let place = Place::with("users.csv", &csv);
+    let done = place.score(
+        &server,
+        ["-c", "1", "--resend-unknown", "0", "--timeout", "500ms"],
+    );
+    done.exits(1).says("may have been billed");
+    done.check(server.calls() == names().len(), "each row is sent once");
+    assert_eq!(
+        place.text("scored.csv"),
+        users::scored_without(&csv, |name| WAYS.contains(&name))
+    );
+    let rejects = place.text("scored.rejects.csv");
+    assert_eq!(
+        rejects.matches(",no_answer,").count(),
+        WAYS.len(),
+        "{rejects}"
+    );
+}
+
+#[test]
+fn without_a_whole_answer_a_row_is_sent_once_more_and_that_is_said() {
+    let ways = ["reset", "end", "short", "garbage"];
+    let csv = users::named(["first"].iter().chain(&ways).chain(&["for ever"]));
+    let server = Server::start(
+        move |request| match (request.name().as_str(), request.attempt) {
+            ("for ever", _) => silence().then_close(),
+            (way, 1) => broken(way, request).unwrap_or_else(|| good(request)),
+            _ => good(request),
+        },
+    );
+    let place = Place::with("users.csv", &csv);
+    let done = place.score(&server, []);
+    // Four that were answered in the end, and one that was not.
+    done.exits(1).says("5 rows may have been billed twice");
+    assert_eq!(
+        place.text("scored.csv"),
+        users::scored_without(&csv, |name| name == "for ever")
+    );
+    done.check(
+        server.calls() == 1 + 2 * 5,
+        "each once more, and no more than once",
+    );
+}
+
+#[test]
+fn nobody_listening_is_tried_again_and_then_stops_the_run() {
+    let address = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    let place = Place::with("users.csv", users::csv(9));
+    let url = format!("http://{address}");
+    let args = [
+        "run",
+        "users.csv",
+        "-o",
+        "scored.csv",
+        "--base-url",
+        &url,
+        "--service-id",
+        "test",
+        "--retries",
+        "1",
+    ];
+    let done = place.rescore(args).env("RESCORE_API_KEY", KEY).done();
+    done.exits(3).says("127.0.0.1").says("connection refused");
+    assert!(!place.names().contains(&"scored.csv".to_owned()));
+}
+
+#[test]
+fn a_connection_that_was_closed_while_idle_is_not_used_again() {
+    let csv = users::csv(3);
+    let server = Server::start(|request| {
+        good(request)
+            .then_wait(Duration::from_millis(20))
+            .then_close()
+    });
+    let place = Place::with("users.csv", &csv);
+    let program = place.rescore([
+        "run",
+        "users.csv",
+        "-o",
+        "scored.csv",
+        "--service-id",
+        "test",
+        "--rate",
+        "4/s",
+    ]);
+    let done = program
+        .arg("--base-url")
+        .arg(server.url())
+        .env("RESCORE_API_KEY", KEY)
+        .done();
+    done.exits(0).silent_about("billed twice");
+    assert_eq!(place.text("scored.csv"), users::scored(&csv));
+    assert_eq!((server.calls(), server.connections()), (3, 3));
+}
+
+#[test]
+fn connections_are_used_again() {
+    let (place, server) = (Place::with("users.csv", users::csv(300)), Server::good());
+    place.score(&server, ["-c", "4"]).exits(0);
+    assert!(
+        server.connections() <= 8,
+        "{} connections",
+        server.connections()
+    );
+}
+
+#[test]
+fn the_concurrency_is_reached_and_never_passed() {
+    let (now, most) = (AtomicUsize::new(0), Arc::new(AtomicUsize::new(0)));
+    let seen = Arc::clone(&most);
+    let server = Server::start(move |request| {
+        seen.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+        thread::sleep(Duration::from_millis(10));
+        now.fetch_sub(1, Ordering::SeqCst);
+        good(request)
+    });
+    let place = Place::with("users.csv", users::csv(100));
+    place.score(&server, ["-c", "5"]).exits(0);
+    assert_eq!(most.load(Ordering::SeqCst), 5);
+}
+
+#[test]
+fn the_first_call_goes_alone() {
+    let first = Arc::new(AtomicUsize::new(0));
+    let (calls, alone) = (AtomicUsize::new(0), Arc::clone(&first));
+    let server = Server::start(move |request| {
+        calls.fetch_add(1, Ordering::SeqCst);
+        if request.nth == 1 {
+            // A good while in which others would come.
+            thread::sleep(Duration::from_millis(150));
+            alone.store(calls.load(Ordering::SeqCst), Ordering::SeqCst);
+        }
+        good(request)
+    });
+    let place = Place::with("users.csv", users::csv(20));
+    place.score(&server, ["-c", "20"]).exits(0);
+    assert_eq!(first.load(Ordering::SeqCst), 1);
+}
+
+#[test]
+fn the_rate_is_kept() {
+    let (place, server) = (Place::with("users.csv", users::csv(6)), Server::good());
+    let program = place.rescore([
+        "run",
+        "users.csv",
+        "-o",
+        "scored.csv",
+        "--service-id",
+        "test",
+        "-r",
+        "600/m",
+    ]);
+    program
+        .arg("--base-url")
+        .arg(server.url())
+        .env("RESCORE_API_KEY", KEY)
+        .done()
+        .exits(0);
+    let requests = server.requests();
+    let took = requests[5].at - requests[0].at;
+    assert!(
+        took >= Duration::from_millis(450),
+        "{took:?} for five steps of 100 ms"
+    );
+}
+
+#[test]
+fn a_proxy_serves_addresses_beyond_this_machine_and_none_on_it() {
+    let (place, proxy) = (Place::with("users.csv", users::csv(1)), Server::good());
+    let through = |base: &str, plain: &str| {
+        let args = [
+            "run",
+            "users.csv",
+            "-o",
+            "scored.csv",
+            "--overwrite",
+            "--service-id",
+            "test",
+            "--base-url",
+            base,
+        ];
+        let program = place
+            .rescore(args)
+            .env("RESCORE_API_KEY", KEY)
+            .env("http_proxy", plain);
+        program.arg("--allow-http").arg("--retries").arg("0").done()
+    };
+    through("http://users.example", &proxy.url()).exits(0);
+    assert_eq!(
+        proxy.only_request().path,
+        "http://users.example/v1/validate/user"
+    );
+    through(&proxy.url(), "http://127.0.0.1:1").exits(0);
+
+    let proxy = Server::start(|_| status(407));
+    through("http://users.example", &proxy.url())
+        .exits(4)
+        .says("proxy")
+        .says("HTTPS_PROXY");
+    assert_eq!(proxy.calls(), 1);
+}

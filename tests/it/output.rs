@@ -1,0 +1,341 @@
+//! Where the output goes: whole or not at all, never over something else, and quietly down a closed pipe.
+
+use std::fs;
+use std::io::{self, BufRead, BufReader, Read};
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::sync::Mutex;
+use std::sync::mpsc::channel;
+
+use crate::process::{Place, device};
+use crate::server::{Server, good, status};
+use crate::users;
+
+#[test]
+fn nothing_but_the_output_is_left_behind() {
+    let (place, server) = (Place::with("users.csv", users::csv(3)), Server::good());
+    place.score(&server, []).exits(0);
+    assert_eq!(place.names(), ["scored.csv", "users.csv"]);
+    assert_eq!(place.text("users.csv"), users::csv(3));
+}
+
+#[test]
+fn an_existing_output_is_replaced_only_when_asked_and_keeps_its_mode() {
+    let (place, server) = (Place::with("users.csv", users::csv(3)), Server::good());
+    place.write("scored.csv", "precious");
+    fs::set_permissions(place.path("scored.csv"), fs::Permissions::from_mode(0o600)).unwrap();
+    place
+        .score(&server, [])
+        .exits(2)
+        .says("`scored.csv`")
+        .says("--overwrite");
+    assert_eq!(
+        (place.text("scored.csv").as_str(), server.calls()),
+        ("precious", 0)
+    );
+    place.score(&server, ["--overwrite"]).exits(0);
+    assert_eq!(place.text("scored.csv"), users::scored(&users::csv(3)));
+    let mode = fs::metadata(place.path("scored.csv"))
+        .unwrap()
+        .permissions()
+        .mode();
+    assert_eq!(mode & 0o777, 0o600);
+}
+
+#[test]
+fn a_run_that_fails_leaves_the_old_output_as_it_was() {
+    let place = Place::with("users.csv", users::csv(3));
+    place.write("scored.csv", "precious");
+    let server = Server::start(|_| status(401));
+    place.score(&server, ["--overwrite"]).exits(4);
+    assert_eq!(place.text("scored.csv"), "precious");
+    assert_eq!(place.names(), ["scored.csv", "users.csv"]);
+}
+
+#[test]
+fn the_input_is_never_the_output_not_even_through_links() {
+    let (csv, server) = (users::csv(3), Server::good());
+    let place = Place::with("users.csv", &csv);
+    symlink("users.csv", place.path("soft.csv")).unwrap();
+    fs::hard_link(place.path("users.csv"), place.path("hard.csv")).unwrap();
+    fs::create_dir(place.path("sub")).unwrap();
+    for output in [
+        "users.csv",
+        "./users.csv",
+        "sub/../users.csv",
+        "soft.csv",
+        "hard.csv",
+    ] {
+        for input in ["users.csv", "soft.csv"] {
+            for overwrite in [true, false] {
+                let program = place.run(&server, [input, "-o", output]);
+                let program = if overwrite {
+                    program.arg("--overwrite")
+                } else {
+                    program
+                };
+                let done = program.done();
+                done.exits(2).says("is the input itself");
+            }
+        }
+    }
+    assert_eq!((place.text("users.csv"), server.calls()), (csv, 0));
+}
+
+#[test]
+fn rejects_and_summary_never_overwrite_input_or_output() {
+    let (csv, server) = (users::csv(3), Server::good());
+    for args in [
+        ["--rejects", "users.csv"],
+        ["--rejects", "scored.csv"],
+        ["--summary", "users.csv"],
+        ["--summary", "scored.csv"],
+    ] {
+        let place = Place::with("users.csv", &csv);
+        place
+            .run(
+                &server,
+                [
+                    "users.csv",
+                    "-o",
+                    "scored.csv",
+                    "--overwrite",
+                    args[0],
+                    args[1],
+                ],
+            )
+            .done()
+            .exits(2);
+        assert_eq!(
+            (place.text("users.csv"), place.names()),
+            (csv.clone(), vec!["users.csv".to_owned()])
+        );
+    }
+    assert_eq!(server.calls(), 0);
+}
+
+#[test]
+fn a_place_that_cannot_be_written_is_found_out_before_the_first_call() {
+    let (place, server) = (Place::with("users.csv", users::csv(3)), Server::good());
+    fs::create_dir(place.path("directory")).unwrap();
+    for output in [
+        "no/such/place.csv",
+        "directory",
+        "users.csv/scored.csv",
+        "/proc/scored.csv",
+    ] {
+        place
+            .run(&server, ["users.csv", "-o", output])
+            .done()
+            .exits(2)
+            .says(output);
+    }
+    for args in [
+        ["--rejects", "no/such/rejects.csv"],
+        ["--summary", "no/such/summary.json"],
+    ] {
+        place
+            .run(&server, ["users.csv", "-o", "scored.csv", args[0], args[1]])
+            .done()
+            .exits(2)
+            .says(args[1]);
+    }
+    assert_eq!(
+        (server.calls(), place.names()),
+        (0, vec!["directory".to_owned(), "users.csv".to_owned()])
+    );
+}
+
+#[test]
+fn the_partial_file_lies_beside_the_real_target_of_a_link() {
+    let csv = users::csv(4);
+    let place = Place::with("users.csv", &csv);
+    fs::create_dir(place.path("real")).unwrap();
+    symlink("real/target.csv", place.path("link.csv")).unwrap();
+    let server = Server::start(|request| {
+        if request.nth > 2 {
+            status(402)
+        } else {
+            good(request)
+        }
+    });
+    place
+        .run(&server, ["users.csv", "-o", "link.csv", "-c", "1"])
+        .done()
+        .exits(4);
+    assert_eq!(place.names(), ["link.csv", "real", "users.csv"]);
+    assert_eq!(
+        place.text("real/target.csv.partial"),
+        users::scored(&users::csv(2))
+    );
+
+    let server = Server::good();
+    place
+        .run(&server, ["users.csv", "-o", "link.csv", "--overwrite"])
+        .done()
+        .exits(0);
+    assert!(
+        fs::symlink_metadata(place.path("link.csv"))
+            .unwrap()
+            .is_symlink()
+    );
+    assert_eq!(place.text("real/target.csv"), users::scored(&csv));
+    assert!(!place.path("real/target.csv.partial").exists());
+}
+
+#[test]
+fn an_output_named_gz_or_zst_is_compressed() {
+    let (csv, server) = (users::csv(2_000), Server::good());
+    let place = Place::with("users.csv", &csv);
+    for name in ["scored.csv.gz", "scored.csv.zst"] {
+        place
+            .run(&server, ["users.csv", "-o", name])
+            .done()
+            .exits(0);
+    }
+    let mut unpacked = String::new();
+    let gzip = place.read("scored.csv.gz");
+    flate2::read::GzDecoder::new(gzip.as_slice())
+        .read_to_string(&mut unpacked)
+        .unwrap();
+    assert!(unpacked == users::scored(&csv));
+    let unpacked = zstd::decode_all(place.read("scored.csv.zst").as_slice()).unwrap();
+    assert!(unpacked == users::scored(&csv).as_bytes());
+}
+
+#[test]
+fn standard_output_has_the_data_alone() {
+    let (csv, server) = (users::csv(3), Server::good());
+    for output in [&[][..], &["-o", "-"]] {
+        let place = Place::with("users.csv", &csv);
+        let program = output
+            .iter()
+            .fold(place.run(&server, ["users.csv"]), |program, arg| {
+                program.arg(arg)
+            });
+        let done = program.done();
+        done.exits(0).says("3 rows");
+        assert_eq!(String::from_utf8_lossy(&done.stdout), users::scored(&csv));
+        assert_eq!(place.names(), ["users.csv"]);
+    }
+    let place = Place::new();
+    let done = place
+        .run(&server, ["-", "-o", "-", "--format", "csv"])
+        .stdin(csv.as_str())
+        .done();
+    done.exits(0);
+    assert_eq!(String::from_utf8_lossy(&done.stdout), users::scored(&csv));
+}
+
+#[test]
+fn rows_flow_down_a_pipe_while_the_run_goes_on() {
+    let (release, released) = channel::<()>();
+    let released = Mutex::new(released);
+    let server = Server::start(move |request| {
+        if request.nth > 3 {
+            let _ = released.lock().unwrap().recv();
+        }
+        good(request)
+    });
+    let (csv, place) = (users::csv(4), Place::with("users.csv", users::csv(4)));
+    let (reader, writer) = io::pipe().unwrap();
+    let running = place
+        .run(&server, ["users.csv", "-c", "1"])
+        .stdout(writer)
+        .start();
+    let mut lines = BufReader::new(reader).lines().map(Result::unwrap);
+    let expected = users::scored(&csv);
+    let mut expected = expected.lines();
+    for _ in 0..4 {
+        assert_eq!(lines.next().as_deref(), expected.next());
+    }
+    drop(release);
+    assert_eq!(lines.next().as_deref(), expected.next());
+    assert_eq!(lines.next(), None);
+    running.done().exits(0);
+}
+
+#[test]
+fn a_closed_pipe_ends_the_run_quietly_and_soon() {
+    let (release, released) = channel::<()>();
+    let released = Mutex::new(released);
+    let server = Server::start(move |request| {
+        if request.nth > 3 {
+            let _ = released.lock().unwrap().recv();
+        }
+        good(request)
+    });
+    let place = Place::with("users.csv", users::csv(5_000));
+    let (reader, writer) = io::pipe().unwrap();
+    let running = place.run(&server, ["users.csv"]).stdout(writer).start();
+    // As `head -n 1` does.
+    let mut line = String::new();
+    BufReader::new(reader).read_line(&mut line).unwrap();
+    drop(release);
+    let done = running.done();
+    done.exits(3)
+        .silent_about("error")
+        .silent_about("roken pipe");
+    done.check(server.calls() < 5_000, "no call for rows that nobody reads");
+}
+
+#[test]
+fn a_full_device_is_said_and_is_no_panic() {
+    let (place, server) = (Place::with("users.csv", users::csv(2_000)), Server::good());
+    let done = place
+        .run(&server, ["users.csv"])
+        .stdout(device("/dev/full"))
+        .done();
+    done.exits(3)
+        .says("cannot write standard output")
+        .says("no space left");
+    place
+        .run(&server, ["users.csv", "-o", "/dev/full"])
+        .done()
+        .exits(3)
+        .says("/dev/full")
+        .says("no space left");
+    assert!(server.calls() < 4_000, "{} calls", server.calls());
+}
+
+#[test]
+fn rejects_go_where_they_are_asked_to_and_are_absent_when_there_are_none() {
+    let csv = format!("{}9,,u@x.org,::1,u\n", users::csv(1));
+    let server = Server::good();
+    let place = Place::with("users.csv", &csv);
+    place
+        .score(&server, ["--rejects", "bad.csv"])
+        .exits(1)
+        .says("bad.csv");
+    assert_eq!(place.names(), ["bad.csv", "scored.csv", "users.csv"]);
+    let expected = "reject_row,reject_reason,reject_message,id,name,email,ip,user_agent\n\
+        2,missing_name,line 3: no name,9,,u@x.org,::1,u\n";
+    assert_eq!(place.text("bad.csv"), expected);
+
+    // Rejects that were mended leave no old rejects behind that could be taken for new ones.
+    place.write("users.csv", users::csv(1));
+    place
+        .score(&server, ["--rejects", "bad.csv", "--overwrite"])
+        .exits(0);
+    assert_eq!(place.names(), ["scored.csv", "users.csv"]);
+}
+
+#[test]
+fn rejects_can_be_mended_and_run_again() {
+    let server = Server::good();
+    let place = Place::with(
+        "users.csv",
+        "name,email,ip,user_agent\r\n\"A, B\",a@x.org,1.1.1,u\r\n",
+    );
+    place.score(&server, []).exits(1);
+    place.write(
+        "mended.csv",
+        place
+            .text("scored.rejects.csv")
+            .replace("1.1.1,u", "1.1.1.1,u"),
+    );
+    place
+        .run(&server, ["mended.csv", "-o", "again.csv"])
+        .done()
+        .exits(0);
+    assert_eq!(server.only_request().name(), "A, B");
+}

@@ -1,0 +1,224 @@
+//! The key and people's data: where they must go, and that they go nowhere else.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use crate::process::{Done, KEY, Place};
+use crate::server::{Request, Server, answer, good, ok, raw};
+use crate::users;
+
+const SECRET: &str = "sk-live-0123456789abcdef";
+
+/// Fails when any of `words` is in a stream or in a file that the run wrote.
+fn nowhere(place: &Place, done: &Done, words: &[&str]) {
+    for word in words {
+        done.silent_about(word);
+        for name in place.names() {
+            let here = String::from_utf8_lossy(&place.read(&name)).contains(word);
+            done.check(
+                !here || name == "key.txt",
+                &format!("`{name}` does not have `{word}`"),
+            );
+        }
+    }
+}
+
+/// Every header and the body, as a careless server or a debugging proxy sends them back.
+fn echo(request: &Request) -> String {
+    let headers: Vec<_> = request
+        .headers
+        .iter()
+        .map(|(name, value)| format!("{name}: {value}"))
+        .collect();
+    let body = String::from_utf8_lossy(&request.body).replace('"', "'");
+    format!(
+        r#"{{"error":{{"message":"you sent {} {body}"}}}}"#,
+        headers.join(" ")
+    )
+}
+
+#[test]
+fn the_key_is_in_no_output_whatever_the_server_repeats() {
+    let place = Place::with("users.csv", users::csv(6));
+    let server = Server::start(|request| match request.nth {
+        2 => answer(422, &[], &echo(request)),
+        3 => ok(&echo(request)),
+        4 => raw(format!("HTTP/1.1 200 {}\r\n\r\n", echo(request))).then_close(),
+        5 => answer(500, &[], &echo(request)),
+        _ => good(request),
+    });
+    let args = [
+        "users.csv",
+        "-o",
+        "scored.csv",
+        "--summary",
+        "summary.json",
+        "--progress",
+        "json",
+        "--retries",
+        "0",
+    ];
+    let program = place
+        .run(&server, args)
+        .arg("-c")
+        .arg("1")
+        .arg("--resend-unknown")
+        .arg("0");
+    let done = program.env("RESCORE_API_KEY", SECRET).done();
+    done.exits(1);
+    assert_eq!(
+        server.requests()[0].header("authorization"),
+        Some(&*format!("Bearer {SECRET}"))
+    );
+    nowhere(&place, &done, &[SECRET]);
+    // Files hold people's data, that is their purpose; a terminal or a log must not.
+    done.silent_about("User 2")
+        .silent_about("user2@")
+        .silent_about("192.0.2.2");
+}
+
+#[test]
+fn a_refusal_that_repeats_key_and_person_shows_neither() {
+    for code in [301, 401, 402, 403, 404] {
+        let place = Place::with("users.csv", users::named(["Jane Doe"]));
+        let server = Server::start(move |request| answer(code, &[], &echo(request)));
+        let program = place.run(&server, ["users.csv", "-o", "scored.csv"]);
+        let done = program.env("RESCORE_API_KEY", SECRET).done();
+        done.exits(4);
+        nowhere(&place, &done, &[SECRET]);
+        done.silent_about("Jane Doe")
+            .silent_about("user1@")
+            .silent_about("192.0.2.1");
+    }
+}
+
+#[test]
+fn without_a_key_the_ways_to_give_one_are_named() {
+    let (place, server) = (Place::with("users.csv", users::csv(1)), Server::good());
+    let program = || {
+        place
+            .run(&server, ["users.csv", "-o", "scored.csv"])
+            .without_env("RESCORE_API_KEY")
+    };
+    program()
+        .done()
+        .exits(2)
+        .says("RESCORE_API_KEY")
+        .says("--api-key-file");
+    program()
+        .env("RESCORE_API_KEY", "")
+        .done()
+        .exits(2)
+        .says("RESCORE_API_KEY");
+    assert_eq!(server.calls(), 0);
+}
+
+#[test]
+fn the_key_is_no_argument() {
+    let (place, server) = (Place::with("users.csv", users::csv(1)), Server::good());
+    let done = place.score(&server, ["--api-key", SECRET]);
+    done.exits(2).silent_about(SECRET);
+    assert_eq!(server.calls(), 0);
+}
+
+#[test]
+fn a_key_file_is_read_without_its_last_line_end_and_its_mode_is_looked_at() {
+    let (place, server) = (Place::with("users.csv", users::csv(1)), Server::good());
+    let program = || {
+        place
+            .run(&server, ["users.csv", "-o", "scored.csv", "--overwrite"])
+            .without_env("RESCORE_API_KEY")
+    };
+    for content in [
+        SECRET.to_owned(),
+        format!("{SECRET}\n"),
+        format!("{SECRET}\r\n"),
+    ] {
+        place.write("key.txt", content);
+        fs::set_permissions(place.path("key.txt"), fs::Permissions::from_mode(0o600)).unwrap();
+        let done = program().arg("--api-key-file").arg("key.txt").done();
+        done.exits(0).silent_about("key.txt");
+        nowhere(&place, &done, &[SECRET]);
+    }
+    fs::set_permissions(place.path("key.txt"), fs::Permissions::from_mode(0o644)).unwrap();
+    let done = program().env("RESCORE_API_KEY_FILE", "key.txt").done();
+    done.exits(0)
+        .says("key.txt")
+        .says("chmod 600")
+        .silent_about(SECRET);
+    for request in server.requests() {
+        assert_eq!(
+            request.header("authorization"),
+            Some(&*format!("Bearer {SECRET}"))
+        );
+    }
+    program()
+        .arg("--api-key-file")
+        .arg("no-key.txt")
+        .done()
+        .exits(2)
+        .says("no-key.txt");
+}
+
+#[test]
+fn a_key_or_service_id_with_a_line_break_is_refused_and_not_shown() {
+    let (place, server) = (Place::with("users.csv", users::csv(1)), Server::good());
+    for key in [
+        format!("{SECRET}\n{SECRET}"),
+        format!("{SECRET}\r\nX-Evil: 1"),
+        format!("{SECRET}\u{1b}[2J"),
+    ] {
+        let done = place
+            .run(&server, ["users.csv", "-o", "scored.csv"])
+            .env("RESCORE_API_KEY", &key)
+            .done();
+        done.exits(2).says("API key").silent_about(SECRET);
+        place.write("key.txt", &key);
+        fs::set_permissions(place.path("key.txt"), fs::Permissions::from_mode(0o600)).unwrap();
+        let program = place.run(
+            &server,
+            ["users.csv", "-o", "scored.csv", "--api-key-file", "key.txt"],
+        );
+        program
+            .without_env("RESCORE_API_KEY")
+            .done()
+            .exits(2)
+            .silent_about(SECRET);
+    }
+    let url = server.url();
+    let args = [
+        "run",
+        "users.csv",
+        "-o",
+        "scored.csv",
+        "--base-url",
+        &url,
+        "--service-id",
+        "te\nst",
+    ];
+    place
+        .rescore(args)
+        .env("RESCORE_API_KEY", KEY)
+        .done()
+        .exits(2)
+        .says("service id");
+    assert_eq!(server.calls(), 0);
+}
+
+#[test]
+fn a_password_in_the_address_is_refused_and_not_shown() {
+    let place = Place::with("users.csv", users::csv(1));
+    let url = format!("https://user:{SECRET}@example.com");
+    let args = [
+        "run",
+        "users.csv",
+        "-o",
+        "scored.csv",
+        "--base-url",
+        &url,
+        "--service-id",
+        "test",
+    ];
+    let done = place.rescore(args).env("RESCORE_API_KEY", KEY).done();
+    done.exits(2).says("password").silent_about(SECRET);
+}

@@ -1,0 +1,219 @@
+//! Signals: what is in flight finishes, whole rows stay, the exit code tells which it was.
+
+use std::io::{self, Write};
+use std::sync::Mutex;
+use std::sync::mpsc::{Sender, channel};
+use std::time::{Duration, Instant};
+
+use crate::process::Place;
+use crate::server::{Server, answer, good, status};
+use crate::users;
+
+/// A server that answers so many calls at once and all others when the sender is dropped.
+fn holding(free: usize) -> (Server, Sender<()>) {
+    let (release, released) = channel();
+    let released = Mutex::new(released);
+    let server = Server::start(move |request| {
+        if request.nth > free {
+            let _ = released.lock().unwrap().recv();
+        }
+        good(request)
+    });
+    (server, release)
+}
+
+#[test]
+fn a_signal_lets_calls_in_flight_finish_and_keeps_whole_rows() {
+    let csv = users::csv(50);
+    for (signal, code, word) in [("INT", 130, "interrupted"), ("TERM", 143, "terminated")] {
+        let (server, release) = holding(3);
+        let place = Place::with("users.csv", &csv);
+        let running = place
+            .run(&server, ["users.csv", "-o", "scored.csv", "-c", "4"])
+            .start();
+        server.wait_for_calls(7);
+        running.signal(signal);
+        running.wait_for_words(word);
+        drop(release);
+        let done = running.done();
+        done.exits(code)
+            .says("scored.csv.partial")
+            .says("--overwrite");
+        done.check(server.calls() == 7, "no call after the signal");
+        assert_eq!(place.names(), ["scored.csv.partial", "users.csv"]);
+        assert_eq!(
+            place.text("scored.csv.partial"),
+            users::scored(&users::csv(7))
+        );
+
+        // What was paid for is not written over unasked.
+        place
+            .score(&server, [])
+            .exits(2)
+            .says("scored.csv.partial")
+            .says("--overwrite");
+        assert_eq!(server.calls(), 7);
+        place.score(&server, ["--overwrite"]).exits(0);
+        assert_eq!(place.names(), ["scored.csv", "users.csv"]);
+        assert_eq!(place.text("scored.csv"), users::scored(&csv));
+    }
+}
+
+#[test]
+fn a_second_signal_ends_at_once() {
+    let (server, release) = holding(3);
+    let place = Place::with("users.csv", users::csv(50));
+    let running = place
+        .run(&server, ["users.csv", "-o", "scored.csv", "-c", "4"])
+        .start();
+    server.wait_for_calls(7);
+    running.signal("INT");
+    running.wait_for_words("interrupted");
+    running.signal("INT");
+    // Nothing is ever answered: only "at once" can end before the timeout of 30 s.
+    let done = running.done();
+    done.exits(130);
+    done.check(done.took < Duration::from_secs(20), "at once");
+    let partial = place.text("scored.csv.partial");
+    assert!(
+        users::scored(&users::csv(3)).starts_with(&partial) && partial.ends_with('\n'),
+        "{partial}"
+    );
+    drop(release);
+}
+
+#[test]
+fn rows_after_one_that_is_lost_are_kept_in_order() {
+    // User 2 is never answered, those after it are.
+    let (release, released) = channel::<()>();
+    let released = Mutex::new(released);
+    let server = Server::start(move |request| {
+        if request.name() == "User 2" {
+            let _ = released.lock().unwrap().recv();
+        }
+        good(request)
+    });
+    let csv = users::csv(6);
+    let place = Place::with("users.csv", &csv);
+    let running = place
+        .run(&server, ["users.csv", "-o", "scored.csv", "-c", "2"])
+        .start();
+    server.wait_for_calls(6);
+    running.signal("INT");
+    running.wait_for_words("interrupted");
+    running.signal("INT");
+    running.done().exits(130);
+    let partial = place.text("scored.csv.partial");
+    let all = users::scored(&csv);
+    let mut expected = all.lines().filter(|line| !line.contains(",User 2,"));
+    // A call may have been answered without its answer being read in time.
+    for line in partial.lines() {
+        assert!(
+            expected.any(|expected| expected == line),
+            "{line} in {partial}"
+        );
+    }
+    drop(release);
+}
+
+#[test]
+fn a_signal_before_the_first_verdict_leaves_nothing_behind() {
+    let (server, release) = holding(0);
+    let place = Place::with("users.csv", users::csv(5));
+    let running = place
+        .run(
+            &server,
+            ["users.csv", "-o", "scored.csv", "--timeout", "1s"],
+        )
+        .start();
+    server.wait_for_calls(1);
+    running.signal("INT");
+    running.done().exits(130);
+    assert_eq!(place.names(), ["users.csv"]);
+    drop(release);
+}
+
+#[test]
+fn a_signal_while_the_service_asks_for_a_pause_ends_at_once() {
+    let server = Server::start(|request| match request.nth {
+        1 => good(request),
+        _ => answer(429, &[("retry-after", "600")], ""),
+    });
+    let place = Place::with("users.csv", users::csv(50));
+    let running = place
+        .run(&server, ["users.csv", "-o", "scored.csv", "-c", "4"])
+        .start();
+    running.wait_for_words("paused");
+    running.signal("INT");
+    running.done().exits(130);
+    assert_eq!(
+        place.text("scored.csv.partial"),
+        users::scored(&users::csv(1))
+    );
+}
+
+#[test]
+fn a_signal_while_all_rows_are_in_back_off_ends_at_once() {
+    let server = Server::start(|request| {
+        if request.nth == 1 {
+            good(request)
+        } else {
+            status(500)
+        }
+    });
+    let place = Place::with("users.csv", users::csv(4));
+    let running = place
+        .run(
+            &server,
+            ["users.csv", "-o", "scored.csv", "--retries", "15"],
+        )
+        .start();
+    server.wait_for_calls(1 + 3 * 3);
+    running.signal("INT");
+    let signalled = Instant::now();
+    running.done().exits(130);
+    assert!(
+        signalled.elapsed() < Duration::from_secs(3),
+        "{:?}",
+        signalled.elapsed()
+    );
+    assert_eq!(
+        place.text("scored.csv.partial"),
+        users::scored(&users::csv(1))
+    );
+}
+
+#[test]
+fn a_signal_while_a_producer_is_silent_ends_at_once() {
+    let (reader, mut producer) = io::pipe().unwrap();
+    let (place, server) = (Place::new(), Server::good());
+    let running = place
+        .run(&server, ["-o", "scored.csv"])
+        .stdin_from(reader)
+        .start();
+    producer.write_all(users::csv(2).as_bytes()).unwrap();
+    server.wait_for_calls(2);
+    running.wait_for_file("scored.csv.partial", |_| true);
+    running.signal("TERM");
+    running.done().exits(143);
+    assert_eq!(
+        place.text("scored.csv.partial"),
+        users::scored(&users::csv(2))
+    );
+    drop(producer);
+}
+
+#[test]
+fn under_nohup_a_hang_up_changes_nothing() {
+    let (server, release) = holding(2);
+    let place = Place::with("users.csv", users::csv(5));
+    let running = place
+        .run(&server, ["users.csv", "-o", "scored.csv"])
+        .under("nohup")
+        .start();
+    server.wait_for_calls(3);
+    running.signal("HUP");
+    drop(release);
+    running.done().exits(0);
+    assert_eq!(place.text("scored.csv"), users::scored(&users::csv(5)));
+}

@@ -1,0 +1,163 @@
+//! Every status from 100 to 599, over a real connection: what a row or a run gets for each.
+//!
+//! The letters are the classes of README's table.
+
+use std::collections::BTreeMap;
+
+use crate::process::Place;
+use crate::server::{Action, Request, Server, answer, good, good_body, status};
+use crate::users;
+
+/// What the interface's caution makes of a status.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    /// A verdict.
+    Scored,
+    /// The row fails for this reason; the run goes on.
+    Fails(&'static str),
+    /// Everybody waits and the row is asked again.
+    Waits,
+    /// The run stops.
+    Stops,
+}
+
+fn fate(status: u16) -> Fate {
+    match status {
+        100..=199 => Fate::Fails("no_answer"),
+        204..=206 => Fate::Fails("bad_answer"),
+        200..=299 => Fate::Scored,
+        300..=399 | 401 | 402 | 404 | 405 | 407 | 410 | 511 => Fate::Stops,
+        425 | 429 => Fate::Waits,
+        403 => Fate::Fails("forbidden"),
+        408 | 500..=599 => Fate::Fails("server_error"),
+        400..=499 => Fate::Fails("refused"),
+        _ => unreachable!("there are no others"),
+    }
+}
+
+/// The status that a user named `S404` is answered with.
+fn wanted(request: &Request) -> Option<u16> {
+    request.name().strip_prefix('S')?.parse().ok()
+}
+
+fn play(request: &Request) -> Action {
+    match wanted(request) {
+        // Nothing follows an interim answer.
+        Some(code @ 100..=199) => status(code).then_close(),
+        Some(code @ 200..=299) => answer(code, &[], &good_body(&request.name())),
+        // A pause of no time: what counts here is that the row is asked again.
+        Some(code @ (425 | 429)) if request.attempt == 1 => {
+            answer(code, &[("retry-after", "0")], "")
+        }
+        Some(425 | 429) | None => good(request),
+        Some(code) => status(code),
+    }
+}
+
+#[test]
+fn every_status_that_ends_a_row_ends_only_that_row() {
+    let codes: Vec<u16> = (100..=599)
+        .filter(|code| fate(*code) != Fate::Stops)
+        .collect();
+    // A good answer between any two: several bad ones in a row may rightly stop a run.
+    let names: Vec<String> = codes
+        .iter()
+        .flat_map(|code| [format!("good {code}"), format!("S{code}")])
+        .collect();
+    let csv = users::named(&names);
+    let (place, server) = (Place::with("users.csv", &csv), Server::start(play));
+    let done = place.score(&server, ["-c", "1", "--retries", "0"]);
+    done.exits(1);
+
+    let code_of = |name: &str| {
+        name.strip_prefix('S')
+            .and_then(|code| code.parse::<u16>().ok())
+    };
+    let fails = |name: &str| code_of(name).is_some_and(|code| matches!(fate(code), Fate::Fails(_)));
+    let (output, expected) = (place.text("scored.csv"), users::scored_without(&csv, fails));
+    for (line, expected) in output.lines().zip(expected.lines()) {
+        assert_eq!(line, expected, "\n{done}");
+    }
+    assert_eq!(output, expected);
+
+    let rejects = place.text("scored.rejects.csv");
+    let mut reasons: BTreeMap<u16, &str> = BTreeMap::new();
+    for line in rejects.lines().skip(1) {
+        let name = line.split(',').find_map(code_of).unwrap();
+        reasons.insert(name, line.split(',').nth(1).unwrap());
+    }
+    let expected: BTreeMap<u16, &str> = codes
+        .iter()
+        .filter_map(|code| match fate(*code) {
+            Fate::Fails(reason) => Some((*code, reason)),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(reasons, expected);
+
+    for code in codes {
+        let calls = server
+            .requests()
+            .iter()
+            .filter(|request| wanted(request) == Some(code))
+            .count();
+        assert_eq!(
+            calls,
+            if fate(code) == Fate::Waits { 2 } else { 1 },
+            "calls for {code}"
+        );
+    }
+}
+
+#[test]
+fn every_status_that_condemns_the_run_costs_one_call() {
+    for code in (100..=599).filter(|code| fate(*code) == Fate::Stops) {
+        let place = Place::with("users.csv", users::csv(20));
+        let server =
+            Server::start(move |_| answer(code, &[("location", "http://127.0.0.1:1/")], ""));
+        let done = place.score(&server, []);
+        done.exits(4).says(&code.to_string()).says("error: ");
+        done.check(server.calls() == 1, "one call");
+        assert_eq!(
+            place.names(),
+            ["users.csv"],
+            "nothing was resolved, nothing is left: {done}"
+        );
+    }
+}
+
+#[test]
+fn a_status_that_is_retried_is_retried_so_often() {
+    let names = ["first", "S408", "S500", "S502", "S503", "S504"];
+    let csv = users::named(names);
+    let (place, server) = (Place::with("users.csv", &csv), Server::start(play));
+    place.score(&server, ["--retries", "1"]).exits(1);
+    assert_eq!(
+        place.text("scored.csv"),
+        users::scored_without(&csv, |name| name.starts_with('S'))
+    );
+    for name in names {
+        let calls = server
+            .requests()
+            .iter()
+            .filter(|request| request.name() == name)
+            .count();
+        assert_eq!(calls, if name == "first" { 1 } else { 2 }, "{name}");
+    }
+}
+
+#[test]
+fn interim_answers_before_the_real_one_are_passed_over() {
+    let (csv, server) = (
+        users::csv(2),
+        Server::start(|request| {
+            crate::server::raw(
+                "HTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\nHTTP/1.1 100 Continue\r\n\r\n",
+            )
+            .and(good(request))
+        }),
+    );
+    let place = Place::with("users.csv", &csv);
+    place.score(&server, []).exits(0);
+    assert_eq!(place.text("scored.csv"), users::scored(&csv));
+}
