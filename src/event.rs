@@ -19,6 +19,8 @@ pub enum Event {
     RowsRead {
         /// How many.
         rows: u64,
+        /// Bytes of the source that are used up with them.
+        position: u64,
     },
     /// No more rows will come.
     InputEnded,
@@ -63,8 +65,6 @@ pub enum Event {
     RowsWritten {
         /// How many.
         rows: u64,
-        /// Bytes of the source up to and with the last of them.
-        position: u64,
     },
     /// The writer failed: rows may be resolved and still not be in the output.
     OutputFailed,

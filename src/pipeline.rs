@@ -267,6 +267,7 @@ impl Rows {
     fn receive(&mut self, batch: Batch) {
         self.events.emit(Event::RowsRead {
             rows: batch.rows.len() as u64,
+            position: batch.position,
         });
         self.waiting.extend(batch.rows);
         self.trailer = batch.trailer;

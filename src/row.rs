@@ -68,10 +68,6 @@ impl Span {
 pub struct Row {
     /// Its place among the rows.
     pub number: RowNumber,
-    /// The physical line that its content begins on, 1 for the file's first line.
-    pub line: u64,
-    /// How many bytes of the source were consumed when this row had been read; for progress by bytes.
-    pub position: u64,
     /// Blank lines before the row, its content and its line end, exactly as read.
     pub raw: Bytes,
     /// The content within `raw`: what is left without the blank lines before and the line end after.

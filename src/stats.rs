@@ -33,7 +33,7 @@ pub struct Stats {
     pub left: u64,
     /// Rows in the output.
     pub written: u64,
-    /// Bytes of the source up to the last row in the output.
+    /// Bytes of the source that are used up with the rows read.
     pub position: u64,
     /// Whether the writer failed.
     pub output_failed: bool,
@@ -109,7 +109,10 @@ impl Stats {
     pub fn apply(&mut self, at: Duration, event: &Event) {
         self.at = self.at.max(at);
         match event {
-            Event::RowsRead { rows } => self.read += rows,
+            Event::RowsRead { rows, position } => {
+                self.read += rows;
+                self.position = *position;
+            }
             Event::InputEnded => self.input_ended = true,
             Event::RowAdmitted(_) => self.admitted += 1,
             Event::AttemptBegan(_) => {
@@ -160,10 +163,7 @@ impl Stats {
                 }
             }
             Event::RowLeft(_) => self.left += 1,
-            Event::RowsWritten { rows, position } => {
-                self.written += rows;
-                self.position = *position;
-            }
+            Event::RowsWritten { rows } => self.written += rows,
             Event::OutputFailed => self.output_failed = true,
             Event::CancelBegan(reason) => {
                 self.cancelled.get_or_insert(*reason);
@@ -276,7 +276,10 @@ mod tests {
     fn a_lost_row_breaks_the_law() {
         let row = RowNumber::FIRST;
         let mut events = vec![
-            Event::RowsRead { rows: 1 },
+            Event::RowsRead {
+                rows: 1,
+                position: 9,
+            },
             Event::RowAdmitted(row),
             Event::RowResolved(row, Resolution::Failed(Reason::InvalidIp)),
             Event::InputEnded,
@@ -285,12 +288,12 @@ mod tests {
             told(&events).check_law().is_err(),
             "resolved but not written"
         );
-        events.push(Event::RowsWritten {
+        events.push(Event::RowsWritten { rows: 1 });
+        assert_eq!(told(&events).check_law(), Ok(()));
+        events.push(Event::RowsRead {
             rows: 1,
             position: 9,
         });
-        assert_eq!(told(&events).check_law(), Ok(()));
-        events.push(Event::RowsRead { rows: 1 });
         assert!(told(&events).check_law().is_err(), "read but not admitted");
         events.push(Event::CancelBegan(CancelReason::Interrupted));
         assert_eq!(

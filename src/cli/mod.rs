@@ -20,15 +20,27 @@ use crate::sandbox::Settings;
 /// transaction_id, risk_score and decision appended.
 #[derive(Debug, Parser)]
 #[allow(clippy::doc_markdown, reason = "this comment is the help's text")]
-#[command(version, max_term_width = 120, after_help = AFTER_HELP)]
+#[command(
+    version,
+    max_term_width = 120,
+    disable_help_subcommand = true,
+    after_help = AFTER_HELP
+)]
 struct Cli {
     #[command(subcommand)]
     command: Subcommands,
 }
 
 const AFTER_HELP: &str = "\
-Exit codes: 0 every row has a verdict, 1 some rows have none, 2 usage, settings or input, 3 stopped early,
-4 refused by the service, 70 internal error, 130 interrupted, 143 terminated.";
+Exit codes:
+    0  every row has a verdict
+    1  finished, some rows have none
+    2  usage, settings or input
+    3  stopped early
+    4  refused by the service
+   70  internal error
+  130  interrupted
+  143  terminated";
 
 #[derive(Debug, Subcommand)]
 enum Subcommands {

@@ -84,7 +84,7 @@ pub(super) struct RunArgs {
     #[arg(long, value_name = "FIELD=VALUE", value_delimiter = '\n', value_parser = values::set, help_heading = FIELDS)]
     set: Vec<Set>,
     /// What to do with a phone number that is not international
-    #[arg(long, value_enum, default_value = "reject", help_heading = FIELDS)]
+    #[arg(long, value_name = "ACTION", value_enum, default_value = "reject", help_heading = FIELDS)]
     invalid_phone: PhoneArg,
     /// Append a further field of the answer, such as `risk_level=/summary/risk_level` (repeatable)
     #[arg(long, value_name = "NAME=POINTER", value_delimiter = '\n', value_parser = values::column, help_heading = FIELDS)]
@@ -100,7 +100,7 @@ pub(super) struct RunArgs {
     #[arg(short, long, value_name = "N", default_value = "16", allow_negative_numbers = true, value_parser = clap::value_parser!(u16).range(1..=10_000), help_heading = PACE)]
     concurrency: u16,
     /// Calls at most, as `50/s`, `600/m`, `1000/h` or `unlimited` [default: 50/s, unlimited with --sandbox]
-    #[arg(short, long, allow_negative_numbers = true, help_heading = PACE)]
+    #[arg(short, long, allow_hyphen_values = true, help_heading = PACE)]
     rate: Option<Rate>,
     /// Further attempts for a row whose call failed; a 429 uses up none
     #[arg(long, value_name = "N", default_value = "4", allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(0..=100), help_heading = PACE)]
@@ -122,7 +122,7 @@ pub(super) struct RunArgs {
     #[arg(long, value_name = "CHARACTER", value_parser = values::delimiter, help_heading = FILES)]
     delimiter: Option<u8>,
     /// What to do where the input already has our columns
-    #[arg(long, value_enum, default_value = "replace", help_heading = FILES)]
+    #[arg(long, value_name = "ACTION", value_enum, default_value = "replace", help_heading = FILES)]
     existing: ExistingArg,
     /// Where rows without a verdict go as well, with the reason [default: OUTPUT.rejects.csv or .jsonl]
     #[arg(long, value_name = "FILE", help_heading = FILES)]
@@ -135,7 +135,7 @@ pub(super) struct RunArgs {
     max_record_bytes: u32,
 
     /// How progress is shown on standard error
-    #[arg(long, value_enum, default_value = "auto", help_heading = WATCH)]
+    #[arg(long, value_name = "STYLE", value_enum, default_value = "auto", help_heading = WATCH)]
     progress: ProgressArg,
     /// Time between lines of progress
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = values::duration, help_heading = WATCH)]

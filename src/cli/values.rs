@@ -79,10 +79,13 @@ impl From<ExistingArg> for Existing {
 pub(super) enum ProgressArg {
     /// A bar on a terminal, lines elsewhere
     Auto,
+    /// A bar, on a terminal only
     Bar,
+    /// A line every so often
     Plain,
     /// One JSON object a line
     Json,
+    /// Nothing until the summary
     Off,
 }
 

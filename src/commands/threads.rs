@@ -50,10 +50,8 @@ pub(super) fn writer(
                         let _ = stops.send(stop_of(error));
                         return None;
                     }
-                    let position = finished.last().map_or(0, |last| last.row.position);
                     events.emit(Event::RowsWritten {
                         rows: finished.len() as u64,
-                        position,
                     });
                 }
                 Write::Trailer(trailer) => writer.trailer(&trailer),

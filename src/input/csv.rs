@@ -217,7 +217,9 @@ fn scan(
                         line + lines
                     )))
                 }
-                _ => buffer.check_size(max_record, line).map(|()| None),
+                _ => buffer
+                    .check_size(buffer.bytes.len(), max_record, line)
+                    .map(|()| None),
             }
         }
     }

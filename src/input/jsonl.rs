@@ -369,7 +369,7 @@ pub(super) fn scan(buffer: &Buffer, max_record: usize) -> Result<Option<Extent>>
             None if buffer.at_end && !rest.is_empty() => (bytes.len(), 0),
             None => {
                 return buffer
-                    .check_size(max_record, buffer.line + lines_before)
+                    .check_size(buffer.bytes.len(), max_record, buffer.line + lines_before)
                     .map(|()| None);
             }
         };

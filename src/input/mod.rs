@@ -69,6 +69,8 @@ pub struct Prepared {
 pub struct Batch {
     /// The rows.
     pub rows: Vec<Prepared>,
+    /// How many bytes of the source are used up with them; for progress by bytes.
+    pub position: u64,
     /// Blank lines after the last row; empty but in the last batch.
     pub trailer: Bytes,
 }
@@ -111,7 +113,10 @@ impl Reader {
     /// # Errors
     /// A source that cannot be read, an unknown format, a header that does not fit: exit code 2.
     pub fn open(settings: Settings, compose: Compose) -> Result<(Self, Opened)> {
-        let source = Source::open(&settings.input)?;
+        Self::of_source(Source::open(&settings.input)?, settings, compose)
+    }
+
+    fn of_source(source: Source, settings: Settings, compose: Compose) -> Result<(Self, Opened)> {
         let size = source.size();
         let mut buffer = Buffer {
             bytes: BytesMut::new(),
@@ -162,6 +167,14 @@ impl Reader {
     /// # Errors
     /// The source cannot be read on, or a record is broken so that nothing after it can be trusted.
     pub fn next_batch(&mut self) -> Result<Option<Batch>> {
+        let mut batch = self.gather()?;
+        if let Some(batch) = &mut batch {
+            batch.position = self.buffer.source.position(self.buffer.bytes.len());
+        }
+        Ok(batch)
+    }
+
+    fn gather(&mut self) -> Result<Option<Batch>> {
         let mut batch = Batch::default();
         let mut bytes = 0;
         loop {
@@ -195,6 +208,8 @@ impl Reader {
             return Ok(None);
         };
         let line = self.buffer.line + extent.lines_before;
+        self.buffer
+            .check_size(extent.content.range().len(), self.settings.max_record, line)?;
         let mut row = self.buffer.take(&extent, self.number);
         self.number = self.number.next();
         let request = match &mut self.format {
@@ -266,21 +281,18 @@ impl Buffer {
             .bytes
             .split_to(extent.end.min(self.bytes.len()))
             .freeze();
-        let line = self.line + extent.lines_before;
-        self.line = line + extent.lines;
+        self.line += extent.lines_before + extent.lines;
         Row {
             number,
-            line,
-            position: self.source.position(self.bytes.len()),
             raw,
             content: extent.content,
             existing: Box::default(),
         }
     }
 
-    /// Fails when the record at the front is larger than allowed.
-    fn check_size(&self, max_record: usize, line: u64) -> Result<()> {
-        if self.bytes.len() <= max_record {
+    /// Fails when the record of `length` bytes at the front, or what there is of it, is larger than allowed.
+    fn check_size(&self, length: usize, max_record: usize, line: u64) -> Result<()> {
+        if length <= max_record {
             return Ok(());
         }
         Err(Error::usage(format!(
@@ -307,3 +319,6 @@ fn has_existing(name: &str) -> Failure {
         format!("the row already has `{name}`"),
     )
 }
+
+#[cfg(test)]
+mod tests;

@@ -64,6 +64,18 @@ impl Source {
         })
     }
 
+    /// Any reader, for tests.
+    #[cfg(test)]
+    pub(super) fn of_reader(reader: impl Read + Send + 'static) -> Self {
+        Self {
+            reader: Box::new(reader),
+            name: "the input".to_owned(),
+            size: None,
+            consumed: Arc::default(),
+            compressed: false,
+        }
+    }
+
     /// Reads some bytes; 0 at the end.
     pub(super) fn read(&mut self, into: &mut [u8]) -> Result<usize> {
         loop {

@@ -24,12 +24,13 @@ impl Bar {
                 .progress_chars("█▉▊▋▌▍▎▏ ")
         };
         let bar = if setting.size.is_some() {
-            ProgressBar::new(WHOLE).with_style(style("{bar:24.cyan} {percent:>3}%  {wide_msg}"))
+            ProgressBar::new(WHOLE).with_style(style("{bar:24.cyan} {prefix}  {wide_msg}"))
         } else {
             ProgressBar::new_spinner().with_style(style("{spinner} {wide_msg}"))
         };
         let bar = all.add(bar);
-        let below = all.add(ProgressBar::new_spinner().with_style(style("{wide_msg}")));
+        // Not padded to the edge: a `^C` that the terminal echoes there would go to a line that nobody clears.
+        let below = all.add(ProgressBar::new_spinner().with_style(style("{msg}")));
         Self {
             all,
             above: bar,
@@ -61,6 +62,7 @@ impl View for Bar {
                 reason = "a share is from 0 to 1"
             )]
             self.above.set_position((share * 1000.0) as u64);
+            self.above.set_prefix(words::percent(share));
         }
         self.above.set_message(head.join(" · "));
         self.below

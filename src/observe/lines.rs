@@ -24,7 +24,7 @@ impl View for Plain {
         }
         line.push_str(&words::counted(now.resolved, "row"));
         if let Some(share) = now.share(self.0.size) {
-            let _ = write!(line, " ({:.1} %)", share * 100.0);
+            let _ = write!(line, " ({})", words::percent(share));
         }
         if let Some(rate) = now.rate() {
             let _ = write!(line, ", {} rows/s", words::rate(rate));

@@ -176,6 +176,7 @@ trait View {
 #[derive(Debug, Clone, Copy)]
 struct Snapshot {
     at: Duration,
+    read: u64,
     resolved: u64,
     approved: u64,
     reviewed: u64,
@@ -195,6 +196,7 @@ impl Snapshot {
         let at = events.elapsed();
         events.with_stats(|stats| Self {
             at,
+            read: stats.read,
             resolved: stats.resolved(),
             approved: stats.approved,
             reviewed: stats.reviewed,
@@ -217,11 +219,17 @@ impl Snapshot {
         (seconds >= 0.5).then(|| self.resolved as f64 / seconds)
     }
 
-    /// The share of the source that is done, by bytes.
+    /// The share of the source that is done: by bytes as far as it was read, by rows within that. A row that waits at the
+    /// front of the window must not make the whole run look stuck.
     fn share(&self, size: Option<u64>) -> Option<f64> {
-        let size = size.filter(|size| *size > 0)?;
+        let size = size.filter(|size| *size > 0 && self.read > 0)?;
         #[allow(clippy::cast_precision_loss, reason = "shown as a percentage")]
-        Some((self.position as f64 / size as f64).min(1.0))
+        let (read, done) = (
+            self.position as f64 / size as f64,
+            self.resolved as f64 / self.read as f64,
+        );
+        // A file that grows is read no further than its size at the start; a compressed one ends with its checksum.
+        Some((read * done).min(1.0))
     }
 
     /// Time to the end at this run's own speed so far.

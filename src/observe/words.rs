@@ -45,6 +45,12 @@ pub(super) fn rate(rate: f64) -> String {
     }
 }
 
+/// A share from 0 to 1, with a decimal: of a long run, a percent takes hours.
+pub(super) fn percent(share: f64) -> String {
+    // Rounded down: 100 % is said when it is.
+    format!("{:.1} %", (share * 1000.0).floor() / 10.0)
+}
+
 /// A time with two units at most.
 pub(super) fn time(time: Duration) -> String {
     let seconds = time.as_secs();

@@ -203,3 +203,6 @@ impl WriteError {
         Self::Failed(Error::stopped(format!("cannot write {to}")).because(error))
     }
 }
+
+#[cfg(test)]
+mod tests;

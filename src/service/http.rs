@@ -5,7 +5,7 @@
 
 use std::error::Error as StdError;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -62,23 +62,12 @@ impl Client {
         if settings.endpoint.is_loopback() {
             builder = builder.no_proxy();
         }
+        let further = settings.ca_file.as_deref().map(certificates).transpose()?;
         if settings.endpoint.is_plain() {
             // No TLS will be spoken: a machine without certificates, as a small container, must do for the sandbox.
             builder = builder.tls_certs_only([]);
-        } else if let Some(path) = &settings.ca_file {
-            let wrong = || {
-                Error::usage(format!(
-                    "cannot use the certificates in `{}`",
-                    path.display()
-                ))
-            };
-            let pem = std::fs::read(path).map_err(|e| wrong().because(e))?;
-            let certificates =
-                reqwest::Certificate::from_pem_bundle(&pem).map_err(|e| wrong().because(e))?;
-            if certificates.is_empty() {
-                return Err(wrong().detail("it holds no PEM certificate"));
-            }
-            builder = builder.tls_certs_merge(certificates);
+        } else if let Some(further) = further {
+            builder = builder.tls_certs_merge(further);
         }
         let client = builder
             .build()
@@ -148,6 +137,23 @@ impl Service for Client {
             Err(error) => Err(fault(&error.without_url())),
         }
     }
+}
+
+/// The certificates of a PEM file.
+fn certificates(path: &Path) -> Result<Vec<reqwest::Certificate>> {
+    let wrong = || {
+        Error::usage(format!(
+            "cannot use the certificates in `{}`",
+            path.display()
+        ))
+    };
+    let pem = std::fs::read(path).map_err(|e| wrong().because(e))?;
+    let certificates =
+        reqwest::Certificate::from_pem_bundle(&pem).map_err(|e| wrong().because(e))?;
+    if certificates.is_empty() {
+        return Err(wrong().detail("it holds no PEM certificate"));
+    }
+    Ok(certificates)
 }
 
 fn headers(settings: &ClientSettings) -> Result<HeaderMap> {
