@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures::future::FutureExt;
 use futures::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
@@ -15,10 +16,11 @@ use crate::error::Error;
 use crate::event::{CancelReason, Event, Events};
 use crate::input::{Batch, Prepared};
 use crate::output::Finished;
+use crate::pace::Permit;
 use crate::row::{Row, RowNumber};
 use crate::scorer::{Fate, Scorer};
 use crate::service::Service;
-use crate::verdict::Verdict;
+use crate::verdict::{Failure, Verdict};
 
 /// What the reader's thread sends. The end is said, not implied: a reader that died must not look like a short file.
 #[derive(Debug)]
@@ -95,20 +97,28 @@ pub async fn run<S: Service>(
     let mut deadline = Instant::now();
 
     loop {
-        if stopped.is_none() {
-            while let Some((number, body)) = rows.admit() {
-                running.push(async move { (number, scorer.score(number, body).await) });
-            }
+        let going = stopped.is_none();
+        let mut wants_permit = going && rows.wants_permit();
+        while wants_permit && may_start(scorer, &running) {
+            // A row without a permit is data in a queue and not a future that waits; and one that comes back from a
+            // back-off, which holds up everybody's order, has nobody but its like before it.
+            let Some(Ok(permit)) = scorer.gate.permit().now_or_never() else {
+                break;
+            };
+            running.extend(rows.start().map(|row| score(scorer, row, permit)));
+            wants_permit = rows.wants_permit();
         }
-        if running.is_empty()
-            && (stopped.is_some() || (input == Progress::Done && rows.waiting.is_empty()))
-        {
+        let all_read = input == Progress::Done && rows.waiting.is_empty();
+        if running.is_empty() && (all_read || !going) {
             break;
         }
-        let going = stopped.is_none();
         let stop = tokio::select! {
             Some((number, fate)) = running.next(), if !running.is_empty() => rows.resolve(number, fate),
-            received = read.recv(), if going && input == Progress::Going && rows.have_room() => match received {
+            Ok(permit) = scorer.gate.permit(), if wants_permit && may_start(scorer, &running) => {
+                running.extend(rows.start().map(|row| score(scorer, row, permit)));
+                None
+            },
+            received = read.recv(), if going && input == Progress::Going && rows.wants_rows() => match received {
                 Some(Read::Rows(batch)) => {
                     rows.receive(batch);
                     None
@@ -172,6 +182,19 @@ pub async fn run<S: Service>(
         }
     }
     stopped
+}
+
+/// The canary: until the service has given a verdict one row is tried at a time.
+fn may_start<S, F>(scorer: &Scorer<S>, running: &FuturesUnordered<F>) -> bool {
+    scorer.gate.is_proven() || running.is_empty()
+}
+
+async fn score<S: Service>(
+    scorer: &Scorer<S>,
+    (number, body): (RowNumber, Bytes),
+    permit: Permit<'_>,
+) -> (RowNumber, Fate) {
+    (number, scorer.score(number, body, permit).await)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -258,10 +281,12 @@ impl Rows {
         }
     }
 
-    fn have_room(&self) -> bool {
-        self.waiting.is_empty()
-            && self.admitted.len() + self.ready.len() < self.window.rows
-            && self.bytes < self.window.bytes
+    fn window_has_room(&self) -> bool {
+        self.admitted.len() + self.ready.len() < self.window.rows && self.bytes < self.window.bytes
+    }
+
+    fn wants_rows(&self) -> bool {
+        self.waiting.is_empty() && self.window_has_room()
     }
 
     fn receive(&mut self, batch: Batch) {
@@ -273,36 +298,41 @@ impl Rows {
         self.trailer = batch.trailer;
     }
 
-    /// Admits rows as long as the window has room, up to one that has to be scored.
-    fn admit(&mut self) -> Option<(RowNumber, Bytes)> {
-        while self.admitted.len() + self.ready.len() < self.window.rows
-            && self.bytes < self.window.bytes
-        {
-            let Prepared { row, request } = self.waiting.pop_front()?;
-            let number = row.number;
-            self.events.emit(Event::RowAdmitted(number));
-            let bytes = row.raw.len() + request.as_ref().map_or(0, Bytes::len);
-            self.bytes += bytes;
-            match request {
-                Ok(body) => {
-                    self.admitted.push_back(Slot {
-                        row,
-                        bytes,
-                        state: State::Scoring,
-                    });
-                    return Some((number, body));
-                }
-                Err(failure) => {
-                    self.admitted.push_back(Slot {
-                        row,
-                        bytes,
-                        state: State::Scoring,
-                    });
-                    self.settle(number, Some(Verdict::Failed(failure)));
-                }
+    /// Lets rows through that cost no call; whether the next one waits for a permit.
+    fn wants_permit(&mut self) -> bool {
+        while self.window_has_room() {
+            match self.waiting.front() {
+                None => return false,
+                Some(Prepared { request: Ok(_), .. }) => return true,
+                Some(Prepared {
+                    request: Err(_), ..
+                }) => {}
+            }
+            if let Some((number, Err(failure))) = self.admit() {
+                self.settle(number, Some(Verdict::Failed(failure)));
             }
         }
-        None
+        false
+    }
+
+    /// Admits the row that waits for a permit.
+    fn start(&mut self) -> Option<(RowNumber, Bytes)> {
+        let (number, request) = self.admit()?;
+        Some((number, request.ok()?))
+    }
+
+    fn admit(&mut self) -> Option<(RowNumber, Result<Bytes, Failure>)> {
+        let Prepared { row, request } = self.waiting.pop_front()?;
+        let number = row.number;
+        self.events.emit(Event::RowAdmitted(number));
+        let bytes = row.raw.len() + request.as_ref().map_or(0, Bytes::len);
+        self.bytes += bytes;
+        self.admitted.push_back(Slot {
+            row,
+            bytes,
+            state: State::Scoring,
+        });
+        Some((number, request))
     }
 
     fn resolve(&mut self, number: RowNumber, fate: Fate) -> Option<Stop> {
@@ -380,3 +410,5 @@ impl Rows {
     }
 }
 
+#[cfg(test)]
+mod tests;

@@ -10,7 +10,7 @@ use bytes::Bytes;
 
 use crate::error::{Error, quoted};
 use crate::event::{Billing, CancelReason, Event, Events, Next};
-use crate::pace::{Attempts, Closed, Failed, Fuse, Gate, RetryPolicy, Trouble};
+use crate::pace::{Attempts, Closed, Failed, Fuse, Gate, Permit, RetryPolicy, Trouble};
 use crate::raw_json::Pointer;
 use crate::row::RowNumber;
 use crate::service::{Class, Fault, Outcome, Service, classify};
@@ -70,24 +70,15 @@ impl Fate {
 const LONGEST_PAUSE: Duration = Duration::from_secs(15 * 60);
 
 impl<S: Service> Scorer<S> {
-    /// Gets the row's verdict.
-    pub async fn score(&self, row: RowNumber, body: Bytes) -> Fate {
+    /// Gets the row's verdict; the first attempt has its `permit` in hand.
+    pub async fn score<'a>(&'a self, row: RowNumber, body: Bytes, permit: Permit<'a>) -> Fate {
         let mut attempts = Attempts::default();
-        let Ok(_turn) = self.gate.turn().await else {
-            return Fate::LEFT;
-        };
+        let mut permit = permit;
         loop {
-            let Ok(permit) = self.gate.permit().await else {
-                return Fate::LEFT;
-            };
             let began = permit.began();
-            let call = Call::begin(&self.events, row);
-            let exchange = self.service.ask(body.clone()).await;
-            call.ended();
-            drop(permit);
+            let outcome = self.attempt(row, body.clone(), permit).await;
             let latency = began.elapsed();
-
-            match classify(exchange, &self.columns) {
+            match outcome {
                 Outcome::Answered(answer) => {
                     self.gate.verdict_came();
                     self.retries.success();
@@ -141,7 +132,20 @@ impl<S: Service> Scorer<S> {
                     return Fate::stop(CancelReason::Refused, error);
                 }
             }
+            permit = match self.gate.permit().await {
+                Ok(permit) => permit,
+                Err(Closed) => return Fate::LEFT,
+            };
         }
+    }
+
+    /// Makes one call; the permit is given back as soon as it is over.
+    async fn attempt(&self, row: RowNumber, body: Bytes, permit: Permit<'_>) -> Outcome {
+        let call = Call::begin(&self.events, row);
+        let exchange = self.service.ask(body).await;
+        call.ended();
+        drop(permit);
+        classify(exchange, &self.columns)
     }
 
     /// What follows a call that brought nothing.
@@ -275,3 +279,5 @@ impl Drop for Call<'_> {
     }
 }
 
+#[cfg(test)]
+mod tests;

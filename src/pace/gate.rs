@@ -15,9 +15,6 @@ use crate::event::Pause;
 
 /// Gives permits for attempts.
 pub struct Gate {
-    /// Rows that may be tried: one until the service has given its first verdict (the canary), then all. A service that
-    /// is down must not get a call of every row while the first one backs off.
-    turns: Semaphore,
     /// Whether there was a first verdict.
     proven: Cell<bool>,
     /// As many as calls may be in flight.
@@ -32,9 +29,6 @@ pub struct Gate {
     closing: Notify,
     random: Cell<fastrand::Rng>,
 }
-
-/// The right to try a row, however often; given back when dropped.
-pub struct Turn<'a>(#[allow(dead_code, reason = "held, not read")] Option<SemaphorePermit<'a>>);
 
 /// The right to make one attempt, given back when dropped.
 pub struct Permit<'a> {
@@ -63,11 +57,10 @@ const LONGEST_GUESS: Duration = Duration::from_secs(60);
 const PAUSE_JITTER: f64 = 0.1;
 
 impl Gate {
-    /// A gate for so many calls in flight at this rate; it begins with one row.
+    /// A gate for so many calls in flight at this rate.
     #[must_use]
     pub fn new(concurrency: NonZeroUsize, rate: Rate, random: fastrand::Rng) -> Self {
         Self {
-            turns: Semaphore::new(1),
             proven: Cell::new(false),
             permits: Semaphore::new(concurrency.get().min(Semaphore::MAX_PERMITS)),
             turnstile: Mutex::new(()),
@@ -80,45 +73,38 @@ impl Gate {
         }
     }
 
-    /// Waits until a row may be tried.
-    ///
-    /// # Errors
-    /// [`Closed`] as soon as the run is stopping.
-    pub async fn turn(&self) -> Result<Turn<'_>, Closed> {
-        if self.proven.get() && !self.closed.get() {
-            return Ok(Turn(None));
-        }
-        self.turns
-            .acquire()
-            .await
-            .map(|turn| Turn(Some(turn)))
-            .map_err(|_| Closed)
+    /// Whether the service has given a verdict yet. Until then one row is tried at a time (the canary): a wrong key or a
+    /// service that is down must not get a call of every row.
+    #[must_use]
+    pub const fn is_proven(&self) -> bool {
+        self.proven.get()
     }
 
-    /// Waits until a call may begin.
+    /// Waits until a call may begin. Dropped before, it has used up nothing.
     ///
     /// # Errors
     /// [`Closed`] as soon as the run is stopping.
     pub async fn permit(&self) -> Result<Permit<'_>, Closed> {
         let permit = self.permits.acquire().await.map_err(|_| Closed)?;
-        let turn = self.turnstile.lock().await;
+        let passing = self.turnstile.lock().await;
         loop {
             if self.closed.get() {
                 return Err(Closed);
             }
-            if let Some(until) = self.paused_until.get() {
-                if Instant::now() < until {
-                    self.unless_closed(sleep_until(until)).await?;
-                    continue;
-                }
-                self.paused_until.set(None);
+            if let Some(until) = self
+                .paused_until
+                .get()
+                .filter(|until| *until > Instant::now())
+            {
+                self.unless_closed(sleep_until(until)).await?;
+                continue;
             }
             match self.limiter.check() {
                 Ok(()) => break,
                 Err(wait) => self.unless_closed(sleep(wait)).await?,
             }
         }
-        drop(turn);
+        drop(passing);
         Ok(Permit {
             _permit: permit,
             began: Instant::now(),
@@ -149,9 +135,7 @@ impl Gate {
 
     /// The service gave a verdict: the canary has come back, and pauses are guessed from the start again.
     pub fn verdict_came(&self) {
-        if !self.proven.replace(true) {
-            self.turns.add_permits(Semaphore::MAX_PERMITS - 1);
-        }
+        self.proven.set(true);
         self.guesses.set(0);
     }
 
@@ -160,33 +144,36 @@ impl Gate {
     pub fn pause(&self, asked: Option<Duration>, began: Instant) -> Option<Pause> {
         let now = Instant::now();
         let known = self.paused_until.get();
-        let length = match asked {
-            Some(asked) => asked.mul_f64(1.0 + PAUSE_JITTER * self.fraction()),
+        let named = asked.filter(|asked| !asked.is_zero());
+        let length = if let Some(named) = named {
+            named.mul_f64(1.0 + PAUSE_JITTER * self.fraction())
+        } else if known.is_some_and(|until| began < until) {
             // It was sent before the last pause was decided and says nothing new.
-            None if known.is_some_and(|until| began < until) => return None,
-            None => {
-                let doublings = self.guesses.get();
-                self.guesses.set(doublings.saturating_add(1));
-                FIRST_GUESS
-                    .saturating_mul(1 << doublings.min(6))
-                    .min(LONGEST_GUESS)
+            return None;
+        } else {
+            let guesses = self.guesses.get();
+            self.guesses.set(guesses.saturating_add(1));
+            // "Come back at once" is believed once: said again and again it would be a call after a call for ever.
+            match (asked, guesses) {
+                (Some(_), 0) => Duration::ZERO,
+                (Some(_), again) => guess(again - 1),
+                (None, again) => guess(again),
             }
         };
         let until = now + length;
-        if length.is_zero() || known.is_some_and(|known| known >= until) {
+        if known.is_some_and(|known| known >= until) {
             return None;
         }
         self.paused_until.set(Some(until));
-        Some(Pause {
+        (!length.is_zero()).then_some(Pause {
             length,
-            asked: asked.is_some(),
+            asked: named.is_some(),
         })
     }
 
     /// Gives no permit any more and wakes everybody who waits for one.
     pub fn close(&self) {
         self.closed.set(true);
-        self.turns.close();
         self.permits.close();
         self.closing.notify_waiters();
     }
@@ -198,6 +185,12 @@ impl Gate {
         self.random.set(random);
         fraction
     }
+}
+
+fn guess(doublings: u32) -> Duration {
+    FIRST_GUESS
+        .saturating_mul(1 << doublings.min(6))
+        .min(LONGEST_GUESS)
 }
 
 #[cfg(test)]
@@ -218,19 +211,22 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn one_row_at_a_time_until_the_first_verdict() {
-        let gate = gate(3, "unlimited");
-        let canary = at_once(gate.turn()).await.unwrap().unwrap();
-        assert!(at_once(gate.turn()).await.is_none());
-        drop(canary);
-        let _next = at_once(gate.turn()).await.unwrap().unwrap();
-        let waiting = gate.turn();
-        gate.verdict_came();
-        assert!(at_once(waiting).await.unwrap().is_ok());
-        gate.verdict_came();
-        assert!(at_once(gate.turn()).await.unwrap().is_ok());
-        gate.close();
-        assert!(gate.turn().await.is_err());
+    async fn come_back_at_once_is_believed_once() {
+        let gate = gate(4, "unlimited");
+        let mut lengths = Vec::new();
+        for _ in 0..4 {
+            let began = Instant::now();
+            sleep(Duration::from_millis(1)).await;
+            let pause = gate.pause(Some(Duration::ZERO), began);
+            lengths.push(pause.map_or(0, |pause| pause.length.as_secs()));
+            assert_eq!(
+                gate.pause(Some(Duration::ZERO), began),
+                None,
+                "sent with the first"
+            );
+            drop(gate.permit().await.unwrap());
+        }
+        assert_eq!(lengths, [0, 1, 2, 4]);
     }
 
     #[tokio::test(start_paused = true)]

@@ -10,6 +10,6 @@ mod limiter;
 mod retry;
 
 pub use fuse::{Fuse, Trouble};
-pub use gate::{Closed, Gate, Permit, Turn};
+pub use gate::{Closed, Gate, Permit};
 pub use limiter::Rate;
 pub use retry::{Attempts, Failed, Resends, RetryPolicy};

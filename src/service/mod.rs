@@ -8,6 +8,8 @@ mod classify;
 mod endpoint;
 mod http;
 mod request;
+#[cfg(test)]
+pub(crate) mod scripted;
 
 use std::future::Future;
 

@@ -1,0 +1,260 @@
+//! The dispatcher's properties: for any script of the service, any window, pace and batches, and any moment of a stop,
+//! order, law and limits hold.
+
+use proptest::prelude::*;
+use proptest::test_runner::TestCaseResult;
+
+use super::*;
+
+/// One row's part of a generated case; no script means that the row is invalid.
+type Script = Option<Vec<Step>>;
+
+#[derive(Debug, Clone)]
+struct Case {
+    scripts: Vec<Script>,
+    first_is_good: bool,
+    latency: u64,
+    concurrency: usize,
+    rate: Rate,
+    window_rows: usize,
+    window_bytes: usize,
+    batch_sizes: Vec<usize>,
+    read_delay: u64,
+    write_delay: u64,
+    cancel: Option<u64>,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let brings = prop_oneof![
+        4 => Just(Brings::Verdict),
+        3 => Just(Brings::Status(500)),
+        1 => Just(Brings::TimedOut),
+        1 => Just(Brings::Useless),
+        1 => Just(Brings::Status(422)),
+        1 => Just(Brings::RetryAfter(429, "1")),
+        1 => Just(Brings::Status(429)),
+        1 => Just(Brings::Status(403)),
+    ];
+    (brings, 0..300_u64).prop_map(|(brings, latency)| brings.after(latency))
+}
+
+fn case() -> impl Strategy<Value = Case> {
+    let script = prop::collection::vec(step(), 0..5);
+    let rows = prop::collection::vec(prop::option::weighted(0.9, script), 0..120);
+    let service = (rows, prop::bool::weighted(0.8), 0..300_u64);
+    let rate = prop_oneof![3 => Just(Rate::Unlimited), 1 => Just(Rate::PerSecond(50.0))];
+    let window = (
+        1..=64_usize,
+        prop_oneof![1..500_usize, Just(usize::MAX / 2)],
+    );
+    let batch_sizes = prop::collection::vec(1..40_usize, 1..4);
+    let delays = (
+        prop_oneof![Just(0), 1..50_u64],
+        prop_oneof![Just(0), 1..50_u64],
+    );
+    let cancel = prop::option::of(0..4_000_u64);
+    (
+        service,
+        (1..=16_usize, rate),
+        window,
+        batch_sizes,
+        delays,
+        cancel,
+    )
+        .prop_map(
+            |(service, (concurrency, rate), window, batch_sizes, delays, cancel)| Case {
+                scripts: service.0,
+                first_is_good: service.1,
+                latency: service.2,
+                concurrency,
+                rate,
+                window_rows: window.0,
+                window_bytes: window.1,
+                batch_sizes,
+                read_delay: delays.0,
+                write_delay: delays.1,
+                cancel,
+            },
+        )
+}
+
+/// The longest that a call of a generated case or one delay of its surroundings takes.
+const LONGEST: Duration = Duration::from_millis(300);
+
+async fn check(mut case: Case) -> TestCaseResult {
+    if case.first_is_good
+        && let Some(first) = case.scripts.first_mut()
+    {
+        *first = Some(vec![Brings::Verdict.after(case.latency)]);
+    }
+    let mut service = Scripted::new(Brings::Verdict.after(case.latency));
+    let mut invalid = Vec::new();
+    for (row, script) in (1..).zip(&case.scripts) {
+        match script {
+            Some(script) => service = service.row(row, script.iter().copied()),
+            None => invalid.push(row),
+        }
+    }
+    let log = Log::default();
+    let scorer = scorer(case.concurrency, case.rate, &log, service);
+    let rows = prepared(case.scripts.len() as u64, &invalid);
+    let around = Surroundings {
+        read_delay: Duration::from_millis(case.read_delay),
+        write_delay: Duration::from_millis(case.write_delay),
+        window: Window {
+            rows: case.window_rows,
+            bytes: case.window_bytes,
+        },
+        ..Surroundings::of(batches(rows, &case.batch_sizes))
+    };
+    let interrupt = async {
+        match case.cancel {
+            Some(after) => pause(Duration::from_millis(after)).await,
+            None => std::future::pending().await,
+        }
+    };
+    let ran = run_with(&scorer, around, interrupt).await;
+    let events = log.events();
+
+    prop_assert_eq!(scorer.events.with_stats(Stats::check_law), Ok(()));
+    check_rows(&case, &scorer, &ran, &invalid)?;
+    check_calls(&case, &scorer, &events)?;
+    check_window(&case, &events, &ran)?;
+    check_stop(&scorer, &events, &ran)
+}
+
+fn check_rows(
+    case: &Case,
+    scorer: &Scorer<Scripted>,
+    ran: &Ran,
+    invalid: &[u64],
+) -> TestCaseResult {
+    let rows = ran.rows();
+    prop_assert!(rows.is_sorted_by(|a, b| a < b), "order: {:?}", rows);
+    for Finished { row, verdict } in &ran.written {
+        let number = row.number.get();
+        if let Verdict::Scored(answer, _) = verdict {
+            let expected = format!("t-{number}");
+            prop_assert_eq!(answer.transaction_id.as_str(), expected);
+        }
+        let says_invalid =
+            matches!(verdict, Verdict::Failed(failure) if failure.reason == Reason::MissingName);
+        prop_assert_eq!(says_invalid, invalid.contains(&number));
+    }
+    let Some(stop) = &ran.stop else {
+        let all: Vec<_> = (1..=case.scripts.len() as u64).collect();
+        prop_assert_eq!(rows, all);
+        return Ok(());
+    };
+    if stop.reason != CancelReason::Interrupted && case.first_is_good {
+        let failures = scorer.events.with_stats(Stats::failures);
+        prop_assert!(failures >= 2, "{:?} after {} failures", stop, failures);
+        prop_assert!(
+            stop.reason == CancelReason::Refused || failures >= 9,
+            "{:?}",
+            stop
+        );
+    }
+    Ok(())
+}
+
+fn check_calls(
+    case: &Case,
+    scorer: &Scorer<Scripted>,
+    events: &[(Duration, Event)],
+) -> TestCaseResult {
+    prop_assert!(scorer.service.most_in_flight() <= case.concurrency);
+    let (mut in_flight, mut verdict_came) = (0, false);
+    let mut allowed = vec![1 + u64::from(RETRIES); case.scripts.len() + 1];
+    for (_, event) in events {
+        match event {
+            Event::AttemptBegan(row) => {
+                in_flight += 1;
+                let allowed = &mut allowed[usize::try_from(row.get()).unwrap()];
+                prop_assert!(*allowed > 0, "row {} is called too often", row);
+                *allowed -= 1;
+                prop_assert!(verdict_came || in_flight == 1, "the canary is not alone");
+            }
+            Event::AttemptAnswered { .. } => (in_flight, verdict_came) = (in_flight - 1, true),
+            Event::AttemptFailed { .. } | Event::AttemptAbandoned(_) => in_flight -= 1,
+            Event::Throttled { row, .. } => {
+                in_flight -= 1;
+                allowed[usize::try_from(row.get()).unwrap()] += 1;
+            }
+            _ => {}
+        }
+    }
+    let called = scorer.service.rows();
+    let valid = |row: &u64| case.scripts[usize::try_from(*row - 1).unwrap()].is_some();
+    prop_assert!(called.iter().all(valid), "an invalid row is called");
+    Ok(())
+}
+
+fn check_window(case: &Case, events: &[(Duration, Event)], ran: &Ran) -> TestCaseResult {
+    if case.write_delay == 0 {
+        prop_assert!(most_in_window(events) <= case.window_rows);
+        if case.window_bytes < 500 {
+            // What is ready for the writer may come on top of what is being scored.
+            let most = case.window_bytes.div_ceil(ROW_BYTES);
+            prop_assert!(
+                most_in_window(events) <= most.max(1) + ran.hand_overs.iter().max().unwrap_or(&0)
+            );
+        }
+    }
+    // What waits in the channel and what the writer is at have left the window.
+    let (mut inside, mut hand_overs) = (0, ran.hand_overs.as_slice());
+    for (_, event) in events {
+        inside = passed(inside, event);
+        if matches!(event, Event::RowsWritten { .. }) {
+            hand_overs = &hand_overs[1..];
+        }
+        let handed_over: usize = hand_overs.iter().take(BATCHES + 1).sum();
+        prop_assert!(inside <= case.window_rows + handed_over);
+    }
+    Ok(())
+}
+
+fn check_stop(
+    scorer: &Scorer<Scripted>,
+    events: &[(Duration, Event)],
+    ran: &Ran,
+) -> TestCaseResult {
+    let began = |(_, event): &(Duration, Event)| matches!(event, Event::CancelBegan(_));
+    let Some(stopped) = events.iter().position(began) else {
+        prop_assert!(ran.stop.is_none());
+        return Ok(());
+    };
+    prop_assert!(ran.stop.is_some());
+    let called = events[stopped..]
+        .iter()
+        .any(|(_, event)| matches!(event, Event::AttemptBegan(_) | Event::RowAdmitted(_)));
+    prop_assert!(!called, "a call after the stop");
+    prop_assert!(
+        scorer
+            .service
+            .made()
+            .iter()
+            .all(|made| made.ended.is_some()),
+        "a call that could have finished was abandoned"
+    );
+    prop_assert!(ran.elapsed <= events[stopped].0 + 3 * LONGEST);
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: 64,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn whatever_happens_order_law_and_limits_hold(case in case()) {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .start_paused(true)
+            .build()
+            .unwrap();
+        runtime.block_on(check(case))?;
+    }
+}

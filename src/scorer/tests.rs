@@ -1,0 +1,359 @@
+//! Tests of one row's way: what is sent again and how often, what stops the run, who waits for whom. A scripted
+//! service on a paused clock.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+
+use futures::future::{join, join_all};
+use tokio::time::Instant;
+
+use super::*;
+use crate::pace::Rate;
+use crate::service::scripted::{Brings, Made, Scripted, Step};
+use crate::stats::Stats;
+
+const GOOD: Step = Brings::Verdict.at_once();
+const SICK: Step = Brings::Status(500).at_once();
+
+/// Settings of a scorer as far as these tests vary them.
+struct Limits {
+    concurrency: usize,
+    retries: u32,
+    resends: u32,
+}
+
+const LIMITS: Limits = Limits {
+    concurrency: 1,
+    retries: 4,
+    resends: 1,
+};
+
+fn scorer(limits: &Limits, service: Scripted) -> Scorer<Scripted> {
+    Scorer {
+        service,
+        gate: Gate::new(
+            limits.concurrency.try_into().unwrap(),
+            Rate::Unlimited,
+            fastrand::Rng::with_seed(7),
+        ),
+        retries: RetryPolicy::new(limits.retries, limits.resends),
+        fuse: RefCell::new(Fuse::default()),
+        policy: DecisionPolicy::default(),
+        columns: Box::default(),
+        host: "scripted.test".to_owned(),
+        events: Events::new(Vec::new()),
+    }
+}
+
+impl Scorer<Scripted> {
+    async fn fate(&self, row: u64) -> Fate {
+        let mut number = RowNumber::FIRST;
+        while number.get() < row {
+            number = number.next();
+        }
+        match self.gate.permit().await {
+            Ok(permit) => self.score(number, Scripted::body(row), permit).await,
+            Err(Closed) => Fate::LEFT,
+        }
+    }
+
+    fn stats(&self) -> Stats {
+        self.events.with_stats(Clone::clone)
+    }
+
+    fn calls(&self, row: u64) -> Vec<Made> {
+        let made = self.service.made().into_iter();
+        made.filter(|made| made.row == row).collect()
+    }
+}
+
+impl Fate {
+    /// The score's transaction or the failure's reason; `-` for a row that is left. A stop follows after a `!`.
+    fn outline(&self) -> String {
+        let verdict = match &self.verdict {
+            Some(Verdict::Scored(answer, _)) => answer.transaction_id.as_str(),
+            Some(Verdict::Failed(failure)) => failure.reason.word(),
+            None => "-",
+        };
+        let stop = self.stop.as_ref().map(|(reason, error)| {
+            let (reason, code) = (reason.word(), error.exit().code());
+            format!(" ! {reason} {code}")
+        });
+        verdict.to_owned() + &stop.unwrap_or_default()
+    }
+}
+
+/// Asserts what becomes of rows 1, 2, 3 … that are scored one after the other.
+async fn assert_fates(scorer: &Scorer<Scripted>, expected: &[&str]) {
+    let mut fates = Vec::new();
+    for row in 1..=expected.len() as u64 {
+        fates.push(scorer.fate(row).await.outline());
+    }
+    assert_eq!(fates, expected);
+    assert_eq!(scorer.stats().in_flight, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_service_that_recovers_gives_its_verdict() {
+    let scorer = scorer(&LIMITS, Scripted::new(GOOD).row(1, [SICK, SICK]));
+    assert_fates(&scorer, &["t-1"]).await;
+    assert_eq!(scorer.service.rows(), [1, 1, 1]);
+    let stats = scorer.stats();
+    assert_eq!((stats.calls, stats.retries, stats.answered), (3, 2, 1));
+    assert_eq!((stats.maybe_billed_twice, stats.unknown_outcome), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_row_has_its_retries_and_no_more() {
+    let scorer = scorer(&LIMITS, Scripted::new(SICK).row(1, [GOOD]));
+    assert_fates(&scorer, &["t-1", "server_error"]).await;
+    assert_eq!(scorer.calls(2).len(), 5);
+}
+
+#[tokio::test(start_paused = true)]
+async fn throttles_use_up_no_attempts() {
+    let limits = Limits {
+        retries: 0,
+        ..LIMITS
+    };
+    let throttles = [Brings::RetryAfter(503, "5").at_once(); 10];
+    let scorer = scorer(&limits, Scripted::new(GOOD).row(1, throttles));
+    assert_fates(&scorer, &["t-1"]).await;
+    let calls = scorer.calls(1);
+    assert_eq!(calls.len(), 11);
+    for pair in calls.windows(2) {
+        let pause = pair[1].began.saturating_sub(pair[0].began).as_secs_f64();
+        assert!((5.0..=5.51).contains(&pause), "{pause}");
+    }
+    assert_eq!(scorer.stats().throttled, 10);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_throttle_pauses_everybody() {
+    let limits = Limits {
+        concurrency: 8,
+        ..LIMITS
+    };
+    for throttle in [
+        Brings::RetryAfter(503, "30"),
+        Brings::RetryAfter(429, "30"),
+        Brings::RetryAfter(403, "30"),
+    ] {
+        let service = Scripted::new(GOOD)
+            .row(2, [throttle.after(10)])
+            .row(3, [SICK]);
+        let scorer = scorer(&limits, service);
+        scorer.fate(1).await;
+        // Row 3 is in back-off when the pause begins, the others have not begun yet.
+        let later = async {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            join_all((4..=9).map(|row| scorer.fate(row))).await
+        };
+        tokio::join!(scorer.fate(2), scorer.fate(3), later);
+        let calls = scorer.service.made();
+        assert_eq!(calls.len(), 11);
+        for call in &calls[3..] {
+            assert!(call.began >= Duration::from_secs(30), "{call:?}");
+            assert!(call.began <= Duration::from_secs(34), "{call:?}");
+        }
+        assert_eq!((scorer.stats().throttled, scorer.stats().retries), (1, 1));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_may_have_been_billed_is_sent_again_once_at_most() {
+    let silence = [Brings::TimedOut.after(30_000); 2];
+    let service = || {
+        Scripted::new(GOOD)
+            .row(2, silence)
+            .row(3, [silence[0], SICK])
+    };
+    let once = scorer(&LIMITS, service());
+    assert_fates(&once, &["t-1", "no_answer", "t-3"]).await;
+    assert_eq!(once.service.rows(), [1, 2, 2, 3, 3, 3]);
+    let stats = once.stats();
+    assert_eq!((stats.maybe_billed_twice, stats.unknown_outcome), (2, 3));
+
+    let limits = Limits {
+        resends: 0,
+        ..LIMITS
+    };
+    let never = scorer(&limits, service());
+    assert_fates(&never, &["t-1", "no_answer", "no_answer", "t-4"]).await;
+    assert_eq!(never.service.rows(), [1, 2, 3, 4]);
+    let stats = never.stats();
+    assert_eq!((stats.maybe_billed_twice, stats.unknown_outcome), (0, 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_paid_answer_without_a_verdict_is_never_asked_for_again() {
+    let useless = Brings::Useless.at_once();
+    let amid = scorer(&LIMITS, Scripted::new(useless).row(1, [GOOD]));
+    assert_fates(&amid, &[&["t-1"], ["bad_answer"; 5].as_slice()].concat()).await;
+    assert_eq!(amid.service.rows(), [1, 2, 3, 4, 5, 6]);
+    assert_eq!(amid.stats().billed_without_verdict, 5);
+
+    let start = scorer(&LIMITS, Scripted::new(useless));
+    let expected = ["bad_answer", "bad_answer", "bad_answer ! refused 4"];
+    assert_fates(&start, &expected).await;
+    assert_eq!(start.service.rows(), [1, 2, 3]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_key_stops_the_run() {
+    let refused = [Brings::Status(401).at_once()];
+    let scorer = scorer(&LIMITS, Scripted::new(GOOD).row(1, refused).row(3, refused));
+    assert_fates(&scorer, &["- ! refused 4", "t-2", "- ! refused 4"]).await;
+    assert_eq!(scorer.service.rows(), [1, 2, 3]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bare_403_stops_the_start_and_three_in_a_row() {
+    let forbidden = Brings::Status(403).at_once();
+    let start = scorer(&LIMITS, Scripted::new(forbidden));
+    assert_fates(&start, &["- ! refused 4"]).await;
+
+    let service = Scripted::new(forbidden)
+        .row(1, [GOOD])
+        .row(3, [GOOD])
+        .row(6, [Brings::Status(422).at_once()]);
+    let amid = scorer(&LIMITS, service);
+    let expected = [
+        "t-1",
+        "forbidden",
+        "t-3",
+        "forbidden",
+        "forbidden",
+        "refused",
+        "forbidden",
+        "forbidden",
+        "- ! refused 4",
+    ];
+    assert_fates(&amid, &expected).await;
+    assert_eq!(amid.service.made().len(), expected.len(), "none again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_rows_own_fault_is_never_sent_again_and_stops_nothing() {
+    let scorer = scorer(&LIMITS, Scripted::new(Brings::Status(422).at_once()));
+    assert_fates(&scorer, &["refused"; 30]).await;
+    assert_eq!(scorer.service.made().len(), 30);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_service_that_is_gone_stops_the_run() {
+    let nowhere = Scripted::new(Brings::HostNotFound.at_once());
+    let nowhere = scorer(&LIMITS, nowhere);
+    assert_fates(&nowhere, &["- ! unavailable 3"]).await;
+    assert_eq!(nowhere.service.made().len(), 1, "a wrong address costs one");
+
+    let sick = scorer(&LIMITS, Scripted::new(SICK));
+    assert_fates(&sick, &["- ! unavailable 3"]).await;
+    assert_eq!(sick.service.made().len(), 5);
+
+    for trouble in [SICK, Brings::HostNotFound.at_once()] {
+        let later = scorer(&LIMITS, Scripted::new(trouble).row(1, [GOOD]));
+        let mut fates = Vec::new();
+        for row in 1..=11 {
+            fates.push(later.fate(row).await);
+        }
+        assert!(fates[..10].iter().all(|fate| fate.stop.is_none()));
+        assert_eq!(fates[10].outline(), "- ! unavailable 3");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_throttle_shows_that_the_service_is_there() {
+    let throttle = [Brings::RetryAfter(429, "1").at_once()];
+    let service = Scripted::new(SICK).row(1, [GOOD]).row(11, throttle);
+    let scorer = scorer(&LIMITS, service);
+    for row in 1..=19 {
+        assert!(scorer.fate(row).await.stop.is_none(), "row {row}");
+    }
+    assert_eq!(scorer.fate(20).await.outline(), "- ! unavailable 3");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pause_too_long_to_sit_out_stops_the_run() {
+    let began = Instant::now();
+    for wait in ["901", "1000000000000", "99999999999999999999999"] {
+        let service = Scripted::new(GOOD).row(2, [Brings::RetryAfter(429, wait).at_once()]);
+        let scorer = scorer(&LIMITS, service);
+        assert_fates(&scorer, &["t-1", "- ! unavailable 3"]).await;
+        assert_eq!(scorer.service.rows(), [1, 2]);
+    }
+    assert_eq!(began.elapsed(), Duration::ZERO);
+    let longest = [Brings::RetryAfter(429, "900").at_once()];
+    let scorer = scorer(&LIMITS, Scripted::new(GOOD).row(1, longest));
+    assert_fates(&scorer, &["t-1"]).await;
+    assert!(began.elapsed() >= Duration::from_secs(900));
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_permit_is_held_in_a_back_off() {
+    let scorer = scorer(&LIMITS, Scripted::new(GOOD).row(2, [SICK]));
+    scorer.fate(1).await;
+    let (second, third) = join(scorer.fate(2), scorer.fate(3)).await;
+    assert_eq!([second.outline(), third.outline()], ["t-2", "t-3"]);
+    assert_eq!(scorer.service.rows(), [1, 2, 3, 2]);
+    assert_eq!(scorer.calls(3)[0].began, Duration::ZERO);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_closed_gate_leaves_waiting_rows_at_once() {
+    let began = Instant::now();
+    for first in [SICK, Brings::RetryAfter(429, "60").at_once()] {
+        let scorer = scorer(&LIMITS, Scripted::new(GOOD).row(1, [first]));
+        let close = async {
+            while scorer.stats().retries + scorer.stats().throttled == 0 {
+                tokio::task::yield_now().await;
+            }
+            scorer.gate.close();
+        };
+        let (fate, ()) = join(scorer.fate(1), close).await;
+        assert_eq!(fate.outline(), "-");
+        assert_eq!(scorer.fate(2).await.outline(), "-");
+        assert_eq!(scorer.service.rows(), [1]);
+    }
+    assert_eq!(began.elapsed(), Duration::ZERO);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_is_out_when_the_gate_closes_keeps_its_verdict() {
+    let scorer = scorer(&LIMITS, Scripted::new(Brings::Verdict.after(500)));
+    let close = async {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        scorer.gate.close();
+    };
+    let (fate, ()) = join(scorer.fate(1), close).await;
+    assert_eq!(fate.outline(), "t-1");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_abandoned_call_counts_as_perhaps_billed() {
+    let scorer = scorer(&LIMITS, Scripted::new(Brings::Stall.at_once()));
+    let fate = tokio::time::timeout(Duration::from_secs(9), scorer.fate(1)).await;
+    assert!(fate.is_err());
+    let stats = scorer.stats();
+    assert_eq!((stats.in_flight, stats.unknown_outcome), (0, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_runs_budget_ends_retries() {
+    let limits = Limits {
+        retries: 10,
+        ..LIMITS
+    };
+    let service = (8..=20).fold(Scripted::new(SICK), |service, row| service.row(row, [GOOD]));
+    let scorer = scorer(&limits, service.row(1, [GOOD]));
+    for row in 1..=22 {
+        scorer.fate(row).await;
+    }
+    let calls = |row| scorer.calls(row).len();
+    assert_eq!(
+        [2, 3, 4, 5, 6].map(calls),
+        [11; 5],
+        "50 retries are in store"
+    );
+    assert_eq!(calls(7), 1);
+    assert_eq!([21, 22].map(calls), [2, 1], "14 successes pay for one");
+}

@@ -1,0 +1,191 @@
+//! A service that answers by script, for tests: what each call of a row brings, after how long, on tokio's clock.
+//!
+//! A request's body is the row's number in digits; the answer's transaction id is `t-` and that number, so that a test
+//! sees when a row got another one's verdict.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::future::pending;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::HeaderMap;
+use http::header::RETRY_AFTER;
+use tokio::time::{Instant, sleep};
+
+use super::{Exchange, Reply, Service, TransportFault};
+
+/// What a call brings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Brings {
+    /// A success with a verdict in it.
+    Verdict,
+    /// A success without one.
+    Useless,
+    /// This status and an empty body.
+    Status(u16),
+    /// This status and this `Retry-After`.
+    RetryAfter(u16, &'static str),
+    /// No answer in time.
+    TimedOut,
+    /// No address of the host's name.
+    HostNotFound,
+    /// Neither an answer nor an end.
+    Stall,
+}
+
+/// One call's part of a script.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Step {
+    /// What comes.
+    pub(crate) brings: Brings,
+    /// How long it takes.
+    pub(crate) latency: Duration,
+}
+
+impl Brings {
+    /// It comes after so many milliseconds.
+    pub(crate) const fn after(self, milliseconds: u64) -> Step {
+        Step {
+            brings: self,
+            latency: Duration::from_millis(milliseconds),
+        }
+    }
+
+    /// It comes in the same instant.
+    pub(crate) const fn at_once(self) -> Step {
+        self.after(0)
+    }
+}
+
+/// A call that was made; times count from the service's creation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Made {
+    /// For which row.
+    pub(crate) row: u64,
+    /// When it began.
+    pub(crate) began: Duration,
+    /// When it ended; `None` when it was abandoned or is still out.
+    pub(crate) ended: Option<Duration>,
+}
+
+/// The service.
+pub(crate) struct Scripted {
+    scripts: RefCell<HashMap<u64, std::vec::IntoIter<Step>>>,
+    otherwise: Step,
+    made: RefCell<Vec<Made>>,
+    in_flight: Cell<usize>,
+    most_in_flight: Cell<usize>,
+    created: Instant,
+}
+
+impl Scripted {
+    /// A service that does the same for every call that no script names.
+    pub(crate) fn new(otherwise: Step) -> Self {
+        Self {
+            scripts: RefCell::default(),
+            otherwise,
+            made: RefCell::default(),
+            in_flight: Cell::new(0),
+            most_in_flight: Cell::new(0),
+            created: Instant::now(),
+        }
+    }
+
+    /// The first calls of this row bring these.
+    pub(crate) fn row(self, row: u64, script: impl IntoIterator<Item = Step>) -> Self {
+        let script: Vec<_> = script.into_iter().collect();
+        self.scripts.borrow_mut().insert(row, script.into_iter());
+        self
+    }
+
+    /// The body that asks for this row.
+    pub(crate) fn body(row: u64) -> Bytes {
+        row.to_string().into()
+    }
+
+    /// The calls, in the order in which they began.
+    pub(crate) fn made(&self) -> Vec<Made> {
+        self.made.borrow().clone()
+    }
+
+    /// The rows that were called, in the order of the calls.
+    pub(crate) fn rows(&self) -> Vec<u64> {
+        self.made.borrow().iter().map(|made| made.row).collect()
+    }
+
+    /// The most calls that were out at once.
+    pub(crate) fn most_in_flight(&self) -> usize {
+        self.most_in_flight.get()
+    }
+}
+
+/// Counts a call as out for as long as it lives.
+struct Out<'a>(&'a Cell<usize>);
+
+impl Drop for Out<'_> {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() - 1);
+    }
+}
+
+impl Service for Scripted {
+    async fn ask(&self, body: Bytes) -> Exchange {
+        let row = std::str::from_utf8(&body).unwrap().parse().unwrap();
+        let call = self.made.borrow().len();
+        self.made.borrow_mut().push(Made {
+            row,
+            began: self.created.elapsed(),
+            ended: None,
+        });
+        self.in_flight.set(self.in_flight.get() + 1);
+        let _out = Out(&self.in_flight);
+        self.most_in_flight
+            .set(self.most_in_flight.get().max(self.in_flight.get()));
+
+        let scripted = self
+            .scripts
+            .borrow_mut()
+            .get_mut(&row)
+            .and_then(Iterator::next);
+        let Step { brings, latency } = scripted.unwrap_or(self.otherwise);
+        // A sleep of zero would still wait for the timer's next tick.
+        if !latency.is_zero() {
+            sleep(latency).await;
+        }
+        let exchange = match brings {
+            Brings::Verdict => Ok(reply(
+                200,
+                format!(r#"{{"transaction_id":"t-{row}","summary":{{"risk_score":1}}}}"#),
+            )),
+            Brings::Useless => Ok(reply(200, "<html>log in".to_owned())),
+            Brings::Status(status) => Ok(reply(status, String::new())),
+            Brings::RetryAfter(status, wait) => {
+                let mut reply = reply(status, String::new());
+                reply.headers.insert(RETRY_AFTER, wait.parse().unwrap());
+                Ok(reply)
+            }
+            Brings::TimedOut => Err(TransportFault::TimedOut),
+            Brings::HostNotFound => Err(TransportFault::HostNotFound),
+            Brings::Stall => pending().await,
+        };
+        let ended = self.created.elapsed();
+        self.made
+            .borrow_mut()
+            .get_mut(call)
+            .expect("calls are never forgotten")
+            .ended = Some(ended);
+        exchange
+    }
+}
+
+fn reply(status: u16, body: String) -> Reply {
+    Reply {
+        status,
+        headers: HeaderMap::new(),
+        body: body.into(),
+        cut: false,
+    }
+}
