@@ -261,24 +261,22 @@ impl Running<'_> {
 
     /// Waits until standard error has these words.
     pub(crate) fn wait_for_words(&self, words: &str) {
-        let stderr = self.stderr.as_ref().unwrap();
-        self.wait_until(words, || {
-            String::from_utf8_lossy(&stderr.so_far()).contains(words)
-        });
+        self.wait_until(words, || self.said().contains(words));
+    }
+
+    /// What standard error has so far.
+    pub(crate) fn said(&self) -> String {
+        let said = self.stderr.as_ref().map(Gathered::so_far);
+        String::from_utf8_lossy(&said.unwrap_or_default()).into_owned()
     }
 
     fn wait_until(&self, what: &str, ready: impl Fn() -> bool) {
         while !ready() {
-            let said = self
-                .stderr
-                .as_ref()
-                .map(Gathered::so_far)
-                .unwrap_or_default();
-            let said = String::from_utf8_lossy(&said);
             assert!(
                 self.began.elapsed() < HANGS,
-                "`{what}` never came\n{}\n{said}",
-                self.told
+                "`{what}` never came\n{}\n{}",
+                self.told,
+                self.said()
             );
             thread::sleep(Duration::from_millis(2));
         }

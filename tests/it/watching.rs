@@ -1,0 +1,225 @@
+//! What people and programs see: progress, the summary, and silence where it was asked for.
+
+use std::sync::Mutex;
+use std::sync::mpsc::channel;
+
+use serde_json::Value;
+
+use crate::process::Place;
+use crate::server::{Server, answer, good, silence, status};
+use crate::users;
+
+/// A service with every kind of trouble that a run survives: one row is refused, one is answered at the third call, one
+/// throttled, one cut off once.
+fn troubled() -> Server {
+    Server::start(|request| match (request.name().as_str(), request.attempt) {
+        ("User 3", _) => status(422),
+        ("User 4", 1 | 2) => status(500),
+        ("User 5", 1) => answer(429, &[("retry-after", "1")], ""),
+        ("User 6", 1) => silence().then_reset(),
+        _ => good(request),
+    })
+}
+
+fn summary(place: &Place) -> Value {
+    serde_json::from_slice(&place.read("summary.json")).unwrap()
+}
+
+#[test]
+fn the_summary_counts_what_the_server_saw() {
+    let (place, server) = (Place::with("users.csv", users::csv(20)), troubled());
+    let done = place.score(&server, ["-c", "1", "--summary", "summary.json"]);
+    done.exits(1);
+    let summary = summary(&place);
+    let calls = server.calls();
+    assert_eq!(calls, 20 + 2 + 1 + 1, "{done}");
+    assert_eq!(summary["version"], 1);
+    assert_eq!(summary["exit_code"], 1);
+    assert_eq!(summary["stopped"], Value::Null);
+    assert_eq!(summary["sandbox"], false);
+    assert_eq!(
+        summary["endpoint"],
+        format!("{}/v1/validate/user", server.url())
+    );
+    let rows = serde_json::json!({"read": 20, "resolved": 20, "written": 20, "left": 0});
+    assert_eq!(summary["rows"], rows);
+    assert_eq!(
+        summary["failed"],
+        serde_json::json!({"rows": 1, "reasons": {"refused": 1}})
+    );
+    let decisions: u64 = ["approve", "review", "block"]
+        .map(|word| summary["decisions"][word].as_u64().unwrap())
+        .iter()
+        .sum();
+    assert_eq!(decisions, 19);
+    let expected = serde_json::json!({
+        "sent": calls,
+        "answered": 19,
+        "retries": 3,
+        "throttled": 1,
+        "maybe_billed_twice": 1,
+        "unknown_outcome": 1,
+        "billed_without_verdict": 0,
+    });
+    assert_eq!(summary["calls"], expected);
+    assert!(summary["paused_seconds"].as_f64().unwrap() >= 0.9);
+    for quantile in ["p50", "p95", "p99"] {
+        assert!(summary["latency_ms"][quantile].as_f64().unwrap() > 0.0);
+    }
+    assert!(summary["output"].as_str().unwrap().ends_with("scored.csv"));
+    assert!(
+        summary["rejects"]
+            .as_str()
+            .unwrap()
+            .ends_with("scored.rejects.csv")
+    );
+
+    // People are told the same.
+    done.says("20 rows")
+        .says("failed 1: refused 1, see")
+        .says("24 calls, 3 of them again");
+    done.says("1 row may have been billed twice")
+        .says("asked 1 time for fewer calls");
+    done.says("paused: service asks for 2 s");
+}
+
+#[test]
+fn a_stopped_run_has_a_summary_too() {
+    let server = Server::start(|request| {
+        if request.nth > 3 {
+            status(401)
+        } else {
+            good(request)
+        }
+    });
+    let place = Place::with("users.csv", users::csv(9));
+    place
+        .score(&server, ["-c", "1", "--summary", "summary.json"])
+        .exits(4)
+        .says("stopped early");
+    let summary = summary(&place);
+    assert_eq!(
+        (&summary["exit_code"], &summary["stopped"]),
+        (&4.into(), &"refused".into())
+    );
+    let rows = serde_json::json!({"read": 9, "resolved": 3, "written": 3, "left": 6});
+    assert_eq!(summary["rows"], rows);
+    assert!(
+        summary["output"]
+            .as_str()
+            .unwrap()
+            .ends_with("scored.csv.partial")
+    );
+}
+
+#[test]
+fn progress_as_json_is_one_object_a_line() {
+    let (release, released) = channel::<()>();
+    let released = Mutex::new(released);
+    let server = Server::start(move |request| {
+        if request.nth > 4 {
+            let _ = released.lock().unwrap().recv();
+        }
+        good(request)
+    });
+    let place = Place::with("users.csv", users::csv(8));
+    let args = [
+        "users.csv",
+        "-o",
+        "scored.csv",
+        "-c",
+        "1",
+        "--progress",
+        "json",
+        "--progress-every",
+        "50ms",
+    ];
+    let running = place.run(&server, args).start();
+    running.wait_for_words("\"rows\":4,");
+    drop(release);
+    let done = running.done();
+    done.exits(0);
+    let objects: Vec<Value> = done
+        .stderr
+        .lines()
+        .filter(|line| line.starts_with('{'))
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let half = objects.iter().find(|object| object["rows"] == 4).unwrap();
+    assert_eq!(
+        (&half["type"], &half["percent"]),
+        (&"progress".into(), &50.0.into()),
+        "{done}"
+    );
+    assert_eq!(
+        (&half["calls"], &half["in_flight"], &half["sandbox"]),
+        (&5.into(), &1.into(), &false.into())
+    );
+    for member in [
+        "elapsed_seconds",
+        "approve",
+        "review",
+        "block",
+        "failed",
+        "retries",
+        "rows_per_second",
+        "eta_seconds",
+        "paused_seconds",
+    ] {
+        assert!(half.get(member).is_some(), "{member}");
+    }
+}
+
+#[test]
+fn off_a_terminal_a_line_comes_every_so_often() {
+    let (release, released) = channel::<()>();
+    let released = Mutex::new(released);
+    let server = Server::start(move |request| {
+        if request.nth > 2 {
+            let _ = released.lock().unwrap().recv();
+        }
+        good(request)
+    });
+    let place = Place::with("users.csv", users::csv(4));
+    let args = [
+        "users.csv",
+        "-o",
+        "scored.csv",
+        "-c",
+        "1",
+        "--progress-every",
+        "50ms",
+    ];
+    let running = place.run(&server, args).start();
+    running.wait_for_words("rescore: 2 rows (50.0 %)");
+    drop(release);
+    let done = running.done();
+    done.exits(0)
+        .says("; approve ")
+        .says("1 in flight")
+        .silent_about("\u{1b}")
+        .silent_about("\r");
+}
+
+#[test]
+fn quiet_is_quiet_and_errors_are_still_said() {
+    let (place, server) = (Place::with("users.csv", users::csv(3)), Server::good());
+    let done = place.score(&server, ["-q"]);
+    done.exits(0);
+    done.check(done.stderr.is_empty(), "nothing on standard error");
+    let server = Server::start(|_| status(401));
+    let done = place.score(&server, ["-q", "--overwrite"]);
+    done.exits(4)
+        .says("error: the service does not accept the API key");
+    done.check(done.stderr.starts_with("error: "), "nothing but the error");
+}
+
+#[test]
+fn progress_off_leaves_the_beginning_and_the_summary() {
+    let (place, server) = (Place::with("users.csv", users::csv(3)), Server::good());
+    let done = place.score(&server, ["--progress", "off", "--progress-every", "1ms"]);
+    done.exits(0)
+        .says("3 rows in")
+        .says("wrote scored.csv")
+        .silent_about("in flight;");
+}
