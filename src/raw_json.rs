@@ -17,10 +17,10 @@ pub const MAX_DEPTH: usize = 128;
 /// # Errors
 /// When `text` is no JSON object, or something follows it.
 pub fn members<'a>(
-    text: &'a [u8],
+    text: &'a str,
     visit: impl FnMut(&'a RawValue, &'a RawValue),
 ) -> serde_json::Result<()> {
-    let mut deserializer = serde_json::Deserializer::from_slice(text);
+    let mut deserializer = serde_json::Deserializer::from_str(text);
     Members(visit).deserialize(&mut deserializer)?;
     deserializer.end()
 }
@@ -94,6 +94,10 @@ pub fn string(value: &RawValue) -> Option<Cow<'_, str>> {
 /// Whether the value nests deeper than [`MAX_DEPTH`].
 #[must_use]
 pub fn too_deep(value: &RawValue) -> bool {
+    // Each level takes two bytes.
+    if value.get().len() <= 2 * MAX_DEPTH || !value.get().starts_with(['{', '[']) {
+        return false;
+    }
     let (mut depth, mut quoted, mut escaped) = (0_usize, false, false);
     for byte in value.get().bytes() {
         match byte {
@@ -205,7 +209,7 @@ pub fn follow<'a>(
             Element(index).deserialize(&mut deserializer).ok().flatten()
         } else {
             let (mut found, mut twice) = (None, false);
-            let read = members(text.as_bytes(), |key, value| {
+            let read = members(text, |key, value| {
                 if string(key).is_some_and(|key| key == **token) {
                     twice |= found.is_some();
                     found = Some(value);

@@ -9,6 +9,7 @@ use std::io::Write as _;
 use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use bytes::BytesMut;
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 
@@ -51,7 +52,9 @@ pub fn execute(config: RunConfig) -> Result<Exit> {
         warnings,
     } = config;
     let source = input.input.clone();
-    let compose = Box::new(move |request: &UserRequest<'_>| service::body(request, plan));
+    let compose = Box::new(move |request: &UserRequest<'_>, to: &mut BytesMut| {
+        service::write_body(request, plan, to);
+    });
     let (reader, opened) = Reader::open(input, compose)?;
     let rejects = places::rejects(&output, &source, &opened.layout)?;
     let (stand_in, client) = connect(service, plan)?;

@@ -7,9 +7,9 @@
 use std::borrow::Cow;
 
 use bytes::Bytes;
-use memchr::{memchr, memchr3};
+use memchr::{memchr, memchr2_iter, memchr3};
 
-use super::{Buffer, Compose, Extent, Settings, has_existing, line_end};
+use super::{Bodies, Buffer, Extent, Settings, has_existing, line_end};
 use crate::error::{Error, Result, quoted};
 use crate::fields::{ColumnSource, InvalidPhone, Mapping, PerField, UserRequest};
 use crate::layout::{Existing, PREVIOUS};
@@ -92,7 +92,7 @@ impl Parser {
         row: &mut Row,
         extent: &Extent,
         invalid_phone: InvalidPhone,
-        compose: &Compose,
+        bodies: &mut Bodies,
     ) -> Result<Bytes, Failure> {
         if self.cells.len() == self.width {
             // Also of a row that fails: it must not keep a verdict of last night. A ragged row stays as it is, as nobody
@@ -120,7 +120,7 @@ impl Parser {
                 template.value(|index| self.cells.get(*index).map(|cell| unquote(row.slice(*cell))))
             }
         });
-        UserRequest::new(found, invalid_phone).map(|request| compose(&request))
+        UserRequest::new(found, invalid_phone).map(|request| bodies.body(&request))
     }
 }
 
@@ -328,13 +328,15 @@ fn closing_quote(bytes: &[u8], from: usize, at_end: bool) -> Option<usize> {
 
 /// Line ends within a record.
 fn lines_in(bytes: &[u8]) -> u64 {
-    let mut lines = 0;
-    let mut last = 0;
-    for byte in bytes {
-        lines += u64::from(*byte == b'\r' || (*byte == b'\n' && last != b'\r'));
-        last = *byte;
-    }
-    lines
+    memchr2_iter(b'\n', b'\r', bytes)
+        .filter(|at| {
+            bytes.get(*at) == Some(&b'\r')
+                || !bytes
+                    .get(..*at)
+                    .is_some_and(|before| before.ends_with(b"\r"))
+        })
+        .map(|_| 1)
+        .sum()
 }
 
 #[cfg(test)]

@@ -4,13 +4,12 @@
 //! read, let alone re-printed.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
 
 use bytes::Bytes;
 use memchr::memchr2;
 use serde_json::value::RawValue;
 
-use super::{Buffer, Compose, Extent, Settings, has_existing, line_end};
+use super::{Bodies, Buffer, Extent, Settings, has_existing, line_end};
 use crate::error::{Result, quoted};
 use crate::fields::{
     self, ColumnSource, Field, InvalidPhone, Mapping, PerField, Template, UserRequest,
@@ -27,7 +26,7 @@ pub(super) struct Parser {
     columns: Vec<String>,
     existing: Existing,
     /// What a key as written asks for; keys repeat in every row, so they are read once.
-    known: HashMap<Box<str>, Uses>,
+    known: Vec<(Box<str>, Uses)>,
 }
 
 /// One value that is wanted of every object.
@@ -58,8 +57,9 @@ static UNUSED: Uses = Uses {
 
 /// Rows whose members are looked at for the mapping: as many as are in the first block, at most this many.
 const SAMPLE_ROWS: usize = 100;
-/// Different keys that are remembered. A file that uses ever new keys must not fill the memory.
-const REMEMBERED_KEYS: usize = 4096;
+/// Different keys that are remembered: more than a record has. They are looked through one by one, and a file that uses
+/// ever new keys must not fill the memory.
+const REMEMBERED_KEYS: usize = 1_024;
 
 impl Parser {
     /// Looks at the first objects and holds the mapping against their members.
@@ -84,6 +84,7 @@ impl Parser {
                     members.push(name.into_owned());
                 }
             };
+            let line = std::str::from_utf8(line).unwrap_or_default();
             objects += usize::from(raw_json::members(line, &mut note).is_ok());
         }
         let described = if objects == 0 {
@@ -120,7 +121,7 @@ impl Parser {
             sources,
             columns: settings.columns.clone(),
             existing: settings.existing,
-            known: HashMap::new(),
+            known: Vec::new(),
         }
     }
 
@@ -129,10 +130,14 @@ impl Parser {
         &mut self,
         row: &mut Row,
         invalid_phone: InvalidPhone,
-        compose: &Compose,
+        bodies: &mut Bodies,
     ) -> Result<Bytes, Failure> {
         let raw = row.raw.clone();
         let content = raw.get(row.content.range()).unwrap_or_default();
+        let content = std::str::from_utf8(content).map_err(|error| {
+            let message = format!("not UTF-8 from byte {} on", error.valid_up_to() + 1);
+            Failure::new(Reason::NotUtf8, message)
+        })?;
         let mut gathered = Gathered::new(self.lookups.len(), self.columns.len());
         // Where a value's text lies in the row: both are slices of the same bytes.
         let span = |part: &RawValue| {
@@ -140,8 +145,10 @@ impl Parser {
             Span::new(start, start + part.get().len())
         };
         let policy = self.existing;
+        let mut place = 0;
         let read = raw_json::members(content, |key, value| {
-            gathered.take(self.uses(key), key, value, span, policy);
+            gathered.take(self.uses(place, key), key, value, span, policy);
+            place += 1;
         });
         if let Err(error) = read {
             return Err(not_an_object(content, &error));
@@ -181,18 +188,24 @@ impl Parser {
                 wrong.map_or(Ok(value), Err)
             }
         })?;
-        UserRequest::new(found, invalid_phone).map(|request| compose(&request))
+        UserRequest::new(found, invalid_phone).map(|request| bodies.body(&request))
     }
 
-    fn uses(&mut self, key: &RawValue) -> &Uses {
-        if !self.known.contains_key(key.get()) {
-            let uses = self.uses_of(key);
-            if self.known.len() >= REMEMBERED_KEYS {
-                self.known.clear();
-            }
-            self.known.insert(key.get().into(), uses);
-        }
-        self.known.get(key.get()).unwrap_or(&UNUSED)
+    /// What the object's member at `place` is used for.
+    fn uses(&mut self, place: usize, key: &RawValue) -> &Uses {
+        // Objects of one file nearly always have the same keys in the same order.
+        let same = |(known, _): &(Box<str>, Uses)| **known == *key.get();
+        let known = match self.known.get(place) {
+            Some(entry) if same(entry) => place,
+            _ => self.known.iter().position(same).unwrap_or_else(|| {
+                if self.known.len() >= REMEMBERED_KEYS {
+                    self.known.clear();
+                }
+                self.known.push((key.get().into(), self.uses_of(key)));
+                self.known.len() - 1
+            }),
+        };
+        self.known.get(known).map_or(&UNUSED, |(_, uses)| uses)
     }
 
     fn uses_of(&self, key: &RawValue) -> Uses {
@@ -223,7 +236,9 @@ impl Parser {
 /// What one object has of what is wanted.
 struct Gathered<'a> {
     values: Vec<Option<(usize, &'a RawValue)>>,
+    /// Where our columns' values stand; empty as long as there is none.
     existing: Vec<Option<Span>>,
+    columns: usize,
     previous: bool,
     failure: Option<Failure>,
 }
@@ -232,7 +247,8 @@ impl<'a> Gathered<'a> {
     fn new(lookups: usize, columns: usize) -> Self {
         Self {
             values: vec![None; lookups],
-            existing: vec![None; columns],
+            existing: Vec::new(),
+            columns,
             previous: false,
             failure: None,
         }
@@ -269,6 +285,9 @@ impl<'a> Gathered<'a> {
                 }
                 _ => *slot = Some((*rank, value)),
             }
+        }
+        if uses.ours.is_some() && self.existing.is_empty() {
+            self.existing.resize(self.columns, None);
         }
         if let Some(slot) = uses.ours.and_then(|column| self.existing.get_mut(column)) {
             let old = slot.replace(span(if policy == Existing::Keep { key } else { value }));
@@ -335,19 +354,14 @@ fn text<'a>(
     }
 }
 
-fn not_an_object(content: &[u8], error: &serde_json::Error) -> Failure {
+fn not_an_object(content: &str, error: &serde_json::Error) -> Failure {
     if error.is_data() {
-        let kind = match content.trim_ascii_start().first() {
-            Some(b'[') => "an array",
-            _ => "a single value",
+        let kind = if content.trim_start().starts_with('[') {
+            "an array"
+        } else {
+            "a single value"
         };
         return Failure::new(Reason::NotAnObject, format!("{kind}, not an object"));
-    }
-    if let Err(error) = std::str::from_utf8(content) {
-        return Failure::new(
-            Reason::NotUtf8,
-            format!("not UTF-8 from byte {} on", error.valid_up_to() + 1),
-        );
     }
     Failure::new(
         Reason::NotJson,

@@ -49,8 +49,9 @@ fn read(bytes: &[u8], step: usize, fails: usize) -> (Vec<(Bytes, bool)>, Result<
         reads: 0,
         fails,
     });
-    let compose =
-        Box::new(|request: &UserRequest<'_>| Bytes::from(request.name.clone().into_owned()));
+    let compose = Box::new(|request: &UserRequest<'_>, to: &mut BytesMut| {
+        to.extend_from_slice(request.name.as_bytes());
+    });
     let mut rows = Vec::new();
     let mut reader = match Reader::of_source(source, settings(), compose) {
         Ok((reader, _)) => reader,

@@ -20,7 +20,7 @@ pub use answer::Columns;
 pub use classify::{Class, Fault, Outcome, classify};
 pub use endpoint::{Endpoint, Plan};
 pub use http::{Client, ClientSettings};
-pub use request::body;
+pub use request::write_body;
 
 /// Whoever answers: the HTTP client, or a script in tests.
 pub trait Service {

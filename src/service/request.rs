@@ -1,6 +1,6 @@
 //! A user's request as the bytes that are sent (interface, section 2.1).
 
-use bytes::Bytes;
+use bytes::{BufMut, BytesMut};
 use serde::Serialize;
 
 use super::Plan;
@@ -22,12 +22,8 @@ struct Body<'a> {
     advanced: Option<bool>,
 }
 
-/// Most bodies are shorter; one growth less for each row.
-const USUAL_LENGTH: usize = 384;
-
-/// The body of a request. The same user and plan give the same bytes, always.
-#[must_use]
-pub fn body(request: &UserRequest<'_>, plan: Plan) -> Bytes {
+/// Writes the body of a request behind what is in `to`. The same user and plan give the same bytes, always.
+pub fn write_body(request: &UserRequest<'_>, plan: Plan, to: &mut BytesMut) {
     let (vpn_check, advanced) = match plan {
         Plan::Paid {
             vpn_check,
@@ -44,11 +40,9 @@ pub fn body(request: &UserRequest<'_>, plan: Plan) -> Bytes {
         vpn_check,
         advanced,
     };
-    let mut bytes = Vec::with_capacity(USUAL_LENGTH);
     // Strings and booleans into memory: there is nothing that could fail, and an empty body would be refused unpaid.
-    let written = serde_json::to_writer(&mut bytes, &body);
+    let written = serde_json::to_writer(to.writer(), &body);
     debug_assert!(written.is_ok());
-    Bytes::from(bytes)
 }
 
 #[cfg(test)]
@@ -56,6 +50,12 @@ mod tests {
     use std::borrow::Cow;
 
     use super::*;
+
+    fn body(request: &UserRequest<'_>, plan: Plan) -> BytesMut {
+        let mut body = BytesMut::new();
+        write_body(request, plan, &mut body);
+        body
+    }
 
     #[test]
     fn absent_fields_are_not_sent_and_flags_only_on_the_paid_plan() {
