@@ -1,0 +1,121 @@
+//! Files of made-up users to measure with.
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+/// Inputs and outputs, in a directory that goes when this does.
+pub(crate) struct Files {
+    directory: tempfile::TempDir,
+    made: RefCell<BTreeSet<PathBuf>>,
+}
+
+#[derive(Serialize)]
+struct Person {
+    user_id: u32,
+    name: String,
+    email: String,
+    phone: String,
+    ip: String,
+    user_agent: &'static str,
+    signed_up: String,
+    note: &'static str,
+}
+
+/// What browsers send; three of four have a comma in them and are quoted in CSV.
+const USER_AGENTS: [&str; 4] = [
+    "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/126.0.0.0",
+    "Mozilla/5.0 (iPhone; CPU iPhone OS 17_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko)",
+    "Mozilla/5.0 (X11; Linux x86_64; rv:127.0) Gecko/20100101 Firefox/127.0",
+    "Mozilla/5.0 (Linux; Android 14; Pixel 8) AppleWebKit/537.36 (KHTML, like Gecko) Mobile",
+];
+const FIRST_NAMES: [&str; 8] = [
+    "Jane", "Ahmed", "Mei", "Olga", "José", "Priya", "Lars", "Chloë",
+];
+const LAST_NAMES: [&str; 8] = [
+    "Doe", "Müller", "Nguyen", "García", "Okafor", "Smith", "Tanaka", "Rossi",
+];
+/// Most notes are empty, some have quotes in them.
+const NOTES: [&str; 8] = [
+    "",
+    "",
+    "vip",
+    "",
+    "said \"call first\", twice",
+    "",
+    "trial, 30 days",
+    "",
+];
+
+impl Files {
+    pub(crate) fn new() -> Self {
+        Self {
+            directory: tempfile::tempdir().unwrap(),
+            made: RefCell::default(),
+        }
+    }
+
+    /// The place of a file that a measure writes.
+    pub(crate) fn output(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// A CSV file with that many rows.
+    pub(crate) fn csv(&self, rows: u32) -> PathBuf {
+        self.make(&format!("users-{rows}.csv"), |path| {
+            let mut writer = csv::Writer::from_path(path).unwrap();
+            for user in users(rows) {
+                writer.serialize(user).unwrap();
+            }
+            writer.flush().unwrap();
+        })
+    }
+
+    /// A JSONL file with that many rows.
+    pub(crate) fn jsonl(&self, rows: u32) -> PathBuf {
+        self.make(&format!("users-{rows}.jsonl"), |path| {
+            let mut writer = BufWriter::new(File::create(path).unwrap());
+            for user in users(rows) {
+                serde_json::to_writer(&mut writer, &user).unwrap();
+                writer.write_all(b"\n").unwrap();
+            }
+            writer.flush().unwrap();
+        })
+    }
+
+    fn make(&self, name: &str, write: impl FnOnce(&Path)) -> PathBuf {
+        let path = self.directory.path().join(name);
+        if self.made.borrow_mut().insert(path.clone()) {
+            write(&path);
+            // Writing it out must not fall into what is measured.
+            File::open(&path).unwrap().sync_all().unwrap();
+        }
+        path
+    }
+}
+
+/// The same users every time.
+fn users(rows: u32) -> impl Iterator<Item = Person> {
+    let mut random = fastrand::Rng::with_seed(42);
+    (1..=rows).map(move |user_id| {
+        let mut number = |below: u32| random.u32(..below);
+        let (first, last) = (
+            FIRST_NAMES[number(8) as usize],
+            LAST_NAMES[number(8) as usize],
+        );
+        Person {
+            user_id,
+            name: format!("{first} {last}"),
+            email: format!("user.{user_id}@mail{}.example", number(100)),
+            phone: format!("+1555{:07}", number(10_000_000)),
+            ip: format!("198.51.{}.{}", number(256), number(256)),
+            user_agent: USER_AGENTS[number(4) as usize],
+            signed_up: format!("2024-{:02}-{:02}", 1 + number(12), 1 + number(28)),
+            note: NOTES[number(8) as usize],
+        }
+    })
+}

@@ -1,0 +1,197 @@
+//! Reading and writing alone: every row gets the same verdict at once, without any call.
+//!
+//! The reader's and the writer's threads are connected as in a run; the baseline copies the file on one thread with
+//! the usual library and puts the same bytes in.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, BufWriter, Write};
+use std::path::Path;
+use std::sync::mpsc::sync_channel;
+use std::thread::{self, JoinHandle};
+use std::time::Instant;
+
+use rescore::input::{Compose, Reader};
+use rescore::output::{Finished, Target, Writer};
+use rescore::verdict::{Answer, DecisionPolicy, Score, TransactionId, Verdict};
+
+use crate::calls::{compose, reader_settings};
+use crate::data::Files;
+use crate::measure::{ROUNDS, Spread, Table, in_turn, ratios};
+
+const ROWS: u32 = 1_000_000;
+/// Batches between threads, as in a run.
+const BATCHES: usize = 2;
+const ID: &str = "44de328f-0000-4000-8000-000000000000";
+const SCORE: &str = "1.68";
+const DECISION: &str = "approve";
+
+pub(crate) fn alone(files: &Files, table: &mut Table) {
+    let (csv, jsonl) = (files.csv(ROWS), files.jsonl(ROWS));
+    measure(
+        table,
+        ("CSV", "≥ 1,500,000", "csv crate"),
+        &csv,
+        &files.output("scored.csv"),
+        copy_csv,
+    );
+    measure(
+        table,
+        ("JSONL", "≥ 1,000,000", "line by line"),
+        &jsonl,
+        &files.output("scored.jsonl"),
+        copy_jsonl,
+    );
+}
+
+fn measure(
+    table: &mut Table,
+    (name, target, copier): (&str, &str, &str),
+    input: &Path,
+    output: &Path,
+    copy: fn(&Path, &Path) -> f64,
+) {
+    let no_bodies = || -> Compose { Box::new(|_, _| {}) };
+    let (pairs, baseline): (Vec<_>, Vec<_>) = in_turn(
+        ROUNDS,
+        || {
+            (
+                through(input, output, compose()),
+                through(input, output, no_bodies()),
+            )
+        },
+        || (copy(input, output), 0.0),
+    );
+    let (with, without): (Vec<_>, Vec<_>) = pairs.into_iter().unzip();
+    let baseline: Vec<_> = baseline.into_iter().map(|(speed, _)| speed).collect();
+    table.add(
+        &format!("{name} read and written, rows/s"),
+        target,
+        &without,
+        0,
+        format!("{copier}, one thread: {:.0}", Spread::of(&baseline)),
+    );
+    table.add(
+        "… ratio",
+        "–",
+        &ratios(&without, &baseline),
+        3,
+        format!("{copier} = 1"),
+    );
+    table.add(
+        "… and a request's body made of every row, rows/s",
+        "–",
+        &with,
+        0,
+        "the same",
+    );
+    let megabytes = |path: &Path| {
+        let length = u32::try_from(path.metadata().unwrap().len()).unwrap();
+        f64::from(length) / 1e6
+    };
+    eprintln!(
+        "  {name}: {:.0} MB in, {:.0} MB out",
+        megabytes(input),
+        megabytes(output)
+    );
+}
+
+/// Rows a second through reader and writer.
+fn through(input: &Path, output: &Path, compose: Compose) -> f64 {
+    let decision = DecisionPolicy::default();
+    let score = Score::from_json_number(SCORE).unwrap();
+    let decision = decision.decide(&score);
+    let answer = Answer {
+        transaction_id: TransactionId::new(ID).unwrap(),
+        score,
+        captured: Box::default(),
+    };
+    let verdict = Verdict::Scored(answer, decision);
+
+    let began = Instant::now();
+    let (mut reader, opened) = Reader::open(reader_settings(input), compose).unwrap();
+    let sink = Target::new(output, true).unwrap().open().unwrap();
+    let mut writer = Writer::new(opened.layout, sink, None);
+    let (batches, read) = sync_channel(BATCHES);
+    let (finished, write) = sync_channel::<Vec<Finished>>(BATCHES);
+    let reading = spawn("reader", move || {
+        while let Some(batch) = reader.next_batch().unwrap() {
+            batches.send(batch).unwrap();
+        }
+    });
+    let writing = spawn("writer", move || {
+        for rows in write {
+            writer.write(&rows).unwrap();
+        }
+        writer
+    });
+    for batch in read {
+        let rows = batch.rows.into_iter().map(|prepared| {
+            prepared.request.unwrap();
+            Finished {
+                row: prepared.row,
+                verdict: verdict.clone(),
+            }
+        });
+        finished.send(rows.collect()).unwrap();
+    }
+    drop(finished);
+    reading.join().unwrap();
+    let writer = writing.join().unwrap();
+    let seconds = began.elapsed().as_secs_f64();
+    // Makes it durable: that is the disk's speed, and the baseline's output has its turn outside of the time as well.
+    writer.commit().unwrap();
+    f64::from(ROWS) / seconds
+}
+
+fn spawn<T: Send + 'static>(
+    name: &str,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> JoinHandle<T> {
+    // Named, so that a profiler tells them apart.
+    let builder = thread::Builder::new().name(name.to_owned());
+    builder.spawn(work).unwrap()
+}
+
+/// Rows a second when the csv crate takes records apart and puts them together with three more cells.
+fn copy_csv(input: &Path, output: &Path) -> f64 {
+    let began = Instant::now();
+    let mut reader = csv::ReaderBuilder::new()
+        .has_headers(false)
+        .from_path(input)
+        .unwrap();
+    let mut writer = csv::Writer::from_path(output).unwrap();
+    let mut record = csv::ByteRecord::new();
+    while reader.read_byte_record(&mut record).unwrap() {
+        for cell in [ID, SCORE, DECISION] {
+            record.push_field(cell.as_bytes());
+        }
+        writer.write_byte_record(&record).unwrap();
+    }
+    writer.flush().unwrap();
+    let seconds = began.elapsed().as_secs_f64();
+    File::open(output).unwrap().sync_all().unwrap();
+    f64::from(ROWS) / seconds
+}
+
+/// Rows a second when lines are copied with three more members at their end.
+fn copy_jsonl(input: &Path, output: &Path) -> f64 {
+    let began = Instant::now();
+    let mut reader = BufReader::new(File::open(input).unwrap());
+    let mut writer = BufWriter::new(File::create(output).unwrap());
+    let tail = format!(
+        r#","transaction_id":"{ID}","risk_score":{SCORE},"decision":"{DECISION}"}}{}"#,
+        '\n'
+    );
+    let mut line = Vec::new();
+    while reader.read_until(b'\n', &mut line).unwrap() > 0 {
+        writer
+            .write_all(line.strip_suffix(b"}\n").unwrap())
+            .unwrap();
+        writer.write_all(tail.as_bytes()).unwrap();
+        line.clear();
+    }
+    writer.flush().unwrap();
+    let seconds = began.elapsed().as_secs_f64();
+    File::open(output).unwrap().sync_all().unwrap();
+    f64::from(ROWS) / seconds
+}

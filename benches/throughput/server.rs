@@ -1,0 +1,214 @@
+//! A server that costs as little as can be: a process of its own that parses just enough of HTTP/1.1 to know where a
+//! request ends, and always says the same.
+//!
+//! It listens on its standard input as well: each line there is answered with what it has seen since the last one, and
+//! when the input ends, so does the server; none is ever left behind.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, LazyLock, Mutex};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use memchr::memmem;
+
+/// The argument that makes this binary a server; the next one is its latency in milliseconds.
+pub(crate) const WORD: &str = "serve";
+
+/// With the score of the interface's own example.
+const BODY: &str =
+    r#"{"transaction_id":"44de328f-0000-4000-8000-000000000000","summary":{"risk_score":1.68}}"#;
+
+static ANSWER: LazyLock<String> = LazyLock::new(|| {
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length:";
+    format!("{head} {}\r\n\r\n{BODY}", BODY.len())
+});
+
+/// A running server.
+pub(crate) struct Server {
+    process: Child,
+    says: BufReader<ChildStdout>,
+    /// Without a path.
+    pub(crate) url: String,
+}
+
+/// What a server saw of requests.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Seen {
+    /// How many.
+    pub(crate) requests: u64,
+    /// When the first was there, since 1970.
+    pub(crate) first: Duration,
+    /// When the last was there.
+    pub(crate) last: Duration,
+}
+
+impl Server {
+    /// Starts one; it listens when this returns.
+    pub(crate) fn start(latency: Duration) -> Self {
+        let mut process = Command::new(std::env::current_exe().unwrap())
+            .args([WORD, &latency.as_millis().to_string()])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut says = BufReader::new(process.stdout.take().unwrap());
+        let mut port = String::new();
+        says.read_line(&mut port).unwrap();
+        Self {
+            process,
+            says,
+            url: format!("http://127.0.0.1:{}", port.trim()),
+        }
+    }
+
+    /// What it saw since this was last asked.
+    pub(crate) fn seen(&mut self) -> Seen {
+        let mut asks = self.process.stdin.as_ref().unwrap();
+        asks.write_all(b"\n").unwrap();
+        let mut line = String::new();
+        self.says.read_line(&mut line).unwrap();
+        let mut numbers = line.split_whitespace().map(|word| word.parse().unwrap());
+        let mut next = || numbers.next().unwrap();
+        Seen {
+            requests: next(),
+            first: Duration::from_nanos(next()),
+            last: Duration::from_nanos(next()),
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Closes its standard input first.
+        let _ = self.process.wait();
+    }
+}
+
+/// Time since 1970: processes share this clock.
+pub(crate) fn now() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap()
+}
+
+/// Serves until standard input ends.
+pub(crate) fn serve(latency: Duration) {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    println!("{}", listener.local_addr().unwrap().port());
+    let seen = Arc::new(Mutex::new(Seen::default()));
+    let answers = Answers::new(latency);
+    let shared = Arc::clone(&seen);
+    thread::spawn(move || {
+        // Answering must not be slowed by waking many threads: one looks after all connections.
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_io()
+            .build()
+            .unwrap();
+        runtime.block_on(accept(listener, &shared, answers));
+    });
+    for _ in std::io::stdin().lock().lines() {
+        let Seen {
+            requests,
+            first,
+            last,
+        } = std::mem::take(&mut *seen.lock().unwrap());
+        println!("{requests} {} {}", first.as_nanos(), last.as_nanos());
+    }
+}
+
+async fn accept(listener: TcpListener, seen: &Arc<Mutex<Seen>>, answers: Answers) {
+    listener.set_nonblocking(true).unwrap();
+    let listener = tokio::net::TcpListener::from_std(listener).unwrap();
+    loop {
+        let (stream, _) = listener.accept().await.unwrap();
+        let stream = stream.into_std().unwrap();
+        stream.set_nodelay(true).unwrap();
+        drop(tokio::spawn(connection(
+            stream,
+            Arc::clone(seen),
+            answers.clone(),
+        )));
+    }
+}
+
+async fn connection(stream: TcpStream, seen: Arc<Mutex<Seen>>, answers: Answers) {
+    let writer = Arc::new(stream.try_clone().unwrap());
+    let reader = tokio::net::TcpStream::from_std(stream).unwrap();
+    let (mut bytes, mut chunk) = (Vec::new(), [0; 4096]);
+    while reader.readable().await.is_ok() {
+        match reader.try_read(&mut chunk) {
+            Ok(0) => return,
+            Ok(read) => bytes.extend_from_slice(&chunk[..read]),
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => continue,
+            Err(_) => return,
+        }
+        while let Some(length) = request_length(&bytes) {
+            bytes.drain(..length);
+            {
+                let mut seen = seen.lock().unwrap();
+                seen.last = now();
+                if seen.requests == 0 {
+                    seen.first = seen.last;
+                }
+                seen.requests += 1;
+            }
+            answers.give(&writer);
+        }
+    }
+}
+
+/// The length of the request that `bytes` begins with; `None` when it is not all there yet.
+fn request_length(bytes: &[u8]) -> Option<usize> {
+    const NAME: &[u8] = b"\r\ncontent-length: ";
+    let head = memmem::find(bytes, b"\r\n\r\n")? + 4;
+    // Both clients write names in lower case.
+    let body = memmem::find(&bytes[..head], NAME).map_or(0, |at| {
+        bytes[at + NAME.len()..]
+            .iter()
+            .take_while(|byte| byte.is_ascii_digit())
+            .fold(0, |length, byte| length * 10 + usize::from(byte - b'0'))
+    });
+    (bytes.len() >= head + body).then_some(head + body)
+}
+
+/// Who writes answers: the one who read the request, or a thread that does it later.
+#[derive(Clone)]
+enum Answers {
+    AtOnce,
+    Later(Duration, Sender<(Instant, Arc<TcpStream>)>),
+}
+
+impl Answers {
+    fn new(latency: Duration) -> Self {
+        if latency.is_zero() {
+            return Self::AtOnce;
+        }
+        let (sender, receiver) = channel();
+        thread::spawn(move || write_later(&receiver));
+        Self::Later(latency, sender)
+    }
+
+    fn give(&self, to: &Arc<TcpStream>) {
+        match self {
+            Self::AtOnce => answer(to),
+            Self::Later(latency, sender) => sender
+                .send((Instant::now() + *latency, Arc::clone(to)))
+                .unwrap(),
+        }
+    }
+}
+
+/// All wait equally long, so whoever came first is due first. A thread's sleep is off by a twentieth of a millisecond,
+/// a timer of tokio's by a whole one, which is a twentieth of the latency.
+fn write_later(due: &Receiver<(Instant, Arc<TcpStream>)>) {
+    for (when, to) in due {
+        thread::sleep(when.saturating_duration_since(Instant::now()));
+        answer(&to);
+    }
+}
+
+fn answer(mut to: &TcpStream) {
+    // So little always fits into the socket's buffer; a client that has gone is no news.
+    let _ = to.write_all(ANSWER.as_bytes());
+}
