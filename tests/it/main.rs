@@ -29,4 +29,5 @@ mod service;
 mod settings;
 mod signals;
 mod statuses;
+mod tls;
 mod watching;

@@ -322,7 +322,10 @@ fn serve(stream: &TcpStream, script: &dyn Fn(&Request) -> Action, log: &Log) -> 
     Ok(())
 }
 
-fn read_request(reader: &mut impl BufRead, connection: usize) -> io::Result<Option<Request>> {
+pub(crate) fn read_request(
+    reader: &mut impl BufRead,
+    connection: usize,
+) -> io::Result<Option<Request>> {
     let mut line = String::new();
     if reader.read_line(&mut line)? == 0 {
         return Ok(None);
