@@ -142,7 +142,9 @@ impl Error {
         let mut text = format!("error: {}", printable(&self.message));
         let mut cause = self.source();
         while let Some(error) = cause {
-            let said = error.to_string();
+            let said = error
+                .downcast_ref::<std::io::Error>()
+                .map_or_else(|| error.to_string(), system_words);
             // Some libraries repeat their source in their own text; saying it twice helps nobody.
             if !text.contains(&said) {
                 text.push_str(": ");
@@ -159,6 +161,17 @@ impl Error {
             text.push_str(&printable(hint));
         }
         text
+    }
+}
+
+/// What the system says of an error, in our wording: lower case and without `(os error 111)`.
+#[must_use]
+pub fn system_words(error: &std::io::Error) -> String {
+    let words = error.to_string();
+    let words = words.split(" (os error").next().unwrap_or(&words);
+    match words.split_at_checked(1) {
+        Some((first, rest)) => first.to_lowercase() + rest,
+        None => words.to_owned(),
     }
 }
 

@@ -214,14 +214,14 @@ fn drive(
     // Whatever breaks down in there, rows that are paid for still reach the disk.
     let run = AssertUnwindSafe(|| runtime.block_on(pipeline::run(scorer, channels, window)));
     let ran = catch_unwind(run);
-    let writer = writing.join().unwrap_or(None);
+    let writer = writing.join().unwrap_or(Err(Written::NOTHING));
     let late = |stop: Stop| {
         scorer.events.emit(Event::CancelBegan(stop.reason));
         Some(stop)
     };
     let stop = match ran {
-        Ok(None) if writer.is_none() => late(
-            // It failed with the last rows, when nobody listened any more.
+        // It failed with the last rows, when nobody listened any more.
+        Ok(None) if writer.is_err() => late(
             stops
                 .try_recv()
                 .unwrap_or_else(|_| Stop::internal("the writer's thread broke down")),
@@ -229,47 +229,40 @@ fn drive(
         Ok(stop) => stop,
         Err(_) => late(Stop::internal("a part of the program broke down")),
     };
-    Ok(end(&scorer.events, writer, stop))
+    let error = stop.and_then(|stop| stop.error);
+    Ok(end(&scorer.events, writer, error))
 }
 
 /// Ends the files as the run ended, and finds the error to report.
-fn end(events: &Events, writer: Option<Writer>, stop: Option<Stop>) -> (Written, Option<Error>) {
-    let nothing = || Written {
-        output: None,
-        rejects: None,
-    };
+fn end(
+    events: &Events,
+    writer: std::result::Result<Writer, Written>,
+    error: Option<Error>,
+) -> (Written, Option<Error>) {
     if let Err(broken) = events.with_stats(Stats::check_law) {
         events.emit(Event::CancelBegan(CancelReason::Internal));
-        let kept = writer
-            .map(|writer| writer.keep_partial(true))
-            .and_then(std::result::Result::ok);
-        return (
-            kept.unwrap_or_else(nothing),
-            Some(
-                Error::internal(broken)
-                    .hint("this is a bug: nothing in the partial file is to be trusted"),
-            ),
-        );
+        let error = Error::internal(broken)
+            .hint("this is a bug: nothing in the partial file is to be trusted");
+        let left = writer.map_or_else(|left| left, |writer| writer.give_up(true));
+        return (left, Some(error));
     }
-    let error = stop.and_then(|stop| stop.error);
-    let Some(writer) = writer else {
-        return (nothing(), error);
+    let writer = match writer {
+        Ok(writer) => writer,
+        Err(left) => return (left, error),
     };
-    let (cancelled, any) =
+    let (cancelled, any_rows) =
         events.with_stats(|stats| (stats.cancelled.is_some(), stats.written > 0));
-    match if cancelled {
-        writer.keep_partial(any)
+    let ended = if cancelled {
+        writer.keep_partial(any_rows)
     } else {
         writer.commit()
-    } {
+    };
+    match ended {
         Ok(written) => (written, error),
         Err(failed) => {
-            let Stop {
-                reason,
-                error: failed,
-            } = stop_of(failed);
-            events.emit(Event::CancelBegan(reason));
-            (nothing(), error.or(failed))
+            let failed = stop_of(failed);
+            events.emit(Event::CancelBegan(failed.reason));
+            (Written::NOTHING, error.or(failed.error))
         }
     }
 }

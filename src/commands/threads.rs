@@ -8,7 +8,7 @@ use super::signals::Signals;
 use crate::error::{Error, Exit, Result, Signal};
 use crate::event::{CancelReason, Event, Events};
 use crate::input::Reader;
-use crate::output::{WriteError, Writer};
+use crate::output::{WriteError, Writer, Written};
 use crate::pipeline::{Read, Stop, Write};
 
 /// Batches between the reader's thread and the dispatcher, and between that and the writer's: one in work, one waiting.
@@ -34,21 +34,23 @@ pub(super) fn reader(mut reader: Reader) -> Result<mpsc::Receiver<Read>> {
     Ok(receiver)
 }
 
-/// Writes until nobody sends any more; the writer comes back unless it failed.
+/// Writes until nobody sends any more. The writer comes back, or what one that failed left behind.
 pub(super) fn writer(
     mut writer: Writer,
     mut rows: mpsc::Receiver<Write>,
     events: Events,
     stops: mpsc::UnboundedSender<Stop>,
-) -> Result<JoinHandle<Option<Writer>>> {
+) -> Result<JoinHandle<std::result::Result<Writer, Written>>> {
     spawn("writer", move || {
         while let Some(message) = rows.blocking_recv() {
             match message {
                 Write::Rows(finished) => {
                     if let Err(error) = writer.write(&finished) {
                         events.emit(Event::OutputFailed);
+                        let any_rows = events.with_stats(|stats| stats.written > 0);
+                        let left = writer.give_up(any_rows);
                         let _ = stops.send(stop_of(error));
-                        return None;
+                        return Err(left);
                     }
                     events.emit(Event::RowsWritten {
                         rows: finished.len() as u64,
@@ -57,7 +59,7 @@ pub(super) fn writer(
                 Write::Trailer(trailer) => writer.trailer(&trailer),
             }
         }
-        Some(writer)
+        Ok(writer)
     })
 }
 

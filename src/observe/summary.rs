@@ -55,12 +55,14 @@ impl Summary<'_> {
         if self.sandbox {
             lines.push("sandbox: the scores are a stand-in's, not the service's".to_owned());
         }
-        lines.push(format!(
-            "approve {}, review {}, block {}",
-            count(stats.approved),
-            count(stats.reviewed),
-            count(stats.blocked)
-        ));
+        if stats.resolved() > 0 {
+            lines.push(format!(
+                "approve {}, review {}, block {}",
+                count(stats.approved),
+                count(stats.reviewed),
+                count(stats.blocked)
+            ));
+        }
         if stats.failures() > 0 {
             let reasons: Vec<_> = stats
                 .failed

@@ -98,6 +98,7 @@ impl Target {
                 .map_err(|e| cannot().because(e))?;
             return Ok(Sink {
                 to: Some(To::Stream(Box::new(file))),
+                whole: 0,
                 name: format!("`{}`", self.shown.display()),
             });
         }
@@ -131,6 +132,7 @@ impl Target {
                 target: self.real.clone(),
                 partial,
             }),
+            whole: 0,
             name,
         })
     }
@@ -209,6 +211,8 @@ fn same_inode(_: &Path, _: &Path) -> bool {
 pub struct Sink {
     /// `None` once it has ended.
     to: Option<To>,
+    /// Bytes that were written whole.
+    whole: u64,
     name: String,
 }
 
@@ -233,6 +237,7 @@ impl Sink {
     pub fn stdout() -> Self {
         Self {
             to: Some(To::Stream(Box::new(io::stdout()))),
+            whole: 0,
             name: "standard output".to_owned(),
         }
     }
@@ -242,6 +247,7 @@ impl Sink {
     pub fn stream(writer: impl Write + Send + 'static) -> Self {
         Self {
             to: Some(To::Stream(Box::new(writer))),
+            whole: 0,
             name: "the output".to_owned(),
         }
     }
@@ -256,7 +262,9 @@ impl Sink {
             Some(To::File { encoder, .. }) => encoder.writer().write_all(bytes),
             None => Ok(()),
         };
-        written.map_err(|e| WriteError::new(e, self.is_stream(), &self.name))
+        written.map_err(|e| WriteError::new(e, self.is_stream(), &self.name))?;
+        self.whole += bytes.len() as u64;
+        Ok(())
     }
 
     /// Makes the file whole, durable and known by its own name.
@@ -290,6 +298,22 @@ impl Sink {
                 Ok(Some(partial))
             }
             Some(To::Stream(_)) | None => Ok(None),
+        }
+    }
+
+    /// Leaves a partial file that could not be written on, without the row that it was cut off in.
+    pub(super) fn give_up(mut self) -> Option<PathBuf> {
+        match self.to.take() {
+            Some(To::File {
+                encoder, partial, ..
+            }) => {
+                if let Encoder::Plain(file) = encoder {
+                    // On a disk that fails this may fail as well: then the file ends within a row.
+                    let _ = file.set_len(self.whole);
+                }
+                Some(partial)
+            }
+            Some(To::Stream(_)) | None => None,
         }
     }
 

@@ -61,6 +61,14 @@ pub struct Written {
     pub rejects: Option<PathBuf>,
 }
 
+impl Written {
+    /// Nothing at all.
+    pub const NOTHING: Self = Self {
+        output: None,
+        rejects: None,
+    };
+}
+
 /// Writing to this output failed.
 #[derive(Debug)]
 pub enum WriteError {
@@ -171,6 +179,20 @@ impl Writer {
         })
     }
 
+    /// Ends a run whose output cannot be written: nothing is tried again, what is there stays.
+    #[must_use]
+    pub fn give_up(self, any_rows: bool) -> Written {
+        if !any_rows {
+            self.output.discard();
+            return Written::NOTHING;
+        }
+        let rejects = self.rejects.and_then(|rejects| rejects.sink);
+        Written {
+            output: self.output.give_up(),
+            rejects: rejects.and_then(Sink::give_up),
+        }
+    }
+
     /// Ends a run that was stopped: whole rows stay in the partial file; a file without any row is removed.
     ///
     /// # Errors
@@ -178,10 +200,7 @@ impl Writer {
     pub fn keep_partial(mut self, any_rows: bool) -> Result<Written, WriteError> {
         if !any_rows {
             self.output.discard();
-            return Ok(Written {
-                output: None,
-                rejects: None,
-            });
+            return Ok(Written::NOTHING);
         }
         self.write_out()?;
         let rejects = match self.rejects.and_then(|rejects| rejects.sink) {

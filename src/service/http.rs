@@ -12,7 +12,7 @@ use bytes::Bytes;
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
 
 use super::{Endpoint, Exchange, Reply, Service, TransportFault};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, system_words};
 use crate::secret::Secret;
 
 /// What the client must know.
@@ -204,16 +204,6 @@ fn fault(error: &reqwest::Error) -> TransportFault {
         return TransportFault::TimedOut;
     }
     TransportFault::Broken(innermost(error))
-}
-
-/// The system's words without `(os error 111)`.
-fn system_words(error: &io::Error) -> String {
-    let words = error.to_string();
-    words
-        .split(" (os error")
-        .next()
-        .unwrap_or(&words)
-        .to_lowercase()
 }
 
 fn innermost(error: &(dyn StdError + 'static)) -> String {

@@ -339,3 +339,26 @@ fn rejects_can_be_mended_and_run_again() {
         .exits(0);
     assert_eq!(server.only_request().name(), "A, B");
 }
+
+/// `ulimit -f` counts in blocks of 512 or 1,024 bytes, depending on the shell; the signal that comes with it is ignored.
+#[test]
+fn a_disk_that_fills_up_keeps_whole_rows_and_says_so() {
+    let csv = users::csv(2_000);
+    let (place, server) = (Place::with("users.csv", &csv), Server::good());
+    place.write("limited.sh", "trap '' XFSZ\nulimit -f 40\nexec \"$@\"\n");
+    let done = place
+        .run(&server, ["users.csv", "-o", "scored.csv"])
+        .under(&["sh", "limited.sh"])
+        .done();
+    done.exits(3)
+        .says("error: cannot write `scored.csv.partial`: file too large");
+    done.says("scored.csv.partial has the")
+        .says("finished rows");
+    let partial = place.text("scored.csv.partial");
+    assert!(partial.ends_with('\n') && users::scored(&csv).starts_with(&partial));
+    assert!(partial.lines().count() > 100, "{}", partial.lines().count());
+    assert_eq!(
+        place.names(),
+        ["limited.sh", "scored.csv.partial", "users.csv"]
+    );
+}

@@ -72,7 +72,7 @@ impl Place {
             stdin: Vec::new(),
             stdin_from: None,
             stdout: None,
-            under: None,
+            under: &[],
         }
     }
 
@@ -114,7 +114,7 @@ pub(crate) struct Program<'a> {
     stdin: Vec<u8>,
     stdin_from: Option<Stdio>,
     stdout: Option<Stdio>,
-    under: Option<&'static str>,
+    under: &'static [&'static str],
 }
 
 impl<'a> Program<'a> {
@@ -146,8 +146,8 @@ impl<'a> Program<'a> {
     }
 
     /// Runs it by way of another program that takes a command as its arguments.
-    pub(crate) fn under(mut self, program: &'static str) -> Self {
-        self.under = Some(program);
+    pub(crate) fn under(mut self, command: &'static [&'static str]) -> Self {
+        self.under = command;
         self
     }
 
@@ -165,9 +165,10 @@ impl<'a> Program<'a> {
     /// Starts it.
     pub(crate) fn start(self) -> Running<'a> {
         const RESCORE: &str = env!("CARGO_BIN_EXE_rescore");
-        let mut command = Command::new(self.under.unwrap_or(RESCORE));
+        let whole = [self.under, &[RESCORE]].concat();
+        let mut command = Command::new(whole[0]);
         command
-            .args(self.under.map(|_| RESCORE))
+            .args(&whole[1..])
             .args(&self.args)
             .current_dir(self.place.0.path())
             .env_clear()

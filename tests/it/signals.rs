@@ -209,7 +209,7 @@ fn under_nohup_a_hang_up_changes_nothing() {
     let place = Place::with("users.csv", users::csv(5));
     let running = place
         .run(&server, ["users.csv", "-o", "scored.csv"])
-        .under("nohup")
+        .under(&["nohup"])
         .start();
     server.wait_for_calls(3);
     running.signal("HUP");
