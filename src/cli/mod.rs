@@ -10,7 +10,8 @@ mod values;
 
 use std::ffi::OsString;
 
-use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::builder::BoolishValueParser;
+use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::config::RunConfig;
 use crate::error::Error;
@@ -107,7 +108,13 @@ fn with_variables<A: Args>(name: &'static str, prefix: &'static str) -> clap::Co
         .mut_args(|argument| {
             let variable = format!("{prefix}{}", argument.get_id().as_str().to_uppercase());
             // Neither values (an address may hold a password) nor forty names make the help better.
-            argument.env(variable).hide_env(true)
+            let argument = argument.env(variable).hide_env(true);
+            if matches!(argument.get_action(), ArgAction::SetTrue) {
+                // `1` and `yes` are as good as `true` in a variable, `0` and `no` as good as `false`.
+                argument.value_parser(BoolishValueParser::new())
+            } else {
+                argument
+            }
         })
 }
 

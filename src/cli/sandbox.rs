@@ -13,7 +13,7 @@ use crate::sandbox::{FaultKind, Faults, Plan, RateLimit, Settings, parse_fault};
 #[derive(Debug, Args)]
 pub(super) struct SandboxArgs {
     /// Where to listen; loopback only
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8787")]
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8787", value_parser = values::listen)]
     listen: SocketAddr,
     /// The plan to play
     #[arg(long, value_enum, default_value = "paid")]

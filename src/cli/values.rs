@@ -1,5 +1,6 @@
 //! Values of arguments: what is allowed, and the words when it is not.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use clap::ValueEnum;
@@ -182,6 +183,12 @@ pub(super) fn finite(text: &str) -> Result<f64, String> {
         Ok(number) if number.is_finite() => Ok(number),
         _ => Err("allowed are numbers such as `2` or `4.5`".to_owned()),
     }
+}
+
+/// Where the stand-in listens.
+pub(super) fn listen(text: &str) -> Result<SocketAddr, String> {
+    text.parse()
+        .map_err(|_| "allowed are an address and a port, such as `127.0.0.1:8787`".to_owned())
 }
 
 /// A rate limit of the stand-in.

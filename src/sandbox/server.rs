@@ -86,12 +86,14 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} requests, {} billed, {} throttled, {} refused",
+            "requests {}, billed {}, throttled {}, refused {}",
             self.requests, self.billed, self.throttled, self.refused
         )?;
+        let mut before = "; faults: ";
         for (count, kind) in self.faults.iter().zip(FaultKind::ALL) {
             if *count > 0 {
-                write!(f, ", {count} × {}", kind.name())?;
+                write!(f, "{before}{count} × {}", kind.name())?;
+                before = ", ";
             }
         }
         Ok(())

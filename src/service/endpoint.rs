@@ -31,10 +31,11 @@ impl Endpoint {
     /// Exit code 2: no address, a scheme that would show keys and people to the network, or parts that do not belong.
     pub fn new(base: &str, allow_http: bool) -> Result<Self> {
         // The address may hold a password: it is shown only once it is known to hold none.
-        let url: Url = base
-            .trim()
-            .parse()
-            .map_err(|e| Error::usage("the base address is no URL").because(e))?;
+        let url: Url = base.trim().parse().map_err(|e| {
+            Error::usage("the base address is no URL")
+                .because(e)
+                .hint("give it in full, as `https://api.example.com`")
+        })?;
         if !url.username().is_empty() || url.password().is_some() {
             return Err(
                 Error::usage("the base address has a user or password in it")

@@ -328,7 +328,7 @@ fn requests_against_the_interface_are_refused_and_cost_nothing() {
     stand_in
         .stop()
         .exits(0)
-        .says(&format!("{refusals} requests, 0 billed"));
+        .says(&format!("requests {refusals}, billed 0"));
 }
 
 #[test]
@@ -374,7 +374,7 @@ fn a_right_request_is_scored_and_billed() {
     );
     assert_eq!(stand_in.bill(), bill, "to ask for the bill costs nothing");
     let done = stand_in.stop();
-    done.exits(0).says("6 requests, 5 billed");
+    done.exits(0).says("requests 6, billed 5");
     done.check(done.stdout.is_empty(), "nothing on standard output");
 }
 
@@ -440,7 +440,7 @@ fn above_its_limit_it_asks_to_wait() {
         stand_in
             .stop()
             .exits(0)
-            .says("3 requests, 2 billed, 1 throttled");
+            .says("requests 3, billed 2, throttled 1");
     }
 }
 
@@ -474,7 +474,7 @@ fn rehearse(arguments: &[&str]) -> (Value, Value, String) {
     stand_in
         .stop()
         .exits(0)
-        .says(&format!("{} billed", bill["billed"]));
+        .says(&format!("billed {},", bill["billed"]));
     (summary, bill, place.text("scored.csv"))
 }
 

@@ -602,7 +602,7 @@ fn a_bad_variable_is_refused_like_a_bad_argument() {
         ("RESCORE_MAP", "name=name\nage=name", "`age`"),
         ("RESCORE_COLUMN", "a=/a\na=/b", "`a`"),
         ("RESCORE_APPROVE_MAX", "9", "--review-max 5"),
-        ("RESCORE_OVERWRITE", "maybe", "true, false"),
+        ("RESCORE_OVERWRITE", "maybe", "not a boolean"),
         ("RESCORE_DELIMITER", "::", "one ASCII character"),
         ("RESCORE_MAX_RECORD_BYTES", "1", "1024..=1073741824"),
         ("RESCORE_RETRIES", "-1", "0..=100"),
@@ -695,5 +695,23 @@ fn a_sandbox_run_has_no_use_for_real_keys_and_addresses() {
         done.check(desk.server.connections() == 0, "nothing reaches a server");
         let scored = desk.place.text("scored.csv");
         assert_eq!(scored.matches(",sandbox-").count(), 3, "{scored}");
+    }
+}
+
+#[test]
+fn a_flags_variable_may_say_one_or_yes() {
+    let server = Server::good();
+    for (value, sent) in [
+        ("1", true),
+        ("yes", true),
+        ("true", true),
+        ("0", false),
+        ("no", false),
+    ] {
+        let place = Place::with("users.csv", users::csv(1));
+        let program = place.run(&server, ["users.csv", "-o", "scored.csv"]);
+        program.env("RESCORE_VPN_CHECK", value).done().exits(0);
+        let request = server.requests().pop().unwrap();
+        assert_eq!(request.json()["vpn_check"], sent, "{value:?}");
     }
 }
