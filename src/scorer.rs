@@ -96,8 +96,15 @@ impl<S: Service> Scorer<S> {
                     };
                     self.fuse.borrow_mut().answered();
                     self.events.emit(Event::Throttled { row, pause });
-                    if let Some(wait) = too_long {
-                        return Fate::stop(CancelReason::Unavailable, asks_to_wait(wait));
+                    let stop = if let Some(wait) = too_long {
+                        Some(asks_to_wait(wait))
+                    } else if self.gate.refused_for() > LONGEST_PAUSE {
+                        Some(self.only_refuses())
+                    } else {
+                        None
+                    };
+                    if let Some(error) = stop {
+                        return Fate::stop(CancelReason::Unavailable, error);
                     }
                 }
                 Outcome::Failed(fault) => match self.after(&fault, &mut attempts) {
@@ -190,6 +197,15 @@ impl<S: Service> Scorer<S> {
             latency,
             next,
         });
+    }
+
+    fn only_refuses(&self) -> Error {
+        let minutes = LONGEST_PAUSE.as_secs() / 60;
+        Error::stopped(format!(
+            "{} has asked for fewer calls for {minutes} min and answered none",
+            quoted(&self.host)
+        ))
+        .hint("a quota may be used up: ask the service, or run again later")
     }
 
     fn host_not_found(&self) -> Error {

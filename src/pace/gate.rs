@@ -25,6 +25,8 @@ pub struct Gate {
     paused_until: Cell<Option<Instant>>,
     /// Pauses in a row that the service named no time for.
     guesses: Cell<u32>,
+    /// Since when the service has only refused.
+    refused_since: Cell<Option<Instant>>,
     closed: Cell<bool>,
     closing: Notify,
     random: Cell<fastrand::Rng>,
@@ -67,6 +69,7 @@ impl Gate {
             limiter: Limiter::new(rate),
             paused_until: Cell::new(None),
             guesses: Cell::new(0),
+            refused_since: Cell::new(None),
             closed: Cell::new(false),
             closing: Notify::new(),
             random: Cell::new(random),
@@ -137,6 +140,7 @@ impl Gate {
     pub fn verdict_came(&self) {
         self.proven.set(true);
         self.guesses.set(0);
+        self.refused_since.set(None);
     }
 
     /// Pauses all calls because the one that began at `began` was refused. Of many calls that were out together the
@@ -144,6 +148,8 @@ impl Gate {
     pub fn pause(&self, asked: Option<Duration>, began: Instant) -> Option<Pause> {
         let now = Instant::now();
         let known = self.paused_until.get();
+        self.refused_since
+            .set(self.refused_since.get().or(Some(now)));
         let named = asked.filter(|asked| !asked.is_zero());
         let length = if let Some(named) = named {
             named.mul_f64(1.0 + PAUSE_JITTER * self.fraction())
@@ -169,6 +175,13 @@ impl Gate {
             length,
             asked: named.is_some(),
         })
+    }
+
+    /// For how long the service has asked for less and given no verdict.
+    pub fn refused_for(&self) -> Duration {
+        self.refused_since
+            .get()
+            .map_or(Duration::ZERO, |since| since.elapsed())
     }
 
     /// Gives no permit any more and wakes everybody who waits for one.

@@ -299,6 +299,22 @@ async fn no_permit_is_held_in_a_back_off() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_service_that_only_refuses_stops_the_run_after_a_quarter_of_an_hour() {
+    for (refusal, most) in [
+        (Brings::RetryAfter(429, "60"), 17),
+        (Brings::Status(429), 25),
+    ] {
+        let began = Instant::now();
+        let scorer = scorer(&LIMITS, Scripted::new(refusal.at_once()).row(1, [GOOD]));
+        assert_eq!(scorer.fate(1).await.outline(), "t-1");
+        assert_eq!(scorer.fate(2).await.outline(), "- ! unavailable 3");
+        let minutes = began.elapsed().as_secs() / 60;
+        assert!((15..=17).contains(&minutes), "{minutes}");
+        assert!(scorer.calls(2).len() <= most, "{}", scorer.calls(2).len());
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_closed_gate_leaves_waiting_rows_at_once() {
     let began = Instant::now();
     for first in [SICK, Brings::RetryAfter(429, "60").at_once()] {
