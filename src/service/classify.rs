@@ -57,20 +57,6 @@ pub enum Class {
     Forbidden,
 }
 
-impl Class {
-    /// The letter that README's table has.
-    #[must_use]
-    pub const fn letter(self) -> char {
-        match self {
-            Self::NotProcessed | Self::HostNotFound => 'A',
-            Self::OutcomeUnknown => 'B',
-            Self::Unclear => 'C',
-            Self::Useless => 'D',
-            Self::RowsFault | Self::Forbidden => 'E',
-        }
-    }
-}
-
 /// Judges what came of a call.
 #[must_use]
 pub fn classify(exchange: Exchange, columns: &Columns) -> Outcome {
@@ -281,6 +267,19 @@ mod tests {
     use http::header::{HeaderName, HeaderValue};
 
     use super::*;
+
+    impl Class {
+        /// The letter that README's table has.
+        const fn letter(self) -> char {
+            match self {
+                Self::NotProcessed | Self::HostNotFound => 'A',
+                Self::OutcomeUnknown => 'B',
+                Self::Unclear => 'C',
+                Self::Useless => 'D',
+                Self::RowsFault | Self::Forbidden => 'E',
+            }
+        }
+    }
 
     fn reply(status: u16, headers: &[(&str, &str)], body: &str) -> Outcome {
         let headers = headers

@@ -23,6 +23,7 @@ mod input;
 mod jsonl_rows;
 mod network;
 mod output;
+mod readme;
 mod sandbox;
 mod secrets;
 mod service;
