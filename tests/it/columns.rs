@@ -65,11 +65,11 @@ fn what_is_empty_is_absent() {
     };
     assert_eq!(
         keys(0),
-        ["advanced", "ip", "name", "phone", "user_agent", "vpn_check"]
+        ["name", "phone", "ip", "user_agent", "vpn_check", "advanced"]
     );
     assert_eq!(
         keys(1),
-        ["advanced", "email", "ip", "name", "user_agent", "vpn_check"]
+        ["name", "email", "ip", "user_agent", "vpn_check", "advanced"]
     );
 }
 

@@ -273,7 +273,7 @@ fn each_plan_has_its_address_and_its_flags() {
     for request in free.requests() {
         let sent = request.json();
         let keys: Vec<_> = sent.as_object().unwrap().keys().collect();
-        assert_eq!(keys, ["email", "ip", "name", "user_agent"], "{request:?}");
+        assert_eq!(keys, ["name", "email", "ip", "user_agent"], "{request:?}");
     }
     for (arguments, vpn_check, advanced) in [
         (&[] as &[&str], false, false),
