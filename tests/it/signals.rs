@@ -9,12 +9,14 @@ use crate::process::Place;
 use crate::server::{Server, answer, good, status};
 use crate::users;
 
-/// A server that answers so many calls at once and all others when the sender is dropped.
+/// A server that answers the first so many users at once and all others when the sender is dropped.
 fn holding(free: usize) -> (Server, Sender<()>) {
     let (release, released) = channel();
     let released = Mutex::new(released);
     let server = Server::start(move |request| {
-        if request.nth > free {
+        let name = request.name();
+        let user: usize = name.strip_prefix("User ").unwrap().parse().unwrap();
+        if user > free {
             let _ = released.lock().unwrap().recv();
         }
         good(request)
