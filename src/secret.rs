@@ -4,15 +4,16 @@
 //! know what the secret is for.
 
 use std::fmt;
+use std::sync::Arc;
 
-/// A string whose `Debug` shows nothing and that has no `Display`.
+/// A string whose `Debug` shows nothing and that has no `Display`. Clones share it.
 #[derive(Clone)]
-pub struct Secret(Box<str>);
+pub struct Secret(Arc<str>);
 
 impl Secret {
     /// Takes the string over.
     #[must_use]
-    pub fn new(value: impl Into<Box<str>>) -> Self {
+    pub fn new(value: impl Into<Arc<str>>) -> Self {
         Self(value.into())
     }
 

@@ -92,18 +92,28 @@ pub struct Score {
 }
 
 impl Score {
-    /// The score of a JSON number's text; `None` when it is no number or beyond what a double can hold.
-    #[must_use]
-    pub fn from_json_number(text: &str) -> Option<Self> {
-        let first = text.as_bytes().first()?;
-        if !(first.is_ascii_digit() || *first == b'-') {
-            return None;
+    /// No number says anything in more characters; a megabyte of digits would fill memory and file.
+    pub const MAX_CHARACTERS: usize = 64;
+
+    /// The score of a JSON number's text.
+    ///
+    /// # Errors
+    /// What is wrong with it: it is no number, beyond what a double can hold, or too long.
+    pub fn from_json_number(text: &str) -> Result<Self, &'static str> {
+        const NO_NUMBER: &str = "is no number";
+        if text.len() > Self::MAX_CHARACTERS {
+            return Err("is longer than 64 characters");
         }
-        let value: f64 = text.parse().ok()?;
-        value.is_finite().then(|| Self {
-            digits: text.into(),
-            value,
-        })
+        let number = text.starts_with(|first: char| first.is_ascii_digit() || first == '-');
+        let value: f64 = text.parse().map_err(|_| NO_NUMBER)?;
+        if number && value.is_finite() {
+            Ok(Self {
+                digits: text.into(),
+                value,
+            })
+        } else {
+            Err(NO_NUMBER)
+        }
     }
 
     /// The digits as sent.
@@ -303,7 +313,7 @@ mod tests {
             assert_eq!((score.digits(), score.value()), (text, value));
         }
         for text in ["", "\"1\"", "null", "NaN", "inf", "1e400", "true", "[1]"] {
-            assert_eq!(Score::from_json_number(text), None, "{text}");
+            assert!(Score::from_json_number(text).is_err(), "{text}");
         }
     }
 

@@ -2,10 +2,10 @@
 //!
 //! Only what is written is looked at; everything else may be there or not, of any type.
 
-use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use super::{Reply, Sent};
 use crate::error::quoted;
 use crate::raw_json::{self, Pointer};
 use crate::verdict::{Answer, Score, TransactionId};
@@ -35,12 +35,13 @@ const OTHER_SHAPE: &str = "the answer is JSON of another shape";
 ///
 /// # Errors
 /// What makes it no verdict, in one sentence.
-pub(super) fn read(body: &Bytes, columns: &Columns) -> Result<Answer, String> {
+pub(super) fn read(reply: &Reply, columns: &Columns) -> Result<Answer, String> {
+    let body = &reply.body;
     let wire: Wire<'_> = serde_json::from_slice(body).map_err(|error| {
         if error.is_data() {
             OTHER_SHAPE.to_owned()
         } else {
-            not_json(body)
+            not_json(body, &reply.sent)
         }
     })?;
     // An array would be read as the fields in their order.
@@ -60,7 +61,7 @@ pub(super) fn read(body: &Bytes, columns: &Columns) -> Result<Answer, String> {
         })
         .ok_or("the answer has no `summary.risk_score`")?;
     let score = Score::from_json_number(score.get())
-        .ok_or("the answer's `summary.risk_score` is no number")?;
+        .map_err(|wrong| format!("the answer's `summary.risk_score` {wrong}"))?;
     let id = wire
         .transaction_id
         .ok_or("the answer has no `transaction_id`")?;
@@ -95,18 +96,20 @@ fn transaction_id(id: &RawValue) -> Result<TransactionId, &'static str> {
 const SHOWN: usize = 40;
 
 /// Says that a body is no JSON, and how it begins.
-pub(super) fn not_json(body: &[u8]) -> String {
+fn not_json(body: &[u8], sent: &Sent) -> String {
     if body.trim_ascii().is_empty() {
         return "the answer is empty".to_owned();
     }
-    let text = String::from_utf8_lossy(body.get(..SHOWN * 4).unwrap_or(body));
-    let mut start: String = text.trim_start().chars().take(SHOWN).collect();
+    // More than is shown: what we sent must be blotted out before it is cut.
+    let text = String::from_utf8_lossy(body.get(..SHOWN * 100).unwrap_or(body));
+    let text = sent.blot(text.trim_start());
+    let mut start: String = text.chars().take(SHOWN).collect();
     if start.starts_with('<')
         && let Some(end) = start.find('>')
     {
         start.truncate(end + 1);
     }
-    if start.starts_with('{') {
+    if start.starts_with(['{', '[', '"']) {
         // It may be a cut answer: its beginning could name a person.
         return "the answer is cut off or broken JSON".to_owned();
     }
@@ -119,7 +122,7 @@ mod tests {
     use super::*;
 
     fn answer(body: &str) -> Result<(String, String), String> {
-        let answer = read(&Bytes::copy_from_slice(body.as_bytes()), &[])?;
+        let answer = read(&Reply::ok(body), &[])?;
         Ok((
             answer.transaction_id.as_str().to_owned(),
             answer.score.digits().to_owned(),
@@ -213,12 +216,12 @@ mod tests {
 
     #[test]
     fn further_fields_are_captured_as_written() {
-        let body = Bytes::from_static(
-            br#"{"transaction_id":"a","summary":{"risk_score":1,"risk_level":0,"x":null}}"#,
+        let reply = Reply::ok(
+            r#"{"transaction_id":"a","summary":{"risk_score":1,"risk_level":0,"x":null}}"#,
         );
         let columns = ["/summary/risk_level", "/summary/x", "/none"]
             .map(|pointer| Pointer::parse(pointer).unwrap());
-        let captured = read(&body, &columns).unwrap().captured;
+        let captured = read(&reply, &columns).unwrap().captured;
         assert_eq!(
             captured.iter().map(Option::as_deref).collect::<Vec<_>>(),
             [Some("0"), None, None]

@@ -73,7 +73,7 @@ fn of_reply(reply: &Reply, columns: &Columns) -> Outcome {
         200..=299 if reply.cut => {
             failed(Class::Useless, Reason::BadAnswer, "the answer is longer than 1 MiB".to_owned())
         }
-        200..=299 => match answer::read(&reply.body, columns) {
+        200..=299 => match answer::read(reply, columns) {
             Ok(answer) => Outcome::Answered(answer),
             Err(wrong) => failed(Class::Useless, Reason::BadAnswer, wrong),
         },
@@ -176,7 +176,7 @@ fn said(reply: &Reply) -> String {
         format!("{status} {phrase}")
     };
     match words(&reply.body) {
-        Some(words) => format!("{status}: {}", quoted(&words)),
+        Some(words) => format!("{status}: {}", quoted(&reply.sent.blot(&words))),
         None => status,
     }
 }
@@ -186,8 +186,9 @@ fn words(body: &[u8]) -> Option<String> {
     let Ok(json) = serde_json::from_slice::<Value>(body) else {
         let text = String::from_utf8_lossy(body);
         let text = text.trim();
-        // A proxy's page says nothing that its status does not.
-        return (!text.is_empty() && !text.starts_with('<')).then(|| text.to_owned());
+        // A proxy's page says nothing that its status does not, and in broken JSON what we sent may stand escaped.
+        return (!text.is_empty() && !text.starts_with(['<', '{', '[', '"']))
+            .then(|| text.to_owned());
     };
     let error = json.get("error");
     let candidates = [
@@ -219,26 +220,22 @@ fn says_out_of_credit(body: &[u8]) -> bool {
     OUT_OF_CREDIT.iter().any(|words| text.contains(words))
 }
 
-/// Whether a 403 is a rate limit in disguise: it says when to come again, or that nothing remains.
+/// Whether a 403 is a rate limit in disguise: it says when to come again, or that nothing remains. That a limit is
+/// mentioned is not enough: some services do so in every answer, also to a wrong key.
 fn carries_rate_limit(headers: &HeaderMap) -> bool {
+    let says = |name: &str, nothing_left: fn(&str) -> bool| {
+        let value = headers.get(name).and_then(|value| value.to_str().ok());
+        value.is_some_and(nothing_left)
+    };
     let remaining = [
         "ratelimit-remaining",
         "x-ratelimit-remaining",
         "x-rate-limit-remaining",
     ];
-    let limit = [
-        "ratelimit",
-        "ratelimit-reset",
-        "x-ratelimit-reset",
-        "x-rate-limit-reset",
-    ];
-    match remaining.iter().find_map(|name| headers.get(*name)) {
-        Some(left) => left.to_str().is_ok_and(|left| left.trim() == "0"),
-        None => {
-            headers.contains_key(RETRY_AFTER)
-                || limit.iter().any(|name| headers.contains_key(*name))
-        }
-    }
+    headers.contains_key(RETRY_AFTER)
+        || remaining.iter().any(|name| says(name, |left| left.trim() == "0"))
+        // A structured field, as `"default";r=0;t=30`.
+        || says("ratelimit", |limit| limit.split([';', ',']).any(|part| part.trim() == "r=0"))
 }
 
 /// How long `Retry-After` asks to wait; `None` where it is absent or makes no sense.
@@ -296,6 +293,7 @@ mod tests {
             headers,
             body: Bytes::copy_from_slice(body.as_bytes()),
             cut: false,
+            sent: crate::service::Sent::nothing(),
         };
         classify(Ok(reply), &[])
     }

@@ -54,7 +54,8 @@ impl Endpoint {
             scheme => return Err(wrong(&format!("has the scheme `{scheme}`, not `https`"))),
         }
         if url.query().is_some() || url.fragment().is_some() {
-            return Err(wrong("has a query or a fragment"));
+            // Not shown: a key may stand in it.
+            return Err(Error::usage("the base address has a query or a fragment"));
         }
         if url.host().is_none() {
             return Err(wrong("has no host"));

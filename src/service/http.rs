@@ -8,10 +8,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
 
-use super::{Endpoint, Exchange, Reply, Service, TransportFault};
+use super::{Endpoint, Exchange, Reply, Sent, Service, TransportFault};
 use crate::error::{Error, Result, system_words};
 use crate::secret::Secret;
 
@@ -57,7 +57,8 @@ impl Client {
             .retry(reqwest::retry::never())
             .referer(false)
             .pool_idle_timeout(POOL_IDLE)
-            .connect_timeout(settings.connect_timeout)
+            // Were the whole time over first, a call that never left would count as perhaps billed.
+            .connect_timeout(settings.connect_timeout.min(settings.timeout.mul_f64(0.8)))
             .timeout(settings.timeout);
         if settings.endpoint.is_loopback() {
             builder = builder.no_proxy();
@@ -79,63 +80,74 @@ impl Client {
         })
     }
 
-    async fn exchange(&self, body: Bytes) -> std::result::Result<Reply, reqwest::Error> {
-        let mut response = self
+    async fn exchange(&self, sent: Bytes) -> std::result::Result<Reply, reqwest::Error> {
+        let request = self
             .inner
             .post(self.endpoint.url().clone())
-            .body(body)
-            .send()
-            .await?;
+            .body(sent.clone());
+        let mut response = request.send().await?;
         let status = response.status().as_u16();
-        let (mut body, mut cut) = (Bytes::new(), false);
-        while let Some(chunk) = response.chunk().await? {
-            if body.len() + chunk.len() > Reply::MAX_BODY {
-                cut = true;
-                break;
+        let (mut body, mut cut) = (Body::default(), false);
+        loop {
+            match response.chunk().await {
+                Ok(Some(chunk)) if body.len() + chunk.len() > Reply::MAX_BODY => {
+                    cut = true;
+                    break;
+                }
+                Ok(Some(chunk)) => body.push(chunk),
+                // A success that breaks off may have been billed. Of anything else the status says it all.
+                Err(error) if (200..300).contains(&status) => return Err(error),
+                Ok(None) | Err(_) => break,
             }
-            // Nearly every answer is one chunk: then nothing is copied.
-            body = if body.is_empty() {
-                chunk
-            } else {
-                [body, chunk].concat().into()
-            };
         }
-        let headers = std::mem::take(response.headers_mut());
         Ok(Reply {
             status,
-            headers,
-            body,
+            headers: std::mem::take(response.headers_mut()),
+            body: body.into_bytes(),
             cut,
+            sent: Sent {
+                api_key: self.api_key.clone(),
+                body: sent,
+            },
         })
     }
+}
 
-    /// The reply with everything that we sent blotted out: servers like to repeat what they refuse, and their words may
-    /// reach a terminal or a log.
-    fn blot(&self, mut reply: Reply, sent: &[u8]) -> Reply {
-        let text = String::from_utf8_lossy(&reply.body);
-        let mut blotted = text.replace(self.api_key.expose(), "…");
-        if let Ok(serde_json::Value::Object(fields)) = serde_json::from_slice(sent) {
-            // Shorter values would blot out parts of ordinary words.
-            for value in fields
-                .values()
-                .filter_map(|value| value.as_str())
-                .filter(|value| value.len() >= 4)
-            {
-                blotted = blotted.replace(value, "…");
-            }
+/// A body as it arrives. Nearly every one is a single chunk: then nothing is copied.
+#[derive(Default)]
+struct Body {
+    first: Bytes,
+    all: BytesMut,
+}
+
+impl Body {
+    fn len(&self) -> usize {
+        self.first.len().max(self.all.len())
+    }
+
+    fn push(&mut self, chunk: Bytes) {
+        if self.first.is_empty() && self.all.is_empty() {
+            self.first = chunk;
+            return;
         }
-        reply.body = Bytes::from(blotted);
-        reply
+        self.all.extend_from_slice(&std::mem::take(&mut self.first));
+        self.all.extend_from_slice(&chunk);
+    }
+
+    fn into_bytes(self) -> Bytes {
+        if self.all.is_empty() {
+            self.first
+        } else {
+            self.all.freeze()
+        }
     }
 }
 
 impl Service for Client {
     async fn ask(&self, body: Bytes) -> Exchange {
-        match self.exchange(body.clone()).await {
-            Ok(reply) if (200..300).contains(&reply.status) => Ok(reply),
-            Ok(reply) => Ok(self.blot(reply, &body)),
-            Err(error) => Err(fault(&error.without_url())),
-        }
+        self.exchange(body)
+            .await
+            .map_err(|error| fault(&error.without_url()))
     }
 }
 

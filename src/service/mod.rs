@@ -4,6 +4,7 @@
 //! plain data and is tested as such. Nothing here knows of rows, files or pacing.
 
 mod answer;
+mod blot;
 mod classify;
 mod endpoint;
 mod http;
@@ -17,6 +18,7 @@ use ::http::HeaderMap;
 use bytes::Bytes;
 
 pub use answer::Columns;
+pub use blot::Sent;
 pub use classify::{Class, Fault, Outcome, classify};
 pub use endpoint::{Endpoint, Plan};
 pub use http::{Client, ClientSettings};
@@ -42,11 +44,25 @@ pub struct Reply {
     pub body: Bytes,
     /// The body was longer and was cut.
     pub cut: bool,
+    /// What it answers, so that no message repeats it.
+    pub sent: Sent,
 }
 
 impl Reply {
     /// A hundred times the largest answer seen; more is an attack or a wrong address, and memory must stay flat.
     pub const MAX_BODY: usize = 1024 * 1024;
+
+    /// A success with this body, for tests.
+    #[cfg(test)]
+    pub(crate) fn ok(body: &str) -> Self {
+        Self {
+            status: 200,
+            headers: HeaderMap::new(),
+            body: Bytes::copy_from_slice(body.as_bytes()),
+            cut: false,
+            sent: Sent::nothing(),
+        }
+    }
 }
 
 /// Why no answer came.

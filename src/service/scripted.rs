@@ -187,5 +187,6 @@ fn reply(status: u16, body: String) -> Reply {
         headers: HeaderMap::new(),
         body: body.into(),
         cut: false,
+        sent: super::Sent::nothing(),
     }
 }
