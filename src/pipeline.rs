@@ -74,8 +74,10 @@ pub struct Channels<'a> {
 const WRITE_ROWS: usize = 256;
 /// The longest that a finished row waits for company. Far below what a person or a pipe would notice.
 const WRITE_DELAY: Duration = Duration::from_millis(5);
-/// What calls in flight get to finish after a stop: service managers kill after 90 s or less.
-const DRAIN: Duration = Duration::from_secs(30);
+/// What calls in flight get to finish after a stop. Kubernetes kills after 30 s, and files must still be synced.
+const DRAIN: Duration = Duration::from_secs(20);
+/// What the writer then gets to take the last rows.
+const HAND_OVER: Duration = Duration::from_secs(5);
 
 /// Runs rows from `channels.read` to `channels.write` until the input ends or somebody stops the run; then finishes
 /// what is in flight. Returns why it stopped.
@@ -162,24 +164,49 @@ pub async fn run<S: Service>(
     drop(running);
     // The reader may be blocked on a pipe; once nobody receives, its next batch ends it.
     drop(read);
+    hand_over(rows, &write, stops, stopped).await
+}
+
+/// Hands what is left to the writer; why the run stopped, also if it does so only now.
+async fn hand_over(
+    mut rows: Rows,
+    write: &mpsc::Sender<Write>,
+    stops: &mut mpsc::UnboundedReceiver<Stop>,
+    mut stopped: Option<Stop>,
+) -> Option<Stop> {
+    let mut deadline = Instant::now() + HAND_OVER;
     let mut last = Vec::with_capacity(2);
     let rest = rows.finish();
     if !rest.is_empty() {
         last.push(Write::Rows(rest));
     }
     if stopped.is_none() && !rows.trailer.is_empty() {
-        last.push(Write::Trailer(rows.trailer));
+        last.push(Write::Trailer(std::mem::take(&mut rows.trailer)));
     }
     for message in last {
-        if output == Progress::Done || write.send(message).await.is_ok() {
+        let permit = loop {
+            tokio::select! {
+                biased;
+                permit = write.reserve() => break permit,
+                Some(stop) = stops.recv(), if stopped.is_none() => {
+                    rows.events.emit(Event::CancelBegan(stop.reason));
+                    deadline = Instant::now() + HAND_OVER;
+                    stopped = Some(stop);
+                }
+                // Whoever reads our output has stopped reading: the caller will notice.
+                () = sleep_until(deadline), if stopped.is_some() => return stopped,
+            }
+        };
+        if let Ok(permit) = permit {
+            permit.send(message);
             continue;
         }
-        output = Progress::Done;
         if stopped.is_none() {
             let stop = Stop::of_writer(stops);
-            scorer.events.emit(Event::CancelBegan(stop.reason));
+            rows.events.emit(Event::CancelBegan(stop.reason));
             stopped = Some(stop);
         }
+        break;
     }
     stopped
 }

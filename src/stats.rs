@@ -166,7 +166,10 @@ impl Stats {
             Event::RowsWritten { rows } => self.written += rows,
             Event::OutputFailed => self.output_failed = true,
             Event::CancelBegan(reason) => {
-                self.cancelled.get_or_insert(*reason);
+                // A bug of ours outranks whatever came first: nothing else may hide it.
+                if self.cancelled.is_none() || *reason == CancelReason::Internal {
+                    self.cancelled = Some(*reason);
+                }
             }
         }
     }

@@ -12,7 +12,7 @@ use super::key;
 use super::values::{
     self, Column, ExistingArg, FormatArg, Map, PhoneArg, PlanArg, ProgressArg, Set,
 };
-use crate::commands::places;
+use crate::commands::places::{self, Place};
 use crate::config::{
     OutputConfig, PaceConfig, RejectsConfig, RunConfig, ServiceConfig, WatchConfig,
 };
@@ -333,9 +333,9 @@ impl RunArgs {
 
     fn output(&self, input: &Input) -> Result<OutputConfig> {
         let path = self.output.as_ref().filter(|path| *path != Path::new("-"));
-        if let Some(path) = path {
+        if let (Some(path), Input::File(input)) = (path, input) {
             // First of all: the hint to overwrite an output that exists must never be given for the input.
-            places::refuse_input(path, input, "output")?;
+            places::refuse_clashes(&[Place::input(input), Place::output(path)])?;
         }
         let target = path
             .map(|path| Target::new(path, self.overwrite))

@@ -7,53 +7,120 @@ use crate::config::{OutputConfig, RejectsConfig};
 use crate::error::{Error, Result};
 use crate::input::Input;
 use crate::layout::Layout;
-use crate::output::{Target, is_same_file};
+use crate::output::{is_same_file, partial_of};
+
+/// A file that a run reads or writes.
+pub(crate) struct Place<'a> {
+    what: &'static str,
+    path: &'a Path,
+    /// Whether it has another name until it is whole.
+    partial: bool,
+}
+
+impl<'a> Place<'a> {
+    pub(crate) const fn input(path: &'a Path) -> Self {
+        Self {
+            what: "input",
+            path,
+            partial: false,
+        }
+    }
+
+    pub(crate) const fn output(path: &'a Path) -> Self {
+        Self {
+            what: "output",
+            path,
+            partial: true,
+        }
+    }
+
+    const fn rejects(path: &'a Path) -> Self {
+        Self {
+            what: "rejects",
+            path,
+            partial: true,
+        }
+    }
+
+    const fn summary(path: &'a Path) -> Self {
+        Self {
+            what: "summary",
+            path,
+            partial: false,
+        }
+    }
+
+    fn names(&self) -> Vec<PathBuf> {
+        let partial = self.partial.then(|| partial_of(self.path));
+        std::iter::once(self.path.to_owned())
+            .chain(partial)
+            .collect()
+    }
+}
+
+/// Fails when two places would be written over each other, also through links and also before they are whole.
+pub(crate) fn refuse_clashes(places: &[Place<'_>]) -> Result<()> {
+    for (index, one) in places.iter().enumerate() {
+        for other in places.iter().skip(index + 1) {
+            let clash = one
+                .names()
+                .iter()
+                .any(|a| other.names().iter().any(|b| is_same_file(a, b)));
+            if clash {
+                let (a, b) = (one.path.display(), other.path.display());
+                let error = if one.what == "input" {
+                    Error::usage(format!(
+                        "the {} `{b}` is the input itself, or would be on the way",
+                        other.what
+                    ))
+                } else {
+                    Error::usage(format!(
+                        "{} `{a}` and {} `{b}` would be one file",
+                        one.what, other.what
+                    ))
+                };
+                return Err(error.hint("give another name; the input is never changed"));
+            }
+        }
+    }
+    Ok(())
+}
 
 /// Where failed rows go, if anywhere.
-pub(super) fn rejects(
-    output: &OutputConfig,
+pub(super) fn rejects(output: &OutputConfig, layout: &Layout) -> Option<PathBuf> {
+    match &output.rejects {
+        RejectsConfig::Nowhere => None,
+        RejectsConfig::At(path) => Some(path.clone()),
+        RejectsConfig::Beside(output) => Some(beside(output, layout.format.extension())),
+    }
+}
+
+/// Fails when any two of a run's files would be one.
+pub(super) fn check(
     input: &Input,
-    layout: &Layout,
-) -> Result<Option<Target>> {
-    let path = match &output.rejects {
-        RejectsConfig::Nowhere => return Ok(None),
-        RejectsConfig::At(path) => path.clone(),
-        RejectsConfig::Beside(output) => beside(output, layout.format.extension()),
-    };
-    refuse_input(&path, input, "rejects file")?;
-    let target = Target::new(&path, output.overwrite)?;
-    refuse_twice(output, &target, "rejects")?;
-    Ok(Some(target))
+    output: &OutputConfig,
+    rejects: Option<&Path>,
+    summary: Option<&Path>,
+) -> Result<()> {
+    let mut places = Vec::new();
+    if let Input::File(path) = input {
+        places.push(Place::input(path));
+    }
+    places.extend(
+        output
+            .target
+            .as_ref()
+            .map(|target| Place::output(target.path())),
+    );
+    places.extend(rejects.map(Place::rejects));
+    places.extend(summary.map(Place::summary));
+    refuse_clashes(&places)
 }
 
 /// Opens the file for the summary. It is emptied now: an old summary must not be taken for this run's.
-pub(super) fn summary(path: &Path, output: &OutputConfig, input: &Input) -> Result<File> {
-    refuse_input(path, input, "summary")?;
-    refuse_twice(output, &Target::new(path, true)?, "summary")?;
+pub(super) fn summary(path: &Path) -> Result<File> {
     File::create(path)
         .map_err(|e| Error::usage(format!("cannot write `{}`", path.display())).because(e))
-}
-
-/// What is written must not be what is read.
-pub(crate) fn refuse_input(path: &Path, input: &Input, what: &str) -> Result<()> {
-    match input {
-        Input::File(input) if is_same_file(path, input) => Err(Error::usage(format!(
-            "the {what} `{}` is the input itself",
-            path.display()
-        ))
-        .hint("give another name; the input is never changed")),
-        _ => Ok(()),
-    }
-}
-
-fn refuse_twice(output: &OutputConfig, target: &Target, what: &str) -> Result<()> {
-    match &output.target {
-        Some(output) if is_same_file(output.path(), target.path()) => Err(Error::usage(format!(
-            "output and {what} are both `{}`",
-            target.path().display()
-        ))),
-        _ => Ok(()),
-    }
 }
 
 /// `scored.csv.gz` has its rejects in `scored.rejects.csv`.

@@ -8,20 +8,22 @@ use std::fs::File;
 use std::io::Write as _;
 use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::Duration;
 
 use bytes::BytesMut;
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 
-use super::threads::{self, BATCHES, stop_of};
+use super::threads::{self, BATCHES, WriterEnd, stop_of};
 use super::{descriptors, places, say};
 use crate::config::{PaceConfig, RunConfig, ServiceConfig, WatchConfig};
-use crate::error::{Error, Exit, Result};
+use crate::error::{Error, Exit, Result, system_words};
 use crate::event::{CancelReason, Event, Events};
 use crate::fields::UserRequest;
 use crate::input::{Input, Opened, Reader};
 use crate::observe::{self, Progress, Setting, Style, Summary};
-use crate::output::{Rejects, Sink, Writer, Written};
+use crate::output::{Rejects, Sink, Target, Unfinished, Writer, Written, partial_of};
 use crate::pace::{Fuse, Gate, RetryPolicy};
 use crate::pipeline::{self, Channels, Stop, Window};
 use crate::sandbox::{self, Sandbox};
@@ -56,7 +58,16 @@ pub fn execute(config: RunConfig) -> Result<Exit> {
         service::write_body(request, plan, to);
     });
     let (reader, opened) = Reader::open(input, compose)?;
-    let rejects = places::rejects(&output, &source, &opened.layout)?;
+    let rejects = places::rejects(&output, &opened.layout);
+    places::check(
+        &source,
+        &output,
+        rejects.as_deref(),
+        watch.summary.as_deref(),
+    )?;
+    let rejects = rejects
+        .map(|path| Target::new(&path, output.overwrite))
+        .transpose()?;
     let (stand_in, client) = connect(service, plan)?;
     let endpoint = client.endpoint.clone();
     let client = Client::new(client)?;
@@ -65,17 +76,14 @@ pub fn execute(config: RunConfig) -> Result<Exit> {
         concurrency,
         ..pace
     };
-    let summary_file = watch
-        .summary
-        .as_deref()
-        .map(|path| places::summary(path, &output, &source))
-        .transpose()?;
+    let summary_file = watch.summary.as_deref().map(places::summary).transpose()?;
     let sink = match &output.target {
         Some(target) => target.open()?,
         None => Sink::stdout(),
     };
+    let rejects = rejects.map(Rejects::open).transpose()?;
 
-    if !watch.quiet {
+    if !watch.quiet && watch.style != Style::Json {
         introduce(
             &source,
             &opened.mapping,
@@ -102,9 +110,19 @@ pub fn execute(config: RunConfig) -> Result<Exit> {
         host: endpoint.host().to_owned(),
         events: events.clone(),
     };
-    let writer = Writer::new(opened.layout, sink, rejects.map(Rejects::new));
-    let (written, error) = drive(&runtime, &scorer, reader, writer, pace.concurrency)?;
+    let writer = Writer::new(opened.layout, sink, rejects);
+    let farewell = farewell(output.target.as_ref());
+    let (written, error) = drive(
+        &runtime,
+        &scorer,
+        reader,
+        writer,
+        pace.concurrency,
+        farewell,
+    )?;
     progress.finish();
+    // A look-up of a name that hangs must not hold up the end.
+    runtime.shutdown_background();
 
     let stats = events.with_stats(Clone::clone);
     let summary = Summary {
@@ -116,8 +134,19 @@ pub fn execute(config: RunConfig) -> Result<Exit> {
         rejects: written.rejects,
         sandbox_billed: stand_in.map(|stand_in| stand_in.stop().billed),
     };
-    tell(&summary, error.as_ref(), summary_file, watch.quiet);
+    tell(&summary, error.as_ref(), summary_file, &watch);
     Ok(stats.exit())
+}
+
+/// What the second signal says before it ends the program at once.
+fn farewell(output: Option<&Target>) -> String {
+    match output.filter(|target| !target.is_special()) {
+        Some(target) => format!(
+            "rescore: stopped at once; `{}` has the rows that were written so far",
+            partial_of(target.path()).display()
+        ),
+        None => "rescore: stopped at once".to_owned(),
+    }
 }
 
 fn connect(service: ServiceConfig, plan: Plan) -> Result<(Option<Sandbox>, ClientSettings)> {
@@ -195,10 +224,11 @@ fn drive(
     reader: Reader,
     writer: Writer,
     concurrency: NonZeroUsize,
+    farewell: String,
 ) -> Result<(Written, Option<Error>)> {
     let (stop_sender, mut stops) = mpsc::unbounded_channel();
     let (write_sender, write) = mpsc::channel(BATCHES);
-    threads::signals(stop_sender.clone())?;
+    threads::signals(stop_sender.clone(), farewell)?;
     let writing = threads::writer(writer, write, scorer.events.clone(), stop_sender)?;
     let read = threads::reader(reader)?;
     let window = Window {
@@ -213,68 +243,106 @@ fn drive(
     };
     // Whatever breaks down in there, rows that are paid for still reach the disk.
     let run = AssertUnwindSafe(|| runtime.block_on(pipeline::run(scorer, channels, window)));
-    let ran = catch_unwind(run);
-    let writer = writing.join().unwrap_or(Err(Written::NOTHING));
-    let late = |stop: Stop| {
+    let stop = catch_unwind(run).unwrap_or_else(|_| {
+        let stop = Stop::internal("a part of the program broke down");
         scorer.events.emit(Event::CancelBegan(stop.reason));
         Some(stop)
-    };
-    let stop = match ran {
-        // It failed with the last rows, when nobody listened any more.
-        Ok(None) if writer.is_err() => late(
-            stops
-                .try_recv()
-                .unwrap_or_else(|_| Stop::internal("the writer's thread broke down")),
-        ),
-        Ok(stop) => stop,
-        Err(_) => late(Stop::internal("a part of the program broke down")),
-    };
-    let error = stop.and_then(|stop| stop.error);
+    });
+    let mut error = stop.and_then(|stop| stop.error);
+    let writer = wait_for(&writing, &mut stops, &scorer.events, &mut error);
     Ok(end(&scorer.events, writer, error))
 }
 
-/// Ends the files as the run ended, and finds the error to report.
-fn end(
+/// How often it is looked whether the wait for the writer should end.
+const LOOK: Duration = Duration::from_millis(100);
+/// What the writer gets after a stop, beside what it had while calls finished: a reader of our standard output that has
+/// stopped reading must not keep a service manager waiting.
+const LAST_ROWS: Duration = Duration::from_secs(3);
+
+/// Waits for the writer, and for a reason to wait no longer.
+fn wait_for(
+    writing: &Receiver<WriterEnd>,
+    stops: &mut mpsc::UnboundedReceiver<Stop>,
     events: &Events,
-    writer: std::result::Result<Writer, Written>,
-    error: Option<Error>,
-) -> (Written, Option<Error>) {
+    error: &mut Option<Error>,
+) -> WriterEnd {
+    let cancelled = || events.with_stats(|stats| stats.cancelled.is_some());
+    let mut left = LAST_ROWS;
+    loop {
+        let ended = writing.recv_timeout(LOOK);
+        // A writer that failed with the last rows said so when nobody listened any more; so did a signal.
+        while let Ok(stop) = stops.try_recv() {
+            if !cancelled() {
+                events.emit(Event::CancelBegan(stop.reason));
+            }
+            *error = error.take().or(stop.error);
+        }
+        let told = match ended {
+            Ok(end) => return end,
+            Err(RecvTimeoutError::Timeout) if !cancelled() => continue,
+            Err(RecvTimeoutError::Timeout) => {
+                left = left.saturating_sub(LOOK);
+                if !left.is_zero() {
+                    continue;
+                }
+                Error::stopped("the output takes no more rows; the last ones are lost")
+            }
+            Err(RecvTimeoutError::Disconnected) => {
+                events.emit(Event::CancelBegan(CancelReason::Internal));
+                Error::internal("the writer's thread broke down")
+            }
+        };
+        events.emit(Event::OutputFailed);
+        error.get_or_insert(told);
+        return Err(Written::NOTHING);
+    }
+}
+
+/// Ends the files as the run ended, and finds the error to report.
+fn end(events: &Events, writer: WriterEnd, error: Option<Error>) -> (Written, Option<Error>) {
     if let Err(broken) = events.with_stats(Stats::check_law) {
         events.emit(Event::CancelBegan(CancelReason::Internal));
         let error = Error::internal(broken)
             .hint("this is a bug: nothing in the partial file is to be trusted");
-        let left = writer.map_or_else(|left| left, |writer| writer.give_up(true));
+        let left = writer.map_or_else(|left| left, Writer::give_up);
         return (left, Some(error));
     }
     let writer = match writer {
         Ok(writer) => writer,
         Err(left) => return (left, error),
     };
-    let (cancelled, any_rows) =
-        events.with_stats(|stats| (stats.cancelled.is_some(), stats.written > 0));
-    let ended = if cancelled {
-        writer.keep_partial(any_rows)
+    let ended = if events.with_stats(|stats| stats.cancelled.is_some()) {
+        writer.keep_partial()
     } else {
         writer.commit()
     };
     match ended {
         Ok(written) => (written, error),
-        Err(failed) => {
+        Err(unfinished) => {
+            let Unfinished {
+                error: failed,
+                left,
+            } = *unfinished;
             let failed = stop_of(failed);
             events.emit(Event::CancelBegan(failed.reason));
-            (Written::NOTHING, error.or(failed.error))
+            (left, error.or(failed.error))
         }
     }
 }
 
-/// The summary for people and for programs, and what ended the run early.
-fn tell(summary: &Summary<'_>, error: Option<&Error>, file: Option<File>, quiet: bool) {
-    if !quiet {
+/// The summary for people or for programs, the one for `--summary`, and what ended the run early.
+fn tell(summary: &Summary<'_>, error: Option<&Error>, file: Option<File>, watch: &WatchConfig) {
+    if !watch.quiet && watch.style == Style::Json {
+        say(&summary.json().to_string());
+    } else if !watch.quiet {
         let _ = std::io::stderr().write_all(summary.text().as_bytes());
     }
     if let Some(Err(failed)) = file.map(|file| summary.write_json(file)) {
         // The rows are safe: the exit code stays theirs.
-        say(&format!("warning: cannot write the summary: {failed}"));
+        say(&format!(
+            "warning: cannot write the summary: {}",
+            system_words(&failed)
+        ));
     }
     if let Some(error) = error {
         say(&error.report());

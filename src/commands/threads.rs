@@ -1,9 +1,10 @@
 //! The reader's and the writer's threads: each moves what its part makes into or out of a channel, and says how it ended.
 
-use std::thread::JoinHandle;
+use std::sync::mpsc::Receiver;
 
 use tokio::sync::mpsc;
 
+use super::say;
 use super::signals::Signals;
 use crate::error::{Error, Exit, Result, Signal};
 use crate::event::{CancelReason, Event, Events};
@@ -34,38 +35,49 @@ pub(super) fn reader(mut reader: Reader) -> Result<mpsc::Receiver<Read>> {
     Ok(receiver)
 }
 
-/// Writes until nobody sends any more. The writer comes back, or what one that failed left behind.
+/// What became of the writer: itself, or what one that failed left behind.
+pub(super) type WriterEnd = std::result::Result<Writer, Written>;
+
+/// Writes until nobody sends any more, and then says how it ended.
 pub(super) fn writer(
     mut writer: Writer,
     mut rows: mpsc::Receiver<Write>,
     events: Events,
     stops: mpsc::UnboundedSender<Stop>,
-) -> Result<JoinHandle<std::result::Result<Writer, Written>>> {
-    spawn("writer", move || {
+) -> Result<Receiver<WriterEnd>> {
+    let (ended, end) = std::sync::mpsc::channel();
+    let write = move || {
         while let Some(message) = rows.blocking_recv() {
             match message {
                 Write::Rows(finished) => {
-                    if let Err(error) = writer.write(&finished) {
+                    let before = writer.rows();
+                    let written = writer.write(&finished);
+                    let rows = writer.rows() - before;
+                    if rows > 0 {
+                        events.emit(Event::RowsWritten { rows });
+                    }
+                    if let Err(error) = written {
                         events.emit(Event::OutputFailed);
-                        let any_rows = events.with_stats(|stats| stats.written > 0);
-                        let left = writer.give_up(any_rows);
+                        let left = writer.give_up();
                         let _ = stops.send(stop_of(error));
                         return Err(left);
                     }
-                    events.emit(Event::RowsWritten {
-                        rows: finished.len() as u64,
-                    });
                 }
                 Write::Trailer(trailer) => writer.trailer(&trailer),
             }
         }
         Ok(writer)
-    })
+    };
+    // Nobody waits any more when the run was given up.
+    spawn("writer", move || drop(ended.send(write())))?;
+    Ok(end)
 }
 
 /// Listens for signals for as long as the process lives: the first stops the run in order, the second at once, even
 /// while the disk or a pipe holds everything else up.
-pub(super) fn signals(stops: mpsc::UnboundedSender<Stop>) -> Result<()> {
+///
+/// `farewell` is said at the second, where nothing else is said any more.
+pub(super) fn signals(stops: mpsc::UnboundedSender<Stop>, farewell: String) -> Result<()> {
     let cannot = |e| Error::internal("cannot listen for signals").because(e);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -75,11 +87,13 @@ pub(super) fn signals(stops: mpsc::UnboundedSender<Stop>) -> Result<()> {
         let _runtime = runtime.enter();
         Signals::listen().map_err(cannot)?
     };
-    spawn("signals", move || runtime.block_on(heed(listening, stops)))?;
+    spawn("signals", move || {
+        runtime.block_on(heed(listening, stops, &farewell));
+    })?;
     Ok(())
 }
 
-async fn heed(mut signals: Signals, stops: mpsc::UnboundedSender<Stop>) {
+async fn heed(mut signals: Signals, stops: mpsc::UnboundedSender<Stop>, farewell: &str) {
     let reason = signals.next().await;
     // Nobody receives it when the run is over already.
     let _ = stops.send(Stop {
@@ -90,17 +104,17 @@ async fn heed(mut signals: Signals, stops: mpsc::UnboundedSender<Stop>) {
         CancelReason::Terminated => Signal::Terminate,
         _ => Signal::Interrupt,
     };
+    // Below a bar, which nobody clears any more.
+    say(&format!("\n{farewell}"));
     #[allow(clippy::exit, reason = "the second signal asks for exactly this")]
     std::process::exit(Exit::Interrupted(signal).code().into());
 }
 
-fn spawn<T: Send + 'static>(
-    name: &str,
-    work: impl FnOnce() -> T + Send + 'static,
-) -> Result<JoinHandle<T>> {
+fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<()> {
     std::thread::Builder::new()
         .name(name.to_owned())
         .spawn(work)
+        .map(drop)
         .map_err(|e| Error::stopped("cannot start a thread").because(e))
 }
 

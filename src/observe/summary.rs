@@ -170,6 +170,7 @@ impl Summary<'_> {
                 .map(|path| path.to_string_lossy().into_owned())
         };
         json!({
+            "type": "summary",
             "version": 1,
             "exit_code": stats.exit().code(),
             "stopped": stats.cancelled.map(CancelReason::word),

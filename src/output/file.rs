@@ -6,8 +6,10 @@ use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use flate2::write::GzEncoder;
+use tokio::time::Instant;
 
 use super::WriteError;
 use crate::error::{Error, Result};
@@ -47,7 +49,12 @@ impl Target {
         let special = metadata
             .as_ref()
             .is_some_and(|metadata| !metadata.is_file());
-        let real = follow(path).map_err(|e| cannot().because(e))?;
+        let real = if special {
+            // `/dev/stdout` leads to a pipe, which has no path that could be followed.
+            path.to_owned()
+        } else {
+            follow(path).map_err(|e| cannot().because(e))?
+        };
         let target = Self {
             shown,
             real,
@@ -63,6 +70,7 @@ impl Target {
         }
         let partial = partial_of(&target.real);
         if partial.exists() {
+            refuse_locked(&partial)?;
             return Err(Error::usage(format!(
                 "`{}` of an unfinished run is in the way",
                 partial.display()
@@ -111,13 +119,7 @@ impl Target {
             .truncate(false)
             .create_new(!self.overwrite);
         let file = options.open(&partial).map_err(|e| cannot().because(e))?;
-        // Some network file systems have no locks: there, that the file was created anew must do.
-        if let Err(TryLockError::WouldBlock) = file.try_lock() {
-            return Err(Error::usage(format!(
-                "another run is writing `{}`",
-                partial.display()
-            )));
-        }
+        lock(&file, &partial)?;
         file.set_len(0).map_err(|e| cannot().because(e))?;
         if let Ok(metadata) = fs::metadata(&self.real) {
             // A replaced file keeps who may read it.
@@ -142,13 +144,37 @@ impl Target {
     /// # Errors
     /// It is there and cannot be removed.
     pub fn remove_old(&self) -> Result<()> {
+        if self.special {
+            return Ok(());
+        }
         match fs::remove_file(&self.real) {
-            Err(e) if !self.special && e.kind() != io::ErrorKind::NotFound => Err(Error::stopped(
-                format!("cannot remove the old `{}`", self.shown.display()),
-            )
-            .because(e)),
+            Err(e) if e.kind() != io::ErrorKind::NotFound => {
+                let message = format!("cannot remove the old `{}`", self.shown.display());
+                Err(Error::stopped(message).because(e))
+            }
             _ => Ok(()),
         }
+    }
+}
+
+/// Takes the lock that a run holds on its partial file for as long as it lives.
+fn lock(file: &File, partial: &Path) -> Result<()> {
+    // Some network file systems have no locks: there, that the file was created anew must do.
+    match file.try_lock() {
+        Err(TryLockError::WouldBlock) => Err(Error::usage(format!(
+            "another run is writing `{}`",
+            partial.display()
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// Fails when a run that is alive writes this partial file: it must not be called a left-over.
+fn refuse_locked(partial: &Path) -> Result<()> {
+    match File::open(partial) {
+        Ok(file) => lock(&file, partial),
+        // Who may not even read it will hear so on opening it.
+        Err(_) => Ok(()),
     }
 }
 
@@ -193,11 +219,17 @@ pub fn is_same_file(a: &Path, b: &Path) -> bool {
     same_inode(a, b) || place(a).is_some_and(|a| place(b) == Some(a))
 }
 
+/// What tells files apart, whatever their names.
+#[cfg(unix)]
+fn identity(metadata: &fs::Metadata) -> (u64, u64) {
+    use std::os::unix::fs::MetadataExt;
+    (metadata.dev(), metadata.ino())
+}
+
 #[cfg(unix)]
 fn same_inode(a: &Path, b: &Path) -> bool {
-    use std::os::unix::fs::MetadataExt;
     match (fs::metadata(a), fs::metadata(b)) {
-        (Ok(a), Ok(b)) => a.dev() == b.dev() && a.ino() == b.ino(),
+        (Ok(a), Ok(b)) => identity(&a) == identity(&b),
         _ => false,
     }
 }
@@ -206,6 +238,24 @@ fn same_inode(a: &Path, b: &Path) -> bool {
 fn same_inode(_: &Path, _: &Path) -> bool {
     false
 }
+
+/// Fails when the path no longer leads to this open file: somebody moved it away and another one stands there.
+#[cfg(unix)]
+fn still_ours(file: &File, path: &Path) -> io::Result<()> {
+    if identity(&file.metadata()?) == identity(&fs::metadata(path)?) {
+        Ok(())
+    } else {
+        Err(io::Error::other("somebody else's file stands there now"))
+    }
+}
+
+#[cfg(not(unix))]
+fn still_ours(_: &File, _: &Path) -> io::Result<()> {
+    Ok(())
+}
+
+/// The file that an output ended as, if it is one; beside an error, what is left of it.
+pub(super) type Ended = Result<Option<PathBuf>, (WriteError, Option<PathBuf>)>;
 
 /// An open output.
 pub struct Sink {
@@ -259,7 +309,7 @@ impl Sink {
     pub(super) fn write(&mut self, bytes: &[u8]) -> Result<(), WriteError> {
         let written = match &mut self.to {
             Some(To::Stream(stream)) => stream.write_all(bytes).and_then(|()| stream.flush()),
-            Some(To::File { encoder, .. }) => encoder.writer().write_all(bytes),
+            Some(To::File { encoder, .. }) => encoder.write(bytes),
             None => Ok(()),
         };
         written.map_err(|e| WriteError::new(e, self.is_stream(), &self.name))?;
@@ -268,63 +318,86 @@ impl Sink {
     }
 
     /// Makes the file whole, durable and known by its own name.
-    pub(super) fn commit(mut self) -> Result<Option<PathBuf>, WriteError> {
-        match self.to.take() {
-            Some(To::File {
-                encoder,
-                target,
-                partial,
-            }) => {
-                let finish = || {
-                    encoder.finish()?.sync_all()?;
-                    fs::rename(&partial, &target)?;
-                    sync_directory(directory_of(&target))
-                };
-                finish().map_err(|e| WriteError::new(e, false, &self.name))?;
-                Ok(Some(target))
-            }
-            Some(To::Stream(_)) | None => Ok(None),
+    ///
+    /// # Errors
+    /// It cannot be; beside the error, the partial file that is left.
+    pub(super) fn commit(mut self) -> Ended {
+        let Some(To::File {
+            encoder,
+            target,
+            partial,
+        }) = self.to.take()
+        else {
+            return Ok(None);
+        };
+        let finish = || {
+            let file = encoder.finish()?;
+            file.sync_all()?;
+            still_ours(&file, &partial)?;
+            fs::rename(&partial, &target)?;
+            sync_directory(directory_of(&target))
+        };
+        match finish() {
+            Ok(()) => Ok(Some(target)),
+            Err(e) => Err((WriteError::new(e, false, &self.name), Some(partial))),
         }
     }
 
     /// Makes durable what there is, under the partial name.
-    pub(super) fn keep_partial(mut self) -> Result<Option<PathBuf>, WriteError> {
-        match self.to.take() {
-            Some(To::File {
-                encoder, partial, ..
-            }) => {
-                let finish = || encoder.finish()?.sync_all();
-                finish().map_err(|e| WriteError::new(e, false, &self.name))?;
-                Ok(Some(partial))
-            }
-            Some(To::Stream(_)) | None => Ok(None),
+    ///
+    /// # Errors
+    /// It cannot be; beside the error, the partial file that is left.
+    pub(super) fn keep_partial(mut self) -> Ended {
+        let Some(To::File {
+            encoder, partial, ..
+        }) = self.to.take()
+        else {
+            return Ok(None);
+        };
+        let finish = || {
+            let file = encoder.finish()?;
+            file.sync_all()?;
+            still_ours(&file, &partial)
+        };
+        match finish() {
+            Ok(()) => Ok(Some(partial)),
+            Err(e) => Err((WriteError::new(e, false, &self.name), Some(partial))),
         }
     }
 
     /// Leaves a partial file that could not be written on, without the row that it was cut off in.
     pub(super) fn give_up(mut self) -> Option<PathBuf> {
-        match self.to.take() {
-            Some(To::File {
-                encoder, partial, ..
-            }) => {
-                if let Encoder::Plain(file) = encoder {
-                    // On a disk that fails this may fail as well: then the file ends within a row.
-                    let _ = file.set_len(self.whole);
-                }
-                Some(partial)
-            }
-            Some(To::Stream(_)) | None => None,
+        let Some(To::File {
+            encoder, partial, ..
+        }) = self.to.take()
+        else {
+            return None;
+        };
+        if let Encoder::Plain(file) = encoder {
+            // On a disk that fails this may fail as well: then the file ends within a row.
+            let _ = file.set_len(self.whole);
         }
+        Some(partial)
     }
 
-    /// Removes a partial file that holds nothing.
+    /// Removes a partial file that holds nothing of worth.
     pub(super) fn discard(mut self) {
-        if let Some(To::File {
-            partial, encoder, ..
-        }) = self.to.take()
+        self.whole = 0;
+    }
+}
+
+impl Drop for Sink {
+    /// A file that was opened and got nothing, as when another one could not be opened, must not be in the next run's way.
+    fn drop(&mut self) {
+        if let (
+            0,
+            Some(To::File {
+                partial, encoder, ..
+            }),
+        ) = (self.whole, self.to.take())
         {
             drop(encoder);
-            // Left behind it would only be in the way; that it could not be removed is no news.
+            // That it could not be removed is no news.
             let _ = fs::remove_file(partial);
         }
     }
@@ -342,37 +415,48 @@ fn sync_directory(_: &Path) -> io::Result<()> {
 
 enum Encoder {
     Plain(File),
-    Gzip(GzEncoder<File>),
-    Zstd(zstd::Encoder<'static, File>),
+    Gzip(GzEncoder<File>, Instant),
+    Zstd(zstd::Encoder<'static, File>, Instant),
 }
+
+/// How long rows may stay in a compressor: a killed program loses them, and a flush costs compression.
+const HELD_BACK: Duration = Duration::from_secs(1);
 
 impl Encoder {
     /// By the name's end. The levels are the libraries' defaults: what `gzip` and `zstd` use.
     fn new(file: File, path: &Path) -> io::Result<Self> {
+        let now = Instant::now();
         Ok(
             match path.extension().and_then(|extension| extension.to_str()) {
-                Some("gz") => Self::Gzip(GzEncoder::new(file, flate2::Compression::default())),
-                Some("zst") => {
-                    Self::Zstd(zstd::Encoder::new(file, zstd::DEFAULT_COMPRESSION_LEVEL)?)
-                }
+                Some("gz") => Self::Gzip(GzEncoder::new(file, flate2::Compression::default()), now),
+                Some("zst") => Self::Zstd(
+                    zstd::Encoder::new(file, zstd::DEFAULT_COMPRESSION_LEVEL)?,
+                    now,
+                ),
                 _ => Self::Plain(file),
             },
         )
     }
 
-    fn writer(&mut self) -> &mut dyn Write {
-        match self {
-            Self::Plain(file) => file,
-            Self::Gzip(encoder) => encoder,
-            Self::Zstd(encoder) => encoder,
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let (encoder, flushed): (&mut dyn Write, _) = match self {
+            Self::Plain(file) => return file.write_all(bytes),
+            Self::Gzip(encoder, flushed) => (encoder, flushed),
+            Self::Zstd(encoder, flushed) => (encoder, flushed),
+        };
+        encoder.write_all(bytes)?;
+        if flushed.elapsed() >= HELD_BACK {
+            encoder.flush()?;
+            *flushed = Instant::now();
         }
+        Ok(())
     }
 
     fn finish(self) -> io::Result<File> {
         match self {
             Self::Plain(file) => Ok(file),
-            Self::Gzip(encoder) => encoder.finish(),
-            Self::Zstd(encoder) => encoder.finish(),
+            Self::Gzip(encoder, _) => encoder.finish(),
+            Self::Zstd(encoder, _) => encoder.finish(),
         }
     }
 }

@@ -12,6 +12,8 @@ use std::path::PathBuf;
 
 pub use file::{Sink, Target, is_same_file, partial_of};
 
+use file::Ended;
+
 use crate::error::{Error, Result};
 use crate::layout::{Format, Layout};
 use crate::row::Row;
@@ -34,21 +36,60 @@ pub struct Writer {
     /// Whole rows only: what is written out never ends within a row.
     buffer: Vec<u8>,
     rejected: Vec<u8>,
+    /// Rows that the output has taken.
+    rows: u64,
     cells: csv::Cells,
 }
 
-/// Where failed rows go; the file comes into being with the first of them.
+/// Where failed rows go. The file is opened before the first call, so that nothing is paid for in vain, and is gone at
+/// the end when there are none.
 #[derive(Debug)]
 pub struct Rejects {
     target: Target,
-    sink: Option<Sink>,
+    sink: Sink,
+    any: bool,
 }
 
 impl Rejects {
-    /// Rejects that will be written to `target`.
-    #[must_use]
-    pub const fn new(target: Target) -> Self {
-        Self { target, sink: None }
+    /// Opens the rejects.
+    ///
+    /// # Errors
+    /// As [`Target::open`].
+    pub fn open(target: Target) -> Result<Self> {
+        let sink = target.open()?;
+        Ok(Self {
+            target,
+            sink,
+            any: false,
+        })
+    }
+
+    fn commit(self) -> Ended {
+        if self.any {
+            return self.sink.commit();
+        }
+        self.sink.discard();
+        // Rejects of an earlier run would be taken for this one's.
+        match self.target.remove_old() {
+            Ok(()) => Ok(None),
+            Err(error) => Err((WriteError::Failed(error), None)),
+        }
+    }
+
+    fn keep_partial(self) -> Ended {
+        if self.any {
+            return self.sink.keep_partial();
+        }
+        self.sink.discard();
+        Ok(None)
+    }
+
+    fn give_up(self) -> Option<PathBuf> {
+        if self.any {
+            return self.sink.give_up();
+        }
+        self.sink.discard();
+        None
     }
 }
 
@@ -67,6 +108,15 @@ impl Written {
         output: None,
         rejects: None,
     };
+}
+
+/// The files could not be ended as they should.
+#[derive(Debug)]
+pub struct Unfinished {
+    /// Why.
+    pub error: WriteError,
+    /// What there is nevertheless.
+    pub left: Written,
 }
 
 /// Writing to this output failed.
@@ -97,6 +147,7 @@ impl Writer {
             rejects,
             buffer,
             rejected: Vec::new(),
+            rows: 0,
             cells,
         }
     }
@@ -120,7 +171,7 @@ impl Writer {
             if let (Verdict::Failed(failure), Some(rejects)) = (verdict, &mut self.rejects) {
                 match self.layout.format {
                     Format::Delimited { .. } => {
-                        if rejects.sink.is_none() && self.rejected.is_empty() {
+                        if !rejects.any {
                             csv::write_reject_header(
                                 &mut self.rejected,
                                 &self.layout,
@@ -131,10 +182,19 @@ impl Writer {
                     }
                     Format::Jsonl => jsonl::write_reject(&mut self.rejected, row, failure),
                 }
+                rejects.any = true;
             }
         }
         // Not kept for later: these rows are paid for, and nothing gets a killed program's buffers back.
-        self.write_out()
+        self.write_out()?;
+        self.rows += rows.len() as u64;
+        self.write_rejects()
+    }
+
+    /// How many rows the output has taken.
+    #[must_use]
+    pub const fn rows(&self) -> u64 {
+        self.rows
     }
 
     /// Takes blank lines that stood after the last row.
@@ -145,12 +205,12 @@ impl Writer {
     fn write_out(&mut self) -> Result<(), WriteError> {
         self.output.write(&self.buffer)?;
         self.buffer.clear();
+        Ok(())
+    }
+
+    fn write_rejects(&mut self) -> Result<(), WriteError> {
         if let (Some(rejects), false) = (&mut self.rejects, self.rejected.is_empty()) {
-            let sink = match &mut rejects.sink {
-                Some(sink) => sink,
-                none => none.insert(rejects.target.open().map_err(WriteError::Failed)?),
-            };
-            sink.write(&self.rejected)?;
+            rejects.sink.write(&self.rejected)?;
             self.rejected.clear();
         }
         Ok(())
@@ -160,57 +220,74 @@ impl Writer {
     ///
     /// # Errors
     /// The output or the rejects cannot be written.
-    pub fn commit(mut self) -> Result<Written, WriteError> {
-        self.write_out()?;
-        let rejects = match self.rejects {
-            Some(Rejects {
-                sink: Some(sink), ..
-            }) => sink.commit()?,
-            Some(Rejects { target, sink: None }) => {
-                // Rejects of an earlier run would be taken for this one's.
-                target.remove_old().map_err(WriteError::Failed)?;
-                None
+    pub fn commit(mut self) -> Result<Written, Box<Unfinished>> {
+        if let Err(error) = self.write_out() {
+            let left = self.give_up();
+            return Err(Box::new(Unfinished { error, left }));
+        }
+        // The output first: rejects alone under their own name would look like a run that is over.
+        let rejects = self.rejects;
+        let output = match self.output.commit() {
+            Ok(output) => output,
+            Err((error, output)) => {
+                let rejects = rejects.and_then(Rejects::give_up);
+                let left = Written { output, rejects };
+                return Err(Box::new(Unfinished { error, left }));
             }
-            None => None,
         };
-        Ok(Written {
-            output: self.output.commit()?,
-            rejects,
-        })
-    }
-
-    /// Ends a run whose output cannot be written: nothing is tried again, what is there stays.
-    #[must_use]
-    pub fn give_up(self, any_rows: bool) -> Written {
-        if !any_rows {
-            self.output.discard();
-            return Written::NOTHING;
-        }
-        let rejects = self.rejects.and_then(|rejects| rejects.sink);
-        Written {
-            output: self.output.give_up(),
-            rejects: rejects.and_then(Sink::give_up),
-        }
+        both(output, rejects.map(Rejects::commit))
     }
 
     /// Ends a run that was stopped: whole rows stay in the partial file; a file without any row is removed.
     ///
     /// # Errors
     /// The output or the rejects cannot be written.
-    pub fn keep_partial(mut self, any_rows: bool) -> Result<Written, WriteError> {
-        if !any_rows {
-            self.output.discard();
-            return Ok(Written::NOTHING);
+    pub fn keep_partial(mut self) -> Result<Written, Box<Unfinished>> {
+        if self.rows == 0 {
+            return Ok(self.give_up());
         }
-        self.write_out()?;
-        let rejects = match self.rejects.and_then(|rejects| rejects.sink) {
-            Some(sink) => sink.keep_partial()?,
-            None => None,
+        if let Err(error) = self.write_out() {
+            let left = self.give_up();
+            return Err(Box::new(Unfinished { error, left }));
+        }
+        let rejects = self.rejects;
+        let output = match self.output.keep_partial() {
+            Ok(output) => output,
+            Err((error, output)) => {
+                let rejects = rejects.and_then(Rejects::give_up);
+                let left = Written { output, rejects };
+                return Err(Box::new(Unfinished { error, left }));
+            }
         };
-        Ok(Written {
-            output: self.output.keep_partial()?,
+        both(output, rejects.map(Rejects::keep_partial))
+    }
+
+    /// Ends a run whose output cannot be written: nothing is tried again, what is there stays.
+    #[must_use]
+    pub fn give_up(self) -> Written {
+        let rejects = self.rejects.and_then(Rejects::give_up);
+        if self.rows == 0 {
+            self.output.discard();
+            return Written {
+                output: None,
+                rejects,
+            };
+        }
+        Written {
+            output: self.output.give_up(),
             rejects,
-        })
+        }
+    }
+}
+
+/// The output is as it should be; are the rejects?
+fn both(output: Option<PathBuf>, rejects: Option<Ended>) -> Result<Written, Box<Unfinished>> {
+    match rejects.unwrap_or(Ok(None)) {
+        Ok(rejects) => Ok(Written { output, rejects }),
+        Err((error, rejects)) => Err(Box::new(Unfinished {
+            error,
+            left: Written { output, rejects },
+        })),
     }
 }
 

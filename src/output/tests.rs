@@ -106,7 +106,10 @@ fn write(batches: &[Vec<Finished>], to: &Unsteady) -> Result<(), WriteError> {
         writer.write(batch)?;
     }
     writer.trailer(b"\n\n");
-    writer.commit().map(|_| ())
+    writer
+        .commit()
+        .map(drop)
+        .map_err(|unfinished| unfinished.error)
 }
 
 proptest! {
@@ -179,7 +182,7 @@ fn a_row_without_a_verdict_has_empty_cells_and_the_rejects_have_it_as_it_came() 
     let to = Unsteady::new(usize::MAX, 0, None);
     let mut batch = rows(&[("", "1,\"2\"", "\r\n"), ("", "3,4", "\r\n")]);
     batch[0].verdict = Verdict::Failed(Failure::new(Reason::InvalidIp, "line 2: \"no\", ip"));
-    let rejects = Rejects::new(Target::new(&path, false).unwrap());
+    let rejects = Rejects::open(Target::new(&path, false).unwrap()).unwrap();
     let mut writer = Writer::new(layout(), Sink::stream(to.clone()), Some(rejects));
     assert!(writer.write(&batch).is_ok() && writer.commit().is_ok());
     let output = String::from_utf8(to.bytes()).unwrap();

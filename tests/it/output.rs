@@ -362,3 +362,114 @@ fn a_disk_that_fills_up_keeps_whole_rows_and_says_so() {
         ["limited.sh", "scored.csv.partial", "users.csv"]
     );
 }
+
+#[test]
+fn a_device_that_takes_the_rejects_is_not_removed() {
+    let (place, server) = (Place::with("users.csv", users::csv(1)), Server::good());
+    // What root would lose for the whole machine.
+    symlink("/dev/null", place.path("null")).unwrap();
+    place.score(&server, ["--rejects", "null"]).exits(0);
+    assert_eq!(place.names(), ["null", "scored.csv", "users.csv"]);
+}
+
+#[test]
+fn rejects_that_cannot_be_written_cost_no_paid_row() {
+    let csv = format!("{}9,,u@x.org,::1,u\n", users::csv(30));
+    let (place, server) = (Place::with("users.csv", &csv), Server::good());
+    let done = place.score(&server, ["--rejects", "/dev/full"]);
+    done.exits(3)
+        .says("/dev/full")
+        .says("no space left")
+        .says("scored.csv.partial has the");
+    let partial = place.text("scored.csv.partial");
+    assert_eq!(partial, users::scored_without(&csv, str::is_empty));
+}
+
+#[test]
+fn places_that_would_be_written_over_each_other_are_refused() {
+    let (csv, server) = (users::csv(3), Server::good());
+    for args in [
+        [
+            "scored.csv.partial",
+            "-o",
+            "scored.csv",
+            "--progress",
+            "off",
+        ],
+        [
+            "users.csv",
+            "-o",
+            "scored.csv",
+            "--summary",
+            "scored.csv.partial",
+        ],
+        [
+            "users.csv",
+            "-o",
+            "scored.csv",
+            "--rejects",
+            "scored.csv.partial",
+        ],
+        ["users.csv", "--rejects", "x.json", "--summary", "x.json"],
+        [
+            "users.csv",
+            "--rejects",
+            "a.csv",
+            "--summary",
+            "a.csv.partial",
+        ],
+    ] {
+        let place = Place::with("users.csv", &csv);
+        place.write("scored.csv.partial", &csv);
+        let program = place.run(&server, args).arg("--overwrite");
+        program.done().exits(2);
+        assert_eq!(
+            (place.text("users.csv"), place.text("scored.csv.partial")),
+            (csv.clone(), csv.clone()),
+            "{args:?}"
+        );
+        assert_eq!(place.names(), ["scored.csv.partial", "users.csv"]);
+    }
+    assert_eq!(server.calls(), 0);
+}
+
+#[test]
+fn a_run_that_is_alive_is_named_and_its_file_is_not_taken_for_a_left_over() {
+    let (release, released) = channel::<()>();
+    let released = Mutex::new(released);
+    let server = Server::start(move |request| {
+        if request.nth > 1 {
+            let _ = released.lock().unwrap().recv();
+        }
+        good(request)
+    });
+    let place = Place::with("users.csv", users::csv(3));
+    let first = place
+        .run(&server, ["users.csv", "-o", "scored.csv"])
+        .start();
+    server.wait_for_calls(2);
+    place
+        .score(&server, [])
+        .exits(2)
+        .says("another run is writing `scored.csv.partial`")
+        .silent_about("move it away");
+
+    // Moved away all the same, it is not passed off as the whole.
+    fs::rename(place.path("scored.csv.partial"), place.path("moved.csv")).unwrap();
+    place.write("scored.csv.partial", "somebody else's");
+    drop(release);
+    first.done().exits(3).says("somebody else's file");
+    assert_eq!(place.text("moved.csv"), users::scored(&users::csv(3)));
+    assert!(!place.names().contains(&"scored.csv".to_owned()));
+}
+
+#[test]
+fn standard_output_can_be_named_as_a_device() {
+    let (csv, server) = (users::csv(3), Server::good());
+    let place = Place::with("users.csv", &csv);
+    let done = place
+        .run(&server, ["users.csv", "-o", "/dev/stdout"])
+        .done();
+    done.exits(0);
+    assert_eq!(String::from_utf8_lossy(&done.stdout), users::scored(&csv));
+}

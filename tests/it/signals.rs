@@ -222,3 +222,24 @@ fn under_nohup_a_hang_up_changes_nothing() {
     running.done().exits(0);
     assert_eq!(place.text("scored.csv"), users::scored(&users::csv(5)));
 }
+
+#[test]
+fn a_signal_while_nobody_reads_our_output_ends_the_run() {
+    let (reader, writer) = io::pipe().unwrap();
+    let server = Server::good();
+    let place = Place::with("users.csv", users::csv(20_000));
+    let running = place
+        .run(&server, ["users.csv", "-c", "64"])
+        .stdout(writer)
+        .start();
+    // More than pipe and window hold together.
+    server.wait_for_calls(2_000);
+    running.signal("TERM");
+    let done = running.done();
+    done.exits(143).says("the output takes no more rows");
+    done.check(
+        done.took < Duration::from_secs(50),
+        "in time for a service manager",
+    );
+    drop(reader);
+}
