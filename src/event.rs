@@ -27,7 +27,12 @@ pub enum Event {
     /// A row entered the window.
     RowAdmitted(RowNumber),
     /// A call went out.
-    AttemptBegan(RowNumber),
+    AttemptBegan {
+        /// The row.
+        row: RowNumber,
+        /// What it repeats, if anything; after a throttle it repeats nothing.
+        again: Option<Again>,
+    },
     /// A call brought a verdict.
     AttemptAnswered {
         /// The row.
@@ -72,13 +77,22 @@ pub enum Event {
     CancelBegan(CancelReason),
 }
 
+/// What a repeated call follows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Again {
+    /// A call that failed.
+    Failed,
+    /// The row's first call whose outcome is unknown: the row may be billed twice now.
+    OutcomeUnknown,
+}
+
 /// A pause of all calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pause {
     /// How long.
     pub length: Duration,
-    /// Whether the service named the time, or we chose it.
-    pub asked: bool,
+    /// What the service asked for; `None` where it named no time and we chose one.
+    pub asked: Option<Duration>,
 }
 
 /// What the service may have charged for a failed call.

@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 
 use crate::error::{Error, quoted};
-use crate::event::{Billing, CancelReason, Event, Events, Next};
+use crate::event::{Again, Billing, CancelReason, Event, Events, Next};
 use crate::pace::{Attempts, Closed, Failed, Fuse, Gate, Permit, RetryPolicy, Trouble};
 use crate::raw_json::Pointer;
 use crate::row::RowNumber;
@@ -74,10 +74,19 @@ impl<S: Service> Scorer<S> {
     pub async fn score<'a>(&'a self, row: RowNumber, body: Bytes, permit: Permit<'a>) -> Fate {
         let mut attempts = Attempts::default();
         let mut permit = permit;
+        let (mut again, mut doubtful) = (None, false);
         loop {
+            // A permit may have been given just before the run began to stop.
+            if self.gate.is_closed() {
+                return Fate::LEFT;
+            }
             let began = permit.began();
-            let outcome = self.attempt(row, body.clone(), permit).await;
+            let outcome = self.attempt(row, body.clone(), permit, again).await;
             let latency = began.elapsed();
+            if !matches!(outcome, Outcome::Throttled { .. }) {
+                self.gate.not_refused();
+            }
+            let mut next = None;
             match outcome {
                 Outcome::Answered(answer) => {
                     self.gate.verdict_came();
@@ -88,21 +97,19 @@ impl<S: Service> Scorer<S> {
                     return Fate::of(Verdict::Scored(answer, decision));
                 }
                 Outcome::Throttled { wait } => {
-                    let too_long = wait.filter(|wait| *wait > LONGEST_PAUSE);
-                    let pause = if too_long.is_some() {
-                        None
-                    } else {
+                    let waited = self.gate.paused_in_a_row();
+                    let stop = match wait.filter(|wait| *wait > LONGEST_PAUSE) {
+                        Some(wait) => Some(asks_to_wait(wait)),
+                        None if waited > LONGEST_PAUSE => Some(self.only_refuses()),
+                        None => None,
+                    };
+                    let pause = if stop.is_none() {
                         self.gate.pause(wait, began)
+                    } else {
+                        None
                     };
                     self.fuse.borrow_mut().answered();
                     self.events.emit(Event::Throttled { row, pause });
-                    let stop = if let Some(wait) = too_long {
-                        Some(asks_to_wait(wait))
-                    } else if self.gate.refused_for() > LONGEST_PAUSE {
-                        Some(self.only_refuses())
-                    } else {
-                        None
-                    };
                     if let Some(error) = stop {
                         return Fate::stop(CancelReason::Unavailable, error);
                     }
@@ -113,6 +120,11 @@ impl<S: Service> Scorer<S> {
                         if self.gate.back_off(back_off).await == Err(Closed) {
                             return Fate::LEFT;
                         }
+                        next = Some(match fault.class {
+                            Class::OutcomeUnknown if !doubtful => Again::OutcomeUnknown,
+                            _ => Again::Failed,
+                        });
+                        doubtful |= fault.class == Class::OutcomeUnknown;
                     }
                     Then::Fail => {
                         self.tell_failed(row, &fault, latency, Next::GiveUp);
@@ -139,6 +151,7 @@ impl<S: Service> Scorer<S> {
                     return Fate::stop(CancelReason::Refused, error);
                 }
             }
+            again = next;
             permit = match self.gate.permit().await {
                 Ok(permit) => permit,
                 Err(Closed) => return Fate::LEFT,
@@ -147,8 +160,14 @@ impl<S: Service> Scorer<S> {
     }
 
     /// Makes one call; the permit is given back as soon as it is over.
-    async fn attempt(&self, row: RowNumber, body: Bytes, permit: Permit<'_>) -> Outcome {
-        let call = Call::begin(&self.events, row);
+    async fn attempt(
+        &self,
+        row: RowNumber,
+        body: Bytes,
+        permit: Permit<'_>,
+        again: Option<Again>,
+    ) -> Outcome {
+        let call = Call::begin(&self.events, row, again);
         let exchange = self.service.ask(body).await;
         call.ended();
         drop(permit);
@@ -163,9 +182,10 @@ impl<S: Service> Scorer<S> {
             Class::HostNotFound if fuse.blows(Trouble::HostNotFound) => {
                 return Then::Stop(CancelReason::Unavailable, self.host_not_found());
             }
-            Class::HostNotFound | Class::NotProcessed | Class::Unclear => {
-                (Failed::Unbilled, Some(Trouble::GaveUp))
+            Class::HostNotFound | Class::NotProcessed => {
+                (Failed::NotProcessed, Some(Trouble::GaveUp))
             }
+            Class::Unclear => (Failed::Refused, Some(Trouble::GaveUp)),
             Class::Useless => (Failed::ForGood, Some(Trouble::Useless)),
             Class::Forbidden => (Failed::ForGood, Some(Trouble::Forbidden)),
             Class::RowsFault => (Failed::ForGood, None),
@@ -202,7 +222,7 @@ impl<S: Service> Scorer<S> {
     fn only_refuses(&self) -> Error {
         let minutes = LONGEST_PAUSE.as_secs() / 60;
         Error::stopped(format!(
-            "{} has asked for fewer calls for {minutes} min and answered none",
+            "{} has asked to wait again and again, for {minutes} min in all, and answered nothing",
             quoted(&self.host)
         ))
         .hint("a quota may be used up: ask the service, or run again later")
@@ -273,8 +293,8 @@ struct Call<'a> {
 }
 
 impl<'a> Call<'a> {
-    fn begin(events: &'a Events, row: RowNumber) -> Self {
-        events.emit(Event::AttemptBegan(row));
+    fn begin(events: &'a Events, row: RowNumber, again: Option<Again>) -> Self {
+        events.emit(Event::AttemptBegan { row, again });
         Self {
             events,
             row,

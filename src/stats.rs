@@ -9,7 +9,7 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 
 use crate::error::{Exit, Signal};
-use crate::event::{Billing, CancelReason, Event, Next, Pause};
+use crate::event::{Again, Billing, CancelReason, Event, Pause};
 use crate::verdict::{Decision, Reason, Resolution};
 
 /// Everything that was counted of a run.
@@ -43,11 +43,11 @@ pub struct Stats {
     pub in_flight: u64,
     /// Calls that brought a verdict.
     pub answered: u64,
-    /// Calls whose row is tried again.
+    /// Calls that repeat an earlier one of their row.
     pub retries: u64,
     /// Calls that the service refused for coming too fast.
     pub throttled: u64,
-    /// Calls that may have been billed although no answer came back and the row was sent again.
+    /// Calls that repeat one which may have been billed.
     pub maybe_billed_twice: u64,
     /// Calls that may have been billed although no answer came back, sent again or not.
     pub unknown_outcome: u64,
@@ -115,9 +115,11 @@ impl Stats {
             }
             Event::InputEnded => self.input_ended = true,
             Event::RowAdmitted(_) => self.admitted += 1,
-            Event::AttemptBegan(_) => {
+            Event::AttemptBegan { again, .. } => {
                 self.calls += 1;
                 self.in_flight += 1;
+                self.retries += u64::from(again.is_some());
+                self.maybe_billed_twice += u64::from(*again == Some(Again::OutcomeUnknown));
             }
             Event::AttemptAnswered { latency, .. } => {
                 self.in_flight = self.in_flight.saturating_sub(1);
@@ -128,16 +130,11 @@ impl Stats {
                     );
                 }
             }
-            Event::AttemptFailed { billing, next, .. } => {
+            Event::AttemptFailed { billing, .. } => {
                 self.in_flight = self.in_flight.saturating_sub(1);
-                let again = matches!(next, Next::Again(_));
-                self.retries += u64::from(again);
                 match billing {
                     Billing::Unlikely => {}
-                    Billing::Unknown => {
-                        self.unknown_outcome += 1;
-                        self.maybe_billed_twice += u64::from(again);
-                    }
+                    Billing::Unknown => self.unknown_outcome += 1,
                     Billing::Billed => self.billed_without_verdict += 1,
                 }
             }
@@ -312,7 +309,7 @@ mod tests {
             row: RowNumber::FIRST,
             pause: Some(Pause {
                 length: Duration::from_secs(length),
-                asked: true,
+                asked: None,
             }),
         };
         // Begun at 0 for 10 s, lengthened at 1 to end at 31, read at 100.

@@ -24,7 +24,7 @@ impl Bar {
                 .progress_chars("█▉▊▋▌▍▎▏ ")
         };
         let bar = if setting.size.is_some() {
-            ProgressBar::new(WHOLE).with_style(style("{bar:24.cyan} {prefix}  {wide_msg}"))
+            ProgressBar::new(WHOLE).with_style(style("{bar:16.cyan} {prefix}  {wide_msg}"))
         } else {
             ProgressBar::new_spinner().with_style(style("{spinner} {wide_msg}"))
         };
@@ -43,9 +43,6 @@ impl Bar {
 impl View for Bar {
     fn frame(&mut self, now: &Snapshot) {
         let mut head = Vec::with_capacity(4);
-        if self.setting.sandbox {
-            head.push("sandbox".to_owned());
-        }
         head.push(words::counted(now.resolved, "row"));
         head.extend(
             now.rate()
@@ -55,6 +52,9 @@ impl View for Bar {
             now.remaining(self.setting.size)
                 .map(|left| format!("ETA {}", words::time(left))),
         );
+        if self.setting.sandbox {
+            head.push("sandbox".to_owned());
+        }
         if let Some(share) = now.share(self.setting.size) {
             #[allow(
                 clippy::cast_possible_truncation,

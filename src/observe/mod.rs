@@ -156,7 +156,8 @@ fn draw(setting: Setting, events: &Events, inbox: &Receiver<Notice>) {
         match inbox.recv_timeout(next.saturating_sub(events.elapsed())) {
             Err(RecvTimeoutError::Timeout) => {
                 view.frame(&Snapshot::take(events));
-                next += every;
+                // Not `+=`: after a sleep all missed frames would come at once.
+                next = events.elapsed() + every;
             }
             Ok(Notice::End) | Err(RecvTimeoutError::Disconnected) => break,
             Ok(notice) => view.notice(notice, &Snapshot::take(events)),

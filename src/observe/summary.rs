@@ -110,7 +110,7 @@ impl Summary<'_> {
             let path = path.display();
             if stats.cancelled.is_some() {
                 lines.push(format!(
-                    "{path} has the {}; rows without one are not in it",
+                    "{path} has the {}; rows that were not finished are not in it",
                     counted(stats.written, "finished row")
                 ));
                 lines.push("move it away to keep it, or start over with `--overwrite`".to_owned());

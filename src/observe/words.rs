@@ -82,33 +82,38 @@ pub(super) fn calls(now: &Snapshot) -> String {
     if now.retries > 0 {
         let _ = write!(words, ", retries {}", count(now.retries));
     }
-    if let Some((left, pause)) = now.pause {
+    if now.stopping {
+        words.push_str("; stopping");
+    } else if let Some((left, pause)) = now.pause {
         words.push_str("; ");
         words.push_str(&paused(left, pause));
-    } else if now.stopping {
-        words.push_str("; stopping");
     }
     words
 }
 
 /// Why everybody waits, and how long.
 pub(super) fn paused(left: Duration, pause: Pause) -> String {
-    let seconds = Duration::from_secs(
-        left.as_millis()
-            .div_ceil(1000)
-            .try_into()
-            .unwrap_or(u64::MAX),
-    );
-    // Whole seconds: a count-down with tenths only flickers.
-    let left = if seconds.as_secs() < 10 {
+    match pause.asked {
+        Some(asked) => format!(
+            "paused: service asks for {}, going on in {}",
+            whole_seconds(asked),
+            whole_seconds(left)
+        ),
+        None => format!(
+            "paused: service asks for fewer calls, going on in {}",
+            whole_seconds(left)
+        ),
+    }
+}
+
+/// Whole seconds: a count-down with tenths only flickers.
+fn whole_seconds(length: Duration) -> String {
+    let seconds = length.as_millis().div_ceil(1000);
+    let seconds = Duration::from_secs(seconds.try_into().unwrap_or(u64::MAX));
+    if seconds.as_secs() < 10 {
         format!("{} s", seconds.as_secs())
     } else {
         time(seconds)
-    };
-    if pause.asked {
-        format!("paused: service asks for {left}")
-    } else {
-        format!("paused {left}: service asks for fewer calls")
     }
 }
 

@@ -25,8 +25,8 @@ pub struct Gate {
     paused_until: Cell<Option<Instant>>,
     /// Pauses in a row that the service named no time for.
     guesses: Cell<u32>,
-    /// Since when the service has only refused.
-    refused_since: Cell<Option<Instant>>,
+    /// Time in pauses since the service last said anything else.
+    paused_in_a_row: Cell<Duration>,
     closed: Cell<bool>,
     closing: Notify,
     random: Cell<fastrand::Rng>,
@@ -69,7 +69,7 @@ impl Gate {
             limiter: Limiter::new(rate),
             paused_until: Cell::new(None),
             guesses: Cell::new(0),
-            refused_since: Cell::new(None),
+            paused_in_a_row: Cell::new(Duration::ZERO),
             closed: Cell::new(false),
             closing: Notify::new(),
             random: Cell::new(random),
@@ -140,7 +140,6 @@ impl Gate {
     pub fn verdict_came(&self) {
         self.proven.set(true);
         self.guesses.set(0);
-        self.refused_since.set(None);
     }
 
     /// Pauses all calls because the one that began at `began` was refused. Of many calls that were out together the
@@ -148,8 +147,6 @@ impl Gate {
     pub fn pause(&self, asked: Option<Duration>, began: Instant) -> Option<Pause> {
         let now = Instant::now();
         let known = self.paused_until.get();
-        self.refused_since
-            .set(self.refused_since.get().or(Some(now)));
         let named = asked.filter(|asked| !asked.is_zero());
         let length = if let Some(named) = named {
             named.mul_f64(1.0 + PAUSE_JITTER * self.fraction())
@@ -171,17 +168,23 @@ impl Gate {
             return None;
         }
         self.paused_until.set(Some(until));
+        // What overlaps the pause before counts once.
+        let more = until.saturating_duration_since(known.map_or(now, |known| known.max(now)));
+        self.paused_in_a_row.set(self.paused_in_a_row.get() + more);
         (!length.is_zero()).then_some(Pause {
             length,
-            asked: named.is_some(),
+            asked: named,
         })
     }
 
-    /// For how long the service has asked for less and given no verdict.
-    pub fn refused_for(&self) -> Duration {
-        self.refused_since
-            .get()
-            .map_or(Duration::ZERO, |since| since.elapsed())
+    /// The service said something else than to wait.
+    pub fn not_refused(&self) {
+        self.paused_in_a_row.set(Duration::ZERO);
+    }
+
+    /// How long the pauses have been since then, together. Time that a laptop slept or a producer was silent is not in it.
+    pub const fn paused_in_a_row(&self) -> Duration {
+        self.paused_in_a_row.get()
     }
 
     /// Gives no permit any more and wakes everybody who waits for one.
@@ -189,6 +192,11 @@ impl Gate {
         self.closed.set(true);
         self.permits.close();
         self.closing.notify_waiters();
+    }
+
+    /// Whether the run is stopping.
+    pub const fn is_closed(&self) -> bool {
+        self.closed.get()
     }
 
     /// A random number from 0 up to 1, from the run's one source.

@@ -68,10 +68,15 @@ impl fmt::Display for Rate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unlimited => f.write_str("unlimited"),
-            Self::PerSecond(rate) if *rate >= 1.0 => write!(f, "{rate}/s"),
-            Self::PerSecond(rate) => write!(f, "{}/m", rate * 60.0),
+            Self::PerSecond(rate) if *rate >= 1.0 => write!(f, "{}/s", short(*rate)),
+            Self::PerSecond(rate) => write!(f, "{}/m", short(rate * 60.0)),
         }
     }
+}
+
+/// Two decimals at most: nobody wants to read `16.666666666666668/m`.
+fn short(number: f64) -> f64 {
+    (number * 100.0).round() / 100.0
 }
 
 /// Time that a burst may make up for. Timers tick at 1 ms: a burst of one call reaches only 93 % of 1,000/s.

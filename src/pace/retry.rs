@@ -6,8 +6,10 @@ use std::time::Duration;
 /// The kinds of failed attempt that the policy tells apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Failed {
-    /// It was refused or never processed: trying again is safe.
-    Unbilled,
+    /// It never reached the service: trying again costs the service nothing.
+    NotProcessed,
+    /// The service refused it, for a cause that may pass.
+    Refused,
     /// It may have been billed.
     PerhapsBilled,
     /// Trying again would bring the same.
@@ -64,16 +66,22 @@ impl RetryPolicy {
     /// full jitter spreads rows that failed together.
     pub fn next(&self, failed: Failed, attempts: &mut Attempts, fraction: f64) -> Option<Duration> {
         let allowed = match failed {
-            Failed::Unbilled => attempts.retries < self.retries,
+            Failed::NotProcessed | Failed::Refused => attempts.retries < self.retries,
             Failed::PerhapsBilled => {
                 attempts.resends < self.resends && attempts.retries < self.retries
             }
             Failed::ForGood => false,
         };
-        if !allowed || self.budget.get() < 1.0 {
+        if !allowed {
             return None;
         }
-        self.budget.set(self.budget.get() - 1.0);
+        // A call that never arrived hammers nobody: an outage must not use up what a service in trouble needs.
+        if failed != Failed::NotProcessed {
+            if self.budget.get() < 1.0 {
+                return None;
+            }
+            self.budget.set(self.budget.get() - 1.0);
+        }
         let ceiling = FIRST_BACK_OFF
             .saturating_mul(1 << attempts.retries.min(16))
             .min(LONGEST_BACK_OFF);
@@ -90,10 +98,9 @@ mod tests {
     #[test]
     fn back_off_doubles_up_to_its_ceiling_and_ends() {
         let (policy, mut attempts) = (RetryPolicy::new(8, 1), Attempts::default());
-        let waits: Vec<_> =
-            std::iter::from_fn(|| policy.next(Failed::Unbilled, &mut attempts, 1.0))
-                .map(|wait| wait.as_millis())
-                .collect();
+        let waits: Vec<_> = std::iter::from_fn(|| policy.next(Failed::Refused, &mut attempts, 1.0))
+            .map(|wait| wait.as_millis())
+            .collect();
         assert_eq!(
             waits,
             [500, 1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000]
@@ -114,7 +121,7 @@ mod tests {
                 .is_none()
         );
         assert!(
-            policy.next(Failed::Unbilled, &mut attempts, 0.0).is_some(),
+            policy.next(Failed::Refused, &mut attempts, 0.0).is_some(),
             "other retries are left"
         );
         assert!(
@@ -130,13 +137,30 @@ mod tests {
     }
 
     #[test]
+    fn calls_that_never_arrived_take_nothing_from_the_budget() {
+        let policy = RetryPolicy::new(1, 1);
+        for _ in 0..1_000 {
+            assert!(
+                policy
+                    .next(Failed::NotProcessed, &mut Attempts::default(), 0.0)
+                    .is_some()
+            );
+        }
+        assert!(
+            policy
+                .next(Failed::Refused, &mut Attempts::default(), 0.0)
+                .is_some()
+        );
+    }
+
+    #[test]
     fn the_runs_budget_ends_retries_and_successes_refill_it() {
         let policy = RetryPolicy::new(4, 1);
         let retries = |policy: &RetryPolicy| {
             (0..10_000)
                 .take_while(|_| {
                     policy
-                        .next(Failed::Unbilled, &mut Attempts::default(), 0.0)
+                        .next(Failed::Refused, &mut Attempts::default(), 0.0)
                         .is_some()
                 })
                 .count()

@@ -368,7 +368,10 @@ async fn a_stop_while_all_rows_back_off_ends_at_once() {
     let log = Log::default();
     let scorer = scorer(8, Rate::Unlimited, &log, Scripted::new(SICK).row(1, [GOOD]));
     let all_back_off = async {
-        while scorer.events.with_stats(|stats| stats.retries) < 5 {
+        while scorer
+            .events
+            .with_stats(|stats| stats.calls < 6 || stats.in_flight > 0)
+        {
             tokio::task::yield_now().await;
         }
     };

@@ -168,7 +168,7 @@ fn check_calls(
     let mut allowed = vec![1 + u64::from(RETRIES); case.scripts.len() + 1];
     for (_, event) in events {
         match event {
-            Event::AttemptBegan(row) => {
+            Event::AttemptBegan { row, .. } => {
                 in_flight += 1;
                 let allowed = &mut allowed[usize::try_from(row.get()).unwrap()];
                 prop_assert!(*allowed > 0, "row {} is called too often", row);
@@ -227,7 +227,7 @@ fn check_stop(
     prop_assert!(ran.stop.is_some());
     let called = events[stopped..]
         .iter()
-        .any(|(_, event)| matches!(event, Event::AttemptBegan(_) | Event::RowAdmitted(_)));
+        .any(|(_, event)| matches!(event, Event::AttemptBegan { .. } | Event::RowAdmitted(_)));
     prop_assert!(!called, "a call after the stop");
     prop_assert!(
         scorer
