@@ -379,6 +379,9 @@ impl Rows {
             slot.state = if let Some(verdict) = verdict {
                 self.events
                     .emit(Event::RowResolved(number, verdict.outline()));
+                // What was captured of an answer can be larger than the row.
+                slot.bytes += verdict.bytes();
+                self.bytes += verdict.bytes();
                 State::Resolved(verdict)
             } else {
                 self.events.emit(Event::RowLeft(number));

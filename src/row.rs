@@ -72,9 +72,9 @@ pub struct Row {
     pub raw: Bytes,
     /// The content within `raw`: what is left without the blank lines before and the line end after.
     pub content: Span,
-    /// Where this row already holds values of the columns that we write, in the order of those columns; empty when the
-    /// input has none of them.
-    pub existing: Box<[Option<Span>]>,
+    /// Where this row already holds values of the columns that we write: place and column, in the order of places. A
+    /// column that the row has twice stands here twice.
+    pub existing: Box<[(Span, usize)]>,
 }
 
 impl Row {

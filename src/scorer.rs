@@ -230,7 +230,7 @@ impl<S: Service> Scorer<S> {
 
     fn host_not_found(&self) -> Error {
         Error::stopped(format!("cannot find host {}", quoted(&self.host)))
-            .hint("check the base address and this machine's network")
+            .hint("check the base address, this machine's network and `HTTPS_PROXY`")
     }
 
     fn blown(&self, trouble: Trouble, last: &Failure) -> (CancelReason, Error) {

@@ -17,6 +17,19 @@ pub enum Verdict {
 }
 
 impl Verdict {
+    /// What it holds in memory, beside itself.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::Scored(answer, _) => {
+                let captured = answer.captured.iter().flatten();
+                captured.map(|value| value.len()).sum::<usize>()
+                    + answer.transaction_id.as_str().len()
+            }
+            Self::Failed(failure) => failure.message.len(),
+        }
+    }
+
     /// The verdict in one word's worth of data, for events and counters.
     #[must_use]
     pub fn outline(&self) -> Resolution {
@@ -241,6 +254,8 @@ reasons! {
     TextAfterQuote = "text_after_quote",
     /// A line of JSONL that is no JSON.
     NotJson = "not_json",
+    /// A member that nests too deep.
+    TooDeep = "too_deep",
     /// A line of JSONL that is JSON but no object.
     NotAnObject = "not_an_object",
     /// A member that is sent stands twice in the object.

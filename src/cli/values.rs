@@ -148,6 +148,10 @@ pub(super) fn delimiter(text: &str) -> Result<u8, String> {
     match text.as_bytes() {
         b"tab" | b"\\t" => Ok(b'\t'),
         [b'"' | b'\r' | b'\n'] => Err("a quote or a line end cannot be the delimiter".to_owned()),
+        [byte] if byte.is_ascii_alphanumeric() || b".+-".contains(byte) => Err(
+            "a letter, digit, dot, plus or minus stands in scores and cannot be the delimiter"
+                .to_owned(),
+        ),
         [byte] if byte.is_ascii() => Ok(*byte),
         _ => Err("allowed is one ASCII character, or `tab`".to_owned()),
     }

@@ -8,6 +8,7 @@ use std::fmt;
 
 use super::{Field, PerField, names};
 use crate::error::{Error, Result, quoted};
+use crate::raw_json::Pointer;
 
 /// A piece of a template.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -253,11 +254,7 @@ fn index_of(name: &str, field: Field, header: &[String], file: &str) -> Result<u
         None => match loose.next() {
             Some(first) => (first, loose.next()),
             None => {
-                return Err(Error::usage(format!(
-                    "no column {} in {file} for `--map {field}=…`",
-                    quoted(name)
-                ))
-                .detail(columns_line(header)));
+                return Err(no_such_column(name, field, header, file));
             }
         },
     };
@@ -265,6 +262,14 @@ fn index_of(name: &str, field: Field, header: &[String], file: &str) -> Result<u
         None => Ok(first.0),
         Some(second) => Err(twice(field, header, first.0, second.0, file)),
     }
+}
+
+fn no_such_column(name: &str, field: Field, columns: &[String], file: &str) -> Error {
+    Error::usage(format!(
+        "no column {} in {file} for `--map {field}=…`",
+        quoted(name)
+    ))
+    .detail(columns_line(columns))
 }
 
 fn by_name(field: Field, header: &[String], file: &str) -> Result<ColumnSource<usize>> {
@@ -373,13 +378,30 @@ fn describe<K>(
     shown.join(", ")
 }
 
+/// How much of a JSONL file its first objects are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sample {
+    /// So few that nothing can be said of the others.
+    Few,
+    /// Enough to judge by.
+    Part,
+    /// All of it.
+    Whole,
+}
+
 impl Mapping<String> {
     /// Holds the assignments against the members seen in the first objects of a JSONL file. A field without an
     /// assignment is looked up by name in each row, as rows may differ; the template names what the first ones had.
     ///
     /// # Errors
-    /// A required field that none of the objects has.
-    pub fn of_members(members: &[String], assignments: &Assignments, file: &str) -> Result<Self> {
+    /// A required field, or a member that `--map` names, that none of the objects has; a small sample is not enough to
+    /// say so.
+    pub fn of_members(
+        members: &[String],
+        sample: Sample,
+        assignments: &Assignments,
+        file: &str,
+    ) -> Result<Self> {
         let sources = PerField::from_fn(|field| match assignments.get(field) {
             Some(Assigned::Constant(value)) => ColumnSource::Constant(value.clone()),
             Some(Assigned::Columns(template)) => ColumnSource::Columns(template.clone()),
@@ -395,7 +417,16 @@ impl Mapping<String> {
                     ColumnSource::Columns(Template(vec![Part::Column(name.clone())]))
                 }),
         });
-        require(&sources, members, file)?;
+        if sample != Sample::Few {
+            require(&sources, members, file)?;
+        }
+        for (field, name) in assignments.columns() {
+            let member = Pointer::parse(name).unwrap_or_else(|_| Pointer::of_member(name));
+            let member = member.split_first().0;
+            if sample == Sample::Whole && members.iter().all(|there| there != member) {
+                return Err(no_such_column(name, field, members, file));
+            }
+        }
         let described = describe(&sources, ToString::to_string);
         Ok(Self { sources, described })
     }

@@ -11,7 +11,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
-pub use mapping::{Assigned, Assignments, ColumnSource, Mapping, Part, Template};
+pub use mapping::{Assigned, Assignments, ColumnSource, Mapping, Part, Sample, Template};
 pub use names::{rank, suggestion};
 
 use crate::verdict::{Failure, Reason};
@@ -299,6 +299,8 @@ mod tests {
         for (written, sent) in [
             ("+1 (555) 010-0199", "+15550100199"),
             ("0049.151.2345678", "+491512345678"),
+            ("+44 (0)20 7946 0958", "+442079460958"),
+            ("0049 (0) 151 2345678", "+491512345678"),
             ("+44\u{a0}20\u{2011}7946 [0958]", "+442079460958"),
         ] {
             let request = UserRequest::new(

@@ -106,6 +106,18 @@ pub(super) fn phone(value: Cow<'_, str>) -> Result<Cow<'_, str>, Failure> {
     if is_international(&value) {
         return Ok(value);
     }
+    // `+44 (0)20 …`: the zero is for callers within the country. Sent with it, it would be another number.
+    let value =
+        if value.starts_with(['+', '0']) && value.contains("(0)") && !value.starts_with("(0)") {
+            let international = value.starts_with('+') || value.starts_with("00");
+            if international {
+                Cow::Owned(value.replacen("(0)", "", 1))
+            } else {
+                value
+            }
+        } else {
+            value
+        };
     let ornament = |c: char| {
         c.is_whitespace()
             || matches!(

@@ -124,11 +124,15 @@ impl Parser {
     }
 }
 
-fn spans(columns: &[Option<usize>], cells: &[Span]) -> Box<[Option<Span>]> {
-    columns
+fn spans(columns: &[Option<usize>], cells: &[Span]) -> Box<[(Span, usize)]> {
+    let cell = |index: &Option<usize>| index.and_then(|index| cells.get(index).copied());
+    let mut spans: Vec<_> = columns
         .iter()
-        .map(|index| index.and_then(|index| cells.get(index).copied()))
-        .collect()
+        .enumerate()
+        .filter_map(|(column, index)| Some((cell(index)?, column)))
+        .collect();
+    spans.sort_unstable_by_key(|(span, _)| span.start);
+    spans.into()
 }
 
 /// The header's cells that have our columns' names; empty when none has.
@@ -203,7 +207,7 @@ fn scan(
 ) -> Result<Option<Extent>> {
     match find_record(&buffer.bytes, delimiter, buffer.at_end, cells) {
         Found::Record(extent) => Ok(Some(extent)),
-        Found::Nothing => Ok(None),
+        Found::Nothing => buffer.check_blank_lines(max_record).map(|()| None),
         Found::Partial {
             lines_before,
             open_quote,

@@ -4,6 +4,7 @@
 //! read, let alone re-printed.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 
 use bytes::Bytes;
 use memchr::memchr2;
@@ -12,7 +13,7 @@ use serde_json::value::RawValue;
 use super::{Bodies, Buffer, Extent, Settings, has_existing, line_end};
 use crate::error::{Result, quoted};
 use crate::fields::{
-    self, ColumnSource, Field, InvalidPhone, Mapping, PerField, Template, UserRequest,
+    self, ColumnSource, Field, InvalidPhone, Mapping, PerField, Sample, Template, UserRequest,
 };
 use crate::layout::{Existing, PREVIOUS};
 use crate::raw_json::{self, Pointer};
@@ -57,6 +58,8 @@ static UNUSED: Uses = Uses {
 
 /// Rows whose members are looked at for the mapping: as many as are in the first block, at most this many.
 const SAMPLE_ROWS: usize = 100;
+/// From so many objects without a required field on, the file is refused rather than each of its rows.
+const FEW_ROWS: usize = 10;
 /// Different keys that are remembered: more than a record has. They are looked through one by one, and a file that uses
 /// ever new keys must not fill the memory.
 const REMEMBERED_KEYS: usize = 1_024;
@@ -70,28 +73,39 @@ impl Parser {
         {
             buffer.fill()?;
         }
-        let (mut members, mut objects) = (Vec::<String>::new(), 0);
-        for line in buffer
+        if buffer.source.size().is_some() && !buffer.at_end {
+            // A file gives what it has; a pipe may have its second row in an hour.
+            buffer.fill()?;
+        }
+        let (mut members, mut seen, mut objects) = (Vec::new(), HashSet::new(), 0);
+        let mut lines = buffer
             .bytes
             .as_ref()
             .split(|byte: &u8| *byte == b'\n' || *byte == b'\r')
-            .take(SAMPLE_ROWS)
-        {
+            .filter(|line| !line.trim_ascii().is_empty());
+        for line in lines.by_ref().take(SAMPLE_ROWS) {
             let mut note = |key: &RawValue, _: &RawValue| {
                 if let Some(name) = raw_json::string(key)
-                    && !members.iter().any(|member| *member == name)
+                    && !seen.contains(&*name)
                 {
+                    seen.insert(name.clone().into_owned());
                     members.push(name.into_owned());
                 }
             };
-            let line = std::str::from_utf8(line).unwrap_or_default();
-            objects += usize::from(raw_json::members(line, &mut note).is_ok());
+            objects += usize::from(raw_json::members(&readable(line), &mut note).is_ok());
         }
+        let whole = buffer.at_end && lines.next().is_none();
         let described = if objects == 0 {
             // Nothing to hold the mapping against: an empty file, or one whose rows will say what is wrong with them.
             String::new()
         } else {
-            Mapping::of_members(&members, &settings.assignments, buffer.source.name())?.described
+            let sample = match (whole, objects) {
+                (true, _) => Sample::Whole,
+                (false, FEW_ROWS..) => Sample::Part,
+                (false, _) => Sample::Few,
+            };
+            let file = buffer.source.name();
+            Mapping::of_members(&members, sample, &settings.assignments, file)?.described
         };
         Ok((Self::new(settings), described))
     }
@@ -133,41 +147,39 @@ impl Parser {
         bodies: &mut Bodies,
     ) -> Result<Bytes, Failure> {
         let raw = row.raw.clone();
-        let content = raw.get(row.content.range()).unwrap_or_default();
-        let content = std::str::from_utf8(content).map_err(|error| {
-            let message = format!("not UTF-8 from byte {} on", error.valid_up_to() + 1);
-            Failure::new(Reason::NotUtf8, message)
-        })?;
-        let mut gathered = Gathered::new(self.lookups.len(), self.columns.len());
-        // Where a value's text lies in the row: both are slices of the same bytes.
+        let bytes = raw.get(row.content.range()).unwrap_or_default();
+        let content = readable(bytes);
+        let mut gathered = Gathered::new(self.lookups.len());
+        // Where a part's text lies in the row: `content` has the same places.
+        let place_of = |part: &RawValue| part.get().as_ptr().addr() - content.as_ptr().addr();
+        let before = row.before().len();
         let span = |part: &RawValue| {
-            let start = part.get().as_ptr().addr() - raw.as_ptr().addr();
+            let start = before + place_of(part);
             Span::new(start, start + part.get().len())
+        };
+        let intact = |part: &RawValue| {
+            let start = place_of(part);
+            bytes.get(start..start + part.get().len()) == Some(part.get().as_bytes())
         };
         let policy = self.existing;
         let mut place = 0;
-        let read = raw_json::members(content, |key, value| {
+        let read = raw_json::members(&content, |key, value| {
             gathered.take(self.uses(place, key), key, value, span, policy);
             place += 1;
         });
         if let Err(error) = read {
-            return Err(not_an_object(content, &error));
-        }
-        if let (Some(column), Existing::Error) = (gathered.first_existing(), self.existing) {
-            return Err(has_existing(
-                self.columns.get(column).map_or("", String::as_str),
-            ));
-        }
-        if gathered.previous
-            && self.existing == Existing::Keep
-            && gathered.first_existing().is_some()
-        {
-            let message = format!("the row has both our columns and `{PREVIOUS}…` of them");
-            return Err(Failure::new(Reason::ExistingColumns, message));
+            return Err(not_an_object(&content, &error));
         }
         // Also for a row that fails: its old values must not be taken for new ones.
-        if gathered.first_existing().is_some() {
-            row.existing = std::mem::take(&mut gathered.existing).into();
+        row.existing = std::mem::take(&mut gathered.existing).into();
+        if let (Some((_, column)), Existing::Error) = (row.existing.first(), self.existing) {
+            return Err(has_existing(
+                self.columns.get(*column).map_or("", String::as_str),
+            ));
+        }
+        if gathered.previous && self.existing == Existing::Keep && !row.existing.is_empty() {
+            let message = format!("the row has both our columns and `{PREVIOUS}…` of them");
+            return Err(Failure::new(Reason::ExistingColumns, message));
         }
         if let Some(failure) = gathered.failure {
             return Err(failure);
@@ -180,10 +192,12 @@ impl Parser {
                 let mut wrong = None;
                 let value = template.value(|lookup| {
                     let (_, value) = (*values.get(*lookup)?)?;
-                    text(value, self.lookups.get(*lookup), field).unwrap_or_else(|failure| {
-                        wrong = Some(failure);
-                        None
-                    })
+                    text(value, self.lookups.get(*lookup), field, intact).unwrap_or_else(
+                        |failure| {
+                            wrong = Some(failure);
+                            None
+                        },
+                    )
                 });
                 wrong.map_or(Ok(value), Err)
             }
@@ -236,19 +250,17 @@ impl Parser {
 /// What one object has of what is wanted.
 struct Gathered<'a> {
     values: Vec<Option<(usize, &'a RawValue)>>,
-    /// Where our columns' values stand; empty as long as there is none.
-    existing: Vec<Option<Span>>,
-    columns: usize,
+    /// Where our columns' values stand.
+    existing: Vec<(Span, usize)>,
     previous: bool,
     failure: Option<Failure>,
 }
 
 impl<'a> Gathered<'a> {
-    fn new(lookups: usize, columns: usize) -> Self {
+    fn new(lookups: usize) -> Self {
         Self {
             values: vec![None; lookups],
             existing: Vec::new(),
-            columns,
             previous: false,
             failure: None,
         }
@@ -268,7 +280,7 @@ impl<'a> Gathered<'a> {
                 member(key),
                 raw_json::MAX_DEPTH
             );
-            self.fail(Reason::NotJson, message);
+            self.fail(Reason::TooDeep, message);
         }
         for (lookup, rank) in &uses.lookups {
             let Some(slot) = self.values.get_mut(*lookup) else {
@@ -286,17 +298,15 @@ impl<'a> Gathered<'a> {
                 _ => *slot = Some((*rank, value)),
             }
         }
-        if uses.ours.is_some() && self.existing.is_empty() {
-            self.existing.resize(self.columns, None);
-        }
-        if let Some(slot) = uses.ours.and_then(|column| self.existing.get_mut(column)) {
-            let old = slot.replace(span(if policy == Existing::Keep { key } else { value }));
-            if old.is_some() {
+        if let Some(column) = uses.ours {
+            if self.existing.iter().any(|(_, there)| *there == column) {
                 self.fail(
-                    Reason::ExistingColumns,
+                    Reason::DuplicateKey,
                     format!("{} stands twice", member(key)),
                 );
             }
+            let part = if policy == Existing::Keep { key } else { value };
+            self.existing.push((span(part), column));
         }
         self.previous |= uses.previous;
     }
@@ -304,10 +314,6 @@ impl<'a> Gathered<'a> {
     fn fail(&mut self, reason: Reason, message: String) {
         self.failure
             .get_or_insert_with(|| Failure::new(reason, message));
-    }
-
-    fn first_existing(&self) -> Option<usize> {
-        self.existing.iter().position(Option::is_some)
     }
 }
 
@@ -320,6 +326,7 @@ fn text<'a>(
     value: &'a RawValue,
     lookup: Option<&Lookup>,
     field: Field,
+    intact: impl Fn(&RawValue) -> bool,
 ) -> Result<Option<Cow<'a, [u8]>>, Failure> {
     let value = match lookup {
         Some(Lookup::At(pointer)) => match raw_json::follow(value, pointer.split_first().1) {
@@ -334,6 +341,12 @@ fn text<'a>(
         },
         _ => value,
     };
+    if !intact(value) {
+        return Err(Failure::new(
+            Reason::NotUtf8,
+            format!("{field} is not UTF-8"),
+        ));
+    }
     match raw_json::string(value) {
         Some(Cow::Borrowed(text)) => Ok(Some(Cow::Borrowed(text.as_bytes()))),
         Some(Cow::Owned(text)) => Ok(Some(Cow::Owned(text.into_bytes()))),
@@ -352,6 +365,20 @@ fn text<'a>(
             ))
         }
     }
+}
+
+/// The bytes as text in which every byte keeps its place. What is not UTF-8 becomes question marks: a member that is not
+/// sent may hold anything, and one that is sent is held against the bytes again.
+fn readable(bytes: &[u8]) -> Cow<'_, str> {
+    if let Ok(text) = std::str::from_utf8(bytes) {
+        return Cow::Borrowed(text);
+    }
+    let mut text = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        text.push_str(chunk.valid());
+        text.extend(chunk.invalid().iter().map(|_| '?'));
+    }
+    Cow::Owned(text)
 }
 
 fn not_an_object(content: &str, error: &serde_json::Error) -> Failure {
@@ -381,9 +408,12 @@ pub(super) fn scan(buffer: &Buffer, max_record: usize) -> Result<Option<Extent>>
                 None => return Ok(None),
             },
             None if buffer.at_end && !rest.is_empty() => (bytes.len(), 0),
+            None if rest.trim_ascii().is_empty() => {
+                return buffer.check_blank_lines(max_record).map(|()| None);
+            }
             None => {
                 return buffer
-                    .check_size(buffer.bytes.len(), max_record, buffer.line + lines_before)
+                    .check_size(rest.len(), max_record, buffer.line + lines_before)
                     .map(|()| None);
             }
         };

@@ -126,7 +126,7 @@ impl Reader {
             at_end: false,
             line: 1,
         };
-        buffer.fill()?;
+        buffer.fill_first_line(settings.max_record)?;
         let detected = sniff::detect(&settings, &mut buffer)?;
         let byte_order_mark = buffer.take_byte_order_mark();
         let (format, header, mapping) = match detected {
@@ -279,13 +279,32 @@ impl Buffer {
     /// Reads another block; sets `at_end` when there is none.
     fn fill(&mut self) -> Result<()> {
         let held = self.bytes.len();
-        // A record larger than a block doubles what is read, so that it is scanned again a few times, not hundreds.
-        self.bytes.resize(held + BLOCK.max(held), 0);
-        let free = self.bytes.get_mut(held..).unwrap_or_default();
-        let read = self.source.read(free);
-        self.bytes.truncate(held + *read.as_ref().unwrap_or(&0));
-        self.at_end = read? == 0;
-        Ok(())
+        let wanted = held + BLOCK.max(held);
+        loop {
+            let before = self.bytes.len();
+            self.bytes.resize(wanted, 0);
+            let free = self.bytes.get_mut(before..).unwrap_or_default();
+            let read = self.source.read(free);
+            self.bytes.truncate(before + *read.as_ref().unwrap_or(&0));
+            self.at_end = read? == 0;
+            // What a record larger than a block still needs is doubled each time, so that it is scanned again a few times
+            // and not hundreds; pipes give little at once.
+            if held <= BLOCK || self.at_end || self.bytes.len() >= wanted {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Reads until there is a line that says something, so that the file can be judged by it.
+    fn fill_first_line(&mut self, max_record: usize) -> Result<()> {
+        loop {
+            let text = self.bytes.trim_ascii_start();
+            let whole = memchr::memchr2(b'\n', b'\r', text).is_some();
+            if whole || self.at_end || self.bytes.len() > max_record {
+                return Ok(());
+            }
+            self.fill()?;
+        }
     }
 
     fn take_byte_order_mark(&mut self) -> &'static [u8] {
@@ -311,6 +330,19 @@ impl Buffer {
             content: extent.content,
             existing: Box::default(),
         }
+    }
+
+    /// Fails when there is nothing but blank lines, and too many of them to hold.
+    fn check_blank_lines(&self, most: usize) -> Result<()> {
+        if self.at_end || self.bytes.len() <= most {
+            return Ok(());
+        }
+        Err(Error::usage(format!(
+            "{} has more than {most} bytes of blank lines from line {} on",
+            self.source.name(),
+            self.line
+        ))
+        .hint("`--max-record-bytes` raises the limit"))
     }
 
     /// Fails when the record of `length` bytes at the front, or what there is of it, is larger than allowed.

@@ -69,7 +69,7 @@ pub(super) fn write_header(out: &mut Vec<u8>, header: &Row, layout: &Layout, cel
         rename(out, column, cells, old);
     });
     for (column, name) in layout.columns.iter().enumerate() {
-        if keep || existing(header, column).is_none() {
+        if keep || !has(header, column) {
             out.push(cells.delimiter);
             cells.put(out, name.as_bytes());
         }
@@ -92,7 +92,7 @@ pub(super) fn write_row(
     for column in 0..layout.columns.len() {
         // What the header has no place for is appended, also in a row that is too short to have it.
         let has_place = layout.existing == Existing::Replace
-            && header.is_some_and(|header| existing(header, column).is_some());
+            && header.is_some_and(|header| has(header, column));
         if !has_place {
             out.push(cells.delimiter);
             put_cell(out, verdict, column, cells);
@@ -101,30 +101,20 @@ pub(super) fn write_row(
     out.extend_from_slice(row.line_end());
 }
 
-fn existing(row: &Row, column: usize) -> Option<Span> {
-    row.existing.get(column).copied().flatten()
+/// Whether the row has a place for this column already.
+pub(super) fn has(row: &Row, column: usize) -> bool {
+    row.existing.iter().any(|(_, there)| *there == column)
 }
 
 /// Copies a row's content with the cells of our columns written anew by `put`.
 fn splice(out: &mut Vec<u8>, row: &Row, mut put: impl FnMut(&mut Vec<u8>, usize, &[u8])) {
-    if row.existing.is_empty() {
-        out.extend_from_slice(row.content());
-        return;
-    }
-    let mut cells: Vec<(Span, usize)> = row
-        .existing
-        .iter()
-        .enumerate()
-        .filter_map(|(column, span)| span.map(|span| (span, column)))
-        .collect();
-    cells.sort_unstable_by_key(|(span, _)| span.start);
     let mut copied = row.content.start;
-    for (span, column) in cells {
+    for (span, column) in &row.existing {
         out.extend_from_slice(row.slice(Span {
             start: copied,
             end: span.start,
         }));
-        put(out, column, row.slice(span));
+        put(out, *column, row.slice(*span));
         copied = span.end;
     }
     out.extend_from_slice(row.slice(Span {

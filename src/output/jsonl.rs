@@ -4,6 +4,7 @@
 
 use serde::Serialize;
 
+use super::csv::has;
 use crate::layout::{Existing, Layout, PREVIOUS};
 use crate::row::{Row, Span};
 use crate::verdict::{Failure, Reason, Verdict};
@@ -21,10 +22,7 @@ pub(super) fn write_row(out: &mut Vec<u8>, row: &Row, verdict: &Verdict, layout:
 const fn is_no_object(verdict: &Verdict) -> bool {
     match verdict {
         Verdict::Failed(failure) => {
-            matches!(
-                failure.reason,
-                Reason::NotJson | Reason::NotAnObject | Reason::NotUtf8 | Reason::ExistingColumns
-            )
+            matches!(failure.reason, Reason::NotJson | Reason::NotAnObject)
         }
         Verdict::Scored(..) => false,
     }
@@ -39,16 +37,12 @@ fn brace(row: &Row) -> Option<u32> {
 }
 
 fn with_members(out: &mut Vec<u8>, row: &Row, verdict: &Verdict, layout: &Layout, brace: u32) {
-    let keep = layout.existing == Existing::Keep;
-    let mut old: Vec<(Span, usize)> = row
-        .existing
-        .iter()
-        .enumerate()
-        .filter_map(|(column, span)| span.map(|span| (span, column)))
-        .collect();
-    old.sort_unstable_by_key(|(span, _)| span.start);
+    // A row that has both our columns and `previous_…` of them cannot keep the old ones under those names.
+    let both =
+        matches!(verdict, Verdict::Failed(failure) if failure.reason == Reason::ExistingColumns);
+    let keep = layout.existing == Existing::Keep && !both;
     let mut copied = row.content.start;
-    for (span, column) in &old {
+    for (span, column) in &row.existing {
         out.extend_from_slice(row.slice(Span {
             start: copied,
             end: span.start,
@@ -78,7 +72,7 @@ fn with_members(out: &mut Vec<u8>, row: &Row, verdict: &Verdict, layout: &Layout
         .trim_ascii()
         == b"{";
     for (column, name) in layout.columns.iter().enumerate() {
-        if keep || row.existing.get(column).copied().flatten().is_none() {
+        if keep || !has(row, column) {
             if !std::mem::take(&mut first) {
                 out.push(b',');
             }

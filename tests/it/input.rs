@@ -179,6 +179,35 @@ fn semicolons_tabs_and_bars_are_detected() {
             place.text("scored.csv"),
             users::scored(&csv).replace(',', delimiter)
         );
+        // A first name longer than what compression is told by.
+        let place = Place::with(
+            "users.csv",
+            csv.replace("id,", "number,").replace(',', delimiter),
+        );
+        place.score(&server, []).exits(0);
+    }
+}
+
+#[test]
+fn blank_lines_are_held_up_to_the_limit_of_a_record() {
+    let (csv, server) = (users::csv(1), Server::good());
+    let blank = "\n".repeat(1_000_000);
+    for (name, content) in [
+        ("users.csv", format!("{blank}{csv}{blank}")),
+        ("users.jsonl", format!("{blank}{}\n", users::object("A"))),
+    ] {
+        let place = Place::with(name, &content);
+        place
+            .run(&server, [name, "-o", "scored.out"])
+            .done()
+            .exits(0);
+        let limit = ["--max-record-bytes", "4096", "--overwrite"];
+        let program = place.run(&server, [name, "-o", "scored.out"]);
+        let program = limit.iter().fold(program, crate::process::Program::arg);
+        let done = program
+            .stdin_from(std::fs::File::open(place.path(name)).unwrap())
+            .done();
+        done.exits(2).says("blank lines").says("--max-record-bytes");
     }
 }
 

@@ -58,7 +58,6 @@ fn a_line_that_is_no_object_passes_through_and_stands_in_the_rejects() {
     let server = Server::good();
     let good = object("A");
     let deep = format!("{{\"name\":{}", "[".repeat(100_000));
-    let nested = format!("{{\"x\":{}1{}}}", "[".repeat(100_000), "]".repeat(100_000));
     let bad = [
         "{\"name\":",
         "[1,2]",
@@ -68,7 +67,6 @@ fn a_line_that_is_no_object_passes_through_and_stands_in_the_rejects() {
         "{} {}",
         "nonsense",
         &deep,
-        &nested,
     ];
     let lines = format!("{good}\n{}\n{good}\n", bad.join("\n"));
     let (output, rejects) = score(&lines, &server, 1);
@@ -175,21 +173,28 @@ fn an_empty_object_gets_its_members_without_a_comma() {
 }
 
 #[test]
-fn bytes_that_are_not_utf_8_are_no_json() {
+fn bytes_that_are_not_utf_8_fail_a_row_only_where_they_would_be_sent() {
     let server = Server::good();
+    let good = object("A");
+    let start = good.strip_suffix('}').unwrap().as_bytes();
     let place = Place::with(
         "users.jsonl",
-        [object("A").as_bytes(), b"\n{\"name\":\"\xff\"}\n"].concat(),
+        [start, b",\"note\":\"caf\xe9\"}\n{\"name\":\"\xff\"}\n"].concat(),
     );
     place
         .run(&server, ["users.jsonl", "-o", "scored.jsonl"])
         .done()
         .exits(1);
-    assert!(
-        place
-            .read("scored.jsonl")
-            .ends_with(b"\n{\"name\":\"\xff\"}\n")
-    );
+    let members = Verdict::of("A").members();
+    let expected = [
+        start,
+        b",\"note\":\"caf\xe9\"",
+        members.as_bytes(),
+        b"}\n{\"name\":\"\xff\"",
+        NULLS.as_bytes(),
+        b"}\n",
+    ];
+    assert_eq!(place.read("scored.jsonl"), expected.concat());
     let rejects = place.read("scored.rejects.jsonl");
     let expected = b"{\"name\":\"\xff\",\"reject_row\":2,\"reject_reason\":\"not_utf8\",";
     assert!(
@@ -198,6 +203,66 @@ fn bytes_that_are_not_utf_8_are_no_json() {
         String::from_utf8_lossy(&rejects)
     );
     assert_eq!(server.calls(), 1);
+}
+
+#[test]
+fn whatever_is_wrong_with_an_object_last_nights_verdict_does_not_stay() {
+    let server = Server::good();
+    let good = object("A");
+    let start = good.strip_suffix('}').unwrap();
+    let old = r#""transaction_id":"t-old","risk_score":0.1,"decision":"approve""#;
+    let new = r#""transaction_id":null,"risk_score":null,"decision":null"#;
+    let deep = format!("{}1{}", "[".repeat(100_000), "]".repeat(100_000));
+    for (before, after, expected) in [
+        (
+            format!("{old},\"x\":{deep}"),
+            1,
+            format!("{new},\"x\":{deep}"),
+        ),
+        (
+            format!("{old},\"decision\":\"block\""),
+            1,
+            format!("{new},\"decision\":null"),
+        ),
+    ] {
+        let (output, rejects) = score(&format!("{start},{before}}}\n"), &server, after);
+        assert!(output == format!("{start},{expected}}}\n"), "{output:.300}");
+        assert!(rejects.is_some());
+    }
+    assert_eq!(server.calls(), 0);
+}
+
+#[test]
+fn the_second_row_of_a_pipe_may_have_what_the_first_has_not() {
+    let server = Server::good();
+    let first = r#"{"name":"B","ip":"::1","user_agent":"u"}"#;
+    let (reader, mut producer) = std::io::pipe().unwrap();
+    let place = Place::new();
+    let running = place
+        .run(&server, ["-o", "scored.jsonl", "--format", "jsonl"])
+        .stdin_from(reader)
+        .start();
+    std::io::Write::write_all(&mut producer, format!("{first}\n").as_bytes()).unwrap();
+    running.wait_for_file("scored.jsonl.partial", |partial| !partial.is_empty());
+    std::io::Write::write_all(&mut producer, object("A").as_bytes()).unwrap();
+    drop(producer);
+    running.done().exits(1);
+    assert_eq!(server.only_request().name(), "A");
+}
+
+#[test]
+fn a_mapped_member_that_no_object_has_is_refused_before_anything_is_paid() {
+    let server = Server::good();
+    let place = Place::with("users.jsonl", format!("{}\n", object("A")));
+    let program = place.run(
+        &server,
+        ["users.jsonl", "-o", "x.jsonl", "--map", "email=emial"],
+    );
+    program
+        .done()
+        .exits(2)
+        .says("no column `emial` in `users.jsonl`");
+    assert_eq!(server.calls(), 0);
 }
 
 #[test]

@@ -112,6 +112,43 @@ fn without_a_whole_answer_a_row_is_sent_once_more_and_that_is_said() {
 }
 
 #[test]
+fn a_status_that_is_known_counts_even_when_its_body_breaks_off() {
+    let head = |status: &str| format!("HTTP/1.1 {status}\r\ncontent-length: 99\r\n\r\n{{\"err");
+    let place = Place::with("users.csv", users::csv(3));
+    let server = Server::start(move |_| raw(head("401 Unauthorized")).then_close());
+    place
+        .score(&server, [])
+        .exits(4)
+        .says("API key")
+        .silent_about("billed twice");
+    assert_eq!(server.calls(), 1);
+
+    let server = Server::start(move |request| match request.attempt {
+        1 if request.nth == 2 => raw(head("429 Too Many Requests\r\nretry-after: 1")).then_close(),
+        _ => good(request),
+    });
+    let done = place.score(&server, ["-c", "1", "--retries", "0"]);
+    done.exits(0)
+        .says("asked 1 time for fewer calls")
+        .silent_about("billed twice");
+}
+
+#[test]
+fn an_answer_in_single_bytes_is_read() {
+    let server = Server::start(|request| {
+        let body = crate::server::good_body(&request.name());
+        let chunks: String = body.chars().map(|c| format!("1\r\n{c}\r\n")).collect();
+        raw(format!(
+            "{HEAD}transfer-encoding: chunked\r\n\r\n{chunks}0\r\n\r\n"
+        ))
+    });
+    let csv = users::csv(3);
+    let place = Place::with("users.csv", &csv);
+    place.score(&server, []).exits(0);
+    assert_eq!(place.text("scored.csv"), users::scored(&csv));
+}
+
+#[test]
 fn nobody_listening_is_tried_again_and_then_stops_the_run() {
     let address = TcpListener::bind("127.0.0.1:0")
         .unwrap()

@@ -92,6 +92,62 @@ fn a_refusal_that_repeats_key_and_person_shows_neither() {
     }
 }
 
+/// The same, escaped as PHP and Python do it: every slash, and everything that is not ASCII.
+fn escaped(text: &str) -> String {
+    let mut escaped = String::new();
+    for c in text.chars() {
+        match c {
+            '/' => escaped += "\\/",
+            c if c.is_ascii() => escaped.push(c),
+            c => escaped += &format!("\\u{:04x}", u32::from(c)),
+        }
+    }
+    escaped
+}
+
+#[test]
+fn key_and_person_are_not_shown_however_the_server_escapes_them() {
+    let key = "sk/live/abc+def==";
+    for code in [200, 401, 402, 404, 422] {
+        let place = Place::with("users.csv", users::named(["Jané/Doe"]));
+        let server = Server::start(move |request| {
+            let words = escaped(&format!("no user Jané/Doe with {key}"));
+            match code {
+                200 => ok(&format!(
+                    "no user {} of Jané/Doe",
+                    request.header("authorization").unwrap()
+                )),
+                _ => answer(code, &[], &format!(r#"{{"error":"{words}"}}"#)),
+            }
+        });
+        let done = place
+            .run(&server, ["users.csv", "-o", "scored.csv"])
+            .env("RESCORE_API_KEY", key)
+            .done();
+        done.silent_about(key)
+            .silent_about("Jané")
+            .silent_about("live\\/abc");
+        for name in place.names() {
+            assert!(!place.text(&name).contains(key), "{code} {name}");
+        }
+    }
+    let place = Place::with("users.csv", users::csv(1));
+    let args = [
+        "run",
+        "users.csv",
+        "--service-id",
+        "x",
+        "--base-url",
+        "https://api.example.com?api_key=SECRET123",
+    ];
+    place
+        .rescore(args)
+        .env("RESCORE_API_KEY", key)
+        .done()
+        .exits(2)
+        .silent_about("SECRET123");
+}
+
 #[test]
 fn without_a_key_the_ways_to_give_one_are_named() {
     let (place, server) = (Place::with("users.csv", users::csv(1)), Server::good());
