@@ -29,8 +29,7 @@ impl Bar {
             ProgressBar::new_spinner().with_style(style("{spinner} {wide_msg}"))
         };
         let bar = all.add(bar);
-        // Not padded to the edge: a `^C` that the terminal echoes there would go to a line that nobody clears.
-        let below = all.add(ProgressBar::new_spinner().with_style(style("{msg}")));
+        let below = all.add(ProgressBar::new_spinner().with_style(style("{wide_msg}")));
         Self {
             all,
             above: bar,
