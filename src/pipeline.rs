@@ -4,6 +4,7 @@
 //! that makes calls. It knows neither formats nor HTTP.
 
 use std::collections::VecDeque;
+use std::pin::pin;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -96,10 +97,15 @@ pub async fn run<S: Service>(
     let mut stopped: Option<Stop> = None;
     let mut input = Progress::Going;
     let mut output = Progress::Going;
-    let mut deadline = Instant::now();
+    // Made once and set anew: a timer for each turn of the loop would cost more than a row.
+    let mut write_timer = pin!(sleep_until(rows.write_at));
+    let mut drain_timer = pin!(sleep_until(rows.write_at));
 
     loop {
         let going = stopped.is_none();
+        if write_timer.deadline() != rows.write_at {
+            write_timer.as_mut().reset(rows.write_at);
+        }
         let mut wants_permit = going && rows.wants_permit();
         while wants_permit && may_start(scorer, &running) {
             // A row without a permit is data in a queue and not a future that waits; and one that comes back from a
@@ -142,12 +148,12 @@ pub async fn run<S: Service>(
                     Some(Stop::of_writer(stops))
                 }
             },
-            () = sleep_until(rows.write_at), if output == Progress::Going && !rows.ready.is_empty() && !rows.should_write() => {
+            () = &mut write_timer, if output == Progress::Going && !rows.ready.is_empty() && !rows.should_write() => {
                 rows.overdue = true;
                 None
             },
             Some(stop) = stops.recv(), if going => Some(stop),
-            () = sleep_until(deadline), if !going => {
+            () = &mut drain_timer, if !going => {
                 running.clear();
                 None
             },
@@ -157,7 +163,7 @@ pub async fn run<S: Service>(
         {
             scorer.events.emit(Event::CancelBegan(stop.reason));
             scorer.gate.close();
-            deadline = Instant::now() + DRAIN;
+            drain_timer.as_mut().reset(Instant::now() + DRAIN);
             stopped = Some(stop);
         }
     }
