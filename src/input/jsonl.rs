@@ -157,7 +157,11 @@ impl Parser {
             let start = before + place_of(part);
             Span::new(start, start + part.get().len())
         };
+        let damaged = matches!(content, Cow::Owned(_));
         let intact = |part: &RawValue| {
+            if !damaged {
+                return true;
+            }
             let start = place_of(part);
             bytes.get(start..start + part.get().len()) == Some(part.get().as_bytes())
         };
