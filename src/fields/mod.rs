@@ -6,13 +6,15 @@
 mod mapping;
 mod names;
 mod sanitise;
+mod template;
 
 use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
-pub use mapping::{Assigned, Assignments, ColumnSource, Mapping, Part, Sample, Template};
+pub use mapping::{Assigned, Assignments, ColumnSource, Mapping, Sample};
 pub use names::{rank, suggestion};
+pub use template::{Part, Template};
 
 use crate::verdict::{Failure, Reason};
 

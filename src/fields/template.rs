@@ -1,0 +1,152 @@
+//! One or more columns and texts that make a field's value together, such as `{first} {last}`.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use crate::error::quoted;
+
+/// A piece of a template.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Part<K> {
+    /// Text that stands in every row.
+    Text(String),
+    /// The value of a column.
+    Column(K),
+}
+
+/// One or more columns and texts that make a field's value together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Template<K>(pub Vec<Part<K>>);
+
+impl Template<String> {
+    /// Reads `COLUMN` or a template such as `{first} {last}`; `{{` and `}}` stand for the braces themselves.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        if text.is_empty() {
+            return Err("the column's name is missing".to_owned());
+        }
+        if !text.contains(['{', '}']) {
+            return Ok(Self(vec![Part::Column(text.to_owned())]));
+        }
+        let (mut parts, mut plain, mut characters) =
+            (Vec::new(), String::new(), text.chars().peekable());
+        while let Some(c) = characters.next() {
+            match c {
+                '{' | '}' if characters.peek() == Some(&c) => {
+                    characters.next();
+                    plain.push(c);
+                }
+                '}' => return Err(format!("`{text}` closes a brace that was never opened")),
+                '{' => {
+                    let mut column = String::new();
+                    loop {
+                        match characters.next() {
+                            Some('}') => break,
+                            Some(c) => column.push(c),
+                            None => {
+                                return Err(format!("`{text}` opens a brace that is never closed"));
+                            }
+                        }
+                    }
+                    if !plain.is_empty() {
+                        parts.push(Part::Text(std::mem::take(&mut plain)));
+                    }
+                    parts.push(Part::Column(column));
+                }
+                c => plain.push(c),
+            }
+        }
+        if !plain.is_empty() {
+            parts.push(Part::Text(plain));
+        }
+        if parts.iter().any(|part| matches!(part, Part::Column(_))) {
+            Ok(Self(parts))
+        } else {
+            Err(format!(
+                "`{text}` names no column; `--set` gives a constant"
+            ))
+        }
+    }
+}
+
+impl<K> Template<K> {
+    /// The same template with its keys exchanged.
+    pub fn try_map<L, E>(&self, mut key: impl FnMut(&K) -> Result<L, E>) -> Result<Template<L>, E> {
+        let part = |part: &Part<K>| match part {
+            Part::Text(text) => Ok(Part::Text(text.clone())),
+            Part::Column(column) => key(column).map(Part::Column),
+        };
+        self.0
+            .iter()
+            .map(part)
+            .collect::<Result<_, E>>()
+            .map(Template)
+    }
+
+    /// The value for a row: a single column's value stays borrowed; joined ones are absent when all columns are empty.
+    pub fn value<'a>(
+        &self,
+        mut get: impl FnMut(&K) -> Option<Cow<'a, [u8]>>,
+    ) -> Option<Cow<'a, [u8]>> {
+        if let [Part::Column(key)] = self.0.as_slice() {
+            return get(key);
+        }
+        let (mut joined, mut any) = (Vec::new(), false);
+        for part in &self.0 {
+            match part {
+                Part::Text(text) => joined.extend_from_slice(text.as_bytes()),
+                Part::Column(key) => {
+                    if let Some(value) = get(key) {
+                        any |= !value.trim_ascii().is_empty();
+                        joined.extend_from_slice(&value);
+                    }
+                }
+            }
+        }
+        any.then_some(Cow::Owned(joined))
+    }
+}
+
+impl fmt::Display for Template<String> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let [Part::Column(name)] = self.0.as_slice() {
+            return f.write_str(&quoted(name));
+        }
+        let shown: String = self
+            .0
+            .iter()
+            .map(|part| match part {
+                Part::Text(text) => text.clone(),
+                Part::Column(name) => format!("{{{name}}}"),
+            })
+            .collect();
+        f.write_str(&quoted(&shown))
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn templates_join_columns() {
+        let template = Template::parse("{first} {last}").unwrap();
+        let value = |first: Option<&'static str>, last: Option<&'static str>| {
+            template.value(|name| match name.as_str() {
+                "first" => first.map(|v| Cow::Borrowed(v.as_bytes())),
+                _ => last.map(|v| Cow::Borrowed(v.as_bytes())),
+            })
+        };
+        assert_eq!(
+            value(Some("Jane"), Some("Doe")).as_deref(),
+            Some(&b"Jane Doe"[..])
+        );
+        assert_eq!(value(Some(""), None), None);
+        for broken in ["{first", "first}", "{{x}}", ""] {
+            assert!(Template::parse(broken).is_err(), "{broken}");
+        }
+    }
+}
