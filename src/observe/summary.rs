@@ -113,7 +113,14 @@ impl Summary<'_> {
                     "{path} has the {}; rows that were not finished are not in it",
                     counted(stats.written, "finished row")
                 ));
-                lines.push("move it away to keep it, or start over with `--overwrite`".to_owned());
+                // The next run refuses both files: following this must not lead to another refusal.
+                let kept = match &self.rejects {
+                    Some(rejects) => format!("it and {}", rejects.display()),
+                    None => "it".to_owned(),
+                };
+                lines.push(format!(
+                    "before another run move {kept} away, or start over with `--overwrite`"
+                ));
             } else {
                 lines.push(format!("wrote {path}"));
             }
