@@ -2,14 +2,15 @@
 //!
 //! `cli` makes these, `commands` hands each stage its piece.
 
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::input;
+use crate::ledger::{Place, Reuse};
 use crate::observe::Style;
-use crate::output::Target;
-use crate::pace::{Rate, Resends};
+use crate::output::{Replace, Target};
+use crate::pace::{FailureBudget, Rate, Resends};
 use crate::raw_json::Pointer;
 use crate::service::{ClientSettings, Plan};
 use crate::verdict::DecisionPolicy;
@@ -27,6 +28,10 @@ pub struct RunConfig {
     pub plan: Plan,
     /// When calls are made.
     pub pace: PaceConfig,
+    /// What the run may spend.
+    pub budget: BudgetConfig,
+    /// Which answers are kept and used.
+    pub ledger: LedgerConfig,
     /// Scores to decisions.
     pub policy: DecisionPolicy,
     /// Further fields of the answer, in the order of their columns.
@@ -44,8 +49,28 @@ pub struct OutputConfig {
     pub target: Option<Target>,
     /// Where failed rows go.
     pub rejects: RejectsConfig,
-    /// May files be replaced.
-    pub overwrite: bool,
+    /// What files beside the output may be written over.
+    pub replace: Replace,
+}
+
+/// What a run may spend.
+#[derive(Debug, Clone, Copy)]
+pub struct BudgetConfig {
+    /// Calls at most.
+    pub calls: Option<NonZeroU64>,
+    /// Rows that may fail.
+    pub failures: FailureBudget,
+}
+
+/// Which answers are kept and used.
+#[derive(Debug, Clone)]
+pub struct LedgerConfig {
+    /// Where they are; `None` keeps none.
+    pub place: Option<Place>,
+    /// Which of those that are there are used.
+    pub reuse: Reuse,
+    /// Equal rows are asked once.
+    pub dedupe: bool,
 }
 
 /// Where failed rows go.

@@ -136,6 +136,23 @@ impl Error {
         self.exit
     }
 
+    /// Whether it comes from a disk, or a share of one, that is full.
+    #[must_use]
+    pub fn is_disk_full(&self) -> bool {
+        let mut cause = self.source();
+        while let Some(error) = cause {
+            let full = error.downcast_ref::<std::io::Error>().is_some_and(|error| {
+                use std::io::ErrorKind::{QuotaExceeded, StorageFull};
+                matches!(error.kind(), StorageFull | QuotaExceeded)
+            });
+            if full {
+                return true;
+            }
+            cause = error.source();
+        }
+        false
+    }
+
     /// The whole text as a person should see it: message, causes, details, hint.
     #[must_use]
     pub fn report(&self) -> String {

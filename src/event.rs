@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::drift::Drift;
 use crate::row::RowNumber;
 use crate::stats::Stats;
 use crate::verdict::{Reason, Resolution};
@@ -63,7 +64,14 @@ pub enum Event {
     /// A call was given up while it was out: the run had to end.
     AttemptAbandoned(RowNumber),
     /// A row got its verdict.
-    RowResolved(RowNumber, Resolution),
+    RowResolved {
+        /// The row.
+        row: RowNumber,
+        /// The verdict, without its values.
+        resolution: Resolution,
+        /// Where it comes from.
+        origin: Origin,
+    },
     /// A row was admitted but is left for a later run.
     RowLeft(RowNumber),
     /// The writer put this many rows into the output.
@@ -71,10 +79,23 @@ pub enum Event {
         /// How many.
         rows: u64,
     },
+    /// Scored rows were held against an earlier decision about the same user.
+    DecisionsCompared(Drift),
     /// The writer failed: rows may be resolved and still not be in the output.
     OutputFailed,
     /// The run began to stop early.
     CancelBegan(CancelReason),
+}
+
+/// Where a row's verdict comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// From calls for this row, or from none when it could ask nothing.
+    Called,
+    /// From an answer of an earlier run, or of another one at the same time.
+    Ledger,
+    /// From the answer to an equal row of this run.
+    Duplicate,
 }
 
 /// What a repeated call follows.
@@ -132,6 +153,12 @@ pub enum CancelReason {
     Input,
     /// The input changed while it was read.
     InputChanged,
+    /// Answers cannot be kept, or not be looked up.
+    Ledger,
+    /// The calls that the run may make are used up.
+    MaxCalls,
+    /// Too many rows have failed.
+    MaxFailures,
     /// The output cannot be written.
     Output,
     /// Whoever read our standard output has gone.
@@ -151,6 +178,9 @@ impl CancelReason {
             Self::Unavailable => "unavailable",
             Self::Input => "input",
             Self::InputChanged => "input_changed",
+            Self::Ledger => "ledger",
+            Self::MaxCalls => "max_calls",
+            Self::MaxFailures => "max_failures",
             Self::Output => "output",
             Self::OutputClosed => "output_closed",
             Self::Internal => "internal",

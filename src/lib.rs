@@ -7,11 +7,13 @@
 pub mod cli;
 pub mod commands;
 pub mod config;
+pub mod drift;
 pub mod error;
 pub mod event;
 pub mod fields;
 pub mod input;
 pub mod layout;
+pub mod ledger;
 pub mod observe;
 pub mod output;
 pub mod pace;

@@ -141,6 +141,16 @@ pub fn on_one_line(value: &RawValue) -> Box<str> {
     kept.into()
 }
 
+/// The pointer as it is given.
+impl fmt::Display for Pointer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|token| {
+            let token = token.replace('~', "~0").replace('/', "~1");
+            write!(f, "/{token}")
+        })
+    }
+}
+
 /// Where a value stands in a JSON text (RFC 6901), such as `/summary/risk_level`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pointer(Box<[Box<str>]>);

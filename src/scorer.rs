@@ -10,11 +10,15 @@ use bytes::Bytes;
 
 use crate::error::{Error, quoted};
 use crate::event::{Again, Billing, CancelReason, Event, Events, Next};
-use crate::pace::{Attempts, Closed, Failed, Fuse, Gate, Permit, RetryPolicy, Trouble};
+use crate::ledger::{Keeper, Key};
+use crate::pace::{
+    Attempts, CallBudget, Closed, Failed, FailureBudget, Fuse, Gate, Permit, RetryPolicy, Trouble,
+    Unsettled,
+};
 use crate::raw_json::Pointer;
 use crate::row::RowNumber;
 use crate::service::{Class, Fault, Outcome, Service, classify};
-use crate::verdict::{DecisionPolicy, Failure, Reason, Verdict};
+use crate::verdict::{Answer, DecisionPolicy, Failure, Reason, Verdict};
 
 /// Everything that a row's scoring needs.
 pub struct Scorer<S> {
@@ -26,6 +30,12 @@ pub struct Scorer<S> {
     pub retries: RetryPolicy,
     /// Who says that the run must stop.
     pub fuse: RefCell<Fuse>,
+    /// How many calls may be made.
+    pub calls: CallBudget,
+    /// How many rows may fail.
+    pub failures: FailureBudget,
+    /// Who makes answers durable; without one nothing is kept.
+    pub keeper: Option<Keeper>,
     /// Scores to decisions.
     pub policy: DecisionPolicy,
     /// Further fields of the answer that are kept.
@@ -70,8 +80,15 @@ impl Fate {
 const LONGEST_PAUSE: Duration = Duration::from_secs(15 * 60);
 
 impl<S: Service> Scorer<S> {
-    /// Gets the row's verdict; the first attempt has its `permit` in hand.
-    pub async fn score<'a>(&'a self, row: RowNumber, body: Bytes, permit: Permit<'a>) -> Fate {
+    /// Gets the row's verdict; the first attempt has its `permit` in hand. An answer is durable under `key` before it is
+    /// a verdict.
+    pub async fn score<'a>(
+        &'a self,
+        row: RowNumber,
+        body: Bytes,
+        key: Option<Key>,
+        permit: Permit<'a>,
+    ) -> Fate {
         let mut attempts = Attempts::default();
         let mut permit = permit;
         let (mut again, mut doubtful) = (None, false);
@@ -80,8 +97,13 @@ impl<S: Service> Scorer<S> {
             if self.gate.is_closed() {
                 return Fate::LEFT;
             }
+            if let Err(error) = self.calls.reserve() {
+                return Fate::stop(CancelReason::MaxCalls, error);
+            }
             let began = permit.began();
-            let outcome = self.attempt(row, body.clone(), permit, again).await;
+            let (outcome, unsettled) = self.attempt(row, body.clone(), permit, again).await;
+            // Only an answer is waited for: held in a back-off, this would keep others from calling.
+            let unsettled = matches!(outcome, Outcome::Answered(_)).then_some(unsettled);
             let latency = began.elapsed();
             if !matches!(outcome, Outcome::Throttled { .. }) {
                 self.gate.not_refused();
@@ -93,6 +115,11 @@ impl<S: Service> Scorer<S> {
                     self.retries.success();
                     self.fuse.borrow_mut().verdict();
                     self.events.emit(Event::AttemptAnswered { row, latency });
+                    let answer = match self.keep(key, answer).await {
+                        Ok(answer) => answer,
+                        Err(error) => return Fate::stop(CancelReason::Ledger, error),
+                    };
+                    drop(unsettled);
                     let decision = self.policy.decide(&answer.score);
                     return Fate::of(Verdict::Scored(answer, decision));
                 }
@@ -159,19 +186,27 @@ impl<S: Service> Scorer<S> {
         }
     }
 
-    /// Makes one call; the permit is given back as soon as it is over.
-    async fn attempt(
+    /// Makes one call. Another one may begin as soon as it is over, but not many before its answer is durable.
+    async fn attempt<'a>(
         &self,
         row: RowNumber,
         body: Bytes,
-        permit: Permit<'_>,
+        permit: Permit<'a>,
         again: Option<Again>,
-    ) -> Outcome {
+    ) -> (Outcome, Unsettled<'a>) {
         let call = Call::begin(&self.events, row, again);
         let exchange = self.service.ask(body).await;
         call.ended();
-        drop(permit);
-        classify(exchange, &self.columns)
+        let unsettled = permit.over();
+        (classify(exchange, &self.columns), unsettled)
+    }
+
+    /// Makes an answer durable.
+    async fn keep(&self, key: Option<Key>, answer: Answer) -> Result<Answer, Error> {
+        match (&self.keeper, key) {
+            (Some(keeper), Some(key)) => keeper.keep(key, answer).await,
+            _ => Ok(answer),
+        }
     }
 
     /// What follows a call that brought nothing.

@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
+use crate::drift::Drift;
 use crate::error::{Exit, Signal};
-use crate::event::{Again, Billing, CancelReason, Event, Pause};
+use crate::event::{Again, Billing, CancelReason, Event, Origin, Pause};
 use crate::verdict::{Decision, Reason, Resolution};
 
 /// Everything that was counted of a run.
@@ -29,6 +30,12 @@ pub struct Stats {
     pub blocked: u64,
     /// Rows without a verdict, by reason.
     pub failed: BTreeMap<Reason, u64>,
+    /// Of the rows with a verdict, those whose answer an earlier run paid for.
+    pub known: u64,
+    /// Of the rows with a verdict, those that share the answer of an equal row.
+    pub duplicates: u64,
+    /// Earlier decisions against those of this run.
+    pub drift: Drift,
     /// Admitted rows that were left for a later run.
     pub left: u64,
     /// Rows in the output.
@@ -82,6 +89,9 @@ impl Default for Stats {
             reviewed: 0,
             blocked: 0,
             failed: BTreeMap::new(),
+            known: 0,
+            duplicates: 0,
+            drift: Drift::default(),
             left: 0,
             written: 0,
             position: 0,
@@ -150,8 +160,15 @@ impl Stats {
                 self.in_flight = self.in_flight.saturating_sub(1);
                 self.unknown_outcome += 1;
             }
-            Event::RowResolved(_, resolution) => {
+            Event::RowResolved {
+                resolution, origin, ..
+            } => {
                 self.first_resolved.get_or_insert(at);
+                match origin {
+                    Origin::Called => {}
+                    Origin::Ledger => self.known += 1,
+                    Origin::Duplicate => self.duplicates += 1,
+                }
                 match resolution {
                     Resolution::Scored(Decision::Approve) => self.approved += 1,
                     Resolution::Scored(Decision::Review) => self.reviewed += 1,
@@ -161,6 +178,7 @@ impl Stats {
             }
             Event::RowLeft(_) => self.left += 1,
             Event::RowsWritten { rows } => self.written += rows,
+            Event::DecisionsCompared(drift) => self.drift.add(drift),
             Event::OutputFailed => self.output_failed = true,
             Event::CancelBegan(reason) => {
                 // A bug of ours outranks whatever came first: nothing else may hide it.
@@ -229,6 +247,9 @@ impl Stats {
             Some(
                 CancelReason::Unavailable
                 | CancelReason::InputChanged
+                | CancelReason::Ledger
+                | CancelReason::MaxCalls
+                | CancelReason::MaxFailures
                 | CancelReason::Output
                 | CancelReason::OutputClosed,
             ) => Exit::Stopped,
@@ -281,7 +302,11 @@ mod tests {
                 position: 9,
             },
             Event::RowAdmitted(row),
-            Event::RowResolved(row, Resolution::Failed(Reason::InvalidIp)),
+            Event::RowResolved {
+                row,
+                resolution: Resolution::Failed(Reason::InvalidIp),
+                origin: Origin::Called,
+            },
             Event::InputEnded,
         ];
         assert!(

@@ -13,8 +13,11 @@ use std::path::{Path, PathBuf};
 const FLOORS: &[&[&str]] = &[
     &["row", "secret", "raw_json"],
     &["verdict", "error", "layout"],
+    &["drift"],
     &["event", "stats", "fields"],
-    &["input", "output", "service", "pace", "observe", "sandbox"],
+    &[
+        "input", "output", "service", "pace", "ledger", "observe", "sandbox",
+    ],
     &["scorer"],
     &["pipeline"],
     &["config"],
@@ -31,6 +34,8 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("clap", &["cli/"]),
     ("hyper", &["sandbox/"]),
     ("csv_core", &["output/csv.rs"]),
+    ("rusqlite", &["ledger/"]),
+    ("blake3", &["ledger/"]),
     ("rustix", &["commands/descriptors.rs"]),
 ];
 

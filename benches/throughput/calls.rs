@@ -11,15 +11,17 @@ use futures::stream::{FuturesUnordered, StreamExt};
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
 use rescore::commands::run;
 use rescore::config::{
-    OutputConfig, PaceConfig, RejectsConfig, RunConfig, ServiceConfig, WatchConfig,
+    BudgetConfig, LedgerConfig, OutputConfig, PaceConfig, RejectsConfig, RunConfig, ServiceConfig,
+    WatchConfig,
 };
 use rescore::error::Exit;
 use rescore::fields::{Assignments, InvalidPhone};
 use rescore::input::{self, Compose, FormatChoice, Input, Reader};
 use rescore::layout::{Existing, VERDICT_COLUMNS};
+use rescore::ledger::Reuse;
 use rescore::observe::Style;
-use rescore::output::Target;
-use rescore::pace::Rate;
+use rescore::output::{Replace, Target};
+use rescore::pace::{FailureBudget, Rate};
 use rescore::secret::Secret;
 use rescore::service::{self, ClientSettings, Endpoint, Plan};
 use rescore::verdict::DecisionPolicy;
@@ -171,9 +173,9 @@ fn whole_run(input: &Path, output: &Path, url: &str, rate: Rate) {
     let exit = run::execute(RunConfig {
         input: reader_settings(input),
         output: OutputConfig {
-            target: Some(Target::new(output, true).unwrap()),
+            target: Some(Target::new(output, |_| Replace::Whole).unwrap()),
             rejects: RejectsConfig::Beside(output.to_owned()),
-            overwrite: true,
+            replace: Replace::Whole,
         },
         service: ServiceConfig::Real(ClientSettings {
             endpoint: Endpoint::new(url, false).unwrap(),
@@ -189,6 +191,15 @@ fn whole_run(input: &Path, output: &Path, url: &str, rate: Rate) {
             rate,
             retries: 0,
             resends: 0,
+        },
+        budget: BudgetConfig {
+            calls: None,
+            failures: FailureBudget::default(),
+        },
+        ledger: LedgerConfig {
+            place: None,
+            reuse: Reuse::All,
+            dedupe: false,
         },
         policy: DecisionPolicy::default(),
         captured: Box::default(),

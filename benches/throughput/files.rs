@@ -11,7 +11,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
 use rescore::input::{Compose, Reader};
-use rescore::output::{Finished, Target, Writer};
+use rescore::output::{Finished, Replace, Target, Writer};
 use rescore::verdict::{Answer, DecisionPolicy, Score, TransactionId, Verdict};
 
 use crate::calls::{compose, reader_settings};
@@ -109,7 +109,10 @@ fn through(input: &Path, output: &Path, compose: Compose) -> f64 {
 
     let began = Instant::now();
     let (mut reader, opened) = Reader::open(reader_settings(input), compose).unwrap();
-    let sink = Target::new(output, true).unwrap().open().unwrap();
+    let sink = Target::new(output, |_| Replace::Whole)
+        .unwrap()
+        .open()
+        .unwrap();
     let mut writer = Writer::new(opened.layout, sink, None);
     let (batches, read) = sync_channel(BATCHES);
     let (finished, write) = sync_channel::<Vec<Finished>>(BATCHES);
@@ -130,6 +133,7 @@ fn through(input: &Path, output: &Path, compose: Compose) -> f64 {
             Finished {
                 row: prepared.row,
                 verdict: verdict.clone(),
+                aged: None,
             }
         });
         finished.send(rows.collect()).unwrap();

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::io::IsTerminal;
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -14,14 +14,16 @@ use super::values::{
 };
 use crate::commands::places::{self, Place};
 use crate::config::{
-    OutputConfig, PaceConfig, RejectsConfig, RunConfig, ServiceConfig, WatchConfig,
+    BudgetConfig, LedgerConfig, OutputConfig, PaceConfig, RejectsConfig, RunConfig, ServiceConfig,
+    WatchConfig,
 };
 use crate::error::{Error, Result, quoted};
 use crate::fields::Assignments;
 use crate::input::{FormatChoice, Input, Settings};
 use crate::layout::VERDICT_COLUMNS;
-use crate::output::Target;
-use crate::pace::Rate;
+use crate::ledger::{Place as LedgerPlace, Reuse, ledger_of};
+use crate::output::{Replace, Target};
+use crate::pace::{FailureBudget, FailureLimit, Rate};
 use crate::raw_json::Pointer;
 use crate::service::{ClientSettings, Endpoint, Plan};
 use crate::verdict::DecisionPolicy;
@@ -29,6 +31,7 @@ use crate::verdict::DecisionPolicy;
 const SERVICE: &str = "Service";
 const FIELDS: &str = "Fields";
 const PACE: &str = "Pace";
+const LEDGER: &str = "Ledger";
 const FILES: &str = "Files";
 const WATCH: &str = "Watching";
 
@@ -115,6 +118,30 @@ pub(super) struct RunArgs {
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = values::duration, help_heading = PACE)]
     connect_timeout: Duration,
 
+    /// Calls at most, those for rows that are tried again included
+    #[arg(long, value_name = "N", value_parser = values::count, allow_negative_numbers = true, help_heading = PACE)]
+    max_calls: Option<NonZeroU64>,
+    /// Stop when so many rows have failed, or so many of a hundred as in `5%` (counted from the hundredth row on)
+    #[arg(long, value_name = "N|N%", value_parser = values::failure_limit, allow_negative_numbers = true, help_heading = PACE)]
+    max_failures: Option<FailureLimit>,
+
+    /// Keep paid answers in this file, which other runs may use too, also at once [default: OUTPUT.ledger, until every
+    /// row has a verdict]
+    #[arg(long, value_name = "FILE", help_heading = LEDGER)]
+    ledger: Option<PathBuf>,
+    /// Use answers that are not older, such as `7d` [default: all]
+    #[arg(long, value_name = "TIME", value_parser = values::age, help_heading = LEDGER)]
+    max_age: Option<Duration>,
+    /// Ask everything anew: throws away what OUTPUT.ledger has, or with --ledger uses no answer that is there
+    #[arg(long, conflicts_with = "max_age", help_heading = LEDGER)]
+    fresh: bool,
+    /// Keep no answers: a run that stops cannot go on
+    #[arg(long, conflicts_with_all = ["ledger", "max_age", "fresh"], help_heading = LEDGER)]
+    no_ledger: bool,
+    /// Ask each of several equal rows
+    #[arg(long, help_heading = LEDGER)]
+    no_dedupe: bool,
+
     /// The format [default: by the name's end, or by a look at the first bytes]
     #[arg(long, value_enum, help_heading = FILES)]
     format: Option<FormatArg>,
@@ -158,6 +185,11 @@ impl RunArgs {
         let mut warnings = Vec::new();
         let service = self.service(&mut warnings)?;
         let output = self.output(&input.input)?;
+        let ledger = self.ledger(&output)?;
+        let budget = BudgetConfig {
+            calls: self.max_calls,
+            failures: FailureBudget(self.max_failures),
+        };
         let rows_on_terminal = output.target.is_none() && std::io::stdout().is_terminal();
         let watch = WatchConfig {
             style: self.progress.style(rows_on_terminal),
@@ -171,6 +203,8 @@ impl RunArgs {
             service,
             plan,
             pace,
+            budget,
+            ledger,
             policy,
             captured,
             watch,
@@ -338,7 +372,7 @@ impl RunArgs {
             places::refuse_clashes(&[Place::input(input), Place::output(path)])?;
         }
         let target = path
-            .map(|path| Target::new(path, self.overwrite))
+            .map(|path| Target::new(path, |real| self.replace(real)))
             .transpose()?;
         let rejects = match (&self.rejects, path) {
             (Some(path), _) => RejectsConfig::At(path.clone()),
@@ -348,10 +382,57 @@ impl RunArgs {
             }
             (None, _) => RejectsConfig::Nowhere,
         };
+        let replace = match &target {
+            Some(target) => target.replace(),
+            None if self.overwrite => Replace::Whole,
+            None => Replace::Nothing,
+        };
         Ok(OutputConfig {
             target,
             rejects,
-            overwrite: self.overwrite,
+            replace,
+        })
+    }
+
+    /// What may be written over at the place of the output: what a ledger has the answers of, or what we are told to.
+    fn replace(&self, output: &Path) -> Replace {
+        let goes_on = self.ledger.is_none() && !self.no_ledger && ledger_of(output).exists();
+        if self.overwrite || goes_on {
+            Replace::Whole
+        } else if self.ledger.is_some() {
+            Replace::Partial
+        } else {
+            Replace::Nothing
+        }
+    }
+
+    fn ledger(&self, output: &OutputConfig) -> Result<LedgerConfig> {
+        let dedupe = !self.no_dedupe;
+        let beside = output.target.as_ref().filter(|target| !target.is_special());
+        let place = match (&self.ledger, beside) {
+            (Some(path), _) => Some(LedgerPlace::Shared(path.clone())),
+            (None, Some(target)) if !self.no_ledger => {
+                Some(LedgerPlace::Beside(target.path().to_owned()))
+            }
+            _ => dedupe.then_some(LedgerPlace::Scratch),
+        };
+        let reuse = match self.max_age {
+            Some(age) => Reuse::Younger(age),
+            None if self.fresh => Reuse::Nothing,
+            None => Reuse::All,
+        };
+        let keeps = matches!(place, Some(LedgerPlace::Shared(_) | LedgerPlace::Beside(_)));
+        if reuse != Reuse::All && !keeps {
+            let flag = if self.fresh { "--fresh" } else { "--max-age" };
+            return Err(Error::usage(format!(
+                "`{flag}` has no meaning without a ledger, and a stream has none of its own"
+            ))
+            .hint("name one with `--ledger FILE`"));
+        }
+        Ok(LedgerConfig {
+            place,
+            reuse,
+            dedupe,
         })
     }
 }

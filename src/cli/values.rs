@@ -1,6 +1,7 @@
 //! Values of arguments: what is allowed, and the words when it is not.
 
 use std::net::SocketAddr;
+use std::num::NonZeroU64;
 use std::time::Duration;
 
 use clap::ValueEnum;
@@ -9,6 +10,7 @@ use crate::fields::{Field, InvalidPhone, Template};
 use crate::input::FormatChoice;
 use crate::layout::Existing;
 use crate::observe::Style;
+use crate::pace::FailureLimit;
 use crate::raw_json::Pointer;
 
 /// `--format`.
@@ -181,6 +183,38 @@ pub(super) fn duration_or_zero(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// The oldest answers that make sense to ask for: longer ago nobody kept any.
+const OLDEST: Duration = Duration::from_secs(10 * 366 * 24 * 60 * 60);
+
+/// How old an answer may be.
+pub(super) fn age(text: &str) -> Result<Duration, String> {
+    match humantime::parse_duration(text) {
+        Ok(time) if time <= OLDEST && time >= Duration::from_secs(1) => Ok(time),
+        _ => Err(
+            "allowed are times from 1s to 10 years with their unit, such as `12h` or `7d`"
+                .to_owned(),
+        ),
+    }
+}
+
+/// A number of things, at least one.
+pub(super) fn count(text: &str) -> Result<NonZeroU64, String> {
+    text.parse()
+        .map_err(|_| "allowed are whole numbers from 1 on".to_owned())
+}
+
+/// `--max-failures`.
+pub(super) fn failure_limit(text: &str) -> Result<FailureLimit, String> {
+    let wrong = || "allowed are whole numbers from 1 on, or a share such as `5%`".to_owned();
+    let Some(percent) = text.strip_suffix('%') else {
+        return text.parse().map(FailureLimit::Rows).map_err(|_| wrong());
+    };
+    match percent.trim().parse::<f64>() {
+        Ok(percent) if percent > 0.0 && percent <= 100.0 => Ok(FailureLimit::Percent(percent)),
+        _ => Err(wrong()),
+    }
+}
+
 /// A threshold or rate: any number that can be compared.
 pub(super) fn finite(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
@@ -224,6 +258,20 @@ mod tests {
             assert!(duration(bad).is_err(), "{bad}");
         }
         assert_eq!(duration_or_zero("0s"), Ok(Duration::ZERO));
+    }
+
+    #[test]
+    fn limits_are_above_zero() {
+        assert_eq!(failure_limit("5%"), Ok(FailureLimit::Percent(5.0)));
+        assert!(matches!(failure_limit("5"), Ok(FailureLimit::Rows(n)) if n.get() == 5));
+        for bad in ["0", "0%", "101%", "-1", "NaN%", "1.5", "", "%"] {
+            assert!(failure_limit(bad).is_err(), "{bad}");
+        }
+        assert_eq!(age("7d"), Ok(Duration::from_secs(7 * 24 * 60 * 60)));
+        for bad in ["7", "0s", "99y", "-1d"] {
+            assert!(age(bad).is_err(), "{bad}");
+        }
+        assert!(count("0").is_err() && count("1").is_ok());
     }
 
     #[test]

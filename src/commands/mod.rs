@@ -1,6 +1,8 @@
 //! One file a subcommand: builds the parts from its config and hands each stage only its own piece.
 
+mod answers;
 mod descriptors;
+mod desk;
 pub(crate) mod places;
 pub mod run;
 pub mod sandbox;

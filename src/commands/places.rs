@@ -3,11 +3,13 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use crate::config::{OutputConfig, RejectsConfig};
+use crate::config::{LedgerConfig, OutputConfig, RejectsConfig};
 use crate::error::{Error, Result};
 use crate::input::Input;
 use crate::layout::Layout;
+use crate::ledger::{self, ledger_of};
 use crate::output::{is_same_file, partial_of};
+use crate::stats::Stats;
 
 /// A file that a run reads or writes.
 pub(crate) struct Place<'a> {
@@ -39,6 +41,14 @@ impl<'a> Place<'a> {
             what: "rejects",
             path,
             partial: true,
+        }
+    }
+
+    const fn ledger(path: &'a Path) -> Self {
+        Self {
+            what: "ledger",
+            path,
+            partial: false,
         }
     }
 
@@ -101,6 +111,7 @@ pub(super) fn check(
     output: &OutputConfig,
     rejects: Option<&Path>,
     summary: Option<&Path>,
+    ledger: &LedgerConfig,
 ) -> Result<()> {
     let mut places = Vec::new();
     if let Input::File(path) = input {
@@ -114,7 +125,42 @@ pub(super) fn check(
     );
     places.extend(rejects.map(Place::rejects));
     places.extend(summary.map(Place::summary));
+    let ledger = match &ledger.place {
+        Some(ledger::Place::Shared(path)) => Some(path.clone()),
+        Some(ledger::Place::Beside(output)) => Some(ledger_of(output)),
+        Some(ledger::Place::Scratch) | None => None,
+    };
+    places.extend(ledger.as_deref().map(Place::ledger));
     refuse_clashes(&places)
+}
+
+/// A megabyte, as `df` and people count them.
+const MEGABYTE: u64 = 1_000_000;
+
+/// A full disk's error with the space that the rest of the run will take, by what it took so far.
+pub(super) fn with_space(error: Error, output: &Path, size: Option<u64>, stats: &Stats) -> Error {
+    if !error.is_disk_full() {
+        return error;
+    }
+    let length = |path: &Path| path.metadata().map_or(0, |metadata| metadata.len());
+    let taken = length(&partial_of(output)) + length(&ledger_of(output));
+    let needed = match size {
+        Some(size) if stats.position > 0 => {
+            let left = u128::from(size.saturating_sub(stats.position));
+            let needed = u128::from(taken) * left / u128::from(stats.position);
+            u64::try_from(needed).unwrap_or(u64::MAX)
+        }
+        _ => taken,
+    };
+    let directory = output
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
+    error.detail(format!(
+        "the rest needs about {} MB more in `{}`",
+        needed / MEGABYTE + 1,
+        directory.display()
+    ))
 }
 
 /// Opens the file for the summary. It is emptied now: an old summary must not be taken for this run's.

@@ -15,6 +15,8 @@ use bytes::BytesMut;
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 
+use super::answers::{Answers, Whom};
+use super::desk::Desk;
 use super::threads::{self, BATCHES, WriterEnd, stop_of};
 use super::{descriptors, places, say};
 use crate::config::{PaceConfig, RunConfig, ServiceConfig, WatchConfig};
@@ -24,7 +26,7 @@ use crate::fields::UserRequest;
 use crate::input::{Input, Opened, Reader};
 use crate::observe::{self, Progress, Setting, Style, Summary};
 use crate::output::{Rejects, Sink, Target, Unfinished, Writer, Written, partial_of};
-use crate::pace::{Fuse, Gate, RetryPolicy};
+use crate::pace::{CallBudget, Fuse, Gate, RetryPolicy};
 use crate::pipeline::{self, Channels, Stop, Window};
 use crate::sandbox::{self, Sandbox};
 use crate::scorer::Scorer;
@@ -48,6 +50,8 @@ pub fn execute(config: RunConfig) -> Result<Exit> {
         service,
         plan,
         pace,
+        budget,
+        ledger,
         policy,
         captured,
         watch,
@@ -59,23 +63,22 @@ pub fn execute(config: RunConfig) -> Result<Exit> {
     });
     let (reader, opened) = Reader::open(input, compose)?;
     let rejects = places::rejects(&output, &opened.layout);
-    places::check(
-        &source,
-        &output,
-        rejects.as_deref(),
-        watch.summary.as_deref(),
-    )?;
+    let summary = watch.summary.as_deref();
+    places::check(&source, &output, rejects.as_deref(), summary, &ledger)?;
     let rejects = rejects
-        .map(|path| Target::new(&path, output.overwrite))
+        .map(|path| Target::new(&path, |_| output.replace))
         .transpose()?;
     let (stand_in, client) = connect(service, plan)?;
     let endpoint = client.endpoint.clone();
+    let whom = Whom::of(&client, stand_in.is_some());
     let client = Client::new(client)?;
     let (concurrency, lowered) = descriptors::fit(pace.concurrency, stand_in.is_some());
     let pace = PaceConfig {
         concurrency,
         ..pace
     };
+    // Before any file is touched: another run may be at them.
+    let mut answers = Answers::open(ledger, whom, &captured)?;
     let summary_file = watch.summary.as_deref().map(places::summary).transpose()?;
     let sink = match &output.target {
         Some(target) => target.open()?,
@@ -91,20 +94,22 @@ pub fn execute(config: RunConfig) -> Result<Exit> {
             stand_in.is_some(),
             pace,
         );
+        answers.introduce();
     }
-    for warning in warnings.iter().chain(&lowered) {
+    let thrown_away = answers.thrown_away();
+    for warning in warnings.iter().chain(&lowered).chain(&thrown_away) {
         say(&format!("warning: {warning}"));
     }
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|e| Error::internal("cannot start the runtime").because(e))?;
+    let runtime = runtime()?;
     let (events, progress) = observe(&runtime, &watch, &opened, stand_in.is_some());
     let scorer = Scorer {
         service: client,
         gate: Gate::new(pace.concurrency, pace.rate, fastrand::Rng::new()),
         retries: RetryPolicy::new(pace.retries, pace.resends),
         fuse: RefCell::new(Fuse::default()),
+        calls: CallBudget::new(budget.calls),
+        failures: budget.failures,
+        keeper: answers.keeper()?,
         policy,
         columns: captured,
         host: endpoint.host().to_owned(),
@@ -112,19 +117,19 @@ pub fn execute(config: RunConfig) -> Result<Exit> {
     };
     let writer = Writer::new(opened.layout, sink, rejects);
     let farewell = farewell(output.target.as_ref());
-    let (written, error) = drive(
-        &runtime,
-        &scorer,
-        reader,
-        writer,
-        pace.concurrency,
-        farewell,
-    )?;
+    let rows = (reader, answers.desk()?, writer);
+    let (written, error) = drive(&runtime, &scorer, rows, pace.concurrency, farewell)?;
     progress.finish();
     // A look-up of a name that hangs must not hold up the end.
     runtime.shutdown_background();
+    drop(scorer);
 
     let stats = events.with_stats(Clone::clone);
+    let error = error.map(|error| match &output.target {
+        Some(target) => places::with_space(error, target.path(), opened.size, &stats),
+        None => error,
+    });
+    let (kept, left_over) = answers.end(stats.exit() == Exit::Complete);
     let summary = Summary {
         stats: &stats,
         elapsed: events.elapsed(),
@@ -132,10 +137,21 @@ pub fn execute(config: RunConfig) -> Result<Exit> {
         endpoint: &endpoint.to_string(),
         output: written.output,
         rejects: written.rejects,
+        ledger: kept,
         sandbox_billed: stand_in.map(|stand_in| stand_in.stop().billed),
     };
     tell(&summary, error.as_ref(), summary_file, &watch);
+    if let Some(warning) = left_over {
+        say(&warning);
+    }
     Ok(stats.exit())
+}
+
+fn runtime() -> Result<Runtime> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|e| Error::internal("cannot start the runtime").because(e))
 }
 
 /// What the second signal says before it ends the program at once.
@@ -221,8 +237,7 @@ fn observe(
 fn drive(
     runtime: &Runtime,
     scorer: &Scorer<Client>,
-    reader: Reader,
-    writer: Writer,
+    (reader, desk, writer): (Reader, Desk, Writer),
     concurrency: NonZeroUsize,
     farewell: String,
 ) -> Result<(Written, Option<Error>)> {
@@ -230,7 +245,7 @@ fn drive(
     let (write_sender, write) = mpsc::channel(BATCHES);
     threads::signals(stop_sender.clone(), farewell)?;
     let writing = threads::writer(writer, write, scorer.events.clone(), stop_sender)?;
-    let read = threads::reader(reader)?;
+    let read = threads::reader(reader, desk)?;
     let window = Window {
         // At least sixteen rows a call in flight.
         rows: WINDOW_ROWS.max(concurrency.get().saturating_mul(16)),

@@ -4,6 +4,7 @@ use std::sync::mpsc::Receiver;
 
 use tokio::sync::mpsc;
 
+use super::desk::Desk;
 use super::say;
 use super::signals::Signals;
 use crate::error::{Error, Exit, Result, Signal};
@@ -16,15 +17,16 @@ use crate::pipeline::{Read, Stop, Write};
 pub(super) const BATCHES: usize = 2;
 
 /// Reads until the input ends or nobody receives any more.
-pub(super) fn reader(mut reader: Reader) -> Result<mpsc::Receiver<Read>> {
+pub(super) fn reader(mut reader: Reader, mut desk: Desk) -> Result<mpsc::Receiver<Read>> {
     let (sender, receiver) = mpsc::channel(BATCHES);
     let read = move || {
         loop {
-            let (message, last) = match reader.next_batch() {
-                Ok(Some(batch)) => (Read::Rows(batch), false),
-                Ok(None) => (Read::End, true),
-                Err(error) => (Read::Failed(error), true),
+            let message = match reader.next_batch() {
+                Ok(Some(batch)) => desk.prepare(batch).map_or_else(Read::Failed, Read::Rows),
+                Ok(None) => Read::End,
+                Err(error) => Read::Failed(Stop::of_input(error)),
             };
+            let last = !matches!(message, Read::Rows(_));
             // Nobody receives any more when the run is stopping.
             if sender.blocking_send(message).is_err() || last {
                 return;

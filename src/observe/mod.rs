@@ -13,7 +13,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-pub use summary::Summary;
+pub use summary::{Kept, Summary};
+pub use words::{counted, moment};
 
 use crate::event::{CancelReason, Event, Events, Observer, Pause};
 use crate::stats::Stats;

@@ -14,6 +14,17 @@ use super::words::{count, counted, rate, time};
 use crate::event::CancelReason;
 use crate::stats::Stats;
 
+/// A ledger that stays.
+#[derive(Debug, Clone)]
+pub struct Kept {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Answers of this service in it.
+    pub answers: u64,
+    /// It is the run's own, and goes when every row has a verdict.
+    pub own: bool,
+}
+
 /// A run that is over.
 #[derive(Debug)]
 pub struct Summary<'a> {
@@ -29,6 +40,8 @@ pub struct Summary<'a> {
     pub output: Option<PathBuf>,
     /// The rejects, where there are any.
     pub rejects: Option<PathBuf>,
+    /// The ledger, where one stays.
+    pub ledger: Option<Kept>,
     /// Calls that the stand-in billed.
     pub sandbox_billed: Option<u64>,
 }
@@ -79,6 +92,7 @@ impl Summary<'_> {
                 reasons.join(", ")
             ));
         }
+        lines.extend(self.without_calls());
         lines.push(self.calls());
         if stats.throttled > 0 {
             lines.push(format!(
@@ -113,21 +127,52 @@ impl Summary<'_> {
                     "{path} has the {}; rows that were not finished are not in it",
                     counted(stats.written, "finished row")
                 ));
-                // The next run refuses both files: following this must not lead to another refusal.
-                let kept = match &self.rejects {
-                    Some(rejects) => format!("it and {}", rejects.display()),
-                    None => "it".to_owned(),
-                };
-                lines.push(format!(
-                    "before another run move {kept} away, or start over with `--overwrite`"
-                ));
+                if self.ledger.is_none() {
+                    // The next run refuses both files: following this must not lead to another refusal.
+                    let kept = match &self.rejects {
+                        Some(rejects) => format!("it and {}", rejects.display()),
+                        None => "it".to_owned(),
+                    };
+                    lines.push(format!(
+                        "before another run move {kept} away, or start over with `--overwrite`"
+                    ));
+                }
             } else {
                 lines.push(format!("wrote {path}"));
             }
         }
+        lines.extend(self.kept());
         let mut text = format!("rescore: {}", lines.join("\n         "));
         text.push('\n');
         text
+    }
+
+    /// Rows that cost nothing.
+    fn without_calls(&self) -> Option<String> {
+        let stats = self.stats;
+        let mut words = Vec::new();
+        if stats.known > 0 {
+            words.push(format!("{} known from the ledger", count(stats.known)));
+        }
+        if stats.duplicates > 0 {
+            words.push(format!("{} equal to another row", count(stats.duplicates)));
+        }
+        (!words.is_empty()).then(|| format!("without a call: {}", words.join(", ")))
+    }
+
+    /// What stays for the next run, and what that will do with it.
+    fn kept(&self) -> Option<String> {
+        let Kept { path, answers, own } = self.ledger.as_ref()?;
+        let (path, answers) = (path.display(), counted(*answers, "paid answer"));
+        Some(match (self.stats.cancelled, own) {
+            (Some(_), _) => format!("{path} has {answers}; the same command goes on from there"),
+            (None, true) => {
+                format!(
+                    "{path} has {answers}; the same command asks only the rows without a verdict"
+                )
+            }
+            (None, false) => format!("{path} has {answers} of this service"),
+        })
     }
 
     fn calls(&self) -> String {
@@ -191,6 +236,8 @@ impl Summary<'_> {
                 "written": stats.written,
                 "left": stats.read - stats.resolved(),
             },
+            "known": stats.known,
+            "duplicates": stats.duplicates,
             "decisions": { "approve": stats.approved, "review": stats.reviewed, "block": stats.blocked },
             "failed": { "rows": stats.failures(), "reasons": failed },
             "calls": {
@@ -206,6 +253,10 @@ impl Summary<'_> {
             "latency_ms": { "p50": latency(0.5), "p95": latency(0.95), "p99": latency(0.99) },
             "output": path(&self.output),
             "rejects": path(&self.rejects),
+            "ledger": self.ledger.as_ref().map(|kept| json!({
+                "path": kept.path.to_string_lossy(),
+                "answers": kept.answers,
+            })),
         })
     }
 
@@ -224,6 +275,8 @@ fn word(reason: CancelReason) -> &'static str {
         CancelReason::OutputClosed => "standard output was closed",
         CancelReason::InputChanged => "the input changed",
         CancelReason::Internal => "internal error",
+        CancelReason::MaxCalls => "`--max-calls`",
+        CancelReason::MaxFailures => "`--max-failures`",
         other => other.word(),
     }
 }

@@ -1,7 +1,7 @@
 //! Numbers and times as people read them.
 
 use std::fmt::Write as _;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use super::Snapshot;
 use crate::event::{CancelReason, Pause};
@@ -20,12 +20,32 @@ pub(super) fn count(number: u64) -> String {
 }
 
 /// `1 row`, `2 rows`.
-pub(super) fn counted(number: u64, thing: &str) -> String {
+#[must_use]
+pub fn counted(number: u64, thing: &str) -> String {
     format!(
         "{} {thing}{}",
         count(number),
         if number == 1 { "" } else { "s" }
     )
+}
+
+/// A moment by the clock on the wall: with its date unless it is today.
+#[must_use]
+pub fn moment(time: SystemTime) -> String {
+    let Ok(time) = jiff::Timestamp::try_from(time) else {
+        return "an unknown time".to_owned();
+    };
+    let zone = jiff::tz::TimeZone::system();
+    let (time, today) = (
+        time.to_zoned(zone.clone()),
+        jiff::Timestamp::now().to_zoned(zone),
+    );
+    let format = if time.date() == today.date() {
+        "%H:%M"
+    } else {
+        "%Y-%m-%d %H:%M"
+    };
+    time.strftime(format).to_string()
 }
 
 /// Three significant digits are enough for a rate.
@@ -125,6 +145,9 @@ pub(super) fn stopping(reason: CancelReason, in_flight: u64) -> String {
         CancelReason::Refused => "the service refuses the run",
         CancelReason::Unavailable => "the service is not available",
         CancelReason::Input | CancelReason::InputChanged => "the input is broken",
+        CancelReason::Ledger => "the ledger cannot be used",
+        CancelReason::MaxCalls => "no more calls are allowed",
+        CancelReason::MaxFailures => "too many rows have failed",
         CancelReason::Output => "the output cannot be written",
         CancelReason::OutputClosed => "standard output was closed",
         CancelReason::Internal => "internal error",

@@ -21,7 +21,7 @@ pub struct Target {
     shown: PathBuf,
     /// With links followed: the partial file must lie beside the real one, on its file system.
     real: PathBuf,
-    overwrite: bool,
+    replace: Replace,
     /// A device or pipe is written straight away: it can be neither renamed nor half-written.
     special: bool,
 }
@@ -34,12 +34,24 @@ pub fn partial_of(path: &Path) -> PathBuf {
     name.into()
 }
 
+/// What a run may write over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Replace {
+    /// Nothing: answers in it may have been paid for.
+    Nothing,
+    /// What an unfinished run left: its answers are in a ledger.
+    Partial,
+    /// That, and the file itself.
+    Whole,
+}
+
 impl Target {
-    /// Checks the place, so that a run fails before its first call and not after its last.
+    /// Checks the place, so that a run fails before its first call and not after its last. `replace` is asked what may be
+    /// written over at the path with links followed.
     ///
     /// # Errors
     /// Exit code 2: it exists and may not be overwritten, or its directory is missing.
-    pub fn new(path: &Path, overwrite: bool) -> Result<Self> {
+    pub fn new(path: &Path, replace: impl FnOnce(&Path) -> Replace) -> Result<Self> {
         let shown = path.to_owned();
         let cannot = || Error::usage(format!("cannot write `{}`", path.display()));
         let metadata = fs::metadata(path).ok();
@@ -55,13 +67,14 @@ impl Target {
         } else {
             follow(path).map_err(|e| cannot().because(e))?
         };
+        let replace = replace(&real);
         let target = Self {
             shown,
             real,
-            overwrite,
+            replace,
             special,
         };
-        if special || overwrite {
+        if special || replace == Replace::Whole {
             return Ok(target);
         }
         if metadata.is_some() {
@@ -69,7 +82,7 @@ impl Target {
                 .hint("`--overwrite` replaces it once the new one is whole"));
         }
         let partial = partial_of(&target.real);
-        if partial.exists() {
+        if replace == Replace::Nothing && partial.exists() {
             refuse_locked(&partial)?;
             return Err(Error::usage(format!(
                 "`{}` of an unfinished run is in the way",
@@ -85,6 +98,12 @@ impl Target {
     #[must_use]
     pub const fn is_special(&self) -> bool {
         self.special
+    }
+
+    /// What may be written over.
+    #[must_use]
+    pub const fn replace(&self) -> Replace {
+        self.replace
     }
 
     /// The path with links followed.
@@ -117,7 +136,7 @@ impl Target {
             .write(true)
             .create(true)
             .truncate(false)
-            .create_new(!self.overwrite);
+            .create_new(self.replace == Replace::Nothing);
         let file = options.open(&partial).map_err(|e| cannot().because(e))?;
         lock(&file, &partial)?;
         file.set_len(0).map_err(|e| cannot().because(e))?;

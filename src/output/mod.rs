@@ -10,14 +10,14 @@ mod jsonl;
 use std::io;
 use std::path::PathBuf;
 
-pub use file::{Sink, Target, is_same_file, partial_of};
+pub use file::{Replace, Sink, Target, is_same_file, partial_of};
 
 use file::Ended;
 
 use crate::error::{Error, Result};
 use crate::layout::{Format, Layout};
 use crate::row::Row;
-use crate::verdict::Verdict;
+use crate::verdict::{Answer, Verdict};
 
 /// A row with its verdict.
 #[derive(Debug, Clone)]
@@ -26,6 +26,8 @@ pub struct Finished {
     pub row: Row,
     /// Its verdict.
     pub verdict: Verdict,
+    /// An earlier answer about the same user, which was too old to be used.
+    pub aged: Option<Box<Answer>>,
 }
 
 /// Writes rows to the output and failed ones to the rejects.
@@ -157,7 +159,7 @@ impl Writer {
     /// # Errors
     /// The output or the rejects cannot be written.
     pub fn write(&mut self, rows: &[Finished]) -> Result<(), WriteError> {
-        for Finished { row, verdict } in rows {
+        for Finished { row, verdict, .. } in rows {
             match self.layout.format {
                 Format::Delimited { .. } => csv::write_row(
                     &mut self.buffer,

@@ -83,6 +83,7 @@ fn rows(parts: &[(&str, &str, &str)]) -> Vec<Finished> {
                 existing: Box::default(),
             },
             verdict: verdict(),
+            aged: None,
         });
         number = number.next();
     }
@@ -182,7 +183,7 @@ fn a_row_without_a_verdict_has_empty_cells_and_the_rejects_have_it_as_it_came() 
     let to = Unsteady::new(usize::MAX, 0, None);
     let mut batch = rows(&[("", "1,\"2\"", "\r\n"), ("", "3,4", "\r\n")]);
     batch[0].verdict = Verdict::Failed(Failure::new(Reason::InvalidIp, "line 2: \"no\", ip"));
-    let rejects = Rejects::open(Target::new(&path, false).unwrap()).unwrap();
+    let rejects = Rejects::open(Target::new(&path, |_| Replace::Nothing).unwrap()).unwrap();
     let mut writer = Writer::new(layout(), Sink::stream(to.clone()), Some(rejects));
     assert!(writer.write(&batch).is_ok() && writer.commit().is_ok());
     let output = String::from_utf8(to.bytes()).unwrap();

@@ -1,6 +1,6 @@
-//! The gate that every attempt passes: concurrency, rate, pause, stop.
+//! The gate that every attempt passes: concurrency, answers not yet durable, rate, pause, stop.
 //!
-//! One owner for all four, because they mean one thing together: may a call begin now? Runs on one thread.
+//! One owner for all of them, because they mean one thing together: may a call begin now? Runs on one thread.
 
 use std::cell::Cell;
 use std::num::NonZeroUsize;
@@ -19,6 +19,8 @@ pub struct Gate {
     proven: Cell<bool>,
     /// As many as calls may be in flight.
     permits: Semaphore,
+    /// As many as calls may be in flight or have answers that are not durable yet: what a power cut can bill twice.
+    unsettled: Semaphore,
     /// Whoever waits for the rate or a pause waits here in turn, so that one timer runs and not one a permit.
     turnstile: Mutex<()>,
     limiter: Limiter,
@@ -34,7 +36,8 @@ pub struct Gate {
 
 /// The right to make one attempt, given back when dropped.
 pub struct Permit<'a> {
-    _permit: SemaphorePermit<'a>,
+    in_flight: SemaphorePermit<'a>,
+    unsettled: SemaphorePermit<'a>,
     /// When the attempt may begin: now.
     began: Instant,
 }
@@ -46,6 +49,22 @@ impl Permit<'_> {
         self.began
     }
 }
+
+impl<'a> Permit<'a> {
+    /// The call is over: another one may begin. What stays is to be dropped when its answer is durable.
+    #[must_use]
+    pub fn over(self) -> Unsettled<'a> {
+        drop(self.in_flight);
+        Unsettled(self.unsettled)
+    }
+}
+
+/// A call whose answer is not durable yet, until it is dropped.
+pub struct Unsettled<'a>(#[allow(dead_code, reason = "held, not read")] SemaphorePermit<'a>);
+
+/// Calls in flight and answers that are not durable yet, as a multiple of the calls in flight: while one group of
+/// answers is synced the next calls go on.
+const UNSETTLED: usize = 2;
 
 /// The run is stopping: no call may begin any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,6 +84,12 @@ impl Gate {
         Self {
             proven: Cell::new(false),
             permits: Semaphore::new(concurrency.get().min(Semaphore::MAX_PERMITS)),
+            unsettled: Semaphore::new(
+                concurrency
+                    .get()
+                    .saturating_mul(UNSETTLED)
+                    .min(Semaphore::MAX_PERMITS),
+            ),
             turnstile: Mutex::new(()),
             limiter: Limiter::new(rate),
             paused_until: Cell::new(None),
@@ -88,7 +113,8 @@ impl Gate {
     /// # Errors
     /// [`Closed`] as soon as the run is stopping.
     pub async fn permit(&self) -> Result<Permit<'_>, Closed> {
-        let permit = self.permits.acquire().await.map_err(|_| Closed)?;
+        let unsettled = self.unsettled.acquire().await.map_err(|_| Closed)?;
+        let in_flight = self.permits.acquire().await.map_err(|_| Closed)?;
         let passing = self.turnstile.lock().await;
         loop {
             if self.closed.get() {
@@ -109,7 +135,8 @@ impl Gate {
         }
         drop(passing);
         Ok(Permit {
-            _permit: permit,
+            in_flight,
+            unsettled,
             began: Instant::now(),
         })
     }
@@ -191,6 +218,7 @@ impl Gate {
     pub fn close(&self) {
         self.closed.set(true);
         self.permits.close();
+        self.unsettled.close();
         self.closing.notify_waiters();
     }
 

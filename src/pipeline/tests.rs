@@ -12,12 +12,14 @@ use tokio::time::sleep;
 
 use super::*;
 use crate::error::Exit;
+use crate::event::Events;
 use crate::event::Observer;
-use crate::pace::{Fuse, Gate, Rate, RetryPolicy};
-use crate::row::Span;
+use crate::ledger::Found;
+use crate::pace::{CallBudget, FailureBudget, Fuse, Gate, Rate, RetryPolicy};
+use crate::row::{Row, Span};
 use crate::service::scripted::{Brings, Scripted, Step};
 use crate::stats::Stats;
-use crate::verdict::{DecisionPolicy, Failure, Reason};
+use crate::verdict::{DecisionPolicy, Failure, Reason, Verdict};
 
 const GOOD: Step = Brings::Verdict.at_once();
 const SICK: Step = Brings::Status(500).at_once();
@@ -55,6 +57,9 @@ fn scorer(concurrency: usize, rate: Rate, log: &Log, service: Scripted) -> Score
         ),
         retries: RetryPolicy::new(RETRIES, 1),
         fuse: RefCell::new(Fuse::default()),
+        calls: CallBudget::new(None),
+        failures: FailureBudget::default(),
+        keeper: None,
         policy: DecisionPolicy::default(),
         columns: Box::default(),
         host: "scripted.test".to_owned(),
@@ -65,11 +70,11 @@ fn scorer(concurrency: usize, rate: Rate, log: &Log, service: Scripted) -> Score
 const ROW_BYTES: usize = 50;
 
 /// Rows 1, 2, 3 …; those whose number is in `invalid` have no request.
-fn prepared(rows: u64, invalid: &[u64]) -> Vec<Prepared> {
+fn prepared(rows: u64, invalid: &[u64]) -> Vec<Ask> {
     let mut number = RowNumber::FIRST;
     let mut prepared = Vec::new();
     for row in 1..=rows {
-        prepared.push(Prepared {
+        prepared.push(Ask {
             row: Row {
                 number,
                 raw: Bytes::from(vec![b'x'; ROW_BYTES]),
@@ -79,7 +84,11 @@ fn prepared(rows: u64, invalid: &[u64]) -> Vec<Prepared> {
             request: if invalid.contains(&row) {
                 Err(Failure::new(Reason::MissingName, "no name"))
             } else {
-                Ok(Scripted::body(row))
+                Ok(Request {
+                    body: Scripted::body(row),
+                    key: None,
+                    found: Found::Nothing,
+                })
             },
         });
         number = number.next();
@@ -87,7 +96,7 @@ fn prepared(rows: u64, invalid: &[u64]) -> Vec<Prepared> {
     prepared
 }
 
-fn batches(rows: Vec<Prepared>, sizes: &[usize]) -> Vec<Read> {
+fn batches(rows: Vec<Ask>, sizes: &[usize]) -> Vec<Read> {
     let mut rows = rows.into_iter().peekable();
     let mut sizes = sizes.iter().cycle();
     let mut messages = Vec::new();
@@ -539,7 +548,7 @@ async fn an_input_that_breaks_stops_the_run_and_keeps_what_was_asked() {
             Scripted::new(Brings::Verdict.after(10)),
         );
         let mut read = batches(prepared(9, &[]), &[9]);
-        *read.last_mut().unwrap() = Read::Failed(error);
+        *read.last_mut().unwrap() = Read::Failed(Stop::of_input(error));
         let mut around = Surroundings::of(read);
         around.read_delay = Duration::from_secs(1);
         let ran = run_to_end(&scorer, around).await;

@@ -37,6 +37,9 @@ fn scorer(limits: &Limits, service: Scripted) -> Scorer<Scripted> {
         ),
         retries: RetryPolicy::new(limits.retries, limits.resends),
         fuse: RefCell::new(Fuse::default()),
+        calls: CallBudget::new(None),
+        failures: FailureBudget::default(),
+        keeper: None,
         policy: DecisionPolicy::default(),
         columns: Box::default(),
         host: "scripted.test".to_owned(),
@@ -51,7 +54,7 @@ impl Scorer<Scripted> {
             number = number.next();
         }
         match self.gate.permit().await {
-            Ok(permit) => self.score(number, Scripted::body(row), permit).await,
+            Ok(permit) => self.score(number, Scripted::body(row), None, permit).await,
             Err(Closed) => Fate::LEFT,
         }
     }

@@ -306,7 +306,10 @@ fn rejects_go_where_they_are_asked_to_and_are_absent_when_there_are_none() {
         .score(&server, ["--rejects", "bad.csv"])
         .exits(1)
         .says("bad.csv");
-    assert_eq!(place.names(), ["bad.csv", "scored.csv", "users.csv"]);
+    assert_eq!(
+        place.names(),
+        ["bad.csv", "scored.csv", "scored.csv.ledger", "users.csv"]
+    );
     let expected = "reject_row,reject_reason,reject_message,id,name,email,ip,user_agent\n\
         2,missing_name,line 3: no name,9,,u@x.org,::1,u\n";
     assert_eq!(place.text("bad.csv"), expected);
@@ -347,7 +350,16 @@ fn a_disk_that_fills_up_keeps_whole_rows_and_says_so() {
     let (place, server) = (Place::with("users.csv", &csv), Server::good());
     place.write("limited.sh", "trap '' XFSZ\nulimit -f 40\nexec \"$@\"\n");
     let done = place
-        .run(&server, ["users.csv", "-o", "scored.csv"])
+        .run(
+            &server,
+            [
+                "users.csv",
+                "-o",
+                "scored.csv",
+                "--no-ledger",
+                "--no-dedupe",
+            ],
+        )
         .under(&["sh", "limited.sh"])
         .done();
     done.exits(3)
@@ -451,7 +463,8 @@ fn a_run_that_is_alive_is_named_and_its_file_is_not_taken_for_a_left_over() {
     place
         .score(&server, [])
         .exits(2)
-        .says("another run is writing `scored.csv.partial`")
+        .says("another run (process")
+        .says("is writing `scored.csv`")
         .silent_about("move it away");
 
     // Moved away all the same, it is not passed off as the whole.

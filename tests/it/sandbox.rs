@@ -65,7 +65,8 @@ fn the_samples_get_all_decisions_and_come_back_unchanged_but_for_them() {
         done.exits(0)
             .says("sandbox")
             .says("200 rows")
-            .says("200 billed by the stand-in");
+            .says("6 equal to another row")
+            .says("194 billed by the stand-in");
         assert_eq!(place.names(), [name], "no partial file and no rejects");
         let scored = place.text(name);
         let (left, verdicts) = taken_apart(&scored);
@@ -95,7 +96,10 @@ fn the_messy_sample_shows_what_can_be_wrong_with_a_row() {
         .says("failed 11")
         .says("see scored.rejects.csv")
         .says("sandbox");
-    assert_eq!(place.names(), ["scored.csv", "scored.rejects.csv"]);
+    assert_eq!(
+        place.names(),
+        ["scored.csv", "scored.csv.ledger", "scored.rejects.csv"]
+    );
     let rejects = place.read("scored.rejects.csv");
     let mut reasons = BTreeMap::new();
     for line in String::from_utf8_lossy(&rejects).lines() {

@@ -195,7 +195,9 @@ fn out_of_credit_stops_and_keeps_what_was_paid_for() {
             _ => good(request),
         };
         let (place, server, done) = in_turn(9, script, []);
-        done.exits(4).says("out of credit").says("--overwrite");
+        done.exits(4)
+            .says("out of credit")
+            .says("the same command goes on");
         assert_eq!(server.calls(), 4);
         assert_eq!(
             place.text("scored.csv.partial"),

@@ -529,6 +529,7 @@ fn every_setting_can_be_given_by_its_variable() {
         "key.txt",
         "people",
         "scored.csv",
+        "scored.csv.ledger",
         "summary.json",
     ];
     assert_eq!(typed.names(), names);

@@ -40,22 +40,22 @@ fn a_signal_lets_calls_in_flight_finish_and_keeps_whole_rows() {
         let done = running.done();
         done.exits(code)
             .says("scored.csv.partial")
-            .says("--overwrite");
+            .says("scored.csv.ledger has 7 paid answers; the same command goes on");
         done.check(server.calls() == 7, "no call after the signal");
-        assert_eq!(place.names(), ["scored.csv.partial", "users.csv"]);
+        assert_eq!(
+            place.names(),
+            ["scored.csv.ledger", "scored.csv.partial", "users.csv"]
+        );
         assert_eq!(
             place.text("scored.csv.partial"),
             users::scored(&users::csv(7))
         );
 
-        // What was paid for is not written over unasked.
         place
             .score(&server, [])
-            .exits(2)
-            .says("scored.csv.partial")
-            .says("--overwrite");
-        assert_eq!(server.calls(), 7);
-        place.score(&server, ["--overwrite"]).exits(0);
+            .exits(0)
+            .says("7 answers are paid for");
+        assert_eq!(server.calls(), 50);
         assert_eq!(place.names(), ["scored.csv", "users.csv"]);
         assert_eq!(place.text("scored.csv"), users::scored(&csv));
     }

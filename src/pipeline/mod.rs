@@ -3,7 +3,8 @@
 //! Rows come from the reader's thread in batches and go to the writer's thread in batches; this runs on the one thread
 //! that makes calls. It knows neither formats nor HTTP.
 
-use std::collections::VecDeque;
+mod rows;
+
 use std::pin::pin;
 use std::time::Duration;
 
@@ -14,14 +15,15 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
 use crate::error::Error;
-use crate::event::{CancelReason, Event, Events};
-use crate::input::{Batch, Prepared};
+use crate::event::{CancelReason, Event};
 use crate::output::Finished;
 use crate::pace::Permit;
-use crate::row::{Row, RowNumber};
+use crate::row::RowNumber;
 use crate::scorer::{Fate, Scorer};
 use crate::service::Service;
-use crate::verdict::{Failure, Verdict};
+use rows::{Rows, Start};
+
+pub use rows::{Ask, Batch, Request};
 
 /// What the reader's thread sends. The end is said, not implied: a reader that died must not look like a short file.
 #[derive(Debug)]
@@ -30,8 +32,8 @@ pub enum Read {
     Rows(Batch),
     /// There are no more.
     End,
-    /// The input cannot be read on.
-    Failed(Error),
+    /// The input cannot be read on, or nothing looked up.
+    Failed(Stop),
 }
 
 /// What the pipeline sends to the writer's thread.
@@ -92,19 +94,19 @@ pub async fn run<S: Service>(
         write,
         stops,
     } = channels;
-    let mut rows = Rows::new(window, scorer.events.clone());
+    let mut rows = Rows::new(window, scorer);
     let mut running = FuturesUnordered::new();
     let mut stopped: Option<Stop> = None;
     let mut input = Progress::Going;
     let mut output = Progress::Going;
     // Made once and set anew: a timer for each turn of the loop would cost more than a row.
-    let mut write_timer = pin!(sleep_until(rows.write_at));
-    let mut drain_timer = pin!(sleep_until(rows.write_at));
+    let mut write_timer = pin!(sleep_until(rows.write_at()));
+    let mut drain_timer = pin!(sleep_until(rows.write_at()));
 
     loop {
         let going = stopped.is_none();
-        if write_timer.deadline() != rows.write_at {
-            write_timer.as_mut().reset(rows.write_at);
+        if write_timer.deadline() != rows.write_at() {
+            write_timer.as_mut().reset(rows.write_at());
         }
         let mut wants_permit = going && rows.wants_permit();
         while wants_permit && may_start(scorer, &running) {
@@ -113,17 +115,26 @@ pub async fn run<S: Service>(
             let Some(Ok(permit)) = scorer.gate.permit().now_or_never() else {
                 break;
             };
-            running.extend(rows.start().map(|row| score(scorer, row, permit)));
+            running.extend(rows.start().map(|start| score(scorer, start, permit)));
             wants_permit = rows.wants_permit();
         }
-        let all_read = input == Progress::Done && rows.waiting.is_empty();
+        if going && let Some(stop) = rows.take_stop() {
+            cancel(scorer, &stop);
+            drain_timer.as_mut().reset(Instant::now() + DRAIN);
+            stopped = Some(stop);
+            continue;
+        }
+        let all_read = input == Progress::Done && !rows.has_waiting();
         if running.is_empty() && (all_read || !going) {
             break;
         }
         let stop = tokio::select! {
             Some((number, fate)) = running.next(), if !running.is_empty() => rows.resolve(number, fate),
             Ok(permit) = scorer.gate.permit(), if wants_permit && may_start(scorer, &running) => {
-                running.extend(rows.start().map(|row| score(scorer, row, permit)));
+                // It may have waited for minutes: another run may have asked meanwhile.
+                if rows.still_wants_permit() {
+                    running.extend(rows.start().map(|start| score(scorer, start, permit)));
+                }
                 None
             },
             received = read.recv(), if going && input == Progress::Going && rows.wants_rows() => match received {
@@ -136,7 +147,7 @@ pub async fn run<S: Service>(
                     scorer.events.emit(Event::InputEnded);
                     None
                 }
-                Some(Read::Failed(error)) => Some(Stop::of_input(error)),
+                Some(Read::Failed(stop)) => Some(stop),
                 None => Some(Stop::internal("the reader's thread ended without a word")),
             },
             permit = write.reserve(), if output == Progress::Going && rows.should_write() => {
@@ -148,8 +159,8 @@ pub async fn run<S: Service>(
                     Some(Stop::of_writer(stops))
                 }
             },
-            () = &mut write_timer, if output == Progress::Going && !rows.ready.is_empty() && !rows.should_write() => {
-                rows.overdue = true;
+            () = &mut write_timer, if output == Progress::Going && rows.has_ready() && !rows.should_write() => {
+                rows.time_is_up();
                 None
             },
             Some(stop) = stops.recv(), if going => Some(stop),
@@ -161,8 +172,7 @@ pub async fn run<S: Service>(
         if let Some(stop) = stop
             && stopped.is_none()
         {
-            scorer.events.emit(Event::CancelBegan(stop.reason));
-            scorer.gate.close();
+            cancel(scorer, &stop);
             drain_timer.as_mut().reset(Instant::now() + DRAIN);
             stopped = Some(stop);
         }
@@ -170,12 +180,13 @@ pub async fn run<S: Service>(
     drop(running);
     // The reader may be blocked on a pipe; once nobody receives, its next batch ends it.
     drop(read);
-    hand_over(rows, &write, stops, stopped).await
+    hand_over(scorer, rows, &write, stops, stopped).await
 }
 
 /// Hands what is left to the writer; why the run stopped, also if it does so only now.
-async fn hand_over(
-    mut rows: Rows,
+async fn hand_over<S>(
+    scorer: &Scorer<S>,
+    mut rows: Rows<'_, S>,
     write: &mpsc::Sender<Write>,
     stops: &mut mpsc::UnboundedReceiver<Stop>,
     mut stopped: Option<Stop>,
@@ -186,8 +197,9 @@ async fn hand_over(
     if !rest.is_empty() {
         last.push(Write::Rows(rest));
     }
-    if stopped.is_none() && !rows.trailer.is_empty() {
-        last.push(Write::Trailer(std::mem::take(&mut rows.trailer)));
+    let trailer = rows.take_trailer();
+    if stopped.is_none() && !trailer.is_empty() {
+        last.push(Write::Trailer(trailer));
     }
     for message in last {
         let permit = loop {
@@ -195,7 +207,7 @@ async fn hand_over(
                 biased;
                 permit = write.reserve() => break permit,
                 Some(stop) = stops.recv(), if stopped.is_none() => {
-                    rows.events.emit(Event::CancelBegan(stop.reason));
+                    scorer.events.emit(Event::CancelBegan(stop.reason));
                     deadline = Instant::now() + HAND_OVER;
                     stopped = Some(stop);
                 }
@@ -209,12 +221,18 @@ async fn hand_over(
         }
         if stopped.is_none() {
             let stop = Stop::of_writer(stops);
-            rows.events.emit(Event::CancelBegan(stop.reason));
+            scorer.events.emit(Event::CancelBegan(stop.reason));
             stopped = Some(stop);
         }
         break;
     }
     stopped
+}
+
+/// Tells that the run stops, and lets no call begin any more.
+fn cancel<S>(scorer: &Scorer<S>, stop: &Stop) {
+    scorer.events.emit(Event::CancelBegan(stop.reason));
+    scorer.gate.close();
 }
 
 /// The canary: until the service has given a verdict one row is tried at a time.
@@ -224,10 +242,10 @@ fn may_start<S, F>(scorer: &Scorer<S>, running: &FuturesUnordered<F>) -> bool {
 
 async fn score<S: Service>(
     scorer: &Scorer<S>,
-    (number, body): (RowNumber, Bytes),
+    Start { number, body, key }: Start,
     permit: Permit<'_>,
 ) -> (RowNumber, Fate) {
-    (number, scorer.score(number, body, permit).await)
+    (number, scorer.score(number, body, key, permit).await)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -244,7 +262,9 @@ impl Stop {
             .unwrap_or_else(|_| Self::internal("the writer's thread ended without a word"))
     }
 
-    fn of_input(error: Error) -> Self {
+    /// The stop for an input that cannot be read on.
+    #[must_use]
+    pub fn of_input(error: Error) -> Self {
         let reason = if error.exit() == crate::error::Exit::Stopped {
             CancelReason::InputChanged
         } else {
@@ -263,186 +283,6 @@ impl Stop {
             reason: CancelReason::Internal,
             error: Some(Error::internal(what)),
         }
-    }
-}
-
-/// Rows on their way: waiting for the window, in it, ready to be written.
-struct Rows {
-    window: Window,
-    events: Events,
-    /// Read but not admitted.
-    waiting: VecDeque<Prepared>,
-    /// Admitted, in input order; the first has the number `first`.
-    admitted: VecDeque<Slot>,
-    first: RowNumber,
-    /// Of what is admitted or ready.
-    bytes: usize,
-    ready: Vec<Finished>,
-    ready_bytes: usize,
-    write_at: Instant,
-    overdue: bool,
-    trailer: Bytes,
-}
-
-struct Slot {
-    row: Row,
-    /// What it counts for in the window.
-    bytes: usize,
-    state: State,
-}
-
-enum State {
-    Scoring,
-    Resolved(Verdict),
-    Left,
-}
-
-impl Rows {
-    fn new(window: Window, events: Events) -> Self {
-        Self {
-            window,
-            events,
-            waiting: VecDeque::new(),
-            admitted: VecDeque::new(),
-            first: RowNumber::FIRST,
-            bytes: 0,
-            ready: Vec::new(),
-            ready_bytes: 0,
-            write_at: Instant::now(),
-            overdue: false,
-            trailer: Bytes::new(),
-        }
-    }
-
-    fn window_has_room(&self) -> bool {
-        self.admitted.len() + self.ready.len() < self.window.rows && self.bytes < self.window.bytes
-    }
-
-    fn wants_rows(&self) -> bool {
-        self.waiting.is_empty() && self.window_has_room()
-    }
-
-    fn receive(&mut self, batch: Batch) {
-        self.events.emit(Event::RowsRead {
-            rows: batch.rows.len() as u64,
-            position: batch.position,
-        });
-        self.waiting.extend(batch.rows);
-        self.trailer = batch.trailer;
-    }
-
-    /// Lets rows through that cost no call; whether the next one waits for a permit.
-    fn wants_permit(&mut self) -> bool {
-        while self.window_has_room() {
-            match self.waiting.front() {
-                None => return false,
-                Some(Prepared { request: Ok(_), .. }) => return true,
-                Some(Prepared {
-                    request: Err(_), ..
-                }) => {}
-            }
-            if let Some((number, Err(failure))) = self.admit() {
-                self.settle(number, Some(Verdict::Failed(failure)));
-            }
-        }
-        false
-    }
-
-    /// Admits the row that waits for a permit.
-    fn start(&mut self) -> Option<(RowNumber, Bytes)> {
-        let (number, request) = self.admit()?;
-        Some((number, request.ok()?))
-    }
-
-    fn admit(&mut self) -> Option<(RowNumber, Result<Bytes, Failure>)> {
-        let Prepared { row, request } = self.waiting.pop_front()?;
-        let number = row.number;
-        self.events.emit(Event::RowAdmitted(number));
-        let bytes = row.raw.len() + request.as_ref().map_or(0, Bytes::len);
-        self.bytes += bytes;
-        self.admitted.push_back(Slot {
-            row,
-            bytes,
-            state: State::Scoring,
-        });
-        Some((number, request))
-    }
-
-    fn resolve(&mut self, number: RowNumber, fate: Fate) -> Option<Stop> {
-        self.settle(number, fate.verdict);
-        fate.stop.map(|(reason, error)| Stop {
-            reason,
-            error: Some(error),
-        })
-    }
-
-    fn settle(&mut self, number: RowNumber, verdict: Option<Verdict>) {
-        let place = number.get() - self.first.get();
-        let slot = usize::try_from(place)
-            .ok()
-            .and_then(|place| self.admitted.get_mut(place));
-        if let Some(slot) = slot {
-            slot.state = if let Some(verdict) = verdict {
-                self.events
-                    .emit(Event::RowResolved(number, verdict.outline()));
-                // What was captured of an answer can be larger than the row.
-                slot.bytes += verdict.bytes();
-                self.bytes += verdict.bytes();
-                State::Resolved(verdict)
-            } else {
-                self.events.emit(Event::RowLeft(number));
-                State::Left
-            };
-        }
-        self.advance();
-    }
-
-    /// Moves what is done at the window's front to what is ready.
-    fn advance(&mut self) {
-        while self
-            .admitted
-            .front()
-            .is_some_and(|slot| !matches!(slot.state, State::Scoring))
-        {
-            let Some(slot) = self.admitted.pop_front() else {
-                return;
-            };
-            self.first = self.first.next();
-            if let State::Resolved(verdict) = slot.state {
-                if self.ready.is_empty() {
-                    self.write_at = Instant::now() + WRITE_DELAY;
-                }
-                self.ready_bytes += slot.bytes;
-                self.ready.push(Finished {
-                    row: slot.row,
-                    verdict,
-                });
-            } else {
-                self.bytes -= slot.bytes;
-            }
-        }
-    }
-
-    fn should_write(&self) -> bool {
-        self.ready.len() >= WRITE_ROWS || (self.overdue && !self.ready.is_empty())
-    }
-
-    fn take_ready(&mut self) -> Vec<Finished> {
-        self.overdue = false;
-        self.bytes -= std::mem::take(&mut self.ready_bytes);
-        std::mem::take(&mut self.ready)
-    }
-
-    /// Everything that is resolved but not yet written; rows that are still without a verdict are left.
-    fn finish(&mut self) -> Vec<Finished> {
-        for slot in &mut self.admitted {
-            if matches!(slot.state, State::Scoring) {
-                self.events.emit(Event::RowLeft(slot.row.number));
-                slot.state = State::Left;
-            }
-        }
-        self.advance();
-        self.take_ready()
     }
 }
 

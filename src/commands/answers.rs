@@ -1,0 +1,125 @@
+//! The run's ledger, whichever it is: opened before any file is touched, introduced, ended with the run.
+
+use std::path::Path;
+
+use super::desk::Desk;
+use super::say;
+use crate::config::LedgerConfig;
+use crate::error::Result;
+use crate::ledger::{Held, Keeper, Ledger, Settings};
+use crate::observe::{Kept, counted, moment};
+use crate::raw_json::Pointer;
+use crate::service::ClientSettings;
+
+/// The answers of this run and of earlier ones; or none, where nothing is kept.
+pub(super) struct Answers {
+    ledger: Option<Ledger>,
+    dedupe: bool,
+}
+
+/// Who is asked, and on whose behalf.
+pub(super) struct Whom {
+    endpoint: String,
+    service_id: String,
+}
+
+impl Whom {
+    pub(super) fn of(client: &ClientSettings, sandbox: bool) -> Self {
+        let endpoint = if sandbox {
+            // Its port is another one each time.
+            "the sandbox".to_owned()
+        } else {
+            client.endpoint.to_string()
+        };
+        Self {
+            endpoint,
+            service_id: client.service_id.clone(),
+        }
+    }
+}
+
+impl Answers {
+    pub(super) fn open(config: LedgerConfig, whom: Whom, captured: &[Pointer]) -> Result<Self> {
+        let LedgerConfig {
+            place,
+            reuse,
+            dedupe,
+        } = config;
+        let Whom {
+            endpoint,
+            service_id,
+        } = whom;
+        let open = |place| {
+            Ledger::open(Settings {
+                place,
+                reuse,
+                endpoint,
+                service_id,
+                captured: captured.iter().map(ToString::to_string).collect(),
+            })
+        };
+        let ledger = place.map(open).transpose()?;
+        Ok(Self { ledger, dedupe })
+    }
+
+    /// A warning of what is lost by starting over.
+    pub(super) fn thrown_away(&self) -> Option<String> {
+        let Held { answers, begun } = self.ledger.as_ref()?.thrown_away()?;
+        Some(format!(
+            "starting over; the {} of the run of {} are thrown away",
+            counted(answers, "paid answer"),
+            moment(begun)
+        ))
+    }
+
+    /// Says what there is of earlier runs.
+    pub(super) fn introduce(&self) {
+        let Some(ledger) = &self.ledger else {
+            return;
+        };
+        let (Some(Held { answers, begun }), Some(path)) = (ledger.held(), ledger.path()) else {
+            return;
+        };
+        if ledger.is_own() {
+            let are = if answers == 1 { "is" } else { "are" };
+            say(&format!(
+                "rescore: continuing the run of {}: {} {are} paid for (`--fresh` asks everything anew)",
+                moment(begun),
+                counted(answers, "answer")
+            ));
+        } else {
+            say(&format!(
+                "rescore: `{}` has {} of this service",
+                path.display(),
+                counted(answers, "answer")
+            ));
+        }
+    }
+
+    pub(super) fn desk(&self) -> Result<Desk> {
+        match &self.ledger {
+            Some(ledger) => Desk::new(ledger, self.dedupe),
+            None => Ok(Desk::default()),
+        }
+    }
+
+    pub(super) fn keeper(&mut self) -> Result<Option<Keeper>> {
+        self.ledger.as_mut().map(Ledger::keeper).transpose()
+    }
+
+    /// Ends the ledger, once its keeper is gone: what stays of it, and a warning where it should have gone and is there.
+    pub(super) fn end(self, every_row_has_a_verdict: bool) -> (Option<Kept>, Option<String>) {
+        let Some(ledger) = self.ledger else {
+            return (None, None);
+        };
+        let (path, own) = (ledger.path().map(Path::to_owned), ledger.is_own());
+        match ledger.end(every_row_has_a_verdict) {
+            Ok(answers) => {
+                let kept = path.zip(answers);
+                let kept = kept.map(|(path, answers)| Kept { path, answers, own });
+                (kept, None)
+            }
+            Err(error) => (None, Some(error.report().replacen("error", "warning", 1))),
+        }
+    }
+}

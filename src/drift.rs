@@ -1,0 +1,77 @@
+//! How decisions have moved since the last time: what a nightly rescoring is read for.
+
+use crate::verdict::Decision;
+
+/// Rows by their earlier decision and the one of this run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Drift([[u64; 3]; 3]);
+
+impl Drift {
+    /// The decisions, in the order in which they are shown.
+    pub const DECISIONS: [Decision; 3] = [Decision::Approve, Decision::Review, Decision::Block];
+
+    /// Counts a row.
+    pub const fn count(&mut self, before: Decision, now: Decision) {
+        let [approve, review, block] = &mut self.0;
+        let row = match before {
+            Decision::Approve => approve,
+            Decision::Review => review,
+            Decision::Block => block,
+        };
+        let [approve, review, block] = row;
+        *match now {
+            Decision::Approve => approve,
+            Decision::Review => review,
+            Decision::Block => block,
+        } += 1;
+    }
+
+    /// Counts what another one counted.
+    pub fn add(&mut self, other: &Self) {
+        for (mine, others) in self.0.iter_mut().flatten().zip(other.0.iter().flatten()) {
+            *mine += others;
+        }
+    }
+
+    /// Each earlier decision with the rows that have each decision now.
+    pub fn rows(&self) -> impl Iterator<Item = (Decision, [u64; 3])> {
+        Self::DECISIONS.into_iter().zip(self.0)
+    }
+
+    /// Rows that had a decision before.
+    #[must_use]
+    pub fn compared(&self) -> u64 {
+        self.0.iter().flatten().sum()
+    }
+
+    /// Rows whose decision is another one now.
+    #[must_use]
+    pub fn changed(&self) -> u64 {
+        let [[approve, _, _], [_, review, _], [_, _, block]] = self.0;
+        self.compared() - approve - review - block
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_counted_by_both_decisions() {
+        let (mut drift, mut more) = (Drift::default(), Drift::default());
+        drift.count(Decision::Approve, Decision::Block);
+        drift.count(Decision::Review, Decision::Review);
+        more.count(Decision::Approve, Decision::Block);
+        drift.add(&more);
+        assert_eq!((drift.compared(), drift.changed()), (3, 2));
+        let rows: Vec<_> = drift.rows().collect();
+        assert_eq!(
+            rows,
+            [
+                (Decision::Approve, [0, 0, 2]),
+                (Decision::Review, [0, 1, 0]),
+                (Decision::Block, [0, 0, 0])
+            ]
+        );
+    }
+}

@@ -1,0 +1,217 @@
+//! The ledger's files: what they are called, whether one is ours, who holds it.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Read, Seek, Write};
+use std::path::{Path, PathBuf};
+
+use super::sqlite::{APPLICATION, VERSION};
+use crate::error::{Error, Result};
+
+/// The name of a ledger's file with this behind it.
+fn beside(path: &Path, end: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(end);
+    name.into()
+}
+
+/// The run's own ledger for an output of this name.
+#[must_use]
+pub fn ledger_of(output: &Path) -> PathBuf {
+    beside(output, ".ledger")
+}
+
+/// What a path leads to.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum What {
+    /// No file, or an empty one.
+    Nothing,
+    /// A ledger that this program knows.
+    Ledger,
+    /// A ledger of a later version.
+    Newer(i32),
+    /// Anything else.
+    Foreign,
+}
+
+/// Looks at a file's first bytes: SQLite itself would touch what it opens.
+pub(super) fn look(path: &Path) -> io::Result<What> {
+    // <https://www.sqlite.org/fileformat2.html#the_database_header>
+    const MAGIC: &[u8] = b"SQLite format 3\0";
+    const HEAD: u64 = 100;
+    const USER_VERSION: usize = 60;
+    const APPLICATION_ID: usize = 68;
+    let mut head = Vec::new();
+    match File::open(path) {
+        Ok(file) => file.take(HEAD).read_to_end(&mut head)?,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(What::Nothing),
+        Err(e) => return Err(e),
+    };
+    let number = |at: usize| {
+        let bytes = head.get(at..at + 4)?;
+        Some(i32::from_be_bytes(bytes.try_into().ok()?))
+    };
+    Ok(match (number(APPLICATION_ID), number(USER_VERSION)) {
+        _ if head.is_empty() => What::Nothing,
+        (Some(APPLICATION), Some(version)) if head.starts_with(MAGIC) => {
+            if version > VERSION {
+                What::Newer(version)
+            } else {
+                What::Ledger
+            }
+        }
+        _ => What::Foreign,
+    })
+}
+
+/// Makes the file where there is none, for nobody else to read: SQLite gives its log the same rights.
+pub(super) fn create(path: &Path) -> io::Result<()> {
+    private().append(true).open(path).map(drop)
+}
+
+fn private() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.create(true).read(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::OpenOptionsExt;
+        options.mode(0o600);
+    }
+    options
+}
+
+/// Removes a ledger with everything that SQLite keeps beside it. The database goes first: a log without it is ignored.
+pub(super) fn remove(path: &Path) -> io::Result<()> {
+    for end in ["", "-wal", "-shm", "-journal"] {
+        match fs::remove_file(beside(path, end)) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// That this run alone goes on with a ledger. The kernel holds it: a process that dies leaves none behind.
+///
+/// It is a file of its own, as on some systems a lock on the database would shut out SQLite.
+#[derive(Debug)]
+pub(super) struct Lock {
+    _file: File,
+    path: PathBuf,
+}
+
+impl Lock {
+    /// Takes the lock, and says in the file who has it: `who` for people to read.
+    ///
+    /// # Errors
+    /// Exit code 2: another run has it, or the file cannot be made.
+    pub(super) fn take(ledger: &Path, output: &Path, who: &str) -> Result<Self> {
+        let path = beside(ledger, "-lock");
+        let cannot = |e| Error::usage(format!("cannot write `{}`", path.display())).because(e);
+        loop {
+            let mut file = private()
+                .write(true)
+                .truncate(false)
+                .open(&path)
+                .map_err(cannot)?;
+            if let Err(TryLockError::WouldBlock) = file.try_lock() {
+                let mut first = String::new();
+                // It may be writing this very moment; then it has no name yet.
+                let _ = file.take(200).read_to_string(&mut first);
+                let first = Some(first.trim()).filter(|first| !first.is_empty());
+                return Err(Error::usage(format!(
+                    "another run ({}) is writing `{}`",
+                    first.unwrap_or("just begun"),
+                    output.display()
+                ))
+                .hint("wait for it, or name another output"));
+            }
+            // The run that had it may have removed the file between our opening and locking it.
+            let locked = file.metadata().map_err(cannot)?;
+            if Identity::at(&path) != Some(Identity::new(&locked)) {
+                continue;
+            }
+            let written = file
+                .set_len(0)
+                .and_then(|()| file.rewind())
+                .and_then(|()| file.write_all(who.as_bytes()));
+            written.map_err(cannot)?;
+            return Ok(Self { _file: file, path });
+        }
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Before the lock itself goes with the file. That the name stays is harmless: it is the kernel's lock that counts.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// What tells a file from others, whatever they are called.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Identity(u64, u64);
+
+impl Identity {
+    #[cfg(unix)]
+    fn new(metadata: &fs::Metadata) -> Self {
+        use std::os::unix::fs::MetadataExt;
+        Self(metadata.dev(), metadata.ino())
+    }
+
+    #[cfg(not(unix))]
+    fn new(_: &fs::Metadata) -> Self {
+        Self(0, 0)
+    }
+
+    /// Of the file that the path leads to. It is not opened: on some systems, closing it would end SQLite's locks.
+    pub(super) fn at(path: &Path) -> Option<Self> {
+        fs::metadata(path).ok().map(|metadata| Self::new(&metadata))
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_ledger_is_told_apart_without_being_touched() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("x");
+        assert_eq!(look(&path).unwrap(), What::Nothing);
+        let mut head = [0; 100];
+        head[..16].copy_from_slice(b"SQLite format 3\0");
+        head[68..72].copy_from_slice(&APPLICATION.to_be_bytes());
+        for (version, what) in [(1, What::Ledger), (2, What::Newer(2))] {
+            head[63] = version;
+            fs::write(&path, head).unwrap();
+            assert_eq!(look(&path).unwrap(), what);
+        }
+        for foreign in [
+            &b"id,name\n"[..],
+            &[b"SQLite format 3\0", &[0; 84][..]].concat(),
+        ] {
+            fs::write(&path, foreign).unwrap();
+            assert_eq!(look(&path).unwrap(), What::Foreign);
+        }
+        fs::write(&path, "").unwrap();
+        assert_eq!(look(&path).unwrap(), What::Nothing);
+    }
+
+    #[test]
+    fn a_lock_names_its_holder_and_ends_with_it() {
+        let place = tempfile::tempdir().unwrap();
+        let (ledger, output) = (place.path().join("o.ledger"), place.path().join("o"));
+        let lock = Lock::take(&ledger, &output, "process 1").unwrap();
+        let refused = Lock::take(&ledger, &output, "process 2").unwrap_err();
+        assert_eq!(refused.exit().code(), 2);
+        assert!(
+            refused.report().contains("process 1"),
+            "{}",
+            refused.report()
+        );
+        drop(lock);
+        drop(Lock::take(&ledger, &output, "process 2").unwrap());
+        assert_eq!(fs::read_dir(place.path()).unwrap().count(), 0);
+    }
+}

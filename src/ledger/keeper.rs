@@ -1,0 +1,258 @@
+//! Paid answers on their way to the disk, in groups: while one group is synced, the next one gathers.
+//!
+//! A thread of its own writes; whoever brings an answer waits until it is durable. There is no timer: an answer that
+//! comes alone is synced alone and at once. A failed sync is never tried again: what the system says of the disk after
+//! one cannot be trusted.
+
+use std::cell::RefCell;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use rusqlite::{Connection, TransactionBehavior, params};
+use tokio::sync::oneshot;
+
+use super::file::Identity;
+use super::key::Key;
+use super::lookup::{Found, Lookup};
+use super::seen::Seen;
+use super::sqlite;
+use crate::error::{Error, Result};
+use crate::verdict::Answer;
+
+/// An answer to keep.
+#[derive(Debug)]
+pub(super) struct Record {
+    key: Key,
+    answer: Answer,
+    /// When it came, in seconds since 1970.
+    at: i64,
+}
+
+/// Where groups of answers become durable.
+pub(super) trait Store: Send {
+    /// Returns when all of them are, or none.
+    fn commit(&mut self, group: &[Record]) -> io::Result<()>;
+}
+
+/// The calls' side of a ledger.
+pub struct Keeper {
+    records: Sender<(Record, oneshot::Sender<Result<Answer>>)>,
+    again: RefCell<Again>,
+}
+
+/// What is looked up once more just before a call.
+struct Again {
+    lookup: Lookup,
+    seen: Seen,
+    /// Others write to the ledger as well, so that only the ledger itself can tell.
+    shared: bool,
+}
+
+/// What came of the thread that writes.
+pub(super) struct Ended {
+    /// Answers that are durable.
+    pub(super) kept: u64,
+}
+
+impl Keeper {
+    /// Starts the thread; its end is told to the receiver when the keeper is gone.
+    pub(super) fn start(
+        store: impl Store + 'static,
+        name: &Path,
+        lookup: Lookup,
+        shared: bool,
+    ) -> Result<(Self, Receiver<Ended>)> {
+        let (sender, records) = channel();
+        let (ended, end) = channel();
+        let name = name.to_owned();
+        std::thread::Builder::new()
+            .name("ledger".to_owned())
+            .spawn(move || {
+                let kept = keep(store, &records, &name);
+                // Nobody waits any more when the run was given up.
+                let _ = ended.send(Ended { kept });
+            })
+            .map_err(|e| Error::stopped("cannot start a thread").because(e))?;
+        let again = RefCell::new(Again {
+            lookup,
+            seen: Seen::default(),
+            shared,
+        });
+        Ok((
+            Self {
+                records: sender,
+                again,
+            },
+            end,
+        ))
+    }
+
+    /// Keeps an answer, and gives it back when it is durable.
+    ///
+    /// # Errors
+    /// Exit code 3: it could not be written; nothing can be kept any more.
+    pub async fn keep(&self, key: Key, answer: Answer) -> Result<Answer> {
+        let gone = || Error::internal("the ledger's thread ended without a word");
+        let at = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .map_or(0, |time| time.as_secs());
+        let record = Record {
+            key,
+            answer,
+            at: i64::try_from(at).unwrap_or(i64::MAX),
+        };
+        let (done, kept) = oneshot::channel();
+        self.records.send((record, done)).map_err(|_| gone())?;
+        let answer = kept.await.map_err(|_| gone())??;
+        self.again.borrow_mut().seen.insert(&key);
+        Ok(answer)
+    }
+
+    /// Looks for an answer that has come since the row was looked up: of this run or, in a shared ledger, of another.
+    ///
+    /// # Errors
+    /// The ledger cannot be read.
+    pub fn look_again(&self, key: &Key) -> Result<Option<(Answer, Whose)>> {
+        let mut again = self.again.borrow_mut();
+        let Again {
+            lookup,
+            seen,
+            shared,
+        } = &mut *again;
+        let ours = seen.has(key);
+        if !ours && !*shared {
+            return Ok(None);
+        }
+        let whose = if ours { Whose::Ours } else { Whose::Others };
+        Ok(match lookup.find(key)? {
+            Found::Current(answer) => Some((answer, whose)),
+            Found::Aged(_) | Found::Nothing => None,
+        })
+    }
+
+    /// Whether others write to the ledger as well.
+    #[must_use]
+    pub fn is_shared(&self) -> bool {
+        self.again.borrow().shared
+    }
+}
+
+/// Which run an answer came in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Whose {
+    /// This one.
+    Ours,
+    /// Another one that writes to the same ledger.
+    Others,
+}
+
+/// A group is as large as what gathered during the last one, up to this: a transaction's memory stays small.
+const LARGEST_GROUP: usize = 4_096;
+
+fn keep(
+    mut store: impl Store,
+    records: &Receiver<(Record, oneshot::Sender<Result<Answer>>)>,
+    name: &Path,
+) -> u64 {
+    let mut kept = 0;
+    let mut broken = None;
+    let (mut group, mut waiting) = (Vec::new(), Vec::new());
+    while let Ok(first) = records.recv() {
+        let more = records.try_iter().take(LARGEST_GROUP - 1);
+        for (record, done) in std::iter::once(first).chain(more) {
+            group.push(record);
+            waiting.push(done);
+        }
+        if broken.is_none() {
+            broken = store.commit(&group).err();
+        }
+        for (record, done) in group.drain(..).zip(waiting.drain(..)) {
+            let result = match &broken {
+                None => {
+                    kept += 1;
+                    Ok(record.answer)
+                }
+                Some(error) => Err(cannot_keep(name, error)),
+            };
+            // Whoever brought it may have been given up; it is kept all the same.
+            let _ = done.send(result);
+        }
+    }
+    kept
+}
+
+fn cannot_keep(name: &Path, error: &io::Error) -> Error {
+    Error::stopped(format!("cannot keep answers in `{}`", name.display()))
+        .because(io::Error::new(error.kind(), error.to_string()))
+}
+
+/// A ledger's database, to write to.
+pub(super) struct Database {
+    connection: Connection,
+    path: PathBuf,
+    identity: Option<Identity>,
+    context: i64,
+    capture: Option<i64>,
+}
+
+impl Database {
+    pub(super) fn new(
+        connection: Connection,
+        path: PathBuf,
+        context: i64,
+        capture: Option<i64>,
+    ) -> Self {
+        let identity = Identity::at(&path);
+        Self {
+            connection,
+            path,
+            identity,
+            context,
+            capture,
+        }
+    }
+}
+
+impl Store for Database {
+    fn commit(&mut self, group: &[Record]) -> io::Result<()> {
+        // A file without a name takes everything and keeps nothing.
+        if Identity::at(&self.path) != self.identity {
+            return Err(io::Error::other("it was removed while it was in use"));
+        }
+        let Self {
+            connection,
+            context,
+            capture,
+            ..
+        } = self;
+        write(connection, *context, *capture, group).map_err(|error| sqlite::system(&error))
+    }
+}
+
+fn write(
+    connection: &mut Connection,
+    context: i64,
+    capture: Option<i64>,
+    group: &[Record],
+) -> rusqlite::Result<()> {
+    const INSERT: &str = "INSERT OR REPLACE INTO answers VALUES (?, ?, ?, ?, ?, ?, ?)";
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    {
+        let mut insert = transaction.prepare_cached(INSERT)?;
+        for Record { key, answer, at } in group {
+            let captured = capture.map(|_| serde_json::to_string(&answer.captured));
+            insert.execute(params![
+                key.0,
+                context,
+                answer.transaction_id.as_str(),
+                answer.score.digits(),
+                capture,
+                captured.transpose().unwrap_or_default(),
+                at,
+            ])?;
+        }
+    }
+    transaction.commit()
+}

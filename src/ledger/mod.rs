@@ -1,0 +1,303 @@
+//! Every paid answer, durable: what was asked once is never paid for again.
+//!
+//! A [`Ledger`] is one SQLite database of answers by what was asked. It gives three things: [`Keys`], which name
+//! requests; a [`Lookup`] for what earlier runs were told; and a [`Keeper`] that makes new answers durable. It knows
+//! neither files of users nor calls, and holds nothing of a person.
+
+mod file;
+mod keeper;
+mod key;
+mod lookup;
+mod seen;
+mod sqlite;
+
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::Receiver;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use tempfile::TempDir;
+
+pub use file::ledger_of;
+pub use keeper::{Keeper, Whose};
+pub use key::{Key, Keys, Occurrences};
+pub use lookup::{Found, Lookup};
+
+use crate::error::{Error, Result};
+use file::Lock;
+use keeper::{Database, Ended};
+
+/// Where a ledger lies, and whose it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Place {
+    /// The run's own, beside the output of this path.
+    Beside(PathBuf),
+    /// This file, which other runs use as well, also at the same time.
+    Shared(PathBuf),
+    /// In a temporary directory, for as long as the run lasts: only to ask equal requests once.
+    Scratch,
+}
+
+/// Which answers of earlier runs are used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reuse {
+    /// All of them.
+    All,
+    /// Those that are not older, by the wall clock.
+    Younger(Duration),
+    /// None. The run's own ledger is emptied; in a shared one new answers take the place of old ones.
+    Nothing,
+}
+
+/// What a ledger must know.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Where it lies.
+    pub place: Place,
+    /// Which answers are used.
+    pub reuse: Reuse,
+    /// The service's address.
+    pub endpoint: String,
+    /// The calling application's identifier.
+    pub service_id: String,
+    /// The further fields of an answer that are kept, as JSON pointers.
+    pub captured: Vec<String>,
+}
+
+/// Answers that a ledger holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Held {
+    /// How many, of the address and service id at hand.
+    pub answers: u64,
+    /// When the ledger was begun.
+    pub begun: SystemTime,
+}
+
+/// An open ledger.
+pub struct Ledger {
+    path: PathBuf,
+    place: Place,
+    keys: Keys,
+    captured: Vec<String>,
+    not_before: i64,
+    held: Option<Held>,
+    thrown_away: Option<Held>,
+    database: Option<Database>,
+    ended: Option<Receiver<Ended>>,
+    /// Made for a run that has not begun.
+    unused: bool,
+    // Last: files are closed before their directory and their lock go.
+    scratch: Option<TempDir>,
+    _lock: Option<Lock>,
+}
+
+/// What the thread that writes gets to come to its end: the last group has been waited for already, so that this is the
+/// closing of the database, on a disk that may hang.
+const LAST_COMMIT: Duration = Duration::from_secs(3);
+
+impl Ledger {
+    /// Opens the ledger, and makes it where there is none.
+    ///
+    /// # Errors
+    /// Exit code 2: another run has it, it is no ledger, of a newer version, damaged, or cannot be made.
+    pub fn open(settings: Settings) -> Result<Self> {
+        let Settings {
+            place,
+            reuse,
+            endpoint,
+            service_id,
+            captured,
+        } = settings;
+        let (path, lock, scratch) = match &place {
+            Place::Beside(output) => {
+                let path = ledger_of(output);
+                let lock = Lock::take(&path, output, &ourselves())?;
+                (path, Some(lock), None)
+            }
+            Place::Shared(path) => (path.clone(), None, None),
+            Place::Scratch => {
+                let directory = tempfile::Builder::new()
+                    .prefix("rescore-")
+                    .tempdir()
+                    .map_err(|e| {
+                        Error::usage("cannot make a temporary directory for answers")
+                            .because(e)
+                            .hint("set `TMPDIR`, or ask equal rows each by `--no-dedupe`")
+                    })?;
+                let path = directory.path().join("answers.ledger");
+                (path, None, Some(directory))
+            }
+        };
+        sqlite::check(&path)?;
+        let now = SystemTime::now();
+        let mut thrown_away = None;
+        if reuse == Reuse::Nothing && lock.is_some() {
+            thrown_away = held(&path, &endpoint, &service_id);
+            file::remove(&path).map_err(|e| cannot_write(&path).because(e))?;
+        }
+        file::create(&path).map_err(|e| cannot_write(&path).because(e))?;
+        let connection = sqlite::open(&path, scratch.is_none())?;
+        let damaged = |error| sqlite::cannot_open(&path, &error);
+        let head = sqlite::head(&connection).map_err(damaged)?;
+        let keys = Keys::new(&head.secret, &endpoint, &service_id);
+        let context = sqlite::context(&connection, &keys, &endpoint).map_err(damaged)?;
+        let capture = if captured.is_empty() {
+            None
+        } else {
+            let pointers = serde_json::Value::from(captured.clone()).to_string();
+            Some(sqlite::capture(&connection, &pointers).map_err(damaged)?)
+        };
+        let answers = sqlite::count(&connection, context).map_err(damaged)?;
+        let not_before = match reuse {
+            Reuse::All => i64::MIN,
+            Reuse::Younger(age) => seconds(now.checked_sub(age).unwrap_or(UNIX_EPOCH)),
+            Reuse::Nothing => seconds(now),
+        };
+        let database = Database::new(connection, path.clone(), context, capture);
+        Ok(Self {
+            unused: lock.is_some() && answers == 0,
+            held: (answers > 0).then(|| Held {
+                answers,
+                begun: time(head.begun),
+            }),
+            database: Some(database),
+            path,
+            place,
+            keys,
+            captured,
+            not_before,
+            thrown_away,
+            ended: None,
+            scratch,
+            _lock: lock,
+        })
+    }
+
+    /// What it held when it was opened.
+    #[must_use]
+    pub const fn held(&self) -> Option<Held> {
+        self.held
+    }
+
+    /// What it held before it was emptied to start over.
+    #[must_use]
+    pub const fn thrown_away(&self) -> Option<Held> {
+        self.thrown_away
+    }
+
+    /// Where it is; `None` for one that goes with the run.
+    #[must_use]
+    pub fn path(&self) -> Option<&Path> {
+        self.scratch.is_none().then_some(&*self.path)
+    }
+
+    /// Whether it is the run's own and stays until every row has a verdict.
+    #[must_use]
+    pub const fn is_own(&self) -> bool {
+        matches!(self.place, Place::Beside(_))
+    }
+
+    /// Names requests.
+    #[must_use]
+    pub fn keys(&self) -> Keys {
+        self.keys.clone()
+    }
+
+    /// For what earlier runs were told; `None` where there is nothing to be found.
+    ///
+    /// # Errors
+    /// Exit code 2: it cannot be opened once more.
+    pub fn lookup(&self) -> Result<Option<Lookup>> {
+        self.held.map(|_| self.open_lookup()).transpose()
+    }
+
+    fn open_lookup(&self) -> Result<Lookup> {
+        Lookup::open(&self.path, self.not_before, self.captured.clone())
+    }
+
+    /// For what this run is told. There is one.
+    ///
+    /// # Errors
+    /// Exit code 2 or 3: it cannot be opened once more, or a thread cannot be started.
+    pub fn keeper(&mut self) -> Result<Keeper> {
+        let database = self
+            .database
+            .take()
+            .ok_or_else(|| Error::internal("a ledger has one keeper"))?;
+        let shared = matches!(self.place, Place::Shared(_));
+        let (keeper, ended) = Keeper::start(database, &self.path, self.open_lookup()?, shared)?;
+        self.ended = Some(ended);
+        self.unused = false;
+        Ok(keeper)
+    }
+
+    /// Ends it, once its keeper is gone. The run's own is removed when every row has its verdict, or when there is
+    /// nothing in it. How many answers stay in it.
+    ///
+    /// # Errors
+    /// It should be removed and cannot be.
+    pub fn end(self, every_row_has_a_verdict: bool) -> Result<Option<u64>> {
+        let ended = self
+            .ended
+            .as_ref()
+            .map(|ended| ended.recv_timeout(LAST_COMMIT).ok());
+        let before = self.held.map_or(0, |held| held.answers);
+        let answers = match ended {
+            None => before,
+            Some(Some(Ended { kept })) => before + kept,
+            // It may still be writing: the files stay.
+            Some(None) => return Ok(None),
+        };
+        if self.is_own() && (every_row_has_a_verdict || answers == 0) {
+            file::remove(&self.path).map_err(|e| {
+                Error::stopped(format!("cannot remove `{}`", self.path.display())).because(e)
+            })?;
+            return Ok(None);
+        }
+        Ok(self.scratch.is_none().then_some(answers))
+    }
+}
+
+impl Drop for Ledger {
+    fn drop(&mut self) {
+        if self.unused {
+            // That it stays is harmless: it is empty.
+            let _ = file::remove(&self.path);
+        }
+    }
+}
+
+/// Who we are, for whoever finds our lock.
+fn ourselves() -> String {
+    format!("process {}", std::process::id())
+}
+
+/// What is in a ledger that is about to be thrown away, as far as it can be told.
+fn held(path: &Path, endpoint: &str, service_id: &str) -> Option<Held> {
+    if Path::metadata(path).ok()?.len() == 0 {
+        return None;
+    }
+    let connection = sqlite::open(path, true).ok()?;
+    let head = sqlite::head(&connection).ok()?;
+    let keys = Keys::new(&head.secret, endpoint, service_id);
+    let context = sqlite::context(&connection, &keys, endpoint).ok()?;
+    let answers = sqlite::count(&connection, context).ok()?;
+    let begun = time(head.begun);
+    (answers > 0).then_some(Held { answers, begun })
+}
+
+fn cannot_write(path: &Path) -> Error {
+    Error::usage(format!("cannot write the ledger `{}`", path.display()))
+        .hint("name another place with `--ledger FILE`, or do without it by `--no-ledger`")
+}
+
+fn seconds(time: SystemTime) -> i64 {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
+}
+
+fn time(seconds: i64) -> SystemTime {
+    UNIX_EPOCH + Duration::from_secs(u64::try_from(seconds).unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests;

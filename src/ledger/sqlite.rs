@@ -1,0 +1,243 @@
+//! The database: what is in it, how it is opened, and what its errors mean.
+//!
+//! One table of answers. No names, addresses or numbers of people are in it, and no key that would let anybody ask.
+
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, TransactionBehavior, params};
+
+use super::file::{self, What};
+use super::key::Keys;
+use crate::error::{Error, Result};
+
+/// Tells our files from all other databases: "rscr".
+pub(super) const APPLICATION: i32 = 0x7273_6372;
+/// The schema's version. What a newer program has written is refused, never guessed at.
+pub(super) const VERSION: i32 = 1;
+
+/// How long a database that another program has locked is waited for. Its longest hold is a group of answers, or a
+/// person's `prune` of a large file.
+const BUSY: Duration = Duration::from_secs(30);
+
+const SCHEMA: &str = "
+    -- One row: the secret that all keys are made with, and when the ledger was begun (seconds since 1970).
+    CREATE TABLE ledger (id INTEGER PRIMARY KEY CHECK (id = 1), secret BLOB NOT NULL, begun INTEGER NOT NULL) STRICT;
+    -- Who was asked: a hash of address and service id, and the address for people to read.
+    CREATE TABLE contexts (id INTEGER PRIMARY KEY, hash BLOB NOT NULL UNIQUE, endpoint TEXT NOT NULL) STRICT;
+    -- Which further fields were kept of an answer: a JSON array of pointers.
+    CREATE TABLE captures (id INTEGER PRIMARY KEY, pointers TEXT NOT NULL UNIQUE) STRICT;
+    CREATE TABLE answers (
+        key BLOB PRIMARY KEY,
+        context INTEGER NOT NULL,
+        transaction_id TEXT NOT NULL,
+        -- The digits as sent.
+        score TEXT NOT NULL,
+        -- The values of a row of captures: a JSON array of their JSON as text, null where a field was absent.
+        capture INTEGER,
+        captured TEXT,
+        -- When it came, in seconds since 1970.
+        at INTEGER NOT NULL
+    ) STRICT, WITHOUT ROWID;
+";
+
+/// Refuses what is no ledger that this program knows, without touching it. To be asked before the first connection: it
+/// opens and closes the file, which on some systems would end SQLite's locks.
+///
+/// # Errors
+/// Exit code 2: it is no ledger, of a newer version, or cannot be read.
+pub(super) fn check(path: &Path) -> Result<()> {
+    match file::look(path).map_err(|e| unreadable(path).because(e))? {
+        What::Nothing | What::Ledger => Ok(()),
+        What::Newer(version) => Err(Error::usage(format!(
+            "`{}` is a ledger of version {version}, and this program knows {VERSION}",
+            path.display()
+        ))
+        .hint("use the newer rescore that wrote it, or name another file")),
+        What::Foreign => Err(
+            Error::usage(format!("`{}` is no ledger of rescore", path.display()))
+                .hint("name another file; this one is left as it is"),
+        ),
+    }
+}
+
+/// Opens a ledger, or makes one of an empty file.
+///
+/// # Errors
+/// Exit code 2: it cannot be opened.
+pub(super) fn open(path: &Path, durable: bool) -> Result<Connection> {
+    connect(path)
+        .and_then(|connection| {
+            prepare(&connection, durable)?;
+            Ok(connection)
+        })
+        .map_err(|error| cannot_open(path, &error))
+}
+
+/// Opens a ledger that is open already once more, to look things up beside what is written.
+///
+/// # Errors
+/// Exit code 2: it cannot be opened.
+pub(super) fn open_again(path: &Path) -> Result<Connection> {
+    connect(path)
+        .and_then(|connection| {
+            connection.pragma_update(None, "query_only", true)?;
+            tune(&connection)?;
+            Ok(connection)
+        })
+        .map_err(|error| cannot_open(path, &error))
+}
+
+fn connect(path: &Path) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags)?;
+    connection.busy_timeout(BUSY)?;
+    Ok(connection)
+}
+
+fn prepare(connection: &Connection, durable: bool) -> rusqlite::Result<()> {
+    let version: i32 = connection.query_row("PRAGMA user_version", [], |row| row.get(0))?;
+    if version == 0 {
+        create(connection)?;
+    }
+    // Readers and the writer do not wait for each other.
+    let mode: String = connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))?;
+    if mode != "wal" {
+        let code = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CANTOPEN);
+        let words = "the file system has no shared memory, which a ledger needs".to_owned();
+        return Err(rusqlite::Error::SqliteFailure(code, Some(words)));
+    }
+    let synchronous = if durable { "FULL" } else { "OFF" };
+    connection.pragma_update(None, "synchronous", synchronous)?;
+    // Pages of 4 KiB: 16 MiB of log between checkpoints; each of them syncs the database as well.
+    connection.pragma_update(None, "wal_autocheckpoint", 4_000)?;
+    tune(connection)
+}
+
+/// Memory of a connection, in KiB: the upper levels of a table of a hundred million answers.
+fn tune(connection: &Connection) -> rusqlite::Result<()> {
+    connection.pragma_update(None, "cache_size", -8_192)
+}
+
+/// Two processes may do this at once: the second finds the work done.
+fn create(connection: &Connection) -> rusqlite::Result<()> {
+    let transaction =
+        rusqlite::Transaction::new_unchecked(connection, TransactionBehavior::Exclusive)?;
+    let version: i32 = transaction.query_row("PRAGMA user_version", [], |row| row.get(0))?;
+    if version == 0 {
+        transaction.execute_batch(SCHEMA)?;
+        transaction.execute(
+            // SQLite's generator is seeded by the system's, and good for keys of this kind.
+            "INSERT INTO ledger VALUES (1, randomblob(32), unixepoch())",
+            [],
+        )?;
+        transaction.pragma_update(None, "application_id", APPLICATION)?;
+        transaction.pragma_update(None, "user_version", VERSION)?;
+    }
+    transaction.commit()
+}
+
+/// What a ledger says of itself.
+pub(super) struct Head {
+    pub(super) secret: [u8; 32],
+    pub(super) begun: i64,
+}
+
+pub(super) fn head(connection: &Connection) -> rusqlite::Result<Head> {
+    connection.query_row("SELECT secret, begun FROM ledger", [], |row| {
+        Ok(Head {
+            secret: row.get(0)?,
+            begun: row.get(1)?,
+        })
+    })
+}
+
+/// The number of a context, put in where it is new.
+pub(super) fn context(
+    connection: &Connection,
+    keys: &Keys,
+    endpoint: &str,
+) -> rusqlite::Result<i64> {
+    connection.execute(
+        "INSERT INTO contexts (hash, endpoint) VALUES (?, ?) ON CONFLICT DO NOTHING",
+        params![keys.context(), endpoint],
+    )?;
+    connection.query_row(
+        "SELECT id FROM contexts WHERE hash = ?",
+        params![keys.context()],
+        |row| row.get(0),
+    )
+}
+
+/// The number of a list of pointers, put in where it is new.
+pub(super) fn capture(connection: &Connection, pointers: &str) -> rusqlite::Result<i64> {
+    connection.execute(
+        "INSERT INTO captures (pointers) VALUES (?) ON CONFLICT DO NOTHING",
+        [pointers],
+    )?;
+    connection.query_row(
+        "SELECT id FROM captures WHERE pointers = ?",
+        [pointers],
+        |row| row.get(0),
+    )
+}
+
+/// How many answers there are of a context.
+pub(super) fn count(connection: &Connection, context: i64) -> rusqlite::Result<u64> {
+    let other: Option<i64> = connection
+        .query_row(
+            "SELECT 1 FROM contexts WHERE id <> ? LIMIT 1",
+            [context],
+            |row| row.get(0),
+        )
+        .optional()?;
+    // Without another context all count, and SQLite need not look into each.
+    let answers: i64 = match other {
+        None => connection.query_row("SELECT count(*) FROM answers", [], |row| row.get(0)),
+        Some(_) => connection.query_row(
+            "SELECT count(*) FROM answers WHERE context = ?",
+            [context],
+            |row| row.get(0),
+        ),
+    }?;
+    Ok(u64::try_from(answers).unwrap_or(0))
+}
+
+fn unreadable(path: &Path) -> Error {
+    Error::usage(format!("cannot open the ledger `{}`", path.display()))
+}
+
+/// It cannot be opened, and nothing has been sent yet.
+pub(super) fn cannot_open(path: &Path, error: &rusqlite::Error) -> Error {
+    let hint = match error.sqlite_error_code() {
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
+            "the file is damaged: move it away with what begins with its name, or start over with `--fresh`"
+        }
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+            "another program holds it; run again when that is done"
+        }
+        _ => "name another place with `--ledger FILE`, or do without it by `--no-ledger`",
+    };
+    unreadable(path).because(system(error)).hint(hint)
+}
+
+/// What a failure means in the system's words, and so that a full disk is known as one.
+pub(super) fn system(error: &rusqlite::Error) -> io::Error {
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DiskFull) => {
+            io::Error::new(io::ErrorKind::StorageFull, "no space left on device")
+        }
+        Some(ErrorCode::SystemIoFailure) => io::Error::other("the disk failed"),
+        Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => {
+            io::Error::new(io::ErrorKind::PermissionDenied, "permission denied")
+        }
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+            io::Error::other("another program holds it")
+        }
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
+            io::Error::other("the file is damaged")
+        }
+        _ => io::Error::other(error.to_string()),
+    }
+}

@@ -1,0 +1,372 @@
+//! Tests of the ledger as a whole: what is kept is found, what should not be used is not, and what cannot be kept is
+//! said.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+
+use std::fs;
+use std::io;
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex};
+
+use futures::future::join_all;
+
+use super::keeper::{Record, Store};
+use super::*;
+use crate::verdict::{Answer, Score, TransactionId};
+
+const BODY: &[u8] = br#"{"name":"Jane Doe","email":"jane@example.com"}"#;
+
+struct Directory(TempDir);
+
+impl Directory {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn output(&self) -> PathBuf {
+        self.0.path().join("scored.csv")
+    }
+
+    fn names(&self) -> Vec<String> {
+        let entries = fs::read_dir(self.0.path()).unwrap();
+        let mut names: Vec<_> = entries
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+
+    fn own(&self) -> Settings {
+        settings(Place::Beside(self.output()))
+    }
+
+    fn shared(&self) -> Settings {
+        settings(Place::Shared(self.0.path().join("answers.ledger")))
+    }
+}
+
+fn settings(place: Place) -> Settings {
+    Settings {
+        place,
+        reuse: Reuse::All,
+        endpoint: "https://api.example.com/v1/validate/user".to_owned(),
+        service_id: "test".to_owned(),
+        captured: Vec::new(),
+    }
+}
+
+fn answer(id: &str) -> Answer {
+    Answer {
+        transaction_id: TransactionId::new(id).unwrap(),
+        score: Score::from_json_number("1.50").unwrap(),
+        captured: Box::default(),
+    }
+}
+
+fn wait<T>(future: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread();
+    { runtime }.build().unwrap().block_on(future)
+}
+
+/// Opens a ledger, keeps one answer and ends it.
+fn keep(settings: Settings, body: &[u8], answer: &Answer) -> Option<u64> {
+    let mut ledger = Ledger::open(settings).unwrap();
+    let keeper = ledger.keeper().unwrap();
+    let kept = wait(keeper.keep(ledger.keys().key(body), answer.clone())).unwrap();
+    assert_eq!(kept, *answer);
+    drop(keeper);
+    ledger.end(false).unwrap()
+}
+
+fn find(settings: Settings, body: &[u8]) -> Found {
+    let ledger = Ledger::open(settings).unwrap();
+    let key = ledger.keys().key(body);
+    let lookup = ledger.lookup().unwrap();
+    lookup.map_or(Found::Nothing, |mut lookup| lookup.find(&key).unwrap())
+}
+
+#[test]
+fn what_was_kept_is_found_by_the_next_run() {
+    let place = Directory::new();
+    assert_eq!(keep(place.own(), BODY, &answer("t-1")), Some(1));
+    assert_eq!(place.names(), ["scored.csv.ledger"]);
+    assert_eq!(find(place.own(), BODY), Found::Current(answer("t-1")));
+    assert_eq!(find(place.own(), b"{}"), Found::Nothing);
+    let other = Settings {
+        service_id: "other".to_owned(),
+        ..place.own()
+    };
+    assert_eq!(Ledger::open(other.clone()).unwrap().held(), None);
+    assert_eq!(find(other, BODY), Found::Nothing);
+}
+
+#[test]
+fn the_runs_own_ledger_goes_when_every_row_has_a_verdict() {
+    let place = Directory::new();
+    keep(place.own(), BODY, &answer("t-1"));
+    let ledger = Ledger::open(place.own()).unwrap();
+    assert_eq!(ledger.held().unwrap().answers, 1);
+    assert_eq!(ledger.end(true).unwrap(), None);
+    assert_eq!(place.names(), [""; 0]);
+    // A shared one never goes.
+    assert_eq!(keep(place.shared(), BODY, &answer("t-1")), Some(1));
+    let ledger = Ledger::open(place.shared()).unwrap();
+    assert_eq!(ledger.end(true).unwrap(), Some(1));
+    assert_eq!(place.names(), ["answers.ledger"]);
+}
+
+#[test]
+fn a_run_that_kept_nothing_leaves_nothing() {
+    let place = Directory::new();
+    let mut ledger = Ledger::open(place.own()).unwrap();
+    drop(ledger.keeper().unwrap());
+    assert_eq!(ledger.end(false).unwrap(), None);
+    assert_eq!(place.names(), [""; 0]);
+    // Nor does one that could not even begin.
+    drop(Ledger::open(place.own()).unwrap());
+    assert_eq!(place.names(), [""; 0]);
+}
+
+#[test]
+fn starting_over_throws_away_and_says_what() {
+    let place = Directory::new();
+    keep(place.own(), BODY, &answer("t-1"));
+    let fresh = Settings {
+        reuse: Reuse::Nothing,
+        ..place.own()
+    };
+    let ledger = Ledger::open(fresh).unwrap();
+    assert_eq!(ledger.thrown_away().unwrap().answers, 1);
+    assert_eq!(ledger.held(), None);
+    drop(ledger);
+    assert_eq!(find(place.own(), BODY), Found::Nothing);
+}
+
+#[test]
+fn answers_age_by_the_clock_on_the_wall() {
+    let place = Directory::new();
+    keep(place.shared(), BODY, &answer("t-1"));
+    let path = place.0.path().join("answers.ledger");
+    let connection = rusqlite::Connection::open(&path).unwrap();
+    let two_days_ago = "UPDATE answers SET at = unixepoch() - 2 * 86400";
+    assert_eq!(connection.execute(two_days_ago, []).unwrap(), 1);
+    drop(connection);
+    let day = Duration::from_secs(86_400);
+    for (reuse, found) in [
+        (Reuse::All, Found::Current(answer("t-1"))),
+        (Reuse::Younger(3 * day), Found::Current(answer("t-1"))),
+        (Reuse::Younger(day), Found::Aged(answer("t-1"))),
+        (Reuse::Nothing, Found::Aged(answer("t-1"))),
+    ] {
+        let settings = Settings {
+            reuse,
+            ..place.shared()
+        };
+        assert_eq!(find(settings, BODY), found, "{reuse:?}");
+    }
+}
+
+#[test]
+fn an_answer_without_a_wanted_field_is_asked_for_again() {
+    let place = Directory::new();
+    let wanting = |fields: &[&str]| Settings {
+        captured: fields.iter().map(|&field| field.to_owned()).collect(),
+        ..place.own()
+    };
+    let with = |captured: &[Option<&str>]| Answer {
+        captured: captured.iter().map(|value| value.map(Into::into)).collect(),
+        ..answer("t-1")
+    };
+    let kept = with(&[Some("null"), None, Some("\"x\"")]);
+    keep(wanting(&["/a", "/b", "/c"]), BODY, &kept);
+    for (fields, values) in [
+        (&["/c", "/a"][..], &[Some("\"x\""), Some("null")][..]),
+        (&["/b"], &[None]),
+        (&[], &[]),
+    ] {
+        assert_eq!(find(wanting(fields), BODY), Found::Current(with(values)));
+    }
+    assert_eq!(find(wanting(&["/a", "/d"]), BODY), Found::Aged(with(&[])));
+}
+
+#[test]
+fn nothing_of_a_person_is_in_the_files_and_nobody_else_may_read_them() {
+    let place = Directory::new();
+    let mut ledger = Ledger::open(place.own()).unwrap();
+    let keeper = ledger.keeper().unwrap();
+    wait(keeper.keep(ledger.keys().key(BODY), answer("t-1"))).unwrap();
+    let names = place.names();
+    assert!(names.len() >= 3, "{names:?}");
+    for name in names {
+        let path = place.0.path().join(&name);
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            let mode = path.metadata().unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o600, "{name}");
+        }
+        let bytes = fs::read(&path).unwrap();
+        for personal in [&b"Jane"[..], b"jane@", b"example.com\""] {
+            assert!(!bytes.windows(personal.len()).any(|part| part == personal));
+        }
+    }
+}
+
+#[test]
+fn a_second_run_is_refused_and_the_first_named() {
+    let place = Directory::new();
+    let first = Ledger::open(place.own()).unwrap();
+    let error = Ledger::open(place.own()).err().unwrap();
+    assert_eq!(error.exit().code(), 2);
+    let named = format!("process {}", std::process::id());
+    assert!(error.report().contains(&named), "{}", error.report());
+    drop(first);
+    assert!(Ledger::open(place.own()).is_ok());
+}
+
+#[test]
+fn runs_that_share_a_ledger_see_each_others_answers() {
+    let place = Directory::new();
+    let mut ours = Ledger::open(place.shared()).unwrap();
+    let mut others = Ledger::open(place.shared()).unwrap();
+    let (keeper, watcher) = (ours.keeper().unwrap(), others.keeper().unwrap());
+    let key = ours.keys().key(BODY);
+    assert_eq!(others.keys().key(BODY), key);
+    assert_eq!(watcher.look_again(&key).unwrap(), None);
+    wait(keeper.keep(key, answer("t-1"))).unwrap();
+    assert_eq!(
+        watcher.look_again(&key).unwrap(),
+        Some((answer("t-1"), Whose::Others))
+    );
+    assert_eq!(
+        keeper.look_again(&key).unwrap(),
+        Some((answer("t-1"), Whose::Ours))
+    );
+}
+
+#[test]
+fn what_is_no_ledger_or_of_a_newer_one_is_refused_and_left_as_it_is() {
+    let place = Directory::new();
+    let path = place.0.path().join("answers.ledger");
+    let foreign = rusqlite::Connection::open(&path).unwrap();
+    foreign.execute("CREATE TABLE x (y)", []).unwrap();
+    drop(foreign);
+    let database = fs::read(&path).unwrap();
+    for bytes in [&database[..], b"id,name\n1,Jane\n"] {
+        fs::write(&path, bytes).unwrap();
+        let error = Ledger::open(place.shared()).err().unwrap();
+        assert_eq!(error.exit().code(), 2);
+        assert!(error.report().contains("no ledger"), "{}", error.report());
+        assert_eq!(fs::read(&path).unwrap(), bytes);
+    }
+    fs::remove_file(&path).unwrap();
+    keep(place.shared(), BODY, &answer("t-1"));
+    let newer = rusqlite::Connection::open(&path).unwrap();
+    newer.pragma_update(None, "user_version", 2).unwrap();
+    drop(newer);
+    let bytes = fs::read(&path).unwrap();
+    let error = Ledger::open(place.shared()).err().unwrap();
+    assert!(error.report().contains("version 2"), "{}", error.report());
+    assert_eq!(fs::read(&path).unwrap(), bytes);
+    assert_eq!(place.names(), ["answers.ledger"]);
+}
+
+#[test]
+fn a_damaged_ledger_is_refused_with_the_way_out() {
+    let place = Directory::new();
+    keep(place.own(), BODY, &answer("t-1"));
+    let path = ledger_of(&place.output());
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[100..].fill(0x55);
+    fs::write(&path, bytes).unwrap();
+    let error = Ledger::open(place.own()).err().unwrap();
+    assert_eq!(error.exit().code(), 2);
+    assert!(error.report().contains("--fresh"), "{}", error.report());
+    let fresh = Settings {
+        reuse: Reuse::Nothing,
+        ..place.own()
+    };
+    assert!(Ledger::open(fresh).is_ok());
+}
+
+#[test]
+fn a_ledger_that_was_removed_takes_no_more_answers() {
+    let place = Directory::new();
+    let mut ledger = Ledger::open(place.own()).unwrap();
+    let keeper = ledger.keeper().unwrap();
+    let key = ledger.keys().key(BODY);
+    wait(keeper.keep(key, answer("t-1"))).unwrap();
+    fs::remove_file(ledger_of(&place.output())).unwrap();
+    let error = wait(keeper.keep(key, answer("t-2"))).unwrap_err();
+    assert_eq!(error.exit().code(), 3);
+    assert!(error.report().contains("removed"), "{}", error.report());
+}
+
+/// Notes how many answers each group has; fails at one of them, and waits before each for a word.
+struct Noted {
+    groups: Arc<Mutex<Vec<usize>>>,
+    fails: usize,
+    go: Receiver<()>,
+}
+
+impl Store for Noted {
+    fn commit(&mut self, group: &[Record]) -> io::Result<()> {
+        self.go.recv().unwrap();
+        let mut groups = self.groups.lock().unwrap();
+        groups.push(group.len());
+        if groups.len() == self.fails {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        Ok(())
+    }
+}
+
+type Notes = (Keeper, Keys, Arc<Mutex<Vec<usize>>>, Sender<()>);
+
+fn noted(place: &Directory, fails: usize) -> Notes {
+    let ledger = Ledger::open(place.shared()).unwrap();
+    let (sender, go) = channel();
+    let groups = Arc::new(Mutex::new(Vec::new()));
+    let store = Noted {
+        groups: Arc::clone(&groups),
+        fails,
+        go,
+    };
+    let lookup = ledger.open_lookup().unwrap();
+    let (keeper, _) = Keeper::start(store, &ledger.path, lookup, false).unwrap();
+    (keeper, ledger.keys(), groups, sender)
+}
+
+#[test]
+fn answers_gather_while_a_group_is_synced() {
+    let place = Directory::new();
+    let (keeper, keys, groups, go) = noted(&place, 0);
+    let all = join_all((0..10_u8).map(|n| keeper.keep(keys.key(&[n]), answer("t-1"))));
+    let release = async {
+        tokio::task::yield_now().await;
+        for _ in 0..10 {
+            go.send(()).unwrap();
+        }
+    };
+    let (kept, ()) = wait(futures::future::join(all, release));
+    assert!(kept.iter().all(Result::is_ok));
+    let groups = groups.lock().unwrap();
+    assert_eq!(groups.iter().sum::<usize>(), 10);
+    assert!(groups.len() <= 2, "{groups:?}");
+}
+
+#[test]
+fn a_failed_sync_is_never_tried_again() {
+    let place = Directory::new();
+    let (keeper, keys, groups, go) = noted(&place, 2);
+    for (n, kept) in [(0, true), (1, false), (2, false), (3, false)] {
+        go.send(()).unwrap();
+        let result = wait(keeper.keep(keys.key(&[n]), answer("t-1")));
+        assert_eq!(result.is_ok(), kept);
+        if let Err(error) = result {
+            assert_eq!(error.exit().code(), 3);
+            assert!(error.is_disk_full());
+        }
+    }
+    assert_eq!(*groups.lock().unwrap(), [1, 1]);
+}

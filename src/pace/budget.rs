@@ -1,0 +1,158 @@
+//! What a run may spend: calls, and rows that fail.
+
+use std::cell::Cell;
+use std::cmp::Reverse;
+use std::num::NonZeroU64;
+
+use crate::error::Error;
+use crate::stats::Stats;
+
+/// Calls that a run may make. Each is reserved before it is sent, so that no number in flight can pass the limit.
+#[derive(Debug)]
+pub struct CallBudget {
+    most: Option<NonZeroU64>,
+    left: Cell<u64>,
+}
+
+impl CallBudget {
+    /// A budget of so many calls; `None` is without limit.
+    #[must_use]
+    pub fn new(most: Option<NonZeroU64>) -> Self {
+        Self {
+            most,
+            left: Cell::new(most.map_or(u64::MAX, NonZeroU64::get)),
+        }
+    }
+
+    /// Takes a call out of the budget.
+    ///
+    /// # Errors
+    /// There is none left: exit code 3.
+    pub fn reserve(&self) -> Result<(), Error> {
+        let Some(most) = self.most else {
+            return Ok(());
+        };
+        match self.left.get().checked_sub(1) {
+            Some(left) => {
+                self.left.set(left);
+                Ok(())
+            }
+            None => Err(Error::stopped(format!(
+                "the run has made as many calls as `--max-calls {most}` allows"
+            ))),
+        }
+    }
+}
+
+/// Rows that may fail before the run stops.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum FailureLimit {
+    /// So many.
+    Rows(NonZeroU64),
+    /// So many of a hundred, above 0 and up to 100.
+    Percent(f64),
+}
+
+/// A share of fewer rows says nothing: the first row of a file may be its worst.
+const ROWS_OF_A_SHARE: u64 = 100;
+/// Reasons that the message names: the first ones nearly always tell what is wrong with a file.
+const REASONS_NAMED: usize = 3;
+
+/// The rows that may fail, if there is a limit.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct FailureBudget(pub Option<FailureLimit>);
+
+impl FailureBudget {
+    /// The error to stop with once the limit is reached.
+    #[must_use]
+    pub fn used_up(&self, stats: &Stats) -> Option<Error> {
+        let (failed, resolved) = (stats.failures(), stats.resolved());
+        #[allow(
+            clippy::cast_precision_loss,
+            reason = "a share of rows needs no 53 bits"
+        )]
+        let limit = match self.0? {
+            FailureLimit::Rows(most) if failed >= most.get() => most.to_string(),
+            FailureLimit::Percent(most)
+                if resolved >= ROWS_OF_A_SHARE
+                    && failed as f64 >= resolved as f64 * most / 100.0 =>
+            {
+                format!("{most}%")
+            }
+            _ => return None,
+        };
+        let mut reasons: Vec<_> = stats.failed.iter().collect();
+        reasons.sort_by_key(|(_, rows)| Reverse(**rows));
+        let named: Vec<_> = reasons
+            .iter()
+            .take(REASONS_NAMED)
+            .map(|(reason, rows)| format!("{reason} {rows}"))
+            .collect();
+        let message = format!(
+            "{failed} of {resolved} rows have failed, as many as `--max-failures {limit}` allows"
+        );
+        Some(Error::stopped(message).detail(format!("most frequent: {}", named.join(", "))))
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::event::{Event, Origin};
+    use crate::row::RowNumber;
+    use crate::verdict::{Decision, Reason, Resolution};
+
+    #[test]
+    fn a_budget_of_calls_ends_exactly() {
+        let budget = CallBudget::new(NonZeroU64::new(3));
+        let made = (0..10).filter(|_| budget.reserve().is_ok()).count();
+        assert_eq!(made, 3);
+        let error = budget.reserve().unwrap_err();
+        assert_eq!(error.exit().code(), 3);
+        assert!(error.report().contains("--max-calls 3"));
+        assert!(CallBudget::new(None).reserve().is_ok());
+    }
+
+    fn after(good: u64, reasons: &[(Reason, u64)]) -> Stats {
+        let mut stats = Stats::default();
+        let mut tell = |resolution, times| {
+            for _ in 0..times {
+                let event = Event::RowResolved {
+                    row: RowNumber::FIRST,
+                    resolution,
+                    origin: Origin::Called,
+                };
+                stats.apply(Duration::ZERO, &event);
+            }
+        };
+        tell(Resolution::Scored(Decision::Approve), good);
+        for (reason, times) in reasons {
+            tell(Resolution::Failed(*reason), *times);
+        }
+        stats
+    }
+
+    #[test]
+    fn failures_stop_at_their_limit_and_the_most_frequent_reasons_are_named() {
+        let budget = FailureBudget(NonZeroU64::new(5).map(FailureLimit::Rows));
+        let reasons = [(Reason::InvalidIp, 1), (Reason::MissingName, 3)];
+        assert!(budget.used_up(&after(9, &reasons)).is_none());
+        let reasons = [(Reason::InvalidIp, 2), (Reason::MissingName, 3)];
+        let error = budget.used_up(&after(9, &reasons)).unwrap();
+        let report = error.report();
+        assert!(report.contains("missing_name 3, invalid_ip 2"), "{report}");
+        assert!(FailureBudget(None).used_up(&after(0, &reasons)).is_none());
+    }
+
+    #[test]
+    fn a_share_is_not_judged_by_the_first_rows() {
+        let budget = FailureBudget(Some(FailureLimit::Percent(10.0)));
+        for (good, failed, stops) in [(0, 99, false), (91, 9, false), (90, 10, true)] {
+            let stats = after(good, &[(Reason::InvalidIp, failed)]);
+            assert_eq!(budget.used_up(&stats).is_some(), stops, "{good} {failed}");
+        }
+    }
+}

@@ -1,0 +1,411 @@
+//! Rows on their way: waiting for the window, in it, ready to be written.
+//!
+//! Here it is decided whether a row costs a call: not when it can ask nothing, when the ledger knows the answer, or
+//! when an equal request is out already. Nothing here waits.
+
+use std::collections::{HashMap, VecDeque};
+
+use bytes::Bytes;
+use tokio::time::Instant;
+
+use super::{Stop, WRITE_DELAY, WRITE_ROWS, Window};
+use crate::event::{CancelReason, Event, Origin};
+use crate::ledger::{Found, Keeper, Key, Whose};
+use crate::output::Finished;
+use crate::row::{Row, RowNumber};
+use crate::scorer::{Fate, Scorer};
+use crate::verdict::{Answer, Failure, Verdict};
+
+/// Some rows in order, with what is asked about each.
+#[derive(Debug, Default)]
+pub struct Batch {
+    /// The rows.
+    pub rows: Vec<Ask>,
+    /// How many bytes of the source are used up with them; for progress by bytes.
+    pub position: u64,
+    /// Blank lines after the last row; empty but in the last batch.
+    pub trailer: Bytes,
+}
+
+/// A row and what is asked about it, or why nothing can be.
+#[derive(Debug)]
+pub struct Ask {
+    /// The row.
+    pub row: Row,
+    /// The request, or the rule that the row breaks.
+    pub request: Result<Request, Failure>,
+}
+
+/// What is asked about a user.
+#[derive(Debug)]
+pub struct Request {
+    /// What is sent.
+    pub body: Bytes,
+    /// Names the request: rows with the same key are asked once. `None` where each is asked and nothing is kept.
+    pub key: Option<Key>,
+    /// What the ledger had when the row was read.
+    pub found: Found,
+}
+
+/// A row whose call begins.
+pub(super) struct Start {
+    pub(super) number: RowNumber,
+    pub(super) body: Bytes,
+    pub(super) key: Option<Key>,
+}
+
+/// A row before the window.
+struct Waiting {
+    row: Row,
+    request: Result<Request, Failure>,
+    /// Where an answer that was found comes from.
+    origin: Origin,
+    /// The ledger was asked again when the row's turn came.
+    looked_again: bool,
+}
+
+/// What a row at the window's door needs.
+enum Needs {
+    Call,
+    /// Nothing: its fate is known.
+    Nothing,
+    /// The answer to an equal request that is out.
+    SameAnswer,
+}
+
+pub(super) struct Rows<'a, S> {
+    window: Window,
+    scorer: &'a Scorer<S>,
+    /// Read but not admitted.
+    waiting: VecDeque<Waiting>,
+    /// Admitted, in input order; the first has the number `first`.
+    admitted: VecDeque<Slot>,
+    first: RowNumber,
+    /// Requests that are out, with the rows that wait for the same answer.
+    asking: HashMap<Key, Vec<RowNumber>>,
+    /// Of what is admitted or ready.
+    bytes: usize,
+    ready: Vec<Finished>,
+    ready_bytes: usize,
+    write_at: Instant,
+    overdue: bool,
+    trailer: Bytes,
+    /// Why the run must stop, found while rows were admitted or settled.
+    stop: Option<Stop>,
+}
+
+struct Slot {
+    row: Row,
+    /// What it counts for in the window.
+    bytes: usize,
+    /// What is out for it.
+    key: Option<Key>,
+    /// An older answer.
+    aged: Option<Box<Answer>>,
+    state: State,
+}
+
+enum State {
+    Scoring,
+    Resolved(Verdict),
+    Left,
+}
+
+impl<'a, S> Rows<'a, S> {
+    pub(super) fn new(window: Window, scorer: &'a Scorer<S>) -> Self {
+        Self {
+            window,
+            scorer,
+            waiting: VecDeque::new(),
+            admitted: VecDeque::new(),
+            first: RowNumber::FIRST,
+            asking: HashMap::new(),
+            bytes: 0,
+            ready: Vec::new(),
+            ready_bytes: 0,
+            write_at: Instant::now(),
+            overdue: false,
+            trailer: Bytes::new(),
+            stop: None,
+        }
+    }
+
+    fn window_has_room(&self) -> bool {
+        self.admitted.len() + self.ready.len() < self.window.rows && self.bytes < self.window.bytes
+    }
+
+    pub(super) fn wants_rows(&self) -> bool {
+        self.waiting.is_empty() && self.window_has_room()
+    }
+
+    pub(super) fn has_waiting(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    pub(super) fn receive(&mut self, batch: Batch) {
+        self.emit(Event::RowsRead {
+            rows: batch.rows.len() as u64,
+            position: batch.position,
+        });
+        let waiting = batch.rows.into_iter().map(|Ask { row, request }| Waiting {
+            row,
+            request,
+            origin: Origin::Ledger,
+            looked_again: false,
+        });
+        self.waiting.extend(waiting);
+        self.trailer = batch.trailer;
+    }
+
+    /// Lets rows through that cost no call; whether the next one waits for a permit.
+    pub(super) fn wants_permit(&mut self) -> bool {
+        while self.stop.is_none() && self.window_has_room() {
+            let Some(next) = self.waiting.front_mut() else {
+                return false;
+            };
+            let needs = match next.needs(&self.asking, self.scorer.keeper.as_ref()) {
+                Ok(Needs::Call) => return true,
+                Ok(needs) => needs,
+                Err(error) => {
+                    self.stop = Some(Stop {
+                        reason: CancelReason::Ledger,
+                        error: Some(error),
+                    });
+                    return false;
+                }
+            };
+            let Some((number, origin, request)) = self.admit() else {
+                return false;
+            };
+            match (needs, request) {
+                (_, Err(failure)) => {
+                    self.settle(number, Some(Verdict::Failed(failure)), Origin::Called);
+                }
+                (Needs::SameAnswer, Ok(Request { key: Some(key), .. })) => {
+                    self.asking.entry(key).or_default().push(number);
+                }
+                (_, Ok(Request { found, .. })) => {
+                    if let Found::Current(answer) = found {
+                        let decision = self.scorer.policy.decide(&answer.score);
+                        self.settle(number, Some(Verdict::Scored(answer, decision)), origin);
+                    }
+                }
+            }
+        }
+        false
+    }
+
+    /// As [`Self::wants_permit`] for a row that has waited for its permit, which is in hand now.
+    pub(super) fn still_wants_permit(&mut self) -> bool {
+        let shared = self.scorer.keeper.as_ref().is_some_and(Keeper::is_shared);
+        if let (true, Some(next)) = (shared, self.waiting.front_mut()) {
+            next.looked_again = false;
+        }
+        self.wants_permit()
+    }
+
+    /// Admits the row that waits for a permit.
+    pub(super) fn start(&mut self) -> Option<Start> {
+        let (number, _, request) = self.admit()?;
+        let Request { body, key, .. } = request.ok()?;
+        if let (Some(key), Some(slot)) = (key, self.admitted.back_mut()) {
+            self.asking.insert(key, Vec::new());
+            slot.key = Some(key);
+        }
+        Some(Start { number, body, key })
+    }
+
+    fn admit(&mut self) -> Option<(RowNumber, Origin, Result<Request, Failure>)> {
+        let Waiting {
+            row,
+            mut request,
+            origin,
+            ..
+        } = self.waiting.pop_front()?;
+        let number = row.number;
+        self.emit(Event::RowAdmitted(number));
+        let body = request.as_ref().map_or(0, |request| request.body.len());
+        let bytes = row.raw.len() + body;
+        self.bytes += bytes;
+        let aged = match &mut request {
+            Ok(Request { found, .. }) if matches!(found, Found::Aged(_)) => {
+                match std::mem::replace(found, Found::Nothing) {
+                    Found::Aged(answer) => Some(Box::new(answer)),
+                    Found::Current(_) | Found::Nothing => None,
+                }
+            }
+            _ => None,
+        };
+        self.admitted.push_back(Slot {
+            row,
+            bytes,
+            key: None,
+            aged,
+            state: State::Scoring,
+        });
+        Some((number, origin, request))
+    }
+
+    pub(super) fn resolve(&mut self, number: RowNumber, fate: Fate) -> Option<Stop> {
+        let key = self.slot(number).and_then(|slot| slot.key.take());
+        let same = key.and_then(|key| self.asking.remove(&key));
+        for number in same.unwrap_or_default() {
+            self.settle(number, fate.verdict.clone(), Origin::Duplicate);
+        }
+        self.settle(number, fate.verdict, Origin::Called);
+        fate.stop.map(|(reason, error)| Stop {
+            reason,
+            error: Some(error),
+        })
+    }
+
+    fn slot(&mut self, number: RowNumber) -> Option<&mut Slot> {
+        let place = number.get().checked_sub(self.first.get())?;
+        self.admitted.get_mut(usize::try_from(place).ok()?)
+    }
+
+    fn settle(&mut self, number: RowNumber, verdict: Option<Verdict>, origin: Origin) {
+        let events = self.scorer.events.clone();
+        if let Some(slot) = self.slot(number) {
+            if let Some(verdict) = verdict {
+                events.emit(Event::RowResolved {
+                    row: number,
+                    resolution: verdict.outline(),
+                    origin,
+                });
+                // What was captured of an answer can be larger than the row.
+                let more = verdict.bytes();
+                slot.bytes += more;
+                let failed = matches!(verdict, Verdict::Failed(_));
+                slot.state = State::Resolved(verdict);
+                self.bytes += more;
+                if failed && self.stop.is_none() {
+                    self.stop = self.too_many_failures();
+                }
+            } else {
+                events.emit(Event::RowLeft(number));
+                slot.state = State::Left;
+            }
+        }
+        self.advance();
+    }
+
+    fn too_many_failures(&self) -> Option<Stop> {
+        let error = self
+            .scorer
+            .events
+            .with_stats(|stats| self.scorer.failures.used_up(stats))?;
+        Some(Stop {
+            reason: CancelReason::MaxFailures,
+            error: Some(error),
+        })
+    }
+
+    /// Moves what is done at the window's front to what is ready.
+    fn advance(&mut self) {
+        while self
+            .admitted
+            .front()
+            .is_some_and(|slot| !matches!(slot.state, State::Scoring))
+        {
+            let Some(slot) = self.admitted.pop_front() else {
+                return;
+            };
+            self.first = self.first.next();
+            if let State::Resolved(verdict) = slot.state {
+                if self.ready.is_empty() {
+                    self.write_at = Instant::now() + WRITE_DELAY;
+                }
+                self.ready_bytes += slot.bytes;
+                self.ready.push(Finished {
+                    row: slot.row,
+                    verdict,
+                    aged: slot.aged,
+                });
+            } else {
+                self.bytes -= slot.bytes;
+            }
+        }
+    }
+
+    /// When what is ready must be written, however little it is.
+    pub(super) const fn write_at(&self) -> Instant {
+        self.write_at
+    }
+
+    pub(super) const fn has_ready(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
+    pub(super) const fn time_is_up(&mut self) {
+        self.overdue = true;
+    }
+
+    pub(super) fn should_write(&self) -> bool {
+        self.ready.len() >= WRITE_ROWS || (self.overdue && !self.ready.is_empty())
+    }
+
+    pub(super) fn take_ready(&mut self) -> Vec<Finished> {
+        self.overdue = false;
+        self.bytes -= std::mem::take(&mut self.ready_bytes);
+        std::mem::take(&mut self.ready)
+    }
+
+    pub(super) fn take_trailer(&mut self) -> Bytes {
+        std::mem::take(&mut self.trailer)
+    }
+
+    pub(super) const fn take_stop(&mut self) -> Option<Stop> {
+        self.stop.take()
+    }
+
+    /// Everything that is resolved but not yet written; rows that are still without a verdict are left.
+    pub(super) fn finish(&mut self) -> Vec<Finished> {
+        for slot in &mut self.admitted {
+            if matches!(slot.state, State::Scoring) {
+                self.scorer.events.emit(Event::RowLeft(slot.row.number));
+                slot.state = State::Left;
+            }
+        }
+        self.advance();
+        self.take_ready()
+    }
+
+    fn emit(&self, event: Event) {
+        self.scorer.events.emit(event);
+    }
+}
+
+impl Waiting {
+    /// What the row needs now. The ledger is asked again once: an answer may have come since the row was read.
+    fn needs(
+        &mut self,
+        asking: &HashMap<Key, Vec<RowNumber>>,
+        keeper: Option<&Keeper>,
+    ) -> crate::error::Result<Needs> {
+        let Ok(request) = &mut self.request else {
+            return Ok(Needs::Nothing);
+        };
+        if matches!(request.found, Found::Current(_)) {
+            return Ok(Needs::Nothing);
+        }
+        let Some(key) = request.key else {
+            return Ok(Needs::Call);
+        };
+        if asking.contains_key(&key) {
+            return Ok(Needs::SameAnswer);
+        }
+        if !std::mem::replace(&mut self.looked_again, true)
+            && let Some(keeper) = keeper
+            && let Some((answer, whose)) = keeper.look_again(&key)?
+        {
+            request.found = Found::Current(answer);
+            self.origin = match whose {
+                Whose::Ours => Origin::Duplicate,
+                Whose::Others => Origin::Ledger,
+            };
+            return Ok(Needs::Nothing);
+        }
+        Ok(Needs::Call)
+    }
+}
