@@ -31,7 +31,7 @@ pub enum Event {
     AttemptBegan {
         /// The row.
         row: RowNumber,
-        /// What it repeats, if anything; after a throttle it repeats nothing.
+        /// What it repeats, if anything; after a throttle, or with a new key, it repeats nothing.
         again: Option<Again>,
     },
     /// A call brought a verdict.
@@ -61,6 +61,8 @@ pub enum Event {
         /// How long everybody waits from now on; nothing when a pause that is on already lasts longer.
         pause: Option<Pause>,
     },
+    /// The API key was read again from its file, and is another one: the run goes on with it.
+    KeyRenewed,
     /// A call was given up while it was out: the run had to end.
     AttemptAbandoned(RowNumber),
     /// A row got its verdict.

@@ -3,10 +3,15 @@
 //! This is the only place where calls are made. It knows nothing of files, order or windows; it tells what happens as
 //! events and leaves every decision to its parts: `pace` says when, `service` says what an outcome means.
 
+mod keyring;
+
 use std::cell::RefCell;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
+
+pub use keyring::Keyring;
+use keyring::Refused;
 
 use crate::error::{Error, quoted};
 use crate::event::{Again, Billing, CancelReason, Event, Events, Next};
@@ -17,7 +22,7 @@ use crate::pace::{
 };
 use crate::raw_json::Pointer;
 use crate::row::RowNumber;
-use crate::service::{Class, Fault, Outcome, Service, classify};
+use crate::service::{Class, Fault, Outcome, Renewal, Service, classify};
 use crate::verdict::{Answer, DecisionPolicy, Failure, Reason, Verdict};
 
 /// Everything that a row's scoring needs.
@@ -36,6 +41,8 @@ pub struct Scorer<S> {
     pub failures: FailureBudget,
     /// Who makes answers durable; without one nothing is kept.
     pub keeper: Option<Keeper>,
+    /// Which key calls go out with.
+    pub keys: Keyring,
     /// Scores to decisions.
     pub policy: DecisionPolicy,
     /// Further fields of the answer that are kept.
@@ -100,7 +107,7 @@ impl<S: Service> Scorer<S> {
             if let Err(error) = self.calls.reserve() {
                 return Fate::stop(CancelReason::MaxCalls, error);
             }
-            let began = permit.began();
+            let (began, api_key) = (permit.began(), self.keys.number());
             let (outcome, unsettled) = self.attempt(row, body.clone(), permit, again).await;
             // Only an answer is waited for: held in a back-off, this would keep others from calling.
             let unsettled = matches!(outcome, Outcome::Answered(_)).then_some(unsettled);
@@ -114,6 +121,7 @@ impl<S: Service> Scorer<S> {
                     self.gate.verdict_came();
                     self.retries.success();
                     self.fuse.borrow_mut().verdict();
+                    self.keys.verdict(api_key);
                     self.events.emit(Event::AttemptAnswered { row, latency });
                     let answer = match self.keep(key, answer).await {
                         Ok(answer) => answer,
@@ -169,14 +177,20 @@ impl<S: Service> Scorer<S> {
                     }
                 },
                 Outcome::Refused(error) => {
-                    let refused = Failure::new(Reason::Refused, "");
-                    let fault = Fault {
-                        class: Class::RowsFault,
-                        failure: refused,
-                    };
-                    self.tell_failed(row, &fault, latency, Next::Stop);
+                    self.tell_failed(row, &refused(), latency, Next::Stop);
                     return Fate::stop(CancelReason::Refused, error);
                 }
+                Outcome::KeyRefused(error) => match self.with_another_key(api_key, error) {
+                    // Like a throttle: nothing was done, and none of the row's attempts is used up.
+                    Ok(()) => {
+                        let again = Next::Again(Duration::ZERO);
+                        self.tell_failed(row, &refused(), latency, again);
+                    }
+                    Err(error) => {
+                        self.tell_failed(row, &refused(), latency, Next::Stop);
+                        return Fate::stop(CancelReason::Refused, error);
+                    }
+                },
             }
             again = next;
             permit = match self.gate.permit().await {
@@ -206,6 +220,28 @@ impl<S: Service> Scorer<S> {
         match (&self.keeper, key) {
             (Some(keeper), Some(key)) => keeper.keep(key, answer).await,
             _ => Ok(answer),
+        }
+    }
+
+    /// Whether there is another key than the one with this number, which was refused; otherwise the run must stop with
+    /// `error`. Of all calls that went out with a key that was good so far, the first one looks for a new one.
+    fn with_another_key(&self, number: u64, error: Error) -> Result<(), Error> {
+        match self.keys.refused(number) {
+            Refused::Outdated => Ok(()),
+            // A run that is stopping has no more use for a key.
+            Refused::Revoked if !self.gate.is_closed() => match self.service.renew_key() {
+                Renewal::Renewed => {
+                    self.keys.renewed();
+                    self.events.emit(Event::KeyRenewed);
+                    Ok(())
+                }
+                Renewal::Kept(why) => Err(error.detail(why)),
+                Renewal::Fixed => Err(error),
+            },
+            Refused::Useless if self.keys.has_changed() => Err(error.detail(
+                "the key had been read again from its file, and the new one is refused as well",
+            )),
+            Refused::Revoked | Refused::Useless => Err(error),
         }
     }
 
@@ -293,6 +329,14 @@ impl<S: Service> Scorer<S> {
                 (CancelReason::Unavailable, error)
             }
         }
+    }
+}
+
+/// A refusal of the run as events tell it: it cost nothing, and no row has failed for it.
+fn refused() -> Fault {
+    Fault {
+        class: Class::RowsFault,
+        failure: Failure::new(Reason::Refused, ""),
     }
 }
 

@@ -60,6 +60,8 @@ pub struct Stats {
     pub unknown_outcome: u64,
     /// Calls that were billed without a usable verdict.
     pub billed_without_verdict: u64,
+    /// Times that a new API key was read from its file.
+    pub keys_renewed: u64,
     /// The pause that is on or was last.
     pub pause: Option<(Duration, Pause)>,
     /// Time in pauses so far, without a pause that is still on.
@@ -104,6 +106,7 @@ impl Default for Stats {
             maybe_billed_twice: 0,
             unknown_outcome: 0,
             billed_without_verdict: 0,
+            keys_renewed: 0,
             pause: None,
             paused: Duration::ZERO,
             cancelled: None,
@@ -156,6 +159,7 @@ impl Stats {
                     self.pause = Some((at, *pause));
                 }
             }
+            Event::KeyRenewed => self.keys_renewed += 1,
             Event::AttemptAbandoned(_) => {
                 self.in_flight = self.in_flight.saturating_sub(1);
                 self.unknown_outcome += 1;

@@ -180,6 +180,7 @@ fn whole_run(input: &Path, output: &Path, url: &str, rate: Rate) {
         service: ServiceConfig::Real(ClientSettings {
             endpoint: Endpoint::new(url, false).unwrap(),
             api_key: Secret::new("bench"),
+            key_file: None,
             service_id: "bench".to_owned(),
             timeout: Duration::from_secs(30),
             connect_timeout: Duration::from_secs(10),

@@ -1,28 +1,28 @@
 //! Where the API key comes from: a file, a variable or systemd's credentials, never an argument.
 //!
-//! A key in an argument would be seen by everybody on the machine (`ps`) and kept in shell histories.
+//! A key in an argument would be seen by everybody on the machine (`ps`) and kept in shell histories. What a key may
+//! look like is known to `service`, which reads its file again in mid-run.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
 use crate::secret::Secret;
+use crate::service::{KeyFile, check_key, unusable_key};
 
 /// The variable that holds the key itself.
 const VARIABLE: &str = "RESCORE_API_KEY";
 /// The name of systemd's credential: `LoadCredential=rescore-api-key:/etc/rescore/key`.
 const CREDENTIAL: &str = "rescore-api-key";
 
-/// The key, and a warning where its file is readable by others.
-pub(super) fn find(file: Option<&Path>) -> Result<(Secret, Option<String>)> {
+/// The key, and the file that it came from; none for the variable, which nobody can change in mid-run.
+pub(super) fn find(file: Option<&Path>) -> Result<(Secret, Option<KeyFile>)> {
     if let Some(file) = file {
         return of_file(file);
     }
     if let Some(key) = std::env::var_os(VARIABLE).filter(|key| !key.is_empty()) {
-        let key = key
-            .into_string()
-            .map_err(|_| unusable(&format!("in `{VARIABLE}`")))?;
-        return Ok((check(&key, &format!("in `{VARIABLE}`"))?, None));
+        let place = format!("in `{VARIABLE}`");
+        let key = key.into_string().map_err(|_| unusable_key(&place))?;
+        return Ok((check_key(&key, &place)?, None));
     }
     match credential() {
         Some(file) => of_file(&file),
@@ -36,48 +36,7 @@ fn credential() -> Option<PathBuf> {
     Some(Path::new(&directory).join(CREDENTIAL)).filter(|file| file.exists())
 }
 
-fn of_file(file: &Path) -> Result<(Secret, Option<String>)> {
-    let shown = file.display();
-    let bytes = fs::read(file)
-        .map_err(|e| Error::usage(format!("cannot read the API key in `{shown}`")).because(e))?;
-    let place = format!("in `{shown}`");
-    let text = String::from_utf8(bytes).map_err(|_| unusable(&place))?;
-    // Editors end files with one line end; more than one is not an editor's doing.
-    let key = text
-        .strip_suffix('\n')
-        .map_or(text.as_str(), |key| key.strip_suffix('\r').unwrap_or(key));
-    let warning = open_to_others(file).then(|| {
-        format!(
-            "others on this machine can read the API key in `{shown}`; `chmod 600` keeps it to you"
-        )
-    });
-    Ok((check(key, &place)?, warning))
-}
-
-fn check(key: &str, place: &str) -> Result<Secret> {
-    if key.is_empty() {
-        return Err(Error::usage(format!("the API key {place} is empty")));
-    }
-    // A bearer token has no white space (RFC 6750, section 2.1); what cannot stand in a header would come back as a 401.
-    if !key.bytes().all(|byte| byte.is_ascii_graphic()) {
-        return Err(unusable(place));
-    }
-    Ok(Secret::new(key))
-}
-
-fn unusable(place: &str) -> Error {
-    Error::usage(format!(
-        "the API key {place} has a line break, white space or other characters that no key has"
-    ))
-}
-
-#[cfg(unix)]
-fn open_to_others(file: &Path) -> bool {
-    use std::os::unix::fs::PermissionsExt;
-    fs::metadata(file).is_ok_and(|metadata| metadata.permissions().mode() & 0o044 != 0)
-}
-
-#[cfg(not(unix))]
-fn open_to_others(_: &Path) -> bool {
-    false
+fn of_file(file: &Path) -> Result<(Secret, Option<KeyFile>)> {
+    let file = KeyFile::new(file);
+    Ok((file.read()?, Some(file)))
 }

@@ -25,7 +25,7 @@ use crate::ledger::{Place as LedgerPlace, Reuse, ledger_of};
 use crate::output::{Replace, Target};
 use crate::pace::{FailureBudget, FailureLimit, Rate};
 use crate::raw_json::Pointer;
-use crate::service::{ClientSettings, Endpoint, Plan};
+use crate::service::{ClientSettings, Endpoint, KeyFile, Plan};
 use crate::verdict::DecisionPolicy;
 
 const SERVICE: &str = "Service";
@@ -352,12 +352,13 @@ impl RunArgs {
                 Error::usage("no service id")
                     .hint("give it with `--service-id` or the variable `RESCORE_SERVICE_ID`")
             })?;
-        let (api_key, warning) = key::find(self.api_key_file.as_deref())?;
-        warnings.extend(warning);
+        let (api_key, key_file) = key::find(self.api_key_file.as_deref())?;
+        warnings.extend(key_file.as_ref().and_then(KeyFile::warning));
         let ca_file = self.ca_file.clone();
         Ok(ServiceConfig::Real(ClientSettings {
             endpoint,
             api_key,
+            key_file,
             service_id,
             timeout,
             connect_timeout,

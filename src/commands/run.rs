@@ -29,7 +29,7 @@ use crate::output::{Rejects, Sink, Target, Unfinished, Writer, Written, partial_
 use crate::pace::{CallBudget, Fuse, Gate, RetryPolicy};
 use crate::pipeline::{self, Channels, Stop, Window};
 use crate::sandbox::{self, Sandbox};
-use crate::scorer::Scorer;
+use crate::scorer::{Keyring, Scorer};
 use crate::secret::Secret;
 use crate::service::{self, Client, ClientSettings, Endpoint, Plan};
 use crate::stats::Stats;
@@ -110,6 +110,7 @@ pub fn execute(config: RunConfig) -> Result<Exit> {
         calls: CallBudget::new(budget.calls),
         failures: budget.failures,
         keeper: answers.keeper()?,
+        keys: Keyring::default(),
         policy,
         columns: captured,
         host: endpoint.host().to_owned(),
@@ -184,6 +185,7 @@ fn connect(service: ServiceConfig, plan: Plan) -> Result<(Option<Sandbox>, Clien
             let client = ClientSettings {
                 endpoint: Endpoint::new(&format!("http://{}", stand_in.address()), false)?,
                 api_key: Secret::new("sandbox"),
+                key_file: None,
                 service_id: "sandbox".to_owned(),
                 timeout,
                 connect_timeout,

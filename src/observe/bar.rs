@@ -71,11 +71,15 @@ impl View for Bar {
     }
 
     fn notice(&mut self, notice: Notice, now: &Snapshot) {
-        if let Notice::Stopping(reason, in_flight) = notice {
+        let said = match notice {
+            Notice::KeyRenewed => Some(words::KEY_RENEWED.to_owned()),
+            Notice::Stopping(reason, in_flight) => Some(words::stopping(reason, in_flight)),
+            // The bar itself counts down.
+            Notice::Paused(_) | Notice::End => None,
+        };
+        if let Some(said) = said {
             // That it cannot be printed must not stop the run.
-            let _ = self
-                .all
-                .println(format!("rescore: {}", words::stopping(reason, in_flight)));
+            let _ = self.all.println(format!("rescore: {said}"));
         }
         self.frame(now);
     }

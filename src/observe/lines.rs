@@ -44,6 +44,7 @@ impl View for Plain {
             Notice::Paused(pause) => {
                 say(&format!("rescore: {}", words::paused(pause.length, pause)));
             }
+            Notice::KeyRenewed => say(&format!("rescore: {}", words::KEY_RENEWED)),
             Notice::Stopping(reason, in_flight) => {
                 say(&format!("rescore: {}", words::stopping(reason, in_flight)));
             }
@@ -75,6 +76,7 @@ impl Json {
             "calls": now.calls,
             "in_flight": now.in_flight,
             "retries": now.retries,
+            "keys_renewed": now.keys_renewed,
             "rows_per_second": now.rate().map(seconds),
             "percent": now.share(self.0.size).map(|share| seconds(share * 100.0)),
             "eta_seconds": now.remaining(self.0.size).map(|left| seconds(left.as_secs_f64())),

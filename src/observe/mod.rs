@@ -61,6 +61,7 @@ pub struct Setting {
 #[derive(Debug, Clone, Copy)]
 enum Notice {
     Paused(Pause),
+    KeyRenewed,
     Stopping(CancelReason, u64),
     End,
 }
@@ -100,6 +101,7 @@ impl Observer for Notices {
             Event::Throttled {
                 pause: Some(pause), ..
             } => Notice::Paused(*pause),
+            Event::KeyRenewed => Notice::KeyRenewed,
             Event::CancelBegan(reason) => Notice::Stopping(*reason, stats.in_flight),
             _ => return,
         };
@@ -187,6 +189,7 @@ struct Snapshot {
     position: u64,
     in_flight: u64,
     retries: u64,
+    keys_renewed: u64,
     calls: u64,
     began: Option<Duration>,
     pause: Option<(Duration, Pause)>,
@@ -207,6 +210,7 @@ impl Snapshot {
             position: stats.position,
             in_flight: stats.in_flight,
             retries: stats.retries,
+            keys_renewed: stats.keys_renewed,
             calls: stats.calls,
             began: stats.first_resolved,
             pause: stats.pause_left(at),

@@ -101,6 +101,12 @@ impl Summary<'_> {
                 time(stats.time_paused(self.elapsed))
             ));
         }
+        if stats.keys_renewed > 0 {
+            lines.push(format!(
+                "the API key was read again from its file {}",
+                counted(stats.keys_renewed, "time")
+            ));
+        }
         if stats.maybe_billed_twice > 0 {
             lines.push(format!(
                 "{} may have been billed twice: sent again after no answer came",
@@ -249,6 +255,7 @@ impl Summary<'_> {
                 "unknown_outcome": stats.unknown_outcome,
                 "billed_without_verdict": stats.billed_without_verdict,
             },
+            "keys_renewed": stats.keys_renewed,
             "paused_seconds": seconds(stats.time_paused(self.elapsed).as_secs_f64()),
             "latency_ms": { "p50": latency(0.5), "p95": latency(0.95), "p99": latency(0.99) },
             "output": path(&self.output),

@@ -137,6 +137,9 @@ fn whole_seconds(length: Duration) -> String {
     }
 }
 
+/// What is said when another key was found in the key's file.
+pub(super) const KEY_RENEWED: &str = "the API key was read again from its file; going on";
+
 /// What is said when a run begins to stop.
 pub(super) fn stopping(reason: CancelReason, in_flight: u64) -> String {
     let why = match reason {

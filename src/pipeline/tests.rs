@@ -17,6 +17,7 @@ use crate::event::Observer;
 use crate::ledger::Found;
 use crate::pace::{CallBudget, FailureBudget, Fuse, Gate, Rate, RetryPolicy};
 use crate::row::{Row, Span};
+use crate::scorer::Keyring;
 use crate::service::scripted::{Brings, Scripted, Step};
 use crate::stats::Stats;
 use crate::verdict::{DecisionPolicy, Failure, Reason, Verdict};
@@ -60,6 +61,7 @@ fn scorer(concurrency: usize, rate: Rate, log: &Log, service: Scripted) -> Score
         calls: CallBudget::new(None),
         failures: FailureBudget::default(),
         keeper: None,
+        keys: Keyring::default(),
         policy: DecisionPolicy::default(),
         columns: Box::default(),
         host: "scripted.test".to_owned(),

@@ -13,6 +13,7 @@ use crate::stats::Stats;
 
 const GOOD: Step = Brings::Verdict.at_once();
 const SICK: Step = Brings::Status(500).at_once();
+const KEY_REFUSED: Step = Brings::Status(401).at_once();
 
 /// Settings of a scorer as far as these tests vary them.
 struct Limits {
@@ -40,6 +41,7 @@ fn scorer(limits: &Limits, service: Scripted) -> Scorer<Scripted> {
         calls: CallBudget::new(None),
         failures: FailureBudget::default(),
         keeper: None,
+        keys: Keyring::default(),
         policy: DecisionPolicy::default(),
         columns: Box::default(),
         host: "scripted.test".to_owned(),
@@ -207,6 +209,150 @@ async fn a_refused_key_stops_the_run() {
     let scorer = scorer(&LIMITS, Scripted::new(GOOD).row(1, refused).row(3, refused));
     assert_fates(&scorer, &["- ! refused 4", "t-2", "- ! refused 4"]).await;
     assert_eq!(scorer.service.rows(), [1, 2, 3]);
+}
+
+/// How often somebody looked for a new key, and how many were found and told.
+fn keys(scorer: &Scorer<Scripted>) -> (usize, u64) {
+    (scorer.service.looks(), scorer.stats().keys_renewed)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_that_was_never_good_is_not_looked_for_again() {
+    let service = Scripted::new(KEY_REFUSED).row(1, [Brings::Status(422).at_once()]);
+    let scorer = scorer(&LIMITS, service.renewals([Renewal::Renewed]));
+    assert_fates(&scorer, &["refused", "- ! refused 4"]).await;
+    assert_eq!((scorer.service.rows().len(), keys(&scorer)), (2, (0, 0)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rotated_key_is_renewed_and_uses_up_no_attempt() {
+    let limits = Limits {
+        retries: 0,
+        ..LIMITS
+    };
+    let service = Scripted::new(GOOD).row(2, [KEY_REFUSED]);
+    let scorer = scorer(&limits, service.renewals([Renewal::Renewed]));
+    assert_fates(&scorer, &["t-1", "t-2", "t-3"]).await;
+    let calls: Vec<_> = scorer
+        .service
+        .made()
+        .iter()
+        .map(|m| (m.row, m.key))
+        .collect();
+    assert_eq!(calls, [(1, 0), (2, 0), (2, 1), (3, 1)]);
+    assert_eq!(keys(&scorer), (1, 1));
+    let stats = scorer.stats();
+    assert_eq!((stats.calls, stats.retries, stats.answered), (4, 0, 3));
+    assert_eq!(stats.billed_without_verdict + stats.unknown_outcome, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_the_calls_in_flight_with_the_old_key_one_looks_and_all_go_on() {
+    let limits = Limits {
+        concurrency: 8,
+        ..LIMITS
+    };
+    // Row 9 meets the 401 long after the others, when the new key has brought verdicts.
+    let service = (2..=8).fold(Scripted::new(GOOD), |service, row| {
+        service.row(row, [Brings::Status(401).after(10)])
+    });
+    let service = service.row(9, [Brings::Status(401).after(5_000)]);
+    let scorer = scorer(&limits, service.renewals([Renewal::Renewed]));
+    scorer.fate(1).await;
+    let fates = join_all((2..=9).map(|row| scorer.fate(row))).await;
+    for (row, fate) in (2..).zip(&fates) {
+        assert_eq!(fate.outline(), format!("t-{row}"));
+    }
+    assert_eq!((keys(&scorer), scorer.stats().in_flight), ((1, 1), 0));
+    for row in 2..=9 {
+        let keys: Vec<_> = scorer.calls(row).iter().map(|made| made.key).collect();
+        assert_eq!(keys, [0, 1], "row {row}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_that_stayed_stops_the_run_and_is_looked_for_once() {
+    let limits = Limits {
+        concurrency: 4,
+        ..LIMITS
+    };
+    for renewal in [Renewal::Fixed, Renewal::Kept("it is the same".to_owned())] {
+        let service = Scripted::new(KEY_REFUSED).row(1, [GOOD]);
+        let scorer = scorer(
+            &limits,
+            service.renewals([renewal.clone(), Renewal::Renewed]),
+        );
+        scorer.fate(1).await;
+        let fates = join_all((2..=5).map(|row| scorer.fate(row))).await;
+        let outlines: Vec<_> = fates.iter().map(Fate::outline).collect();
+        assert_eq!(outlines, ["- ! refused 4"; 4]);
+        assert_eq!((scorer.service.rows().len(), keys(&scorer)), (5, (1, 0)));
+        let report = fates[0].stop.as_ref().unwrap().1.report();
+        assert_eq!(
+            report.contains("it is the same"),
+            renewal != Renewal::Fixed,
+            "{report}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_key_must_bring_a_verdict_before_another_is_looked_for() {
+    let limits = Limits {
+        concurrency: 4,
+        ..LIMITS
+    };
+    // A verdict that was asked for with the old key comes late: it says nothing of the new one.
+    let service = Scripted::new(KEY_REFUSED)
+        .row(1, [GOOD])
+        .row(2, [Brings::Verdict.after(5)])
+        .row(3, [1, 10].map(|after| Brings::Status(401).after(after)))
+        .row(4, [1, 10].map(|after| Brings::Status(401).after(after)));
+    let scorer = scorer(
+        &limits,
+        service.renewals([Renewal::Renewed, Renewal::Renewed]),
+    );
+    scorer.fate(1).await;
+    let fates = join_all((2..=4).map(|row| scorer.fate(row))).await;
+    let outlines: Vec<_> = fates.iter().map(Fate::outline).collect();
+    assert_eq!(outlines, ["t-2", "- ! refused 4", "- ! refused 4"]);
+    assert_eq!((scorer.service.rows().len(), keys(&scorer)), (6, (1, 1)));
+    let report = fates[1].stop.as_ref().unwrap().1.report();
+    assert!(
+        report.contains("the new one is refused as well"),
+        "{report}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_of_days_meets_several_rotations() {
+    let rows = (2..=9).step_by(2);
+    let service = rows.fold(Scripted::new(GOOD), |service, row| {
+        service.row(row, [KEY_REFUSED])
+    });
+    let scorer = scorer(&LIMITS, service.renewals([const { Renewal::Renewed }; 4]));
+    assert_fates(
+        &scorer,
+        &[
+            "t-1", "t-2", "t-3", "t-4", "t-5", "t-6", "t-7", "t-8", "t-9",
+        ],
+    )
+    .await;
+    assert_eq!(keys(&scorer), (4, 4));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_is_stopping_looks_for_no_key() {
+    let service = Scripted::new(GOOD).row(2, [Brings::Status(401).after(500)]);
+    let scorer = scorer(&LIMITS, service.renewals([Renewal::Renewed]));
+    scorer.fate(1).await;
+    let close = async {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        scorer.gate.close();
+    };
+    let (fate, ()) = join(scorer.fate(2), close).await;
+    assert!(fate.verdict.is_none());
+    assert_eq!((scorer.service.rows().len(), keys(&scorer)), (2, (0, 0)));
 }
 
 #[tokio::test(start_paused = true)]

@@ -27,6 +27,8 @@ pub enum Outcome {
     Failed(Fault),
     /// Class F: every further call would fail alike.
     Refused(Error),
+    /// Class F, for the key: every further call with this key would fail alike.
+    KeyRefused(Error),
 }
 
 /// A call that brought nothing.
@@ -79,8 +81,10 @@ fn of_reply(reply: &Reply, columns: &Columns) -> Outcome {
         },
         300..=399 => refused(reply, "the service redirects elsewhere; neither key nor data were sent there")
             .with_hint("check the base address, including `https://` and a missing or extra `/`"),
-        401 => refused(reply, "the service does not accept the API key")
-            .with_hint("check the key in `RESCORE_API_KEY` or `--api-key-file`, and that it belongs to this plan"),
+        401 => Outcome::KeyRefused(
+            refusal(reply, "the service does not accept the API key")
+                .hint("check the key in `RESCORE_API_KEY` or `--api-key-file`, and that it belongs to this plan"),
+        ),
         402 => out_of_credit(reply),
         404 | 410 => refused(reply, "the service has nothing at this address").with_hint("check the base address"),
         405 => refused(reply, "this address does not take requests").with_hint("check the base address"),
@@ -146,7 +150,11 @@ fn failed(class: Class, reason: Reason, message: String) -> Outcome {
 }
 
 fn refused(reply: &Reply, what: &str) -> Outcome {
-    Outcome::Refused(Error::refused(what).detail(format!("the service said: {}", said(reply))))
+    Outcome::Refused(refusal(reply, what))
+}
+
+fn refusal(reply: &Reply, what: &str) -> Error {
+    Error::refused(what).detail(format!("the service said: {}", said(reply)))
 }
 
 fn out_of_credit(reply: &Reply) -> Outcome {
@@ -306,7 +314,15 @@ mod tests {
             Outcome::Answered(_) => '+',
             Outcome::Throttled { .. } => 'T',
             Outcome::Failed(fault) => fault.class.letter(),
-            Outcome::Refused(_) => 'F',
+            Outcome::Refused(_) | Outcome::KeyRefused(_) => 'F',
+        }
+    }
+
+    #[test]
+    fn only_a_401_is_the_keys() {
+        for status in 100..=599 {
+            let of_key = matches!(reply(status, &[], GOOD), Outcome::KeyRefused(_));
+            assert_eq!(of_key, status == 401, "status {status}");
         }
     }
 

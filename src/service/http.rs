@@ -3,6 +3,7 @@
 //! It sends a body and brings back what came, or why nothing came, as plain data. It never sends anything twice, never
 //! follows a redirect, and lets no key or URL into a message.
 
+use std::cell::RefCell;
 use std::error::Error as StdError;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,7 +12,7 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
 
-use super::{Endpoint, Exchange, Reply, Sent, Service, TransportFault};
+use super::{Endpoint, Exchange, KeyFile, Keys, Renewal, Reply, Sent, Service, TransportFault};
 use crate::error::{Error, Result, system_words};
 use crate::secret::Secret;
 
@@ -22,6 +23,8 @@ pub struct ClientSettings {
     pub endpoint: Endpoint,
     /// The bearer token.
     pub api_key: Secret,
+    /// The file that it came from; `None` where nothing can have changed, as in a variable.
+    pub key_file: Option<KeyFile>,
     /// The calling application's identifier.
     pub service_id: String,
     /// From the request's begin to the answer's last byte.
@@ -35,11 +38,20 @@ pub struct ClientSettings {
 /// Connections idle for longer are not used again: at the usual 90 s, 9 of 40 sends met a server that was just closing.
 const POOL_IDLE: Duration = Duration::from_secs(4);
 
-/// A client for one endpoint and one key.
+/// A client for one endpoint.
 pub struct Client {
     inner: reqwest::Client,
     endpoint: Endpoint,
-    api_key: Secret,
+    key: RefCell<Key>,
+    key_file: Option<KeyFile>,
+}
+
+/// The key in use.
+struct Key {
+    secret: Secret,
+    authorization: HeaderValue,
+    /// It and those before it.
+    used: Keys,
 }
 
 impl Client {
@@ -76,14 +88,21 @@ impl Client {
         Ok(Self {
             inner: client,
             endpoint: settings.endpoint,
-            api_key: settings.api_key,
+            key: RefCell::new(Key {
+                authorization: authorization(&settings.api_key)?,
+                used: Keys::new(settings.api_key.clone()),
+                secret: settings.api_key,
+            }),
+            key_file: settings.key_file,
         })
     }
 
     async fn exchange(&self, sent: Bytes) -> std::result::Result<Reply, reqwest::Error> {
+        let authorization = self.key.borrow().authorization.clone();
         let request = self
             .inner
             .post(self.endpoint.url().clone())
+            .header(AUTHORIZATION, authorization)
             .body(sent.clone());
         let mut response = request.send().await?;
         let status = response.status().as_u16();
@@ -106,7 +125,8 @@ impl Client {
             body: body.into_bytes(),
             cut,
             sent: Sent {
-                api_key: self.api_key.clone(),
+                // As of now: the key may have been renewed while this was out.
+                api_keys: self.key.borrow().used.clone(),
                 body: sent,
             },
         })
@@ -149,6 +169,28 @@ impl Service for Client {
             .await
             .map_err(|error| fault(&error.without_url()))
     }
+
+    fn renew_key(&self) -> Renewal {
+        let Some(file) = &self.key_file else {
+            return Renewal::Fixed;
+        };
+        let mut key = self.key.borrow_mut();
+        let secret = match file.read_again(&key.secret) {
+            Ok(secret) => secret,
+            Err(why) => return Renewal::Kept(why),
+        };
+        match authorization(&secret) {
+            Ok(authorization) => {
+                *key = Key {
+                    authorization,
+                    used: key.used.and(&secret),
+                    secret,
+                };
+                Renewal::Renewed
+            }
+            Err(error) => Renewal::Kept(error.to_string()),
+        }
+    }
 }
 
 /// The certificates of a PEM file.
@@ -168,24 +210,29 @@ fn certificates(path: &Path) -> Result<Vec<reqwest::Certificate>> {
     Ok(certificates)
 }
 
+/// The headers that all requests share. The key is not among them: it may be renewed.
 fn headers(settings: &ClientSettings) -> Result<HeaderMap> {
-    let value = |what: &str, text: String| {
-        HeaderValue::try_from(text).map_err(|_| {
-            Error::usage(format!(
-                "the {what} has a line break or another control character in it"
-            ))
-        })
-    };
-    let mut authorization = value("API key", format!("Bearer {}", settings.api_key.expose()))?;
-    authorization.set_sensitive(true);
     let mut headers = HeaderMap::new();
-    headers.insert(AUTHORIZATION, authorization);
     headers.insert(
         "x-service-id",
-        value("service id", settings.service_id.clone())?,
+        header("service id", settings.service_id.clone())?,
     );
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     Ok(headers)
+}
+
+fn authorization(key: &Secret) -> Result<HeaderValue> {
+    let mut value = header("API key", format!("Bearer {}", key.expose()))?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+fn header(what: &str, text: String) -> Result<HeaderValue> {
+    HeaderValue::try_from(text).map_err(|_| {
+        Error::usage(format!(
+            "the {what} has a line break or another control character in it"
+        ))
+    })
 }
 
 /// What a reqwest error means. The causes are asked by type, outermost first; `is_connect` before `is_timeout`, as a

@@ -8,6 +8,7 @@ mod blot;
 mod classify;
 mod endpoint;
 mod http;
+mod key;
 mod request;
 #[cfg(test)]
 pub(crate) mod scripted;
@@ -18,16 +19,31 @@ use ::http::HeaderMap;
 use bytes::Bytes;
 
 pub use answer::Columns;
-pub use blot::Sent;
+pub use blot::{Keys, Sent};
 pub use classify::{Class, Fault, Outcome, classify};
 pub use endpoint::{Endpoint, Plan};
 pub use http::{Client, ClientSettings};
+pub use key::{KeyFile, check_key, unusable_key};
 pub use request::write_body;
 
 /// Whoever answers: the HTTP client, or a script in tests.
 pub trait Service {
     /// Sends one request and waits for the whole answer.
     fn ask(&self, body: Bytes) -> impl Future<Output = Exchange>;
+
+    /// Looks where the key came from for a new one, for all requests that begin from now on.
+    fn renew_key(&self) -> Renewal;
+}
+
+/// What came of looking for a new key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Renewal {
+    /// Requests go out with another key from now on.
+    Renewed,
+    /// The key stays; why, in one sentence.
+    Kept(String),
+    /// The key stays: where it came from, nothing can have changed.
+    Fixed,
 }
 
 /// What came of sending a request.

@@ -15,7 +15,7 @@ use http::HeaderMap;
 use http::header::RETRY_AFTER;
 use tokio::time::{Instant, sleep};
 
-use super::{Exchange, Reply, Service, TransportFault};
+use super::{Exchange, Renewal, Reply, Service, TransportFault};
 
 /// What a call brings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,6 +69,8 @@ pub(crate) struct Made {
     pub(crate) began: Duration,
     /// When it ended; `None` when it was abandoned or is still out.
     pub(crate) ended: Option<Duration>,
+    /// How often the key had been renewed when it began.
+    pub(crate) key: usize,
 }
 
 /// The service.
@@ -76,6 +78,9 @@ pub(crate) struct Scripted {
     scripts: RefCell<HashMap<u64, std::vec::IntoIter<Step>>>,
     otherwise: Step,
     made: RefCell<Vec<Made>>,
+    renewals: RefCell<std::vec::IntoIter<Renewal>>,
+    looks: Cell<usize>,
+    key: Cell<usize>,
     in_flight: Cell<usize>,
     most_in_flight: Cell<usize>,
     created: Instant,
@@ -88,6 +93,9 @@ impl Scripted {
             scripts: RefCell::default(),
             otherwise,
             made: RefCell::default(),
+            renewals: RefCell::default(),
+            looks: Cell::new(0),
+            key: Cell::new(0),
             in_flight: Cell::new(0),
             most_in_flight: Cell::new(0),
             created: Instant::now(),
@@ -98,6 +106,13 @@ impl Scripted {
     pub(crate) fn row(self, row: u64, script: impl IntoIterator<Item = Step>) -> Self {
         let script: Vec<_> = script.into_iter().collect();
         self.scripts.borrow_mut().insert(row, script.into_iter());
+        self
+    }
+
+    /// Looking for a new key brings these, and nothing afterwards.
+    pub(crate) fn renewals(self, renewals: impl IntoIterator<Item = Renewal>) -> Self {
+        let renewals: Vec<_> = renewals.into_iter().collect();
+        self.renewals.replace(renewals.into_iter());
         self
     }
 
@@ -114,6 +129,11 @@ impl Scripted {
     /// The rows that were called, in the order of the calls.
     pub(crate) fn rows(&self) -> Vec<u64> {
         self.made.borrow().iter().map(|made| made.row).collect()
+    }
+
+    /// How often somebody looked for a new key.
+    pub(crate) fn looks(&self) -> usize {
+        self.looks.get()
     }
 
     /// The most calls that were out at once.
@@ -139,6 +159,7 @@ impl Service for Scripted {
             row,
             began: self.created.elapsed(),
             ended: None,
+            key: self.key.get(),
         });
         self.in_flight.set(self.in_flight.get() + 1);
         let _out = Out(&self.in_flight);
@@ -178,6 +199,15 @@ impl Service for Scripted {
             .expect("calls are never forgotten")
             .ended = Some(ended);
         exchange
+    }
+
+    fn renew_key(&self) -> Renewal {
+        self.looks.set(self.looks.get() + 1);
+        let renewal = self.renewals.borrow_mut().next();
+        let renewal = renewal.unwrap_or(Renewal::Fixed);
+        self.key
+            .set(self.key.get() + usize::from(renewal == Renewal::Renewed));
+        renewal
     }
 }
 
