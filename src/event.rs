@@ -41,6 +41,13 @@ pub enum Event {
         /// From the request's first byte to the answer's last.
         latency: Duration,
     },
+    /// A call brought a transaction id that a different user's answer had before: one of the two is not the service's.
+    TransactionRepeated {
+        /// The row.
+        row: RowNumber,
+        /// The other user's.
+        first: RowNumber,
+    },
     /// A call brought no verdict.
     AttemptFailed {
         /// The row.

@@ -4,14 +4,17 @@
 //! events and leaves every decision to its parts: `pace` says when, `service` says what an outcome means.
 
 mod keyring;
+mod transactions;
 
 use std::cell::RefCell;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
+use tokio::time::Instant;
 
 pub use keyring::Keyring;
 use keyring::Refused;
+pub use transactions::Transactions;
 
 use crate::error::{Error, quoted};
 use crate::event::{Again, Billing, CancelReason, Event, Events, Next};
@@ -43,6 +46,8 @@ pub struct Scorer<S> {
     pub keeper: Option<Keeper>,
     /// Which key calls go out with.
     pub keys: Keyring,
+    /// What shows that one answer was given to two users.
+    pub transactions: RefCell<Transactions>,
     /// Scores to decisions.
     pub policy: DecisionPolicy,
     /// Further fields of the answer that are kept.
@@ -118,34 +123,21 @@ impl<S: Service> Scorer<S> {
             let mut next = None;
             match outcome {
                 Outcome::Answered(answer) => {
-                    self.gate.verdict_came();
-                    self.retries.success();
-                    self.fuse.borrow_mut().verdict();
-                    self.keys.verdict(api_key);
                     self.events.emit(Event::AttemptAnswered { row, latency });
-                    let answer = match self.keep(key, answer).await {
-                        Ok(answer) => answer,
-                        Err(error) => return Fate::stop(CancelReason::Ledger, error),
-                    };
+                    self.keys.verdict(api_key);
+                    self.answered(row, &body, &answer);
+                    let kept = self.keep(key, answer).await;
                     drop(unsettled);
-                    let decision = self.policy.decide(&answer.score);
-                    return Fate::of(Verdict::Scored(answer, decision));
+                    return match kept {
+                        Ok(answer) => {
+                            let decision = self.policy.decide(&answer.score);
+                            Fate::of(Verdict::Scored(answer, decision))
+                        }
+                        Err(error) => Fate::stop(CancelReason::Ledger, error),
+                    };
                 }
                 Outcome::Throttled { wait } => {
-                    let waited = self.gate.paused_in_a_row();
-                    let stop = match wait.filter(|wait| *wait > LONGEST_PAUSE) {
-                        Some(wait) => Some(asks_to_wait(wait)),
-                        None if waited > LONGEST_PAUSE => Some(self.only_refuses()),
-                        None => None,
-                    };
-                    let pause = if stop.is_none() {
-                        self.gate.pause(wait, began)
-                    } else {
-                        None
-                    };
-                    self.fuse.borrow_mut().answered();
-                    self.events.emit(Event::Throttled { row, pause });
-                    if let Some(error) = stop {
+                    if let Err(error) = self.throttled(row, wait, began) {
                         return Fate::stop(CancelReason::Unavailable, error);
                     }
                 }
@@ -213,6 +205,39 @@ impl<S: Service> Scorer<S> {
         call.ended();
         let unsettled = permit.over();
         (classify(exchange, &self.columns), unsettled)
+    }
+
+    /// What a good answer means for the run.
+    fn answered(&self, row: RowNumber, body: &[u8], answer: &Answer) {
+        self.gate.verdict_came();
+        self.retries.success();
+        self.fuse.borrow_mut().verdict();
+        let id = &answer.transaction_id;
+        if let Some(first) = self.transactions.borrow_mut().note(id, body, row) {
+            self.events.emit(Event::TransactionRepeated { row, first });
+        }
+    }
+
+    /// Has everybody pause, unless that would be too long to sit out.
+    fn throttled(
+        &self,
+        row: RowNumber,
+        wait: Option<Duration>,
+        began: Instant,
+    ) -> Result<(), Error> {
+        let waited = self.gate.paused_in_a_row();
+        let stop = match wait.filter(|wait| *wait > LONGEST_PAUSE) {
+            Some(wait) => Some(asks_to_wait(wait)),
+            None if waited > LONGEST_PAUSE => Some(self.only_refuses()),
+            None => None,
+        };
+        let pause = match stop {
+            None => self.gate.pause(wait, began),
+            Some(_) => None,
+        };
+        self.fuse.borrow_mut().answered();
+        self.events.emit(Event::Throttled { row, pause });
+        stop.map_or(Ok(()), Err)
     }
 
     /// Makes an answer durable.

@@ -60,6 +60,8 @@ pub struct Stats {
     pub unknown_outcome: u64,
     /// Calls that were billed without a usable verdict.
     pub billed_without_verdict: u64,
+    /// Answers whose transaction id a different user's answer had before.
+    pub repeated_transactions: u64,
     /// Times that a new API key was read from its file.
     pub keys_renewed: u64,
     /// The pause that is on or was last.
@@ -106,6 +108,7 @@ impl Default for Stats {
             maybe_billed_twice: 0,
             unknown_outcome: 0,
             billed_without_verdict: 0,
+            repeated_transactions: 0,
             keys_renewed: 0,
             pause: None,
             paused: Duration::ZERO,
@@ -159,6 +162,7 @@ impl Stats {
                     self.pause = Some((at, *pause));
                 }
             }
+            Event::TransactionRepeated { .. } => self.repeated_transactions += 1,
             Event::KeyRenewed => self.keys_renewed += 1,
             Event::AttemptAbandoned(_) => {
                 self.in_flight = self.in_flight.saturating_sub(1);

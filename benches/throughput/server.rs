@@ -1,5 +1,5 @@
 //! A server that costs as little as can be: a process of its own that parses just enough of HTTP/1.1 to know where a
-//! request ends, and always says the same.
+//! request ends, and always says the same but for a transaction id of its own.
 //!
 //! It listens on its standard input as well: each line there is answered with what it has seen since the last one, and
 //! when the input ends, so does the server; none is ever left behind.
@@ -7,6 +7,7 @@
 use std::io::{BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, LazyLock, Mutex};
 use std::thread;
@@ -20,6 +21,13 @@ pub(crate) const WORD: &str = "serve";
 /// With the score of the interface's own example.
 const BODY: &str =
     r#"{"transaction_id":"44de328f-0000-4000-8000-000000000000","summary":{"risk_score":1.68}}"#;
+
+/// What stands behind the id.
+const AFTER_ID: &str = r#"","summary":{"risk_score":1.68}}"#;
+/// The last part of the id.
+const DIGITS: usize = 12;
+
+static NUMBER: AtomicU64 = AtomicU64::new(0);
 
 static ANSWER: LazyLock<String> = LazyLock::new(|| {
     let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length:";
@@ -208,7 +216,18 @@ fn write_later(due: &Receiver<(Instant, Arc<TcpStream>)>) {
     }
 }
 
+/// The answer with this number at the end of its id: one id for all would be a fault that has to be told.
+fn with_id(mut number: u64) -> Vec<u8> {
+    let mut answer = ANSWER.clone().into_bytes();
+    let end = answer.len() - AFTER_ID.len();
+    for digit in answer[end - DIGITS..end].iter_mut().rev() {
+        *digit = b'0' + u8::try_from(number % 10).unwrap();
+        number /= 10;
+    }
+    answer
+}
+
 fn answer(mut to: &TcpStream) {
     // So little always fits into the socket's buffer; a client that has gone is no news.
-    let _ = to.write_all(ANSWER.as_bytes());
+    let _ = to.write_all(&with_id(NUMBER.fetch_add(1, Ordering::Relaxed)));
 }

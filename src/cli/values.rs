@@ -88,7 +88,7 @@ pub(super) enum ProgressArg {
     Plain,
     /// One JSON object a line
     Json,
-    /// Nothing until the summary
+    /// Nothing but warnings until the summary
     Off,
 }
 

@@ -111,6 +111,7 @@ pub fn execute(config: RunConfig) -> Result<Exit> {
         failures: budget.failures,
         keeper: answers.keeper()?,
         keys: Keyring::default(),
+        transactions: RefCell::default(),
         policy,
         columns: captured,
         host: endpoint.host().to_owned(),

@@ -72,14 +72,17 @@ impl View for Bar {
 
     fn notice(&mut self, notice: Notice, now: &Snapshot) {
         let said = match notice {
-            Notice::KeyRenewed => Some(words::KEY_RENEWED.to_owned()),
-            Notice::Stopping(reason, in_flight) => Some(words::stopping(reason, in_flight)),
+            Notice::KeyRenewed => Some(format!("rescore: {}", words::KEY_RENEWED)),
+            Notice::TransactionRepeated(one, other) => Some(words::repeated(one, other)),
+            Notice::Stopping(reason, in_flight) => {
+                Some(format!("rescore: {}", words::stopping(reason, in_flight)))
+            }
             // The bar itself counts down.
             Notice::Paused(_) | Notice::End => None,
         };
         if let Some(said) = said {
             // That it cannot be printed must not stop the run.
-            let _ = self.all.println(format!("rescore: {said}"));
+            let _ = self.all.println(said);
         }
         self.frame(now);
     }

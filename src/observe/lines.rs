@@ -44,6 +44,7 @@ impl View for Plain {
             Notice::Paused(pause) => {
                 say(&format!("rescore: {}", words::paused(pause.length, pause)));
             }
+            Notice::TransactionRepeated(one, other) => say(&words::repeated(one, other)),
             Notice::KeyRenewed => say(&format!("rescore: {}", words::KEY_RENEWED)),
             Notice::Stopping(reason, in_flight) => {
                 say(&format!("rescore: {}", words::stopping(reason, in_flight)));
@@ -90,8 +91,26 @@ impl View for Json {
         say(&self.object(now).to_string());
     }
 
-    fn notice(&mut self, _: Notice, now: &Snapshot) {
-        self.frame(now);
+    fn notice(&mut self, notice: Notice, now: &Snapshot) {
+        match notice {
+            Notice::TransactionRepeated(one, other) => say(&words::repeated(one, other)),
+            _ => self.frame(now),
+        }
+    }
+
+    fn end(&mut self) {}
+}
+
+/// Warnings alone, where no progress is wanted.
+pub(super) struct Warnings;
+
+impl View for Warnings {
+    fn frame(&mut self, _: &Snapshot) {}
+
+    fn notice(&mut self, notice: Notice, _: &Snapshot) {
+        if let Notice::TransactionRepeated(one, other) = notice {
+            say(&words::repeated(one, other));
+        }
     }
 
     fn end(&mut self) {}

@@ -17,6 +17,7 @@ pub use summary::{Kept, Summary};
 pub use words::{counted, moment};
 
 use crate::event::{CancelReason, Event, Events, Observer, Pause};
+use crate::row::RowNumber;
 use crate::stats::Stats;
 
 /// How progress is shown.
@@ -28,7 +29,7 @@ pub enum Style {
     Plain,
     /// A JSON object every so often.
     Json,
-    /// Nothing.
+    /// Nothing but warnings.
     Off,
 }
 
@@ -62,6 +63,8 @@ pub struct Setting {
 enum Notice {
     Paused(Pause),
     KeyRenewed,
+    /// A warning: it is said in any style.
+    TransactionRepeated(RowNumber, RowNumber),
     Stopping(CancelReason, u64),
     End,
 }
@@ -102,6 +105,10 @@ impl Observer for Notices {
                 pause: Some(pause), ..
             } => Notice::Paused(*pause),
             Event::KeyRenewed => Notice::KeyRenewed,
+            // Once: a cache that is broken for one is broken for many.
+            Event::TransactionRepeated { row, first } if stats.repeated_transactions == 1 => {
+                Notice::TransactionRepeated(*row.min(first), *row.max(first))
+            }
             Event::CancelBegan(reason) => Notice::Stopping(*reason, stats.in_flight),
             _ => return,
         };
@@ -147,7 +154,7 @@ fn draw(setting: Setting, events: &Events, inbox: &Receiver<Notice>) {
         Style::Bar => Box::new(bar::Bar::new(setting)),
         Style::Plain => Box::new(lines::Plain::new(setting)),
         Style::Json => Box::new(lines::Json::new(setting)),
-        Style::Off => return,
+        Style::Off => Box::new(lines::Warnings),
     };
     let every = if setting.style == Style::Bar {
         FRAME

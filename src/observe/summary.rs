@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use super::lines::seconds;
-use super::words::{count, counted, rate, time};
+use super::words::{MIXED_UP, count, counted, rate, time};
 use crate::event::CancelReason;
 use crate::stats::Stats;
 
@@ -101,12 +101,6 @@ impl Summary<'_> {
                 time(stats.time_paused(self.elapsed))
             ));
         }
-        if stats.keys_renewed > 0 {
-            lines.push(format!(
-                "the API key was read again from its file {}",
-                counted(stats.keys_renewed, "time")
-            ));
-        }
         if stats.maybe_billed_twice > 0 {
             lines.push(format!(
                 "{} may have been billed twice: sent again after no answer came",
@@ -126,6 +120,7 @@ impl Summary<'_> {
                 counted(stats.billed_without_verdict, "call")
             ));
         }
+        lines.extend(self.rarities());
         if let Some(path) = &self.output {
             let path = path.display();
             if stats.cancelled.is_some() {
@@ -179,6 +174,25 @@ impl Summary<'_> {
             }
             (None, false) => format!("{path} has {answers} of this service"),
         })
+    }
+
+    /// What hardly any run meets.
+    fn rarities(&self) -> Vec<String> {
+        let stats = self.stats;
+        let mut lines = Vec::new();
+        if stats.keys_renewed > 0 {
+            lines.push(format!(
+                "the API key was read again from its file {}",
+                counted(stats.keys_renewed, "time")
+            ));
+        }
+        if stats.repeated_transactions > 0 {
+            lines.push(format!(
+                "{} had the transaction id of a different user's: {MIXED_UP}",
+                counted(stats.repeated_transactions, "answer")
+            ));
+        }
+        lines
     }
 
     fn calls(&self) -> String {
@@ -254,6 +268,7 @@ impl Summary<'_> {
                 "maybe_billed_twice": stats.maybe_billed_twice,
                 "unknown_outcome": stats.unknown_outcome,
                 "billed_without_verdict": stats.billed_without_verdict,
+                "repeated_transaction_ids": stats.repeated_transactions,
             },
             "keys_renewed": stats.keys_renewed,
             "paused_seconds": seconds(stats.time_paused(self.elapsed).as_secs_f64()),

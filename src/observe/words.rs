@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use super::Snapshot;
 use crate::event::{CancelReason, Pause};
+use crate::row::RowNumber;
 
 /// `1234567` as `1,234,567`.
 pub(super) fn count(number: u64) -> String {
@@ -139,6 +140,16 @@ fn whole_seconds(length: Duration) -> String {
 
 /// What is said when another key was found in the key's file.
 pub(super) const KEY_RENEWED: &str = "the API key was read again from its file; going on";
+
+/// The warning for two rows with different users and one transaction id.
+pub(super) fn repeated(one: RowNumber, other: RowNumber) -> String {
+    format!(
+        "warning: two different users got the same transaction id, in rows {one} and {other}: {MIXED_UP}"
+    )
+}
+
+/// What one answer for different users means.
+pub(super) const MIXED_UP: &str = "a cache or proxy may be answering for the service";
 
 /// What is said when a run begins to stop.
 pub(super) fn stopping(reason: CancelReason, in_flight: u64) -> String {

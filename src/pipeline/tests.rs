@@ -62,6 +62,7 @@ fn scorer(concurrency: usize, rate: Rate, log: &Log, service: Scripted) -> Score
         failures: FailureBudget::default(),
         keeper: None,
         keys: Keyring::default(),
+        transactions: RefCell::default(),
         policy: DecisionPolicy::default(),
         columns: Box::default(),
         host: "scripted.test".to_owned(),

@@ -4,7 +4,6 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use futures::future::{join, join_all};
-use tokio::time::Instant;
 
 use super::*;
 use crate::pace::Rate;
@@ -42,6 +41,7 @@ fn scorer(limits: &Limits, service: Scripted) -> Scorer<Scripted> {
         failures: FailureBudget::default(),
         keeper: None,
         keys: Keyring::default(),
+        transactions: RefCell::default(),
         policy: DecisionPolicy::default(),
         columns: Box::default(),
         host: "scripted.test".to_owned(),
@@ -353,6 +353,27 @@ async fn a_run_that_is_stopping_looks_for_no_key() {
     let (fate, ()) = join(scorer.fate(2), close).await;
     assert!(fate.verdict.is_none());
     assert_eq!((scorer.service.rows().len(), keys(&scorer)), (2, (0, 0)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_answer_for_different_users_is_told_and_each_is_counted() {
+    let cached = [Brings::VerdictOf(2).at_once()];
+    let service = Scripted::new(GOOD).row(4, cached).row(5, cached);
+    let scorer = scorer(&LIMITS, service);
+    assert_fates(&scorer, &["t-1", "t-2", "t-3", "t-2", "t-2", "t-6"]).await;
+    assert_eq!(scorer.stats().repeated_transactions, 2);
+    assert_eq!(scorer.stats().answered, 6);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_same_answer_for_the_same_user_is_nothing_to_tell() {
+    let scorer = scorer(&LIMITS, Scripted::new(GOOD));
+    scorer.fate(1).await;
+    let permit = scorer.gate.permit().await.unwrap();
+    let second = RowNumber::FIRST.next();
+    let fate = scorer.score(second, Scripted::body(1), None, permit).await;
+    assert_eq!(fate.outline(), "t-1");
+    assert_eq!(scorer.stats().repeated_transactions, 0);
 }
 
 #[tokio::test(start_paused = true)]

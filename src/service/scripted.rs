@@ -22,6 +22,8 @@ use super::{Exchange, Renewal, Reply, Service, TransportFault};
 pub(crate) enum Brings {
     /// A success with a verdict in it.
     Verdict,
+    /// A success with this row's verdict in it, whoever asks.
+    VerdictOf(u64),
     /// A success without one.
     Useless,
     /// This status and an empty body.
@@ -177,10 +179,8 @@ impl Service for Scripted {
             sleep(latency).await;
         }
         let exchange = match brings {
-            Brings::Verdict => Ok(reply(
-                200,
-                format!(r#"{{"transaction_id":"t-{row}","summary":{{"risk_score":1}}}}"#),
-            )),
+            Brings::Verdict => Ok(verdict(row)),
+            Brings::VerdictOf(other) => Ok(verdict(other)),
             Brings::Useless => Ok(reply(200, "<html>log in".to_owned())),
             Brings::Status(status) => Ok(reply(status, String::new())),
             Brings::RetryAfter(status, wait) => {
@@ -209,6 +209,11 @@ impl Service for Scripted {
             .set(self.key.get() + usize::from(renewal == Renewal::Renewed));
         renewal
     }
+}
+
+fn verdict(row: u64) -> Reply {
+    let body = format!(r#"{{"transaction_id":"t-{row}","summary":{{"risk_score":1}}}}"#);
+    reply(200, body)
 }
 
 fn reply(status: u16, body: String) -> Reply {

@@ -6,7 +6,7 @@ use std::sync::mpsc::channel;
 use serde_json::Value;
 
 use crate::process::Place;
-use crate::server::{Server, answer, good, silence, status};
+use crate::server::{Server, answer, good, good_body, ok, silence, status};
 use crate::users;
 
 /// A service with every kind of trouble that a run survives: one row is refused, one is answered at the third call, one
@@ -60,6 +60,7 @@ fn the_summary_counts_what_the_server_saw() {
         "maybe_billed_twice": 1,
         "unknown_outcome": 1,
         "billed_without_verdict": 0,
+        "repeated_transaction_ids": 0,
     });
     assert_eq!(summary["calls"], expected);
     assert!(summary["paused_seconds"].as_f64().unwrap() >= 0.9);
@@ -222,4 +223,63 @@ fn progress_off_leaves_the_beginning_and_the_summary() {
         .says("3 rows in")
         .says("wrote scored.csv")
         .silent_about("in flight;");
+}
+
+#[test]
+fn one_answer_for_different_users_is_said_once_and_counted() {
+    const WARNING: &str = "warning: two different users got the same transaction id, in rows 2 and 5: a cache or proxy may be answering for the service";
+    // A cache that takes everybody for the second user, from the fifth on.
+    let server = Server::start(|request| match request.name().as_str() {
+        "User 5" | "User 6" | "User 7" | "User 8" => ok(&good_body("User 2")),
+        _ => good(request),
+    });
+    for args in [
+        &["--progress", "plain"][..],
+        &["--progress", "json"],
+        &["--progress", "off"],
+        &["--quiet"],
+    ] {
+        let place = Place::with("users.csv", users::csv(9));
+        let program = place.run(&server, ["users.csv", "-o", "scored.csv", "-c", "1"]);
+        let program = args.iter().fold(program, crate::process::Program::arg);
+        let done = program.arg("--summary").arg("summary.json").done();
+        // The rows have what the service said, and nobody can know whose it was.
+        done.exits(0);
+        let said: Vec<_> = done
+            .stderr
+            .lines()
+            .filter(|l| l.contains("two different"))
+            .collect();
+        assert_eq!(said, [WARNING], "{done}");
+        assert_eq!(summary(&place)["calls"]["repeated_transaction_ids"], 4);
+        match args {
+            ["--quiet"] => done.check(done.stderr.lines().count() == 1, "nothing but the warning"),
+            ["--progress", "json"] => {}
+            _ => {
+                done.says("4 answers had the transaction id of a different user's");
+            }
+        }
+    }
+}
+
+#[test]
+fn equal_users_may_have_one_transaction_id() {
+    let names = ["Ann", "Bob", "Ann", "Ann"];
+    let csv: String = ["id,name,email,ip,user_agent\n".to_owned()]
+        .into_iter()
+        .chain((1..).zip(names).map(|(id, name)| {
+            format!(
+                "{id},{name},{}@example.com,192.0.2.1,curl/8\n",
+                name.to_lowercase()
+            )
+        }))
+        .collect();
+    // A service may well know a user again; it says the same id of equal users.
+    let (place, server) = (Place::with("users.csv", &csv), Server::good());
+    let done = place.score(&server, ["-c", "1", "--summary", "summary.json"]);
+    done.exits(0)
+        .silent_about("warning")
+        .silent_about("transaction id");
+    assert_eq!(place.text("scored.csv"), users::scored(&csv));
+    assert_eq!(summary(&place)["calls"]["repeated_transaction_ids"], 0);
 }
