@@ -43,18 +43,15 @@ impl View for Bar {
     fn frame(&mut self, now: &Snapshot) {
         let mut head = Vec::with_capacity(4);
         head.push(words::counted(now.resolved, "row"));
+        head.extend(now.rate.map(|rate| format!("{} rows/s", words::rate(rate))));
         head.extend(
-            now.rate()
-                .map(|rate| format!("{} rows/s", words::rate(rate))),
-        );
-        head.extend(
-            now.remaining(self.setting.size)
+            now.remaining
                 .map(|left| format!("ETA {}", words::time(left))),
         );
         if self.setting.sandbox {
             head.push("sandbox".to_owned());
         }
-        if let Some(share) = now.share(self.setting.size) {
+        if let Some(share) = now.share {
             #[allow(
                 clippy::cast_possible_truncation,
                 clippy::cast_sign_loss,

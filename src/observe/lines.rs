@@ -23,13 +23,13 @@ impl View for Plain {
             line.push_str("sandbox: ");
         }
         line.push_str(&words::counted(now.resolved, "row"));
-        if let Some(share) = now.share(self.0.size) {
+        if let Some(share) = now.share {
             let _ = write!(line, " ({})", words::percent(share));
         }
-        if let Some(rate) = now.rate() {
+        if let Some(rate) = now.rate {
             let _ = write!(line, ", {} rows/s", words::rate(rate));
         }
-        if let Some(left) = now.remaining(self.0.size) {
+        if let Some(left) = now.remaining {
             let _ = write!(line, ", ETA {}", words::time(left));
         }
         say(&format!(
@@ -78,9 +78,9 @@ impl Json {
             "in_flight": now.in_flight,
             "retries": now.retries,
             "keys_renewed": now.keys_renewed,
-            "rows_per_second": now.rate().map(seconds),
-            "percent": now.share(self.0.size).map(|share| seconds(share * 100.0)),
-            "eta_seconds": now.remaining(self.0.size).map(|left| seconds(left.as_secs_f64())),
+            "rows_per_second": now.rate.map(seconds),
+            "percent": now.share.map(|share| seconds(share * 100.0)),
+            "eta_seconds": now.remaining.map(|left| seconds(left.as_secs_f64())),
             "paused_seconds": now.pause.map(|(left, _)| seconds(left.as_secs_f64())),
         })
     }

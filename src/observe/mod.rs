@@ -5,6 +5,7 @@
 
 mod bar;
 mod lines;
+mod snapshot;
 mod summary;
 mod words;
 
@@ -19,6 +20,7 @@ pub use words::{counted, moment};
 use crate::event::{CancelReason, Event, Events, Observer, Pause};
 use crate::row::RowNumber;
 use crate::stats::Stats;
+use snapshot::{Recent, Snapshot};
 
 /// How progress is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -161,16 +163,19 @@ fn draw(setting: Setting, events: &Events, inbox: &Receiver<Notice>) {
     } else {
         setting.every
     };
+    let mut recent = Recent::default();
     let mut next = events.elapsed() + every;
     loop {
         match inbox.recv_timeout(next.saturating_sub(events.elapsed())) {
             Err(RecvTimeoutError::Timeout) => {
-                view.frame(&Snapshot::take(events));
+                view.frame(&Snapshot::take(events, setting.size, &mut recent));
                 // Not `+=`: after a sleep all missed frames would come at once.
                 next = events.elapsed() + every;
             }
             Ok(Notice::End) | Err(RecvTimeoutError::Disconnected) => break,
-            Ok(notice) => view.notice(notice, &Snapshot::take(events)),
+            Ok(notice) => {
+                view.notice(notice, &Snapshot::take(events, setting.size, &mut recent));
+            }
         }
     }
     view.end();
@@ -181,78 +186,4 @@ trait View {
     fn frame(&mut self, now: &Snapshot);
     fn notice(&mut self, notice: Notice, now: &Snapshot);
     fn end(&mut self);
-}
-
-/// The numbers that progress shows, at one moment.
-#[derive(Debug, Clone, Copy)]
-struct Snapshot {
-    at: Duration,
-    read: u64,
-    resolved: u64,
-    approved: u64,
-    reviewed: u64,
-    blocked: u64,
-    failed: u64,
-    position: u64,
-    in_flight: u64,
-    retries: u64,
-    keys_renewed: u64,
-    calls: u64,
-    began: Option<Duration>,
-    pause: Option<(Duration, Pause)>,
-    stopping: bool,
-}
-
-impl Snapshot {
-    fn take(events: &Events) -> Self {
-        let at = events.elapsed();
-        events.with_stats(|stats| Self {
-            at,
-            read: stats.read,
-            resolved: stats.resolved(),
-            approved: stats.approved,
-            reviewed: stats.reviewed,
-            blocked: stats.blocked,
-            failed: stats.failures(),
-            position: stats.position,
-            in_flight: stats.in_flight,
-            retries: stats.retries,
-            keys_renewed: stats.keys_renewed,
-            calls: stats.calls,
-            began: stats.first_resolved,
-            pause: stats.pause_left(at),
-            stopping: stats.cancelled.is_some(),
-        })
-    }
-
-    /// Rows a second since the first one was done.
-    fn rate(&self) -> Option<f64> {
-        let seconds = self.at.checked_sub(self.began?)?.as_secs_f64();
-        #[allow(clippy::cast_precision_loss, reason = "shown with three digits")]
-        (seconds >= 0.5).then(|| self.resolved as f64 / seconds)
-    }
-
-    /// The share of the source that is done: by bytes as far as it was read, by rows within that. A row that waits at the
-    /// front of the window must not make the whole run look stuck.
-    fn share(&self, size: Option<u64>) -> Option<f64> {
-        let size = size.filter(|size| *size > 0 && self.read > 0)?;
-        #[allow(clippy::cast_precision_loss, reason = "shown as a percentage")]
-        let (read, done) = (
-            self.position as f64 / size as f64,
-            self.resolved as f64 / self.read as f64,
-        );
-        // A file that grows is read no further than its size at the start; a compressed one ends with its checksum.
-        Some((read * done).min(1.0))
-    }
-
-    /// Time to the end at this run's own speed so far.
-    fn remaining(&self, size: Option<u64>) -> Option<Duration> {
-        let share = self.share(size).filter(|share| *share > 0.0)?;
-        let spent = self.at.checked_sub(self.began?)?;
-        // The first rows say too little: a guess that jumps about is worse than none.
-        if spent < Duration::from_secs(2) || self.stopping {
-            return None;
-        }
-        Duration::try_from_secs_f64(spent.as_secs_f64() * (1.0 - share) / share).ok()
-    }
 }

@@ -1,0 +1,194 @@
+//! The numbers that progress shows, at one moment, and how fast they have been moving.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use crate::event::{Events, Pause};
+use crate::stats::Stats;
+
+/// The numbers at one moment.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Snapshot {
+    pub(super) at: Duration,
+    pub(super) resolved: u64,
+    pub(super) approved: u64,
+    pub(super) reviewed: u64,
+    pub(super) blocked: u64,
+    pub(super) failed: u64,
+    pub(super) in_flight: u64,
+    pub(super) retries: u64,
+    pub(super) keys_renewed: u64,
+    pub(super) calls: u64,
+    pub(super) pause: Option<(Duration, Pause)>,
+    pub(super) stopping: bool,
+    /// The share of the source that is done.
+    pub(super) share: Option<f64>,
+    /// Rows a second.
+    pub(super) rate: Option<f64>,
+    /// Time to the end at this run's own speed.
+    pub(super) remaining: Option<Duration>,
+}
+
+/// Less says too little: a number that jumps about is worse than none.
+const SHORTEST_FOR_RATE: Duration = Duration::from_millis(500);
+const SHORTEST_FOR_END: Duration = Duration::from_secs(2);
+
+impl Snapshot {
+    pub(super) fn take(events: &Events, size: Option<u64>, recent: &mut Recent) -> Self {
+        let at = events.elapsed();
+        events.with_stats(|stats| {
+            let share = share(stats, size);
+            let now = Sample {
+                at,
+                resolved: stats.resolved(),
+                share: share.unwrap_or_default(),
+            };
+            let speed = recent.speed(stats.first_resolved, now);
+            let remaining = speed.and_then(|speed| speed.to_the_end(now.share));
+            Self {
+                at,
+                resolved: now.resolved,
+                approved: stats.approved,
+                reviewed: stats.reviewed,
+                blocked: stats.blocked,
+                failed: stats.failures(),
+                in_flight: stats.in_flight,
+                retries: stats.retries,
+                keys_renewed: stats.keys_renewed,
+                calls: stats.calls,
+                pause: stats.pause_left(at),
+                stopping: stats.cancelled.is_some(),
+                share,
+                rate: speed.and_then(Speed::rows),
+                remaining: remaining.filter(|_| stats.cancelled.is_none()),
+            }
+        })
+    }
+}
+
+/// The share of the source that is done: by bytes as far as it was read, by rows within that. A row that waits at the
+/// front of the window must not make the whole run look stuck.
+fn share(stats: &Stats, size: Option<u64>) -> Option<f64> {
+    let size = size.filter(|size| *size > 0 && stats.read > 0)?;
+    #[allow(clippy::cast_precision_loss, reason = "shown as a percentage")]
+    let (read, done) = (
+        stats.position as f64 / size as f64,
+        stats.resolved() as f64 / stats.read as f64,
+    );
+    // A file that grows is read no further than its size at the start; a compressed one ends with its checksum.
+    Some((read * done).min(1.0))
+}
+
+/// How far a run was at one moment.
+#[derive(Debug, Clone, Copy, Default)]
+struct Sample {
+    at: Duration,
+    resolved: u64,
+    share: f64,
+}
+
+/// How far the run was in the last seconds: rows that the ledger knows fly by at the start of a run that goes on, and say
+/// nothing about those that must be asked.
+#[derive(Debug, Default)]
+pub(super) struct Recent(VecDeque<Sample>);
+
+/// What counts as recent: two lines of a log.
+const RECENT: Duration = Duration::from_secs(20);
+/// With fewer rows than these in that time, the whole run says more.
+const FEW: u64 = 10;
+
+impl Recent {
+    /// The speed up to now; `began` is when the first row was done.
+    fn speed(&mut self, began: Option<Duration>, now: Sample) -> Option<Speed> {
+        let start = Sample {
+            at: began?,
+            ..Sample::default()
+        };
+        while self
+            .0
+            .front()
+            .is_some_and(|oldest| now.at.saturating_sub(oldest.at) > RECENT)
+        {
+            self.0.pop_front();
+        }
+        let young = now.at.saturating_sub(start.at) <= RECENT;
+        let since = match self.0.front() {
+            Some(oldest) if !young && now.resolved - oldest.resolved >= FEW => *oldest,
+            _ => start,
+        };
+        self.0.push_back(now);
+        #[allow(clippy::cast_precision_loss, reason = "shown with three digits")]
+        Some(Speed {
+            time: now.at.saturating_sub(since.at),
+            rows: (now.resolved - since.resolved) as f64,
+            share: now.share - since.share,
+        })
+    }
+}
+
+/// What was done in some time.
+#[derive(Debug, Clone, Copy)]
+struct Speed {
+    time: Duration,
+    rows: f64,
+    share: f64,
+}
+
+impl Speed {
+    /// Rows a second.
+    fn rows(self) -> Option<f64> {
+        (self.time >= SHORTEST_FOR_RATE).then(|| self.rows / self.time.as_secs_f64())
+    }
+
+    /// Time until everything is done, when so much is done already.
+    fn to_the_end(self, done: f64) -> Option<Duration> {
+        if self.time < SHORTEST_FOR_END || self.share <= 0.0 {
+            return None;
+        }
+        let seconds = self.time.as_secs_f64() * (1.0 - done) / self.share;
+        Duration::try_from_secs_f64(seconds).ok()
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    /// Looks every second at a run of 100,000 rows; the last speed.
+    fn run(seconds: u64, resolved: impl Fn(u64) -> u64) -> (f64, Option<Duration>) {
+        let mut recent = Recent::default();
+        let mut last = (0.0, None);
+        for second in 0..=seconds {
+            #[allow(clippy::cast_precision_loss, reason = "small")]
+            let share = resolved(second) as f64 / 100_000.0;
+            let now = Sample {
+                at: Duration::from_secs(second),
+                resolved: resolved(second),
+                share,
+            };
+            let speed = recent.speed(Some(Duration::ZERO), now).unwrap();
+            last = (speed.rows().unwrap_or(0.0), speed.to_the_end(share));
+        }
+        last
+    }
+
+    #[test]
+    fn rows_that_were_known_are_soon_forgotten() {
+        // Half of the rows in the first second, then 50 a second.
+        let (rate, left) = run(120, |second| match second {
+            0 => 0,
+            _ => 50_000 + 50 * (second - 1),
+        });
+        assert!((49.0..51.0).contains(&rate), "{rate}");
+        let left = left.unwrap().as_secs();
+        assert!((850..920).contains(&left), "{left} s");
+    }
+
+    #[test]
+    fn a_run_that_is_slow_is_judged_as_a_whole() {
+        let (rate, left) = run(600, |second| second / 20);
+        assert!((0.04..0.06).contains(&rate), "{rate}");
+        assert!(left.is_some());
+    }
+}
