@@ -33,10 +33,10 @@ use crate::server::Server;
 /// Calls in flight.
 const CONCURRENCY: usize = 64;
 /// A few seconds' worth without latency.
-const ROWS: u32 = 150_000;
-const LATENCY: Duration = Duration::from_millis(20);
+pub(crate) const ROWS: u32 = 150_000;
+pub(crate) const LATENCY: Duration = Duration::from_millis(20);
 /// Six seconds' worth with latency.
-const ROWS_WITH_LATENCY: u32 = 20_000;
+pub(crate) const ROWS_WITH_LATENCY: u32 = 20_000;
 const RATE: u32 = 1_000;
 const RATE_SECONDS: u32 = 10;
 
@@ -47,13 +47,13 @@ const PLAN: Plan = Plan::Paid {
 
 /// Rows a second, and CPU time a row in microseconds.
 #[derive(Debug, Clone, Copy)]
-struct Round {
-    speed: f64,
-    cpu: f64,
+pub(crate) struct Round {
+    pub(crate) speed: f64,
+    pub(crate) cpu: f64,
 }
 
 impl Round {
-    fn of(rows: u32, work: impl FnOnce()) -> Self {
+    pub(crate) fn of(rows: u32, work: impl FnOnce()) -> Self {
         let (began, cpu) = (Instant::now(), cpu_seconds());
         work();
         let rows = f64::from(rows);
@@ -107,9 +107,14 @@ pub(crate) fn end_to_end(files: &Files, table: &mut Table) {
     );
 }
 
+/// In flight at most with that latency, rows a second.
+#[allow(clippy::cast_precision_loss, reason = "64")]
+pub(crate) fn most_with_latency() -> f64 {
+    CONCURRENCY as f64 / LATENCY.as_secs_f64()
+}
+
 pub(crate) fn latency(files: &Files, table: &mut Table) {
-    #[allow(clippy::cast_precision_loss, reason = "64")]
-    let most = CONCURRENCY as f64 / LATENCY.as_secs_f64();
+    let most = most_with_latency();
     let (ours, bare) = rounds(files, ROWS_WITH_LATENCY, LATENCY);
     let share = |rounds: &[Round]| -> Vec<f64> {
         rounds
@@ -169,7 +174,18 @@ fn rounds(files: &Files, rows: u32, latency: Duration) -> (Vec<Round>, Vec<Round
     )
 }
 
+/// Without a ledger, and each row asked: what other sections are about.
+pub(crate) const NOTHING_KEPT: LedgerConfig = LedgerConfig {
+    place: None,
+    reuse: Reuse::All,
+    dedupe: false,
+};
+
 fn whole_run(input: &Path, output: &Path, url: &str, rate: Rate) {
+    run_with(input, output, url, rate, NOTHING_KEPT);
+}
+
+pub(crate) fn run_with(input: &Path, output: &Path, url: &str, rate: Rate, ledger: LedgerConfig) {
     let exit = run::execute(RunConfig {
         input: reader_settings(input),
         output: OutputConfig {
@@ -197,11 +213,7 @@ fn whole_run(input: &Path, output: &Path, url: &str, rate: Rate) {
             calls: None,
             failures: FailureBudget::default(),
         },
-        ledger: LedgerConfig {
-            place: None,
-            reuse: Reuse::All,
-            dedupe: false,
-        },
+        ledger,
         policy: DecisionPolicy::default(),
         captured: Box::default(),
         watch: WatchConfig {

@@ -20,6 +20,7 @@
 mod calls;
 mod data;
 mod files;
+mod ledger;
 mod measure;
 mod process;
 mod server;
@@ -32,10 +33,13 @@ use measure::Table;
 /// A part of the benchmark.
 type Section = fn(&Files, &mut Table);
 
-const SECTIONS: [(&str, Section); 6] = [
+const SECTIONS: [(&str, Section); 9] = [
     ("end-to-end", calls::end_to_end),
     ("latency", calls::latency),
     ("rate", calls::rate),
+    ("ledger", ledger::zero_latency),
+    ("slow-ledger", ledger::with_latency),
+    ("known", ledger::known),
     ("files", files::alone),
     ("memory", process::memory),
     ("startup", process::startup),
