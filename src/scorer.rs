@@ -16,7 +16,7 @@ pub use keyring::Keyring;
 use keyring::Refused;
 pub use transactions::Transactions;
 
-use crate::error::{Error, quoted};
+use crate::error::{Error, Exit, quoted};
 use crate::event::{Again, Billing, CancelReason, Event, Events, Next};
 use crate::ledger::{Keeper, Key};
 use crate::pace::{
@@ -132,6 +132,9 @@ impl<S: Service> Scorer<S> {
                         Ok(answer) => {
                             let decision = self.policy.decide(&answer.score);
                             Fate::of(Verdict::Scored(answer, decision))
+                        }
+                        Err(error) if error.exit() == Exit::Internal => {
+                            Fate::stop(CancelReason::Internal, error)
                         }
                         Err(error) => Fate::stop(CancelReason::Ledger, error),
                     };

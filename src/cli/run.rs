@@ -397,7 +397,12 @@ impl RunArgs {
 
     /// What may be written over at the place of the output: what a ledger has the answers of, or what we are told to.
     fn replace(&self, output: &Path) -> Replace {
-        let goes_on = self.ledger.is_none() && !self.no_ledger && ledger_of(output).exists();
+        let unfinished = || {
+            ledger_of(output)
+                .metadata()
+                .is_ok_and(|file| file.len() > 0)
+        };
+        let goes_on = self.ledger.is_none() && !self.no_ledger && unfinished();
         if self.overwrite || goes_on {
             Replace::Whole
         } else if self.ledger.is_some() {

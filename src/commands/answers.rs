@@ -1,15 +1,23 @@
 //! The run's ledger, whichever it is: opened before any file is touched, introduced, ended with the run.
 
 use std::path::Path;
+use std::time::Duration;
 
 use super::desk::Desk;
 use super::say;
 use crate::config::LedgerConfig;
-use crate::error::Result;
-use crate::ledger::{Held, Keeper, Ledger, Settings};
+use crate::error::{Exit, Result};
+use crate::event::CancelReason;
+use crate::ledger::{Held, Keeper, Ledger, Rest, Settings};
 use crate::observe::{Kept, counted, moment};
 use crate::raw_json::Pointer;
 use crate::service::ClientSettings;
+use crate::stats::Stats;
+
+/// What closing the ledger gets when a service manager waits: all of a run's ends together take less than 30 s.
+const LAST_COMMIT: Duration = Duration::from_millis(1_500);
+/// What it gets otherwise: a large log goes into the database first. Ctrl-C ends it.
+const CLOSING: Duration = Duration::from_secs(60);
 
 /// The answers of this run and of earlier ones; or none, where nothing is kept.
 pub(super) struct Answers {
@@ -74,23 +82,11 @@ impl Answers {
 
     /// Says what there is of earlier runs.
     pub(super) fn introduce(&self) {
-        let Some(ledger) = &self.ledger else {
-            return;
-        };
-        let (Some(Held { answers, begun }), Some(path)) = (ledger.held(), ledger.path()) else {
-            return;
-        };
-        if ledger.is_own() {
+        if let Some(Held { answers, begun }) = self.ledger.as_ref().and_then(Ledger::held) {
             let are = if answers == 1 { "is" } else { "are" };
             say(&format!(
                 "rescore: continuing the run of {}: {} {are} paid for (`--fresh` asks everything anew)",
                 moment(begun),
-                counted(answers, "answer")
-            ));
-        } else {
-            say(&format!(
-                "rescore: `{}` has {} of this service",
-                path.display(),
                 counted(answers, "answer")
             ));
         }
@@ -108,17 +104,19 @@ impl Answers {
     }
 
     /// Ends the ledger, once its keeper is gone: what stays of it, and a warning where it should have gone and is there.
-    pub(super) fn end(self, every_row_has_a_verdict: bool) -> (Option<Kept>, Option<String>) {
+    pub(super) fn end(self, stats: &Stats) -> (Option<Kept>, Option<String>) {
         let Some(ledger) = self.ledger else {
             return (None, None);
         };
+        let patience = if stats.cancelled == Some(CancelReason::Terminated) {
+            LAST_COMMIT
+        } else {
+            CLOSING
+        };
         let (path, own) = (ledger.path().map(Path::to_owned), ledger.is_own());
-        match ledger.end(every_row_has_a_verdict) {
-            Ok(answers) => {
-                let kept = path.zip(answers);
-                let kept = kept.map(|(path, answers)| Kept { path, answers, own });
-                (kept, None)
-            }
+        match ledger.end(stats.exit() == Exit::Complete, patience) {
+            Ok(Rest::Kept(answers)) => (path.map(|path| Kept { path, answers, own }), None),
+            Ok(Rest::Nothing) => (None, None),
             Err(error) => (None, Some(error.report().replacen("error", "warning", 1))),
         }
     }

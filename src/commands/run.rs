@@ -131,7 +131,7 @@ pub fn execute(config: RunConfig) -> Result<Exit> {
         Some(target) => places::with_space(error, target.path(), opened.size, &stats),
         None => error,
     });
-    let (kept, left_over) = answers.end(stats.exit() == Exit::Complete);
+    let (kept, left_over) = answers.end(&stats);
     let summary = Summary {
         stats: &stats,
         elapsed: events.elapsed(),

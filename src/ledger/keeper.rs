@@ -34,12 +34,17 @@ pub(super) struct Record {
 pub(super) trait Store: Send {
     /// Returns when all of them are, or none.
     fn commit(&mut self, group: &[Record]) -> io::Result<()>;
+
+    /// How many answers there are.
+    fn count(&self) -> Option<u64>;
 }
 
 /// The calls' side of a ledger.
 pub struct Keeper {
     records: Sender<(Record, oneshot::Sender<Result<Answer>>)>,
     again: RefCell<Again>,
+    /// Answers from before are too old, in seconds since 1970.
+    not_before: i64,
 }
 
 /// What is looked up once more just before a call.
@@ -52,8 +57,8 @@ struct Again {
 
 /// What came of the thread that writes.
 pub(super) struct Ended {
-    /// Answers that are durable.
-    pub(super) kept: u64,
+    /// Answers that there are now; `None` when that cannot be told.
+    pub(super) answers: Option<u64>,
 }
 
 impl Keeper {
@@ -70,11 +75,12 @@ impl Keeper {
         std::thread::Builder::new()
             .name("ledger".to_owned())
             .spawn(move || {
-                let kept = keep(store, &records, &name);
+                let answers = keep(store, &records, &name);
                 // Nobody waits any more when the run was given up.
-                let _ = ended.send(Ended { kept });
+                let _ = ended.send(Ended { answers });
             })
             .map_err(|e| Error::stopped("cannot start a thread").because(e))?;
+        let not_before = lookup.not_before();
         let again = RefCell::new(Again {
             lookup,
             seen: Seen::default(),
@@ -84,6 +90,7 @@ impl Keeper {
             Self {
                 records: sender,
                 again,
+                not_before,
             },
             end,
         ))
@@ -101,7 +108,8 @@ impl Keeper {
         let record = Record {
             key,
             answer,
-            at: i64::try_from(at).unwrap_or(i64::MAX),
+            // A clock that is set back must not make this run's own answers too old for it.
+            at: i64::try_from(at).unwrap_or(i64::MAX).max(self.not_before),
         };
         let (done, kept) = oneshot::channel();
         self.records.send((record, done)).map_err(|_| gone())?;
@@ -155,8 +163,7 @@ fn keep(
     mut store: impl Store,
     records: &Receiver<(Record, oneshot::Sender<Result<Answer>>)>,
     name: &Path,
-) -> u64 {
-    let mut kept = 0;
+) -> Option<u64> {
     let mut broken = None;
     let (mut group, mut waiting) = (Vec::new(), Vec::new());
     while let Ok(first) = records.recv() {
@@ -170,17 +177,14 @@ fn keep(
         }
         for (record, done) in group.drain(..).zip(waiting.drain(..)) {
             let result = match &broken {
-                None => {
-                    kept += 1;
-                    Ok(record.answer)
-                }
+                None => Ok(record.answer),
                 Some(error) => Err(cannot_keep(name, error)),
             };
             // Whoever brought it may have been given up; it is kept all the same.
             let _ = done.send(result);
         }
     }
-    kept
+    store.count()
 }
 
 fn cannot_keep(name: &Path, error: &io::Error) -> Error {
@@ -228,6 +232,10 @@ impl Store for Database {
             ..
         } = self;
         write(connection, *context, *capture, group).map_err(|error| sqlite::system(&error))
+    }
+
+    fn count(&self) -> Option<u64> {
+        sqlite::count(&self.connection, self.context).ok()
     }
 }
 

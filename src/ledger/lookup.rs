@@ -45,6 +45,10 @@ impl Lookup {
         })
     }
 
+    pub(super) const fn not_before(&self) -> i64 {
+        self.not_before
+    }
+
     /// What is known of the request now.
     ///
     /// # Errors

@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use rusqlite::Connection;
 use tempfile::TempDir;
 
 pub use file::ledger_of;
@@ -79,6 +80,8 @@ pub struct Ledger {
     keys: Keys,
     captured: Vec<String>,
     not_before: i64,
+    /// There are answers in it.
+    any: bool,
     held: Option<Held>,
     thrown_away: Option<Held>,
     database: Option<Database>,
@@ -89,10 +92,6 @@ pub struct Ledger {
     scratch: Option<TempDir>,
     _lock: Option<Lock>,
 }
-
-/// What the thread that writes gets to come to its end: the last group has been waited for already, so that this is the
-/// closing of the database, on a disk that may hang.
-const LAST_COMMIT: Duration = Duration::from_secs(3);
 
 impl Ledger {
     /// Opens the ledger, and makes it where there is none.
@@ -134,11 +133,10 @@ impl Ledger {
             thrown_away = held(&path, &endpoint, &service_id);
             file::remove(&path).map_err(|e| cannot_write(&path).because(e))?;
         }
-        file::create(&path).map_err(|e| cannot_write(&path).because(e))?;
-        let connection = sqlite::open(&path, scratch.is_none())?;
+        let connection = make_and_open(&path, scratch.is_none())?;
         let damaged = |error| sqlite::cannot_open(&path, &error);
-        let head = sqlite::head(&connection).map_err(damaged)?;
-        let keys = Keys::new(&head.secret, &endpoint, &service_id);
+        let ours = sqlite::head(&connection).map_err(damaged)?;
+        let keys = Keys::new(&ours.secret, &endpoint, &service_id);
         let context = sqlite::context(&connection, &keys, &endpoint).map_err(damaged)?;
         let capture = if captured.is_empty() {
             None
@@ -146,7 +144,16 @@ impl Ledger {
             let pointers = serde_json::Value::from(captured.clone()).to_string();
             Some(sqlite::capture(&connection, &pointers).map_err(damaged)?)
         };
-        let answers = sqlite::count(&connection, context).map_err(damaged)?;
+        let any = sqlite::any(&connection).map_err(damaged)?;
+        // Nobody but its own run waits for all of a ledger to be counted.
+        let held = if any && lock.is_some() {
+            Some(Held {
+                answers: sqlite::count(&connection, context).map_err(damaged)?,
+                begun: time(ours.begun),
+            })
+        } else {
+            None
+        };
         let not_before = match reuse {
             Reuse::All => i64::MIN,
             Reuse::Younger(age) => seconds(now.checked_sub(age).unwrap_or(UNIX_EPOCH)),
@@ -154,11 +161,9 @@ impl Ledger {
         };
         let database = Database::new(connection, path.clone(), context, capture);
         Ok(Self {
-            unused: lock.is_some() && answers == 0,
-            held: (answers > 0).then(|| Held {
-                answers,
-                begun: time(head.begun),
-            }),
+            unused: lock.is_some() && !any,
+            any,
+            held: held.filter(|held| held.answers > 0),
             database: Some(database),
             path,
             place,
@@ -172,7 +177,7 @@ impl Ledger {
         })
     }
 
-    /// What it held when it was opened.
+    /// What the run's own ledger held when it was opened.
     #[must_use]
     pub const fn held(&self) -> Option<Held> {
         self.held
@@ -207,7 +212,7 @@ impl Ledger {
     /// # Errors
     /// Exit code 2: it cannot be opened once more.
     pub fn lookup(&self) -> Result<Option<Lookup>> {
-        self.held.map(|_| self.open_lookup()).transpose()
+        self.any.then(|| self.open_lookup()).transpose()
     }
 
     fn open_lookup(&self) -> Result<Lookup> {
@@ -231,29 +236,30 @@ impl Ledger {
     }
 
     /// Ends it, once its keeper is gone. The run's own is removed when every row has its verdict, or when there is
-    /// nothing in it. How many answers stay in it.
+    /// nothing in it. The thread that writes gets `patience` to close the database, on a disk that may hang.
     ///
     /// # Errors
     /// It should be removed and cannot be.
-    pub fn end(self, every_row_has_a_verdict: bool) -> Result<Option<u64>> {
-        let ended = self
-            .ended
-            .as_ref()
-            .map(|ended| ended.recv_timeout(LAST_COMMIT).ok());
-        let before = self.held.map_or(0, |held| held.answers);
-        let answers = match ended {
-            None => before,
-            Some(Some(Ended { kept })) => before + kept,
-            // It may still be writing: the files stay.
-            Some(None) => return Ok(None),
+    pub fn end(self, every_row_has_a_verdict: bool, patience: Duration) -> Result<Rest> {
+        let answers = match &self.ended {
+            None => self.held.map(|held| held.answers),
+            Some(ended) => match ended.recv_timeout(patience) {
+                Ok(Ended { answers }) => answers,
+                // It is still at the files: they stay.
+                Err(_) if self.is_own() => return Ok(Rest::Kept(None)),
+                Err(_) => None,
+            },
         };
-        if self.is_own() && (every_row_has_a_verdict || answers == 0) {
+        if self.scratch.is_some() {
+            return Ok(Rest::Nothing);
+        }
+        if self.is_own() && (every_row_has_a_verdict || answers == Some(0)) {
             file::remove(&self.path).map_err(|e| {
                 Error::stopped(format!("cannot remove `{}`", self.path.display())).because(e)
             })?;
-            return Ok(None);
+            return Ok(Rest::Nothing);
         }
-        Ok(self.scratch.is_none().then_some(answers))
+        Ok(Rest::Kept(answers))
     }
 }
 
@@ -264,6 +270,27 @@ impl Drop for Ledger {
             let _ = file::remove(&self.path);
         }
     }
+}
+
+/// What stays of a ledger.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rest {
+    /// Nothing.
+    Nothing,
+    /// The file, with so many answers of the address and service id at hand, where that is known.
+    Kept(Option<u64>),
+}
+
+/// Opens the ledger, made before where there is none; what was made for nothing goes again.
+fn make_and_open(path: &Path, durable: bool) -> Result<Connection> {
+    let new = path.metadata().map_or(true, |metadata| metadata.len() == 0);
+    file::create(path).map_err(|e| cannot_write(path).because(e))?;
+    let opened = sqlite::open(path, durable);
+    if new && opened.is_err() {
+        // That it stays is harmless: it is empty.
+        let _ = file::remove(path);
+    }
+    opened
 }
 
 /// Who we are, for whoever finds our lock.

@@ -183,7 +183,14 @@ pub(super) fn capture(connection: &Connection, pointers: &str) -> rusqlite::Resu
     )
 }
 
-/// How many answers there are of a context.
+/// Whether there is any answer.
+pub(super) fn any(connection: &Connection) -> rusqlite::Result<bool> {
+    connection.query_row("SELECT EXISTS (SELECT 1 FROM answers)", [], |row| {
+        row.get(0)
+    })
+}
+
+/// How many answers there are of a context. It looks at all of them.
 pub(super) fn count(connection: &Connection, context: i64) -> rusqlite::Result<u64> {
     let other: Option<i64> = connection
         .query_row(
@@ -208,7 +215,7 @@ fn unreadable(path: &Path) -> Error {
     Error::usage(format!("cannot open the ledger `{}`", path.display()))
 }
 
-/// It cannot be opened, and nothing has been sent yet.
+/// It cannot be opened, and nothing has been sent yet. A full disk is no fault of the settings: exit code 3.
 pub(super) fn cannot_open(path: &Path, error: &rusqlite::Error) -> Error {
     let hint = match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
@@ -219,7 +226,13 @@ pub(super) fn cannot_open(path: &Path, error: &rusqlite::Error) -> Error {
         }
         _ => "name another place with `--ledger FILE`, or do without it by `--no-ledger`",
     };
-    unreadable(path).because(system(error)).hint(hint)
+    let full = error.sqlite_error_code() == Some(ErrorCode::DiskFull);
+    let cannot = if full {
+        Error::stopped(format!("cannot write the ledger `{}`", path.display()))
+    } else {
+        unreadable(path)
+    };
+    cannot.because(system(error)).hint(hint)
 }
 
 /// What a failure means in the system's words, and so that a full disk is known as one.

@@ -14,6 +14,7 @@ use super::keeper::{Record, Store};
 use super::*;
 use crate::verdict::{Answer, Score, TransactionId};
 
+const PATIENCE: Duration = Duration::from_secs(30);
 const BODY: &[u8] = br#"{"name":"Jane Doe","email":"jane@example.com"}"#;
 
 struct Directory(TempDir);
@@ -69,13 +70,13 @@ fn wait<T>(future: impl Future<Output = T>) -> T {
 }
 
 /// Opens a ledger, keeps one answer and ends it.
-fn keep(settings: Settings, body: &[u8], answer: &Answer) -> Option<u64> {
+fn keep(settings: Settings, body: &[u8], answer: &Answer) -> Rest {
     let mut ledger = Ledger::open(settings).unwrap();
     let keeper = ledger.keeper().unwrap();
     let kept = wait(keeper.keep(ledger.keys().key(body), answer.clone())).unwrap();
     assert_eq!(kept, *answer);
     drop(keeper);
-    ledger.end(false).unwrap()
+    ledger.end(false, PATIENCE).unwrap()
 }
 
 fn find(settings: Settings, body: &[u8]) -> Found {
@@ -88,7 +89,7 @@ fn find(settings: Settings, body: &[u8]) -> Found {
 #[test]
 fn what_was_kept_is_found_by_the_next_run() {
     let place = Directory::new();
-    assert_eq!(keep(place.own(), BODY, &answer("t-1")), Some(1));
+    assert_eq!(keep(place.own(), BODY, &answer("t-1")), Rest::Kept(Some(1)));
     assert_eq!(place.names(), ["scored.csv.ledger"]);
     assert_eq!(find(place.own(), BODY), Found::Current(answer("t-1")));
     assert_eq!(find(place.own(), b"{}"), Found::Nothing);
@@ -106,12 +107,15 @@ fn the_runs_own_ledger_goes_when_every_row_has_a_verdict() {
     keep(place.own(), BODY, &answer("t-1"));
     let ledger = Ledger::open(place.own()).unwrap();
     assert_eq!(ledger.held().unwrap().answers, 1);
-    assert_eq!(ledger.end(true).unwrap(), None);
+    assert_eq!(ledger.end(true, PATIENCE).unwrap(), Rest::Nothing);
     assert_eq!(place.names(), [""; 0]);
     // A shared one never goes.
-    assert_eq!(keep(place.shared(), BODY, &answer("t-1")), Some(1));
+    assert_eq!(
+        keep(place.shared(), BODY, &answer("t-1")),
+        Rest::Kept(Some(1))
+    );
     let ledger = Ledger::open(place.shared()).unwrap();
-    assert_eq!(ledger.end(true).unwrap(), Some(1));
+    assert_eq!(ledger.end(true, PATIENCE).unwrap(), Rest::Kept(None));
     assert_eq!(place.names(), ["answers.ledger"]);
 }
 
@@ -120,7 +124,7 @@ fn a_run_that_kept_nothing_leaves_nothing() {
     let place = Directory::new();
     let mut ledger = Ledger::open(place.own()).unwrap();
     drop(ledger.keeper().unwrap());
-    assert_eq!(ledger.end(false).unwrap(), None);
+    assert_eq!(ledger.end(false, PATIENCE).unwrap(), Rest::Nothing);
     assert_eq!(place.names(), [""; 0]);
     // Nor does one that could not even begin.
     drop(Ledger::open(place.own()).unwrap());
@@ -318,6 +322,10 @@ impl Store for Noted {
             return Err(io::ErrorKind::StorageFull.into());
         }
         Ok(())
+    }
+
+    fn count(&self) -> Option<u64> {
+        None
     }
 }
 

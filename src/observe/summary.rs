@@ -19,8 +19,8 @@ use crate::stats::Stats;
 pub struct Kept {
     /// Where it is.
     pub path: PathBuf,
-    /// Answers of this service in it.
-    pub answers: u64,
+    /// Answers of this service in it, where that is known.
+    pub answers: Option<u64>,
     /// It is the run's own, and goes when every row has a verdict.
     pub own: bool,
 }
@@ -164,7 +164,11 @@ impl Summary<'_> {
     /// What stays for the next run, and what that will do with it.
     fn kept(&self) -> Option<String> {
         let Kept { path, answers, own } = self.ledger.as_ref()?;
-        let (path, answers) = (path.display(), counted(*answers, "paid answer"));
+        let path = path.display();
+        let answers = match answers {
+            Some(answers) => counted(*answers, "paid answer"),
+            None => "the paid answers".to_owned(),
+        };
         Some(match (self.stats.cancelled, own) {
             (Some(_), _) => format!("{path} has {answers}; the same command goes on from there"),
             (None, true) => {
