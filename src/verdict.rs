@@ -231,7 +231,10 @@ impl Failure {
 macro_rules! reasons {
     ($($(#[$doc:meta])* $variant:ident = $word:literal,)*) => {
         /// The reasons for which a row can fail. The words are a promise: they stand in rejects and summaries.
+        // A whole word: a `Result` with a failure in it is moved several times a field, and a byte with padding behind
+        // it is moved in pieces that the processor then waits for, also where there is no failure.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[repr(usize)]
         pub enum Reason { $($(#[$doc])* $variant,)* }
 
         impl Reason {
