@@ -14,6 +14,7 @@ use std::str::FromStr;
 
 pub use mapping::{Assigned, Assignments, ColumnSource, Mapping, Sample};
 pub use names::{rank, suggestion};
+pub use sanitise::text;
 pub use template::{Part, Template};
 
 use crate::verdict::{Failure, Reason};
@@ -162,26 +163,25 @@ pub struct UserRequest<'a> {
 }
 
 impl<'a> UserRequest<'a> {
-    /// Sanitises and checks what a row has for each field; `None` is absent.
+    /// Sanitises and checks what `find` finds in a row for each field; `None` is absent.
     ///
     /// # Errors
     /// The first rule that the row breaks.
     pub fn new(
-        found: PerField<Option<Cow<'a, [u8]>>>,
+        mut find: impl FnMut(Field) -> Result<Option<Cow<'a, str>>, Failure>,
         invalid_phone: InvalidPhone,
     ) -> Result<Self, Failure> {
-        let PerField {
-            name,
-            email,
-            phone,
-            ip,
-            user_agent,
-        } = found;
-        let name = required(name, Field::Name, Reason::MissingName)?;
-        let ip = required(ip, Field::Ip, Reason::MissingIp)?;
-        let user_agent = required(user_agent, Field::UserAgent, Reason::MissingUserAgent)?;
-        let email = sanitise::clean(email, Field::Email)?;
-        let phone = sanitise::clean(phone, Field::Phone)?;
+        let mut clean = |field| match find(field)? {
+            Some(text) => sanitise::clean(text, field),
+            None => Ok(None),
+        };
+        let missing = |field, reason| move || Failure::new(reason, format!("no {field}"));
+        let name = clean(Field::Name)?.ok_or_else(missing(Field::Name, Reason::MissingName))?;
+        let ip = clean(Field::Ip)?.ok_or_else(missing(Field::Ip, Reason::MissingIp))?;
+        let user_agent = clean(Field::UserAgent)?
+            .ok_or_else(missing(Field::UserAgent, Reason::MissingUserAgent))?;
+        let email = clean(Field::Email)?;
+        let phone = clean(Field::Phone)?;
 
         let ip = sanitise::ip(ip)?;
         let email = email.map(sanitise::email).transpose()?;
@@ -205,14 +205,6 @@ impl<'a> UserRequest<'a> {
     }
 }
 
-fn required(
-    value: Option<Cow<'_, [u8]>>,
-    field: Field,
-    reason: Reason,
-) -> Result<Cow<'_, str>, Failure> {
-    sanitise::clean(value, field)?.ok_or_else(|| Failure::new(reason, format!("no {field}")))
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
@@ -232,15 +224,25 @@ mod tests {
         found
     }
 
+    /// The request of what was found, taken for text as CSV's cells are.
+    fn request(
+        mut found: PerField<Option<Cow<'static, [u8]>>>,
+        invalid_phone: InvalidPhone,
+    ) -> Result<UserRequest<'static>, Failure> {
+        let find = |field| {
+            let bytes = found.get_mut(field).take();
+            bytes.map(|bytes| text(bytes, field)).transpose()
+        };
+        UserRequest::new(find, invalid_phone)
+    }
+
     fn reason(set: &[(Field, &'static [u8])]) -> Reason {
-        UserRequest::new(user(set), InvalidPhone::Reject)
-            .unwrap_err()
-            .reason
+        request(user(set), InvalidPhone::Reject).unwrap_err().reason
     }
 
     #[test]
     fn values_are_trimmed_of_unicode_white_space_and_control_characters() {
-        let request = UserRequest::new(
+        let request = request(
             user(&[(
                 Field::Name,
                 "\u{a0}\u{2003} Jane\u{7}\nDoe\u{85} ".as_bytes(),
@@ -284,7 +286,7 @@ mod tests {
             Cow::Owned(format!("{}@example.com", "x".repeat(length - 12)).into_bytes())
         };
         let with = |length| {
-            UserRequest::new(
+            request(
                 PerField {
                     email: Some(email(length)),
                     ..user(&[])
@@ -305,7 +307,7 @@ mod tests {
             ("0049 (0) 151 2345678", "+491512345678"),
             ("+44\u{a0}20\u{2011}7946 [0958]", "+442079460958"),
         ] {
-            let request = UserRequest::new(
+            let request = request(
                 user(&[(Field::Phone, written.as_bytes())]),
                 InvalidPhone::Reject,
             )
@@ -317,18 +319,13 @@ mod tests {
     #[test]
     fn a_bad_phone_is_dropped_only_when_asked_and_only_beside_an_email() {
         let bad = || user(&[(Field::Phone, b"12")]);
-        assert_eq!(
-            UserRequest::new(bad(), InvalidPhone::Drop).unwrap().phone,
-            None
-        );
+        assert_eq!(request(bad(), InvalidPhone::Drop).unwrap().phone, None);
         let alone = PerField {
             email: None,
             ..bad()
         };
         assert_eq!(
-            UserRequest::new(alone, InvalidPhone::Drop)
-                .unwrap_err()
-                .reason,
+            request(alone, InvalidPhone::Drop).unwrap_err().reason,
             Reason::InvalidPhone
         );
     }

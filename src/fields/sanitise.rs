@@ -15,46 +15,47 @@ const EMAIL_CHARACTERS: usize = 254;
 /// Digits of a phone number: ITU-T E.164 allows 15; the service documents at least 7.
 const PHONE_DIGITS: std::ops::RangeInclusive<usize> = 7..=15;
 
-/// The value without white space around it and control characters in it; `None` when nothing is left.
+/// The value as text.
 ///
 /// # Errors
-/// A NUL byte or bytes that are not UTF-8: a replacement character must never reach a paid call.
-pub(super) fn clean(
-    value: Option<Cow<'_, [u8]>>,
-    field: Field,
-) -> Result<Option<Cow<'_, str>>, Failure> {
-    let Some(bytes) = value else { return Ok(None) };
+/// Bytes that are not UTF-8: a replacement character must never reach a paid call.
+pub fn text(bytes: Cow<'_, [u8]>, field: Field) -> Result<Cow<'_, str>, Failure> {
     let not_utf8 = |valid_up_to: usize| {
         Failure::new(
             Reason::NotUtf8,
             format!("{field} is not UTF-8 from its byte {} on", valid_up_to + 1),
         )
     };
-    let text = match bytes {
-        Cow::Borrowed(bytes) => {
-            Cow::Borrowed(std::str::from_utf8(bytes).map_err(|e| not_utf8(e.valid_up_to()))?)
+    match bytes {
+        Cow::Borrowed(bytes) => std::str::from_utf8(bytes)
+            .map(Cow::Borrowed)
+            .map_err(|e| not_utf8(e.valid_up_to())),
+        Cow::Owned(bytes) => String::from_utf8(bytes)
+            .map(Cow::Owned)
+            .map_err(|e| not_utf8(e.utf8_error().valid_up_to())),
+    }
+}
+
+/// The text without white space around it and control characters in it; `None` when nothing is left.
+///
+/// # Errors
+/// A NUL byte.
+pub(super) fn clean(text: Cow<'_, str>, field: Field) -> Result<Option<Cow<'_, str>>, Failure> {
+    match text {
+        Cow::Borrowed(text) if !may_have_control(text) => {
+            let text = text.trim();
+            Ok((!text.is_empty()).then_some(Cow::Borrowed(text)))
         }
-        Cow::Owned(bytes) => Cow::Owned(
-            String::from_utf8(bytes).map_err(|e| not_utf8(e.utf8_error().valid_up_to()))?,
-        ),
-    };
-    let text = if may_have_control(&text) && text.contains(char::is_control) {
-        if text.contains('\0') {
-            return Err(Failure::new(
-                Reason::NulByte,
-                format!("{field} has a NUL byte"),
-            ));
+        text if text.contains('\0') => Err(Failure::new(
+            Reason::NulByte,
+            format!("{field} has a NUL byte"),
+        )),
+        text => {
+            let text: String = text.chars().filter(|c| !c.is_control()).collect();
+            let text = text.trim();
+            Ok((!text.is_empty()).then(|| Cow::Owned(text.to_owned())))
         }
-        Cow::Owned(text.chars().filter(|c| !c.is_control()).collect())
-    } else {
-        text
-    };
-    let text = match text {
-        Cow::Borrowed(text) => Cow::Borrowed(text.trim()),
-        Cow::Owned(text) if text.trim().len() == text.len() => Cow::Owned(text),
-        Cow::Owned(text) => Cow::Owned(text.trim().to_owned()),
-    };
-    Ok((!text.is_empty()).then_some(text))
+    }
 }
 
 /// Whether there is a byte that a control character could have. One pass without branches over what is nearly always

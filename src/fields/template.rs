@@ -85,12 +85,21 @@ impl<K> Template<K> {
             .map(Template)
     }
 
+    /// The key of a template that is one column alone, as most are.
+    #[must_use]
+    pub fn column(&self) -> Option<&K> {
+        match self.0.as_slice() {
+            [Part::Column(key)] => Some(key),
+            _ => None,
+        }
+    }
+
     /// The value for a row: a single column's value stays borrowed; joined ones are absent when all columns are empty.
     pub fn value<'a>(
         &self,
         mut get: impl FnMut(&K) -> Option<Cow<'a, [u8]>>,
     ) -> Option<Cow<'a, [u8]>> {
-        if let [Part::Column(key)] = self.0.as_slice() {
+        if let Some(key) = self.column() {
             return get(key);
         }
         let (mut joined, mut any) = (Vec::new(), false);
@@ -111,7 +120,7 @@ impl<K> Template<K> {
 
 impl fmt::Display for Template<String> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let [Part::Column(name)] = self.0.as_slice() {
+        if let Some(name) = self.column() {
             return f.write_str(&quoted(name));
         }
         let shown: String = self

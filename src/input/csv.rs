@@ -11,7 +11,7 @@ use memchr::{memchr, memchr2_iter, memchr3};
 
 use super::{Bodies, Buffer, Extent, Settings, has_existing, line_end};
 use crate::error::{Error, Result, quoted};
-use crate::fields::{ColumnSource, InvalidPhone, Mapping, PerField, UserRequest};
+use crate::fields::{self, ColumnSource, InvalidPhone, Mapping, UserRequest};
 use crate::layout::{Existing, PREVIOUS};
 use crate::row::{Row, RowNumber, Span};
 use crate::verdict::{Failure, Reason};
@@ -113,14 +113,15 @@ impl Parser {
             );
             return Err(Failure::new(Reason::Ragged, message));
         }
-        let found = PerField::from_fn(|field| match self.mapping.sources.get(field) {
-            ColumnSource::Absent => None,
-            ColumnSource::Constant(value) => Some(Cow::Borrowed(value.as_bytes())),
-            ColumnSource::Columns(template) => {
-                template.value(|index| self.cells.get(*index).map(|cell| unquote(row.slice(*cell))))
-            }
-        });
-        UserRequest::new(found, invalid_phone).map(|request| bodies.body(&request))
+        let find = |field| match self.mapping.sources.get(field) {
+            ColumnSource::Absent => Ok(None),
+            ColumnSource::Constant(value) => Ok(Some(Cow::Borrowed(value.as_str()))),
+            ColumnSource::Columns(template) => template
+                .value(|index| self.cells.get(*index).map(|cell| unquote(row.slice(*cell))))
+                .map(|bytes| fields::text(bytes, field))
+                .transpose(),
+        };
+        UserRequest::new(find, invalid_phone).map(|request| bodies.body(&request))
     }
 }
 

@@ -189,24 +189,20 @@ impl Parser {
             return Err(failure);
         }
         let values = &gathered.values;
-        let found = PerField::try_from_fn(|field| match self.sources.get(field) {
+        let find = |field, lookup: &usize| match values.get(*lookup) {
+            Some(Some((_, value))) => text(value, self.lookups.get(*lookup), field, intact),
+            _ => Ok(None),
+        };
+        let mut found = PerField::try_from_fn(|field| match self.sources.get(field) {
             ColumnSource::Absent => Ok(None),
-            ColumnSource::Constant(value) => Ok(Some(Cow::Borrowed(value.as_bytes()))),
-            ColumnSource::Columns(template) => {
-                let mut wrong = None;
-                let value = template.value(|lookup| {
-                    let (_, value) = (*values.get(*lookup)?)?;
-                    text(value, self.lookups.get(*lookup), field, intact).unwrap_or_else(
-                        |failure| {
-                            wrong = Some(failure);
-                            None
-                        },
-                    )
-                });
-                wrong.map_or(Ok(value), Err)
-            }
+            ColumnSource::Constant(value) => Ok(Some(Cow::Borrowed(value.as_str()))),
+            ColumnSource::Columns(template) => match template.column() {
+                Some(lookup) => find(field, lookup),
+                None => joined(template, field, find),
+            },
         })?;
-        UserRequest::new(found, invalid_phone).map(|request| bodies.body(&request))
+        let take = |field| Ok(found.get_mut(field).take());
+        UserRequest::new(take, invalid_phone).map(|request| bodies.body(&request))
     }
 
     /// What the object's member at `place` is used for.
@@ -325,13 +321,36 @@ fn member(key: &RawValue) -> String {
     quoted(&raw_json::string(key).unwrap_or_default())
 }
 
+/// The text of a template of several members.
+fn joined<'a>(
+    template: &Template<usize>,
+    field: Field,
+    find: impl Fn(Field, &usize) -> Result<Option<Cow<'a, str>>, Failure>,
+) -> Result<Option<Cow<'a, str>>, Failure> {
+    let mut wrong = None;
+    let value = template.value(|lookup| match find(field, lookup) {
+        Ok(text) => text.map(|text| match text {
+            Cow::Borrowed(text) => Cow::Borrowed(text.as_bytes()),
+            Cow::Owned(text) => Cow::Owned(text.into_bytes()),
+        }),
+        Err(failure) => {
+            wrong = Some(failure);
+            None
+        }
+    });
+    match (wrong, value) {
+        (Some(failure), _) => Err(failure),
+        (None, value) => value.map(|bytes| fields::text(bytes, field)).transpose(),
+    }
+}
+
 /// The text of a value that is sent; null is absent.
 fn text<'a>(
     value: &'a RawValue,
     lookup: Option<&Lookup>,
     field: Field,
     intact: impl Fn(&RawValue) -> bool,
-) -> Result<Option<Cow<'a, [u8]>>, Failure> {
+) -> Result<Option<Cow<'a, str>>, Failure> {
     let value = match lookup {
         Some(Lookup::At(pointer)) => match raw_json::follow(value, pointer.split_first().1) {
             Ok(Some(value)) => value,
@@ -352,8 +371,7 @@ fn text<'a>(
         ));
     }
     match raw_json::string(value) {
-        Some(Cow::Borrowed(text)) => Ok(Some(Cow::Borrowed(text.as_bytes()))),
-        Some(Cow::Owned(text)) => Ok(Some(Cow::Owned(text.into_bytes()))),
+        Some(text) => Ok(Some(text)),
         None if value.get() == "null" => Ok(None),
         None => {
             let kind = match value.get().as_bytes().first() {
