@@ -51,6 +51,8 @@ pub(crate) struct Seen {
     pub(crate) first: Duration,
     /// When the last was there.
     pub(crate) last: Duration,
+    /// How long they waited for their answers in all, where the server has a latency.
+    pub(crate) waited: Duration,
 }
 
 impl Server {
@@ -84,6 +86,7 @@ impl Server {
             requests: next(),
             first: Duration::from_nanos(next()),
             last: Duration::from_nanos(next()),
+            waited: Duration::from_nanos(next()),
         }
     }
 }
@@ -105,7 +108,7 @@ pub(crate) fn serve(latency: Duration) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     println!("{}", listener.local_addr().unwrap().port());
     let seen = Arc::new(Mutex::new(Seen::default()));
-    let answers = Answers::new(latency);
+    let answers = Answers::new(latency, Arc::clone(&seen));
     let shared = Arc::clone(&seen);
     thread::spawn(move || {
         // Answering must not be slowed by waking many threads: one looks after all connections.
@@ -120,8 +123,10 @@ pub(crate) fn serve(latency: Duration) {
             requests,
             first,
             last,
+            waited,
         } = std::mem::take(&mut *seen.lock().unwrap());
-        println!("{requests} {} {}", first.as_nanos(), last.as_nanos());
+        let [first, last, waited] = [first, last, waited].map(|time| time.as_nanos());
+        println!("{requests} {first} {last} {waited}");
     }
 }
 
@@ -184,35 +189,42 @@ fn request_length(bytes: &[u8]) -> Option<usize> {
 #[derive(Clone)]
 enum Answers {
     AtOnce,
-    Later(Duration, Sender<(Instant, Arc<TcpStream>)>),
+    /// It is handed when a request was there.
+    Later(Sender<(Instant, Arc<TcpStream>)>),
 }
 
 impl Answers {
-    fn new(latency: Duration) -> Self {
+    fn new(latency: Duration, seen: Arc<Mutex<Seen>>) -> Self {
         if latency.is_zero() {
             return Self::AtOnce;
         }
         let (sender, receiver) = channel();
-        thread::spawn(move || write_later(&receiver));
-        Self::Later(latency, sender)
+        thread::spawn(move || write_later(&receiver, latency, &seen));
+        Self::Later(sender)
     }
 
     fn give(&self, to: &Arc<TcpStream>) {
         match self {
             Self::AtOnce => answer(to),
-            Self::Later(latency, sender) => sender
-                .send((Instant::now() + *latency, Arc::clone(to)))
-                .unwrap(),
+            Self::Later(sender) => sender.send((Instant::now(), Arc::clone(to))).unwrap(),
         }
     }
 }
 
-/// All wait equally long, so whoever came first is due first. A thread's sleep is off by a twentieth of a millisecond,
-/// a timer of tokio's by a whole one, which is a twentieth of the latency.
-fn write_later(due: &Receiver<(Instant, Arc<TcpStream>)>) {
-    for (when, to) in due {
-        thread::sleep(when.saturating_duration_since(Instant::now()));
+/// All wait equally long, so whoever came first is due first. A timer of tokio's is off by a whole millisecond, which is
+/// a twentieth of the latency, and a thread's sleep by the twentieth of one that Linux takes to wake several threads at
+/// once; it is asked not to. What is left is counted: a latency that is longer than it says would be the client's loss.
+fn write_later(
+    requests: &Receiver<(Instant, Arc<TcpStream>)>,
+    latency: Duration,
+    seen: &Mutex<Seen>,
+) {
+    #[cfg(target_os = "linux")]
+    rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1)).unwrap();
+    for (came, to) in requests {
+        thread::sleep(latency.saturating_sub(came.elapsed()));
         answer(&to);
+        seen.lock().unwrap().waited += came.elapsed();
     }
 }
 
