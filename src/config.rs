@@ -6,6 +6,7 @@ use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::fields::UserRequest;
 use crate::input;
 use crate::ledger::{Place, Reuse};
 use crate::observe::Style;
@@ -122,4 +123,38 @@ pub struct WatchConfig {
     pub quiet: bool,
     /// Where the summary goes as JSON.
     pub summary: Option<PathBuf>,
+}
+
+/// `rescore ledger`.
+#[derive(Debug)]
+pub struct CareConfig {
+    /// The ledger.
+    pub ledger: PathBuf,
+    /// What to do with it.
+    pub task: Task,
+}
+
+/// What to do with a ledger.
+#[derive(Debug)]
+pub enum Task {
+    /// Say what is in it.
+    Stats,
+    /// Remove answers that are older.
+    Prune {
+        /// Than this.
+        than: Duration,
+    },
+    /// Remove answers about people, so that nothing of them stays.
+    Forget(Forgotten),
+}
+
+/// Whose answers are to be forgotten.
+#[derive(Debug)]
+pub enum Forgotten {
+    /// This user's.
+    User(Box<UserRequest<'static>>),
+    /// Those of all users of a file.
+    Users(Box<input::Settings>),
+    /// Everybody's.
+    Everybody,
 }

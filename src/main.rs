@@ -25,6 +25,7 @@ fn main() -> ExitCode {
 fn execute() -> u8 {
     let done = match cli::parse(std::env::args_os()) {
         Ok(Command::Run(config)) => commands::run::execute(*config),
+        Ok(Command::Ledger(config)) => commands::ledger::execute(config),
         Ok(Command::Sandbox(settings)) => commands::sandbox::execute(&settings),
         Err(Refusal::Settings(error)) => Err(error),
         Err(Refusal::Arguments(error)) => {

@@ -4,6 +4,7 @@
 //! names clap. Below it nothing knows of arguments or variables.
 
 mod key;
+mod ledger;
 mod run;
 mod sandbox;
 mod values;
@@ -13,7 +14,7 @@ use std::ffi::OsString;
 use clap::builder::BoolishValueParser;
 use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
-use crate::config::RunConfig;
+use crate::config::{CareConfig, RunConfig};
 use crate::error::Error;
 use crate::sandbox::Settings;
 
@@ -49,6 +50,9 @@ enum Subcommands {
     Run(Box<run::RunArgs>),
     /// Serve a stand-in for the service on this machine, for rehearsals
     Sandbox(sandbox::SandboxArgs),
+    /// Look into a ledger of paid answers, prune it, or forget people in it
+    #[command(subcommand, disable_help_subcommand = true)]
+    Ledger(ledger::LedgerCommand),
 }
 
 /// What is to be done.
@@ -58,6 +62,8 @@ pub enum Command {
     Run(Box<RunConfig>),
     /// `rescore sandbox`.
     Sandbox(Settings),
+    /// `rescore ledger`.
+    Ledger(CareConfig),
 }
 
 /// Why nothing can be done.
@@ -81,6 +87,7 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, R
     match cli.command {
         Subcommands::Run(arguments) => arguments.into_config().map(Box::new).map(Command::Run),
         Subcommands::Sandbox(arguments) => arguments.into_settings().map(Command::Sandbox),
+        Subcommands::Ledger(command) => command.into_config().map(Command::Ledger),
     }
     .map_err(Refusal::Settings)
 }
@@ -88,22 +95,35 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, R
 /// The command line with a variable for every argument: given once here, none can be forgotten.
 fn command() -> clap::Command {
     Cli::command()
-        .mut_subcommand("run", |_| with_variables::<run::RunArgs>("run", "RESCORE_"))
-        .mut_subcommand("sandbox", |_| {
-            with_variables::<sandbox::SandboxArgs>("sandbox", "RESCORE_SANDBOX_")
+        .mut_subcommand("run", |run| {
+            with_variables::<run::RunArgs>(&run, "RESCORE_")
+        })
+        .mut_subcommand("sandbox", |sandbox| {
+            with_variables::<sandbox::SandboxArgs>(&sandbox, "RESCORE_SANDBOX_")
+        })
+        .mut_subcommand("ledger", |ledger| {
+            const PREFIX: &str = "RESCORE_LEDGER_";
+            ledger
+                .mut_subcommand("stats", |stats| {
+                    with_variables::<ledger::StatsArgs>(&stats, PREFIX)
+                })
+                .mut_subcommand("prune", |prune| {
+                    with_variables::<ledger::PruneArgs>(&prune, PREFIX)
+                })
+                .mut_subcommand("forget", |forget| {
+                    with_variables::<ledger::ForgetArgs>(&forget, PREFIX)
+                })
         })
 }
 
-fn with_variables<A: Args>(name: &'static str, prefix: &'static str) -> clap::Command {
-    let about = Cli::command()
-        .find_subcommand(name)
-        .and_then(clap::Command::get_about)
-        .cloned();
+fn with_variables<A: Args>(command: &clap::Command, prefix: &'static str) -> clap::Command {
+    let about = command.get_about().cloned();
     let note = format!(
         "Every option `--some-name` can also be given by the variable `{prefix}SOME_NAME`."
     );
-    A::augment_args(clap::Command::new(name))
+    A::augment_args(clap::Command::new(command.get_name().to_owned()))
         .about(about.unwrap_or_default())
+        .display_order(command.get_display_order())
         .after_help(note)
         .mut_args(|argument| {
             let variable = format!("{prefix}{}", argument.get_id().as_str().to_uppercase());
@@ -127,7 +147,10 @@ mod tests {
     fn the_command_line_is_sound_and_every_argument_has_its_variable() {
         let command = command();
         command.clone().debug_assert();
-        for subcommand in command.get_subcommands() {
+        let all = command
+            .get_subcommands()
+            .flat_map(|subcommand| std::iter::once(subcommand).chain(subcommand.get_subcommands()));
+        for subcommand in all {
             for argument in subcommand.get_arguments() {
                 let variable = argument.get_env().unwrap().to_str().unwrap();
                 assert!(variable.starts_with("RESCORE_"), "{variable}");

@@ -3,6 +3,7 @@
 mod answers;
 mod descriptors;
 mod desk;
+pub mod ledger;
 pub(crate) mod places;
 pub mod run;
 pub mod sandbox;

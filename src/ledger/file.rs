@@ -14,6 +14,11 @@ fn beside(path: &Path, end: &str) -> PathBuf {
     name.into()
 }
 
+/// Where SQLite keeps what it has not yet put into the database.
+pub(super) fn log_of(ledger: &Path) -> PathBuf {
+    beside(ledger, "-wal")
+}
+
 /// The run's own ledger for an output of this name.
 #[must_use]
 pub fn ledger_of(output: &Path) -> PathBuf {
@@ -100,11 +105,25 @@ pub(super) struct Lock {
 }
 
 impl Lock {
-    /// Takes the lock, and says in the file who has it: `who` for people to read.
+    /// Takes the lock for a run, and says in the file who has it: `who` for people to read.
     ///
     /// # Errors
     /// Exit code 2: another run has it, or the file cannot be made.
     pub(super) fn take(ledger: &Path, output: &Path, who: &str) -> Result<Self> {
+        Self::try_take(ledger, who)?.map_err(|holder| {
+            Error::usage(format!(
+                "another run ({holder}) is writing `{}`",
+                output.display()
+            ))
+            .hint("wait for it, or name another output")
+        })
+    }
+
+    /// Takes the lock, or says who has it.
+    ///
+    /// # Errors
+    /// Exit code 2: the file cannot be made.
+    pub(super) fn try_take(ledger: &Path, who: &str) -> Result<Result<Self, String>> {
         let path = beside(ledger, "-lock");
         let cannot = |e| Error::usage(format!("cannot write `{}`", path.display())).because(e);
         loop {
@@ -118,12 +137,7 @@ impl Lock {
                 // It may be writing this very moment; then it has no name yet.
                 let _ = file.take(200).read_to_string(&mut first);
                 let first = Some(first.trim()).filter(|first| !first.is_empty());
-                return Err(Error::usage(format!(
-                    "another run ({}) is writing `{}`",
-                    first.unwrap_or("just begun"),
-                    output.display()
-                ))
-                .hint("wait for it, or name another output"));
+                return Ok(Err(first.unwrap_or("just begun").to_owned()));
             }
             // The run that had it may have removed the file between our opening and locking it.
             let locked = file.metadata().map_err(cannot)?;
@@ -135,7 +149,7 @@ impl Lock {
                 .and_then(|()| file.rewind())
                 .and_then(|()| file.write_all(who.as_bytes()));
             written.map_err(cannot)?;
-            return Ok(Self { _file: file, path });
+            return Ok(Ok(Self { _file: file, path }));
         }
     }
 }

@@ -45,7 +45,7 @@ impl Keys {
     }
 
     /// The key of the nth row that asks this; the first has the usual one.
-    fn nth(&self, body: &[u8], nth: u32) -> Key {
+    pub(super) fn nth(&self, body: &[u8], nth: u32) -> Key {
         let mut hasher = blake3::Hasher::new_keyed(&self.context);
         hasher.update(body);
         // A body ends with a brace: with a number behind it, it is no other body.

@@ -1,15 +1,18 @@
 //! Every paid answer, durable: what was asked once is never paid for again.
 //!
 //! A [`Ledger`] is one SQLite database of answers by what was asked. It gives three things: [`Keys`], which name
-//! requests; a [`Lookup`] for what earlier runs were told; and a [`Keeper`] that makes new answers durable. It knows
-//! neither files of users nor calls, and holds nothing of a person.
+//! requests; a [`Lookup`] for what earlier runs were told; and a [`Keeper`] that makes new answers durable. Without a run,
+//! [`survey`] tells what is in one and [`Care`] removes answers. It knows neither files of users nor calls, and holds
+//! nothing of a person.
 
+mod care;
 mod file;
 mod keeper;
 mod key;
 mod lookup;
 mod seen;
 mod sqlite;
+mod survey;
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::Receiver;
@@ -18,10 +21,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use rusqlite::Connection;
 use tempfile::TempDir;
 
+pub use care::{Care, Cleaned};
 pub use file::ledger_of;
 pub use keeper::{Keeper, Whose};
 pub use key::{Key, Keys, Occurrences};
 pub use lookup::{Found, Lookup};
+pub use survey::{AGES, Service, Survey, survey};
 
 use crate::error::{Error, Result};
 use file::Lock;

@@ -6,6 +6,7 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, TransactionBehavior, params};
 
 use super::file::{self, What};
@@ -55,11 +56,14 @@ pub(super) fn check(path: &Path) -> Result<()> {
             path.display()
         ))
         .hint("use the newer rescore that wrote it, or name another file")),
-        What::Foreign => Err(
-            Error::usage(format!("`{}` is no ledger of rescore", path.display()))
-                .hint("name another file; this one is left as it is"),
-        ),
+        What::Foreign => Err(foreign(path)),
     }
+}
+
+/// It is no ledger.
+pub(super) fn foreign(path: &Path) -> Error {
+    Error::usage(format!("`{}` is no ledger of rescore", path.display()))
+        .hint("name another file; this one is left as it is")
 }
 
 /// Opens a ledger, or makes one of an empty file.
@@ -87,6 +91,53 @@ pub(super) fn open_again(path: &Path) -> Result<Connection> {
             Ok(connection)
         })
         .map_err(|error| cannot_open(path, &error))
+}
+
+/// Opens a ledger to look at it for a person. What is in its log stays there, also when nobody else has it open.
+pub(super) fn open_to_look(path: &Path, wait: Duration) -> rusqlite::Result<Connection> {
+    let connection = connect(path)?;
+    connection.busy_timeout(wait)?;
+    // Without a log, closing takes away what opening made.
+    let has_log = file::log_of(path).metadata().is_ok_and(|log| log.len() > 0);
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, has_log)?;
+    connection.pragma_update(None, "query_only", true)?;
+    tune(&connection)?;
+    Ok(connection)
+}
+
+/// Opens a ledger to remove answers, beside others that use it: what is removed is overwritten.
+pub(super) fn open_to_remove(path: &Path, wait: Duration) -> rusqlite::Result<Connection> {
+    let connection = connect(path)?;
+    connection.busy_timeout(wait)?;
+    prepare_to_remove(&connection)?;
+    Ok(connection)
+}
+
+/// As [`open_to_remove`], keeping others out until it is closed; `None` when there are any.
+pub(super) fn open_alone(path: &Path) -> rusqlite::Result<Option<Connection>> {
+    let connection = connect(path)?;
+    connection.busy_timeout(Duration::ZERO)?;
+    // Before anything is read: with the lock, SQLite needs no memory that others share.
+    let _: String =
+        connection.query_row("PRAGMA locking_mode = EXCLUSIVE", [], |row| row.get(0))?;
+    match prepare_to_remove(&connection) {
+        Ok(()) => Ok(Some(connection)),
+        Err(error) if is_busy(&error) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn prepare_to_remove(connection: &Connection) -> rusqlite::Result<()> {
+    prepare(connection, true)?;
+    connection.query_row("PRAGMA secure_delete = ON", [], |_| Ok(()))
+}
+
+/// Whether somebody else is in the way.
+pub(super) fn is_busy(error: &rusqlite::Error) -> bool {
+    matches!(
+        error.sqlite_error_code(),
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked)
+    )
 }
 
 fn connect(path: &Path) -> rusqlite::Result<Connection> {
@@ -211,7 +262,15 @@ pub(super) fn count(connection: &Connection, context: i64) -> rusqlite::Result<u
     Ok(u64::try_from(answers).unwrap_or(0))
 }
 
-fn unreadable(path: &Path) -> Error {
+/// The keys of every address and service id that was ever asked through this ledger.
+pub(super) fn contexts(connection: &Connection) -> rusqlite::Result<Vec<Keys>> {
+    connection
+        .prepare("SELECT hash FROM contexts")?
+        .query_map([], |row| Ok(Keys::of_context(row.get(0)?)))?
+        .collect()
+}
+
+pub(super) fn unreadable(path: &Path) -> Error {
     Error::usage(format!("cannot open the ledger `{}`", path.display()))
 }
 

@@ -15,7 +15,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 pub use summary::{Kept, Summary};
-pub use words::{counted, moment};
+pub use words::{count, counted, moment};
 
 use crate::event::{CancelReason, Event, Events, Observer, Pause};
 use crate::row::RowNumber;

@@ -8,7 +8,8 @@ use crate::event::{CancelReason, Pause};
 use crate::row::RowNumber;
 
 /// `1234567` as `1,234,567`.
-pub(super) fn count(number: u64) -> String {
+#[must_use]
+pub fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut grouped = String::with_capacity(digits.len() * 4 / 3);
     for (place, digit) in digits.chars().enumerate() {

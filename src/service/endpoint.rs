@@ -20,6 +20,24 @@ pub enum Plan {
     Free,
 }
 
+impl Plan {
+    /// Every plan with every choice of flags: whatever a user can have been asked with.
+    pub const EVERY: [Self; 5] = [
+        Self::Free,
+        Self::paid(false, false),
+        Self::paid(false, true),
+        Self::paid(true, false),
+        Self::paid(true, true),
+    ];
+
+    const fn paid(vpn_check: bool, advanced: bool) -> Self {
+        Self::Paid {
+            vpn_check,
+            advanced,
+        }
+    }
+}
+
 /// The full address that requests go to: HTTPS, or plain HTTP to this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Endpoint(Url);

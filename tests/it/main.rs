@@ -22,6 +22,7 @@ mod csv_rows;
 mod input;
 mod jsonl_rows;
 mod key;
+mod ledger_commands;
 mod network;
 mod output;
 mod readme;

@@ -133,14 +133,60 @@ fn the_progress_that_it_shows_is_the_one_that_is_printed() {
     assert_eq!(members(&example), members(&printed));
 }
 
+/// The text without moments, which are shorter today.
+fn without_moments(text: &str) -> String {
+    let is_moment = |word: &str| {
+        let word = word.trim_end_matches(',');
+        let digits =
+            word.len() >= 5 && word.chars().all(|c| c.is_ascii_digit() || "-:".contains(c));
+        digits && word.contains(['-', ':'])
+    };
+    let line = |line: &str| {
+        let words = line.split(' ').filter(|word| !is_moment(word));
+        words.collect::<Vec<_>>().join(" ")
+    };
+    text.trim_end()
+        .lines()
+        .map(line)
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+#[test]
+fn what_it_shows_of_a_ledger_is_what_is_printed() {
+    let place = clone();
+    let run = ["run", "samples/users.csv", "-o", "scored.csv", "--sandbox"];
+    let run = place.rescore(run).arg("--ledger").arg("answers.ledger");
+    run.done().exits(0);
+    let users = place.text("samples/users.csv");
+    let people: Vec<_> = users.lines().take(3).collect();
+    place.write("people.csv", people.join("\n"));
+    let console = blocks("console").remove(1);
+    let commands = console.split("$ rescore ").skip(1);
+    assert_eq!(commands.clone().count(), 3);
+    for command in commands {
+        let (command, expected) = command.split_once('\n').unwrap();
+        let words = command.split(' ');
+        let done = words
+            .fold(place.rescore([]), crate::process::Program::arg)
+            .done();
+        done.exits(0);
+        let printed = String::from_utf8(done.stdout).unwrap();
+        assert_eq!(without_moments(&printed), without_moments(expected));
+    }
+}
+
 #[test]
 fn every_flag_that_it_names_exists() {
     let place = Place::new();
-    let help = |subcommand| {
-        String::from_utf8(place.rescore([subcommand, "--help"]).done().stdout).unwrap()
+    let help = |subcommand: &str| {
+        let words = subcommand.split(' ').chain(["--help"]);
+        let program = words.fold(place.rescore([]), crate::process::Program::arg);
+        String::from_utf8(program.done().stdout).unwrap()
     };
+    let ledger = ["stats", "prune", "forget"].map(|command| help(&format!("ledger {command}")));
     // Cargo's own.
-    let known = help("run") + &help("sandbox") + " --release --path --open ";
+    let known = help("run") + &help("sandbox") + &ledger.concat() + " --release --path --open ";
     let readme = readme();
     let flags: Vec<_> = readme
         .split(|c: char| !(c.is_ascii_lowercase() || c == '-'))

@@ -69,7 +69,7 @@ fn decisions(scored: &str) -> Vec<&str> {
 fn help_and_version_are_printed_to_standard_output() {
     let place = Place::new();
     let version = format!("rescore {}\n", env!("CARGO_PKG_VERSION"));
-    let cases: [(&[&str], &[&str]); 6] = [
+    let cases: [(&[&str], &[&str]); 8] = [
         (&["--help"], &["run", "sandbox", "Exit codes", "130"]),
         (&["-h"], &["run", "sandbox"]),
         (
@@ -80,6 +80,11 @@ fn help_and_version_are_printed_to_standard_output() {
         (
             &["sandbox", "--help"],
             &["RESCORE_SANDBOX_SOME_NAME", "--fault", "127.0.0.1:8787"],
+        ),
+        (&["ledger", "--help"], &["stats", "prune", "forget"]),
+        (
+            &["ledger", "forget", "--help"],
+            &["RESCORE_LEDGER_SOME_NAME", "--users", "--all", "run"],
         ),
         (&["--version"], &[&version]),
     ];

@@ -1,0 +1,186 @@
+//! The arguments of `rescore ledger`.
+//!
+//! What a person types about a user is repeated in no message: it may be somebody else who reads it.
+
+use std::borrow::Cow;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+
+use super::values::{self, Map, Set};
+use crate::config::{CareConfig, Forgotten, Task};
+use crate::error::{Error, Result};
+use crate::fields::{Assignments, InvalidPhone, PerField, UserRequest};
+use crate::input::{FormatChoice, Input, Settings};
+use crate::layout::Existing;
+use crate::verdict::{Failure, Reason};
+
+#[derive(Debug, Subcommand)]
+pub(super) enum LedgerCommand {
+    /// Say what is in it
+    Stats(StatsArgs),
+    /// Remove answers that are older
+    Prune(PruneArgs),
+    /// Remove all answers about a user, the users of a file, or everybody, so that nothing of them stays in the ledger
+    Forget(Box<ForgetArgs>),
+}
+
+#[derive(Debug, Args)]
+pub(super) struct StatsArgs {
+    /// The ledger: that of `--ledger`, or an OUTPUT.ledger
+    file: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct PruneArgs {
+    /// The ledger: that of `--ledger`, or an OUTPUT.ledger
+    file: PathBuf,
+    /// Remove answers that are older, such as `30d`
+    #[arg(long, value_name = "TIME", value_parser = values::age)]
+    older_than: Duration,
+}
+
+#[derive(Debug, Args)]
+#[allow(clippy::doc_markdown, reason = "these comments are the help's text")]
+pub(super) struct ForgetArgs {
+    /// The ledger: that of `--ledger`, or an OUTPUT.ledger
+    file: PathBuf,
+    /// Forget the users of this file, read as by `run`; `-` is standard input, so that nobody's data need be an argument
+    #[arg(long, value_name = "FILE")]
+    users: Option<PathBuf>,
+    /// Take a field of that file from this column, as in `run` (repeatable)
+    #[arg(long, value_name = "FIELD=COLUMN", value_delimiter = '\n', value_parser = values::map)]
+    map: Vec<Map>,
+    /// The same value for a field in every row of that file, as in `run` (repeatable)
+    #[arg(long, value_name = "FIELD=VALUE", value_delimiter = '\n', value_parser = values::set)]
+    set: Vec<Set>,
+    /// Forget everybody
+    #[arg(long)]
+    all: bool,
+
+    /// The name of the one user to forget
+    #[arg(long, help_heading = USER)]
+    name: Option<String>,
+    /// The email address, if it was sent
+    #[arg(long, help_heading = USER)]
+    email: Option<String>,
+    /// The phone number, if it was sent
+    #[arg(long, help_heading = USER)]
+    phone: Option<String>,
+    /// The IP address
+    #[arg(long, help_heading = USER)]
+    ip: Option<String>,
+    /// The user agent
+    #[arg(long, help_heading = USER)]
+    user_agent: Option<String>,
+}
+
+const USER: &str = "One user";
+
+/// The longest record of a file of users, as `run` has it.
+const LONGEST_RECORD: usize = 16 * 1024 * 1024;
+
+impl LedgerCommand {
+    pub(super) fn into_config(self) -> Result<CareConfig> {
+        let (ledger, task) = match self {
+            Self::Stats(StatsArgs { file }) => (file, Task::Stats),
+            Self::Prune(PruneArgs { file, older_than }) => (file, Task::Prune { than: older_than }),
+            Self::Forget(arguments) => (arguments.file.clone(), Task::Forget(arguments.whom()?)),
+        };
+        Ok(CareConfig { ledger, task })
+    }
+}
+
+impl ForgetArgs {
+    fn whom(self) -> Result<Forgotten> {
+        let Self {
+            file: _,
+            users,
+            map,
+            set,
+            all,
+            name,
+            email,
+            phone,
+            ip,
+            user_agent,
+        } = self;
+        let user = PerField {
+            name,
+            email,
+            phone,
+            ip,
+            user_agent,
+        };
+        let fields = user != PerField::default();
+        if users.is_none() && !(map.is_empty() && set.is_empty()) {
+            return Err(Error::usage(
+                "`--map` and `--set` have no meaning without `--users`",
+            ));
+        }
+        match (fields, users, all) {
+            (true, None, false) => one(&user),
+            (false, Some(users), false) => many(&users, map, set),
+            (false, None, true) => Ok(Forgotten::Everybody),
+            _ => Err(Error::usage(
+                "it must be said whom to forget, in one of three ways",
+            )
+            .hint("give `--users FILE`, `--all`, or one user's `--name`, `--email`, `--phone`, `--ip` and `--user-agent` as they were sent")),
+        }
+    }
+}
+
+/// One user, by the rules of a run: whom no run can have asked about, no ledger can have.
+fn one(user: &PerField<Option<String>>) -> Result<Forgotten> {
+    let find = |field| Ok(user.get(field).clone().map(Cow::Owned));
+    UserRequest::new(find, InvalidPhone::Reject)
+        .map(|request| Forgotten::User(Box::new(request)))
+        .map_err(|failure| refused(&failure))
+}
+
+/// The rule that a user breaks, without the value that breaks it.
+fn refused(failure: &Failure) -> Error {
+    let rule = match failure.reason {
+        Reason::InvalidIp => "`--ip` is neither IPv4 nor IPv6",
+        Reason::InvalidEmail => "`--email` is no email address",
+        Reason::InvalidPhone => "`--phone` is no international number",
+        // These name a field and no value.
+        _ => &*failure.message,
+    };
+    let hint = match failure.reason {
+        Reason::InvalidPhone => {
+            "leave `--phone` out for a run with `--invalid-phone drop`, which has sent none"
+        }
+        _ => {
+            "give the fields as they were sent: name, IP address and user agent, with an email address, a phone number or both"
+        }
+    };
+    Error::usage(format!("no run can have asked about this user: {rule}")).hint(hint)
+}
+
+fn many(users: &Path, map: Vec<Map>, set: Vec<Set>) -> Result<Forgotten> {
+    let mut assignments = Assignments::default();
+    for Map(field, template) in map {
+        assignments.map(field, template)?;
+    }
+    for Set(field, value) in set {
+        assignments.set(field, value)?;
+    }
+    Ok(Forgotten::Users(Box::new(Settings {
+        input: if users == Path::new("-") {
+            Input::Stdin
+        } else {
+            Input::File(users.to_owned())
+        },
+        format: FormatChoice::Detect,
+        delimiter: None,
+        assignments,
+        // A run that rejects such a row has no answer for it; one that drops the number has this one.
+        invalid_phone: InvalidPhone::Drop,
+        existing: Existing::Replace,
+        // Nothing is written, so no column is ours.
+        columns: Vec::new(),
+        max_record: LONGEST_RECORD,
+    })))
+}
