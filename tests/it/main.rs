@@ -21,6 +21,7 @@ mod columns;
 mod csv_rows;
 mod input;
 mod jsonl_rows;
+mod kills;
 mod network;
 mod output;
 mod readme;
