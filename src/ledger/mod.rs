@@ -127,13 +127,16 @@ impl Ledger {
                 (path, None, Some(directory))
             }
         };
-        sqlite::check(&path)?;
+        let mut there = sqlite::check(&path)?;
         let now = SystemTime::now();
         let mut thrown_away = None;
         if reuse == Reuse::Nothing && lock.is_some() {
             thrown_away = held(&path, &endpoint, &service_id);
             file::remove(&path).map_err(|e| cannot_write(&path).because(e))?;
+            there = false;
         }
+        let ours = !there && lock.is_some();
+        let unfinished = Unfinished(ours.then(|| path.clone()));
         file::create(&path).map_err(|e| cannot_write(&path).because(e))?;
         let connection = sqlite::open(&path, scratch.is_none())?;
         let damaged = |error| sqlite::cannot_open(&path, &error);
@@ -153,6 +156,7 @@ impl Ledger {
             Reuse::Nothing => seconds(now),
         };
         let database = Database::new(connection, path.clone(), context, capture);
+        unfinished.finished();
         Ok(Self {
             unused: lock.is_some() && answers == 0,
             held: (answers > 0).then(|| Held {
@@ -262,6 +266,25 @@ impl Drop for Ledger {
         if self.unused {
             // That it stays is harmless: it is empty.
             let _ = file::remove(&self.path);
+        }
+    }
+}
+
+/// A ledger that is being made. One that cannot be made leaves nothing: a file of its name would say that there is a
+/// run to go on with.
+struct Unfinished(Option<PathBuf>);
+
+impl Unfinished {
+    fn finished(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        if let Some(path) = &self.0 {
+            // What made it fail may keep it from being removed as well; it is empty.
+            let _ = file::remove(path);
         }
     }
 }

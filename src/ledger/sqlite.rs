@@ -43,13 +43,14 @@ const SCHEMA: &str = "
 ";
 
 /// Refuses what is no ledger that this program knows, without touching it. To be asked before the first connection: it
-/// opens and closes the file, which on some systems would end SQLite's locks.
+/// opens and closes the file, which on some systems would end SQLite's locks. Whether there is a ledger.
 ///
 /// # Errors
 /// Exit code 2: it is no ledger, of a newer version, or cannot be read.
-pub(super) fn check(path: &Path) -> Result<()> {
+pub(super) fn check(path: &Path) -> Result<bool> {
     match file::look(path).map_err(|e| unreadable(path).because(e))? {
-        What::Nothing | What::Ledger => Ok(()),
+        What::Nothing => Ok(false),
+        What::Ledger => Ok(true),
         What::Newer(version) => Err(Error::usage(format!(
             "`{}` is a ledger of version {version}, and this program knows {VERSION}",
             path.display()

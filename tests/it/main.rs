@@ -7,6 +7,8 @@
     clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing,
+    // Seeds and figures, seen when a test fails.
+    clippy::print_stdout,
     clippy::string_slice,
     // A real process and a real network live in real time.
     clippy::disallowed_methods,
@@ -19,6 +21,7 @@ mod users;
 
 mod columns;
 mod csv_rows;
+mod full_disk;
 mod input;
 mod jsonl_rows;
 mod kills;
