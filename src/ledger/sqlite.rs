@@ -225,7 +225,12 @@ pub(super) fn cannot_open(path: &Path, error: &rusqlite::Error) -> Error {
 
 /// What a failure means in the system's words, and so that a full disk is known as one.
 pub(super) fn system(error: &rusqlite::Error) -> io::Error {
+    let code = error.sqlite_error().map(|error| error.extended_code);
     match error.sqlite_error_code() {
+        // The log's index grows by itself, and only space can keep it from doing so.
+        _ if code == Some(rusqlite::ffi::SQLITE_IOERR_SHMSIZE) => {
+            io::Error::new(io::ErrorKind::StorageFull, "no space left on device")
+        }
         Some(ErrorCode::DiskFull) => {
             io::Error::new(io::ErrorKind::StorageFull, "no space left on device")
         }

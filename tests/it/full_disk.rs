@@ -4,6 +4,9 @@
 //! `ulimit -f` bounds each file, with the signal that comes with it ignored; a tmpfs of some kilobytes bounds all of
 //! them together, where a test may mount one.
 
+use std::fs;
+use std::process::Command;
+
 use crate::process::{Done, Place};
 use crate::server::Server;
 use crate::users;
@@ -109,4 +112,84 @@ fn wherever_the_output_ends_for_want_of_space_the_same_command_goes_on() {
     let errors = run_with_growing_limits(&wide(60, 12_000)).join("\n");
     let error = "error: cannot write `scored.csv.partial`: file too large";
     assert!(errors.contains(error), "{errors}");
+}
+
+/// Mounts a disk, runs the command, gives the disk more space and runs it again; keeps what was there after each.
+const ON_A_SMALL_DISK: &str = r#"
+mount -t tmpfs -o "size=$SIZE" tmpfs disk || exit 99
+"$@"
+code=$?
+echo $code > first-code
+cp -r disk first
+[ $code = 0 ] && mv first last && exit
+mount -o remount,size=64m disk
+echo 'now with space' >&2
+"$@"
+code=$?
+cp -r disk last
+exit $code
+"#;
+
+/// In a namespace of mounts of its own, so that the disk goes with it.
+const IN_A_NAMESPACE: &[&str] = &["unshare", "-rm", "sh", "on-a-small-disk.sh"];
+
+/// Whether a test may mount a disk here.
+fn can_mount() -> bool {
+    let place = Place::new();
+    let mount = "mount -t tmpfs tmpfs \"$1\"";
+    let args = ["-rm", "sh", "-c", mount, "sh"];
+    let mounted = Command::new("unshare")
+        .args(args)
+        .arg(place.path(""))
+        .output();
+    mounted.is_ok_and(|mounted| mounted.status.success())
+}
+
+#[test]
+fn a_full_disk_is_said_with_the_space_it_needs_and_with_space_the_same_command_goes_on() {
+    if !can_mount() {
+        println!("skipped: no file system can be mounted here");
+        return;
+    }
+    // Rows as wide as to fill the disk by the output, and then such as to fill it by the ledger.
+    for (csv, fills) in [(wide(60, 12_000), ".partial"), (users::csv(60), ".ledger")] {
+        let (rows, scored) = (60, users::scored(&csv));
+        let (mut kilobytes, mut codes, mut said) = (4, Vec::new(), String::new());
+        while codes.last() != Some(&"0".to_owned()) {
+            let (place, server) = (Place::with("users.csv", &csv), Server::good());
+            place.write("on-a-small-disk.sh", ON_A_SMALL_DISK);
+            fs::create_dir(place.path("disk")).unwrap();
+            let command = ["users.csv", "-o", "disk/scored.csv", "-c", "4"];
+            let program = place.run(&server, command).under(IN_A_NAMESPACE);
+            let done = program.env("SIZE", format!("{kilobytes}k")).done();
+            done.exits(0);
+            let code = place.text("first-code").trim().to_owned();
+            let first = done.stderr.split("now with space").next().unwrap();
+            if code != "0" {
+                let space = first.contains("no space left on device");
+                done.check(space, &format!("{kilobytes} KB: space is what it lacks"));
+                said += first;
+            }
+            if code == "3" {
+                let needs = first.contains("MB more in `disk`");
+                done.check(needs, "how much it needs");
+            }
+            if let Ok(partial) = fs::read_to_string(place.path("first/scored.csv.partial")) {
+                done.check(whole_rows(&partial, &scored), "whole rows");
+            }
+            assert!(place.text("last/scored.csv") == scored);
+            assert_eq!(fs::read_dir(place.path("last")).unwrap().count(), 1);
+            let calls = server.calls();
+            let most = rows + 2 * CONCURRENCY;
+            done.check((rows..=most).contains(&calls), "little is asked twice");
+            codes.push(code);
+            kilobytes += 4 + kilobytes / 48 * 4;
+        }
+        codes.dedup();
+        assert_eq!(codes, ["2", "3", "0"]);
+        assert!(
+            said.contains(&format!("scored.csv{fills}`: no space left")),
+            "{said}"
+        );
+    }
 }
