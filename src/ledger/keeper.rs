@@ -38,8 +38,10 @@ pub(super) trait Store: Send {
 
 /// The calls' side of a ledger.
 pub struct Keeper {
-    records: Sender<(Record, oneshot::Sender<Result<Answer>>)>,
+    // Closed before the thread is let go: of two connections that close together, neither is the last one, which alone
+    // puts the log into the ledger.
     again: RefCell<Again>,
+    records: Sender<(Record, oneshot::Sender<Result<Answer>>)>,
 }
 
 /// What is looked up once more just before a call.
@@ -82,8 +84,8 @@ impl Keeper {
         });
         Ok((
             Self {
-                records: sender,
                 again,
+                records: sender,
             },
             end,
         ))

@@ -32,6 +32,7 @@ mod sandbox;
 mod secrets;
 mod service;
 mod settings;
+mod shared;
 mod signals;
 mod statuses;
 mod tls;

@@ -283,6 +283,11 @@ impl Running<'_> {
         }
     }
 
+    /// Its process id, as other runs name it.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Kills it as a power cut would, as soon as `ready`; it may have ended before.
     pub(crate) fn kill_when(mut self, ready: impl Fn() -> bool) -> Done {
         while self.child.try_wait().unwrap().is_none() && !ready() {
