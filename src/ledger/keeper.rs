@@ -100,10 +100,12 @@ impl Keeper {
         let at = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .map_or(0, |time| time.as_secs());
+        let at = i64::try_from(at).unwrap_or(i64::MAX);
         let record = Record {
             key,
             answer,
-            at: i64::try_from(at).unwrap_or(i64::MAX),
+            // Whatever the clock does meanwhile: what comes now is not too old for this run.
+            at: at.max(self.again.borrow().lookup.not_before()),
         };
         let (done, kept) = oneshot::channel();
         self.records.send((record, done)).map_err(|_| gone())?;

@@ -45,6 +45,11 @@ impl Lookup {
         })
     }
 
+    /// Answers from before are too old.
+    pub(super) const fn not_before(&self) -> i64 {
+        self.not_before
+    }
+
     /// What is known of the request now.
     ///
     /// # Errors

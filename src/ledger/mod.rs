@@ -153,7 +153,8 @@ impl Ledger {
         let not_before = match reuse {
             Reuse::All => i64::MIN,
             Reuse::Younger(age) => seconds(now.checked_sub(age).unwrap_or(UNIX_EPOCH)),
-            Reuse::Nothing => seconds(now),
+            // An answer of this very second may be an earlier run's.
+            Reuse::Nothing => seconds(now).saturating_add(1),
         };
         let database = Database::new(connection, path.clone(), context, capture);
         unfinished.finished();

@@ -28,6 +28,7 @@ mod kills;
 mod network;
 mod output;
 mod readme;
+mod resume;
 mod sandbox;
 mod secrets;
 mod service;
