@@ -107,13 +107,18 @@ impl Answers {
         self.ledger.as_mut().map(Ledger::keeper).transpose()
     }
 
-    /// Ends the ledger, once its keeper is gone: what stays of it, and a warning where it should have gone and is there.
-    pub(super) fn end(self, every_row_has_a_verdict: bool) -> (Option<Kept>, Option<String>) {
+    /// Ends the ledger, once its keeper is gone, as [`Ledger::end`] does: what stays of it, and a warning where it should
+    /// have gone and is there.
+    pub(super) fn end(
+        self,
+        every_row_has_a_verdict: bool,
+        rows_stay: bool,
+    ) -> (Option<Kept>, Option<String>) {
         let Some(ledger) = self.ledger else {
             return (None, None);
         };
         let (path, own) = (ledger.path().map(Path::to_owned), ledger.is_own());
-        match ledger.end(every_row_has_a_verdict) {
+        match ledger.end(every_row_has_a_verdict, rows_stay) {
             Ok(answers) => {
                 let kept = path.zip(answers);
                 let kept = kept.map(|(path, answers)| Kept { path, answers, own });

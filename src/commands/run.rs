@@ -129,7 +129,8 @@ pub fn execute(config: RunConfig) -> Result<Exit> {
         Some(target) => places::with_space(error, target.path(), opened.size, &stats),
         None => error,
     });
-    let (kept, left_over) = answers.end(stats.exit() == Exit::Complete);
+    let rows_stay = stats.cancelled.is_some() && written.output.is_some();
+    let (kept, left_over) = answers.end(stats.exit() == Exit::Complete, rows_stay);
     let summary = Summary {
         stats: &stats,
         elapsed: events.elapsed(),

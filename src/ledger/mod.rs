@@ -159,7 +159,7 @@ impl Ledger {
         let database = Database::new(connection, path.clone(), context, capture);
         unfinished.finished();
         Ok(Self {
-            unused: lock.is_some() && answers == 0,
+            unused: ours,
             held: (answers > 0).then(|| Held {
                 answers,
                 begun: time(head.begun),
@@ -236,11 +236,12 @@ impl Ledger {
     }
 
     /// Ends it, once its keeper is gone. The run's own is removed when every row has its verdict, or when there is
-    /// nothing in it. How many answers stay in it.
+    /// nothing in it, unless the run stopped and its rows stay: without a ledger the next run would refuse to write over
+    /// them. How many answers stay in it.
     ///
     /// # Errors
     /// It should be removed and cannot be.
-    pub fn end(self, every_row_has_a_verdict: bool) -> Result<Option<u64>> {
+    pub fn end(self, every_row_has_a_verdict: bool, rows_stay: bool) -> Result<Option<u64>> {
         let ended = self
             .ended
             .as_ref()
@@ -252,7 +253,7 @@ impl Ledger {
             // It may still be writing: the files stay.
             Some(None) => return Ok(None),
         };
-        if self.is_own() && (every_row_has_a_verdict || answers == 0) {
+        if self.is_own() && (every_row_has_a_verdict || (answers == 0 && !rows_stay)) {
             file::remove(&self.path).map_err(|e| {
                 Error::stopped(format!("cannot remove `{}`", self.path.display())).because(e)
             })?;

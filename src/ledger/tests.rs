@@ -75,7 +75,7 @@ fn keep(settings: Settings, body: &[u8], answer: &Answer) -> Option<u64> {
     let kept = wait(keeper.keep(ledger.keys().key(body), answer.clone())).unwrap();
     assert_eq!(kept, *answer);
     drop(keeper);
-    ledger.end(false).unwrap()
+    ledger.end(false, false).unwrap()
 }
 
 fn find(settings: Settings, body: &[u8]) -> Found {
@@ -106,12 +106,12 @@ fn the_runs_own_ledger_goes_when_every_row_has_a_verdict() {
     keep(place.own(), BODY, &answer("t-1"));
     let ledger = Ledger::open(place.own()).unwrap();
     assert_eq!(ledger.held().unwrap().answers, 1);
-    assert_eq!(ledger.end(true).unwrap(), None);
+    assert_eq!(ledger.end(true, false).unwrap(), None);
     assert_eq!(place.names(), [""; 0]);
     // A shared one never goes.
     assert_eq!(keep(place.shared(), BODY, &answer("t-1")), Some(1));
     let ledger = Ledger::open(place.shared()).unwrap();
-    assert_eq!(ledger.end(true).unwrap(), Some(1));
+    assert_eq!(ledger.end(true, false).unwrap(), Some(1));
     assert_eq!(place.names(), ["answers.ledger"]);
 }
 
@@ -120,7 +120,7 @@ fn a_run_that_kept_nothing_leaves_nothing() {
     let place = Directory::new();
     let mut ledger = Ledger::open(place.own()).unwrap();
     drop(ledger.keeper().unwrap());
-    assert_eq!(ledger.end(false).unwrap(), None);
+    assert_eq!(ledger.end(false, false).unwrap(), None);
     assert_eq!(place.names(), [""; 0]);
     // Nor does one that could not even begin.
     drop(Ledger::open(place.own()).unwrap());

@@ -25,6 +25,7 @@ mod full_disk;
 mod input;
 mod jsonl_rows;
 mod kills;
+mod limits;
 mod network;
 mod output;
 mod readme;
