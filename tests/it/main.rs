@@ -37,5 +37,6 @@ mod settings;
 mod shared;
 mod signals;
 mod statuses;
+mod stops;
 mod tls;
 mod watching;
