@@ -31,7 +31,7 @@ use crate::pipeline::{self, Channels, Stop, Window};
 use crate::sandbox::{self, Sandbox};
 use crate::scorer::Scorer;
 use crate::secret::Secret;
-use crate::service::{self, Client, ClientSettings, Endpoint, Plan};
+use crate::service::{self, Client, ClientSettings, Endpoint, Plan, Service};
 use crate::stats::Stats;
 
 /// Rows of the window: a row that backs off for 30 s at 50 rows/s has 1,500 rows behind it.
@@ -118,7 +118,9 @@ pub fn execute(config: RunConfig) -> Result<Exit> {
     let writer = Writer::new(opened.layout, sink, rejects);
     let farewell = farewell(output.target.as_ref());
     let rows = (reader, answers.desk()?, writer);
-    let (written, error) = drive(&runtime, &scorer, rows, pace.concurrency, farewell)?;
+    let stops = mpsc::unbounded_channel();
+    threads::signals(stops.0.clone(), farewell)?;
+    let (written, error) = drive(&runtime, &scorer, rows, pace.concurrency, stops)?;
     progress.finish();
     // A look-up of a name that hangs must not hold up the end.
     runtime.shutdown_background();
@@ -235,16 +237,14 @@ fn observe(
 }
 
 /// Connects the parts and lets rows run until the end or a stop; then ends the files accordingly.
-fn drive(
+fn drive<S: Service>(
     runtime: &Runtime,
-    scorer: &Scorer<Client>,
+    scorer: &Scorer<S>,
     (reader, desk, writer): (Reader, Desk, Writer),
     concurrency: NonZeroUsize,
-    farewell: String,
+    (stop_sender, mut stops): (mpsc::UnboundedSender<Stop>, mpsc::UnboundedReceiver<Stop>),
 ) -> Result<(Written, Option<Error>)> {
-    let (stop_sender, mut stops) = mpsc::unbounded_channel();
     let (write_sender, write) = mpsc::channel(BATCHES);
-    threads::signals(stop_sender.clone(), farewell)?;
     let writing = threads::writer(writer, write, scorer.events.clone(), stop_sender)?;
     let read = threads::reader(reader, desk)?;
     let window = Window {
@@ -364,3 +364,6 @@ fn tell(summary: &Summary<'_>, error: Option<&Error>, file: Option<File>, watch:
         say(&error.report());
     }
 }
+
+#[cfg(test)]
+mod tests;

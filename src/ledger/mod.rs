@@ -4,6 +4,8 @@
 //! requests; a [`Lookup`] for what earlier runs were told; and a [`Keeper`] that makes new answers durable. It knows
 //! neither files of users nor calls, and holds nothing of a person.
 
+#[cfg(test)]
+mod failing;
 mod file;
 mod keeper;
 mod key;
@@ -22,9 +24,12 @@ pub use keeper::{Keeper, Whose};
 pub use key::{Key, Keys, Occurrences};
 pub use lookup::{Found, Lookup};
 
+#[cfg(test)]
+pub(crate) use failing::Fails;
+
 use crate::error::{Error, Result};
 use file::Lock;
-use keeper::{Database, Ended};
+use keeper::{Database, Ended, Store};
 
 /// Where a ledger lies, and whose it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -224,12 +229,26 @@ impl Ledger {
     /// # Errors
     /// Exit code 2 or 3: it cannot be opened once more, or a thread cannot be started.
     pub fn keeper(&mut self) -> Result<Keeper> {
+        self.keeper_over(|database| database)
+    }
+
+    /// As [`Self::keeper`], over a store that fails.
+    #[cfg(test)]
+    pub(crate) fn failing_keeper(&mut self, fails: Fails) -> Result<Keeper> {
+        self.keeper_over(|database| failing::Failing::new(database, fails))
+    }
+
+    fn keeper_over<S: Store + 'static>(
+        &mut self,
+        store: impl FnOnce(Database) -> S,
+    ) -> Result<Keeper> {
         let database = self
             .database
             .take()
             .ok_or_else(|| Error::internal("a ledger has one keeper"))?;
         let shared = matches!(self.place, Place::Shared(_));
-        let (keeper, ended) = Keeper::start(database, &self.path, self.open_lookup()?, shared)?;
+        let (keeper, ended) =
+            Keeper::start(store(database), &self.path, self.open_lookup()?, shared)?;
         self.ended = Some(ended);
         self.unused = false;
         Ok(keeper)
