@@ -6,8 +6,8 @@ use std::os::unix::fs::symlink;
 use std::sync::Mutex;
 use std::sync::mpsc::channel;
 
-use crate::process::{Done, Place};
-use crate::server::{Server, answer, good, ok, status};
+use crate::process::{Done, Place, Program};
+use crate::server::{Request, Server, answer, good, ok, status};
 use crate::users;
 
 /// A run of `users.csv` that stopped after so many calls.
@@ -101,7 +101,7 @@ fn another_question_account_or_address_is_asked_anew() {
         stopped(&place, &server, 4);
         let other = args.iter().fold(
             place.rescore(["run", "--base-url", &server.url(), "--rate", "unlimited"]),
-            |program, arg| program.arg(arg),
+            Program::arg,
         );
         let other = if args[0] == "--service-id" {
             other
@@ -174,10 +174,7 @@ fn failed_rows_alone_are_asked_again_and_put_in_their_place() {
         .score(&server, [])
         .exits(0)
         .says("8 known from the ledger");
-    let again: Vec<_> = server.requests()[10..]
-        .iter()
-        .map(|request| request.name())
-        .collect();
+    let again: Vec<_> = server.requests()[10..].iter().map(Request::name).collect();
     assert_eq!(again.len(), 2);
     assert!(again.iter().all(|name| odd(name)), "{again:?}");
     assert_eq!(place.text("scored.csv"), users::scored(&csv));
@@ -219,7 +216,7 @@ fn on_a_shared_ledger_fresh_asks_all_and_the_new_answers_take_the_old_ones_place
             .run(&server, args)
             .arg("--ledger")
             .arg("answers.ledger");
-        let program = more.iter().fold(program, |program, arg| program.arg(arg));
+        let program = more.iter().fold(program, Program::arg);
         program.done().exits(0);
         (server.calls(), place.text("scored.csv").contains(",t-6,"))
     };
@@ -333,7 +330,7 @@ fn a_foreign_file_or_a_newer_ledger_is_refused_and_left_as_it_is() {
             place.write("scored.csv.ledger", bytes);
             place.write("answers.ledger", bytes);
             let program = || place.run(&server, ["users.csv", "-o", "scored.csv"]);
-            let program = || args.iter().fold(program(), |program, arg| program.arg(arg));
+            let program = || args.iter().fold(program(), Program::arg);
             program().done().exits(2).says(words);
             let shared = program().arg("--ledger").arg("answers.ledger").done();
             shared.exits(2).says(words);
