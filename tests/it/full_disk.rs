@@ -80,9 +80,9 @@ fn run_limited(csv: &str, blocks: usize, server: &Server) -> Done {
 }
 
 /// First nothing can begin, then it stops, then it ends. What stopped it, in the error's own words.
-fn run_with_growing_limits(csv: &str) -> Vec<String> {
+fn run_with_growing_limits(csv: &str, mut blocks: usize) -> Vec<String> {
     let server = Server::good();
-    let (mut blocks, mut codes, mut errors) = (0, Vec::new(), Vec::new());
+    let (mut codes, mut errors) = (Vec::new(), Vec::new());
     while codes.last() != Some(&Some(0)) {
         let done = run_limited(csv, blocks, &server);
         codes.push(done.code());
@@ -91,13 +91,14 @@ fn run_with_growing_limits(csv: &str) -> Vec<String> {
         blocks += 1 + blocks / 8;
     }
     codes.dedup();
-    assert_eq!(codes, [Some(2), Some(3), Some(0)]);
+    let begins = codes[0] == Some(2);
+    assert_eq!(codes[usize::from(begins)..], [Some(3), Some(0)]);
     errors
 }
 
 #[test]
 fn wherever_the_ledger_ends_for_want_of_space_the_same_command_goes_on() {
-    let errors = run_with_growing_limits(&users::csv(40)).join("\n");
+    let errors = run_with_growing_limits(&users::csv(40), 0).join("\n");
     for error in [
         "error: cannot write `scored.csv.ledger-lock`: file too large",
         "error: cannot open the ledger `scored.csv.ledger`: ",
@@ -109,7 +110,7 @@ fn wherever_the_ledger_ends_for_want_of_space_the_same_command_goes_on() {
 
 #[test]
 fn wherever_the_output_ends_for_want_of_space_the_same_command_goes_on() {
-    let errors = run_with_growing_limits(&wide(60, 12_000)).join("\n");
+    let errors = run_with_growing_limits(&wide(60, 12_000), 60).join("\n");
     let error = "error: cannot write `scored.csv.partial`: file too large";
     assert!(errors.contains(error), "{errors}");
 }
@@ -152,9 +153,12 @@ fn a_full_disk_is_said_with_the_space_it_needs_and_with_space_the_same_command_g
         return;
     }
     // Rows as wide as to fill the disk by the output, and then such as to fill it by the ledger.
-    for (csv, fills) in [(wide(60, 12_000), ".partial"), (users::csv(60), ".ledger")] {
+    for (csv, fills, mut kilobytes) in [
+        (wide(60, 12_000), ".partial", 100),
+        (users::csv(60), ".ledger", 4),
+    ] {
         let (rows, scored) = (60, users::scored(&csv));
-        let (mut kilobytes, mut codes, mut said) = (4, Vec::new(), String::new());
+        let (mut codes, mut said) = (Vec::new(), String::new());
         while codes.last() != Some(&"0".to_owned()) {
             let (place, server) = (Place::with("users.csv", &csv), Server::good());
             place.write("on-a-small-disk.sh", ON_A_SMALL_DISK);
@@ -183,10 +187,11 @@ fn a_full_disk_is_said_with_the_space_it_needs_and_with_space_the_same_command_g
             let most = rows + 2 * CONCURRENCY;
             done.check((rows..=most).contains(&calls), "little is asked twice");
             codes.push(code);
-            kilobytes += 4 + kilobytes / 48 * 4;
+            kilobytes += 4 + kilobytes / 32 * 4;
         }
         codes.dedup();
-        assert_eq!(codes, ["2", "3", "0"]);
+        let begins = codes[0] == "2";
+        assert_eq!(codes[usize::from(begins)..], ["3", "0"]);
         assert!(
             said.contains(&format!("scored.csv{fills}`: no space left")),
             "{said}"
