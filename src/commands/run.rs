@@ -246,7 +246,7 @@ fn drive<S: Service>(
 ) -> Result<(Written, Option<Error>)> {
     let (write_sender, write) = mpsc::channel(BATCHES);
     let writing = threads::writer(writer, write, scorer.events.clone(), stop_sender)?;
-    let read = threads::reader(reader, desk)?;
+    let (read, reading) = threads::reader(reader, desk)?;
     let window = Window {
         // At least sixteen rows a call in flight.
         rows: WINDOW_ROWS.max(concurrency.get().saturating_mul(16)),
@@ -266,6 +266,9 @@ fn drive<S: Service>(
     });
     let mut error = stop.and_then(|stop| stop.error);
     let writer = wait_for(&writing, &mut stops, &scorer.events, &mut error);
+    // Whoever is last at the ledger puts the log into it, and that should be us. A reader that waits for a silent pipe
+    // never ends.
+    let _ = reading.recv_timeout(LOOK);
     Ok(end(&scorer.events, writer, error))
 }
 

@@ -216,3 +216,28 @@ fn a_stop_while_equal_rows_wait_for_one_answer_leaves_them_all_or_none() {
     goes_on(&place, &server, &csv, 3);
     assert!(!fs::exists(place.path("scored.csv.ledger-lock")).unwrap());
 }
+
+#[test]
+fn after_a_stop_the_ledger_alone_has_every_answer() {
+    // More rows than are read ahead, so that the reader is at work when the run stops.
+    let place = Place::with("users.csv", users::csv(20_000));
+    let args = [
+        "run",
+        "users.csv",
+        "-o",
+        "scored.csv",
+        "--sandbox",
+        "--max-calls",
+        "20",
+    ];
+    for run in 1..=20 {
+        let stopped = place.rescore(args).done();
+        stopped
+            .exits(3)
+            .says(&format!("scored.csv.ledger has {} paid answers", 20 * run));
+        assert_eq!(
+            place.names(),
+            ["scored.csv.ledger", "scored.csv.partial", "users.csv"]
+        );
+    }
+}
