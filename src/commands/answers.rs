@@ -8,7 +8,7 @@ use super::say;
 use crate::config::LedgerConfig;
 use crate::error::{Exit, Result};
 use crate::event::CancelReason;
-use crate::ledger::{Held, Keeper, Ledger, Rest, Settings};
+use crate::ledger::{Held, Keeper, Ledger, Removed, Rest, Settings};
 use crate::observe::{Kept, counted, moment};
 use crate::raw_json::Pointer;
 use crate::service::ClientSettings;
@@ -104,7 +104,8 @@ impl Answers {
     }
 
     /// Ends the ledger, once its keeper is gone: what stays of it, and a warning where it should have gone and is there.
-    pub(super) fn end(self, stats: &Stats) -> (Option<Kept>, Option<String>) {
+    /// `rows_stay` when an output is there, whole or not.
+    pub(super) fn end(self, stats: &Stats, rows_stay: bool) -> (Option<Kept>, Option<String>) {
         let Some(ledger) = self.ledger else {
             return (None, None);
         };
@@ -114,7 +115,15 @@ impl Answers {
             CLOSING
         };
         let (path, own) = (ledger.path().map(Path::to_owned), ledger.is_own());
-        match ledger.end(stats.exit() == Exit::Complete, patience) {
+        let when = if stats.exit() == Exit::Complete {
+            Removed::Always
+        } else if rows_stay {
+            // Without a ledger the next run would refuse to write over them.
+            Removed::Never
+        } else {
+            Removed::WhenEmpty
+        };
+        match ledger.end(when, patience) {
             Ok(Rest::Kept(answers)) => (path.map(|path| Kept { path, answers, own }), None),
             Ok(Rest::Nothing) => (None, None),
             Err(error) => (None, Some(error.report().replacen("error", "warning", 1))),

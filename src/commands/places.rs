@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::input::Input;
 use crate::layout::Layout;
 use crate::ledger::{self, ledger_of};
-use crate::output::{is_same_file, partial_of};
+use crate::output::{Target, is_same_file, partial_of};
 use crate::stats::Stats;
 
 /// A file that a run reads or writes.
@@ -138,10 +138,15 @@ pub(super) fn check(
 const MEGABYTE: u64 = 1_000_000;
 
 /// A full disk's error with the space that the rest of the run will take, by what it took so far.
-pub(super) fn with_space(error: Error, output: &Path, size: Option<u64>, stats: &Stats) -> Error {
-    if !error.is_disk_full() {
+pub(super) fn with_space(
+    error: Error,
+    output: Option<&Target>,
+    size: Option<u64>,
+    stats: &Stats,
+) -> Error {
+    let Some(output) = output.map(Target::path).filter(|_| error.is_disk_full()) else {
         return error;
-    }
+    };
     let length = |path: &Path| path.metadata().map_or(0, |metadata| metadata.len());
     let taken = length(&partial_of(output)) + length(&ledger_of(output));
     let needed = match size {

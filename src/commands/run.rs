@@ -31,7 +31,7 @@ use crate::pipeline::{self, Channels, Stop, Window};
 use crate::sandbox::{self, Sandbox};
 use crate::scorer::{Keyring, Scorer};
 use crate::secret::Secret;
-use crate::service::{self, Client, ClientSettings, Endpoint, Plan};
+use crate::service::{self, Client, ClientSettings, Endpoint, Plan, Service};
 use crate::stats::Stats;
 
 /// Rows of the window: a row that backs off for 30 s at 50 rows/s has 1,500 rows behind it.
@@ -80,10 +80,8 @@ pub fn execute(config: RunConfig) -> Result<Exit> {
     // Before any file is touched: another run may be at them.
     let mut answers = Answers::open(ledger, whom, &captured)?;
     let summary_file = watch.summary.as_deref().map(places::summary).transpose()?;
-    let sink = match &output.target {
-        Some(target) => target.open()?,
-        None => Sink::stdout(),
-    };
+    let sink = output.target.as_ref().map(Target::open).transpose()?;
+    let sink = sink.unwrap_or_else(Sink::stdout);
     let rejects = rejects.map(Rejects::open).transpose()?;
 
     if !watch.quiet && watch.style != Style::Json {
@@ -120,18 +118,18 @@ pub fn execute(config: RunConfig) -> Result<Exit> {
     let writer = Writer::new(opened.layout, sink, rejects);
     let farewell = farewell(output.target.as_ref());
     let rows = (reader, answers.desk()?, writer);
-    let (written, error) = drive(&runtime, &scorer, rows, pace.concurrency, farewell)?;
+    let stops = mpsc::unbounded_channel();
+    threads::signals(stops.0.clone(), farewell)?;
+    let (written, error) = drive(&runtime, &scorer, rows, pace.concurrency, stops)?;
     progress.finish();
     // A look-up of a name that hangs must not hold up the end.
     runtime.shutdown_background();
     drop(scorer);
 
     let stats = events.with_stats(Clone::clone);
-    let error = error.map(|error| match &output.target {
-        Some(target) => places::with_space(error, target.path(), opened.size, &stats),
-        None => error,
-    });
-    let (kept, left_over) = answers.end(&stats);
+    let target = output.target.as_ref();
+    let error = error.map(|error| places::with_space(error, target, opened.size, &stats));
+    let (kept, left_over) = answers.end(&stats, written.output.is_some());
     let summary = Summary {
         stats: &stats,
         elapsed: events.elapsed(),
@@ -241,18 +239,16 @@ fn observe(
 }
 
 /// Connects the parts and lets rows run until the end or a stop; then ends the files accordingly.
-fn drive(
+fn drive<S: Service>(
     runtime: &Runtime,
-    scorer: &Scorer<Client>,
+    scorer: &Scorer<S>,
     (reader, desk, writer): (Reader, Desk, Writer),
     concurrency: NonZeroUsize,
-    farewell: String,
+    (stop_sender, mut stops): (mpsc::UnboundedSender<Stop>, mpsc::UnboundedReceiver<Stop>),
 ) -> Result<(Written, Option<Error>)> {
-    let (stop_sender, mut stops) = mpsc::unbounded_channel();
     let (write_sender, write) = mpsc::channel(BATCHES);
-    threads::signals(stop_sender.clone(), farewell)?;
     let writing = threads::writer(writer, write, scorer.events.clone(), stop_sender)?;
-    let read = threads::reader(reader, desk)?;
+    let (read, reading) = threads::reader(reader, desk)?;
     let window = Window {
         // At least sixteen rows a call in flight.
         rows: WINDOW_ROWS.max(concurrency.get().saturating_mul(16)),
@@ -272,6 +268,9 @@ fn drive(
     });
     let mut error = stop.and_then(|stop| stop.error);
     let writer = wait_for(&writing, &mut stops, &scorer.events, &mut error);
+    // Whoever is last at the ledger puts the log into it, and that should be us. A reader that waits for a silent pipe
+    // never ends.
+    let _ = reading.recv_timeout(LOOK);
     Ok(end(&scorer.events, writer, error))
 }
 
@@ -370,3 +369,6 @@ fn tell(summary: &Summary<'_>, error: Option<&Error>, file: Option<File>, watch:
         say(&error.report());
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -16,9 +16,13 @@ use crate::pipeline::{Read, Stop, Write};
 /// Batches between the reader's thread and the dispatcher, and between that and the writer's: one in work, one waiting.
 pub(super) const BATCHES: usize = 2;
 
-/// Reads until the input ends or nobody receives any more.
-pub(super) fn reader(mut reader: Reader, mut desk: Desk) -> Result<mpsc::Receiver<Read>> {
+/// Reads until the input ends or nobody receives any more; when it is done, the second receiver is cut off.
+pub(super) fn reader(
+    mut reader: Reader,
+    mut desk: Desk,
+) -> Result<(mpsc::Receiver<Read>, Receiver<()>)> {
     let (sender, receiver) = mpsc::channel(BATCHES);
+    let (ended, end) = std::sync::mpsc::channel();
     let read = move || {
         loop {
             let message = match reader.next_batch() {
@@ -29,12 +33,15 @@ pub(super) fn reader(mut reader: Reader, mut desk: Desk) -> Result<mpsc::Receive
             let last = !matches!(message, Read::Rows(_));
             // Nobody receives any more when the run is stopping.
             if sender.blocking_send(message).is_err() || last {
-                return;
+                break;
             }
         }
+        // What looks things up in the ledger is closed by then.
+        drop(desk);
+        drop::<std::sync::mpsc::Sender<()>>(ended);
     };
     spawn("reader", read)?;
-    Ok(receiver)
+    Ok((receiver, end))
 }
 
 /// What became of the writer: itself, or what one that failed left behind.

@@ -100,7 +100,7 @@ pub(super) fn remove(path: &Path) -> io::Result<()> {
 /// It is a file of its own, as on some systems a lock on the database would shut out SQLite.
 #[derive(Debug)]
 pub(super) struct Lock {
-    _file: File,
+    file: File,
     path: PathBuf,
 }
 
@@ -125,9 +125,9 @@ impl Lock {
     /// Exit code 2: the file cannot be made.
     pub(super) fn try_take(ledger: &Path, who: &str) -> Result<Result<Self, String>> {
         let path = beside(ledger, "-lock");
-        let cannot = |e| Error::usage(format!("cannot write `{}`", path.display())).because(e);
+        let cannot = |e| cannot_write(&path).because(e);
         loop {
-            let mut file = private()
+            let file = private()
                 .write(true)
                 .truncate(false)
                 .open(&path)
@@ -144,14 +144,25 @@ impl Lock {
             if Identity::at(&path) != Some(Identity::new(&locked)) {
                 continue;
             }
-            let written = file
-                .set_len(0)
-                .and_then(|()| file.rewind())
-                .and_then(|()| file.write_all(who.as_bytes()));
-            written.map_err(cannot)?;
-            return Ok(Ok(Self { _file: file, path }));
+            // From here on it goes with us, also when nothing can be written to it.
+            let mut lock = Self { file, path };
+            lock.say(who)
+                .map_err(|e| cannot_write(&lock.path).because(e))?;
+            return Ok(Ok(lock));
         }
     }
+}
+
+impl Lock {
+    fn say(&mut self, who: &str) -> io::Result<()> {
+        self.file.set_len(0)?;
+        self.file.rewind()?;
+        self.file.write_all(who.as_bytes())
+    }
+}
+
+fn cannot_write(path: &Path) -> Error {
+    Error::usage(format!("cannot write `{}`", path.display()))
 }
 
 impl Drop for Lock {

@@ -41,10 +41,12 @@ pub(super) trait Store: Send {
 
 /// The calls' side of a ledger.
 pub struct Keeper {
-    records: Sender<(Record, oneshot::Sender<Result<Answer>>)>,
+    // Closed before the thread is let go: of two connections that close together, neither is the last one, which alone
+    // puts the log into the ledger.
     again: RefCell<Again>,
     /// Answers from before are too old, in seconds since 1970.
     not_before: i64,
+    records: Sender<(Record, oneshot::Sender<Result<Answer>>)>,
 }
 
 /// What is looked up once more just before a call.
@@ -88,9 +90,9 @@ impl Keeper {
         });
         Ok((
             Self {
-                records: sender,
                 again,
                 not_before,
+                records: sender,
             },
             end,
         ))
@@ -105,11 +107,12 @@ impl Keeper {
         let at = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .map_or(0, |time| time.as_secs());
+        let at = i64::try_from(at).unwrap_or(i64::MAX);
         let record = Record {
             key,
             answer,
-            // A clock that is set back must not make this run's own answers too old for it.
-            at: i64::try_from(at).unwrap_or(i64::MAX).max(self.not_before),
+            // Whatever the clock does meanwhile: what comes now is not too old for this run.
+            at: at.max(self.not_before),
         };
         let (done, kept) = oneshot::channel();
         self.records.send((record, done)).map_err(|_| gone())?;

@@ -45,6 +45,7 @@ impl Lookup {
         })
     }
 
+    /// Answers from before are too old.
     pub(super) const fn not_before(&self) -> i64 {
         self.not_before
     }

@@ -6,6 +6,8 @@
 //! nothing of a person.
 
 mod care;
+#[cfg(test)]
+mod failing;
 mod file;
 mod keeper;
 mod key;
@@ -18,7 +20,6 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use rusqlite::Connection;
 use tempfile::TempDir;
 
 pub use care::{Care, Cleaned};
@@ -28,9 +29,12 @@ pub use key::{Key, Keys, Occurrences};
 pub use lookup::{Found, Lookup};
 pub use survey::{AGES, Service, Survey, survey};
 
+#[cfg(test)]
+pub(crate) use failing::Fails;
+
 use crate::error::{Error, Result};
 use file::Lock;
-use keeper::{Database, Ended};
+use keeper::{Database, Ended, Store};
 
 /// Where a ledger lies, and whose it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -131,14 +135,18 @@ impl Ledger {
                 (path, None, Some(directory))
             }
         };
-        sqlite::check(&path)?;
+        let mut there = sqlite::check(&path)?;
         let now = SystemTime::now();
         let mut thrown_away = None;
         if reuse == Reuse::Nothing && lock.is_some() {
             thrown_away = held(&path, &endpoint, &service_id);
             file::remove(&path).map_err(|e| cannot_write(&path).because(e))?;
+            there = false;
         }
-        let connection = make_and_open(&path, scratch.is_none())?;
+        let made = !there && lock.is_some();
+        let unfinished = Unfinished(made.then(|| path.clone()));
+        file::create(&path).map_err(|e| cannot_write(&path).because(e))?;
+        let connection = sqlite::open(&path, scratch.is_none())?;
         let damaged = |error| sqlite::cannot_open(&path, &error);
         let ours = sqlite::head(&connection).map_err(damaged)?;
         let keys = Keys::new(&ours.secret, &endpoint, &service_id);
@@ -162,11 +170,13 @@ impl Ledger {
         let not_before = match reuse {
             Reuse::All => i64::MIN,
             Reuse::Younger(age) => seconds(now.checked_sub(age).unwrap_or(UNIX_EPOCH)),
-            Reuse::Nothing => seconds(now),
+            // An answer of this very second may be an earlier run's.
+            Reuse::Nothing => seconds(now).saturating_add(1),
         };
         let database = Database::new(connection, path.clone(), context, capture);
+        unfinished.finished();
         Ok(Self {
-            unused: lock.is_some() && !any,
+            unused: made,
             any,
             held: held.filter(|held| held.answers > 0),
             database: Some(database),
@@ -229,23 +239,38 @@ impl Ledger {
     /// # Errors
     /// Exit code 2 or 3: it cannot be opened once more, or a thread cannot be started.
     pub fn keeper(&mut self) -> Result<Keeper> {
+        self.keeper_over(|database| database)
+    }
+
+    /// As [`Self::keeper`], over a store that fails.
+    #[cfg(test)]
+    pub(crate) fn failing_keeper(&mut self, fails: Fails) -> Result<Keeper> {
+        self.keeper_over(|database| failing::Failing::new(database, fails))
+    }
+
+    fn keeper_over<S: Store + 'static>(
+        &mut self,
+        store: impl FnOnce(Database) -> S,
+    ) -> Result<Keeper> {
         let database = self
             .database
             .take()
             .ok_or_else(|| Error::internal("a ledger has one keeper"))?;
         let shared = matches!(self.place, Place::Shared(_));
-        let (keeper, ended) = Keeper::start(database, &self.path, self.open_lookup()?, shared)?;
+        let (keeper, ended) =
+            Keeper::start(store(database), &self.path, self.open_lookup()?, shared)?;
         self.ended = Some(ended);
         self.unused = false;
         Ok(keeper)
     }
 
     /// Ends it, once its keeper is gone. The run's own is removed when every row has its verdict, or when there is
-    /// nothing in it. The thread that writes gets `patience` to close the database, on a disk that may hang.
+    /// Ends it, once its keeper is gone. The run's own is removed as `removed` says; another one never. The thread that
+    /// writes gets `patience` to close the database, on a disk that may hang.
     ///
     /// # Errors
     /// It should be removed and cannot be.
-    pub fn end(self, every_row_has_a_verdict: bool, patience: Duration) -> Result<Rest> {
+    pub fn end(self, removed: Removed, patience: Duration) -> Result<Rest> {
         let answers = match &self.ended {
             None => self.held.map(|held| held.answers),
             Some(ended) => match ended.recv_timeout(patience) {
@@ -258,7 +283,12 @@ impl Ledger {
         if self.scratch.is_some() {
             return Ok(Rest::Nothing);
         }
-        if self.is_own() && (every_row_has_a_verdict || answers == Some(0)) {
+        let goes = match removed {
+            Removed::Always => true,
+            Removed::WhenEmpty => answers == Some(0) || (answers.is_none() && self.ended.is_none()),
+            Removed::Never => false,
+        };
+        if self.is_own() && goes {
             file::remove(&self.path).map_err(|e| {
                 Error::stopped(format!("cannot remove `{}`", self.path.display())).because(e)
             })?;
@@ -277,6 +307,17 @@ impl Drop for Ledger {
     }
 }
 
+/// When the run's own ledger is removed at the end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Removed {
+    /// Every row has its verdict.
+    Always,
+    /// There is nothing to go on with but what may be in it.
+    WhenEmpty,
+    /// Rows are there that the next run goes on with.
+    Never,
+}
+
 /// What stays of a ledger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rest {
@@ -286,16 +327,23 @@ pub enum Rest {
     Kept(Option<u64>),
 }
 
-/// Opens the ledger, made before where there is none; what was made for nothing goes again.
-fn make_and_open(path: &Path, durable: bool) -> Result<Connection> {
-    let new = path.metadata().map_or(true, |metadata| metadata.len() == 0);
-    file::create(path).map_err(|e| cannot_write(path).because(e))?;
-    let opened = sqlite::open(path, durable);
-    if new && opened.is_err() {
-        // That it stays is harmless: it is empty.
-        let _ = file::remove(path);
+/// A ledger that is being made. One that cannot be made leaves nothing: a file of its name would say that there is a
+/// run to go on with.
+struct Unfinished(Option<PathBuf>);
+
+impl Unfinished {
+    fn finished(mut self) {
+        self.0 = None;
     }
-    opened
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        if let Some(path) = &self.0 {
+            // What made it fail may keep it from being removed as well; it is empty.
+            let _ = file::remove(path);
+        }
+    }
 }
 
 /// Who we are, for whoever finds our lock.

@@ -44,13 +44,14 @@ const SCHEMA: &str = "
 ";
 
 /// Refuses what is no ledger that this program knows, without touching it. To be asked before the first connection: it
-/// opens and closes the file, which on some systems would end SQLite's locks.
+/// opens and closes the file, which on some systems would end SQLite's locks. Whether there is a ledger.
 ///
 /// # Errors
 /// Exit code 2: it is no ledger, of a newer version, or cannot be read.
-pub(super) fn check(path: &Path) -> Result<()> {
+pub(super) fn check(path: &Path) -> Result<bool> {
     match file::look(path).map_err(|e| unreadable(path).because(e))? {
-        What::Nothing | What::Ledger => Ok(()),
+        What::Nothing => Ok(false),
+        What::Ledger => Ok(true),
         What::Newer(version) => Err(Error::usage(format!(
             "`{}` is a ledger of version {version}, and this program knows {VERSION}",
             path.display()
@@ -287,7 +288,11 @@ pub(super) fn cannot_open(path: &Path, error: &rusqlite::Error) -> Error {
     };
     let full = error.sqlite_error_code() == Some(ErrorCode::DiskFull);
     let cannot = if full {
-        Error::stopped(format!("cannot write the ledger `{}`", path.display()))
+        let directory = path.parent().filter(|parent| *parent != Path::new(""));
+        Error::stopped(format!("cannot write the ledger `{}`", path.display())).detail(format!(
+            "it needs at least 1 MB more in `{}`",
+            directory.unwrap_or(Path::new(".")).display()
+        ))
     } else {
         unreadable(path)
     };
@@ -296,7 +301,12 @@ pub(super) fn cannot_open(path: &Path, error: &rusqlite::Error) -> Error {
 
 /// What a failure means in the system's words, and so that a full disk is known as one.
 pub(super) fn system(error: &rusqlite::Error) -> io::Error {
+    let code = error.sqlite_error().map(|error| error.extended_code);
     match error.sqlite_error_code() {
+        // The log's index grows by itself, and only space can keep it from doing so.
+        _ if code == Some(rusqlite::ffi::SQLITE_IOERR_SHMSIZE) => {
+            io::Error::new(io::ErrorKind::StorageFull, "no space left on device")
+        }
         Some(ErrorCode::DiskFull) => {
             io::Error::new(io::ErrorKind::StorageFull, "no space left on device")
         }

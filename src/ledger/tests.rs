@@ -76,7 +76,7 @@ fn keep(settings: Settings, body: &[u8], answer: &Answer) -> Rest {
     let kept = wait(keeper.keep(ledger.keys().key(body), answer.clone())).unwrap();
     assert_eq!(kept, *answer);
     drop(keeper);
-    ledger.end(false, PATIENCE).unwrap()
+    ledger.end(Removed::WhenEmpty, PATIENCE).unwrap()
 }
 
 fn find(settings: Settings, body: &[u8]) -> Found {
@@ -107,7 +107,10 @@ fn the_runs_own_ledger_goes_when_every_row_has_a_verdict() {
     keep(place.own(), BODY, &answer("t-1"));
     let ledger = Ledger::open(place.own()).unwrap();
     assert_eq!(ledger.held().unwrap().answers, 1);
-    assert_eq!(ledger.end(true, PATIENCE).unwrap(), Rest::Nothing);
+    assert_eq!(
+        ledger.end(Removed::Always, PATIENCE).unwrap(),
+        Rest::Nothing
+    );
     assert_eq!(place.names(), [""; 0]);
     // A shared one never goes.
     assert_eq!(
@@ -115,7 +118,10 @@ fn the_runs_own_ledger_goes_when_every_row_has_a_verdict() {
         Rest::Kept(Some(1))
     );
     let ledger = Ledger::open(place.shared()).unwrap();
-    assert_eq!(ledger.end(true, PATIENCE).unwrap(), Rest::Kept(None));
+    assert_eq!(
+        ledger.end(Removed::Always, PATIENCE).unwrap(),
+        Rest::Kept(None)
+    );
     assert_eq!(place.names(), ["answers.ledger"]);
 }
 
@@ -124,7 +130,10 @@ fn a_run_that_kept_nothing_leaves_nothing() {
     let place = Directory::new();
     let mut ledger = Ledger::open(place.own()).unwrap();
     drop(ledger.keeper().unwrap());
-    assert_eq!(ledger.end(false, PATIENCE).unwrap(), Rest::Nothing);
+    assert_eq!(
+        ledger.end(Removed::WhenEmpty, PATIENCE).unwrap(),
+        Rest::Nothing
+    );
     assert_eq!(place.names(), [""; 0]);
     // Nor does one that could not even begin.
     drop(Ledger::open(place.own()).unwrap());

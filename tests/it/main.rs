@@ -7,6 +7,8 @@
     clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing,
+    // Seeds and figures, seen when a test fails.
+    clippy::print_stdout,
     clippy::string_slice,
     // A real process and a real network live in real time.
     clippy::disallowed_methods,
@@ -19,18 +21,24 @@ mod users;
 
 mod columns;
 mod csv_rows;
+mod full_disk;
 mod input;
 mod jsonl_rows;
 mod key;
+mod kills;
 mod ledger_commands;
+mod limits;
 mod network;
 mod output;
 mod readme;
+mod resume;
 mod sandbox;
 mod secrets;
 mod service;
 mod settings;
+mod shared;
 mod signals;
 mod statuses;
+mod stops;
 mod tls;
 mod watching;

@@ -283,6 +283,26 @@ impl Running<'_> {
         }
     }
 
+    /// Its process id, as other runs name it.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Kills it as a power cut would, as soon as `ready`; it may have ended before.
+    pub(crate) fn kill_when(mut self, ready: impl Fn() -> bool) -> Done {
+        while self.child.try_wait().unwrap().is_none() && !ready() {
+            assert!(
+                self.began.elapsed() < HANGS,
+                "{}\n{}",
+                self.told,
+                self.said()
+            );
+            thread::sleep(Duration::from_micros(200));
+        }
+        self.child.kill().unwrap();
+        self.done()
+    }
+
     /// Waits for its end.
     pub(crate) fn done(mut self) -> Done {
         let status = loop {
@@ -329,6 +349,11 @@ pub(crate) struct Done {
 }
 
 impl Done {
+    /// The exit code; `None` of a program that was killed.
+    pub(crate) fn code(&self) -> Option<i32> {
+        self.status.and_then(|status| status.code())
+    }
+
     /// Fails with everything that is known unless `right`.
     #[track_caller]
     pub(crate) fn check(&self, right: bool, expected: &str) {
@@ -337,10 +362,7 @@ impl Done {
 
     #[track_caller]
     pub(crate) fn exits(&self, code: i32) -> &Self {
-        self.check(
-            self.status.and_then(|status| status.code()) == Some(code),
-            &format!("exit code {code}"),
-        );
+        self.check(self.code() == Some(code), &format!("exit code {code}"));
         // Whatever the end, a panic is none of them.
         self.silent_about("panicked")
     }

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -256,6 +257,21 @@ impl Server {
     /// Gives every user the right verdict.
     pub(crate) fn good() -> Self {
         Self::start(good)
+    }
+
+    /// Answers the first so many users at once and all others when the sender is dropped.
+    pub(crate) fn holding(free: usize) -> (Self, Sender<()>) {
+        let (release, released) = channel();
+        let released = Mutex::new(released);
+        let server = Self::start(move |request| {
+            let name = request.name();
+            let user: usize = name.strip_prefix("User ").unwrap().parse().unwrap();
+            if user > free {
+                let _ = released.lock().unwrap().recv();
+            }
+            good(request)
+        });
+        (server, release)
     }
 
     pub(crate) fn url(&self) -> String {

@@ -2,33 +2,18 @@
 
 use std::io::{self, Write};
 use std::sync::Mutex;
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use crate::process::Place;
 use crate::server::{Server, answer, good, status};
 use crate::users;
 
-/// A server that answers the first so many users at once and all others when the sender is dropped.
-fn holding(free: usize) -> (Server, Sender<()>) {
-    let (release, released) = channel();
-    let released = Mutex::new(released);
-    let server = Server::start(move |request| {
-        let name = request.name();
-        let user: usize = name.strip_prefix("User ").unwrap().parse().unwrap();
-        if user > free {
-            let _ = released.lock().unwrap().recv();
-        }
-        good(request)
-    });
-    (server, release)
-}
-
 #[test]
 fn a_signal_lets_calls_in_flight_finish_and_keeps_whole_rows() {
     let csv = users::csv(50);
     for (signal, code, word) in [("INT", 130, "interrupted"), ("TERM", 143, "terminated")] {
-        let (server, release) = holding(3);
+        let (server, release) = Server::holding(3);
         let place = Place::with("users.csv", &csv);
         let running = place
             .run(&server, ["users.csv", "-o", "scored.csv", "-c", "4"])
@@ -63,7 +48,7 @@ fn a_signal_lets_calls_in_flight_finish_and_keeps_whole_rows() {
 
 #[test]
 fn a_second_signal_ends_at_once() {
-    let (server, release) = holding(3);
+    let (server, release) = Server::holding(3);
     let place = Place::with("users.csv", users::csv(50));
     let running = place
         .run(&server, ["users.csv", "-o", "scored.csv", "-c", "4"])
@@ -123,7 +108,7 @@ fn rows_after_one_that_is_lost_are_kept_in_order() {
 
 #[test]
 fn a_signal_before_the_first_verdict_leaves_nothing_behind() {
-    let (server, release) = holding(0);
+    let (server, release) = Server::holding(0);
     let place = Place::with("users.csv", users::csv(5));
     let running = place
         .run(
@@ -210,7 +195,7 @@ fn a_signal_while_a_producer_is_silent_ends_at_once() {
 
 #[test]
 fn under_nohup_a_hang_up_changes_nothing() {
-    let (server, release) = holding(2);
+    let (server, release) = Server::holding(2);
     let place = Place::with("users.csv", users::csv(5));
     let running = place
         .run(&server, ["users.csv", "-o", "scored.csv"])

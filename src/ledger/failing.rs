@@ -1,0 +1,57 @@
+//! A store that fails as a test says, around the real one.
+
+use std::io;
+
+use super::keeper::{Record, Store};
+
+/// When and how keeping answers fails.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Fails {
+    /// Which group of answers fails first, from 1; none does at 0.
+    pub(crate) nth: usize,
+    /// Whether all later ones do as well.
+    pub(crate) for_ever: bool,
+    /// Whether the group is durable all the same, as when only the last word of the disk got lost.
+    pub(crate) durable: bool,
+    /// With this.
+    pub(crate) kind: io::ErrorKind,
+}
+
+pub(super) struct Failing<S> {
+    store: S,
+    fails: Fails,
+    groups: usize,
+}
+
+impl<S> Failing<S> {
+    pub(super) const fn new(store: S, fails: Fails) -> Self {
+        Self {
+            store,
+            fails,
+            groups: 0,
+        }
+    }
+}
+
+impl<S: Store> Store for Failing<S> {
+    fn commit(&mut self, group: &[Record]) -> io::Result<()> {
+        self.groups += 1;
+        let Fails {
+            nth,
+            for_ever,
+            durable,
+            kind,
+        } = self.fails;
+        if nth == 0 || self.groups < nth || (self.groups > nth && !for_ever) {
+            return self.store.commit(group);
+        }
+        if durable {
+            self.store.commit(group)?;
+        }
+        Err(kind.into())
+    }
+
+    fn count(&self) -> Option<u64> {
+        self.store.count()
+    }
+}

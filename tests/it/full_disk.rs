@@ -1,0 +1,200 @@
+//! A disk that takes no more, at every place where it can begin to: nothing is torn or lost, and with space again the
+//! same command goes on.
+//!
+//! `ulimit -f` bounds each file, with the signal that comes with it ignored; a tmpfs of some kilobytes bounds all of
+//! them together, where a test may mount one.
+
+use std::fs;
+use std::process::Command;
+
+use crate::process::{Done, Place};
+use crate::server::Server;
+use crate::users;
+
+const CONCURRENCY: usize = 4;
+
+/// Users with a further cell of so many bytes.
+fn wide(rows: usize, bytes: usize) -> String {
+    let csv = users::csv(rows);
+    let (header, rows) = csv.split_once('\n').unwrap();
+    let cell = "x".repeat(bytes);
+    let rows: String = rows.lines().map(|row| format!("{row},{cell}\n")).collect();
+    format!("{header},more\n{rows}")
+}
+
+/// Whether all lines are lines of the whole, in order and to their ends. Some may be missing: their answers are lost.
+fn whole_rows(partial: &str, whole: &str) -> bool {
+    let mut whole = whole.split_inclusive('\n');
+    let mut partial = partial.split_inclusive('\n');
+    partial.all(|line| whole.any(|right| right == line))
+}
+
+/// Runs once with files of so many blocks at most, and then without a limit. What became of the first run.
+fn run_limited(csv: &str, blocks: usize, server: &Server) -> Done {
+    let rows = csv.lines().count() - 1;
+    let place = Place::with("users.csv", csv);
+    place.write(
+        "limited.sh",
+        format!("trap '' XFSZ\nulimit -f {blocks}\nexec \"$@\"\n"),
+    );
+    let before = server.calls();
+    let scored = users::scored(csv);
+    let program = place.run(server, ["users.csv", "-o", "scored.csv", "-c", "4"]);
+    let limited = program.under(&["sh", "limited.sh"]).done();
+    let asked = server.calls() - before;
+    limited.silent_about("panicked");
+    let names = place.names();
+    match limited.code() {
+        Some(0) => {
+            assert_eq!((place.text("scored.csv"), asked), (scored, rows));
+            return limited;
+        }
+        Some(2) => {
+            limited.check(asked == 0, "no call");
+            limited.check(
+                names == ["limited.sh", "users.csv"],
+                &format!("nothing left behind of {names:?}"),
+            );
+        }
+        Some(3) => {
+            limited.says("cannot ").check(asked > 0, "a call");
+            if names.contains(&"scored.csv.partial".to_owned()) {
+                limited.check(
+                    whole_rows(&place.text("scored.csv.partial"), &scored),
+                    "whole rows",
+                );
+            }
+        }
+        _ => limited.check(false, "exit code 0, 2 or 3"),
+    }
+    let done = place.score(server, ["-c", "4"]);
+    done.exits(0);
+    let calls = server.calls() - before;
+    done.check(place.text("scored.csv") == scored, "every row its verdict");
+    done.check(
+        (rows..=rows + 2 * CONCURRENCY).contains(&calls),
+        &format!("{blocks} blocks: {calls} calls for {rows} rows\n{limited}"),
+    );
+    assert_eq!(place.names(), ["limited.sh", "scored.csv", "users.csv"]);
+    limited
+}
+
+/// First nothing can begin, then it stops, then it ends. What stopped it, in the error's own words.
+fn run_with_growing_limits(csv: &str, mut blocks: usize) -> Vec<String> {
+    let server = Server::good();
+    let (mut codes, mut errors) = (Vec::new(), Vec::new());
+    while codes.last() != Some(&Some(0)) {
+        let done = run_limited(csv, blocks, &server);
+        codes.push(done.code());
+        let error = done.stderr.lines().find(|line| line.starts_with("error"));
+        errors.extend(error.map(str::to_owned));
+        blocks += 1 + blocks / 8;
+    }
+    codes.dedup();
+    let begins = codes[0] == Some(2);
+    assert_eq!(codes[usize::from(begins)..], [Some(3), Some(0)]);
+    errors
+}
+
+#[test]
+fn wherever_the_ledger_ends_for_want_of_space_the_same_command_goes_on() {
+    let errors = run_with_growing_limits(&users::csv(40), 0).join("\n");
+    for error in [
+        "error: cannot write `scored.csv.ledger-lock`: file too large",
+        "error: cannot open the ledger `scored.csv.ledger`: ",
+        "error: cannot keep answers in `scored.csv.ledger`: ",
+    ] {
+        assert!(errors.contains(error), "{error} in {errors}");
+    }
+}
+
+#[test]
+fn wherever_the_output_ends_for_want_of_space_the_same_command_goes_on() {
+    let errors = run_with_growing_limits(&wide(60, 12_000), 60).join("\n");
+    let error = "error: cannot write `scored.csv.partial`: file too large";
+    assert!(errors.contains(error), "{errors}");
+}
+
+/// Mounts a disk, runs the command, gives the disk more space and runs it again; keeps what was there after each.
+const ON_A_SMALL_DISK: &str = r#"
+mount -t tmpfs -o "size=$SIZE" tmpfs disk || exit 99
+"$@"
+code=$?
+echo $code > first-code
+cp -r disk first
+[ $code = 0 ] && mv first last && exit
+mount -o remount,size=64m disk
+echo 'now with space' >&2
+"$@"
+code=$?
+cp -r disk last
+exit $code
+"#;
+
+/// In a namespace of mounts of its own, so that the disk goes with it.
+const IN_A_NAMESPACE: &[&str] = &["unshare", "-rm", "sh", "on-a-small-disk.sh"];
+
+/// Whether a test may mount a disk here.
+fn can_mount() -> bool {
+    let place = Place::new();
+    let mount = "mount -t tmpfs tmpfs \"$1\"";
+    let args = ["-rm", "sh", "-c", mount, "sh"];
+    let mounted = Command::new("unshare")
+        .args(args)
+        .arg(place.path(""))
+        .output();
+    mounted.is_ok_and(|mounted| mounted.status.success())
+}
+
+#[test]
+fn a_full_disk_is_said_with_the_space_it_needs_and_with_space_the_same_command_goes_on() {
+    if !can_mount() {
+        println!("skipped: no file system can be mounted here");
+        return;
+    }
+    // Rows as wide as to fill the disk by the output, and then such as to fill it by the ledger.
+    for (csv, fills, mut kilobytes) in [
+        (wide(60, 12_000), ".partial", 100),
+        (users::csv(60), ".ledger", 4),
+    ] {
+        let (rows, scored) = (60, users::scored(&csv));
+        let (mut codes, mut said) = (Vec::new(), String::new());
+        while codes.last() != Some(&"0".to_owned()) {
+            let (place, server) = (Place::with("users.csv", &csv), Server::good());
+            place.write("on-a-small-disk.sh", ON_A_SMALL_DISK);
+            fs::create_dir(place.path("disk")).unwrap();
+            let command = ["users.csv", "-o", "disk/scored.csv", "-c", "4"];
+            let program = place.run(&server, command).under(IN_A_NAMESPACE);
+            let done = program.env("SIZE", format!("{kilobytes}k")).done();
+            done.exits(0);
+            let code = place.text("first-code").trim().to_owned();
+            let first = done.stderr.split("now with space").next().unwrap();
+            if code != "0" {
+                let space = first.contains("no space left on device");
+                done.check(space, &format!("{kilobytes} KB: space is what it lacks"));
+                said += first;
+            }
+            if code == "3" {
+                let needs = first.contains("MB more in `disk`");
+                done.check(needs, "how much it needs");
+            }
+            if let Ok(partial) = fs::read_to_string(place.path("first/scored.csv.partial")) {
+                done.check(whole_rows(&partial, &scored), "whole rows");
+            }
+            assert!(place.text("last/scored.csv") == scored);
+            assert_eq!(fs::read_dir(place.path("last")).unwrap().count(), 1);
+            let calls = server.calls();
+            let most = rows + 2 * CONCURRENCY;
+            done.check((rows..=most).contains(&calls), "little is asked twice");
+            codes.push(code);
+            kilobytes += 4 + kilobytes / 32 * 4;
+        }
+        codes.dedup();
+        let begins = codes[0] == "2";
+        assert_eq!(codes[usize::from(begins)..], ["3", "0"]);
+        assert!(
+            said.contains(&format!("scored.csv{fills}`: no space left")),
+            "{said}"
+        );
+    }
+}
