@@ -44,6 +44,14 @@ impl<'a> Place<'a> {
         }
     }
 
+    const fn changes(path: &'a Path) -> Self {
+        Self {
+            what: "changes",
+            path,
+            partial: true,
+        }
+    }
+
     const fn ledger(path: &'a Path) -> Self {
         Self {
             what: "ledger",
@@ -124,6 +132,7 @@ pub(super) fn check(
             .map(|target| Place::output(target.path())),
     );
     places.extend(rejects.map(Place::rejects));
+    places.extend(output.changes.as_deref().map(Place::changes));
     places.extend(summary.map(Place::summary));
     let ledger = match &ledger.place {
         Some(ledger::Place::Shared(path)) => Some(path.clone()),

@@ -8,6 +8,7 @@ use std::fs::File;
 use std::io::Write as _;
 use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
@@ -25,7 +26,7 @@ use crate::event::{CancelReason, Event, Events};
 use crate::fields::UserRequest;
 use crate::input::{Input, Opened, Reader};
 use crate::observe::{self, Progress, Setting, Style, Summary};
-use crate::output::{Rejects, Sink, Target, Unfinished, Writer, Written, partial_of};
+use crate::output::{Sides, Sink, Target, Unfinished, Writer, Written, partial_of};
 use crate::pace::{CallBudget, Fuse, Gate, RetryPolicy};
 use crate::pipeline::{self, Channels, Stop, Window};
 use crate::sandbox::{self, Sandbox};
@@ -65,9 +66,9 @@ pub fn execute(config: RunConfig) -> Result<Exit> {
     let rejects = places::rejects(&output, &opened.layout);
     let summary = watch.summary.as_deref();
     places::check(&source, &output, rejects.as_deref(), summary, &ledger)?;
-    let rejects = rejects
-        .map(|path| Target::new(&path, |_| output.replace))
-        .transpose()?;
+    let beside = |path: &PathBuf| Target::new(path, |_| output.replace);
+    let rejects = rejects.as_ref().map(beside).transpose()?;
+    let changes = output.changes.as_ref().map(beside).transpose()?;
     let (stand_in, client) = connect(service, plan)?;
     let endpoint = client.endpoint.clone();
     let whom = Whom::of(&client, stand_in.is_some());
@@ -84,7 +85,7 @@ pub fn execute(config: RunConfig) -> Result<Exit> {
         Some(target) => target.open()?,
         None => Sink::stdout(),
     };
-    let rejects = rejects.map(Rejects::open).transpose()?;
+    let sides = Sides::open(rejects, changes)?;
 
     if !watch.quiet && watch.style != Style::Json {
         introduce(
@@ -117,7 +118,7 @@ pub fn execute(config: RunConfig) -> Result<Exit> {
         host: endpoint.host().to_owned(),
         events: events.clone(),
     };
-    let writer = Writer::new(opened.layout, sink, rejects);
+    let writer = Writer::new(opened.layout, policy, sink, sides);
     let farewell = farewell(output.target.as_ref());
     let rows = (reader, answers.desk()?, writer);
     let (written, error) = drive(&runtime, &scorer, rows, pace.concurrency, farewell)?;
@@ -139,6 +140,7 @@ pub fn execute(config: RunConfig) -> Result<Exit> {
         endpoint: &endpoint.to_string(),
         output: written.output,
         rejects: written.rejects,
+        changes: written.changes,
         ledger: kept,
         sandbox_billed: stand_in.map(|stand_in| stand_in.stop().billed),
     };

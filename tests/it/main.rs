@@ -19,6 +19,7 @@ mod users;
 
 mod columns;
 mod csv_rows;
+mod drift;
 mod input;
 mod jsonl_rows;
 mod key;
