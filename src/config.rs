@@ -50,6 +50,8 @@ pub struct OutputConfig {
     pub target: Option<Target>,
     /// Where failed rows go.
     pub rejects: RejectsConfig,
+    /// Where rows go whose decision changed, if anywhere.
+    pub changes: Option<PathBuf>,
     /// What files beside the output may be written over.
     pub replace: Replace,
 }

@@ -123,10 +123,13 @@ impl Error {
         self
     }
 
-    /// Adds the cause.
+    /// Adds the cause. A full disk is no fault of the settings, wherever it is met: the run stops, exit code 3.
     #[must_use]
     pub fn because(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         self.source = Some(source.into());
+        if self.exit == Exit::Usage && self.is_disk_full() {
+            self.exit = Exit::Stopped;
+        }
         self
     }
 

@@ -45,6 +45,10 @@ pub const PREVIOUS: &str = "previous_";
 
 /// The three columns that every output has.
 pub const VERDICT_COLUMNS: [&str; 3] = ["transaction_id", "risk_score", "decision"];
+/// Where the score stands among our columns.
+pub const SCORE_COLUMN: usize = 1;
+/// Where the decision stands among our columns.
+pub const DECISION_COLUMN: usize = 2;
 
 /// Everything about a file that is known before its first row.
 #[derive(Debug, Clone)]

@@ -63,6 +63,15 @@ impl Span {
     }
 }
 
+/// Where a row's earlier verdict stands; empty spans where there is none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Earlier {
+    /// The score as written: a cell with its quotes, a JSON value.
+    pub score: Span,
+    /// The decision, likewise.
+    pub decision: Span,
+}
+
 /// One row of the input, with every byte that it came with.
 #[derive(Debug, Clone)]
 pub struct Row {
@@ -75,6 +84,8 @@ pub struct Row {
     /// Where this row already holds values of the columns that we write: place and column, in the order of places. A
     /// column that the row has twice stands here twice.
     pub existing: Box<[(Span, usize)]>,
+    /// What was said of the user the last time, where the row tells; also where these columns are not replaced.
+    pub earlier: Earlier,
 }
 
 impl Row {

@@ -202,6 +202,7 @@ pub(crate) fn run_with(input: &Path, output: &Path, url: &str, rate: Rate, ledge
         output: OutputConfig {
             target: Some(Target::new(output, |_| Replace::Whole).unwrap()),
             rejects: RejectsConfig::Beside(output.to_owned()),
+            changes: None,
             replace: Replace::Whole,
         },
         service: ServiceConfig::Real(ClientSettings {

@@ -11,7 +11,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
 use rescore::input::{Compose, Reader};
-use rescore::output::{Finished, Replace, Target, Writer};
+use rescore::output::{Finished, Replace, Sides, Target, Writer};
 use rescore::verdict::{Answer, DecisionPolicy, Score, TransactionId, Verdict};
 
 use crate::calls::{compose, reader_settings};
@@ -113,7 +113,12 @@ fn through(input: &Path, output: &Path, compose: Compose) -> f64 {
         .unwrap()
         .open()
         .unwrap();
-    let mut writer = Writer::new(opened.layout, sink, None);
+    let mut writer = Writer::new(
+        opened.layout,
+        DecisionPolicy::default(),
+        sink,
+        Sides::default(),
+    );
     let (batches, read) = sync_channel(BATCHES);
     let (finished, write) = sync_channel::<Vec<Finished>>(BATCHES);
     let reading = spawn("reader", move || {

@@ -154,7 +154,11 @@ pub(super) struct RunArgs {
     /// Where rows without a verdict go as well, with the reason [default: OUTPUT.rejects.csv or .jsonl]
     #[arg(long, value_name = "FILE", help_heading = FILES)]
     rejects: Option<PathBuf>,
-    /// Replace output and rejects that exist
+    /// Where rows go as well whose decision is another one than before, with old and new score. Earlier decisions and
+    /// scores are found in the input, as in last night's output, or in the ledger
+    #[arg(long, value_name = "FILE", help_heading = FILES)]
+    changes: Option<PathBuf>,
+    /// Replace output, rejects and changes that exist
     #[arg(long, help_heading = FILES)]
     overwrite: bool,
     /// The longest record in bytes: a quote that is never closed must not swallow the file
@@ -391,6 +395,7 @@ impl RunArgs {
         Ok(OutputConfig {
             target,
             rejects,
+            changes: self.changes.clone(),
             replace,
         })
     }

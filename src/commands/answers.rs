@@ -4,11 +4,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::desk::Desk;
-use super::say;
+use super::{say, space};
 use crate::config::LedgerConfig;
 use crate::error::{Exit, Result};
 use crate::event::CancelReason;
-use crate::ledger::{Held, Keeper, Ledger, Removed, Rest, Settings};
+use crate::ledger::{Held, Keeper, Ledger, Place, Removed, Rest, Settings};
 use crate::observe::{Kept, counted, moment};
 use crate::raw_json::Pointer;
 use crate::service::ClientSettings;
@@ -66,7 +66,9 @@ impl Answers {
                 captured: captured.iter().map(ToString::to_string).collect(),
             })
         };
-        let ledger = place.map(open).transpose()?;
+        let path = place.as_ref().and_then(Place::path);
+        let ledger = place.map(open).transpose();
+        let ledger = ledger.map_err(|error| space::at_the_start(error, path.as_deref()))?;
         Ok(Self { ledger, dedupe })
     }
 
@@ -97,6 +99,11 @@ impl Answers {
             Some(ledger) => Desk::new(ledger, self.dedupe),
             None => Ok(Desk::default()),
         }
+    }
+
+    /// Where answers are, unless they go with the run.
+    pub(super) fn path(&self) -> Option<&Path> {
+        self.ledger.as_ref().and_then(Ledger::path)
     }
 
     pub(super) fn keeper(&mut self) -> Result<Option<Keeper>> {

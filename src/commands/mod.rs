@@ -8,6 +8,7 @@ pub(crate) mod places;
 pub mod run;
 pub mod sandbox;
 mod signals;
+mod space;
 mod threads;
 
 use std::io::Write;

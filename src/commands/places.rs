@@ -7,9 +7,8 @@ use crate::config::{LedgerConfig, OutputConfig, RejectsConfig};
 use crate::error::{Error, Result};
 use crate::input::Input;
 use crate::layout::Layout;
-use crate::ledger::{self, ledger_of};
-use crate::output::{Target, is_same_file, partial_of};
-use crate::stats::Stats;
+use crate::ledger;
+use crate::output::{is_same_file, partial_of};
 
 /// A file that a run reads or writes.
 pub(crate) struct Place<'a> {
@@ -39,6 +38,14 @@ impl<'a> Place<'a> {
     const fn rejects(path: &'a Path) -> Self {
         Self {
             what: "rejects",
+            path,
+            partial: true,
+        }
+    }
+
+    const fn changes(path: &'a Path) -> Self {
+        Self {
+            what: "changes",
             path,
             partial: true,
         }
@@ -124,48 +131,11 @@ pub(super) fn check(
             .map(|target| Place::output(target.path())),
     );
     places.extend(rejects.map(Place::rejects));
+    places.extend(output.changes.as_deref().map(Place::changes));
     places.extend(summary.map(Place::summary));
-    let ledger = match &ledger.place {
-        Some(ledger::Place::Shared(path)) => Some(path.clone()),
-        Some(ledger::Place::Beside(output)) => Some(ledger_of(output)),
-        Some(ledger::Place::Scratch) | None => None,
-    };
+    let ledger = ledger.place.as_ref().and_then(ledger::Place::path);
     places.extend(ledger.as_deref().map(Place::ledger));
     refuse_clashes(&places)
-}
-
-/// A megabyte, as `df` and people count them.
-const MEGABYTE: u64 = 1_000_000;
-
-/// A full disk's error with the space that the rest of the run will take, by what it took so far.
-pub(super) fn with_space(
-    error: Error,
-    output: Option<&Target>,
-    size: Option<u64>,
-    stats: &Stats,
-) -> Error {
-    let Some(output) = output.map(Target::path).filter(|_| error.is_disk_full()) else {
-        return error;
-    };
-    let length = |path: &Path| path.metadata().map_or(0, |metadata| metadata.len());
-    let taken = length(&partial_of(output)) + length(&ledger_of(output));
-    let needed = match size {
-        Some(size) if stats.position > 0 => {
-            let left = u128::from(size.saturating_sub(stats.position));
-            let needed = u128::from(taken) * left / u128::from(stats.position);
-            u64::try_from(needed).unwrap_or(u64::MAX)
-        }
-        _ => taken,
-    };
-    let directory = output
-        .parent()
-        .filter(|parent| !parent.as_os_str().is_empty())
-        .unwrap_or(Path::new("."));
-    error.detail(format!(
-        "the rest needs about {} MB more in `{}`",
-        needed / MEGABYTE + 1,
-        directory.display()
-    ))
 }
 
 /// Opens the file for the summary. It is emptied now: an old summary must not be taken for this run's.

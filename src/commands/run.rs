@@ -8,6 +8,7 @@ use std::fs::File;
 use std::io::Write as _;
 use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
@@ -18,14 +19,14 @@ use tokio::sync::mpsc;
 use super::answers::{Answers, Whom};
 use super::desk::Desk;
 use super::threads::{self, BATCHES, WriterEnd, stop_of};
-use super::{descriptors, places, say};
-use crate::config::{PaceConfig, RunConfig, ServiceConfig, WatchConfig};
+use super::{descriptors, places, say, space};
+use crate::config::{OutputConfig, PaceConfig, RunConfig, ServiceConfig, WatchConfig};
 use crate::error::{Error, Exit, Result, system_words};
 use crate::event::{CancelReason, Event, Events};
 use crate::fields::UserRequest;
 use crate::input::{Input, Opened, Reader};
 use crate::observe::{self, Progress, Setting, Style, Summary};
-use crate::output::{Rejects, Sink, Target, Unfinished, Writer, Written, partial_of};
+use crate::output::{Sides, Sink, Target, Unfinished, Writer, Written, partial_of};
 use crate::pace::{CallBudget, Fuse, Gate, RetryPolicy};
 use crate::pipeline::{self, Channels, Stop, Window};
 use crate::sandbox::{self, Sandbox};
@@ -65,9 +66,9 @@ pub fn execute(config: RunConfig) -> Result<Exit> {
     let rejects = places::rejects(&output, &opened.layout);
     let summary = watch.summary.as_deref();
     places::check(&source, &output, rejects.as_deref(), summary, &ledger)?;
-    let rejects = rejects
-        .map(|path| Target::new(&path, |_| output.replace))
-        .transpose()?;
+    let beside = |path: &PathBuf| Target::new(path, |_| output.replace);
+    let rejects = rejects.as_ref().map(beside).transpose()?;
+    let changes = output.changes.as_ref().map(beside).transpose()?;
     let (stand_in, client) = connect(service, plan)?;
     let endpoint = client.endpoint.clone();
     let whom = Whom::of(&client, stand_in.is_some());
@@ -80,9 +81,8 @@ pub fn execute(config: RunConfig) -> Result<Exit> {
     // Before any file is touched: another run may be at them.
     let mut answers = Answers::open(ledger, whom, &captured)?;
     let summary_file = watch.summary.as_deref().map(places::summary).transpose()?;
-    let sink = output.target.as_ref().map(Target::open).transpose()?;
-    let sink = sink.unwrap_or_else(Sink::stdout);
-    let rejects = rejects.map(Rejects::open).transpose()?;
+    let (sink, sides) = open_files(&output, rejects, changes)
+        .map_err(|error| space::at_the_start(error, output.target.as_ref().map(Target::path)))?;
 
     if !watch.quiet && watch.style != Style::Json {
         introduce(
@@ -115,7 +115,7 @@ pub fn execute(config: RunConfig) -> Result<Exit> {
         host: endpoint.host().to_owned(),
         events: events.clone(),
     };
-    let writer = Writer::new(opened.layout, sink, rejects);
+    let writer = Writer::new(opened.layout, policy, sink, sides);
     let farewell = farewell(output.target.as_ref());
     let rows = (reader, answers.desk()?, writer);
     let stops = mpsc::unbounded_channel();
@@ -127,8 +127,10 @@ pub fn execute(config: RunConfig) -> Result<Exit> {
     drop(scorer);
 
     let stats = events.with_stats(Clone::clone);
-    let target = output.target.as_ref();
-    let error = error.map(|error| places::with_space(error, target, opened.size, &stats));
+    let error = error.map(|error| {
+        let output = output.target.as_ref().map(Target::path);
+        space::for_the_rest(error, output, answers.path(), opened.size, &stats)
+    });
     let (kept, left_over) = answers.end(&stats, written.output.is_some());
     let summary = Summary {
         stats: &stats,
@@ -137,6 +139,7 @@ pub fn execute(config: RunConfig) -> Result<Exit> {
         endpoint: &endpoint.to_string(),
         output: written.output,
         rejects: written.rejects,
+        changes: written.changes,
         ledger: kept,
         sandbox_billed: stand_in.map(|stand_in| stand_in.stop().billed),
     };
@@ -145,6 +148,16 @@ pub fn execute(config: RunConfig) -> Result<Exit> {
         say(&warning);
     }
     Ok(stats.exit())
+}
+
+fn open_files(
+    output: &OutputConfig,
+    rejects: Option<Target>,
+    changes: Option<Target>,
+) -> Result<(Sink, Sides)> {
+    let sink = output.target.as_ref().map(Target::open).transpose()?;
+    let sides = Sides::open(rejects, changes)?;
+    Ok((sink.unwrap_or_else(Sink::stdout), sides))
 }
 
 fn runtime() -> Result<Runtime> {

@@ -65,6 +65,10 @@ pub(super) fn writer(
                     if rows > 0 {
                         events.emit(Event::RowsWritten { rows });
                     }
+                    let drift = writer.take_drift();
+                    if drift.compared() > 0 {
+                        events.emit(Event::DecisionsCompared(drift));
+                    }
                     if let Err(error) = written {
                         events.emit(Event::OutputFailed);
                         let left = writer.give_up();

@@ -12,8 +12,8 @@ use memchr::{memchr, memchr2_iter, memchr3};
 use super::{Bodies, Buffer, Extent, Settings, has_existing, line_end};
 use crate::error::{Error, Result, quoted};
 use crate::fields::{self, ColumnSource, InvalidPhone, Mapping, UserRequest};
-use crate::layout::{Existing, PREVIOUS};
-use crate::row::{Row, RowNumber, Span};
+use crate::layout::{DECISION_COLUMN, Existing, PREVIOUS, SCORE_COLUMN};
+use crate::row::{Earlier, Row, RowNumber, Span};
 use crate::verdict::{Failure, Reason};
 
 /// Finds records and makes requests of them.
@@ -26,6 +26,9 @@ pub(super) struct Parser {
     mapping: Mapping<usize>,
     /// The header's cells that hold our columns, in our order; empty when there are none to replace.
     replaced: Box<[Option<usize>]>,
+    /// The header's cells that hold an earlier score and decision, replaced or not.
+    score: Option<usize>,
+    decision: Option<usize>,
 }
 
 impl Parser {
@@ -63,6 +66,8 @@ impl Parser {
         let ours = existing(&names, settings, buffer.source.name())?;
         header.existing = spans(&ours, &cells);
         let described = mapping.described.clone();
+        let ours_at = |column: usize| ours.get(column).copied().flatten();
+        let (score, decision) = (ours_at(SCORE_COLUMN), ours_at(DECISION_COLUMN));
         let replaced = if settings.existing == Existing::Replace {
             ours
         } else {
@@ -75,6 +80,8 @@ impl Parser {
                 cells,
                 mapping,
                 replaced,
+                score,
+                decision,
             },
             header,
             described,
@@ -98,6 +105,12 @@ impl Parser {
             // Also of a row that fails: it must not keep a verdict of last night. A ragged row stays as it is, as nobody
             // knows which of its cells are ours.
             row.existing = spans(&self.replaced, &self.cells);
+            let cell =
+                |index: Option<usize>| index.and_then(|index| self.cells.get(index).copied());
+            row.earlier = Earlier {
+                score: cell(self.score).unwrap_or_default(),
+                decision: cell(self.decision).unwrap_or_default(),
+            };
         }
         if extent.malformed {
             return Err(Failure::new(

@@ -15,9 +15,9 @@ use crate::error::{Result, quoted};
 use crate::fields::{
     self, ColumnSource, Field, InvalidPhone, Mapping, PerField, Sample, Template, UserRequest,
 };
-use crate::layout::{Existing, PREVIOUS};
+use crate::layout::{DECISION_COLUMN, Existing, PREVIOUS, SCORE_COLUMN};
 use crate::raw_json::{self, Pointer};
-use crate::row::{Row, Span};
+use crate::row::{Earlier, Row, Span};
 use crate::verdict::{Failure, Reason};
 
 /// Makes requests of records.
@@ -176,6 +176,7 @@ impl Parser {
         }
         // Also for a row that fails: its old values must not be taken for new ones.
         row.existing = std::mem::take(&mut gathered.existing).into();
+        row.earlier = gathered.earlier;
         if let (Some((_, column)), Existing::Error) = (row.existing.first(), self.existing) {
             return Err(has_existing(
                 self.columns.get(*column).map_or("", String::as_str),
@@ -252,6 +253,7 @@ struct Gathered<'a> {
     values: Vec<Option<(usize, &'a RawValue)>>,
     /// Where our columns' values stand.
     existing: Vec<(Span, usize)>,
+    earlier: Earlier,
     previous: bool,
     failure: Option<Failure>,
 }
@@ -261,6 +263,7 @@ impl<'a> Gathered<'a> {
         Self {
             values: vec![None; lookups],
             existing: Vec::new(),
+            earlier: Earlier::default(),
             previous: false,
             failure: None,
         }
@@ -307,6 +310,11 @@ impl<'a> Gathered<'a> {
             }
             let part = if policy == Existing::Keep { key } else { value };
             self.existing.push((span(part), column));
+            match column {
+                SCORE_COLUMN => self.earlier.score = span(value),
+                DECISION_COLUMN => self.earlier.decision = span(value),
+                _ => {}
+            }
         }
         self.previous |= uses.previous;
     }

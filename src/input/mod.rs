@@ -18,7 +18,7 @@ pub use sniff::FormatChoice;
 use crate::error::{Error, Result};
 use crate::fields::{Assignments, InvalidPhone, UserRequest};
 use crate::layout::{Existing, Layout};
-use crate::row::{Row, RowNumber, Span};
+use crate::row::{Earlier, Row, RowNumber, Span};
 use crate::verdict::{Failure, Reason};
 use source::Source;
 
@@ -329,6 +329,7 @@ impl Buffer {
             raw,
             content: extent.content,
             existing: Box::default(),
+            earlier: Earlier::default(),
         }
     }
 

@@ -114,3 +114,84 @@ fn a_read_that_fails_is_an_error_and_never_a_short_file() {
         assert!(failures > text.len() / 7, "{failures}");
     }
 }
+
+/// What each row has of an earlier score and decision, as written.
+fn earlier(text: &str, existing: Existing, delimiter: Option<u8>) -> Vec<(String, String)> {
+    let settings = Settings {
+        delimiter,
+        existing,
+        ..settings()
+    };
+    let source = Source::of_reader(io::Cursor::new(text.as_bytes().to_vec()));
+    let (mut reader, _) = Reader::of_source(source, settings, Box::new(|_, _| {})).unwrap();
+    let mut rows = Vec::new();
+    while let Some(batch) = reader.next_batch().unwrap() {
+        rows.extend(batch.rows.into_iter().map(|Prepared { row, .. }| {
+            let text = |span| String::from_utf8(row.slice(span).to_vec()).unwrap();
+            (text(row.earlier.score), text(row.earlier.decision))
+        }));
+    }
+    rows
+}
+
+fn pairs(expected: &[(&str, &str)]) -> Vec<(String, String)> {
+    let owned = |(score, decision): &(&str, &str)| ((*score).to_owned(), (*decision).to_owned());
+    expected.iter().map(owned).collect()
+}
+
+#[test]
+fn earlier_cells_are_found_whether_they_are_replaced_or_kept() {
+    let csv = "decision,name,email,ip,user_agent,risk_score\n\
+        approve,A,a@x.org,::1,u,1.50\r\n\
+        \n\"re\"\"view\",\"B\nb\",b@x.org,::1,u,\" 3\"\n\
+        ,C,c@x.org,::1,u,\n\
+        block,short\n\
+        block,D,d@x.org,nowhere,u,9";
+    let expected = pairs(&[
+        ("1.50", "approve"),
+        ("\" 3\"", "\"re\"\"view\""),
+        ("", ""),
+        // Nobody knows which of its cells are ours.
+        ("", ""),
+        ("9", "block"),
+    ]);
+    for existing in [Existing::Replace, Existing::Keep] {
+        assert_eq!(earlier(csv, existing, None), expected);
+        let other = |delimiter: &str| csv.replace("::1", "192.0.2.1").replace(',', delimiter);
+        for delimiter in [";", ":", "\t", "_"] {
+            let byte = delimiter.as_bytes()[0];
+            let named = other(delimiter)
+                .replace("user_agent", "\"user_agent\"")
+                .replace("risk_score", "\"risk_score\"");
+            assert_eq!(earlier(&named, existing, Some(byte)), expected);
+        }
+        let alone = "name,email,ip,user_agent,risk_score\nA,a@x.org,::1,u,7\n";
+        assert_eq!(earlier(alone, existing, None), pairs(&[("7", "")]));
+        assert_eq!(
+            earlier(CSV, existing, None),
+            vec![(String::new(), String::new()); 4]
+        );
+    }
+}
+
+#[test]
+fn earlier_members_are_found_whether_they_are_replaced_or_kept() {
+    let user = r#""name":"A","email":"a@x.org","ip":"::1","user_agent":"u""#;
+    let text = format!(
+        "{{\"decision\":\"approve\",{user},\"risk_score\": 1.50 }}\r\n\
+        \n{{{user},\"risk_score\":\"3\",\"d\\u0065cision\":\"r\\u0065view\"}}\n\
+        {{{user}}}\n\
+        {{{user},\"decision\":null,\"previous_risk_score\":1}}\n\
+        no json\n"
+    );
+    let expected = pairs(&[
+        ("1.50", "\"approve\""),
+        ("\"3\"", "\"r\\u0065view\""),
+        ("", ""),
+        ("", "null"),
+        ("", ""),
+    ]);
+    for existing in [Existing::Replace, Existing::Keep] {
+        assert_eq!(earlier(&text, existing, None), expected);
+    }
+}

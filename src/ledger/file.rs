@@ -15,7 +15,8 @@ fn beside(path: &Path, end: &str) -> PathBuf {
 }
 
 /// Where SQLite keeps what it has not yet put into the database.
-pub(super) fn log_of(ledger: &Path) -> PathBuf {
+#[must_use]
+pub fn log_of(ledger: &Path) -> PathBuf {
     beside(ledger, "-wal")
 }
 

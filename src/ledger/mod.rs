@@ -23,7 +23,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tempfile::TempDir;
 
 pub use care::{Care, Cleaned};
-pub use file::ledger_of;
+pub use file::{ledger_of, log_of};
 pub use keeper::{Keeper, Whose};
 pub use key::{Key, Keys, Occurrences};
 pub use lookup::{Found, Lookup};
@@ -45,6 +45,18 @@ pub enum Place {
     Shared(PathBuf),
     /// In a temporary directory, for as long as the run lasts: only to ask equal requests once.
     Scratch,
+}
+
+impl Place {
+    /// The ledger's path; `None` where nobody knows it before it is made.
+    #[must_use]
+    pub fn path(&self) -> Option<PathBuf> {
+        match self {
+            Self::Beside(output) => Some(ledger_of(output)),
+            Self::Shared(path) => Some(path.clone()),
+            Self::Scratch => None,
+        }
+    }
 }
 
 /// Which answers of earlier runs are used.

@@ -288,11 +288,7 @@ pub(super) fn cannot_open(path: &Path, error: &rusqlite::Error) -> Error {
     };
     let full = error.sqlite_error_code() == Some(ErrorCode::DiskFull);
     let cannot = if full {
-        let directory = path.parent().filter(|parent| *parent != Path::new(""));
-        Error::stopped(format!("cannot write the ledger `{}`", path.display())).detail(format!(
-            "it needs at least 1 MB more in `{}`",
-            directory.unwrap_or(Path::new(".")).display()
-        ))
+        Error::stopped(format!("cannot write the ledger `{}`", path.display()))
     } else {
         unreadable(path)
     };

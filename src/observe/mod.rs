@@ -5,6 +5,7 @@
 
 mod bar;
 mod lines;
+mod matrix;
 mod snapshot;
 mod summary;
 mod words;

@@ -10,6 +10,7 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use super::lines::seconds;
+use super::matrix;
 use super::words::{MIXED_UP, count, counted, rate, time};
 use crate::event::CancelReason;
 use crate::stats::Stats;
@@ -40,6 +41,8 @@ pub struct Summary<'a> {
     pub output: Option<PathBuf>,
     /// The rejects, where there are any.
     pub rejects: Option<PathBuf>,
+    /// The rows whose decision changed, where they were asked for.
+    pub changes: Option<PathBuf>,
     /// The ledger, where one stays.
     pub ledger: Option<Kept>,
     /// Calls that the stand-in billed.
@@ -76,6 +79,7 @@ impl Summary<'_> {
                 count(stats.blocked)
             ));
         }
+        lines.extend(matrix::lines(&stats.drift, self.changes.as_deref()));
         if stats.failures() > 0 {
             let reasons: Vec<_> = stats
                 .failed
@@ -129,13 +133,13 @@ impl Summary<'_> {
                     counted(stats.written, "finished row")
                 ));
                 if self.ledger.is_none() {
-                    // The next run refuses both files: following this must not lead to another refusal.
-                    let kept = match &self.rejects {
-                        Some(rejects) => format!("it and {}", rejects.display()),
-                        None => "it".to_owned(),
-                    };
+                    // The next run refuses all of these files: following this must not lead to another refusal.
+                    let mut kept = vec!["it".to_owned()];
+                    let sides = [&self.rejects, &self.changes].into_iter().flatten();
+                    kept.extend(sides.map(|path| path.display().to_string()));
                     lines.push(format!(
-                        "before another run move {kept} away, or start over with `--overwrite`"
+                        "before another run move {} away, or start over with `--overwrite`",
+                        kept.join(" and ")
                     ));
                 }
             } else {
@@ -263,6 +267,7 @@ impl Summary<'_> {
             "known": stats.known,
             "duplicates": stats.duplicates,
             "decisions": { "approve": stats.approved, "review": stats.reviewed, "block": stats.blocked },
+            "drift": matrix::json(&stats.drift),
             "failed": { "rows": stats.failures(), "reasons": failed },
             "calls": {
                 "sent": stats.calls,
@@ -279,6 +284,7 @@ impl Summary<'_> {
             "latency_ms": { "p50": latency(0.5), "p95": latency(0.95), "p99": latency(0.99) },
             "output": path(&self.output),
             "rejects": path(&self.rejects),
+            "changes": path(&self.changes),
             "ledger": self.ledger.as_ref().map(|kept| json!({
                 "path": kept.path.to_string_lossy(),
                 "answers": kept.answers,

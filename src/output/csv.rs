@@ -4,9 +4,10 @@
 
 use csv_core::{WriteResult, Writer, WriterBuilder};
 
+use super::previous::Previous;
 use crate::layout::{Existing, Format, Layout, PREVIOUS};
 use crate::row::{Row, Span};
-use crate::verdict::{FORMULA_STARTS, Failure, Verdict};
+use crate::verdict::{Decision, FORMULA_STARTS, Failure, Score, Verdict};
 
 /// Encodes single cells, quoted where the delimiter asks for it.
 pub(super) struct Cells {
@@ -146,26 +147,55 @@ fn put_cell(out: &mut Vec<u8>, verdict: &Verdict, column: usize, cells: &mut Cel
     }
 }
 
-pub(super) fn write_reject_header(out: &mut Vec<u8>, layout: &Layout, cells: &mut Cells) {
+/// The header of a file with some of the rows: that of the input with our columns in front, as behind a ragged row they
+/// would be in any column.
+pub(super) fn write_side_header(
+    out: &mut Vec<u8>,
+    front: &[&str],
+    header: &Row,
+    layout: &Layout,
+    cells: &mut Cells,
+) {
     out.extend_from_slice(layout.byte_order_mark);
-    for name in ["reject_row", "reject_reason", "reject_message"] {
-        out.extend_from_slice(name.as_bytes());
+    for name in front {
+        cells.put(out, name.as_bytes());
         out.push(cells.delimiter);
     }
-    if let Some(header) = &layout.header {
-        out.extend_from_slice(header.content());
-        end_line(out, header);
-    }
+    out.extend_from_slice(header.content());
+    end_line(out, header);
 }
 
-/// A reject is the row as it was, with our three cells in front: behind a ragged row they would be in any column.
+/// A reject is the row as it was, with our three cells in front.
 pub(super) fn write_reject(out: &mut Vec<u8>, row: &Row, failure: &Failure, cells: &mut Cells) {
     out.extend_from_slice(row.number.to_string().as_bytes());
     out.push(cells.delimiter);
-    out.extend_from_slice(failure.reason.word().as_bytes());
+    cells.put(out, failure.reason.word().as_bytes());
     out.push(cells.delimiter);
     cells.put_foreign(out, &failure.message);
     out.push(cells.delimiter);
+    out.extend_from_slice(row.content());
+    end_line(out, row);
+}
+
+/// A row whose decision changed, as it was, with our five cells in front.
+pub(super) fn write_change(
+    out: &mut Vec<u8>,
+    row: &Row,
+    before: &Previous,
+    (now, score): (Decision, &Score),
+    cells: &mut Cells,
+) {
+    // All of them are words of ours or digits, also what stood in the row: nothing that could need a quote.
+    for cell in [
+        &*row.number.to_string(),
+        before.decision.word(),
+        before.score.as_ref().map_or("", Score::digits),
+        now.word(),
+        score.digits(),
+    ] {
+        out.extend_from_slice(cell.as_bytes());
+        out.push(cells.delimiter);
+    }
     out.extend_from_slice(row.content());
     end_line(out, row);
 }

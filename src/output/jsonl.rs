@@ -5,9 +5,11 @@
 use serde::Serialize;
 
 use super::csv::has;
+use super::previous::Previous;
+use super::{CHANGE, REJECT};
 use crate::layout::{Existing, Layout, PREVIOUS};
 use crate::row::{Row, Span};
-use crate::verdict::{Failure, Reason, Verdict};
+use crate::verdict::{Decision, Failure, Reason, Score, Verdict};
 
 pub(super) fn write_row(out: &mut Vec<u8>, row: &Row, verdict: &Verdict, layout: &Layout) {
     out.extend_from_slice(row.before());
@@ -110,40 +112,63 @@ fn put_json(out: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) {
 pub(super) fn write_reject(out: &mut Vec<u8>, row: &Row, failure: &Failure) {
     let brace = brace(row)
         .filter(|_| serde_json::from_slice::<serde::de::IgnoredAny>(row.content()).is_ok());
-    let (head, tail, empty) = match brace {
-        Some(brace) => {
-            let head = row.slice(Span {
+    side_line(out, row, brace, |out| {
+        let [number, reason, message] = REJECT;
+        let front = format!(
+            "\"{number}\":{},\"{reason}\":\"{}\",\"{message}\":",
+            row.number, failure.reason
+        );
+        out.extend_from_slice(front.as_bytes());
+        put_json(out, &*failure.message);
+        if brace.is_none() {
+            out.extend_from_slice(b",\"reject_line\":");
+            put_json(out, &*String::from_utf8_lossy(row.content()));
+        }
+    });
+}
+
+/// A row whose decision changed is the line as it was with five more members.
+pub(super) fn write_change(
+    out: &mut Vec<u8>,
+    row: &Row,
+    before: &Previous,
+    (now, score): (Decision, &Score),
+) {
+    side_line(out, row, brace(row), |out| {
+        let [number, old_decision, old_score, new_decision, new_score] = CHANGE;
+        let members = format!(
+            "\"{number}\":{},\"{old_decision}\":\"{}\",\"{old_score}\":{},\"{new_decision}\":\"{}\",\"{new_score}\":{}",
+            row.number,
+            before.decision.word(),
+            before.score.as_ref().map_or("null", Score::digits),
+            now.word(),
+            score.digits(),
+        );
+        out.extend_from_slice(members.as_bytes());
+    });
+}
+
+/// A line of a file with some of the rows: the object as it was with more members before its last brace, which stands at
+/// `brace`; without one an object of these members alone.
+fn side_line(out: &mut Vec<u8>, row: &Row, brace: Option<u32>, members: impl FnOnce(&mut Vec<u8>)) {
+    let (head, tail) = match brace {
+        Some(brace) => (
+            row.slice(Span {
                 start: row.content.start,
                 end: brace,
-            });
-            (
-                head,
-                row.slice(Span {
-                    start: brace,
-                    end: row.content.end,
-                }),
-                head.trim_ascii() == b"{",
-            )
-        }
-        None => (&b"{"[..], &b"}"[..], true),
+            }),
+            row.slice(Span {
+                start: brace,
+                end: row.content.end,
+            }),
+        ),
+        None => (&b"{"[..], &b"}"[..]),
     };
     out.extend_from_slice(head);
-    if !empty {
+    if head.trim_ascii() != b"{" {
         out.push(b',');
     }
-    out.extend_from_slice(
-        format!(
-            "\"reject_row\":{},\"reject_reason\":\"{}\",",
-            row.number, failure.reason
-        )
-        .as_bytes(),
-    );
-    out.extend_from_slice(b"\"reject_message\":");
-    put_json(out, &*failure.message);
-    if brace.is_none() {
-        out.extend_from_slice(b",\"reject_line\":");
-        put_json(out, &*String::from_utf8_lossy(row.content()));
-    }
+    members(out);
     out.extend_from_slice(tail);
     out.extend_from_slice(if row.line_end().is_empty() {
         b"\n"

@@ -1,23 +1,28 @@
 //! Rows to files.
 //!
 //! A [`Writer`] gets rows in input order and writes each one's own bytes with our cells put in; what has no verdict
-//! goes to the rejects as well. It runs on a thread of its own and must not know where verdicts come from.
+//! goes to the rejects as well, and what had another decision before to the changes. It runs on a thread of its own and
+//! must not know where verdicts come from.
 
 mod csv;
 mod file;
 mod jsonl;
+mod previous;
+mod side;
 
 use std::io;
 use std::path::PathBuf;
 
 pub use file::{Replace, Sink, Target, is_same_file, partial_of};
+pub use side::Sides;
 
-use file::Ended;
+use previous::Previous;
 
+use crate::drift::Drift;
 use crate::error::{Error, Result};
 use crate::layout::{Format, Layout};
 use crate::row::Row;
-use crate::verdict::{Answer, Verdict};
+use crate::verdict::{Answer, Decision, DecisionPolicy, Failure, Score, Verdict};
 
 /// A row with its verdict.
 #[derive(Debug, Clone)]
@@ -30,69 +35,20 @@ pub struct Finished {
     pub aged: Option<Box<Answer>>,
 }
 
-/// Writes rows to the output and failed ones to the rejects.
+/// Writes rows to the output, failed ones to the rejects and those with another decision than before to the changes.
 pub struct Writer {
     layout: Layout,
+    /// What a score without a decision would have been.
+    policy: DecisionPolicy,
     output: Sink,
-    rejects: Option<Rejects>,
+    sides: Sides,
     /// Whole rows only: what is written out never ends within a row.
     buffer: Vec<u8>,
-    rejected: Vec<u8>,
     /// Rows that the output has taken.
     rows: u64,
+    /// What was found of decisions in them, since it was taken last.
+    drift: Drift,
     cells: csv::Cells,
-}
-
-/// Where failed rows go. The file is opened before the first call, so that nothing is paid for in vain, and is gone at
-/// the end when there are none.
-#[derive(Debug)]
-pub struct Rejects {
-    target: Target,
-    sink: Sink,
-    any: bool,
-}
-
-impl Rejects {
-    /// Opens the rejects.
-    ///
-    /// # Errors
-    /// As [`Target::open`].
-    pub fn open(target: Target) -> Result<Self> {
-        let sink = target.open()?;
-        Ok(Self {
-            target,
-            sink,
-            any: false,
-        })
-    }
-
-    fn commit(self) -> Ended {
-        if self.any {
-            return self.sink.commit();
-        }
-        self.sink.discard();
-        // Rejects of an earlier run would be taken for this one's.
-        match self.target.remove_old() {
-            Ok(()) => Ok(None),
-            Err(error) => Err((WriteError::Failed(error), None)),
-        }
-    }
-
-    fn keep_partial(self) -> Ended {
-        if self.any {
-            return self.sink.keep_partial();
-        }
-        self.sink.discard();
-        Ok(None)
-    }
-
-    fn give_up(self) -> Option<PathBuf> {
-        if self.any {
-            return self.sink.give_up();
-        }
-        self.sink.discard();
-        None
-    }
 }
 
 /// What the writer left behind.
@@ -102,6 +58,8 @@ pub struct Written {
     pub output: Option<PathBuf>,
     /// The rejects, where there are any.
     pub rejects: Option<PathBuf>,
+    /// The rows whose decision changed, where they were asked for.
+    pub changes: Option<PathBuf>,
 }
 
 impl Written {
@@ -109,6 +67,7 @@ impl Written {
     pub const NOTHING: Self = Self {
         output: None,
         rejects: None,
+        changes: None,
     };
 }
 
@@ -130,26 +89,44 @@ pub enum WriteError {
     Failed(Error),
 }
 
+/// The columns in front of a reject.
+const REJECT: [&str; 3] = ["reject_row", "reject_reason", "reject_message"];
+/// The columns in front of a row whose decision changed.
+const CHANGE: [&str; 5] = [
+    "change_row",
+    "old_decision",
+    "old_score",
+    "new_decision",
+    "new_score",
+];
+
 /// A batch of usual rows, so that the buffer need not grow.
 const BUFFER: usize = 128 * 1024;
 
 impl Writer {
     /// A writer whose output begins with the byte order mark and the header.
     #[must_use]
-    pub fn new(layout: Layout, output: Sink, rejects: Option<Rejects>) -> Self {
+    pub fn new(layout: Layout, policy: DecisionPolicy, output: Sink, mut sides: Sides) -> Self {
         let mut buffer = Vec::with_capacity(BUFFER);
         buffer.extend_from_slice(layout.byte_order_mark);
         let mut cells = csv::Cells::new(layout.format);
         if let Some(header) = &layout.header {
             csv::write_header(&mut buffer, header, &layout, &mut cells);
+            if let Some(rejects) = &mut sides.rejects {
+                csv::write_side_header(rejects.header(), &REJECT, header, &layout, &mut cells);
+            }
+            if let Some(changes) = &mut sides.changes {
+                csv::write_side_header(changes.header(), &CHANGE, header, &layout, &mut cells);
+            }
         }
         Self {
             layout,
+            policy,
             output,
-            rejects,
+            sides,
             buffer,
-            rejected: Vec::new(),
             rows: 0,
+            drift: Drift::default(),
             cells,
         }
     }
@@ -157,9 +134,11 @@ impl Writer {
     /// Takes rows in input order.
     ///
     /// # Errors
-    /// The output or the rejects cannot be written.
+    /// The output or a file beside it cannot be written.
     pub fn write(&mut self, rows: &[Finished]) -> Result<(), WriteError> {
-        for Finished { row, verdict, .. } in rows {
+        let mut drift = Drift::default();
+        for finished in rows {
+            let Finished { row, verdict, .. } = finished;
             match self.layout.format {
                 Format::Delimited { .. } => csv::write_row(
                     &mut self.buffer,
@@ -170,33 +149,59 @@ impl Writer {
                 ),
                 Format::Jsonl => jsonl::write_row(&mut self.buffer, row, verdict, &self.layout),
             }
-            if let (Verdict::Failed(failure), Some(rejects)) = (verdict, &mut self.rejects) {
-                match self.layout.format {
-                    Format::Delimited { .. } => {
-                        if !rejects.any {
-                            csv::write_reject_header(
-                                &mut self.rejected,
-                                &self.layout,
-                                &mut self.cells,
-                            );
+            match verdict {
+                Verdict::Failed(failure) => self.reject(row, failure),
+                Verdict::Scored(answer, now) => {
+                    let before = Previous::of(finished, self.layout.format, &self.policy);
+                    if let Some(before) = before {
+                        drift.count(before.decision, *now);
+                        if before.decision != *now {
+                            self.change(row, &before, &answer.score, *now);
                         }
-                        csv::write_reject(&mut self.rejected, row, failure, &mut self.cells);
                     }
-                    Format::Jsonl => jsonl::write_reject(&mut self.rejected, row, failure),
                 }
-                rejects.any = true;
             }
         }
         // Not kept for later: these rows are paid for, and nothing gets a killed program's buffers back.
         self.write_out()?;
         self.rows += rows.len() as u64;
-        self.write_rejects()
+        self.drift.add(&drift);
+        self.sides.write_out()
+    }
+
+    fn reject(&mut self, row: &Row, failure: &Failure) {
+        let Some(rejects) = &mut self.sides.rejects else {
+            return;
+        };
+        match self.layout.format {
+            Format::Delimited { .. } => {
+                csv::write_reject(rejects.row(), row, failure, &mut self.cells);
+            }
+            Format::Jsonl => jsonl::write_reject(rejects.row(), row, failure),
+        }
+    }
+
+    fn change(&mut self, row: &Row, before: &Previous, score: &Score, now: Decision) {
+        let Some(changes) = &mut self.sides.changes else {
+            return;
+        };
+        match self.layout.format {
+            Format::Delimited { .. } => {
+                csv::write_change(changes.row(), row, before, (now, score), &mut self.cells);
+            }
+            Format::Jsonl => jsonl::write_change(changes.row(), row, before, (now, score)),
+        }
     }
 
     /// How many rows the output has taken.
     #[must_use]
     pub const fn rows(&self) -> u64 {
         self.rows
+    }
+
+    /// What was found of decisions in the rows that the output has taken since this was asked last.
+    pub fn take_drift(&mut self) -> Drift {
+        std::mem::take(&mut self.drift)
     }
 
     /// Takes blank lines that stood after the last row.
@@ -210,40 +215,23 @@ impl Writer {
         Ok(())
     }
 
-    fn write_rejects(&mut self) -> Result<(), WriteError> {
-        if let (Some(rejects), false) = (&mut self.rejects, self.rejected.is_empty()) {
-            rejects.sink.write(&self.rejected)?;
-            self.rejected.clear();
-        }
-        Ok(())
-    }
-
     /// Ends a run that reached the end of its input: everything is on disk and under its own name.
     ///
     /// # Errors
-    /// The output or the rejects cannot be written.
+    /// The output or a file beside it cannot be written.
     pub fn commit(mut self) -> Result<Written, Box<Unfinished>> {
         if let Err(error) = self.write_out() {
             let left = self.give_up();
             return Err(Box::new(Unfinished { error, left }));
         }
         // The output first: rejects alone under their own name would look like a run that is over.
-        let rejects = self.rejects;
-        let output = match self.output.commit() {
-            Ok(output) => output,
-            Err((error, output)) => {
-                let rejects = rejects.and_then(Rejects::give_up);
-                let left = Written { output, rejects };
-                return Err(Box::new(Unfinished { error, left }));
-            }
-        };
-        both(output, rejects.map(Rejects::commit))
+        self.sides.commit(self.output.commit())
     }
 
     /// Ends a run that was stopped: whole rows stay in the partial file; a file without any row is removed.
     ///
     /// # Errors
-    /// The output or the rejects cannot be written.
+    /// The output or a file beside it cannot be written.
     pub fn keep_partial(mut self) -> Result<Written, Box<Unfinished>> {
         if self.rows == 0 {
             return Ok(self.give_up());
@@ -252,44 +240,19 @@ impl Writer {
             let left = self.give_up();
             return Err(Box::new(Unfinished { error, left }));
         }
-        let rejects = self.rejects;
-        let output = match self.output.keep_partial() {
-            Ok(output) => output,
-            Err((error, output)) => {
-                let rejects = rejects.and_then(Rejects::give_up);
-                let left = Written { output, rejects };
-                return Err(Box::new(Unfinished { error, left }));
-            }
-        };
-        both(output, rejects.map(Rejects::keep_partial))
+        self.sides.keep_partial(self.output.keep_partial())
     }
 
     /// Ends a run whose output cannot be written: nothing is tried again, what is there stays.
     #[must_use]
     pub fn give_up(self) -> Written {
-        let rejects = self.rejects.and_then(Rejects::give_up);
-        if self.rows == 0 {
+        let output = if self.rows == 0 {
             self.output.discard();
-            return Written {
-                output: None,
-                rejects,
-            };
-        }
-        Written {
-            output: self.output.give_up(),
-            rejects,
-        }
-    }
-}
-
-/// The output is as it should be; are the rejects?
-fn both(output: Option<PathBuf>, rejects: Option<Ended>) -> Result<Written, Box<Unfinished>> {
-    match rejects.unwrap_or(Ok(None)) {
-        Ok(rejects) => Ok(Written { output, rejects }),
-        Err((error, rejects)) => Err(Box::new(Unfinished {
-            error,
-            left: Written { output, rejects },
-        })),
+            None
+        } else {
+            self.output.give_up()
+        };
+        self.sides.give_up(output)
     }
 }
 

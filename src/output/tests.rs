@@ -10,7 +10,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::layout::{Existing, VERDICT_COLUMNS};
-use crate::row::{RowNumber, Span};
+use crate::row::{Earlier, RowNumber, Span};
 use crate::verdict::{Answer, Decision, Failure, Reason, Score, TransactionId};
 
 /// Takes at most `step` bytes a write and fails at the `fails`th; what it took can be seen from outside.
@@ -81,6 +81,7 @@ fn rows(parts: &[(&str, &str, &str)]) -> Vec<Finished> {
                 raw: Bytes::from(raw),
                 content: Span::new(before.len(), before.len() + content.len()),
                 existing: Box::default(),
+                earlier: Earlier::default(),
             },
             verdict: verdict(),
             aged: None,
@@ -101,8 +102,13 @@ fn layout() -> Layout {
     }
 }
 
+fn writer(layout: Layout, to: &Unsteady, sides: Sides) -> Writer {
+    let policy = DecisionPolicy::default();
+    Writer::new(layout, policy, Sink::stream(to.clone()), sides)
+}
+
 fn write(batches: &[Vec<Finished>], to: &Unsteady) -> Result<(), WriteError> {
-    let mut writer = Writer::new(layout(), Sink::stream(to.clone()), None);
+    let mut writer = writer(layout(), to, Sides::default());
     for batch in batches {
         writer.write(batch)?;
     }
@@ -183,8 +189,9 @@ fn a_row_without_a_verdict_has_empty_cells_and_the_rejects_have_it_as_it_came() 
     let to = Unsteady::new(usize::MAX, 0, None);
     let mut batch = rows(&[("", "1,\"2\"", "\r\n"), ("", "3,4", "\r\n")]);
     batch[0].verdict = Verdict::Failed(Failure::new(Reason::InvalidIp, "line 2: \"no\", ip"));
-    let rejects = Rejects::open(Target::new(&path, |_| Replace::Nothing).unwrap()).unwrap();
-    let mut writer = Writer::new(layout(), Sink::stream(to.clone()), Some(rejects));
+    let rejects = Target::new(&path, |_| Replace::Nothing).unwrap();
+    let sides = Sides::open(Some(rejects), None).unwrap();
+    let mut writer = writer(layout(), &to, sides);
     assert!(writer.write(&batch).is_ok() && writer.commit().is_ok());
     let output = String::from_utf8(to.bytes()).unwrap();
     assert_eq!(
@@ -194,4 +201,219 @@ fn a_row_without_a_verdict_has_empty_cells_and_the_rejects_have_it_as_it_came() 
     let rejects = std::fs::read_to_string(path).unwrap();
     let expected = "\u{feff}reject_row,reject_reason,reject_message,a,b\r\n1,invalid_ip,\"line 2: \"\"no\"\", ip\",1,\"2\"\r\n";
     assert_eq!(rejects, expected);
+}
+
+/// Rows with an earlier decision at their end, which are approved now with 1.50, in a directory with the changes.
+struct Night {
+    directory: tempfile::TempDir,
+    layout: Layout,
+    rows: Vec<Finished>,
+}
+
+impl Night {
+    fn of(format: Format, header: Option<&str>, contents: &[(&str, &str, &str)]) -> Self {
+        let parts: Vec<_> = contents
+            .iter()
+            .map(|(before, content, _)| (*before, *content, "\r\n"))
+            .collect();
+        let mut night = rows(&parts);
+        for (finished, (before, content, decision)) in night.iter_mut().zip(contents) {
+            let end = before.len() + content.len();
+            let end = if content.ends_with('}') { end - 1 } else { end };
+            finished.row.earlier.decision = Span::new(end - decision.len(), end);
+        }
+        let header = header.map(|header| rows(&[("\n", header, "\r\n")]).remove(0).row);
+        Self {
+            directory: tempfile::tempdir().unwrap(),
+            layout: Layout {
+                format,
+                header,
+                ..layout()
+            },
+            rows: night,
+        }
+    }
+
+    /// A writer that has taken the rows, if the output takes them.
+    fn written(&self, to: &Unsteady) -> (Writer, Result<(), WriteError>) {
+        let open = |name| Target::new(&self.directory.path().join(name), |_| Replace::Nothing);
+        let [rejects, changes] = ["rejects", "changes"].map(|name| open(name).ok());
+        let sides = Sides::open(rejects, changes).unwrap();
+        let mut writer = writer(self.layout.clone(), to, sides);
+        let written = writer.write(&self.rows);
+        (writer, written)
+    }
+
+    fn read(&self, name: &str) -> Option<String> {
+        std::fs::read_to_string(self.directory.path().join(name)).ok()
+    }
+
+    fn names(&self) -> Vec<String> {
+        let entries = std::fs::read_dir(self.directory.path()).unwrap();
+        let mut names: Vec<_> = entries
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+}
+
+fn everything() -> Unsteady {
+    Unsteady::new(usize::MAX, 0, None)
+}
+
+#[test]
+fn changes_have_the_row_as_it_was_behind_five_columns() {
+    for (delimiter, front) in [
+        (
+            ',',
+            "change_row,old_decision,old_score,new_decision,new_score",
+        ),
+        (
+            ';',
+            "change_row;old_decision;old_score;new_decision;new_score",
+        ),
+        (
+            ':',
+            "change_row:old_decision:old_score:new_decision:new_score",
+        ),
+        (
+            '_',
+            "\"change_row\"_\"old_decision\"_\"old_score\"_\"new_decision\"_\"new_score\"",
+        ),
+    ] {
+        let with = |text: &str| text.replace('|', &delimiter.to_string());
+        let contents = [
+            ("\n", "\"a|\nb\"|\"Block\"", "\"Block\""),
+            ("", "c|approve", "approve"),
+            ("", "d|=1+1", "=1+1"),
+            ("\n\n", "e|REVIEW", "REVIEW"),
+        ]
+        .map(|(before, content, decision)| (before, with(content), decision));
+        let contents = contents
+            .each_ref()
+            .map(|(before, content, decision)| (*before, content.as_str(), *decision));
+        let byte = u8::try_from(delimiter).unwrap();
+        let format = Format::Delimited { delimiter: byte };
+        let mut night = Night::of(format, Some(&with("name|decision")), &contents);
+        // Also what the row tells of the score: here that it is in the first cell, which is none.
+        night.rows[3].row.earlier.score = Span::new(2, 3);
+        let (mut writer, written) = night.written(&everything());
+        assert!(written.is_ok());
+        let drift = writer.take_drift();
+        assert_eq!((drift.compared(), drift.changed()), (3, 2));
+        assert_eq!(writer.take_drift(), Drift::default());
+        let written = writer.commit().unwrap();
+        assert_eq!(
+            written.changes,
+            Some(night.directory.path().join("changes"))
+        );
+        assert_eq!(night.names(), ["changes"]);
+        let expected = format!(
+            "\u{feff}{front}{}",
+            with(
+                "|name|decision\r\n\
+                1|block||approve|1.50|\"a|\nb\"|\"Block\"\r\n\
+                4|review||approve|1.50|e|REVIEW\r\n"
+            )
+        );
+        assert_eq!(night.read("changes").unwrap(), expected);
+    }
+}
+
+#[test]
+fn changes_of_objects_have_five_more_members() {
+    let contents = [
+        (
+            "\n",
+            r#"{"a":1 , "decision":"\u0062lock"}"#,
+            r#""\u0062lock""#,
+        ),
+        ("", r#"{"decision":"approve"}"#, r#""approve""#),
+        ("", r#"{"decision":7.50}"#, "7.50"),
+    ];
+    let mut night = Night::of(Format::Jsonl, None, &contents);
+    let earlier = &mut night.rows[2].row.earlier;
+    earlier.score = std::mem::take(&mut earlier.decision);
+    let (writer, written) = night.written(&everything());
+    assert!(written.is_ok() && writer.commit().is_ok());
+    let expected = concat!(
+        r#"{"a":1 , "decision":"\u0062lock","change_row":1,"old_decision":"block","old_score":null,"new_decision":"approve","new_score":1.50}"#,
+        "\r\n",
+        r#"{"decision":7.50,"change_row":3,"old_decision":"block","old_score":7.50,"new_decision":"approve","new_score":1.50}"#,
+        "\r\n",
+    );
+    assert_eq!(night.read("changes").unwrap(), expected);
+}
+
+#[test]
+fn changes_are_there_when_nothing_changed_and_gone_after_a_stop() {
+    let format = Format::Delimited { delimiter: b',' };
+    let still = || Night::of(format, Some("decision"), &[("", "approve", "approve")]);
+    let night = still();
+    let (writer, _) = night.written(&everything());
+    assert!(writer.commit().is_ok());
+    let header = "\u{feff}change_row,old_decision,old_score,new_decision,new_score,decision\r\n";
+    assert_eq!(night.read("changes").as_deref(), Some(header));
+    for end in [
+        |writer: Writer| writer.keep_partial().unwrap(),
+        Writer::give_up,
+    ] {
+        let night = still();
+        let (writer, _) = night.written(&everything());
+        assert_eq!(end(writer).changes, None);
+        assert_eq!(night.names(), [""; 0]);
+    }
+    let moved = Night::of(format, Some("decision"), &[("", "block", "block")]);
+    let (writer, _) = moved.written(&everything());
+    let left = writer.keep_partial().unwrap();
+    assert_eq!(
+        left.changes,
+        Some(moved.directory.path().join("changes.partial"))
+    );
+    let expected = format!("{header}1,block,,approve,1.50,block\r\n");
+    assert_eq!(moved.read("changes.partial"), Some(expected));
+}
+
+#[test]
+fn only_rows_with_a_verdict_that_the_output_took_are_compared() {
+    let format = Format::Delimited { delimiter: b',' };
+    let mut night = Night::of(format, Some("decision"), &[("", "block", "block")]);
+    let (mut writer, written) = night.written(&Unsteady::new(usize::MAX, 1, None));
+    assert!(written.is_err());
+    assert_eq!(writer.take_drift(), Drift::default());
+    let left = writer.give_up();
+    assert!(left.output.or(left.changes).is_none());
+    assert_eq!(night.names(), [""; 0]);
+
+    night.rows[0].verdict = Verdict::Failed(Failure::new(Reason::Refused, "no"));
+    let (mut writer, written) = night.written(&everything());
+    assert!(written.is_ok());
+    assert_eq!(writer.take_drift(), Drift::default());
+    assert!(writer.commit().is_ok());
+    assert_eq!(night.names(), ["changes", "rejects"]);
+}
+
+#[test]
+fn an_older_answer_is_compared_where_the_row_has_none() {
+    let format = Format::Delimited { delimiter: b',' };
+    let mut night = Night::of(
+        format,
+        Some("decision"),
+        &[("", "x,", ""), ("", "y,block", "block")],
+    );
+    let Verdict::Scored(mut older, _) = verdict() else {
+        panic!("a verdict without an answer");
+    };
+    older.score = Score::from_json_number("4.0").unwrap();
+    for finished in &mut night.rows {
+        finished.aged = Some(Box::new(older.clone()));
+    }
+    let (writer, written) = night.written(&everything());
+    assert!(written.is_ok() && writer.commit().is_ok());
+    let changes = night.read("changes").unwrap();
+    assert!(
+        changes.ends_with("\r\n1,review,4.0,approve,1.50,x,\r\n2,block,,approve,1.50,y,block\r\n"),
+        "{changes}"
+    );
 }

@@ -16,7 +16,7 @@ use crate::event::Events;
 use crate::event::Observer;
 use crate::ledger::Found;
 use crate::pace::{CallBudget, FailureBudget, Fuse, Gate, Rate, RetryPolicy};
-use crate::row::{Row, Span};
+use crate::row::{Earlier, Row, Span};
 use crate::scorer::Keyring;
 use crate::service::scripted::{Brings, Scripted, Step};
 use crate::stats::Stats;
@@ -83,6 +83,7 @@ fn prepared(rows: u64, invalid: &[u64]) -> Vec<Ask> {
                 raw: Bytes::from(vec![b'x'; ROW_BYTES]),
                 content: Span::new(0, ROW_BYTES),
                 existing: Box::default(),
+                earlier: Earlier::default(),
             },
             request: if invalid.contains(&row) {
                 Err(Failure::new(Reason::MissingName, "no name"))

@@ -21,6 +21,7 @@ mod users;
 
 mod columns;
 mod csv_rows;
+mod drift;
 mod full_disk;
 mod input;
 mod jsonl_rows;

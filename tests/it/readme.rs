@@ -97,6 +97,22 @@ fn the_first_command_does_what_it_says() {
 }
 
 #[test]
+fn the_nightly_example_does_what_it_says() {
+    let place = clone();
+    let first = ["run", "samples/users.csv", "-o", "scored.csv", "--sandbox"];
+    place.rescore(first).done().exits(0);
+    let console = blocks("console").remove(1);
+    let (command, expected) = console.split_once('\n').unwrap();
+    let arguments = command.strip_prefix("$ rescore ").unwrap().split(' ');
+    let done = arguments
+        .fold(place.rescore([]), crate::process::Program::arg)
+        .done();
+    done.exits(0);
+    assert_eq!(without_times(&done.stderr), without_times(expected));
+    assert_eq!(place.text("changes.csv").lines().count(), 1 + 16);
+}
+
+#[test]
 fn the_progress_that_it_shows_is_the_one_that_is_printed() {
     let example: Value = serde_json::from_str(&blocks("json").remove(0)).unwrap();
     let place = clone();
@@ -161,7 +177,7 @@ fn what_it_shows_of_a_ledger_is_what_is_printed() {
     let users = place.text("samples/users.csv");
     let people: Vec<_> = users.lines().take(3).collect();
     place.write("people.csv", people.join("\n"));
-    let console = blocks("console").remove(1);
+    let console = blocks("console").remove(2);
     let commands = console.split("$ rescore ").skip(1);
     assert_eq!(commands.clone().count(), 3);
     for command in commands {

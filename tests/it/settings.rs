@@ -436,7 +436,7 @@ fn the_longest_record_is_a_setting() {
 }
 
 /// Every setting that a run against a server can have, as its variable; `None` is a flag.
-const SETTINGS: [(&str, Option<&str>); 31] = [
+const SETTINGS: [(&str, Option<&str>); 32] = [
     ("RESCORE_OUTPUT", Some("scored.csv")),
     ("RESCORE_FREE_BASE_URL", Some("https://free.example")),
     ("RESCORE_PLAN", Some("paid")),
@@ -464,6 +464,7 @@ const SETTINGS: [(&str, Option<&str>); 31] = [
     ("RESCORE_DELIMITER", Some(";")),
     ("RESCORE_EXISTING", Some("keep")),
     ("RESCORE_REJECTS", Some("bad rows.csv")),
+    ("RESCORE_CHANGES", Some("moved.csv")),
     ("RESCORE_OVERWRITE", None),
     ("RESCORE_MAX_RECORD_BYTES", Some("2048")),
     ("RESCORE_PROGRESS", Some("json")),
@@ -532,6 +533,7 @@ fn every_setting_can_be_given_by_its_variable() {
     let names = [
         "bad rows.csv",
         "key.txt",
+        "moved.csv",
         "people",
         "scored.csv",
         "scored.csv.ledger",
@@ -555,6 +557,13 @@ fn every_setting_can_be_given_by_its_variable() {
     assert_eq!(varied.text("scored.csv"), expected);
     assert_eq!(typed.text("scored.csv"), expected);
     assert_eq!(varied.text("bad rows.csv"), typed.text("bad rows.csv"));
+    let moved = format!(
+        "change_row;old_decision;old_score;new_decision;new_score;who;email;phone;address;decision\n\
+        1;block;;review;{};Ann;a@x.org;12;::1;block\n",
+        Verdict::of("Ann").score
+    );
+    assert_eq!(varied.text("moved.csv"), moved);
+    assert_eq!(typed.text("moved.csv"), moved);
 
     let user = |name: &str, email: &str| json!({"name": name, "email": email, "ip": "::1", "user_agent": "nightly job", "vpn_check": true, "advanced": true});
     let mut dan = user("Dan, d", "d@x.org");

@@ -162,7 +162,16 @@ impl Course {
             events: events.clone(),
         };
         let desk = Desk::new(&ledger, true).unwrap();
-        let rows = (reader, desk, Writer::new(opened.layout, sink, None));
+        let rows = (
+            reader,
+            desk,
+            Writer::new(
+                opened.layout,
+                DecisionPolicy::default(),
+                sink,
+                Sides::default(),
+            ),
+        );
         let stops = mpsc::unbounded_channel();
         let (written, error) = drive(&runtime, &scorer, rows, concurrency, stops).unwrap();
         let asked = scorer.service.rows();

@@ -1,0 +1,213 @@
+//! What was said of a row's user the last time: by the row itself, or else by an older answer of the ledger.
+//!
+//! Only what can be understood counts: a word that is no decision and a number that is no score are nothing, never a
+//! guess. This file must not know what becomes of the comparison.
+
+use std::borrow::Cow;
+
+use serde::de::IgnoredAny;
+
+use super::Finished;
+use crate::drift::Drift;
+use crate::layout::Format;
+use crate::row::{Earlier, Span};
+use crate::verdict::{Decision, DecisionPolicy, Score};
+
+/// An earlier verdict.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Previous {
+    pub(super) decision: Decision,
+    /// `None` where only the decision is known.
+    pub(super) score: Option<Score>,
+}
+
+impl Previous {
+    /// What was said of this row's user; the row itself is believed before the ledger.
+    pub(super) fn of(finished: &Finished, format: Format, policy: &DecisionPolicy) -> Option<Self> {
+        let Finished { row, aged, .. } = finished;
+        // Most files carry nothing: their rows must not pay for those that do.
+        if row.earlier == Earlier::default() && aged.is_none() {
+            return None;
+        }
+        let text = |span: Span| text(row.slice(span), format);
+        let decision = text(row.earlier.decision).and_then(|word| decision(&word));
+        let score = text(row.earlier.score).and_then(|number| score(&number));
+        // What was decided counts, whatever the thresholds were: a change of theirs is to be seen.
+        let decision = decision.or_else(|| score.as_ref().map(|score| policy.decide(score)));
+        if let Some(decision) = decision {
+            return Some(Self { decision, score });
+        }
+        let Some(answer) = aged else {
+            return None;
+        };
+        Some(Self {
+            decision: policy.decide(&answer.score),
+            score: Some(answer.score.clone()),
+        })
+    }
+}
+
+/// Longer than any decision or score, each character escaped: a large value is not worth a look.
+const LONGEST: usize = 8 * Score::MAX_CHARACTERS;
+
+/// The text of a cell or a JSON value, without quotes and white space around it.
+fn text(written: &[u8], format: Format) -> Option<Cow<'_, str>> {
+    if written.is_empty() || written.len() > LONGEST {
+        return None;
+    }
+    match format {
+        Format::Jsonl if written.starts_with(b"\"") => {
+            let text: String = serde_json::from_slice(written).ok()?;
+            Some(Cow::Owned(text.trim().to_owned()))
+        }
+        Format::Jsonl => std::str::from_utf8(written).ok().map(Cow::Borrowed),
+        Format::Delimited { .. } => {
+            let text = std::str::from_utf8(written).ok()?;
+            Some(Cow::Borrowed(
+                text.trim_matches(|c: char| c == '"' || c.is_whitespace()),
+            ))
+        }
+    }
+}
+
+fn decision(word: &str) -> Option<Decision> {
+    Drift::DECISIONS
+        .into_iter()
+        .find(|decision| decision.word().eq_ignore_ascii_case(word))
+}
+
+fn score(text: &str) -> Option<Score> {
+    let score = Score::from_json_number(text).ok()?;
+    // It is written as a JSON number, which `01` and `1.` are not.
+    serde_json::from_str::<IgnoredAny>(text).ok()?;
+    Some(score)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::row::{Row, RowNumber};
+    use crate::verdict::{Answer, Failure, Reason, TransactionId, Verdict};
+
+    const CSV: Format = Format::Delimited { delimiter: b',' };
+
+    /// A decision and perhaps a score.
+    type Understood = (&'static str, Option<&'static str>);
+
+    /// What is understood of a decision and a score that stand in a row as given, and of an older answer.
+    fn understood(
+        format: Format,
+        decision: &str,
+        score: &str,
+        aged: Option<&str>,
+    ) -> Option<(&'static str, Option<String>)> {
+        let middle = Span::new(0, decision.len());
+        let end = Span::new(decision.len(), decision.len() + score.len());
+        let answer = |digits: &str| {
+            Box::new(Answer {
+                transaction_id: TransactionId::new("t").unwrap(),
+                score: Score::from_json_number(digits).unwrap(),
+                captured: Box::default(),
+            })
+        };
+        let finished = Finished {
+            row: Row {
+                number: RowNumber::FIRST,
+                raw: Bytes::from([decision, score].concat()),
+                content: Span::default(),
+                existing: Box::default(),
+                earlier: Earlier {
+                    decision: middle,
+                    score: end,
+                },
+            },
+            verdict: Verdict::Failed(Failure::new(Reason::Refused, "not looked at here")),
+            aged: aged.map(answer),
+        };
+        let previous = Previous::of(&finished, format, &DecisionPolicy::default())?;
+        let digits = previous.score.map(|score| score.digits().to_owned());
+        Some((previous.decision.word(), digits))
+    }
+
+    #[track_caller]
+    fn holds(format: Format, cases: &[(&str, &str, Option<Understood>)]) {
+        for (decision, score, expected) in cases {
+            let expected = expected.map(|(word, digits)| (word, digits.map(str::to_owned)));
+            assert_eq!(
+                understood(format, decision, score, None),
+                expected,
+                "{decision} {score}"
+            );
+        }
+    }
+
+    #[test]
+    fn cells_are_understood_as_far_as_they_mean_something() {
+        holds(
+            CSV,
+            &[
+                ("approve", "1.50", Some(("approve", Some("1.50")))),
+                ("\"Block\"", "\"9\"", Some(("block", Some("9")))),
+                ("\" REVIEW \"", " 3.0 ", Some(("review", Some("3.0")))),
+                // The word counts, not what today's thresholds make of the score.
+                ("block", "0.1", Some(("block", Some("0.1")))),
+                ("", "2", Some(("approve", Some("2")))),
+                ("approved by Jo", "5.01", Some(("block", Some("5.01")))),
+                ("review", "", Some(("review", None))),
+                ("review", "n/a", Some(("review", None))),
+                ("review", "=1+1", Some(("review", None))),
+                ("review", "1,5", Some(("review", None))),
+                ("review", "01", Some(("review", None))),
+                ("review", "-0.5", Some(("review", Some("-0.5")))),
+                ("approv", "", None),
+                ("", "", None),
+                ("\"\"", "\"", None),
+                ("", "NaN", None),
+                ("", "1e999", None),
+            ],
+        );
+        assert_eq!(understood(CSV, "", &"1".repeat(65), None), None);
+        let long = format!("\"{}block\"", " ".repeat(LONGEST));
+        assert_eq!(understood(CSV, &long, "", None), None);
+    }
+
+    #[test]
+    fn json_values_are_understood_as_far_as_they_mean_something() {
+        holds(
+            Format::Jsonl,
+            &[
+                (
+                    r#""approve""#,
+                    "1.68000",
+                    Some(("approve", Some("1.68000"))),
+                ),
+                (
+                    r#""\u0042lo\u0063k""#,
+                    r#"" 9\u002e5 ""#,
+                    Some(("block", Some("9.5"))),
+                ),
+                ("null", "3", Some(("review", Some("3")))),
+                ("true", "-1e-2", Some(("approve", Some("-1e-2")))),
+                (r#""review""#, "null", Some(("review", None))),
+                (r#""review""#, r#""1.""#, Some(("review", None))),
+                (r#""review""#, r#"{"a":1}"#, Some(("review", None))),
+                (r#"["review"]"#, "[1]", None),
+                ("null", "null", None),
+                (r#""\ud800""#, "", None),
+            ],
+        );
+    }
+
+    #[test]
+    fn an_older_answer_counts_where_the_row_says_nothing() {
+        let aged = |decision, score| understood(CSV, decision, score, Some("3.50"));
+        assert_eq!(aged("", ""), Some(("review", Some("3.50".to_owned()))));
+        assert_eq!(aged("?", "?"), Some(("review", Some("3.50".to_owned()))));
+        // Never one's decision beside the other's score.
+        assert_eq!(aged("block", ""), Some(("block", None)));
+        assert_eq!(aged("", "1"), Some(("approve", Some("1".to_owned()))));
+    }
+}
