@@ -1,5 +1,6 @@
 //! The run's ledger, whichever it is: opened before any file is touched, introduced, ended with the run.
 
+use std::num::NonZeroUsize;
 use std::path::Path;
 use std::time::Duration;
 
@@ -47,7 +48,12 @@ impl Whom {
 }
 
 impl Answers {
-    pub(super) fn open(config: LedgerConfig, whom: Whom, captured: &[Pointer]) -> Result<Self> {
+    pub(super) fn open(
+        config: LedgerConfig,
+        whom: Whom,
+        captured: &[Pointer],
+        in_flight: NonZeroUsize,
+    ) -> Result<Self> {
         let LedgerConfig {
             place,
             reuse,
@@ -64,6 +70,7 @@ impl Answers {
                 endpoint,
                 service_id,
                 captured: captured.iter().map(ToString::to_string).collect(),
+                in_flight,
             })
         };
         let path = place.as_ref().and_then(Place::path);

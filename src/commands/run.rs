@@ -79,7 +79,7 @@ pub fn execute(config: RunConfig) -> Result<Exit> {
         ..pace
     };
     // Before any file is touched: another run may be at them.
-    let mut answers = Answers::open(ledger, whom, &captured)?;
+    let mut answers = Answers::open(ledger, whom, &captured, concurrency)?;
     let summary_file = watch.summary.as_deref().map(places::summary).transpose()?;
     let (sink, sides) = open_files(&output, rejects, changes)
         .map_err(|error| space::at_the_start(error, output.target.as_ref().map(Target::path)))?;

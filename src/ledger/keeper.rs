@@ -1,13 +1,12 @@
 //! Paid answers on their way to the disk, in groups: while one group is synced, the next one gathers.
 //!
-//! A thread of its own writes; whoever brings an answer waits until it is durable. There is no timer: an answer that
-//! comes alone is synced alone and at once. A failed sync is never tried again: what the system says of the disk after
+//! A thread of its own writes; whoever brings an answer waits until it is durable. A failed sync is never tried again: what the system says of the disk after
 //! one cannot be trusted.
 
 use std::cell::RefCell;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, channel};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use rusqlite::{Connection, TransactionBehavior, params};
@@ -16,6 +15,7 @@ use tokio::sync::oneshot;
 use super::file::Identity;
 use super::key::Key;
 use super::lookup::{Found, Lookup};
+use super::queue::{Entrance, Exit, queue};
 use super::seen::Seen;
 use super::sqlite;
 use crate::error::{Error, Result};
@@ -46,8 +46,11 @@ pub struct Keeper {
     again: RefCell<Again>,
     /// Answers from before are too old, in seconds since 1970.
     not_before: i64,
-    records: Sender<(Record, oneshot::Sender<Result<Answer>>)>,
+    records: Entrance<Brought>,
 }
+
+/// An answer, and who waits for it to be durable.
+type Brought = (Record, oneshot::Sender<Result<Answer>>);
 
 /// What is looked up once more just before a call.
 struct Again {
@@ -64,14 +67,15 @@ pub(super) struct Ended {
 }
 
 impl Keeper {
-    /// Starts the thread; its end is told to the receiver when the keeper is gone.
+    /// Starts the thread, for which `enough` answers wait no longer for more; its end is told to the receiver when the keeper is gone.
     pub(super) fn start(
         store: impl Store + 'static,
         name: &Path,
         lookup: Lookup,
         shared: bool,
+        enough: usize,
     ) -> Result<(Self, Receiver<Ended>)> {
-        let (sender, records) = channel();
+        let (entrance, records) = queue(enough);
         let (ended, end) = channel();
         let name = name.to_owned();
         std::thread::Builder::new()
@@ -92,7 +96,7 @@ impl Keeper {
             Self {
                 again,
                 not_before,
-                records: sender,
+                records: entrance,
             },
             end,
         ))
@@ -115,7 +119,7 @@ impl Keeper {
             at: at.max(self.not_before),
         };
         let (done, kept) = oneshot::channel();
-        self.records.send((record, done)).map_err(|_| gone())?;
+        self.records.put((record, done)).map_err(|_| gone())?;
         let answer = kept.await.map_err(|_| gone())??;
         self.again.borrow_mut().seen.insert(&key);
         Ok(answer)
@@ -159,26 +163,14 @@ pub enum Whose {
     Others,
 }
 
-/// A group is as large as what gathered during the last one, up to this: a transaction's memory stays small.
-const LARGEST_GROUP: usize = 4_096;
-
-fn keep(
-    mut store: impl Store,
-    records: &Receiver<(Record, oneshot::Sender<Result<Answer>>)>,
-    name: &Path,
-) -> Option<u64> {
+fn keep(mut store: impl Store, records: &Exit<Brought>, name: &Path) -> Option<u64> {
     let mut broken = None;
-    let (mut group, mut waiting) = (Vec::new(), Vec::new());
-    while let Ok(first) = records.recv() {
-        let more = records.try_iter().take(LARGEST_GROUP - 1);
-        for (record, done) in std::iter::once(first).chain(more) {
-            group.push(record);
-            waiting.push(done);
-        }
+    while let Some(brought) = records.next() {
+        let (group, waiting): (Vec<_>, Vec<_>) = brought.into_iter().unzip();
         if broken.is_none() {
             broken = store.commit(&group).err();
         }
-        for (record, done) in group.drain(..).zip(waiting.drain(..)) {
+        for (record, done) in group.into_iter().zip(waiting) {
             let result = match &broken {
                 None => Ok(record.answer),
                 Some(error) => Err(cannot_keep(name, error)),

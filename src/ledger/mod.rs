@@ -12,10 +12,12 @@ mod file;
 mod keeper;
 mod key;
 mod lookup;
+mod queue;
 mod seen;
 mod sqlite;
 mod survey;
 
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -83,6 +85,8 @@ pub struct Settings {
     pub service_id: String,
     /// The further fields of an answer that are kept, as JSON pointers.
     pub captured: Vec<String>,
+    /// How many calls can be in flight: answers come in groups of that order.
+    pub in_flight: NonZeroUsize,
 }
 
 /// Answers that a ledger holds.
@@ -100,6 +104,7 @@ pub struct Ledger {
     place: Place,
     keys: Keys,
     captured: Vec<String>,
+    in_flight: NonZeroUsize,
     not_before: i64,
     /// There are answers in it.
     any: bool,
@@ -126,6 +131,7 @@ impl Ledger {
             endpoint,
             service_id,
             captured,
+            in_flight,
         } = settings;
         let (path, lock, scratch) = match &place {
             Place::Beside(output) => {
@@ -196,6 +202,7 @@ impl Ledger {
             place,
             keys,
             captured,
+            in_flight,
             not_before,
             thrown_away,
             ended: None,
@@ -269,8 +276,15 @@ impl Ledger {
             .take()
             .ok_or_else(|| Error::internal("a ledger has one keeper"))?;
         let shared = matches!(self.place, Place::Shared(_));
-        let (keeper, ended) =
-            Keeper::start(store(database), &self.path, self.open_lookup()?, shared)?;
+        let lookup = self.open_lookup()?;
+        // Half of the calls gather while the others are out.
+        let (keeper, ended) = Keeper::start(
+            store(database),
+            &self.path,
+            lookup,
+            shared,
+            self.in_flight.get() / 2,
+        )?;
         self.ended = Some(ended);
         self.unused = false;
         Ok(keeper)

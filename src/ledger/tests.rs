@@ -53,6 +53,7 @@ fn settings(place: Place) -> Settings {
         endpoint: "https://api.example.com/v1/validate/user".to_owned(),
         service_id: "test".to_owned(),
         captured: Vec::new(),
+        in_flight: 16.try_into().unwrap(),
     }
 }
 
@@ -350,7 +351,7 @@ fn noted(place: &Directory, fails: usize) -> Notes {
         go,
     };
     let lookup = ledger.open_lookup().unwrap();
-    let (keeper, _) = Keeper::start(store, &ledger.path, lookup, false).unwrap();
+    let (keeper, _) = Keeper::start(store, &ledger.path, lookup, false, 8).unwrap();
     (keeper, ledger.keys(), groups, sender)
 }
 

@@ -108,6 +108,7 @@ impl Course {
             endpoint: "https://api.example.com/v1/validate/user".to_owned(),
             service_id: "test".to_owned(),
             captured: Vec::new(),
+            in_flight: CONCURRENCY.try_into().unwrap(),
         };
         Ledger::open(settings).unwrap()
     }

@@ -31,6 +31,7 @@ impl Directory {
             endpoint: endpoint.to_owned(),
             service_id: "test".to_owned(),
             captured: Vec::new(),
+            in_flight: 16.try_into().unwrap(),
         })
         .unwrap()
     }
