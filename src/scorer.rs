@@ -162,7 +162,7 @@ impl<S: Service> Scorer<S> {
                     }
                     Then::Stop(reason, error) => {
                         self.tell_failed(row, &fault, latency, Next::Stop);
-                        // A paid answer without a verdict is never asked for again, not by the next run either.
+                        // It was answered, so the row has its fate, and the rejects say why.
                         let verdict = (fault.class == Class::Useless)
                             .then_some(Verdict::Failed(fault.failure));
                         return Fate {

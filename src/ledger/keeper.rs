@@ -214,6 +214,14 @@ impl Database {
     }
 }
 
+impl Database {
+    /// Its files have been removed on purpose.
+    #[cfg(unix)]
+    pub(super) fn has_no_name(&mut self) {
+        self.identity = None;
+    }
+}
+
 impl Store for Database {
     fn commit(&mut self, group: &[Record]) -> io::Result<()> {
         // A file without a name takes everything and keeps nothing.

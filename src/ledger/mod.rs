@@ -226,7 +226,7 @@ impl Ledger {
     /// Where it is; `None` for one that goes with the run.
     #[must_use]
     pub fn path(&self) -> Option<&Path> {
-        self.scratch.is_none().then_some(&*self.path)
+        (self.place != Place::Scratch).then_some(&*self.path)
     }
 
     /// Whether it is the run's own and stays until every row has a verdict.
@@ -271,12 +271,17 @@ impl Ledger {
         &mut self,
         store: impl FnOnce(Database) -> S,
     ) -> Result<Keeper> {
-        let database = self
+        let mut database = self
             .database
             .take()
             .ok_or_else(|| Error::internal("a ledger has one keeper"))?;
         let shared = matches!(self.place, Place::Shared(_));
         let lookup = self.open_lookup()?;
+        #[cfg(unix)]
+        if self.scratch.take().is_some() {
+            // Everybody who needs it has it open: without a name it is gone with us, whatever ends us.
+            database.has_no_name();
+        }
         // Half of the calls gather while the others are out.
         let (keeper, ended) = Keeper::start(
             store(database),
@@ -306,7 +311,7 @@ impl Ledger {
                 Err(_) => None,
             },
         };
-        if self.scratch.is_some() {
+        if self.place == Place::Scratch {
             return Ok(Rest::Nothing);
         }
         let goes = match removed {

@@ -89,6 +89,8 @@ pub(super) fn open_again(path: &Path) -> Result<Connection> {
         .and_then(|connection| {
             connection.pragma_update(None, "query_only", true)?;
             tune(&connection)?;
+            // Its log is opened with the first look, which must not come after the file's name has gone.
+            any(&connection)?;
             Ok(connection)
         })
         .map_err(|error| cannot_open(path, &error))

@@ -388,3 +388,18 @@ fn a_failed_sync_is_never_tried_again() {
     }
     assert_eq!(*groups.lock().unwrap(), [1, 1]);
 }
+
+#[cfg(unix)]
+#[test]
+fn a_ledger_for_the_length_of_a_run_leaves_nothing_whatever_ends_the_run() {
+    let mut ledger = Ledger::open(settings(Place::Scratch)).unwrap();
+    let keeper = ledger.keeper().unwrap();
+    assert!(!ledger.path.exists() && !ledger.path.parent().unwrap().exists());
+    // It is as good without a name.
+    let key = ledger.keys().key(BODY);
+    for id in ["t-1", "t-2"] {
+        wait(keeper.keep(key, answer(id))).unwrap();
+        let found = keeper.look_again(&key).unwrap();
+        assert_eq!(found, Some((answer(id), Whose::Ours)));
+    }
+}
