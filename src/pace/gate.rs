@@ -289,6 +289,19 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn calls_and_answers_that_are_not_durable_are_twice_the_concurrency_at_most() {
+        let gate = gate(2, "unlimited");
+        let answered = || async { at_once(gate.permit()).await.unwrap().unwrap().over() };
+        let first = answered().await;
+        let _second = answered().await;
+        let _third = at_once(gate.permit()).await.unwrap();
+        let _fourth = at_once(gate.permit()).await.unwrap().unwrap().over();
+        assert!(at_once(gate.permit()).await.is_none());
+        drop(first);
+        assert!(at_once(gate.permit()).await.is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn a_pause_holds_everybody_and_ends() {
         let gate = gate(2, "unlimited");
         gate.verdict_came();
