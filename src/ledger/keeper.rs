@@ -194,6 +194,8 @@ pub(super) struct Database {
     identity: Option<Identity>,
     context: i64,
     capture: Option<i64>,
+    /// Whether its answers are counted at the end. It takes a while, so nobody's but the run's own.
+    counted: bool,
 }
 
 impl Database {
@@ -202,6 +204,7 @@ impl Database {
         path: PathBuf,
         context: i64,
         capture: Option<i64>,
+        counted: bool,
     ) -> Self {
         let identity = Identity::at(&path);
         Self {
@@ -210,6 +213,7 @@ impl Database {
             identity,
             context,
             capture,
+            counted,
         }
     }
 }
@@ -238,7 +242,8 @@ impl Store for Database {
     }
 
     fn count(&self) -> Option<u64> {
-        sqlite::count(&self.connection, self.context).ok()
+        let count = || sqlite::count(&self.connection, self.context).ok();
+        self.counted.then(count).flatten()
     }
 }
 

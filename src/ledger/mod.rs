@@ -191,7 +191,8 @@ impl Ledger {
             // An answer of this very second may be an earlier run's.
             Reuse::Nothing => seconds(now).saturating_add(1),
         };
-        let database = Database::new(connection, path.clone(), context, capture);
+        let own = lock.is_some();
+        let database = Database::new(connection, path.clone(), context, capture, own);
         unfinished.finished();
         Ok(Self {
             unused: made,

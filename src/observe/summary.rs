@@ -180,7 +180,7 @@ impl Summary<'_> {
                     "{path} has {answers}; the same command asks only the rows without a verdict"
                 )
             }
-            (None, false) => format!("{path} has {answers} of this service"),
+            (None, false) => format!("the answers are kept in {path}"),
         })
     }
 
