@@ -402,15 +402,12 @@ impl RunArgs {
 
     /// What may be written over at the place of the output: what a ledger has the answers of, or what we are told to.
     fn replace(&self, output: &Path) -> Replace {
-        let unfinished = || {
-            ledger_of(output)
-                .metadata()
-                .is_ok_and(|file| file.len() > 0)
-        };
+        let has_answers = |ledger: &Path| ledger.metadata().is_ok_and(|file| file.len() > 0);
+        let unfinished = || has_answers(&ledger_of(output));
         let goes_on = self.ledger.is_none() && !self.no_ledger && unfinished();
         if self.overwrite || goes_on {
             Replace::Whole
-        } else if self.ledger.is_some() {
+        } else if self.ledger.as_deref().is_some_and(has_answers) {
             Replace::Partial
         } else {
             Replace::Nothing

@@ -9,7 +9,7 @@ use super::{say, space};
 use crate::config::LedgerConfig;
 use crate::error::{Exit, Result};
 use crate::event::CancelReason;
-use crate::ledger::{Held, Keeper, Ledger, Place, Removed, Rest, Settings};
+use crate::ledger::{Held, Keeper, Ledger, Place, Removed, Rest, Reuse, Settings};
 use crate::observe::{Kept, counted, moment};
 use crate::raw_json::Pointer;
 use crate::service::ClientSettings;
@@ -24,6 +24,8 @@ const CLOSING: Duration = Duration::from_secs(60);
 pub(super) struct Answers {
     ledger: Option<Ledger>,
     dedupe: bool,
+    /// It was started over.
+    fresh: bool,
 }
 
 /// Who is asked, and on whose behalf.
@@ -76,7 +78,11 @@ impl Answers {
         let path = place.as_ref().and_then(Place::path);
         let ledger = place.map(open).transpose();
         let ledger = ledger.map_err(|error| space::at_the_start(error, path.as_deref()))?;
-        Ok(Self { ledger, dedupe })
+        Ok(Self {
+            ledger,
+            dedupe,
+            fresh: reuse == Reuse::Nothing,
+        })
     }
 
     /// A warning of what is lost by starting over.
@@ -130,7 +136,7 @@ impl Answers {
         };
         let (path, own) = (ledger.path().map(Path::to_owned), ledger.is_own());
         let when = if stats.exit() == Exit::Complete {
-            Removed::Always
+            Removed::WhenUsed(stats.known + stats.answered)
         } else if rows_stay {
             // Without a ledger the next run would refuse to write over them.
             Removed::Never
@@ -138,7 +144,16 @@ impl Answers {
             Removed::WhenEmpty
         };
         match ledger.end(when, patience) {
-            Ok(Rest::Kept(answers)) => (path.map(|path| Kept { path, answers, own }), None),
+            Ok(Rest::Kept(answers)) => {
+                let fresh = self.fresh;
+                let kept = |path| Kept {
+                    path,
+                    answers,
+                    own,
+                    fresh,
+                };
+                (path.map(kept), None)
+            }
             Ok(Rest::Nothing) => (None, None),
             Err(error) => (None, Some(error.report().replacen("error", "warning", 1))),
         }

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::keeper::{Record, Store};
+use super::keeper::{Counted, Record, Store};
 
 /// When and how keeping answers fails.
 #[derive(Debug, Clone, Copy)]
@@ -51,7 +51,7 @@ impl<S: Store> Store for Failing<S> {
         Err(kind.into())
     }
 
-    fn count(&self) -> Option<u64> {
+    fn count(&self) -> Option<Counted> {
         self.store.count()
     }
 }

@@ -36,7 +36,7 @@ pub(super) trait Store: Send {
     fn commit(&mut self, group: &[Record]) -> io::Result<()>;
 
     /// How many answers there are.
-    fn count(&self) -> Option<u64>;
+    fn count(&self) -> Option<Counted>;
 }
 
 /// The calls' side of a ledger.
@@ -63,7 +63,16 @@ struct Again {
 /// What came of the thread that writes.
 pub(super) struct Ended {
     /// Answers that there are now; `None` when that cannot be told.
-    pub(super) answers: Option<u64>,
+    pub(super) counted: Option<Counted>,
+}
+
+/// How many answers there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Counted {
+    /// Of the address and service id at hand.
+    pub(super) ours: u64,
+    /// Of all.
+    pub(super) all: u64,
 }
 
 impl Keeper {
@@ -81,9 +90,9 @@ impl Keeper {
         std::thread::Builder::new()
             .name("ledger".to_owned())
             .spawn(move || {
-                let answers = keep(store, &records, &name);
+                let counted = keep(store, &records, &name);
                 // Nobody waits any more when the run was given up.
-                let _ = ended.send(Ended { answers });
+                let _ = ended.send(Ended { counted });
             })
             .map_err(|e| Error::stopped("cannot start a thread").because(e))?;
         let not_before = lookup.not_before();
@@ -163,7 +172,7 @@ pub enum Whose {
     Others,
 }
 
-fn keep(mut store: impl Store, records: &Exit<Brought>, name: &Path) -> Option<u64> {
+fn keep(mut store: impl Store, records: &Exit<Brought>, name: &Path) -> Option<Counted> {
     let mut broken = None;
     while let Some(brought) = records.next() {
         let (group, waiting): (Vec<_>, Vec<_>) = brought.into_iter().unzip();
@@ -241,9 +250,14 @@ impl Store for Database {
         write(connection, *context, *capture, group).map_err(|error| sqlite::system(&error))
     }
 
-    fn count(&self) -> Option<u64> {
-        let count = || sqlite::count(&self.connection, self.context).ok();
-        self.counted.then(count).flatten()
+    fn count(&self) -> Option<Counted> {
+        if !self.counted {
+            return None;
+        }
+        Some(Counted {
+            ours: sqlite::count(&self.connection, self.context).ok()?,
+            all: sqlite::count_all(&self.connection).ok()?,
+        })
     }
 }
 

@@ -296,30 +296,32 @@ impl Ledger {
         Ok(keeper)
     }
 
-    /// Ends it, once its keeper is gone. The run's own is removed when every row has its verdict, or when there is
     /// Ends it, once its keeper is gone. The run's own is removed as `removed` says; another one never. The thread that
     /// writes gets `patience` to close the database, on a disk that may hang.
     ///
     /// # Errors
     /// It should be removed and cannot be.
     pub fn end(self, removed: Removed, patience: Duration) -> Result<Rest> {
-        let answers = match &self.ended {
-            None => self.held.map(|held| held.answers),
+        let counted = match &self.ended {
+            None => None,
             Some(ended) => match ended.recv_timeout(patience) {
-                Ok(Ended { answers }) => answers,
+                Ok(Ended { counted }) => counted,
                 // It is still at the files: they stay.
                 Err(_) if self.is_own() => return Ok(Rest::Kept(None)),
                 Err(_) => None,
             },
         };
-        if self.place == Place::Scratch {
+        // What somebody has removed is not there to be told of.
+        if self.place == Place::Scratch || !self.path.exists() {
             return Ok(Rest::Nothing);
         }
-        let goes = match removed {
-            Removed::Always => true,
-            Removed::WhenEmpty => answers == Some(0) || (answers.is_none() && self.ended.is_none()),
-            Removed::Never => false,
+        let goes = match (removed, counted) {
+            (Removed::Never, _) => false,
+            (Removed::WhenUsed(used), Some(counted)) => counted.all <= used.saturating_mul(2),
+            (Removed::WhenEmpty, Some(counted)) => counted.all == 0,
+            (Removed::WhenUsed(_) | Removed::WhenEmpty, None) => self.ended.is_none() && !self.any,
         };
+        let answers = counted.map(|counted| counted.ours);
         if self.is_own() && goes {
             file::remove(&self.path).map_err(|e| {
                 Error::stopped(format!("cannot remove `{}`", self.path.display())).because(e)
@@ -342,8 +344,9 @@ impl Drop for Ledger {
 /// When the run's own ledger is removed at the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Removed {
-    /// Every row has its verdict.
-    Always,
+    /// Every row has its verdict, from so many answers: it goes, with what is left of rows that were edited meanwhile. It
+    /// stays when most of it was not used: then it is another file's or account's, by a slip, and was paid for as well.
+    WhenUsed(u64),
     /// There is nothing to go on with but what may be in it.
     WhenEmpty,
     /// Rows are there that the next run goes on with.

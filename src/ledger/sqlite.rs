@@ -237,6 +237,13 @@ pub(super) fn capture(connection: &Connection, pointers: &str) -> rusqlite::Resu
     )
 }
 
+/// How many answers there are, of whatever address and service id.
+pub(super) fn count_all(connection: &Connection) -> rusqlite::Result<u64> {
+    let answers: i64 =
+        connection.query_row("SELECT count(*) FROM answers", [], |row| row.get(0))?;
+    Ok(u64::try_from(answers).unwrap_or(0))
+}
+
 /// Whether there is any answer.
 pub(super) fn any(connection: &Connection) -> rusqlite::Result<bool> {
     connection.query_row("SELECT EXISTS (SELECT 1 FROM answers)", [], |row| {

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 
 use futures::future::join_all;
 
-use super::keeper::{Record, Store};
+use super::keeper::{Counted, Record, Store};
 use super::*;
 use crate::verdict::{Answer, Score, TransactionId};
 
@@ -106,10 +106,11 @@ fn what_was_kept_is_found_by_the_next_run() {
 fn the_runs_own_ledger_goes_when_every_row_has_a_verdict() {
     let place = Directory::new();
     keep(place.own(), BODY, &answer("t-1"));
-    let ledger = Ledger::open(place.own()).unwrap();
+    let mut ledger = Ledger::open(place.own()).unwrap();
+    drop(ledger.keeper().unwrap());
     assert_eq!(ledger.held().unwrap().answers, 1);
     assert_eq!(
-        ledger.end(Removed::Always, PATIENCE).unwrap(),
+        ledger.end(Removed::WhenUsed(1), PATIENCE).unwrap(),
         Rest::Nothing
     );
     assert_eq!(place.names(), [""; 0]);
@@ -117,7 +118,7 @@ fn the_runs_own_ledger_goes_when_every_row_has_a_verdict() {
     assert_eq!(keep(place.shared(), BODY, &answer("t-1")), Rest::Kept(None));
     let ledger = Ledger::open(place.shared()).unwrap();
     assert_eq!(
-        ledger.end(Removed::Always, PATIENCE).unwrap(),
+        ledger.end(Removed::WhenUsed(1), PATIENCE).unwrap(),
         Rest::Kept(None)
     );
     assert_eq!(place.names(), ["answers.ledger"]);
@@ -331,7 +332,7 @@ impl Store for Noted {
         Ok(())
     }
 
-    fn count(&self) -> Option<u64> {
+    fn count(&self) -> Option<Counted> {
         None
     }
 }

@@ -24,6 +24,8 @@ pub struct Kept {
     pub answers: Option<u64>,
     /// It is the run's own, and goes when every row has a verdict.
     pub own: bool,
+    /// The run was told to start over: told so again, the next one would pay again.
+    pub fresh: bool,
 }
 
 /// A run that is over.
@@ -167,18 +169,29 @@ impl Summary<'_> {
 
     /// What stays for the next run, and what that will do with it.
     fn kept(&self) -> Option<String> {
-        let Kept { path, answers, own } = self.ledger.as_ref()?;
+        let Kept {
+            path,
+            answers,
+            own,
+            fresh,
+        } = self.ledger.as_ref()?;
+        let same = if *fresh {
+            "the same command without `--fresh`"
+        } else {
+            "the same command"
+        };
         let path = path.display();
         let answers = match answers {
             Some(answers) => counted(*answers, "paid answer"),
             None => "the paid answers".to_owned(),
         };
         Some(match (self.stats.cancelled, own) {
-            (Some(_), _) => format!("{path} has {answers}; the same command goes on from there"),
+            (Some(_), _) => format!("{path} has {answers}; {same} goes on from there"),
+            (None, true) if self.stats.failures() == 0 => format!(
+                "{path} has {answers}, of other rows or for another account too; `--fresh` throws them away"
+            ),
             (None, true) => {
-                format!(
-                    "{path} has {answers}; the same command asks only the rows without a verdict"
-                )
+                format!("{path} has {answers}; {same} asks only the rows without a verdict")
             }
             (None, false) => format!("the answers are kept in {path}"),
         })

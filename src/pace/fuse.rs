@@ -19,6 +19,8 @@ pub enum Trouble {
 #[derive(Debug, Default)]
 pub struct Fuse {
     verdicts: bool,
+    /// An earlier run had verdicts from this service, for this account.
+    known: bool,
     useless: u32,
     forbidden: u32,
     gave_up: u32,
@@ -36,10 +38,17 @@ impl Fuse {
     pub const fn verdict(&mut self) {
         *self = Self {
             verdicts: true,
+            known: self.known,
             useless: 0,
             forbidden: 0,
             gave_up: 0,
         };
+    }
+
+    /// An earlier run had a verdict. A run that goes on asks only rows that failed: the first of them says little of the
+    /// service, as it may fail whenever it is asked.
+    pub const fn worked_before(&mut self) {
+        self.known = true;
     }
 
     /// The service answered something about this row: it is there and well.
@@ -54,16 +63,16 @@ impl Fuse {
         match trouble {
             Trouble::Useless => {
                 self.useless += 1;
-                !self.verdicts && self.useless >= USELESS_AT_START
+                !self.verdicts && !self.known && self.useless >= USELESS_AT_START
             }
             Trouble::Forbidden => {
                 self.forbidden += 1;
-                !self.verdicts || self.forbidden >= FORBIDDEN_IN_A_ROW
+                (!self.verdicts && !self.known) || self.forbidden >= FORBIDDEN_IN_A_ROW
             }
             Trouble::HostNotFound => !self.verdicts,
             Trouble::GaveUp => {
                 self.gave_up += 1;
-                !self.verdicts || self.gave_up >= GAVE_UP_IN_A_ROW
+                (!self.verdicts && !self.known) || self.gave_up >= GAVE_UP_IN_A_ROW
             }
         }
     }

@@ -169,12 +169,19 @@ pub async fn run<S: Service>(
                 None
             },
         };
-        if let Some(stop) = stop
-            && stopped.is_none()
-        {
-            cancel(scorer, &stop);
-            drain_timer.as_mut().reset(Instant::now() + DRAIN);
-            stopped = Some(stop);
+        match (stop, &mut stopped) {
+            (None, _) => {}
+            (Some(stop), None) => {
+                cancel(scorer, &stop);
+                drain_timer.as_mut().reset(Instant::now() + DRAIN);
+                stopped = Some(stop);
+            }
+            // Answers that are lost while calls finish must be told, whatever the run stops for.
+            (Some(stop), Some(first)) => {
+                if stop.reason == CancelReason::Ledger {
+                    first.error = first.error.take().or(stop.error);
+                }
+            }
         }
     }
     drop(running);

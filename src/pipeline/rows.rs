@@ -186,6 +186,7 @@ impl<'a, S> Rows<'a, S> {
                 }
                 (_, Ok(Request { found, .. })) => {
                     if let Found::Current(answer) = found {
+                        self.scorer.fuse.borrow_mut().worked_before();
                         let decision = self.scorer.policy.decide(&answer.score);
                         self.settle(number, Some(Verdict::Scored(answer, decision)), origin);
                     }

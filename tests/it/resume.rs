@@ -50,7 +50,11 @@ fn an_input_that_was_sorted_extended_or_edited_costs_only_what_is_new() {
             .says("20 answers are paid for");
         assert_eq!(server.calls(), 20 + new);
         assert_eq!(place.text("scored.csv"), users::scored(&changed));
-        assert_eq!(place.names(), ["scored.csv", "users.csv"]);
+        // Most of its answers were not used: they may be wanted again.
+        let stays = rows(&changed).len() < 10;
+        let names = place.names();
+        assert_eq!(names.contains(&"scored.csv.ledger".to_owned()), stays);
+        assert_eq!(names.len(), 2 + usize::from(stays));
     }
 }
 
@@ -401,4 +405,62 @@ fn a_row_refused_for_good_by_a_pause_is_left_and_asked_by_the_next_run() {
     place.score(&server, []).exits(0);
     assert_eq!(server.calls(), 5 + 4);
     assert_eq!(place.text("scored.csv"), users::scored(&csv));
+}
+
+#[test]
+fn a_slip_on_the_way_costs_no_paid_answer() {
+    let csv = users::csv(40);
+    let (place, server, refuses) = (
+        Place::with("users.csv", &csv),
+        Server::good(),
+        Server::start(|_| status(401)),
+    );
+    stopped(&place, &server, 30);
+    // Another address, or account, that answers nobody; and another file under the same output's name.
+    place.score(&refuses, []).exits(4);
+    place.write("other.csv", users::named(["Somebody Else"]));
+    let done = place.run(&server, ["other.csv", "-o", "scored.csv"]).done();
+    done.exits(0)
+        .says("scored.csv.ledger has 31 paid answers, of other rows");
+    assert_eq!(server.calls(), 31);
+    place.score(&server, []).exits(0).says("30 known");
+    assert_eq!(server.calls(), 41);
+    assert_eq!(place.text("scored.csv"), users::scored(&csv));
+    assert_eq!(place.names(), ["other.csv", "scored.csv", "users.csv"]);
+}
+
+#[test]
+fn a_row_that_fails_whenever_it_is_asked_holds_up_nobody_behind_it() {
+    let csv = users::csv(6);
+    let (place, server) = (
+        Place::with("users.csv", &csv),
+        Server::start(|request| match &*request.name() {
+            "User 1" => status(500),
+            "User 5" if request.attempt == 1 => status(500),
+            _ => good(request),
+        }),
+    );
+    place.score(&server, ["--retries", "0", "-c", "1"]).exits(3);
+    let server = Server::start(|request| match &*request.name() {
+        "User 2" => status(500),
+        "User 5" if request.attempt == 1 => status(500),
+        _ => good(request),
+    });
+    place.score(&server, ["--retries", "0", "-c", "1"]).exits(1);
+    place.score(&server, ["--retries", "0", "-c", "1"]).exits(1);
+    let bad = |name: &str| name == "User 2";
+    assert_eq!(place.text("scored.csv"), users::scored_without(&csv, bad));
+}
+
+#[test]
+fn a_new_ledger_is_no_leave_to_write_over_rows_that_were_paid_for() {
+    let (place, server) = (Place::with("users.csv", users::csv(9)), Server::good());
+    place
+        .score(&server, ["--no-ledger", "--max-calls", "4"])
+        .exits(3);
+    place
+        .score(&server, ["--ledger", "new.ledger"])
+        .exits(2)
+        .says("is in the way");
+    assert_eq!(server.calls(), 4);
 }

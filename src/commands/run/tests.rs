@@ -179,7 +179,7 @@ impl Course {
         drop(scorer);
         let stats = events.with_stats(Clone::clone);
         let removed = if stats.exit() == Exit::Complete {
-            Removed::Always
+            Removed::WhenUsed(stats.known + stats.answered)
         } else if written.output.is_some() {
             Removed::Never
         } else {
