@@ -15,6 +15,9 @@ use crate::raw_json::Pointer;
 use crate::service::ClientSettings;
 use crate::stats::Stats;
 
+/// A run that began longer ago may be another night's. One of days is told so as well, which does no harm.
+const OLD: Duration = Duration::from_secs(24 * 60 * 60);
+
 /// What closing the ledger gets when a service manager waits: all of a run's ends together take less than 30 s.
 const LAST_COMMIT: Duration = Duration::from_millis(1_500);
 /// What it gets otherwise: a large log goes into the database first. Ctrl-C ends it.
@@ -93,6 +96,19 @@ impl Answers {
             counted(answers, "paid answer"),
             moment(begun)
         ))
+    }
+
+    /// A warning where a nightly job under the same names would get last month's scores for ever.
+    pub(super) fn aged(&self) -> Option<String> {
+        let Held { answers, begun } = self.ledger.as_ref()?.held()?;
+        let old = begun.elapsed().is_ok_and(|age| age >= OLD);
+        old.then(|| {
+            format!(
+                "the run that goes on began at {}: {} of it are used, unless `--fresh` or `--max-age` says otherwise",
+                moment(begun),
+                counted(answers, "answer")
+            )
+        })
     }
 
     /// Says what there is of earlier runs.

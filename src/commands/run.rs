@@ -94,8 +94,8 @@ pub fn execute(config: RunConfig) -> Result<Exit> {
         );
         answers.introduce();
     }
-    let thrown_away = answers.thrown_away();
-    for warning in warnings.iter().chain(&lowered).chain(&thrown_away) {
+    let of_ledger = answers.thrown_away().or_else(|| answers.aged());
+    for warning in warnings.iter().chain(&lowered).chain(&of_ledger) {
         say(&format!("warning: {warning}"));
     }
     let runtime = runtime()?;

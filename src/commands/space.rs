@@ -4,7 +4,6 @@ use std::path::Path;
 
 use crate::error::Error;
 use crate::event::CancelReason;
-use crate::ledger::log_of;
 use crate::output::partial_of;
 use crate::stats::Stats;
 
@@ -38,7 +37,8 @@ pub(super) fn for_the_rest(
         return error;
     };
     let length = |path: &Path| path.metadata().map_or(0, |metadata| metadata.len());
-    let of_ledger = ledger.map_or(0, |ledger| length(ledger) + length(&log_of(ledger)));
+    // Without its log, which does not grow with the run.
+    let of_ledger = ledger.map_or(0, length);
     let of_output = output.map_or(0, |output| length(&partial_of(output)));
     // Both, as they are side by side as a rule.
     let taken = of_ledger + of_output;

@@ -15,8 +15,7 @@ fn beside(path: &Path, end: &str) -> PathBuf {
 }
 
 /// Where SQLite keeps what it has not yet put into the database.
-#[must_use]
-pub fn log_of(ledger: &Path) -> PathBuf {
+pub(super) fn log_of(ledger: &Path) -> PathBuf {
     beside(ledger, "-wal")
 }
 

@@ -25,7 +25,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tempfile::TempDir;
 
 pub use care::{Care, Cleaned};
-pub use file::{ledger_of, log_of};
+pub use file::ledger_of;
 pub use keeper::{Keeper, Whose};
 pub use key::{Key, Keys, Occurrences};
 pub use lookup::{Found, Lookup};
