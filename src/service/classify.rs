@@ -9,7 +9,7 @@ use http::header::{DATE, RETRY_AFTER};
 use serde_json::Value;
 
 use super::answer::{self, Columns};
-use super::{Exchange, Reply, TransportFault};
+use super::{Exchange, Quota, Reply, TransportFault};
 use crate::error::{Error, quoted};
 use crate::verdict::{Answer, Failure, Reason};
 
@@ -231,19 +231,7 @@ fn says_out_of_credit(body: &[u8]) -> bool {
 /// Whether a 403 is a rate limit in disguise: it says when to come again, or that nothing remains. That a limit is
 /// mentioned is not enough: some services do so in every answer, also to a wrong key.
 fn carries_rate_limit(headers: &HeaderMap) -> bool {
-    let says = |name: &str, nothing_left: fn(&str) -> bool| {
-        let value = headers.get(name).and_then(|value| value.to_str().ok());
-        value.is_some_and(nothing_left)
-    };
-    let remaining = [
-        "ratelimit-remaining",
-        "x-ratelimit-remaining",
-        "x-rate-limit-remaining",
-    ];
-    headers.contains_key(RETRY_AFTER)
-        || remaining.iter().any(|name| says(name, |left| left.trim() == "0"))
-        // A structured field, as `"default";r=0;t=30`.
-        || says("ratelimit", |limit| limit.split([';', ',']).any(|part| part.trim() == "r=0"))
+    headers.contains_key(RETRY_AFTER) || Quota::of(headers, SystemTime::now()).is_used_up()
 }
 
 /// How long `Retry-After` asks to wait; `None` where it is absent or makes no sense.
@@ -379,6 +367,8 @@ mod tests {
             letter(&reply(403, &[("x-ratelimit-remaining", "12")], "")),
             'E'
         );
+        let nothing_left = [("ratelimit", r#""default";r=0;t=30"#)];
+        assert_eq!(letter(&reply(403, &nothing_left, "")), 'T');
         assert_eq!(
             letter(&reply(
                 429,

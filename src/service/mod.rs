@@ -9,6 +9,7 @@ mod classify;
 mod endpoint;
 mod http;
 mod key;
+mod quota;
 mod request;
 #[cfg(test)]
 pub(crate) mod scripted;
@@ -24,6 +25,7 @@ pub use classify::{Class, Fault, Outcome, classify};
 pub use endpoint::{Endpoint, Plan};
 pub use http::{Client, ClientSettings};
 pub use key::{KeyFile, check_key, unusable_key};
+pub use quota::Quota;
 pub use request::write_body;
 
 /// Whoever answers: the HTTP client, or a script in tests.

@@ -1,0 +1,262 @@
+//! What an answer's headers say of the service's rate limit.
+//!
+//! They are read as hints: what makes no sense is passed over piece by piece and is never an error. It knows the
+//! IETF's drafts, old and new, and the `X-` headers that came before them; it must not know what anybody does with it.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use http::HeaderMap;
+use http::header::DATE;
+
+/// What an answer's headers say of the quota. Hints only: they may slow us down, never speed us up.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Quota {
+    /// Calls a second that the strictest policy allows on average, of those that name a number and a window.
+    pub rate: Option<f64>,
+    /// Calls that are left in the current window, of the policy that has fewest.
+    pub remaining: Option<u64>,
+    /// Time until that policy's window begins anew.
+    pub reset: Option<Duration>,
+}
+
+/// Headers that list policies: a number of calls, or a name and the number as `q`, each with its window. The limits
+/// are among them because a gateway may list what a limit is made of, as in `10, 10;w=1, 1000;w=3600`.
+const POLICIES: [&str; 4] = [
+    "ratelimit-policy",
+    "ratelimit-limit",
+    "x-ratelimit-limit",
+    "x-rate-limit-limit",
+];
+
+/// The header in which the drafts since the 7th say everything of the current window.
+const CURRENT: &str = "ratelimit";
+
+/// Headers that say of the current window one thing each.
+struct Family {
+    remaining: &'static str,
+    reset: &'static str,
+    /// The same as a span: better than a point in time, as it needs no clock.
+    reset_after: &'static str,
+}
+
+const FAMILIES: [Family; 3] = [
+    Family {
+        remaining: "ratelimit-remaining",
+        reset: "ratelimit-reset",
+        reset_after: "ratelimit-reset-after",
+    },
+    Family {
+        remaining: "x-ratelimit-remaining",
+        reset: "x-ratelimit-reset",
+        reset_after: "x-ratelimit-reset-after",
+    },
+    Family {
+        remaining: "x-rate-limit-remaining",
+        reset: "x-rate-limit-reset",
+        reset_after: "x-rate-limit-reset-after",
+    },
+];
+
+/// Quota units that count calls. Bytes and calls at once are no rate of calls.
+const CALLS: [&str; 2] = ["requests", "request"];
+
+/// Windows and resets beyond this are nonsense; as a plain number of seconds, what is beyond it is a date.
+const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
+/// From here on a date is in milliseconds: in seconds it would be in the year 5138, in milliseconds it was in 1973.
+const MILLISECONDS: Duration = Duration::from_secs(100_000_000_000);
+
+/// Real lines have a hundred bytes or two. A longer one is passed over whole: cut, its last number would be wrong.
+const LONGEST_LINE: usize = 4096;
+/// Lines of one header that are read …
+const MOST_LINES: usize = 16;
+/// … and policies of one line.
+const MOST_MEMBERS: usize = 32;
+
+impl Quota {
+    /// Reads the headers of one answer. `now` is used where the answer does not say its own time.
+    #[must_use]
+    pub fn of(headers: &HeaderMap, now: SystemTime) -> Self {
+        // Against the answer's own clock: ours may be wrong, and the difference of two of theirs is not.
+        let now = date(headers).unwrap_or(now);
+        let mut quota = Self::default();
+        let mut foreign = Vec::new();
+        for policy in POLICIES.iter().flat_map(|name| members(headers, name)) {
+            if counts_calls(policy) {
+                quota.allow(rate(policy));
+            } else {
+                foreign.push(head(policy));
+            }
+        }
+        for line in lines(headers, CURRENT) {
+            // In the 7th draft a line is one policy, since the 8th it is a list; then the unit stands in another header.
+            quota.current(line, b',', now);
+            for policy in split(line, b',').take(MOST_MEMBERS) {
+                if counts_calls(policy) && !foreign.contains(&head(policy)) {
+                    quota.current(policy, b';', now);
+                }
+            }
+        }
+        for family in &FAMILIES {
+            quota.family(headers, family, now);
+        }
+        quota
+    }
+
+    /// Whether nothing is left. That a limit is mentioned says nothing: many services do so in every answer.
+    #[must_use]
+    pub fn is_used_up(&self) -> bool {
+        self.remaining == Some(0)
+    }
+
+    fn family(&mut self, headers: &HeaderMap, family: &Family, now: SystemTime) {
+        let mut all_remaining = members(headers, family.remaining);
+        let mut resets = members(headers, family.reset);
+        let mut resets_after = members(headers, family.reset_after);
+        // A gateway and what is behind it may each have sent theirs: then the first goes with the first.
+        loop {
+            let (remaining, reset, after) =
+                (all_remaining.next(), resets.next(), resets_after.next());
+            if remaining.or(reset).or(after).is_none() {
+                return;
+            }
+            let until = |value: Option<&[u8]>| value.and_then(|value| until(value, now));
+            self.consider(
+                remaining.and_then(count),
+                until(after).or_else(|| until(reset)),
+            );
+        }
+    }
+
+    /// Takes in what the parts of a text say of the current window.
+    fn current(&mut self, text: &[u8], separator: u8, now: SystemTime) {
+        self.consider(
+            find(text, separator, &["r", "remaining"]).and_then(count),
+            find(text, separator, &["t", "reset"]).and_then(|value| until(value, now)),
+        );
+    }
+
+    /// The lowest rate counts.
+    fn allow(&mut self, rate: Option<f64>) {
+        self.rate = match (self.rate, rate) {
+            (Some(old), Some(new)) => Some(old.min(new)),
+            (old, new) => old.or(new),
+        };
+    }
+
+    /// The fewest that remain count, with their own reset; of as many, the later reset.
+    fn consider(&mut self, remaining: Option<u64>, reset: Option<Duration>) {
+        let stricter = match (self.remaining, remaining) {
+            (Some(old), Some(new)) if old != new => new < old,
+            (None, Some(_)) => true,
+            (Some(_), None) => false,
+            _ => reset > self.reset,
+        };
+        if stricter {
+            (self.remaining, self.reset) = (remaining, reset);
+        }
+    }
+}
+
+/// When the answer was sent, by the service's clock.
+fn date(headers: &HeaderMap) -> Option<SystemTime> {
+    httpdate::parse_http_date(headers.get(DATE)?.to_str().ok()?).ok()
+}
+
+/// Calls a second, as `"name";q=100;w=60` or `100;w=60` or, in the first drafts, `100;window=60`.
+fn rate(policy: &[u8]) -> Option<f64> {
+    let calls = number(find(policy, b';', &["q"]).unwrap_or_else(|| head(policy)))?;
+    let window = number(find(policy, b';', &["w", "window"])?)?;
+    let makes_sense = calls >= 1.0 && window > 0.0 && window <= LONGEST.as_secs_f64();
+    Some(calls / window).filter(|rate| makes_sense && rate.is_finite())
+}
+
+/// Whether a policy is about calls, as it is unless it says otherwise.
+fn counts_calls(policy: &[u8]) -> bool {
+    find(policy, b';', &["qu"]).is_none_or(|unit| is_one_of(unit, &CALLS))
+}
+
+fn count(value: &[u8]) -> Option<u64> {
+    std::str::from_utf8(head(value)).ok()?.parse().ok()
+}
+
+/// How long until this time: a span in seconds or, where it is too large for that, a date in seconds or milliseconds.
+fn until(value: &[u8], now: SystemTime) -> Option<Duration> {
+    let span = Duration::try_from_secs_f64(number(head(value))?).ok()?;
+    if span <= LONGEST {
+        return Some(span);
+    }
+    let date = if span < MILLISECONDS {
+        span
+    } else {
+        span / 1000
+    };
+    let span = UNIX_EPOCH.checked_add(date)?.duration_since(now).ok()?;
+    (span <= LONGEST).then_some(span)
+}
+
+/// A number, which may still be negative, infinite or none.
+fn number(value: &[u8]) -> Option<f64> {
+    std::str::from_utf8(value).ok()?.parse().ok()
+}
+
+// What follows reads the part of RFC 9651, structured fields, that these headers use. It takes more than the RFC does,
+// as much of what services send is almost a structured field.
+
+/// The lines of a header.
+fn lines<'a>(headers: &'a HeaderMap, name: &str) -> impl Iterator<Item = &'a [u8]> {
+    headers
+        .get_all(name)
+        .into_iter()
+        .take(MOST_LINES)
+        .map(http::HeaderValue::as_bytes)
+        .filter(|line| line.len() <= LONGEST_LINE)
+}
+
+/// The members of a header that is a list.
+fn members<'a>(headers: &'a HeaderMap, name: &str) -> impl Iterator<Item = &'a [u8]> {
+    lines(headers, name).flat_map(|line| split(line, b',').take(MOST_MEMBERS))
+}
+
+/// What a member is called or worth, before its parameters.
+fn head(member: &[u8]) -> &[u8] {
+    split(member, b';').next().map_or(&[], unquoted)
+}
+
+/// The value of the first part `key=value` with one of these keys.
+fn find<'a>(text: &'a [u8], separator: u8, keys: &[&str]) -> Option<&'a [u8]> {
+    split(text, separator).find_map(|part| {
+        let (key, value) = part.split_at_checked(part.iter().position(|byte| *byte == b'=')?)?;
+        is_one_of(key.trim_ascii(), keys).then(|| unquoted(value.get(1..).unwrap_or_default()))
+    })
+}
+
+/// Splits where the separator is not within quotes.
+fn split(text: &[u8], separator: u8) -> impl Iterator<Item = &[u8]> {
+    let (mut quoted, mut after_backslash) = (false, false);
+    text.split(move |byte| {
+        if *byte == b'"' && !after_backslash {
+            quoted = !quoted;
+        }
+        after_backslash = quoted && *byte == b'\\' && !after_backslash;
+        !quoted && *byte == separator
+    })
+}
+
+/// Without the quotes and the blanks around it.
+fn unquoted(value: &[u8]) -> &[u8] {
+    let value = value.trim_ascii();
+    value
+        .strip_prefix(b"\"")
+        .and_then(|value| value.strip_suffix(b"\""))
+        .unwrap_or(value)
+}
+
+fn is_one_of(text: &[u8], words: &[&str]) -> bool {
+    words
+        .iter()
+        .any(|word| text.eq_ignore_ascii_case(word.as_bytes()))
+}
+
+#[cfg(test)]
+mod tests;
