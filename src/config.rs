@@ -13,6 +13,7 @@ use crate::observe::Style;
 use crate::output::{Replace, Target};
 use crate::pace::{FailureBudget, Rate, Resends};
 use crate::raw_json::Pointer;
+use crate::scorer::Patience;
 use crate::service::{ClientSettings, Plan};
 use crate::verdict::DecisionPolicy;
 
@@ -112,6 +113,8 @@ pub struct PaceConfig {
     pub retries: u32,
     /// Further attempts after one whose outcome is unknown.
     pub resends: Resends,
+    /// How long the service may keep the run waiting.
+    pub patience: Patience,
 }
 
 /// What people see.

@@ -14,7 +14,7 @@ use crate::stats::Stats;
 use crate::verdict::{Reason, Resolution};
 
 /// One thing that happened.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Event {
     /// The reader handed on this many rows.
     RowsRead {
@@ -68,6 +68,22 @@ pub enum Event {
         /// How long everybody waits from now on; nothing when a pause that is on already lasts longer.
         pause: Option<Pause>,
     },
+    /// The service is taken to be down: nothing is sent but now and then a single call.
+    ServiceDown {
+        /// The row whose call showed it.
+        row: RowNumber,
+        /// For how long it has been down.
+        lasted: Duration,
+        /// Until the next single call.
+        next: Duration,
+    },
+    /// The service is back.
+    ServiceUp {
+        /// How long it was down.
+        lasted: Duration,
+    },
+    /// Calls go at another pace from now on.
+    PaceChanged(Pace),
     /// The API key was read again from its file, and is another one: the run goes on with it.
     KeyRenewed,
     /// A call was given up while it was out: the run had to end.
@@ -123,6 +139,23 @@ pub struct Pause {
     pub length: Duration,
     /// What the service asked for; `None` where it named no time and we chose one.
     pub asked: Option<Duration>,
+}
+
+/// How fast calls may go.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Pace {
+    /// Calls a second; `None` where nothing limits them.
+    pub rate: Option<f64>,
+    /// Calls in flight.
+    pub in_flight: usize,
+    /// Calls a second at which the service refused: its limit, as far as it is known.
+    pub limit: Option<f64>,
+    /// Calls in flight that are kept to because the service refused more.
+    pub limit_in_flight: Option<usize>,
+    /// The service's headers ask for this rate.
+    pub asked: bool,
+    /// It is what the user allows at most.
+    pub at_ceiling: bool,
 }
 
 /// What the service may have charged for a failed call.

@@ -25,4 +25,5 @@ pub mod scorer;
 pub mod secret;
 pub mod service;
 pub mod stats;
+pub mod timeline;
 pub mod verdict;

@@ -10,7 +10,6 @@ use std::cell::RefCell;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use tokio::time::Instant;
 
 pub use keyring::Keyring;
 use keyring::Refused;
@@ -20,12 +19,12 @@ use crate::error::{Error, Exit, quoted};
 use crate::event::{Again, Billing, CancelReason, Event, Events, Next};
 use crate::ledger::{Keeper, Key};
 use crate::pace::{
-    Attempts, CallBudget, Closed, Failed, FailureBudget, Fuse, Gate, Permit, RetryPolicy, Trouble,
-    Unsettled,
+    Allowance, Attempts, CallBudget, Change, Closed, Ended, Failed, FailureBudget, Fuse, Gate,
+    Permit, RetryPolicy, Trouble, Unsettled,
 };
 use crate::raw_json::Pointer;
 use crate::row::RowNumber;
-use crate::service::{Class, Fault, Outcome, Renewal, Service, classify};
+use crate::service::{Class, Exchange, Fault, Health, Outcome, Quota, Renewal, Service, classify};
 use crate::verdict::{Answer, DecisionPolicy, Failure, Reason, Verdict};
 
 /// Everything that a row's scoring needs.
@@ -36,6 +35,8 @@ pub struct Scorer<S> {
     pub gate: Gate,
     /// Who says whether a row is tried again.
     pub retries: RetryPolicy,
+    /// How long the service may keep the run waiting.
+    pub patience: Patience,
     /// Who says that the run must stop.
     pub fuse: RefCell<Fuse>,
     /// How many calls may be made.
@@ -56,6 +57,24 @@ pub struct Scorer<S> {
     pub host: String,
     /// Where it is told.
     pub events: Events,
+}
+
+/// How long the service may keep the run waiting before it stops: a person should know, and a nightly job should free
+/// its place.
+#[derive(Debug, Clone, Copy)]
+pub struct Patience {
+    /// For a pause that the service asks for, or pauses without an answer in between.
+    pub wait: Duration,
+    /// For a service that is down.
+    pub outage: Duration,
+}
+
+impl Patience {
+    /// As long as an incident of the usual kind.
+    pub const DEFAULT: Self = Self {
+        wait: Duration::from_secs(15 * 60),
+        outage: Duration::from_secs(15 * 60),
+    };
 }
 
 /// What came of a row.
@@ -88,9 +107,6 @@ impl Fate {
     }
 }
 
-/// A pause longer than this ends the run: a person should know, and a nightly job should free its place.
-const LONGEST_PAUSE: Duration = Duration::from_secs(15 * 60);
-
 impl<S: Service> Scorer<S> {
     /// Gets the row's verdict; the first attempt has its `permit` in hand. An answer is durable under `key` before it is
     /// a verdict.
@@ -113,13 +129,11 @@ impl<S: Service> Scorer<S> {
                 return Fate::stop(CancelReason::MaxCalls, error);
             }
             let (began, api_key) = (permit.began(), self.keys.number());
-            let (outcome, unsettled) = self.attempt(row, body.clone(), permit, again).await;
+            let probe = permit.is_probe();
+            let (outcome, unsettled, change) = self.attempt(row, body.clone(), permit, again).await;
             // Only an answer is waited for: held in a back-off, this would keep others from calling.
             let unsettled = matches!(outcome, Outcome::Answered(_)).then_some(unsettled);
             let latency = began.elapsed();
-            if !matches!(outcome, Outcome::Throttled { .. }) {
-                self.gate.not_refused();
-            }
             let mut next = None;
             match outcome {
                 Outcome::Answered(answer) => {
@@ -140,11 +154,11 @@ impl<S: Service> Scorer<S> {
                     };
                 }
                 Outcome::Throttled { wait } => {
-                    if let Err(error) = self.throttled(row, wait, began) {
+                    if let Err(error) = self.throttled(row, wait, change) {
                         return Fate::stop(CancelReason::Unavailable, error);
                     }
                 }
-                Outcome::Failed(fault) => match self.after(&fault, &mut attempts) {
+                Outcome::Failed(fault) => match self.after(&fault, probe, change, &mut attempts) {
                     Then::Again(back_off) => {
                         self.tell_failed(row, &fault, latency, Next::Again(back_off));
                         if self.gate.back_off(back_off).await == Err(Closed) {
@@ -202,12 +216,57 @@ impl<S: Service> Scorer<S> {
         body: Bytes,
         permit: Permit<'a>,
         again: Option<Again>,
-    ) -> (Outcome, Unsettled<'a>) {
+    ) -> (Outcome, Unsettled<'a>, Option<Change>) {
         let call = Call::begin(&self.events, row, again);
         let exchange = self.service.ask(body).await;
         call.ended();
-        let unsettled = permit.over();
-        (classify(exchange, &self.columns), unsettled)
+        self.heed_quota(&exchange);
+        let outcome = classify(exchange, &self.columns);
+        let (unsettled, change) = permit.over(self.ended(&outcome));
+        self.tell_pace(row, change);
+        (outcome, unsettled, change)
+    }
+
+    /// What headers say of the service's quota may slow calls down.
+    fn heed_quota(&self, exchange: &Exchange) {
+        let Ok(reply) = exchange else {
+            return;
+        };
+        let quota = Quota::of(&reply.headers, SystemTime::now());
+        if let (Some(calls), Some(lasts)) = (quota.remaining, quota.reset) {
+            self.gate.allowed(Allowance { calls, lasts });
+        }
+    }
+
+    /// What the pace must know of an outcome.
+    fn ended(&self, outcome: &Outcome) -> Ended {
+        match outcome {
+            // The run stops: nobody needs the pause.
+            Outcome::Throttled { wait: Some(wait) } if *wait > self.patience.wait => {
+                Ended::Abandoned
+            }
+            Outcome::Throttled { wait } => Ended::Throttled(*wait),
+            Outcome::Failed(fault) => match fault.health {
+                Health::AtWork => Ended::Answered,
+                Health::Failed | Health::Gone => Ended::Unwell,
+                Health::Slow => Ended::TimedOut,
+            },
+            Outcome::Answered(_) | Outcome::Refused(_) | Outcome::KeyRefused(_) => Ended::Answered,
+        }
+    }
+
+    fn tell_pace(&self, row: RowNumber, change: Option<Change>) {
+        match change {
+            Some(Change::Down { lasted, next }) => {
+                self.events.emit(Event::ServiceDown { row, lasted, next });
+            }
+            Some(Change::Up { lasted }) => self.events.emit(Event::ServiceUp { lasted }),
+            // Is told with the refusal.
+            Some(Change::Paused(_)) | None => {}
+        }
+        if let Some(pace) = self.gate.new_pace() {
+            self.events.emit(Event::PaceChanged(pace));
+        }
     }
 
     /// What a good answer means for the run.
@@ -221,23 +280,26 @@ impl<S: Service> Scorer<S> {
         }
     }
 
-    /// Has everybody pause, unless that would be too long to sit out.
+    /// Everybody pauses, unless that would be too long to sit out.
     fn throttled(
         &self,
         row: RowNumber,
         wait: Option<Duration>,
-        began: Instant,
+        change: Option<Change>,
     ) -> Result<(), Error> {
-        let waited = self.gate.paused_in_a_row();
-        let stop = match wait.filter(|wait| *wait > LONGEST_PAUSE) {
+        let longest = self.patience.wait;
+        let pause = match change {
+            Some(Change::Paused(pause)) => Some(pause),
+            _ => None,
+        };
+        let coming = pause.map_or(Duration::ZERO, |pause| pause.length);
+        let waited = self.gate.paused_in_a_row().saturating_sub(coming);
+        let stop = match wait.filter(|wait| *wait > longest) {
             Some(wait) => Some(asks_to_wait(wait)),
-            None if waited > LONGEST_PAUSE => Some(self.only_refuses()),
+            None if waited > longest => Some(self.only_refuses(waited)),
             None => None,
         };
-        let pause = match stop {
-            None => self.gate.pause(wait, began),
-            Some(_) => None,
-        };
+        let pause = pause.filter(|_| stop.is_none());
         self.fuse.borrow_mut().answered();
         self.events.emit(Event::Throttled { row, pause });
         stop.map_or(Ok(()), Err)
@@ -274,7 +336,25 @@ impl<S: Service> Scorer<S> {
     }
 
     /// What follows a call that brought nothing.
-    fn after(&self, fault: &Fault, attempts: &mut Attempts) -> Then {
+    fn after(
+        &self,
+        fault: &Fault,
+        probe: bool,
+        change: Option<Change>,
+        attempts: &mut Attempts,
+    ) -> Then {
+        if let Some(Change::Down { lasted, .. }) = change
+            && lasted >= self.patience.outage
+        {
+            return Then::Stop(
+                CancelReason::Unavailable,
+                self.down_for(lasted, &fault.failure),
+            );
+        }
+        // That the service is away is not this row's doing, and it was the one to find out.
+        if probe && fault.health == Health::Gone && fault.class != Class::OutcomeUnknown {
+            return Then::Again(Duration::ZERO);
+        }
         let mut fuse = self.fuse.borrow_mut();
         let (failed, trouble) = match fault.class {
             Class::OutcomeUnknown => (Failed::PerhapsBilled, Some(Trouble::GaveUp)),
@@ -318,13 +398,25 @@ impl<S: Service> Scorer<S> {
         });
     }
 
-    fn only_refuses(&self) -> Error {
-        let minutes = LONGEST_PAUSE.as_secs() / 60;
+    fn only_refuses(&self, waited: Duration) -> Error {
         Error::stopped(format!(
-            "{} has asked to wait again and again, for {minutes} min in all, and answered nothing",
-            quoted(&self.host)
+            "{} has asked to wait again and again, for {} in all, and answered nothing",
+            quoted(&self.host),
+            in_words(waited)
         ))
         .hint("a quota may be used up: ask the service, or run again later")
+    }
+
+    fn down_for(&self, lasted: Duration, last: &Failure) -> Error {
+        Error::stopped(format!(
+            "{} has been down for {}",
+            quoted(&self.host),
+            in_words(lasted)
+        ))
+        .detail(format!("the last call: {}", last.message))
+        .hint(
+            "run the same command again when it is back; `--max-outage` says how long a run waits",
+        )
     }
 
     fn host_not_found(&self) -> Error {
@@ -360,10 +452,19 @@ impl<S: Service> Scorer<S> {
     }
 }
 
+/// A span as a message has it: no more exact than anybody needs.
+fn in_words(span: Duration) -> String {
+    match span.as_secs() {
+        seconds @ 0..120 => format!("{seconds} s"),
+        seconds => format!("{} min", seconds / 60),
+    }
+}
+
 /// A refusal of the run as events tell it: it cost nothing, and no row has failed for it.
 fn refused() -> Fault {
     Fault {
         class: Class::RowsFault,
+        health: Health::AtWork,
         failure: Failure::new(Reason::Refused, ""),
     }
 }

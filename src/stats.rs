@@ -10,7 +10,8 @@ use hdrhistogram::Histogram;
 
 use crate::drift::Drift;
 use crate::error::{Exit, Signal};
-use crate::event::{Again, Billing, CancelReason, Event, Origin, Pause};
+use crate::event::{Again, Billing, CancelReason, Event, Origin, Pace, Pause};
+use crate::timeline::Timeline;
 use crate::verdict::{Decision, Reason, Resolution};
 
 /// Everything that was counted of a run.
@@ -68,6 +69,16 @@ pub struct Stats {
     pub pause: Option<(Duration, Pause)>,
     /// Time in pauses so far, without a pause that is still on.
     pub paused: Duration,
+    /// How fast calls may go.
+    pub pace: Option<Pace>,
+    /// When calls were made.
+    pub timeline: Timeline,
+    /// That the service is down, if it is.
+    pub outage: Option<Outage>,
+    /// How often it was down.
+    pub outages: u64,
+    /// How long it was down in all, without an outage that is still on.
+    pub down: Duration,
     /// Why the run stopped early.
     pub cancelled: Option<CancelReason>,
     /// When the first row was resolved.
@@ -76,6 +87,15 @@ pub struct Stats {
     pub at: Duration,
     /// Latency of calls that brought an answer, in microseconds.
     latency: Option<Histogram<u32>>,
+}
+
+/// A time in which the service is taken to be down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Outage {
+    /// When it began.
+    pub since: Duration,
+    /// When the next single call may go.
+    pub next: Duration,
 }
 
 /// Latencies above an hour are counted as an hour: no timeout is that long.
@@ -112,6 +132,11 @@ impl Default for Stats {
             keys_renewed: 0,
             pause: None,
             paused: Duration::ZERO,
+            pace: None,
+            timeline: Timeline::default(),
+            outage: None,
+            outages: 0,
+            down: Duration::ZERO,
             cancelled: None,
             first_resolved: None,
             at: Duration::ZERO,
@@ -133,6 +158,7 @@ impl Stats {
             Event::RowAdmitted(_) => self.admitted += 1,
             Event::AttemptBegan { again, .. } => {
                 self.calls += 1;
+                self.timeline.note(at);
                 self.in_flight += 1;
                 self.retries += u64::from(again.is_some());
                 self.maybe_billed_twice += u64::from(*again == Some(Again::OutcomeUnknown));
@@ -163,6 +189,18 @@ impl Stats {
                 }
             }
             Event::TransactionRepeated { .. } => self.repeated_transactions += 1,
+            Event::ServiceDown { lasted, next, .. } => {
+                self.outages += u64::from(self.outage.is_none());
+                self.outage = Some(Outage {
+                    since: at.saturating_sub(*lasted),
+                    next: at + *next,
+                });
+            }
+            Event::ServiceUp { lasted } => {
+                self.outage = None;
+                self.down += *lasted;
+            }
+            Event::PaceChanged(pace) => self.pace = Some(*pace),
             Event::KeyRenewed => self.keys_renewed += 1,
             Event::AttemptAbandoned(_) => {
                 self.in_flight = self.in_flight.saturating_sub(1);
@@ -222,6 +260,15 @@ impl Stats {
             now.saturating_sub(began).min(pause.length)
         });
         self.paused + current
+    }
+
+    /// How long the service was down, up to `now`.
+    #[must_use]
+    pub fn time_down(&self, now: Duration) -> Duration {
+        let current = self
+            .outage
+            .map_or(Duration::ZERO, |outage| now.saturating_sub(outage.since));
+        self.down + current
     }
 
     /// How much of the current pause is left at `now`.

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 /// Rooms from the ground up. A room may use what is on its own floor only within itself.
 const FLOORS: &[&[&str]] = &[
-    &["row", "secret", "raw_json"],
+    &["row", "secret", "raw_json", "timeline"],
     &["verdict", "error", "layout"],
     &["drift"],
     &["event", "stats", "fields"],

@@ -22,6 +22,7 @@ use rescore::ledger::Reuse;
 use rescore::observe::Style;
 use rescore::output::{Replace, Target};
 use rescore::pace::{FailureBudget, Rate};
+use rescore::scorer::Patience;
 use rescore::secret::Secret;
 use rescore::service::{self, ClientSettings, Endpoint, Plan};
 use rescore::verdict::DecisionPolicy;
@@ -220,6 +221,7 @@ pub(crate) fn run_with(input: &Path, output: &Path, url: &str, rate: Rate, ledge
             rate,
             retries: 0,
             resends: 0,
+            patience: Patience::DEFAULT,
         },
         budget: BudgetConfig {
             calls: None,

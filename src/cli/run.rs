@@ -25,6 +25,7 @@ use crate::ledger::{Place as LedgerPlace, Reuse, ledger_of};
 use crate::output::{Replace, Target};
 use crate::pace::{FailureBudget, FailureLimit, Rate};
 use crate::raw_json::Pointer;
+use crate::scorer::Patience;
 use crate::service::{ClientSettings, Endpoint, KeyFile, Plan};
 use crate::verdict::DecisionPolicy;
 
@@ -99,10 +100,11 @@ pub(super) struct RunArgs {
     #[arg(long, value_name = "SCORE", default_value = "5", allow_negative_numbers = true, value_parser = values::finite, help_heading = FIELDS)]
     review_max: f64,
 
-    /// Calls in flight at most
-    #[arg(short, long, value_name = "N", default_value = "16", allow_negative_numbers = true, value_parser = clap::value_parser!(u16).range(1..=10_000), help_heading = PACE)]
+    /// Calls in flight at most; as many as the service is found to bear, up to this
+    #[arg(short, long, value_name = "N", default_value = "64", allow_negative_numbers = true, value_parser = clap::value_parser!(u16).range(1..=10_000), help_heading = PACE)]
     concurrency: u16,
-    /// Calls at most, as `50/s`, `600/m`, `1000/h` or `unlimited` [default: 50/s, unlimited with --sandbox]
+    /// Calls at most, as `50/s`, `600/m`, `1000/h` or `unlimited`; `auto` finds what the service bears [default: auto,
+    /// unlimited with --sandbox]
     #[arg(short, long, allow_hyphen_values = true, help_heading = PACE)]
     rate: Option<Rate>,
     /// Further attempts for a row whose call failed; a 429 uses up none
@@ -117,6 +119,12 @@ pub(super) struct RunArgs {
     /// For making a connection
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = values::duration, help_heading = PACE)]
     connect_timeout: Duration,
+    /// Stop when the service asks for a longer pause, or for pauses of so long in all without an answer in between
+    #[arg(long, value_name = "TIME", default_value = "15m", value_parser = values::patience, help_heading = PACE)]
+    max_wait: Duration,
+    /// Stop when the service has been down for so long
+    #[arg(long, value_name = "TIME", default_value = "15m", value_parser = values::patience, help_heading = PACE)]
+    max_outage: Duration,
 
     /// Calls at most, those for rows that are tried again included
     #[arg(long, value_name = "N", value_parser = values::count, allow_negative_numbers = true, help_heading = PACE)]
@@ -244,13 +252,17 @@ impl RunArgs {
         let rate = self.rate.unwrap_or(if self.sandbox {
             Rate::Unlimited
         } else {
-            Rate::DEFAULT
+            Rate::Auto
         });
         PaceConfig {
             concurrency: NonZeroUsize::new(self.concurrency.into()).unwrap_or(NonZeroUsize::MIN),
             rate,
             retries: self.retries,
             resends: self.resend_unknown,
+            patience: Patience {
+                wait: self.max_wait,
+                outage: self.max_outage,
+            },
         }
     }
 

@@ -183,6 +183,19 @@ pub(super) fn duration_or_zero(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// The longest that anybody leaves a run to wait: over a weekend and a day.
+const MOST_PATIENT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+
+/// How long a run waits for a service.
+pub(super) fn patience(text: &str) -> Result<Duration, String> {
+    match humantime::parse_duration(text) {
+        Ok(time) if time <= MOST_PATIENT && time >= Duration::from_secs(1) => Ok(time),
+        _ => {
+            Err("allowed are times from 1s to 7d with their unit, such as `15m` or `2h`".to_owned())
+        }
+    }
+}
+
 /// The oldest answers that make sense to ask for: longer ago nobody kept any.
 const OLDEST: Duration = Duration::from_secs(10 * 366 * 24 * 60 * 60);
 

@@ -27,7 +27,7 @@ use crate::fields::UserRequest;
 use crate::input::{Input, Opened, Reader};
 use crate::observe::{self, Progress, Setting, Style, Summary};
 use crate::output::{Sides, Sink, Target, Unfinished, Writer, Written, partial_of};
-use crate::pace::{CallBudget, Fuse, Gate, RetryPolicy};
+use crate::pace::{Bounds, CallBudget, Fuse, Gate, RetryPolicy};
 use crate::pipeline::{self, Channels, Stop, Window};
 use crate::sandbox::{self, Sandbox};
 use crate::scorer::{Keyring, Scorer};
@@ -102,8 +102,9 @@ pub fn execute(config: RunConfig) -> Result<Exit> {
     let (events, progress) = observe(&runtime, &watch, &opened, stand_in.is_some());
     let scorer = Scorer {
         service: client,
-        gate: Gate::new(pace.concurrency, pace.rate, fastrand::Rng::new()),
+        gate: gate(pace),
         retries: RetryPolicy::new(pace.retries, pace.resends),
+        patience: pace.patience,
         fuse: RefCell::new(Fuse::default()),
         calls: CallBudget::new(budget.calls),
         failures: budget.failures,
@@ -148,6 +149,16 @@ pub fn execute(config: RunConfig) -> Result<Exit> {
         say(&warning);
     }
     Ok(stats.exit())
+}
+
+fn gate(pace: PaceConfig) -> Gate {
+    let bounds = Bounds {
+        rate: pace.rate,
+        in_flight: pace.concurrency,
+        known: None,
+        outage: pace.patience.outage,
+    };
+    Gate::new(bounds, fastrand::Rng::new())
 }
 
 fn open_files(

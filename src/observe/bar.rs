@@ -74,8 +74,9 @@ impl View for Bar {
             Notice::Stopping(reason, in_flight) => {
                 Some(format!("rescore: {}", words::stopping(reason, in_flight)))
             }
+            Notice::Up(lasted) => Some(format!("rescore: {}", words::up(lasted))),
             // The bar itself counts down.
-            Notice::Paused(_) | Notice::End => None,
+            Notice::Paused(_) | Notice::Down(_) | Notice::End => None,
         };
         if let Some(said) = said {
             // That it cannot be printed must not stop the run.

@@ -6,6 +6,7 @@ use std::io::Write as _;
 use serde_json::json;
 
 use super::{Notice, Setting, Snapshot, View, words};
+use crate::stats::Outage;
 
 /// Lines for logs.
 pub(super) struct Plain(Setting);
@@ -39,8 +40,16 @@ impl View for Plain {
         ));
     }
 
-    fn notice(&mut self, notice: Notice, _: &Snapshot) {
+    fn notice(&mut self, notice: Notice, now: &Snapshot) {
         match notice {
+            Notice::Down(next) => {
+                let outage = Outage {
+                    since: now.at,
+                    next: now.at + next,
+                };
+                say(&format!("rescore: {}", words::down(outage, now.at)));
+            }
+            Notice::Up(lasted) => say(&format!("rescore: {}", words::up(lasted))),
             Notice::Paused(pause) => {
                 say(&format!("rescore: {}", words::paused(pause.length, pause)));
             }
@@ -81,6 +90,10 @@ impl Json {
             "rows_per_second": now.rate.map(seconds),
             "percent": now.share.map(|share| seconds(share * 100.0)),
             "eta_seconds": now.remaining.map(|left| seconds(left.as_secs_f64())),
+            "calls_per_second_at_most": now.pace.and_then(|pace| pace.rate).map(seconds),
+            "in_flight_at_most": now.pace.map(|pace| pace.in_flight),
+            "limit_per_second": now.pace.and_then(|pace| pace.limit).map(seconds),
+            "down_seconds": now.outage.map(|outage| seconds(now.at.saturating_sub(outage.since).as_secs_f64())),
             "paused_seconds": now.pause.map(|(left, _)| seconds(left.as_secs_f64())),
         })
     }

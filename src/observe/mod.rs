@@ -65,6 +65,10 @@ pub struct Setting {
 #[derive(Debug, Clone, Copy)]
 enum Notice {
     Paused(Pause),
+    /// The service is down: how long until the next try.
+    Down(Duration),
+    /// It is back, after so long.
+    Up(Duration),
     KeyRenewed,
     /// A warning: it is said in any style.
     TransactionRepeated(RowNumber, RowNumber),
@@ -107,6 +111,9 @@ impl Observer for Notices {
             Event::Throttled {
                 pause: Some(pause), ..
             } => Notice::Paused(*pause),
+            // Told once; further tries stand in the next line.
+            Event::ServiceDown { lasted, next, .. } if lasted.is_zero() => Notice::Down(*next),
+            Event::ServiceUp { lasted } => Notice::Up(*lasted),
             Event::KeyRenewed => Notice::KeyRenewed,
             // Once: a cache that is broken for one is broken for many.
             Event::TransactionRepeated { row, first } if stats.repeated_transactions == 1 => {

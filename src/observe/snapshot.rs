@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use crate::event::{Events, Pause};
-use crate::stats::Stats;
+use crate::event::{Events, Pace, Pause};
+use crate::stats::{Outage, Stats};
 
 /// The numbers at one moment.
 #[derive(Debug, Clone, Copy)]
@@ -20,6 +20,8 @@ pub(super) struct Snapshot {
     pub(super) keys_renewed: u64,
     pub(super) calls: u64,
     pub(super) pause: Option<(Duration, Pause)>,
+    pub(super) outage: Option<Outage>,
+    pub(super) pace: Option<Pace>,
     pub(super) stopping: bool,
     /// The share of the source that is done.
     pub(super) share: Option<f64>,
@@ -57,6 +59,8 @@ impl Snapshot {
                 keys_renewed: stats.keys_renewed,
                 calls: stats.calls,
                 pause: stats.pause_left(at),
+                outage: stats.outage,
+                pace: stats.pace,
                 stopping: stats.cancelled.is_some(),
                 share,
                 rate: speed.and_then(Speed::rows),

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use super::lines::seconds;
 use super::matrix;
-use super::words::{MIXED_UP, count, counted, rate, time};
+use super::words::{self, MIXED_UP, count, counted, rate, time};
 use crate::event::CancelReason;
 use crate::stats::Stats;
 
@@ -107,6 +107,7 @@ impl Summary<'_> {
                 time(stats.time_paused(self.elapsed))
             ));
         }
+        lines.extend(self.limits());
         if stats.maybe_billed_twice > 0 {
             lines.push(format!(
                 "{} may have been billed twice: sent again after no answer came",
@@ -152,6 +153,26 @@ impl Summary<'_> {
         let mut text = format!("rescore: {}", lines.join("\n         "));
         text.push('\n');
         text
+    }
+
+    /// What the service was found to bear, and when it was away.
+    fn limits(&self) -> Vec<String> {
+        let stats = self.stats;
+        let pace = stats.pace.as_ref();
+        let mut lines = Vec::new();
+        lines.extend(pace.and_then(|pace| pace.limit).map(words::limit));
+        lines.extend(
+            pace.and_then(|pace| pace.limit_in_flight)
+                .map(words::limit_in_flight),
+        );
+        if stats.outages > 0 {
+            lines.push(format!(
+                "the service was down {}, for {} in all",
+                counted(stats.outages, "time"),
+                time(stats.time_down(self.elapsed))
+            ));
+        }
+        lines
     }
 
     /// Rows that cost nothing.
@@ -294,6 +315,16 @@ impl Summary<'_> {
             },
             "keys_renewed": stats.keys_renewed,
             "paused_seconds": seconds(stats.time_paused(self.elapsed).as_secs_f64()),
+            "outages": stats.outages,
+            "down_seconds": seconds(stats.time_down(self.elapsed).as_secs_f64()),
+            "limit": {
+                "calls_per_second": stats.pace.and_then(|pace| pace.limit).map(seconds),
+                "in_flight": stats.pace.and_then(|pace| pace.limit_in_flight),
+            },
+            "pace": {
+                "slot_seconds": stats.timeline.slot().as_secs(),
+                "calls": stats.timeline.calls(),
+            },
             "latency_ms": { "p50": latency(0.5), "p95": latency(0.95), "p99": latency(0.99) },
             "output": path(&self.output),
             "rejects": path(&self.rejects),

@@ -4,8 +4,9 @@ use std::fmt::Write as _;
 use std::time::{Duration, SystemTime};
 
 use super::Snapshot;
-use crate::event::{CancelReason, Pause};
+use crate::event::{CancelReason, Pace, Pause};
 use crate::row::RowNumber;
+use crate::stats::Outage;
 
 /// `1234567` as `1,234,567`.
 #[must_use]
@@ -104,13 +105,69 @@ pub(super) fn calls(now: &Snapshot) -> String {
     if now.retries > 0 {
         let _ = write!(words, ", retries {}", count(now.retries));
     }
-    if now.stopping {
-        words.push_str("; stopping");
+    let why = if now.stopping {
+        Some("stopping".to_owned())
     } else if let Some((left, pause)) = now.pause {
-        words.push_str("; ");
-        words.push_str(&paused(left, pause));
+        Some(paused(left, pause))
+    } else if let Some(outage) = now.outage {
+        Some(down(outage, now.at))
+    } else {
+        now.pace.and_then(pace)
+    };
+    if let Some(why) = why {
+        let _ = write!(words, "; {why}");
     }
     words
+}
+
+/// How fast calls may go, and why not faster; nothing where nothing holds them back.
+fn pace(pace: Pace) -> Option<String> {
+    if let Some(in_flight) = pace.limit_in_flight.filter(|_| pace.limit.is_none()) {
+        return Some(limit_in_flight(in_flight));
+    }
+    let now = rate(pace.rate?);
+    Some(if pace.asked {
+        format!("{now}/s: the service's headers ask for it")
+    } else if let Some(found) = pace.limit {
+        format!("{now}/s; {}", limit(found))
+    } else if pace.at_ceiling {
+        format!("{now}/s, the most that `--rate` allows")
+    } else {
+        format!("{now}/s, looking for the limit")
+    })
+}
+
+/// Where the service was found to refuse.
+pub(super) fn limit(found: f64) -> String {
+    format!("limit found: about {}/s", rate(found))
+}
+
+/// How many in flight it was found to bear.
+pub(super) fn limit_in_flight(found: usize) -> String {
+    format!("limit found: {found} in flight")
+}
+
+/// That the service is down.
+pub(super) fn down(outage: Outage, now: Duration) -> String {
+    let next = outage.next.saturating_sub(now);
+    let next = if next.is_zero() {
+        "trying".to_owned()
+    } else {
+        format!("next try in {}", whole_seconds(next))
+    };
+    let lasted = now.saturating_sub(outage.since);
+    if lasted.as_secs() == 0 {
+        return format!("service down, {next}");
+    }
+    format!("service down for {}, {next}", whole_seconds(lasted))
+}
+
+/// That it is back.
+pub(super) fn up(lasted: Duration) -> String {
+    format!(
+        "the service is back after {}; going on at half speed",
+        whole_seconds(lasted)
+    )
 }
 
 /// Why everybody waits, and how long.

@@ -23,15 +23,12 @@ pub struct Fuse {
     known: bool,
     useless: u32,
     forbidden: u32,
-    gave_up: u32,
 }
 
 /// Successes without a verdict that the start may have: each is paid for.
 const USELESS_AT_START: u32 = 3;
 /// Bare 403 in a row: one is a firewall that dislikes a row, three are a key that was revoked.
 const FORBIDDEN_IN_A_ROW: u32 = 3;
-/// Rows in a row that gave up: each has had all its attempts.
-const GAVE_UP_IN_A_ROW: u32 = 10;
 
 impl Fuse {
     /// A call brought a verdict.
@@ -41,7 +38,6 @@ impl Fuse {
             known: self.known,
             useless: 0,
             forbidden: 0,
-            gave_up: 0,
         };
     }
 
@@ -54,7 +50,6 @@ impl Fuse {
     /// The service answered something about this row: it is there and well.
     pub const fn answered(&mut self) {
         self.forbidden = 0;
-        self.gave_up = 0;
     }
 
     /// Takes note of trouble; whether the run must stop.
@@ -70,10 +65,8 @@ impl Fuse {
                 (!self.verdicts && !self.known) || self.forbidden >= FORBIDDEN_IN_A_ROW
             }
             Trouble::HostNotFound => !self.verdicts,
-            Trouble::GaveUp => {
-                self.gave_up += 1;
-                (!self.verdicts && !self.known) || self.gave_up >= GAVE_UP_IN_A_ROW
-            }
+            // Later the breaker notices, and waits for the service to come back.
+            Trouble::GaveUp => !self.verdicts && !self.known,
         }
     }
 }
@@ -108,7 +101,7 @@ mod tests {
             (Trouble::Useless, None),
             (Trouble::Forbidden, Some(3)),
             (Trouble::HostNotFound, None),
-            (Trouble::GaveUp, Some(10)),
+            (Trouble::GaveUp, None),
         ] {
             let mut fuse = Fuse::default();
             fuse.verdict();

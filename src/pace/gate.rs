@@ -1,66 +1,94 @@
-//! The gate that every attempt passes: concurrency, answers not yet durable, rate, pause, stop.
+//! The gate that every attempt passes: who waits, and what wakes them.
 //!
-//! One owner for all of them, because they mean one thing together: may a call begin now? Runs on one thread.
+//! The controller says when a call may begin; here calls wait for that on tokio's clock, in turn. What a power cut can
+//! bill twice is bounded here as well, and once the run stops nobody passes any more. Runs on one thread.
 
-use std::cell::Cell;
-use std::num::NonZeroUsize;
+use std::cell::{Cell, RefCell};
 use std::time::Duration;
 
 use futures::future::{Either, select};
 use tokio::sync::{Mutex, Notify, Semaphore, SemaphorePermit};
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::limiter::{Limiter, Rate};
-use crate::event::Pause;
+use super::controller::{Allowance, Bounds, Call, Change, Controller, Ended, Turn};
+use crate::event::Pace;
 
 /// Gives permits for attempts.
 pub struct Gate {
     /// Whether there was a first verdict.
     proven: Cell<bool>,
-    /// As many as calls may be in flight.
-    permits: Semaphore,
     /// As many as calls may be in flight or have answers that are not durable yet: what a power cut can bill twice.
     unsettled: Semaphore,
-    /// Whoever waits for the rate or a pause waits here in turn, so that one timer runs and not one a permit.
+    /// Whoever waits for the controller waits here in turn, so that one timer runs and not one a permit.
     turnstile: Mutex<()>,
-    limiter: Limiter,
-    paused_until: Cell<Option<Instant>>,
-    /// Pauses in a row that the service named no time for.
-    guesses: Cell<u32>,
-    /// Time in pauses since the service last said anything else.
-    paused_in_a_row: Cell<Duration>,
+    controller: RefCell<Controller>,
+    /// A call ended, so the one at the turnstile should ask again.
+    changed: Notify,
+    began: Instant,
+    told: Cell<Option<Pace>>,
     closed: Cell<bool>,
     closing: Notify,
     random: Cell<fastrand::Rng>,
 }
 
-/// The right to make one attempt, given back when dropped.
+/// The right to make one attempt. Dropped before its call is over, it says nothing of the service.
 pub struct Permit<'a> {
-    in_flight: SemaphorePermit<'a>,
-    unsettled: SemaphorePermit<'a>,
+    gate: &'a Gate,
+    call: Call,
+    over: bool,
+    unsettled: Option<SemaphorePermit<'a>>,
     /// When the attempt may begin: now.
     began: Instant,
 }
 
-impl Permit<'_> {
+impl<'a> Permit<'a> {
     /// When the permit was given.
     #[must_use]
     pub const fn began(&self) -> Instant {
         self.began
     }
-}
 
-impl<'a> Permit<'a> {
+    /// Whether the service is taken to be down and this call finds out whether it is back.
+    #[must_use]
+    pub const fn is_probe(&self) -> bool {
+        self.call.is_probe()
+    }
+
     /// The call is over: another one may begin. What stays is to be dropped when its answer is durable.
     #[must_use]
-    pub fn over(self) -> Unsettled<'a> {
-        drop(self.in_flight);
-        Unsettled(self.unsettled)
+    pub fn over(mut self, how: Ended) -> (Unsettled<'a>, Option<Change>) {
+        let change = self.end(how);
+        (Unsettled(self.unsettled.take()), change)
+    }
+
+    fn end(&mut self, how: Ended) -> Option<Change> {
+        self.over = true;
+        let (gate, now) = (self.gate, self.gate.began.elapsed());
+        let fraction = match how {
+            Ended::Throttled(_) => gate.fraction(),
+            _ => 0.0,
+        };
+        let change = gate
+            .controller
+            .borrow_mut()
+            .ended(now, self.call, how, fraction);
+        gate.changed.notify_one();
+        change
+    }
+}
+
+impl Drop for Permit<'_> {
+    fn drop(&mut self) {
+        if !self.over {
+            self.end(Ended::Abandoned);
+        }
     }
 }
 
 /// A call whose answer is not durable yet, until it is dropped.
-pub struct Unsettled<'a>(#[allow(dead_code, reason = "held, not read")] SemaphorePermit<'a>);
+pub struct Unsettled<'a>(
+    #[allow(dead_code, reason = "held, not read")] Option<SemaphorePermit<'a>>,
+);
 
 /// Calls in flight and answers that are not durable yet, as a multiple of the calls in flight: while one group of
 /// answers is synced the next calls go on.
@@ -70,31 +98,19 @@ const UNSETTLED: usize = 2;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Closed;
 
-/// The first pause when the service asks for less without naming a time …
-const FIRST_GUESS: Duration = Duration::from_secs(1);
-/// … doubling up to this: a minute is the window of most limits.
-const LONGEST_GUESS: Duration = Duration::from_secs(60);
-/// The share by which a named pause is stretched at most, so that many programs do not come back in the same instant.
-const PAUSE_JITTER: f64 = 0.1;
-
 impl Gate {
-    /// A gate for so many calls in flight at this rate.
+    /// A gate for calls within these bounds.
     #[must_use]
-    pub fn new(concurrency: NonZeroUsize, rate: Rate, random: fastrand::Rng) -> Self {
+    pub fn new(bounds: Bounds, random: fastrand::Rng) -> Self {
+        let unsettled = bounds.in_flight.get().saturating_mul(UNSETTLED);
         Self {
             proven: Cell::new(false),
-            permits: Semaphore::new(concurrency.get().min(Semaphore::MAX_PERMITS)),
-            unsettled: Semaphore::new(
-                concurrency
-                    .get()
-                    .saturating_mul(UNSETTLED)
-                    .min(Semaphore::MAX_PERMITS),
-            ),
+            unsettled: Semaphore::new(unsettled.min(Semaphore::MAX_PERMITS)),
             turnstile: Mutex::new(()),
-            limiter: Limiter::new(rate),
-            paused_until: Cell::new(None),
-            guesses: Cell::new(0),
-            paused_in_a_row: Cell::new(Duration::ZERO),
+            controller: RefCell::new(Controller::new(bounds)),
+            changed: Notify::new(),
+            began: Instant::now(),
+            told: Cell::new(None),
             closed: Cell::new(false),
             closing: Notify::new(),
             random: Cell::new(random),
@@ -114,29 +130,28 @@ impl Gate {
     /// [`Closed`] as soon as the run is stopping.
     pub async fn permit(&self) -> Result<Permit<'_>, Closed> {
         let unsettled = self.unsettled.acquire().await.map_err(|_| Closed)?;
-        let in_flight = self.permits.acquire().await.map_err(|_| Closed)?;
         let passing = self.turnstile.lock().await;
-        loop {
+        let call = loop {
             if self.closed.get() {
                 return Err(Closed);
             }
-            if let Some(until) = self
-                .paused_until
-                .get()
-                .filter(|until| *until > Instant::now())
-            {
-                self.unless_closed(sleep_until(until)).await?;
-                continue;
+            let turn = self.controller.borrow_mut().ask(self.began.elapsed());
+            match turn {
+                Turn::Go(call) => break call,
+                Turn::At(at) => {
+                    let time = std::pin::pin!(sleep_until(self.began + at));
+                    let changed = std::pin::pin!(self.changed.notified());
+                    self.unless_closed(select(time, changed)).await?;
+                }
+                Turn::AfterAnother => self.unless_closed(self.changed.notified()).await?,
             }
-            match self.limiter.check() {
-                Ok(()) => break,
-                Err(wait) => self.unless_closed(sleep(wait)).await?,
-            }
-        }
+        };
         drop(passing);
         Ok(Permit {
-            in_flight,
-            unsettled,
+            gate: self,
+            call,
+            over: false,
+            unsettled: Some(unsettled),
             began: Instant::now(),
         })
     }
@@ -152,7 +167,7 @@ impl Gate {
         self.unless_closed(sleep(length)).await
     }
 
-    async fn unless_closed(&self, wait: impl Future<Output = ()>) -> Result<(), Closed> {
+    async fn unless_closed<T>(&self, wait: impl Future<Output = T>) -> Result<(), Closed> {
         let (wait, closing) = (
             std::pin::pin!(wait),
             std::pin::pin!(self.closing.notified()),
@@ -163,61 +178,33 @@ impl Gate {
         }
     }
 
-    /// The service gave a verdict: the canary has come back, and pauses are guessed from the start again.
+    /// The service gave a verdict: the canary has come back.
     pub fn verdict_came(&self) {
         self.proven.set(true);
-        self.guesses.set(0);
     }
 
-    /// Pauses all calls because the one that began at `began` was refused. Of many calls that were out together the
-    /// first refusal counts; a later one only counts when it asks for more.
-    pub fn pause(&self, asked: Option<Duration>, began: Instant) -> Option<Pause> {
-        let now = Instant::now();
-        let known = self.paused_until.get();
-        let named = asked.filter(|asked| !asked.is_zero());
-        let length = if let Some(named) = named {
-            named.mul_f64(1.0 + PAUSE_JITTER * self.fraction())
-        } else if known.is_some_and(|until| began < until) {
-            // It was sent before the last pause was decided and says nothing new.
-            return None;
-        } else {
-            let guesses = self.guesses.get();
-            self.guesses.set(guesses.saturating_add(1));
-            // "Come back at once" is believed once: said again and again it would be a call after a call for ever.
-            match (asked, guesses) {
-                (Some(_), 0) => Duration::ZERO,
-                (Some(_), again) => guess(again - 1),
-                (None, again) => guess(again),
-            }
-        };
-        let until = now + length;
-        if known.is_some_and(|known| known >= until) {
-            return None;
-        }
-        self.paused_until.set(Some(until));
-        // What overlaps the pause before counts once.
-        let more = until.saturating_duration_since(known.map_or(now, |known| known.max(now)));
-        self.paused_in_a_row.set(self.paused_in_a_row.get() + more);
-        (!length.is_zero()).then_some(Pause {
-            length,
-            asked: named,
-        })
+    /// An answer's headers said what is left of the service's quota.
+    pub fn allowed(&self, allowance: Allowance) {
+        self.controller
+            .borrow_mut()
+            .allowed(self.began.elapsed(), allowance);
     }
 
-    /// The service said something else than to wait.
-    pub fn not_refused(&self) {
-        self.paused_in_a_row.set(Duration::ZERO);
+    /// How long the pauses have been since the service last said something else than to wait, together. Time that a
+    /// laptop slept or a producer was silent is not in it.
+    pub fn paused_in_a_row(&self) -> Duration {
+        self.controller.borrow().pauses().in_a_row()
     }
 
-    /// How long the pauses have been since then, together. Time that a laptop slept or a producer was silent is not in it.
-    pub const fn paused_in_a_row(&self) -> Duration {
-        self.paused_in_a_row.get()
+    /// The pace, if it is another one than when this was asked last.
+    pub fn new_pace(&self) -> Option<Pace> {
+        let pace = Some(self.controller.borrow().pace(self.began.elapsed()));
+        (self.told.replace(pace) != pace).then_some(pace).flatten()
     }
 
     /// Gives no permit any more and wakes everybody who waits for one.
     pub fn close(&self) {
         self.closed.set(true);
-        self.permits.close();
         self.unsettled.close();
         self.closing.notify_waiters();
     }
@@ -236,46 +223,23 @@ impl Gate {
     }
 }
 
-fn guess(doublings: u32) -> Duration {
-    FIRST_GUESS
-        .saturating_mul(1 << doublings.min(6))
-        .min(LONGEST_GUESS)
-}
-
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
+#[allow(clippy::unwrap_used, clippy::panic)]
 mod tests {
     use super::*;
 
-    fn gate(concurrency: usize, rate: &str) -> Gate {
-        Gate::new(
-            concurrency.try_into().unwrap(),
-            rate.parse().unwrap(),
-            fastrand::Rng::with_seed(7),
-        )
+    fn gate(in_flight: usize, rate: &str) -> Gate {
+        let bounds = Bounds {
+            rate: rate.parse().unwrap(),
+            in_flight: in_flight.try_into().unwrap(),
+            known: None,
+            outage: Duration::from_secs(900),
+        };
+        Gate::new(bounds, fastrand::Rng::with_seed(7))
     }
 
     async fn at_once<T>(future: impl Future<Output = T>) -> Option<T> {
         tokio::time::timeout(Duration::ZERO, future).await.ok()
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn come_back_at_once_is_believed_once() {
-        let gate = gate(4, "unlimited");
-        let mut lengths = Vec::new();
-        for _ in 0..4 {
-            let began = Instant::now();
-            sleep(Duration::from_millis(1)).await;
-            let pause = gate.pause(Some(Duration::ZERO), began);
-            lengths.push(pause.map_or(0, |pause| pause.length.as_secs()));
-            assert_eq!(
-                gate.pause(Some(Duration::ZERO), began),
-                None,
-                "sent with the first"
-            );
-            drop(gate.permit().await.unwrap());
-        }
-        assert_eq!(lengths, [0, 1, 2, 4]);
     }
 
     #[tokio::test(start_paused = true)]
@@ -291,44 +255,48 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn calls_and_answers_that_are_not_durable_are_twice_the_concurrency_at_most() {
         let gate = gate(2, "unlimited");
-        let answered = || async { at_once(gate.permit()).await.unwrap().unwrap().over() };
+        let answered = || async {
+            let permit = at_once(gate.permit()).await.unwrap().unwrap();
+            permit.over(Ended::Answered).0
+        };
         let first = answered().await;
         let _second = answered().await;
         let _third = at_once(gate.permit()).await.unwrap();
-        let _fourth = at_once(gate.permit()).await.unwrap().unwrap().over();
+        let _fourth = answered().await;
         assert!(at_once(gate.permit()).await.is_none());
         drop(first);
         assert!(at_once(gate.permit()).await.is_some());
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_pause_holds_everybody_and_ends() {
-        let gate = gate(2, "unlimited");
-        gate.verdict_came();
-        let began = Instant::now();
-        let pause = gate.pause(Some(Duration::from_secs(30)), began).unwrap();
-        assert!((30.0..=33.0).contains(&pause.length.as_secs_f64()));
+    async fn a_pause_holds_everybody_and_then_one_goes_first() {
+        let gate = gate(4, "unlimited");
+        let asked = Some(Duration::from_secs(30));
         let permit = gate.permit().await.unwrap();
-        assert!(permit.began() - began >= pause.length);
-        assert!(at_once(gate.permit()).await.is_some());
+        let began = Instant::now();
+        let (_, change) = permit.over(Ended::Throttled(asked));
+        let Some(Change::Paused(pause)) = change else {
+            panic!("{change:?}");
+        };
+        assert!((30.0..=33.0).contains(&pause.length.as_secs_f64()));
+        let scout = gate.permit().await.unwrap();
+        assert!(scout.began() - began >= pause.length);
+        assert!(at_once(gate.permit()).await.is_none());
+        drop(scout.over(Ended::Answered));
+        let _second = gate.permit().await.unwrap();
+        let _third = gate.permit().await.unwrap();
     }
 
     #[tokio::test(start_paused = true)]
-    async fn refusals_of_calls_sent_together_count_once_and_guesses_double() {
-        let gate = gate(64, "unlimited");
-        let mut lengths = Vec::new();
-        for _ in 0..9 {
-            let began = Instant::now();
-            lengths.push(gate.pause(None, began).unwrap().length.as_secs());
-            assert_eq!(gate.pause(None, began), None, "sent with the first");
-            drop(gate.permit().await.unwrap());
-        }
-        assert_eq!(lengths, [1, 2, 4, 8, 16, 32, 60, 60, 60]);
-        gate.verdict_came();
-        assert_eq!(
-            gate.pause(None, Instant::now()).unwrap().length.as_secs(),
-            1
-        );
+    async fn who_waits_for_a_call_to_end_is_woken_by_it() {
+        let gate = gate(1, "unlimited");
+        let first = gate.permit().await.unwrap();
+        let (second, ()) = tokio::join!(gate.permit(), async {
+            sleep(Duration::from_secs(1)).await;
+            drop(first.over(Ended::Answered));
+        });
+        assert!(second.is_ok());
+        assert_eq!(gate.began.elapsed(), Duration::from_secs(1));
     }
 
     #[tokio::test(start_paused = true)]

@@ -1,7 +1,9 @@
 //! The rate of calls: the only file that names governor.
 
+use std::cell::Cell;
 use std::fmt;
 use std::num::NonZeroU32;
+use std::rc::Rc;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -9,7 +11,6 @@ use governor::clock::Clock;
 use governor::middleware::NoOpMiddleware;
 use governor::state::{InMemoryState, NotKeyed};
 use governor::{Quota, RateLimiter};
-use tokio::time::Instant;
 
 /// How many calls may begin in a time.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -18,11 +19,11 @@ pub enum Rate {
     PerSecond(f64),
     /// As many as the concurrency allows.
     Unlimited,
+    /// As many as the service is found to bear.
+    Auto,
 }
 
 impl Rate {
-    /// What a service without published limits will bear: a million rows in under six hours.
-    pub const DEFAULT: Self = Self::PerSecond(50.0);
     /// One call in 1,000 seconds: slower is a mistake in the unit.
     pub const LOWEST: f64 = 0.001;
     /// Beyond this the limiter's own clock is too coarse, and no service of this kind is meant.
@@ -36,6 +37,9 @@ impl FromStr for Rate {
         if text == "unlimited" {
             return Ok(Self::Unlimited);
         }
+        if text == "auto" {
+            return Ok(Self::Auto);
+        }
         let (number, seconds) = match text.split_once('/') {
             None => (text, 1.0),
             Some((number, "s")) => (number, 1.0),
@@ -43,20 +47,21 @@ impl FromStr for Rate {
             Some((number, "h")) => (number, 3600.0),
             Some(_) => {
                 return Err(
-                    "allowed are such as `50/s`, `600/m`, `1000/h` or `unlimited`".to_owned(),
+                    "allowed are such as `50/s`, `600/m`, `1000/h`, `auto` or `unlimited`"
+                        .to_owned(),
                 );
             }
         };
         let number: f64 = number
             .trim()
             .parse()
-            .map_err(|_| "allowed are such as `50/s`, `600/m`, `1000/h` or `unlimited`")?;
+            .map_err(|_| "allowed are such as `50/s`, `600/m`, `1000/h`, `auto` or `unlimited`")?;
         let rate = number / seconds;
         if (Self::LOWEST..=Self::HIGHEST).contains(&rate) {
             Ok(Self::PerSecond(rate))
         } else {
             Err(format!(
-                "allowed are {}/s to {}/s, or `unlimited`",
+                "allowed are {}/s to {}/s, `auto` or `unlimited`",
                 Self::LOWEST,
                 Self::HIGHEST
             ))
@@ -68,6 +73,7 @@ impl fmt::Display for Rate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unlimited => f.write_str("unlimited"),
+            Self::Auto => f.write_str("auto"),
             Self::PerSecond(rate) if *rate >= 1.0 => write!(f, "{}/s", short(*rate)),
             Self::PerSecond(rate) => write!(f, "{}/m", short(rate * 60.0)),
         }
@@ -82,47 +88,79 @@ fn short(number: f64) -> f64 {
 /// Time that a burst may make up for. Timers tick at 1 ms: a burst of one call reaches only 93 % of 1,000/s.
 const BURST: Duration = Duration::from_millis(10);
 
-/// Lets calls begin at a rate.
-pub(super) struct Limiter(
-    Option<RateLimiter<NotKeyed, InMemoryState, TokioClock, NoOpMiddleware<Duration>>>,
-);
+/// Lets calls begin at a rate that may change at any time. Time is told, not read: since the run began.
+pub(super) struct Limiter {
+    bucket: Option<Bucket>,
+    now: Told,
+    rate: Rate,
+    /// When a call was last let through.
+    last: Option<Duration>,
+}
+
+type Bucket = RateLimiter<NotKeyed, InMemoryState, Told, NoOpMiddleware<Duration>>;
 
 impl Limiter {
     pub(super) fn new(rate: Rate) -> Self {
-        let Rate::PerSecond(rate) = rate else {
-            return Self(None);
-        };
-        #[allow(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "saturates, and the rate is capped"
-        )]
-        let burst = NonZeroU32::new((rate * BURST.as_secs_f64()) as u32).unwrap_or(NonZeroU32::MIN);
-        let quota = Quota::with_period(Duration::from_secs_f64(1.0 / rate))
-            .map(|quota| quota.allow_burst(burst));
-        Self(quota.map(|quota| RateLimiter::direct_with_clock(quota, TokioClock(Instant::now()))))
+        let now = Told::default();
+        Self {
+            bucket: bucket(rate, &now).map(|(bucket, _)| bucket),
+            now,
+            rate,
+            last: None,
+        }
+    }
+
+    /// From now on calls begin at this rate. A quota of governor's cannot be changed, so the new one starts as if the
+    /// last call had used up its burst: a change never gives anything away, and costs nothing.
+    pub(super) fn set(&mut self, rate: Rate) {
+        if rate == self.rate {
+            return;
+        }
+        self.rate = rate;
+        self.now.0.set(self.last.unwrap_or_default());
+        self.bucket = bucket(rate, &self.now).map(|(bucket, burst)| {
+            if self.last.is_some() {
+                let _ = bucket.check_n(burst);
+            }
+            bucket
+        });
     }
 
     /// Takes one call, or says how long to wait before asking again.
-    pub(super) fn check(&self) -> Result<(), Duration> {
-        let Some(limiter) = &self.0 else {
-            return Ok(());
-        };
-        limiter
-            .check()
-            .map_err(|until| until.wait_time_from(limiter.clock().now()))
+    pub(super) fn check(&mut self, now: Duration) -> Result<(), Duration> {
+        if let Some(bucket) = &self.bucket {
+            self.now.0.set(now);
+            bucket.check().map_err(|until| until.wait_time_from(now))?;
+        }
+        self.last = Some(now);
+        Ok(())
     }
 }
 
-/// Governor's view of tokio's clock, so that there is one clock in the program and tests can pause it.
-#[derive(Debug, Clone)]
-struct TokioClock(Instant);
+/// A quota of this rate, and its burst.
+fn bucket(rate: Rate, clock: &Told) -> Option<(Bucket, NonZeroU32)> {
+    let Rate::PerSecond(rate) = rate else {
+        return None;
+    };
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "saturates, and the rate is capped"
+    )]
+    let burst = NonZeroU32::new((rate * BURST.as_secs_f64()) as u32).unwrap_or(NonZeroU32::MIN);
+    let quota = Quota::with_period(Duration::from_secs_f64(1.0 / rate))?.allow_burst(burst);
+    Some((RateLimiter::direct_with_clock(quota, clock.clone()), burst))
+}
 
-impl Clock for TokioClock {
+/// The time as it was last told, so that there is one clock in the program and tests can make their own.
+#[derive(Debug, Clone, Default)]
+struct Told(Rc<Cell<Duration>>);
+
+impl Clock for Told {
     type Instant = Duration;
 
     fn now(&self) -> Duration {
-        self.0.elapsed()
+        self.0.get()
     }
 }
 
@@ -143,31 +181,45 @@ mod tests {
     }
 
     /// Calls that begin within `seconds` when each asks again as soon as it was told to.
-    async fn calls_in(rate: &str, seconds: u64) -> u64 {
-        let limiter = Limiter::new(rate.parse().unwrap());
-        let end = Instant::now() + Duration::from_secs(seconds);
-        let mut calls = 0;
-        while Instant::now() < end {
-            match limiter.check() {
+    fn calls_in(limiter: &mut Limiter, from: u64, seconds: u64) -> u64 {
+        let (mut now, mut calls) = (Duration::from_secs(from), 0);
+        while now < Duration::from_secs(from + seconds) {
+            match limiter.check(now) {
                 Ok(()) => calls += 1,
-                Err(wait) => tokio::time::sleep(wait).await,
+                // A timer ticks at 1 ms.
+                Err(wait) => now += wait.max(Duration::from_millis(1)),
             }
         }
         calls
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn a_rate_is_reached_and_not_passed() {
-        assert!((499..=501).contains(&calls_in("50/s", 10).await));
-        assert!((9_800..=10_050).contains(&calls_in("1000/s", 10).await));
-        assert!((49_000..=50_250).contains(&calls_in("5000/s", 10).await));
+    fn limiter(rate: &str) -> Limiter {
+        Limiter::new(rate.parse().unwrap())
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn after_an_hour_of_rest_there_is_no_burst() {
-        let limiter = Limiter::new(Rate::PerSecond(50.0));
-        tokio::time::sleep(Duration::from_secs(3600)).await;
-        assert!(limiter.check().is_ok());
-        assert!(limiter.check().is_err());
+    #[test]
+    fn a_rate_is_reached_and_not_passed() {
+        assert!((499..=501).contains(&calls_in(&mut limiter("50/s"), 0, 10)));
+        assert!((9_800..=10_050).contains(&calls_in(&mut limiter("1000/s"), 0, 10)));
+        assert!((49_000..=50_250).contains(&calls_in(&mut limiter("5000/s"), 0, 10)));
+    }
+
+    #[test]
+    fn after_an_hour_of_rest_there_is_no_burst() {
+        let mut limiter = limiter("50/s");
+        assert!(limiter.check(Duration::from_secs(3600)).is_ok());
+        assert!(limiter.check(Duration::from_secs(3600)).is_err());
+    }
+
+    #[test]
+    fn a_rate_that_changes_all_the_time_is_neither_passed_nor_missed() {
+        let mut limiter = limiter("50/s");
+        let calls: u64 = (0..100)
+            .map(|second| {
+                limiter.set(Rate::PerSecond(if second % 2 == 0 { 40.0 } else { 60.0 }));
+                calls_in(&mut limiter, second, 1)
+            })
+            .sum();
+        assert!((4_900..=5_001).contains(&calls), "{calls}");
     }
 }

@@ -1,16 +1,25 @@
 //! When a call may be made.
 //!
-//! [`Gate`] gives permits: one an attempt, at the allowed rate, never during a pause, none once the run is stopping.
-//! [`RetryPolicy`] says whether and when a row is tried again, [`Fuse`] when the run must stop. Nothing here knows
+//! [`Gate`] gives permits, one an attempt, when the controller says so: at the pace that the service is found to bear,
+//! never during a pause, one at a time while the service is down, none once the run is stopping. [`RetryPolicy`] says whether and when a row is tried again, [`Fuse`] when the run must stop. Nothing here knows
 //! HTTP or rows; everything is arithmetic over time and outcomes and runs on tokio's clock, so tests can pause it.
 
+mod accepted;
+mod breaker;
 mod budget;
+mod climb;
+mod controller;
 mod fuse;
 mod gate;
+mod latency;
 mod limiter;
+mod pause;
 mod retry;
+#[cfg(test)]
+mod simulator;
 
 pub use budget::{CallBudget, FailureBudget, FailureLimit};
+pub use controller::{Allowance, Bounds, Change, Ended};
 pub use fuse::{Fuse, Trouble};
 pub use gate::{Closed, Gate, Permit, Unsettled};
 pub use limiter::Rate;

@@ -15,9 +15,9 @@ use crate::error::Exit;
 use crate::event::Events;
 use crate::event::Observer;
 use crate::ledger::Found;
-use crate::pace::{CallBudget, FailureBudget, Fuse, Gate, Rate, RetryPolicy};
+use crate::pace::{Bounds, CallBudget, FailureBudget, Fuse, Gate, Rate, RetryPolicy};
 use crate::row::{Earlier, Row, Span};
-use crate::scorer::Keyring;
+use crate::scorer::{Keyring, Patience};
 use crate::service::scripted::{Brings, Scripted, Step};
 use crate::stats::Stats;
 use crate::verdict::{DecisionPolicy, Failure, Reason, Verdict};
@@ -52,10 +52,15 @@ fn scorer(concurrency: usize, rate: Rate, log: &Log, service: Scripted) -> Score
     Scorer {
         service,
         gate: Gate::new(
-            concurrency.try_into().unwrap(),
-            rate,
+            Bounds {
+                rate,
+                in_flight: concurrency.try_into().unwrap(),
+                known: None,
+                outage: Patience::DEFAULT.outage,
+            },
             fastrand::Rng::with_seed(7),
         ),
+        patience: Patience::DEFAULT,
         retries: RetryPolicy::new(RETRIES, 1),
         fuse: RefCell::new(Fuse::default()),
         calls: CallBudget::new(None),
@@ -314,7 +319,7 @@ async fn a_window_beyond_the_concurrency_hides_back_offs() {
 async fn one_row_is_tried_until_the_first_verdict() {
     let trouble = [
         Brings::Status(500).after(1_000),
-        Brings::RetryAfter(429, "7").after(1_000),
+        Brings::Status(502).after(1_000),
     ];
     let service = Scripted::new(Brings::Verdict.after(1_000))
         .row(1, [Brings::Status(422).after(1_000)])

@@ -36,8 +36,23 @@ pub enum Outcome {
 pub struct Fault {
     /// What it means for another attempt.
     pub class: Class,
+    /// What it says of the service.
+    pub health: Health,
     /// What becomes of the row when there is none.
     pub failure: Failure,
+}
+
+/// What a call that brought nothing says of the service.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Health {
+    /// It does its work, whatever it thinks of this row.
+    AtWork,
+    /// It failed, perhaps over this row.
+    Failed,
+    /// It is not there, or what stands before it says so.
+    Gone,
+    /// It takes too long.
+    Slow,
 }
 
 /// Could the call have been billed?
@@ -96,6 +111,7 @@ fn of_reply(reply: &Reply, columns: &Columns) -> Outcome {
         503 if reply.headers.contains_key(RETRY_AFTER) => Outcome::Throttled { wait: wait(&reply.headers) },
         403 if carries_rate_limit(&reply.headers) => Outcome::Throttled { wait: wait(&reply.headers) },
         403 => failed(Class::Forbidden, Reason::Forbidden, said(reply)),
+        502..=504 => failed(Class::Unclear, Reason::ServerError, said(reply)).with_health(Health::Gone),
         408 | 500..=599 => failed(Class::Unclear, Reason::ServerError, said(reply)),
         400..=499 => failed(Class::RowsFault, Reason::Refused, said(reply)),
         // 1xx never ends a call, and there are no statuses above 599.
@@ -133,7 +149,8 @@ fn of_transport(fault: TransportFault) -> Outcome {
             Class::OutcomeUnknown,
             Reason::NoAnswer,
             "no whole answer in time".to_owned(),
-        ),
+        )
+        .with_health(Health::Slow),
         TransportFault::Broken(words) => failed(
             Class::OutcomeUnknown,
             Reason::NoAnswer,
@@ -143,8 +160,14 @@ fn of_transport(fault: TransportFault) -> Outcome {
 }
 
 fn failed(class: Class, reason: Reason, message: String) -> Outcome {
+    let health = match class {
+        Class::NotProcessed | Class::HostNotFound | Class::OutcomeUnknown => Health::Gone,
+        Class::Unclear => Health::Failed,
+        Class::Useless | Class::RowsFault | Class::Forbidden => Health::AtWork,
+    };
     Outcome::Failed(Fault {
         class,
+        health,
         failure: Failure::new(reason, message),
     })
 }
@@ -163,6 +186,13 @@ fn out_of_credit(reply: &Reply) -> Outcome {
 }
 
 impl Outcome {
+    fn with_health(self, health: Health) -> Self {
+        match self {
+            Self::Failed(fault) => Self::Failed(Fault { health, ..fault }),
+            other => other,
+        }
+    }
+
     fn with_hint(self, hint: &str) -> Self {
         match self {
             Self::Refused(error) => Self::Refused(error.hint(hint)),

@@ -21,7 +21,7 @@ use bytes::Bytes;
 
 pub use answer::Columns;
 pub use blot::{Keys, Sent};
-pub use classify::{Class, Fault, Outcome, classify};
+pub use classify::{Class, Fault, Health, Outcome, classify};
 pub use endpoint::{Endpoint, Plan};
 pub use http::{Client, ClientSettings};
 pub use key::{KeyFile, check_key, unusable_key};

@@ -30,6 +30,7 @@ mod kills;
 mod ledger_commands;
 mod limits;
 mod network;
+mod outage;
 mod output;
 mod readme;
 mod resume;

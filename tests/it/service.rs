@@ -322,25 +322,6 @@ fn a_service_that_is_down_from_the_start_stops_after_one_row() {
 }
 
 #[test]
-fn a_service_that_goes_down_in_mid_run_stops_after_ten_rows() {
-    let script = |request: &Request| {
-        if request.nth > 5 {
-            status(502)
-        } else {
-            good(request)
-        }
-    };
-    let (place, server, done) = in_turn(50, script, ["--retries", "0"]);
-    done.exits(3).says("502");
-    assert_eq!(server.calls(), 15);
-    assert!(
-        place
-            .text("scored.csv.partial")
-            .starts_with(&users::scored(&users::csv(5)))
-    );
-}
-
-#[test]
 fn the_rows_own_fault_is_told_in_the_services_words() {
     let script = |request: &Request| match request.nth {
         2 => answer(

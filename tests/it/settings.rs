@@ -178,7 +178,7 @@ fn rates_out_of_range_are_refused_with_the_range() {
     for rate in ["50/d", "50 per second", "fast", ""] {
         desk.refuses_typed(
             &["--rate", rate],
-            &["--rate", "`50/s`, `600/m`, `1000/h` or `unlimited`"],
+            &["--rate", "`50/s`, `600/m`, `1000/h`, `auto` or `unlimited`"],
         );
     }
 }

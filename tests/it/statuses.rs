@@ -59,10 +59,16 @@ fn every_status_that_ends_a_row_ends_only_that_row() {
     let codes: Vec<u16> = (100..=599)
         .filter(|code| fate(*code) != Fate::Stops)
         .collect();
-    // A good answer between any two: several bad ones in a row may rightly stop a run.
+    // Good answers between any two: where half of them are bad the service is taken to be down.
     let names: Vec<String> = codes
         .iter()
-        .flat_map(|code| [format!("good {code}"), format!("S{code}")])
+        .flat_map(|code| {
+            [
+                format!("good {code}"),
+                format!("fine {code}"),
+                format!("S{code}"),
+            ]
+        })
         .collect();
     let csv = users::named(&names);
     let (place, server) = (Place::with("users.csv", &csv), Server::start(play));

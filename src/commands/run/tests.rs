@@ -17,6 +17,7 @@ use crate::layout::{Existing, VERDICT_COLUMNS};
 use crate::ledger::{self, Fails, Ledger, Place, Removed, Reuse};
 use crate::output::Replace;
 use crate::pace::{FailureBudget, Rate};
+use crate::scorer::Patience;
 use crate::service::scripted::{Brings, Scripted};
 use crate::verdict::DecisionPolicy;
 
@@ -149,7 +150,16 @@ impl Course {
         let concurrency = CONCURRENCY.try_into().unwrap();
         let scorer = Scorer {
             service,
-            gate: Gate::new(concurrency, Rate::Unlimited, fastrand::Rng::with_seed(7)),
+            gate: Gate::new(
+                Bounds {
+                    rate: Rate::Unlimited,
+                    in_flight: concurrency,
+                    known: None,
+                    outage: Patience::DEFAULT.outage,
+                },
+                fastrand::Rng::with_seed(7),
+            ),
+            patience: Patience::DEFAULT,
             retries: RetryPolicy::new(4, 1),
             fuse: RefCell::new(Fuse::default()),
             calls: CallBudget::new(None),

@@ -1,0 +1,152 @@
+//! What the service has accepted lately: how many calls a second, and at how many in flight.
+//!
+//! A refusal says only that there was too much; this says how much of it was good. Time is told.
+
+use std::time::Duration;
+
+/// Counts of the last seconds.
+#[derive(Debug, Default)]
+pub(super) struct Accepted {
+    seconds: [u32; SECONDS],
+    /// The second that counts now.
+    now: u64,
+    /// The first of all.
+    first: Option<u64>,
+    /// Until when the service last refused, and what it accepted since then.
+    refusal: Option<(Duration, u32)>,
+    /// The most in flight with which a call was accepted, in this stretch of time and the one before.
+    most_in_flight: [usize; 2],
+    stretch: u64,
+}
+
+/// Services that count in windows use a second, ten or sixty. Over ten seconds the first two come out exactly; over sixty
+/// a limit that has fallen would be seen too late.
+const SECONDS: usize = 10;
+
+/// In less time than that, chance says more than the limit.
+const SHORTEST: Duration = Duration::from_secs(2);
+/// Two windows of a minute, the longest that is common, and a little.
+const LONGEST: Duration = Duration::from_secs(150);
+
+impl Accepted {
+    /// A call was accepted that was the `level`th in flight when it began.
+    pub(super) fn note(&mut self, now: Duration, level: usize) {
+        self.turn(now);
+        self.first.get_or_insert(self.now);
+        if let Some(count) = self.seconds.get_mut(place(self.now)) {
+            *count += 1;
+        }
+        if let Some((from, count)) = &mut self.refusal
+            && now >= *from
+        {
+            *count = count.saturating_add(1);
+        }
+        let [current, _] = &mut self.most_in_flight;
+        *current = level.max(*current);
+    }
+
+    /// Calls a second over the last ten, or since the first.
+    pub(super) fn rate(&mut self, now: Duration) -> Option<f64> {
+        self.turn(now);
+        let first = self.first?;
+        #[allow(clippy::cast_precision_loss, reason = "ten at most")]
+        let whole = (self.now - first).min(SECONDS as u64 - 1) as f64;
+        let length = whole + now.as_secs_f64().fract();
+        let count: u32 = self.seconds.iter().sum();
+        (length > 0.5).then(|| f64::from(count) / length)
+    }
+
+    /// The service refuses now, and will until `back` from now if it says so. Calls a second since it last began to
+    /// accept again, if that was not too long ago to say anything.
+    pub(super) fn since_refusal(&mut self, now: Duration, back: Duration) -> Option<f64> {
+        let (then, count) = self.refusal.replace((now + back, 0))?;
+        let length = (now + back).saturating_sub(then);
+        (SHORTEST..=LONGEST)
+            .contains(&length)
+            .then(|| f64::from(count) / length.as_secs_f64())
+    }
+
+    /// The most in one of those seconds.
+    pub(super) fn peak(&mut self, now: Duration) -> f64 {
+        self.turn(now);
+        f64::from(
+            self.seconds
+                .iter()
+                .copied()
+                .max()
+                .unwrap_or_default()
+                .max(1),
+        )
+    }
+
+    /// The most calls in flight with which one was accepted lately.
+    pub(super) fn most_in_flight(&mut self, now: Duration) -> usize {
+        self.turn(now);
+        let [current, before] = self.most_in_flight;
+        current.max(before)
+    }
+
+    /// Forgets seconds that are over.
+    fn turn(&mut self, now: Duration) {
+        let second = now.as_secs();
+        for over in (self.now + 1..=second).take(SECONDS) {
+            if let Some(count) = self.seconds.get_mut(place(over)) {
+                *count = 0;
+            }
+        }
+        self.now = self.now.max(second);
+        let stretch = second / SECONDS as u64;
+        if stretch > self.stretch {
+            let [current, _] = self.most_in_flight;
+            let before = if stretch == self.stretch + 1 {
+                current
+            } else {
+                0
+            };
+            self.most_in_flight = [0, before];
+            self.stretch = stretch;
+        }
+    }
+}
+
+#[allow(clippy::cast_possible_truncation, reason = "below ten")]
+const fn place(second: u64) -> usize {
+    (second % SECONDS as u64) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rate_is_of_the_last_ten_seconds() {
+        let mut accepted = Accepted::default();
+        let millisecond = Duration::from_millis;
+        assert_eq!(accepted.rate(millisecond(0)), None);
+        for call in 0..200 {
+            accepted.note(millisecond(call * 100), 1);
+        }
+        let rate = accepted.rate(millisecond(19_999));
+        assert!(
+            rate.is_some_and(|rate| (9.9..10.2).contains(&rate)),
+            "{rate:?}"
+        );
+        let later = accepted.rate(millisecond(24_999));
+        assert!(
+            later.is_some_and(|rate| (4.9..5.2).contains(&rate)),
+            "{later:?}"
+        );
+        let much_later = accepted.rate(Duration::from_secs(4000)).unwrap_or(1.0);
+        assert!(much_later.abs() < 1e-9);
+    }
+
+    #[test]
+    fn the_level_is_forgotten_after_a_while() {
+        let mut accepted = Accepted::default();
+        accepted.note(Duration::from_secs(1), 40);
+        accepted.note(Duration::from_secs(12), 20);
+        assert_eq!(accepted.most_in_flight(Duration::from_secs(19)), 40);
+        assert_eq!(accepted.most_in_flight(Duration::from_secs(21)), 20);
+        assert_eq!(accepted.most_in_flight(Duration::from_secs(99)), 0);
+    }
+}

@@ -1,0 +1,263 @@
+//! The search for how much of one thing the service bears: calls a second, or calls in flight.
+//!
+//! Up until it is refused, then just below that, and from time to time a look whether more is allowed by now. It knows
+//! no clock and no service: time is told, and somebody else says what was refused.
+
+use std::time::Duration;
+
+/// What is searched for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Calls a second.
+    Rate,
+    /// Calls in flight: whole ones.
+    InFlight,
+}
+
+/// One number and what is known of its limit.
+#[derive(Debug)]
+pub(super) struct Climb {
+    kind: Kind,
+    value: f64,
+    least: f64,
+    most: f64,
+    /// Where the service refused.
+    ceiling: Option<f64>,
+    /// What was the ceiling when there was no trouble last.
+    settled: Option<f64>,
+    stage: Stage,
+    hold: Duration,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Stage {
+    /// No limit is in sight.
+    Free,
+    /// Back up to just below the ceiling.
+    Regrowing,
+    /// Just below the ceiling, until then.
+    Holding(Duration),
+    /// Past the ceiling: how many steps so far, and when the next one is due.
+    Probing { steps: u32, next: Duration },
+}
+
+/// Half as much again each time: from 2/s to 3,200/s in 19 steps, and never more than a third of what is sent is too much.
+pub(super) const GROWTH: f64 = 1.4;
+/// From so many calls in flight on they grow by an eighth: each call too many is a refusal when the service counts them.
+const MANY_IN_FLIGHT: f64 = 16.0;
+const GROWTH_OF_MANY: f64 = 1.125;
+/// After a refusal: deep enough that a bucket fills up again or a queue drains while the next look is taken.
+const CUT: f64 = 0.7;
+/// Calls in flight are counted exactly, so less will do.
+const CUT_IN_FLIGHT: f64 = 0.8;
+/// How near the ceiling is kept to: what is measured there is a little more than the limit, as buckets have a burst.
+const SHARE: f64 = 0.95;
+/// A step on the way back up, as a share of the ceiling: ten of them from the cut to just below it.
+const REGROWTH: f64 = 0.025;
+/// How long the first hold is …
+const FIRST_HOLD: Duration = Duration::from_secs(120);
+/// … doubling with every look in vain up to this: twice an hour is polite, and a limit that rose is found the same day.
+const LONGEST_HOLD: Duration = Duration::from_secs(30 * 60);
+/// A step past the hold: what is too much by so little costs a call or two.
+const PROBE: f64 = 0.03;
+/// After so many of them each next one is twice as large, up to [`GROWTH`]: a limit that is gone costs two minutes.
+const SMALL_PROBES: u32 = 4;
+/// A ceiling so much below the one before is another one: what fell may rise again soon.
+const FALLEN: f64 = 0.8;
+/// What a service that counts in windows accepted lately, as a share of what was allowed, is believed down to this: the
+/// first window may be used up in its first seconds.
+const LEAST_OF_WINDOW: f64 = 0.1;
+/// Of another it is believed down to this: what a bucket could not hold while less was sent is missing in it.
+const LEAST_OF_BUCKET: f64 = 0.85;
+/// How long a step of a probe is watched at least: a service that counts in windows of 10 s refuses at their end.
+const PROBE_STEP: Duration = Duration::from_secs(15);
+
+impl Climb {
+    /// Starts at `first`, within the bounds.
+    pub(super) const fn new(kind: Kind, first: f64, least: f64, most: f64) -> Self {
+        Self {
+            kind,
+            value: first.clamp(least, most),
+            least,
+            most,
+            ceiling: None,
+            settled: None,
+            stage: Stage::Free,
+            hold: FIRST_HOLD,
+        }
+    }
+
+    /// As much as may be now.
+    pub(super) const fn value(&self) -> f64 {
+        self.value
+    }
+
+    /// Where the service refused, if it did.
+    pub(super) const fn ceiling(&self) -> Option<f64> {
+        self.ceiling
+    }
+
+    /// Whether it is as much as may ever be.
+    pub(super) const fn is_at_most(&self) -> bool {
+        self.value >= self.most
+    }
+
+    /// The service refused. `accepted` is what it took lately; where it `counts_in_windows`, that is its limit, and
+    /// otherwise the limit is between that and what was allowed.
+    pub(super) fn refused(&mut self, accepted: Option<f64>, counts_in_windows: bool) {
+        let (least, most) = match self.stage {
+            _ if counts_in_windows => (LEAST_OF_WINDOW, 1.0),
+            Stage::Free => (1.0 / GROWTH, 1.0),
+            Stage::Regrowing | Stage::Holding(_) => (LEAST_OF_BUCKET, 1.0),
+            // The step before was borne.
+            Stage::Probing { steps, .. } => {
+                let borne = (1.0 + PROBE) / (1.0 + probe(steps));
+                (borne, borne)
+            }
+        };
+        let at = accepted.map_or(self.value * most, |accepted| {
+            accepted.max(self.value * least).min(self.value * most)
+        });
+        if matches!(self.stage, Stage::Probing { .. }) {
+            self.hold = (self.hold * 2).min(LONGEST_HOLD);
+        }
+        if self.settled.is_some_and(|settled| at < settled * FALLEN) {
+            self.settled = None;
+            self.hold = FIRST_HOLD;
+        }
+        self.ceiling = Some(at.max(self.least));
+        self.stage = Stage::Regrowing;
+        self.value = self.whole(at * self.cut());
+    }
+
+    /// It turns out that the service counts in windows, so what it had `accepted` before it refused last is its limit.
+    pub(super) fn counts_in_windows(&mut self, accepted: f64) {
+        if let Some(ceiling) = self.ceiling {
+            let at = accepted.max(ceiling * LEAST_OF_WINDOW).min(ceiling);
+            self.ceiling = Some(at);
+            self.value = self.whole(self.value.min(at * self.cut()));
+        }
+    }
+
+    /// The service refused when there was so much, and nothing else is to be taken for its limit.
+    pub(super) fn refused_above(&mut self, much: f64) {
+        self.value = self.value.min(much).max(self.least);
+        self.refused(None, false);
+    }
+
+    /// Something other than a refusal says that less is better: so much of what it is, and no limit is known by it.
+    pub(super) fn slow_to(&mut self, value: f64) {
+        if value >= self.value {
+            return;
+        }
+        self.value = self.whole(value);
+        if self.stage != Stage::Free {
+            self.stage = Stage::Regrowing;
+        }
+    }
+
+    /// The limit is known from elsewhere: the search begins just below it.
+    pub(super) fn start_near(&mut self, ceiling: f64) {
+        if ceiling >= self.most {
+            return;
+        }
+        self.ceiling = Some(ceiling.max(self.least));
+        self.stage = Stage::Regrowing;
+        self.value = self.whole(ceiling * self.cut());
+    }
+
+    /// An interval went by without trouble. `used`: all that is allowed was used, so that more would be of use; `shown`:
+    /// how long it takes until too much is refused.
+    pub(super) fn calm(&mut self, now: Duration, shown: Duration, used: bool) {
+        match (self.stage, self.ceiling) {
+            (Stage::Free, _) | (_, None) => {
+                if used {
+                    self.value = self.grown(GROWTH);
+                }
+            }
+            (Stage::Regrowing, Some(ceiling)) => {
+                let top = self.just_below(ceiling);
+                let step = (ceiling * REGROWTH).max(self.smallest_step());
+                self.value = (self.value + step).min(top).clamp(self.least, self.most);
+                if self.value >= top {
+                    self.value = self.whole(top);
+                    self.settled = Some(ceiling);
+                    self.stage = Stage::Holding(now + self.hold);
+                }
+            }
+            (Stage::Holding(until), Some(_)) => {
+                if used && now >= until {
+                    self.probe(now, shown, 0);
+                }
+            }
+            (Stage::Probing { steps, next }, Some(ceiling)) => {
+                if !used || now < next {
+                    return;
+                }
+                if self.value > ceiling * GROWTH {
+                    // It is not there any more.
+                    self.ceiling = None;
+                    self.stage = Stage::Free;
+                    self.hold = FIRST_HOLD;
+                } else {
+                    self.probe(now, shown, steps);
+                }
+            }
+        }
+    }
+
+    fn probe(&mut self, now: Duration, shown: Duration, before: u32) {
+        self.value = self.grown(1.0 + probe(before + 1));
+        self.stage = Stage::Probing {
+            steps: before + 1,
+            next: now + PROBE_STEP.max(shown),
+        };
+    }
+
+    fn grown(&self, by: f64) -> f64 {
+        let by = if self.kind == Kind::InFlight && self.value >= MANY_IN_FLIGHT {
+            by.min(GROWTH_OF_MANY)
+        } else {
+            by
+        };
+        let more = (self.value * by).max(self.value + self.smallest_step());
+        self.whole(more.min(self.most))
+    }
+
+    const fn cut(&self) -> f64 {
+        match self.kind {
+            Kind::Rate => CUT,
+            Kind::InFlight => CUT_IN_FLIGHT,
+        }
+    }
+
+    /// What is kept to when the service refused there.
+    const fn just_below(&self, ceiling: f64) -> f64 {
+        let below = match self.kind {
+            Kind::Rate => ceiling * SHARE,
+            Kind::InFlight => ceiling - 1.0,
+        };
+        below.clamp(self.least, self.most)
+    }
+
+    const fn smallest_step(&self) -> f64 {
+        match self.kind {
+            Kind::Rate => 0.0,
+            Kind::InFlight => 1.0,
+        }
+    }
+
+    fn whole(&self, value: f64) -> f64 {
+        let value = match self.kind {
+            Kind::Rate => value,
+            Kind::InFlight => value.floor(),
+        };
+        value.clamp(self.least, self.most)
+    }
+}
+
+/// How much the step with this number goes up.
+fn probe(step: u32) -> f64 {
+    let doublings = step.saturating_sub(SMALL_PROBES).min(8);
+    (PROBE * f64::from(1_u32 << doublings)).min(GROWTH - 1.0)
+}

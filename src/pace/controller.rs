@@ -1,0 +1,466 @@
+//! When a call may begin: the one owner of the rate, the calls in flight, the pause and the breaker.
+//!
+//! Pure arithmetic over time and outcomes: time is told (since the run began), nothing here waits, draws chance or does
+//! I/O. `gate` asks before every call and tells how each ended; the simulator in the tests does the same.
+
+use std::num::NonZeroUsize;
+use std::time::Duration;
+
+use super::accepted::Accepted;
+use super::breaker::{Breaker, Turned};
+use super::climb::{Climb, GROWTH, Kind};
+use super::latency::{Latency, Trend};
+use super::limiter::{Limiter, Rate};
+use super::pause::Pauses;
+use crate::event::{Pace, Pause};
+
+/// What a user allows, and where to start.
+#[derive(Debug, Clone, Copy)]
+pub struct Bounds {
+    /// Calls a second at most.
+    pub rate: Rate,
+    /// Calls in flight at most.
+    pub in_flight: NonZeroUsize,
+    /// The limit that an earlier run found.
+    pub known: Option<f64>,
+    /// How long a service that is down is waited for.
+    pub outage: Duration,
+}
+
+/// How a call ended, as far as the pace is concerned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// The service did its work, whatever it said.
+    Answered,
+    /// It asks for less, perhaps with a time.
+    Throttled(Option<Duration>),
+    /// It could not be reached or is not well.
+    Unwell,
+    /// No answer in time.
+    TimedOut,
+    /// It was given up, and says nothing.
+    Abandoned,
+}
+
+/// What an answer's headers say is left of the service's quota. It can slow calls down, never speed them up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Allowance {
+    /// Calls that are left …
+    pub calls: u64,
+    /// … for this long.
+    pub lasts: Duration,
+}
+
+/// A call that is out.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Call {
+    pub(super) began: Duration,
+    /// The how many-th in flight it was.
+    level: usize,
+    /// Whether it finds out if the service is back.
+    probe: bool,
+}
+
+impl Call {
+    pub(super) const fn is_probe(&self) -> bool {
+        self.probe
+    }
+}
+
+#[cfg(test)]
+impl Call {
+    pub(super) const fn new(began: Duration, level: usize) -> Self {
+        Self {
+            began,
+            level,
+            probe: false,
+        }
+    }
+}
+
+/// Whether a call may begin.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Turn {
+    /// Now, as this one.
+    Go(Call),
+    /// Not before then.
+    At(Duration),
+    /// When another one has ended.
+    AfterAnother,
+}
+
+/// What the end of a call changed for everybody.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Change {
+    /// All pause.
+    Paused(Pause),
+    /// The service is taken to be down; the next single call is in so long.
+    Down {
+        /// For how long it has been.
+        lasted: Duration,
+        /// The wait.
+        next: Duration,
+    },
+    /// It is back.
+    Up {
+        /// How long it was down.
+        lasted: Duration,
+    },
+}
+
+/// Decides when calls begin.
+pub(super) struct Controller {
+    rate: Climb,
+    in_flight: Climb,
+    limiter: Limiter,
+    unlimited: bool,
+    out: usize,
+    pauses: Pauses,
+    breaker: Breaker,
+    accepted: Accepted,
+    latency: Latency,
+    interval: Interval,
+    /// Refusals of calls that began before then are about a pace that is given up already.
+    last_cut: Duration,
+    /// Where the service refuses everything until a window is over, and not just what comes too fast: how long that is at
+    /// least.
+    window: Option<Duration>,
+    /// What was accepted before it refused last, a second.
+    before_refusal: Option<f64>,
+    /// After a pause a single call goes first.
+    scouting: bool,
+    /// When the single call began that is out, after a pause or in an outage.
+    single: Option<Duration>,
+    /// A rate that the service's headers ask for, and until when.
+    asked: Option<(f64, Duration)>,
+    /// What was accepted when the service went down.
+    before_outage: Option<f64>,
+}
+
+/// The time between two looks at how it goes.
+#[derive(Debug, Default)]
+struct Interval {
+    ends: Duration,
+    answers: u32,
+    /// Somebody had to wait for the rate.
+    rate_used: bool,
+    /// Somebody had to wait for a call to end.
+    in_flight_used: bool,
+    troubled: bool,
+}
+
+/// The first rate of a run that is told none: nobody is hurt by two calls a second.
+const FIRST_RATE: f64 = 2.0;
+/// The first calls in flight.
+const FIRST_IN_FLIGHT: f64 = 4.0;
+/// A call a minute: below that it is pauses that keep a service's limit.
+const LEAST_RATE: f64 = 1.0 / 60.0;
+/// An interval is two round trips, so that what it changed is seen before the next change, and at least this: with fast
+/// answers growth must still leave a second or two in which a bucket runs empty.
+const SHORTEST_INTERVAL: Duration = Duration::from_millis(500);
+const ROUND_TRIPS: u32 = 2;
+/// A bucket has room again after a second or two; who asks for more than this counts in windows.
+const WINDOW: Duration = Duration::from_secs(3);
+/// Calls in flight after a timeout, as a share.
+const AFTER_TIMEOUT: f64 = 0.7;
+/// Calls in flight when answers queue, as a share, each interval: gently.
+const WHILE_QUEUEING: f64 = 0.9;
+/// The pace after an outage, as a share of what it was.
+const AFTER_OUTAGE: f64 = 0.5;
+/// Windows up to this are spread evenly when headers tell what is left. Of a day's quota nobody wants a call a minute.
+const LONGEST_SPREAD: Duration = Duration::from_secs(5 * 60);
+
+impl Controller {
+    pub(super) fn new(bounds: Bounds) -> Self {
+        let (first, most) = match bounds.rate {
+            Rate::Auto => (FIRST_RATE, Rate::HIGHEST),
+            Rate::PerSecond(rate) => (rate, rate),
+            Rate::Unlimited => (Rate::HIGHEST, Rate::HIGHEST),
+        };
+        #[allow(clippy::cast_precision_loss, reason = "thousands at most")]
+        let most_in_flight = bounds.in_flight.get() as f64;
+        let first_in_flight = match bounds.rate {
+            Rate::Auto => FIRST_IN_FLIGHT,
+            // Who names a rate knows the service.
+            Rate::PerSecond(_) | Rate::Unlimited => most_in_flight,
+        };
+        let mut rate = Climb::new(Kind::Rate, first, LEAST_RATE.min(most), most);
+        if let Some(known) = bounds.known {
+            rate.start_near(known);
+        }
+        let mut controller = Self {
+            limiter: Limiter::new(Rate::Unlimited),
+            rate,
+            in_flight: Climb::new(Kind::InFlight, first_in_flight, 1.0, most_in_flight),
+            unlimited: bounds.rate == Rate::Unlimited,
+            out: 0,
+            pauses: Pauses::default(),
+            breaker: Breaker::new(bounds.outage),
+            accepted: Accepted::default(),
+            latency: Latency::default(),
+            interval: Interval::default(),
+            last_cut: Duration::ZERO,
+            window: None,
+            before_refusal: None,
+            scouting: false,
+            single: None,
+            asked: None,
+            before_outage: None,
+        };
+        controller.set_limiter(Duration::ZERO);
+        controller
+    }
+
+    /// Whether a call may begin now. `Go` takes it.
+    pub(super) fn ask(&mut self, now: Duration) -> Turn {
+        self.end_interval(now);
+        if let Some(until) = self.pauses.until(now) {
+            return Turn::At(until);
+        }
+        let probe = self.breaker.next_probe();
+        if let Some(next) = probe.filter(|next| now < *next) {
+            return Turn::At(next);
+        }
+        let alone = self.scouting || probe.is_some();
+        if alone && self.single.is_some() {
+            return Turn::AfterAnother;
+        }
+        if self.out >= self.most_in_flight() {
+            self.interval.in_flight_used = true;
+            return Turn::AfterAnother;
+        }
+        if let Err(wait) = self.limiter.check(now) {
+            self.interval.rate_used = true;
+            return Turn::At(now + wait);
+        }
+        self.out += 1;
+        if alone {
+            self.single = Some(now);
+        }
+        Turn::Go(Call {
+            began: now,
+            level: self.out,
+            probe: probe.is_some(),
+        })
+    }
+
+    /// A call ended. `fraction` is random, from 0 up to 1.
+    pub(super) fn ended(
+        &mut self,
+        now: Duration,
+        call: Call,
+        how: Ended,
+        fraction: f64,
+    ) -> Option<Change> {
+        self.out = self.out.saturating_sub(1);
+        if self.single == Some(call.began) {
+            self.single = None;
+        }
+        if !matches!(how, Ended::Throttled(_) | Ended::Abandoned) {
+            self.pauses.not_refused();
+        }
+        match how {
+            Ended::Abandoned => None,
+            Ended::Answered => {
+                self.pauses.answered();
+                self.interval.answers += 1;
+                self.accepted.note(now, call.level);
+                self.latency.note(now.saturating_sub(call.began));
+                self.went_through(now, call)
+            }
+            Ended::Throttled(wait) => self.throttled(now, call, wait, fraction),
+            Ended::Unwell => self.failed(now, call),
+            Ended::TimedOut => {
+                if call.began >= self.last_cut {
+                    self.last_cut = now;
+                    self.in_flight
+                        .slow_to(self.in_flight.value() * AFTER_TIMEOUT);
+                }
+                self.failed(now, call)
+            }
+        }
+    }
+
+    /// What an answer's headers said.
+    pub(super) fn allowed(&mut self, now: Duration, allowance: Allowance) {
+        let Allowance { calls, lasts } = allowance;
+        if lasts.is_zero() || lasts > LONGEST_SPREAD {
+            return;
+        }
+        // Calls that are out are not in it yet. One a window is left always: headers can be wrong, and only a refusal stops.
+        let left = calls.saturating_sub(self.out as u64).max(1);
+        #[allow(clippy::cast_precision_loss, reason = "a rate is no exact number")]
+        let rate = left as f64 / lasts.as_secs_f64();
+        self.asked = Some((rate, now + lasts));
+        self.set_limiter(now);
+    }
+
+    /// Calls a second that are allowed now; `None` where nothing limits them.
+    pub(super) fn rate(&self, now: Duration) -> Option<f64> {
+        let asked = self.asked.filter(|(_, until)| now < *until);
+        let own = (!self.unlimited || self.rate.ceiling().is_some()).then(|| self.rate.value());
+        match (own, asked) {
+            (Some(own), Some((asked, _))) => Some(own.min(asked)),
+            (own, asked) => own.or(asked.map(|(rate, _)| rate)),
+        }
+    }
+
+    /// Calls in flight that are allowed now.
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "from 1 to the user's ceiling"
+    )]
+    pub(super) fn most_in_flight(&self) -> usize {
+        self.in_flight.value() as usize
+    }
+
+    /// The pace as people should know it.
+    pub(super) fn pace(&self, now: Duration) -> Pace {
+        Pace {
+            rate: self.rate(now),
+            in_flight: self.most_in_flight(),
+            limit: self.rate.ceiling(),
+            limit_in_flight: self.in_flight.ceiling().map(|_| self.most_in_flight()),
+            asked: self.asked.is_some_and(|(_, until)| now < until),
+            at_ceiling: self.rate.is_at_most(),
+        }
+    }
+
+    pub(super) const fn pauses(&self) -> &Pauses {
+        &self.pauses
+    }
+
+    /// The service is there: what follows a pause is over.
+    fn went_through(&mut self, now: Duration, call: Call) -> Option<Change> {
+        if self.pauses.is_after(call.began) {
+            self.scouting = false;
+        }
+        match self.breaker.good(call.began) {
+            Turned::Up { since } => {
+                let before = self.before_outage.take().unwrap_or(f64::INFINITY);
+                self.rate
+                    .slow_to(self.rate.value().min(before) * AFTER_OUTAGE);
+                let in_flight = self.in_flight.value() * AFTER_OUTAGE;
+                self.in_flight.slow_to(in_flight);
+                self.scouting = false;
+                self.set_limiter(now);
+                Some(Change::Up {
+                    lasted: now.saturating_sub(since),
+                })
+            }
+            Turned::No | Turned::Down { .. } => None,
+        }
+    }
+
+    fn failed(&mut self, now: Duration, call: Call) -> Option<Change> {
+        self.interval.troubled = true;
+        let was_open = self.breaker.is_open();
+        match self.breaker.bad(call.began, now) {
+            Turned::Down { since, next } => {
+                if !was_open {
+                    self.before_outage = self.accepted.rate(now);
+                }
+                Some(Change::Down {
+                    lasted: now.saturating_sub(since),
+                    next: next.saturating_sub(now),
+                })
+            }
+            Turned::No | Turned::Up { .. } => None,
+        }
+    }
+
+    fn throttled(
+        &mut self,
+        now: Duration,
+        call: Call,
+        wait: Option<Duration>,
+        fraction: f64,
+    ) -> Option<Change> {
+        let scout = self.scouting && self.pauses.is_after(call.began);
+        match wait {
+            Some(wait) => {
+                self.window = (wait >= WINDOW).then(|| self.window.unwrap_or_default().max(wait));
+            }
+            None if scout => {
+                if self.window.is_none()
+                    && let Some(accepted) = self.before_refusal
+                {
+                    self.rate.counts_in_windows(accepted);
+                    self.set_limiter(now);
+                }
+                self.window = self.window.max(Some(self.pauses.in_a_row()));
+            }
+            None => {}
+        }
+        // A single call was not too fast: the window is not over yet.
+        if call.began >= self.last_cut && !scout {
+            self.last_cut = now;
+            self.interval.troubled = true;
+            self.cut(now, call, wait);
+        }
+        let pause = self.pauses.begin(now, call.began, wait, fraction)?;
+        self.scouting = true;
+        Some(Change::Paused(pause))
+    }
+
+    /// Less from now on: in flight where so many were never accepted, else a second.
+    fn cut(&mut self, now: Duration, call: Call, wait: Option<Duration>) {
+        // Between two moments at which it refuses, a service accepts just what its limit is, however it counts.
+        let since = self.accepted.since_refusal(now, wait.unwrap_or_default());
+        if call.level > self.accepted.most_in_flight(now) && call.level > 1 {
+            #[allow(clippy::cast_precision_loss, reason = "thousands at most")]
+            self.in_flight.refused_above(call.level as f64);
+            return;
+        }
+        // Where calls in flight were the limit, the rate that is allowed says nothing.
+        self.rate.slow_to(self.accepted.peak(now) * GROWTH);
+        let accepted = since.or_else(|| self.accepted.rate(now));
+        self.before_refusal = accepted;
+        self.rate.refused(accepted, self.window.is_some());
+        self.set_limiter(now);
+    }
+
+    fn end_interval(&mut self, now: Duration) {
+        if now < self.interval.ends {
+            return;
+        }
+        if self.asked.is_some_and(|(_, until)| until <= now) {
+            self.asked = None;
+            self.set_limiter(now);
+        }
+        let length = (self.latency.typical() * ROUND_TRIPS).max(SHORTEST_INTERVAL);
+        let over = std::mem::replace(
+            &mut self.interval,
+            Interval {
+                ends: now + length,
+                ..Interval::default()
+            },
+        );
+        let trend = self.latency.interval(self.in_flight.value());
+        if trend == Trend::Queueing {
+            self.in_flight
+                .slow_to(self.in_flight.value() * WHILE_QUEUEING);
+        }
+        if over.troubled || over.answers == 0 || self.pauses.until(now).is_some() {
+            return;
+        }
+        // What is too much shows at the end of a window.
+        let shown = (length * 2).max(self.window.unwrap_or_default().mul_f64(1.5));
+        if trend == Trend::Usual {
+            self.in_flight.calm(now, shown, over.in_flight_used);
+        }
+        if trend != Trend::Queueing {
+            self.rate.calm(now, shown, over.rate_used);
+            self.set_limiter(now);
+        }
+    }
+
+    fn set_limiter(&mut self, now: Duration) {
+        self.limiter
+            .set(self.rate(now).map_or(Rate::Unlimited, Rate::PerSecond));
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,326 @@
+//! What holds whatever a service does: properties over any outcomes at any times, and a few plain cases.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::cast_precision_loss,
+    clippy::unchecked_time_subtraction,
+    clippy::similar_names,
+    reason = "tests"
+)]
+
+use proptest::prelude::*;
+
+use super::*;
+
+const MILLISECOND: Duration = Duration::from_millis(1);
+
+fn bounds(rate: Rate, in_flight: usize) -> Bounds {
+    Bounds {
+        rate,
+        in_flight: in_flight.try_into().unwrap(),
+        known: None,
+        outage: Duration::from_secs(900),
+    }
+}
+
+/// What happens next.
+#[derive(Debug, Clone)]
+enum Step {
+    /// Somebody wants as many calls as are to be had.
+    Ask,
+    /// Time goes by.
+    Wait(u64),
+    /// Of the calls that are out this one ends, after a little.
+    End(usize, Ended, f64),
+    /// Headers say what is left.
+    Allowed(u64, u64),
+}
+
+fn ended() -> impl Strategy<Value = Ended> {
+    prop_oneof![
+        8 => Just(Ended::Answered),
+        2 => prop::option::of(0_u64..100).prop_map(|wait| Ended::Throttled(wait.map(Duration::from_secs))),
+        2 => Just(Ended::Unwell),
+        1 => Just(Ended::TimedOut),
+        1 => Just(Ended::Abandoned),
+    ]
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        4 => Just(Step::Ask),
+        3 => (0_u64..2_000).prop_map(Step::Wait),
+        // A laptop sleeps, a producer is silent.
+        1 => (10_000_u64..10_000_000).prop_map(Step::Wait),
+        6 => (any::<usize>(), ended(), 0.0..1.0).prop_map(|(which, how, chance)| Step::End(which, how, chance)),
+        1 => (0_u64..100, 0_u64..100).prop_map(|(calls, lasts)| Step::Allowed(calls, lasts)),
+    ]
+}
+
+fn rate() -> impl Strategy<Value = Rate> {
+    prop_oneof![
+        Just(Rate::Auto),
+        Just(Rate::Unlimited),
+        (0.01..5_000.0).prop_map(Rate::PerSecond),
+    ]
+}
+
+/// A controller among calls, and everything that must hold.
+struct World {
+    controller: Controller,
+    bounds: Bounds,
+    now: Duration,
+    out: Vec<Call>,
+    /// When calls began.
+    begun: Vec<Duration>,
+    paused_until: Duration,
+}
+
+impl World {
+    fn ask(&mut self) {
+        loop {
+            match self.controller.ask(self.now) {
+                Turn::Go(call) => {
+                    assert!(self.now >= self.paused_until, "a call in a pause");
+                    self.out.push(call);
+                    self.begun.push(self.now);
+                    assert!(self.out.len() <= self.bounds.in_flight.get());
+                }
+                Turn::At(at) => {
+                    assert!(at > self.now, "told to ask again at once");
+                    return;
+                }
+                Turn::AfterAnother => {
+                    assert!(!self.out.is_empty(), "waits for nobody, for ever");
+                    return;
+                }
+            }
+        }
+    }
+
+    fn step(&mut self, step: &Step) {
+        match *step {
+            Step::Ask => self.ask(),
+            Step::Wait(milliseconds) => self.now += Duration::from_millis(milliseconds),
+            Step::End(which, how, chance) => {
+                if self.out.is_empty() {
+                    return;
+                }
+                self.now += MILLISECOND;
+                let call = self.out.swap_remove(which % self.out.len());
+                let change = self.controller.ended(self.now, call, how, chance);
+                if let Some(Change::Paused(pause)) = change {
+                    self.paused_until = self.paused_until.max(self.now + pause.length);
+                }
+            }
+            Step::Allowed(calls, lasts) => {
+                let lasts = Duration::from_secs(lasts);
+                self.controller
+                    .allowed(self.now, Allowance { calls, lasts });
+            }
+        }
+    }
+
+    /// All calls end well, and then another one can begin before too long.
+    fn goes_on(&mut self) {
+        for call in std::mem::take(&mut self.out) {
+            self.controller.ended(self.now, call, Ended::Answered, 0.0);
+        }
+        for _ in 0..1_000 {
+            match self.controller.ask(self.now) {
+                Turn::Go(_) => return,
+                Turn::At(at) => self.now = at,
+                Turn::AfterAnother => unreachable!("nobody is out"),
+            }
+        }
+        panic!("stalls for ever");
+    }
+
+    /// In no second more calls than the user's rate, but for a burst of 10 ms and the one that was due.
+    fn keeps_to_the_rate(&self) {
+        let Rate::PerSecond(rate) = self.bounds.rate else {
+            return;
+        };
+        for (nth, first) in self.begun.iter().enumerate() {
+            let second = self.begun.iter().skip(nth);
+            let count = second
+                .take_while(|at| **at < *first + Duration::from_secs(1))
+                .count();
+            let most = rate * 1.01 + 2.0;
+            assert!(count as f64 <= most, "{count} at {rate}/s");
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn whatever_happens_no_call_is_made_in_a_pause_or_above_a_ceiling(
+        rate in rate(),
+        in_flight in 1_usize..100,
+        steps in prop::collection::vec(step(), 1..300),
+    ) {
+        let bounds = bounds(rate, in_flight);
+        let mut world = World {
+            controller: Controller::new(bounds),
+            bounds,
+            now: Duration::ZERO,
+            out: Vec::new(),
+            begun: Vec::new(),
+            paused_until: Duration::ZERO,
+        };
+        for step in &steps {
+            world.step(step);
+        }
+        world.keeps_to_the_rate();
+        world.goes_on();
+    }
+
+    #[test]
+    fn after_a_rest_there_is_no_burst(rest in 1_u64..100_000, calls in 10_usize..500) {
+        let mut controller = Controller::new(bounds(Rate::Auto, 1_000));
+        let mut now = Duration::ZERO;
+        for _ in 0..calls {
+            let call = loop {
+                match controller.ask(now) {
+                    Turn::Go(call) => break call,
+                    Turn::At(at) => now = at,
+                    Turn::AfterAnother => unreachable!("nobody is out"),
+                }
+            };
+            now += Duration::from_millis(20);
+            controller.ended(now, call, Ended::Answered, 0.0);
+        }
+        now += Duration::from_secs(rest);
+        let at_once = std::iter::from_fn(|| match controller.ask(now) {
+            Turn::Go(call) => Some(call),
+            _ => None,
+        })
+        .count();
+        let burst = controller.rate(now).unwrap() * 0.010;
+        prop_assert!(at_once as f64 <= burst.max(1.0) + 1.0, "{at_once}");
+    }
+}
+
+/// Makes a call at the first moment that it may be made; it takes 50 ms and ends like that.
+fn call(controller: &mut Controller, now: &mut Duration, how: Ended) -> Option<Change> {
+    loop {
+        match controller.ask(*now) {
+            Turn::Go(call) => {
+                *now += MILLISECOND * 50;
+                return controller.ended(*now, call, how, 0.0);
+            }
+            Turn::At(at) => *now = at,
+            Turn::AfterAnother => unreachable!("nobody is out"),
+        }
+    }
+}
+
+#[test]
+fn a_run_begins_slowly_and_a_named_rate_at_once() {
+    let mut auto = Controller::new(bounds(Rate::Auto, 64));
+    assert_eq!(
+        (auto.rate(Duration::ZERO), auto.most_in_flight()),
+        (Some(2.0), 4)
+    );
+    let mut now = Duration::ZERO;
+    for _ in 0..40 {
+        call(&mut auto, &mut now, Ended::Answered);
+    }
+    assert!(auto.rate(now).unwrap() > 10.0, "{:?}", auto.rate(now));
+    let named = Controller::new(bounds(Rate::PerSecond(30.0), 64));
+    assert_eq!((named.rate(now), named.most_in_flight()), (Some(30.0), 64));
+    let free = Controller::new(bounds(Rate::Unlimited, 64));
+    assert_eq!((free.rate(now), free.most_in_flight()), (None, 64));
+}
+
+#[test]
+fn a_known_limit_is_where_a_run_begins() {
+    let near = Bounds {
+        known: Some(100.0),
+        ..bounds(Rate::Auto, 64)
+    };
+    let mut controller = Controller::new(near);
+    let mut now = Duration::ZERO;
+    assert_eq!(controller.rate(now), Some(70.0));
+    while now < Duration::from_secs(60) {
+        call(&mut controller, &mut now, Ended::Answered);
+    }
+    // The calls of one after the other do not need more.
+    assert!(controller.rate(now).unwrap() <= 95.0 + 1e-9);
+}
+
+#[test]
+fn headers_slow_down_and_never_speed_up() {
+    let mut controller = Controller::new(bounds(Rate::PerSecond(50.0), 64));
+    let now = Duration::from_secs(1);
+    let lasts = Duration::from_secs(10);
+    controller.allowed(now, Allowance { calls: 100, lasts });
+    assert_eq!(controller.rate(now), Some(10.0));
+    controller.allowed(
+        now,
+        Allowance {
+            calls: 10_000,
+            lasts,
+        },
+    );
+    assert_eq!(controller.rate(now), Some(50.0));
+    controller.allowed(now, Allowance { calls: 0, lasts });
+    assert_eq!(controller.rate(now), Some(0.1));
+    assert_eq!(controller.rate(now + lasts), Some(50.0));
+    // Of a day's quota nobody wants a call a minute.
+    let day = Duration::from_secs(86_400);
+    controller.allowed(
+        now + lasts,
+        Allowance {
+            calls: 10,
+            lasts: day,
+        },
+    );
+    assert_eq!(controller.rate(now + lasts), Some(50.0));
+}
+
+#[test]
+fn timeouts_lower_the_calls_in_flight_once_for_all_that_were_out() {
+    let mut controller = Controller::new(bounds(Rate::Unlimited, 20));
+    let calls: Vec<Call> = std::iter::from_fn(|| match controller.ask(Duration::ZERO) {
+        Turn::Go(call) => Some(call),
+        _ => None,
+    })
+    .collect();
+    assert_eq!(calls.len(), 20);
+    for call in &calls[..5] {
+        controller.ended(Duration::from_secs(30), *call, Ended::TimedOut, 0.0);
+    }
+    assert_eq!(controller.most_in_flight(), 14);
+}
+
+#[test]
+fn a_service_that_is_back_is_called_at_half_the_pace() {
+    let mut controller = Controller::new(bounds(Rate::PerSecond(40.0), 20));
+    let mut now = Duration::ZERO;
+    while now < Duration::from_secs(20) {
+        call(&mut controller, &mut now, Ended::Answered);
+    }
+    let before = now;
+    let down = std::iter::from_fn(|| Some(call(&mut controller, &mut now, Ended::Unwell)))
+        .take(10)
+        .last();
+    assert!(matches!(down, Some(Some(Change::Down { .. }))), "{down:?}");
+    call(&mut controller, &mut now, Ended::Unwell);
+    for _ in 0..2 {
+        assert_eq!(call(&mut controller, &mut now, Ended::Answered), None);
+    }
+    let up = call(&mut controller, &mut now, Ended::Answered);
+    assert!(matches!(up, Some(Change::Up { .. })), "{up:?}");
+    assert!(now - before >= Duration::from_secs(15), "5 s and 10 s");
+    let rate = controller.rate(now).unwrap();
+    assert!(
+        (8.0..=12.0).contains(&rate),
+        "half of the 20/s that one at a time makes: {rate}"
+    );
+    assert_eq!(controller.most_in_flight(), 10);
+}

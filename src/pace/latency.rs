@@ -1,0 +1,142 @@
+//! Whether answers take longer than they did, and whether that is our doing.
+//!
+//! A service that queues what it cannot do at once refuses nothing: only its latency says that there is too much.
+
+use std::time::Duration;
+
+/// The latencies of an interval, and what is usual.
+#[derive(Debug, Default)]
+pub(super) struct Latency {
+    /// Of this interval, in seconds.
+    samples: Vec<f64>,
+    /// Median of the last interval that had enough.
+    median: Option<f64>,
+    /// The lowest median: what the service takes when nothing queues.
+    usual: Option<f64>,
+    /// Calls in flight when it began to be slow.
+    slow_since: Option<f64>,
+}
+
+/// What an interval's answers said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Trend {
+    /// As usual, or too few to say.
+    Usual,
+    /// Longer: no time for more calls in flight.
+    Longer,
+    /// So long that fewer in flight would be answered as fast.
+    Queueing,
+}
+
+/// Answers that an interval must have for a median worth the name.
+const ENOUGH: usize = 8;
+/// More than this are not needed for a median.
+const MOST: usize = 256;
+/// Half as long again is more than chance …
+const LONGER: f64 = 1.5;
+/// … and at twice as long half of the calls in flight only wait in a queue.
+const QUEUEING: f64 = 2.0;
+/// With so few of the calls in flight left and answers as slow as before it was not our doing.
+const OURS: f64 = 0.5;
+/// Taken for an answer's time before there was one.
+const UNKNOWN: Duration = Duration::from_millis(250);
+
+impl Latency {
+    /// An answer took this long.
+    pub(super) fn note(&mut self, latency: Duration) {
+        if self.samples.len() < MOST {
+            self.samples.push(latency.as_secs_f64());
+        }
+    }
+
+    /// How long an answer takes now.
+    pub(super) fn typical(&self) -> Duration {
+        self.median.map_or(UNKNOWN, Duration::from_secs_f64)
+    }
+
+    /// The interval is over; `in_flight` calls were allowed in it.
+    pub(super) fn interval(&mut self, in_flight: f64) -> Trend {
+        if self.samples.len() < ENOUGH {
+            // They count with the next interval's.
+            if self.median.is_none() {
+                self.median = middle(&mut self.samples.clone());
+            }
+            return Trend::Usual;
+        }
+        let Some(median) = middle(&mut self.samples) else {
+            return Trend::Usual;
+        };
+        self.samples.clear();
+        self.median = Some(median);
+        let usual = self.usual.map_or(median, |usual| usual.min(median));
+        self.usual = Some(usual);
+        if median < usual * LONGER {
+            self.slow_since = None;
+            return Trend::Usual;
+        }
+        if median < usual * QUEUEING {
+            return Trend::Longer;
+        }
+        let began_with = *self.slow_since.get_or_insert(in_flight);
+        if in_flight > began_with * OURS && in_flight > 1.0 {
+            return Trend::Queueing;
+        }
+        // The service has become slower by itself: that is usual from now on.
+        self.usual = Some(median);
+        self.slow_since = None;
+        Trend::Usual
+    }
+}
+
+fn middle(samples: &mut [f64]) -> Option<f64> {
+    let middle = samples.len() / 2;
+    if samples.is_empty() {
+        return None;
+    }
+    let (_, median, _) = samples.select_nth_unstable_by(middle, f64::total_cmp);
+    Some(*median)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn interval(latency: &mut Latency, milliseconds: u64, in_flight: f64) -> Trend {
+        for _ in 0..ENOUGH {
+            latency.note(Duration::from_millis(milliseconds));
+        }
+        latency.interval(in_flight)
+    }
+
+    #[test]
+    fn what_takes_twice_as_long_queues() {
+        let mut latency = Latency::default();
+        assert_eq!(interval(&mut latency, 100, 4.0), Trend::Usual);
+        assert_eq!(interval(&mut latency, 140, 6.0), Trend::Usual);
+        assert_eq!(interval(&mut latency, 160, 8.0), Trend::Longer);
+        assert_eq!(interval(&mut latency, 210, 10.0), Trend::Queueing);
+        assert_eq!(latency.typical(), Duration::from_millis(210));
+    }
+
+    #[test]
+    fn a_service_that_stays_slow_with_half_of_the_calls_is_slow_by_itself() {
+        let mut latency = Latency::default();
+        assert_eq!(interval(&mut latency, 100, 10.0), Trend::Usual);
+        for in_flight in [10.0, 9.0, 8.0, 6.0] {
+            assert_eq!(interval(&mut latency, 300, in_flight), Trend::Queueing);
+        }
+        assert_eq!(interval(&mut latency, 300, 5.0), Trend::Usual);
+        assert_eq!(interval(&mut latency, 310, 8.0), Trend::Usual);
+    }
+
+    #[test]
+    fn a_few_slow_answers_say_nothing() {
+        let mut latency = Latency::default();
+        interval(&mut latency, 100, 10.0);
+        for _ in 0..3 {
+            latency.note(Duration::from_secs(5));
+        }
+        assert_eq!(latency.interval(10.0), Trend::Usual);
+        assert_eq!(interval(&mut latency, 100, 10.0), Trend::Usual);
+    }
+}

@@ -1,0 +1,146 @@
+//! The pause that holds everybody when the service asks for less.
+//!
+//! Time is told. Of many calls that were out together the first refusal counts; a later one only when it asks for more.
+
+use std::time::Duration;
+
+use crate::event::Pause;
+
+/// The pause that is on, and those before it.
+#[derive(Debug, Default)]
+pub(super) struct Pauses {
+    until: Option<Duration>,
+    /// Pauses in a row that the service named no time for.
+    guesses: u32,
+    /// Time in pauses since the service last said anything else.
+    in_a_row: Duration,
+}
+
+/// The first pause when the service asks for less without naming a time …
+const FIRST_GUESS: Duration = Duration::from_secs(1);
+/// … doubling up to this: a minute is the window of most limits.
+const LONGEST_GUESS: Duration = Duration::from_secs(60);
+/// The share by which a named pause is stretched at most, so that many programs do not come back in the same instant.
+const JITTER: f64 = 0.1;
+
+impl Pauses {
+    /// The end of the pause that is on.
+    pub(super) fn until(&self, now: Duration) -> Option<Duration> {
+        self.until.filter(|until| *until > now)
+    }
+
+    /// Whether a call that began then began after the last pause.
+    pub(super) fn is_after(&self, began: Duration) -> bool {
+        self.until.is_none_or(|until| began >= until)
+    }
+
+    /// Pauses all calls because the one that began at `began` was refused. `fraction` is random, from 0 up to 1.
+    pub(super) fn begin(
+        &mut self,
+        now: Duration,
+        began: Duration,
+        asked: Option<Duration>,
+        fraction: f64,
+    ) -> Option<Pause> {
+        let named = asked.filter(|asked| !asked.is_zero());
+        let length = if let Some(named) = named {
+            named.mul_f64(1.0 + JITTER * fraction)
+        } else if !self.is_after(began) {
+            // It was sent before the last pause was decided and says nothing new.
+            return None;
+        } else {
+            let guesses = self.guesses;
+            self.guesses = guesses.saturating_add(1);
+            // "Come back at once" is believed once: said again and again it would be a call after a call for ever.
+            match (asked, guesses) {
+                (Some(_), 0) => Duration::ZERO,
+                (Some(_), again) => guess(again - 1),
+                (None, again) => guess(again),
+            }
+        };
+        let until = now + length;
+        if self.until.is_some_and(|known| known >= until) {
+            return None;
+        }
+        // What overlaps the pause before counts once.
+        let more = until.saturating_sub(self.until.map_or(now, |known| known.max(now)));
+        self.in_a_row += more;
+        self.until = Some(until);
+        (!length.is_zero()).then_some(Pause {
+            length,
+            asked: named,
+        })
+    }
+
+    /// The service did its work: pauses are guessed from the start again.
+    pub(super) const fn answered(&mut self) {
+        self.guesses = 0;
+    }
+
+    /// The service said something else than to wait.
+    pub(super) const fn not_refused(&mut self) {
+        self.in_a_row = Duration::ZERO;
+    }
+
+    /// How long the pauses have been since then, together. Time that a laptop slept or a producer was silent is not in it.
+    pub(super) const fn in_a_row(&self) -> Duration {
+        self.in_a_row
+    }
+}
+
+fn guess(doublings: u32) -> Duration {
+    FIRST_GUESS
+        .saturating_mul(1 << doublings.min(6))
+        .min(LONGEST_GUESS)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    const MILLISECOND: Duration = Duration::from_millis(1);
+
+    /// Refuses a call that began at once after the pause before; the pause's length in seconds.
+    fn refuse(pauses: &mut Pauses, now: &mut Duration, asked: Option<Duration>) -> u64 {
+        let began = pauses.until.map_or(*now, |until| until.max(*now));
+        *now = began + MILLISECOND;
+        let pause = pauses.begin(*now, began, asked, 0.0);
+        let again = pauses.begin(*now + MILLISECOND, began, asked, 0.0);
+        assert_eq!(again, None, "sent with the first");
+        pause.map_or(0, |pause| pause.length.as_secs())
+    }
+
+    #[test]
+    fn refusals_of_calls_sent_together_count_once_and_guesses_double() {
+        let (mut pauses, mut now) = (Pauses::default(), Duration::ZERO);
+        let lengths = [(); 9].map(|()| refuse(&mut pauses, &mut now, None));
+        assert_eq!(lengths, [1, 2, 4, 8, 16, 32, 60, 60, 60]);
+        assert_eq!(pauses.in_a_row().as_secs(), 243);
+        pauses.not_refused();
+        assert_eq!(pauses.in_a_row(), Duration::ZERO);
+        pauses.answered();
+        assert_eq!(refuse(&mut pauses, &mut now, None), 1);
+    }
+
+    #[test]
+    fn come_back_at_once_is_believed_once() {
+        let (mut pauses, mut now) = (Pauses::default(), Duration::ZERO);
+        let lengths = [(); 4].map(|()| refuse(&mut pauses, &mut now, Some(Duration::ZERO)));
+        assert_eq!(lengths, [0, 1, 2, 4]);
+    }
+
+    #[test]
+    fn a_named_pause_is_stretched_a_little_and_a_longer_one_counts() {
+        let mut pauses = Pauses::default();
+        let asked = Duration::from_secs(30);
+        let pause = pauses.begin(Duration::ZERO, Duration::ZERO, Some(asked), 0.5);
+        assert_eq!(pause.unwrap().length, Duration::from_millis(31_500));
+        let shorter = pauses.begin(MILLISECOND, Duration::ZERO, Some(asked / 2), 0.5);
+        assert_eq!(shorter, None);
+        let longer = pauses.begin(MILLISECOND, Duration::ZERO, Some(asked * 2), 0.0);
+        assert_eq!(longer.unwrap().length, asked * 2);
+        assert_eq!(pauses.until(asked), Some(asked * 2 + MILLISECOND));
+        assert_eq!(pauses.until(asked * 3), None);
+    }
+}

@@ -1,0 +1,218 @@
+//! Services as they may be: each decides in virtual time what becomes of a call.
+
+use std::time::Duration;
+
+use crate::pace::Ended;
+
+/// A service. Times are since the simulation began.
+pub(super) trait Model {
+    /// What becomes of a call that arrives at `now` while `others` are being worked on, and how long that takes.
+    fn call(&mut self, now: f64, others: usize, random: &mut fastrand::Rng) -> (Ended, f64);
+
+    /// Calls a second that it would do for somebody who knew everything, at `now`.
+    fn allows(&self, now: f64) -> f64;
+}
+
+/// How long an answer takes: around `typical` seconds, with the long tail that services have.
+#[derive(Clone, Copy)]
+pub(super) struct Work {
+    pub(super) typical: f64,
+    pub(super) spread: f64,
+}
+
+impl Work {
+    pub(super) fn time(self, random: &mut fastrand::Rng) -> f64 {
+        // Twelve of them make a bell.
+        let bell: f64 = (0..12).map(|_| random.f64()).sum::<f64>() - 6.0;
+        self.typical * (bell * self.spread).exp()
+    }
+
+    /// A refusal is faster than work.
+    fn refusal(self, random: &mut fastrand::Rng) -> f64 {
+        self.time(random) * 0.5
+    }
+}
+
+/// What a refusal says of when to come back.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Hint {
+    None,
+    /// Whole seconds, rounded up.
+    RetryAfter,
+}
+
+fn refused(hint: Hint, back: f64) -> Ended {
+    Ended::Throttled(
+        (hint == Hint::RetryAfter).then(|| Duration::from_secs_f64(back.ceil().max(1.0))),
+    )
+}
+
+/// A bucket that fills at a rate; each call takes one out.
+pub(super) struct TokenBucket {
+    /// From when on which rate is allowed.
+    pub(super) rates: Vec<(f64, f64)>,
+    pub(super) burst: f64,
+    pub(super) hint: Hint,
+    pub(super) work: Work,
+    pub(super) tokens: f64,
+    pub(super) at: f64,
+}
+
+impl TokenBucket {
+    pub(super) fn new(rates: &[(f64, f64)], burst: f64, hint: Hint, work: Work) -> Self {
+        Self {
+            rates: rates.to_vec(),
+            burst,
+            hint,
+            work,
+            tokens: burst,
+            at: 0.0,
+        }
+    }
+}
+
+impl Model for TokenBucket {
+    fn call(&mut self, now: f64, _: usize, random: &mut fastrand::Rng) -> (Ended, f64) {
+        let rate = self.allows(now);
+        self.tokens = (self.tokens + (now - self.at) * rate).min(self.burst);
+        self.at = now;
+        if self.tokens < 1.0 {
+            return (refused(self.hint, 1.0 / rate), self.work.refusal(random));
+        }
+        self.tokens -= 1.0;
+        (Ended::Answered, self.work.time(random))
+    }
+
+    fn allows(&self, now: f64) -> f64 {
+        self.rates
+            .iter()
+            .rev()
+            .find(|(from, _)| *from <= now)
+            .map_or(0.0, |(_, rate)| *rate)
+    }
+}
+
+/// So many calls in each stretch of time.
+pub(super) struct FixedWindow {
+    pub(super) calls: u32,
+    pub(super) seconds: f64,
+    pub(super) hint: Hint,
+    pub(super) work: Work,
+    pub(super) window: u64,
+    pub(super) used: u32,
+}
+
+impl FixedWindow {
+    pub(super) const fn new(calls: u32, seconds: f64, hint: Hint, work: Work) -> Self {
+        Self {
+            calls,
+            seconds,
+            hint,
+            work,
+            window: 0,
+            used: 0,
+        }
+    }
+}
+
+impl Model for FixedWindow {
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        clippy::cast_precision_loss
+    )]
+    fn call(&mut self, now: f64, _: usize, random: &mut fastrand::Rng) -> (Ended, f64) {
+        let window = (now / self.seconds) as u64;
+        if window > self.window {
+            self.window = window;
+            self.used = 0;
+        }
+        if self.used >= self.calls {
+            let back = (window + 1) as f64 * self.seconds - now;
+            return (refused(self.hint, back), self.work.refusal(random));
+        }
+        self.used += 1;
+        (Ended::Answered, self.work.time(random))
+    }
+
+    fn allows(&self, _: f64) -> f64 {
+        f64::from(self.calls) / self.seconds
+    }
+}
+
+/// So many calls at the same time.
+pub(super) struct Concurrency {
+    pub(super) calls: usize,
+    pub(super) work: Work,
+}
+
+impl Model for Concurrency {
+    fn call(&mut self, _: f64, others: usize, random: &mut fastrand::Rng) -> (Ended, f64) {
+        if others >= self.calls {
+            return (Ended::Throttled(None), self.work.refusal(random));
+        }
+        (Ended::Answered, self.work.time(random))
+    }
+
+    #[allow(clippy::cast_precision_loss)]
+    fn allows(&self, _: f64) -> f64 {
+        // Of a bell's exponential the mean is above the middle.
+        self.calls as f64 / (self.work.typical * (self.work.spread.powi(2) / 2.0).exp())
+    }
+}
+
+/// Refuses nothing: what it cannot do at once waits in a queue, and whoever waits too long gives up.
+pub(super) struct Queue {
+    /// When each worker is free.
+    pub(super) workers: Vec<f64>,
+    pub(super) work: Work,
+}
+
+const TIMEOUT: f64 = 30.0;
+
+impl Model for Queue {
+    fn call(&mut self, now: f64, _: usize, random: &mut fastrand::Rng) -> (Ended, f64) {
+        let time = self.work.time(random);
+        let free = self
+            .workers
+            .iter_mut()
+            .min_by(|a, b| a.total_cmp(b))
+            .map(|free| {
+                *free = free.max(now) + time;
+                *free
+            });
+        let latency = free.unwrap_or(now) - now;
+        if latency > TIMEOUT {
+            return (Ended::TimedOut, TIMEOUT);
+        }
+        (Ended::Answered, latency)
+    }
+
+    #[allow(clippy::cast_precision_loss)]
+    fn allows(&self, _: f64) -> f64 {
+        self.workers.len() as f64 / (self.work.typical * (self.work.spread.powi(2) / 2.0).exp())
+    }
+}
+
+/// Another service that is down for a while.
+pub(super) struct Outage<M> {
+    pub(super) service: M,
+    pub(super) from: f64,
+    pub(super) to: f64,
+}
+
+impl<M: Model> Model for Outage<M> {
+    fn call(&mut self, now: f64, others: usize, random: &mut fastrand::Rng) -> (Ended, f64) {
+        if (self.from..self.to).contains(&now) {
+            return (Ended::Unwell, 0.05);
+        }
+        self.service.call(now, others, random)
+    }
+
+    fn allows(&self, now: f64) -> f64 {
+        if (self.from..self.to).contains(&now) {
+            return 0.0;
+        }
+        self.service.allows(now)
+    }
+}
