@@ -103,8 +103,7 @@ fn of_reply(reply: &Reply, columns: &Columns) -> Outcome {
         402 => out_of_credit(reply),
         404 | 410 => refused(reply, "the service has nothing at this address").with_hint("check the base address"),
         405 => refused(reply, "this address does not take requests").with_hint("check the base address"),
-        407 => refused(reply, "the proxy asks for a login")
-            .with_hint("give it in `HTTPS_PROXY`, such as `http://user:password@proxy:3128`"),
+        407 => refused(reply, PROXY_LOGIN).with_hint(PROXY_LOGIN_HINT),
         511 => refused(reply, "the network asks for a login first").with_hint("log in to the network, or use another one"),
         429 if says_out_of_credit(&reply.body) => out_of_credit(reply),
         425 | 429 => Outcome::Throttled { wait: wait(&reply.headers) },
@@ -141,10 +140,12 @@ fn of_transport(fault: TransportFault) -> Outcome {
             ))
             .hint("for a company's own authority give its certificate with `--ca-file FILE`"),
         ),
-        TransportFault::Proxy(words) => Outcome::Refused(
-            Error::refused(format!("the proxy refuses to connect: {words}"))
-                .hint("check `HTTPS_PROXY`; `NO_PROXY` names hosts that need none"),
-        ),
+        TransportFault::Proxy(words) => not_processed(format!(
+            "the proxy of `HTTPS_PROXY` does not connect: {words}"
+        )),
+        TransportFault::ProxyLogin => {
+            Outcome::Refused(Error::refused(PROXY_LOGIN).hint(PROXY_LOGIN_HINT))
+        }
         TransportFault::TimedOut => failed(
             Class::OutcomeUnknown,
             Reason::NoAnswer,
@@ -158,6 +159,10 @@ fn of_transport(fault: TransportFault) -> Outcome {
         ),
     }
 }
+
+const PROXY_LOGIN: &str = "the proxy asks for a login";
+const PROXY_LOGIN_HINT: &str =
+    "give it in `HTTPS_PROXY`, such as `http://user:password@proxy:3128`";
 
 fn failed(class: Class, reason: Reason, message: String) -> Outcome {
     let health = match class {
@@ -374,7 +379,8 @@ mod tests {
             (TransportFault::Handshake(words()), 'A'),
             (TransportFault::NotTls, 'F'),
             (TransportFault::Certificate(words()), 'F'),
-            (TransportFault::Proxy(words()), 'F'),
+            (TransportFault::Proxy(words()), 'A'),
+            (TransportFault::ProxyLogin, 'F'),
             (TransportFault::TimedOut, 'B'),
             (TransportFault::Broken(words()), 'B'),
         ] {

@@ -12,7 +12,9 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
 
-use super::{Endpoint, Exchange, KeyFile, Keys, Renewal, Reply, Sent, Service, TransportFault};
+use super::{
+    Endpoint, Exchange, KeyFile, Keys, Renewal, Reply, Sent, Service, TransportFault, trust,
+};
 use crate::error::{Error, Result, system_words};
 use crate::secret::Secret;
 
@@ -244,7 +246,7 @@ fn fault(error: &reqwest::Error) -> TransportFault {
     if let Some(tls) = find::<rustls::Error>(error) {
         return match tls {
             rustls::Error::InvalidCertificate(reason) => {
-                TransportFault::Certificate(reason.to_string())
+                TransportFault::Certificate(trust::words(reason))
             }
             rustls::Error::InvalidMessage(_) if error.is_connect() => TransportFault::NotTls,
             other if error.is_connect() => TransportFault::Handshake(other.to_string()),
@@ -254,15 +256,33 @@ fn fault(error: &reqwest::Error) -> TransportFault {
     if error.is_connect() {
         // A proxy's refusal has no type that could be asked for; everything else below a connection is the system's.
         return match find::<io::Error>(error) {
+            // The system's own time-out has words of its own; ours comes in the wording of a library.
+            Some(cause) if cause.raw_os_error().is_some() => {
+                TransportFault::Unreachable(system_words(cause))
+            }
+            _ if error.is_timeout() => TransportFault::Unreachable("timed out".to_owned()),
+            Some(cause) if cause.kind() == io::ErrorKind::UnexpectedEof => {
+                TransportFault::Handshake("the other side hung up".to_owned())
+            }
             Some(cause) => TransportFault::Unreachable(system_words(cause)),
-            None if error.is_timeout() => TransportFault::Unreachable("timed out".to_owned()),
-            None => TransportFault::Proxy(innermost(error)),
+            None => of_proxy(&innermost(error)),
         };
     }
     if error.is_timeout() {
         return TransportFault::TimedOut;
     }
     TransportFault::Broken(innermost(error))
+}
+
+/// What came of asking a proxy for a way to the service. The library's error has no type that could be asked for, so a
+/// login that is missing is known by the library's words; were they to change, it would be tried again as the rest is.
+fn of_proxy(words: &str) -> TransportFault {
+    let words = words.strip_prefix("tunnel error: ").unwrap_or(words);
+    if words == "proxy authorization required" {
+        TransportFault::ProxyLogin
+    } else {
+        TransportFault::Proxy(words.to_owned())
+    }
 }
 
 fn innermost(error: &(dyn StdError + 'static)) -> String {

@@ -13,6 +13,7 @@ mod quota;
 mod request;
 #[cfg(test)]
 pub(crate) mod scripted;
+mod trust;
 
 use std::future::Future;
 
@@ -96,8 +97,10 @@ pub enum TransportFault {
     Handshake(String),
     /// The certificate is not to be trusted.
     Certificate(String),
-    /// The proxy refused to connect.
+    /// The proxy did not connect, so that nothing went out.
     Proxy(String),
+    /// The proxy connects nobody without a login.
+    ProxyLogin,
     /// The request went out and the whole answer did not come in time.
     TimedOut,
     /// The connection broke after the request went out: reset, end of file, a short body, garbage.

@@ -20,6 +20,7 @@ mod server;
 mod users;
 
 mod columns;
+mod connecting;
 mod csv_rows;
 mod drift;
 mod full_disk;

@@ -1,6 +1,5 @@
 //! A network that breaks: what is sent again, what is not, and how many calls are out at once.
 
-use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -146,31 +145,6 @@ fn an_answer_in_single_bytes_is_read() {
     let place = Place::with("users.csv", &csv);
     place.score(&server, []).exits(0);
     assert_eq!(place.text("scored.csv"), users::scored(&csv));
-}
-
-#[test]
-fn nobody_listening_is_tried_again_and_then_stops_the_run() {
-    let address = TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap();
-    let place = Place::with("users.csv", users::csv(9));
-    let url = format!("http://{address}");
-    let args = [
-        "run",
-        "users.csv",
-        "-o",
-        "scored.csv",
-        "--base-url",
-        &url,
-        "--service-id",
-        "test",
-        "--retries",
-        "1",
-    ];
-    let done = place.rescore(args).env("RESCORE_API_KEY", KEY).done();
-    done.exits(3).says("127.0.0.1").says("connection refused");
-    assert!(!place.names().contains(&"scored.csv".to_owned()));
 }
 
 #[test]

@@ -288,6 +288,15 @@ impl Running<'_> {
         self.child.id()
     }
 
+    /// The most memory that it has used so far, in KiB, where the system tells it.
+    pub(crate) fn peak_memory(&self) -> Option<usize> {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.id())).ok()?;
+        let peak = status
+            .lines()
+            .find_map(|line| line.strip_prefix("VmHWM:"))?;
+        peak.trim().strip_suffix(" kB")?.parse().ok()
+    }
+
     /// Kills it as a power cut would, as soon as `ready`; it may have ended before.
     pub(crate) fn kill_when(mut self, ready: impl Fn() -> bool) -> Done {
         while self.child.try_wait().unwrap().is_none() && !ready() {

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
@@ -135,7 +136,7 @@ impl Action {
     }
 
     /// Does it; `false` when the connection is over.
-    fn play(self, mut stream: &TcpStream) -> io::Result<bool> {
+    fn play(self, mut stream: &TcpStream, log: &Log) -> io::Result<bool> {
         for step in self.0 {
             match step {
                 Step::Send(bytes) => stream.write_all(&bytes)?,
@@ -149,6 +150,7 @@ impl Action {
                 Step::Flood(piece, times) => {
                     for _ in 0..times {
                         stream.write_all(&piece)?;
+                        log.flooded.fetch_add(piece.len(), Ordering::SeqCst);
                     }
                 }
                 Step::Stall => {
@@ -232,6 +234,7 @@ struct Log {
     requests: Mutex<Vec<Request>>,
     connections: Mutex<usize>,
     arrived: Condvar,
+    flooded: AtomicUsize,
 }
 
 /// Longer than anything here can take on a busy machine.
@@ -274,6 +277,10 @@ impl Server {
         (server, release)
     }
 
+    pub(crate) const fn port(&self) -> u16 {
+        self.address.port()
+    }
+
     pub(crate) fn url(&self) -> String {
         format!("http://{}", self.address)
     }
@@ -298,6 +305,11 @@ impl Server {
     /// How many connections were made so far.
     pub(crate) fn connections(&self) -> usize {
         *self.log.connections.lock().unwrap()
+    }
+
+    /// How many bytes of floods could be sent so far.
+    pub(crate) fn flooded(&self) -> usize {
+        self.log.flooded.load(Ordering::SeqCst)
     }
 
     /// Waits until so many requests have come.
@@ -331,7 +343,7 @@ fn serve(stream: &TcpStream, script: &dyn Fn(&Request) -> Action, log: &Log) -> 
             requests.push(request.clone());
         }
         log.arrived.notify_all();
-        if !script(&request).play(stream)? {
+        if !script(&request).play(stream, log)? {
             break;
         }
     }

@@ -1,7 +1,8 @@
 //! HTTPS: certificates that are to be trusted and ones that are not.
 //!
 //! `tls/` holds an authority of our own that signed three certificates for this purpose alone: a good one for
-//! 127.0.0.1, an expired one, and one for another host. Their keys are public and protect nothing.
+//! 127.0.0.1, an expired one, and one for another host; and one that signed itself. Their keys are public and protect
+//! nothing.
 
 use std::io::{BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -100,20 +101,50 @@ fn a_companys_own_authority_is_trusted_when_it_is_given() {
 fn a_certificate_that_is_not_to_be_trusted_stops_the_run_before_anything_is_sent() {
     let place = Place::with("users.csv", users::csv(5));
     for (certificate, authority, why) in [
-        ("good.pem", None, "--ca-file"),
-        ("expired.pem", Some("authority.pem"), "expired"),
-        ("elsewhere.pem", Some("authority.pem"), "not to be trusted"),
+        (
+            "good.pem",
+            None,
+            "nobody whom this machine trusts has signed it\n",
+        ),
+        (
+            "self-signed.pem",
+            None,
+            "nobody whom this machine trusts has signed it\n",
+        ),
+        (
+            "expired.pem",
+            Some("authority.pem"),
+            "it is not valid after Fri, 01 Jan 2021 00:00:00 GMT\n",
+        ),
+        (
+            "elsewhere.pem",
+            Some("authority.pem"),
+            "it is for `example.com`, not for `127.0.0.1`\n",
+        ),
     ] {
         let (address, served) = start(certificate);
         let done = score(&place, address, authority);
         done.exits(4)
-            .says("certificate is not to be trusted")
-            .says(why);
+            .says(&format!(
+                "error: the service's certificate is not to be trusted: {why}"
+            ))
+            .says("1 call\n")
+            .says("hint: for a company's own authority give its certificate with `--ca-file FILE`");
         assert_eq!(
             (served.load(Ordering::SeqCst), place.names()),
             (0, vec!["users.csv".to_owned()])
         );
     }
+}
+
+#[test]
+fn a_certificate_that_signed_itself_is_trusted_when_it_is_given() {
+    let csv = users::csv(5);
+    let place = Place::with("users.csv", &csv);
+    let (address, served) = start("self-signed.pem");
+    score(&place, address, Some("self-signed.pem")).exits(0);
+    assert_eq!(place.text("scored.csv"), users::scored(&csv));
+    assert_eq!(served.load(Ordering::SeqCst), 5);
 }
 
 #[test]
@@ -130,25 +161,8 @@ fn plain_http_where_tls_was_meant_is_named() {
     });
     let place = Place::with("users.csv", users::csv(5));
     let done = score(&place, address, None);
-    done.exits(4).says("not TLS").says("scheme and port");
-    assert_eq!(place.names(), ["users.csv"]);
-}
-
-#[test]
-fn a_host_that_does_not_exist_stops_at_once() {
-    let place = Place::with("users.csv", users::csv(5));
-    // A name that is reserved for not existing (RFC 6761).
-    let args = [
-        "run",
-        "users.csv",
-        "-o",
-        "scored.csv",
-        "--service-id",
-        "test",
-        "--base-url",
-        "https://rescore.invalid",
-    ];
-    let done = place.rescore(args).env("RESCORE_API_KEY", KEY).done();
-    done.exits(3).says("cannot find host `rescore.invalid`");
+    done.exits(4)
+        .says("error: the other side is not TLS\n\nhint: check scheme and port of the base address")
+        .says("1 call\n");
     assert_eq!(place.names(), ["users.csv"]);
 }

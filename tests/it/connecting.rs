@@ -1,0 +1,300 @@
+//! The way to the service: addresses that do not answer, proxies that do not connect, and too few files for all calls.
+
+use std::io::Read as _;
+use std::net::{Ipv6Addr, SocketAddr, TcpListener, TcpStream};
+use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier};
+use std::thread;
+use std::time::Duration;
+
+use socket2::{Domain, Socket, Type};
+
+use crate::process::{KEY, Place, Program};
+use crate::server::{Action, Request, Server, answer, good, silence};
+use crate::users;
+
+/// A run against any address, with nothing that a test's server would add.
+fn run<'a>(place: &'a Place, url: &str) -> Program<'a> {
+    let args = [
+        "run",
+        "users.csv",
+        "-o",
+        "scored.csv",
+        "--service-id",
+        "test",
+        "--base-url",
+        url,
+    ];
+    place.rescore(args).env("RESCORE_API_KEY", KEY)
+}
+
+#[test]
+fn a_host_that_does_not_exist_stops_at_once() {
+    let place = Place::with("users.csv", users::csv(5));
+    // A name that is reserved for not existing (RFC 6761).
+    let done = run(&place, "https://rescore.invalid").done();
+    done.exits(3)
+        .says("error: cannot find host `rescore.invalid`\n\nhint: check the base address")
+        .says("1 call\n");
+    assert_eq!(place.names(), ["users.csv"]);
+}
+
+#[test]
+fn nobody_listening_is_tried_again_and_then_stops_the_run() {
+    let address = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    let place = Place::with("users.csv", users::csv(9));
+    let done = run(&place, &format!("http://{address}"))
+        .arg("--retries")
+        .arg("1")
+        .done();
+    done.exits(3)
+        .says("error: `127.0.0.1` cannot be reached or is not well\n  the last call: cannot connect: connection refused")
+        .says("2 calls, 1 of them again");
+    assert_eq!(place.names(), ["users.csv"]);
+}
+
+/// An address that takes no connection and refuses none, as behind a firewall that drops packets: a listener whose queue
+/// is full. `None` where the system has no such address or queues without end.
+fn black_hole(address: SocketAddr) -> Option<(Socket, Vec<TcpStream>)> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, None).ok()?;
+    socket.bind(&address.into()).ok()?;
+    socket.listen(0).ok()?;
+    let mut queue = Vec::new();
+    while let Ok(waiting) = TcpStream::connect_timeout(&address, Duration::from_millis(200)) {
+        queue.push(waiting);
+        if queue.len() > 300 {
+            return None;
+        }
+    }
+    Some((socket, queue))
+}
+
+/// Runs a command with names of hosts of its own.
+const HOSTS: &str = "mount --bind hosts /etc/hosts && exec \"$@\"\n";
+const WITH_HOSTS: &[&str] = &["unshare", "-rm", "sh", "with-hosts.sh"];
+
+#[test]
+fn of_a_host_with_two_addresses_the_one_that_answers_is_used() {
+    let csv = users::csv(20);
+    let server = Server::good();
+    let Some(_hole) = black_hole((Ipv6Addr::LOCALHOST, server.port()).into()) else {
+        println!("skipped: there is no IPv6 here, or its queues never fill");
+        return;
+    };
+    let place = Place::with("users.csv", &csv);
+    // The address that does not answer is the one that is tried first.
+    place.write("hosts", "::1 localhost\n127.0.0.1 localhost\n");
+    place.write("with-hosts.sh", HOSTS);
+    let probe = Command::new("unshare")
+        .args([
+            "-rm",
+            "sh",
+            "with-hosts.sh",
+            "getent",
+            "ahosts",
+            "localhost",
+        ])
+        .current_dir(place.path(""))
+        .output();
+    let first = probe.map(|probe| String::from_utf8_lossy(&probe.stdout).starts_with("::1 "));
+    if !first.unwrap_or_default() {
+        println!("skipped: names of hosts cannot be set here");
+        return;
+    }
+    let url = format!("http://localhost:{}", server.port());
+    let done = run(&place, &url)
+        .arg("-c")
+        .arg("4")
+        .under(WITH_HOSTS)
+        .done();
+    done.exits(0)
+        .says("20 calls; ")
+        .silent_about("of them again");
+    assert_eq!(server.calls(), 20);
+    assert_eq!(place.text("scored.csv"), users::scored(&csv));
+
+    // Where the good one is gone as well, the time for connecting is over at some point.
+    let place = Place::with("users.csv", &csv);
+    let url = format!("http://[::1]:{}", server.port());
+    let program = run(&place, &url).arg("--connect-timeout").arg("200ms");
+    let done = program.arg("--retries").arg("1").done();
+    done.exits(3)
+        .says("the last call: cannot connect: timed out")
+        .says("2 calls, 1 of them again")
+        .silent_about("billed");
+    assert_eq!(place.names(), ["users.csv"]);
+}
+
+/// Runs a command with so many open files at most.
+fn with_files(place: &Place, limit: &str) -> &'static [&'static str] {
+    place.write("few-files.sh", format!("ulimit {limit}\nexec \"$@\"\n"));
+    &["sh", "few-files.sh"]
+}
+
+/// Counts calls that are out at the same time.
+fn crowded() -> (Server, Arc<AtomicUsize>) {
+    let (now, most) = (AtomicUsize::new(0), Arc::new(AtomicUsize::new(0)));
+    let seen = Arc::clone(&most);
+    let server = Server::start(move |request| {
+        seen.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+        thread::sleep(Duration::from_millis(5));
+        now.fetch_sub(1, Ordering::SeqCst);
+        good(request)
+    });
+    (server, most)
+}
+
+#[test]
+fn where_few_files_may_be_open_fewer_calls_are_in_flight_and_that_is_said() {
+    let csv = users::csv(90);
+    for (limit, room) in [("64", 16), ("49", 1), ("24", 1)] {
+        let (server, most) = crowded();
+        let place = Place::with("users.csv", &csv);
+        let under = with_files(&place, &format!("-n {limit}"));
+        let args = ["users.csv", "-o", "scored.csv", "-c", "200", "-q"];
+        let done = place.run(&server, args).under(under).done();
+        done.exits(0);
+        let warning = format!(
+            "warning: at most {room} calls in flight instead of 200: this process may open only {limit} files (`ulimit -n`)\n"
+        );
+        done.check(done.stderr == warning, "the warning and nothing else");
+        assert_eq!(place.text("scored.csv"), users::scored(&csv));
+        assert_eq!(server.calls(), 90);
+        assert!(most.load(Ordering::SeqCst) <= room);
+    }
+}
+
+#[test]
+fn a_limit_that_may_be_raised_is_raised_in_silence() {
+    const TOGETHER: usize = 100;
+    let csv = users::csv(1 + TOGETHER);
+    // Nobody but the first is answered before all are there.
+    let all = Barrier::new(TOGETHER);
+    let server = Server::start(move |request| {
+        if request.nth > 1 {
+            all.wait();
+        }
+        good(request)
+    });
+    let place = Place::with("users.csv", &csv);
+    let under = with_files(&place, "-Sn 64");
+    let args = ["users.csv", "-o", "scored.csv", "-c", "100", "-q"];
+    let done = place.run(&server, args).under(under).done();
+    done.exits(0);
+    done.check(done.stderr.is_empty(), "nothing to be said");
+    assert_eq!(place.text("scored.csv"), users::scored(&csv));
+}
+
+/// What a proxy sees and a run says when the proxy does this about a way to a service over TLS.
+fn through(
+    proxy: impl Fn(&Request) -> Action + Send + Sync + 'static,
+) -> (Server, super::process::Done) {
+    let (place, proxy) = (
+        Place::with("users.csv", users::csv(5)),
+        Server::start(proxy),
+    );
+    let address = proxy.url().replace("http://", "http://me:pass-word@");
+    let program = run(&place, "https://users.example").env("HTTPS_PROXY", address);
+    let done = program.arg("--retries").arg("1").done();
+    assert_eq!(place.names(), ["users.csv"]);
+    for request in proxy.requests() {
+        assert_eq!(
+            (request.method.as_str(), request.path.as_str()),
+            ("CONNECT", "users.example:443")
+        );
+        // Its own login, and nothing that is the service's.
+        assert_eq!(
+            request.header("proxy-authorization"),
+            Some("Basic bWU6cGFzcy13b3Jk")
+        );
+        assert_eq!(request.header("authorization"), None);
+        assert_eq!(request.header("x-service-id"), None);
+        assert!(request.body.is_empty());
+    }
+    done.silent_about("pass-word").silent_about("billed");
+    (proxy, done)
+}
+
+#[test]
+fn a_proxy_that_asks_for_a_login_stops_the_run_at_once() {
+    let (proxy, done) = through(|_| answer(407, &[("proxy-authenticate", "Basic")], "who?"));
+    done.exits(4).says(
+        "error: the proxy asks for a login\n\nhint: give it in `HTTPS_PROXY`, such as `http://user:password@proxy:3128`",
+    );
+    assert_eq!(proxy.calls(), 1);
+}
+
+#[test]
+fn a_proxy_that_does_not_connect_is_asked_again_and_then_stops_the_run() {
+    for (code, why) in [
+        (502, "unsuccessful"),
+        (403, "unsuccessful"),
+        (0, "unexpected end of file"),
+    ] {
+        let (proxy, done) = through(move |_| match code {
+            0 => silence().then_close(),
+            code => answer(code, &[], "<html>"),
+        });
+        done.exits(3)
+            .says("error: `users.example` cannot be reached or is not well")
+            .says(&format!(
+                "the last call: the proxy of `HTTPS_PROXY` does not connect: {why}"
+            ));
+        assert_eq!(proxy.calls(), 2);
+    }
+}
+
+#[test]
+fn a_tls_handshake_that_fails_is_tried_again_and_then_stops_the_run() {
+    for (way, why) in [
+        (
+            "close",
+            "the TLS handshake failed: the other side hung up\n",
+        ),
+        ("reset", "cannot connect: connection reset by peer"),
+        ("silence", "cannot connect: timed out"),
+        ("alert", "the TLS handshake failed: "),
+    ] {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let came = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&came);
+        thread::spawn(move || {
+            let mut kept = Vec::new();
+            for stream in listener.incoming() {
+                let mut stream = stream.unwrap();
+                count.fetch_add(1, Ordering::SeqCst);
+                let mut greeting = [0; 4096];
+                let read = stream.read(&mut greeting).unwrap();
+                // Whatever it is, it is no request.
+                assert!(greeting[..read].starts_with(&[0x16, 3]));
+                match way {
+                    "reset" => socket2::SockRef::from(&stream)
+                        .set_linger(Some(Duration::ZERO))
+                        .unwrap(),
+                    "silence" => kept.push(stream),
+                    // A fatal alert: handshake failure.
+                    "alert" => {
+                        std::io::Write::write_all(&mut stream, &[0x15, 3, 3, 0, 2, 2, 40]).unwrap()
+                    }
+                    _ => {}
+                }
+            }
+        });
+        let place = Place::with("users.csv", users::csv(5));
+        let program = run(&place, &format!("https://{address}"))
+            .arg("--retries")
+            .arg("1");
+        let done = program.arg("--connect-timeout").arg("300ms").done();
+        done.exits(3)
+            .says("error: `127.0.0.1` cannot be reached or is not well")
+            .says(&format!("the last call: {why}"))
+            .silent_about("billed");
+        assert_eq!(came.load(Ordering::SeqCst), 2, "{done}");
+        assert_eq!(place.names(), ["users.csv"]);
+    }
+}
