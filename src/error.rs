@@ -5,6 +5,8 @@
 
 use std::error::Error as StdError;
 
+use crate::foreign::steers;
+
 /// How a run ended, as the exit code tells it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
@@ -198,10 +200,6 @@ pub fn system_words(error: &std::io::Error) -> String {
 /// `text` with control characters escaped, so that nothing from a file or a server can steer a terminal.
 #[must_use]
 pub fn printable(text: &str) -> String {
-    let steers = |c: char| {
-        c.is_control()
-            || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-    };
     if !text.chars().any(steers) {
         return text.to_owned();
     }

@@ -11,6 +11,7 @@ pub mod drift;
 pub mod error;
 pub mod event;
 pub mod fields;
+pub mod foreign;
 pub mod input;
 pub mod layout;
 pub mod ledger;

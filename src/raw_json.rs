@@ -9,6 +9,8 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
+use crate::foreign::steers;
+
 /// Deeper nesting than this is refused. `serde_json` uses the same limit; no user record comes near it.
 pub const MAX_DEPTH: usize = 128;
 
@@ -117,12 +119,13 @@ pub fn too_deep(value: &RawValue) -> bool {
     false
 }
 
-/// The value's text without white space between its tokens, so that it fits on one line.
+/// The value's text without white space between its tokens, so that it fits on one line, and with everything in it that
+/// [`steers`] written as JSON's own escapes: a file with it in can be looked at on a terminal.
 #[must_use]
 pub fn on_one_line(value: &RawValue) -> Box<str> {
     let text = value.get();
     if !text.starts_with(['{', '[']) {
-        return text.into();
+        return steering_escaped(text.into());
     }
     let (mut quoted, mut escaped) = (false, false);
     let kept: String = text
@@ -138,7 +141,25 @@ pub fn on_one_line(value: &RawValue) -> Box<str> {
             true
         })
         .collect();
-    kept.into()
+    steering_escaped(kept.into())
+}
+
+/// JSON text without white space between its tokens, with escapes for what steers: that can stand in its strings alone.
+fn steering_escaped(text: Box<str>) -> Box<str> {
+    if !text.chars().any(steers) {
+        return text;
+    }
+    let mut escaped = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        if steers(c) {
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                escaped += &format!("\\u{unit:04x}");
+            }
+        } else {
+            escaped.push(c);
+        }
+    }
+    escaped.into()
 }
 
 /// The pointer as it is given.
@@ -287,5 +308,13 @@ mod tests {
         let value: &RawValue =
             serde_json::from_str("{ \"a b\" : [ 1.0,\n\t\"c \\\" d\" ] }").unwrap();
         assert_eq!(&*on_one_line(value), r#"{"a b":[1.0,"c \" d"]}"#);
+        for (written, kept) in [
+            ("[ \"a\u{9b}b\" ]", r#"["a\u009bb"]"#),
+            ("\"\u{202e}é\u{7f}\"", r#""\u202eé\u007f""#),
+            ("-1.50", "-1.50"),
+        ] {
+            let value: &RawValue = serde_json::from_str(written).unwrap();
+            assert_eq!(&*on_one_line(value), kept);
+        }
     }
 }

@@ -7,6 +7,8 @@ use std::fmt;
 
 use serde::Serialize;
 
+use crate::foreign::steers;
+
 /// The fate of one row.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Verdict {
@@ -60,8 +62,8 @@ pub struct Answer {
     pub captured: Box<[Option<Box<str>>]>,
 }
 
-/// An identifier that is safe to write into any file: not empty, at most [`TransactionId::MAX_BYTES`] long, no control
-/// characters, and nothing that a spreadsheet would run as a formula.
+/// An identifier that is safe to write into any file: not empty, at most [`TransactionId::MAX_BYTES`] long, nothing in
+/// it that [`steers`], and nothing that a spreadsheet would run as a formula.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TransactionId(Box<str>);
 
@@ -78,7 +80,7 @@ impl TransactionId {
             Err("is empty")
         } else if text.len() > Self::MAX_BYTES {
             Err("is longer than 256 bytes")
-        } else if text.chars().any(char::is_control) {
+        } else if text.chars().any(steers) {
             Err("has control characters")
         } else if text.starts_with(FORMULA_STARTS) {
             Err("starts like a spreadsheet formula")
@@ -360,7 +362,10 @@ mod tests {
             "+1",
             "-1",
             "a\u{1b}[2J",
+            "a\u{9b}2J",
             "a\nb",
+            "a\u{2028}b",
+            "\u{202e}1-a",
             &"x".repeat(257),
         ] {
             assert!(TransactionId::new(bad).is_err(), "{bad:?}");

@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 
 /// Rooms from the ground up. A room may use what is on its own floor only within itself.
 const FLOORS: &[&[&str]] = &[
-    &["row", "secret", "raw_json", "timeline"],
+    &["row", "secret", "timeline", "foreign"],
+    &["raw_json"],
     &["verdict", "error", "layout"],
     &["drift"],
     &["event", "stats", "fields"],

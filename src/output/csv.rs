@@ -5,6 +5,7 @@
 use csv_core::{WriteResult, Writer, WriterBuilder};
 
 use super::previous::Previous;
+use crate::foreign::steers;
 use crate::layout::{Existing, Format, Layout, PREVIOUS};
 use crate::row::{Row, Span};
 use crate::verdict::{Decision, FORMULA_STARTS, Failure, Score, Verdict};
@@ -42,11 +43,11 @@ impl Cells {
         out.truncate(start + written);
     }
 
-    /// A cell with text from outside: nothing that a spreadsheet would run, no control characters.
+    /// A cell with text from outside: nothing that a spreadsheet would run, nothing that steers whoever looks at it.
     fn put_foreign(&mut self, out: &mut Vec<u8>, text: &str) {
         let mut safe: String = text
             .chars()
-            .map(|c| if c.is_control() { ' ' } else { c })
+            .map(|c| if steers(c) { ' ' } else { c })
             .collect();
         if safe.starts_with(FORMULA_STARTS) {
             safe.insert(0, '\'');

@@ -1,6 +1,6 @@
 //! The way to the service: addresses that do not answer, proxies that do not connect, and too few files for all calls.
 
-use std::io::Read as _;
+use std::io::{Read as _, Write as _};
 use std::net::{Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -278,9 +278,7 @@ fn a_tls_handshake_that_fails_is_tried_again_and_then_stops_the_run() {
                         .unwrap(),
                     "silence" => kept.push(stream),
                     // A fatal alert: handshake failure.
-                    "alert" => {
-                        std::io::Write::write_all(&mut stream, &[0x15, 3, 3, 0, 2, 2, 40]).unwrap()
-                    }
+                    "alert" => stream.write_all(&[0x15, 3, 3, 0, 2, 2, 40]).unwrap(),
                     _ => {}
                 }
             }

@@ -24,6 +24,7 @@ mod connecting;
 mod csv_rows;
 mod drift;
 mod full_disk;
+mod hostile;
 mod input;
 mod jsonl_rows;
 mod key;

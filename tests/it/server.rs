@@ -7,7 +7,6 @@ use std::collections::HashMap;
 use std::fmt;
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
@@ -136,7 +135,7 @@ impl Action {
     }
 
     /// Does it; `false` when the connection is over.
-    fn play(self, mut stream: &TcpStream, log: &Log) -> io::Result<bool> {
+    fn play(self, mut stream: &TcpStream, nth: usize, log: &Log) -> io::Result<bool> {
         for step in self.0 {
             match step {
                 Step::Send(bytes) => stream.write_all(&bytes)?,
@@ -150,7 +149,7 @@ impl Action {
                 Step::Flood(piece, times) => {
                     for _ in 0..times {
                         stream.write_all(&piece)?;
-                        log.flooded.fetch_add(piece.len(), Ordering::SeqCst);
+                        *log.flooded.lock().unwrap().entry(nth).or_default() += piece.len();
                     }
                 }
                 Step::Stall => {
@@ -234,7 +233,7 @@ struct Log {
     requests: Mutex<Vec<Request>>,
     connections: Mutex<usize>,
     arrived: Condvar,
-    flooded: AtomicUsize,
+    flooded: Mutex<HashMap<usize, usize>>,
 }
 
 /// Longer than anything here can take on a busy machine.
@@ -307,9 +306,9 @@ impl Server {
         *self.log.connections.lock().unwrap()
     }
 
-    /// How many bytes of floods could be sent so far.
-    pub(crate) fn flooded(&self) -> usize {
-        self.log.flooded.load(Ordering::SeqCst)
+    /// How many bytes of a flood could be sent so far, by the request that it answers.
+    pub(crate) fn flooded(&self) -> HashMap<usize, usize> {
+        self.log.flooded.lock().unwrap().clone()
     }
 
     /// Waits until so many requests have come.
@@ -343,7 +342,7 @@ fn serve(stream: &TcpStream, script: &dyn Fn(&Request) -> Action, log: &Log) -> 
             requests.push(request.clone());
         }
         log.arrived.notify_all();
-        if !script(&request).play(stream, log)? {
+        if !script(&request).play(stream, request.nth, log)? {
             break;
         }
     }
