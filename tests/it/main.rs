@@ -36,6 +36,7 @@ mod outage;
 mod output;
 mod readme;
 mod resume;
+mod retry_after;
 mod sandbox;
 mod secrets;
 mod service;

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use crate::process::{Done, KEY, Place};
-use crate::server::{Request, Server, answer, good, ok, raw};
+use crate::server::{Request, Server, answer, good, good_body, ok, raw};
 use crate::users;
 
 const SECRET: &str = "sk-live-0123456789abcdef";
@@ -75,6 +75,46 @@ fn the_key_is_in_no_output_whatever_the_server_repeats() {
     done.silent_about("User 2")
         .silent_about("user2@")
         .silent_about("192.0.2.2");
+}
+
+#[test]
+fn nobody_else_is_contacted_whatever_an_answer_points_to() {
+    let elsewhere = Server::good();
+    let target = format!("{}/v1/validate/user", elsewhere.url());
+    let server = Server::start(move |request| {
+        let (link, refresh) = (
+            format!("<{target}>; rel=preload"),
+            format!("0; url={target}"),
+        );
+        let service = format!("h2=\"{}\"; ma=9", target.split('/').nth(2).unwrap());
+        let headers = [
+            ("location", target.as_str()),
+            ("content-location", &target),
+            ("refresh", &refresh),
+            ("link", &link),
+            ("alt-svc", &service),
+        ];
+        let early = format!("HTTP/1.1 103 Early Hints\r\nlink: {link}\r\n\r\n");
+        let code = match request.nth {
+            2 => 422,
+            3 => 201,
+            5 => 307,
+            _ => 200,
+        };
+        raw(early).and(answer(code, &headers, &good_body(&request.name())))
+    });
+    let place = Place::with("users.csv", users::csv(9));
+    let done = place.score(&server, ["-c", "1"]);
+    done.exits(4)
+        .says("error: the service redirects elsewhere; neither key nor data were sent there\n  the service said: 307 Temporary Redirect\n\nhint: check the base address, including `https://` and a missing or extra `/`")
+        .says("the same command goes on from there");
+    // The redirect came in mid-run: what was paid for before stays, and nothing was sent after it.
+    assert_eq!(server.calls(), 5);
+    assert_eq!(
+        place.text("scored.csv.partial"),
+        users::scored_without(&users::csv(4), |name| name == "User 2")
+    );
+    assert_eq!((elsewhere.connections(), elsewhere.calls()), (0, 0));
 }
 
 #[test]

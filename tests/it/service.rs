@@ -453,13 +453,31 @@ fn digits_of_scores_and_numeric_ids_are_written_as_sent() {
 
 #[test]
 fn three_useless_answers_at_the_start_stop_the_run() {
-    let (_, server, done) = in_turn(
-        20,
-        |_| ok("<html><body>Log in to the Wi-Fi</body></html>"),
-        [],
-    );
-    done.exits(4).says("not JSON").says("`<html>`");
-    assert_eq!(server.calls(), 3);
+    for (body, said) in [
+        (
+            "<html><body>Log in to the Wi-Fi</body></html>",
+            "the answer is not JSON; it starts with `<html>`",
+        ),
+        ("", "the answer is empty"),
+        (
+            r#"{"transaction_id":"t-1","summ"#,
+            "the answer is cut off or broken JSON",
+        ),
+        ("[]", "the answer is JSON of another shape"),
+        (
+            r#"{"transaction_id":"t-1","summary":{"risk_score":"1"}}"#,
+            "the answer's `summary.risk_score` is no number",
+        ),
+    ] {
+        let (place, server, done) = in_turn(20, move |_| ok(body), []);
+        done.exits(4).says(&format!(
+            "error: the first answers of `127.0.0.1` have no verdict in them\n  the last one: {said}\n\nhint: check the base address, and that no proxy or login page is in between"
+        ))
+        .says("3 calls had no verdict in the answer and will have been billed");
+        assert_eq!(server.calls(), 3);
+        let rejects = place.text("scored.rejects.csv.partial");
+        assert_eq!(rejects.matches(",bad_answer,").count(), 3, "{rejects}");
+    }
 }
 
 #[test]

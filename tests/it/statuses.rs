@@ -167,3 +167,119 @@ fn interim_answers_before_the_real_one_are_passed_over() {
     place.score(&server, []).exits(0);
     assert_eq!(place.text("scored.csv"), users::scored(&csv));
 }
+
+#[test]
+fn a_success_without_a_body_and_an_answer_that_is_none_are_told_by_their_status() {
+    let said = [
+        ("S204", "bad_answer,status 204, which has no verdict"),
+        ("S205", "bad_answer,status 205, which has no verdict"),
+        ("S206", "bad_answer,status 206, which has no verdict"),
+        ("S101", "no_answer,status 101, which is no answer"),
+        (
+            "S100",
+            "no_answer,the connection broke: connection closed before message completed",
+        ),
+    ];
+    // A good one before each.
+    let names = said
+        .iter()
+        .flat_map(|(name, _)| [format!("good {name}"), (*name).to_owned()]);
+    let csv = users::named(names);
+    let (place, server) = (Place::with("users.csv", &csv), Server::start(play));
+    let done = place.score(&server, ["-c", "1", "--resend-unknown", "0"]);
+    done.exits(1)
+        .says("3 calls had no verdict in the answer and will have been billed\n")
+        .says("2 calls may have been billed without an answer\n");
+    assert_eq!(server.calls(), 2 * said.len());
+    let rejects = place.text("scored.rejects.csv");
+    for ((name, said), line) in said.iter().zip(rejects.lines().skip(1)) {
+        let line = line.replace('"', "");
+        assert!(
+            line.contains(&format!(",{said},")) && line.contains(name),
+            "{line}"
+        );
+    }
+}
+
+#[test]
+fn each_refusal_of_the_run_says_why_in_the_services_words_and_the_way_out() {
+    const ADDRESS: &str = "check the base address";
+    const LOGIN: &str = "give it in `HTTPS_PROXY`, such as `http://user:password@proxy:3128`";
+    const CREDIT: &str = "top it up with the service, then run again";
+    for (code, phrase, why, hint) in [
+        (
+            308,
+            "Permanent Redirect",
+            "the service redirects elsewhere; neither key nor data were sent there",
+            "check the base address, including `https://` and a missing or extra `/`",
+        ),
+        (
+            401,
+            "Unauthorized",
+            "the service does not accept the API key",
+            "check the key in `RESCORE_API_KEY` or `--api-key-file`, and that it belongs to this plan",
+        ),
+        (
+            402,
+            "Payment Required",
+            "the account is out of credit",
+            CREDIT,
+        ),
+        (
+            403,
+            "Forbidden",
+            "`127.0.0.1` refuses access",
+            "check the API key, the service id and the plan",
+        ),
+        (
+            404,
+            "Not Found",
+            "the service has nothing at this address",
+            ADDRESS,
+        ),
+        (
+            405,
+            "Method Not Allowed",
+            "this address does not take requests",
+            ADDRESS,
+        ),
+        (
+            407,
+            "Proxy Authentication Required",
+            "the proxy asks for a login",
+            LOGIN,
+        ),
+        (
+            410,
+            "Gone",
+            "the service has nothing at this address",
+            ADDRESS,
+        ),
+        (
+            429,
+            "Too Many Requests",
+            "the account is out of credit",
+            CREDIT,
+        ),
+        (
+            511,
+            "Network Authentication Required",
+            "the network asks for a login first",
+            "log in to the network, or use another one",
+        ),
+    ] {
+        let place = Place::with("users.csv", users::csv(20));
+        let body = r#"{"error":{"message":"no more, insufficient_quota"}}"#;
+        let server = Server::start(move |_| answer(code, &[], body));
+        let done = place.score(&server, ["-q"]);
+        done.exits(4);
+        let said = format!(
+            "error: {why}\n  the service said: {code} {phrase}: `no more, insufficient_quota`\n\nhint: {hint}\n"
+        );
+        done.check(done.stderr == said, &said);
+        assert_eq!(
+            (server.calls(), place.names()),
+            (1, vec!["users.csv".to_owned()])
+        );
+    }
+}
