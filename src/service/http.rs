@@ -255,7 +255,7 @@ fn fault(error: &reqwest::Error) -> TransportFault {
     }
     if error.is_connect() {
         // A proxy's refusal has no type that could be asked for; everything else below a connection is the system's.
-        return match find::<io::Error>(error) {
+        return match find::<io::Error>(error).map(unwrapped) {
             // The system's own time-out has words of its own; ours comes in the wording of a library.
             Some(cause) if cause.raw_os_error().is_some() => {
                 TransportFault::Unreachable(system_words(cause))
@@ -293,6 +293,15 @@ fn innermost(error: &(dyn StdError + 'static)) -> String {
     error
         .downcast_ref::<io::Error>()
         .map_or_else(|| error.to_string(), system_words)
+}
+
+/// The error within others of its kind: the TLS layer puts one around what the system said.
+fn unwrapped(error: &io::Error) -> &io::Error {
+    let mut error = error;
+    while let Some(inner) = error.get_ref().and_then(|inner| inner.downcast_ref()) {
+        error = inner;
+    }
+    error
 }
 
 /// The first cause of that type. An `io::Error` does not name the error that it carries as its source, so it is opened.
