@@ -150,7 +150,7 @@ impl Done {
     fn tell(&self, ledger: &Path, cleaned: Cleaned) {
         let (ledger, about) = (shown(ledger), &self.about);
         let mut text = if self.forgotten == 0 {
-            format!("no answer{about} is in `{ledger}`")
+            format!("{ledger}: no answer{about} was stored, and nothing was removed")
         } else {
             format!(
                 "{ledger}: forgot {}{about}, {} {}",

@@ -87,7 +87,10 @@ fn a_user_who_is_forgotten_is_in_no_file_of_it_and_is_asked_again() {
 
     let done = forget_user(&place, 3);
     done.exits(1);
-    prints(&done, "no answer about this user is in `answers.ledger`");
+    prints(
+        &done,
+        "answers.ledger: no answer about this user was stored, and nothing was removed",
+    );
 
     run(&place, &server, &[]).exits(0);
     let asked = server.requests();
@@ -145,7 +148,10 @@ fn the_users_of_a_file_are_forgotten_and_none_of_their_data_is_shown() {
     let again = ["forget", LEDGER, "--users", "people.csv"];
     let done = ledger(&place, &again).done();
     done.exits(1);
-    prints(&done, "no answer about these users is in `answers.ledger`");
+    prints(
+        &done,
+        "answers.ledger: no answer about these users was stored, and nothing was removed",
+    );
     run(&place, &server, &[]).exits(0);
     assert_eq!(server.calls(), 7);
 
@@ -181,7 +187,10 @@ fn everybody_is_forgotten_at_once() {
     assert!((1..=5).all(|user| !has(&place, user)));
     let done = ledger(&place, &["forget", LEDGER, "--all"]).done();
     done.exits(1);
-    prints(&done, "no answer is in `answers.ledger`");
+    prints(
+        &done,
+        "answers.ledger: no answer was stored, and nothing was removed",
+    );
     run(&place, &server, &[]).exits(0);
     assert_eq!(server.calls(), 10);
 }
