@@ -202,6 +202,38 @@ fn starting_over_says_what_it_throws_away() {
 }
 
 #[test]
+fn going_on_with_a_run_of_another_day_is_warned_of() {
+    const WARNING: &str = "warning: the run that goes on began at ";
+    let csv = users::csv(9);
+    let (place, server) = (Place::with("users.csv", &csv), Server::good());
+    stopped(&place, &server, 2);
+    stopped(&place, &server, 2).silent_about(WARNING);
+    let age = |name| {
+        let ledger = rusqlite::Connection::open(place.path(name)).unwrap();
+        assert_eq!(ledger.execute("UPDATE ledger SET begun = 0", []), Ok(1));
+    };
+    age("scored.csv.ledger");
+    // A nightly job is quiet, and must be told all the same.
+    place
+        .score(&server, ["--quiet"])
+        .exits(0)
+        .says(WARNING)
+        .says(": 4 answers of it are used, unless `--fresh` or `--max-age` says otherwise");
+    assert_eq!(server.calls(), 9);
+    assert_eq!(place.text("scored.csv"), users::scored(&csv));
+    // One that many runs share is of no single day.
+    let shared = || {
+        place
+            .score(&server, ["--ledger", "answers.ledger", "--overwrite"])
+            .exits(0)
+            .silent_about("warning");
+    };
+    shared();
+    age("answers.ledger");
+    shared();
+}
+
+#[test]
 fn on_a_shared_ledger_fresh_asks_all_and_the_new_answers_take_the_old_ones_place() {
     let csv = users::csv(5);
     let (place, server) = (
