@@ -80,9 +80,9 @@ const BLOCK: usize = 128 * 1024;
 /// A batch is handed on with this many rows, so that the first ones need not wait for a whole block.
 const BATCH_ROWS: usize = 512;
 /// … or with this many bytes, so that large records do not pile up in front of the window.
+const BATCH_BYTES: usize = 1024 * 1024;
 /// A block of bodies: some 250 of them. One that waits holds the whole block.
 const BODIES: usize = 64 * 1024;
-const BATCH_BYTES: usize = 1024 * 1024;
 
 /// Reads rows from a source.
 pub struct Reader {
