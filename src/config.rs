@@ -3,7 +3,7 @@
 //! `cli` makes these, `commands` hands each stage its piece.
 
 use std::num::{NonZeroU64, NonZeroUsize};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::fields::UserRequest;
@@ -55,6 +55,15 @@ pub struct OutputConfig {
     pub changes: Option<PathBuf>,
     /// What files beside the output may be written over.
     pub replace: Replace,
+}
+
+impl OutputConfig {
+    /// The file that a run which was stopped is known by when it goes on; `None` where it writes to standard output alone.
+    #[must_use]
+    pub fn known_by(&self) -> Option<&Path> {
+        let target = self.target.as_ref().map(Target::path);
+        target.or(self.changes.as_deref())
+    }
 }
 
 /// What a run may spend.

@@ -138,7 +138,7 @@ fn through(input: &Path, output: &Path, compose: Compose) -> f64 {
             Finished {
                 row: prepared.row,
                 verdict: verdict.clone(),
-                aged: None,
+                old: None,
             }
         });
         finished.send(rows.collect()).unwrap();

@@ -55,6 +55,7 @@ impl Whom {
 impl Answers {
     pub(super) fn open(
         config: LedgerConfig,
+        output: Option<&Path>,
         whom: Whom,
         captured: &[Pointer],
         in_flight: NonZeroUsize,
@@ -72,6 +73,7 @@ impl Answers {
             Ledger::open(Settings {
                 place,
                 reuse,
+                output: output.map(Path::to_owned),
                 endpoint,
                 service_id,
                 captured: captured.iter().map(ToString::to_string).collect(),

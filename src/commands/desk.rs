@@ -84,7 +84,7 @@ impl Desk {
         let key = self.names.as_mut().map(|names| names.name(&body));
         let found = match (&mut self.lookup, &key) {
             (Some(lookup), Some(key)) => lookup.find(key)?,
-            _ => Found::Nothing,
+            _ => Found::default(),
         };
         Ok(Request { body, key, found })
     }

@@ -79,7 +79,7 @@ pub fn execute(config: RunConfig) -> Result<Exit> {
         ..pace
     };
     // Before any file is touched: another run may be at them.
-    let mut answers = Answers::open(ledger, whom, &captured, concurrency)?;
+    let mut answers = Answers::open(ledger, output.known_by(), whom, &captured, concurrency)?;
     let summary_file = watch.summary.as_deref().map(places::summary).transpose()?;
     let (sink, sides) = open_files(&output, rejects, changes)
         .map_err(|error| space::at_the_start(error, output.target.as_ref().map(Target::path)))?;
@@ -295,7 +295,13 @@ fn drive<S: Service>(
     // Whoever is last at the ledger puts the log into it, and that should be us. A reader that waits for a silent pipe
     // never ends.
     let _ = reading.recv_timeout(LOOK);
-    Ok(end(&scorer.events, writer, error))
+    let ended = end(&scorer.events, writer, error);
+    if let Some(keeper) = &scorer.keeper
+        && scorer.events.with_stats(|stats| stats.cancelled.is_none())
+    {
+        keeper.finish();
+    }
+    Ok(ended)
 }
 
 /// How often it is looked whether the wait for the writer should end.

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use super::file::Lock;
 use super::key::{Key, Keys};
 use super::survey::bytes;
-use super::{seconds, sqlite};
+use super::{millis, sqlite};
 use crate::error::{Error, Result};
 
 /// How long somebody else who holds the ledger, or an old state of it, is waited for. A run holds it for a group of
@@ -154,34 +154,34 @@ impl Care {
     /// # Errors
     /// Exit code 2 or 3: the ledger cannot be written.
     pub fn prune(&mut self, before: SystemTime) -> Result<u64> {
-        self.remove_before(seconds(before))
+        self.remove_before(millis(before))
     }
 
     fn remove_before(&mut self, before: i64) -> Result<u64> {
         const LAST: &str = "SELECT key FROM answers WHERE key > ? ORDER BY key LIMIT 1 OFFSET ?";
         const DELETE: &str = "DELETE FROM answers WHERE key > ? AND key <= ? AND at < ?";
-        const DELETE_REST: &str = "DELETE FROM answers WHERE key > ? AND at < ?";
+        // A younger answer stays, without the score of the old one that it took the place of.
+        const BLANK: &str = "UPDATE answers SET replaced = NULL, replaced_at = NULL
+            WHERE key > ? AND key <= ? AND replaced_at < ?";
+        const RUNS: &str = "DELETE FROM runs WHERE begun < ?";
+        // Longer than any key.
+        const ABOVE_ALL: [u8; 17] = [u8::MAX; 17];
         let mut removed = 0;
         // No key is empty, and every one is above this.
         let mut from = Some(Vec::new());
         while let Some(after) = from.take() {
             removed += self.piece(|connection| {
                 let mut last = connection.prepare_cached(LAST)?;
-                let last: Option<Vec<u8>> = last
+                from = last
                     .query_row(params![after, PIECE - 1], |row| row.get(0))
                     .optional()?;
-                let removed = match &last {
-                    Some(last) => connection
-                        .prepare_cached(DELETE)?
-                        .execute(params![after, last, before]),
-                    None => connection
-                        .prepare_cached(DELETE_REST)?
-                        .execute(params![after, before]),
-                }?;
-                from = last;
-                Ok(removed)
+                let piece = params![after, from.as_deref().unwrap_or(&ABOVE_ALL), before];
+                connection.prepare_cached(BLANK)?.execute(piece)?;
+                connection.prepare_cached(DELETE)?.execute(piece)
             })?;
         }
+        // A run that was stopped so long ago is not gone on with.
+        self.piece(|connection| connection.execute(RUNS, [before]))?;
         Ok(removed)
     }
 

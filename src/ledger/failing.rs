@@ -51,6 +51,10 @@ impl<S: Store> Store for Failing<S> {
         Err(kind.into())
     }
 
+    fn finish(&mut self) {
+        self.store.finish();
+    }
+
     fn count(&self) -> Option<Counted> {
         self.store.count()
     }

@@ -32,8 +32,8 @@ pub(super) enum What {
     Nothing,
     /// A ledger that this program knows.
     Ledger,
-    /// A ledger of a later version.
-    Newer(i32),
+    /// A ledger of another version.
+    Other(i32),
     /// Anything else.
     Foreign,
 }
@@ -58,10 +58,10 @@ pub(super) fn look(path: &Path) -> io::Result<What> {
     Ok(match (number(APPLICATION_ID), number(USER_VERSION)) {
         _ if head.is_empty() => What::Nothing,
         (Some(APPLICATION), Some(version)) if head.starts_with(MAGIC) => {
-            if version > VERSION {
-                What::Newer(version)
-            } else {
+            if version == VERSION {
                 What::Ledger
+            } else {
+                What::Other(version)
             }
         }
         _ => What::Foreign,
@@ -207,7 +207,7 @@ mod tests {
         let mut head = [0; 100];
         head[..16].copy_from_slice(b"SQLite format 3\0");
         head[68..72].copy_from_slice(&APPLICATION.to_be_bytes());
-        for (version, what) in [(1, What::Ledger), (2, What::Newer(2))] {
+        for (version, what) in [(1, What::Other(1)), (2, What::Ledger), (3, What::Other(3))] {
             head[63] = version;
             fs::write(&path, head).unwrap();
             assert_eq!(look(&path).unwrap(), what);

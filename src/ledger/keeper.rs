@@ -6,8 +6,10 @@
 use std::cell::RefCell;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
 
 use rusqlite::{Connection, TransactionBehavior, params};
 use tokio::sync::oneshot;
@@ -16,8 +18,9 @@ use super::file::Identity;
 use super::key::Key;
 use super::lookup::{Found, Lookup};
 use super::queue::{Entrance, Exit, queue};
+use super::run::Run;
 use super::seen::Seen;
-use super::sqlite;
+use super::{millis, sqlite};
 use crate::error::{Error, Result};
 use crate::verdict::Answer;
 
@@ -26,7 +29,7 @@ use crate::verdict::Answer;
 pub(super) struct Record {
     key: Key,
     answer: Answer,
-    /// When it came, in seconds since 1970.
+    /// When it came, in milliseconds since 1970.
     at: i64,
 }
 
@@ -34,6 +37,9 @@ pub(super) struct Record {
 pub(super) trait Store: Send {
     /// Returns when all of them are, or none.
     fn commit(&mut self, group: &[Record]) -> io::Result<()>;
+
+    /// The run has come to its end.
+    fn finish(&mut self);
 
     /// How many answers there are.
     fn count(&self) -> Option<Counted>;
@@ -44,9 +50,10 @@ pub struct Keeper {
     // Closed before the thread is let go: of two connections that close together, neither is the last one, which alone
     // puts the log into the ledger.
     again: RefCell<Again>,
-    /// Answers from before are too old, in seconds since 1970.
-    not_before: i64,
+    /// No answer that comes now is from before, in milliseconds since 1970.
+    earliest: i64,
     records: Entrance<Brought>,
+    finished: Arc<AtomicBool>,
 }
 
 /// An answer, and who waits for it to be durable.
@@ -87,15 +94,17 @@ impl Keeper {
         let (entrance, records) = queue(enough);
         let (ended, end) = channel();
         let name = name.to_owned();
+        let finished = Arc::new(AtomicBool::new(false));
+        let is_finished = Arc::clone(&finished);
         std::thread::Builder::new()
             .name("ledger".to_owned())
             .spawn(move || {
-                let counted = keep(store, &records, &name);
+                let counted = keep(store, &records, &name, &is_finished);
                 // Nobody waits any more when the run was given up.
                 let _ = ended.send(Ended { counted });
             })
             .map_err(|e| Error::stopped("cannot start a thread").because(e))?;
-        let not_before = lookup.not_before();
+        let earliest = lookup.earliest();
         let again = RefCell::new(Again {
             lookup,
             seen: Seen::default(),
@@ -104,8 +113,9 @@ impl Keeper {
         Ok((
             Self {
                 again,
-                not_before,
+                earliest,
                 records: entrance,
+                finished,
             },
             end,
         ))
@@ -117,15 +127,10 @@ impl Keeper {
     /// Exit code 3: it could not be written; nothing can be kept any more.
     pub async fn keep(&self, key: Key, answer: Answer) -> Result<Answer> {
         let gone = || Error::internal("the ledger's thread ended without a word");
-        let at = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .map_or(0, |time| time.as_secs());
-        let at = i64::try_from(at).unwrap_or(i64::MAX);
         let record = Record {
             key,
             answer,
-            // Whatever the clock does meanwhile: what comes now is not too old for this run.
-            at: at.max(self.not_before),
+            at: millis(SystemTime::now()).max(self.earliest),
         };
         let (done, kept) = oneshot::channel();
         self.records.put((record, done)).map_err(|_| gone())?;
@@ -138,7 +143,7 @@ impl Keeper {
     ///
     /// # Errors
     /// The ledger cannot be read.
-    pub fn look_again(&self, key: &Key) -> Result<Option<(Answer, Whose)>> {
+    pub fn look_again(&self, key: &Key) -> Result<Option<(Found, Whose)>> {
         let mut again = self.again.borrow_mut();
         let Again {
             lookup,
@@ -151,9 +156,17 @@ impl Keeper {
         }
         let whose = if ours { Whose::Ours } else { Whose::Others };
         Ok(match lookup.find(key)? {
-            Found::Current(answer) => Some((answer, whose)),
-            Found::Aged(_) | Found::Nothing => None,
+            found @ Found {
+                answer: Some(_), ..
+            } => Some((found, whose)),
+            Found { answer: None, .. } => None,
         })
+    }
+
+    /// Has the ledger know that the run has come to its end, once its answers are durable: what is written to the same
+    /// output after it is another run.
+    pub fn finish(&self) {
+        self.finished.store(true, Ordering::Release);
     }
 
     /// Whether others write to the ledger as well.
@@ -172,7 +185,12 @@ pub enum Whose {
     Others,
 }
 
-fn keep(mut store: impl Store, records: &Exit<Brought>, name: &Path) -> Option<Counted> {
+fn keep(
+    mut store: impl Store,
+    records: &Exit<Brought>,
+    name: &Path,
+    finished: &AtomicBool,
+) -> Option<Counted> {
     let mut broken = None;
     while let Some(brought) = records.next() {
         let (group, waiting): (Vec<_>, Vec<_>) = brought.into_iter().unzip();
@@ -187,6 +205,9 @@ fn keep(mut store: impl Store, records: &Exit<Brought>, name: &Path) -> Option<C
             // Whoever brought it may have been given up; it is kept all the same.
             let _ = done.send(result);
         }
+    }
+    if finished.load(Ordering::Acquire) {
+        store.finish();
     }
     store.count()
 }
@@ -203,6 +224,7 @@ pub(super) struct Database {
     identity: Option<Identity>,
     context: i64,
     capture: Option<i64>,
+    run: Run,
     /// Whether its answers are counted at the end. It takes a while, so nobody's but the run's own.
     counted: bool,
 }
@@ -213,6 +235,7 @@ impl Database {
         path: PathBuf,
         context: i64,
         capture: Option<i64>,
+        run: Run,
         counted: bool,
     ) -> Self {
         let identity = Identity::at(&path);
@@ -222,6 +245,7 @@ impl Database {
             identity,
             context,
             capture,
+            run,
             counted,
         }
     }
@@ -245,9 +269,19 @@ impl Store for Database {
             connection,
             context,
             capture,
+            run,
             ..
         } = self;
-        write(connection, *context, *capture, group).map_err(|error| sqlite::system(&error))
+        write(connection, *context, *capture, run, group)
+            .map_err(|error| sqlite::system(&error))?;
+        run.is_noted();
+        Ok(())
+    }
+
+    fn finish(&mut self) {
+        // Where it cannot be done, the next run to the same output takes itself for this one and tells its changes once
+        // more. That is no reason to fail with every row written.
+        let _ = self.run.end(&self.connection);
     }
 
     fn count(&self) -> Option<Counted> {
@@ -265,10 +299,22 @@ fn write(
     connection: &mut Connection,
     context: i64,
     capture: Option<i64>,
+    run: &Run,
     group: &[Record],
 ) -> rusqlite::Result<()> {
-    const INSERT: &str = "INSERT OR REPLACE INTO answers VALUES (?, ?, ?, ?, ?, ?, ?)";
+    // An answer from before the run leaves its score behind; one that came since leaves what it had been left itself.
+    const INSERT: &str = "
+        INSERT INTO answers VALUES (?, ?, ?, ?, ?, ?, ?, NULL, NULL)
+        ON CONFLICT (key) DO UPDATE SET
+            replaced = iif(at < ?8, score, replaced),
+            replaced_at = iif(at < ?8, at, replaced_at),
+            transaction_id = excluded.transaction_id,
+            score = excluded.score,
+            capture = excluded.capture,
+            captured = excluded.captured,
+            at = excluded.at";
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    run.note(&transaction)?;
     {
         let mut insert = transaction.prepare_cached(INSERT)?;
         for Record { key, answer, at } in group {
@@ -281,6 +327,7 @@ fn write(
                 capture,
                 captured.transpose().unwrap_or_default(),
                 at,
+                run.begun(),
             ])?;
         }
     }

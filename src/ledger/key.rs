@@ -4,6 +4,7 @@
 //! for itself: two ledgers have nothing in common, and a key cannot be turned back. It must not know how answers are kept.
 
 use std::collections::HashMap;
+use std::path::{Path, absolute};
 
 use super::seen::Seen;
 
@@ -42,6 +43,16 @@ impl Keys {
     #[must_use]
     pub fn key(&self, body: &[u8]) -> Key {
         Key::of(&blake3::keyed_hash(&self.context, body))
+    }
+
+    /// Names a run that writes to this file, or to standard output.
+    pub(super) fn run(&self, output: Option<&Path>) -> Key {
+        // Whole: a file of this name in another directory is another one.
+        let path = output.map(|path| absolute(path).unwrap_or_else(|_| path.to_owned()));
+        let bytes = path
+            .as_ref()
+            .map(|path| path.as_os_str().as_encoded_bytes());
+        self.key(bytes.unwrap_or_default())
     }
 
     /// The key of the nth row that asks this; the first has the usual one.

@@ -12,22 +12,23 @@ use crate::error::{Error, Result};
 use crate::verdict::{Answer, Score, TransactionId};
 
 /// What is known of a request.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Found {
-    /// Nothing that could be used.
-    Nothing,
-    /// An answer that is too old to be used; it still tells how the user was judged then.
-    Aged(Answer),
-    /// The answer.
-    Current(Answer),
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Found {
+    /// The answer, where there is one that can be used.
+    pub answer: Option<Answer>,
+    /// How the user was judged before the run began, where this run replaces that answer or has done so: the same
+    /// however often it was stopped since, and for all rows that ask the same.
+    pub old: Option<Score>,
 }
 
 /// Looks things up, over a connection of its own.
 pub struct Lookup {
     connection: Connection,
     path: PathBuf,
-    /// Answers from before are too old, in seconds since 1970.
+    /// Answers from before are too old, in milliseconds since 1970.
     not_before: i64,
+    /// Answers from before are not of this run.
+    begun: i64,
     /// The further fields that the run needs of an answer, as pointers.
     wanted: Vec<String>,
     /// Where the wanted fields stand in what was captured; `None` where not all of them were.
@@ -35,19 +36,25 @@ pub struct Lookup {
 }
 
 impl Lookup {
-    pub(super) fn open(path: &Path, not_before: i64, wanted: Vec<String>) -> Result<Self> {
+    pub(super) fn open(
+        path: &Path,
+        not_before: i64,
+        begun: i64,
+        wanted: Vec<String>,
+    ) -> Result<Self> {
         Ok(Self {
             connection: sqlite::open_again(path)?,
             path: path.to_owned(),
             not_before,
+            begun,
             wanted,
             captures: HashMap::new(),
         })
     }
 
-    /// Answers from before are too old.
-    pub(super) const fn not_before(&self) -> i64 {
-        self.not_before
+    /// No answer that comes now is from before, whatever the clock does meanwhile: it is of this run, and can be used.
+    pub(super) fn earliest(&self) -> i64 {
+        self.not_before.max(self.begun)
     }
 
     /// What is known of the request now.
@@ -89,12 +96,11 @@ impl Lookup {
     }
 
     fn look(&mut self, key: &Key) -> rusqlite::Result<Found> {
-        const QUERY: &str =
-            "SELECT transaction_id, score, capture, captured, at FROM answers WHERE key = ?";
+        const QUERY: &str = "SELECT transaction_id, score, capture, captured, at, replaced FROM answers WHERE key = ?";
         let mut statement = self.connection.prepare_cached(QUERY)?;
         let mut rows = statement.query(params![key.0])?;
         let Some(row) = rows.next()? else {
-            return Ok(Found::Nothing);
+            return Ok(Found::default());
         };
         let text = |column: usize| row.get_ref(column)?.as_str().map_err(Into::into);
         let transaction_id: rusqlite::Result<&str> = text(0);
@@ -121,18 +127,23 @@ impl Lookup {
             }
         };
         let at: i64 = row.get(4)?;
-        let whole = captured.is_some();
-        let answer = Answer {
+        // An answer that lacks a field which the run writes cannot be used either.
+        let captured = captured.filter(|_| at >= self.not_before);
+        let old = if at >= self.begun {
+            let replaced: Option<String> = row.get(5)?;
+            let score = replaced.map(|digits| Score::from_json_number(&digits));
+            score.transpose().map_err(|_| damaged())?
+        } else if captured.is_none() {
+            Some(score.clone())
+        } else {
+            None
+        };
+        let answer = captured.map(|captured| Answer {
             transaction_id,
             score,
-            captured: captured.unwrap_or_default(),
-        };
-        // An answer that lacks a field which the run writes cannot be used either.
-        Ok(if whole && at >= self.not_before {
-            Found::Current(answer)
-        } else {
-            Found::Aged(answer)
-        })
+            captured,
+        });
+        Ok(Found { answer, old })
     }
 }
 

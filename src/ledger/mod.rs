@@ -13,6 +13,7 @@ mod keeper;
 mod key;
 mod lookup;
 mod queue;
+mod run;
 mod seen;
 mod sqlite;
 mod survey;
@@ -37,6 +38,7 @@ pub(crate) use failing::Fails;
 use crate::error::{Error, Result};
 use file::Lock;
 use keeper::{Database, Ended, Store};
+use run::Run;
 
 /// Where a ledger lies, and whose it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -79,6 +81,8 @@ pub struct Settings {
     pub place: Place,
     /// Which answers are used.
     pub reuse: Reuse,
+    /// What the run writes: by it, one that was stopped is known again. `None` is standard output.
+    pub output: Option<PathBuf>,
     /// The service's address.
     pub endpoint: String,
     /// The calling application's identifier.
@@ -106,6 +110,8 @@ pub struct Ledger {
     captured: Vec<String>,
     in_flight: NonZeroUsize,
     not_before: i64,
+    /// When the run began, before all its stops.
+    begun: i64,
     /// There are answers in it.
     any: bool,
     held: Option<Held>,
@@ -128,6 +134,7 @@ impl Ledger {
         let Settings {
             place,
             reuse,
+            output,
             endpoint,
             service_id,
             captured,
@@ -187,12 +194,14 @@ impl Ledger {
         };
         let not_before = match reuse {
             Reuse::All => i64::MIN,
-            Reuse::Younger(age) => seconds(now.checked_sub(age).unwrap_or(UNIX_EPOCH)),
-            // An answer of this very second may be an earlier run's.
-            Reuse::Nothing => seconds(now).saturating_add(1),
+            Reuse::Younger(age) => millis(now.checked_sub(age).unwrap_or(UNIX_EPOCH)),
+            // An answer of this very millisecond may be an earlier run's.
+            Reuse::Nothing => millis(now).saturating_add(1),
         };
+        let run = Run::open(&connection, &keys, output.as_deref(), millis(now)).map_err(damaged)?;
+        let begun = run.begun();
         let own = lock.is_some();
-        let database = Database::new(connection, path.clone(), context, capture, own);
+        let database = Database::new(connection, path.clone(), context, capture, run, own);
         unfinished.finished();
         Ok(Self {
             unused: made,
@@ -205,6 +214,7 @@ impl Ledger {
             captured,
             in_flight,
             not_before,
+            begun,
             thrown_away,
             ended: None,
             scratch,
@@ -251,7 +261,8 @@ impl Ledger {
     }
 
     fn open_lookup(&self) -> Result<Lookup> {
-        Lookup::open(&self.path, self.not_before, self.captured.clone())
+        let captured = self.captured.clone();
+        Lookup::open(&self.path, self.not_before, self.begun, captured)
     }
 
     /// For what this run is told. There is one.
@@ -405,13 +416,14 @@ fn cannot_write(path: &Path) -> Error {
         .hint("name another place with `--ledger FILE`, or do without it by `--no-ledger`")
 }
 
-fn seconds(time: SystemTime) -> i64 {
+/// A time as the database has it. In seconds, runs that follow each other at once could not be told apart.
+fn millis(time: SystemTime) -> i64 {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }
 
-fn time(seconds: i64) -> SystemTime {
-    UNIX_EPOCH + Duration::from_secs(u64::try_from(seconds).unwrap_or(0))
+fn time(millis: i64) -> SystemTime {
+    UNIX_EPOCH + Duration::from_millis(u64::try_from(millis).unwrap_or(0))
 }
 
 #[cfg(test)]

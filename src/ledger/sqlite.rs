@@ -15,20 +15,23 @@ use crate::error::{Error, Result};
 
 /// Tells our files from all other databases: "rscr".
 pub(super) const APPLICATION: i32 = 0x7273_6372;
-/// The schema's version. What a newer program has written is refused, never guessed at.
-pub(super) const VERSION: i32 = 1;
+/// The schema's version. What another program has written is refused, never guessed at.
+pub(super) const VERSION: i32 = 2;
 
 /// How long a database that another program has locked is waited for. Its longest hold is a group of answers, or a
 /// person's `prune` of a large file.
 const BUSY: Duration = Duration::from_secs(30);
 
 const SCHEMA: &str = "
-    -- One row: the secret that all keys are made with, and when the ledger was begun (seconds since 1970).
+    -- All times are milliseconds since 1970.
+    -- One row: the secret that all keys are made with, and when the ledger was begun.
     CREATE TABLE ledger (id INTEGER PRIMARY KEY CHECK (id = 1), secret BLOB NOT NULL, begun INTEGER NOT NULL) STRICT;
     -- Who was asked: a hash of address and service id, and the address for people to read.
     CREATE TABLE contexts (id INTEGER PRIMARY KEY, hash BLOB NOT NULL UNIQUE, endpoint TEXT NOT NULL) STRICT;
     -- Which further fields were kept of an answer: a JSON array of pointers.
     CREATE TABLE captures (id INTEGER PRIMARY KEY, pointers TEXT NOT NULL UNIQUE) STRICT;
+    -- Runs that keep answers and have not come to their end: a hash of the output, and when it was begun.
+    CREATE TABLE runs (name BLOB PRIMARY KEY, begun INTEGER NOT NULL) STRICT, WITHOUT ROWID;
     CREATE TABLE answers (
         key BLOB PRIMARY KEY,
         context INTEGER NOT NULL,
@@ -38,8 +41,11 @@ const SCHEMA: &str = "
         -- The values of a row of captures: a JSON array of their JSON as text, null where a field was absent.
         capture INTEGER,
         captured TEXT,
-        -- When it came, in seconds since 1970.
-        at INTEGER NOT NULL
+        -- When it came.
+        at INTEGER NOT NULL,
+        -- The score of the answer that it took the place of, and when that had come.
+        replaced TEXT,
+        replaced_at INTEGER
     ) STRICT, WITHOUT ROWID;
 ";
 
@@ -52,11 +58,11 @@ pub(super) fn check(path: &Path) -> Result<bool> {
     match file::look(path).map_err(|e| unreadable(path).because(e))? {
         What::Nothing => Ok(false),
         What::Ledger => Ok(true),
-        What::Newer(version) => Err(Error::usage(format!(
+        What::Other(version) => Err(Error::usage(format!(
             "`{}` is a ledger of version {version}, and this program knows {VERSION}",
             path.display()
         ))
-        .hint("use the newer rescore that wrote it, or name another file")),
+        .hint("use the rescore that wrote it, or name another file")),
         What::Foreign => Err(foreign(path)),
     }
 }
@@ -183,7 +189,7 @@ fn create(connection: &Connection) -> rusqlite::Result<()> {
         transaction.execute_batch(SCHEMA)?;
         transaction.execute(
             // SQLite's generator is seeded by the system's, and good for keys of this kind.
-            "INSERT INTO ledger VALUES (1, randomblob(32), unixepoch())",
+            "INSERT INTO ledger VALUES (1, randomblob(32), CAST(1000 * unixepoch('subsec') AS INTEGER))",
             [],
         )?;
         transaction.pragma_update(None, "application_id", APPLICATION)?;

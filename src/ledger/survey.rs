@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 use rusqlite::Connection;
 
 use super::care::{self, PATIENCE};
-use super::{file, seconds, sqlite, time};
+use super::{file, millis, sqlite, time};
 use crate::error::Result;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -47,7 +47,7 @@ pub struct Service {
     pub younger: [u64; AGES.len()],
 }
 
-/// Answers of one context while they are counted, with times in seconds since 1970.
+/// Answers of one context while they are counted, with times in milliseconds since 1970.
 #[derive(Default)]
 struct Count {
     answers: u64,
@@ -85,7 +85,7 @@ fn look_through(connection: &Connection, path: &Path) -> rusqlite::Result<Survey
 /// One pass over the table, which has no order that would help.
 fn count(connection: &Connection) -> rusqlite::Result<HashMap<i64, Count>> {
     let now = SystemTime::now();
-    let since = AGES.map(|days| seconds(now.checked_sub(DAY * days).unwrap_or(now)));
+    let since = AGES.map(|days| millis(now.checked_sub(DAY * days).unwrap_or(now)));
     let mut counts: HashMap<i64, Count> = HashMap::new();
     let mut statement = connection.prepare("SELECT context, at FROM answers")?;
     let mut rows = statement.query([])?;

@@ -50,6 +50,7 @@ fn settings(place: Place) -> Settings {
     Settings {
         place,
         reuse: Reuse::All,
+        output: None,
         endpoint: "https://api.example.com/v1/validate/user".to_owned(),
         service_id: "test".to_owned(),
         captured: Vec::new(),
@@ -84,7 +85,22 @@ fn find(settings: Settings, body: &[u8]) -> Found {
     let ledger = Ledger::open(settings).unwrap();
     let key = ledger.keys().key(body);
     let lookup = ledger.lookup().unwrap();
-    lookup.map_or(Found::Nothing, |mut lookup| lookup.find(&key).unwrap())
+    lookup.map_or_else(Found::default, |mut lookup| lookup.find(&key).unwrap())
+}
+
+fn current(answer: Answer) -> Found {
+    Found {
+        answer: Some(answer),
+        old: None,
+    }
+}
+
+/// An answer that is there and cannot be used.
+fn replaceable() -> Found {
+    Found {
+        answer: None,
+        old: Some(answer("t-1").score),
+    }
 }
 
 #[test]
@@ -92,14 +108,14 @@ fn what_was_kept_is_found_by_the_next_run() {
     let place = Directory::new();
     assert_eq!(keep(place.own(), BODY, &answer("t-1")), Rest::Kept(Some(1)));
     assert_eq!(place.names(), ["scored.csv.ledger"]);
-    assert_eq!(find(place.own(), BODY), Found::Current(answer("t-1")));
-    assert_eq!(find(place.own(), b"{}"), Found::Nothing);
+    assert_eq!(find(place.own(), BODY), current(answer("t-1")));
+    assert_eq!(find(place.own(), b"{}"), Found::default());
     let other = Settings {
         service_id: "other".to_owned(),
         ..place.own()
     };
     assert_eq!(Ledger::open(other.clone()).unwrap().held(), None);
-    assert_eq!(find(other, BODY), Found::Nothing);
+    assert_eq!(find(other, BODY), Found::default());
 }
 
 #[test]
@@ -151,7 +167,7 @@ fn starting_over_throws_away_and_says_what() {
     assert_eq!(ledger.thrown_away().unwrap().answers, 1);
     assert_eq!(ledger.held(), None);
     drop(ledger);
-    assert_eq!(find(place.own(), BODY), Found::Nothing);
+    assert_eq!(find(place.own(), BODY), Found::default());
 }
 
 #[test]
@@ -160,15 +176,15 @@ fn answers_age_by_the_clock_on_the_wall() {
     keep(place.shared(), BODY, &answer("t-1"));
     let path = place.0.path().join("answers.ledger");
     let connection = rusqlite::Connection::open(&path).unwrap();
-    let two_days_ago = "UPDATE answers SET at = unixepoch() - 2 * 86400";
+    let two_days_ago = "UPDATE answers SET at = at - 2 * 86400 * 1000";
     assert_eq!(connection.execute(two_days_ago, []).unwrap(), 1);
     drop(connection);
     let day = Duration::from_secs(86_400);
     for (reuse, found) in [
-        (Reuse::All, Found::Current(answer("t-1"))),
-        (Reuse::Younger(3 * day), Found::Current(answer("t-1"))),
-        (Reuse::Younger(day), Found::Aged(answer("t-1"))),
-        (Reuse::Nothing, Found::Aged(answer("t-1"))),
+        (Reuse::All, current(answer("t-1"))),
+        (Reuse::Younger(3 * day), current(answer("t-1"))),
+        (Reuse::Younger(day), replaceable()),
+        (Reuse::Nothing, replaceable()),
     ] {
         let settings = Settings {
             reuse,
@@ -196,9 +212,10 @@ fn an_answer_without_a_wanted_field_is_asked_for_again() {
         (&["/b"], &[None]),
         (&[], &[]),
     ] {
-        assert_eq!(find(wanting(fields), BODY), Found::Current(with(values)));
+        assert_eq!(find(wanting(fields), BODY), current(with(values)));
     }
-    assert_eq!(find(wanting(&["/a", "/d"]), BODY), Found::Aged(with(&[])));
+    // It is of this very run, which is still not at its end: not how the user was judged before.
+    assert_eq!(find(wanting(&["/a", "/d"]), BODY), Found::default());
 }
 
 #[test]
@@ -248,16 +265,16 @@ fn runs_that_share_a_ledger_see_each_others_answers() {
     wait(keeper.keep(key, answer("t-1"))).unwrap();
     assert_eq!(
         watcher.look_again(&key).unwrap(),
-        Some((answer("t-1"), Whose::Others))
+        Some((current(answer("t-1")), Whose::Others))
     );
     assert_eq!(
         keeper.look_again(&key).unwrap(),
-        Some((answer("t-1"), Whose::Ours))
+        Some((current(answer("t-1")), Whose::Ours))
     );
 }
 
 #[test]
-fn what_is_no_ledger_or_of_a_newer_one_is_refused_and_left_as_it_is() {
+fn what_is_no_ledger_or_of_another_version_is_refused_and_left_as_it_is() {
     let place = Directory::new();
     let path = place.0.path().join("answers.ledger");
     let foreign = rusqlite::Connection::open(&path).unwrap();
@@ -273,14 +290,17 @@ fn what_is_no_ledger_or_of_a_newer_one_is_refused_and_left_as_it_is() {
     }
     fs::remove_file(&path).unwrap();
     keep(place.shared(), BODY, &answer("t-1"));
-    let newer = rusqlite::Connection::open(&path).unwrap();
-    newer.pragma_update(None, "user_version", 2).unwrap();
-    drop(newer);
-    let bytes = fs::read(&path).unwrap();
-    let error = Ledger::open(place.shared()).err().unwrap();
-    assert!(error.report().contains("version 2"), "{}", error.report());
-    assert_eq!(fs::read(&path).unwrap(), bytes);
-    assert_eq!(place.names(), ["answers.ledger"]);
+    for version in [1, 3] {
+        let other = rusqlite::Connection::open(&path).unwrap();
+        other.pragma_update(None, "user_version", version).unwrap();
+        drop(other);
+        let bytes = fs::read(&path).unwrap();
+        let error = Ledger::open(place.shared()).err().unwrap();
+        let words = format!("version {version}");
+        assert!(error.report().contains(&words), "{}", error.report());
+        assert_eq!(fs::read(&path).unwrap(), bytes);
+        assert_eq!(place.names(), ["answers.ledger"]);
+    }
 }
 
 #[test]
@@ -331,6 +351,8 @@ impl Store for Noted {
         }
         Ok(())
     }
+
+    fn finish(&mut self) {}
 
     fn count(&self) -> Option<Counted> {
         None
@@ -398,6 +420,6 @@ fn a_ledger_for_the_length_of_a_run_leaves_nothing_whatever_ends_the_run() {
     for id in ["t-1", "t-2"] {
         wait(keeper.keep(key, answer(id))).unwrap();
         let found = keeper.look_again(&key).unwrap();
-        assert_eq!(found, Some((answer(id), Whose::Ours)));
+        assert_eq!(found, Some((current(answer(id)), Whose::Ours)));
     }
 }

@@ -22,7 +22,7 @@ use crate::drift::Drift;
 use crate::error::{Error, Result};
 use crate::layout::{Format, Layout};
 use crate::row::Row;
-use crate::verdict::{Answer, Decision, DecisionPolicy, Failure, Score, Verdict};
+use crate::verdict::{Decision, DecisionPolicy, Failure, Score, Verdict};
 
 /// A row with its verdict.
 #[derive(Debug, Clone)]
@@ -31,8 +31,8 @@ pub struct Finished {
     pub row: Row,
     /// Its verdict.
     pub verdict: Verdict,
-    /// An earlier answer about the same user, which was too old to be used.
-    pub aged: Option<Box<Answer>>,
+    /// How the ledger's answer from before this run judged the same user, where it was not used.
+    pub old: Option<Score>,
 }
 
 /// Writes rows to the output, failed ones to the rejects and those with another decision than before to the changes.

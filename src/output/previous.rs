@@ -24,9 +24,9 @@ pub(super) struct Previous {
 impl Previous {
     /// What was said of this row's user; the row itself is believed before the ledger.
     pub(super) fn of(finished: &Finished, format: Format, policy: &DecisionPolicy) -> Option<Self> {
-        let Finished { row, aged, .. } = finished;
+        let Finished { row, old, .. } = finished;
         // Most files carry nothing: their rows must not pay for those that do.
-        if row.earlier == Earlier::default() && aged.is_none() {
+        if row.earlier == Earlier::default() && old.is_none() {
             return None;
         }
         let text = |span: Span| text(row.slice(span), format);
@@ -37,12 +37,9 @@ impl Previous {
         if let Some(decision) = decision {
             return Some(Self { decision, score });
         }
-        let Some(answer) = aged else {
-            return None;
-        };
-        Some(Self {
-            decision: policy.decide(&answer.score),
-            score: Some(answer.score.clone()),
+        old.as_ref().map(|score| Self {
+            decision: policy.decide(score),
+            score: Some(score.clone()),
         })
     }
 }
@@ -90,7 +87,7 @@ mod tests {
 
     use super::*;
     use crate::row::{Row, RowNumber};
-    use crate::verdict::{Answer, Failure, Reason, TransactionId, Verdict};
+    use crate::verdict::{Failure, Reason, Verdict};
 
     const CSV: Format = Format::Delimited { delimiter: b',' };
 
@@ -102,17 +99,10 @@ mod tests {
         format: Format,
         decision: &str,
         score: &str,
-        aged: Option<&str>,
+        old: Option<&str>,
     ) -> Option<(&'static str, Option<String>)> {
         let middle = Span::new(0, decision.len());
         let end = Span::new(decision.len(), decision.len() + score.len());
-        let answer = |digits: &str| {
-            Box::new(Answer {
-                transaction_id: TransactionId::new("t").unwrap(),
-                score: Score::from_json_number(digits).unwrap(),
-                captured: Box::default(),
-            })
-        };
         let finished = Finished {
             row: Row {
                 number: RowNumber::FIRST,
@@ -125,7 +115,7 @@ mod tests {
                 },
             },
             verdict: Verdict::Failed(Failure::new(Reason::Refused, "not looked at here")),
-            aged: aged.map(answer),
+            old: old.map(|digits| Score::from_json_number(digits).unwrap()),
         };
         let previous = Previous::of(&finished, format, &DecisionPolicy::default())?;
         let digits = previous.score.map(|score| score.digits().to_owned());
@@ -203,11 +193,11 @@ mod tests {
 
     #[test]
     fn an_older_answer_counts_where_the_row_says_nothing() {
-        let aged = |decision, score| understood(CSV, decision, score, Some("3.50"));
-        assert_eq!(aged("", ""), Some(("review", Some("3.50".to_owned()))));
-        assert_eq!(aged("?", "?"), Some(("review", Some("3.50".to_owned()))));
+        let old = |decision, score| understood(CSV, decision, score, Some("3.50"));
+        assert_eq!(old("", ""), Some(("review", Some("3.50".to_owned()))));
+        assert_eq!(old("?", "?"), Some(("review", Some("3.50".to_owned()))));
         // Never one's decision beside the other's score.
-        assert_eq!(aged("block", ""), Some(("block", None)));
-        assert_eq!(aged("", "1"), Some(("approve", Some("1".to_owned()))));
+        assert_eq!(old("block", ""), Some(("block", None)));
+        assert_eq!(old("", "1"), Some(("approve", Some("1".to_owned()))));
     }
 }

@@ -84,7 +84,7 @@ fn rows(parts: &[(&str, &str, &str)]) -> Vec<Finished> {
                 earlier: Earlier::default(),
             },
             verdict: verdict(),
-            aged: None,
+            old: None,
         });
         number = number.next();
     }
@@ -402,12 +402,8 @@ fn an_older_answer_is_compared_where_the_row_has_none() {
         Some("decision"),
         &[("", "x,", ""), ("", "y,block", "block")],
     );
-    let Verdict::Scored(mut older, _) = verdict() else {
-        panic!("a verdict without an answer");
-    };
-    older.score = Score::from_json_number("4.0").unwrap();
     for finished in &mut night.rows {
-        finished.aged = Some(Box::new(older.clone()));
+        finished.old = Some(Score::from_json_number("4.0").unwrap());
     }
     let (writer, written) = night.written(&everything());
     assert!(written.is_ok() && writer.commit().is_ok());

@@ -14,7 +14,7 @@ use crate::ledger::{Found, Keeper, Key, Whose};
 use crate::output::Finished;
 use crate::row::{Row, RowNumber};
 use crate::scorer::{Fate, Scorer};
-use crate::verdict::{Answer, Failure, Verdict};
+use crate::verdict::{Failure, Score, Verdict};
 
 /// Some rows in order, with what is asked about each.
 #[derive(Debug, Default)]
@@ -100,8 +100,8 @@ struct Slot {
     bytes: usize,
     /// What is out for it.
     key: Option<Key>,
-    /// An older answer.
-    aged: Option<Box<Answer>>,
+    /// How the user was judged before this run.
+    old: Option<Score>,
     state: State,
 }
 
@@ -185,7 +185,7 @@ impl<'a, S> Rows<'a, S> {
                     self.asking.entry(key).or_default().push(number);
                 }
                 (_, Ok(Request { found, .. })) => {
-                    if let Found::Current(answer) = found {
+                    if let Some(answer) = found.answer {
                         self.scorer.fuse.borrow_mut().worked_before();
                         let decision = self.scorer.policy.decide(&answer.score);
                         self.settle(number, Some(Verdict::Scored(answer, decision)), origin);
@@ -228,20 +228,15 @@ impl<'a, S> Rows<'a, S> {
         let body = request.as_ref().map_or(0, |request| request.body.len());
         let bytes = row.raw.len() + body;
         self.bytes += bytes;
-        let aged = match &mut request {
-            Ok(Request { found, .. }) if matches!(found, Found::Aged(_)) => {
-                match std::mem::replace(found, Found::Nothing) {
-                    Found::Aged(answer) => Some(Box::new(answer)),
-                    Found::Current(_) | Found::Nothing => None,
-                }
-            }
-            _ => None,
+        let old = match &mut request {
+            Ok(request) => request.found.old.take(),
+            Err(_) => None,
         };
         self.admitted.push_back(Slot {
             row,
             bytes,
             key: None,
-            aged,
+            old,
             state: State::Scoring,
         });
         Some((number, origin, request))
@@ -321,7 +316,7 @@ impl<'a, S> Rows<'a, S> {
                 self.ready.push(Finished {
                     row: slot.row,
                     verdict,
-                    aged: slot.aged,
+                    old: slot.old,
                 });
             } else {
                 self.bytes -= slot.bytes;
@@ -387,7 +382,7 @@ impl Waiting {
         let Ok(request) = &mut self.request else {
             return Ok(Needs::Nothing);
         };
-        if matches!(request.found, Found::Current(_)) {
+        if request.found.answer.is_some() {
             return Ok(Needs::Nothing);
         }
         let Some(key) = request.key else {
@@ -398,9 +393,9 @@ impl Waiting {
         }
         if !std::mem::replace(&mut self.looked_again, true)
             && let Some(keeper) = keeper
-            && let Some((answer, whose)) = keeper.look_again(&key)?
+            && let Some((found, whose)) = keeper.look_again(&key)?
         {
-            request.found = Found::Current(answer);
+            request.found = found;
             self.origin = match whose {
                 Whose::Ours => Origin::Duplicate,
                 Whose::Others => Origin::Ledger,

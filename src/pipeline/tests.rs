@@ -96,7 +96,7 @@ fn prepared(rows: u64, invalid: &[u64]) -> Vec<Ask> {
                 Ok(Request {
                     body: Scripted::body(row),
                     key: None,
-                    found: Found::Nothing,
+                    found: Found::default(),
                 })
             },
         });

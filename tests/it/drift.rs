@@ -420,10 +420,9 @@ fn older_answers_of_the_ledger_are_compared_where_the_input_has_none() {
             .arg("--overwrite");
         more.iter().fold(program, Program::arg).done()
     };
-    // The clock of a ledger has seconds, too few of which have passed.
     let age = || {
         let ledger = rusqlite::Connection::open(place.path("answers")).unwrap();
-        let aged = ledger.execute("UPDATE answers SET at = at - 60", []);
+        let aged = ledger.execute("UPDATE answers SET at = at - 60000", []);
         assert_eq!(aged.unwrap(), 4);
     };
     run(&[]).exits(0).silent_about("before");

@@ -32,6 +32,7 @@ mod kills;
 mod ledger_commands;
 mod limits;
 mod network;
+mod older_answers;
 mod outage;
 mod output;
 mod readme;

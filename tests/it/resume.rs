@@ -279,7 +279,7 @@ fn answers_that_are_too_old_are_asked_for_again() {
     };
     assert_eq!((run("1d"), run("1d")), (5, 5));
     let answers = rusqlite::Connection::open(place.path("answers.ledger")).unwrap();
-    let aged = answers.execute("UPDATE answers SET at = at - 2 * 86400", []);
+    let aged = answers.execute("UPDATE answers SET at = at - 2 * 86400 * 1000", []);
     assert_eq!(aged, Ok(5));
     drop(answers);
     assert_eq!((run("3d"), run("1d"), run("1d")), (5, 10, 10));

@@ -106,6 +106,7 @@ impl Course {
         let settings = ledger::Settings {
             place: Place::Beside(self.output()),
             reuse: Reuse::All,
+            output: Some(self.output()),
             endpoint: "https://api.example.com/v1/validate/user".to_owned(),
             service_id: "test".to_owned(),
             captured: Vec::new(),

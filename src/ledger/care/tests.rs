@@ -28,6 +28,7 @@ impl Directory {
         Ledger::open(Settings {
             place: Place::Shared(self.path()),
             reuse: Reuse::All,
+            output: None,
             endpoint: endpoint.to_owned(),
             service_id: "test".to_owned(),
             captured: Vec::new(),
@@ -71,7 +72,7 @@ fn id(user: usize) -> String {
 type Entry = (Key, String, i64);
 
 fn put(connection: &mut Connection, context: i64, entries: impl IntoIterator<Item = Entry>) {
-    const INSERT: &str = "INSERT INTO answers VALUES (?, ?, ?, '1.5', NULL, NULL, ?)";
+    const INSERT: &str = "INSERT INTO answers VALUES (?, ?, ?, '1.5', NULL, NULL, ?, NULL, NULL)";
     let transaction = connection.transaction().unwrap();
     for (key, id, at) in entries {
         transaction
@@ -84,7 +85,7 @@ fn put(connection: &mut Connection, context: i64, entries: impl IntoIterator<Ite
 }
 
 fn now() -> i64 {
-    seconds(SystemTime::now())
+    millis(SystemTime::now())
 }
 
 /// A ledger with an answer for each of so many users, put in with keys all over, so that pages split all the time.
@@ -143,9 +144,9 @@ fn beside_a_run_it_is_just_the_same() {
     // The run goes on with the file that was rewritten under it.
     assert_eq!(
         lookup.find(&keys.key(&body(3))).unwrap(),
-        super::super::Found::Nothing
+        super::super::Found::default()
     );
-    assert!(lookup.find(&keys.key(&body(4))).unwrap() != super::super::Found::Nothing);
+    assert!(lookup.find(&keys.key(&body(4))).unwrap() != super::super::Found::default());
     drop((keeper, raw));
 }
 
@@ -209,7 +210,7 @@ fn a_large_ledger_is_not_rewritten_under_a_run() {
 #[test]
 fn old_answers_go_and_the_space_comes_back() {
     let (place, keys) = filled(10_000);
-    let month_ago = now() - 30 * 86_400;
+    let month_ago = now() - 30 * 86_400_000;
     let old =
         "UPDATE answers SET at = ? WHERE CAST(substr(transaction_id, -8) AS INTEGER) % 10 > 0";
     assert_eq!(place.raw().execute(old, [month_ago]).unwrap(), 9_000);
@@ -223,13 +224,41 @@ fn old_answers_go_and_the_space_comes_back() {
     let mut lookup = place.ledger(HERE).lookup().unwrap().unwrap();
     for user in 0..100 {
         let found = lookup.find(&keys.key(&body(user))).unwrap();
-        assert_eq!(found != super::super::Found::Nothing, user % 10 == 0);
+        assert_eq!(found != super::super::Found::default(), user % 10 == 0);
     }
     drop(lookup);
     // Nothing older: nothing goes, and the file is not written anew for it.
     let mut care = Care::open(&place.path()).unwrap();
     assert_eq!(care.prune(UNIX_EPOCH).unwrap(), 0);
     assert!(!care.finish(false).unwrap().rewritten);
+}
+
+#[test]
+fn with_old_answers_go_the_scores_that_younger_ones_replaced() {
+    let (place, keys) = filled(10);
+    let month_ago = now() - 30 * 86_400_000;
+    let raw = place.raw();
+    let replace = "UPDATE answers SET replaced = '9.8765', replaced_at = ? WHERE key = ?";
+    for (user, at) in [(1, month_ago), (2, now())] {
+        let key = keys.key(&body(user)).0;
+        assert_eq!(raw.execute(replace, params![at, key]).unwrap(), 1);
+        raw.execute("INSERT INTO runs VALUES (?, ?)", params![key, at])
+            .unwrap();
+    }
+    let count = |query: &str| -> i64 { raw.query_row(query, [], |row| row.get(0)).unwrap() };
+    let counts = || {
+        [
+            "answers WHERE replaced IS NOT NULL AND replaced_at IS NOT NULL",
+            "runs",
+        ]
+        .map(|what| count(&format!("SELECT count(*) FROM {what}")))
+    };
+    assert_eq!(counts(), [2, 2]);
+    let mut care = Care::open(&place.path()).unwrap();
+    let day_ago = SystemTime::now() - Duration::from_secs(86_400);
+    assert_eq!(care.prune(day_ago).unwrap(), 0);
+    assert_eq!(counts(), [1, 1]);
+    assert_eq!(care.finish(false).unwrap().answers, 10);
 }
 
 #[test]
@@ -249,7 +278,7 @@ fn everybody_is_forgotten_and_the_ledger_stays_one() {
 fn a_survey_counts_by_address_and_age_and_changes_nothing() {
     let (place, here) = filled(10);
     let there = place.ledger(THERE).keys();
-    let day = 86_400_i64;
+    let day = 86_400_000_i64;
     let ages = [0, 2 * day, 8 * day, 40 * day];
     let entries = ages.map(|age: i64| {
         let key = there.key(&age.to_le_bytes());
@@ -263,7 +292,7 @@ fn a_survey_counts_by_address_and_age_and_changes_nothing() {
         found
     };
     let found = look();
-    assert_eq!((found.answers, found.version), (14, 1));
+    assert_eq!((found.answers, found.version), (14, 2));
     let [first, second] = &found.services[..] else {
         panic!("{found:?}");
     };
@@ -271,8 +300,8 @@ fn a_survey_counts_by_address_and_age_and_changes_nothing() {
     assert_eq!((second.answers, second.younger), (4, [1, 2, 3]));
     let (oldest, newest) = second.span.unwrap();
     assert_eq!(
-        newest.duration_since(oldest).unwrap().as_secs(),
-        u64::try_from(40 * day).unwrap()
+        newest.duration_since(oldest).unwrap().as_millis(),
+        u128::try_from(40 * day).unwrap()
     );
     // Beside a run, whose log it leaves alone.
     let run = place.ledger(HERE);
@@ -314,13 +343,13 @@ fn what_cannot_be_cared_for_is_refused_and_left_as_it_is() {
     let path = place.path();
     let whole = fs::read(&path).unwrap();
     let mut newer = whole.clone();
-    newer[63] = 2;
+    newer[63] = 3;
     let mut damaged = whole.clone();
     damaged[100..].fill(0x55);
     for (bytes, words) in [
         (&b"id,name\n1,Jane\n"[..], "is no ledger of rescore"),
         (b"", "is no ledger of rescore"),
-        (&newer, "is a ledger of version 2"),
+        (&newer, "is a ledger of version 3"),
         (&damaged, "the file is damaged"),
     ] {
         fs::write(&path, bytes).unwrap();
