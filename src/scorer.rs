@@ -51,7 +51,7 @@ pub struct Scorer<S> {
     pub transactions: RefCell<Transactions>,
     /// Scores to decisions.
     pub policy: DecisionPolicy,
-    /// Further fields of the answer that are kept.
+    /// Further fields of the answer that are kept; those that are written come first.
     pub columns: Box<[Pointer]>,
     /// The service's host, for messages.
     pub host: String,

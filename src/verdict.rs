@@ -58,7 +58,8 @@ pub struct Answer {
     pub transaction_id: TransactionId,
     /// The score with the digits that the service sent.
     pub score: Score,
-    /// Further fields of the answer that the user asked for, as raw JSON, in the order asked; `None` where absent.
+    /// Further fields of the answer that the user asked for, as raw JSON, in the order asked; `None` where absent. A new
+    /// answer has those behind them that other users of its ledger want.
     pub captured: Box<[Option<Box<str>>]>,
 }
 

@@ -76,7 +76,7 @@ impl Answers {
                 output: output.map(Path::to_owned),
                 endpoint,
                 service_id,
-                captured: captured.iter().map(ToString::to_string).collect(),
+                captured: captured.to_vec(),
                 in_flight,
             })
         };
@@ -122,6 +122,14 @@ impl Answers {
                 moment(begun),
                 counted(answers, "answer")
             ));
+        }
+    }
+
+    /// The further fields that answers must be brought with, those that are written first.
+    pub(super) fn fields(&self, captured: Box<[Pointer]>) -> Box<[Pointer]> {
+        match &self.ledger {
+            Some(ledger) => ledger.fields().into(),
+            None => captured,
         }
     }
 

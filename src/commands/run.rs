@@ -112,7 +112,7 @@ pub fn execute(config: RunConfig) -> Result<Exit> {
         keys: Keyring::default(),
         transactions: RefCell::default(),
         policy,
-        columns: captured,
+        columns: answers.fields(captured),
         host: endpoint.host().to_owned(),
         events: events.clone(),
     };

@@ -164,6 +164,7 @@ impl Care {
         const BLANK: &str = "UPDATE answers SET replaced = NULL, replaced_at = NULL
             WHERE key > ? AND key <= ? AND replaced_at < ?";
         const RUNS: &str = "DELETE FROM runs WHERE begun < ?";
+        const FIELDS: &str = "DELETE FROM fields WHERE wanted < ?";
         // Longer than any key.
         const ABOVE_ALL: [u8; 17] = [u8::MAX; 17];
         let mut removed = 0;
@@ -180,8 +181,11 @@ impl Care {
                 connection.prepare_cached(DELETE)?.execute(piece)
             })?;
         }
-        // A run that was stopped so long ago is not gone on with.
-        self.piece(|connection| connection.execute(RUNS, [before]))?;
+        // A run that was stopped so long ago is not gone on with, and who wanted a field then does no more.
+        self.piece(|connection| {
+            connection.execute(RUNS, [before])?;
+            connection.execute(FIELDS, [before])
+        })?;
         Ok(removed)
     }
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::key::Key;
-use super::sqlite;
+use super::sqlite::{self, damaged};
 use crate::error::{Error, Result};
 use crate::verdict::{Answer, Score, TransactionId};
 
@@ -178,9 +178,4 @@ fn pick(places: &[usize], values: &str) -> Option<Box<[Option<Box<str>>]>> {
         .iter()
         .map(|place| values.get(*place).cloned())
         .collect()
-}
-
-fn damaged() -> rusqlite::Error {
-    let code = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CORRUPT);
-    rusqlite::Error::SqliteFailure(code, None)
 }

@@ -8,6 +8,7 @@
 mod care;
 #[cfg(test)]
 mod failing;
+mod fields;
 mod file;
 mod keeper;
 mod key;
@@ -36,6 +37,8 @@ pub use survey::{AGES, Service, Survey, survey};
 pub(crate) use failing::Fails;
 
 use crate::error::{Error, Result};
+use crate::raw_json::Pointer;
+use fields::Fields;
 use file::Lock;
 use keeper::{Database, Ended, Store};
 use run::Run;
@@ -87,8 +90,8 @@ pub struct Settings {
     pub endpoint: String,
     /// The calling application's identifier.
     pub service_id: String,
-    /// The further fields of an answer that are kept, as JSON pointers.
-    pub captured: Vec<String>,
+    /// The further fields of an answer that the run needs.
+    pub captured: Vec<Pointer>,
     /// How many calls can be in flight: answers come in groups of that order.
     pub in_flight: NonZeroUsize,
 }
@@ -107,7 +110,8 @@ pub struct Ledger {
     path: PathBuf,
     place: Place,
     keys: Keys,
-    captured: Vec<String>,
+    captured: Vec<Pointer>,
+    fields: Box<[Pointer]>,
     in_flight: NonZeroUsize,
     not_before: i64,
     /// When the run began, before all its stops.
@@ -176,12 +180,8 @@ impl Ledger {
         let ours = sqlite::head(&connection).map_err(damaged)?;
         let keys = Keys::new(&ours.secret, &endpoint, &service_id);
         let context = sqlite::context(&connection, &keys, &endpoint).map_err(damaged)?;
-        let capture = if captured.is_empty() {
-            None
-        } else {
-            let pointers = serde_json::Value::from(captured.clone()).to_string();
-            Some(sqlite::capture(&connection, &pointers).map_err(damaged)?)
-        };
+        let Fields { pointers, list } =
+            Fields::open(&connection, &captured, millis(now)).map_err(damaged)?;
         let any = sqlite::any(&connection).map_err(damaged)?;
         // Nobody but its own run waits for all of a ledger to be counted.
         let held = if any && lock.is_some() {
@@ -201,7 +201,7 @@ impl Ledger {
         let run = Run::open(&connection, &keys, output.as_deref(), millis(now)).map_err(damaged)?;
         let begun = run.begun();
         let own = lock.is_some();
-        let database = Database::new(connection, path.clone(), context, capture, run, own);
+        let database = Database::new(connection, path.clone(), context, list, run, own);
         unfinished.finished();
         Ok(Self {
             unused: made,
@@ -212,6 +212,7 @@ impl Ledger {
             place,
             keys,
             captured,
+            fields: pointers,
             in_flight,
             not_before,
             begun,
@@ -252,6 +253,13 @@ impl Ledger {
         self.keys.clone()
     }
 
+    /// The further fields that new answers must be brought with: those that the run needs, in its order, and then those
+    /// that other runs of the ledger do.
+    #[must_use]
+    pub fn fields(&self) -> &[Pointer] {
+        &self.fields
+    }
+
     /// For what earlier runs were told; `None` where there is nothing to be found.
     ///
     /// # Errors
@@ -261,7 +269,7 @@ impl Ledger {
     }
 
     fn open_lookup(&self) -> Result<Lookup> {
-        let captured = self.captured.clone();
+        let captured = self.captured.iter().map(Pointer::to_string).collect();
         Lookup::open(&self.path, self.not_before, self.begun, captured)
     }
 

@@ -28,7 +28,9 @@ const SCHEMA: &str = "
     CREATE TABLE ledger (id INTEGER PRIMARY KEY CHECK (id = 1), secret BLOB NOT NULL, begun INTEGER NOT NULL) STRICT;
     -- Who was asked: a hash of address and service id, and the address for people to read.
     CREATE TABLE contexts (id INTEGER PRIMARY KEY, hash BLOB NOT NULL UNIQUE, endpoint TEXT NOT NULL) STRICT;
-    -- Which further fields were kept of an answer: a JSON array of pointers.
+    -- Which further fields runs wanted of an answer, as pointers, and when the last time.
+    CREATE TABLE fields (pointer TEXT PRIMARY KEY, wanted INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+    -- Which of them were kept of an answer: a JSON array of pointers.
     CREATE TABLE captures (id INTEGER PRIMARY KEY, pointers TEXT NOT NULL UNIQUE) STRICT;
     -- Runs that keep answers and have not come to their end: a hash of the output, and when it was begun.
     CREATE TABLE runs (name BLOB PRIMARY KEY, begun INTEGER NOT NULL) STRICT, WITHOUT ROWID;
@@ -230,19 +232,6 @@ pub(super) fn context(
     )
 }
 
-/// The number of a list of pointers, put in where it is new.
-pub(super) fn capture(connection: &Connection, pointers: &str) -> rusqlite::Result<i64> {
-    connection.execute(
-        "INSERT INTO captures (pointers) VALUES (?) ON CONFLICT DO NOTHING",
-        [pointers],
-    )?;
-    connection.query_row(
-        "SELECT id FROM captures WHERE pointers = ?",
-        [pointers],
-        |row| row.get(0),
-    )
-}
-
 /// How many answers there are, of whatever address and service id.
 pub(super) fn count_all(connection: &Connection) -> rusqlite::Result<u64> {
     let answers: i64 =
@@ -308,6 +297,12 @@ pub(super) fn cannot_open(path: &Path, error: &rusqlite::Error) -> Error {
         unreadable(path)
     };
     cannot.because(system(error)).hint(hint)
+}
+
+/// What is in it cannot have been written by us.
+pub(super) fn damaged() -> rusqlite::Error {
+    let code = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CORRUPT);
+    rusqlite::Error::SqliteFailure(code, None)
 }
 
 /// What a failure means in the system's words, and so that a full disk is known as one.

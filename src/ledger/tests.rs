@@ -58,6 +58,11 @@ fn settings(place: Place) -> Settings {
     }
 }
 
+fn pointers(fields: &[&str]) -> Vec<Pointer> {
+    let pointers = fields.iter().map(|field| Pointer::parse(field).unwrap());
+    pointers.collect()
+}
+
 fn answer(id: &str) -> Answer {
     Answer {
         transaction_id: TransactionId::new(id).unwrap(),
@@ -198,7 +203,7 @@ fn answers_age_by_the_clock_on_the_wall() {
 fn an_answer_without_a_wanted_field_is_asked_for_again() {
     let place = Directory::new();
     let wanting = |fields: &[&str]| Settings {
-        captured: fields.iter().map(|&field| field.to_owned()).collect(),
+        captured: pointers(fields),
         ..place.own()
     };
     let with = |captured: &[Option<&str>]| Answer {

@@ -3,8 +3,8 @@
 use std::fs;
 use std::time::Duration;
 
-use crate::process::{Place, Running};
-use crate::server::{Request, Server, good};
+use crate::process::{Place, Program, Running};
+use crate::server::{Request, Server, good, ok};
 use crate::users;
 
 /// Answers each after some milliseconds.
@@ -189,4 +189,55 @@ fn a_run_goes_on_beside_one_that_was_killed_on_the_same_ledger() {
     living.done().exits(0).says("20 known from the ledger");
     assert_eq!(place.text("second.csv"), users::scored(&csv));
     assert_eq!(server.calls(), 24 + 40);
+}
+
+/// Answers with a number of its own for each call, which stands in two fields as well.
+fn numbered() -> Server {
+    Server::start(|request: &Request| {
+        let nth = request.nth;
+        ok(&format!(
+            r#"{{"transaction_id":"t-{nth}","summary":{{"risk_score":1,"a":{nth},"b":{nth}}}}}"#
+        ))
+    })
+}
+
+#[test]
+fn runs_that_want_different_fields_of_one_ledger_pay_for_nobody_again_and_again() {
+    let server = numbered();
+    let place = Place::with("users.csv", users::csv(4));
+    let run = |columns: &[&str]| {
+        let args = ["--ledger", "answers.ledger", "--overwrite"];
+        let program = place.run(&server, ["users.csv", "-o", "scored.csv"]);
+        let program = args.iter().fold(program, Program::arg);
+        let program = columns.iter().fold(program, |program, column| {
+            program.arg("--column").arg(column)
+        });
+        program.done().exits(0);
+        let scored = place.text("scored.csv");
+        for row in scored.lines().skip(1) {
+            let cells: Vec<_> = row.split(',').skip(5).collect();
+            let (verdict, fields) = cells.split_at(3);
+            assert_eq!(fields.len(), columns.len());
+            // They are those of the very transaction.
+            let number = verdict[0].strip_prefix("t-").unwrap();
+            assert!(fields.iter().all(|field| *field == number), "{scored}");
+        }
+        server.calls()
+    };
+    let (a, b) = ("a=/summary/a", "b=/summary/b");
+    assert_eq!(run(&[]), 4);
+    // Those that lack what is wanted are paid for once more, and then serve everybody.
+    assert_eq!(run(&[a]), 8);
+    assert_eq!(run(&[b]), 12);
+    for columns in [&[a][..], &[b], &[], &[a, b], &[b, a], &[a]] {
+        assert_eq!(run(columns), 12);
+    }
+    // So do answers to come, whoever pays for them.
+    for (calls, columns) in [(13, &[][..]), (14, &[b]), (15, &[a])] {
+        place.write("users.csv", users::csv(calls - 8));
+        assert_eq!(run(columns), calls);
+        for columns in [&[a][..], &[b], &[]] {
+            assert_eq!(run(columns), calls);
+        }
+    }
 }

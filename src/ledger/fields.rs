@@ -1,0 +1,144 @@
+//! Which further fields answers are kept with: those that the run wants, and those that runs before it wanted.
+//!
+//! An answer that lacks a wanted field is asked for again, and the new one takes its place. If each run kept its own
+//! fields alone, two that want different ones would take each other's away, and pay at every turn. What two answers say
+//! is never put together instead: a field belongs to the transaction that it came with.
+
+use rusqlite::{Connection, Transaction, TransactionBehavior, params};
+
+use super::sqlite;
+use crate::raw_json::Pointer;
+
+/// So many fields of all runs are remembered, those that were wanted last: far more than anybody looks at, and an end to
+/// how large answers grow. A run that wants more is kept with all of its own.
+const REMEMBERED: u32 = 64;
+
+/// The fields that new answers are kept with.
+pub(super) struct Fields {
+    /// What the run wants, in its order, and then what others do.
+    pub(super) pointers: Box<[Pointer]>,
+    /// The number of this list; `None` when it is empty.
+    pub(super) list: Option<i64>,
+}
+
+impl Fields {
+    /// Remembers what the run wants, and finds what else is wanted.
+    pub(super) fn open(
+        connection: &Connection,
+        wanted: &[Pointer],
+        now: i64,
+    ) -> rusqlite::Result<Self> {
+        if !wanted.is_empty() {
+            remember(connection, wanted, now)?;
+        }
+        let mut pointers = wanted.to_vec();
+        for remembered in remembered(connection)? {
+            if !pointers.contains(&remembered) {
+                pointers.push(remembered);
+            }
+        }
+        let list = if pointers.is_empty() {
+            None
+        } else {
+            Some(number(connection, &pointers)?)
+        };
+        Ok(Self {
+            pointers: pointers.into(),
+            list,
+        })
+    }
+}
+
+fn remember(connection: &Connection, wanted: &[Pointer], now: i64) -> rusqlite::Result<()> {
+    const PUT: &str = "INSERT INTO fields VALUES (?, ?)
+        ON CONFLICT DO UPDATE SET wanted = max(wanted, excluded.wanted)";
+    const FORGET: &str = "DELETE FROM fields WHERE pointer NOT IN
+        (SELECT pointer FROM fields ORDER BY wanted DESC, pointer LIMIT ?)";
+    let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
+    for pointer in wanted {
+        transaction.execute(PUT, params![pointer.to_string(), now])?;
+    }
+    transaction.execute(FORGET, [REMEMBERED])?;
+    transaction.commit()
+}
+
+fn remembered(connection: &Connection) -> rusqlite::Result<Vec<Pointer>> {
+    let mut statement = connection.prepare("SELECT pointer FROM fields ORDER BY pointer")?;
+    let mut rows = statement.query([])?;
+    let mut pointers = Vec::new();
+    while let Some(row) = rows.next()? {
+        let pointer = Pointer::parse(row.get_ref(0)?.as_str()?);
+        pointers.push(pointer.map_err(|_| sqlite::damaged())?);
+    }
+    Ok(pointers)
+}
+
+/// The number of a list, put in where it is new.
+fn number(connection: &Connection, pointers: &[Pointer]) -> rusqlite::Result<i64> {
+    let pointers: Vec<_> = pointers.iter().map(Pointer::to_string).collect();
+    let pointers = serde_json::Value::from(pointers).to_string();
+    connection.execute(
+        "INSERT INTO captures (pointers) VALUES (?) ON CONFLICT DO NOTHING",
+        [&pointers],
+    )?;
+    connection.query_row(
+        "SELECT id FROM captures WHERE pointers = ?",
+        [&pointers],
+        |row| row.get(0),
+    )
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing)]
+mod tests {
+    use super::*;
+
+    fn pointers<T: AsRef<str>>(texts: impl IntoIterator<Item = T>) -> Vec<Pointer> {
+        let pointers = texts.into_iter().map(|text| Pointer::parse(text.as_ref()));
+        pointers.map(Result::unwrap).collect()
+    }
+
+    /// The fields that answers are kept with for runs that want these, one after the other.
+    fn kept(wanted: &[Vec<Pointer>]) -> Vec<Vec<Pointer>> {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("answers.ledger");
+        std::fs::write(&path, "").unwrap();
+        let connection = sqlite::open(&path, true).unwrap();
+        let fields = (1..).zip(wanted).map(|(now, wanted)| {
+            let Fields { pointers, list } = Fields::open(&connection, wanted, now).unwrap();
+            assert_eq!(list.is_some(), !pointers.is_empty());
+            pointers.into()
+        });
+        fields.collect()
+    }
+
+    #[test]
+    fn answers_are_kept_with_what_this_run_wants_and_then_what_others_did() {
+        let wanted = [&[][..], &["/c", "/a/b", "/c"], &["/b~1~0", "/a/b"], &[]].map(pointers);
+        let expected = [
+            &[][..],
+            &["/c", "/a/b", "/c"],
+            &["/b~1~0", "/a/b", "/c"],
+            &["/a/b", "/b~1~0", "/c"],
+        ];
+        assert_eq!(kept(&wanted), expected.map(pointers));
+    }
+
+    #[test]
+    fn those_that_were_wanted_last_are_remembered_and_not_too_many() {
+        let some = |range: std::ops::Range<u32>| pointers(range.map(|n| format!("/{n:03}")));
+        let wanted = [
+            some(0..40),
+            some(40..80),
+            some(30..35),
+            some(100..200),
+            vec![],
+        ];
+        let kept = kept(&wanted);
+        assert_eq!(kept[1], [some(40..80), some(0..24)].concat());
+        // What is wanted again is as good as new.
+        assert_eq!(kept[2].len(), 64);
+        assert_eq!(kept[3][..100], some(100..200), "a run has all of its own");
+        assert_eq!(kept[4], some(100..164));
+    }
+}
