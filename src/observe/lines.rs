@@ -51,7 +51,7 @@ impl View for Plain {
             }
             Notice::Up(lasted) => say(&format!("rescore: {}", words::up(lasted))),
             Notice::Paused(pause) => {
-                say(&format!("rescore: {}", words::paused(pause.length, pause)));
+                say(&format!("rescore: {}", words::pausing(pause)));
             }
             Notice::TransactionRepeated(one, other) => say(&words::repeated(one, other)),
             Notice::KeyRenewed => say(&format!("rescore: {}", words::KEY_RENEWED)),

@@ -170,8 +170,19 @@ pub(super) fn up(lasted: Duration) -> String {
     )
 }
 
-/// Why everybody waits, and how long.
-pub(super) fn paused(left: Duration, pause: Pause) -> String {
+/// That everybody waits from now on, and why.
+pub(super) fn pausing(pause: Pause) -> String {
+    match pause.asked {
+        Some(asked) => format!("paused: service asks for {}", whole_seconds(asked)),
+        None => format!(
+            "paused: service asks for fewer calls, going on in {}",
+            whole_seconds(pause.length)
+        ),
+    }
+}
+
+/// Why everybody waits, and how much longer.
+fn paused(left: Duration, pause: Pause) -> String {
     match pause.asked {
         Some(asked) => format!(
             "paused: service asks for {}, going on in {}",

@@ -23,6 +23,8 @@ pub(super) struct Climb {
     most: f64,
     /// Where the service refused.
     ceiling: Option<f64>,
+    /// The ceiling is a first guess, from steps of [`GROWTH`].
+    rough: bool,
     /// What was the ceiling when there was no trouble last.
     settled: Option<f64>,
     stage: Stage,
@@ -54,6 +56,8 @@ const CUT_IN_FLIGHT: f64 = 0.8;
 const SHARE: f64 = 0.95;
 /// A step on the way back up, as a share of the ceiling: ten of them from the cut to just below it.
 const REGROWTH: f64 = 0.025;
+/// How long a ceiling is believed that came from steps of [`GROWTH`] and may be so much too low.
+const ROUGH_HOLD: Duration = Duration::from_secs(20);
 /// How long the first hold is …
 const FIRST_HOLD: Duration = Duration::from_secs(120);
 /// … doubling with every look in vain up to this: twice an hour is polite, and a limit that rose is found the same day.
@@ -81,6 +85,7 @@ impl Climb {
             least,
             most,
             ceiling: None,
+            rough: false,
             settled: None,
             stage: Stage::Free,
             hold: FIRST_HOLD,
@@ -118,9 +123,10 @@ impl Climb {
         let at = accepted.map_or(self.value * most, |accepted| {
             accepted.max(self.value * least).min(self.value * most)
         });
-        if matches!(self.stage, Stage::Probing { .. }) {
+        if matches!(self.stage, Stage::Probing { .. }) && !self.rough {
             self.hold = (self.hold * 2).min(LONGEST_HOLD);
         }
+        self.rough = self.stage == Stage::Free && !counts_in_windows;
         if self.settled.is_some_and(|settled| at < settled * FALLEN) {
             self.settled = None;
             self.hold = FIRST_HOLD;
@@ -135,6 +141,7 @@ impl Climb {
         if let Some(ceiling) = self.ceiling {
             let at = accepted.max(ceiling * LEAST_OF_WINDOW).min(ceiling);
             self.ceiling = Some(at);
+            self.rough = false;
             self.value = self.whole(self.value.min(at * self.cut()));
         }
     }
@@ -182,7 +189,8 @@ impl Climb {
                 if self.value >= top {
                     self.value = self.whole(top);
                     self.settled = Some(ceiling);
-                    self.stage = Stage::Holding(now + self.hold);
+                    let hold = if self.rough { ROUGH_HOLD } else { self.hold };
+                    self.stage = Stage::Holding(now + hold);
                 }
             }
             (Stage::Holding(until), Some(_)) => {

@@ -85,7 +85,10 @@ fn short(number: f64) -> f64 {
     (number * 100.0).round() / 100.0
 }
 
-/// Time that a burst may make up for. Timers tick at 1 ms: a burst of one call reaches only 93 % of 1,000/s.
+/// Timers tick like that and are late by up to one: without a burst only 93 % of 80/s or 1,000/s are reached.
+const TICK: Duration = Duration::from_millis(1);
+/// Calls that come within this time may come at once: fewer wake-ups at high rates. At low ones a burst makes up for two
+/// ticks and no more, as a service that counts strictly refuses what comes too early.
 const BURST: Duration = Duration::from_millis(10);
 
 /// Lets calls begin at a rate that may change at any time. Time is told, not read: since the run began.
@@ -97,13 +100,21 @@ pub(super) struct Limiter {
     last: Option<Duration>,
 }
 
-type Bucket = RateLimiter<NotKeyed, InMemoryState, Told, NoOpMiddleware<Duration>>;
+/// Governor counts whole cells; a call takes as many as make a cell of it no longer than a tick of the timer, so that a
+/// burst can be less than a call.
+struct Bucket {
+    limiter: RateLimiter<NotKeyed, InMemoryState, Told, NoOpMiddleware<Duration>>,
+    /// Cells of a call.
+    call: NonZeroU32,
+    /// Cells that can be had at once.
+    burst: NonZeroU32,
+}
 
 impl Limiter {
     pub(super) fn new(rate: Rate) -> Self {
         let now = Told::default();
         Self {
-            bucket: bucket(rate, &now).map(|(bucket, _)| bucket),
+            bucket: Bucket::new(rate, &now),
             now,
             rate,
             last: None,
@@ -118,38 +129,53 @@ impl Limiter {
         }
         self.rate = rate;
         self.now.0.set(self.last.unwrap_or_default());
-        self.bucket = bucket(rate, &self.now).map(|(bucket, burst)| {
-            if self.last.is_some() {
-                let _ = bucket.check_n(burst);
-            }
-            bucket
-        });
+        self.bucket = Bucket::new(rate, &self.now);
+        if let (Some(Bucket { limiter, burst, .. }), Some(_)) = (&self.bucket, self.last) {
+            let _ = limiter.check_n(*burst);
+        }
     }
 
     /// Takes one call, or says how long to wait before asking again.
     pub(super) fn check(&mut self, now: Duration) -> Result<(), Duration> {
-        if let Some(bucket) = &self.bucket {
+        if let Some(Bucket { limiter, call, .. }) = &self.bucket {
             self.now.0.set(now);
-            bucket.check().map_err(|until| until.wait_time_from(now))?;
+            // More than the burst is never asked for.
+            if let Ok(checked) = limiter.check_n(*call) {
+                checked.map_err(|until| until.wait_time_from(now))?;
+            }
         }
         self.last = Some(now);
         Ok(())
     }
 }
 
-/// A quota of this rate, and its burst.
-fn bucket(rate: Rate, clock: &Told) -> Option<(Bucket, NonZeroU32)> {
-    let Rate::PerSecond(rate) = rate else {
-        return None;
-    };
-    #[allow(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "saturates, and the rate is capped"
-    )]
-    let burst = NonZeroU32::new((rate * BURST.as_secs_f64()) as u32).unwrap_or(NonZeroU32::MIN);
-    let quota = Quota::with_period(Duration::from_secs_f64(1.0 / rate))?.allow_burst(burst);
-    Some((RateLimiter::direct_with_clock(quota, clock.clone()), burst))
+impl Bucket {
+    fn new(rate: Rate, clock: &Told) -> Option<Self> {
+        let Rate::PerSecond(rate) = rate else {
+            return None;
+        };
+        let period = Duration::from_secs_f64(1.0 / rate);
+        let call = NonZeroU32::MIN.saturating_add(whole(period.div_duration_f64(TICK)));
+        let each = period / call.get();
+        let early = BURST.saturating_sub(period).max(TICK * 2);
+        let burst = call.saturating_add(whole(early.div_duration_f64(each)));
+        let quota = Quota::with_period(each)?.allow_burst(burst);
+        Some(Self {
+            limiter: RateLimiter::direct_with_clock(quota, clock.clone()),
+            call,
+            burst,
+        })
+    }
+}
+
+/// A number of cells; the lowest rate has a million in a call.
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "saturates"
+)]
+const fn whole(cells: f64) -> u32 {
+    cells as u32
 }
 
 /// The time as it was last told, so that there is one clock in the program and tests can make their own.

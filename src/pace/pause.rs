@@ -20,6 +20,8 @@ pub(super) struct Pauses {
 const FIRST_GUESS: Duration = Duration::from_secs(1);
 /// … doubling up to this: a minute is the window of most limits.
 const LONGEST_GUESS: Duration = Duration::from_secs(60);
+/// Pauses are named in whole seconds: less than one more is the same pause.
+const SAME: Duration = Duration::from_secs(1);
 /// The share by which a named pause is stretched at most, so that many programs do not come back in the same instant.
 const JITTER: f64 = 0.1;
 
@@ -59,7 +61,13 @@ impl Pauses {
             }
         };
         let until = now + length;
-        if self.until.is_some_and(|known| known >= until) {
+        // Of calls that were out together each asks for the same, and is answered a little later.
+        let same = if self.is_after(began) {
+            Duration::ZERO
+        } else {
+            SAME
+        };
+        if self.until.is_some_and(|known| known + same >= until) {
             return None;
         }
         // What overlaps the pause before counts once.
