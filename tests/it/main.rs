@@ -36,6 +36,7 @@ mod older_answers;
 mod outage;
 mod output;
 mod readme;
+mod real_limits;
 mod resume;
 mod retry_after;
 mod sandbox;

@@ -134,7 +134,7 @@ fn the_messy_sample_shows_what_can_be_wrong_with_a_row() {
 }
 
 /// `rescore sandbox` as a process of its own.
-struct StandIn<'a> {
+pub(crate) struct StandIn<'a> {
     address: String,
     /// Until it was stopped.
     running: Option<Running<'a>>,
@@ -161,7 +161,7 @@ const HEADERS: &str =
     "Authorization: Bearer any\r\nX-Service-ID: test\r\nContent-Type: application/json\r\n";
 
 impl<'a> StandIn<'a> {
-    fn start(place: &'a Place, arguments: &[&str]) -> Self {
+    pub(crate) fn start(place: &'a Place, arguments: &[&str]) -> Self {
         let program = place.rescore(["sandbox", "--listen", "127.0.0.1:0"]);
         let program = arguments.iter().fold(program, Program::arg);
         let running = program.start();
@@ -176,7 +176,7 @@ impl<'a> StandIn<'a> {
         }
     }
 
-    fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
@@ -207,7 +207,7 @@ impl<'a> StandIn<'a> {
         self.send("POST /v1/validate/user", HEADERS, &body.to_string())
     }
 
-    fn bill(&self) -> Value {
+    pub(crate) fn bill(&self) -> Value {
         let reply = self.send("GET /billed", "", "");
         assert_eq!(reply.status, 200, "{reply:?}");
         reply.body
