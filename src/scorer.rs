@@ -3,7 +3,9 @@
 //! This is the only place where calls are made. It knows nothing of files, order or windows; it tells what happens as
 //! events and leaves every decision to its parts: `pace` says when, `service` says what an outcome means.
 
+mod call;
 mod keyring;
+mod stops;
 mod transactions;
 
 use std::cell::RefCell;
@@ -11,11 +13,12 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 
+use call::Call;
 pub use keyring::Keyring;
 use keyring::Refused;
 pub use transactions::Transactions;
 
-use crate::error::{Error, Exit, quoted};
+use crate::error::{Error, Exit};
 use crate::event::{Again, Billing, CancelReason, Event, Events, Next};
 use crate::ledger::{Keeper, Key};
 use crate::pace::{
@@ -295,8 +298,8 @@ impl<S: Service> Scorer<S> {
         let coming = pause.map_or(Duration::ZERO, |pause| pause.length);
         let waited = self.gate.paused_in_a_row().saturating_sub(coming);
         let stop = match wait.filter(|wait| *wait > longest) {
-            Some(wait) => Some(asks_to_wait(wait)),
-            None if waited > longest => Some(self.only_refuses(waited)),
+            Some(wait) => Some(stops::asks_to_wait(wait)),
+            None if waited > longest => Some(stops::only_refuses(&self.host, waited)),
             None => None,
         };
         let pause = pause.filter(|_| stop.is_none());
@@ -348,7 +351,7 @@ impl<S: Service> Scorer<S> {
         {
             return Then::Stop(
                 CancelReason::Unavailable,
-                self.down_for(lasted, &fault.failure),
+                stops::down_for(&self.host, lasted, &fault.failure),
             );
         }
         // That the service is away is not this row's doing, and it was the one to find out.
@@ -359,7 +362,9 @@ impl<S: Service> Scorer<S> {
         let (failed, trouble) = match fault.class {
             Class::OutcomeUnknown => (Failed::PerhapsBilled, Some(Trouble::GaveUp)),
             Class::HostNotFound if fuse.blows(Trouble::HostNotFound) => {
-                return Then::Stop(CancelReason::Unavailable, self.host_not_found());
+                let (reason, error) =
+                    stops::blown(&self.host, Trouble::HostNotFound, &fault.failure);
+                return Then::Stop(reason, error);
             }
             Class::HostNotFound | Class::NotProcessed => {
                 (Failed::NotProcessed, Some(Trouble::GaveUp))
@@ -375,7 +380,7 @@ impl<S: Service> Scorer<S> {
         match trouble {
             None => fuse.answered(),
             Some(trouble) if fuse.blows(trouble) => {
-                let (reason, error) = self.blown(trouble, &fault.failure);
+                let (reason, error) = stops::blown(&self.host, trouble, &fault.failure);
                 return Then::Stop(reason, error);
             }
             Some(_) => {}
@@ -397,67 +402,6 @@ impl<S: Service> Scorer<S> {
             next,
         });
     }
-
-    fn only_refuses(&self, waited: Duration) -> Error {
-        Error::stopped(format!(
-            "{} has asked to wait again and again, for {} in all, and answered nothing",
-            quoted(&self.host),
-            in_words(waited)
-        ))
-        .hint("a quota may be used up: ask the service, or run again later")
-    }
-
-    fn down_for(&self, lasted: Duration, last: &Failure) -> Error {
-        Error::stopped(format!(
-            "{} has been down for {}",
-            quoted(&self.host),
-            in_words(lasted)
-        ))
-        .detail(format!("the last call: {}", last.message))
-        .hint(
-            "run the same command again when it is back; `--max-outage` says how long a run waits",
-        )
-    }
-
-    fn host_not_found(&self) -> Error {
-        Error::stopped(format!("cannot find host {}", quoted(&self.host)))
-            .hint("check the base address, this machine's network and `HTTPS_PROXY`")
-    }
-
-    fn blown(&self, trouble: Trouble, last: &Failure) -> (CancelReason, Error) {
-        let host = quoted(&self.host);
-        let last = &*last.message;
-        match trouble {
-            Trouble::Useless => {
-                let error = Error::refused(format!(
-                    "the first answers of {host} have no verdict in them"
-                ))
-                .detail(format!("the last one: {last}"))
-                .hint("check the base address, and that no proxy or login page is in between");
-                (CancelReason::Refused, error)
-            }
-            Trouble::Forbidden => {
-                let error = Error::refused(format!("{host} refuses access"))
-                    .detail(format!("the service said: {last}"))
-                    .hint("check the API key, the service id and the plan");
-                (CancelReason::Refused, error)
-            }
-            Trouble::HostNotFound => (CancelReason::Unavailable, self.host_not_found()),
-            Trouble::GaveUp => {
-                let error = Error::stopped(format!("{host} cannot be reached or is not well"))
-                    .detail(format!("the last call: {last}"));
-                (CancelReason::Unavailable, error)
-            }
-        }
-    }
-}
-
-/// A span as a message has it: no more exact than anybody needs.
-fn in_words(span: Duration) -> String {
-    match span.as_secs() {
-        seconds @ 0..120 => format!("{seconds} s"),
-        seconds => format!("{} min", seconds / 60),
-    }
 }
 
 /// A refusal of the run as events tell it: it cost nothing, and no row has failed for it.
@@ -474,53 +418,6 @@ enum Then {
     Again(Duration),
     Fail,
     Stop(CancelReason, Error),
-}
-
-/// The stop for a pause that is too long to sit out, with the time to come back.
-fn asks_to_wait(wait: Duration) -> Error {
-    const DAY: u64 = 24 * 60 * 60;
-    let error = Error::stopped("the service asks for a pause that is too long to wait for");
-    if wait.as_secs() > 365 * DAY {
-        return error.detail(format!(
-            "it asks to come back in {} days",
-            wait.as_secs() / DAY
-        ));
-    }
-    let back = httpdate::fmt_http_date(SystemTime::now() + wait);
-    error.detail(format!(
-        "it asks to come back in {} min, at {back}",
-        wait.as_secs().div_ceil(60)
-    ))
-}
-
-/// A call that is out. Dropped before its end, it tells that it was abandoned: it may have been billed.
-struct Call<'a> {
-    events: &'a Events,
-    row: RowNumber,
-    out: bool,
-}
-
-impl<'a> Call<'a> {
-    fn begin(events: &'a Events, row: RowNumber, again: Option<Again>) -> Self {
-        events.emit(Event::AttemptBegan { row, again });
-        Self {
-            events,
-            row,
-            out: true,
-        }
-    }
-
-    fn ended(mut self) {
-        self.out = false;
-    }
-}
-
-impl Drop for Call<'_> {
-    fn drop(&mut self) {
-        if self.out {
-            self.events.emit(Event::AttemptAbandoned(self.row));
-        }
-    }
 }
 
 #[cfg(test)]

@@ -10,7 +10,8 @@ use futures::future::{Either, select};
 use tokio::sync::{Mutex, Notify, Semaphore, SemaphorePermit};
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::controller::{Allowance, Bounds, Call, Change, Controller, Ended, Turn};
+use super::calls::{Allowance, Bounds, Call, Change, Ended, Turn};
+use super::controller::Controller;
 use crate::event::Pace;
 
 /// Gives permits for attempts.
@@ -51,7 +52,7 @@ impl<'a> Permit<'a> {
     /// Whether the service is taken to be down and this call finds out whether it is back.
     #[must_use]
     pub const fn is_probe(&self) -> bool {
-        self.call.is_probe()
+        self.call.probe
     }
 
     /// The call is over: another one may begin. What stays is to be dropped when its answer is durable.

@@ -7,6 +7,7 @@
 mod accepted;
 mod breaker;
 mod budget;
+mod calls;
 mod climb;
 mod controller;
 mod fuse;
@@ -19,7 +20,7 @@ mod retry;
 mod simulator;
 
 pub use budget::{CallBudget, FailureBudget, FailureLimit};
-pub use controller::{Allowance, Bounds, Change, Ended};
+pub use calls::{Allowance, Bounds, Change, Ended};
 pub use fuse::{Fuse, Trouble};
 pub use gate::{Closed, Gate, Permit, Unsettled};
 pub use limiter::Rate;

@@ -3,11 +3,11 @@
 //! It sends a body and brings back what came, or why nothing came, as plain data. It never sends anything twice, never
 //! follows a redirect, and lets no key or URL into a message.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::error::Error as StdError;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use bytes::{Bytes, BytesMut};
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
@@ -42,7 +42,7 @@ const POOL_IDLE: Duration = Duration::from_secs(4);
 
 /// A client for one endpoint.
 pub struct Client {
-    inner: reqwest::Client,
+    connections: Connections,
     endpoint: Endpoint,
     key: RefCell<Key>,
     key_file: Option<KeyFile>,
@@ -64,31 +64,15 @@ impl Client {
     pub fn new(settings: ClientSettings) -> Result<Self> {
         // Another part of the process may have installed one: then that is used.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let mut builder = reqwest::Client::builder()
-            .user_agent(concat!("rescore/", env!("CARGO_PKG_VERSION")))
-            .default_headers(headers(&settings)?)
-            .redirect(reqwest::redirect::Policy::none())
-            .retry(reqwest::retry::never())
-            .referer(false)
-            .pool_idle_timeout(POOL_IDLE)
-            // Were the whole time over first, a call that never left would count as perhaps billed.
-            .connect_timeout(settings.connect_timeout.min(settings.timeout.mul_f64(0.8)))
-            .timeout(settings.timeout);
-        if settings.endpoint.is_loopback() {
-            builder = builder.no_proxy();
-        }
-        let further = settings.ca_file.as_deref().map(certificates).transpose()?;
-        if settings.endpoint.is_plain() {
-            // No TLS will be spoken: a machine without certificates, as a small container, must do for the sandbox.
-            builder = builder.tls_certs_only([]);
-        } else if let Some(further) = further {
-            builder = builder.tls_certs_merge(further);
-        }
-        let client = builder
-            .build()
-            .map_err(|e| Error::usage("cannot set up the HTTP client").because(e))?;
         Ok(Self {
-            inner: client,
+            connections: Connections::new(Setup {
+                headers: headers(&settings)?,
+                connect_timeout: settings.connect_timeout,
+                timeout: settings.timeout,
+                loopback: settings.endpoint.is_loopback(),
+                plain: settings.endpoint.is_plain(),
+                certificates: settings.ca_file.as_deref().map(certificates).transpose()?,
+            })?,
             endpoint: settings.endpoint,
             key: RefCell::new(Key {
                 authorization: authorization(&settings.api_key)?,
@@ -102,7 +86,8 @@ impl Client {
     async fn exchange(&self, sent: Bytes) -> std::result::Result<Reply, reqwest::Error> {
         let authorization = self.key.borrow().authorization.clone();
         let request = self
-            .inner
+            .connections
+            .client()
             .post(self.endpoint.url().clone())
             .header(AUTHORIZATION, authorization)
             .body(sent.clone());
@@ -132,6 +117,80 @@ impl Client {
                 body: sent,
             },
         })
+    }
+}
+
+/// The connections, and how to make them anew.
+///
+/// The library does not use one again that was idle for long. But it tells time by a clock that stands still while a
+/// laptop sleeps, and then the first calls would go out on connections that nobody remembers: by the clock on the wall,
+/// after a rest of any kind, all are made anew.
+struct Connections {
+    setup: Setup,
+    client: RefCell<reqwest::Client>,
+    used: Cell<SystemTime>,
+}
+
+/// What a client is made of.
+struct Setup {
+    headers: HeaderMap,
+    connect_timeout: Duration,
+    timeout: Duration,
+    loopback: bool,
+    plain: bool,
+    certificates: Option<Vec<reqwest::Certificate>>,
+}
+
+impl Connections {
+    fn new(setup: Setup) -> Result<Self> {
+        let client = setup
+            .client()
+            .map_err(|e| Error::usage("cannot set up the HTTP client").because(e))?;
+        Ok(Self {
+            setup,
+            client: RefCell::new(client),
+            used: Cell::new(SystemTime::now()),
+        })
+    }
+
+    /// The client for a call that begins now.
+    fn client(&self) -> reqwest::Client {
+        let now = SystemTime::now();
+        // A clock that was set back says nothing.
+        let rest = now
+            .duration_since(self.used.replace(now))
+            .unwrap_or_default();
+        if rest > POOL_IDLE
+            && let Ok(fresh) = self.setup.client()
+        {
+            self.client.replace(fresh);
+        }
+        self.client.borrow().clone()
+    }
+}
+
+impl Setup {
+    fn client(&self) -> reqwest::Result<reqwest::Client> {
+        let mut builder = reqwest::Client::builder()
+            .user_agent(concat!("rescore/", env!("CARGO_PKG_VERSION")))
+            .default_headers(self.headers.clone())
+            .redirect(reqwest::redirect::Policy::none())
+            .retry(reqwest::retry::never())
+            .referer(false)
+            .pool_idle_timeout(POOL_IDLE)
+            // Were the whole time over first, a call that never left would count as perhaps billed.
+            .connect_timeout(self.connect_timeout.min(self.timeout.mul_f64(0.8)))
+            .timeout(self.timeout);
+        if self.loopback {
+            builder = builder.no_proxy();
+        }
+        if self.plain {
+            // No TLS will be spoken: a machine without certificates, as a small container, must do for the sandbox.
+            builder = builder.tls_certs_only([]);
+        } else if let Some(further) = &self.certificates {
+            builder = builder.tls_certs_merge(further.iter().cloned());
+        }
+        builder.build()
     }
 }
 
@@ -167,9 +226,9 @@ impl Body {
 
 impl Service for Client {
     async fn ask(&self, body: Bytes) -> Exchange {
-        self.exchange(body)
-            .await
-            .map_err(|error| fault(&error.without_url()))
+        let exchange = self.exchange(body).await;
+        self.connections.used.set(SystemTime::now());
+        exchange.map_err(|error| fault(&error.without_url()))
     }
 
     fn renew_key(&self) -> Renewal {
@@ -322,3 +381,6 @@ fn find<'a, T: StdError + 'static>(error: &'a (dyn StdError + 'static)) -> Optio
     }
     None
 }
+
+#[cfg(test)]
+mod tests;

@@ -157,7 +157,10 @@ fn the_calls_in_flight_that_nginx_allows_are_found() {
         return;
     };
     let summary = found(&place, &nginx.url, 500);
-    println!("{} {} {}", summary["limit"], summary["pace"], summary["calls"]);
+    println!(
+        "{} {} {}",
+        summary["limit"], summary["pace"], summary["calls"]
+    );
     let limit = summary["limit"]["in_flight"].as_u64();
     assert!(
         limit.is_some_and(|limit| (4..=6).contains(&limit)),

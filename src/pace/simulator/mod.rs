@@ -22,7 +22,7 @@ use std::collections::BinaryHeap;
 use std::time::Duration;
 
 use super::Ended;
-use super::controller::{Call, Turn};
+use super::calls::{Call, Turn};
 use models::{Concurrency, FixedWindow, Hint, Model, Outage, Queue, TokenBucket, Work};
 use pacers::{Aimd, FixedRate, Pacer, ours};
 

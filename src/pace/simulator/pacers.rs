@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use crate::pace::controller::{Bounds, Call, Controller, Turn};
+use crate::pace::calls::{Bounds, Call, Turn};
+use crate::pace::controller::Controller;
 use crate::pace::limiter::Limiter;
 use crate::pace::pause::Pauses;
 use crate::pace::{Ended, Rate};

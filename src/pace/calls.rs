@@ -1,0 +1,95 @@
+//! What the controller and those who call say to each other: when a call may begin, how it ended, what that changed.
+
+use std::num::NonZeroUsize;
+use std::time::Duration;
+
+use super::limiter::Rate;
+use crate::event::Pause;
+
+/// What a user allows, and where to start.
+#[derive(Debug, Clone, Copy)]
+pub struct Bounds {
+    /// Calls a second at most.
+    pub rate: Rate,
+    /// Calls in flight at most.
+    pub in_flight: NonZeroUsize,
+    /// The limit that an earlier run found.
+    pub known: Option<f64>,
+    /// How long a service that is down is waited for.
+    pub outage: Duration,
+}
+
+/// How a call ended, as far as the pace is concerned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// The service did its work, whatever it said.
+    Answered,
+    /// It asks for less, perhaps with a time.
+    Throttled(Option<Duration>),
+    /// It could not be reached or is not well.
+    Unwell,
+    /// No answer in time.
+    TimedOut,
+    /// It was given up, and says nothing.
+    Abandoned,
+}
+
+/// What an answer's headers say is left of the service's quota. It can slow calls down, never speed them up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Allowance {
+    /// Calls that are left …
+    pub calls: u64,
+    /// … for this long.
+    pub lasts: Duration,
+}
+
+/// A call that is out.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Call {
+    pub(super) began: Duration,
+    /// The how many-th in flight it was.
+    pub(super) level: usize,
+    /// Whether it finds out if the service is back.
+    pub(super) probe: bool,
+}
+
+#[cfg(test)]
+impl Call {
+    pub(super) const fn new(began: Duration, level: usize) -> Self {
+        Self {
+            began,
+            level,
+            probe: false,
+        }
+    }
+}
+
+/// Whether a call may begin.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Turn {
+    /// Now, as this one.
+    Go(Call),
+    /// Not before then.
+    At(Duration),
+    /// When another one has ended.
+    AfterAnother,
+}
+
+/// What the end of a call changed for everybody.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Change {
+    /// All pause.
+    Paused(Pause),
+    /// The service is taken to be down; the next single call is in so long.
+    Down {
+        /// For how long it has been.
+        lasted: Duration,
+        /// The wait.
+        next: Duration,
+    },
+    /// It is back.
+    Up {
+        /// How long it was down.
+        lasted: Duration,
+    },
+}

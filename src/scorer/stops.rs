@@ -1,0 +1,88 @@
+//! Why a run must stop, in words: what the service does, and what may help.
+
+use std::time::{Duration, SystemTime};
+
+use crate::error::{Error, quoted};
+use crate::event::CancelReason;
+use crate::pace::Trouble;
+use crate::verdict::Failure;
+
+/// The stop for a pause that is too long to sit out, with the time to come back.
+pub(super) fn asks_to_wait(wait: Duration) -> Error {
+    const DAY: u64 = 24 * 60 * 60;
+    let error = Error::stopped("the service asks for a pause that is too long to wait for");
+    if wait.as_secs() > 365 * DAY {
+        return error.detail(format!(
+            "it asks to come back in {} days",
+            wait.as_secs() / DAY
+        ));
+    }
+    let back = httpdate::fmt_http_date(SystemTime::now() + wait);
+    error
+        .detail(format!(
+            "it asks to come back in {} min, at {back}",
+            wait.as_secs().div_ceil(60)
+        ))
+        .hint("`--max-wait` says how long a run waits")
+}
+
+/// The stop for pauses without an answer in between, of so long in all.
+pub(super) fn only_refuses(host: &str, waited: Duration) -> Error {
+    Error::stopped(format!(
+        "{} has asked to wait again and again, for {} in all, and answered nothing",
+        quoted(host),
+        in_words(waited)
+    ))
+    .hint("a quota may be used up: ask the service, or run again later")
+}
+
+/// The stop for a service that does not come back.
+pub(super) fn down_for(host: &str, lasted: Duration, last: &Failure) -> Error {
+    Error::stopped(format!(
+        "{} has been down for {}",
+        quoted(host),
+        in_words(lasted)
+    ))
+    .detail(format!("the last call: {}", last.message))
+    .hint("run the same command again when it is back; `--max-outage` says how long a run waits")
+}
+
+/// The stop for trouble of which there is too much; `last` is what was met last.
+pub(super) fn blown(host: &str, trouble: Trouble, last: &Failure) -> (CancelReason, Error) {
+    let host = quoted(host);
+    let last = &*last.message;
+    match trouble {
+        Trouble::Useless => {
+            let error = Error::refused(format!(
+                "the first answers of {host} have no verdict in them"
+            ))
+            .detail(format!("the last one: {last}"))
+            .hint("check the base address, and that no proxy or login page is in between");
+            (CancelReason::Refused, error)
+        }
+        Trouble::Forbidden => {
+            let error = Error::refused(format!("{host} refuses access"))
+                .detail(format!("the service said: {last}"))
+                .hint("check the API key, the service id and the plan");
+            (CancelReason::Refused, error)
+        }
+        Trouble::HostNotFound => {
+            let error = Error::stopped(format!("cannot find host {host}"))
+                .hint("check the base address, this machine's network and `HTTPS_PROXY`");
+            (CancelReason::Unavailable, error)
+        }
+        Trouble::GaveUp => {
+            let error = Error::stopped(format!("{host} cannot be reached or is not well"))
+                .detail(format!("the last call: {last}"));
+            (CancelReason::Unavailable, error)
+        }
+    }
+}
+
+/// A span as a message has it: no more exact than anybody needs.
+fn in_words(span: Duration) -> String {
+    match span.as_secs() {
+        seconds @ 0..120 => format!("{seconds} s"),
+        seconds => format!("{} min", seconds / 60),
+    }
+}
