@@ -110,6 +110,11 @@ impl Climb {
     /// The service refused. `accepted` is what it took lately; where it `counts_in_windows`, that is its limit, and
     /// otherwise the limit is between that and what was allowed.
     pub(super) fn refused(&mut self, accepted: Option<f64>, counts_in_windows: bool) {
+        // While the rate was growing, what was accepted on average is as much too low as what was allowed is too high.
+        let accepted = match (accepted, self.stage) {
+            (Some(accepted), Stage::Free) => Some((accepted * self.value).sqrt()),
+            (accepted, _) => accepted,
+        };
         let (least, most) = match self.stage {
             _ if counts_in_windows => (LEAST_OF_WINDOW, 1.0),
             Stage::Free => (1.0 / GROWTH, 1.0),
@@ -126,7 +131,7 @@ impl Climb {
         if matches!(self.stage, Stage::Probing { .. }) && !self.rough {
             self.hold = (self.hold * 2).min(LONGEST_HOLD);
         }
-        self.rough = self.stage == Stage::Free && !counts_in_windows;
+        self.rough = self.stage == Stage::Free;
         if self.settled.is_some_and(|settled| at < settled * FALLEN) {
             self.settled = None;
             self.hold = FIRST_HOLD;
@@ -139,9 +144,8 @@ impl Climb {
     /// It turns out that the service counts in windows, so what it had `accepted` before it refused last is its limit.
     pub(super) fn counts_in_windows(&mut self, accepted: f64) {
         if let Some(ceiling) = self.ceiling {
-            let at = accepted.max(ceiling * LEAST_OF_WINDOW).min(ceiling);
+            let at = (accepted * ceiling).sqrt().min(ceiling);
             self.ceiling = Some(at);
-            self.rough = false;
             self.value = self.whole(self.value.min(at * self.cut()));
         }
     }

@@ -1,11 +1,12 @@
-//! A service that goes down in the middle of a run: it is waited for, nothing is lost, and for ever nobody waits.
+//! A service that goes down or asks for long pauses in the middle of a run: it is waited for and nothing is
+//! lost, but nobody waits for ever.
 
 use std::io;
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::thread;
 
 use crate::process::{Done, KEY, Place, Program};
-use crate::server::{Action, Request, Server, good, status};
+use crate::server::{Action, Request, Server, answer, good, good_body, status};
 use crate::users;
 
 /// A run over so many rows.
@@ -115,4 +116,33 @@ fn a_network_that_goes_and_stays_away_stops_the_run() {
             .count(),
         0
     );
+}
+
+#[test]
+fn a_pause_longer_than_anybody_waits_stops_the_run() {
+    let script = |request: &Request| match request.nth {
+        6.. => answer(429, &[("retry-after", "3")], ""),
+        _ => good(request),
+    };
+    let (_, server, done) = run(50, script, ["-c", "1", "--max-wait", "2s"]);
+    done.exits(3)
+        .says("the service asks for a pause that is too long to wait for")
+        .says("it asks to come back in 1 min, at ")
+        .says("`--max-wait` says how long a run waits");
+    assert_eq!(server.calls(), 6);
+}
+
+#[test]
+fn headers_that_tell_what_is_left_slow_a_run_down_before_anything_is_refused() {
+    let script = |request: &Request| {
+        let left = [
+            ("content-type", "application/json"),
+            ("ratelimit", r#""all";r=8;t=2"#),
+        ];
+        answer(200, &left, &good_body(&request.name()))
+    };
+    let flags = ["-c", "2", "--progress", "plain", "--progress-every", "1s"];
+    let (place, _, done) = run(12, script, flags);
+    done.exits(0).says("/s: the service's headers ask for it");
+    assert_eq!(place.text("scored.csv"), users::scored(&users::csv(12)));
 }
