@@ -100,6 +100,10 @@ pub fn execute(config: RunConfig) -> Result<Exit> {
     }
     let runtime = runtime()?;
     let (events, progress) = observe(&runtime, &watch, &opened, stand_in.is_some());
+    let writer = Writer::new(opened.layout, policy, sink, sides);
+    let rows = (reader, answers.desk()?, writer);
+    let stops = mpsc::unbounded_channel();
+    threads::signals(stops.0.clone(), farewell(output.target.as_ref()))?;
     let scorer = Scorer {
         service: client,
         gate: gate(pace),
@@ -108,6 +112,7 @@ pub fn execute(config: RunConfig) -> Result<Exit> {
         fuse: RefCell::new(Fuse::default()),
         calls: CallBudget::new(budget.calls),
         failures: budget.failures,
+        // Last of all, as it throws away what `--fresh` starts over from.
         keeper: answers.keeper()?,
         keys: Keyring::default(),
         transactions: RefCell::default(),
@@ -116,11 +121,6 @@ pub fn execute(config: RunConfig) -> Result<Exit> {
         host: endpoint.host().to_owned(),
         events: events.clone(),
     };
-    let writer = Writer::new(opened.layout, policy, sink, sides);
-    let farewell = farewell(output.target.as_ref());
-    let rows = (reader, answers.desk()?, writer);
-    let stops = mpsc::unbounded_channel();
-    threads::signals(stops.0.clone(), farewell)?;
     let (written, error) = drive(&runtime, &scorer, rows, pace.concurrency, stops)?;
     progress.finish();
     // A look-up of a name that hangs must not hold up the end.

@@ -335,7 +335,7 @@ pub(super) fn existing(path: &Path) -> Result<PathBuf> {
 
 /// It cannot be opened, and is as it was.
 pub(super) fn cannot_open(path: &Path, error: &rusqlite::Error) -> Error {
-    if sqlite::is_busy(error) || is_damaged(error) {
+    if sqlite::is_busy(error) || sqlite::is_damage(error) {
         sqlite::cannot_open(path, error)
     } else {
         sqlite::unreadable(path).because(sqlite::system(error))
@@ -344,19 +344,11 @@ pub(super) fn cannot_open(path: &Path, error: &rusqlite::Error) -> Error {
 
 /// It can be opened, and fails on the way.
 fn cannot(path: &Path, doing: &str, error: &rusqlite::Error) -> Error {
-    if is_damaged(error) {
+    if sqlite::is_damage(error) {
         return sqlite::cannot_open(path, error);
     }
     Error::stopped(format!("cannot {doing} the ledger `{}`", path.display()))
         .because(sqlite::system(error))
-}
-
-fn is_damaged(error: &rusqlite::Error) -> bool {
-    use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase};
-    matches!(
-        error.sqlite_error_code(),
-        Some(DatabaseCorrupt | NotADatabase)
-    )
 }
 
 #[cfg(test)]

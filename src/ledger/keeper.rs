@@ -252,6 +252,14 @@ impl Database {
 }
 
 impl Database {
+    /// Removes all answers, at once or not at all.
+    pub(super) fn start_over(&self) -> Result<()> {
+        sqlite::start_over(&self.connection).map_err(|error| {
+            Error::stopped(format!("cannot empty the ledger `{}`", self.path.display()))
+                .because(sqlite::system(&error))
+        })
+    }
+
     /// Its files have been removed on purpose.
     #[cfg(unix)]
     pub(super) fn has_no_name(&mut self) {

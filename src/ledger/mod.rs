@@ -120,6 +120,8 @@ pub struct Ledger {
     any: bool,
     held: Option<Held>,
     thrown_away: Option<Held>,
+    /// Its answers go when the run begins.
+    starts_over: bool,
     database: Option<Database>,
     ended: Option<Receiver<Ended>>,
     /// Made for a run that has not begun.
@@ -166,9 +168,9 @@ impl Ledger {
         };
         let mut there = sqlite::check(&path)?;
         let now = SystemTime::now();
-        let mut thrown_away = None;
-        if reuse == Reuse::Nothing && lock.is_some() {
-            thrown_away = held(&path, &endpoint, &service_id);
+        let starts_over = reuse == Reuse::Nothing && lock.is_some();
+        // Of what cannot be read, no answer is lost.
+        if starts_over && there && sqlite::is_damaged(&path) {
             file::remove(&path).map_err(|e| cannot_write(&path).because(e))?;
             there = false;
         }
@@ -198,15 +200,25 @@ impl Ledger {
             // An answer of this very millisecond may be an earlier run's.
             Reuse::Nothing => millis(now).saturating_add(1),
         };
-        let run = Run::open(&connection, &keys, output.as_deref(), millis(now)).map_err(damaged)?;
+        let run = if starts_over {
+            Run::begin(&keys, output.as_deref(), millis(now))
+        } else {
+            Run::open(&connection, &keys, output.as_deref(), millis(now)).map_err(damaged)?
+        };
         let begun = run.begun();
+        let held = held.filter(|held| held.answers > 0);
+        let (held, thrown_away) = if starts_over {
+            (None, held)
+        } else {
+            (held, None)
+        };
         let own = lock.is_some();
         let database = Database::new(connection, path.clone(), context, list, run, own);
         unfinished.finished();
         Ok(Self {
             unused: made,
             any,
-            held: held.filter(|held| held.answers > 0),
+            held,
             database: Some(database),
             path,
             place,
@@ -217,6 +229,7 @@ impl Ledger {
             not_before,
             begun,
             thrown_away,
+            starts_over,
             ended: None,
             scratch,
             _lock: lock,
@@ -229,7 +242,7 @@ impl Ledger {
         self.held
     }
 
-    /// What it held before it was emptied to start over.
+    /// What it holds and will lose when the run begins, which starts over.
     #[must_use]
     pub const fn thrown_away(&self) -> Option<Held> {
         self.thrown_away
@@ -265,7 +278,9 @@ impl Ledger {
     /// # Errors
     /// Exit code 2: it cannot be opened once more.
     pub fn lookup(&self) -> Result<Option<Lookup>> {
-        self.any.then(|| self.open_lookup()).transpose()
+        (self.any && !self.starts_over)
+            .then(|| self.open_lookup())
+            .transpose()
     }
 
     fn open_lookup(&self) -> Result<Lookup> {
@@ -273,10 +288,11 @@ impl Ledger {
         Lookup::open(&self.path, self.not_before, self.begun, captured)
     }
 
-    /// For what this run is told. There is one.
+    /// For what this run is told. There is one, and with it the run begins: what it starts over from is thrown away now,
+    /// and not before everything else is ready.
     ///
     /// # Errors
-    /// Exit code 2 or 3: it cannot be opened once more, or a thread cannot be started.
+    /// Exit code 2 or 3: it cannot be opened once more or emptied, or a thread cannot be started.
     pub fn keeper(&mut self) -> Result<Keeper> {
         self.keeper_over(|database| database)
     }
@@ -297,6 +313,10 @@ impl Ledger {
             .ok_or_else(|| Error::internal("a ledger has one keeper"))?;
         let shared = matches!(self.place, Place::Shared(_));
         let lookup = self.open_lookup()?;
+        if std::mem::take(&mut self.starts_over) {
+            database.start_over()?;
+            self.any = false;
+        }
         #[cfg(unix)]
         if self.scratch.take().is_some() {
             // Everybody who needs it has it open: without a name it is gone with us, whatever ends us.
@@ -403,20 +423,6 @@ impl Drop for Unfinished {
 /// Who we are, for whoever finds our lock.
 fn ourselves() -> String {
     format!("process {}", std::process::id())
-}
-
-/// What is in a ledger that is about to be thrown away, as far as it can be told.
-fn held(path: &Path, endpoint: &str, service_id: &str) -> Option<Held> {
-    if Path::metadata(path).ok()?.len() == 0 {
-        return None;
-    }
-    let connection = sqlite::open(path, true).ok()?;
-    let head = sqlite::head(&connection).ok()?;
-    let keys = Keys::new(&head.secret, endpoint, service_id);
-    let context = sqlite::context(&connection, &keys, endpoint).ok()?;
-    let answers = sqlite::count(&connection, context).ok()?;
-    let begun = time(head.begun);
-    (answers > 0).then_some(Held { answers, begun })
 }
 
 fn cannot_write(path: &Path) -> Error {

@@ -24,6 +24,15 @@ pub(super) struct Run {
 }
 
 impl Run {
+    /// A run to this output, or to standard output, that begins now.
+    pub(super) fn begin(keys: &Keys, output: Option<&Path>, now: i64) -> Self {
+        Self {
+            name: keys.run(output),
+            begun: now,
+            noted: false,
+        }
+    }
+
     /// The run to this output, or to standard output, that was stopped; or else one that begins now.
     pub(super) fn open(
         connection: &Connection,
@@ -31,17 +40,18 @@ impl Run {
         output: Option<&Path>,
         now: i64,
     ) -> rusqlite::Result<Self> {
-        let name = keys.run(output);
+        let run = Self::begin(keys, output, now);
+        let name = run.name.0;
         let begun: Option<i64> = connection
-            .query_row("SELECT begun FROM runs WHERE name = ?", [name.0], |row| {
+            .query_row("SELECT begun FROM runs WHERE name = ?", [name], |row| {
                 row.get(0)
             })
             .optional()?;
         Ok(Self {
-            name,
             // Not in the future, whatever the clock did: answers of this run must not seem to be from before it.
             begun: begun.map_or(now, |begun| begun.min(now)),
             noted: begun.is_some(),
+            ..run
         })
     }
 

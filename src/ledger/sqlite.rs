@@ -215,6 +215,35 @@ pub(super) fn head(connection: &Connection) -> rusqlite::Result<Head> {
     })
 }
 
+/// Makes it a ledger that begins now, without an answer and without a run that was stopped.
+pub(super) fn start_over(connection: &Connection) -> rusqlite::Result<()> {
+    connection.execute_batch(
+        "BEGIN IMMEDIATE;
+        DELETE FROM answers;
+        DELETE FROM runs;
+        UPDATE ledger SET begun = CAST(1000 * unixepoch('subsec') AS INTEGER);
+        COMMIT",
+    )
+}
+
+/// Whether no answer can be got out of a ledger any more.
+pub(super) fn is_damaged(path: &Path) -> bool {
+    let look = || {
+        let connection = connect(path)?;
+        head(&connection)?;
+        count_all(&connection)
+    };
+    look().is_err_and(|error| is_damage(&error))
+}
+
+/// Whether the file is not what it should be.
+pub(super) fn is_damage(error: &rusqlite::Error) -> bool {
+    matches!(
+        error.sqlite_error_code(),
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase)
+    )
+}
+
 /// The number of a context, put in where it is new.
 pub(super) fn context(
     connection: &Connection,
@@ -282,7 +311,7 @@ pub(super) fn unreadable(path: &Path) -> Error {
 /// It cannot be opened, and nothing has been sent yet. A full disk is no fault of the settings: exit code 3.
 pub(super) fn cannot_open(path: &Path, error: &rusqlite::Error) -> Error {
     let hint = match error.sqlite_error_code() {
-        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
+        _ if is_damage(error) => {
             "the file is damaged: move it away with what begins with its name, or start over with `--fresh`"
         }
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {

@@ -168,11 +168,22 @@ fn starting_over_throws_away_and_says_what() {
         reuse: Reuse::Nothing,
         ..place.own()
     };
-    let ledger = Ledger::open(fresh).unwrap();
+    let open = || Ledger::open(fresh.clone()).unwrap();
+    let ledger = open();
     assert_eq!(ledger.thrown_away().unwrap().answers, 1);
     assert_eq!(ledger.held(), None);
+    assert!(ledger.lookup().unwrap().is_none());
+    // The run never began.
     drop(ledger);
+    assert_eq!(find(place.own(), BODY), current(answer("t-1")));
+    drop(open().keeper().unwrap());
     assert_eq!(find(place.own(), BODY), Found::default());
+    let ledger = Ledger::open(place.own()).unwrap();
+    assert_eq!(ledger.held(), None);
+    // The run that was stopped is gone as well: what comes now is compared with nothing from before.
+    let connection = rusqlite::Connection::open(ledger.path().unwrap()).unwrap();
+    let runs = connection.query_row("SELECT count(*) FROM runs", [], |row| row.get(0));
+    assert_eq!(runs, Ok(0));
 }
 
 #[test]
