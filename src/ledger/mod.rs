@@ -197,13 +197,14 @@ impl Ledger {
         let not_before = match reuse {
             Reuse::All => i64::MIN,
             Reuse::Younger(age) => millis(now.checked_sub(age).unwrap_or(UNIX_EPOCH)),
-            // An answer of this very millisecond may be an earlier run's.
-            Reuse::Nothing => millis(now).saturating_add(1),
+            Reuse::Nothing => sqlite::fresh_from(&connection, millis(now)).map_err(damaged)?,
         };
+        // What is too old for a run that uses nothing is from before it.
+        let begins = not_before.max(millis(now));
         let run = if starts_over {
-            Run::begin(&keys, output.as_deref(), millis(now))
+            Run::begin(&keys, output.as_deref(), begins)
         } else {
-            Run::open(&connection, &keys, output.as_deref(), millis(now)).map_err(damaged)?
+            Run::open(&connection, &keys, output.as_deref(), begins).map_err(damaged)?
         };
         let begun = run.begun();
         let held = held.filter(|held| held.answers > 0);

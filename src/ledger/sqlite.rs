@@ -24,8 +24,14 @@ const BUSY: Duration = Duration::from_secs(30);
 
 const SCHEMA: &str = "
     -- All times are milliseconds since 1970.
-    -- One row: the secret that all keys are made with, and when the ledger was begun.
-    CREATE TABLE ledger (id INTEGER PRIMARY KEY CHECK (id = 1), secret BLOB NOT NULL, begun INTEGER NOT NULL) STRICT;
+    -- One row: the secret that all keys are made with, when the ledger was begun, and from when on answers were new to the
+    -- last run that used none from before.
+    CREATE TABLE ledger (
+        id INTEGER PRIMARY KEY CHECK (id = 1),
+        secret BLOB NOT NULL,
+        begun INTEGER NOT NULL,
+        fresh_from INTEGER NOT NULL
+    ) STRICT;
     -- Who was asked: a hash of address and service id, and the address for people to read.
     CREATE TABLE contexts (id INTEGER PRIMARY KEY, hash BLOB NOT NULL UNIQUE, endpoint TEXT NOT NULL) STRICT;
     -- Which further fields runs wanted of an answer, as pointers, and when the last time.
@@ -191,7 +197,7 @@ fn create(connection: &Connection) -> rusqlite::Result<()> {
         transaction.execute_batch(SCHEMA)?;
         transaction.execute(
             // SQLite's generator is seeded by the system's, and good for keys of this kind.
-            "INSERT INTO ledger VALUES (1, randomblob(32), CAST(1000 * unixepoch('subsec') AS INTEGER))",
+            "INSERT INTO ledger VALUES (1, randomblob(32), CAST(1000 * unixepoch('subsec') AS INTEGER), 0)",
             [],
         )?;
         transaction.pragma_update(None, "application_id", APPLICATION)?;
@@ -213,6 +219,18 @@ pub(super) fn head(connection: &Connection) -> rusqlite::Result<Head> {
             begun: row.get(1)?,
         })
     })
+}
+
+/// From when on answers are new to a run that begins at this time and uses none from before. Each such run has a time of
+/// its own, ahead of the clock if need be: several may begin within a millisecond, and clocks are set back.
+pub(super) fn fresh_from(connection: &Connection, now: i64) -> rusqlite::Result<i64> {
+    // A time that is further ahead comes from a clock that was wrong.
+    const AHEAD: i64 = 60 * 60 * 1_000;
+    connection.query_row(
+        "UPDATE ledger SET fresh_from = max(?1 + 1, min(fresh_from, ?1 + ?2) + 1) RETURNING fresh_from",
+        [now, AHEAD],
+        |row| row.get(0),
+    )
 }
 
 /// Makes it a ledger that begins now, without an answer and without a run that was stopped.

@@ -187,6 +187,39 @@ fn starting_over_throws_away_and_says_what() {
 }
 
 #[test]
+fn of_runs_that_start_over_at_once_none_takes_an_earlier_ones_answers() {
+    let place = Directory::new();
+    let fresh = Settings {
+        reuse: Reuse::Nothing,
+        ..place.shared()
+    };
+    let mut last = 0;
+    for run in 0..5 {
+        let mut ledger = Ledger::open(fresh.clone()).unwrap();
+        assert!(ledger.not_before > last);
+        last = ledger.not_before;
+        let (keeper, key) = (ledger.keeper().unwrap(), ledger.keys().key(BODY));
+        assert_eq!(keeper.look_again(&key).unwrap(), None, "{run}");
+        wait(keeper.keep(key, answer("t-1"))).unwrap();
+        let own = keeper.look_again(&key).unwrap();
+        // What it replaced is what its rows are compared with.
+        let old = (run > 0).then(|| answer("t-1").score);
+        let answer = Some(answer("t-1"));
+        assert_eq!(own, Some((Found { answer, old }, Whose::Ours)));
+        keeper.finish();
+        drop(keeper);
+        ledger.end(Removed::Never, PATIENCE).unwrap();
+    }
+    // A clock that was wrong once does no harm for long.
+    let connection = rusqlite::Connection::open(place.0.path().join("answers.ledger")).unwrap();
+    let ahead = "UPDATE ledger SET fresh_from = fresh_from + 1000000000";
+    assert_eq!(connection.execute(ahead, []), Ok(1));
+    drop(connection);
+    let ledger = Ledger::open(fresh).unwrap();
+    assert!(ledger.not_before < last + 2 * 60 * 60 * 1_000);
+}
+
+#[test]
 fn answers_age_by_the_clock_on_the_wall() {
     let place = Directory::new();
     keep(place.shared(), BODY, &answer("t-1"));

@@ -207,6 +207,9 @@ impl Summary<'_> {
             None => "the paid answers".to_owned(),
         };
         Some(match (self.stats.cancelled, own) {
+            (Some(_), false) if *fresh => format!(
+                "{path} has {answers}; {same} goes on from there, with older answers for the rest"
+            ),
             (Some(_), _) => format!("{path} has {answers}; {same} goes on from there"),
             (None, true) if self.stats.failures() == 0 => format!(
                 "{path} has {answers}, of other rows or for another account too; `--fresh` throws them away"
