@@ -10,7 +10,7 @@ use crate::fields::UserRequest;
 use crate::input;
 use crate::ledger::{Place, Reuse};
 use crate::observe::Style;
-use crate::output::{Replace, Target};
+use crate::output::Target;
 use crate::pace::{FailureBudget, Rate, Resends};
 use crate::raw_json::Pointer;
 use crate::scorer::Patience;
@@ -53,8 +53,8 @@ pub struct OutputConfig {
     pub rejects: RejectsConfig,
     /// Where rows go whose decision changed, if anywhere.
     pub changes: Option<PathBuf>,
-    /// What files beside the output may be written over.
-    pub replace: Replace,
+    /// Output, rejects and changes that exist may be replaced.
+    pub overwrite: bool,
 }
 
 impl OutputConfig {

@@ -204,7 +204,7 @@ pub(crate) fn run_with(input: &Path, output: &Path, url: &str, rate: Rate, ledge
             target: Some(Target::new(output, |_| Replace::Whole).unwrap()),
             rejects: RejectsConfig::Beside(output.to_owned()),
             changes: None,
-            replace: Replace::Whole,
+            overwrite: true,
         },
         service: ServiceConfig::Real(ClientSettings {
             endpoint: Endpoint::new(url, false).unwrap(),

@@ -399,20 +399,16 @@ impl RunArgs {
             }
             (None, _) => RejectsConfig::Nowhere,
         };
-        let replace = match &target {
-            Some(target) => target.replace(),
-            None if self.overwrite => Replace::Whole,
-            None => Replace::Nothing,
-        };
         Ok(OutputConfig {
             target,
             rejects,
             changes: self.changes.clone(),
-            replace,
+            overwrite: self.overwrite,
         })
     }
 
-    /// What may be written over at the place of the output: what a ledger has the answers of, or what we are told to.
+    /// What may be written over at the place of the output, as far as it can be told before the run has the place for
+    /// itself: what a ledger has the answers of, or what we are told to.
     fn replace(&self, output: &Path) -> Replace {
         let has_answers = |ledger: &Path| ledger.metadata().is_ok_and(|file| file.len() > 0);
         let unfinished = || has_answers(&ledger_of(output));

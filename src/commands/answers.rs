@@ -11,6 +11,7 @@ use crate::error::{Exit, Result};
 use crate::event::CancelReason;
 use crate::ledger::{Held, Keeper, Ledger, Place, Removed, Rest, Reuse, Settings};
 use crate::observe::{Kept, counted, moment};
+use crate::output::Replace;
 use crate::raw_json::Pointer;
 use crate::service::ClientSettings;
 use crate::stats::Stats;
@@ -88,6 +89,15 @@ impl Answers {
             dedupe,
             fresh: reuse == Reuse::Nothing,
         })
+    }
+
+    /// What may be written over unasked: what a ledger has the answers of.
+    pub(super) fn replace(&self) -> Replace {
+        match &self.ledger {
+            Some(ledger) if ledger.was_there() && ledger.is_own() => Replace::Whole,
+            Some(ledger) if ledger.was_there() => Replace::Partial,
+            _ => Replace::Nothing,
+        }
     }
 
     /// A warning of what is lost by starting over.

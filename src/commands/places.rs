@@ -3,12 +3,13 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
+use super::answers::Answers;
 use crate::config::{LedgerConfig, OutputConfig, RejectsConfig};
 use crate::error::{Error, Result};
 use crate::input::Input;
 use crate::layout::Layout;
 use crate::ledger;
-use crate::output::{is_same_file, partial_of};
+use crate::output::{Replace, Sides, Sink, Target, is_same_file, partial_of};
 
 /// A file that a run reads or writes.
 pub(crate) struct Place<'a> {
@@ -136,6 +137,43 @@ pub(super) fn check(
     let ledger = ledger.place.as_ref().and_then(ledger::Place::path);
     places.extend(ledger.as_deref().map(Place::ledger));
     refuse_clashes(&places)
+}
+
+/// The places that rows go to.
+pub(super) struct Targets {
+    output: Option<Target>,
+    rejects: Option<Target>,
+    changes: Option<Target>,
+}
+
+impl Targets {
+    /// Checks the places, where nobody else can be at them any more: the input may have been waited for, and another run
+    /// may have begun and ended meanwhile.
+    pub(super) fn check(
+        output: &OutputConfig,
+        rejects: Option<&Path>,
+        answers: &Answers,
+    ) -> Result<Self> {
+        let replace = if output.overwrite {
+            Replace::Whole
+        } else {
+            answers.replace()
+        };
+        let new = |path: Option<&Path>| path.map(|path| Target::new(path, |_| replace)).transpose();
+        let target = output.target.as_ref();
+        Ok(Self {
+            output: target.map(|target| target.again(replace)).transpose()?,
+            rejects: new(rejects)?,
+            changes: new(output.changes.as_deref())?,
+        })
+    }
+
+    /// Opens the files.
+    pub(super) fn open(self) -> Result<(Sink, Sides)> {
+        let sink = self.output.as_ref().map(Target::open).transpose()?;
+        let sides = Sides::open(self.rejects, self.changes)?;
+        Ok((sink.unwrap_or_else(Sink::stdout), sides))
+    }
 }
 
 /// Opens the file for the summary. It is emptied now: an old summary must not be taken for this run's.

@@ -8,7 +8,6 @@ use std::fs::File;
 use std::io::Write as _;
 use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
@@ -18,15 +17,16 @@ use tokio::sync::mpsc;
 
 use super::answers::{Answers, Whom};
 use super::desk::Desk;
+use super::places::Targets;
 use super::threads::{self, BATCHES, WriterEnd, stop_of};
 use super::{descriptors, places, say, space};
-use crate::config::{OutputConfig, PaceConfig, RunConfig, ServiceConfig, WatchConfig};
+use crate::config::{PaceConfig, RunConfig, ServiceConfig, WatchConfig};
 use crate::error::{Error, Exit, Result, system_words};
 use crate::event::{CancelReason, Event, Events};
 use crate::fields::UserRequest;
 use crate::input::{Input, Opened, Reader};
 use crate::observe::{self, Progress, Setting, Style, Summary};
-use crate::output::{Sides, Sink, Target, Unfinished, Writer, Written, partial_of};
+use crate::output::{Target, Unfinished, Writer, Written, partial_of};
 use crate::pace::{Bounds, CallBudget, Fuse, Gate, RetryPolicy};
 use crate::pipeline::{self, Channels, Stop, Window};
 use crate::sandbox::{self, Sandbox};
@@ -66,9 +66,6 @@ pub fn execute(config: RunConfig) -> Result<Exit> {
     let rejects = places::rejects(&output, &opened.layout);
     let summary = watch.summary.as_deref();
     places::check(&source, &output, rejects.as_deref(), summary, &ledger)?;
-    let beside = |path: &PathBuf| Target::new(path, |_| output.replace);
-    let rejects = rejects.as_ref().map(beside).transpose()?;
-    let changes = output.changes.as_ref().map(beside).transpose()?;
     let (stand_in, client) = connect(service, plan)?;
     let endpoint = client.endpoint.clone();
     let whom = Whom::of(&client, stand_in.is_some());
@@ -80,8 +77,10 @@ pub fn execute(config: RunConfig) -> Result<Exit> {
     };
     // Before any file is touched: another run may be at them.
     let mut answers = Answers::open(ledger, output.known_by(), whom, &captured, concurrency)?;
+    let targets = Targets::check(&output, rejects.as_deref(), &answers)?;
     let summary_file = watch.summary.as_deref().map(places::summary).transpose()?;
-    let (sink, sides) = open_files(&output, rejects, changes)
+    let (sink, sides) = targets
+        .open()
         .map_err(|error| space::at_the_start(error, output.target.as_ref().map(Target::path)))?;
 
     if !watch.quiet && watch.style != Style::Json {
@@ -159,16 +158,6 @@ fn gate(pace: PaceConfig) -> Gate {
         outage: pace.patience.outage,
     };
     Gate::new(bounds, fastrand::Rng::new())
-}
-
-fn open_files(
-    output: &OutputConfig,
-    rejects: Option<Target>,
-    changes: Option<Target>,
-) -> Result<(Sink, Sides)> {
-    let sink = output.target.as_ref().map(Target::open).transpose()?;
-    let sides = Sides::open(rejects, changes)?;
-    Ok((sink.unwrap_or_else(Sink::stdout), sides))
 }
 
 fn runtime() -> Result<Runtime> {

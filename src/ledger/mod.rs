@@ -124,8 +124,10 @@ pub struct Ledger {
     starts_over: bool,
     database: Option<Database>,
     ended: Option<Receiver<Ended>>,
+    /// It was there when it was opened.
+    was_there: bool,
     /// Made for a run that has not begun.
-    unused: bool,
+    unused: Unused,
     // Last: files are closed before their directory and their lock go.
     scratch: Option<TempDir>,
     _lock: Option<Lock>,
@@ -166,16 +168,17 @@ impl Ledger {
                 (path, None, Some(directory))
             }
         };
-        let mut there = sqlite::check(&path)?;
+        let was_there = sqlite::check(&path)?;
         let now = SystemTime::now();
         let starts_over = reuse == Reuse::Nothing && lock.is_some();
         // Of what cannot be read, no answer is lost.
-        if starts_over && there && sqlite::is_damaged(&path) {
+        let beyond_use = starts_over && was_there && sqlite::is_damaged(&path);
+        if beyond_use {
             file::remove(&path).map_err(|e| cannot_write(&path).because(e))?;
-            there = false;
         }
+        let there = was_there && !beyond_use;
         let made = !there && lock.is_some();
-        let unfinished = Unfinished(made.then(|| path.clone()));
+        let unused = Unused(made.then(|| path.clone()));
         file::create(&path).map_err(|e| cannot_write(&path).because(e))?;
         let connection = sqlite::open(&path, scratch.is_none())?;
         let damaged = |error| sqlite::cannot_open(&path, &error);
@@ -215,9 +218,9 @@ impl Ledger {
         };
         let own = lock.is_some();
         let database = Database::new(connection, path.clone(), context, list, run, own);
-        unfinished.finished();
         Ok(Self {
-            unused: made,
+            unused,
+            was_there,
             any,
             held,
             database: Some(database),
@@ -247,6 +250,12 @@ impl Ledger {
     #[must_use]
     pub const fn thrown_away(&self) -> Option<Held> {
         self.thrown_away
+    }
+
+    /// Whether it was there when it was opened.
+    #[must_use]
+    pub const fn was_there(&self) -> bool {
+        self.was_there
     }
 
     /// Where it is; `None` for one that goes with the run.
@@ -332,7 +341,7 @@ impl Ledger {
             self.in_flight.get() / 2,
         )?;
         self.ended = Some(ended);
-        self.unused = false;
+        self.unused.begins();
         Ok(keeper)
     }
 
@@ -372,15 +381,6 @@ impl Ledger {
     }
 }
 
-impl Drop for Ledger {
-    fn drop(&mut self) {
-        if self.unused {
-            // That it stays is harmless: it is empty.
-            let _ = file::remove(&self.path);
-        }
-    }
-}
-
 /// When the run's own ledger is removed at the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Removed {
@@ -402,17 +402,17 @@ pub enum Rest {
     Kept(Option<u64>),
 }
 
-/// A ledger that is being made. One that cannot be made leaves nothing: a file of its name would say that there is a
-/// run to go on with.
-struct Unfinished(Option<PathBuf>);
+/// A ledger that was made for a run that has not begun. If it cannot, nothing of it stays: a file of its name would say
+/// that there is a run to go on with.
+struct Unused(Option<PathBuf>);
 
-impl Unfinished {
-    fn finished(mut self) {
+impl Unused {
+    fn begins(&mut self) {
         self.0 = None;
     }
 }
 
-impl Drop for Unfinished {
+impl Drop for Unused {
     fn drop(&mut self) {
         if let Some(path) = &self.0 {
             // What made it fail may keep it from being removed as well; it is empty.

@@ -74,36 +74,55 @@ impl Target {
             replace,
             special,
         };
-        if special || replace == Replace::Whole {
-            return Ok(target);
-        }
-        if metadata.is_some() {
-            return Err(Error::usage(format!("`{}` exists already", path.display()))
-                .hint("`--overwrite` replaces it once the new one is whole"));
-        }
-        let partial = partial_of(&target.real);
-        if replace == Replace::Nothing && partial.exists() {
-            refuse_locked(&partial)?;
-            return Err(Error::usage(format!(
-                "`{}` of an unfinished run is in the way",
-                partial.display()
-            ))
-            .detail("it holds rows whose answers were paid for")
-            .hint("move it away, or start over with `--overwrite`"));
-        }
+        target.refuse_existing()?;
+        target.refuse_partial()?;
         Ok(target)
+    }
+
+    /// The same place with another leave, checked once more: much may have come to an end since it was checked first.
+    ///
+    /// # Errors
+    /// As [`Target::new`].
+    pub fn again(&self, replace: Replace) -> Result<Self> {
+        let target = Self {
+            replace,
+            ..self.clone()
+        };
+        target.refuse_existing()?;
+        target.refuse_partial()?;
+        Ok(target)
+    }
+
+    /// Fails when there is a file that may not be written over.
+    fn refuse_existing(&self) -> Result<()> {
+        if self.special || self.replace == Replace::Whole || !self.real.exists() {
+            return Ok(());
+        }
+        Err(
+            Error::usage(format!("`{}` exists already", self.shown.display()))
+                .hint("`--overwrite` replaces it once the new one is whole"),
+        )
+    }
+
+    /// Fails when there is a partial file whose answers nobody else may have.
+    fn refuse_partial(&self) -> Result<()> {
+        let partial = partial_of(&self.real);
+        if self.special || self.replace != Replace::Nothing || !partial.exists() {
+            return Ok(());
+        }
+        refuse_locked(&partial)?;
+        Err(Error::usage(format!(
+            "`{}` of an unfinished run is in the way",
+            partial.display()
+        ))
+        .detail("it holds rows whose answers were paid for")
+        .hint("move it away, or start over with `--overwrite`"))
     }
 
     /// Whether it is a device or a pipe rather than a file.
     #[must_use]
     pub const fn is_special(&self) -> bool {
         self.special
-    }
-
-    /// What may be written over.
-    #[must_use]
-    pub const fn replace(&self) -> Replace {
-        self.replace
     }
 
     /// The path with links followed.
@@ -130,15 +149,15 @@ impl Target {
             });
         }
         let partial = partial_of(&self.real);
-        let mut options = OpenOptions::new();
-        // Not truncated before the lock is held: another run may be writing it.
-        options
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .create_new(self.replace == Replace::Nothing);
-        let file = options.open(&partial).map_err(|e| cannot().because(e))?;
-        lock(&file, &partial)?;
+        let file = self.open_locked(&partial)?;
+        // Whoever had the lock before us may have finished meanwhile.
+        if let Err(exists) = self.refuse_existing() {
+            if file.metadata().is_ok_and(|metadata| metadata.len() == 0) {
+                // That it stays is harmless: nothing is in it.
+                let _ = fs::remove_file(&partial);
+            }
+            return Err(exists);
+        }
         file.set_len(0).map_err(|e| cannot().because(e))?;
         if let Ok(metadata) = fs::metadata(&self.real) {
             // A replaced file keeps who may read it.
@@ -156,6 +175,27 @@ impl Target {
             whole: 0,
             name,
         })
+    }
+
+    /// Opens the partial file for this run alone, without touching what is in it.
+    fn open_locked(&self, partial: &Path) -> Result<File> {
+        let mut options = OpenOptions::new();
+        // Not truncated before the lock is held: another run may be writing it.
+        options
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .create_new(self.replace == Replace::Nothing);
+        loop {
+            let file = options.open(partial).map_err(|e| {
+                Error::usage(format!("cannot write `{}`", self.shown.display())).because(e)
+            })?;
+            lock(&file, partial)?;
+            // A run that ended between our opening and locking it has given it its own name: then it is the output.
+            if still_ours(&file, partial).is_ok() {
+                return Ok(file);
+            }
+        }
     }
 
     /// Removes a file of this name that an earlier run left.

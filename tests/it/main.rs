@@ -36,6 +36,7 @@ mod network;
 mod older_answers;
 mod outage;
 mod output;
+mod overwrite;
 mod readme;
 mod real_limits;
 mod resume;

@@ -15,7 +15,7 @@ use crate::fields::{Assignments, InvalidPhone};
 use crate::input::{FormatChoice, Settings as InputSettings};
 use crate::layout::{Existing, VERDICT_COLUMNS};
 use crate::ledger::{self, Fails, Ledger, Place, Removed, Reuse};
-use crate::output::Replace;
+use crate::output::{Replace, Sides, Sink};
 use crate::pace::{FailureBudget, Rate};
 use crate::scorer::Patience;
 use crate::service::scripted::{Brings, Scripted};
