@@ -91,6 +91,7 @@ fn number(connection: &Connection, pointers: &[Pointer]) -> rusqlite::Result<i64
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::indexing_slicing)]
 mod tests {
+    use super::super::file::Kind;
     use super::*;
 
     fn pointers<T: AsRef<str>>(texts: impl IntoIterator<Item = T>) -> Vec<Pointer> {
@@ -103,7 +104,7 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("answers.ledger");
         std::fs::write(&path, "").unwrap();
-        let connection = sqlite::open(&path, true).unwrap();
+        let connection = sqlite::open(&path, Kind::Shared, true).unwrap();
         let fields = (1..).zip(wanted).map(|(now, wanted)| {
             let Fields { pointers, list } = Fields::open(&connection, wanted, now).unwrap();
             assert_eq!(list.is_some(), !pointers.is_empty());

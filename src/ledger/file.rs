@@ -4,7 +4,7 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
-use super::sqlite::{APPLICATION, VERSION};
+use super::sqlite::VERSION;
 use crate::error::{Error, Result};
 
 /// The name of a ledger's file with this behind it.
@@ -25,13 +25,41 @@ pub fn ledger_of(output: &Path) -> PathBuf {
     beside(output, ".ledger")
 }
 
+/// Whose a ledger is, from its making on. It stands in the file's head, where it is read without opening a database that
+/// somebody may be about to remove.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// A run's own, which removes it at its end.
+    Own,
+    /// One that runs share and nobody removes.
+    Shared,
+}
+
+impl Kind {
+    const EVERY: [Self; 2] = [Self::Own, Self::Shared];
+
+    /// Tells our files from all other databases: "rsco" and "rscs".
+    pub(super) const fn application(self) -> i32 {
+        match self {
+            Self::Own => 0x7273_636f,
+            Self::Shared => 0x7273_6373,
+        }
+    }
+
+    pub(super) fn of(application: i32) -> Option<Self> {
+        Self::EVERY
+            .into_iter()
+            .find(|kind| kind.application() == application)
+    }
+}
+
 /// What a path leads to.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum What {
     /// No file, or an empty one.
     Nothing,
     /// A ledger that this program knows.
-    Ledger,
+    Ledger(Kind),
     /// A ledger of another version.
     Other(i32),
     /// Anything else.
@@ -55,11 +83,12 @@ pub(super) fn look(path: &Path) -> io::Result<What> {
         let bytes = head.get(at..at + 4)?;
         Some(i32::from_be_bytes(bytes.try_into().ok()?))
     };
-    Ok(match (number(APPLICATION_ID), number(USER_VERSION)) {
+    let kind = number(APPLICATION_ID).and_then(Kind::of);
+    Ok(match (kind, number(USER_VERSION)) {
         _ if head.is_empty() => What::Nothing,
-        (Some(APPLICATION), Some(version)) if head.starts_with(MAGIC) => {
+        (Some(kind), Some(version)) if head.starts_with(MAGIC) => {
             if version == VERSION {
-                What::Ledger
+                What::Ledger(kind)
             } else {
                 What::Other(version)
             }
@@ -206,11 +235,18 @@ mod tests {
         assert_eq!(look(&path).unwrap(), What::Nothing);
         let mut head = [0; 100];
         head[..16].copy_from_slice(b"SQLite format 3\0");
-        head[68..72].copy_from_slice(&APPLICATION.to_be_bytes());
-        for (version, what) in [(1, What::Other(1)), (2, What::Ledger), (3, What::Other(3))] {
-            head[63] = version;
-            fs::write(&path, head).unwrap();
-            assert_eq!(look(&path).unwrap(), what);
+        for kind in Kind::EVERY {
+            head[68..72].copy_from_slice(&kind.application().to_be_bytes());
+            let versions = [
+                (1, What::Other(1)),
+                (2, What::Ledger(kind)),
+                (3, What::Other(3)),
+            ];
+            for (version, what) in versions {
+                head[63] = version;
+                fs::write(&path, head).unwrap();
+                assert_eq!(look(&path).unwrap(), what);
+            }
         }
         for foreign in [
             &b"id,name\n"[..],

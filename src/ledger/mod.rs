@@ -39,7 +39,7 @@ pub(crate) use failing::Fails;
 use crate::error::{Error, Result};
 use crate::raw_json::Pointer;
 use fields::Fields;
-use file::Lock;
+use file::{Kind, Lock};
 use keeper::{Database, Ended, Store};
 use run::Run;
 
@@ -168,7 +168,13 @@ impl Ledger {
                 (path, None, Some(directory))
             }
         };
-        let was_there = sqlite::check(&path)?;
+        let kind = match &place {
+            Place::Beside(_) | Place::Scratch => Kind::Own,
+            Place::Shared(_) => Kind::Shared,
+        };
+        let found = sqlite::check(&path)?;
+        refuse_other(found, kind, &path)?;
+        let was_there = found.is_some();
         let now = SystemTime::now();
         let starts_over = reuse == Reuse::Nothing && lock.is_some();
         // Of what cannot be read, no answer is lost.
@@ -178,10 +184,13 @@ impl Ledger {
         }
         let there = was_there && !beyond_use;
         let made = !there && lock.is_some();
-        let unused = Unused(made.then(|| path.clone()));
+        let mut unused = Unused(made.then(|| path.clone()));
         file::create(&path).map_err(|e| cannot_write(&path).because(e))?;
-        let connection = sqlite::open(&path, scratch.is_none())?;
+        let connection = sqlite::open(&path, kind, scratch.is_none())?;
         let damaged = |error| sqlite::cannot_open(&path, &error);
+        // A run of the other kind may have made it this very moment; then it is not ours to remove.
+        let found = sqlite::kind(&connection).map_err(damaged)?;
+        refuse_other(found, kind, &path).inspect_err(|_| unused.begins())?;
         let ours = sqlite::head(&connection).map_err(damaged)?;
         let keys = Keys::new(&ours.secret, &endpoint, &service_id);
         let context = sqlite::context(&connection, &keys, &endpoint).map_err(damaged)?;
@@ -418,6 +427,25 @@ impl Drop for Unused {
             // What made it fail may keep it from being removed as well; it is empty.
             let _ = file::remove(path);
         }
+    }
+}
+
+/// Fails when the ledger that there is, if any, is not of this kind. What a run removes at its end must not be another
+/// one's to use, and what runs share must not be removed.
+fn refuse_other(found: Option<Kind>, kind: Kind, path: &Path) -> Result<()> {
+    let path = path.display();
+    match (found, kind) {
+        (Some(Kind::Own), Kind::Shared) => Err(Error::usage(format!(
+            "`{path}` is the own ledger of an unfinished run, which removes it at its end"
+        ))
+        .hint("finish that run first, or name another file with `--ledger`")),
+        (Some(Kind::Shared), Kind::Own) => Err(Error::usage(format!(
+            "`{path}` is a ledger that runs share, and this one would remove it at its end"
+        ))
+        .hint(format!(
+            "use it with `--ledger {path}`, or name another output"
+        ))),
+        _ => Ok(()),
     }
 }
 

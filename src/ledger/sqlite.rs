@@ -9,12 +9,10 @@ use std::time::Duration;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, TransactionBehavior, params};
 
-use super::file::{self, What};
+use super::file::{self, Kind, What};
 use super::key::Keys;
 use crate::error::{Error, Result};
 
-/// Tells our files from all other databases: "rscr".
-pub(super) const APPLICATION: i32 = 0x7273_6372;
 /// The schema's version. What another program has written is refused, never guessed at.
 pub(super) const VERSION: i32 = 2;
 
@@ -58,14 +56,14 @@ const SCHEMA: &str = "
 ";
 
 /// Refuses what is no ledger that this program knows, without touching it. To be asked before the first connection: it
-/// opens and closes the file, which on some systems would end SQLite's locks. Whether there is a ledger.
+/// opens and closes the file, which on some systems would end SQLite's locks. Whose ledger there is, if any.
 ///
 /// # Errors
 /// Exit code 2: it is no ledger, of a newer version, or cannot be read.
-pub(super) fn check(path: &Path) -> Result<bool> {
+pub(super) fn check(path: &Path) -> Result<Option<Kind>> {
     match file::look(path).map_err(|e| unreadable(path).because(e))? {
-        What::Nothing => Ok(false),
-        What::Ledger => Ok(true),
+        What::Nothing => Ok(None),
+        What::Ledger(kind) => Ok(Some(kind)),
         What::Other(version) => Err(Error::usage(format!(
             "`{}` is a ledger of version {version}, and this program knows {VERSION}",
             path.display()
@@ -81,13 +79,14 @@ pub(super) fn foreign(path: &Path) -> Error {
         .hint("name another file; this one is left as it is")
 }
 
-/// Opens a ledger, or makes one of an empty file.
+/// Opens a ledger, or makes one of this kind of an empty file.
 ///
 /// # Errors
 /// Exit code 2: it cannot be opened.
-pub(super) fn open(path: &Path, durable: bool) -> Result<Connection> {
+pub(super) fn open(path: &Path, kind: Kind, durable: bool) -> Result<Connection> {
     connect(path)
         .and_then(|connection| {
+            create(&connection, kind)?;
             prepare(&connection, durable)?;
             Ok(connection)
         })
@@ -165,10 +164,6 @@ fn connect(path: &Path) -> rusqlite::Result<Connection> {
 }
 
 fn prepare(connection: &Connection, durable: bool) -> rusqlite::Result<()> {
-    let version: i32 = connection.query_row("PRAGMA user_version", [], |row| row.get(0))?;
-    if version == 0 {
-        create(connection)?;
-    }
     // Readers and the writer do not wait for each other.
     let mode: String = connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))?;
     if mode != "wal" {
@@ -188,22 +183,33 @@ fn tune(connection: &Connection) -> rusqlite::Result<()> {
     connection.pragma_update(None, "cache_size", -8_192)
 }
 
-/// Two processes may do this at once: the second finds the work done.
-fn create(connection: &Connection) -> rusqlite::Result<()> {
+/// Makes a ledger where there is none. Two processes may do this at once: the second finds the work done.
+fn create(connection: &Connection, kind: Kind) -> rusqlite::Result<()> {
+    let is_empty = || {
+        let version: i32 = connection.query_row("PRAGMA user_version", [], |row| row.get(0))?;
+        Ok::<_, rusqlite::Error>(version == 0)
+    };
+    if !is_empty()? {
+        return Ok(());
+    }
     let transaction =
         rusqlite::Transaction::new_unchecked(connection, TransactionBehavior::Exclusive)?;
-    let version: i32 = transaction.query_row("PRAGMA user_version", [], |row| row.get(0))?;
-    if version == 0 {
+    if is_empty()? {
         transaction.execute_batch(SCHEMA)?;
         transaction.execute(
             // SQLite's generator is seeded by the system's, and good for keys of this kind.
             "INSERT INTO ledger VALUES (1, randomblob(32), CAST(1000 * unixepoch('subsec') AS INTEGER), 0)",
             [],
         )?;
-        transaction.pragma_update(None, "application_id", APPLICATION)?;
+        transaction.pragma_update(None, "application_id", kind.application())?;
         transaction.pragma_update(None, "user_version", VERSION)?;
     }
     transaction.commit()
+}
+
+/// Whose it is.
+pub(super) fn kind(connection: &Connection) -> rusqlite::Result<Option<Kind>> {
+    connection.query_row("PRAGMA application_id", [], |row| row.get(0).map(Kind::of))
 }
 
 /// What a ledger says of itself.

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use crate::process::{Place, Running};
+use crate::process::{Place, Program, Running};
 use crate::server::Server;
 use crate::users;
 
@@ -34,4 +34,64 @@ fn what_was_finished_while_a_run_waited_for_its_input_is_not_replaced() {
         assert_eq!(place.text("scored.csv"), users::scored(&csv));
         assert_eq!(place.names(), ["scored.csv", "users.csv"]);
     }
+}
+
+#[test]
+fn the_own_ledger_of_a_run_is_no_other_ones_and_a_shared_one_is_no_runs_own() {
+    let csv = users::csv(9);
+    for args in [&[][..], &["--fresh"], &["--overwrite"]] {
+        let (place, server) = (Place::with("users.csv", &csv), Server::good());
+        let run = |output, more: &[&str]| {
+            let program = place.run(&server, ["users.csv", "-o", output]);
+            let args = more.iter().chain(args);
+            args.fold(program, Program::arg).done()
+        };
+        place.score(&server, ["--max-calls", "4"]).exits(3);
+        let own = place.read("scored.csv.ledger");
+        run("other.csv", &["--ledger", "scored.csv.ledger"])
+            .exits(2)
+            .says("`scored.csv.ledger` is the own ledger of an unfinished run");
+        assert!(place.read("scored.csv.ledger") == own);
+
+        let shared = ["--ledger", "third.csv.ledger"];
+        run("second.csv", &shared).exits(0);
+        let ledger = place.read("third.csv.ledger");
+        run("third.csv", &[])
+            .exits(2)
+            .says("`third.csv.ledger` is a ledger that runs share")
+            .says("use it with `--ledger third.csv.ledger`");
+        assert!(place.read("third.csv.ledger") == ledger);
+        assert_eq!(server.calls(), 4 + 9);
+        run("third.csv", &shared).exits(0);
+        let expected = [
+            "scored.csv.ledger",
+            "scored.csv.partial",
+            "second.csv",
+            "third.csv",
+            "third.csv.ledger",
+            "users.csv",
+        ];
+        assert_eq!(place.names(), expected);
+    }
+}
+
+#[test]
+fn a_guest_is_refused_while_the_run_is_going_on_and_costs_it_nothing() {
+    let csv = users::csv(20);
+    let (server, release) = Server::holding(8);
+    let place = Place::with("users.csv", &csv);
+    let owner = place.run(&server, ["users.csv", "-o", "scored.csv", "-c", "4"]);
+    let owner = owner.start();
+    server.wait_for_calls(12);
+    place
+        .run(&server, ["users.csv", "-o", "other.csv"])
+        .arg("--ledger")
+        .arg("scored.csv.ledger")
+        .done()
+        .exits(2)
+        .says("the own ledger of an unfinished run");
+    drop(release);
+    owner.done().exits(0);
+    assert_eq!(server.calls(), 20);
+    assert_eq!(place.names(), ["scored.csv", "users.csv"]);
 }
