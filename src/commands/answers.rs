@@ -1,17 +1,18 @@
 //! The run's ledger, whichever it is: opened before any file is touched, introduced, ended with the run.
 
 use std::num::NonZeroUsize;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::desk::Desk;
 use super::{say, space};
 use crate::config::LedgerConfig;
-use crate::error::{Exit, Result};
+use crate::error::{Error, Exit, Result};
 use crate::event::CancelReason;
-use crate::ledger::{Held, Keeper, Ledger, Place, Removed, Rest, Reuse, Settings};
+use crate::input::Input;
+use crate::ledger::{Held, Keeper, Ledger, Place, Removed, Rest, Reuse, Settings, Standing};
 use crate::observe::{Kept, counted, moment};
-use crate::output::Replace;
+use crate::output::{Replace, Sealed};
 use crate::raw_json::Pointer;
 use crate::service::ClientSettings;
 use crate::stats::Stats;
@@ -28,6 +29,8 @@ const CLOSING: Duration = Duration::from_secs(60);
 pub(super) struct Answers {
     ledger: Option<Ledger>,
     dedupe: bool,
+    /// The input's path; `None` for a stream, which has none that stays.
+    input: Option<PathBuf>,
     /// It was started over.
     fresh: bool,
 }
@@ -53,11 +56,20 @@ impl Whom {
     }
 }
 
+/// The path of an input that is a file, with links followed.
+fn path_of(input: &Input) -> Option<PathBuf> {
+    match input {
+        Input::File(path) if path.is_file() => path.canonicalize().ok(),
+        Input::File(_) | Input::Stdin => None,
+    }
+}
+
 impl Answers {
     pub(super) fn open(
         config: LedgerConfig,
         output: Option<&Path>,
         whom: Whom,
+        input: &Input,
         captured: &[Pointer],
         in_flight: NonZeroUsize,
     ) -> Result<Self> {
@@ -87,16 +99,38 @@ impl Answers {
         Ok(Self {
             ledger,
             dedupe,
+            input: path_of(input),
             fresh: reuse == Reuse::Nothing,
         })
     }
 
-    /// What may be written over unasked: what a ledger has the answers of.
-    pub(super) fn replace(&self) -> Replace {
-        match &self.ledger {
-            Some(ledger) if ledger.was_there() && ledger.is_own() => Replace::Whole,
-            Some(ledger) if ledger.was_there() => Replace::Partial,
-            _ => Replace::Nothing,
+    /// What may be written over unasked at a file's place: what a ledger has the answers of, and what the run that this
+    /// one goes on with left just so.
+    pub(super) fn replace(&self, file: &Path) -> Result<Replace> {
+        let Some(ledger) = self.ledger.as_ref().filter(|ledger| ledger.was_there()) else {
+            return Ok(Replace::Nothing);
+        };
+        if !ledger.is_own() {
+            return Ok(Replace::Partial);
+        }
+        let shown = file.display();
+        let why = match ledger.standing(file, self.input.as_deref())? {
+            Standing::Absent => return Ok(Replace::Partial),
+            Standing::AsLeft => return Ok(Replace::Whole),
+            Standing::Changed => format!("`{shown}` has changed since the unfinished run left it"),
+            Standing::OfOtherInput => {
+                format!("`{shown}` was written by a run over another input")
+            }
+            Standing::Foreign => format!("`{shown}` is not from the run that is unfinished"),
+        };
+        Err(Error::usage(why).hint("move it away, or replace it with `--overwrite`"))
+    }
+
+    /// Notes how the run is about to leave its files.
+    pub(super) fn note(&self, files: &[Sealed]) {
+        if let Some(ledger) = self.ledger.as_ref().filter(|ledger| ledger.is_own()) {
+            // Without the note the same command asks before it replaces them. That is better than to end with none.
+            let _ = ledger.note(files, self.input.as_deref());
         }
     }
 

@@ -154,17 +154,19 @@ impl Targets {
         rejects: Option<&Path>,
         answers: &Answers,
     ) -> Result<Self> {
-        let replace = if output.overwrite {
-            Replace::Whole
-        } else {
-            answers.replace()
+        let again = |target: &Target| {
+            let replace = if output.overwrite || target.is_special() {
+                Replace::Whole
+            } else {
+                answers.replace(target.path())?
+            };
+            target.again(replace)
         };
-        let new = |path: Option<&Path>| path.map(|path| Target::new(path, |_| replace)).transpose();
-        let target = output.target.as_ref();
+        let new = |path| Target::new(path, |_| Replace::Whole).and_then(|target| again(&target));
         Ok(Self {
-            output: target.map(|target| target.again(replace)).transpose()?,
-            rejects: new(rejects)?,
-            changes: new(output.changes.as_deref())?,
+            output: output.target.as_ref().map(again).transpose()?,
+            rejects: rejects.map(new).transpose()?,
+            changes: output.changes.as_deref().map(new).transpose()?,
         })
     }
 

@@ -26,7 +26,7 @@ use crate::event::{CancelReason, Event, Events};
 use crate::fields::UserRequest;
 use crate::input::{Input, Opened, Reader};
 use crate::observe::{self, Progress, Setting, Style, Summary};
-use crate::output::{Target, Unfinished, Writer, Written, partial_of};
+use crate::output::{Sealed, Target, Unfinished, Writer, Written, partial_of};
 use crate::pace::{Bounds, CallBudget, Fuse, Gate, RetryPolicy};
 use crate::pipeline::{self, Channels, Stop, Window};
 use crate::sandbox::{self, Sandbox};
@@ -76,7 +76,8 @@ pub fn execute(config: RunConfig) -> Result<Exit> {
         ..pace
     };
     // Before any file is touched: another run may be at them.
-    let mut answers = Answers::open(ledger, output.known_by(), whom, &captured, concurrency)?;
+    let known_by = output.known_by();
+    let mut answers = Answers::open(ledger, known_by, whom, &source, &captured, concurrency)?;
     let targets = Targets::check(&output, rejects.as_deref(), &answers)?;
     let summary_file = watch.summary.as_deref().map(places::summary).transpose()?;
     let (sink, sides) = targets
@@ -120,7 +121,8 @@ pub fn execute(config: RunConfig) -> Result<Exit> {
         host: endpoint.host().to_owned(),
         events: events.clone(),
     };
-    let (written, error) = drive(&runtime, &scorer, rows, pace.concurrency, stops)?;
+    let note = |files: &[Sealed]| answers.note(files);
+    let (written, error) = drive(&runtime, &scorer, rows, pace.concurrency, stops, note)?;
     progress.finish();
     // A look-up of a name that hangs must not hold up the end.
     runtime.shutdown_background();
@@ -258,6 +260,7 @@ fn drive<S: Service>(
     (reader, desk, writer): (Reader, Desk, Writer),
     concurrency: NonZeroUsize,
     (stop_sender, mut stops): (mpsc::UnboundedSender<Stop>, mpsc::UnboundedReceiver<Stop>),
+    note: impl FnOnce(&[Sealed]),
 ) -> Result<(Written, Option<Error>)> {
     let (write_sender, write) = mpsc::channel(BATCHES);
     let writing = threads::writer(writer, write, scorer.events.clone(), stop_sender)?;
@@ -284,7 +287,7 @@ fn drive<S: Service>(
     // Whoever is last at the ledger puts the log into it, and that should be us. A reader that waits for a silent pipe
     // never ends.
     let _ = reading.recv_timeout(LOOK);
-    let ended = end(&scorer.events, writer, error);
+    let ended = end(&scorer.events, writer, error, note);
     if let Some(keeper) = &scorer.keeper
         && scorer.events.with_stats(|stats| stats.cancelled.is_none())
     {
@@ -339,7 +342,12 @@ fn wait_for(
 }
 
 /// Ends the files as the run ended, and finds the error to report.
-fn end(events: &Events, writer: WriterEnd, error: Option<Error>) -> (Written, Option<Error>) {
+fn end(
+    events: &Events,
+    writer: WriterEnd,
+    error: Option<Error>,
+    note: impl FnOnce(&[Sealed]),
+) -> (Written, Option<Error>) {
     if let Err(broken) = events.with_stats(Stats::check_law) {
         events.emit(Event::CancelBegan(CancelReason::Internal));
         let error = Error::internal(broken)
@@ -354,7 +362,7 @@ fn end(events: &Events, writer: WriterEnd, error: Option<Error>) -> (Written, Op
     let ended = if events.with_stats(|stats| stats.cancelled.is_some()) {
         writer.keep_partial()
     } else {
-        writer.commit()
+        writer.commit(note)
     };
     match ended {
         Ok(written) => (written, error),

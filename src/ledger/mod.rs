@@ -12,6 +12,7 @@ mod fields;
 mod file;
 mod keeper;
 mod key;
+mod left;
 mod lookup;
 mod queue;
 mod run;
@@ -19,6 +20,7 @@ mod seen;
 mod sqlite;
 mod survey;
 
+use std::fs::Metadata;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::Receiver;
@@ -30,6 +32,7 @@ pub use care::{Care, Cleaned};
 pub use file::ledger_of;
 pub use keeper::{Keeper, Whose};
 pub use key::{Key, Keys, Occurrences};
+pub use left::Standing;
 pub use lookup::{Found, Lookup};
 pub use survey::{AGES, Service, Survey, survey};
 
@@ -209,6 +212,8 @@ impl Ledger {
         let not_before = match reuse {
             Reuse::All => i64::MIN,
             Reuse::Younger(age) => millis(now.checked_sub(age).unwrap_or(UNIX_EPOCH)),
+            // By the time it is asked, nothing from before is in it.
+            Reuse::Nothing if starts_over => i64::MIN,
             Reuse::Nothing => sqlite::fresh_from(&connection, millis(now)).map_err(damaged)?,
         };
         // What is too old for a run that uses nothing is from before it.
@@ -277,6 +282,35 @@ impl Ledger {
     #[must_use]
     pub const fn is_own(&self) -> bool {
         matches!(self.place, Place::Beside(_))
+    }
+
+    /// How a file stands to the run that this one goes on with, over this input; `None` is one without a path.
+    ///
+    /// # Errors
+    /// Exit code 2: the ledger cannot be read.
+    pub fn standing(&self, file: &Path, input: Option<&Path>) -> Result<Standing> {
+        sqlite::open_beside(&self.path)
+            .and_then(|connection| {
+                let head = sqlite::head(&connection)?;
+                left::standing(&connection, &head, file, input)
+            })
+            .map_err(|error| sqlite::cannot_open(&self.path, &error))
+    }
+
+    /// Notes how this run is about to leave its files.
+    ///
+    /// # Errors
+    /// Exit code 3: the ledger cannot be written. Then the same command does not know them again.
+    pub fn note(&self, files: &[(PathBuf, Metadata)], input: Option<&Path>) -> Result<()> {
+        sqlite::open_beside(&self.path)
+            .and_then(|mut connection| {
+                let head = sqlite::head(&connection)?;
+                left::note(&mut connection, &head, files, input)
+            })
+            .map_err(|error| {
+                Error::stopped(format!("cannot write the ledger `{}`", self.path.display()))
+                    .because(sqlite::system(&error))
+            })
     }
 
     /// Names requests.

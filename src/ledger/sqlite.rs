@@ -30,6 +30,15 @@ const SCHEMA: &str = "
         begun INTEGER NOT NULL,
         fresh_from INTEGER NOT NULL
     ) STRICT;
+    -- Files as runs left them: keyed hashes of their paths and of the runs' inputs, and when they were changed last
+    -- (nanoseconds since 1970).
+    CREATE TABLE files (
+        path BLOB NOT NULL,
+        size INTEGER NOT NULL,
+        modified INTEGER NOT NULL,
+        input BLOB NOT NULL,
+        PRIMARY KEY (path, size, modified, input)
+    ) STRICT, WITHOUT ROWID;
     -- Who was asked: a hash of address and service id, and the address for people to read.
     CREATE TABLE contexts (id INTEGER PRIMARY KEY, hash BLOB NOT NULL UNIQUE, endpoint TEXT NOT NULL) STRICT;
     -- Which further fields runs wanted of an answer, as pointers, and when the last time.
@@ -107,6 +116,13 @@ pub(super) fn open_again(path: &Path) -> Result<Connection> {
             Ok(connection)
         })
         .map_err(|error| cannot_open(path, &error))
+}
+
+/// Opens a ledger that is open already once more, to write something beside its answers.
+pub(super) fn open_beside(path: &Path) -> rusqlite::Result<Connection> {
+    let connection = connect(path)?;
+    connection.pragma_update(None, "synchronous", "FULL")?;
+    Ok(connection)
 }
 
 /// Opens a ledger to look at it for a person. What is in its log stays there, also when nobody else has it open.

@@ -291,6 +291,47 @@ fn nothing_of_a_person_is_in_the_files_and_nobody_else_may_read_them() {
 }
 
 #[test]
+fn a_file_is_known_again_by_its_path_its_input_and_how_it_was_left() {
+    let place = Directory::new();
+    let path = |name: &str| place.0.path().join(name);
+    let (input, other) = (path("users.csv"), path("other.csv"));
+    let ledger = Ledger::open(place.own()).unwrap();
+    let standing = |name, input| ledger.standing(&path(name), input).unwrap();
+    let note = |name, of| {
+        let files = [(path(name), path(of).metadata().unwrap())];
+        ledger.note(&files, Some(&input)).unwrap();
+    };
+    assert_eq!(standing("scored.csv", Some(&input)), Standing::Absent);
+    fs::write(path("partial"), "1").unwrap();
+    note("scored.csv", "partial");
+    fs::rename(path("partial"), path("scored.csv")).unwrap();
+    fs::write(path("other.csv"), "1").unwrap();
+    for (name, input, expected) in [
+        ("scored.csv", Some(&*input), Standing::AsLeft),
+        ("scored.csv", Some(&*other), Standing::OfOtherInput),
+        ("scored.csv", None, Standing::OfOtherInput),
+        ("other.csv", Some(&*input), Standing::Foreign),
+    ] {
+        assert_eq!(standing(name, input), expected, "{name} {input:?}");
+    }
+    // A run that is killed before its files have their names leaves the old ones.
+    fs::write(path("partial"), "22").unwrap();
+    note("scored.csv", "partial");
+    assert_eq!(standing("scored.csv", Some(&input)), Standing::AsLeft);
+    fs::write(path("scored.csv"), "333").unwrap();
+    assert_eq!(standing("scored.csv", Some(&input)), Standing::Changed);
+    // Paths are not in it.
+    for name in place.names() {
+        let bytes = fs::read(path(&name)).unwrap();
+        assert!(
+            !bytes
+                .windows(6)
+                .any(|part| part == b"scored" || part == b"users.")
+        );
+    }
+}
+
+#[test]
 fn a_second_run_is_refused_and_the_first_named() {
     let place = Directory::new();
     let first = Ledger::open(place.own()).unwrap();

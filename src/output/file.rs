@@ -316,6 +316,9 @@ fn still_ours(_: &File, _: &Path) -> io::Result<()> {
 /// The file that an output ended as, if it is one; beside an error, what is left of it.
 pub(super) type Ended = Result<Option<PathBuf>, (WriteError, Option<PathBuf>)>;
 
+/// A file that is whole but for its name, and how it is.
+pub type Sealed = (PathBuf, fs::Metadata);
+
 /// An open output.
 pub struct Sink {
     /// `None` once it has ended.
@@ -374,6 +377,28 @@ impl Sink {
         written.map_err(|e| WriteError::new(e, self.is_stream(), &self.name))?;
         self.whole += bytes.len() as u64;
         Ok(())
+    }
+
+    /// Makes the file whole and durable under its partial name: how it will be under its own.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub(super) fn seal(&mut self) -> Result<Option<Sealed>, WriteError> {
+        let Some(To::File {
+            encoder, target, ..
+        }) = &mut self.to
+        else {
+            return Ok(None);
+        };
+        let mut seal = || {
+            let file = encoder.end()?;
+            file.sync_all()?;
+            file.metadata()
+        };
+        match seal() {
+            Ok(metadata) => Ok(Some((target.clone(), metadata))),
+            Err(e) => Err(WriteError::new(e, false, &self.name)),
+        }
     }
 
     /// Makes the file whole, durable and known by its own name.
@@ -509,6 +534,21 @@ impl Encoder {
             *flushed = Instant::now();
         }
         Ok(())
+    }
+
+    /// Writes what a compressor holds back; nothing may follow.
+    fn end(&mut self) -> io::Result<&File> {
+        match self {
+            Self::Plain(file) => Ok(file),
+            Self::Gzip(encoder, _) => {
+                encoder.try_finish()?;
+                Ok(encoder.get_ref())
+            }
+            Self::Zstd(encoder, _) => {
+                encoder.do_finish()?;
+                Ok(encoder.get_ref())
+            }
+        }
     }
 
     fn finish(self) -> io::Result<File> {

@@ -13,7 +13,7 @@ mod side;
 use std::io;
 use std::path::PathBuf;
 
-pub use file::{Replace, Sink, Target, is_same_file, partial_of};
+pub use file::{Replace, Sealed, Sink, Target, is_same_file, partial_of};
 pub use side::Sides;
 
 use previous::Previous;
@@ -215,17 +215,28 @@ impl Writer {
         Ok(())
     }
 
-    /// Ends a run that reached the end of its input: everything is on disk and under its own name.
+    /// Ends a run that reached the end of its input: everything is on disk and under its own name. When all files are
+    /// whole but for their names, `note` is told how they are.
     ///
     /// # Errors
     /// The output or a file beside it cannot be written.
-    pub fn commit(mut self) -> Result<Written, Box<Unfinished>> {
-        if let Err(error) = self.write_out() {
-            let left = self.give_up();
-            return Err(Box::new(Unfinished { error, left }));
+    pub fn commit(mut self, note: impl FnOnce(&[Sealed])) -> Result<Written, Box<Unfinished>> {
+        match self.seal() {
+            Ok(sealed) => note(&sealed),
+            Err(error) => {
+                let left = self.give_up();
+                return Err(Box::new(Unfinished { error, left }));
+            }
         }
         // The output first: rejects alone under their own name would look like a run that is over.
         self.sides.commit(self.output.commit())
+    }
+
+    fn seal(&mut self) -> Result<Vec<Sealed>, WriteError> {
+        self.write_out()?;
+        let output = self.output.seal()?;
+        let sides = self.sides.seal()?;
+        Ok(output.into_iter().chain(sides).collect())
     }
 
     /// Ends a run that was stopped: whole rows stay in the partial file; a file without any row is removed.

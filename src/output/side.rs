@@ -5,7 +5,7 @@
 
 use std::path::PathBuf;
 
-use super::file::{Ended, Sink, Target};
+use super::file::{Ended, Sealed, Sink, Target};
 use super::{Unfinished, WriteError, Written};
 use crate::error::Result;
 
@@ -67,18 +67,18 @@ impl Side {
         Ok(())
     }
 
-    fn commit(mut self) -> Ended {
+    /// Makes the file whole but for its name, if there is to be one.
+    fn seal(&mut self) -> Result<Option<Sealed>, WriteError> {
+        if !self.any && self.empty == Empty::Kept {
+            self.sink.write(&self.buffer)?;
+            self.any = true;
+        }
+        if self.any { self.sink.seal() } else { Ok(None) }
+    }
+
+    fn commit(self) -> Ended {
         if self.any {
             return self.sink.commit();
-        }
-        if self.empty == Empty::Kept {
-            return match self.sink.write(&self.buffer) {
-                Ok(()) => self.sink.commit(),
-                Err(error) => {
-                    self.sink.discard();
-                    Err((error, None))
-                }
-            };
         }
         self.sink.discard();
         match self.target.remove_old() {
@@ -137,7 +137,14 @@ impl Sides {
         Ok(())
     }
 
-    /// Makes the files whole, after the output.
+    /// Makes the files whole but for their names: those that there are to be.
+    pub(super) fn seal(&mut self) -> Result<Vec<Sealed>, WriteError> {
+        let Self { rejects, changes } = self;
+        let sides = [rejects, changes].into_iter().flatten();
+        sides.filter_map(|side| side.seal().transpose()).collect()
+    }
+
+    /// Gives the files their names, after the output.
     pub(super) fn commit(self, output: Ended) -> Result<Written, Box<Unfinished>> {
         self.end(output, Side::commit)
     }

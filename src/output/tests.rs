@@ -114,7 +114,7 @@ fn write(batches: &[Vec<Finished>], to: &Unsteady) -> Result<(), WriteError> {
     }
     writer.trailer(b"\n\n");
     writer
-        .commit()
+        .commit(|_| ())
         .map(drop)
         .map_err(|unfinished| unfinished.error)
 }
@@ -192,7 +192,7 @@ fn a_row_without_a_verdict_has_empty_cells_and_the_rejects_have_it_as_it_came() 
     let rejects = Target::new(&path, |_| Replace::Nothing).unwrap();
     let sides = Sides::open(Some(rejects), None).unwrap();
     let mut writer = writer(layout(), &to, sides);
-    assert!(writer.write(&batch).is_ok() && writer.commit().is_ok());
+    assert!(writer.write(&batch).is_ok() && writer.commit(|_| ()).is_ok());
     let output = String::from_utf8(to.bytes()).unwrap();
     assert_eq!(
         output,
@@ -303,7 +303,7 @@ fn changes_have_the_row_as_it_was_behind_five_columns() {
         let drift = writer.take_drift();
         assert_eq!((drift.compared(), drift.changed()), (3, 2));
         assert_eq!(writer.take_drift(), Drift::default());
-        let written = writer.commit().unwrap();
+        let written = writer.commit(|_| ()).unwrap();
         assert_eq!(
             written.changes,
             Some(night.directory.path().join("changes"))
@@ -336,7 +336,7 @@ fn changes_of_objects_have_five_more_members() {
     let earlier = &mut night.rows[2].row.earlier;
     earlier.score = std::mem::take(&mut earlier.decision);
     let (writer, written) = night.written(&everything());
-    assert!(written.is_ok() && writer.commit().is_ok());
+    assert!(written.is_ok() && writer.commit(|_| ()).is_ok());
     let expected = concat!(
         r#"{"a":1 , "decision":"\u0062lock","change_row":1,"old_decision":"block","old_score":null,"new_decision":"approve","new_score":1.50}"#,
         "\r\n",
@@ -352,7 +352,7 @@ fn changes_are_there_when_nothing_changed_and_gone_after_a_stop() {
     let still = || Night::of(format, Some("decision"), &[("", "approve", "approve")]);
     let night = still();
     let (writer, _) = night.written(&everything());
-    assert!(writer.commit().is_ok());
+    assert!(writer.commit(|_| ()).is_ok());
     let header = "\u{feff}change_row,old_decision,old_score,new_decision,new_score,decision\r\n";
     assert_eq!(night.read("changes").as_deref(), Some(header));
     for end in [
@@ -390,7 +390,7 @@ fn only_rows_with_a_verdict_that_the_output_took_are_compared() {
     let (mut writer, written) = night.written(&everything());
     assert!(written.is_ok());
     assert_eq!(writer.take_drift(), Drift::default());
-    assert!(writer.commit().is_ok());
+    assert!(writer.commit(|_| ()).is_ok());
     assert_eq!(night.names(), ["changes", "rejects"]);
 }
 
@@ -406,10 +406,38 @@ fn an_older_answer_is_compared_where_the_row_has_none() {
         finished.old = Some(Score::from_json_number("4.0").unwrap());
     }
     let (writer, written) = night.written(&everything());
-    assert!(written.is_ok() && writer.commit().is_ok());
+    assert!(written.is_ok() && writer.commit(|_| ()).is_ok());
     let changes = night.read("changes").unwrap();
     assert!(
         changes.ends_with("\r\n1,review,4.0,approve,1.50,x,\r\n2,block,,approve,1.50,y,block\r\n"),
         "{changes}"
     );
+}
+
+#[test]
+fn before_any_file_has_its_name_it_is_told_how_they_will_be() {
+    for end in ["", ".gz", ".zst"] {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        let new = |name: &str| Target::new(&path(name), |_| Replace::Nothing).unwrap();
+        let output = format!("output{end}");
+        let sides = Sides::open(Some(new("rejects")), Some(new("changes"))).unwrap();
+        let sink = new(&output).open().unwrap();
+        let mut writer = Writer::new(layout(), DecisionPolicy::default(), sink, sides);
+        let mut batch = rows(&[("", "1,2", "\n"), ("", "3,4", "\n")]);
+        batch[0].verdict = Verdict::Failed(Failure::new(Reason::InvalidIp, "no"));
+        assert!(writer.write(&batch).is_ok());
+        let mut told = Vec::new();
+        let written = writer.commit(|sealed| {
+            told = sealed.to_vec();
+            assert!(told.iter().all(|(path, _)| !path.exists()));
+        });
+        assert!(written.is_ok());
+        assert_eq!(told.len(), 3);
+        for (path, then) in told {
+            let now = path.metadata().unwrap();
+            let modified = |metadata: &std::fs::Metadata| metadata.modified().unwrap();
+            assert_eq!((now.len(), modified(&now)), (then.len(), modified(&then)));
+        }
+    }
 }

@@ -151,7 +151,7 @@ fn crowded() -> (Server, Arc<AtomicUsize>) {
 #[test]
 fn where_few_files_may_be_open_fewer_calls_are_in_flight_and_that_is_said() {
     let csv = users::csv(90);
-    for (limit, room) in [("64", 16), ("49", 1), ("24", 1)] {
+    for (limit, room) in [("64", 16), ("49", 1), ("26", 1)] {
         let (server, most) = crowded();
         let place = Place::with("users.csv", &csv);
         let under = with_files(&place, &format!("-n {limit}"));

@@ -1,9 +1,10 @@
 //! What may be written over, and what may not: a file that somebody may still want, another run's ledger.
 
 use std::io::{self, Write};
+use std::os::unix::fs::symlink;
 
 use crate::process::{Place, Program, Running};
-use crate::server::Server;
+use crate::server::{Server, good, status};
 use crate::users;
 
 /// A run to `scored.csv` that has checked everything that can be checked before its input comes.
@@ -94,4 +95,116 @@ fn a_guest_is_refused_while_the_run_is_going_on_and_costs_it_nothing() {
     owner.done().exits(0);
     assert_eq!(server.calls(), 20);
     assert_eq!(place.names(), ["scored.csv", "users.csv"]);
+}
+
+/// A finished run of which two rows have no verdict yet, with output, rejects and ledger.
+fn unfinished(csv: &str) -> (Place, Server) {
+    let place = Place::with("users.csv", csv);
+    let server = Server::start(|request| match &*request.name() {
+        "User 3" | "User 7" if request.attempt == 1 => status(422),
+        _ => good(request),
+    });
+    place.score(&server, []).exits(1);
+    let left = [
+        "scored.csv",
+        "scored.csv.ledger",
+        "scored.rejects.csv",
+        "users.csv",
+    ];
+    assert_eq!(place.names(), left);
+    (place, server)
+}
+
+#[test]
+fn what_somebody_changed_since_the_run_left_it_is_not_replaced() {
+    let csv = users::csv(10);
+    for name in ["scored.csv", "scored.rejects.csv"] {
+        let (place, server) = unfinished(&csv);
+        let mended = place.text(name) + "by hand\n";
+        place.write(name, &mended);
+        let ledger = place.read("scored.csv.ledger");
+        for args in [&[][..], &["--fresh"]] {
+            let program = place.run(&server, ["users.csv", "-o", "scored.csv"]);
+            let done = args.iter().fold(program, Program::arg).done();
+            done.exits(2)
+                .says(&format!("`{name}` has changed since"))
+                .says("--overwrite");
+            assert_eq!(place.text(name), mended);
+        }
+        assert!(place.read("scored.csv.ledger") == ledger);
+        assert_eq!(server.calls(), 10);
+        place.score(&server, ["--overwrite"]).exits(0);
+        assert_eq!(
+            (server.calls(), place.text("scored.csv")),
+            (12, users::scored(&csv))
+        );
+    }
+}
+
+#[test]
+fn what_the_run_never_wrote_is_not_replaced() {
+    let csv = users::csv(10);
+    let (place, server) = (Place::with("users.csv", &csv), Server::good());
+    place.score(&server, ["--max-calls", "4"]).exits(3);
+    place.write("scored.csv", "precious");
+    let foreign = "`scored.csv` is not from the run that is unfinished";
+    place.score(&server, []).exits(2).says(foreign);
+    assert_eq!(place.text("scored.csv"), "precious");
+    place.score(&server, ["--overwrite"]).exits(0);
+
+    let (place, server) = unfinished(&csv);
+    place.write("mine.csv", "precious");
+    for file in ["--rejects", "--changes"] {
+        let done = place.score(&server, [file, "mine.csv"]);
+        done.exits(2).says("`mine.csv` is not from the run");
+        assert_eq!(place.text("mine.csv"), "precious");
+    }
+    assert_eq!(server.calls(), 10);
+}
+
+#[test]
+fn the_output_of_another_input_is_not_replaced() {
+    let csv = users::csv(10);
+    let (place, server) = unfinished(&csv);
+    place.write("other.csv", users::csv(3));
+    let other = || place.run(&server, ["other.csv", "-o", "scored.csv"]);
+    let done = other().done();
+    done.exits(2)
+        .says("`scored.csv` was written by a run over another input");
+    // Nor by rows from a pipe.
+    let piped = place.run(&server, ["-o", "scored.csv", "--format", "csv"]);
+    piped.stdin(csv.as_str()).done().exits(2);
+    assert_eq!(server.calls(), 10);
+    // However the same input and output are named, it is the same run.
+    for (input, output) in [
+        ("./users.csv", "scored.csv"),
+        ("link.csv", "./scored.csv"),
+        ("users.csv", "link-out.csv"),
+    ] {
+        let (place, server) = unfinished(&csv);
+        symlink("users.csv", place.path("link.csv")).unwrap();
+        symlink("scored.csv", place.path("link-out.csv")).unwrap();
+        let rejects = ["--rejects", "scored.rejects.csv"];
+        let run = place.run(&server, [input, "-o", output]);
+        rejects.iter().fold(run, Program::arg).done().exits(0);
+        assert_eq!(server.calls(), 12);
+    }
+}
+
+#[test]
+fn an_input_that_has_changed_or_comes_down_a_pipe_is_still_the_same() {
+    let csv = users::csv(10);
+    let (place, server) = unfinished(&csv);
+    place.write("users.csv", users::csv(12));
+    place.score(&server, []).exits(0).says("8 known");
+    assert_eq!(place.text("scored.csv"), users::scored(&users::csv(12)));
+
+    let (place, server) = (Place::new(), Server::good());
+    let pipe = |rows: String| {
+        let args = ["-", "-o", "scored.csv", "--format", "csv"];
+        place.run(&server, args).stdin(rows).done()
+    };
+    pipe(csv.clone() + "11,,u@example.com,::1,u\n").exits(1);
+    pipe(csv.clone()).exits(0).says("10 known");
+    assert_eq!(place.text("scored.csv"), users::scored(&csv));
 }

@@ -455,7 +455,13 @@ fn a_slip_on_the_way_costs_no_paid_answer() {
     done.exits(0)
         .says("scored.csv.ledger has 31 paid answers, of other rows");
     assert_eq!(server.calls(), 31);
-    place.score(&server, []).exits(0).says("30 known");
+    // By then it is somebody else's output.
+    place
+        .score(&server, [])
+        .exits(2)
+        .says("`scored.csv` was written by a run over another input");
+    let done = place.score(&server, ["--overwrite"]);
+    done.exits(0).says("30 known");
     assert_eq!(server.calls(), 41);
     assert_eq!(place.text("scored.csv"), users::scored(&csv));
     assert_eq!(place.names(), ["other.csv", "scored.csv", "users.csv"]);
