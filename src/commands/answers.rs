@@ -93,9 +93,18 @@ impl Answers {
                 in_flight,
             })
         };
-        let path = place.as_ref().and_then(Place::path);
+        let (path, scratch) = match &place {
+            Some(place) => (place.path(), *place == Place::Scratch),
+            None => (None, false),
+        };
         let ledger = place.map(open).transpose();
-        let ledger = ledger.map_err(|error| space::at_the_start(error, path.as_deref()))?;
+        let ledger = ledger.map_err(|error| {
+            if scratch {
+                space::in_temporary(error)
+            } else {
+                space::at_the_start(error, path.as_deref())
+            }
+        })?;
         Ok(Self {
             ledger,
             dedupe,
@@ -184,9 +193,19 @@ impl Answers {
         }
     }
 
-    /// Where answers are, unless they go with the run.
-    pub(super) fn path(&self) -> Option<&Path> {
-        self.ledger.as_ref().and_then(Ledger::path)
+    /// What ended the run early, with the space that it needs and where, as far as it comes from there.
+    pub(super) fn explain(
+        &self,
+        error: Error,
+        output: Option<&Path>,
+        size: Option<u64>,
+        stats: &Stats,
+    ) -> Error {
+        let ledger = self.ledger.as_ref();
+        if stats.cancelled == Some(CancelReason::Ledger) && ledger.is_some_and(Ledger::is_scratch) {
+            return space::in_temporary(error);
+        }
+        space::for_the_rest(error, output, ledger.and_then(Ledger::path), size, stats)
     }
 
     pub(super) fn keeper(&mut self) -> Result<Option<Keeper>> {

@@ -131,7 +131,7 @@ pub fn execute(config: RunConfig) -> Result<Exit> {
     let stats = events.with_stats(Clone::clone);
     let error = error.map(|error| {
         let output = output.target.as_ref().map(Target::path);
-        space::for_the_rest(error, output, answers.path(), opened.size, &stats)
+        answers.explain(error, output, opened.size, &stats)
     });
     let (kept, left_over) = answers.end(&stats, written.output.is_some());
     let summary = Summary {

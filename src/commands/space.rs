@@ -21,6 +21,16 @@ pub(super) fn at_the_start(error: Error, file: Option<&Path>) -> Error {
     }
 }
 
+/// An error of the answers that are kept for the run alone, with where that is: nobody has named the place.
+pub(super) fn in_temporary(error: Error) -> Error {
+    error
+        .detail(format!(
+            "to ask equal rows once the run keeps answers in `{}` while it lasts",
+            std::env::temp_dir().display()
+        ))
+        .hint("make space there, or name another directory with the variable `TMPDIR`")
+}
+
 /// An error of a run that stopped, with the space that the rest of it will take, by what it took so far.
 pub(super) fn for_the_rest(
     error: Error,

@@ -14,6 +14,7 @@ mod keeper;
 mod key;
 mod left;
 mod lookup;
+mod place;
 mod queue;
 mod run;
 mod seen;
@@ -34,6 +35,7 @@ pub use keeper::{Keeper, Whose};
 pub use key::{Key, Keys, Occurrences};
 pub use left::Standing;
 pub use lookup::{Found, Lookup};
+pub use place::Place;
 pub use survey::{AGES, Service, Survey, survey};
 
 #[cfg(test)]
@@ -42,32 +44,10 @@ pub(crate) use failing::Fails;
 use crate::error::{Error, Result};
 use crate::raw_json::Pointer;
 use fields::Fields;
-use file::{Kind, Lock};
+use file::Lock;
 use keeper::{Database, Ended, Store};
+use place::{Taken, Unused, refuse_other};
 use run::Run;
-
-/// Where a ledger lies, and whose it is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place {
-    /// The run's own, beside the output of this path.
-    Beside(PathBuf),
-    /// This file, which other runs use as well, also at the same time.
-    Shared(PathBuf),
-    /// In a temporary directory, for as long as the run lasts: only to ask equal requests once.
-    Scratch,
-}
-
-impl Place {
-    /// The ledger's path; `None` where nobody knows it before it is made.
-    #[must_use]
-    pub fn path(&self) -> Option<PathBuf> {
-        match self {
-            Self::Beside(output) => Some(ledger_of(output)),
-            Self::Shared(path) => Some(path.clone()),
-            Self::Scratch => None,
-        }
-    }
-}
 
 /// Which answers of earlier runs are used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -151,49 +131,28 @@ impl Ledger {
             captured,
             in_flight,
         } = settings;
-        let (path, lock, scratch) = match &place {
-            Place::Beside(output) => {
-                let path = ledger_of(output);
-                let lock = Lock::take(&path, output, &ourselves())?;
-                (path, Some(lock), None)
-            }
-            Place::Shared(path) => (path.clone(), None, None),
-            Place::Scratch => {
-                let directory = tempfile::Builder::new()
-                    .prefix("rescore-")
-                    .tempdir()
-                    .map_err(|e| {
-                        Error::usage("cannot make a temporary directory for answers")
-                            .because(e)
-                            .hint("set `TMPDIR`, or ask equal rows each by `--no-dedupe`")
-                    })?;
-                let path = directory.path().join("answers.ledger");
-                (path, None, Some(directory))
-            }
-        };
-        let kind = match &place {
-            Place::Beside(_) | Place::Scratch => Kind::Own,
-            Place::Shared(_) => Kind::Shared,
-        };
-        let found = sqlite::check(&path)?;
-        refuse_other(found, kind, &path)?;
+        let (taken, kind) = (place.take()?, place.kind());
+        let path = &taken.path;
+        let found = sqlite::check(path)?;
+        refuse_other(found, kind, path)?;
         let was_there = found.is_some();
         let now = SystemTime::now();
-        let starts_over = reuse == Reuse::Nothing && lock.is_some();
+        let own = taken.lock.is_some();
+        let starts_over = reuse == Reuse::Nothing && own;
         // Of what cannot be read, no answer is lost.
-        let beyond_use = starts_over && was_there && sqlite::is_damaged(&path);
+        let beyond_use = starts_over && was_there && sqlite::is_damaged(path);
         if beyond_use {
-            file::remove(&path).map_err(|e| cannot_write(&path).because(e))?;
+            file::remove(path).map_err(|e| taken.cannot_write().because(e))?;
         }
         let there = was_there && !beyond_use;
-        let made = !there && lock.is_some();
+        let made = !there && own;
         let mut unused = Unused(made.then(|| path.clone()));
-        file::create(&path).map_err(|e| cannot_write(&path).because(e))?;
-        let connection = sqlite::open(&path, kind, scratch.is_none())?;
-        let damaged = |error| sqlite::cannot_open(&path, &error);
+        file::create(path).map_err(|e| taken.cannot_write().because(e))?;
+        let damaged = |error| taken.cannot_open(&error);
+        let connection = sqlite::open(path, kind, taken.scratch.is_none()).map_err(damaged)?;
         // A run of the other kind may have made it this very moment; then it is not ours to remove.
         let found = sqlite::kind(&connection).map_err(damaged)?;
-        refuse_other(found, kind, &path).inspect_err(|_| unused.begins())?;
+        refuse_other(found, kind, path).inspect_err(|_| unused.stays())?;
         let ours = sqlite::head(&connection).map_err(damaged)?;
         let keys = Keys::new(&ours.secret, &endpoint, &service_id);
         let context = sqlite::context(&connection, &keys, &endpoint).map_err(damaged)?;
@@ -201,7 +160,7 @@ impl Ledger {
             Fields::open(&connection, &captured, millis(now)).map_err(damaged)?;
         let any = sqlite::any(&connection).map_err(damaged)?;
         // Nobody but its own run waits for all of a ledger to be counted.
-        let held = if any && lock.is_some() {
+        let held = if any && own {
             Some(Held {
                 answers: sqlite::count(&connection, context).map_err(damaged)?,
                 begun: time(ours.begun),
@@ -230,7 +189,11 @@ impl Ledger {
         } else {
             (held, None)
         };
-        let own = lock.is_some();
+        let Taken {
+            path,
+            lock,
+            scratch,
+        } = taken;
         let database = Database::new(connection, path.clone(), context, list, run, own);
         Ok(Self {
             unused,
@@ -276,6 +239,12 @@ impl Ledger {
     #[must_use]
     pub fn path(&self) -> Option<&Path> {
         (self.place != Place::Scratch).then_some(&*self.path)
+    }
+
+    /// Whether it goes with the run.
+    #[must_use]
+    pub fn is_scratch(&self) -> bool {
+        self.place == Place::Scratch
     }
 
     /// Whether it is the run's own and stays until every row has a verdict.
@@ -384,7 +353,7 @@ impl Ledger {
             self.in_flight.get() / 2,
         )?;
         self.ended = Some(ended);
-        self.unused.begins();
+        self.unused.stays();
         Ok(keeper)
     }
 
@@ -443,54 +412,6 @@ pub enum Rest {
     Nothing,
     /// The file, with so many answers of the address and service id at hand, where that is known.
     Kept(Option<u64>),
-}
-
-/// A ledger that was made for a run that has not begun. If it cannot, nothing of it stays: a file of its name would say
-/// that there is a run to go on with.
-struct Unused(Option<PathBuf>);
-
-impl Unused {
-    fn begins(&mut self) {
-        self.0 = None;
-    }
-}
-
-impl Drop for Unused {
-    fn drop(&mut self) {
-        if let Some(path) = &self.0 {
-            // What made it fail may keep it from being removed as well; it is empty.
-            let _ = file::remove(path);
-        }
-    }
-}
-
-/// Fails when the ledger that there is, if any, is not of this kind. What a run removes at its end must not be another
-/// one's to use, and what runs share must not be removed.
-fn refuse_other(found: Option<Kind>, kind: Kind, path: &Path) -> Result<()> {
-    let path = path.display();
-    match (found, kind) {
-        (Some(Kind::Own), Kind::Shared) => Err(Error::usage(format!(
-            "`{path}` is the own ledger of an unfinished run, which removes it at its end"
-        ))
-        .hint("finish that run first, or name another file with `--ledger`")),
-        (Some(Kind::Shared), Kind::Own) => Err(Error::usage(format!(
-            "`{path}` is a ledger that runs share, and this one would remove it at its end"
-        ))
-        .hint(format!(
-            "use it with `--ledger {path}`, or name another output"
-        ))),
-        _ => Ok(()),
-    }
-}
-
-/// Who we are, for whoever finds our lock.
-fn ourselves() -> String {
-    format!("process {}", std::process::id())
-}
-
-fn cannot_write(path: &Path) -> Error {
-    Error::usage(format!("cannot write the ledger `{}`", path.display()))
-        .hint("name another place with `--ledger FILE`, or do without it by `--no-ledger`")
 }
 
 /// A time as the database has it. In seconds, runs that follow each other at once could not be told apart.

@@ -89,17 +89,11 @@ pub(super) fn foreign(path: &Path) -> Error {
 }
 
 /// Opens a ledger, or makes one of this kind of an empty file.
-///
-/// # Errors
-/// Exit code 2: it cannot be opened.
-pub(super) fn open(path: &Path, kind: Kind, durable: bool) -> Result<Connection> {
-    connect(path)
-        .and_then(|connection| {
-            create(&connection, kind)?;
-            prepare(&connection, durable)?;
-            Ok(connection)
-        })
-        .map_err(|error| cannot_open(path, &error))
+pub(super) fn open(path: &Path, kind: Kind, durable: bool) -> rusqlite::Result<Connection> {
+    let connection = connect(path)?;
+    create(&connection, kind)?;
+    prepare(&connection, durable)?;
+    Ok(connection)
 }
 
 /// Opens a ledger that is open already once more, to look things up beside what is written.
@@ -351,9 +345,7 @@ pub(super) fn unreadable(path: &Path) -> Error {
 /// It cannot be opened, and nothing has been sent yet. A full disk is no fault of the settings: exit code 3.
 pub(super) fn cannot_open(path: &Path, error: &rusqlite::Error) -> Error {
     let hint = match error.sqlite_error_code() {
-        _ if is_damage(error) => {
-            "the file is damaged: move it away with what begins with its name, or start over with `--fresh`"
-        }
+        _ if is_damage(error) => "the file is damaged: move it away with what begins with its name",
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
             "another program holds it; run again when that is done"
         }

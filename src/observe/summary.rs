@@ -217,8 +217,22 @@ impl Summary<'_> {
             (None, true) => {
                 format!("{path} has {answers}; {same} asks only the rows without a verdict")
             }
+            (None, false) if self.stats.failures() > 0 => format!(
+                "the answers are kept in {path}; {} asks only the rows without a verdict",
+                self.replacing(same, *fresh)
+            ),
             (None, false) => format!("the answers are kept in {path}"),
         })
+    }
+
+    /// The same command with leave to replace what this run wrote, where it wrote any file.
+    fn replacing(&self, same: &str, fresh: bool) -> String {
+        let files = [&self.output, &self.rejects, &self.changes];
+        match (files.iter().any(|file| file.is_some()), fresh) {
+            (false, _) => same.to_owned(),
+            (true, false) => format!("{same} with `--overwrite`"),
+            (true, true) => format!("{same} and with `--overwrite`"),
+        }
     }
 
     /// What hardly any run meets.

@@ -196,3 +196,37 @@ fn a_full_disk_is_said_with_the_space_it_needs_and_with_space_the_same_command_g
         );
     }
 }
+
+#[test]
+fn without_space_for_temporary_files_a_run_says_where_that_is_and_what_names_it() {
+    // As many as to need more space than an empty ledger does.
+    let (csv, server) = (users::csv(300), Server::good());
+    let place = Place::with("users.csv", &csv);
+    place.write(
+        "limited.sh",
+        "trap '' XFSZ\nulimit -f $BLOCKS\nexec \"$@\"\n",
+    );
+    fs::create_dir(place.path("temporary")).unwrap();
+    let mut blocks = 0;
+    let mut errors = String::new();
+    loop {
+        // Standard output is a pipe, and has no limit.
+        let run = place.run(&server, ["users.csv", "--no-ledger"]);
+        let run = run.env("BLOCKS", blocks.to_string());
+        let run = run.env("TMPDIR", place.path("temporary"));
+        let done = run.under(&["sh", "limited.sh"]).done();
+        assert_eq!(place.names(), ["limited.sh", "temporary", "users.csv"]);
+        assert_eq!(fs::read_dir(place.path("temporary")).unwrap().count(), 0);
+        if done.code() == Some(0) {
+            break;
+        }
+        done.says("/temporary` while it lasts")
+            .says("hint: make space there, or name another directory with the variable `TMPDIR`")
+            .silent_about("--no-ledger");
+        errors += &done.stderr;
+        blocks += 1 + blocks / 8;
+    }
+    for error in ["cannot open the ledger", "cannot keep answers in"] {
+        assert!(errors.contains(error), "{error} in {errors}");
+    }
+}

@@ -4,7 +4,7 @@ use std::fs;
 use std::time::Duration;
 
 use crate::process::{Place, Program, Running};
-use crate::server::{Request, Server, good, ok};
+use crate::server::{Request, Server, good, ok, status};
 use crate::users;
 
 /// Answers each after some milliseconds.
@@ -240,4 +240,46 @@ fn runs_that_want_different_fields_of_one_ledger_pay_for_nobody_again_and_again(
             assert_eq!(run(columns), calls);
         }
     }
+}
+
+#[test]
+fn a_damaged_ledger_that_runs_share_is_refused_with_a_way_out_that_leads_somewhere() {
+    let (place, server) = (Place::with("users.csv", users::csv(5)), Server::good());
+    let shared = ["--ledger", "answers.ledger", "--overwrite"];
+    place.score(&server, shared).exits(0);
+    let mut damaged = place.read("answers.ledger");
+    damaged[100..].fill(0x55);
+    for fresh in [false, true] {
+        place.write("answers.ledger", &damaged);
+        let program = place.run(&server, ["users.csv", "-o", "scored.csv"]);
+        let fresh = fresh.then_some("--fresh").into_iter();
+        let args = shared.into_iter().chain(fresh);
+        let done = args.fold(program, Program::arg).done();
+        done.exits(2)
+            .says("the file is damaged: move it away")
+            .silent_about("--fresh");
+        assert!(place.read("answers.ledger") == damaged);
+    }
+    assert_eq!(server.calls(), 5);
+}
+
+#[test]
+fn failed_rows_of_a_finished_run_are_asked_again_as_the_summary_says() {
+    let csv = users::csv(5);
+    let place = Place::with("users.csv", &csv);
+    let server = Server::start(|request| match &*request.name() {
+        "User 3" if request.attempt == 1 => status(422),
+        _ => good(request),
+    });
+    let shared = ["--ledger", "answers.ledger"];
+    place
+        .score(&server, shared)
+        .exits(1)
+        .says("the same command with `--overwrite` asks only the rows without a verdict");
+    place
+        .score(&server, [shared[0], shared[1], "--overwrite"])
+        .exits(0)
+        .says("the answers are kept in answers.ledger\n");
+    assert_eq!(server.calls(), 5 + 1);
+    assert_eq!(place.text("scored.csv"), users::scored(&csv));
 }
