@@ -88,6 +88,8 @@ pub enum Event {
     KeyRenewed,
     /// A call was given up while it was out: the run had to end.
     AttemptAbandoned(RowNumber),
+    /// An answer was paid for and given up before it was known to be durable: the ledger failed, or the run had to end.
+    AnswerLost(RowNumber),
     /// A row got its verdict.
     RowResolved {
         /// The row.

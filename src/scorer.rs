@@ -13,7 +13,7 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 
-use call::Call;
+use call::{Call, Paid};
 pub use keyring::Keyring;
 use keyring::Refused;
 pub use transactions::Transactions;
@@ -143,7 +143,7 @@ impl<S: Service> Scorer<S> {
                     self.events.emit(Event::AttemptAnswered { row, latency });
                     self.keys.verdict(api_key);
                     self.answered(row, &body, &answer);
-                    let kept = self.keep(key, answer).await;
+                    let kept = self.keep(row, key, answer).await;
                     drop(unsettled);
                     return match kept {
                         Ok(answer) => {
@@ -309,11 +309,19 @@ impl<S: Service> Scorer<S> {
     }
 
     /// Makes an answer durable.
-    async fn keep(&self, key: Option<Key>, answer: Answer) -> Result<Answer, Error> {
-        match (&self.keeper, key) {
-            (Some(keeper), Some(key)) => keeper.keep(key, answer).await,
-            _ => Ok(answer),
-        }
+    async fn keep(
+        &self,
+        row: RowNumber,
+        key: Option<Key>,
+        answer: Answer,
+    ) -> Result<Answer, Error> {
+        let (Some(keeper), Some(key)) = (&self.keeper, key) else {
+            return Ok(answer);
+        };
+        let paid = Paid::begin(&self.events, row);
+        let answer = keeper.keep(key, answer).await?;
+        paid.kept();
+        Ok(answer)
     }
 
     /// Whether there is another key than the one with this number, which was refused; otherwise the run must stop with

@@ -61,6 +61,8 @@ pub struct Stats {
     pub unknown_outcome: u64,
     /// Calls that were billed without a usable verdict.
     pub billed_without_verdict: u64,
+    /// Answers that were paid for and may not be durable; their rows are left.
+    pub lost: u64,
     /// Answers whose transaction id a different user's answer had before.
     pub repeated_transactions: u64,
     /// Times that a new API key was read from its file.
@@ -128,6 +130,7 @@ impl Default for Stats {
             maybe_billed_twice: 0,
             unknown_outcome: 0,
             billed_without_verdict: 0,
+            lost: 0,
             repeated_transactions: 0,
             keys_renewed: 0,
             pause: None,
@@ -188,6 +191,7 @@ impl Stats {
                     self.pause = Some((at, *pause));
                 }
             }
+            Event::AnswerLost(_) => self.lost += 1,
             Event::TransactionRepeated { .. } => self.repeated_transactions += 1,
             Event::ServiceDown { lasted, next, .. } => {
                 self.outages += u64::from(self.outage.is_none());

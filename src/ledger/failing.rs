@@ -1,4 +1,4 @@
-//! A store that fails as a test says, around the real one.
+//! A store that fails as a test says, around the real one, and one that hangs.
 
 use std::io;
 
@@ -57,5 +57,22 @@ impl<S: Store> Store for Failing<S> {
 
     fn count(&self) -> Option<Counted> {
         self.store.count()
+    }
+}
+
+/// A disk that never answers, as that of a file server that is gone.
+pub(super) struct Hanging;
+
+impl Store for Hanging {
+    fn commit(&mut self, _: &[Record]) -> io::Result<()> {
+        loop {
+            std::thread::park();
+        }
+    }
+
+    fn finish(&mut self) {}
+
+    fn count(&self) -> Option<Counted> {
+        None
     }
 }

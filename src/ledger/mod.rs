@@ -325,6 +325,12 @@ impl Ledger {
         self.keeper_over(|database| failing::Failing::new(database, fails))
     }
 
+    /// As [`Self::keeper`], over a store that never answers.
+    #[cfg(test)]
+    pub(crate) fn hanging_keeper(&mut self) -> Result<Keeper> {
+        self.keeper_over(|_| failing::Hanging)
+    }
+
     fn keeper_over<S: Store + 'static>(
         &mut self,
         store: impl FnOnce(Database) -> S,

@@ -239,6 +239,12 @@ impl Summary<'_> {
     fn rarities(&self) -> Vec<String> {
         let stats = self.stats;
         let mut lines = Vec::new();
+        if stats.lost > 0 {
+            lines.push(format!(
+                "{} may be lost: paid for, and not known to be on disk",
+                counted(stats.lost, "answer")
+            ));
+        }
         if stats.keys_renewed > 0 {
             lines.push(format!(
                 "the API key was read again from its file {}",
@@ -328,6 +334,7 @@ impl Summary<'_> {
                 "maybe_billed_twice": stats.maybe_billed_twice,
                 "unknown_outcome": stats.unknown_outcome,
                 "billed_without_verdict": stats.billed_without_verdict,
+                "lost": stats.lost,
                 "repeated_transaction_ids": stats.repeated_transactions,
             },
             "keys_renewed": stats.keys_renewed,

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 
 mod any_case;
+mod ledger;
 
 use std::cell::RefCell;
 use std::sync::{Arc, Mutex};

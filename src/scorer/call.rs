@@ -1,4 +1,4 @@
-//! A call that is out: told when it begins, and also when nobody waits for its end any more.
+//! A call that is out, and its answer on the way to the disk: told also when nobody waits for their end any more.
 
 use crate::event::{Again, Event, Events};
 use crate::row::RowNumber;
@@ -29,6 +29,35 @@ impl Drop for Call<'_> {
     fn drop(&mut self) {
         if self.out {
             self.events.emit(Event::AttemptAbandoned(self.row));
+        }
+    }
+}
+
+/// A paid answer on its way to the disk. Dropped before it is there, it tells that it may be lost.
+pub(super) struct Paid<'a> {
+    events: &'a Events,
+    row: RowNumber,
+    durable: bool,
+}
+
+impl<'a> Paid<'a> {
+    pub(super) const fn begin(events: &'a Events, row: RowNumber) -> Self {
+        Self {
+            events,
+            row,
+            durable: false,
+        }
+    }
+
+    pub(super) fn kept(mut self) {
+        self.durable = true;
+    }
+}
+
+impl Drop for Paid<'_> {
+    fn drop(&mut self) {
+        if !self.durable {
+            self.events.emit(Event::AnswerLost(self.row));
         }
     }
 }

@@ -60,6 +60,7 @@ fn the_summary_counts_what_the_server_saw() {
         "maybe_billed_twice": 1,
         "unknown_outcome": 1,
         "billed_without_verdict": 0,
+        "lost": 0,
         "repeated_transaction_ids": 0,
     });
     assert_eq!(summary["calls"], expected);
