@@ -104,6 +104,7 @@ pub async fn run<S: Service>(
     let mut drain_timer = pin!(sleep_until(rows.write_at()));
 
     loop {
+        rows.time_passed();
         let going = stopped.is_none();
         if write_timer.deadline() != rows.write_at() {
             write_timer.as_mut().reset(rows.write_at());
@@ -115,6 +116,10 @@ pub async fn run<S: Service>(
             let Some(Ok(permit)) = scorer.gate.permit().now_or_never() else {
                 break;
             };
+            if !rows.still_wants_permit() {
+                wants_permit = false;
+                break;
+            }
             running.extend(rows.start().map(|start| score(scorer, start, permit)));
             wants_permit = rows.wants_permit();
         }
@@ -132,6 +137,7 @@ pub async fn run<S: Service>(
             Some((number, fate)) = running.next(), if !running.is_empty() => rows.resolve(number, fate),
             Ok(permit) = scorer.gate.permit(), if wants_permit && may_start(scorer, &running) => {
                 // It may have waited for minutes: another run may have asked meanwhile.
+                rows.time_passed();
                 if rows.still_wants_permit() {
                     running.extend(rows.start().map(|start| score(scorer, start, permit)));
                 }

@@ -60,9 +60,13 @@ struct Waiting {
     request: Result<Request, Failure>,
     /// Where an answer that was found comes from.
     origin: Origin,
-    /// The ledger was asked again when the row's turn came.
-    looked_again: bool,
+    /// When the ledger was asked again, as the row's turn came.
+    looked: Option<Moment>,
 }
+
+/// Between two of these nobody waits for anything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Moment(u64);
 
 /// What a row at the window's door needs.
 enum Needs {
@@ -87,6 +91,7 @@ pub(super) struct Rows<'a, S> {
     bytes: usize,
     ready: Vec<Finished>,
     ready_bytes: usize,
+    now: Moment,
     write_at: Instant,
     overdue: bool,
     trailer: Bytes,
@@ -123,6 +128,7 @@ impl<'a, S> Rows<'a, S> {
             bytes: 0,
             ready: Vec::new(),
             ready_bytes: 0,
+            now: Moment::default(),
             write_at: Instant::now(),
             overdue: false,
             trailer: Bytes::new(),
@@ -151,7 +157,7 @@ impl<'a, S> Rows<'a, S> {
             row,
             request,
             origin: Origin::Ledger,
-            looked_again: false,
+            looked: None,
         });
         self.waiting.extend(waiting);
         self.trailer = batch.trailer;
@@ -163,7 +169,7 @@ impl<'a, S> Rows<'a, S> {
             let Some(next) = self.waiting.front_mut() else {
                 return false;
             };
-            let needs = match next.needs(&self.asking, self.scorer.keeper.as_ref()) {
+            let needs = match next.needs(&self.asking, self.scorer.keeper.as_ref(), self.now) {
                 Ok(Needs::Call) => return true,
                 Ok(needs) => needs,
                 Err(error) => {
@@ -196,11 +202,16 @@ impl<'a, S> Rows<'a, S> {
         false
     }
 
-    /// As [`Self::wants_permit`] for a row that has waited for its permit, which is in hand now.
+    /// Something was waited for, and others may have been at the ledger meanwhile.
+    pub(super) const fn time_passed(&mut self) {
+        self.now.0 += 1;
+    }
+
+    /// As [`Self::wants_permit`] for a row whose permit is in hand now: it may have waited for that since it was looked up.
     pub(super) fn still_wants_permit(&mut self) -> bool {
         let shared = self.scorer.keeper.as_ref().is_some_and(Keeper::is_shared);
         if let (true, Some(next)) = (shared, self.waiting.front_mut()) {
-            next.looked_again = false;
+            next.looked = next.looked.filter(|looked| *looked == self.now);
         }
         self.wants_permit()
     }
@@ -378,6 +389,7 @@ impl Waiting {
         &mut self,
         asking: &HashMap<Key, Vec<RowNumber>>,
         keeper: Option<&Keeper>,
+        now: Moment,
     ) -> crate::error::Result<Needs> {
         let Ok(request) = &mut self.request else {
             return Ok(Needs::Nothing);
@@ -391,7 +403,9 @@ impl Waiting {
         if asking.contains_key(&key) {
             return Ok(Needs::SameAnswer);
         }
-        if !std::mem::replace(&mut self.looked_again, true)
+        let is_new = self.looked.is_none();
+        self.looked.get_or_insert(now);
+        if is_new
             && let Some(keeper) = keeper
             && let Some((found, whose)) = keeper.look_again(&key)?
         {

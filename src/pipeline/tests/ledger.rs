@@ -3,7 +3,8 @@
 use tempfile::TempDir;
 
 use super::*;
-use crate::ledger::{Keys, Ledger, Place, Reuse, Settings};
+use crate::ledger::{Key, Keys, Ledger, Place, Reuse, Settings};
+use crate::verdict::{Answer, Score, TransactionId};
 
 /// A ledger that runs share.
 struct Shared(TempDir);
@@ -54,5 +55,46 @@ async fn answers_that_are_given_up_with_the_run_are_counted_as_lost() {
     let stats = scorer.events.with_stats(Clone::clone);
     assert_eq!((stats.answered, stats.lost, stats.left), (5, 5, 5));
     assert!(ran.written.is_empty());
+    assert_law(&scorer);
+}
+
+/// Another run gets an answer and has it durable, while nothing happens here.
+fn paid_by_another_run(ledger: &mut Ledger, key: Key) {
+    let keeper = ledger.keeper().unwrap();
+    let answer = Answer {
+        transaction_id: TransactionId::new("another-run").unwrap(),
+        score: Score::from_json_number("1").unwrap(),
+        captured: Box::default(),
+    };
+    // On a thread of its own, as this one's clock would run on.
+    let kept = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().build();
+        runtime.unwrap().block_on(keeper.keep(key, answer)).is_ok()
+    });
+    assert!(kept.join().unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_row_that_waited_behind_another_is_looked_up_again_before_its_call() {
+    let shared = Shared::new();
+    let (mut ours, mut others) = (shared.open(), shared.open());
+    // The first row holds up the second one, and in one moment fails and lets it through.
+    let service = Scripted::new(GOOD).row(1, [Brings::Status(422).after(1_000)]);
+    let log = Log::default();
+    let scorer = Scorer {
+        keeper: Some(ours.keeper().unwrap()),
+        ..scorer(8, Rate::Unlimited, &log, service)
+    };
+    let key = ours.keys().key(&Scripted::body(2));
+    let meanwhile = async {
+        sleep(Duration::from_millis(500)).await;
+        paid_by_another_run(&mut others, key);
+        std::future::pending::<()>().await;
+    };
+    let around = Surroundings::of(asking(3, &ours.keys()));
+    let ran = run_with(&scorer, around, meanwhile).await;
+    assert_eq!(ran.rows(), [1, 2, 3]);
+    assert_eq!(scorer.service.rows(), [1, 3]);
+    assert_eq!(scorer.events.with_stats(|stats| stats.known), 1);
     assert_law(&scorer);
 }
