@@ -135,7 +135,7 @@ pub(super) struct RunArgs {
 
     /// Keep paid answers in this file, which other runs may use too, also at once [default: OUTPUT.ledger, until every
     /// row has a verdict]
-    #[arg(long, value_name = "FILE", help_heading = LEDGER)]
+    #[arg(long, value_name = "FILE", value_parser = values::file(), help_heading = LEDGER)]
     ledger: Option<PathBuf>,
     /// Use answers that are not older, such as `7d` [default: all]
     #[arg(long, value_name = "TIME", value_parser = values::age, help_heading = LEDGER)]
@@ -160,11 +160,11 @@ pub(super) struct RunArgs {
     #[arg(long, value_name = "ACTION", value_enum, default_value = "replace", help_heading = FILES)]
     existing: ExistingArg,
     /// Where rows without a verdict go as well, with the reason [default: OUTPUT.rejects.csv or .jsonl]
-    #[arg(long, value_name = "FILE", help_heading = FILES)]
+    #[arg(long, value_name = "FILE", value_parser = values::file(), help_heading = FILES)]
     rejects: Option<PathBuf>,
     /// Where rows go as well whose decision is another one than before, with old and new score. Earlier decisions and
     /// scores are found in the input, as in last night's output, or in the ledger
-    #[arg(long, value_name = "FILE", help_heading = FILES)]
+    #[arg(long, value_name = "FILE", value_parser = values::file(), help_heading = FILES)]
     changes: Option<PathBuf>,
     /// Replace output, rejects and changes that exist
     #[arg(long, help_heading = FILES)]
@@ -183,7 +183,7 @@ pub(super) struct RunArgs {
     #[arg(short, long, help_heading = WATCH)]
     quiet: bool,
     /// Write the summary as JSON
-    #[arg(long, value_name = "FILE", help_heading = WATCH)]
+    #[arg(long, value_name = "FILE", value_parser = values::file(), help_heading = WATCH)]
     summary: Option<PathBuf>,
 }
 

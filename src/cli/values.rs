@@ -2,9 +2,11 @@
 
 use std::net::SocketAddr;
 use std::num::NonZeroU64;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::ValueEnum;
+use clap::builder::{PathBufValueParser, TypedValueParser};
 
 use crate::fields::{Field, InvalidPhone, Template};
 use crate::input::FormatChoice;
@@ -208,6 +210,16 @@ pub(super) fn age(text: &str) -> Result<Duration, String> {
                 .to_owned(),
         ),
     }
+}
+
+/// A file that no stream can stand for.
+pub(super) fn file() -> impl TypedValueParser<Value = PathBuf> {
+    PathBufValueParser::new().try_map(|path| {
+        if path == Path::new("-") {
+            return Err("no stream can stand for this file; `./-` is one of that name");
+        }
+        Ok(path)
+    })
 }
 
 /// A number of things, at least one.

@@ -486,3 +486,29 @@ fn standard_output_can_be_named_as_a_device() {
     done.exits(0);
     assert_eq!(String::from_utf8_lossy(&done.stdout), users::scored(&csv));
 }
+
+#[test]
+fn only_input_and_output_can_be_streams() {
+    let (place, server) = (Place::with("users.csv", users::csv(3)), Server::good());
+    for file in ["--summary", "--ledger", "--changes", "--rejects"] {
+        place
+            .score(&server, [file, "-"])
+            .exits(2)
+            .says("no stream can stand for this file")
+            .says(file);
+        let variable: &'static str = match file {
+            "--summary" => "RESCORE_SUMMARY",
+            "--ledger" => "RESCORE_LEDGER",
+            "--changes" => "RESCORE_CHANGES",
+            _ => "RESCORE_REJECTS",
+        };
+        let run = place.run(&server, ["users.csv", "-o", "scored.csv"]);
+        run.env(variable, "-").done().exits(2);
+        assert_eq!(
+            (place.names(), server.calls()),
+            (vec!["users.csv".to_owned()], 0)
+        );
+    }
+    place.score(&server, ["--summary", "./-"]).exits(0);
+    assert_eq!(place.names(), ["-", "scored.csv", "users.csv"]);
+}
