@@ -9,12 +9,14 @@ mod file;
 mod jsonl;
 mod previous;
 mod side;
+mod target;
 
 use std::io;
 use std::path::PathBuf;
 
-pub use file::{Replace, Sealed, Sink, Target, is_same_file, partial_of};
+pub use file::{Sealed, Sink};
 pub use side::Sides;
+pub use target::{Replace, Target, is_same_file, partial_of};
 
 use previous::Previous;
 

@@ -5,7 +5,8 @@
 
 use std::path::PathBuf;
 
-use super::file::{Ended, Sealed, Sink, Target};
+use super::file::{Ended, Sealed, Sink};
+use super::target::Target;
 use super::{Unfinished, WriteError, Written};
 use crate::error::Result;
 
