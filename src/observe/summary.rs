@@ -217,10 +217,15 @@ impl Summary<'_> {
             (None, true) => {
                 format!("{path} has {answers}; {same} asks only the rows without a verdict")
             }
-            (None, false) if self.stats.failures() > 0 => format!(
-                "the answers are kept in {path}; {} asks only the rows without a verdict",
-                self.replacing(same, *fresh)
-            ),
+            (None, false) if self.stats.failures() > 0 => {
+                let then = if *fresh {
+                    "takes older answers for the rows without a verdict, where there are any"
+                } else {
+                    "asks only the rows without a verdict"
+                };
+                let same = self.replacing(same, *fresh);
+                format!("the answers are kept in {path}; {same} {then}")
+            }
             (None, false) => format!("the answers are kept in {path}"),
         })
     }
