@@ -82,7 +82,7 @@ fn the_summary_counts_what_the_server_saw() {
         .says("24 calls, 3 of them again");
     done.says("1 row may have been billed twice")
         .says("asked 1 time for fewer calls");
-    done.says("paused: service asks for 1 s, going on in 2 s");
+    done.says("paused: service asks for 1 s\n");
 }
 
 #[test]
