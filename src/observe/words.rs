@@ -68,6 +68,15 @@ pub(super) fn rate(rate: f64) -> String {
     }
 }
 
+/// Calls in a time that makes the number readable: `48.0/s`, `6.00/min`.
+fn per_time(calls: f64) -> String {
+    if calls >= 0.5 {
+        format!("{}/s", rate(calls))
+    } else {
+        format!("{}/min", rate(calls * 60.0))
+    }
+}
+
 /// A share from 0 to 1, with a decimal: of a long run, a percent takes hours.
 pub(super) fn percent(share: f64) -> String {
     // Rounded down: 100 % is said when it is.
@@ -125,21 +134,21 @@ fn pace(pace: Pace) -> Option<String> {
     if let Some(in_flight) = pace.limit_in_flight.filter(|_| pace.limit.is_none()) {
         return Some(limit_in_flight(in_flight));
     }
-    let now = rate(pace.rate?);
+    let now = per_time(pace.rate?);
     Some(if pace.asked {
-        format!("{now}/s: the service's headers ask for it")
+        format!("{now}: the service's headers ask for it")
     } else if let Some(found) = pace.limit {
-        format!("{now}/s; {}", limit(found))
+        format!("{now}; {}", limit(found))
     } else if pace.at_ceiling {
-        format!("{now}/s, the most that `--rate` allows")
+        format!("{now}, the most that `--rate` allows")
     } else {
-        format!("{now}/s, looking for the limit")
+        format!("{now}, looking for the limit")
     })
 }
 
 /// Where the service was found to refuse.
 pub(super) fn limit(found: f64) -> String {
-    format!("limit found: about {}/s", rate(found))
+    format!("limit found: about {}", per_time(found))
 }
 
 /// How many in flight it was found to bear.

@@ -43,7 +43,7 @@ enum Stage {
     Probing { steps: u32, next: Duration },
 }
 
-/// Half as much again each time: from 2/s to 3,200/s in 19 steps, and never more than a third of what is sent is too much.
+/// From 2/s to 3,200/s in 22 steps, and never more than two in seven of what is sent are too much.
 pub(super) const GROWTH: f64 = 1.4;
 /// From so many calls in flight on they grow by an eighth: each call too many is a refusal when the service counts them.
 const MANY_IN_FLIGHT: f64 = 16.0;
@@ -100,6 +100,17 @@ impl Climb {
     /// Where the service refused, if it did.
     pub(super) const fn ceiling(&self) -> Option<f64> {
         self.ceiling
+    }
+
+    /// As much as is kept to because the service refused more, when nothing else makes it less.
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "from 1 to the user's ceiling"
+    )]
+    pub(super) fn below_ceiling(&self) -> Option<usize> {
+        self.ceiling
+            .map(|ceiling| self.just_below(ceiling) as usize)
     }
 
     /// Whether it is as much as may ever be.

@@ -33,14 +33,30 @@ pub(super) struct Controller {
     window: Option<Duration>,
     /// What was accepted before it refused last, a second.
     before_refusal: Option<f64>,
+    /// A refusal came too early to mean much; the next one counts.
+    warned: bool,
     /// After a pause a single call goes first.
     scouting: bool,
     /// When the single call began that is out, after a pause or in an outage.
     single: Option<Duration>,
     /// A rate that the service's headers ask for, and until when.
     asked: Option<(f64, Duration)>,
-    /// What was accepted when the service went down.
-    before_outage: Option<f64>,
+    /// What was accepted a second when it was last seen well.
+    when_well: Option<f64>,
+    /// When the latest call began of those that were answered.
+    last_answered: Duration,
+    since_cut: SinceCut,
+    /// When somebody last had to wait for the pace.
+    last_used: Duration,
+    /// The pause that the service named last.
+    last_wait: Option<Duration>,
+}
+
+/// What has ended since the pace was last lowered.
+#[derive(Debug, Default)]
+struct SinceCut {
+    answers: u32,
+    timeouts: u32,
 }
 
 /// The time between two looks at how it goes.
@@ -52,7 +68,8 @@ struct Interval {
     rate_used: bool,
     /// Somebody had to wait for a call to end.
     in_flight_used: bool,
-    troubled: bool,
+    refused: bool,
+    failures: u32,
 }
 
 /// The first rate of a run that is told none: nobody is hurt by two calls a second.
@@ -67,12 +84,22 @@ const SHORTEST_INTERVAL: Duration = Duration::from_millis(500);
 const ROUND_TRIPS: u32 = 2;
 /// A bucket has room again after a second or two; who asks for more than this counts in windows.
 const WINDOW: Duration = Duration::from_secs(3);
+/// However long a pause the service names, the longest window that is common is a minute.
+const LONGEST_WINDOW: Duration = Duration::from_secs(90);
+/// With fewer answers nothing was measured yet.
+const FEW_ANSWERS: u32 = 10;
+/// Whoever has not waited for the pace for so long does not use it.
+const IDLE: Duration = Duration::from_secs(10);
+/// One timeout in so many answers is a service with a long tail, and no sign that fewer calls would be answered sooner.
+const ANSWERS_A_TIMEOUT: u32 = 4;
 /// Calls in flight after a timeout, as a share.
 const AFTER_TIMEOUT: f64 = 0.7;
 /// Calls in flight when answers queue, as a share, each interval: gently.
 const WHILE_QUEUEING: f64 = 0.9;
 /// The pace after an outage, as a share of what it was.
 const AFTER_OUTAGE: f64 = 0.5;
+/// Headers tell whole seconds, and some the time until a bucket is full: over less than this a rate comes out anyhow.
+const SHORTEST_SPREAD: Duration = Duration::from_secs(3);
 /// Windows up to this are spread evenly when headers tell what is left. Of a day's quota nobody wants a call a minute.
 const LONGEST_SPREAD: Duration = Duration::from_secs(5 * 60);
 
@@ -108,10 +135,15 @@ impl Controller {
             last_cut: Duration::ZERO,
             window: None,
             before_refusal: None,
+            warned: false,
             scouting: false,
             single: None,
             asked: None,
-            before_outage: None,
+            when_well: None,
+            last_answered: Duration::ZERO,
+            since_cut: SinceCut::default(),
+            last_used: Duration::ZERO,
+            last_wait: None,
         };
         controller.set_limiter(Duration::ZERO);
         controller
@@ -133,10 +165,12 @@ impl Controller {
         }
         if self.out >= self.most_in_flight() {
             self.interval.in_flight_used = true;
+            self.last_used = now;
             return Turn::AfterAnother;
         }
         if let Err(wait) = self.limiter.check(now) {
             self.interval.rate_used = true;
+            self.last_used = now;
             return Turn::At(now + wait);
         }
         self.out += 1;
@@ -170,17 +204,25 @@ impl Controller {
             Ended::Answered => {
                 self.pauses.answered();
                 self.interval.answers += 1;
+                self.since_cut.answers = self.since_cut.answers.saturating_add(1);
+                self.last_answered = self.last_answered.max(call.began);
                 self.accepted.note(now, call.level);
+                if !self.breaker.is_open() {
+                    self.when_well = self.accepted.rate(now);
+                }
                 self.latency.note(now.saturating_sub(call.began));
                 self.went_through(now, call)
             }
             Ended::Throttled(wait) => self.throttled(now, call, wait, fraction),
             Ended::Unwell => self.failed(now, call),
             Ended::TimedOut => {
-                if call.began >= self.last_cut {
+                self.since_cut.timeouts = self.since_cut.timeouts.saturating_add(1);
+                let SinceCut { answers, timeouts } = self.since_cut;
+                if call.began >= self.last_cut && timeouts * ANSWERS_A_TIMEOUT > answers {
                     self.last_cut = now;
-                    self.in_flight
-                        .slow_to(self.in_flight.value() * AFTER_TIMEOUT);
+                    self.since_cut = SinceCut::default();
+                    let in_flight = self.in_flight.value() * AFTER_TIMEOUT;
+                    self.in_flight.slow_to(in_flight);
                 }
                 self.failed(now, call)
             }
@@ -190,13 +232,12 @@ impl Controller {
     /// What an answer's headers said.
     pub(super) fn allowed(&mut self, now: Duration, allowance: Allowance) {
         let Allowance { calls, lasts } = allowance;
-        if lasts.is_zero() || lasts > LONGEST_SPREAD {
+        if !(SHORTEST_SPREAD..=LONGEST_SPREAD).contains(&lasts) {
             return;
         }
-        // Calls that are out are not in it yet. One a window is left always: headers can be wrong, and only a refusal stops.
-        let left = calls.saturating_sub(self.out as u64).max(1);
+        // One a window is left always: headers can be wrong, and only a refusal stops.
         #[allow(clippy::cast_precision_loss, reason = "a rate is no exact number")]
-        let rate = left as f64 / lasts.as_secs_f64();
+        let rate = calls.max(1) as f64 / lasts.as_secs_f64();
         self.asked = Some((rate, now + lasts));
         self.set_limiter(now);
     }
@@ -227,7 +268,7 @@ impl Controller {
             rate: self.rate(now),
             in_flight: self.most_in_flight(),
             limit: self.rate.ceiling(),
-            limit_in_flight: self.in_flight.ceiling().map(|_| self.most_in_flight()),
+            limit_in_flight: self.in_flight.below_ceiling(),
             asked: self.asked.is_some_and(|(_, until)| now < until),
             at_ceiling: self.rate.is_at_most(),
         }
@@ -244,7 +285,7 @@ impl Controller {
         }
         match self.breaker.good(call.began) {
             Turned::Up { since } => {
-                let before = self.before_outage.take().unwrap_or(f64::INFINITY);
+                let before = self.when_well.unwrap_or(f64::INFINITY);
                 self.rate
                     .slow_to(self.rate.value().min(before) * AFTER_OUTAGE);
                 let in_flight = self.in_flight.value() * AFTER_OUTAGE;
@@ -260,18 +301,16 @@ impl Controller {
     }
 
     fn failed(&mut self, now: Duration, call: Call) -> Option<Change> {
-        self.interval.troubled = true;
-        let was_open = self.breaker.is_open();
+        self.interval.failures += 1;
+        // A call that hangs says nothing of a service that has answered a later one.
+        if !self.breaker.is_open() && call.began < self.last_answered {
+            return None;
+        }
         match self.breaker.bad(call.began, now) {
-            Turned::Down { since, next } => {
-                if !was_open {
-                    self.before_outage = self.accepted.rate(now);
-                }
-                Some(Change::Down {
-                    lasted: now.saturating_sub(since),
-                    next: next.saturating_sub(now),
-                })
-            }
+            Turned::Down { since, next } => Some(Change::Down {
+                lasted: now.saturating_sub(since),
+                next: next.saturating_sub(now),
+            }),
             Turned::No | Turned::Up { .. } => None,
         }
     }
@@ -284,9 +323,16 @@ impl Controller {
         fraction: f64,
     ) -> Option<Change> {
         let scout = self.scouting && self.pauses.is_after(call.began);
+        let counts = call.began >= self.last_cut && !scout;
+        // Who names the same time whenever it is asked does not know when its window ends.
+        let constant = wait.is_some() && self.last_wait == wait;
+        if counts {
+            self.last_wait = wait;
+        }
         match wait {
             Some(wait) => {
-                self.window = (wait >= WINDOW).then(|| self.window.unwrap_or_default().max(wait));
+                self.window = (wait >= WINDOW && !constant)
+                    .then(|| self.window.unwrap_or_default().max(wait));
             }
             None if scout => {
                 if self.window.is_none()
@@ -300,10 +346,11 @@ impl Controller {
             None => {}
         }
         // A single call was not too fast: the window is not over yet.
-        if call.began >= self.last_cut && !scout {
+        if counts {
             self.last_cut = now;
-            self.interval.troubled = true;
-            self.cut(now, call, wait);
+            self.interval.refused = true;
+            self.cut(now, call, wait.filter(|_| !constant));
+            self.since_cut = SinceCut::default();
         }
         let pause = self.pauses.begin(now, call.began, wait, fraction)?;
         self.scouting = true;
@@ -312,6 +359,15 @@ impl Controller {
 
     /// Less from now on: in flight where so many were never accepted, else a second.
     fn cut(&mut self, now: Duration, call: Call, wait: Option<Duration>) {
+        // Of a run that has hardly begun, or had nothing to ask, a refusal is about somebody else's calls or the hour.
+        let little = self.since_cut.answers < FEW_ANSWERS && self.rate.ceiling().is_none();
+        let idle = now.saturating_sub(self.last_used) > IDLE;
+        if (little || idle) && !std::mem::replace(&mut self.warned, true) {
+            self.rate
+                .slow_to(self.rate.value().min(self.accepted.peak(now)));
+            self.set_limiter(now);
+            return;
+        }
         // Between two moments at which it refuses, a service accepts just what its limit is, however it counts.
         let since = self.accepted.since_refusal(now, wait.unwrap_or_default());
         if call.level > self.accepted.most_in_flight(now) && call.level > 1 {
@@ -348,11 +404,13 @@ impl Controller {
             self.in_flight
                 .slow_to(self.in_flight.value() * WHILE_QUEUEING);
         }
-        if over.troubled || over.answers == 0 || self.pauses.until(now).is_some() {
+        let troubled = over.refused || over.failures * 2 > over.answers;
+        if troubled || over.answers == 0 || self.pauses.until(now).is_some() {
             return;
         }
         // What is too much shows at the end of a window.
-        let shown = (length * 2).max(self.window.unwrap_or_default().mul_f64(1.5));
+        let window = self.window.unwrap_or_default().mul_f64(1.5);
+        let shown = (length * 2).max(window.min(LONGEST_WINDOW));
         if trend == Trend::Usual {
             self.in_flight.calm(now, shown, over.in_flight_used);
         }

@@ -137,7 +137,7 @@ fn headers_that_tell_what_is_left_slow_a_run_down_before_anything_is_refused() {
     let script = |request: &Request| {
         let left = [
             ("content-type", "application/json"),
-            ("ratelimit", r#""all";r=8;t=2"#),
+            ("ratelimit", r#""all";r=20;t=4"#),
         ];
         answer(200, &left, &good_body(&request.name()))
     };

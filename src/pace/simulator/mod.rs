@@ -23,7 +23,9 @@ use std::time::Duration;
 
 use super::Ended;
 use super::calls::{Call, Turn};
-use models::{Concurrency, FixedWindow, Hint, Model, Outage, Queue, TokenBucket, Work};
+use models::{
+    Away, Concurrency, Faults, FixedWindow, Hint, Model, Outage, Queue, TokenBucket, UsedUp, Work,
+};
 use pacers::{Aimd, FixedRate, Pacer, ours};
 
 /// What was seen of a run.
@@ -278,9 +280,91 @@ fn changing() -> Vec<Case> {
             ..case("503 for 3 min, bucket of 50, 40/s", || {
                 Box::new(Outage {
                     service: bucket(&[(0.0, 40.0)], 50.0, Hint::RetryAfter),
+                    away: Away::Failing,
                     from: 600.0,
                     to: 780.0,
                 })
+            })
+        },
+        Case {
+            // Until the last call of a minute has timed out nobody knows.
+            change: Some(Change {
+                from: 600,
+                to: 660,
+                share: 0.0,
+                recovery: 120,
+            }),
+            ..case("all hangs for 1 min, bucket of 50, 40/s", || {
+                Box::new(Outage {
+                    service: bucket(&[(0.0, 40.0)], 50.0, Hint::RetryAfter),
+                    away: Away::Hanging,
+                    from: 600.0,
+                    to: 660.0,
+                })
+            })
+        },
+    ]
+}
+
+/// A service that does whatever 64 calls in flight can ask.
+fn everything() -> Concurrency {
+    Concurrency {
+        calls: IN_FLIGHT,
+        work: USUAL,
+    }
+}
+
+/// Trouble that is nobody's limit, and limits that are told badly.
+fn troubled() -> Vec<Case> {
+    vec![
+        Case {
+            minutes: 10,
+            share: 0.9,
+            refused: 0,
+            ..case("one call in 20 fails, no limit", || {
+                Box::new(Faults {
+                    service: everything(),
+                    failing: 0.05,
+                    hanging: 0.0,
+                })
+            })
+        },
+        Case {
+            minutes: 10,
+            // Who hangs takes a place from others for 30 s: 64 in flight can do no more than 22 %.
+            share: 0.19,
+            refused: 0,
+            ..case("one call in 100 hangs, no limit", || {
+                Box::new(Faults {
+                    service: everything(),
+                    failing: 0.0,
+                    hanging: 0.01,
+                })
+            })
+        },
+        Case {
+            share: 0.9,
+            // With that limit sixty calls are out when a window is used up.
+            refused: 90,
+            ..case("3,000 a minute, used up for 45 s at first", || {
+                Box::new(UsedUp {
+                    service: FixedWindow::new(3_000, 60.0, Hint::RetryAfter, USUAL),
+                    until: 45.0,
+                })
+            })
+        },
+        Case {
+            minutes: 60,
+            share: 0.7,
+            ..case("bucket of 50, 40/s, always asks for 60 s", || {
+                Box::new(bucket(&[(0.0, 40.0)], 50.0, Hint::Always(60)))
+            })
+        },
+        Case {
+            minutes: 60,
+            share: 0.8,
+            ..case("6 in 60 s, no hint", || {
+                Box::new(FixedWindow::new(6, 60.0, Hint::None, USUAL))
             })
         },
     ]
@@ -334,7 +418,7 @@ fn limits_are_found_kept_to_and_hardly_ever_passed() {
     println!(
         "share of what is allowed after the search, refused, most in flight, full speed after, recovery"
     );
-    for case in steady().iter().chain(&changing()) {
+    for case in steady().iter().chain(&changing()).chain(&troubled()) {
         for seed in 1..=3 {
             let seen = case.run(|| ours(IN_FLIGHT), seed);
             println!("{}: {}", case.name, case.shown(&seen));

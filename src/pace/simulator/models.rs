@@ -39,12 +39,16 @@ pub(super) enum Hint {
     None,
     /// Whole seconds, rounded up.
     RetryAfter,
+    /// The same whenever it is asked.
+    Always(u32),
 }
 
 fn refused(hint: Hint, back: f64) -> Ended {
-    Ended::Throttled(
-        (hint == Hint::RetryAfter).then(|| Duration::from_secs_f64(back.ceil().max(1.0))),
-    )
+    Ended::Throttled(match hint {
+        Hint::None => None,
+        Hint::RetryAfter => Some(Duration::from_secs_f64(back.ceil().max(1.0))),
+        Hint::Always(seconds) => Some(Duration::from_secs(seconds.into())),
+    })
 }
 
 /// A bucket that fills at a rate; each call takes one out.
@@ -194,9 +198,63 @@ impl Model for Queue {
     }
 }
 
+/// Another service, of which some calls fail and some hang, whatever anybody does.
+pub(super) struct Faults<M> {
+    pub(super) service: M,
+    pub(super) failing: f64,
+    pub(super) hanging: f64,
+}
+
+impl<M: Model> Model for Faults<M> {
+    fn call(&mut self, now: f64, others: usize, random: &mut fastrand::Rng) -> (Ended, f64) {
+        let chance = random.f64();
+        if chance < self.hanging {
+            return (Ended::TimedOut, TIMEOUT);
+        }
+        if chance < self.hanging + self.failing {
+            return (Ended::Unwell, 0.05);
+        }
+        self.service.call(now, others, random)
+    }
+
+    fn allows(&self, now: f64) -> f64 {
+        self.service.allows(now) * (1.0 - self.failing - self.hanging)
+    }
+}
+
+/// Another service, whose window somebody else had used up before.
+pub(super) struct UsedUp<M> {
+    pub(super) service: M,
+    pub(super) until: f64,
+}
+
+impl<M: Model> Model for UsedUp<M> {
+    fn call(&mut self, now: f64, others: usize, random: &mut fastrand::Rng) -> (Ended, f64) {
+        if now < self.until {
+            return (refused(Hint::RetryAfter, self.until - now), 0.05);
+        }
+        self.service.call(now, others, random)
+    }
+
+    fn allows(&self, now: f64) -> f64 {
+        if now < self.until {
+            return 0.0;
+        }
+        self.service.allows(now)
+    }
+}
+
+/// How a service is down: it fails at once, or nobody ever hears of it.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Away {
+    Failing,
+    Hanging,
+}
+
 /// Another service that is down for a while.
 pub(super) struct Outage<M> {
     pub(super) service: M,
+    pub(super) away: Away,
     pub(super) from: f64,
     pub(super) to: f64,
 }
@@ -204,7 +262,10 @@ pub(super) struct Outage<M> {
 impl<M: Model> Model for Outage<M> {
     fn call(&mut self, now: f64, others: usize, random: &mut fastrand::Rng) -> (Ended, f64) {
         if (self.from..self.to).contains(&now) {
-            return (Ended::Unwell, 0.05);
+            return match self.away {
+                Away::Failing => (Ended::Unwell, 0.05),
+                Away::Hanging => (Ended::TimedOut, TIMEOUT),
+            };
         }
         self.service.call(now, others, random)
     }
