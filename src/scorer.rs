@@ -5,6 +5,7 @@
 
 mod call;
 mod keyring;
+mod outage;
 mod stops;
 mod transactions;
 
@@ -16,6 +17,7 @@ use bytes::Bytes;
 use call::{Call, Paid};
 pub use keyring::Keyring;
 use keyring::Refused;
+pub use outage::Outage;
 pub use transactions::Transactions;
 
 use crate::error::{Error, Exit};
@@ -40,6 +42,8 @@ pub struct Scorer<S> {
     pub retries: RetryPolicy,
     /// How long the service may keep the run waiting.
     pub patience: Patience,
+    /// What shows that the service is down, and not that some rows always fail.
+    pub outage: Outage,
     /// Who says that the run must stop.
     pub fuse: RefCell<Fuse>,
     /// How many calls may be made.
@@ -133,7 +137,9 @@ impl<S: Service> Scorer<S> {
             }
             let (began, api_key) = (permit.began(), self.keys.number());
             let probe = permit.is_probe();
-            let (outcome, unsettled, change) = self.attempt(row, body.clone(), permit, again).await;
+            let (outcome, unsettled, change) = self
+                .attempt(row, body.clone(), permit, (again, attempts))
+                .await;
             // Only an answer is waited for: held in a back-off, this would keep others from calling.
             let unsettled = matches!(outcome, Outcome::Answered(_)).then_some(unsettled);
             let latency = began.elapsed();
@@ -218,14 +224,15 @@ impl<S: Service> Scorer<S> {
         row: RowNumber,
         body: Bytes,
         permit: Permit<'a>,
-        again: Option<Again>,
+        (again, attempts): (Option<Again>, Attempts),
     ) -> (Outcome, Unsettled<'a>, Option<Change>) {
         let call = Call::begin(&self.events, row, again);
         let exchange = self.service.ask(body).await;
         call.ended();
         self.heed_quota(&exchange);
         let outcome = classify(exchange, &self.columns);
-        let (unsettled, change) = permit.over(self.ended(&outcome));
+        let repeats = !attempts.is_first() && !permit.is_probe();
+        let (unsettled, change) = permit.over(self.ended(&outcome, repeats));
         self.tell_pace(row, change);
         (outcome, unsettled, change)
     }
@@ -241,8 +248,8 @@ impl<S: Service> Scorer<S> {
         }
     }
 
-    /// What the pace must know of an outcome.
-    fn ended(&self, outcome: &Outcome) -> Ended {
+    /// What the pace must know of an outcome; `repeats`: an attempt of the row had failed before.
+    fn ended(&self, outcome: &Outcome, repeats: bool) -> Ended {
         match outcome {
             // The run stops: nobody needs the pause.
             Outcome::Throttled { wait: Some(wait) } if *wait > self.patience.wait => {
@@ -251,6 +258,8 @@ impl<S: Service> Scorer<S> {
             Outcome::Throttled { wait } => Ended::Throttled(*wait),
             Outcome::Failed(fault) => match fault.health {
                 Health::AtWork => Ended::Answered,
+                // A row over which the service always fails must not make it seem down.
+                Health::Failed if repeats => Ended::Abandoned,
                 Health::Failed | Health::Gone => Ended::Unwell,
                 Health::Slow => Ended::TimedOut,
             },
@@ -354,8 +363,9 @@ impl<S: Service> Scorer<S> {
         change: Option<Change>,
         attempts: &mut Attempts,
     ) -> Then {
+        let news = attempts.is_first() || fault.health != Health::Failed;
         if let Some(Change::Down { lasted, .. }) = change
-            && lasted >= self.patience.outage
+            && self.outage.went_on(lasted, news) >= self.patience.outage
         {
             return Then::Stop(
                 CancelReason::Unavailable,

@@ -30,7 +30,7 @@ use crate::output::{Sealed, Target, Unfinished, Writer, Written, partial_of};
 use crate::pace::{Bounds, CallBudget, Fuse, Gate, RetryPolicy};
 use crate::pipeline::{self, Channels, Stop, Window};
 use crate::sandbox::{self, Sandbox};
-use crate::scorer::{Keyring, Scorer};
+use crate::scorer::{Keyring, Outage, Scorer};
 use crate::secret::Secret;
 use crate::service::{self, Client, ClientSettings, Endpoint, Plan, Service};
 use crate::stats::Stats;
@@ -94,10 +94,7 @@ pub fn execute(config: RunConfig) -> Result<Exit> {
         );
         answers.introduce();
     }
-    let of_ledger = answers.thrown_away().or_else(|| answers.aged());
-    for warning in warnings.iter().chain(&lowered).chain(&of_ledger) {
-        say(&format!("warning: {warning}"));
-    }
+    warn(&warnings, lowered.as_ref(), &answers);
     let runtime = runtime()?;
     let (events, progress) = observe(&runtime, &watch, &opened, stand_in.is_some());
     let writer = Writer::new(opened.layout, policy, sink, sides);
@@ -109,6 +106,7 @@ pub fn execute(config: RunConfig) -> Result<Exit> {
         gate: gate(pace),
         retries: RetryPolicy::new(pace.retries, pace.resends),
         patience: pace.patience,
+        outage: Outage::default(),
         fuse: RefCell::new(Fuse::default()),
         calls: CallBudget::new(budget.calls),
         failures: budget.failures,
@@ -150,6 +148,13 @@ pub fn execute(config: RunConfig) -> Result<Exit> {
         say(&warning);
     }
     Ok(stats.exit())
+}
+
+fn warn(warnings: &[String], lowered: Option<&String>, answers: &Answers) {
+    let of_ledger = answers.thrown_away().or_else(|| answers.aged());
+    for warning in warnings.iter().chain(lowered).chain(&of_ledger) {
+        say(&format!("warning: {warning}"));
+    }
 }
 
 fn gate(pace: PaceConfig) -> Gate {

@@ -26,6 +26,14 @@ pub struct Attempts {
     resends: Resends,
 }
 
+impl Attempts {
+    /// Whether no attempt of the row has failed yet.
+    #[must_use]
+    pub const fn is_first(&self) -> bool {
+        self.retries == 0
+    }
+}
+
 /// Limits of a row and a budget of the whole run.
 #[derive(Debug)]
 pub struct RetryPolicy {

@@ -18,7 +18,7 @@ use crate::event::Observer;
 use crate::ledger::Found;
 use crate::pace::{Bounds, CallBudget, FailureBudget, Fuse, Gate, Rate, RetryPolicy};
 use crate::row::{Earlier, Row, Span};
-use crate::scorer::{Keyring, Patience};
+use crate::scorer::{Keyring, Outage, Patience};
 use crate::service::scripted::{Brings, Scripted, Step};
 use crate::stats::Stats;
 use crate::verdict::{DecisionPolicy, Failure, Reason, Verdict};
@@ -63,6 +63,7 @@ fn scorer(concurrency: usize, rate: Rate, log: &Log, service: Scripted) -> Score
         ),
         patience: Patience::DEFAULT,
         retries: RetryPolicy::new(RETRIES, 1),
+        outage: Outage::default(),
         fuse: RefCell::new(Fuse::default()),
         calls: CallBudget::new(None),
         failures: FailureBudget::default(),
@@ -605,4 +606,27 @@ async fn an_empty_input_is_a_whole_run() {
     assert!(ran.stop.is_none() && ran.written.is_empty());
     assert_eq!(scorer.events.with_stats(Stats::exit), Exit::Complete);
     assert_law(&scorer);
+}
+
+#[tokio::test(start_paused = true)]
+async fn rows_that_always_fail_at_the_end_of_a_file_are_no_outage() {
+    for poison in [3, 6, 9] {
+        let service = (101..=100 + poison).fold(Scripted::new(GOOD), |service, row| {
+            service.row(row, [Brings::Status(500).after(10); 9])
+        });
+        let log = Log::default();
+        let scorer = scorer(8, Rate::Unlimited, &log, service);
+        let count = usize::try_from(100 + poison).unwrap();
+        let read = batches(prepared(100 + poison, &[]), &[count]);
+        let ran = run_to_end(&scorer, Surroundings::of(read)).await;
+        assert!(ran.stop.is_none(), "{poison} rows");
+        let stats = scorer.events.with_stats(Clone::clone);
+        assert_eq!(
+            (stats.scored(), stats.failures()),
+            (100, poison),
+            "{poison} rows"
+        );
+        assert!(ran.elapsed < Duration::from_secs(60), "{:?}", ran.elapsed);
+        assert_law(&scorer);
+    }
 }

@@ -43,6 +43,7 @@ fn scorer(limits: &Limits, service: Scripted) -> Scorer<Scripted> {
         ),
         patience: Patience::DEFAULT,
         retries: RetryPolicy::new(limits.retries, limits.resends),
+        outage: Outage::default(),
         fuse: RefCell::new(Fuse::default()),
         calls: CallBudget::new(None),
         failures: FailureBudget::default(),
@@ -443,10 +444,11 @@ async fn until_stopped(scorer: &Scorer<Scripted>) -> Vec<Fate> {
 
 #[tokio::test(start_paused = true)]
 async fn a_service_that_stays_away_is_tried_now_and_then_and_stops_the_run() {
-    for (trouble, lost) in [
-        (SICK, 5),
-        (Brings::Status(503).at_once(), 2),
-        (Brings::HostNotFound.at_once(), 2),
+    // Ten that show it; of bare 500s each row's first, and one after the other here.
+    for (trouble, calls, lost) in [
+        (SICK, 9 * 5 + 1, 13),
+        (Brings::Status(503).at_once(), 10, 2),
+        (Brings::HostNotFound.at_once(), 10, 2),
     ] {
         let began = Instant::now();
         let scorer = scorer(&LIMITS, Scripted::new(trouble).row(1, [GOOD]));
@@ -454,8 +456,8 @@ async fn a_service_that_stays_away_is_tried_now_and_then_and_stops_the_run() {
         assert_eq!(fates.last().unwrap().outline(), "- ! unavailable 3");
         let outage = began.elapsed().as_secs();
         assert!((900..1_000).contains(&outage), "{outage} s");
-        // Ten that show it, then at 5, 10, 20, 40 and every 60 seconds.
-        assert_eq!(scorer.service.made().len(), 1 + 10 + 18);
+        // Then at 5, 10, 20, 40 and every 60 seconds.
+        assert_eq!(scorer.service.made().len(), 1 + calls + 18);
         // What the service fails over may be the row's own doing; that it is not there is not.
         assert_eq!(fates.len() - 2, lost, "rows that were given up");
     }

@@ -5,10 +5,11 @@
 use std::time::{Duration, SystemTime};
 
 use http::HeaderMap;
-use http::header::{DATE, RETRY_AFTER};
+use http::header::RETRY_AFTER;
 use serde_json::Value;
 
 use super::answer::{self, Columns};
+use super::wait::wait;
 use super::{Exchange, Quota, Reply, TransportFault};
 use crate::error::{Error, quoted};
 use crate::verdict::{Answer, Failure, Reason};
@@ -267,25 +268,6 @@ fn says_out_of_credit(body: &[u8]) -> bool {
 /// mentioned is not enough: some services do so in every answer, also to a wrong key.
 fn carries_rate_limit(headers: &HeaderMap) -> bool {
     headers.contains_key(RETRY_AFTER) || Quota::of(headers, SystemTime::now()).is_used_up()
-}
-
-/// How long `Retry-After` asks to wait; `None` where it is absent or makes no sense.
-fn wait(headers: &HeaderMap) -> Option<Duration> {
-    let value = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
-    if !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit()) {
-        // More digits than fit mean the same as the largest number: for ever.
-        return Some(Duration::from_secs(value.parse().unwrap_or(u64::MAX)));
-    }
-    let until = httpdate::parse_http_date(value).ok()?;
-    // Against the answer's own clock: ours may be wrong, and the difference of two of theirs is not.
-    let now = headers
-        .get(DATE)
-        .and_then(|date| httpdate::parse_http_date(date.to_str().ok()?).ok());
-    Some(
-        until
-            .duration_since(now.unwrap_or_else(SystemTime::now))
-            .unwrap_or(Duration::ZERO),
-    )
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ mod request;
 #[cfg(test)]
 pub(crate) mod scripted;
 mod trust;
+mod wait;
 
 use std::future::Future;
 

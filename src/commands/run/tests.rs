@@ -162,6 +162,7 @@ impl Course {
             ),
             patience: Patience::DEFAULT,
             retries: RetryPolicy::new(4, 1),
+            outage: Outage::default(),
             fuse: RefCell::new(Fuse::default()),
             calls: CallBudget::new(None),
             failures: FailureBudget::default(),
