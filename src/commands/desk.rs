@@ -50,6 +50,15 @@ impl Desk {
         })
     }
 
+    /// Has its look-ups fail as said.
+    #[cfg(test)]
+    pub(super) fn failing(mut self, fails: crate::ledger::Fails) -> Self {
+        if let Some(lookup) = &mut self.lookup {
+            lookup.fail(fails);
+        }
+        self
+    }
+
     pub(super) fn prepare(&mut self, batch: input::Batch) -> Result<Batch, Stop> {
         let rows = self.ask_all(batch.rows).map_err(|error| Stop {
             reason: CancelReason::Ledger,

@@ -1,20 +1,33 @@
-//! A store that fails as a test says, around the real one, and one that hangs.
+//! A store that fails as a test says, around the real one, and one that hangs; and look-ups that fail.
 
 use std::io;
 
 use super::keeper::{Counted, Record, Store};
 
-/// When and how keeping answers fails.
+/// When and how keeping answers or looking them up fails.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Fails {
-    /// Which group of answers fails first, from 1; none does at 0.
+    /// Which group of answers or which read fails first, from 1; none does at 0.
     pub(crate) nth: usize,
     /// Whether all later ones do as well.
     pub(crate) for_ever: bool,
     /// Whether the group is durable all the same, as when only the last word of the disk got lost.
     pub(crate) durable: bool,
-    /// With this.
+    /// With this; a read always fails as the disk does.
     pub(crate) kind: io::ErrorKind,
+}
+
+impl Fails {
+    pub(crate) const NEVER: Self = Self {
+        nth: 0,
+        for_ever: false,
+        durable: false,
+        kind: io::ErrorKind::Other,
+    };
+
+    const fn fails(self, nth: usize) -> bool {
+        self.nth != 0 && (nth == self.nth || (nth > self.nth && self.for_ever))
+    }
 }
 
 pub(super) struct Failing<S> {
@@ -36,19 +49,13 @@ impl<S> Failing<S> {
 impl<S: Store> Store for Failing<S> {
     fn commit(&mut self, group: &[Record]) -> io::Result<()> {
         self.groups += 1;
-        let Fails {
-            nth,
-            for_ever,
-            durable,
-            kind,
-        } = self.fails;
-        if nth == 0 || self.groups < nth || (self.groups > nth && !for_ever) {
+        if !self.fails.fails(self.groups) {
             return self.store.commit(group);
         }
-        if durable {
+        if self.fails.durable {
             self.store.commit(group)?;
         }
-        Err(kind.into())
+        Err(self.fails.kind.into())
     }
 
     fn finish(&mut self) {
@@ -57,6 +64,33 @@ impl<S: Store> Store for Failing<S> {
 
     fn count(&self) -> Option<Counted> {
         self.store.count()
+    }
+}
+
+/// Reads of a look-up, counted.
+pub(super) struct FailingReads {
+    fails: Fails,
+    reads: usize,
+}
+
+impl Default for FailingReads {
+    fn default() -> Self {
+        Self::new(Fails::NEVER)
+    }
+}
+
+impl FailingReads {
+    pub(super) const fn new(fails: Fails) -> Self {
+        Self { fails, reads: 0 }
+    }
+
+    pub(super) fn read(&mut self) -> rusqlite::Result<()> {
+        self.reads += 1;
+        if self.fails.fails(self.reads) {
+            let code = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_IOERR_READ);
+            return Err(rusqlite::Error::SqliteFailure(code, None));
+        }
+        Ok(())
     }
 }
 

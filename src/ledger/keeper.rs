@@ -163,6 +163,12 @@ impl Keeper {
         })
     }
 
+    /// Has looking again fail from now on as said.
+    #[cfg(test)]
+    pub(crate) fn fail_to_look(&self, fails: super::Fails) {
+        self.again.borrow_mut().lookup.fail(fails);
+    }
+
     /// Has the ledger know that the run has come to its end, once its answers are durable: what is written to the same
     /// output after it is another run.
     pub fn finish(&self) {

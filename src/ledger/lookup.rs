@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OptionalExtension, params};
 
+#[cfg(test)]
+use super::failing::{FailingReads, Fails};
 use super::key::Key;
 use super::sqlite::{self, damaged};
 use crate::error::{Error, Result};
@@ -33,6 +35,8 @@ pub struct Lookup {
     wanted: Vec<String>,
     /// Where the wanted fields stand in what was captured; `None` where not all of them were.
     captures: HashMap<i64, Option<Box<[usize]>>>,
+    #[cfg(test)]
+    failing: FailingReads,
 }
 
 impl Lookup {
@@ -49,7 +53,15 @@ impl Lookup {
             begun,
             wanted,
             captures: HashMap::new(),
+            #[cfg(test)]
+            failing: FailingReads::default(),
         })
+    }
+
+    /// Fails from now on as said.
+    #[cfg(test)]
+    pub(crate) const fn fail(&mut self, fails: Fails) {
+        self.failing = FailingReads::new(fails);
     }
 
     /// No answer that comes now is from before, whatever the clock does meanwhile: it is of this run, and can be used.
@@ -83,6 +95,10 @@ impl Lookup {
     }
 
     fn execute(&mut self, statement: &str) -> Result<()> {
+        #[cfg(test)]
+        self.failing
+            .read()
+            .map_err(|error| self.cannot_read(&error))?;
         self.connection
             .prepare_cached(statement)
             .and_then(|mut statement| statement.execute([]))
@@ -97,6 +113,8 @@ impl Lookup {
 
     fn look(&mut self, key: &Key) -> rusqlite::Result<Found> {
         const QUERY: &str = "SELECT transaction_id, score, capture, captured, at, replaced FROM answers WHERE key = ?";
+        #[cfg(test)]
+        self.failing.read()?;
         let mut statement = self.connection.prepare_cached(QUERY)?;
         let mut rows = statement.query(params![key.0])?;
         let Some(row) = rows.next()? else {

@@ -1,11 +1,15 @@
-//! Every write of a run fails, the first, the second, the third …, once or for ever: no row has another one's verdict,
-//! no answer that was kept is asked for again, and the next run gives the bytes of a run where nothing failed.
+//! Every write of a run and every look-up fails, the first, the second, the third …, once or for ever: no row has another
+//! one's verdict, no answer that was kept is asked for again, and the next run gives the bytes of a run where nothing
+//! failed.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
+
+mod reads;
 
 use std::collections::HashSet;
 use std::fs;
 use std::io::{self, Write};
+use std::num::NonZeroU64;
 use std::sync::{Arc, Mutex};
 
 use tempfile::TempDir;
@@ -22,23 +26,51 @@ use crate::service::scripted::{Brings, Scripted};
 use crate::verdict::DecisionPolicy;
 
 const ROWS: usize = 30;
-/// Every fifth row asks the same as the one before.
-const UNIQUE: usize = 24;
+/// Every fifth row asks the same as the one before, and some the same as one that has its answer long since.
+const UNIQUE: usize = 20;
 const CONCURRENCY: usize = 3;
-const NOTHING_FAILS: Fails = Fails {
-    nth: 0,
-    for_ever: false,
-    durable: false,
-    kind: io::ErrorKind::Other,
-};
 
-/// The file, and the file as it must come back.
-fn users() -> (String, String) {
-    let mut csv = "id,name,email,ip,user_agent\n".to_owned();
-    let mut scored = "id,name,email,ip,user_agent,transaction_id,risk_score,decision\n".to_owned();
+/// What fails in a run, or ends it.
+#[derive(Clone, Copy)]
+struct Trouble<'a> {
+    keeping: Fails,
+    /// Look-ups of rows as they are read.
+    reading: Fails,
+    /// Those just before a call.
+    calling: Fails,
+    /// The output, which is the file otherwise.
+    output: Option<&'a Unsteady>,
+    /// As many calls as there can be.
+    calls: Option<NonZeroU64>,
+}
+
+impl Trouble<'_> {
+    const NONE: Self = Self {
+        keeping: Fails::NEVER,
+        reading: Fails::NEVER,
+        calling: Fails::NEVER,
+        output: None,
+        calls: None,
+    };
+}
+
+/// The user that a row is of.
+const fn user_of(row: usize) -> usize {
+    match row % 5 {
+        0 => row - 1,
+        3 => (row - 1) % 10 + 1,
+        _ => row,
+    }
+}
+
+/// The file, and the file as it must come back; each row is longer by so many bytes.
+fn users(longer: usize) -> (String, String) {
+    let mut csv = "id,name,email,ip,user_agent,note\n".to_owned();
+    let mut scored =
+        "id,name,email,ip,user_agent,note,transaction_id,risk_score,decision\n".to_owned();
     for row in 1..=ROWS {
-        let user = if row % 5 == 0 { row - 1 } else { row };
-        let line = format!("{row},{user},u{user}@example.com,192.0.2.1,u");
+        let (user, note) = (user_of(row), "n".repeat(longer));
+        let line = format!("{row},{user},u{user}@example.com,192.0.2.1,u,{note}");
         csv += &format!("{line}\n");
         scored += &format!("{line},t-{user},1,approve\n");
     }
@@ -81,7 +113,13 @@ impl Write for Unsteady {
     }
 }
 
-struct Course(TempDir);
+struct Course {
+    place: TempDir,
+    /// Bytes that each row is longer by.
+    longer: usize,
+    /// Whether the ledger is one that others may write to as well.
+    shared: bool,
+}
 
 struct Ran {
     exit: Exit,
@@ -93,18 +131,30 @@ struct Ran {
 
 impl Course {
     fn new() -> Self {
+        Self::with(0, false)
+    }
+
+    fn with(longer: usize, shared: bool) -> Self {
         let place = tempfile::tempdir().unwrap();
-        fs::write(place.path().join("users.csv"), users().0).unwrap();
-        Self(place)
+        fs::write(place.path().join("users.csv"), users(longer).0).unwrap();
+        Self {
+            place,
+            longer,
+            shared,
+        }
     }
 
     fn output(&self) -> std::path::PathBuf {
-        self.0.path().join("scored.csv")
+        self.place.path().join("scored.csv")
     }
 
     fn ledger(&self) -> Ledger {
         let settings = ledger::Settings {
-            place: Place::Beside(self.output()),
+            place: if self.shared {
+                Place::Shared(self.place.path().join("answers.ledger"))
+            } else {
+                Place::Beside(self.output())
+            },
             reuse: Reuse::All,
             output: Some(self.output()),
             endpoint: "https://api.example.com/v1/validate/user".to_owned(),
@@ -115,16 +165,31 @@ impl Course {
         Ledger::open(settings).unwrap()
     }
 
-    /// Answers that are durable now.
-    fn durable(&self) -> usize {
-        let held = self.ledger().held();
-        held.map_or(0, |held| held.answers.try_into().unwrap())
+    /// Users whose answers are durable now.
+    fn durable(&self) -> HashSet<u64> {
+        let ledger = self.ledger();
+        let (keys, lookup) = (ledger.keys(), ledger.lookup().unwrap());
+        let Some(mut lookup) = lookup else {
+            return HashSet::new();
+        };
+        let mut has = |user: &u64| {
+            let key = keys.key(&Scripted::body(*user));
+            lookup.find(&key).unwrap().answer.is_some()
+        };
+        (1..=ROWS as u64).filter(|user| has(user)).collect()
     }
 
-    /// A run as `execute` does it, with a ledger that fails as said, to the file or to an output that fails.
-    fn run(&self, fails: Fails, unsteady: Option<&Unsteady>) -> Ran {
+    /// A run as `execute` does it, with this trouble.
+    fn run(&self, trouble: Trouble<'_>) -> Ran {
+        let Trouble {
+            keeping,
+            reading,
+            calling,
+            output: unsteady,
+            calls,
+        } = trouble;
         let settings = InputSettings {
-            input: Input::File(self.0.path().join("users.csv")),
+            input: Input::File(self.place.path().join("users.csv")),
             format: FormatChoice::Detect,
             delimiter: None,
             assignments: Assignments::default(),
@@ -143,6 +208,9 @@ impl Course {
             Some(unsteady) => Sink::stream(unsteady.clone()),
             None => target.open().unwrap(),
         };
+        let desk = Desk::new(&ledger, true).unwrap().failing(reading);
+        let keeper = ledger.failing_keeper(keeping).unwrap();
+        keeper.fail_to_look(calling);
         let runtime = runtime().unwrap();
         let (service, events) = runtime.block_on(async {
             let service = Scripted::new(Brings::Verdict.at_once());
@@ -164,9 +232,9 @@ impl Course {
             retries: RetryPolicy::new(4, 1),
             outage: Outage::default(),
             fuse: RefCell::new(Fuse::default()),
-            calls: CallBudget::new(None),
+            calls: CallBudget::new(calls),
             failures: FailureBudget::default(),
-            keeper: Some(ledger.failing_keeper(fails).unwrap()),
+            keeper: Some(keeper),
             keys: Keyring::default(),
             transactions: RefCell::default(),
             policy: DecisionPolicy::default(),
@@ -174,7 +242,6 @@ impl Course {
             host: "scripted.test".to_owned(),
             events: events.clone(),
         };
-        let desk = Desk::new(&ledger, true).unwrap();
         let rows = (
             reader,
             desk,
@@ -213,12 +280,14 @@ impl Course {
 
     /// Holds a run in which something failed, and the run after it, to what they promise.
     fn check(&self, failed: &Ran, words: &str, torn: bool, what: &str) {
-        let scored = users().1;
+        let scored = users(self.longer).1;
         assert_eq!(failed.exit, Exit::Stopped, "{what}");
         let error = failed.error.as_deref().unwrap_or_default();
         assert!(error.starts_with(words), "{what}: {error}");
         let durable = self.durable();
-        let lost = failed.asked.len().saturating_sub(durable);
+        let asked: HashSet<_> = failed.asked.iter().copied().collect();
+        assert_eq!(asked.len(), failed.asked.len(), "{what}: once");
+        let lost = asked.difference(&durable).count();
         assert!(lost <= 2 * CONCURRENCY, "{what}: {lost} are lost");
 
         // A stream cannot be cut back to its last whole row; a file can.
@@ -236,20 +305,28 @@ impl Course {
             .map(|row| row.split(',').nth(1))
             .collect();
         assert!(
-            written.len() <= durable,
+            written.len() <= durable.len(),
             "{what}: a row before its answer was durable"
         );
 
-        let next = self.run(NOTHING_FAILS, None);
+        let next = self.run(Trouble::NONE);
         assert_eq!((next.exit, next.error), (Exit::Complete, None), "{what}");
         assert_eq!(next.output, scored, "{what}");
         assert_eq!(
             next.asked.len(),
-            UNIQUE - durable,
+            UNIQUE - durable.len(),
             "{what}: only what was not durable"
         );
-        let names = fs::read_dir(self.0.path()).unwrap().count();
-        assert_eq!(names, 2, "{what}: the input and the output");
+        assert!(
+            !next.asked.iter().any(|user| durable.contains(user)),
+            "{what}"
+        );
+        let names = fs::read_dir(self.place.path()).unwrap().count();
+        let expected = 2 + usize::from(self.shared);
+        assert_eq!(
+            names, expected,
+            "{what}: the input, the output, a shared ledger"
+        );
     }
 }
 
@@ -276,9 +353,12 @@ fn whichever_group_of_answers_cannot_be_kept_the_next_run_goes_on() {
         let mut any_failed = false;
         for fails in ways(nth) {
             let course = Course::new();
-            let ran = course.run(fails, None);
+            let ran = course.run(Trouble {
+                keeping: fails,
+                ..Trouble::NONE
+            });
             if ran.exit == Exit::Complete {
-                assert_eq!((ran.output, ran.asked.len()), (users().1, UNIQUE));
+                assert_eq!((ran.output, ran.asked.len()), (users(0).1, UNIQUE));
                 continue;
             }
             any_failed = true;
@@ -306,9 +386,12 @@ fn whichever_write_of_the_output_fails_the_next_run_goes_on() {
                 writes: 0,
                 fails,
             })));
-            let ran = course.run(NOTHING_FAILS, Some(&unsteady));
+            let ran = course.run(Trouble {
+                output: Some(&unsteady),
+                ..Trouble::NONE
+            });
             if ran.exit == Exit::Complete {
-                assert_eq!((ran.output, ran.asked.len()), (users().1, UNIQUE));
+                assert_eq!((ran.output, ran.asked.len()), (users(0).1, UNIQUE));
                 continue;
             }
             any_failed = true;
@@ -321,5 +404,5 @@ fn whichever_write_of_the_output_fails_the_next_run_goes_on() {
         }
     }
     // Each write takes a hundred bytes at most.
-    assert!(failures >= 3 * users().1.len() / 100, "{failures}");
+    assert!(failures >= 3 * users(0).1.len() / 100, "{failures}");
 }
