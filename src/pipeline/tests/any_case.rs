@@ -1,17 +1,24 @@
-//! The dispatcher's properties: for any script of the service, any window, pace and batches, and any moment of a stop,
-//! order, law and limits hold.
+//! The dispatcher's properties: for any script of the service, any equal rows, window, pace and batches, and any moment of
+//! a stop, order, law and limits hold, and whoever asks the same gets the same.
+
+use std::collections::{BTreeSet, HashMap};
 
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 
+use super::ledger::Shared;
 use super::*;
+use crate::event::Origin;
+use crate::verdict::Resolution;
 
-/// One row's part of a generated case; no script means that the row is invalid.
+/// One user's part of a generated case; no script means that the user's rows are invalid.
 type Script = Option<Vec<Step>>;
 
 #[derive(Debug, Clone)]
 struct Case {
     scripts: Vec<Script>,
+    /// The user of each row: the number of the first row that asks the same.
+    users: Vec<u64>,
     first_is_good: bool,
     latency: u64,
     concurrency: usize,
@@ -40,7 +47,9 @@ fn step() -> impl Strategy<Value = Step> {
 
 fn case() -> impl Strategy<Value = Case> {
     let script = prop::collection::vec(step(), 0..5);
-    let rows = prop::collection::vec(prop::option::weighted(0.9, script), 0..120);
+    // How far back the row is that asks the same; 0 is none.
+    let back = prop_oneof![3 => Just(0), 1 => 1..8_usize, 1 => 1..80_usize];
+    let rows = prop::collection::vec((prop::option::weighted(0.9, script), back), 0..120);
     let service = (rows, prop::bool::weighted(0.8), 0..300_u64);
     let rate = prop_oneof![3 => Just(Rate::Unlimited), 1 => Just(Rate::PerSecond(50.0))];
     let window = (
@@ -63,7 +72,8 @@ fn case() -> impl Strategy<Value = Case> {
     )
         .prop_map(
             |(service, (concurrency, rate), window, batch_sizes, delays, cancel)| Case {
-                scripts: service.0,
+                users: users(service.0.iter().map(|(_, back)| *back)),
+                scripts: service.0.into_iter().map(|(script, _)| script).collect(),
                 first_is_good: service.1,
                 latency: service.2,
                 concurrency,
@@ -78,10 +88,27 @@ fn case() -> impl Strategy<Value = Case> {
         )
 }
 
+fn users(back: impl Iterator<Item = usize>) -> Vec<u64> {
+    let mut users = Vec::new();
+    for (row, back) in back.enumerate() {
+        let same = row.checked_sub(back).filter(|_| back > 0);
+        users.push(same.map_or(row as u64 + 1, |same| users[same]));
+    }
+    users
+}
+
+impl Case {
+    fn user(&self, row: RowNumber) -> u64 {
+        self.users[usize::try_from(row.get()).unwrap() - 1]
+    }
+}
+
 /// The longest that a call of a generated case or one delay of its surroundings takes.
 const LONGEST: Duration = Duration::from_millis(300);
 
-async fn check(mut case: Case) -> TestCaseResult {
+/// Checks a case. With a keeper each answer is kept and looked for again; but the clock runs on while the disk is at work,
+/// so nothing that depends on time can be told then.
+async fn check(mut case: Case, keeps: bool) -> TestCaseResult {
     if case.first_is_good
         && let Some(first) = case.scripts.first_mut()
     {
@@ -89,15 +116,27 @@ async fn check(mut case: Case) -> TestCaseResult {
     }
     let mut service = Scripted::new(Brings::Verdict.after(case.latency));
     let mut invalid = Vec::new();
-    for (row, script) in (1..).zip(&case.scripts) {
-        match script {
-            Some(script) => service = service.row(row, script.iter().copied()),
+    for (row, user) in (1..).zip(&case.users) {
+        match &case.scripts[usize::try_from(*user).unwrap() - 1] {
+            Some(script) if row == *user => service = service.row(row, script.iter().copied()),
+            Some(_) => {}
             None => invalid.push(row),
         }
     }
     let log = Log::default();
-    let scorer = scorer(case.concurrency, case.rate, &log, service);
-    let rows = prepared(case.scripts.len() as u64, &invalid);
+    let shared = Shared::new();
+    let mut ledger = shared.open();
+    let scorer = Scorer {
+        keeper: keeps.then(|| ledger.keeper().unwrap()),
+        ..scorer(case.concurrency, case.rate, &log, service)
+    };
+    let mut rows = prepared(case.users.len() as u64, &invalid);
+    for (ask, user) in rows.iter_mut().zip(&case.users) {
+        if let Ok(request) = &mut ask.request {
+            request.body = Scripted::body(*user);
+            request.key = Some(ledger.keys().key(&request.body));
+        }
+    }
     let around = Surroundings {
         read_delay: Duration::from_millis(case.read_delay),
         write_delay: Duration::from_millis(case.write_delay),
@@ -119,6 +158,10 @@ async fn check(mut case: Case) -> TestCaseResult {
     prop_assert_eq!(scorer.events.with_stats(Stats::check_law), Ok(()));
     check_rows(&case, &scorer, &ran, &invalid)?;
     check_calls(&case, &scorer, &events)?;
+    check_equal(&case, &events, keeps)?;
+    if keeps {
+        return Ok(());
+    }
     check_window(&case, &events, &ran)?;
     check_stop(&scorer, &events, &ran)
 }
@@ -134,7 +177,7 @@ fn check_rows(
     for Finished { row, verdict, .. } in &ran.written {
         let number = row.number.get();
         if let Verdict::Scored(answer, _) = verdict {
-            let expected = format!("t-{number}");
+            let expected = format!("t-{}", case.user(row.number));
             prop_assert_eq!(answer.transaction_id.as_str(), expected);
         }
         let says_invalid =
@@ -190,6 +233,63 @@ fn check_calls(
     Ok(())
 }
 
+/// Who asks the same is asked about once at a time, and gets what the one who asked gets; with a keeper, no answer is ever
+/// asked for again.
+fn check_equal(case: &Case, events: &[(Duration, Event)], keeps: bool) -> TestCaseResult {
+    let mut asking = HashMap::new();
+    let mut open: HashMap<u64, BTreeSet<RowNumber>> = HashMap::new();
+    let (mut told, mut answered) = (HashMap::<u64, Vec<_>>::new(), HashMap::new());
+    for (_, event) in events {
+        match event {
+            Event::RowAdmitted(row) => {
+                open.entry(case.user(*row)).or_default().insert(*row);
+            }
+            Event::AttemptBegan { row, .. } => {
+                let user = case.user(*row);
+                let by = *asking.entry(user).or_insert(*row);
+                prop_assert_eq!(by, *row, "user {} is asked about twice at a time", user);
+                let again = keeps && answered.contains_key(&user);
+                prop_assert!(!again, "user {} is paid for again", user);
+            }
+            Event::RowResolved {
+                row,
+                resolution,
+                origin,
+            } => {
+                let user = case.user(*row);
+                let open = open.entry(user).or_default();
+                open.remove(row);
+                if asking.get(&user) == Some(row) {
+                    asking.remove(&user);
+                    prop_assert!(open.is_empty(), "{:?} wait for nobody", open);
+                    let told = told.remove(&user).unwrap_or_default();
+                    let same = told.iter().all(|told| told == resolution);
+                    prop_assert!(same, "{:?} for {:?}", told, resolution);
+                    if matches!(resolution, Resolution::Scored(_)) {
+                        answered.insert(user, *resolution);
+                    }
+                } else if *origin != Origin::Called {
+                    // Either of one that is out and is told of next, or of one that was kept.
+                    if asking.contains_key(&user) {
+                        told.entry(user).or_default().push(*resolution);
+                    } else {
+                        prop_assert_eq!(answered.get(&user), Some(resolution));
+                    }
+                }
+            }
+            Event::RowLeft(row) => {
+                open.entry(case.user(*row)).or_default().remove(row);
+            }
+            _ => {}
+        }
+    }
+    let open: Vec<_> = open.into_values().flatten().collect();
+    prop_assert!(open.is_empty(), "{:?} have no end", open);
+    // Of those who ask the same at the same time, none has an answer when the one who asked has none.
+    prop_assert!(told.is_empty(), "{:?}", told);
+    Ok(())
+}
+
 fn check_window(case: &Case, events: &[(Duration, Event)], ran: &Ran) -> TestCaseResult {
     if case.write_delay == 0 {
         prop_assert!(most_in_window(events) <= case.window_rows);
@@ -241,6 +341,14 @@ fn check_stop(
     Ok(())
 }
 
+fn paused() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .unwrap()
+}
+
 proptest! {
     #![proptest_config(ProptestConfig {
         cases: 64,
@@ -250,11 +358,11 @@ proptest! {
 
     #[test]
     fn whatever_happens_order_law_and_limits_hold(case in case()) {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_time()
-            .start_paused(true)
-            .build()
-            .unwrap();
-        runtime.block_on(check(case))?;
+        paused().block_on(check(case, false))?;
+    }
+
+    #[test]
+    fn whatever_happens_no_answer_that_is_kept_is_paid_for_again(case in case()) {
+        paused().block_on(check(case, true))?;
     }
 }

@@ -7,14 +7,14 @@ use crate::ledger::{Key, Keys, Ledger, Place, Reuse, Settings};
 use crate::verdict::{Answer, Score, TransactionId};
 
 /// A ledger that runs share.
-struct Shared(TempDir);
+pub(super) struct Shared(TempDir);
 
 impl Shared {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self(tempfile::tempdir().unwrap())
     }
 
-    fn open(&self) -> Ledger {
+    pub(super) fn open(&self) -> Ledger {
         Ledger::open(Settings {
             place: Place::Shared(self.0.path().join("answers.ledger")),
             reuse: Reuse::All,
