@@ -11,7 +11,7 @@ use crate::error::{Error, Exit, Result};
 use crate::event::CancelReason;
 use crate::input::Input;
 use crate::ledger::{Held, Keeper, Ledger, Place, Removed, Rest, Reuse, Settings, Standing};
-use crate::observe::{Kept, counted, moment};
+use crate::observe::{Kept, counted, moment, same_command};
 use crate::output::{Replace, Sealed};
 use crate::raw_json::Pointer;
 use crate::service::ClientSettings;
@@ -184,6 +184,16 @@ impl Answers {
             Some(ledger) => ledger.fields().into(),
             None => captured,
         }
+    }
+
+    /// What a run that is ended at once says of the answers that stay; `None` where none do.
+    pub(super) fn farewell(&self) -> Option<String> {
+        let path = self.ledger.as_ref()?.path()?;
+        Some(format!(
+            "`{}` has the paid answers that reached the disk; {} goes on from there",
+            path.display(),
+            same_command(self.fresh)
+        ))
     }
 
     pub(super) fn desk(&self) -> Result<Desk> {

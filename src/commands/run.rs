@@ -100,7 +100,7 @@ pub fn execute(config: RunConfig) -> Result<Exit> {
     let writer = Writer::new(opened.layout, policy, sink, sides);
     let rows = (reader, answers.desk()?, writer);
     let stops = mpsc::unbounded_channel();
-    threads::signals(stops.0.clone(), farewell(output.target.as_ref()))?;
+    threads::signals(stops.0.clone(), farewell(output.target.as_ref(), &answers))?;
     let scorer = Scorer {
         service: client,
         gate: gate(pace),
@@ -179,13 +179,17 @@ fn runtime() -> Result<Runtime> {
 }
 
 /// What the second signal says before it ends the program at once.
-fn farewell(output: Option<&Target>) -> String {
-    match output.filter(|target| !target.is_special()) {
+fn farewell(output: Option<&Target>, answers: &Answers) -> String {
+    let stopped = match output.filter(|target| !target.is_special()) {
         Some(target) => format!(
             "rescore: stopped at once; `{}` has the rows that were written so far",
             partial_of(target.path()).display()
         ),
         None => "rescore: stopped at once".to_owned(),
+    };
+    match answers.farewell() {
+        Some(kept) => format!("{stopped}\n         {kept}"),
+        None => stopped,
     }
 }
 

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use super::lines::seconds;
 use super::matrix;
-use super::words::{self, MIXED_UP, count, counted, rate, time};
+use super::words::{self, MIXED_UP, count, counted, rate, same_command, time};
 use crate::event::CancelReason;
 use crate::stats::Stats;
 
@@ -196,10 +196,13 @@ impl Summary<'_> {
             own,
             fresh,
         } = self.ledger.as_ref()?;
-        let same = if *fresh {
-            "the same command without `--fresh`"
-        } else {
-            "the same command"
+        let same = same_command(*fresh);
+        // As it is, the same rows would stop it again.
+        let once = match self.stats.cancelled {
+            Some(CancelReason::MaxFailures) => {
+                "once rows are mended or `--max-failures` is raised, "
+            }
+            _ => "",
         };
         let path = path.display();
         let answers = match answers {
@@ -208,9 +211,9 @@ impl Summary<'_> {
         };
         Some(match (self.stats.cancelled, own) {
             (Some(_), false) if *fresh => format!(
-                "{path} has {answers}; {same} goes on from there, with older answers for the rest"
+                "{path} has {answers}; {once}{same} goes on from there, with older answers for the rest"
             ),
-            (Some(_), _) => format!("{path} has {answers}; {same} goes on from there"),
+            (Some(_), _) => format!("{path} has {answers}; {once}{same} goes on from there"),
             (None, true) if self.stats.failures() == 0 => format!(
                 "{path} has {answers}, of other rows or for another account too; `--fresh` throws them away"
             ),

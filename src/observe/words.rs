@@ -32,6 +32,16 @@ pub fn counted(number: u64, thing: &str) -> String {
     )
 }
 
+/// How a run goes on that was stopped; told to start over once more, it would pay once more.
+#[must_use]
+pub const fn same_command(fresh: bool) -> &'static str {
+    if fresh {
+        "the same command without `--fresh`"
+    } else {
+        "the same command"
+    }
+}
+
 /// A moment by the clock on the wall: with its date unless it is today.
 #[must_use]
 pub fn moment(time: SystemTime) -> String {

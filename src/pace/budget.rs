@@ -91,7 +91,10 @@ impl FailureBudget {
         let message = format!(
             "{failed} of {resolved} rows have failed, as many as `--max-failures {limit}` allows"
         );
-        Some(Error::stopped(message).detail(format!("most frequent: {}", named.join(", "))))
+        let error = Error::stopped(message)
+            .detail(format!("most frequent: {}", named.join(", ")))
+            .hint("mend the rows that fail, or raise `--max-failures`");
+        Some(error)
     }
 }
 
@@ -144,6 +147,7 @@ mod tests {
         let error = budget.used_up(&after(9, &reasons)).unwrap();
         let report = error.report();
         assert!(report.contains("missing_name 3, invalid_ip 2"), "{report}");
+        assert!(report.contains("hint: mend the rows"), "{report}");
         assert!(FailureBudget(None).used_up(&after(0, &reasons)).is_none());
     }
 

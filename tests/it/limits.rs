@@ -98,7 +98,8 @@ fn too_many_failures_stop_the_run_with_their_reasons_and_it_goes_on_once_mended(
         done.exits(3)
             .says(&format!("as many as `--max-failures {limit}` allows"))
             .says(&format!("most frequent: {reasons}"))
-            .says("the same command goes on from there");
+            .says("hint: mend the rows that fail, or raise `--max-failures`")
+            .says("once rows are mended or `--max-failures` is raised, the same command goes on from there");
         let calls = server.calls();
         done.check(calls < 120, "it stops before the end");
         place.write("users.csv", &csv);

@@ -73,7 +73,11 @@ fn interrupted_twice_a_run_loses_what_is_in_flight_and_goes_on() {
     running.signal("INT");
     running.wait_for_words("interrupted: finishing 4 calls in flight (Ctrl-C again stops at once; their answers would be lost)");
     running.signal("INT");
-    running.done().exits(130).says("stopped at once");
+    running
+        .done()
+        .exits(130)
+        .says("stopped at once; `scored.csv.partial` has the rows")
+        .says("`scored.csv.ledger` has the paid answers that reached the disk; the same command goes on from there");
     assert_eq!(
         place.text("scored.csv.partial"),
         users::scored(&users::csv(12))
