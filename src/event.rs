@@ -160,6 +160,23 @@ pub struct Pace {
     pub at_ceiling: bool,
 }
 
+/// What the service was found to bear at most, as far as that is known.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Limit {
+    /// Calls a second.
+    pub rate: Option<f64>,
+    /// Calls in flight.
+    pub in_flight: Option<u32>,
+}
+
+impl Limit {
+    /// Nothing is known.
+    pub const NONE: Self = Self {
+        rate: None,
+        in_flight: None,
+    };
+}
+
 /// What the service may have charged for a failed call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Billing {

@@ -22,7 +22,7 @@ use super::threads::{self, BATCHES, WriterEnd, stop_of};
 use super::{descriptors, places, say, space};
 use crate::config::{PaceConfig, RunConfig, ServiceConfig, WatchConfig};
 use crate::error::{Error, Exit, Result, system_words};
-use crate::event::{CancelReason, Event, Events};
+use crate::event::{CancelReason, Event, Events, Limit};
 use crate::fields::UserRequest;
 use crate::input::{Input, Opened, Reader};
 use crate::observe::{self, Progress, Setting, Style, Summary};
@@ -161,7 +161,7 @@ fn gate(pace: PaceConfig) -> Gate {
     let bounds = Bounds {
         rate: pace.rate,
         in_flight: pace.concurrency,
-        known: None,
+        known: Limit::NONE,
         outage: pace.patience.outage,
     };
     Gate::new(bounds, fastrand::Rng::new())

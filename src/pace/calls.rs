@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use super::limiter::Rate;
-use crate::event::Pause;
+use crate::event::{Limit, Pause};
 
 /// What a user allows, and where to start.
 #[derive(Debug, Clone, Copy)]
@@ -13,8 +13,8 @@ pub struct Bounds {
     pub rate: Rate,
     /// Calls in flight at most.
     pub in_flight: NonZeroUsize,
-    /// The limit that an earlier run found.
-    pub known: Option<f64>,
+    /// The limit that an earlier run found. Above what the user allows it is of no use.
+    pub known: Limit,
     /// How long a service that is down is waited for.
     pub outage: Duration,
 }

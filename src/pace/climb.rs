@@ -186,6 +186,8 @@ impl Climb {
         self.ceiling = Some(ceiling.max(self.least));
         self.stage = Stage::Regrowing;
         self.value = self.whole(ceiling * self.cut());
+        // Whoever found it may have had no time to look further, and that was another day.
+        self.rough = true;
     }
 
     /// An interval went by without trouble. `used`: all that is allowed was used, so that more would be of use; `shown`:

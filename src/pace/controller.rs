@@ -12,7 +12,7 @@ use super::climb::{Climb, GROWTH, Kind};
 use super::latency::{Latency, Trend};
 use super::limiter::{Limiter, Rate};
 use super::pause::Pauses;
-use crate::event::Pace;
+use crate::event::{Limit, Pace};
 
 /// Decides when calls begin.
 pub(super) struct Controller {
@@ -76,6 +76,8 @@ struct Interval {
 const FIRST_RATE: f64 = 2.0;
 /// The first calls in flight.
 const FIRST_IN_FLIGHT: f64 = 4.0;
+/// The ceiling of calls in flight is the first number that was refused: what is borne is one less.
+const REFUSED_ABOVE: f64 = 1.0;
 /// A call a minute: below that it is pauses that keep a service's limit.
 const LEAST_RATE: f64 = 1.0 / 60.0;
 /// An interval is two round trips, so that what it changed is seen before the next change, and at least this: with fast
@@ -118,14 +120,21 @@ impl Controller {
             Rate::PerSecond(_) | Rate::Unlimited => most_in_flight,
         };
         let mut rate = Climb::new(Kind::Rate, first, LEAST_RATE.min(most), most);
-        if let Some(known) = bounds.known {
+        let mut in_flight = Climb::new(Kind::InFlight, first_in_flight, 1.0, most_in_flight);
+        let unlimited = bounds.rate == Rate::Unlimited;
+        // Who wants no limit wants none from yesterday either.
+        let known = if unlimited { Limit::NONE } else { bounds.known };
+        if let Some(known) = known.rate {
             rate.start_near(known);
+        }
+        if let Some(known) = known.in_flight {
+            in_flight.start_near(f64::from(known) + REFUSED_ABOVE);
         }
         let mut controller = Self {
             limiter: Limiter::new(Rate::Unlimited),
             rate,
-            in_flight: Climb::new(Kind::InFlight, first_in_flight, 1.0, most_in_flight),
-            unlimited: bounds.rate == Rate::Unlimited,
+            in_flight,
+            unlimited,
             out: 0,
             pauses: Pauses::default(),
             breaker: Breaker::new(bounds.outage),
@@ -271,6 +280,15 @@ impl Controller {
             limit_in_flight: self.in_flight.below_ceiling(),
             asked: self.asked.is_some_and(|(_, until)| now < until),
             at_ceiling: self.rate.is_at_most(),
+        }
+    }
+
+    /// What the service was found to bear.
+    pub(super) fn limit(&self) -> Limit {
+        let in_flight = self.in_flight.below_ceiling();
+        Limit {
+            rate: self.rate.ceiling(),
+            in_flight: in_flight.and_then(|borne| borne.try_into().ok()),
         }
     }
 

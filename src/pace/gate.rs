@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use super::calls::{Allowance, Bounds, Call, Change, Ended, Turn};
 use super::controller::Controller;
-use crate::event::Pace;
+use crate::event::{Limit, Pace};
 
 /// Gives permits for attempts.
 pub struct Gate {
@@ -27,6 +27,7 @@ pub struct Gate {
     changed: Notify,
     began: Instant,
     told: Cell<Option<Pace>>,
+    told_limit: Cell<Limit>,
     closed: Cell<bool>,
     closing: Notify,
     random: Cell<fastrand::Rng>,
@@ -104,11 +105,13 @@ impl Gate {
     #[must_use]
     pub fn new(bounds: Bounds, random: fastrand::Rng) -> Self {
         let unsettled = bounds.in_flight.get().saturating_mul(UNSETTLED);
+        let controller = Controller::new(bounds);
         Self {
             proven: Cell::new(false),
             unsettled: Semaphore::new(unsettled.min(Semaphore::MAX_PERMITS)),
             turnstile: Mutex::new(()),
-            controller: RefCell::new(Controller::new(bounds)),
+            told_limit: Cell::new(controller.limit()),
+            controller: RefCell::new(controller),
             changed: Notify::new(),
             began: Instant::now(),
             told: Cell::new(None),
@@ -203,6 +206,17 @@ impl Gate {
         (self.told.replace(pace) != pace).then_some(pace).flatten()
     }
 
+    /// The limit of the service that calls keep to.
+    pub fn limit(&self) -> Limit {
+        self.controller.borrow().limit()
+    }
+
+    /// That limit, if it is another one than when this was asked last, or when the run began.
+    pub fn new_limit(&self) -> Option<Limit> {
+        let limit = self.limit();
+        (self.told_limit.replace(limit) != limit).then_some(limit)
+    }
+
     /// Gives no permit any more and wakes everybody who waits for one.
     pub fn close(&self) {
         self.closed.set(true);
@@ -233,7 +247,7 @@ mod tests {
         let bounds = Bounds {
             rate: rate.parse().unwrap(),
             in_flight: in_flight.try_into().unwrap(),
-            known: None,
+            known: Limit::NONE,
             outage: Duration::from_secs(900),
         };
         Gate::new(bounds, fastrand::Rng::with_seed(7))

@@ -13,8 +13,8 @@ use tokio::time::sleep;
 
 use super::*;
 use crate::error::Exit;
-use crate::event::Events;
 use crate::event::Observer;
+use crate::event::{Events, Limit};
 use crate::ledger::Found;
 use crate::pace::{Bounds, CallBudget, FailureBudget, Fuse, Gate, Rate, RetryPolicy};
 use crate::row::{Earlier, Row, Span};
@@ -56,7 +56,7 @@ fn scorer(concurrency: usize, rate: Rate, log: &Log, service: Scripted) -> Score
             Bounds {
                 rate,
                 in_flight: concurrency.try_into().unwrap(),
-                known: None,
+                known: Limit::NONE,
                 outage: Patience::DEFAULT.outage,
             },
             fastrand::Rng::with_seed(7),

@@ -8,6 +8,7 @@ use futures::future::{join, join_all};
 use super::*;
 use tokio::time::Instant;
 
+use crate::event::Limit;
 use crate::pace::{Bounds, Rate};
 use crate::service::scripted::{Brings, Made, Scripted, Step};
 use crate::stats::Stats;
@@ -36,7 +37,7 @@ fn scorer(limits: &Limits, service: Scripted) -> Scorer<Scripted> {
             Bounds {
                 rate: Rate::Unlimited,
                 in_flight: limits.concurrency.try_into().unwrap(),
-                known: None,
+                known: Limit::NONE,
                 outage: Patience::DEFAULT.outage,
             },
             fastrand::Rng::with_seed(7),

@@ -223,7 +223,7 @@ impl Course {
                 Bounds {
                     rate: Rate::Unlimited,
                     in_flight: concurrency,
-                    known: None,
+                    known: Limit::NONE,
                     outage: Patience::DEFAULT.outage,
                 },
                 fastrand::Rng::with_seed(7),

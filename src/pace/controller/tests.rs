@@ -20,7 +20,7 @@ fn bounds(rate: Rate, in_flight: usize) -> Bounds {
     Bounds {
         rate,
         in_flight: in_flight.try_into().unwrap(),
-        known: None,
+        known: Limit::NONE,
         outage: Duration::from_secs(900),
     }
 }
@@ -240,17 +240,44 @@ fn a_run_begins_slowly_and_a_named_rate_at_once() {
 #[test]
 fn a_known_limit_is_where_a_run_begins() {
     let near = Bounds {
-        known: Some(100.0),
+        known: Limit {
+            rate: Some(100.0),
+            in_flight: Some(20),
+        },
         ..bounds(Rate::Auto, 64)
     };
     let mut controller = Controller::new(near);
     let mut now = Duration::ZERO;
     assert_eq!(controller.rate(now), Some(70.0));
+    assert_eq!(controller.most_in_flight(), 16);
+    // Until the service says something else, what is known is the limit.
+    assert_eq!(controller.limit(), near.known);
     while now < Duration::from_secs(60) {
         call(&mut controller, &mut now, Ended::Answered);
     }
     // The calls of one after the other do not need more.
     assert!(controller.rate(now).unwrap() <= 95.0 + 1e-9);
+    assert!(controller.most_in_flight() <= 20);
+    assert_eq!(controller.limit(), near.known);
+}
+
+#[test]
+fn a_known_limit_is_of_no_use_where_the_user_allows_less_or_everything() {
+    let known = Limit {
+        rate: Some(100.0),
+        in_flight: Some(20),
+    };
+    let limit = |rate, in_flight| {
+        let near = Bounds {
+            known,
+            ..bounds(rate, in_flight)
+        };
+        Controller::new(near).limit()
+    };
+    assert_eq!(limit(Rate::PerSecond(200.0), 64), known);
+    assert_eq!(limit(Rate::Auto, 20).in_flight, None);
+    assert_eq!(limit(Rate::PerSecond(100.0), 64).rate, None);
+    assert_eq!(limit(Rate::Unlimited, 64), Limit::NONE);
 }
 
 #[test]

@@ -23,10 +23,11 @@ use std::time::Duration;
 
 use super::Ended;
 use super::calls::{Call, Turn};
+use crate::event::Limit;
 use models::{
     Away, Concurrency, Faults, FixedWindow, Hint, Model, Outage, Queue, TokenBucket, UsedUp, Work,
 };
-use pacers::{Aimd, FixedRate, Pacer, ours};
+use pacers::{Aimd, FixedRate, Pacer, ours, ours_near};
 
 /// What was seen of a run.
 #[derive(Debug, Default)]
@@ -425,6 +426,38 @@ fn limits_are_found_kept_to_and_hardly_ever_passed() {
             case.holds(&seen, seed);
         }
     }
+}
+
+#[test]
+fn who_knows_what_an_earlier_run_found_is_refused_less() {
+    const SECONDS: usize = 180;
+    println!("refused, full speed after: the first run | the next one, which knows");
+    let mut found = 0;
+    for case in steady().iter().filter(|case| case.programs == 1) {
+        for seed in 1..=3 {
+            let night = |known| {
+                let mut pacers = [ours_near(IN_FLIGHT, known)];
+                let seen = simulate(&mut pacers, &mut *(case.model)(), SECONDS, seed);
+                (seen, pacers[0].limit())
+            };
+            let (first, known) = night(Limit::NONE);
+            let (then, _) = night(known);
+            let shown = |seen: &Seen| (seen.refused, seen.recovery(0));
+            let what = format!(
+                "{}, seed {seed}: {:?} | {:?} | {known:?}",
+                case.name,
+                shown(&first),
+                shown(&then)
+            );
+            println!("{what}");
+            // Some services have no limit of their own.
+            if known != Limit::NONE {
+                assert!(then.refused < first.refused, "{what}");
+                found += 1;
+            }
+        }
+    }
+    assert!(found > 20);
 }
 
 #[test]

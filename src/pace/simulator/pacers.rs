@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::event::Limit;
 use crate::pace::calls::{Bounds, Call, Turn};
 use crate::pace::controller::Controller;
 use crate::pace::limiter::Limiter;
@@ -12,6 +13,11 @@ use crate::pace::{Ended, Rate};
 pub(super) trait Pacer {
     fn ask(&mut self, now: Duration) -> Turn;
     fn ended(&mut self, now: Duration, call: Call, how: Ended, fraction: f64);
+
+    /// What it has found.
+    fn limit(&self) -> Limit {
+        Limit::NONE
+    }
 }
 
 impl Pacer for Controller {
@@ -22,14 +28,23 @@ impl Pacer for Controller {
     fn ended(&mut self, now: Duration, call: Call, how: Ended, fraction: f64) {
         Self::ended(self, now, call, how, fraction);
     }
+
+    fn limit(&self) -> Limit {
+        Self::limit(self)
+    }
 }
 
 /// Ours, with this ceiling of calls in flight.
 pub(super) fn ours(in_flight: usize) -> Box<dyn Pacer> {
+    ours_near(in_flight, Limit::NONE)
+}
+
+/// Ours, which begins near what an earlier one found.
+pub(super) fn ours_near(in_flight: usize, known: Limit) -> Box<dyn Pacer> {
     Box::new(Controller::new(Bounds {
         rate: Rate::Auto,
         in_flight: in_flight.try_into().unwrap(),
-        known: None,
+        known,
         outage: Duration::from_secs(900),
     }))
 }
