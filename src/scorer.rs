@@ -279,6 +279,9 @@ impl<S: Service> Scorer<S> {
         if let Some(pace) = self.gate.new_pace() {
             self.events.emit(Event::PaceChanged(pace));
         }
+        if let (Some(limit), Some(keeper)) = (self.gate.new_limit(), &self.keeper) {
+            keeper.found(limit);
+        }
     }
 
     /// What a good answer means for the run.

@@ -8,10 +8,10 @@ use super::desk::Desk;
 use super::{say, space};
 use crate::config::LedgerConfig;
 use crate::error::{Error, Exit, Result};
-use crate::event::CancelReason;
+use crate::event::{CancelReason, Limit};
 use crate::input::Input;
-use crate::ledger::{Held, Keeper, Ledger, Place, Removed, Rest, Reuse, Settings, Standing};
-use crate::observe::{Kept, counted, moment, same_command};
+use crate::ledger::{Held, Keeper, Known, Ledger, Place, Removed, Rest, Reuse, Settings, Standing};
+use crate::observe::{Kept, counted, day, moment, most, same_command};
 use crate::output::{Replace, Sealed};
 use crate::raw_json::Pointer;
 use crate::service::ClientSettings;
@@ -166,8 +166,15 @@ impl Answers {
         })
     }
 
-    /// Says what there is of earlier runs.
-    pub(super) fn introduce(&self) {
+    /// Says what there is of earlier runs. `near` is what calls begin near of what is known: not all of it may be of use.
+    pub(super) fn introduce(&self, near: Limit) {
+        if let Some(Known { found, .. }) = self.known().filter(|_| near != Limit::NONE) {
+            say(&format!(
+                "rescore: the limit found {} was {}: starting near it",
+                day(found),
+                most(near)
+            ));
+        }
         if let Some(Held { answers, begun }) = self.ledger.as_ref().and_then(Ledger::held) {
             let are = if answers == 1 { "is" } else { "are" };
             say(&format!(
@@ -176,6 +183,11 @@ impl Answers {
                 counted(answers, "answer")
             ));
         }
+    }
+
+    /// The limit that an earlier run found.
+    pub(super) fn known(&self) -> Option<Known> {
+        self.ledger.as_ref().and_then(Ledger::known)
     }
 
     /// The further fields that answers must be brought with, those that are written first.

@@ -14,8 +14,8 @@ use crate::config::{CareConfig, Forgotten, Task};
 use crate::error::{Error, Exit, Result, printable};
 use crate::fields::UserRequest;
 use crate::input::{Reader, Settings};
-use crate::ledger::{AGES, Care, Cleaned, Service, survey};
-use crate::observe::{count, counted, moment};
+use crate::ledger::{AGES, Care, Cleaned, Known, Service, survey};
+use crate::observe::{count, counted, moment, most};
 use crate::service::{Plan, write_body};
 
 /// Does it, and says what came of it.
@@ -59,6 +59,7 @@ fn of_service(service: &Service) -> String {
         answers,
         span,
         younger,
+        limits,
     } = service;
     let mut text = format!(
         "\n\n{}\n  {}",
@@ -76,6 +77,9 @@ fn of_service(service: &Service) -> String {
             .map(|(days, younger)| format!("{days} d: {}", count(*younger)))
             .collect();
         let _ = write!(text, "\n  younger than {}", ages.join(", "));
+    }
+    for Known { limit, found } in limits {
+        let _ = write!(text, "\n  limit found {}: {}", moment(*found), most(*limit));
     }
     text
 }

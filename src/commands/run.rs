@@ -25,6 +25,7 @@ use crate::error::{Error, Exit, Result, system_words};
 use crate::event::{CancelReason, Event, Events, Limit};
 use crate::fields::UserRequest;
 use crate::input::{Input, Opened, Reader};
+use crate::ledger::Known;
 use crate::observe::{self, Progress, Setting, Style, Summary};
 use crate::output::{Sealed, Target, Unfinished, Writer, Written, partial_of};
 use crate::pace::{Bounds, CallBudget, Fuse, Gate, RetryPolicy};
@@ -67,10 +68,10 @@ pub fn execute(config: RunConfig) -> Result<Exit> {
     let summary = watch.summary.as_deref();
     places::check(&source, &output, rejects.as_deref(), summary, &ledger)?;
     let (stand_in, client) = connect(service, plan)?;
-    let endpoint = client.endpoint.clone();
-    let whom = Whom::of(&client, stand_in.is_some());
+    let (endpoint, sandbox) = (client.endpoint.clone(), stand_in.is_some());
+    let whom = Whom::of(&client, sandbox);
     let client = Client::new(client)?;
-    let (concurrency, lowered) = descriptors::fit(pace.concurrency, stand_in.is_some());
+    let (concurrency, lowered) = descriptors::fit(pace.concurrency, sandbox);
     let pace = PaceConfig {
         concurrency,
         ..pace
@@ -84,26 +85,21 @@ pub fn execute(config: RunConfig) -> Result<Exit> {
         .open()
         .map_err(|error| space::at_the_start(error, output.target.as_ref().map(Target::path)))?;
 
+    let gate = gate(pace, answers.known());
     if !watch.quiet && watch.style != Style::Json {
-        introduce(
-            &source,
-            &opened.mapping,
-            &endpoint,
-            stand_in.is_some(),
-            pace,
-        );
-        answers.introduce();
+        introduce(&source, &opened.mapping, &endpoint, sandbox, pace);
+        answers.introduce(gate.limit());
     }
     warn(&warnings, lowered.as_ref(), &answers);
     let runtime = runtime()?;
-    let (events, progress) = observe(&runtime, &watch, &opened, stand_in.is_some());
+    let (events, progress) = observe(&runtime, &watch, &opened, sandbox);
     let writer = Writer::new(opened.layout, policy, sink, sides);
     let rows = (reader, answers.desk()?, writer);
     let stops = mpsc::unbounded_channel();
     threads::signals(stops.0.clone(), farewell(output.target.as_ref(), &answers))?;
     let scorer = Scorer {
         service: client,
-        gate: gate(pace),
+        gate,
         retries: RetryPolicy::new(pace.retries, pace.resends),
         patience: pace.patience,
         outage: Outage::default(),
@@ -135,7 +131,7 @@ pub fn execute(config: RunConfig) -> Result<Exit> {
     let summary = Summary {
         stats: &stats,
         elapsed: events.elapsed(),
-        sandbox: stand_in.is_some(),
+        sandbox,
         endpoint: &endpoint.to_string(),
         output: written.output,
         rejects: written.rejects,
@@ -157,11 +153,11 @@ fn warn(warnings: &[String], lowered: Option<&String>, answers: &Answers) {
     }
 }
 
-fn gate(pace: PaceConfig) -> Gate {
+fn gate(pace: PaceConfig, known: Option<Known>) -> Gate {
     let bounds = Bounds {
         rate: pace.rate,
         in_flight: pace.concurrency,
-        known: Limit::NONE,
+        known: known.map_or(Limit::NONE, |known| known.limit),
         outage: pace.patience.outage,
     };
     Gate::new(bounds, fastrand::Rng::new())

@@ -165,6 +165,7 @@ impl Care {
             WHERE key > ? AND key <= ? AND replaced_at < ?";
         const RUNS: &str = "DELETE FROM runs WHERE begun < ?";
         const FIELDS: &str = "DELETE FROM fields WHERE wanted < ?";
+        const LIMITS: &str = "DELETE FROM limits WHERE at < ?";
         // Longer than any key.
         const ABOVE_ALL: [u8; 17] = [u8::MAX; 17];
         let mut removed = 0;
@@ -181,9 +182,11 @@ impl Care {
                 connection.prepare_cached(DELETE)?.execute(piece)
             })?;
         }
-        // A run that was stopped so long ago is not gone on with, and who wanted a field then does no more.
+        // A run that was stopped so long ago is not gone on with, who wanted a field then does no more, and the service may
+        // be another one.
         self.piece(|connection| {
             connection.execute(RUNS, [before])?;
+            connection.execute(LIMITS, [before])?;
             connection.execute(FIELDS, [before])
         })?;
         Ok(removed)

@@ -3,6 +3,7 @@
 use std::io;
 
 use super::keeper::{Counted, Record, Store};
+use super::limits::Known;
 
 /// When and how keeping answers or looking them up fails.
 #[derive(Debug, Clone, Copy)]
@@ -58,8 +59,12 @@ impl<S: Store> Store for Failing<S> {
         Err(self.fails.kind.into())
     }
 
-    fn finish(&mut self) {
-        self.store.finish();
+    fn found(&mut self, latest: Known) {
+        self.store.found(latest);
+    }
+
+    fn end(&mut self, finished: bool) {
+        self.store.end(finished);
     }
 
     fn count(&self) -> Option<Counted> {
@@ -104,7 +109,9 @@ impl Store for Hanging {
         }
     }
 
-    fn finish(&mut self) {}
+    fn found(&mut self, _: Known) {}
+
+    fn end(&mut self, _: bool) {}
 
     fn count(&self) -> Option<Counted> {
         None

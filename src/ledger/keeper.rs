@@ -6,9 +6,9 @@
 use std::cell::RefCell;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use rusqlite::{Connection, TransactionBehavior, params};
@@ -16,12 +16,14 @@ use tokio::sync::oneshot;
 
 use super::file::Identity;
 use super::key::Key;
+use super::limits::{Finding, Known};
 use super::lookup::{Found, Lookup};
 use super::queue::{Entrance, Exit, queue};
 use super::run::Run;
 use super::seen::Seen;
 use super::{millis, sqlite};
 use crate::error::{Error, Result};
+use crate::event::Limit;
 use crate::verdict::Answer;
 
 /// An answer to keep.
@@ -38,8 +40,11 @@ pub(super) trait Store: Send {
     /// Returns when all of them are, or none.
     fn commit(&mut self, group: &[Record]) -> io::Result<()>;
 
-    /// The run has come to its end.
-    fn finish(&mut self);
+    /// The service has shown another limit, or that there is none.
+    fn found(&mut self, latest: Known);
+
+    /// The run is over; it is `finished` when it came to the end of its input.
+    fn end(&mut self, finished: bool);
 
     /// How many answers there are.
     fn count(&self) -> Option<Counted>;
@@ -53,7 +58,21 @@ pub struct Keeper {
     /// No answer that comes now is from before, in milliseconds since 1970.
     earliest: i64,
     records: Entrance<Brought>,
-    finished: Arc<AtomicBool>,
+    told: Arc<Told>,
+}
+
+/// What the thread that writes is told besides answers, for when it looks.
+#[derive(Default)]
+struct Told {
+    finished: AtomicBool,
+    limit: Mutex<Option<Known>>,
+}
+
+impl Told {
+    fn limit(&self) -> MutexGuard<'_, Option<Known>> {
+        // A panic beside it cannot leave it half written.
+        self.limit.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// An answer, and who waits for it to be durable.
@@ -94,12 +113,12 @@ impl Keeper {
         let (entrance, records) = queue(enough);
         let (ended, end) = channel();
         let name = name.to_owned();
-        let finished = Arc::new(AtomicBool::new(false));
-        let is_finished = Arc::clone(&finished);
+        let told = Arc::new(Told::default());
+        let heard = Arc::clone(&told);
         std::thread::Builder::new()
             .name("ledger".to_owned())
             .spawn(move || {
-                let counted = keep(store, &records, &name, &is_finished);
+                let counted = keep(store, &records, &name, &heard);
                 // Nobody waits any more when the run was given up.
                 let _ = ended.send(Ended { counted });
             })
@@ -115,7 +134,7 @@ impl Keeper {
                 again,
                 earliest,
                 records: entrance,
-                finished,
+                told,
             },
             end,
         ))
@@ -172,7 +191,13 @@ impl Keeper {
     /// Has the ledger know that the run has come to its end, once its answers are durable: what is written to the same
     /// output after it is another run.
     pub fn finish(&self) {
-        self.finished.store(true, Ordering::Release);
+        self.told.finished.store(true, Ordering::Release);
+    }
+
+    /// Has the ledger remember what the service was found to bear just now, with the next answers or at the end.
+    pub fn found(&self, limit: Limit) {
+        let found = SystemTime::now();
+        *self.told.limit() = Some(Known { limit, found });
     }
 
     /// Whether others write to the ledger as well.
@@ -195,12 +220,13 @@ fn keep(
     mut store: impl Store,
     records: &Exit<Brought>,
     name: &Path,
-    finished: &AtomicBool,
+    told: &Told,
 ) -> Option<Counted> {
     let mut broken = None;
     while let Some(brought) = records.next() {
         let (group, waiting): (Vec<_>, Vec<_>) = brought.into_iter().unzip();
         if broken.is_none() {
+            hear(&mut store, told);
             broken = store.commit(&group).err();
         }
         for (record, done) in group.into_iter().zip(waiting) {
@@ -212,10 +238,19 @@ fn keep(
             let _ = done.send(result);
         }
     }
-    if finished.load(Ordering::Acquire) {
-        store.finish();
+    // What a disk says after a failure cannot be trusted.
+    if broken.is_none() {
+        hear(&mut store, told);
+        store.end(told.finished.load(Ordering::Acquire));
     }
     store.count()
+}
+
+fn hear(store: &mut impl Store, told: &Told) {
+    let limit = told.limit().take();
+    if let Some(limit) = limit {
+        store.found(limit);
+    }
 }
 
 fn cannot_keep(name: &Path, error: &io::Error) -> Error {
@@ -231,6 +266,7 @@ pub(super) struct Database {
     context: i64,
     capture: Option<i64>,
     run: Run,
+    finding: Finding,
     /// Whether its answers are counted at the end. It takes a while, so nobody's but the run's own.
     counted: bool,
 }
@@ -252,6 +288,7 @@ impl Database {
             context,
             capture,
             run,
+            finding: Finding::new(context),
             counted,
         }
     }
@@ -284,15 +321,25 @@ impl Store for Database {
             context,
             capture,
             run,
+            finding,
             ..
         } = self;
-        write(connection, *context, *capture, run, group)
+        write(connection, *context, *capture, run, finding, group)
             .map_err(|error| sqlite::system(&error))?;
         run.is_noted();
         Ok(())
     }
 
-    fn finish(&mut self) {
+    fn found(&mut self, latest: Known) {
+        self.finding.changed(latest);
+    }
+
+    fn end(&mut self, finished: bool) {
+        // Where it cannot be done, the next run looks for the limit itself.
+        let _ = self.finding.end(&self.connection);
+        if !finished {
+            return;
+        }
         // Where it cannot be done, the next run to the same output takes itself for this one and tells its changes once
         // more. That is no reason to fail with every row written.
         let _ = self.run.end(&self.connection);
@@ -314,6 +361,7 @@ fn write(
     context: i64,
     capture: Option<i64>,
     run: &Run,
+    finding: &mut Finding,
     group: &[Record],
 ) -> rusqlite::Result<()> {
     // An answer from before the run leaves its score behind; one that came since leaves what it had been left itself.
@@ -329,6 +377,7 @@ fn write(
             at = excluded.at";
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     run.note(&transaction)?;
+    finding.note(&transaction)?;
     {
         let mut insert = transaction.prepare_cached(INSERT)?;
         for Record { key, answer, at } in group {

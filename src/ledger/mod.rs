@@ -13,6 +13,7 @@ mod file;
 mod keeper;
 mod key;
 mod left;
+mod limits;
 mod lookup;
 mod place;
 mod queue;
@@ -34,6 +35,7 @@ pub use file::ledger_of;
 pub use keeper::{Keeper, Whose};
 pub use key::{Key, Keys, Occurrences};
 pub use left::Standing;
+pub use limits::Known;
 pub use lookup::{Found, Lookup};
 pub use place::Place;
 pub use survey::{AGES, Service, Survey, survey};
@@ -99,6 +101,7 @@ pub struct Ledger {
     not_before: i64,
     /// When the run began, before all its stops.
     begun: i64,
+    known: Option<Known>,
     /// There are answers in it.
     any: bool,
     held: Option<Held>,
@@ -158,6 +161,7 @@ impl Ledger {
         let context = sqlite::context(&connection, &keys, &endpoint).map_err(damaged)?;
         let Fields { pointers, list } =
             Fields::open(&connection, &captured, millis(now)).map_err(damaged)?;
+        let known = limits::known(&connection, context, now).map_err(damaged)?;
         let any = sqlite::any(&connection).map_err(damaged)?;
         // Nobody but its own run waits for all of a ledger to be counted.
         let held = if any && own {
@@ -209,6 +213,7 @@ impl Ledger {
             in_flight,
             not_before,
             begun,
+            known,
             thrown_away,
             starts_over,
             ended: None,
@@ -280,6 +285,12 @@ impl Ledger {
                 Error::stopped(format!("cannot write the ledger `{}`", self.path.display()))
                     .because(sqlite::system(&error))
             })
+    }
+
+    /// The limit that an earlier run found, unless that was too long ago.
+    #[must_use]
+    pub const fn known(&self) -> Option<Known> {
+        self.known
     }
 
     /// Names requests.

@@ -47,6 +47,8 @@ const SCHEMA: &str = "
     CREATE TABLE captures (id INTEGER PRIMARY KEY, pointers TEXT NOT NULL UNIQUE) STRICT;
     -- Runs that keep answers and have not come to their end: a hash of the output, and when it was begun.
     CREATE TABLE runs (name BLOB PRIMARY KEY, begun INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+    -- How much the service was found to bear: calls a second and calls in flight, and when it showed that.
+    CREATE TABLE limits (context INTEGER PRIMARY KEY, rate REAL, in_flight INTEGER, at INTEGER NOT NULL) STRICT;
     CREATE TABLE answers (
         key BLOB PRIMARY KEY,
         context INTEGER NOT NULL,

@@ -9,6 +9,7 @@ use std::time::{Duration, SystemTime};
 use rusqlite::Connection;
 
 use super::care::{self, PATIENCE};
+use super::limits::{self, Known};
 use super::{file, millis, sqlite, time};
 use crate::error::Result;
 
@@ -33,7 +34,7 @@ pub struct Survey {
 }
 
 /// The answers of one address.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 pub struct Service {
     /// The address.
     pub endpoint: String,
@@ -45,6 +46,8 @@ pub struct Service {
     pub span: Option<(SystemTime, SystemTime)>,
     /// How many are younger than each of [`AGES`].
     pub younger: [u64; AGES.len()],
+    /// The limits that runs found, one for each service id at most.
+    pub limits: Vec<Known>,
 }
 
 /// Answers of one context while they are counted, with times in milliseconds since 1970.
@@ -106,6 +109,7 @@ fn by_address(
     connection: &Connection,
     counts: &HashMap<i64, Count>,
 ) -> rusqlite::Result<Vec<Service>> {
+    let limits: HashMap<i64, Known> = limits::all(connection)?.into_iter().collect();
     let mut services: BTreeMap<String, Service> = BTreeMap::new();
     let mut statement = connection.prepare("SELECT id, endpoint FROM contexts")?;
     let mut rows = statement.query([])?;
@@ -119,8 +123,10 @@ fn by_address(
                 answers: 0,
                 span: None,
                 younger: [0; AGES.len()],
+                limits: Vec::new(),
             });
         service.service_ids += 1;
+        service.limits.extend(limits.get(&context));
         let Some(count) = counts.get(&context) else {
             continue;
         };

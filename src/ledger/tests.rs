@@ -12,6 +12,7 @@ use futures::future::join_all;
 
 use super::keeper::{Counted, Record, Store};
 use super::*;
+use crate::event::Limit;
 use crate::verdict::{Answer, Score, TransactionId};
 
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -217,6 +218,48 @@ fn of_runs_that_start_over_at_once_none_takes_an_earlier_ones_answers() {
     drop(connection);
     let ledger = Ledger::open(fresh).unwrap();
     assert!(ledger.not_before < last + 2 * 60 * 60 * 1_000);
+}
+
+#[test]
+fn what_a_run_finds_of_the_service_is_known_to_the_next_one() {
+    let place = Directory::new();
+    let known = |settings| {
+        let known = Ledger::open(settings).unwrap().known();
+        known.map_or(Limit::NONE, |known| known.limit)
+    };
+    let found = |rate| Limit {
+        rate: Some(rate),
+        in_flight: Some(9),
+    };
+    for settings in [place.shared(), place.own()] {
+        let mut ledger = Ledger::open(settings.clone()).unwrap();
+        assert_eq!(ledger.known(), None);
+        let (keeper, key) = (ledger.keeper().unwrap(), ledger.keys().key(BODY));
+        keeper.found(found(48.0));
+        wait(keeper.keep(key, answer("t-1"))).unwrap();
+        // With the next answers, as the run may be killed.
+        let path = ledger.path().unwrap();
+        let connection = rusqlite::Connection::open(path).unwrap();
+        let rate = connection.query_row("SELECT rate FROM limits", [], |row| row.get(0));
+        assert_eq!(rate, Ok(48.0));
+        drop(connection);
+        keeper.found(found(49.0));
+        drop(keeper);
+        ledger.end(Removed::Never, PATIENCE).unwrap();
+        assert_eq!(known(settings.clone()), found(49.0));
+        let other = Settings {
+            service_id: "other".to_owned(),
+            ..settings.clone()
+        };
+        assert_eq!(known(other), Limit::NONE);
+        // Starting over is about answers.
+        let fresh = Settings {
+            reuse: Reuse::Nothing,
+            ..settings.clone()
+        };
+        drop(Ledger::open(fresh).unwrap().keeper().unwrap());
+        assert_eq!(known(settings), found(49.0));
+    }
 }
 
 #[test]
@@ -442,7 +485,9 @@ impl Store for Noted {
         Ok(())
     }
 
-    fn finish(&mut self) {}
+    fn found(&mut self, _: Known) {}
+
+    fn end(&mut self, _: bool) {}
 
     fn count(&self) -> Option<Counted> {
         None

@@ -16,7 +16,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 pub use summary::{Kept, Summary};
-pub use words::{count, counted, moment, same_command};
+pub use words::{count, counted, day, moment, most, same_command};
 
 use crate::event::{CancelReason, Event, Events, Observer, Pause};
 use crate::row::RowNumber;

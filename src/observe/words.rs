@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::time::{Duration, SystemTime};
 
 use super::Snapshot;
-use crate::event::{CancelReason, Pace, Pause};
+use crate::event::{CancelReason, Limit, Pace, Pause};
 use crate::row::RowNumber;
 use crate::stats::Outage;
 
@@ -45,6 +45,16 @@ pub const fn same_command(fresh: bool) -> &'static str {
 /// A moment by the clock on the wall: with its date unless it is today.
 #[must_use]
 pub fn moment(time: SystemTime) -> String {
+    by_the_clock(time, "%H:%M", "%Y-%m-%d %H:%M")
+}
+
+/// A day by the clock on the wall: `today`, or `on 2026-11-20`.
+#[must_use]
+pub fn day(time: SystemTime) -> String {
+    by_the_clock(time, "today", "on %Y-%m-%d")
+}
+
+fn by_the_clock(time: SystemTime, if_today: &str, otherwise: &str) -> String {
     let Ok(time) = jiff::Timestamp::try_from(time) else {
         return "an unknown time".to_owned();
     };
@@ -54,9 +64,9 @@ pub fn moment(time: SystemTime) -> String {
         jiff::Timestamp::now().to_zoned(zone),
     );
     let format = if time.date() == today.date() {
-        "%H:%M"
+        if_today
     } else {
-        "%Y-%m-%d %H:%M"
+        otherwise
     };
     time.strftime(format).to_string()
 }
@@ -154,6 +164,15 @@ fn pace(pace: Pace) -> Option<String> {
     } else {
         format!("{now}, looking for the limit")
     })
+}
+
+/// What a service was found to bear: `about 48.0/s`, `9 in flight`, or both. Nothing where nothing is known.
+#[must_use]
+pub fn most(limit: Limit) -> String {
+    let rate = limit.rate.map(|found| format!("about {}/s", rate(found)));
+    let in_flight = limit.in_flight.map(|found| format!("{found} in flight"));
+    let known: Vec<_> = rate.into_iter().chain(in_flight).collect();
+    known.join(" and ")
 }
 
 /// Where the service was found to refuse.
@@ -289,5 +308,20 @@ mod tests {
         ] {
             assert_eq!(time(Duration::from_millis(millis)), said);
         }
+        for (rate, in_flight, said) in [
+            (Some(48.0), None, "about 48.0/s"),
+            (None, Some(9), "9 in flight"),
+            (Some(1234.5), Some(9), "about 1,235/s and 9 in flight"),
+            (None, None, ""),
+        ] {
+            assert_eq!(most(Limit { rate, in_flight }), said);
+        }
+    }
+
+    #[test]
+    fn a_day_is_today_or_has_its_date() {
+        assert_eq!(day(SystemTime::now()), "today");
+        let long_ago = SystemTime::UNIX_EPOCH + Duration::from_secs(86_400 * 365);
+        assert_eq!(day(long_ago), "on 1971-01-01");
     }
 }

@@ -30,6 +30,7 @@ mod input;
 mod jsonl_rows;
 mod key;
 mod kills;
+mod known_limits;
 mod ledger_commands;
 mod limits;
 mod network;

@@ -249,6 +249,8 @@ fn with_old_answers_go_the_scores_that_younger_ones_replaced() {
             params![format!("/{user}"), at],
         )
         .unwrap();
+        raw.execute("INSERT INTO limits VALUES (?, 48.5, NULL, ?)", [at, at])
+            .unwrap();
     }
     let count = |query: &str| -> i64 { raw.query_row(query, [], |row| row.get(0)).unwrap() };
     let counts = || {
@@ -256,14 +258,15 @@ fn with_old_answers_go_the_scores_that_younger_ones_replaced() {
             "answers WHERE replaced IS NOT NULL AND replaced_at IS NOT NULL",
             "runs",
             "fields",
+            "limits",
         ]
         .map(|what| count(&format!("SELECT count(*) FROM {what}")))
     };
-    assert_eq!(counts(), [2, 2, 2]);
+    assert_eq!(counts(), [2, 2, 2, 2]);
     let mut care = Care::open(&place.path()).unwrap();
     let day_ago = SystemTime::now() - Duration::from_secs(86_400);
     assert_eq!(care.prune(day_ago).unwrap(), 0);
-    assert_eq!(counts(), [1, 1, 1]);
+    assert_eq!(counts(), [1, 1, 1, 1]);
     assert_eq!(care.finish(false).unwrap().answers, 10);
 }
 

@@ -1,0 +1,228 @@
+//! What a service was found to bear, so that the next run begins near it and need not look for it anew.
+//!
+//! It stands by the address and the service id, as answers do; which flags users are asked with makes no difference to
+//! it. Nothing of a user is in it.
+
+use std::time::{Duration, SystemTime};
+
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use super::{millis, time};
+use crate::event::Limit;
+
+/// How long a limit is believed. A plan, a quota or the service itself may be another one by then, and to look for the
+/// limit anew takes a minute. It is as long as that for the sake of jobs that rest at weekends.
+const BELIEVED: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+
+/// A limit that changes by more than this share is noted at once, and not just when the run ends: that may be days from
+/// now, or a kill. A smaller change is of little use to the next run, which looks further by itself.
+const NOTABLE: f64 = 0.1;
+
+/// A limit that an earlier run found.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Known {
+    /// The limit.
+    pub limit: Limit,
+    /// When the service showed it last.
+    pub found: SystemTime,
+}
+
+impl Known {
+    fn of(row: &Row<'_>) -> rusqlite::Result<Self> {
+        Ok(Self {
+            limit: Limit {
+                rate: row.get("rate")?,
+                in_flight: row.get("in_flight")?,
+            },
+            found: time(row.get("at")?),
+        })
+    }
+}
+
+/// What is known of a context, unless it is too old to be believed.
+pub(super) fn known(
+    connection: &Connection,
+    context: i64,
+    now: SystemTime,
+) -> rusqlite::Result<Option<Known>> {
+    const QUERY: &str = "SELECT rate, in_flight, at FROM limits WHERE context = ?";
+    let known = connection
+        .query_row(QUERY, [context], Known::of)
+        .optional()?;
+    // A time in the future comes from a clock that was wrong: then its age is not known.
+    Ok(known.filter(|known| {
+        let age = now.duration_since(known.found);
+        age.is_ok_and(|age| age < BELIEVED)
+    }))
+}
+
+/// What is known of each context, however old.
+pub(super) fn all(connection: &Connection) -> rusqlite::Result<Vec<(i64, Known)>> {
+    connection
+        .prepare("SELECT context, rate, in_flight, at FROM limits")?
+        .query_map([], |row| Ok((row.get("context")?, Known::of(row)?)))?
+        .collect()
+}
+
+/// What a run finds out about its context.
+pub(super) struct Finding {
+    context: i64,
+    latest: Option<Known>,
+    noted: Option<Limit>,
+}
+
+impl Finding {
+    pub(super) const fn new(context: i64) -> Self {
+        Self {
+            context,
+            latest: None,
+            noted: None,
+        }
+    }
+
+    /// The service showed another limit, or that there is none any more.
+    pub(super) const fn changed(&mut self, latest: Known) {
+        self.latest = Some(latest);
+    }
+
+    /// Notes it together with answers, which costs no sync of its own, where it is quite another one than noted last.
+    pub(super) fn note(&mut self, connection: &Connection) -> rusqlite::Result<()> {
+        self.note_if(connection, |latest, noted| {
+            noted.is_none_or(|noted| is_far(latest, noted))
+        })
+    }
+
+    /// Notes how it is at the end.
+    pub(super) fn end(&mut self, connection: &Connection) -> rusqlite::Result<()> {
+        self.note_if(connection, |latest, noted| noted != Some(latest))
+    }
+
+    fn note_if(
+        &mut self,
+        connection: &Connection,
+        worth: impl FnOnce(Limit, Option<Limit>) -> bool,
+    ) -> rusqlite::Result<()> {
+        let Some(Known { limit, found }) =
+            self.latest.filter(|latest| worth(latest.limit, self.noted))
+        else {
+            return Ok(());
+        };
+        self.noted = Some(limit);
+        if limit == Limit::NONE {
+            return connection
+                .execute("DELETE FROM limits WHERE context = ?", [self.context])
+                .map(drop);
+        }
+        let values = params![self.context, limit.rate, limit.in_flight, millis(found)];
+        connection
+            .execute("INSERT OR REPLACE INTO limits VALUES (?, ?, ?, ?)", values)
+            .map(drop)
+    }
+}
+
+fn is_far(one: Limit, other: Limit) -> bool {
+    let far = |one: Option<f64>, other: Option<f64>| match (one, other) {
+        (Some(one), Some(other)) => (one - other).abs() > other * NOTABLE,
+        (one, other) => one.is_some() != other.is_some(),
+    };
+    let in_flight = |limit: Limit| limit.in_flight.map(f64::from);
+    far(one.rate, other.rate) || far(in_flight(one), in_flight(other))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::super::file::Kind;
+    use super::super::sqlite;
+    use super::*;
+
+    const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+    const CONTEXT: i64 = 1;
+
+    fn ledger() -> (tempfile::TempDir, Connection) {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("answers.ledger");
+        std::fs::write(&path, "").unwrap();
+        let connection = sqlite::open(&path, Kind::Shared, true).unwrap();
+        (place, connection)
+    }
+
+    fn limit(rate: f64, in_flight: u32) -> Limit {
+        Limit {
+            // Nothing is known by 0.
+            rate: (rate > 0.0).then_some(rate),
+            in_flight: (in_flight > 0).then_some(in_flight),
+        }
+    }
+
+    /// A time that a ledger can tell.
+    fn now() -> SystemTime {
+        time(millis(SystemTime::now()))
+    }
+
+    #[test]
+    fn a_limit_is_believed_for_a_week_and_by_its_own_service_alone() {
+        let (_place, connection) = ledger();
+        let mut finding = Finding::new(CONTEXT);
+        finding.end(&connection).unwrap();
+        assert_eq!(known(&connection, CONTEXT, now()).unwrap(), None);
+        for limit in [limit(48.5, 0), limit(0.0, 20), limit(0.75, 3)] {
+            let found = Known {
+                limit,
+                found: now(),
+            };
+            finding.changed(found);
+            finding.end(&connection).unwrap();
+            let known =
+                |context, days: u32| known(&connection, context, found.found + DAY * days).unwrap();
+            assert_eq!(known(CONTEXT, 0), Some(found));
+            assert_eq!(known(CONTEXT, 6), Some(found));
+            assert_eq!(known(CONTEXT, 7), None);
+            assert_eq!(known(CONTEXT + 1, 0), None);
+            // It is there all the same, for people.
+            assert_eq!(all(&connection).unwrap(), [(CONTEXT, found)]);
+        }
+        let yesterday = now() - DAY;
+        assert_eq!(known(&connection, CONTEXT, yesterday).unwrap(), None);
+    }
+
+    #[test]
+    fn a_change_is_noted_at_once_when_it_is_large_and_at_the_end_when_it_is_small() {
+        let (_place, connection) = ledger();
+        let mut finding = Finding::new(CONTEXT);
+        let noted = || {
+            let known = known(&connection, CONTEXT, now()).unwrap();
+            known.map_or(Limit::NONE, |known| known.limit)
+        };
+        for (latest, expected) in [
+            (limit(40.0, 0), limit(40.0, 0)),
+            (limit(43.9, 0), limit(40.0, 0)),
+            (limit(36.1, 0), limit(40.0, 0)),
+            // Small steps add up.
+            (limit(44.1, 0), limit(44.1, 0)),
+            (limit(44.1, 20), limit(44.1, 20)),
+            (limit(44.1, 22), limit(44.1, 20)),
+            (limit(0.0, 17), limit(0.0, 17)),
+            (Limit::NONE, Limit::NONE),
+            (limit(9.0, 0), limit(9.0, 0)),
+            (limit(9.5, 0), limit(9.0, 0)),
+        ] {
+            finding.changed(Known {
+                limit: latest,
+                found: now(),
+            });
+            finding.note(&connection).unwrap();
+            assert_eq!(noted(), expected, "{latest:?}");
+        }
+        finding.end(&connection).unwrap();
+        assert_eq!(noted(), limit(9.5, 0));
+        // A service whose limit is gone is not held to it by the next run.
+        let mut next = Finding::new(CONTEXT);
+        next.changed(Known {
+            limit: Limit::NONE,
+            found: now(),
+        });
+        next.note(&connection).unwrap();
+        assert_eq!(noted(), Limit::NONE);
+    }
+}
