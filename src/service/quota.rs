@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use http::HeaderMap;
 use http::header::DATE;
+use http::header::HeaderName;
 
 /// What an answer's headers say of the quota. Hints only: they may slow us down, never speed us up.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -77,6 +78,11 @@ impl Quota {
     /// Reads the headers of one answer. `now` is used where the answer does not say its own time.
     #[must_use]
     pub fn of(headers: &HeaderMap, now: SystemTime) -> Self {
+        // Most services send none of them, and every answer comes through here.
+        let speaks = |name: &HeaderName| name.as_str().contains("limit");
+        if !headers.keys().any(speaks) {
+            return Self::default();
+        }
         // Against the answer's own clock: ours may be wrong, and the difference of two of theirs is not.
         let now = date(headers).unwrap_or(now);
         let mut quota = Self::default();
