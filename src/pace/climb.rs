@@ -25,6 +25,8 @@ pub(super) struct Climb {
     ceiling: Option<f64>,
     /// The ceiling is a first guess, from steps of [`GROWTH`].
     rough: bool,
+    /// The ceiling is from elsewhere, and nothing was refused since.
+    known: bool,
     /// What was the ceiling when there was no trouble last.
     settled: Option<f64>,
     stage: Stage,
@@ -86,6 +88,7 @@ impl Climb {
             most,
             ceiling: None,
             rough: false,
+            known: false,
             settled: None,
             stage: Stage::Free,
             hold: FIRST_HOLD,
@@ -111,6 +114,11 @@ impl Climb {
     pub(super) fn below_ceiling(&self) -> Option<usize> {
         self.ceiling
             .map(|ceiling| self.just_below(ceiling) as usize)
+    }
+
+    /// Whether the ceiling is from elsewhere, and nothing was refused since.
+    pub(super) const fn is_known(&self) -> bool {
+        self.known && self.ceiling.is_some()
     }
 
     /// Whether it is as much as may ever be.
@@ -143,6 +151,7 @@ impl Climb {
             self.hold = (self.hold * 2).min(LONGEST_HOLD);
         }
         self.rough = self.stage == Stage::Free;
+        self.known = false;
         if self.settled.is_some_and(|settled| at < settled * FALLEN) {
             self.settled = None;
             self.hold = FIRST_HOLD;
@@ -188,6 +197,12 @@ impl Climb {
         self.value = self.whole(ceiling * self.cut());
         // Whoever found it may have had no time to look further, and that was another day.
         self.rough = true;
+        self.known = true;
+    }
+
+    /// What was known of the limit does not hold any more: the search begins anew.
+    pub(super) fn forget(&mut self, first: f64) {
+        *self = Self::new(self.kind, first, self.least, self.most);
     }
 
     /// An interval went by without trouble. `used`: all that is allowed was used, so that more would be of use; `shown`:

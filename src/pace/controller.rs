@@ -378,11 +378,21 @@ impl Controller {
     /// Less from now on: in flight where so many were never accepted, else a second.
     fn cut(&mut self, now: Duration, call: Call, wait: Option<Duration>) {
         // Of a run that has hardly begun, or had nothing to ask, a refusal is about somebody else's calls or the hour.
-        let little = self.since_cut.answers < FEW_ANSWERS && self.rate.ceiling().is_none();
+        let little = self.since_cut.answers < FEW_ANSWERS;
+        let known = little && self.rate.is_known();
+        let unknown = little && self.rate.ceiling().is_none();
         let idle = now.saturating_sub(self.last_used) > IDLE;
-        if (little || idle) && !std::mem::replace(&mut self.warned, true) {
-            self.rate
-                .slow_to(self.rate.value().min(self.accepted.peak(now)));
+        if (known || unknown || idle) && !std::mem::replace(&mut self.warned, true) {
+            // The bucket may be as empty as the run left it that found the limit: the pause is enough.
+            if !known {
+                self.rate
+                    .slow_to(self.rate.value().min(self.accepted.peak(now)));
+                self.set_limiter(now);
+            }
+            return;
+        }
+        if known {
+            self.rate.forget(FIRST_RATE);
             self.set_limiter(now);
             return;
         }

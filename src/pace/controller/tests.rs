@@ -262,6 +262,32 @@ fn a_known_limit_is_where_a_run_begins() {
 }
 
 #[test]
+fn a_known_limit_outlives_one_early_refusal_and_not_two() {
+    let near = Bounds {
+        known: Limit {
+            rate: Some(100.0),
+            in_flight: None,
+        },
+        ..bounds(Rate::Auto, 64)
+    };
+    let mut controller = Controller::new(near);
+    let mut now = Duration::ZERO;
+    let refused = |controller: &mut Controller, now: &mut Duration| {
+        call(controller, now, Ended::Throttled(None)).unwrap();
+        // The one that goes first after the pause.
+        call(controller, now, Ended::Answered);
+    };
+    // The bucket is as empty as the run before left it.
+    refused(&mut controller, &mut now);
+    assert!(controller.rate(now).unwrap() >= 70.0);
+    assert_eq!(controller.limit(), near.known);
+    // It is another service by now.
+    refused(&mut controller, &mut now);
+    assert_eq!(controller.rate(now), Some(2.0));
+    assert_eq!(controller.limit(), Limit::NONE);
+}
+
+#[test]
 fn a_known_limit_is_of_no_use_where_the_user_allows_less_or_everything() {
     let known = Limit {
         rate: Some(100.0),
