@@ -5,7 +5,7 @@
 
 use std::error::Error as StdError;
 
-use crate::foreign::steers;
+use crate::foreign::{any_steers, steers};
 
 /// How a run ended, as the exit code tells it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -200,7 +200,7 @@ pub fn system_words(error: &std::io::Error) -> String {
 /// `text` with control characters escaped, so that nothing from a file or a server can steer a terminal.
 #[must_use]
 pub fn printable(text: &str) -> String {
-    if !text.chars().any(steers) {
+    if !any_steers(text) {
         return text.to_owned();
     }
     text.chars()

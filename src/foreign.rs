@@ -19,6 +19,16 @@ pub fn steers(c: char) -> bool {
         )
 }
 
+/// Whether anything in the text [`steers`].
+#[must_use]
+pub fn any_steers(text: &str) -> bool {
+    // Ids and numbers of every answer come through here, and nearly all are plain ASCII.
+    let plain = text
+        .bytes()
+        .fold(true, |plain, byte| plain & (0x20..0x7f).contains(&byte));
+    !plain && text.chars().any(steers)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -30,9 +40,11 @@ mod tests {
             '\u{202e}', '\u{2066}', '\u{feff}',
         ] {
             assert!(steers(c), "{}", c.escape_unicode());
+            assert!(any_steers(&format!("a{c}b")), "{}", c.escape_unicode());
         }
         for c in [' ', 'é', '\u{200d}', '\u{301}', '漢', 'ا', '🦀', '…'] {
             assert!(!steers(c), "{}", c.escape_unicode());
+            assert!(!any_steers(&format!("a{c}b")), "{}", c.escape_unicode());
         }
     }
 }

@@ -9,7 +9,7 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-use crate::foreign::steers;
+use crate::foreign::{any_steers, steers};
 
 /// Deeper nesting than this is refused. `serde_json` uses the same limit; no user record comes near it.
 pub const MAX_DEPTH: usize = 128;
@@ -146,7 +146,7 @@ pub fn on_one_line(value: &RawValue) -> Box<str> {
 
 /// JSON text without white space between its tokens, with escapes for what steers: that can stand in its strings alone.
 fn steering_escaped(text: Box<str>) -> Box<str> {
-    if !text.chars().any(steers) {
+    if !any_steers(&text) {
         return text;
     }
     let mut escaped = String::with_capacity(text.len() + 16);
@@ -211,8 +211,8 @@ impl Pointer {
 
     /// The value in the JSON text; `None` where there is none.
     #[must_use]
-    pub fn find<'a>(&self, text: &'a [u8]) -> Option<&'a RawValue> {
-        let value: &RawValue = serde_json::from_slice(text).ok()?;
+    pub fn find<'a>(&self, text: &'a str) -> Option<&'a RawValue> {
+        let value: &RawValue = serde_json::from_str(text).ok()?;
         follow(value, &self.0).ok().flatten()
     }
 }
@@ -265,7 +265,7 @@ mod tests {
     fn find(text: &str, pointer: &str) -> Option<String> {
         Pointer::parse(pointer)
             .unwrap()
-            .find(text.as_bytes())
+            .find(text)
             .map(|value| value.get().to_owned())
     }
 

@@ -7,7 +7,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use crate::foreign::steers;
+use crate::foreign::any_steers;
 
 /// The fate of one row.
 #[derive(Debug, Clone, PartialEq)]
@@ -64,7 +64,7 @@ pub struct Answer {
 }
 
 /// An identifier that is safe to write into any file: not empty, at most [`TransactionId::MAX_BYTES`] long, nothing in
-/// it that [`steers`], and nothing that a spreadsheet would run as a formula.
+/// it that steers ([`any_steers`]), and nothing that a spreadsheet would run as a formula.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TransactionId(Box<str>);
 
@@ -81,7 +81,7 @@ impl TransactionId {
             Err("is empty")
         } else if text.len() > Self::MAX_BYTES {
             Err("is longer than 256 bytes")
-        } else if text.chars().any(steers) {
+        } else if any_steers(text) {
             Err("has control characters")
         } else if text.starts_with(FORMULA_STARTS) {
             Err("starts like a spreadsheet formula")

@@ -36,16 +36,18 @@ const OTHER_SHAPE: &str = "the answer is JSON of another shape";
 /// # Errors
 /// What makes it no verdict, in one sentence.
 pub(super) fn read(reply: &Reply, columns: &Columns) -> Result<Answer, String> {
-    let body = &reply.body;
-    let wire: Wire<'_> = serde_json::from_slice(body).map_err(|error| {
+    let no_json = || not_json(&reply.body, &reply.sent);
+    // Once, and not for each of its texts.
+    let body = std::str::from_utf8(&reply.body).map_err(|_| no_json())?;
+    let wire: Wire<'_> = serde_json::from_str(body).map_err(|error| {
         if error.is_data() {
             OTHER_SHAPE.to_owned()
         } else {
-            not_json(body, &reply.sent)
+            no_json()
         }
     })?;
     // An array would be read as the fields in their order.
-    if body.trim_ascii_start().first() != Some(&b'{') {
+    if !body.trim_ascii_start().starts_with('{') {
         return Err(OTHER_SHAPE.to_owned());
     }
     if wire.status.is_some_and(|status| status.get() == "false") {
