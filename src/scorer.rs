@@ -117,118 +117,123 @@ impl Fate {
 impl<S: Service> Scorer<S> {
     /// Gets the row's verdict; the first attempt has its `permit` in hand. An answer is durable under `key` before it is
     /// a verdict.
-    pub async fn score<'a>(
+    #[expect(
+        clippy::manual_async_fn,
+        reason = "an `async fn` holds twice what it is given, and this is allocated and moved for each row"
+    )]
+    pub fn score<'a>(
         &'a self,
         row: RowNumber,
         body: Bytes,
         key: Option<Key>,
-        permit: Permit<'a>,
-    ) -> Fate {
-        let mut attempts = Attempts::default();
-        let mut permit = permit;
-        let (mut again, mut doubtful) = (None, false);
-        loop {
-            // A permit may have been given just before the run began to stop.
-            if self.gate.is_closed() {
-                return Fate::LEFT;
-            }
-            if let Err(error) = self.calls.reserve() {
-                return Fate::stop(CancelReason::MaxCalls, error);
-            }
-            let (began, api_key) = (permit.began(), self.keys.number());
-            let probe = permit.is_probe();
-            let (outcome, unsettled, change) = self
-                .attempt(row, body.clone(), permit, (again, attempts))
-                .await;
-            // Only an answer is waited for: held in a back-off, this would keep others from calling.
-            let unsettled = matches!(outcome, Outcome::Answered(_)).then_some(unsettled);
-            let latency = began.elapsed();
-            let mut next = None;
-            match outcome {
-                Outcome::Answered(answer) => {
-                    self.events.emit(Event::AttemptAnswered { row, latency });
-                    self.keys.verdict(api_key);
-                    self.answered(row, &body, &answer);
-                    let kept = self.keep(row, key, answer).await;
-                    drop(unsettled);
-                    return match kept {
-                        Ok(answer) => {
-                            let decision = self.policy.decide(&answer.score);
-                            Fate::of(Verdict::Scored(answer, decision))
-                        }
-                        Err(error) if error.exit() == Exit::Internal => {
-                            Fate::stop(CancelReason::Internal, error)
-                        }
-                        Err(error) => Fate::stop(CancelReason::Ledger, error),
-                    };
+        mut permit: Permit<'a>,
+    ) -> impl Future<Output = Fate> + 'a {
+        async move {
+            let mut attempts = Attempts::default();
+            let (mut again, mut doubtful) = (None, false);
+            loop {
+                // A permit may have been given just before the run began to stop.
+                if self.gate.is_closed() {
+                    return Fate::LEFT;
                 }
-                Outcome::Throttled { wait } => {
-                    if let Err(error) = self.throttled(row, wait, change) {
-                        return Fate::stop(CancelReason::Unavailable, error);
-                    }
+                if let Err(error) = self.calls.reserve() {
+                    return Fate::stop(CancelReason::MaxCalls, error);
                 }
-                Outcome::Failed(fault) => match self.after(&fault, probe, change, &mut attempts) {
-                    Then::Again(back_off) => {
-                        self.tell_failed(row, &fault, latency, Next::Again(back_off));
-                        if self.gate.back_off(back_off).await == Err(Closed) {
-                            return Fate::LEFT;
-                        }
-                        next = Some(match fault.class {
-                            Class::OutcomeUnknown if !doubtful => Again::OutcomeUnknown,
-                            _ => Again::Failed,
-                        });
-                        doubtful |= fault.class == Class::OutcomeUnknown;
-                    }
-                    Then::Fail => {
-                        self.tell_failed(row, &fault, latency, Next::GiveUp);
-                        return Fate::of(Verdict::Failed(fault.failure));
-                    }
-                    Then::Stop(reason, error) => {
-                        self.tell_failed(row, &fault, latency, Next::Stop);
-                        // It was answered, so the row has its fate, and the rejects say why.
-                        let verdict = (fault.class == Class::Useless)
-                            .then_some(Verdict::Failed(fault.failure));
-                        return Fate {
-                            verdict,
-                            stop: Some((reason, error)),
+                let (began, api_key) = (permit.began(), self.keys.number());
+                let probe = permit.is_probe();
+                let call = Call::begin(&self.events, row, again);
+                let exchange = self.service.ask(body.clone()).await;
+                call.ended();
+                let (outcome, unsettled, change) = self.judge(row, exchange, permit, attempts);
+                // Only an answer is waited for: held in a back-off, this would keep others from calling.
+                let unsettled = matches!(outcome, Outcome::Answered(_)).then_some(unsettled);
+                let latency = began.elapsed();
+                let mut next = None;
+                match outcome {
+                    Outcome::Answered(answer) => {
+                        self.events.emit(Event::AttemptAnswered { row, latency });
+                        self.keys.verdict(api_key);
+                        self.answered(row, &body, &answer);
+                        let kept = self.keep(row, key, answer).await;
+                        drop(unsettled);
+                        return match kept {
+                            Ok(answer) => {
+                                let decision = self.policy.decide(&answer.score);
+                                Fate::of(Verdict::Scored(answer, decision))
+                            }
+                            Err(error) if error.exit() == Exit::Internal => {
+                                Fate::stop(CancelReason::Internal, error)
+                            }
+                            Err(error) => Fate::stop(CancelReason::Ledger, error),
                         };
                     }
-                },
-                Outcome::Refused(error) => {
-                    self.tell_failed(row, &refused(), latency, Next::Stop);
-                    return Fate::stop(CancelReason::Refused, error);
-                }
-                Outcome::KeyRefused(error) => match self.with_another_key(api_key, error) {
-                    // Like a throttle: nothing was done, and none of the row's attempts is used up.
-                    Ok(()) => {
-                        let again = Next::Again(Duration::ZERO);
-                        self.tell_failed(row, &refused(), latency, again);
+                    Outcome::Throttled { wait } => {
+                        if let Err(error) = self.throttled(row, wait, change) {
+                            return Fate::stop(CancelReason::Unavailable, error);
+                        }
                     }
-                    Err(error) => {
+                    Outcome::Failed(fault) => {
+                        match self.after(&fault, probe, change, &mut attempts) {
+                            Then::Again(back_off) => {
+                                self.tell_failed(row, &fault, latency, Next::Again(back_off));
+                                if self.gate.back_off(back_off).await == Err(Closed) {
+                                    return Fate::LEFT;
+                                }
+                                next = Some(match fault.class {
+                                    Class::OutcomeUnknown if !doubtful => Again::OutcomeUnknown,
+                                    _ => Again::Failed,
+                                });
+                                doubtful |= fault.class == Class::OutcomeUnknown;
+                            }
+                            Then::Fail => {
+                                self.tell_failed(row, &fault, latency, Next::GiveUp);
+                                return Fate::of(Verdict::Failed(fault.failure));
+                            }
+                            Then::Stop(reason, error) => {
+                                self.tell_failed(row, &fault, latency, Next::Stop);
+                                // It was answered, so the row has its fate, and the rejects say why.
+                                let verdict = (fault.class == Class::Useless)
+                                    .then_some(Verdict::Failed(fault.failure));
+                                return Fate {
+                                    verdict,
+                                    stop: Some((reason, error)),
+                                };
+                            }
+                        }
+                    }
+                    Outcome::Refused(error) => {
                         self.tell_failed(row, &refused(), latency, Next::Stop);
                         return Fate::stop(CancelReason::Refused, error);
                     }
-                },
+                    Outcome::KeyRefused(error) => match self.with_another_key(api_key, error) {
+                        // Like a throttle: nothing was done, and none of the row's attempts is used up.
+                        Ok(()) => {
+                            let again = Next::Again(Duration::ZERO);
+                            self.tell_failed(row, &refused(), latency, again);
+                        }
+                        Err(error) => {
+                            self.tell_failed(row, &refused(), latency, Next::Stop);
+                            return Fate::stop(CancelReason::Refused, error);
+                        }
+                    },
+                }
+                again = next;
+                permit = match self.gate.permit().await {
+                    Ok(permit) => permit,
+                    Err(Closed) => return Fate::LEFT,
+                };
             }
-            again = next;
-            permit = match self.gate.permit().await {
-                Ok(permit) => permit,
-                Err(Closed) => return Fate::LEFT,
-            };
         }
     }
 
-    /// Makes one call. Another one may begin as soon as it is over, but not many before its answer is durable.
-    async fn attempt<'a>(
+    /// A call is over: another one may begin, but not many before the answer of this one is durable.
+    fn judge<'a>(
         &self,
         row: RowNumber,
-        body: Bytes,
+        exchange: Exchange,
         permit: Permit<'a>,
-        (again, attempts): (Option<Again>, Attempts),
+        attempts: Attempts,
     ) -> (Outcome, Unsettled<'a>, Option<Change>) {
-        let call = Call::begin(&self.events, row, again);
-        let exchange = self.service.ask(body).await;
-        call.ended();
         self.heed_quota(&exchange);
         let outcome = classify(exchange, &self.columns);
         let repeats = !attempts.is_first() && !permit.is_probe();
@@ -242,7 +247,7 @@ impl<S: Service> Scorer<S> {
         let Ok(reply) = exchange else {
             return;
         };
-        let quota = Quota::of(&reply.headers, SystemTime::now());
+        let quota = Quota::of(&reply.headers, SystemTime::now);
         if let (Some(calls), Some(lasts)) = (quota.remaining, quota.reset) {
             self.gate.allowed(Allowance { calls, lasts });
         }

@@ -39,15 +39,13 @@ pub struct Permit<'a> {
     call: Call,
     over: bool,
     unsettled: Option<SemaphorePermit<'a>>,
-    /// When the attempt may begin: now.
-    began: Instant,
 }
 
 impl<'a> Permit<'a> {
     /// When the permit was given.
     #[must_use]
-    pub const fn began(&self) -> Instant {
-        self.began
+    pub fn began(&self) -> Instant {
+        self.gate.began + self.call.began
     }
 
     /// Whether the service is taken to be down and this call finds out whether it is back.
@@ -139,8 +137,7 @@ impl Gate {
             if self.closed.get() {
                 return Err(Closed);
             }
-            let turn = self.controller.borrow_mut().ask(self.began.elapsed());
-            match turn {
+            match self.ask() {
                 Turn::Go(call) => break call,
                 Turn::At(at) => {
                     let time = std::pin::pin!(sleep_until(self.began + at));
@@ -151,13 +148,31 @@ impl Gate {
             }
         };
         drop(passing);
-        Ok(Permit {
+        Ok(self.permit_for(call, unsettled))
+    }
+
+    /// A permit, if nobody waits for one and a call may begin at once: of a fast service's calls nearly each, and then
+    /// to wait would cost more than all the rest here.
+    pub fn permit_at_once(&self) -> Option<Permit<'_>> {
+        let unsettled = self.unsettled.try_acquire().ok()?;
+        let _passing = self.turnstile.try_lock().ok()?;
+        match self.ask() {
+            Turn::Go(call) => Some(self.permit_for(call, unsettled)),
+            Turn::At(_) | Turn::AfterAnother => None,
+        }
+    }
+
+    fn ask(&self) -> Turn {
+        self.controller.borrow_mut().ask(self.began.elapsed())
+    }
+
+    const fn permit_for<'a>(&'a self, call: Call, unsettled: SemaphorePermit<'a>) -> Permit<'a> {
+        Permit {
             gate: self,
             call,
             over: false,
             unsettled: Some(unsettled),
-            began: Instant::now(),
-        })
+        }
     }
 
     /// Waits for a back-off; no permit is held meanwhile.

@@ -5,14 +5,14 @@
 
 mod rows;
 
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures::future::FutureExt;
 use futures::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::mpsc;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::error::Error;
 use crate::event::{CancelReason, Event};
@@ -113,20 +113,20 @@ pub async fn run<S: Service>(
         while wants_permit && may_start(scorer, &running) {
             // A row without a permit is data in a queue and not a future that waits; and one that comes back from a
             // back-off, which holds up everybody's order, has nobody but its like before it.
-            let Some(Ok(permit)) = scorer.gate.permit().now_or_never() else {
+            let Some(permit) = scorer.gate.permit_at_once() else {
                 break;
             };
             if !rows.still_wants_permit() {
                 wants_permit = false;
                 break;
             }
-            running.extend(rows.start().map(|start| score(scorer, start, permit)));
+            if let Some(start) = rows.start() {
+                running.push(score(scorer, start, permit));
+            }
             wants_permit = rows.wants_permit();
         }
         if going && let Some(stop) = rows.take_stop() {
-            cancel(scorer, &stop);
-            drain_timer.as_mut().reset(Instant::now() + DRAIN);
-            stopped = Some(stop);
+            stopped = Some(cancel(scorer, stop, drain_timer.as_mut()));
             continue;
         }
         let all_read = input == Progress::Done && !rows.has_waiting();
@@ -134,12 +134,12 @@ pub async fn run<S: Service>(
             break;
         }
         let stop = tokio::select! {
-            Some((number, fate)) = running.next(), if !running.is_empty() => rows.resolve(number, fate),
+            Some(done) = running.next(), if !running.is_empty() => resolve(&mut rows, &mut running, done),
             Ok(permit) = scorer.gate.permit(), if wants_permit && may_start(scorer, &running) => {
                 // It may have waited for minutes: another run may have asked meanwhile.
                 rows.time_passed();
-                if rows.still_wants_permit() {
-                    running.extend(rows.start().map(|start| score(scorer, start, permit)));
+                if rows.still_wants_permit() && let Some(start) = rows.start() {
+                    running.push(score(scorer, start, permit));
                 }
                 None
             },
@@ -178,9 +178,7 @@ pub async fn run<S: Service>(
         match (stop, &mut stopped) {
             (None, _) => {}
             (Some(stop), None) => {
-                cancel(scorer, &stop);
-                drain_timer.as_mut().reset(Instant::now() + DRAIN);
-                stopped = Some(stop);
+                stopped = Some(cancel(scorer, stop, drain_timer.as_mut()));
             }
             // Answers that are lost while calls finish must be told, whatever the run stops for.
             (Some(stop), Some(first)) => {
@@ -242,10 +240,12 @@ async fn hand_over<S>(
     stopped
 }
 
-/// Tells that the run stops, and lets no call begin any more.
-fn cancel<S>(scorer: &Scorer<S>, stop: &Stop) {
+/// Tells that the run stops, lets no call begin any more and sets the end for those that are out.
+fn cancel<S>(scorer: &Scorer<S>, stop: Stop, drain_timer: Pin<&mut Sleep>) -> Stop {
     scorer.events.emit(Event::CancelBegan(stop.reason));
     scorer.gate.close();
+    drain_timer.reset(Instant::now() + DRAIN);
+    stop
 }
 
 /// The canary: until the service has given a verdict one row is tried at a time.
@@ -253,12 +253,29 @@ fn may_start<S, F>(scorer: &Scorer<S>, running: &FuturesUnordered<F>) -> bool {
     scorer.gate.is_proven() || running.is_empty()
 }
 
-async fn score<S: Service>(
-    scorer: &Scorer<S>,
+fn score<'a, S: Service>(
+    scorer: &'a Scorer<S>,
     Start { number, body, key }: Start,
-    permit: Permit<'_>,
-) -> (RowNumber, Fate) {
-    (number, scorer.score(number, body, key, permit).await)
+    permit: Permit<'a>,
+) -> impl Future<Output = (RowNumber, Fate)> {
+    let fate = scorer.score(number, body, key, permit);
+    fate.map(move |fate| (number, fate))
+}
+
+/// Resolves the row that is done, and whoever else is by now: to look at everything else in between would cost more
+/// than a row. Ends early when the run must stop.
+fn resolve<S, F: Future<Output = (RowNumber, Fate)>>(
+    rows: &mut Rows<'_, S>,
+    running: &mut FuturesUnordered<F>,
+    (number, fate): (RowNumber, Fate),
+) -> Option<Stop> {
+    let mut stop = rows.resolve(number, fate);
+    while stop.is_none()
+        && let Some(Some((number, fate))) = running.next().now_or_never()
+    {
+        stop = rows.resolve(number, fate);
+    }
+    stop
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

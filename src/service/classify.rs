@@ -267,7 +267,7 @@ fn says_out_of_credit(body: &[u8]) -> bool {
 /// Whether a 403 is a rate limit in disguise: it says when to come again, or that nothing remains. That a limit is
 /// mentioned is not enough: some services do so in every answer, also to a wrong key.
 fn carries_rate_limit(headers: &HeaderMap) -> bool {
-    headers.contains_key(RETRY_AFTER) || Quota::of(headers, SystemTime::now()).is_used_up()
+    headers.contains_key(RETRY_AFTER) || Quota::of(headers, SystemTime::now).is_used_up()
 }
 
 #[cfg(test)]

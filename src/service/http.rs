@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use bytes::{Bytes, BytesMut};
+use futures::FutureExt;
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
 
 use super::{
@@ -83,40 +84,49 @@ impl Client {
         })
     }
 
-    async fn exchange(&self, sent: Bytes) -> std::result::Result<Reply, reqwest::Error> {
-        let authorization = self.key.borrow().authorization.clone();
-        let request = self
-            .connections
-            .client()
-            .post(self.endpoint.url().clone())
-            .header(AUTHORIZATION, authorization)
-            .body(sent.clone());
-        let mut response = request.send().await?;
-        let status = response.status().as_u16();
-        let (mut body, mut cut) = (Body::default(), false);
-        loop {
-            match response.chunk().await {
-                Ok(Some(chunk)) if body.len() + chunk.len() > Reply::MAX_BODY => {
-                    cut = true;
-                    break;
+    #[expect(
+        clippy::manual_async_fn,
+        reason = "an `async fn` holds twice what it is given, and this is a part of what is allocated for each row"
+    )]
+    fn exchange(
+        &self,
+        sent: Bytes,
+    ) -> impl Future<Output = std::result::Result<Reply, reqwest::Error>> {
+        async move {
+            let authorization = self.key.borrow().authorization.clone();
+            let request = self
+                .connections
+                .client()
+                .post(self.endpoint.url().clone())
+                .header(AUTHORIZATION, authorization)
+                .body(sent.clone());
+            let mut response = request.send().await?;
+            let status = response.status().as_u16();
+            let (mut body, mut cut) = (Body::default(), false);
+            loop {
+                match response.chunk().await {
+                    Ok(Some(chunk)) if body.len() + chunk.len() > Reply::MAX_BODY => {
+                        cut = true;
+                        break;
+                    }
+                    Ok(Some(chunk)) => body.push(chunk),
+                    // A success that breaks off may have been billed. Of anything else the status says it all.
+                    Err(error) if (200..300).contains(&status) => return Err(error),
+                    Ok(None) | Err(_) => break,
                 }
-                Ok(Some(chunk)) => body.push(chunk),
-                // A success that breaks off may have been billed. Of anything else the status says it all.
-                Err(error) if (200..300).contains(&status) => return Err(error),
-                Ok(None) | Err(_) => break,
             }
+            Ok(Reply {
+                status,
+                headers: std::mem::take(response.headers_mut()),
+                body: body.into_bytes(),
+                cut,
+                sent: Sent {
+                    // As of now: the key may have been renewed while this was out.
+                    api_keys: self.key.borrow().used.clone(),
+                    body: sent,
+                },
+            })
         }
-        Ok(Reply {
-            status,
-            headers: std::mem::take(response.headers_mut()),
-            body: body.into_bytes(),
-            cut,
-            sent: Sent {
-                // As of now: the key may have been renewed while this was out.
-                api_keys: self.key.borrow().used.clone(),
-                body: sent,
-            },
-        })
     }
 }
 
@@ -225,10 +235,11 @@ impl Body {
 }
 
 impl Service for Client {
-    async fn ask(&self, body: Bytes) -> Exchange {
-        let exchange = self.exchange(body).await;
-        self.connections.used.set(SystemTime::now());
-        exchange.map_err(|error| fault(&error.without_url()))
+    fn ask(&self, body: Bytes) -> impl Future<Output = Exchange> {
+        self.exchange(body).map(|exchange| {
+            self.connections.used.set(SystemTime::now());
+            exchange.map_err(|error| fault(&error.without_url()))
+        })
     }
 
     fn renew_key(&self) -> Renewal {

@@ -75,16 +75,19 @@ const MOST_LINES: usize = 16;
 const MOST_MEMBERS: usize = 32;
 
 impl Quota {
-    /// Reads the headers of one answer. `now` is used where the answer does not say its own time.
+    /// Reads the headers of one answer. `now` is asked where the answer does not say its own time.
     #[must_use]
-    pub fn of(headers: &HeaderMap, now: SystemTime) -> Self {
+    pub fn of(headers: &HeaderMap, now: impl FnOnce() -> SystemTime) -> Self {
         // Most services send none of them, and every answer comes through here.
-        let speaks = |name: &HeaderName| name.as_str().contains("limit");
+        let speaks = |name: &HeaderName| {
+            let name = name.as_str();
+            name.starts_with(CURRENT) || name.starts_with("x-rate")
+        };
         if !headers.keys().any(speaks) {
             return Self::default();
         }
         // Against the answer's own clock: ours may be wrong, and the difference of two of theirs is not.
-        let now = date(headers).unwrap_or(now);
+        let now = date(headers).unwrap_or_else(now);
         let mut quota = Self::default();
         let mut foreign = Vec::new();
         for policy in POLICIES.iter().flat_map(|name| members(headers, name)) {

@@ -11,7 +11,7 @@ use super::Quota;
 /// that makes sense.
 pub(super) fn wait(headers: &HeaderMap) -> Option<Duration> {
     retry_after(headers).or_else(|| {
-        let quota = Quota::of(headers, SystemTime::now());
+        let quota = Quota::of(headers, SystemTime::now);
         quota.reset.filter(|_| quota.is_used_up())
     })
 }

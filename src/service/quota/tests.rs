@@ -42,7 +42,7 @@ fn quota(answer: &str) -> Quota {
     for (name, value) in headers {
         map.append(name, value);
     }
-    Quota::of(&map, UNIX_EPOCH + NOW)
+    Quota::of(&map, || UNIX_EPOCH + NOW)
 }
 
 fn expect(answer: &str, rate: Option<f64>, remaining: Option<u64>, reset: Option<f64>) {
@@ -309,7 +309,7 @@ proptest! {
                 headers.append(ALL[name], value);
             }
         }
-        let quota = Quota::of(&headers, UNIX_EPOCH + Duration::from_secs(now.into()));
+        let quota = Quota::of(&headers, || UNIX_EPOCH + Duration::from_secs(now.into()));
         prop_assert!(quota.rate.is_none_or(|rate| rate.is_finite() && rate > 0.0));
         prop_assert!(quota.reset.is_none_or(|reset| reset <= LONGEST));
     }
