@@ -82,6 +82,11 @@ pub enum Event {
         /// How long it was down.
         lasted: Duration,
     },
+    /// The service was not down, whatever it seemed: all that is left to ask are rows over which it fails.
+    OutageDismissed {
+        /// How long it was taken to be down.
+        lasted: Duration,
+    },
     /// Calls go at another pace from now on.
     PaceChanged(Pace),
     /// The API key was read again from its file, and is another one: the run goes on with it.

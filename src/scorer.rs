@@ -18,6 +18,7 @@ use call::{Call, Paid};
 pub use keyring::Keyring;
 use keyring::Refused;
 pub use outage::Outage;
+use outage::{Means, Whose};
 pub use transactions::Transactions;
 
 use crate::error::{Error, Exit};
@@ -25,7 +26,7 @@ use crate::event::{Again, Billing, CancelReason, Event, Events, Next};
 use crate::ledger::{Keeper, Key};
 use crate::pace::{
     Allowance, Attempts, CallBudget, Change, Closed, Ended, Failed, FailureBudget, Fuse, Gate,
-    Permit, RetryPolicy, Trouble, Unsettled,
+    Newcomers, Permit, RetryPolicy, Trouble, Unsettled,
 };
 use crate::raw_json::Pointer;
 use crate::row::RowNumber;
@@ -173,7 +174,7 @@ impl<S: Service> Scorer<S> {
                         }
                     }
                     Outcome::Failed(fault) => {
-                        match self.after(&fault, probe, change, &mut attempts) {
+                        match self.after(row, &fault, probe, change, &mut attempts) {
                             Then::Again(back_off) => {
                                 self.tell_failed(row, &fault, latency, Next::Again(back_off));
                                 if self.gate.back_off(back_off).await == Err(Closed) {
@@ -218,7 +219,12 @@ impl<S: Service> Scorer<S> {
                     },
                 }
                 again = next;
-                permit = match self.gate.permit().await {
+                let permitted = if attempts.is_first() {
+                    self.gate.permit().await
+                } else {
+                    self.gate.permit_again().await
+                };
+                permit = match permitted {
                     Ok(permit) => permit,
                     Err(Closed) => return Fate::LEFT,
                 };
@@ -265,7 +271,8 @@ impl<S: Service> Scorer<S> {
                 Health::AtWork => Ended::Answered,
                 // A row over which the service always fails must not make it seem down.
                 Health::Failed if repeats => Ended::Abandoned,
-                Health::Failed | Health::Gone => Ended::Unwell,
+                Health::Failed => Ended::Failed,
+                Health::Gone => Ended::Unwell,
                 Health::Slow => Ended::TimedOut,
             },
             Outcome::Answered(_) | Outcome::Refused(_) | Outcome::KeyRefused(_) => Ended::Answered,
@@ -366,23 +373,40 @@ impl<S: Service> Scorer<S> {
     /// What follows a call that brought nothing.
     fn after(
         &self,
+        row: RowNumber,
         fault: &Fault,
         probe: bool,
         change: Option<Change>,
         attempts: &mut Attempts,
     ) -> Then {
-        let news = attempts.is_first() || fault.health != Health::Failed;
-        if let Some(Change::Down { lasted, .. }) = change
-            && self.outage.went_on(lasted, news) >= self.patience.outage
-        {
-            return Then::Stop(
-                CancelReason::Unavailable,
-                stops::down_for(&self.host, lasted, &fault.failure),
-            );
+        if let Some(Change::Down { lasted, .. }) = change {
+            let whose = self.whose(fault, attempts);
+            match self.outage.went_on(lasted, self.patience.outage, whose) {
+                Means::Wait => {}
+                Means::Down => {
+                    return Then::Stop(
+                        CancelReason::Unavailable,
+                        stops::down_for(&self.host, lasted, row, fault),
+                    );
+                }
+                Means::Rows => {
+                    if let Some(lasted) = self.gate.dismiss_outage() {
+                        self.events.emit(Event::OutageDismissed { lasted });
+                    }
+                }
+            }
         }
-        // That the service is away is not this row's doing, and it was the one to find out.
-        if probe && fault.health == Health::Gone && fault.class != Class::OutcomeUnknown {
-            return Then::Again(Duration::ZERO);
+        // That the service is down is not this row's doing, and it was the one to find out.
+        if probe && fault.class != Class::OutcomeUnknown {
+            match fault.health {
+                Health::Gone => return Then::Again(Duration::ZERO),
+                // It may be the row all the same: it is not news again.
+                Health::Failed => {
+                    attempts.forgive();
+                    return Then::Again(Duration::ZERO);
+                }
+                Health::AtWork | Health::Slow => {}
+            }
         }
         let mut fuse = self.fuse.borrow_mut();
         let (failed, trouble) = match fault.class {
@@ -412,6 +436,17 @@ impl<S: Service> Scorer<S> {
             Some(_) => {}
         }
         Then::Fail
+    }
+
+    /// Whose call it is that has failed, as far as an outage is concerned.
+    fn whose(&self, fault: &Fault, attempts: &Attempts) -> Whose {
+        if attempts.is_first() || fault.health != Health::Failed {
+            Whose::Newcomer
+        } else if self.gate.newcomers() == Newcomers::None {
+            Whose::LastOnes
+        } else {
+            Whose::Repeater
+        }
     }
 
     fn tell_failed(&self, row: RowNumber, fault: &Fault, latency: Duration, next: Next) {

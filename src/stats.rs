@@ -81,6 +81,8 @@ pub struct Stats {
     pub outages: u64,
     /// How long it was down in all, without an outage that is still on.
     pub down: Duration,
+    /// How long it was waited for when it was not down, but failed over the rows that were left.
+    pub waited_in_vain: Duration,
     /// Why the run stopped early.
     pub cancelled: Option<CancelReason>,
     /// When the first row was resolved.
@@ -139,6 +141,7 @@ impl Default for Stats {
             timeline: Timeline::default(),
             outage: None,
             outages: 0,
+            waited_in_vain: Duration::ZERO,
             down: Duration::ZERO,
             cancelled: None,
             first_resolved: None,
@@ -203,6 +206,11 @@ impl Stats {
             Event::ServiceUp { lasted } => {
                 self.outage = None;
                 self.down += *lasted;
+            }
+            Event::OutageDismissed { lasted } => {
+                self.outage = None;
+                self.outages = self.outages.saturating_sub(1);
+                self.waited_in_vain += *lasted;
             }
             Event::PaceChanged(pace) => self.pace = Some(*pace),
             Event::KeyRenewed => self.keys_renewed += 1,

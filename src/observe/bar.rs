@@ -75,6 +75,7 @@ impl View for Bar {
                 Some(format!("rescore: {}", words::stopping(reason, in_flight)))
             }
             Notice::Up(lasted) => Some(format!("rescore: {}", words::up(lasted))),
+            Notice::Dismissed => Some(format!("rescore: {}", words::OUTAGE_DISMISSED)),
             // The bar itself counts down.
             Notice::Paused(_) | Notice::Down(_) | Notice::End => None,
         };

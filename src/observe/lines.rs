@@ -50,6 +50,7 @@ impl View for Plain {
                 say(&format!("rescore: {}", words::down(outage, now.at)));
             }
             Notice::Up(lasted) => say(&format!("rescore: {}", words::up(lasted))),
+            Notice::Dismissed => say(&format!("rescore: {}", words::OUTAGE_DISMISSED)),
             Notice::Paused(pause) => {
                 say(&format!("rescore: {}", words::pausing(pause)));
             }

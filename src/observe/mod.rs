@@ -69,6 +69,8 @@ enum Notice {
     Down(Duration),
     /// It is back, after so long.
     Up(Duration),
+    /// It was not down.
+    Dismissed,
     KeyRenewed,
     /// A warning: it is said in any style.
     TransactionRepeated(RowNumber, RowNumber),
@@ -114,6 +116,7 @@ impl Observer for Notices {
             // Told once; further tries stand in the next line.
             Event::ServiceDown { lasted, next, .. } if lasted.is_zero() => Notice::Down(*next),
             Event::ServiceUp { lasted } => Notice::Up(*lasted),
+            Event::OutageDismissed { .. } => Notice::Dismissed,
             Event::KeyRenewed => Notice::KeyRenewed,
             // Once: a cache that is broken for one is broken for many.
             Event::TransactionRepeated { row, first } if stats.repeated_transactions == 1 => {

@@ -172,6 +172,12 @@ impl Summary<'_> {
                 time(stats.time_down(self.elapsed))
             ));
         }
+        if stats.waited_in_vain > Duration::ZERO {
+            lines.push(format!(
+                "waited {} for the service, which failed over each of the last rows",
+                time(stats.waited_in_vain)
+            ));
+        }
         lines
     }
 

@@ -200,6 +200,10 @@ pub(super) fn down(outage: Outage, now: Duration) -> String {
     format!("service down for {}, {next}", whole_seconds(lasted))
 }
 
+/// That it was not down.
+pub(super) const OUTAGE_DISMISSED: &str =
+    "the service is not down: it fails over each of the rows that are left, and they are given up";
+
 /// That it is back.
 pub(super) fn up(lasted: Duration) -> String {
     format!(

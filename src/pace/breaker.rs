@@ -30,6 +30,15 @@ enum State {
     },
 }
 
+/// How a call failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Bad {
+    /// Somebody answered, with a failure.
+    Failed,
+    /// Nobody answered.
+    NoAnswer,
+}
+
 /// What an outcome changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Turned {
@@ -47,6 +56,9 @@ const IN_A_ROW: usize = 10;
 const LAST: usize = 40;
 /// Waits before the single calls, in seconds; the last one is repeated. A restart takes seconds, an incident minutes.
 const PROBES: [u64; 5] = [5, 10, 20, 40, 60];
+/// The longest wait while somebody answers, in seconds. Six calls a minute are no burden to that, and what it fails over
+/// may be the rows: then some ninety of them can be told from an outage before patience ends.
+const WHILE_FAILING: u64 = 10;
 /// Good answers in a row that end it: one may have been a balancer's lucky choice.
 const GOOD: u32 = 3;
 
@@ -95,8 +107,17 @@ impl Breaker {
         }
     }
 
+    /// Nothing is wrong with the service: since when it was taken to be down.
+    pub(super) fn dismiss(&mut self) -> Option<Duration> {
+        let State::Open { since, .. } = self.state else {
+            return None;
+        };
+        *self = Self::new(self.longest);
+        Some(since)
+    }
+
     /// A call that began at `began` failed.
-    pub(super) fn bad(&mut self, began: Duration, now: Duration) -> Turned {
+    pub(super) fn bad(&mut self, began: Duration, now: Duration, how: Bad) -> Turned {
         match &mut self.state {
             State::Closed => {
                 self.note(true);
@@ -104,7 +125,7 @@ impl Breaker {
                 if self.in_a_row < IN_A_ROW && failed * 2 < LAST {
                     return Turned::No;
                 }
-                let next = now + wait(0).min(self.longest);
+                let next = now + wait(0, how).min(self.longest);
                 self.state = State::Open {
                     since: now,
                     next,
@@ -124,7 +145,7 @@ impl Breaker {
                 *probes = if *good > 0 { 0 } else { *probes + 1 };
                 *good = 0;
                 let rest = (*since + self.longest).saturating_sub(now);
-                *next = now + wait(*probes).min(rest);
+                *next = now + wait(*probes, how).min(rest);
                 Turned::Down {
                     since: *since,
                     next: *next,
@@ -142,9 +163,13 @@ impl Breaker {
     }
 }
 
-fn wait(probes: u32) -> Duration {
+fn wait(probes: u32, how: Bad) -> Duration {
     let seconds = PROBES.get(probes as usize).or(PROBES.last());
-    Duration::from_secs(seconds.copied().unwrap_or_default())
+    let seconds = seconds.copied().unwrap_or_default();
+    Duration::from_secs(match how {
+        Bad::Failed => seconds.min(WHILE_FAILING),
+        Bad::NoAnswer => seconds,
+    })
 }
 
 #[cfg(test)]
@@ -159,17 +184,25 @@ mod tests {
     fn ten_failures_in_a_row_open_it_and_three_good_ones_close_it() {
         let mut breaker = Breaker::new(second(1_000));
         for _ in 0..9 {
-            assert_eq!(breaker.bad(second(0), second(1)), Turned::No);
+            assert_eq!(breaker.bad(second(0), second(1), Bad::NoAnswer), Turned::No);
         }
         let down = |next| Turned::Down {
             since: second(1),
             next: second(next),
         };
-        assert_eq!(breaker.bad(second(0), second(1)), down(6));
+        let mut bad = |began, now, how| breaker.bad(second(began), second(now), how);
+        assert_eq!(bad(0, 1, Bad::NoAnswer), down(6));
         let mut now = 6;
-        for wait in [10, 20, 40, 60, 60] {
-            assert_eq!(breaker.bad(second(0), second(now)), Turned::No, "old news");
-            assert_eq!(breaker.bad(second(now), second(now)), down(now + wait));
+        for (how, wait) in [
+            (Bad::NoAnswer, 10),
+            (Bad::NoAnswer, 20),
+            (Bad::Failed, 10),
+            (Bad::NoAnswer, 60),
+            (Bad::NoAnswer, 60),
+            (Bad::Failed, 10),
+        ] {
+            assert_eq!(bad(0, now, how), Turned::No, "old news");
+            assert_eq!(bad(now, now, how), down(now + wait));
             now += wait;
         }
         assert_eq!(breaker.good(second(now)), Turned::No);
@@ -184,7 +217,7 @@ mod tests {
         let mut now = second(0);
         let mut calls = Vec::new();
         for _ in 0..IN_A_ROW + 2 {
-            if let Turned::Down { next, .. } = breaker.bad(now, now) {
+            if let Turned::Down { next, .. } = breaker.bad(now, now, Bad::NoAnswer) {
                 now = next;
                 calls.push(next.as_secs());
             }
@@ -198,8 +231,8 @@ mod tests {
         let opened = (0..LAST).find(|_| {
             breaker.good(second(0));
             breaker.good(second(0));
-            breaker.bad(second(0), second(0));
-            breaker.bad(second(0), second(0)) != Turned::No
+            breaker.bad(second(0), second(0), Bad::Failed);
+            breaker.bad(second(0), second(0), Bad::NoAnswer) != Turned::No
         });
         // Twenty failures, two a round.
         assert_eq!(opened, Some(9));
@@ -211,7 +244,7 @@ mod tests {
         for _ in 0..10_000 {
             breaker.good(second(0));
             breaker.good(second(0));
-            assert_eq!(breaker.bad(second(0), second(0)), Turned::No);
+            assert_eq!(breaker.bad(second(0), second(0), Bad::Failed), Turned::No);
         }
     }
 }

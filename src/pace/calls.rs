@@ -26,7 +26,9 @@ pub enum Ended {
     Answered,
     /// It asks for less, perhaps with a time.
     Throttled(Option<Duration>),
-    /// It could not be reached or is not well.
+    /// It is there, and failed.
+    Failed,
+    /// It could not be reached, or what stands before it says that it is away.
     Unwell,
     /// No answer in time.
     TimedOut,

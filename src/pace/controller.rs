@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use super::accepted::Accepted;
-use super::breaker::{Breaker, Turned};
+use super::breaker::{Bad, Breaker, Turned};
 use super::calls::{Allowance, Bounds, Call, Change, Ended, Turn};
 use super::climb::{Climb, GROWTH, Kind};
 use super::latency::{Latency, Trend};
@@ -223,7 +223,8 @@ impl Controller {
                 self.went_through(now, call)
             }
             Ended::Throttled(wait) => self.throttled(now, call, wait, fraction),
-            Ended::Unwell => self.failed(now, call),
+            Ended::Failed => self.failed(now, call, Bad::Failed),
+            Ended::Unwell => self.failed(now, call, Bad::NoAnswer),
             Ended::TimedOut => {
                 self.since_cut.timeouts = self.since_cut.timeouts.saturating_add(1);
                 let SinceCut { answers, timeouts } = self.since_cut;
@@ -233,7 +234,7 @@ impl Controller {
                     let in_flight = self.in_flight.value() * AFTER_TIMEOUT;
                     self.in_flight.slow_to(in_flight);
                 }
-                self.failed(now, call)
+                self.failed(now, call, Bad::NoAnswer)
             }
         }
     }
@@ -292,6 +293,17 @@ impl Controller {
         }
     }
 
+    /// Whether the service is taken to be down.
+    pub(super) const fn is_down(&self) -> bool {
+        self.breaker.is_open()
+    }
+
+    /// The service is not down, whatever it seemed: for how long it was taken to be.
+    pub(super) fn dismiss_outage(&mut self, now: Duration) -> Option<Duration> {
+        let since = self.breaker.dismiss()?;
+        Some(now.saturating_sub(since))
+    }
+
     pub(super) const fn pauses(&self) -> &Pauses {
         &self.pauses
     }
@@ -318,13 +330,13 @@ impl Controller {
         }
     }
 
-    fn failed(&mut self, now: Duration, call: Call) -> Option<Change> {
+    fn failed(&mut self, now: Duration, call: Call, how: Bad) -> Option<Change> {
         self.interval.failures += 1;
         // A call that hangs says nothing of a service that has answered a later one.
         if !self.breaker.is_open() && call.began < self.last_answered {
             return None;
         }
-        match self.breaker.bad(call.began, now) {
+        match self.breaker.bad(call.began, now, how) {
             Turned::Down { since, next } => Some(Change::Down {
                 lasted: now.saturating_sub(since),
                 next: next.saturating_sub(now),

@@ -25,12 +25,28 @@ pub struct Gate {
     controller: RefCell<Controller>,
     /// A call ended, so the one at the turnstile should ask again.
     changed: Notify,
+    newcomers: Cell<Newcomers>,
+    /// Nobody has to give way to them any more.
+    way_is_free: Notify,
+    /// The service has come to be taken to be down.
+    down: Notify,
     began: Instant,
     told: Cell<Option<Pace>>,
     told_limit: Cell<Limit>,
     closed: Cell<bool>,
     closing: Notify,
     random: Cell<fastrand::Rng>,
+}
+
+/// Whether there are rows that have not asked yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Newcomers {
+    /// One waits for its permit.
+    Waiting,
+    /// One may come.
+    Possible,
+    /// All have asked.
+    None,
 }
 
 /// The right to make one attempt. Dropped before its call is over, it says nothing of the service.
@@ -73,6 +89,11 @@ impl<'a> Permit<'a> {
             .borrow_mut()
             .ended(now, self.call, how, fraction);
         gate.changed.notify_one();
+        match change {
+            Some(Change::Up { .. }) => gate.way_is_free.notify_waiters(),
+            Some(Change::Down { lasted, .. }) if lasted.is_zero() => gate.down.notify_one(),
+            _ => {}
+        }
         change
     }
 }
@@ -111,6 +132,9 @@ impl Gate {
             told_limit: Cell::new(controller.limit()),
             controller: RefCell::new(controller),
             changed: Notify::new(),
+            newcomers: Cell::new(Newcomers::Possible),
+            way_is_free: Notify::new(),
+            down: Notify::new(),
             began: Instant::now(),
             told: Cell::new(None),
             closed: Cell::new(false),
@@ -131,11 +155,41 @@ impl Gate {
     /// # Errors
     /// [`Closed`] as soon as the run is stopping.
     pub async fn permit(&self) -> Result<Permit<'_>, Closed> {
+        loop {
+            if let Some(permit) = self.pass(|| false).await? {
+                return Ok(permit);
+            }
+        }
+    }
+
+    /// As [`Self::permit`], for a row of which a call has failed. While the service is down, a row that has not asked yet
+    /// goes first: it says more of the service, and this one may need its attempts when the service is back.
+    ///
+    /// # Errors
+    /// [`Closed`] as soon as the run is stopping.
+    pub async fn permit_again(&self) -> Result<Permit<'_>, Closed> {
+        let gives_way =
+            || self.newcomers.get() == Newcomers::Waiting && self.controller.borrow().is_down();
+        loop {
+            while gives_way() && !self.closed.get() {
+                self.unless_closed(self.way_is_free.notified()).await?;
+            }
+            if let Some(permit) = self.pass(gives_way).await? {
+                return Ok(permit);
+            }
+        }
+    }
+
+    /// Waits in turn until a call may begin, or until this one has to give way.
+    async fn pass(&self, gives_way: impl Fn() -> bool) -> Result<Option<Permit<'_>>, Closed> {
         let unsettled = self.unsettled.acquire().await.map_err(|_| Closed)?;
         let passing = self.turnstile.lock().await;
         let call = loop {
             if self.closed.get() {
                 return Err(Closed);
+            }
+            if gives_way() {
+                return Ok(None);
             }
             match self.ask() {
                 Turn::Go(call) => break call,
@@ -148,7 +202,7 @@ impl Gate {
             }
         };
         drop(passing);
-        Ok(self.permit_for(call, unsettled))
+        Ok(Some(self.permit_for(call, unsettled)))
     }
 
     /// A permit, if nobody waits for one and a call may begin at once: of a fast service's calls nearly each, and then
@@ -173,6 +227,39 @@ impl Gate {
             over: false,
             unsettled: Some(unsettled),
         }
+    }
+
+    /// Whether there are rows that have not asked yet.
+    pub const fn newcomers(&self) -> Newcomers {
+        self.newcomers.get()
+    }
+
+    /// Somebody knows whether there are rows that have not asked yet.
+    pub fn set_newcomers(&self, newcomers: Newcomers) {
+        if self.newcomers.replace(newcomers) == Newcomers::Waiting
+            && newcomers != Newcomers::Waiting
+        {
+            self.way_is_free.notify_waiters();
+        }
+    }
+
+    /// Whether the service is taken to be down.
+    pub fn is_down(&self) -> bool {
+        self.controller.borrow().is_down()
+    }
+
+    /// Waits until the service comes to be taken to be down.
+    pub async fn goes_down(&self) {
+        self.down.notified().await;
+    }
+
+    /// The service is not down, whatever it seemed: for how long it was taken to be.
+    pub fn dismiss_outage(&self) -> Option<Duration> {
+        let now = self.began.elapsed();
+        let lasted = self.controller.borrow_mut().dismiss_outage(now);
+        self.changed.notify_one();
+        self.way_is_free.notify_waiters();
+        lasted
     }
 
     /// Waits for a back-off; no permit is held meanwhile.

@@ -22,6 +22,6 @@ mod simulator;
 pub use budget::{CallBudget, FailureBudget, FailureLimit};
 pub use calls::{Allowance, Bounds, Change, Ended};
 pub use fuse::{Fuse, Trouble};
-pub use gate::{Closed, Gate, Permit, Unsettled};
+pub use gate::{Closed, Gate, Newcomers, Permit, Unsettled};
 pub use limiter::Rate;
 pub use retry::{Attempts, Failed, Resends, RetryPolicy};

@@ -24,13 +24,19 @@ pub type Resends = u32;
 pub struct Attempts {
     retries: u32,
     resends: Resends,
+    failed: bool,
 }
 
 impl Attempts {
     /// Whether no attempt of the row has failed yet.
     #[must_use]
     pub const fn is_first(&self) -> bool {
-        self.retries == 0
+        !self.failed
+    }
+
+    /// An attempt failed that is not held against the row.
+    pub const fn forgive(&mut self) {
+        self.failed = true;
     }
 }
 
@@ -94,6 +100,7 @@ impl RetryPolicy {
             .saturating_mul(1 << attempts.retries.min(16))
             .min(LONGEST_BACK_OFF);
         attempts.retries += 1;
+        attempts.failed = true;
         attempts.resends += Resends::from(failed == Failed::PerhapsBilled);
         Some(ceiling.mul_f64(fraction))
     }

@@ -17,7 +17,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 use crate::error::Error;
 use crate::event::{CancelReason, Event};
 use crate::output::Finished;
-use crate::pace::Permit;
+use crate::pace::{Newcomers, Permit};
 use crate::row::RowNumber;
 use crate::scorer::{Fate, Scorer};
 use crate::service::Service;
@@ -97,8 +97,7 @@ pub async fn run<S: Service>(
     let mut rows = Rows::new(window, scorer);
     let mut running = FuturesUnordered::new();
     let mut stopped: Option<Stop> = None;
-    let mut input = Progress::Going;
-    let mut output = Progress::Going;
+    let (mut input, mut output) = (Progress::Going, Progress::Going);
     // Made once and set anew: a timer for each turn of the loop would cost more than a row.
     let mut write_timer = pin!(sleep_until(rows.write_at()));
     let mut drain_timer = pin!(sleep_until(rows.write_at()));
@@ -106,9 +105,7 @@ pub async fn run<S: Service>(
     loop {
         rows.time_passed();
         let going = stopped.is_none();
-        if write_timer.deadline() != rows.write_at() {
-            write_timer.as_mut().reset(rows.write_at());
-        }
+        set(write_timer.as_mut(), rows.write_at());
         let mut wants_permit = going && rows.wants_permit();
         while wants_permit && may_start(scorer, &running) {
             // A row without a permit is data in a queue and not a future that waits; and one that comes back from a
@@ -133,9 +130,11 @@ pub async fn run<S: Service>(
         if running.is_empty() && (all_read || !going) {
             break;
         }
+        let may_start = wants_permit && may_start(scorer, &running);
+        scorer.gate.set_newcomers(newcomers(may_start, all_read));
         let stop = tokio::select! {
             Some(done) = running.next(), if !running.is_empty() => resolve(&mut rows, &mut running, done),
-            Ok(permit) = scorer.gate.permit(), if wants_permit && may_start(scorer, &running) => {
+            Ok(permit) = scorer.gate.permit(), if may_start => {
                 // It may have waited for minutes: another run may have asked meanwhile.
                 rows.time_passed();
                 if rows.still_wants_permit() && let Some(start) = rows.start() {
@@ -143,6 +142,7 @@ pub async fn run<S: Service>(
                 }
                 None
             },
+            () = scorer.gate.goes_down(), if wants_permit && !may_start => None,
             received = read.recv(), if going && input == Progress::Going && rows.wants_rows() => match received {
                 Some(Read::Rows(batch)) => {
                     rows.receive(batch);
@@ -248,9 +248,26 @@ fn cancel<S>(scorer: &Scorer<S>, stop: Stop, drain_timer: Pin<&mut Sleep>) -> St
     stop
 }
 
-/// The canary: until the service has given a verdict one row is tried at a time.
+/// The canary: until the service has given a verdict one row is tried at a time. While it is taken to be down there is one
+/// call at a time anyhow, and a row that has not asked yet says most.
 fn may_start<S, F>(scorer: &Scorer<S>, running: &FuturesUnordered<F>) -> bool {
-    scorer.gate.is_proven() || running.is_empty()
+    scorer.gate.is_proven() || running.is_empty() || scorer.gate.is_down()
+}
+
+/// Whether there are rows that have not asked yet.
+const fn newcomers(waiting: bool, all_read: bool) -> Newcomers {
+    match (waiting, all_read) {
+        (true, _) => Newcomers::Waiting,
+        (false, false) => Newcomers::Possible,
+        (false, true) => Newcomers::None,
+    }
+}
+
+/// Sets a timer, where it is not set so already.
+fn set(timer: Pin<&mut Sleep>, at: Instant) {
+    if timer.deadline() != at {
+        timer.reset(at);
+    }
 }
 
 fn score<'a, S: Service>(

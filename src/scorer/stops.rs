@@ -5,6 +5,8 @@ use std::time::{Duration, SystemTime};
 use crate::error::{Error, quoted};
 use crate::event::CancelReason;
 use crate::pace::Trouble;
+use crate::row::RowNumber;
+use crate::service::{Fault, Health};
 use crate::verdict::Failure;
 
 /// The stop for a pause that is too long to sit out, with the time to come back.
@@ -36,15 +38,20 @@ pub(super) fn only_refuses(host: &str, waited: Duration) -> Error {
     .hint("a quota may be used up: ask the service, or run again later")
 }
 
-/// The stop for a service that does not come back.
-pub(super) fn down_for(host: &str, lasted: Duration, last: &Failure) -> Error {
-    Error::stopped(format!(
-        "{} has been down for {}",
-        quoted(host),
-        in_words(lasted)
-    ))
-    .detail(format!("the last call: {}", last.message))
-    .hint("run the same command again when it is back; `--max-outage` says how long a run waits")
+/// The stop for a service that does not come back; `row` is the one whose call was last.
+pub(super) fn down_for(host: &str, lasted: Duration, row: RowNumber, last: &Fault) -> Error {
+    let (host, lasted, message) = (quoted(host), in_words(lasted), &*last.failure.message);
+    if last.health == Health::Failed {
+        // It may be the rows, but for too many of them to go on: only a person can tell.
+        return Error::stopped(format!("{host} has failed at every call for {lasted}"))
+            .detail(format!("the last call, for row {row}: {message}"))
+            .hint("run the same command again when it is well; if it is, it fails over the rows before this one: mend them or take them out");
+    }
+    Error::stopped(format!("{host} has been down for {lasted}"))
+        .detail(format!("the last call: {message}"))
+        .hint(
+            "run the same command again when it is back; `--max-outage` says how long a run waits",
+        )
 }
 
 /// The stop for trouble of which there is too much; `last` is what was met last.

@@ -38,6 +38,7 @@ mod older_answers;
 mod outage;
 mod output;
 mod overwrite;
+mod poison;
 mod readme;
 mod real_limits;
 mod resume;

@@ -31,7 +31,7 @@ fn a_service_that_comes_back_is_waited_for_and_costs_no_row_its_verdict() {
         16..=18 => good(request).after(Duration::from_millis(500)),
         _ => good(request),
     };
-    let (place, server, done) = run(60, script, ["-c", "4", "--max-outage", "1m"]);
+    let (place, server, done) = run(60, script, ["-c", "1", "--max-outage", "1m"]);
     done.exits(0)
         .says("service down, next try in 5 s")
         .says("the service is back after")

@@ -42,7 +42,8 @@ fn ended() -> impl Strategy<Value = Ended> {
     prop_oneof![
         8 => Just(Ended::Answered),
         2 => prop::option::of(0_u64..100).prop_map(|wait| Ended::Throttled(wait.map(Duration::from_secs))),
-        2 => Just(Ended::Unwell),
+        1 => Just(Ended::Failed),
+        1 => Just(Ended::Unwell),
         1 => Just(Ended::TimedOut),
         1 => Just(Ended::Abandoned),
     ]

@@ -212,7 +212,7 @@ impl<M: Model> Model for Faults<M> {
             return (Ended::TimedOut, TIMEOUT);
         }
         if chance < self.hanging + self.failing {
-            return (Ended::Unwell, 0.05);
+            return (Ended::Failed, 0.05);
         }
         self.service.call(now, others, random)
     }
@@ -263,7 +263,7 @@ impl<M: Model> Model for Outage<M> {
     fn call(&mut self, now: f64, others: usize, random: &mut fastrand::Rng) -> (Ended, f64) {
         if (self.from..self.to).contains(&now) {
             return match self.away {
-                Away::Failing => (Ended::Unwell, 0.05),
+                Away::Failing => (Ended::Failed, 0.05),
                 Away::Hanging => (Ended::TimedOut, TIMEOUT),
             };
         }

@@ -90,7 +90,7 @@ impl Pacer for FixedRate {
             Ended::Throttled(wait) => {
                 let _ = self.pauses.begin(now, call.began, wait, fraction);
             }
-            Ended::Unwell | Ended::TimedOut => {
+            Ended::Failed | Ended::Unwell | Ended::TimedOut => {
                 let _ = self.pauses.begin(now, call.began, None, fraction);
             }
         }

@@ -1,0 +1,61 @@
+//! Rows over which the service fails whenever it is asked. They must not be taken for a service that is down, nor the
+//! other way round.
+
+use crate::process::Place;
+use crate::server::{Action, Request, Server, good, status};
+use crate::users;
+
+/// Fails over every user of that name.
+fn script(request: &Request) -> Action {
+    if request.name().starts_with("Poison") {
+        status(500)
+    } else {
+        good(request)
+    }
+}
+
+/// A file of so many good users, and then so many of the other kind.
+fn with_poison_at_the_end(good: usize, poison: usize) -> String {
+    let good = (1..=good).map(|i| format!("User {i}"));
+    users::named(good.chain((1..=poison).map(|i| format!("Poison {i}"))))
+}
+
+#[test]
+fn at_the_end_of_a_file_they_are_given_up_and_nobody_is_told_to_come_back() {
+    let csv = with_poison_at_the_end(20, 11);
+    let (place, server) = (Place::with("users.csv", &csv), Server::start(script));
+    let flags = ["-c", "1", "--retries", "1", "--max-outage", "6s"];
+    let done = place.score(&server, flags);
+    done.exits(1)
+        .says("rescore: service down, next try in 5 s")
+        .says("rescore: the service is not down: it fails over each of the rows that are left, and they are given up")
+        .says("for the service, which failed over each of the last rows")
+        .silent_about("the service was down");
+    let poison = |name: &str| name.starts_with("Poison");
+    assert_eq!(
+        place.text("scored.csv"),
+        users::scored_without(&csv, poison)
+    );
+    // Each twice; and two calls that asked whether the service is back are held against no row: one after 5 s for the row
+    // that had not asked yet, one after 6 s.
+    assert_eq!(server.calls(), 20 + 11 * 2 + 2);
+}
+
+#[test]
+fn a_service_that_fails_over_every_row_is_down_and_no_row_is_given_up() {
+    let place = Place::with("users.csv", users::csv(500));
+    let server = Server::start(|request: &Request| match request.nth {
+        21.. => status(500),
+        _ => good(request),
+    });
+    let flags = ["-c", "1", "--max-outage", "1s"];
+    place
+        .score(&server, flags)
+        .exits(3)
+        .says("error: `127.0.0.1` has failed at every call for 1 s\n  the last call, for row 31: 500 ")
+        .says("hint: run the same command again when it is well; if it is, it fails over the rows before this one")
+        .says("the service was down 1 time");
+    // Ten show it and one tries again. Of the ten, some may have been tried again before.
+    assert!((31..=41).contains(&server.calls()), "{}", server.calls());
+    assert!(!place.names().iter().any(|name| name.contains("rejects")));
+}
