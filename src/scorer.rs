@@ -130,7 +130,7 @@ impl<S: Service> Scorer<S> {
         mut permit: Permit<'a>,
     ) -> impl Future<Output = Fate> + 'a {
         async move {
-            let mut attempts = Attempts::default();
+            let mut attempts = self.attempts(key.as_ref());
             let (mut again, mut doubtful) = (None, false);
             loop {
                 // A permit may have been given just before the run began to stop.
@@ -188,6 +188,7 @@ impl<S: Service> Scorer<S> {
                             }
                             Then::Fail => {
                                 self.tell_failed(row, &fault, latency, Next::GiveUp);
+                                self.remember(key, &fault);
                                 return Fate::of(Verdict::Failed(fault.failure));
                             }
                             Then::Stop(reason, error) => {
@@ -230,6 +231,17 @@ impl<S: Service> Scorer<S> {
                 };
             }
         }
+    }
+
+    /// The attempts of a row that begins.
+    fn attempts(&self, key: Option<&Key>) -> Attempts {
+        let mut attempts = Attempts::default();
+        if self.outage.is_poison(key) {
+            // That it fails is no news of the service, which worked when it failed before.
+            attempts.forgive();
+            self.fuse.borrow_mut().worked_before();
+        }
+        attempts
     }
 
     /// A call is over: another one may begin, but not many before the answer of this one is durable.
@@ -436,6 +448,17 @@ impl<S: Service> Scorer<S> {
             Some(_) => {}
         }
         Then::Fail
+    }
+
+    /// Has the next run know that the service fails over this row, unless it may have failed over any.
+    fn remember(&self, key: Option<Key>, fault: &Fault) {
+        let is_well = (self.gate.is_proven() || self.outage.is_rows()) && !self.gate.is_down();
+        if let (Some(keeper), Some(key)) = (&self.keeper, key)
+            && fault.health == Health::Failed
+            && (is_well || self.outage.is_poison(Some(&key)))
+        {
+            keeper.failed(key);
+        }
     }
 
     /// Whose call it is that has failed, as far as an outage is concerned.

@@ -1,5 +1,6 @@
 //! The run's ledger, whichever it is: opened before any file is touched, introduced, ended with the run.
 
+use std::collections::HashSet;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -10,7 +11,9 @@ use crate::config::LedgerConfig;
 use crate::error::{Error, Exit, Result};
 use crate::event::{CancelReason, Limit};
 use crate::input::Input;
-use crate::ledger::{Held, Keeper, Known, Ledger, Place, Removed, Rest, Reuse, Settings, Standing};
+use crate::ledger::{
+    Held, Keeper, Key, Known, Ledger, Place, Removed, Rest, Reuse, Settings, Standing,
+};
 use crate::observe::{Kept, counted, day, moment, most, same_command};
 use crate::output::{Replace, Sealed};
 use crate::raw_json::Pointer;
@@ -188,6 +191,12 @@ impl Answers {
     /// The limit that an earlier run found.
     pub(super) fn known(&self) -> Option<Known> {
         self.ledger.as_ref().and_then(Ledger::known)
+    }
+
+    /// Requests over which the service failed in earlier runs while it answered others.
+    pub(super) fn poison(&self) -> HashSet<Key> {
+        let poison = self.ledger.as_ref().map(Ledger::poison);
+        poison.unwrap_or_default()
     }
 
     /// The further fields that answers must be brought with, those that are written first.

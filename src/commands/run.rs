@@ -102,7 +102,7 @@ pub fn execute(config: RunConfig) -> Result<Exit> {
         gate,
         retries: RetryPolicy::new(pace.retries, pace.resends),
         patience: pace.patience,
-        outage: Outage::default(),
+        outage: Outage::with_poison(answers.poison()),
         fuse: RefCell::new(Fuse::default()),
         calls: CallBudget::new(budget.calls),
         failures: budget.failures,

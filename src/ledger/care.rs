@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use super::file::Lock;
 use super::key::{Key, Keys};
 use super::survey::bytes;
-use super::{millis, sqlite};
+use super::{millis, poison, sqlite};
 use crate::error::{Error, Result};
 
 /// How long somebody else who holds the ledger, or an old state of it, is waited for. A run holds it for a group of
@@ -42,6 +42,8 @@ pub struct Care {
     real: PathBuf,
     contexts: Vec<Keys>,
     noted: Vec<Key>,
+    /// Of those bodies, what the service failed over.
+    poison: Vec<Key>,
     patience: Duration,
     rewritten_beside_runs: u64,
     // Last: the database is closed before the lock goes.
@@ -96,6 +98,7 @@ impl Care {
             real,
             contexts,
             noted: Vec::new(),
+            poison: Vec::new(),
             patience: PATIENCE,
             rewritten_beside_runs: REWRITTEN_BESIDE_RUNS,
             lock,
@@ -117,7 +120,8 @@ impl Care {
     /// The ledger cannot be read.
     pub fn note<'a>(&mut self, bodies: &(impl Iterator<Item = &'a [u8]> + Clone)) -> Result<u64> {
         let before = self.noted.len();
-        look_for(&self.connection, &self.contexts, bodies, &mut self.noted)
+        let found = (&mut self.noted, &mut self.poison);
+        look_for(&self.connection, &self.contexts, bodies, found)
             .map_err(|error| self.cannot("read", &error))?;
         Ok(u64::try_from(self.noted.len() - before).unwrap_or(u64::MAX))
     }
@@ -134,6 +138,13 @@ impl Care {
         for keys in noted.chunks(SCATTERED) {
             removed += self.piece(|connection| {
                 let mut delete = connection.prepare_cached("DELETE FROM answers WHERE key = ?")?;
+                keys.iter()
+                    .try_fold(0, |sum, key| Ok(sum + delete.execute([key.0])?))
+            })?;
+        }
+        for keys in std::mem::take(&mut self.poison).chunks(SCATTERED) {
+            self.piece(|connection| {
+                let mut delete = connection.prepare_cached("DELETE FROM poison WHERE key = ?")?;
                 keys.iter()
                     .try_fold(0, |sum, key| Ok(sum + delete.execute([key.0])?))
             })?;
@@ -166,6 +177,7 @@ impl Care {
         const RUNS: &str = "DELETE FROM runs WHERE begun < ?";
         const FIELDS: &str = "DELETE FROM fields WHERE wanted < ?";
         const LIMITS: &str = "DELETE FROM limits WHERE at < ?";
+        const POISON: &str = "DELETE FROM poison WHERE at < ?";
         // Longer than any key.
         const ABOVE_ALL: [u8; 17] = [u8::MAX; 17];
         let mut removed = 0;
@@ -187,6 +199,7 @@ impl Care {
         self.piece(|connection| {
             connection.execute(RUNS, [before])?;
             connection.execute(LIMITS, [before])?;
+            connection.execute(POISON, [before])?;
             connection.execute(FIELDS, [before])
         })?;
         Ok(removed)
@@ -264,14 +277,20 @@ fn look_for<'a>(
     connection: &Connection,
     contexts: &[Keys],
     bodies: &(impl Iterator<Item = &'a [u8]> + Clone),
-    found: &mut Vec<Key>,
+    (found, failed): (&mut Vec<Key>, &mut Vec<Key>),
 ) -> rusqlite::Result<()> {
     // One state of it for all, which costs less for each.
     let reading = connection.unchecked_transaction()?;
+    let poison = poison::all(&reading)?;
     let mut statement = reading.prepare_cached("SELECT 1 FROM answers WHERE key = ?")?;
     for keys in contexts {
         for body in bodies.clone() {
-            look_for_each(&mut statement, keys, body, found)?;
+            look_for_each(&mut statement, keys, body, |key, answered| {
+                found.extend(answered.then_some(key));
+                let poisonous = poison.contains(&key);
+                failed.extend(poisonous.then_some(key));
+                answered || poisonous
+            })?;
         }
     }
     Ok(())
@@ -281,18 +300,15 @@ fn look_for_each(
     statement: &mut CachedStatement<'_>,
     keys: &Keys,
     body: &[u8],
-    found: &mut Vec<Key>,
+    mut is_there: impl FnMut(Key, bool) -> bool,
 ) -> rusqlite::Result<()> {
     let first = keys.key(body);
-    if statement.exists([first.0])? {
-        found.push(first);
-    }
+    is_there(first, statement.exists([first.0])?);
     // The second may be there without the first: see `Occurrences`.
     let (mut nth, mut last) = (2, 1);
     while nth <= AHEAD.saturating_add(last) {
         let key = keys.nth(body, nth);
-        if statement.exists([key.0])? {
-            found.push(key);
+        if is_there(key, statement.exists([key.0])?) {
             last = nth;
         }
         nth += 1;

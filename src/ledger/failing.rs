@@ -3,6 +3,7 @@
 use std::io;
 
 use super::keeper::{Counted, Record, Store};
+use super::key::Key;
 use super::limits::Known;
 
 /// When and how keeping answers or looking them up fails.
@@ -63,6 +64,10 @@ impl<S: Store> Store for Failing<S> {
         self.store.found(latest);
     }
 
+    fn failed(&mut self, keys: Vec<Key>) {
+        self.store.failed(keys);
+    }
+
     fn end(&mut self, finished: bool) {
         self.store.end(finished);
     }
@@ -110,6 +115,8 @@ impl Store for Hanging {
     }
 
     fn found(&mut self, _: Known) {}
+
+    fn failed(&mut self, _: Vec<Key>) {}
 
     fn end(&mut self, _: bool) {}
 

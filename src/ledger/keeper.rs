@@ -21,7 +21,7 @@ use super::lookup::{Found, Lookup};
 use super::queue::{Entrance, Exit, queue};
 use super::run::Run;
 use super::seen::Seen;
-use super::{millis, sqlite};
+use super::{millis, poison, sqlite};
 use crate::error::{Error, Result};
 use crate::event::Limit;
 use crate::verdict::Answer;
@@ -42,6 +42,9 @@ pub(super) trait Store: Send {
 
     /// The service has shown another limit, or that there is none.
     fn found(&mut self, latest: Known);
+
+    /// The service has failed over these.
+    fn failed(&mut self, keys: Vec<Key>);
 
     /// The run is over; it is `finished` when it came to the end of its input.
     fn end(&mut self, finished: bool);
@@ -65,13 +68,20 @@ pub struct Keeper {
 #[derive(Default)]
 struct Told {
     finished: AtomicBool,
-    limit: Mutex<Option<Known>>,
+    news: Mutex<News>,
+}
+
+/// What it has not heard yet.
+#[derive(Default)]
+struct News {
+    limit: Option<Known>,
+    failed: Vec<Key>,
 }
 
 impl Told {
-    fn limit(&self) -> MutexGuard<'_, Option<Known>> {
+    fn news(&self) -> MutexGuard<'_, News> {
         // A panic beside it cannot leave it half written.
-        self.limit.lock().unwrap_or_else(PoisonError::into_inner)
+        self.news.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -197,7 +207,13 @@ impl Keeper {
     /// Has the ledger remember what the service was found to bear just now, with the next answers or at the end.
     pub fn found(&self, limit: Limit) {
         let found = SystemTime::now();
-        *self.told.limit() = Some(Known { limit, found });
+        self.told.news().limit = Some(Known { limit, found });
+    }
+
+    /// Has the ledger remember that the service failed over this while it answered others, with the next answers or at
+    /// the end.
+    pub fn failed(&self, key: Key) {
+        self.told.news().failed.push(key);
     }
 
     /// Whether others write to the ledger as well.
@@ -247,9 +263,12 @@ fn keep(
 }
 
 fn hear(store: &mut impl Store, told: &Told) {
-    let limit = told.limit().take();
+    let News { limit, failed } = std::mem::take(&mut *told.news());
     if let Some(limit) = limit {
         store.found(limit);
+    }
+    if !failed.is_empty() {
+        store.failed(failed);
     }
 }
 
@@ -267,6 +286,8 @@ pub(super) struct Database {
     capture: Option<i64>,
     run: Run,
     finding: Finding,
+    /// What the service failed over and is not noted yet.
+    failed: Vec<Key>,
     /// Whether its answers are counted at the end. It takes a while, so nobody's but the run's own.
     counted: bool,
 }
@@ -289,6 +310,7 @@ impl Database {
             capture,
             run,
             finding: Finding::new(context),
+            failed: Vec::new(),
             counted,
         }
     }
@@ -310,6 +332,19 @@ impl Database {
     }
 }
 
+impl Database {
+    fn note_failed(&mut self) -> rusqlite::Result<()> {
+        if self.failed.is_empty() {
+            return Ok(());
+        }
+        let transaction = self
+            .connection
+            .transaction_with_behavior(TransactionBehavior::Immediate)?;
+        poison::note(&transaction, self.context, &self.failed, SystemTime::now())?;
+        transaction.commit()
+    }
+}
+
 impl Store for Database {
     fn commit(&mut self, group: &[Record]) -> io::Result<()> {
         // A file without a name takes everything and keeps nothing.
@@ -322,11 +357,13 @@ impl Store for Database {
             capture,
             run,
             finding,
+            failed,
             ..
         } = self;
-        write(connection, *context, *capture, run, finding, group)
+        write(connection, *context, *capture, run, finding, failed, group)
             .map_err(|error| sqlite::system(&error))?;
         run.is_noted();
+        failed.clear();
         Ok(())
     }
 
@@ -334,9 +371,15 @@ impl Store for Database {
         self.finding.changed(latest);
     }
 
+    fn failed(&mut self, keys: Vec<Key>) {
+        self.failed.extend(keys);
+    }
+
     fn end(&mut self, finished: bool) {
         // Where it cannot be done, the next run looks for the limit itself.
         let _ = self.finding.end(&self.connection);
+        // And it takes what fails for an outage, and waits.
+        let _ = self.note_failed();
         if !finished {
             return;
         }
@@ -362,6 +405,7 @@ fn write(
     capture: Option<i64>,
     run: &Run,
     finding: &mut Finding,
+    failed: &[Key],
     group: &[Record],
 ) -> rusqlite::Result<()> {
     // An answer from before the run leaves its score behind; one that came since leaves what it had been left itself.
@@ -378,6 +422,7 @@ fn write(
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     run.note(&transaction)?;
     finding.note(&transaction)?;
+    poison::note(&transaction, context, failed, SystemTime::now())?;
     {
         let mut insert = transaction.prepare_cached(INSERT)?;
         for Record { key, answer, at } in group {

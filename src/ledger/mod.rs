@@ -16,12 +16,14 @@ mod left;
 mod limits;
 mod lookup;
 mod place;
+mod poison;
 mod queue;
 mod run;
 mod seen;
 mod sqlite;
 mod survey;
 
+use std::collections::HashSet;
 use std::fs::Metadata;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -102,6 +104,7 @@ pub struct Ledger {
     /// When the run began, before all its stops.
     begun: i64,
     known: Option<Known>,
+    poison: HashSet<Key>,
     /// There are answers in it.
     any: bool,
     held: Option<Held>,
@@ -162,6 +165,7 @@ impl Ledger {
         let Fields { pointers, list } =
             Fields::open(&connection, &captured, millis(now)).map_err(damaged)?;
         let known = limits::known(&connection, context, now).map_err(damaged)?;
+        let poison = poison::known(&connection, context, now).map_err(damaged)?;
         let any = sqlite::any(&connection).map_err(damaged)?;
         // Nobody but its own run waits for all of a ledger to be counted.
         let held = if any && own {
@@ -214,6 +218,7 @@ impl Ledger {
             not_before,
             begun,
             known,
+            poison,
             thrown_away,
             starts_over,
             ended: None,
@@ -291,6 +296,12 @@ impl Ledger {
     #[must_use]
     pub const fn known(&self) -> Option<Known> {
         self.known
+    }
+
+    /// Requests over which the service failed in earlier runs while it answered others.
+    #[must_use]
+    pub fn poison(&self) -> HashSet<Key> {
+        self.poison.clone()
     }
 
     /// Names requests.

@@ -11,6 +11,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, TransactionB
 
 use super::file::{self, Kind, What};
 use super::key::Keys;
+use super::poison;
 use crate::error::{Error, Result};
 
 /// The schema's version. What another program has written is refused, never guessed at.
@@ -187,6 +188,7 @@ fn prepare(connection: &Connection, durable: bool) -> rusqlite::Result<()> {
     connection.pragma_update(None, "synchronous", synchronous)?;
     // Pages of 4 KiB: 16 MiB of log between checkpoints; each of them syncs the database as well.
     connection.pragma_update(None, "wal_autocheckpoint", 4_000)?;
+    poison::prepare(connection)?;
     tune(connection)
 }
 
@@ -256,6 +258,7 @@ pub(super) fn start_over(connection: &Connection) -> rusqlite::Result<()> {
     connection.execute_batch(
         "BEGIN IMMEDIATE;
         DELETE FROM answers;
+        DELETE FROM poison;
         DELETE FROM runs;
         UPDATE ledger SET begun = CAST(1000 * unixepoch('subsec') AS INTEGER);
         COMMIT",

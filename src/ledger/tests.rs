@@ -487,6 +487,8 @@ impl Store for Noted {
 
     fn found(&mut self, _: Known) {}
 
+    fn failed(&mut self, _: Vec<Key>) {}
+
     fn end(&mut self, _: bool) {}
 
     fn count(&self) -> Option<Counted> {

@@ -5,7 +5,10 @@
 //! Rows that have not asked yet tell the two apart, and while there are any they are believed.
 
 use std::cell::Cell;
+use std::collections::HashSet;
 use std::time::Duration;
+
+use crate::ledger::Key;
 
 /// How long a service that answers may fail over the rows that are left, until it is put down to them. A restart is over
 /// by then.
@@ -37,21 +40,44 @@ pub(super) enum Means {
 #[derive(Debug, Default)]
 pub struct Outage {
     shown: Cell<bool>,
+    rows: Cell<bool>,
+    poison: HashSet<Key>,
 }
 
 impl Outage {
+    /// What will be seen of outages where the service has failed over these before, while it answered others.
+    #[must_use]
+    pub fn with_poison(poison: HashSet<Key>) -> Self {
+        Self {
+            poison,
+            ..Self::default()
+        }
+    }
+
+    /// Whether the service has failed over this before.
+    pub(super) fn is_poison(&self, key: Option<&Key>) -> bool {
+        key.is_some_and(|key| self.poison.contains(key))
+    }
+
+    /// Whether what seemed an outage was the rows.
+    pub(super) const fn is_rows(&self) -> bool {
+        self.rows.get()
+    }
+
     /// A call failed after the service has been taken to be down for so long; nobody waits for longer than `patience`.
     pub(super) fn went_on(&self, lasted: Duration, patience: Duration, whose: Whose) -> Means {
         // What made it seem down counts as little as what repeats it.
         let shown = !lasted.is_zero() && (whose == Whose::Newcomer || self.shown.get());
         self.shown.set(shown);
-        match whose {
+        let means = match whose {
             _ if lasted.is_zero() => Means::Wait,
             Whose::LastOnes if lasted >= RESTART.min(patience) => Means::Rows,
             _ if lasted < patience => Means::Wait,
             _ if shown => Means::Down,
             _ => Means::Rows,
-        }
+        };
+        self.rows.set(means == Means::Rows);
+        means
     }
 }
 

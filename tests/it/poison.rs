@@ -1,7 +1,7 @@
 //! Rows over which the service fails whenever it is asked. They must not be taken for a service that is down, nor the
 //! other way round.
 
-use crate::process::Place;
+use crate::process::{Place, Program};
 use crate::server::{Action, Request, Server, good, status};
 use crate::users;
 
@@ -39,6 +39,41 @@ fn at_the_end_of_a_file_they_are_given_up_and_nobody_is_told_to_come_back() {
     // Each twice; and two calls that asked whether the service is back are held against no row: one after 5 s for the row
     // that had not asked yet, one after 6 s.
     assert_eq!(server.calls(), 20 + 11 * 2 + 2);
+}
+
+/// A file of good users, and so many of the other kind, each after three of them.
+fn with_poison_amid(poison: usize) -> String {
+    let group = |i| {
+        [1, 2, 3]
+            .map(|good| format!("User {i}-{good}"))
+            .into_iter()
+            .chain([format!("Poison {i}")])
+    };
+    users::named((1..=poison).flat_map(group))
+}
+
+#[test]
+fn the_next_night_they_are_asked_alone_and_are_known() {
+    const POISON: usize = 12;
+    let csv = with_poison_amid(POISON);
+    let scored = users::scored_without(&csv, |name| name.starts_with("Poison"));
+    for ledger in [&[][..], &["--ledger", "nightly.ledger"]] {
+        let (place, server) = (Place::with("users.csv", &csv), Server::start(script));
+        let mut before = 0;
+        for new in [POISON * 3, 0] {
+            let flags = ["-c", "4", "--retries", "1", "--max-outage", "1s"];
+            let flags = flags.iter().chain(ledger).chain(&["--overwrite"]);
+            let program = place.run(&server, ["users.csv", "-o", "scored.csv"]);
+            let done = flags.fold(program, Program::arg).done();
+            done.exits(1)
+                .says("failed 12")
+                .silent_about("service down")
+                .silent_about("which failed over each of the last rows");
+            assert_eq!(place.text("scored.csv"), scored);
+            assert_eq!(server.calls() - before, new + POISON * 2);
+            before = server.calls();
+        }
+    }
 }
 
 #[test]

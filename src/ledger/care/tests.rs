@@ -251,6 +251,8 @@ fn with_old_answers_go_the_scores_that_younger_ones_replaced() {
         .unwrap();
         raw.execute("INSERT INTO limits VALUES (?, 48.5, NULL, ?)", [at, at])
             .unwrap();
+        raw.execute("INSERT INTO poison VALUES (?, 1, ?)", params![key, at])
+            .unwrap();
     }
     let count = |query: &str| -> i64 { raw.query_row(query, [], |row| row.get(0)).unwrap() };
     let counts = || {
@@ -259,15 +261,38 @@ fn with_old_answers_go_the_scores_that_younger_ones_replaced() {
             "runs",
             "fields",
             "limits",
+            "poison",
         ]
         .map(|what| count(&format!("SELECT count(*) FROM {what}")))
     };
-    assert_eq!(counts(), [2, 2, 2, 2]);
+    assert_eq!(counts(), [2, 2, 2, 2, 2]);
     let mut care = Care::open(&place.path()).unwrap();
     let day_ago = SystemTime::now() - Duration::from_secs(86_400);
     assert_eq!(care.prune(day_ago).unwrap(), 0);
-    assert_eq!(counts(), [1, 1, 1, 1]);
+    assert_eq!(counts(), [1, 1, 1, 1, 1]);
     assert_eq!(care.finish(false).unwrap().answers, 10);
+}
+
+#[test]
+fn that_the_service_failed_over_somebody_is_forgotten_as_well() {
+    let (place, keys) = filled(2);
+    let raw = place.raw();
+    // One with an answer, one without, also as a row of its own, and one who stays.
+    for key in [
+        keys.key(&body(1)),
+        keys.key(&body(2)),
+        keys.nth(&body(2), 2),
+        keys.key(&body(3)),
+    ] {
+        raw.execute("INSERT INTO poison VALUES (?, 1, ?)", params![key.0, now()])
+            .unwrap();
+    }
+    let (forgotten, _) = forget(&place, [1, 2]);
+    assert_eq!(forgotten, 1, "answers alone are counted");
+    assert!(!place.has(&keys.key(&body(2)).0) && !place.has(&keys.nth(&body(2), 2).0));
+    assert!(place.has(&keys.key(&body(3)).0));
+    Care::open(&place.path()).unwrap().forget_all().unwrap();
+    assert_eq!(poison::all(&raw).unwrap().len(), 0);
 }
 
 #[test]
