@@ -74,7 +74,7 @@ pub(super) fn blown(host: &str, trouble: Trouble, last: &Failure) -> (CancelReas
             (CancelReason::Refused, error)
         }
         Trouble::HostNotFound => {
-            let error = Error::stopped(format!("cannot find host {host}"))
+            let error = Error::stopped(last)
                 .hint("check the base address, this machine's network and `HTTPS_PROXY`");
             (CancelReason::Unavailable, error)
         }

@@ -61,7 +61,7 @@ pub enum Health {
 pub enum Class {
     /// A: it was not processed.
     NotProcessed,
-    /// A, and the host's name does not resolve: before the first answer this is a wrong address.
+    /// A, and the name of the host or of its proxy does not resolve: before the first answer this is a wrong address.
     HostNotFound,
     /// B: the request went out and no whole answer came back.
     OutcomeUnknown,
@@ -122,10 +122,15 @@ fn of_reply(reply: &Reply, columns: &Columns) -> Outcome {
 fn of_transport(fault: TransportFault) -> Outcome {
     let not_processed = |words: String| failed(Class::NotProcessed, Reason::Unreachable, words);
     match fault {
-        TransportFault::HostNotFound => failed(
+        TransportFault::HostNotFound(host) => failed(
             Class::HostNotFound,
             Reason::Unreachable,
-            "cannot find the service's host".to_owned(),
+            format!("cannot find host {}", quoted(&host)),
+        ),
+        TransportFault::ProxyNotFound(host) => failed(
+            Class::HostNotFound,
+            Reason::Unreachable,
+            format!("cannot find the proxy {} of `HTTPS_PROXY`", quoted(&host)),
         ),
         TransportFault::Unreachable(words) => not_processed(format!("cannot connect: {words}")),
         TransportFault::Handshake(words) => {
@@ -356,7 +361,8 @@ mod tests {
     fn every_transport_fault_has_its_class() {
         let words = String::new;
         for (fault, expected) in [
-            (TransportFault::HostNotFound, 'A'),
+            (TransportFault::HostNotFound(words()), 'A'),
+            (TransportFault::ProxyNotFound(words()), 'A'),
             (TransportFault::Unreachable(words()), 'A'),
             (TransportFault::Handshake(words()), 'A'),
             (TransportFault::NotTls, 'F'),

@@ -11,6 +11,7 @@ use std::time::{Duration, SystemTime};
 
 use bytes::{Bytes, BytesMut};
 use futures::FutureExt;
+use hyper_util::client::proxy::matcher::Matcher;
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
 
 use super::{
@@ -238,7 +239,17 @@ impl Service for Client {
     fn ask(&self, body: Bytes) -> impl Future<Output = Exchange> {
         self.exchange(body).map(|exchange| {
             self.connections.used.set(SystemTime::now());
-            exchange.map_err(|error| fault(&error.without_url()))
+            exchange.map_err(|error| {
+                let error = error.without_url();
+                if error.is_dns() {
+                    // Who asks a proxy for the way leaves the name of the service to it.
+                    return match proxy(&self.endpoint) {
+                        Some(host) => TransportFault::ProxyNotFound(host),
+                        None => TransportFault::HostNotFound(self.endpoint.host().to_owned()),
+                    };
+                }
+                fault(&error)
+            })
         })
     }
 
@@ -310,9 +321,6 @@ fn header(what: &str, text: String) -> Result<HeaderValue> {
 /// What a reqwest error means. The causes are asked by type, outermost first; `is_connect` before `is_timeout`, as a
 /// connection that times out is both.
 fn fault(error: &reqwest::Error) -> TransportFault {
-    if error.is_dns() {
-        return TransportFault::HostNotFound;
-    }
     if let Some(tls) = find::<rustls::Error>(error) {
         return match tls {
             rustls::Error::InvalidCertificate(reason) => {
@@ -342,6 +350,17 @@ fn fault(error: &reqwest::Error) -> TransportFault {
         return TransportFault::TimedOut;
     }
     TransportFault::Broken(innermost(error))
+}
+
+/// The host of the proxy that requests go through, without the login that its address may hold. The rules are the HTTP
+/// library's own.
+fn proxy(endpoint: &Endpoint) -> Option<String> {
+    if endpoint.is_loopback() {
+        return None;
+    }
+    let uri = endpoint.url().as_str().parse().ok()?;
+    let proxy = Matcher::from_system().intercept(&uri)?;
+    proxy.uri().host().map(str::to_owned)
 }
 
 /// What came of asking a proxy for a way to the service. The library's error has no type that could be asked for, so a

@@ -88,8 +88,10 @@ impl Reply {
 /// Why no answer came.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TransportFault {
-    /// The host's name has no address.
-    HostNotFound,
+    /// The name of the service's host has no address.
+    HostNotFound(String),
+    /// The name of the proxy's host has no address.
+    ProxyNotFound(String),
     /// No connection: refused, no route, timed out; the words are the system's.
     Unreachable(String),
     /// The other side does not speak TLS.

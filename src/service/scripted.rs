@@ -189,7 +189,7 @@ impl Service for Scripted {
                 Ok(reply)
             }
             Brings::TimedOut => Err(TransportFault::TimedOut),
-            Brings::HostNotFound => Err(TransportFault::HostNotFound),
+            Brings::HostNotFound => Err(TransportFault::HostNotFound("scripted.test".to_owned())),
             Brings::Stall => pending().await,
         };
         let ended = self.created.elapsed();

@@ -229,6 +229,31 @@ fn a_proxy_that_asks_for_a_login_stops_the_run_at_once() {
 }
 
 #[test]
+fn a_proxy_that_does_not_exist_is_named_and_stops_the_run_at_once() {
+    for (proxy, name) in [
+        ("http://no-such-proxy.invalid:3128", "no-such-proxy.invalid"),
+        (
+            "http://me:pass-word@no-such-proxy.invalid",
+            "no-such-proxy.invalid",
+        ),
+        ("no-such-proxy.invalid:3128", "no-such-proxy.invalid"),
+    ] {
+        let place = Place::with("users.csv", users::csv(5));
+        let done = run(&place, "https://users.example")
+            .env("HTTPS_PROXY", proxy)
+            .done();
+        done.exits(3)
+            .says(&format!(
+                "error: cannot find the proxy `{name}` of `HTTPS_PROXY`\n\nhint: check "
+            ))
+            .says("1 call\n")
+            .silent_about("users.example`")
+            .silent_about("pass-word");
+        assert_eq!(place.names(), ["users.csv"]);
+    }
+}
+
+#[test]
 fn a_proxy_that_does_not_connect_is_asked_again_and_then_stops_the_run() {
     for (code, why) in [
         (502, "unsuccessful"),
