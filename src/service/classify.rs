@@ -152,6 +152,9 @@ fn of_transport(fault: TransportFault) -> Outcome {
         TransportFault::ProxyLogin => {
             Outcome::Refused(Error::refused(PROXY_LOGIN).hint(PROXY_LOGIN_HINT))
         }
+        TransportFault::Unprocessed(words) => {
+            not_processed(format!("the service has not taken the request: {words}"))
+        }
         TransportFault::TimedOut => failed(
             Class::OutcomeUnknown,
             Reason::NoAnswer,
@@ -369,6 +372,7 @@ mod tests {
             (TransportFault::Certificate(words()), 'F'),
             (TransportFault::Proxy(words()), 'A'),
             (TransportFault::ProxyLogin, 'F'),
+            (TransportFault::Unprocessed(words()), 'A'),
             (TransportFault::TimedOut, 'B'),
             (TransportFault::Broken(words()), 'B'),
         ] {

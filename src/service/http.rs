@@ -349,7 +349,20 @@ fn fault(error: &reqwest::Error) -> TransportFault {
     if error.is_timeout() {
         return TransportFault::TimedOut;
     }
+    // Whoever has begun to answer has processed it, whatever is said afterwards.
+    if error.is_request()
+        && let Some(refused) = find::<h2::Error>(error).filter(|error| is_unprocessed(error))
+    {
+        return TransportFault::Unprocessed(refused.to_string());
+    }
     TransportFault::Broken(innermost(error))
+}
+
+/// Whether an HTTP/2 server says that it has not processed the request (RFC 9113, section 8.7): by refusing its stream, or
+/// by going away with a last stream before it. Streams up to the last one do not end with that error.
+fn is_unprocessed(error: &h2::Error) -> bool {
+    let refused = error.is_reset() && error.reason() == Some(h2::Reason::REFUSED_STREAM);
+    error.is_remote() && (refused || error.is_go_away())
 }
 
 /// The host of the proxy that requests go through, without the login that its address may hold. The rules are the HTTP

@@ -104,6 +104,8 @@ pub enum TransportFault {
     Proxy(String),
     /// The proxy connects nobody without a login.
     ProxyLogin,
+    /// The request went out, and the server says that it has not processed it.
+    Unprocessed(String),
     /// The request went out and the whole answer did not come in time.
     TimedOut,
     /// The connection broke after the request went out: reset, end of file, a short body, garbage.

@@ -26,6 +26,7 @@ mod drift;
 mod fresh;
 mod full_disk;
 mod hostile;
+mod http2;
 mod input;
 mod jsonl_rows;
 mod key;

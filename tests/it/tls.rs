@@ -27,19 +27,8 @@ fn file(name: &str) -> PathBuf {
 
 /// A server that gives every user the right verdict over TLS; the count is of connections that brought a request.
 fn start(certificate: &str) -> (SocketAddr, Arc<AtomicUsize>) {
-    let (path, listener) = (file(certificate), TcpListener::bind("127.0.0.1:0").unwrap());
-    let chain = CertificateDer::pem_file_iter(&path)
-        .unwrap()
-        .map(Result::unwrap)
-        .collect();
-    let key = PrivateKeyDer::from_pem_file(&path).unwrap();
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_no_client_auth()
-        .with_single_cert(chain, key)
-        .unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let config = config(certificate);
     let (address, config) = (listener.local_addr().unwrap(), Arc::new(config));
     let served = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&served);
@@ -51,6 +40,23 @@ fn start(certificate: &str) -> (SocketAddr, Arc<AtomicUsize>) {
         }
     });
     (address, served)
+}
+
+/// What a server with this certificate is set up with.
+pub(crate) fn config(certificate: &str) -> ServerConfig {
+    let path = file(certificate);
+    let chain = CertificateDer::pem_file_iter(&path)
+        .unwrap()
+        .map(Result::unwrap)
+        .collect();
+    let key = PrivateKeyDer::from_pem_file(&path).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(chain, key)
+        .unwrap()
 }
 
 fn serve(stream: TcpStream, config: Arc<ServerConfig>, count: &AtomicUsize) -> std::io::Result<()> {
@@ -68,7 +74,7 @@ fn serve(stream: TcpStream, config: Arc<ServerConfig>, count: &AtomicUsize) -> s
     Ok(())
 }
 
-fn score(place: &Place, address: SocketAddr, authority: Option<&str>) -> Done {
+pub(crate) fn score(place: &Place, address: SocketAddr, authority: Option<&str>) -> Done {
     let url = format!("https://{address}");
     let args = [
         "run",

@@ -1,0 +1,149 @@
+//! HTTP/2: a server that says of a request that it has not processed it is believed, and nobody else.
+//!
+//! It speaks over TLS, as everywhere, in frames made by hand: just enough of RFC 9113 for a client that asks one thing at a
+//! time.
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
+use serde_json::Value;
+
+use crate::process::Place;
+use crate::server::good_body;
+use crate::{tls, users};
+
+type Stream = StreamOwned<ServerConnection, TcpStream>;
+
+/// Types of frames.
+const DATA: u8 = 0;
+const HEADERS: u8 = 1;
+const RST_STREAM: u8 = 3;
+const SETTINGS: u8 = 4;
+const GOAWAY: u8 = 7;
+/// Flags of frames.
+const END_STREAM: u8 = 1;
+const END_HEADERS: u8 = 4;
+const ACK: u8 = 1;
+/// Error codes.
+const NO_ERROR: u32 = 0;
+const INTERNAL_ERROR: u32 = 2;
+const REFUSED_STREAM: u32 = 7;
+/// What a client begins with.
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/// What is done instead of an answer.
+#[derive(Debug, Clone, Copy)]
+enum Fault {
+    /// The stream is reset, for this reason.
+    Reset(u32),
+    /// The connection ends with a last stream so far from the request's, for this reason.
+    GoAway(i64, u32),
+}
+
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
+    let head = [length[1], length[2], length[3], kind, flags];
+    [&head, &stream.to_be_bytes()[..], payload].concat()
+}
+
+/// The next frame: its type, flags, stream and payload.
+fn read_frame(stream: &mut Stream) -> io::Result<(u8, u8, u32, Vec<u8>)> {
+    let mut head = [0; 9];
+    stream.read_exact(&mut head)?;
+    let length = u32::from_be_bytes([0, head[0], head[1], head[2]]);
+    let mut payload = vec![0; usize::try_from(length).unwrap()];
+    stream.read_exact(&mut payload)?;
+    let id = u32::from_be_bytes([head[5], head[6], head[7], head[8]]);
+    Ok((head[3], head[4], id, payload))
+}
+
+/// A server that answers each request but the third, about which it does this; the count is of requests.
+fn start(fault: Fault) -> (SocketAddr, Arc<AtomicUsize>) {
+    let mut config = tls::config("good.pem");
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    let config = Arc::new(config);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (address, requests) = (
+        listener.local_addr().unwrap(),
+        Arc::new(AtomicUsize::new(0)),
+    );
+    let count = Arc::clone(&requests);
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let (config, count) = (Arc::clone(&config), Arc::clone(&count));
+            // An error here is the client's end of the connection.
+            thread::spawn(move || serve(stream.unwrap(), config, fault, &count));
+        }
+    });
+    (address, requests)
+}
+
+fn serve(
+    stream: TcpStream,
+    config: Arc<ServerConfig>,
+    fault: Fault,
+    count: &AtomicUsize,
+) -> io::Result<()> {
+    let mut stream = StreamOwned::new(ServerConnection::new(config).unwrap(), stream);
+    let mut preface = [0; PREFACE.len()];
+    stream.read_exact(&mut preface)?;
+    assert_eq!(preface, PREFACE);
+    stream.write_all(&frame(SETTINGS, 0, 0, &[]))?;
+    let mut body = Vec::new();
+    loop {
+        let (kind, flags, id, payload) = read_frame(&mut stream)?;
+        match kind {
+            SETTINGS if flags & ACK == 0 => stream.write_all(&frame(SETTINGS, ACK, 0, &[]))?,
+            DATA => body.extend(payload),
+            _ => {}
+        }
+        if kind != DATA || flags & END_STREAM == 0 {
+            continue;
+        }
+        let request: Value = serde_json::from_slice(&std::mem::take(&mut body)).unwrap();
+        let frames = match (count.fetch_add(1, Ordering::SeqCst), fault) {
+            (2, Fault::Reset(reason)) => frame(RST_STREAM, 0, id, &reason.to_be_bytes()),
+            (2, Fault::GoAway(from, reason)) => {
+                let last = u32::try_from(i64::from(id) + from).unwrap();
+                let payload = [last.to_be_bytes(), reason.to_be_bytes()].concat();
+                stream.write_all(&frame(GOAWAY, 0, 0, &payload))?;
+                return stream.sock.shutdown(std::net::Shutdown::Write);
+            }
+            _ => {
+                // Of HPACK's static table, the eighth: a status of 200.
+                let answer = good_body(request["name"].as_str().unwrap());
+                let head = frame(HEADERS, END_HEADERS, id, &[0x88]);
+                [head, frame(DATA, END_STREAM, id, answer.as_bytes())].concat()
+            }
+        };
+        stream.write_all(&frames)?;
+    }
+}
+
+#[test]
+fn what_the_server_has_not_processed_is_sent_again_and_nothing_is_billed_twice() {
+    for (fault, unprocessed) in [
+        (Fault::Reset(REFUSED_STREAM), true),
+        (Fault::Reset(INTERNAL_ERROR), false),
+        (Fault::GoAway(-2, NO_ERROR), true),
+        (Fault::GoAway(-2, INTERNAL_ERROR), true),
+        (Fault::GoAway(0, NO_ERROR), false),
+        (Fault::GoAway(0, INTERNAL_ERROR), false),
+    ] {
+        let csv = users::csv(5);
+        let (place, (address, requests)) = (Place::with("users.csv", &csv), start(fault));
+        let done = tls::score(&place, address, Some("authority.pem"));
+        done.exits(0).says("6 calls, 1 of them again");
+        if unprocessed {
+            done.silent_about("billed");
+        } else {
+            done.says("1 row may have been billed twice: sent again after no answer came");
+        }
+        assert_eq!(place.text("scored.csv"), users::scored(&csv), "{fault:?}");
+        assert_eq!(requests.load(Ordering::SeqCst), 6, "{fault:?}");
+    }
+}
