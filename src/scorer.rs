@@ -3,6 +3,7 @@
 //! This is the only place where calls are made. It knows nothing of files, order or windows; it tells what happens as
 //! events and leaves every decision to its parts: `pace` says when, `service` says what an outcome means.
 
+mod after;
 mod call;
 mod keyring;
 mod outage;
@@ -14,19 +15,19 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 
+use after::Then;
 use call::{Call, Paid};
 pub use keyring::Keyring;
 use keyring::Refused;
 pub use outage::Outage;
-use outage::{Means, Whose};
 pub use transactions::Transactions;
 
 use crate::error::{Error, Exit};
 use crate::event::{Again, Billing, CancelReason, Event, Events, Next};
 use crate::ledger::{Keeper, Key};
 use crate::pace::{
-    Allowance, Attempts, CallBudget, Change, Closed, Ended, Failed, FailureBudget, Fuse, Gate,
-    Newcomers, Permit, RetryPolicy, Trouble, Unsettled,
+    Allowance, Attempts, CallBudget, Change, Closed, Ended, FailureBudget, Fuse, Gate, Permit,
+    RetryPolicy, Unsettled,
 };
 use crate::raw_json::Pointer;
 use crate::row::RowNumber;
@@ -382,96 +383,6 @@ impl<S: Service> Scorer<S> {
         }
     }
 
-    /// What follows a call that brought nothing.
-    fn after(
-        &self,
-        row: RowNumber,
-        fault: &Fault,
-        probe: bool,
-        change: Option<Change>,
-        attempts: &mut Attempts,
-    ) -> Then {
-        if let Some(Change::Down { lasted, .. }) = change {
-            let whose = self.whose(fault, attempts);
-            match self.outage.went_on(lasted, self.patience.outage, whose) {
-                Means::Wait => {}
-                Means::Down => {
-                    return Then::Stop(
-                        CancelReason::Unavailable,
-                        stops::down_for(&self.host, lasted, row, fault),
-                    );
-                }
-                Means::Rows => {
-                    if let Some(lasted) = self.gate.dismiss_outage() {
-                        self.events.emit(Event::OutageDismissed { lasted });
-                    }
-                }
-            }
-        }
-        // That the service is down is not this row's doing, and it was the one to find out.
-        if probe && fault.class != Class::OutcomeUnknown {
-            match fault.health {
-                Health::Gone => return Then::Again(Duration::ZERO),
-                // It may be the row all the same: it is not news again.
-                Health::Failed => {
-                    attempts.forgive();
-                    return Then::Again(Duration::ZERO);
-                }
-                Health::AtWork | Health::Slow => {}
-            }
-        }
-        let mut fuse = self.fuse.borrow_mut();
-        let (failed, trouble) = match fault.class {
-            Class::OutcomeUnknown => (Failed::PerhapsBilled, Some(Trouble::GaveUp)),
-            Class::HostNotFound if fuse.blows(Trouble::HostNotFound) => {
-                let (reason, error) =
-                    stops::blown(&self.host, Trouble::HostNotFound, &fault.failure);
-                return Then::Stop(reason, error);
-            }
-            Class::HostNotFound | Class::NotProcessed => {
-                (Failed::NotProcessed, Some(Trouble::GaveUp))
-            }
-            Class::Unclear => (Failed::Refused, Some(Trouble::GaveUp)),
-            Class::Useless => (Failed::ForGood, Some(Trouble::Useless)),
-            Class::Forbidden => (Failed::ForGood, Some(Trouble::Forbidden)),
-            Class::RowsFault => (Failed::ForGood, None),
-        };
-        if let Some(back_off) = self.retries.next(failed, attempts, self.gate.fraction()) {
-            return Then::Again(back_off);
-        }
-        match trouble {
-            None => fuse.answered(),
-            Some(trouble) if fuse.blows(trouble) => {
-                let (reason, error) = stops::blown(&self.host, trouble, &fault.failure);
-                return Then::Stop(reason, error);
-            }
-            Some(_) => {}
-        }
-        Then::Fail
-    }
-
-    /// Has the next run know that the service fails over this row, unless it may have failed over any.
-    fn remember(&self, key: Option<Key>, fault: &Fault) {
-        let is_well = (self.gate.is_proven() || self.outage.is_rows()) && !self.gate.is_down();
-        if let (Some(keeper), Some(key)) = (&self.keeper, key)
-            && fault.health == Health::Failed
-            && (is_well || self.outage.is_poison(Some(&key)))
-        {
-            keeper.failed(key);
-        }
-    }
-
-    /// Whose call it is that has failed, as far as an outage is concerned.
-    fn whose(&self, fault: &Fault, attempts: &Attempts) -> Whose {
-        if attempts.is_first() || fault.health != Health::Failed {
-            Whose::Newcomer
-        } else if self.gate.newcomers() == Newcomers::None {
-            Whose::LastOnes
-        } else {
-            Whose::Repeater
-        }
-    }
-
     fn tell_failed(&self, row: RowNumber, fault: &Fault, latency: Duration, next: Next) {
         let billing = match fault.class {
             Class::OutcomeUnknown => Billing::Unknown,
@@ -495,13 +406,6 @@ fn refused() -> Fault {
         health: Health::AtWork,
         failure: Failure::new(Reason::Refused, ""),
     }
-}
-
-/// What follows a failed call.
-enum Then {
-    Again(Duration),
-    Fail,
-    Stop(CancelReason, Error),
 }
 
 #[cfg(test)]
