@@ -6,9 +6,10 @@
 use std::time::Duration;
 
 use super::accepted::Accepted;
+use super::asked::Asked;
 use super::breaker::{Bad, Breaker, Turned};
 use super::calls::{Allowance, Bounds, Call, Change, Ended, Turn};
-use super::climb::{Climb, GROWTH, Kind};
+use super::climb::{Climb, Kind};
 use super::latency::{Latency, Trend};
 use super::limiter::{Limiter, Rate};
 use super::pause::Pauses;
@@ -39,8 +40,7 @@ pub(super) struct Controller {
     scouting: bool,
     /// When the single call began that is out, after a pause or in an outage.
     single: Option<Duration>,
-    /// A rate that the service's headers ask for, and until when.
-    asked: Option<(f64, Duration)>,
+    asked: Asked,
     /// What was accepted a second when it was last seen well.
     when_well: Option<f64>,
     /// When the latest call began of those that were answered.
@@ -84,14 +84,8 @@ const LEAST_RATE: f64 = 1.0 / 60.0;
 /// answers growth must still leave a second or two in which a bucket runs empty.
 const SHORTEST_INTERVAL: Duration = Duration::from_millis(500);
 const ROUND_TRIPS: u32 = 2;
-/// A bucket has room again after a second or two; who asks for more than this counts in windows.
-const WINDOW: Duration = Duration::from_secs(3);
 /// However long a pause the service names, the longest window that is common is a minute.
 const LONGEST_WINDOW: Duration = Duration::from_secs(90);
-/// With fewer answers nothing was measured yet.
-const FEW_ANSWERS: u32 = 10;
-/// Whoever has not waited for the pace for so long does not use it.
-const IDLE: Duration = Duration::from_secs(10);
 /// One timeout in so many answers is a service with a long tail, and no sign that fewer calls would be answered sooner.
 const ANSWERS_A_TIMEOUT: u32 = 4;
 /// Calls in flight after a timeout, as a share.
@@ -100,10 +94,6 @@ const AFTER_TIMEOUT: f64 = 0.7;
 const WHILE_QUEUEING: f64 = 0.9;
 /// The pace after an outage, as a share of what it was.
 const AFTER_OUTAGE: f64 = 0.5;
-/// Headers tell whole seconds, and some the time until a bucket is full: over less than this a rate comes out anyhow.
-const SHORTEST_SPREAD: Duration = Duration::from_secs(3);
-/// Windows up to this are spread evenly when headers tell what is left. Of a day's quota nobody wants a call a minute.
-const LONGEST_SPREAD: Duration = Duration::from_secs(5 * 60);
 
 impl Controller {
     pub(super) fn new(bounds: Bounds) -> Self {
@@ -147,7 +137,7 @@ impl Controller {
             warned: false,
             scouting: false,
             single: None,
-            asked: None,
+            asked: Asked::default(),
             when_well: None,
             last_answered: Duration::ZERO,
             since_cut: SinceCut::default(),
@@ -241,24 +231,16 @@ impl Controller {
 
     /// What an answer's headers said.
     pub(super) fn allowed(&mut self, now: Duration, allowance: Allowance) {
-        let Allowance { calls, lasts } = allowance;
-        if !(SHORTEST_SPREAD..=LONGEST_SPREAD).contains(&lasts) {
-            return;
-        }
-        // One a window is left always: headers can be wrong, and only a refusal stops.
-        #[allow(clippy::cast_precision_loss, reason = "a rate is no exact number")]
-        let rate = calls.max(1) as f64 / lasts.as_secs_f64();
-        self.asked = Some((rate, now + lasts));
+        self.asked.note(now, allowance);
         self.set_limiter(now);
     }
 
     /// Calls a second that are allowed now; `None` where nothing limits them.
     pub(super) fn rate(&self, now: Duration) -> Option<f64> {
-        let asked = self.asked.filter(|(_, until)| now < *until);
         let own = (!self.unlimited || self.rate.ceiling().is_some()).then(|| self.rate.value());
-        match (own, asked) {
-            (Some(own), Some((asked, _))) => Some(own.min(asked)),
-            (own, asked) => own.or(asked.map(|(rate, _)| rate)),
+        match (own, self.asked.rate(now)) {
+            (Some(own), Some(asked)) => Some(own.min(asked)),
+            (own, asked) => own.or(asked),
         }
     }
 
@@ -279,7 +261,7 @@ impl Controller {
             in_flight: self.most_in_flight(),
             limit: self.rate.ceiling(),
             limit_in_flight: self.in_flight.below_ceiling(),
-            asked: self.asked.is_some_and(|(_, until)| now < until),
+            asked: self.asked.rate(now).is_some(),
             at_ceiling: self.rate.is_at_most(),
         }
     }
@@ -345,92 +327,12 @@ impl Controller {
         }
     }
 
-    fn throttled(
-        &mut self,
-        now: Duration,
-        call: Call,
-        wait: Option<Duration>,
-        fraction: f64,
-    ) -> Option<Change> {
-        let scout = self.scouting && self.pauses.is_after(call.began);
-        let counts = call.began >= self.last_cut && !scout;
-        // Who names the same time whenever it is asked does not know when its window ends.
-        let constant = wait.is_some() && self.last_wait == wait;
-        if counts {
-            self.last_wait = wait;
-        }
-        match wait {
-            Some(wait) => {
-                self.window = (wait >= WINDOW && !constant)
-                    .then(|| self.window.unwrap_or_default().max(wait));
-            }
-            None if scout => {
-                if self.window.is_none()
-                    && let Some(accepted) = self.before_refusal
-                {
-                    self.rate.counts_in_windows(accepted);
-                    self.set_limiter(now);
-                }
-                self.window = self.window.max(Some(self.pauses.in_a_row()));
-            }
-            None => {}
-        }
-        // A single call was not too fast: the window is not over yet.
-        if counts {
-            self.last_cut = now;
-            self.interval.refused = true;
-            self.cut(now, call, wait.filter(|_| !constant));
-            self.since_cut = SinceCut::default();
-        }
-        let pause = self.pauses.begin(now, call.began, wait, fraction)?;
-        self.scouting = true;
-        Some(Change::Paused(pause))
-    }
-
-    /// Less from now on: in flight where so many were never accepted, else a second.
-    fn cut(&mut self, now: Duration, call: Call, wait: Option<Duration>) {
-        // Of a run that has hardly begun, or had nothing to ask, a refusal is about somebody else's calls or the hour.
-        let little = self.since_cut.answers < FEW_ANSWERS;
-        let known = little && self.rate.is_known();
-        let unknown = little && self.rate.ceiling().is_none();
-        let idle = now.saturating_sub(self.last_used) > IDLE;
-        if (known || unknown || idle) && !std::mem::replace(&mut self.warned, true) {
-            // The bucket may be as empty as the run left it that found the limit: the pause is enough.
-            if !known {
-                self.rate
-                    .slow_to(self.rate.value().min(self.accepted.peak(now)));
-                self.set_limiter(now);
-            }
-            return;
-        }
-        if known {
-            self.rate.forget(FIRST_RATE);
-            self.set_limiter(now);
-            return;
-        }
-        // Between two moments at which it refuses, a service accepts just what its limit is, however it counts.
-        let since = self.accepted.since_refusal(now, wait.unwrap_or_default());
-        if call.level > self.accepted.most_in_flight(now) && call.level > 1 {
-            #[allow(clippy::cast_precision_loss, reason = "thousands at most")]
-            self.in_flight.refused_above(call.level as f64);
-            return;
-        }
-        // Where calls in flight were the limit, the rate that is allowed says nothing.
-        self.rate.slow_to(self.accepted.peak(now) * GROWTH);
-        let accepted = since.or_else(|| self.accepted.rate(now));
-        self.before_refusal = accepted;
-        self.rate.refused(accepted, self.window.is_some());
-        self.set_limiter(now);
-    }
-
     fn end_interval(&mut self, now: Duration) {
         if now < self.interval.ends {
             return;
         }
-        if self.asked.is_some_and(|(_, until)| until <= now) {
-            self.asked = None;
-            self.set_limiter(now);
-        }
+        // What headers asked for may be over.
+        self.set_limiter(now);
         let length = (self.latency.typical() * ROUND_TRIPS).max(SHORTEST_INTERVAL);
         let over = std::mem::replace(
             &mut self.interval,
@@ -466,5 +368,6 @@ impl Controller {
     }
 }
 
+mod refusals;
 #[cfg(test)]
 mod tests;

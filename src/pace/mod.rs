@@ -5,6 +5,7 @@
 //! HTTP or rows; everything is arithmetic over time and outcomes and runs on tokio's clock, so tests can pause it.
 
 mod accepted;
+mod asked;
 mod breaker;
 mod budget;
 mod calls;
