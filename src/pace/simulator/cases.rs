@@ -1,0 +1,240 @@
+//! The services that are tried, and what is expected of each.
+
+use super::models::{
+    Away, Concurrency, Faults, FixedWindow, Hint, Model, Outage, Queue, TokenBucket, UsedUp, Work,
+};
+
+/// A service to be tried, and what is expected.
+pub(super) struct Case {
+    pub(super) name: &'static str,
+    pub(super) model: fn() -> Box<dyn Model>,
+    pub(super) programs: usize,
+    pub(super) minutes: usize,
+    /// Seconds that the search may take before shares count.
+    pub(super) search: usize,
+    /// Of what is allowed, after the search.
+    pub(super) share: f64,
+    /// Calls in all minutes, a program.
+    pub(super) refused: u32,
+    /// When the service changes for a while: the share in that time, and seconds to recover from it.
+    pub(super) change: Option<Change>,
+}
+
+pub(super) struct Change {
+    pub(super) from: usize,
+    pub(super) to: usize,
+    pub(super) share: f64,
+    pub(super) recovery: usize,
+}
+
+pub(super) const IN_FLIGHT: usize = 64;
+const USUAL: Work = Work {
+    typical: 0.08,
+    spread: 0.3,
+};
+
+fn case(name: &'static str, model: fn() -> Box<dyn Model>) -> Case {
+    Case {
+        name,
+        model,
+        programs: 1,
+        minutes: 30,
+        search: 240,
+        share: 0.94,
+        refused: 30,
+        change: None,
+    }
+}
+
+fn bucket(rates: &[(f64, f64)], burst: f64, hint: Hint) -> TokenBucket {
+    TokenBucket::new(rates, burst, hint, USUAL)
+}
+
+fn at_once(calls: usize, typical: f64, spread: f64) -> Box<dyn Model> {
+    let work = Work { typical, spread };
+    Box::new(Concurrency { calls, work })
+}
+
+/// Limits that stay as they are.
+pub(super) fn steady() -> Vec<Case> {
+    vec![
+        case("bucket of 50, 40/s, Retry-After", || {
+            Box::new(bucket(&[(0.0, 40.0)], 50.0, Hint::RetryAfter))
+        }),
+        case("bucket of 50, 40/s, no hint", || {
+            Box::new(bucket(&[(0.0, 40.0)], 50.0, Hint::None))
+        }),
+        case("bucket of 5, 40/s, no hint", || {
+            Box::new(bucket(&[(0.0, 40.0)], 5.0, Hint::None))
+        }),
+        case("bucket of 10, 3/s, no hint", || {
+            Box::new(bucket(&[(0.0, 3.0)], 10.0, Hint::None))
+        }),
+        Case {
+            // At the first refusal some sixty calls are out.
+            refused: 40,
+            ..case("bucket of 400, 400/s, no hint", || {
+                Box::new(bucket(&[(0.0, 400.0)], 400.0, Hint::None))
+            })
+        },
+        case("400 in 10 s, Retry-After", || {
+            Box::new(FixedWindow::new(400, 10.0, Hint::RetryAfter, USUAL))
+        }),
+        Case {
+            refused: 40,
+            ..case("400 in 10 s, no hint", || {
+                Box::new(FixedWindow::new(400, 10.0, Hint::None, USUAL))
+            })
+        },
+        Case {
+            refused: 40,
+            ..case("1,200 in 60 s, Retry-After", || {
+                Box::new(FixedWindow::new(1_200, 60.0, Hint::RetryAfter, USUAL))
+            })
+        },
+        case("20 at once, 80 ms", || at_once(20, 0.08, 0.3)),
+        case("slow: 64 at once, 8 s", || at_once(64, 8.0, 0.2)),
+        Case {
+            minutes: 1,
+            search: 15,
+            refused: 0,
+            ..case("fast: 64 at once, 20 ms", || at_once(64, 0.02, 0.1))
+        },
+        Case {
+            refused: 0,
+            ..case("queues what is above 40/s", || {
+                Box::new(Queue {
+                    workers: vec![0.0; 4],
+                    work: Work {
+                        typical: 0.1,
+                        spread: 0.2,
+                    },
+                })
+            })
+        },
+        Case {
+            programs: 2,
+            ..case("two programs, bucket of 50, 40/s", || {
+                Box::new(bucket(&[(0.0, 40.0)], 50.0, Hint::RetryAfter))
+            })
+        },
+    ]
+}
+
+/// Limits that change.
+pub(super) fn changing() -> Vec<Case> {
+    vec![
+        Case {
+            minutes: 60,
+            // Half as much again for as long as nobody knows that it has risen.
+            share: 0.75,
+            change: Some(Change {
+                from: 600,
+                to: 1200,
+                share: 0.88,
+                recovery: 900,
+            }),
+            ..case("40/s falls to 20/s for 10 min", || {
+                let rates = [(0.0, 40.0), (600.0, 20.0), (1200.0, 40.0)];
+                Box::new(bucket(&rates, 20.0, Hint::RetryAfter))
+            })
+        },
+        Case {
+            change: Some(Change {
+                from: 600,
+                to: 780,
+                share: 0.0,
+                recovery: 60,
+            }),
+            ..case("503 for 3 min, bucket of 50, 40/s", || {
+                Box::new(Outage {
+                    service: bucket(&[(0.0, 40.0)], 50.0, Hint::RetryAfter),
+                    away: Away::Failing,
+                    from: 600.0,
+                    to: 780.0,
+                })
+            })
+        },
+        Case {
+            // Until the last call of a minute has timed out nobody knows.
+            change: Some(Change {
+                from: 600,
+                to: 660,
+                share: 0.0,
+                recovery: 120,
+            }),
+            ..case("all hangs for 1 min, bucket of 50, 40/s", || {
+                Box::new(Outage {
+                    service: bucket(&[(0.0, 40.0)], 50.0, Hint::RetryAfter),
+                    away: Away::Hanging,
+                    from: 600.0,
+                    to: 660.0,
+                })
+            })
+        },
+    ]
+}
+
+/// A service that does whatever 64 calls in flight can ask.
+fn everything() -> Concurrency {
+    Concurrency {
+        calls: IN_FLIGHT,
+        work: USUAL,
+    }
+}
+
+/// Trouble that is nobody's limit, and limits that are told badly.
+pub(super) fn troubled() -> Vec<Case> {
+    vec![
+        Case {
+            minutes: 10,
+            share: 0.9,
+            refused: 0,
+            ..case("one call in 20 fails, no limit", || {
+                Box::new(Faults {
+                    service: everything(),
+                    failing: 0.05,
+                    hanging: 0.0,
+                })
+            })
+        },
+        Case {
+            minutes: 10,
+            // Who hangs takes a place from others for 30 s: 64 in flight can do no more than 22 %.
+            share: 0.19,
+            refused: 0,
+            ..case("one call in 100 hangs, no limit", || {
+                Box::new(Faults {
+                    service: everything(),
+                    failing: 0.0,
+                    hanging: 0.01,
+                })
+            })
+        },
+        Case {
+            share: 0.9,
+            // With that limit sixty calls are out when a window is used up.
+            refused: 90,
+            ..case("3,000 a minute, used up for 45 s at first", || {
+                Box::new(UsedUp {
+                    service: FixedWindow::new(3_000, 60.0, Hint::RetryAfter, USUAL),
+                    until: 45.0,
+                })
+            })
+        },
+        Case {
+            minutes: 60,
+            share: 0.7,
+            ..case("bucket of 50, 40/s, always asks for 60 s", || {
+                Box::new(bucket(&[(0.0, 40.0)], 50.0, Hint::Always(60)))
+            })
+        },
+        Case {
+            minutes: 60,
+            share: 0.8,
+            ..case("6 in 60 s, no hint", || {
+                Box::new(FixedWindow::new(6, 60.0, Hint::None, USUAL))
+            })
+        },
+    ]
+}
