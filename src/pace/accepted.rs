@@ -12,8 +12,10 @@ pub(super) struct Accepted {
     now: u64,
     /// The first of all.
     first: Option<u64>,
-    /// Until when the service last refused, and what it accepted since then.
-    refusal: Option<(Duration, u32)>,
+    /// Since when, or from when on, the service does not refuse, and what it accepted since then.
+    since: Option<(Duration, u32)>,
+    /// The same of the time before it refused last.
+    before: Option<(Duration, u32)>,
     /// The most in flight with which a call was accepted, in this stretch of time and the one before.
     most_in_flight: [usize; 2],
     stretch: u64,
@@ -38,9 +40,8 @@ impl Accepted {
         if let Some(count) = self.seconds.get_mut(place(self.now)) {
             *count += 1;
         }
-        if let Some((from, count)) = &mut self.refusal
-            && now >= *from
-        {
+        let (from, count) = self.since.get_or_insert((now, 0));
+        if now >= *from {
             *count = count.saturating_add(1);
         }
         let [current, _] = &mut self.most_in_flight;
@@ -58,13 +59,24 @@ impl Accepted {
         (length > 0.5 && count >= FEW).then(|| f64::from(count) / length)
     }
 
-    /// The service refuses now, and will until `back` from now if it says so. Calls a second since it last began to
-    /// accept again, if that was not too long ago to say anything.
+    /// The service refuses now, and will until `back` from now if it says so. Calls a second since it refused before, or
+    /// since the first, if that was not too long ago to say anything.
     pub(super) fn since_refusal(&mut self, now: Duration, back: Duration) -> Option<f64> {
-        let (then, count) = self.refusal.replace((now + back, 0))?;
-        let length = (now + back).saturating_sub(then);
-        (SHORTEST..=LONGEST)
-            .contains(&length)
+        self.before = self.since.replace((now + back, 0));
+        self.over(now + back)
+    }
+
+    /// It refuses still. Calls a second that it accepted before, over all the time up to now.
+    pub(super) fn still_refused(&mut self, now: Duration) -> Option<f64> {
+        self.since = Some((now, 0));
+        self.over(now)
+    }
+
+    /// What it accepted before it refused last, over the time until then.
+    fn over(&self, until: Duration) -> Option<f64> {
+        let (from, count) = self.before?;
+        let length = until.saturating_sub(from);
+        (count >= FEW && (SHORTEST..=LONGEST).contains(&length))
             .then(|| f64::from(count) / length.as_secs_f64())
     }
 

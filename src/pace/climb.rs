@@ -129,24 +129,35 @@ impl Climb {
     /// The service refused. `accepted` is what it took lately; where it `counts_in_windows`, that is its limit, and
     /// otherwise the limit is between that and what was allowed.
     pub(super) fn refused(&mut self, accepted: Option<f64>, counts_in_windows: bool) {
-        // While the rate was growing, what was accepted on average is as much too low as what was allowed is too high.
-        let accepted = match (accepted, self.stage) {
-            (Some(accepted), Stage::Free) => Some((accepted * self.value).sqrt()),
-            (accepted, _) => accepted,
-        };
-        let (least, most) = match self.stage {
-            _ if counts_in_windows => (LEAST_OF_WINDOW, 1.0),
-            Stage::Free => (1.0 / GROWTH, 1.0),
-            Stage::Regrowing | Stage::Holding(_) => (LEAST_OF_BUCKET, 1.0),
-            // The step before was borne.
-            Stage::Probing { steps, .. } => {
-                let borne = (1.0 + PROBE) / (1.0 + probe(steps));
-                (borne, borne)
+        let at = match (self.stage, self.ceiling) {
+            (Stage::Probing { steps, .. }, Some(ceiling)) => {
+                // The step before was borne, for as long as a window lasts; a bucket may have borne it for no longer.
+                let borne = self.value / (1.0 + probe(steps));
+                let more = if counts_in_windows {
+                    PROBE
+                } else {
+                    PROBE / 2.0
+                };
+                (borne * (1.0 + more)).max(ceiling.min(self.value))
+            }
+            (stage, _) => {
+                let least = match stage {
+                    _ if counts_in_windows => LEAST_OF_WINDOW,
+                    Stage::Free => 1.0 / GROWTH,
+                    // The first guess may be as much too high.
+                    _ if self.rough => 1.0 / GROWTH,
+                    _ => LEAST_OF_BUCKET,
+                };
+                let accepted = accepted.map(|accepted| match stage {
+                    // While the rate was growing, what was accepted on average is as much too low as what was allowed is
+                    // too high.
+                    Stage::Free if !counts_in_windows => (accepted * self.value).sqrt(),
+                    _ => accepted,
+                });
+                let most = self.value;
+                accepted.map_or(most, |accepted| accepted.max(most * least).min(most))
             }
         };
-        let at = accepted.map_or(self.value * most, |accepted| {
-            accepted.max(self.value * least).min(self.value * most)
-        });
         if matches!(self.stage, Stage::Probing { .. }) && !self.rough {
             self.hold = (self.hold * 2).min(LONGEST_HOLD);
         }
@@ -161,10 +172,11 @@ impl Climb {
         self.value = self.whole(at * self.cut());
     }
 
-    /// It turns out that the service counts in windows, so what it had `accepted` before it refused last is its limit.
+    /// It turns out that the service counts in windows and that this one is not over, so its limit is no more than what
+    /// was `accepted` in it a second up to now.
     pub(super) fn counts_in_windows(&mut self, accepted: f64) {
         if let Some(ceiling) = self.ceiling {
-            let at = (accepted * ceiling).sqrt().min(ceiling);
+            let at = accepted.min(ceiling).max(self.least);
             self.ceiling = Some(at);
             self.value = self.whole(self.value.min(at * self.cut()));
         }

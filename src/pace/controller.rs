@@ -13,6 +13,7 @@ use super::climb::{Climb, Kind};
 use super::latency::{Latency, Trend};
 use super::limiter::{Limiter, Rate};
 use super::pause::Pauses;
+use super::window::Window;
 use crate::event::{Limit, Pace};
 
 /// Decides when calls begin.
@@ -29,11 +30,7 @@ pub(super) struct Controller {
     interval: Interval,
     /// Refusals of calls that began before then are about a pace that is given up already.
     last_cut: Duration,
-    /// Where the service refuses everything until a window is over, and not just what comes too fast: how long that is at
-    /// least.
-    window: Option<Duration>,
-    /// What was accepted before it refused last, a second.
-    before_refusal: Option<f64>,
+    window: Window,
     /// A refusal came too early to mean much; the next one counts.
     warned: bool,
     /// After a pause a single call goes first.
@@ -48,8 +45,6 @@ pub(super) struct Controller {
     since_cut: SinceCut,
     /// When somebody last had to wait for the pace.
     last_used: Duration,
-    /// The pause that the service named last.
-    last_wait: Option<Duration>,
 }
 
 /// What has ended since the pace was last lowered.
@@ -84,8 +79,6 @@ const LEAST_RATE: f64 = 1.0 / 60.0;
 /// answers growth must still leave a second or two in which a bucket runs empty.
 const SHORTEST_INTERVAL: Duration = Duration::from_millis(500);
 const ROUND_TRIPS: u32 = 2;
-/// However long a pause the service names, the longest window that is common is a minute.
-const LONGEST_WINDOW: Duration = Duration::from_secs(90);
 /// One timeout in so many answers is a service with a long tail, and no sign that fewer calls would be answered sooner.
 const ANSWERS_A_TIMEOUT: u32 = 4;
 /// Calls in flight after a timeout, as a share.
@@ -132,8 +125,7 @@ impl Controller {
             latency: Latency::default(),
             interval: Interval::default(),
             last_cut: Duration::ZERO,
-            window: None,
-            before_refusal: None,
+            window: Window::default(),
             warned: false,
             scouting: false,
             single: None,
@@ -142,7 +134,6 @@ impl Controller {
             last_answered: Duration::ZERO,
             since_cut: SinceCut::default(),
             last_used: Duration::ZERO,
-            last_wait: None,
         };
         controller.set_limiter(Duration::ZERO);
         controller
@@ -195,13 +186,14 @@ impl Controller {
         if self.single == Some(call.began) {
             self.single = None;
         }
-        if !matches!(how, Ended::Throttled(_) | Ended::Abandoned) {
-            self.pauses.not_refused();
+        match how {
+            Ended::Throttled(_) | Ended::Abandoned => {}
+            Ended::Answered => self.pauses.answered(call.began),
+            Ended::Failed | Ended::Unwell | Ended::TimedOut => self.pauses.not_refused(call.began),
         }
         match how {
             Ended::Abandoned => None,
             Ended::Answered => {
-                self.pauses.answered();
                 self.interval.answers += 1;
                 self.since_cut.answers = self.since_cut.answers.saturating_add(1);
                 self.last_answered = self.last_answered.max(call.began);
@@ -350,14 +342,16 @@ impl Controller {
         if troubled || over.answers == 0 || self.pauses.until(now).is_some() {
             return;
         }
-        // What is too much shows at the end of a window.
-        let window = self.window.unwrap_or_default().mul_f64(1.5);
-        let shown = (length * 2).max(window.min(LONGEST_WINDOW));
+        let shown = (length * 2).max(self.window.shown());
         if trend == Trend::Usual {
             self.in_flight.calm(now, shown, over.in_flight_used);
         }
         if trend != Trend::Queueing {
+            let was_limited = self.rate.ceiling().is_some();
             self.rate.calm(now, shown, over.rate_used);
+            if was_limited && self.rate.ceiling().is_none() {
+                self.window.is_disproved();
+            }
             self.set_limiter(now);
         }
     }

@@ -19,6 +19,7 @@ mod pause;
 mod retry;
 #[cfg(test)]
 mod simulator;
+mod window;
 
 pub use budget::{CallBudget, FailureBudget, FailureLimit};
 pub use calls::{Allowance, Bounds, Change, Ended};

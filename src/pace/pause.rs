@@ -80,14 +80,20 @@ impl Pauses {
         })
     }
 
-    /// The service did its work: pauses are guessed from the start again.
-    pub(super) const fn answered(&mut self) {
-        self.guesses = 0;
+    /// The service did the work of a call that began at `began`: pauses are guessed from the start again. What was out
+    /// before the pause says nothing of it.
+    pub(super) fn answered(&mut self, began: Duration) {
+        if self.is_after(began) {
+            self.guesses = 0;
+        }
+        self.not_refused(began);
     }
 
-    /// The service said something else than to wait.
-    pub(super) const fn not_refused(&mut self) {
-        self.in_a_row = Duration::ZERO;
+    /// The service said something else than to wait to a call that began at `began`.
+    pub(super) fn not_refused(&mut self, began: Duration) {
+        if self.is_after(began) {
+            self.in_a_row = Duration::ZERO;
+        }
     }
 
     /// How long the pauses have been since then, together. Time that a laptop slept or a producer was silent is not in it.
@@ -125,9 +131,12 @@ mod tests {
         let lengths = [(); 9].map(|()| refuse(&mut pauses, &mut now, None));
         assert_eq!(lengths, [1, 2, 4, 8, 16, 32, 60, 60, 60]);
         assert_eq!(pauses.in_a_row().as_secs(), 243);
-        pauses.not_refused();
+        pauses.answered(now);
+        assert_eq!(pauses.in_a_row().as_secs(), 243, "was out before the pause");
+        let after = now + LONGEST_GUESS;
+        pauses.not_refused(after);
         assert_eq!(pauses.in_a_row(), Duration::ZERO);
-        pauses.answered();
+        pauses.answered(after);
         assert_eq!(refuse(&mut pauses, &mut now, None), 1);
     }
 

@@ -6,8 +6,6 @@ use super::{Controller, FIRST_RATE, SinceCut};
 use crate::pace::calls::{Call, Change};
 use crate::pace::climb::GROWTH;
 
-/// A bucket has room again after a second or two; who asks for more than this counts in windows.
-const WINDOW: Duration = Duration::from_secs(3);
 /// With fewer answers nothing was measured yet.
 const FEW_ANSWERS: u32 = 10;
 /// Whoever has not waited for the pace for so long does not use it.
@@ -23,41 +21,32 @@ impl Controller {
     ) -> Option<Change> {
         let scout = self.scouting && self.pauses.is_after(call.began);
         let counts = call.began >= self.last_cut && !scout;
-        // Who names the same time whenever it is asked does not know when its window ends.
-        let constant = wait.is_some() && self.last_wait == wait;
-        if counts {
-            self.last_wait = wait;
-        }
-        match wait {
-            Some(wait) => {
-                self.window = (wait >= WINDOW && !constant)
-                    .then(|| self.window.unwrap_or_default().max(wait));
-            }
-            None if scout => {
-                if self.window.is_none()
-                    && let Some(accepted) = self.before_refusal
-                {
-                    self.rate.counts_in_windows(accepted);
-                    self.set_limiter(now);
-                }
-                self.window = self.window.max(Some(self.pauses.in_a_row()));
-            }
-            None => {}
-        }
-        // A single call was not too fast: the window is not over yet.
+        // Of calls that were out together each is told the same.
+        let back = wait
+            .filter(|_| counts || scout)
+            .and_then(|wait| self.window.named(wait));
         if counts {
             self.last_cut = now;
             self.interval.refused = true;
-            self.cut(now, call, wait.filter(|_| !constant));
+            self.cut(now, call, back.unwrap_or_default());
             self.since_cut = SinceCut::default();
+        } else if scout && wait.is_none() {
+            // A single call was not too fast: the window is not over yet.
+            if let Some(accepted) = self.accepted.still_refused(now) {
+                self.rate.counts_in_windows(accepted);
+                self.set_limiter(now);
+            }
+            self.window.is_at_least(self.pauses.in_a_row());
         }
         let pause = self.pauses.begin(now, call.began, wait, fraction)?;
         self.scouting = true;
         Some(Change::Paused(pause))
     }
 
-    /// Less from now on: in flight where so many were never accepted, else a second.
-    fn cut(&mut self, now: Duration, call: Call, wait: Option<Duration>) {
+    /// Less from now on: in flight where so many were never accepted, else a second. The service accepts nothing until `back` from now, if it is believed to know.
+    fn cut(&mut self, now: Duration, call: Call, back: Duration) {
+        // Between two moments at which it refuses, a service accepts just what its limit is, however it counts.
+        let since = self.accepted.since_refusal(now, back);
         // Of a run that has hardly begun, or had nothing to ask, a refusal is about somebody else's calls or the hour.
         let little = self.since_cut.answers < FEW_ANSWERS;
         let known = little && self.rate.is_known();
@@ -77,8 +66,6 @@ impl Controller {
             self.set_limiter(now);
             return;
         }
-        // Between two moments at which it refuses, a service accepts just what its limit is, however it counts.
-        let since = self.accepted.since_refusal(now, wait.unwrap_or_default());
         if call.level > self.accepted.most_in_flight(now) && call.level > 1 {
             #[allow(clippy::cast_precision_loss, reason = "thousands at most")]
             self.in_flight.refused_above(call.level as f64);
@@ -87,8 +74,7 @@ impl Controller {
         // Where calls in flight were the limit, the rate that is allowed says nothing.
         self.rate.slow_to(self.accepted.peak(now) * GROWTH);
         let accepted = since.or_else(|| self.accepted.rate(now));
-        self.before_refusal = accepted;
-        self.rate.refused(accepted, self.window.is_some());
+        self.rate.refused(accepted, self.window.is_known());
         self.set_limiter(now);
     }
 }

@@ -214,7 +214,7 @@ pub(super) fn troubled() -> Vec<Case> {
         Case {
             share: 0.9,
             // With that limit sixty calls are out when a window is used up.
-            refused: 90,
+            refused: 60,
             ..case("3,000 a minute, used up for 45 s at first", || {
                 Box::new(UsedUp {
                     service: FixedWindow::new(3_000, 60.0, Hint::RetryAfter, USUAL),
@@ -224,7 +224,7 @@ pub(super) fn troubled() -> Vec<Case> {
         },
         Case {
             minutes: 60,
-            share: 0.7,
+            share: 0.67,
             ..case("bucket of 50, 40/s, always asks for 60 s", || {
                 Box::new(bucket(&[(0.0, 40.0)], 50.0, Hint::Always(60)))
             })

@@ -86,7 +86,7 @@ impl Pacer for FixedRate {
     fn ended(&mut self, now: Duration, call: Call, how: Ended, fraction: f64) {
         self.out -= 1;
         match how {
-            Ended::Answered | Ended::Abandoned => self.pauses.answered(),
+            Ended::Answered | Ended::Abandoned => self.pauses.answered(call.began),
             Ended::Throttled(wait) => {
                 let _ = self.pauses.begin(now, call.began, wait, fraction);
             }
@@ -135,7 +135,7 @@ impl Pacer for Aimd {
     fn ended(&mut self, now: Duration, call: Call, how: Ended, fraction: f64) {
         self.out -= 1;
         if how == Ended::Answered {
-            self.pauses.answered();
+            self.pauses.answered(call.began);
             self.window = (self.window + 1.0 / self.window).min(self.most);
             return;
         }
