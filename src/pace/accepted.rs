@@ -33,8 +33,8 @@ const SHORTEST: Duration = Duration::from_secs(2);
 const LONGEST: Duration = Duration::from_secs(150);
 
 impl Accepted {
-    /// A call was accepted that was the `level`th in flight when it began.
-    pub(super) fn note(&mut self, now: Duration, level: usize) {
+    /// A call was accepted.
+    pub(super) fn note(&mut self, now: Duration) {
         self.turn(now);
         self.first.get_or_insert(self.now);
         if let Some(count) = self.seconds.get_mut(place(self.now)) {
@@ -44,8 +44,6 @@ impl Accepted {
         if now >= *from {
             *count = count.saturating_add(1);
         }
-        let [current, _] = &mut self.most_in_flight;
-        *current = level.max(*current);
     }
 
     /// Calls a second over the last ten, or since the first; `None` when there were too few to tell.
@@ -93,11 +91,13 @@ impl Accepted {
         )
     }
 
-    /// The most calls in flight with which one was accepted lately.
-    pub(super) fn most_in_flight(&mut self, now: Duration) -> usize {
+    /// A call begins as the `level`th in flight. The most that were in flight lately, before it.
+    pub(super) fn began(&mut self, now: Duration, level: usize) -> usize {
         self.turn(now);
-        let [current, before] = self.most_in_flight;
-        current.max(before)
+        let [current, before] = &mut self.most_in_flight;
+        let most = (*current).max(*before);
+        *current = level.max(*current);
+        most
     }
 
     /// Forgets seconds that are over.
@@ -138,7 +138,7 @@ mod tests {
         let millisecond = Duration::from_millis;
         assert_eq!(accepted.rate(millisecond(0)), None);
         for call in 0..200 {
-            accepted.note(millisecond(call * 100), 1);
+            accepted.note(millisecond(call * 100));
         }
         let rate = accepted.rate(millisecond(19_999));
         assert!(
@@ -156,10 +156,10 @@ mod tests {
     #[test]
     fn the_level_is_forgotten_after_a_while() {
         let mut accepted = Accepted::default();
-        accepted.note(Duration::from_secs(1), 40);
-        accepted.note(Duration::from_secs(12), 20);
-        assert_eq!(accepted.most_in_flight(Duration::from_secs(19)), 40);
-        assert_eq!(accepted.most_in_flight(Duration::from_secs(21)), 20);
-        assert_eq!(accepted.most_in_flight(Duration::from_secs(99)), 0);
+        assert_eq!(accepted.began(Duration::from_secs(1), 40), 0);
+        assert_eq!(accepted.began(Duration::from_secs(12), 20), 40);
+        assert_eq!(accepted.began(Duration::from_secs(19), 10), 40);
+        assert_eq!(accepted.began(Duration::from_secs(21), 10), 20);
+        assert_eq!(accepted.began(Duration::from_secs(99), 10), 0);
     }
 }

@@ -51,6 +51,8 @@ pub(super) struct Call {
     pub(super) began: Duration,
     /// The how many-th in flight it was.
     pub(super) level: usize,
+    /// The most that were in flight lately, before it.
+    pub(super) most: usize,
     /// Whether it finds out if the service is back.
     pub(super) probe: bool,
 }
@@ -61,6 +63,7 @@ impl Call {
         Self {
             began,
             level,
+            most: 0,
             probe: false,
         }
     }

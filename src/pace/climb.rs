@@ -121,6 +121,11 @@ impl Climb {
         self.known && self.ceiling.is_some()
     }
 
+    /// Whether it is less than where the service refused.
+    pub(super) const fn is_below_ceiling(&self) -> bool {
+        matches!(self.stage, Stage::Regrowing | Stage::Holding(_))
+    }
+
     /// Whether it is as much as may ever be.
     pub(super) const fn is_at_most(&self) -> bool {
         self.value >= self.most

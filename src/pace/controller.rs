@@ -170,6 +170,7 @@ impl Controller {
         Turn::Go(Call {
             began: now,
             level: self.out,
+            most: self.accepted.began(now, self.out),
             probe: probe.is_some(),
         })
     }
@@ -197,7 +198,7 @@ impl Controller {
                 self.interval.answers += 1;
                 self.since_cut.answers = self.since_cut.answers.saturating_add(1);
                 self.last_answered = self.last_answered.max(call.began);
-                self.accepted.note(now, call.level);
+                self.accepted.note(now);
                 if !self.breaker.is_open() {
                     self.when_well = self.accepted.rate(now);
                 }

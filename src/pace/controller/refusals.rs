@@ -8,6 +8,9 @@ use crate::pace::climb::GROWTH;
 
 /// With fewer answers nothing was measured yet.
 const FEW_ANSWERS: u32 = 10;
+/// While the rate still doubles, so many in flight and more are a new highest number again and again, so that the first
+/// refusal comes at one by chance; and taken for their limit, it costs as many refusals again.
+const MANY_AT_FIRST: usize = 16;
 /// Whoever has not waited for the pace for so long does not use it.
 const IDLE: Duration = Duration::from_secs(10);
 
@@ -43,7 +46,7 @@ impl Controller {
         Some(Change::Paused(pause))
     }
 
-    /// Less from now on: in flight where so many were never accepted, else a second. The service accepts nothing until `back` from now, if it is believed to know.
+    /// Less from now on. The service accepts nothing until `back` from now, if it is believed to know.
     fn cut(&mut self, now: Duration, call: Call, back: Duration) {
         // Between two moments at which it refuses, a service accepts just what its limit is, however it counts.
         let since = self.accepted.since_refusal(now, back);
@@ -66,9 +69,7 @@ impl Controller {
             self.set_limiter(now);
             return;
         }
-        if call.level > self.accepted.most_in_flight(now) && call.level > 1 {
-            #[allow(clippy::cast_precision_loss, reason = "thousands at most")]
-            self.in_flight.refused_above(call.level as f64);
+        if self.is_about_in_flight(call) {
             return;
         }
         // Where calls in flight were the limit, the rate that is allowed says nothing.
@@ -76,5 +77,23 @@ impl Controller {
         let accepted = since.or_else(|| self.accepted.rate(now));
         self.rate.refused(accepted, self.window.is_known());
         self.set_limiter(now);
+    }
+
+    /// Lowers the calls in flight where they may be what was refused; whether nothing else was.
+    ///
+    /// A service that counts them refuses the first call above its limit. Half of the way there and back they are on the
+    /// wire, though, and not counted, so some above it are accepted.
+    fn is_about_in_flight(&mut self, call: Call) -> bool {
+        let first = call.level > call.most;
+        let peak = call.level > 1 && call.level >= call.most.min(self.most_in_flight());
+        // The rate that was refused before was not reached this time.
+        let below = self.rate.is_below_ceiling();
+        let unknown = self.rate.ceiling().is_none();
+        if !peak || !(first || below || unknown) {
+            return false;
+        }
+        #[allow(clippy::cast_precision_loss, reason = "thousands at most")]
+        self.in_flight.refused_above(call.level as f64);
+        below || first && !(unknown && call.level >= MANY_AT_FIRST)
     }
 }

@@ -50,9 +50,8 @@ fn bucket(rates: &[(f64, f64)], burst: f64, hint: Hint) -> TokenBucket {
     TokenBucket::new(rates, burst, hint, USUAL)
 }
 
-fn at_once(calls: usize, typical: f64, spread: f64) -> Box<dyn Model> {
-    let work = Work { typical, spread };
-    Box::new(Concurrency { calls, work })
+fn at_once(calls: usize, typical: f64, spread: f64, wire: f64) -> Box<dyn Model> {
+    Box::new(Concurrency::new(calls, Work { typical, spread }, wire))
 }
 
 /// Limits that stay as they are.
@@ -70,35 +69,41 @@ pub(super) fn steady() -> Vec<Case> {
         case("bucket of 10, 3/s, no hint", || {
             Box::new(bucket(&[(0.0, 3.0)], 10.0, Hint::None))
         }),
-        Case {
-            // At the first refusal some sixty calls are out.
-            refused: 40,
-            ..case("bucket of 400, 400/s, no hint", || {
-                Box::new(bucket(&[(0.0, 400.0)], 400.0, Hint::None))
-            })
-        },
+        case("bucket of 400, 400/s, no hint", || {
+            Box::new(bucket(&[(0.0, 400.0)], 400.0, Hint::None))
+        }),
         case("400 in 10 s, Retry-After", || {
             Box::new(FixedWindow::new(400, 10.0, Hint::RetryAfter, USUAL))
         }),
+        case("400 in 10 s, no hint", || {
+            Box::new(FixedWindow::new(400, 10.0, Hint::None, USUAL))
+        }),
+        case("1,200 in 60 s, Retry-After", || {
+            Box::new(FixedWindow::new(1_200, 60.0, Hint::RetryAfter, USUAL))
+        }),
+        case("20 at once, 80 ms", || at_once(20, 0.08, 0.3, 0.0)),
+        // Of calls on the wire a service counts none, so that its limit looks like one of calls a second.
         Case {
-            refused: 40,
-            ..case("400 in 10 s, no hint", || {
-                Box::new(FixedWindow::new(400, 10.0, Hint::None, USUAL))
+            share: 0.8,
+            ..case("20 at once, 80 ms, 30 ms away", || {
+                at_once(20, 0.08, 0.3, 0.03)
             })
         },
         Case {
-            refused: 40,
-            ..case("1,200 in 60 s, Retry-After", || {
-                Box::new(FixedWindow::new(1_200, 60.0, Hint::RetryAfter, USUAL))
+            share: 0.65,
+            ..case("2 at once, 80 ms, 30 ms away", || {
+                at_once(2, 0.08, 0.3, 0.03)
             })
         },
-        case("20 at once, 80 ms", || at_once(20, 0.08, 0.3)),
-        case("slow: 64 at once, 8 s", || at_once(64, 8.0, 0.2)),
+        case("5 at once, 10 ms, 50 ms away", || {
+            at_once(5, 0.01, 0.3, 0.05)
+        }),
+        case("slow: 64 at once, 8 s", || at_once(64, 8.0, 0.2, 0.0)),
         Case {
             minutes: 1,
             search: 15,
             refused: 0,
-            ..case("fast: 64 at once, 20 ms", || at_once(64, 0.02, 0.1))
+            ..case("fast: 64 at once, 20 ms", || at_once(64, 0.02, 0.1, 0.0))
         },
         Case {
             refused: 0,
@@ -177,10 +182,7 @@ pub(super) fn changing() -> Vec<Case> {
 
 /// A service that does whatever 64 calls in flight can ask.
 fn everything() -> Concurrency {
-    Concurrency {
-        calls: IN_FLIGHT,
-        work: USUAL,
-    }
+    Concurrency::new(IN_FLIGHT, USUAL, 0.0)
 }
 
 /// Trouble that is nobody's limit, and limits that are told badly.

@@ -85,7 +85,7 @@ fn simulate(
     let mut now = Duration::ZERO;
     let mut due: BinaryHeap<Reverse<Due>> = BinaryHeap::new();
     let mut calls: std::collections::HashMap<u64, (Call, Ended)> = std::collections::HashMap::new();
-    let (mut number, mut working) = (0, 0);
+    let mut number = 0;
     let mut wakes: Vec<Option<Duration>> = vec![Some(Duration::ZERO); pacers.len()];
     while now < end {
         for (who, pacer) in pacers.iter_mut().enumerate() {
@@ -95,8 +95,7 @@ fn simulate(
             wakes[who] = loop {
                 match pacer.ask(now) {
                     Turn::Go(call) => {
-                        let (how, time) = model.call(now.as_secs_f64(), working, &mut random);
-                        working += usize::from(how == Ended::Answered);
+                        let (how, time) = model.call(now.as_secs_f64(), &mut random);
                         calls.insert(number, (call, how));
                         seen.most_in_flight = seen.most_in_flight.max(calls.len());
                         if matches!(how, Ended::Throttled(_)) {
@@ -127,7 +126,6 @@ fn simulate(
                 break;
             };
             let (call, how) = calls.remove(&number).expect("ends once");
-            working -= usize::from(how == Ended::Answered);
             pacers[who].ended(now, call, how, random.f64());
             // What it says may change when the next may go.
             wakes[who] = Some(now);

@@ -6,8 +6,8 @@ use crate::pace::Ended;
 
 /// A service. Times are since the simulation began.
 pub(super) trait Model {
-    /// What becomes of a call that arrives at `now` while `others` are being worked on, and how long that takes.
-    fn call(&mut self, now: f64, others: usize, random: &mut fastrand::Rng) -> (Ended, f64);
+    /// What becomes of a call that is sent at `now`, and how long that takes.
+    fn call(&mut self, now: f64, random: &mut fastrand::Rng) -> (Ended, f64);
 
     /// Calls a second that it would do for somebody who knew everything, at `now`.
     fn allows(&self, now: f64) -> f64;
@@ -25,6 +25,11 @@ impl Work {
         // Twelve of them make a bell.
         let bell: f64 = (0..12).map(|_| random.f64()).sum::<f64>() - 6.0;
         self.typical * (bell * self.spread).exp()
+    }
+
+    /// Of a bell's exponential the mean is above the middle.
+    fn mean(self) -> f64 {
+        self.typical * (self.spread.powi(2) / 2.0).exp()
     }
 
     /// A refusal is faster than work.
@@ -76,7 +81,7 @@ impl TokenBucket {
 }
 
 impl Model for TokenBucket {
-    fn call(&mut self, now: f64, _: usize, random: &mut fastrand::Rng) -> (Ended, f64) {
+    fn call(&mut self, now: f64, random: &mut fastrand::Rng) -> (Ended, f64) {
         let rate = self.allows(now);
         self.tokens = (self.tokens + (now - self.at) * rate).min(self.burst);
         self.at = now;
@@ -125,7 +130,7 @@ impl Model for FixedWindow {
         clippy::cast_sign_loss,
         clippy::cast_precision_loss
     )]
-    fn call(&mut self, now: f64, _: usize, random: &mut fastrand::Rng) -> (Ended, f64) {
+    fn call(&mut self, now: f64, random: &mut fastrand::Rng) -> (Ended, f64) {
         let window = (now / self.seconds) as u64;
         if window > self.window {
             self.window = window;
@@ -144,24 +149,48 @@ impl Model for FixedWindow {
     }
 }
 
-/// So many calls at the same time.
+/// So many calls at the same time: a place is taken when a call arrives and free when its answer leaves, half a round
+/// trip from the caller.
 pub(super) struct Concurrency {
     pub(super) calls: usize,
     pub(super) work: Work,
+    /// Seconds of a round trip on the wire.
+    pub(super) wire: f64,
+    /// When each that is worked on will leave.
+    pub(super) busy: Vec<f64>,
+}
+
+impl Concurrency {
+    pub(super) const fn new(calls: usize, work: Work, wire: f64) -> Self {
+        Self {
+            calls,
+            work,
+            wire,
+            busy: Vec::new(),
+        }
+    }
 }
 
 impl Model for Concurrency {
-    fn call(&mut self, _: f64, others: usize, random: &mut fastrand::Rng) -> (Ended, f64) {
-        if others >= self.calls {
-            return (Ended::Throttled(None), self.work.refusal(random));
+    fn call(&mut self, now: f64, random: &mut fastrand::Rng) -> (Ended, f64) {
+        let arrives = now + self.wire / 2.0;
+        // The caller's clock counts nanoseconds.
+        self.busy.retain(|leaves| *leaves > arrives + 1e-8);
+        if self.busy.len() >= self.calls {
+            return (
+                Ended::Throttled(None),
+                self.wire + self.work.refusal(random),
+            );
         }
-        (Ended::Answered, self.work.time(random))
+        let time = self.work.time(random);
+        self.busy.push(arrives + time);
+        (Ended::Answered, self.wire + time)
     }
 
+    /// What as many in flight as it bears at once can do, which it never refuses.
     #[allow(clippy::cast_precision_loss)]
     fn allows(&self, _: f64) -> f64 {
-        // Of a bell's exponential the mean is above the middle.
-        self.calls as f64 / (self.work.typical * (self.work.spread.powi(2) / 2.0).exp())
+        self.calls as f64 / (self.wire + self.work.mean())
     }
 }
 
@@ -175,7 +204,7 @@ pub(super) struct Queue {
 const TIMEOUT: f64 = 30.0;
 
 impl Model for Queue {
-    fn call(&mut self, now: f64, _: usize, random: &mut fastrand::Rng) -> (Ended, f64) {
+    fn call(&mut self, now: f64, random: &mut fastrand::Rng) -> (Ended, f64) {
         let time = self.work.time(random);
         let free = self
             .workers
@@ -194,7 +223,7 @@ impl Model for Queue {
 
     #[allow(clippy::cast_precision_loss)]
     fn allows(&self, _: f64) -> f64 {
-        self.workers.len() as f64 / (self.work.typical * (self.work.spread.powi(2) / 2.0).exp())
+        self.workers.len() as f64 / self.work.mean()
     }
 }
 
@@ -206,7 +235,7 @@ pub(super) struct Faults<M> {
 }
 
 impl<M: Model> Model for Faults<M> {
-    fn call(&mut self, now: f64, others: usize, random: &mut fastrand::Rng) -> (Ended, f64) {
+    fn call(&mut self, now: f64, random: &mut fastrand::Rng) -> (Ended, f64) {
         let chance = random.f64();
         if chance < self.hanging {
             return (Ended::TimedOut, TIMEOUT);
@@ -214,7 +243,7 @@ impl<M: Model> Model for Faults<M> {
         if chance < self.hanging + self.failing {
             return (Ended::Failed, 0.05);
         }
-        self.service.call(now, others, random)
+        self.service.call(now, random)
     }
 
     fn allows(&self, now: f64) -> f64 {
@@ -229,11 +258,11 @@ pub(super) struct UsedUp<M> {
 }
 
 impl<M: Model> Model for UsedUp<M> {
-    fn call(&mut self, now: f64, others: usize, random: &mut fastrand::Rng) -> (Ended, f64) {
+    fn call(&mut self, now: f64, random: &mut fastrand::Rng) -> (Ended, f64) {
         if now < self.until {
             return (refused(Hint::RetryAfter, self.until - now), 0.05);
         }
-        self.service.call(now, others, random)
+        self.service.call(now, random)
     }
 
     fn allows(&self, now: f64) -> f64 {
@@ -260,14 +289,14 @@ pub(super) struct Outage<M> {
 }
 
 impl<M: Model> Model for Outage<M> {
-    fn call(&mut self, now: f64, others: usize, random: &mut fastrand::Rng) -> (Ended, f64) {
+    fn call(&mut self, now: f64, random: &mut fastrand::Rng) -> (Ended, f64) {
         if (self.from..self.to).contains(&now) {
             return match self.away {
                 Away::Failing => (Ended::Failed, 0.05),
                 Away::Hanging => (Ended::TimedOut, TIMEOUT),
             };
         }
-        self.service.call(now, others, random)
+        self.service.call(now, random)
     }
 
     fn allows(&self, now: f64) -> f64 {
