@@ -163,6 +163,8 @@ pub struct Pace {
     pub asked: bool,
     /// It is what the user allows at most.
     pub at_ceiling: bool,
+    /// The share of calls that the service refuses at any pace, where it does.
+    pub refused_at_any: Option<f64>,
 }
 
 /// What the service was found to bear at most, as far as that is known.

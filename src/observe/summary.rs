@@ -165,6 +165,10 @@ impl Summary<'_> {
             pace.and_then(|pace| pace.limit_in_flight)
                 .map(words::limit_in_flight),
         );
+        lines.extend(
+            pace.and_then(|pace| pace.refused_at_any)
+                .map(words::refused_at_any),
+        );
         if stats.outages > 0 {
             lines.push(format!(
                 "the service was down {}, for {} in all",

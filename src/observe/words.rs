@@ -155,7 +155,7 @@ fn pace(pace: Pace) -> Option<String> {
         return Some(limit_in_flight(in_flight));
     }
     let now = per_time(pace.rate?);
-    Some(if pace.asked {
+    let mut words = if pace.asked {
         format!("{now}: the service's headers ask for it")
     } else if let Some(found) = pace.limit {
         format!("{now}; {}", limit(found))
@@ -163,7 +163,11 @@ fn pace(pace: Pace) -> Option<String> {
         format!("{now}, the most that `--rate` allows")
     } else {
         format!("{now}, looking for the limit")
-    })
+    };
+    if let Some(share) = pace.refused_at_any {
+        let _ = write!(words, "; {}", refused_at_any(share));
+    }
+    Some(words)
 }
 
 /// What a service was found to bear: `about 48.0/s`, `9 in flight`, or both. Nothing where nothing is known.
@@ -183,6 +187,22 @@ pub(super) fn limit(found: f64) -> String {
 /// How many in flight it was found to bear.
 pub(super) fn limit_in_flight(found: usize) -> String {
     format!("limit found: {found} in flight")
+}
+
+/// That the service refuses some calls whatever is sent, with one digit: they were not many to count.
+pub(super) fn refused_at_any(share: f64) -> String {
+    let calls = 1.0 / share;
+    let digit = 10_f64.powf(calls.log10().floor());
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "finite and positive"
+    )]
+    let calls = ((calls / digit).round() * digit).round() as u64;
+    format!(
+        "the service refuses about 1 call in {} at any pace",
+        count(calls)
+    )
 }
 
 /// That the service is down.
@@ -319,6 +339,10 @@ mod tests {
             (None, None, ""),
         ] {
             assert_eq!(most(Limit { rate, in_flight }), said);
+        }
+        for (share, said) in [(0.05, "20"), (0.0112, "90"), (0.001, "1,000")] {
+            let said = format!("the service refuses about 1 call in {said} at any pace");
+            assert_eq!(refused_at_any(share), said);
         }
     }
 

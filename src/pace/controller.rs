@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::accepted::Accepted;
 use super::asked::Asked;
+use super::background::Background;
 use super::breaker::{Bad, Breaker, Turned};
 use super::calls::{Allowance, Bounds, Call, Change, Ended, Turn};
 use super::climb::{Climb, Kind};
@@ -26,6 +27,7 @@ pub(super) struct Controller {
     pauses: Pauses,
     breaker: Breaker,
     accepted: Accepted,
+    background: Background,
     latency: Latency,
     interval: Interval,
     /// Refusals of calls that began before then are about a pace that is given up already.
@@ -122,6 +124,7 @@ impl Controller {
             pauses: Pauses::default(),
             breaker: Breaker::new(bounds.outage),
             accepted: Accepted::default(),
+            background: Background::default(),
             latency: Latency::default(),
             interval: Interval::default(),
             last_cut: Duration::ZERO,
@@ -199,6 +202,7 @@ impl Controller {
                 self.since_cut.answers = self.since_cut.answers.saturating_add(1);
                 self.last_answered = self.last_answered.max(call.began);
                 self.accepted.note(now);
+                self.background.answered(call.began);
                 if !self.breaker.is_open() {
                     self.when_well = self.accepted.rate(now);
                 }
@@ -255,6 +259,7 @@ impl Controller {
             limit: self.rate.ceiling(),
             limit_in_flight: self.in_flight.below_ceiling(),
             asked: self.asked.rate(now).is_some(),
+            refused_at_any: self.background.share(),
             at_ceiling: self.rate.is_at_most(),
         }
     }

@@ -6,6 +6,7 @@
 
 mod accepted;
 mod asked;
+mod background;
 mod breaker;
 mod budget;
 mod calls;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::{Controller, FIRST_RATE, SinceCut};
+use crate::pace::background::About;
 use crate::pace::calls::{Call, Change};
 use crate::pace::climb::GROWTH;
 
@@ -24,22 +25,39 @@ impl Controller {
     ) -> Option<Change> {
         let scout = self.scouting && self.pauses.is_after(call.began);
         let counts = call.began >= self.last_cut && !scout;
+        let about = if counts {
+            let below = self.rate.is_below_ceiling();
+            self.background.refused(now, self.rate.value(), below)
+        } else {
+            self.background.refused_as_well()
+        };
         // Of calls that were out together each is told the same.
         let back = wait
             .filter(|_| counts || scout)
             .and_then(|wait| self.window.named(wait));
         if counts {
             self.last_cut = now;
-            self.interval.refused = true;
-            self.cut(now, call, back.unwrap_or_default());
-            self.since_cut = SinceCut::default();
-        } else if scout && wait.is_none() {
+        }
+        match about {
+            About::Pace if counts => {
+                self.interval.refused = true;
+                self.cut(now, call, back.unwrap_or_default());
+                self.since_cut = SinceCut::default();
+            }
             // A single call was not too fast: the window is not over yet.
-            if let Some(accepted) = self.accepted.still_refused(now) {
-                self.rate.counts_in_windows(accepted);
+            About::Pace if scout && wait.is_none() => {
+                if let Some(accepted) = self.accepted.still_refused(now) {
+                    self.rate.counts_in_windows(accepted);
+                    self.set_limiter(now);
+                }
+                self.window.is_at_least(self.pauses.in_a_row());
+            }
+            About::Pace | About::Chance => {}
+            About::ChanceAllAlong => {
+                self.rate.forget(self.rate.value());
+                self.in_flight.forget(self.in_flight.value());
                 self.set_limiter(now);
             }
-            self.window.is_at_least(self.pauses.in_a_row());
         }
         let pause = self.pauses.begin(now, call.began, wait, fraction)?;
         self.scouting = true;

@@ -1,7 +1,8 @@
 //! The services that are tried, and what is expected of each.
 
 use super::models::{
-    Away, Concurrency, Faults, FixedWindow, Hint, Model, Outage, Queue, TokenBucket, UsedUp, Work,
+    Away, Concurrency, Faults, FixedWindow, Hint, Model, Moody, Outage, Queue, TokenBucket, UsedUp,
+    Work,
 };
 
 /// A service to be tried, and what is expected.
@@ -161,6 +162,32 @@ pub(super) fn changing() -> Vec<Case> {
             })
         },
         Case {
+            change: Some(Change {
+                from: 660,
+                to: 1740,
+                share: 0.9,
+                recovery: 10,
+            }),
+            ..case("40/s falls to 2/s", || {
+                let rates = [(0.0, 40.0), (600.0, 2.0)];
+                Box::new(bucket(&rates, 20.0, Hint::RetryAfter))
+            })
+        },
+        Case {
+            // At the first refusal thirty calls are out, and on the way down some each time.
+            refused: 80,
+            change: Some(Change {
+                from: 660,
+                to: 1740,
+                share: 0.9,
+                recovery: 10,
+            }),
+            ..case("400/s falls to 1/s", || {
+                let rates = [(0.0, 400.0), (600.0, 1.0)];
+                Box::new(bucket(&rates, 20.0, Hint::None))
+            })
+        },
+        Case {
             // Until the last call of a minute has timed out nobody knows.
             change: Some(Change {
                 from: 600,
@@ -210,6 +237,51 @@ pub(super) fn troubled() -> Vec<Case> {
                     service: everything(),
                     failing: 0.0,
                     hanging: 0.01,
+                })
+            })
+        },
+        Case {
+            // Refused by chance while the rate is still low, it takes minutes until that is known.
+            share: 0.5,
+            refused: 2_000,
+            ..case("one call in 100 is refused, no limit", || {
+                Box::new(Moody {
+                    service: everything(),
+                    refusing: 0.01,
+                    hint: Hint::RetryAfter,
+                })
+            })
+        },
+        Case {
+            share: 0.4,
+            refused: 800,
+            ..case("one call in 1,000 is refused, no limit", || {
+                Box::new(Moody {
+                    service: everything(),
+                    refusing: 0.001,
+                    hint: Hint::None,
+                })
+            })
+        },
+        Case {
+            share: 0.45,
+            refused: 1_200,
+            ..case("one call in 100 is refused, bucket of 50, 40/s", || {
+                Box::new(Moody {
+                    service: bucket(&[(0.0, 40.0)], 50.0, Hint::None),
+                    refusing: 0.01,
+                    hint: Hint::None,
+                })
+            })
+        },
+        Case {
+            share: 0.3,
+            refused: 400,
+            ..case("one call in 1,000 is refused, bucket of 50, 40/s", || {
+                Box::new(Moody {
+                    service: bucket(&[(0.0, 40.0)], 50.0, Hint::RetryAfter),
+                    refusing: 0.001,
+                    hint: Hint::RetryAfter,
                 })
             })
         },

@@ -251,6 +251,30 @@ impl<M: Model> Model for Faults<M> {
     }
 }
 
+/// Another service, or a balancer before it, that refuses this share of calls whatever anybody does.
+pub(super) struct Moody<M> {
+    pub(super) service: M,
+    pub(super) refusing: f64,
+    pub(super) hint: Hint,
+}
+
+/// How long all is quiet after a refusal, at least: a second is asked for or guessed, and one call goes first.
+const QUIET: f64 = 1.1;
+
+impl<M: Model> Model for Moody<M> {
+    fn call(&mut self, now: f64, random: &mut fastrand::Rng) -> (Ended, f64) {
+        if random.f64() < self.refusing {
+            return (refused(self.hint, 1.0), 0.05);
+        }
+        self.service.call(now, random)
+    }
+
+    /// What somebody gets who pauses after each refusal.
+    fn allows(&self, now: f64) -> f64 {
+        1.0 / (1.0 / self.service.allows(now) + self.refusing * QUIET)
+    }
+}
+
 /// Another service, whose window somebody else had used up before.
 pub(super) struct UsedUp<M> {
     pub(super) service: M,
