@@ -9,12 +9,20 @@ use std::time::Duration;
 pub(super) struct Latency {
     /// Of this interval, in seconds.
     samples: Vec<f64>,
-    /// Median of the last interval that had enough.
-    median: Option<f64>,
-    /// The lowest median: what the service takes when nothing queues.
-    usual: Option<f64>,
+    /// Of the last interval that had enough.
+    last: Option<Times>,
+    /// The shortest of all intervals: what the service takes when nothing queues.
+    usual: Option<Times>,
     /// Calls in flight when it began to be slow.
     slow_since: Option<f64>,
+}
+
+/// What answers took, in seconds.
+#[derive(Debug, Clone, Copy)]
+struct Times {
+    median: f64,
+    /// One in [`FAST`] took less.
+    fast: f64,
 }
 
 /// What an interval's answers said.
@@ -32,6 +40,10 @@ pub(super) enum Trend {
 const ENOUGH: usize = 8;
 /// More than this are not needed for a median.
 const MOST: usize = 256;
+/// One in so many answers is faster than what is called fast here. A queue delays everybody, the fast and the middle. Of a
+/// service that has some of its answers at hand and not others, either may jump by chance, but hardly both; and fewer in
+/// flight would be answered no sooner.
+const FAST: usize = 5;
 /// Half as long again is more than chance …
 const LONGER: f64 = 1.5;
 /// … and at twice as long half of the calls in flight only wait in a queue.
@@ -51,30 +63,33 @@ impl Latency {
 
     /// How long an answer takes now.
     pub(super) fn typical(&self) -> Duration {
-        self.median.map_or(UNKNOWN, Duration::from_secs_f64)
+        self.last
+            .map_or(UNKNOWN, |last| Duration::from_secs_f64(last.median))
     }
 
     /// The interval is over; `in_flight` calls were allowed in it.
     pub(super) fn interval(&mut self, in_flight: f64) -> Trend {
         if self.samples.len() < ENOUGH {
             // They count with the next interval's.
-            if self.median.is_none() {
-                self.median = middle(&mut self.samples.clone());
+            if self.last.is_none() {
+                self.last = Times::of(&mut self.samples.clone());
             }
             return Trend::Usual;
         }
-        let Some(median) = middle(&mut self.samples) else {
+        let Some(times) = Times::of(&mut self.samples) else {
             return Trend::Usual;
         };
         self.samples.clear();
-        self.median = Some(median);
-        let usual = self.usual.map_or(median, |usual| usual.min(median));
+        self.last = Some(times);
+        let usual = self
+            .usual
+            .map_or(times, |usual| usual.shortest_of_both(times));
         self.usual = Some(usual);
-        if median < usual * LONGER {
+        if !times.are_longer(usual, LONGER) {
             self.slow_since = None;
             return Trend::Usual;
         }
-        if median < usual * QUEUEING {
+        if !times.are_longer(usual, QUEUEING) {
             return Trend::Longer;
         }
         let began_with = *self.slow_since.get_or_insert(in_flight);
@@ -82,19 +97,36 @@ impl Latency {
             return Trend::Queueing;
         }
         // The service has become slower by itself: that is usual from now on.
-        self.usual = Some(median);
+        self.usual = Some(times);
         self.slow_since = None;
         Trend::Usual
     }
 }
 
-fn middle(samples: &mut [f64]) -> Option<f64> {
-    let middle = samples.len() / 2;
-    if samples.is_empty() {
-        return None;
+impl Times {
+    /// Of samples in any order; `None` where there are none.
+    fn of(samples: &mut [f64]) -> Option<Self> {
+        let mut one_in = |many| {
+            let place = samples.len() / many;
+            (!samples.is_empty()).then(|| *samples.select_nth_unstable_by(place, f64::total_cmp).1)
+        };
+        Some(Self {
+            median: one_in(2)?,
+            fast: one_in(FAST)?,
+        })
     }
-    let (_, median, _) = samples.select_nth_unstable_by(middle, f64::total_cmp);
-    Some(*median)
+
+    fn shortest_of_both(self, other: Self) -> Self {
+        Self {
+            median: self.median.min(other.median),
+            fast: self.fast.min(other.fast),
+        }
+    }
+
+    /// Whether everybody waits for more than so many times as long as usual.
+    fn are_longer(self, usual: Self, times: f64) -> bool {
+        self.median > usual.median * times && self.fast > usual.fast * times
+    }
 }
 
 #[cfg(test)]
@@ -127,6 +159,33 @@ mod tests {
         }
         assert_eq!(interval(&mut latency, 300, 5.0), Trend::Usual);
         assert_eq!(interval(&mut latency, 310, 8.0), Trend::Usual);
+    }
+
+    #[test]
+    fn slow_answers_beside_fast_ones_are_no_queue() {
+        let mut latency = Latency::default();
+        let mut mixed = |fast: usize, slow: usize| {
+            for (answers, milliseconds) in [(fast, 20), (slow, 200)] {
+                for _ in 0..answers {
+                    latency.note(Duration::from_millis(milliseconds));
+                }
+            }
+            latency.interval(10.0)
+        };
+        for (fast, slow) in [(9, 3), (5, 7), (3, 9), (6, 6), (7, 5)] {
+            assert_eq!(mixed(fast, slow), Trend::Usual);
+        }
+    }
+
+    #[test]
+    fn few_fast_answers_beside_slow_ones_are_not_what_is_usual() {
+        let mut latency = Latency::default();
+        for fast in [3, 2, 1, 0, 2] {
+            for answer in 0..10 {
+                latency.note(Duration::from_millis(if answer < fast { 20 } else { 200 }));
+            }
+            assert_eq!(latency.interval(10.0), Trend::Usual, "{fast} of 10");
+        }
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! The services that are tried, and what is expected of each.
 
 use super::models::{
-    Away, Concurrency, Faults, FixedWindow, Hint, Model, Moody, Outage, Queue, TokenBucket, UsedUp,
-    Work,
+    Away, Cache, Concurrency, Faults, FixedWindow, Hint, Model, Moody, Outage, Queue, TokenBucket,
+    UsedUp, Work,
 };
 
 /// A service to be tried, and what is expected.
@@ -210,6 +210,39 @@ pub(super) fn changing() -> Vec<Case> {
 /// A service that does whatever 64 calls in flight can ask.
 fn everything() -> Concurrency {
     Concurrency::new(IN_FLIGHT, USUAL, 0.0)
+}
+
+fn cache(hits: f64) -> Box<dyn Model> {
+    let work = |typical| Work {
+        typical,
+        spread: 0.3,
+    };
+    Box::new(Cache {
+        calls: IN_FLIGHT,
+        hits,
+        hit: work(0.02),
+        miss: work(0.2),
+    })
+}
+
+/// Some answers at once, others ten times as late, and no limit.
+pub(super) fn uneven() -> Vec<Case> {
+    vec![
+        Case {
+            minutes: 10,
+            refused: 0,
+            ..case("half of the answers in 20 ms, half in 200 ms", || {
+                cache(0.5)
+            })
+        },
+        Case {
+            minutes: 10,
+            refused: 0,
+            ..case("one answer in five in 20 ms, the others in 200 ms", || {
+                cache(0.2)
+            })
+        },
+    ]
 }
 
 /// Trouble that is nobody's limit, and limits that are told badly.

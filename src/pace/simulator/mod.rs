@@ -25,7 +25,7 @@ use std::time::Duration;
 use super::Ended;
 use super::calls::{Call, Turn};
 use crate::event::Limit;
-use cases::{Case, IN_FLIGHT, changing, steady, troubled};
+use cases::{Case, IN_FLIGHT, changing, steady, troubled, uneven};
 use models::Model;
 use pacers::{Aimd, FixedRate, Pacer, ours, ours_near};
 
@@ -182,7 +182,12 @@ fn limits_are_found_kept_to_and_hardly_ever_passed() {
     println!(
         "share of what is allowed after the search, refused, most in flight, full speed after, recovery"
     );
-    for case in steady().iter().chain(&changing()).chain(&troubled()) {
+    for case in steady()
+        .iter()
+        .chain(&changing())
+        .chain(&troubled())
+        .chain(&uneven())
+    {
         for seed in 1..=3 {
             let seen = case.run(|| ours(IN_FLIGHT), seed);
             println!("{}: {}", case.name, case.shown(&seen));

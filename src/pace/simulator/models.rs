@@ -101,6 +101,27 @@ impl Model for TokenBucket {
     }
 }
 
+/// A service that has some of its answers at hand, and bears whatever so many calls in flight can ask.
+pub(super) struct Cache {
+    pub(super) calls: usize,
+    pub(super) hits: f64,
+    pub(super) hit: Work,
+    pub(super) miss: Work,
+}
+
+impl Model for Cache {
+    fn call(&mut self, _: f64, random: &mut fastrand::Rng) -> (Ended, f64) {
+        let hit = random.f64() < self.hits;
+        let work = if hit { self.hit } else { self.miss };
+        (Ended::Answered, work.time(random))
+    }
+
+    fn allows(&self, _: f64) -> f64 {
+        let mean = self.hits * self.hit.mean() + (1.0 - self.hits) * self.miss.mean();
+        self.calls as f64 / mean
+    }
+}
+
 /// So many calls in each stretch of time.
 pub(super) struct FixedWindow {
     pub(super) calls: u32,
