@@ -60,6 +60,7 @@ fn of_service(service: &Service) -> String {
         span,
         younger,
         limits,
+        failed_over,
     } = service;
     let mut text = format!(
         "\n\n{}\n  {}",
@@ -80,6 +81,13 @@ fn of_service(service: &Service) -> String {
     }
     for Known { limit, found } in limits {
         let _ = write!(text, "\n  limit found {}: {}", moment(*found), most(*limit));
+    }
+    if *failed_over > 0 {
+        let _ = write!(
+            text,
+            "\n  {} over which it failed; they are asked again",
+            counted(*failed_over, "user")
+        );
     }
     text
 }

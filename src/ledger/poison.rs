@@ -3,7 +3,7 @@
 //! A run that goes on asks nothing but what failed before: then such requests stand side by side. Of each there is its key
 //! and when it failed last; nothing of a user is in it.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::time::{Duration, SystemTime};
 
 use rusqlite::{Connection, params};
@@ -47,6 +47,20 @@ pub(super) fn all(connection: &Connection) -> rusqlite::Result<HashSet<Key>> {
     connection
         .prepare("SELECT key FROM poison")?
         .query_map([], key)?
+        .collect()
+}
+
+/// How much there is of each context, however old. Who only looks may meet a ledger from before, without the table.
+pub(super) fn counts(connection: &Connection) -> rusqlite::Result<HashMap<i64, u64>> {
+    if !connection.table_exists(None, "poison")? {
+        return Ok(HashMap::new());
+    }
+    connection
+        .prepare("SELECT context, COUNT(*) FROM poison GROUP BY context")?
+        .query_map([], |row| {
+            let count: i64 = row.get(1)?;
+            Ok((row.get(0)?, count.unsigned_abs()))
+        })?
         .collect()
 }
 
@@ -105,5 +119,8 @@ mod tests {
         // What is too old goes with the next one that is noted.
         note(&connection, 1, &[one], now + DAY * 60).unwrap();
         assert_eq!(all(&connection).unwrap(), HashSet::from([one]));
+        assert_eq!(counts(&connection).unwrap(), HashMap::from([(1, 1)]));
+        connection.execute_batch("DROP TABLE poison").unwrap();
+        assert_eq!(counts(&connection).unwrap(), HashMap::new());
     }
 }

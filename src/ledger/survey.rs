@@ -10,7 +10,7 @@ use rusqlite::Connection;
 
 use super::care::{self, PATIENCE};
 use super::limits::{self, Known};
-use super::{file, millis, sqlite, time};
+use super::{file, millis, poison, sqlite, time};
 use crate::error::Result;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -48,6 +48,8 @@ pub struct Service {
     pub younger: [u64; AGES.len()],
     /// The limits that runs found, one for each service id at most.
     pub limits: Vec<Known>,
+    /// Over how many requests it failed while it was well.
+    pub failed_over: u64,
 }
 
 /// Answers of one context while they are counted, with times in milliseconds since 1970.
@@ -110,6 +112,7 @@ fn by_address(
     counts: &HashMap<i64, Count>,
 ) -> rusqlite::Result<Vec<Service>> {
     let limits: HashMap<i64, Known> = limits::all(connection)?.into_iter().collect();
+    let failed = poison::counts(connection)?;
     let mut services: BTreeMap<String, Service> = BTreeMap::new();
     let mut statement = connection.prepare("SELECT id, endpoint FROM contexts")?;
     let mut rows = statement.query([])?;
@@ -124,9 +127,11 @@ fn by_address(
                 span: None,
                 younger: [0; AGES.len()],
                 limits: Vec::new(),
+                failed_over: 0,
             });
         service.service_ids += 1;
         service.limits.extend(limits.get(&context));
+        service.failed_over += failed.get(&context).copied().unwrap_or_default();
         let Some(count) = counts.get(&context) else {
             continue;
         };

@@ -73,6 +73,15 @@ fn the_next_night_they_are_asked_alone_and_are_known() {
             assert_eq!(server.calls() - before, new + POISON * 2);
             before = server.calls();
         }
+        if let [_, file] = ledger {
+            let done = place.rescore(["ledger", "stats", file]).done();
+            done.exits(0);
+            let stats = String::from_utf8_lossy(&done.stdout);
+            assert!(
+                stats.contains("\n  12 users over which it failed; they are asked again\n"),
+                "{stats}"
+            );
+        }
     }
 }
 
