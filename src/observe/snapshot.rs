@@ -64,7 +64,9 @@ impl Snapshot {
                 stopping: stats.cancelled.is_some(),
                 share,
                 rate: speed.and_then(Speed::rows),
-                remaining: remaining.filter(|_| stats.cancelled.is_none()),
+                // Nobody knows when the service is back.
+                remaining: remaining
+                    .filter(|_| stats.cancelled.is_none() && stats.outage.is_none()),
             }
         })
     }
