@@ -9,18 +9,27 @@ use super::{Notice, Setting, Snapshot, View, words};
 use crate::stats::Outage;
 
 /// Lines for logs.
-pub(super) struct Plain(Setting);
+pub(super) struct Plain {
+    setting: Setting,
+    /// A pause was told since the last line. A service that refuses a call a second must not fill a log: the next line
+    /// says how it goes.
+    told_of_pause: bool,
+}
 
 impl Plain {
     pub(super) const fn new(setting: Setting) -> Self {
-        Self(setting)
+        Self {
+            setting,
+            told_of_pause: false,
+        }
     }
 }
 
 impl View for Plain {
     fn frame(&mut self, now: &Snapshot) {
+        self.told_of_pause = false;
         let mut line = String::from("rescore: ");
-        if self.0.sandbox {
+        if self.setting.sandbox {
             line.push_str("sandbox: ");
         }
         line.push_str(&words::counted(now.resolved, "row"));
@@ -52,7 +61,9 @@ impl View for Plain {
             Notice::Up(lasted) => say(&format!("rescore: {}", words::up(lasted))),
             Notice::Dismissed => say(&format!("rescore: {}", words::OUTAGE_DISMISSED)),
             Notice::Paused(pause) => {
-                say(&format!("rescore: {}", words::pausing(pause)));
+                if !std::mem::replace(&mut self.told_of_pause, true) {
+                    say(&format!("rescore: {}", words::pausing(pause)));
+                }
             }
             Notice::TransactionRepeated(one, other) => say(&words::repeated(one, other)),
             Notice::KeyRenewed => say(&format!("rescore: {}", words::KEY_RENEWED)),

@@ -204,6 +204,20 @@ fn off_a_terminal_a_line_comes_every_so_often() {
 }
 
 #[test]
+fn many_short_pauses_are_told_once_between_two_lines() {
+    let server = Server::start(|request| match request.nth {
+        2 | 4 | 6 => answer(429, &[("retry-after", "1")], "slow down"),
+        _ => good(request),
+    });
+    let place = Place::with("users.csv", users::csv(5));
+    let done = place.score(&server, ["-c", "1"]);
+    done.exits(0)
+        .says("the service asked 3 times for fewer calls");
+    let told = done.stderr.matches("paused: service asks");
+    done.check(told.count() == 1, "a single line about pauses");
+}
+
+#[test]
 fn quiet_is_quiet_and_errors_are_still_said() {
     let (place, server) = (Place::with("users.csv", users::csv(3)), Server::good());
     let done = place.score(&server, ["-q"]);
