@@ -6,6 +6,7 @@ use super::models::{
 };
 
 /// A service to be tried, and what is expected.
+#[derive(Clone)]
 pub(super) struct Case {
     pub(super) name: &'static str,
     pub(super) model: fn() -> Box<dyn Model>,
@@ -21,6 +22,7 @@ pub(super) struct Case {
     pub(super) change: Option<Change>,
 }
 
+#[derive(Clone)]
 pub(super) struct Change {
     pub(super) from: usize,
     pub(super) to: usize,
