@@ -37,8 +37,8 @@ const OTHER_SHAPE: &str = "the answer is JSON of another shape";
 /// What makes it no verdict, in one sentence.
 pub(super) fn read(reply: &Reply, columns: &Columns) -> Result<Answer, String> {
     let no_json = || not_json(&reply.body, &reply.sent);
-    // Once, and not for each of its texts.
-    let body = std::str::from_utf8(&reply.body).map_err(|_| no_json())?;
+    // Once, and not for each of its texts. What is no UTF-8 is paid for as well, and may be in a field that nobody reads.
+    let body = &*String::from_utf8_lossy(&reply.body);
     let wire: Wire<'_> = serde_json::from_str(body).map_err(|error| {
         if error.is_data() {
             OTHER_SHAPE.to_owned()
@@ -87,6 +87,9 @@ pub(super) fn read(reply: &Reply, columns: &Columns) -> Result<Answer, String> {
 
 fn transaction_id(id: &RawValue) -> Result<TransactionId, &'static str> {
     let text = id.get();
+    if text.contains(char::REPLACEMENT_CHARACTER) {
+        return Err("is not UTF-8");
+    }
     match text.as_bytes().first() {
         Some(b'"') => TransactionId::new(&raw_json::string(id).ok_or("has broken escapes")?),
         Some(b'0'..=b'9') => TransactionId::new(text),
@@ -214,6 +217,25 @@ mod tests {
         ] {
             assert_eq!(answer(body).unwrap_err(), said, "{body}");
         }
+    }
+
+    #[test]
+    fn what_is_no_utf_8_where_nobody_reads_costs_no_answer() {
+        let read_bytes = |body: &'static [u8]| {
+            let reply = Reply {
+                body: bytes::Bytes::from_static(body),
+                ..Reply::ok("")
+            };
+            read(&reply, &[]).map(|answer| answer.transaction_id.as_str().to_owned())
+        };
+        let echo =
+            b"{\"echo\":\"J\xe9r\xf4me\",\"transaction_id\":\"a\",\"summary\":{\"risk_score\":1}}";
+        assert_eq!(read_bytes(echo).unwrap(), "a");
+        let id = b"{\"transaction_id\":\"\xe9\",\"summary\":{\"risk_score\":1}}";
+        assert_eq!(
+            read_bytes(id).unwrap_err(),
+            "the answer's `transaction_id` is not UTF-8"
+        );
     }
 
     #[test]

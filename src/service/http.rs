@@ -318,6 +318,8 @@ fn header(what: &str, text: String) -> Result<HeaderValue> {
     })
 }
 
+const HUNG_UP: &str = "the other side hung up";
+
 /// What a reqwest error means. The causes are asked by type, outermost first; `is_connect` before `is_timeout`, as a
 /// connection that times out is both.
 fn fault(error: &reqwest::Error) -> TransportFault {
@@ -340,7 +342,7 @@ fn fault(error: &reqwest::Error) -> TransportFault {
             }
             _ if error.is_timeout() => TransportFault::Unreachable("timed out".to_owned()),
             Some(cause) if cause.kind() == io::ErrorKind::UnexpectedEof => {
-                TransportFault::Handshake("the other side hung up".to_owned())
+                TransportFault::Handshake(HUNG_UP.to_owned())
             }
             Some(cause) => TransportFault::Unreachable(system_words(cause)),
             None => of_proxy(&innermost(error)),
@@ -353,7 +355,7 @@ fn fault(error: &reqwest::Error) -> TransportFault {
     if error.is_request()
         && let Some(refused) = find::<h2::Error>(error).filter(|error| is_unprocessed(error))
     {
-        return TransportFault::Unprocessed(refused.to_string());
+        return TransportFault::Unprocessed(of_h2(refused));
     }
     TransportFault::Broken(innermost(error))
 }
@@ -387,14 +389,28 @@ fn of_proxy(words: &str) -> TransportFault {
     }
 }
 
+/// What an HTTP/2 error is, without the words that the other side may add to it: they may be anything, also what we sent.
+fn of_h2(error: &h2::Error) -> String {
+    match error.reason() {
+        Some(reason) => reason.description().to_owned(),
+        None => error.to_string(),
+    }
+}
+
 fn innermost(error: &(dyn StdError + 'static)) -> String {
     let mut error = error;
     while let Some(source) = error.source() {
         error = source;
     }
-    error
-        .downcast_ref::<io::Error>()
-        .map_or_else(|| error.to_string(), system_words)
+    if let Some(error) = error.downcast_ref::<h2::Error>() {
+        return of_h2(error);
+    }
+    match error.downcast_ref::<io::Error>() {
+        // The TLS layer has a paragraph about it, with a link.
+        Some(error) if error.kind() == io::ErrorKind::UnexpectedEof => HUNG_UP.to_owned(),
+        Some(error) => system_words(error),
+        None => error.to_string(),
+    }
 }
 
 /// The error within others of its kind: the TLS layer puts one around what the system said.

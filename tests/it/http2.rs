@@ -12,7 +12,7 @@ use std::thread;
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use serde_json::Value;
 
-use crate::process::Place;
+use crate::process::{KEY, Place};
 use crate::server::good_body;
 use crate::{tls, users};
 
@@ -109,7 +109,9 @@ fn serve(
             (2, Fault::Reset(reason)) => frame(RST_STREAM, 0, id, &reason.to_be_bytes()),
             (2, Fault::GoAway(from, reason)) => {
                 let last = u32::try_from(i64::from(id) + from).unwrap();
-                let payload = [last.to_be_bytes(), reason.to_be_bytes()].concat();
+                let mut payload = [last.to_be_bytes(), reason.to_be_bytes()].concat();
+                // Whatever it wants to say of it, as what we sent.
+                payload.extend(format!("rejected: {request} Bearer {KEY}").bytes());
                 stream.write_all(&frame(GOAWAY, 0, 0, &payload))?;
                 return stream.sock.shutdown(std::net::Shutdown::Write);
             }
@@ -145,5 +147,24 @@ fn what_the_server_has_not_processed_is_sent_again_and_nothing_is_billed_twice()
         }
         assert_eq!(place.text("scored.csv"), users::scored(&csv), "{fault:?}");
         assert_eq!(requests.load(Ordering::SeqCst), 6, "{fault:?}");
+    }
+}
+
+#[test]
+fn what_a_server_says_as_it_goes_away_is_in_no_message_and_no_reject() {
+    for from in [-2, 0] {
+        let place = Place::with("users.csv", users::csv(5));
+        let (address, _) = start(Fault::GoAway(from, INTERNAL_ERROR));
+        let done = tls::program(&place, address, Some("authority.pem"))
+            .arg("--retries")
+            .arg("0")
+            .arg("--resend-unknown")
+            .arg("0")
+            .done();
+        done.exits(1).silent_about("rejected").silent_about(KEY);
+        let rejects = place.text("scored.rejects.csv");
+        assert!(rejects.contains("User 3"), "{rejects}");
+        assert!(!rejects.contains("rejected"), "{rejects}");
+        assert!(!rejects.contains(KEY), "{rejects}");
     }
 }

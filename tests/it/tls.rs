@@ -15,7 +15,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
-use crate::process::{Done, KEY, Place};
+use crate::process::{Done, KEY, Place, Program};
 use crate::server::{good_body, read_request};
 use crate::users;
 
@@ -75,6 +75,15 @@ fn serve(stream: TcpStream, config: Arc<ServerConfig>, count: &AtomicUsize) -> s
 }
 
 pub(crate) fn score(place: &Place, address: SocketAddr, authority: Option<&str>) -> Done {
+    program(place, address, authority).done()
+}
+
+/// The same, not started yet.
+pub(crate) fn program<'a>(
+    place: &'a Place,
+    address: SocketAddr,
+    authority: Option<&str>,
+) -> Program<'a> {
     let url = format!("https://{address}");
     let args = [
         "run",
@@ -88,8 +97,8 @@ pub(crate) fn score(place: &Place, address: SocketAddr, authority: Option<&str>)
     ];
     let program = place.rescore(args).env("RESCORE_API_KEY", KEY);
     match authority {
-        Some(name) => program.arg("--ca-file").arg(file(name)).done(),
-        None => program.done(),
+        Some(name) => program.arg("--ca-file").arg(file(name)),
+        None => program,
     }
 }
 
