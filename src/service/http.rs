@@ -407,7 +407,7 @@ fn innermost(error: &(dyn StdError + 'static)) -> String {
     }
     match error.downcast_ref::<io::Error>() {
         // The TLS layer has a paragraph about it, with a link.
-        Some(error) if error.kind() == io::ErrorKind::UnexpectedEof => HUNG_UP.to_owned(),
+        Some(error) if error.to_string().contains("close_notify") => HUNG_UP.to_owned(),
         Some(error) => system_words(error),
         None => error.to_string(),
     }
