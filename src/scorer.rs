@@ -156,6 +156,7 @@ impl<S: Service> Scorer<S> {
                         self.events.emit(Event::AttemptAnswered { row, latency });
                         self.keys.verdict(api_key);
                         self.answered(row, &body, &answer);
+                        self.outage.answered(key.as_ref());
                         let kept = self.keep(row, key, answer).await;
                         drop(unsettled);
                         return match kept {
@@ -189,7 +190,7 @@ impl<S: Service> Scorer<S> {
                             }
                             Then::Fail => {
                                 self.tell_failed(row, &fault, latency, Next::GiveUp);
-                                self.remember(key, &fault);
+                                self.remember(key, &fault, &attempts);
                                 return Fate::of(Verdict::Failed(fault.failure));
                             }
                             Then::Stop(reason, error) => {

@@ -126,6 +126,7 @@ fn forget(ledger: &Path, whom: Forgotten) -> Result<Exit> {
     let done = match whom {
         Forgotten::Everybody => Done {
             forgotten: care.forget_all()?,
+            failures: 0,
             about: String::new(),
             further: Vec::new(),
         },
@@ -142,7 +143,7 @@ fn forget(ledger: &Path, whom: Forgotten) -> Result<Exit> {
         ))
         .hint("run it again when that is done"));
     }
-    Ok(if done.forgotten > 0 {
+    Ok(if done.forgotten > 0 || done.failures > 0 {
         Exit::Complete
     } else {
         Exit::SomeFailed
@@ -152,6 +153,8 @@ fn forget(ledger: &Path, whom: Forgotten) -> Result<Exit> {
 /// What came of forgetting.
 struct Done {
     forgotten: u64,
+    /// Requests that the service had failed over.
+    failures: u64,
     /// Whom about, with a space before it; empty for everybody.
     about: String,
     /// What else a person should know.
@@ -162,7 +165,12 @@ impl Done {
     fn tell(&self, ledger: &Path, cleaned: Cleaned) {
         let (ledger, about) = (shown(ledger), &self.about);
         let mut text = if self.forgotten == 0 {
-            format!("{ledger}: no answer{about} was stored, and nothing was removed")
+            let nothing = if self.failures == 0 {
+                ", and nothing was removed"
+            } else {
+                ""
+            };
+            format!("{ledger}: no answer{about} was stored{nothing}")
         } else {
             format!(
                 "{ledger}: forgot {}{about}, {} {}",
@@ -175,6 +183,13 @@ impl Done {
                 }
             )
         };
+        if self.failures > 0 {
+            let failures = counted(self.failures, "request");
+            let _ = write!(
+                text,
+                "\nforgot as well that the service had failed over {failures}"
+            );
+        }
         for line in &self.further {
             text.push('\n');
             text.push_str(line);
@@ -187,8 +202,10 @@ fn one(care: &mut Care, user: &UserRequest<'_>) -> Result<Done> {
     let mut bodies = BytesMut::new();
     write_bodies(user, &mut bodies);
     care.note(&each(&bodies))?;
+    let (forgotten, failures) = care.forget()?;
     Ok(Done {
-        forgotten: care.forget()?,
+        forgotten,
+        failures,
         about: " about this user".to_owned(),
         further: Vec::new(),
     })
@@ -218,8 +235,10 @@ fn many(care: &mut Care, users: Settings) -> Result<Done> {
             counted(broken, "row")
         ));
     }
+    let (forgotten, failures) = care.forget()?;
     Ok(Done {
-        forgotten: care.forget()?,
+        forgotten,
+        failures,
         about: match known {
             0 => " about these users".to_owned(),
             known => format!(" about the users of {}", counted(known, "row")),

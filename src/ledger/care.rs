@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use super::file::Lock;
 use super::key::{Key, Keys};
 use super::survey::bytes;
-use super::{millis, poison, sqlite};
+use super::{millis, sqlite};
 use crate::error::{Error, Result};
 
 /// How long somebody else who holds the ledger, or an old state of it, is waited for. A run holds it for a group of
@@ -126,25 +126,29 @@ impl Care {
         Ok(u64::try_from(self.noted.len() - before).unwrap_or(u64::MAX))
     }
 
-    /// Removes what was noted: how many answers went.
+    /// Removes what was noted: how many answers went, and of how many requests it is not known any more that the service
+    /// failed over them.
     ///
     /// # Errors
     /// Exit code 2 or 3: the ledger cannot be written.
-    pub fn forget(&mut self) -> Result<u64> {
-        let mut noted = std::mem::take(&mut self.noted);
-        noted.sort_unstable_by_key(|key| key.0);
-        noted.dedup();
+    pub fn forget(&mut self) -> Result<(u64, u64)> {
+        let (noted, poison) = (
+            std::mem::take(&mut self.noted),
+            std::mem::take(&mut self.poison),
+        );
+        Ok((
+            self.remove("DELETE FROM answers WHERE key = ?", noted)?,
+            self.remove("DELETE FROM poison WHERE key = ?", poison)?,
+        ))
+    }
+
+    fn remove(&mut self, delete: &str, mut keys: Vec<Key>) -> Result<u64> {
+        keys.sort_unstable_by_key(|key| key.0);
+        keys.dedup();
         let mut removed = 0;
-        for keys in noted.chunks(SCATTERED) {
+        for keys in keys.chunks(SCATTERED) {
             removed += self.piece(|connection| {
-                let mut delete = connection.prepare_cached("DELETE FROM answers WHERE key = ?")?;
-                keys.iter()
-                    .try_fold(0, |sum, key| Ok(sum + delete.execute([key.0])?))
-            })?;
-        }
-        for keys in std::mem::take(&mut self.poison).chunks(SCATTERED) {
-            self.piece(|connection| {
-                let mut delete = connection.prepare_cached("DELETE FROM poison WHERE key = ?")?;
+                let mut delete = connection.prepare_cached(delete)?;
                 keys.iter()
                     .try_fold(0, |sum, key| Ok(sum + delete.execute([key.0])?))
             })?;
@@ -281,15 +285,15 @@ fn look_for<'a>(
 ) -> rusqlite::Result<()> {
     // One state of it for all, which costs less for each.
     let reading = connection.unchecked_transaction()?;
-    let poison = poison::all(&reading)?;
     let mut statement = reading.prepare_cached("SELECT 1 FROM answers WHERE key = ?")?;
+    let mut failing = reading.prepare_cached("SELECT 1 FROM poison WHERE key = ?")?;
     for keys in contexts {
         for body in bodies.clone() {
             look_for_each(&mut statement, keys, body, |key, answered| {
                 found.extend(answered.then_some(key));
-                let poisonous = poison.contains(&key);
+                let poisonous = failing.exists([key.0])?;
                 failed.extend(poisonous.then_some(key));
-                answered || poisonous
+                Ok(answered || poisonous)
             })?;
         }
     }
@@ -300,15 +304,15 @@ fn look_for_each(
     statement: &mut CachedStatement<'_>,
     keys: &Keys,
     body: &[u8],
-    mut is_there: impl FnMut(Key, bool) -> bool,
+    mut is_there: impl FnMut(Key, bool) -> rusqlite::Result<bool>,
 ) -> rusqlite::Result<()> {
     let first = keys.key(body);
-    is_there(first, statement.exists([first.0])?);
+    is_there(first, statement.exists([first.0])?)?;
     // The second may be there without the first: see `Occurrences`.
     let (mut nth, mut last) = (2, 1);
     while nth <= AHEAD.saturating_add(last) {
         let key = keys.nth(body, nth);
-        if is_there(key, statement.exists([key.0])?) {
+        if is_there(key, statement.exists([key.0])?)? {
             last = nth;
         }
         nth += 1;

@@ -66,6 +66,12 @@ impl Keys {
 }
 
 impl Key {
+    /// Some key, for tests.
+    #[cfg(test)]
+    pub(crate) const fn some(number: u8) -> Self {
+        Self([number; 16])
+    }
+
     fn of(hash: &blake3::Hash) -> Self {
         let (half, _) = hash.as_bytes().split_at(16);
         let mut key = [0; 16];

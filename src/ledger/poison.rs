@@ -15,7 +15,7 @@ use super::millis;
 /// before. To be wrong about some costs little, as they are asked all the same.
 const KNOWN: Duration = Duration::from_secs(40 * 24 * 60 * 60);
 
-/// How many are known at most, which is some megabytes: a service that fails over more has another trouble.
+/// How many are believed at most, which is some megabytes: a service that fails over more has another trouble.
 const MOST: u32 = 100_000;
 
 /// Makes the table, which a ledger from before may lack.
@@ -35,7 +35,10 @@ pub(super) fn known(
     context: i64,
     now: SystemTime,
 ) -> rusqlite::Result<HashSet<Key>> {
-    const QUERY: &str = "SELECT key FROM poison WHERE context = ? AND at > ? LIMIT ?";
+    // What was answered since is none.
+    const QUERY: &str = "SELECT key FROM poison WHERE context = ? AND at > ? AND NOT EXISTS (
+        SELECT 1 FROM answers WHERE answers.key = poison.key AND answers.at >= poison.at
+    ) LIMIT ?";
     connection
         .prepare(QUERY)?
         .query_map(params![context, oldest(now), MOST], key)?
@@ -43,6 +46,7 @@ pub(super) fn known(
 }
 
 /// All that there is, however old.
+#[cfg(test)]
 pub(super) fn all(connection: &Connection) -> rusqlite::Result<HashSet<Key>> {
     connection
         .prepare("SELECT key FROM poison")?

@@ -359,6 +359,7 @@ impl Summary<'_> {
             "paused_seconds": seconds(stats.time_paused(self.elapsed).as_secs_f64()),
             "outages": stats.outages,
             "down_seconds": seconds(stats.time_down(self.elapsed).as_secs_f64()),
+            "waited_in_vain_seconds": seconds(stats.waited_in_vain.as_secs_f64()),
             "limit": {
                 "calls_per_second": stats.pace.and_then(|pace| pace.limit).map(seconds),
                 "in_flight": stats.pace.and_then(|pace| pace.limit_in_flight),

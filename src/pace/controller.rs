@@ -281,6 +281,7 @@ impl Controller {
     /// The service is not down, whatever it seemed: for how long it was taken to be.
     pub(super) fn dismiss_outage(&mut self, now: Duration) -> Option<Duration> {
         let since = self.breaker.dismiss()?;
+        self.begin_again(now);
         Some(now.saturating_sub(since))
     }
 
@@ -295,19 +296,24 @@ impl Controller {
         }
         match self.breaker.good(call.began) {
             Turned::Up { since } => {
-                let before = self.when_well.unwrap_or(f64::INFINITY);
-                self.rate
-                    .slow_to(self.rate.value().min(before) * AFTER_OUTAGE);
-                let in_flight = self.in_flight.value() * AFTER_OUTAGE;
-                self.in_flight.slow_to(in_flight);
-                self.scouting = false;
-                self.set_limiter(now);
+                self.begin_again(now);
                 Some(Change::Up {
                     lasted: now.saturating_sub(since),
                 })
             }
             Turned::No | Turned::Down { .. } => None,
         }
+    }
+
+    /// An outage is over: slowly at first, as all who wait come at once.
+    fn begin_again(&mut self, now: Duration) {
+        let before = self.when_well.unwrap_or(f64::INFINITY);
+        self.rate
+            .slow_to(self.rate.value().min(before) * AFTER_OUTAGE);
+        let in_flight = self.in_flight.value() * AFTER_OUTAGE;
+        self.in_flight.slow_to(in_flight);
+        self.scouting = false;
+        self.set_limiter(now);
     }
 
     fn failed(&mut self, now: Duration, call: Call, how: Bad) -> Option<Change> {

@@ -91,10 +91,15 @@ impl<S> Scorer<S> {
     }
 
     /// Has the next run know that the service fails over this row, unless it may have failed over any.
-    pub(super) fn remember(&self, key: Option<Key>, fault: &Fault) {
+    pub(super) fn remember(&self, key: Option<Key>, fault: &Fault, attempts: &Attempts) {
+        if fault.health != Health::Failed {
+            return;
+        }
+        self.outage.gave_up(key.as_ref());
         let is_well = (self.gate.is_proven() || self.outage.is_rows()) && !self.gate.is_down();
+        // A single failure may be the hour's.
         if let (Some(keeper), Some(key)) = (&self.keeper, key)
-            && fault.health == Health::Failed
+            && !attempts.is_first()
             && (is_well || self.outage.is_poison(Some(&key)))
         {
             keeper.failed(key);
@@ -103,7 +108,9 @@ impl<S> Scorer<S> {
 
     /// Whose call it is that has failed, as far as an outage is concerned.
     fn whose(&self, fault: &Fault, attempts: &Attempts) -> Whose {
-        if attempts.is_first() || fault.health != Health::Failed {
+        if fault.health != Health::Failed {
+            Whose::Anybody
+        } else if attempts.is_first() {
             Whose::Newcomer
         } else if self.gate.newcomers() == Newcomers::None {
             Whose::LastOnes

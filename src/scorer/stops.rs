@@ -45,7 +45,7 @@ pub(super) fn down_for(host: &str, lasted: Duration, row: RowNumber, last: &Faul
         // It may be the rows, but for too many of them to go on: only a person can tell.
         return Error::stopped(format!("{host} has failed at every call for {lasted}"))
             .detail(format!("the last call, for row {row}: {message}"))
-            .hint("run the same command again when it is well; if it is, it fails over the rows before this one: mend them or take them out");
+            .hint("run the same command again when it is well; if it is, it fails over rows up to about this one: mend them or take them out");
     }
     Error::stopped(format!("{host} has been down for {lasted}"))
         .detail(format!("the last call: {message}"))

@@ -9,7 +9,7 @@ use std::{fs, iter};
 use rusqlite::Connection;
 use tempfile::TempDir;
 
-use super::super::{Ledger, Place, Reuse, Settings, survey};
+use super::super::{Ledger, Place, Reuse, Settings, poison, survey};
 use super::*;
 
 struct Directory(TempDir);
@@ -102,7 +102,7 @@ fn forget(place: &Directory, users: impl IntoIterator<Item = usize>) -> (u64, Cl
     for user in users {
         care.note(&iter::once(&*body(user))).unwrap();
     }
-    let forgotten = care.forget().unwrap();
+    let (forgotten, _) = care.forget().unwrap();
     (forgotten, care.finish(true).unwrap())
 }
 
@@ -136,7 +136,7 @@ fn beside_a_run_it_is_just_the_same() {
     for body in [&body(3)[..], b"{}"] {
         assert_eq!(care.note(&iter::once(body)).unwrap(), 1);
     }
-    assert_eq!(care.forget().unwrap(), 2);
+    assert_eq!(care.forget().unwrap(), (2, 0));
     assert!(care.finish(true).unwrap().is_without_trace());
     for bytes in [id(3).as_bytes(), &keys.key(&body(3)).0, &keys.key(b"{}").0] {
         assert!(!place.has(bytes));
@@ -183,7 +183,7 @@ fn somebody_who_reads_an_old_state_keeps_traces_alive_and_that_is_said() {
     let mut care = Care::open(&place.path()).unwrap();
     care.patience = Duration::from_millis(100);
     care.note(&iter::once(&*body(1))).unwrap();
-    assert_eq!(care.forget().unwrap(), 1);
+    assert_eq!(care.forget().unwrap(), (1, 0));
     let cleaned = care.finish(true).unwrap();
     assert!(!cleaned.log_emptied && !cleaned.is_without_trace());
     drop(reader);
@@ -201,7 +201,7 @@ fn a_large_ledger_is_not_rewritten_under_a_run() {
     let mut care = Care::open(&place.path()).unwrap();
     care.rewritten_beside_runs = 0;
     care.note(&iter::once(&*body(1))).unwrap();
-    assert_eq!(care.forget().unwrap(), 1);
+    assert_eq!(care.forget().unwrap(), (1, 0));
     let cleaned = care.finish(true).unwrap();
     assert!(cleaned.log_emptied && !cleaned.rewritten);
     drop(run);
