@@ -82,7 +82,7 @@ pub enum Event {
         /// How long it was down.
         lasted: Duration,
     },
-    /// The service was not down, whatever it seemed: all that is left to ask are rows over which it fails.
+    /// What seemed an outage is put down to the rows: the service answers, and fails over each that is tried.
     OutageDismissed {
         /// How long it was taken to be down.
         lasted: Duration,

@@ -120,6 +120,14 @@ mod tests {
         assert_eq!(known(1, 45), HashSet::from([one]));
         assert_eq!(known(1, 75), HashSet::new());
         assert_eq!(known(2, 31), HashSet::new());
+        // What was answered since is none.
+        connection
+            .execute(
+                "INSERT INTO answers (key, context, transaction_id, score, at) VALUES (?, 1, 't', '1', ?)",
+                params![other.0, millis(now + DAY)],
+            )
+            .unwrap();
+        assert_eq!(known(1, 31), HashSet::from([one]));
         // What is too old goes with the next one that is noted.
         note(&connection, 1, &[one], now + DAY * 60).unwrap();
         assert_eq!(all(&connection).unwrap(), HashSet::from([one]));

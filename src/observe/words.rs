@@ -220,9 +220,9 @@ pub(super) fn down(outage: Outage, now: Duration) -> String {
     format!("service down for {}, {next}", whole_seconds(lasted))
 }
 
-/// That it was not down.
+/// That it was not down, as far as can be told.
 pub(super) const OUTAGE_DISMISSED: &str =
-    "the service is not down: it fails over each of the rows that are left, and they are given up";
+    "the outage is put down to the rows: the service answers, and fails over each that is tried";
 
 /// That it is back.
 pub(super) fn up(lasted: Duration) -> String {

@@ -1,4 +1,4 @@
-//! What the service has accepted lately: how many calls a second, and at how many in flight.
+//! What the service has accepted lately, calls a second, and how many were in flight.
 //!
 //! A refusal says only that there was too much; this says how much of it was good. Time is told.
 
@@ -16,7 +16,7 @@ pub(super) struct Accepted {
     since: Option<(Duration, u32)>,
     /// The same of the time before it refused last.
     before: Option<(Duration, u32)>,
-    /// The most in flight with which a call was accepted, in this stretch of time and the one before.
+    /// The most that were in flight, in this stretch of time and the one before.
     most_in_flight: [usize; 2],
     stretch: u64,
 }

@@ -608,18 +608,22 @@ async fn an_empty_input_is_a_whole_run() {
     assert_law(&scorer);
 }
 
+/// A run over so many rows, and what was counted.
+async fn run_over(rows: u64, scorer: &Scorer<Scripted>) -> (Ran, Stats) {
+    let read = batches(prepared(rows, &[]), &[usize::try_from(rows).unwrap()]);
+    let ran = run_to_end(scorer, Surroundings::of(read)).await;
+    assert_law(scorer);
+    let stats = scorer.events.with_stats(Clone::clone);
+    (ran, stats)
+}
+
 /// A run over a hundred good rows, so many over which the service always fails, and `further` good ones.
 async fn run_over_poison(poison: u64, further: u64, log: &Log) -> (Ran, Stats) {
     let service = (101..=100 + poison).fold(Scripted::new(GOOD), |service, row| {
         service.row(row, [Brings::Status(500).after(10); 9])
     });
     let scorer = scorer(8, Rate::Unlimited, log, service);
-    let rows = 100 + poison + further;
-    let read = batches(prepared(rows, &[]), &[usize::try_from(rows).unwrap()]);
-    let ran = run_to_end(&scorer, Surroundings::of(read)).await;
-    assert_law(&scorer);
-    let stats = scorer.events.with_stats(Clone::clone);
-    (ran, stats)
+    run_over(100 + poison + further, &scorer).await
 }
 
 #[tokio::test(start_paused = true)]
@@ -690,11 +694,7 @@ async fn run_over_nothing_but_failures(rows: u64) -> (Ran, Stats) {
     let service = Scripted::new(Brings::Status(500).after(10));
     let scorer = scorer(8, Rate::Unlimited, &log, service);
     scorer.fuse.borrow_mut().worked_before();
-    let read = batches(prepared(rows, &[]), &[usize::try_from(rows).unwrap()]);
-    let ran = run_to_end(&scorer, Surroundings::of(read)).await;
-    assert_law(&scorer);
-    let stats = scorer.events.with_stats(Clone::clone);
-    (ran, stats)
+    run_over(rows, &scorer).await
 }
 
 #[tokio::test(start_paused = true)]

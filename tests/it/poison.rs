@@ -28,7 +28,7 @@ fn at_the_end_of_a_file_they_are_given_up_and_nobody_is_told_to_come_back() {
     let done = place.score(&server, flags);
     done.exits(1)
         .says("rescore: service down, next try in 5 s")
-        .says("rescore: the service is not down: it fails over each of the rows that are left, and they are given up")
+        .says("rescore: the outage is put down to the rows: the service answers, and fails over each that is tried")
         .says("for the service, which failed over each of the last rows")
         .silent_about("the service was down");
     let poison = |name: &str| name.starts_with("Poison");
@@ -81,6 +81,14 @@ fn the_next_night_they_are_asked_alone_and_are_known() {
                 stats.contains("\n  12 users over which it failed; they are asked again\n"),
                 "{stats}"
             );
+            let whom = ["ledger", "forget", file, "--users", "users.csv"];
+            let done = place.rescore(whom).done();
+            done.exits(0);
+            let forgot = String::from_utf8_lossy(&done.stdout);
+            assert!(
+                forgot.contains("\nforgot as well that the service had failed over 12 requests\n"),
+                "{forgot}"
+            );
         }
     }
 }
@@ -102,4 +110,16 @@ fn a_service_that_fails_over_every_row_is_down_and_no_row_is_given_up() {
     // Ten show it and one tries again. Of the ten, some may have been tried again before.
     assert!((31..=41).contains(&server.calls()), "{}", server.calls());
     assert!(!place.names().iter().any(|name| name.contains("rejects")));
+}
+
+#[test]
+fn who_failed_once_and_was_not_tried_again_is_not_noted() {
+    let csv = with_poison_amid(3);
+    let (place, server) = (Place::with("users.csv", csv), Server::start(script));
+    let flags = ["-c", "1", "--retries", "0", "--ledger", "nightly.ledger"];
+    place.score(&server, flags).exits(1).says("failed 3");
+    let done = place.rescore(["ledger", "stats", "nightly.ledger"]).done();
+    let stats = String::from_utf8_lossy(&done.stdout);
+    done.exits(0);
+    assert!(!stats.contains("over which it failed"), "{stats}");
 }
