@@ -7,6 +7,11 @@ use rescore::cli::{self, Command, Refusal};
 use rescore::commands;
 use rescore::error::Exit;
 
+/// A row is made in one thread and dropped in another. The system's allocator takes a lock for that, here and there with
+/// a wait: with this one a row costs a tenth less.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     std::panic::set_hook(Box::new(|panic| {
         // Where, not what: a panic's message may hold a row.

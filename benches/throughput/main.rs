@@ -30,6 +30,10 @@ use std::time::Duration;
 use data::Files;
 use measure::Table;
 
+/// The program's own, for the baselines as well.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// A part of the benchmark.
 type Section = fn(&Files, &mut Table);
 

@@ -192,9 +192,10 @@ fn prepare(connection: &Connection, durable: bool) -> rusqlite::Result<()> {
     tune(connection)
 }
 
-/// Memory of a connection, in KiB: the upper levels of a table of a hundred million answers.
+/// Memory of a connection, in KiB: the upper levels of a table of a hundred million answers, and what a group of them
+/// changes. Twice that makes a run 1 % faster and 4 MiB larger.
 fn tune(connection: &Connection) -> rusqlite::Result<()> {
-    connection.pragma_update(None, "cache_size", -8_192)
+    connection.pragma_update(None, "cache_size", -4_096)
 }
 
 /// Makes a ledger where there is none. Two processes may do this at once: the second finds the work done.
