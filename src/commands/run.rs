@@ -164,11 +164,7 @@ fn gate(pace: PaceConfig, known: Option<Known>) -> Gate {
 }
 
 fn runtime() -> Result<Runtime> {
-    // Answers of calls that began together come together. With tokio's usual 61 tasks between two looks at the dispatcher,
-    // a whole burst of them would wait before the first next call is made.
-    const TASKS_BETWEEN_LOOKS: u32 = 8;
     tokio::runtime::Builder::new_current_thread()
-        .event_interval(TASKS_BETWEEN_LOOKS)
         .enable_all()
         .build()
         .map_err(|e| Error::internal("cannot start the runtime").because(e))

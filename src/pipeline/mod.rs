@@ -12,6 +12,7 @@ use bytes::Bytes;
 use futures::future::FutureExt;
 use futures::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::mpsc;
+use tokio::task::yield_now;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::error::Error;
@@ -73,6 +74,10 @@ pub struct Channels<'a> {
     pub stops: &'a mut mpsc::UnboundedReceiver<Stop>,
 }
 
+/// Calls that begin before what they send is sent. Answers that come together would otherwise have all their next calls
+/// go out together, and so come together again, each time waiting for one another: with 64 in flight at 20 ms that made
+/// 94.8 % of what is possible, and this makes 96. Four cost more without latency than they gain with it.
+const STARTS: usize = 8;
 /// Rows that are handed to the writer at once: each hand-over may wake its thread, which costs more than a row.
 const WRITE_ROWS: usize = 256;
 /// The longest that a finished row waits for company. Far below what a person or a pipe would notice.
@@ -106,8 +111,8 @@ pub async fn run<S: Service>(
         rows.time_passed();
         let going = stopped.is_none();
         set(write_timer.as_mut(), rows.write_at());
-        let mut wants_permit = going && rows.wants_permit();
-        while wants_permit && may_start(scorer, &running) {
+        let (mut starts, mut wants_permit) = (0, going && rows.wants_permit());
+        while wants_permit && starts < STARTS && may_start(scorer, &running) {
             // A row without a permit is data in a queue and not a future that waits; and one that comes back from a
             // back-off, which holds up everybody's order, has nobody but its like before it.
             let Some(permit) = scorer.gate.permit_at_once() else {
@@ -120,6 +125,7 @@ pub async fn run<S: Service>(
             if let Some(start) = rows.start() {
                 running.push(score(scorer, start, permit));
             }
+            starts += 1;
             wants_permit = rows.wants_permit();
         }
         if going && let Some(stop) = rows.take_stop() {
@@ -134,7 +140,8 @@ pub async fn run<S: Service>(
         scorer.gate.set_newcomers(newcomers(may_start, all_read));
         let stop = tokio::select! {
             Some(done) = running.next(), if !running.is_empty() => resolve(&mut rows, &mut running, done),
-            Ok(permit) = scorer.gate.permit(), if may_start => {
+            () = yield_now(), if may_start && starts == STARTS => None,
+            Ok(permit) = scorer.gate.permit(), if may_start && starts < STARTS => {
                 // It may have waited for minutes: another run may have asked meanwhile.
                 rows.time_passed();
                 if rows.still_wants_permit() && let Some(start) = rows.start() {
@@ -286,6 +293,7 @@ fn resolve<S, F: Future<Output = (RowNumber, Fate)>>(
     running: &mut FuturesUnordered<F>,
     (number, fate): (RowNumber, Fate),
 ) -> Option<Stop> {
+    rows.time_passed();
     let mut stop = rows.resolve(number, fate);
     while stop.is_none()
         && let Some(Some((number, fate))) = running.next().now_or_never()

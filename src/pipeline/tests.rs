@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 
 mod any_case;
+mod bursts;
 mod ledger;
 
 use std::cell::RefCell;
