@@ -291,12 +291,17 @@ impl Events {
     }
 
     /// Tells that `event` happened now.
+    pub fn emit(&self, event: Event) {
+        self.emit_at(Instant::now(), event);
+    }
+
+    /// Tells that `event` happened at `when`: for whoever has just read the clock anyhow.
     #[allow(
         clippy::needless_pass_by_value,
         reason = "an event is told once and is gone"
     )]
-    pub fn emit(&self, event: Event) {
-        let at = self.elapsed();
+    pub fn emit_at(&self, when: Instant, event: Event) {
+        let at = when.saturating_duration_since(self.0.began);
         // A panic in another thread must not turn into one here; counters are whole after each event.
         let mut state = self.0.state.lock().unwrap_or_else(PoisonError::into_inner);
         let State { stats, observers } = &mut *state;

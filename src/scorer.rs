@@ -14,6 +14,7 @@ use std::cell::RefCell;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
+use tokio::time::Instant;
 
 use after::Then;
 use call::{Call, Paid};
@@ -143,19 +144,20 @@ impl<S: Service> Scorer<S> {
                 }
                 let (began, api_key) = (permit.began(), self.keys.number());
                 let probe = permit.is_probe();
-                let call = Call::begin(&self.events, row, again);
+                let call = Call::begin(&self.events, began, row, again);
                 let exchange = self.service.ask(body.clone()).await;
-                call.ended();
-                let (outcome, unsettled, change) = self.judge(row, exchange, permit, attempts);
+                let ended = call.ended();
+                let (outcome, unsettled, change) =
+                    self.judge(row, exchange, permit, attempts, ended);
                 // Only an answer is waited for: held in a back-off, this would keep others from calling.
                 let unsettled = matches!(outcome, Outcome::Answered(_)).then_some(unsettled);
-                let latency = began.elapsed();
+                let latency = ended - began;
                 let mut next = None;
                 match outcome {
                     Outcome::Answered(answer) => {
-                        self.events.emit(Event::AttemptAnswered { row, latency });
-                        self.keys.verdict(api_key);
-                        self.answered(row, &body, &answer);
+                        self.events
+                            .emit_at(ended, Event::AttemptAnswered { row, latency });
+                        self.answered(row, &body, &answer, api_key);
                         self.outage.answered(key.as_ref());
                         let kept = self.keep(row, key, answer).await;
                         drop(unsettled);
@@ -246,19 +248,20 @@ impl<S: Service> Scorer<S> {
         attempts
     }
 
-    /// A call is over: another one may begin, but not many before the answer of this one is durable.
+    /// A call ended at `when`: another one may begin, but not many before the answer of this one is durable.
     fn judge<'a>(
         &self,
         row: RowNumber,
         exchange: Exchange,
         permit: Permit<'a>,
         attempts: Attempts,
+        when: Instant,
     ) -> (Outcome, Unsettled<'a>, Option<Change>) {
         self.heed_quota(&exchange);
         let outcome = classify(exchange, &self.columns);
         let repeats = !attempts.is_first() && !permit.is_probe();
-        let (unsettled, change) = permit.over(self.ended(&outcome, repeats));
-        self.tell_pace(row, change);
+        let (unsettled, change) = permit.over(when, self.ended(&outcome, repeats));
+        self.tell_pace(row, change, when);
         (outcome, unsettled, change)
     }
 
@@ -293,7 +296,7 @@ impl<S: Service> Scorer<S> {
         }
     }
 
-    fn tell_pace(&self, row: RowNumber, change: Option<Change>) {
+    fn tell_pace(&self, row: RowNumber, change: Option<Change>, when: Instant) {
         match change {
             Some(Change::Down { lasted, next }) => {
                 self.events.emit(Event::ServiceDown { row, lasted, next });
@@ -302,7 +305,7 @@ impl<S: Service> Scorer<S> {
             // Is told with the refusal.
             Some(Change::Paused(_)) | None => {}
         }
-        if let Some(pace) = self.gate.new_pace() {
+        if let Some(pace) = self.gate.new_pace(when) {
             self.events.emit(Event::PaceChanged(pace));
         }
         if let (Some(limit), Some(keeper)) = (self.gate.new_limit(), &self.keeper) {
@@ -311,7 +314,8 @@ impl<S: Service> Scorer<S> {
     }
 
     /// What a good answer means for the run.
-    fn answered(&self, row: RowNumber, body: &[u8], answer: &Answer) {
+    fn answered(&self, row: RowNumber, body: &[u8], answer: &Answer, api_key: u64) {
+        self.keys.verdict(api_key);
         self.gate.verdict_came();
         self.retries.success();
         self.fuse.borrow_mut().verdict();

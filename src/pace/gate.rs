@@ -70,16 +70,16 @@ impl<'a> Permit<'a> {
         self.call.probe
     }
 
-    /// The call is over: another one may begin. What stays is to be dropped when its answer is durable.
+    /// The call ended at `when`: another one may begin. What stays is to be dropped when its answer is durable.
     #[must_use]
-    pub fn over(mut self, how: Ended) -> (Unsettled<'a>, Option<Change>) {
-        let change = self.end(how);
+    pub fn over(mut self, when: Instant, how: Ended) -> (Unsettled<'a>, Option<Change>) {
+        let change = self.end(when, how);
         (Unsettled(self.unsettled.take()), change)
     }
 
-    fn end(&mut self, how: Ended) -> Option<Change> {
+    fn end(&mut self, when: Instant, how: Ended) -> Option<Change> {
         self.over = true;
-        let (gate, now) = (self.gate, self.gate.began.elapsed());
+        let (gate, now) = (self.gate, when - self.gate.began);
         let fraction = match how {
             Ended::Throttled(_) => gate.fraction(),
             _ => 0.0,
@@ -101,7 +101,7 @@ impl<'a> Permit<'a> {
 impl Drop for Permit<'_> {
     fn drop(&mut self) {
         if !self.over {
-            self.end(Ended::Abandoned);
+            self.end(Instant::now(), Ended::Abandoned);
         }
     }
 }
@@ -302,9 +302,9 @@ impl Gate {
         self.controller.borrow().pauses().in_a_row()
     }
 
-    /// The pace, if it is another one than when this was asked last.
-    pub fn new_pace(&self) -> Option<Pace> {
-        let pace = Some(self.controller.borrow().pace(self.began.elapsed()));
+    /// The pace at `when`, if it is another one than when this was asked last.
+    pub fn new_pace(&self, when: Instant) -> Option<Pace> {
+        let pace = Some(self.controller.borrow().pace(when - self.began));
         (self.told.replace(pace) != pace).then_some(pace).flatten()
     }
 
@@ -374,7 +374,7 @@ mod tests {
         let gate = gate(2, "unlimited");
         let answered = || async {
             let permit = at_once(gate.permit()).await.unwrap().unwrap();
-            permit.over(Ended::Answered).0
+            permit.over(Instant::now(), Ended::Answered).0
         };
         let first = answered().await;
         let _second = answered().await;
@@ -391,7 +391,7 @@ mod tests {
         let asked = Some(Duration::from_secs(30));
         let permit = gate.permit().await.unwrap();
         let began = Instant::now();
-        let (_, change) = permit.over(Ended::Throttled(asked));
+        let (_, change) = permit.over(Instant::now(), Ended::Throttled(asked));
         let Some(Change::Paused(pause)) = change else {
             panic!("{change:?}");
         };
@@ -399,7 +399,7 @@ mod tests {
         let scout = gate.permit().await.unwrap();
         assert!(scout.began() - began >= pause.length);
         assert!(at_once(gate.permit()).await.is_none());
-        drop(scout.over(Ended::Answered));
+        drop(scout.over(Instant::now(), Ended::Answered));
         let _second = gate.permit().await.unwrap();
         let _third = gate.permit().await.unwrap();
     }
@@ -410,7 +410,7 @@ mod tests {
         let first = gate.permit().await.unwrap();
         let (second, ()) = tokio::join!(gate.permit(), async {
             sleep(Duration::from_secs(1)).await;
-            drop(first.over(Ended::Answered));
+            drop(first.over(Instant::now(), Ended::Answered));
         });
         assert!(second.is_ok());
         assert_eq!(gate.began.elapsed(), Duration::from_secs(1));

@@ -92,6 +92,8 @@ pub(super) struct Rows<'a, S> {
     ready: Vec<Finished>,
     ready_bytes: usize,
     now: Moment,
+    /// The clock, as it was then: to read it for each event would cost more than to count it.
+    time: Instant,
     write_at: Instant,
     overdue: bool,
     trailer: Bytes,
@@ -129,6 +131,7 @@ impl<'a, S> Rows<'a, S> {
             ready: Vec::new(),
             ready_bytes: 0,
             now: Moment::default(),
+            time: Instant::now(),
             write_at: Instant::now(),
             overdue: false,
             trailer: Bytes::new(),
@@ -203,8 +206,9 @@ impl<'a, S> Rows<'a, S> {
     }
 
     /// Something was waited for, and others may have been at the ledger meanwhile.
-    pub(super) const fn time_passed(&mut self) {
+    pub(super) fn time_passed(&mut self) {
         self.now.0 += 1;
+        self.time = Instant::now();
     }
 
     /// As [`Self::wants_permit`] for a row whose permit is in hand now: it may have waited for that since it was looked up.
@@ -272,14 +276,15 @@ impl<'a, S> Rows<'a, S> {
     }
 
     fn settle(&mut self, number: RowNumber, verdict: Option<Verdict>, origin: Origin) {
-        let events = self.scorer.events.clone();
+        let (events, now) = (self.scorer.events.clone(), self.time);
         if let Some(slot) = self.slot(number) {
             if let Some(verdict) = verdict {
-                events.emit(Event::RowResolved {
+                let resolved = Event::RowResolved {
                     row: number,
                     resolution: verdict.outline(),
                     origin,
-                });
+                };
+                events.emit_at(now, resolved);
                 // What was captured of an answer can be larger than the row.
                 let more = verdict.bytes();
                 slot.bytes += more;
@@ -290,7 +295,7 @@ impl<'a, S> Rows<'a, S> {
                     self.stop = self.too_many_failures();
                 }
             } else {
-                events.emit(Event::RowLeft(number));
+                events.emit_at(now, Event::RowLeft(number));
                 slot.state = State::Left;
             }
         }
@@ -321,7 +326,7 @@ impl<'a, S> Rows<'a, S> {
             self.first = self.first.next();
             if let State::Resolved(verdict) = slot.state {
                 if self.ready.is_empty() {
-                    self.write_at = Instant::now() + WRITE_DELAY;
+                    self.write_at = self.time + WRITE_DELAY;
                 }
                 self.ready_bytes += slot.bytes;
                 self.ready.push(Finished {
@@ -368,9 +373,11 @@ impl<'a, S> Rows<'a, S> {
 
     /// Everything that is resolved but not yet written; rows that are still without a verdict are left.
     pub(super) fn finish(&mut self) -> Vec<Finished> {
+        self.time_passed();
         for slot in &mut self.admitted {
             if matches!(slot.state, State::Scoring) {
-                self.scorer.events.emit(Event::RowLeft(slot.row.number));
+                let left = Event::RowLeft(slot.row.number);
+                self.scorer.events.emit_at(self.time, left);
                 slot.state = State::Left;
             }
         }
@@ -379,7 +386,7 @@ impl<'a, S> Rows<'a, S> {
     }
 
     fn emit(&self, event: Event) {
-        self.scorer.events.emit(event);
+        self.scorer.events.emit_at(self.time, event);
     }
 }
 

@@ -1,5 +1,7 @@
 //! A call that is out, and its answer on the way to the disk: told also when nobody waits for their end any more.
 
+use tokio::time::Instant;
+
 use crate::event::{Again, Event, Events};
 use crate::row::RowNumber;
 
@@ -11,8 +13,13 @@ pub(super) struct Call<'a> {
 }
 
 impl<'a> Call<'a> {
-    pub(super) fn begin(events: &'a Events, row: RowNumber, again: Option<Again>) -> Self {
-        events.emit(Event::AttemptBegan { row, again });
+    pub(super) fn begin(
+        events: &'a Events,
+        when: Instant,
+        row: RowNumber,
+        again: Option<Again>,
+    ) -> Self {
+        events.emit_at(when, Event::AttemptBegan { row, again });
         Self {
             events,
             row,
@@ -20,8 +27,10 @@ impl<'a> Call<'a> {
         }
     }
 
-    pub(super) fn ended(mut self) {
+    /// The answer is there, or it is known that none will come: when that was.
+    pub(super) fn ended(mut self) -> Instant {
         self.out = false;
+        Instant::now()
     }
 }
 
