@@ -13,6 +13,7 @@ use bytes::{Bytes, BytesMut};
 use futures::FutureExt;
 use hyper_util::client::proxy::matcher::Matcher;
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
+use reqwest::{Method, Request};
 
 use super::{
     Endpoint, Exchange, KeyFile, Keys, Renewal, Reply, Sent, Service, TransportFault, trust,
@@ -53,7 +54,8 @@ pub struct Client {
 /// The key in use.
 struct Key {
     secret: Secret,
-    authorization: HeaderValue,
+    /// What each request has at its head, this key with it.
+    headers: HeaderMap,
     /// It and those before it.
     used: Keys,
 }
@@ -68,7 +70,6 @@ impl Client {
         let _ = rustls::crypto::ring::default_provider().install_default();
         Ok(Self {
             connections: Connections::new(Setup {
-                headers: headers(&settings)?,
                 connect_timeout: settings.connect_timeout,
                 timeout: settings.timeout,
                 loopback: settings.endpoint.is_loopback(),
@@ -77,7 +78,7 @@ impl Client {
             })?,
             endpoint: settings.endpoint,
             key: RefCell::new(Key {
-                authorization: authorization(&settings.api_key)?,
+                headers: headers(settings.service_id, &settings.api_key)?,
                 used: Keys::new(settings.api_key.clone()),
                 secret: settings.api_key,
             }),
@@ -94,14 +95,12 @@ impl Client {
         sent: Bytes,
     ) -> impl Future<Output = std::result::Result<Reply, reqwest::Error>> {
         async move {
-            let authorization = self.key.borrow().authorization.clone();
-            let request = self
-                .connections
-                .client()
-                .post(self.endpoint.url().clone())
-                .header(AUTHORIZATION, authorization)
-                .body(sent.clone());
-            let mut response = request.send().await?;
+            let mut request = Request::new(Method::POST, self.endpoint.url().clone());
+            // One copy of the whole, and not header by header: that would cost more than to read the answer.
+            request.headers_mut().clone_from(&self.key.borrow().headers);
+            *request.body_mut() = Some(sent.clone().into());
+            let answer = self.connections.client().execute(request);
+            let mut response = answer.await?;
             let status = response.status().as_u16();
             let (mut body, mut cut) = (Body::default(), false);
             loop {
@@ -144,7 +143,6 @@ struct Connections {
 
 /// What a client is made of.
 struct Setup {
-    headers: HeaderMap,
     connect_timeout: Duration,
     timeout: Duration,
     loopback: bool,
@@ -184,7 +182,6 @@ impl Setup {
     fn client(&self) -> reqwest::Result<reqwest::Client> {
         let mut builder = reqwest::Client::builder()
             .user_agent(concat!("rescore/", env!("CARGO_PKG_VERSION")))
-            .default_headers(self.headers.clone())
             .redirect(reqwest::redirect::Policy::none())
             .retry(reqwest::retry::never())
             .referer(false)
@@ -264,11 +261,9 @@ impl Service for Client {
         };
         match authorization(&secret) {
             Ok(authorization) => {
-                *key = Key {
-                    authorization,
-                    used: key.used.and(&secret),
-                    secret,
-                };
+                key.headers.insert(AUTHORIZATION, authorization);
+                key.used = key.used.and(&secret);
+                key.secret = secret;
                 Renewal::Renewed
             }
             Err(error) => Renewal::Kept(error.to_string()),
@@ -293,13 +288,11 @@ fn certificates(path: &Path) -> Result<Vec<reqwest::Certificate>> {
     Ok(certificates)
 }
 
-/// The headers that all requests share. The key is not among them: it may be renewed.
-fn headers(settings: &ClientSettings) -> Result<HeaderMap> {
+/// The headers of each request.
+fn headers(service_id: String, key: &Secret) -> Result<HeaderMap> {
     let mut headers = HeaderMap::new();
-    headers.insert(
-        "x-service-id",
-        header("service id", settings.service_id.clone())?,
-    );
+    headers.insert(AUTHORIZATION, authorization(key)?);
+    headers.insert("x-service-id", header("service id", service_id)?);
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     Ok(headers)
 }
