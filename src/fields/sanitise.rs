@@ -6,6 +6,8 @@
 use std::borrow::Cow;
 use std::net::IpAddr;
 
+use memchr::{memchr, memchr_iter};
+
 use super::Field;
 use crate::error::quoted;
 use crate::verdict::{Failure, Reason};
@@ -88,13 +90,17 @@ pub(super) fn email(value: Cow<'_, str>) -> Result<Cow<'_, str>, Failure> {
             format!("email {} {what}", quoted(&value)),
         )
     };
-    match value.split_once('@') {
-        None => return Err(wrong("has no @")),
-        Some(("", _) | (_, "")) => return Err(wrong("has nothing on one side of its @")),
-        Some((_, domain)) if domain.contains('@') => return Err(wrong("has more than one @")),
-        Some(_) => {}
+    let bytes = value.as_bytes();
+    let mut ats = memchr_iter(b'@', bytes);
+    match (ats.next(), ats.next()) {
+        (None, _) => return Err(wrong("has no @")),
+        (Some(at), None) if at == 0 || at + 1 == bytes.len() => {
+            return Err(wrong("has nothing on one side of its @"));
+        }
+        (Some(_), None) => {}
+        (Some(_), Some(_)) => return Err(wrong("has more than one @")),
     }
-    if value.contains(' ') || !value.is_ascii() && value.contains(char::is_whitespace) {
+    if memchr(b' ', bytes).is_some() || !value.is_ascii() && value.contains(char::is_whitespace) {
         return Err(wrong("has a space"));
     }
     if value.len() > EMAIL_CHARACTERS && value.chars().count() > EMAIL_CHARACTERS {

@@ -2,12 +2,11 @@
 //!
 //! A line's own bytes are copied; our members go in before the last brace, or in the place of old ones.
 
-use serde::Serialize;
-
 use super::csv::has;
 use super::previous::Previous;
 use super::{CHANGE, REJECT};
 use crate::layout::{Existing, Layout, PREVIOUS};
+use crate::raw_json::put_string;
 use crate::row::{Row, Span};
 use crate::verdict::{Decision, Failure, Reason, Score, Verdict};
 
@@ -50,13 +49,8 @@ fn with_members(out: &mut Vec<u8>, row: &Row, verdict: &Verdict, layout: &Layout
             end: span.start,
         }));
         if keep {
-            put_json(
-                out,
-                &format!(
-                    "{PREVIOUS}{}",
-                    layout.columns.get(*column).map_or("", String::as_str)
-                ),
-            );
+            let name = layout.columns.get(*column).map_or("", String::as_str);
+            put_string(&format!("{PREVIOUS}{name}"), out);
         } else {
             put_value(out, verdict, *column);
         }
@@ -78,7 +72,7 @@ fn with_members(out: &mut Vec<u8>, row: &Row, verdict: &Verdict, layout: &Layout
             if !std::mem::take(&mut first) {
                 out.push(b',');
             }
-            put_json(out, name);
+            put_string(name, out);
             out.push(b':');
             put_value(out, verdict, column);
         }
@@ -91,9 +85,9 @@ fn with_members(out: &mut Vec<u8>, row: &Row, verdict: &Verdict, layout: &Layout
 
 fn put_value(out: &mut Vec<u8>, verdict: &Verdict, column: usize) {
     let value = match (verdict, column) {
-        (Verdict::Scored(answer, _), 0) => return put_json(out, answer.transaction_id.as_str()),
+        (Verdict::Scored(answer, _), 0) => return put_string(answer.transaction_id.as_str(), out),
         (Verdict::Scored(answer, _), 1) => Some(answer.score.digits()),
-        (Verdict::Scored(_, decision), 2) => return put_json(out, decision.word()),
+        (Verdict::Scored(_, decision), 2) => return put_string(decision.word(), out),
         (Verdict::Scored(answer, _), _) => {
             answer.captured.get(column - 3).and_then(Option::as_deref)
         }
@@ -101,11 +95,6 @@ fn put_value(out: &mut Vec<u8>, verdict: &Verdict, column: usize) {
     };
     // Null, never 0 or an empty string: an absent score must not be read as a low one.
     out.extend_from_slice(value.unwrap_or("null").as_bytes());
-}
-
-fn put_json(out: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) {
-    let written = serde_json::to_writer(out, value);
-    debug_assert!(written.is_ok(), "text into memory cannot fail");
 }
 
 /// A reject is the line as it was with three more members; a line that is no object stands in one as text.
@@ -119,10 +108,10 @@ pub(super) fn write_reject(out: &mut Vec<u8>, row: &Row, failure: &Failure) {
             row.number, failure.reason
         );
         out.extend_from_slice(front.as_bytes());
-        put_json(out, &*failure.message);
+        put_string(&failure.message, out);
         if brace.is_none() {
             out.extend_from_slice(b",\"reject_line\":");
-            put_json(out, &*String::from_utf8_lossy(row.content()));
+            put_string(&String::from_utf8_lossy(row.content()), out);
         }
     });
 }
