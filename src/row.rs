@@ -5,28 +5,29 @@
 //! made the row.
 
 use std::fmt;
+use std::num::NonZeroU64;
 use std::ops::Range;
 
 use bytes::Bytes;
 
 /// The number of a row in its file: 1 for the first row after the header (CSV) or the first object (JSONL).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct RowNumber(u64);
+pub struct RowNumber(NonZeroU64);
 
 impl RowNumber {
     /// The number of the first row.
-    pub const FIRST: Self = Self(1);
+    pub const FIRST: Self = Self(NonZeroU64::MIN);
 
     /// The number after this one.
     #[must_use]
     pub const fn next(self) -> Self {
-        Self(self.0 + 1)
+        Self(self.0.saturating_add(1))
     }
 
     /// The number itself, for messages and arithmetic.
     #[must_use]
     pub const fn get(self) -> u64 {
-        self.0
+        self.0.get()
     }
 }
 

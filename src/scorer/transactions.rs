@@ -3,12 +3,14 @@
 //! A cache or proxy that gives one user's answer to another is the worst of faults, as every row looks right. Nothing
 //! of a request or an answer is kept but hashes under a secret of this run, and only of so many.
 
-use std::hash::{BuildHasher, RandomState};
+use std::hash::BuildHasher;
+
+use foldhash::quality::RandomState;
 
 use crate::row::RowNumber;
 use crate::verdict::TransactionId;
 
-/// Places for ids, 128 KiB: a broken cache repeats itself sooner.
+/// Places for ids, 96 KiB: a broken cache repeats itself sooner.
 const PLACES: usize = 4_096;
 
 /// What is remembered: each id has one place, and is there until another one needs it. A third of those from 4,500 answers
@@ -29,7 +31,7 @@ struct Seen {
 impl Default for Transactions {
     fn default() -> Self {
         Self {
-            hashes: RandomState::new(),
+            hashes: RandomState::default(),
             places: vec![None; PLACES].into(),
         }
     }
