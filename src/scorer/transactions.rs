@@ -1,8 +1,9 @@
 //! The transaction ids of the last answers: one id for two different requests means that somebody mixes answers up.
 //!
 //! A cache or proxy that gives one user's answer to another is the worst of faults, as every row looks right. Nothing
-//! of a request or an answer is kept but hashes under a secret of this run, and only of so many.
+//! of a request or an answer is kept but hashes with a seed of this run, and only of so many.
 
+use std::collections::HashMap;
 use std::hash::BuildHasher;
 
 use foldhash::quality::RandomState;
@@ -10,31 +11,22 @@ use foldhash::quality::RandomState;
 use crate::row::RowNumber;
 use crate::verdict::TransactionId;
 
-/// Places for ids, 96 KiB: a broken cache repeats itself sooner.
-const PLACES: usize = 4_096;
+/// How many ids are remembered at least, with twice as many in some 400 KiB: a broken cache repeats itself sooner.
+const LAST: usize = 4_096;
 
-/// What is remembered: each id has one place, and is there until another one needs it. A third of those from 4,500 answers
-/// ago still are, so whoever mixes answers up is caught soon, and nothing is searched for or thrown out at each answer.
-#[derive(Debug)]
+/// What is remembered, in two generations: when the younger is full, the older is forgotten as a whole. To find and
+/// remove the oldest at each answer would cost more than all the rest.
+#[derive(Debug, Default)]
 pub struct Transactions {
     hashes: RandomState,
-    places: Box<[Option<Seen>]>,
+    younger: HashMap<u64, Seen, RandomState>,
+    older: HashMap<u64, Seen, RandomState>,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 struct Seen {
-    id: u64,
-    request: u64,
     row: RowNumber,
-}
-
-impl Default for Transactions {
-    fn default() -> Self {
-        Self {
-            hashes: RandomState::default(),
-            places: vec![None; PLACES].into(),
-        }
-    }
+    request: u64,
 }
 
 impl Transactions {
@@ -48,12 +40,14 @@ impl Transactions {
     ) -> Option<RowNumber> {
         let request = self.hashes.hash_one(request);
         let id = self.hashes.hash_one(id.as_str());
-        #[allow(clippy::cast_possible_truncation, reason = "any bits of a hash do")]
-        let place = self.places.get_mut(id as usize % PLACES)?;
-        if let Some(seen) = place.filter(|seen| seen.id == id) {
+        if let Some(seen) = self.younger.get(&id).or_else(|| self.older.get(&id)) {
             return (seen.request != request).then_some(seen.row);
         }
-        *place = Some(Seen { id, request, row });
+        if self.younger.len() == LAST {
+            std::mem::swap(&mut self.younger, &mut self.older);
+            self.younger.clear();
+        }
+        self.younger.insert(id, Seen { row, request });
         None
     }
 }
@@ -82,11 +76,14 @@ mod tests {
     }
 
     #[test]
-    fn many_answers_later_a_new_id_is_still_taken_note_of() {
+    fn the_last_ids_are_remembered_and_not_all() {
         let mut transactions = Transactions::default();
-        for id in 0..3 * PLACES {
+        for id in 0..3 * LAST {
             assert_eq!(note(&mut transactions, id, "Ann", 1), None);
-            assert_eq!(note(&mut transactions, id, "Bob", 2), Some(1));
+            let oldest = id.saturating_sub(LAST - 1);
+            assert_eq!(note(&mut transactions, oldest, "Bob", 2), Some(1), "{id}");
         }
+        assert!(transactions.younger.len() + transactions.older.len() <= 2 * LAST);
+        assert_eq!(note(&mut transactions, 0, "Bob", 2), None);
     }
 }
