@@ -13,6 +13,10 @@ use rescore::error::Exit;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
+    // The allocator's memory is one large range. Where the system makes pages of 2 MiB of such, the program would have
+    // three times the memory that it uses. A system that does not let itself be told has it so.
+    #[cfg(target_os = "linux")]
+    let _ = rustix::thread::disable_transparent_huge_pages(true);
     std::panic::set_hook(Box::new(|panic| {
         // Where, not what: a panic's message may hold a row.
         let place = panic

@@ -37,7 +37,7 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("csv_core", &["output/csv.rs"]),
     ("rusqlite", &["ledger/"]),
     ("blake3", &["ledger/"]),
-    ("rustix", &["commands/descriptors.rs"]),
+    ("rustix", &["commands/descriptors.rs", "main.rs"]),
 ];
 
 fn sources() -> Vec<(String, String)> {
