@@ -295,7 +295,8 @@ impl Events {
         self.emit_at(Instant::now(), event);
     }
 
-    /// Tells that `event` happened at `when`: for whoever has just read the clock anyhow.
+    /// Tells that `event` happened at `when`: for whoever has just read the clock anyhow. Events are told in their order,
+    /// but times may go back by as long as it takes to settle what is done.
     #[allow(
         clippy::needless_pass_by_value,
         reason = "an event is told once and is gone"

@@ -290,7 +290,7 @@ fn bare_loop(url: &str, bodies: &[Bytes]) {
     });
 }
 
-/// The program's client, set up without the program.
+/// A client with the program's settings, set up and used as anybody would.
 pub(crate) fn bare_client() -> reqwest::Client {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let mut authorization = HeaderValue::from_static("Bearer bench");

@@ -152,6 +152,7 @@ impl<'a, S> Rows<'a, S> {
     }
 
     pub(super) fn receive(&mut self, batch: Batch) {
+        self.time_passed();
         self.emit(Event::RowsRead {
             rows: batch.rows.len() as u64,
             position: batch.position,

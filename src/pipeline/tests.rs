@@ -408,13 +408,9 @@ async fn a_stop_while_all_rows_back_off_ends_at_once() {
 #[tokio::test(start_paused = true)]
 async fn a_stop_while_everybody_pauses_ends_at_once() {
     let log = Log::default();
-    let throttle = [Brings::RetryAfter(429, "600").at_once()];
-    let scorer = scorer(
-        8,
-        Rate::Unlimited,
-        &log,
-        Scripted::new(GOOD).row(2, throttle),
-    );
+    let throttle = [Brings::RetryAfter(429, "600").after(20)];
+    let service = Scripted::new(Brings::Verdict.after(20)).row(2, throttle);
+    let scorer = scorer(8, Rate::Unlimited, &log, service);
     let around = Surroundings::of(batches(prepared(100, &[]), &[100]));
     let ran = run_with(&scorer, around, sleep(Duration::from_secs(60))).await;
     assert_eq!(ran.elapsed.as_secs(), 60);

@@ -96,7 +96,7 @@ impl Client {
     ) -> impl Future<Output = std::result::Result<Reply, reqwest::Error>> {
         async move {
             let mut request = Request::new(Method::POST, self.endpoint.url().clone());
-            // One copy of the whole, and not header by header: that would cost more than to read the answer.
+            // One copy of the whole: header by header, with defaults of the client's behind, takes 500 instructions more.
             request.headers_mut().clone_from(&self.key.borrow().headers);
             *request.body_mut() = Some(sent.clone().into());
             let answer = self.connections.client().execute(request);

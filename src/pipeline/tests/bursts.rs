@@ -44,7 +44,8 @@ async fn calls_that_may_begin_together_are_sent_a_few_at_a_time() {
     let connections = Connections::default();
     scorer.events = Events::new(vec![Box::new(connections.clone())]);
     let sending = tokio::spawn(connections.clone().send());
-    let around = Surroundings::of(batches(prepared(ROWS, &[]), &[128]));
+    // Rows come in the middle of a burst, too.
+    let around = Surroundings::of(batches(prepared(ROWS, &[]), &[100]));
     let ran = run_to_end(&scorer, around).await;
     sending.abort();
     assert_eq!(ran.written.len(), usize::try_from(ROWS).unwrap());
