@@ -297,6 +297,17 @@ mod tests {
     }
 
     #[test]
+    fn texts_are_escaped_as_the_library_does() {
+        let each: Vec<_> = ('\0'..='\u{ff}').map(String::from).collect();
+        let further = ["Jane Doe", "O'Neil \\ \"J\"", "Łukasz 🦀 \u{2028}", ""];
+        for text in each.iter().map(String::as_str).chain(further) {
+            let mut written = b"{".to_vec();
+            put_string(text, &mut written);
+            assert_eq!(written, format!("{{{}", serde_json::json!(text)).as_bytes());
+        }
+    }
+
+    #[test]
     fn pointers_find_values_as_written() {
         let text = r#"{"a":{"b/c":[1, 2.50 ,{"d":9007199254740993}]},"":0}"#;
         assert_eq!(find(text, "/a/b~1c/1").as_deref(), Some("2.50"));

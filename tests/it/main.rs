@@ -34,6 +34,8 @@ mod kills;
 mod known_limits;
 mod ledger_commands;
 mod limits;
+#[cfg(target_os = "linux")]
+mod memory;
 mod network;
 mod older_answers;
 mod outage;

@@ -290,11 +290,14 @@ impl Running<'_> {
 
     /// The most memory that it has used so far, in KiB, where the system tells it.
     pub(crate) fn peak_memory(&self) -> Option<usize> {
+        self.status("VmHWM:")?.strip_suffix(" kB")?.parse().ok()
+    }
+
+    /// What the system says of it under this word, where it says anything.
+    pub(crate) fn status(&self, word: &str) -> Option<String> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.id())).ok()?;
-        let peak = status
-            .lines()
-            .find_map(|line| line.strip_prefix("VmHWM:"))?;
-        peak.trim().strip_suffix(" kB")?.parse().ok()
+        let value = status.lines().find_map(|line| line.strip_prefix(word))?;
+        Some(value.trim().to_owned())
     }
 
     /// Kills it as a power cut would, as soon as `ready`; it may have ended before.
