@@ -1,0 +1,108 @@
+//! A service that is down and rows over which it always fails: what costs which row what.
+
+use super::*;
+
+/// A run over so many rows, and what was counted.
+async fn run_over(rows: u64, scorer: &Scorer<Scripted>) -> (Ran, Stats) {
+    let read = batches(prepared(rows, &[]), &[usize::try_from(rows).unwrap()]);
+    let ran = run_to_end(scorer, Surroundings::of(read)).await;
+    assert_law(scorer);
+    let stats = scorer.events.with_stats(Clone::clone);
+    (ran, stats)
+}
+
+/// A run over a hundred good rows, so many over which the service always fails, and `further` good ones.
+async fn run_over_poison(poison: u64, further: u64, log: &Log) -> (Ran, Stats) {
+    let service = (101..=100 + poison).fold(Scripted::new(GOOD), |service, row| {
+        service.row(row, [Brings::Status(500).after(10); 9])
+    });
+    let scorer = scorer(8, Rate::Unlimited, log, service);
+    run_over(100 + poison + further, &scorer).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn rows_that_always_fail_at_the_end_of_a_file_are_no_outage() {
+    for (poison, longest) in [(3, 60), (6, 60), (9, 60), (10, 330), (12, 330), (30, 360)] {
+        let log = Log::default();
+        let (ran, stats) = run_over_poison(poison, 0, &log).await;
+        assert!(ran.stop.is_none(), "{poison} rows");
+        let came = (stats.scored(), stats.failures());
+        assert_eq!(came, (100, poison), "{poison} rows");
+        let longest = Duration::from_secs(longest);
+        assert!(ran.elapsed < longest, "{poison} rows: {:?}", ran.elapsed);
+        assert_eq!((stats.outages, stats.outage), (0, None), "{poison} rows");
+        let in_vain = stats.waited_in_vain >= Duration::from_secs(300);
+        assert_eq!(in_vain, poison >= 10, "{:?}", stats.waited_in_vain);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn rows_that_always_fail_amid_good_ones_are_passed() {
+    for poison in [9, 10, 30, 80] {
+        let log = Log::default();
+        let (ran, stats) = run_over_poison(poison, 100, &log).await;
+        assert!(ran.stop.is_none(), "{poison} rows");
+        let came = (stats.scored(), stats.failures());
+        assert_eq!(came, (200, poison), "{poison} rows");
+        assert_eq!(stats.waited_in_vain, Duration::ZERO);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_service_that_only_fails_in_the_midst_of_a_file_is_waited_for_and_costs_no_row() {
+    let service = Scripted::new(Brings::Status(500).after(10));
+    let service = (1..=100).fold(service, |service, row| service.row(row, [GOOD]));
+    let log = Log::default();
+    let scorer = scorer(8, Rate::Unlimited, &log, service);
+    let read = batches(prepared(10_000, &[]), &[500; 20]);
+    let ran = run_to_end(&scorer, Surroundings::of(read)).await;
+    let stop = ran.stop.as_ref().unwrap();
+    assert_eq!(stop.reason, CancelReason::Unavailable);
+    let stats = scorer.events.with_stats(Clone::clone);
+    assert_eq!((stats.scored(), stats.failures()), (100, 0));
+    // Those that showed it, those in flight beside them, and six a minute.
+    assert!(stats.calls < 100 + 10 + 8 + 95, "{}", stats.calls);
+    assert!((900..920).contains(&ran.elapsed.as_secs()));
+    assert_law(&scorer);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_service_that_fails_for_minutes_costs_no_row() {
+    let service = (101..=140).fold(Scripted::new(GOOD), |service, row| {
+        service.row(row, [Brings::Status(500).after(10)])
+    });
+    let log = Log::default();
+    let scorer = scorer(8, Rate::Unlimited, &log, service);
+    let read = batches(prepared(1_000, &[]), &[1_000]);
+    let ran = run_to_end(&scorer, Surroundings::of(read)).await;
+    assert!(ran.stop.is_none());
+    let stats = scorer.events.with_stats(Clone::clone);
+    assert_eq!((stats.scored(), stats.outages), (1_000, 1));
+    assert!(stats.down > Duration::from_secs(180), "{:?}", stats.down);
+    assert_law(&scorer);
+}
+
+/// A run over so many rows that goes on from an earlier one, to a service that fails over each.
+async fn run_over_nothing_but_failures(rows: u64) -> (Ran, Stats) {
+    let log = Log::default();
+    let service = Scripted::new(Brings::Status(500).after(10));
+    let scorer = scorer(8, Rate::Unlimited, &log, service);
+    scorer.fuse.borrow_mut().worked_before();
+    run_over(rows, &scorer).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_goes_on_tells_an_outage_from_a_few_rows_without_a_verdict_of_its_own() {
+    let (ran, stats) = run_over_nothing_but_failures(1_000).await;
+    assert_eq!(ran.stop.unwrap().reason, CancelReason::Unavailable);
+    // One row after the other until ten have failed.
+    assert_eq!((stats.failures(), stats.left >= 91), (9, true));
+    assert!((900..1_000).contains(&ran.elapsed.as_secs()));
+
+    for few in [9, 12, 30] {
+        let (ran, stats) = run_over_nothing_but_failures(few).await;
+        assert!(ran.stop.is_none(), "{few} rows");
+        assert_eq!((stats.failures(), stats.outages), (few, 0));
+        assert!(ran.elapsed < Duration::from_secs(360), "{:?}", ran.elapsed);
+    }
+}

@@ -1,0 +1,185 @@
+//! Every way of stopping early: what was asked is kept, the law holds, and the first reason stays the reason.
+
+use super::*;
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_while_all_rows_back_off_ends_at_once() {
+    let log = Log::default();
+    let scorer = scorer(8, Rate::Unlimited, &log, Scripted::new(SICK).row(1, [GOOD]));
+    let all_back_off = async {
+        while scorer
+            .events
+            .with_stats(|stats| stats.calls < 6 || stats.in_flight > 0)
+        {
+            tokio::task::yield_now().await;
+        }
+    };
+    let around = Surroundings::of(batches(prepared(6, &[]), &[2]));
+    let ran = run_with(&scorer, around, all_back_off).await;
+    assert_eq!(ran.stop.unwrap().reason, CancelReason::Interrupted);
+    assert_eq!(ran.elapsed, Duration::ZERO);
+    assert_eq!(ran.written.len(), 1);
+    assert_eq!(scorer.events.with_stats(|stats| stats.left), 5);
+    assert_law(&scorer);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_while_everybody_pauses_ends_at_once() {
+    let log = Log::default();
+    let throttle = [Brings::RetryAfter(429, "600").after(20)];
+    let service = Scripted::new(Brings::Verdict.after(20)).row(2, throttle);
+    let scorer = scorer(8, Rate::Unlimited, &log, service);
+    let around = Surroundings::of(batches(prepared(100, &[]), &[100]));
+    let ran = run_with(&scorer, around, sleep(Duration::from_secs(60))).await;
+    assert_eq!(ran.elapsed.as_secs(), 60);
+    let left = scorer.events.with_stats(|stats| stats.left);
+    assert_eq!(
+        (ran.written.len(), left),
+        (8, 1),
+        "those in flight with the refused one are written"
+    );
+    assert_law(&scorer);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_stalls_is_given_up_some_time_after_the_stop() {
+    let log = Log::default();
+    let service = Scripted::new(Brings::Verdict.after(15_000))
+        .row(1, [GOOD])
+        .row(2, [Brings::Stall.at_once()]);
+    let scorer = scorer(2, Rate::Unlimited, &log, service);
+    let around = Surroundings::of(batches(prepared(9, &[]), &[9]));
+    let ran = run_with(&scorer, around, sleep(Duration::from_secs(1))).await;
+    assert_eq!(ran.elapsed.as_secs(), 1 + DRAIN.as_secs());
+    assert_eq!(ran.rows(), [1, 3], "row 3 was in flight and got its time");
+    let stats = scorer.events.with_stats(Clone::clone);
+    assert_eq!(
+        (stats.left, stats.unknown_outcome, stats.in_flight),
+        (1, 1, 0),
+        "what was not admitted is not left, it was never there"
+    );
+    assert_law(&scorer);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_second_reason_to_stop_does_not_replace_the_first() {
+    let log = Log::default();
+    let service = Scripted::new(Brings::Status(401).after(5_000)).row(1, [GOOD]);
+    let scorer = scorer(4, Rate::Unlimited, &log, service);
+    let around = Surroundings::of(batches(prepared(9, &[]), &[9]));
+    let ran = run_with(&scorer, around, sleep(Duration::from_secs(1))).await;
+    assert_eq!(ran.stop.unwrap().reason, CancelReason::Interrupted);
+    assert_eq!(ran.elapsed.as_secs(), 5);
+    assert_law(&scorer);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_stops_the_run_and_finishes_what_is_in_flight() {
+    let log = Log::default();
+    let service = Scripted::new(Brings::Verdict.after(3_000))
+        .row(1, [GOOD])
+        .row(3, [Brings::Status(401).after(10)]);
+    let scorer = scorer(4, Rate::Unlimited, &log, service);
+    let around = Surroundings::of(batches(prepared(90, &[]), &[9]));
+    let ran = run_to_end(&scorer, around).await;
+    assert_eq!(ran.stop.as_ref().unwrap().reason, CancelReason::Refused);
+    assert_eq!(ran.rows(), [1, 2, 4, 5]);
+    assert_eq!(scorer.service.made().len(), 5);
+    assert_law(&scorer);
+}
+
+/// A run of good rows whose writer goes while more rows wait for it.
+async fn writer_goes(says_why: bool) -> (Scorer<Scripted>, Stop) {
+    let service = Scripted::new(Brings::Verdict.after(10));
+    let scorer = scorer(4, Rate::Unlimited, &Log::default(), service);
+    let around = Surroundings {
+        write_delay: Duration::from_secs(1),
+        writer_goes: Some((1, says_why)),
+        ..Surroundings::of(batches(prepared(5_000, &[]), &[128]))
+    };
+    let ran = run_to_end(&scorer, around).await;
+    let calls = scorer.service.made().len();
+    assert!(calls < 2_048, "{calls} calls: nothing is paid for in vain");
+    (scorer, ran.stop.unwrap())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_writer_that_goes_ends_the_run_with_its_reason() {
+    // Its word and its going may be noticed in either order.
+    for _ in 0..20 {
+        let (scorer, stop) = writer_goes(true).await;
+        assert_eq!(stop.reason, CancelReason::Output);
+        assert_eq!(stop.error.unwrap().to_string(), "disk full at 1");
+        assert_law(&scorer);
+    }
+    let (_, stop) = writer_goes(false).await;
+    assert_eq!(stop.reason, CancelReason::Internal);
+    assert_eq!(stop.error.unwrap().exit(), Exit::Internal);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_writer_that_goes_after_a_stop_breaks_no_law() {
+    let log = Log::default();
+    let service = Scripted::new(Brings::Verdict.after(5_000)).row(1, [GOOD]);
+    let scorer = scorer(4, Rate::Unlimited, &log, service);
+    let around = Surroundings {
+        writer_goes: Some((1, true)),
+        ..Surroundings::of(batches(prepared(9, &[]), &[9]))
+    };
+    let ran = run_with(&scorer, around, sleep(Duration::from_secs(1))).await;
+    assert_eq!(ran.rows(), [1]);
+    assert!(ran.stop.is_some());
+    assert_law(&scorer);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_writer_that_goes_with_the_last_rows_leaves_its_reason_to_the_caller() {
+    let scorer = scorer(4, Rate::Unlimited, &Log::default(), Scripted::new(GOOD));
+    let around = Surroundings {
+        writer_goes: Some((0, true)),
+        ..Surroundings::of(batches(prepared(9, &[]), &[9]))
+    };
+    let ran = run_to_end(&scorer, around).await;
+    let stop = ran.stop.or(ran.late).unwrap();
+    assert_eq!(stop.reason, CancelReason::Output);
+    // As `run` does with a late stop.
+    scorer.events.emit(Event::CancelBegan(stop.reason));
+    assert_law(&scorer);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reader_that_ends_without_a_word_is_an_internal_error() {
+    let log = Log::default();
+    let scorer = scorer(4, Rate::Unlimited, &log, Scripted::new(GOOD));
+    let mut read = batches(prepared(9, &[]), &[9]);
+    read.pop();
+    let ran = run_to_end(&scorer, Surroundings::of(read)).await;
+    let stop = ran.stop.unwrap();
+    assert_eq!(stop.reason, CancelReason::Internal);
+    assert_eq!(stop.error.unwrap().exit(), Exit::Internal);
+    assert_law(&scorer);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_input_that_breaks_stops_the_run_and_keeps_what_was_asked() {
+    for (error, reason) in [
+        (Error::usage("a quote is never closed"), CancelReason::Input),
+        (Error::stopped("it changed"), CancelReason::InputChanged),
+    ] {
+        let log = Log::default();
+        let scorer = scorer(
+            4,
+            Rate::Unlimited,
+            &log,
+            Scripted::new(Brings::Verdict.after(10)),
+        );
+        let mut read = batches(prepared(9, &[]), &[9]);
+        *read.last_mut().unwrap() = Read::Failed(Stop::of_input(error));
+        let mut around = Surroundings::of(read);
+        around.read_delay = Duration::from_secs(1);
+        let ran = run_to_end(&scorer, around).await;
+        assert_eq!(ran.stop.as_ref().unwrap().reason, reason);
+        assert_eq!(ran.rows().len(), 9);
+        assert_law(&scorer);
+    }
+}
