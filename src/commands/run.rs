@@ -25,7 +25,7 @@ use crate::error::{Error, Exit, Result, system_words};
 use crate::event::{CancelReason, Event, Events, Limit};
 use crate::fields::UserRequest;
 use crate::input::{Input, Opened, Reader};
-use crate::ledger::Known;
+use crate::ledger::KnownLimit;
 use crate::observe::{self, Progress, Setting, Style, Summary};
 use crate::output::{Sealed, Target, Unfinished, Writer, Written, partial_of};
 use crate::pace::{Bounds, CallBudget, Fuse, Gate, RetryPolicy};
@@ -103,7 +103,7 @@ pub fn execute(config: RunConfig) -> Result<Exit> {
         retries: RetryPolicy::new(pace.retries, pace.resends),
         patience: pace.patience,
         outage: Outage::with_poison(answers.poison()),
-        fuse: RefCell::new(Fuse::default()),
+        fuse: RefCell::new(Fuse::new(budget.give_up_after)),
         calls: CallBudget::new(budget.calls),
         failures: budget.failures,
         // Last of all, as it throws away what `--fresh` starts over from.
@@ -153,7 +153,7 @@ fn warn(warnings: &[String], lowered: Option<&String>, answers: &Answers) {
     }
 }
 
-fn gate(pace: PaceConfig, known: Option<Known>) -> Gate {
+fn gate(pace: PaceConfig, known: Option<KnownLimit>) -> Gate {
     let bounds = Bounds {
         rate: pace.rate,
         in_flight: pace.concurrency,
@@ -292,7 +292,7 @@ fn drive<S: Service>(
     if let Some(keeper) = &scorer.keeper
         && scorer.events.with_stats(|stats| stats.cancelled.is_none())
     {
-        keeper.finish();
+        keeper.finish(scorer.events.with_stats(Answers::finished));
     }
     Ok(ended)
 }
