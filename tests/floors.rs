@@ -29,7 +29,7 @@ const FLOORS: &[&[&str]] = &[
 
 /// The only files that may name a library.
 const OWNERS: &[(&str, &[&str])] = &[
-    ("reqwest", &["service/http.rs"]),
+    ("reqwest", &["service/http.rs", "service/http/"]),
     ("governor", &["pace/limiter.rs"]),
     ("indicatif", &["observe/bar.rs"]),
     ("clap", &["cli/"]),

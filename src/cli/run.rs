@@ -26,7 +26,7 @@ use crate::output::{Replace, Target};
 use crate::pace::{FailureBudget, FailureLimit, Rate};
 use crate::raw_json::Pointer;
 use crate::scorer::Patience;
-use crate::service::{ClientSettings, Endpoint, KeyFile, Plan};
+use crate::service::{ClientSettings, Endpoint, KeyFile, Plan, Proxy, ServiceId};
 use crate::verdict::DecisionPolicy;
 
 const SERVICE: &str = "Service";
@@ -360,26 +360,21 @@ impl RunArgs {
             ))
         })?;
         let endpoint = Endpoint::new(base, self.allow_http)?;
-        let service_id = self
-            .service_id
-            .clone()
-            .filter(|id| !id.is_empty())
-            .ok_or_else(|| {
-                Error::usage("no service id")
-                    .hint("give it with `--service-id` or the variable `RESCORE_SERVICE_ID`")
-            })?;
+        let proxy = Proxy::of(&endpoint, std::env::var_os)?;
+        let service_id = ServiceId::new(self.service_id.as_deref().unwrap_or_default())?;
         let (api_key, key_file) = key::find(self.api_key_file.as_deref())?;
         warnings.extend(key_file.as_ref().and_then(KeyFile::warning));
         let ca_file = self.ca_file.clone();
-        Ok(ServiceConfig::Real(ClientSettings {
+        Ok(ServiceConfig::Real(Box::new(ClientSettings {
             endpoint,
             api_key,
             key_file,
             service_id,
+            proxy,
             timeout,
             connect_timeout,
             ca_file,
-        }))
+        })))
     }
 
     fn output(&self, input: &Input) -> Result<OutputConfig> {

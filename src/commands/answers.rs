@@ -55,7 +55,7 @@ impl Whom {
         };
         Self {
             endpoint,
-            service_id: client.service_id.clone(),
+            service_id: client.service_id.as_str().to_owned(),
         }
     }
 }

@@ -33,7 +33,7 @@ use crate::sandbox::{self, Sandbox};
 use crate::say::say;
 use crate::scorer::{Keyring, Outage, Scorer};
 use crate::secret::Secret;
-use crate::service::{self, Client, ClientSettings, Endpoint, Plan, Service};
+use crate::service::{self, Client, ClientSettings, Endpoint, Plan, Service, ServiceId};
 use crate::stats::Stats;
 
 /// Rows of the window: a row that backs off for 30 s at 50 rows/s has 1,500 rows behind it.
@@ -187,7 +187,7 @@ fn farewell(output: Option<&Target>, answers: &Answers) -> String {
 
 fn connect(service: ServiceConfig, plan: Plan) -> Result<(Option<Sandbox>, ClientSettings)> {
     match service {
-        ServiceConfig::Real(settings) => Ok((None, settings)),
+        ServiceConfig::Real(settings) => Ok((None, *settings)),
         ServiceConfig::Sandbox {
             timeout,
             connect_timeout,
@@ -205,7 +205,8 @@ fn connect(service: ServiceConfig, plan: Plan) -> Result<(Option<Sandbox>, Clien
                 endpoint: Endpoint::new(&format!("http://{}", stand_in.address()), false)?,
                 api_key: Secret::new("sandbox"),
                 key_file: None,
-                service_id: "sandbox".to_owned(),
+                service_id: ServiceId::new("sandbox")?,
+                proxy: None,
                 timeout,
                 connect_timeout,
                 ca_file: None,

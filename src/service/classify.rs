@@ -104,7 +104,7 @@ fn of_reply(reply: &Reply, columns: &Columns) -> Outcome {
         402 => out_of_credit(reply),
         404 | 410 => refused(reply, "the service has nothing at this address").with_hint("check the base address"),
         405 => refused(reply, "this address does not take requests").with_hint("check the base address"),
-        407 => refused(reply, PROXY_LOGIN).with_hint(PROXY_LOGIN_HINT),
+        407 => refused(reply, "the proxy asks for a login").with_hint(&proxy_login_hint("HTTP_PROXY")),
         511 => refused(reply, "the network asks for a login first").with_hint("log in to the network, or use another one"),
         429 if says_out_of_credit(&reply.body) => out_of_credit(reply),
         425 | 429 => Outcome::Throttled { wait: wait(&reply.headers) },
@@ -127,10 +127,10 @@ fn of_transport(fault: TransportFault) -> Outcome {
             Reason::Unreachable,
             format!("cannot find host {}", quoted(&host)),
         ),
-        TransportFault::ProxyNotFound(host) => failed(
+        TransportFault::ProxyNotFound(proxy) => failed(
             Class::HostNotFound,
             Reason::Unreachable,
-            format!("cannot find the proxy {} of `HTTPS_PROXY`", quoted(&host)),
+            format!("cannot find {proxy}"),
         ),
         TransportFault::Unreachable(words) => not_processed(format!("cannot connect: {words}")),
         TransportFault::Handshake(words) => {
@@ -146,12 +146,13 @@ fn of_transport(fault: TransportFault) -> Outcome {
             ))
             .hint("for a company's own authority give its certificate with `--ca-file FILE`"),
         ),
-        TransportFault::Proxy(words) => not_processed(format!(
-            "the proxy of `HTTPS_PROXY` does not connect: {words}"
-        )),
-        TransportFault::ProxyLogin => {
-            Outcome::Refused(Error::refused(PROXY_LOGIN).hint(PROXY_LOGIN_HINT))
+        TransportFault::Proxy(proxy, words) => {
+            not_processed(format!("cannot connect through {proxy}: {words}"))
         }
+        TransportFault::ProxyLogin(proxy) => Outcome::Refused(
+            Error::refused(format!("{proxy} asks for a login"))
+                .hint(proxy_login_hint(proxy.variable())),
+        ),
         TransportFault::Unprocessed(words) => {
             not_processed(format!("the service has not taken the request: {words}"))
         }
@@ -169,9 +170,9 @@ fn of_transport(fault: TransportFault) -> Outcome {
     }
 }
 
-const PROXY_LOGIN: &str = "the proxy asks for a login";
-const PROXY_LOGIN_HINT: &str =
-    "give it in `HTTPS_PROXY`, such as `http://user:password@proxy:3128`";
+fn proxy_login_hint(variable: &str) -> String {
+    format!("give it in `{variable}`, such as `http://user:password@proxy:3128`")
+}
 
 fn failed(class: Class, reason: Reason, message: String) -> Outcome {
     let health = match class {
@@ -284,6 +285,7 @@ mod tests {
     use bytes::Bytes;
     use http::header::{HeaderName, HeaderValue};
 
+    use super::super::ProxyName;
     use super::*;
 
     impl Class {
@@ -365,13 +367,13 @@ mod tests {
         let words = String::new;
         for (fault, expected) in [
             (TransportFault::HostNotFound(words()), 'A'),
-            (TransportFault::ProxyNotFound(words()), 'A'),
+            (TransportFault::ProxyNotFound(ProxyName::any()), 'A'),
             (TransportFault::Unreachable(words()), 'A'),
             (TransportFault::Handshake(words()), 'A'),
             (TransportFault::NotTls, 'F'),
             (TransportFault::Certificate(words()), 'F'),
-            (TransportFault::Proxy(words()), 'A'),
-            (TransportFault::ProxyLogin, 'F'),
+            (TransportFault::Proxy(ProxyName::any(), words()), 'A'),
+            (TransportFault::ProxyLogin(ProxyName::any()), 'F'),
             (TransportFault::Unprocessed(words()), 'A'),
             (TransportFault::TimedOut, 'B'),
             (TransportFault::Broken(words()), 'B'),

@@ -19,6 +19,7 @@ mod process;
 mod server;
 mod users;
 
+mod addresses;
 mod columns;
 mod connecting;
 mod csv_rows;

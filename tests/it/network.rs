@@ -337,6 +337,6 @@ fn a_proxy_serves_addresses_beyond_this_machine_and_none_on_it() {
     through("http://users.example", &proxy.url())
         .exits(4)
         .says("proxy")
-        .says("HTTPS_PROXY");
+        .says("HTTP_PROXY");
     assert_eq!(proxy.calls(), 1);
 }

@@ -203,8 +203,8 @@ fn addresses_that_cannot_be_meant_are_refused() {
             ("http://127.0.0.1.example.com", "--allow-http"),
             ("https://example.com?tenant=1", "query"),
             ("https://example.com#top", "fragment"),
-            ("file:///etc/passwd", "`file`"),
-            ("ftp://example.com", "`https`"),
+            ("file:///etc/passwd", "`https://`"),
+            ("ftp://example.com", "`https://`"),
             ("example.com", "address"),
             ("", "address"),
         ] {
@@ -212,7 +212,10 @@ fn addresses_that_cannot_be_meant_are_refused() {
         }
     }
     // A flag for plain HTTP does not make other schemes right.
-    desk.refuses_typed(&["--allow-http", "--base-url", "file:///x"], &["`file`"]);
+    desk.refuses_typed(
+        &["--allow-http", "--base-url", "file:///x"],
+        &["`https://`"],
+    );
 }
 
 #[test]
