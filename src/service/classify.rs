@@ -6,10 +6,10 @@ use std::time::{Duration, SystemTime};
 
 use http::HeaderMap;
 use http::header::RETRY_AFTER;
-use serde_json::Value;
 
 use super::answer::{self, Columns};
 use super::wait::wait;
+use super::words::said;
 use super::{Exchange, Quota, Reply, TransportFault};
 use crate::error::{Error, quoted};
 use crate::verdict::{Answer, Failure, Reason};
@@ -216,49 +216,6 @@ impl Outcome {
     }
 }
 
-/// The status and the service's own words, short, on one line.
-fn said(reply: &Reply) -> String {
-    let status = reply.status;
-    let phrase = http::StatusCode::from_u16(status)
-        .ok()
-        .and_then(|status| status.canonical_reason())
-        .unwrap_or("");
-    let status = if phrase.is_empty() {
-        status.to_string()
-    } else {
-        format!("{status} {phrase}")
-    };
-    match words(&reply.body) {
-        Some(words) => format!("{status}: {}", quoted(&reply.sent.blot(&words))),
-        None => status,
-    }
-}
-
-/// The message in an error body, in any of the shapes that kin services use.
-fn words(body: &[u8]) -> Option<String> {
-    let Ok(json) = serde_json::from_slice::<Value>(body) else {
-        let text = String::from_utf8_lossy(body);
-        let text = text.trim();
-        // A proxy's page says nothing that its status does not, and in broken JSON what we sent may stand escaped.
-        return (!text.is_empty() && !text.starts_with(['<', '{', '[', '"']))
-            .then(|| text.to_owned());
-    };
-    let error = json.get("error");
-    let candidates = [
-        error.and_then(|error| error.get("message")),
-        error,
-        error.and_then(|error| error.get("code")),
-        json.get("message"),
-        json.get("detail"),
-        json.get("title"),
-    ];
-    candidates
-        .into_iter()
-        .flatten()
-        .find_map(Value::as_str)
-        .map(str::to_owned)
-}
-
 /// Words by which a 429 says that waiting will not help. "Quota exceeded" alone is not one: it may be the minute's.
 const OUT_OF_CREDIT: [&str; 5] = [
     "insufficient_quota",
@@ -444,28 +401,5 @@ mod tests {
             ]),
             Some(0)
         );
-    }
-
-    #[test]
-    fn the_services_words_are_found_in_any_shape() {
-        for body in [
-            r#"{"error":{"code":"c","message":"bad email"}}"#,
-            r#"{"error":"bad email"}"#,
-            r#"{"message":"bad email"}"#,
-            r#"{"title":"t","detail":"bad email"}"#,
-            "bad email\n",
-        ] {
-            let Outcome::Failed(fault) = reply(422, &[], body) else {
-                panic!("{body}")
-            };
-            assert_eq!(
-                &*fault.failure.message,
-                "422 Unprocessable Entity: `bad email`"
-            );
-        }
-        let Outcome::Failed(fault) = reply(502, &[], "<html>nginx</html>") else {
-            panic!()
-        };
-        assert_eq!(&*fault.failure.message, "502 Bad Gateway");
     }
 }

@@ -15,8 +15,10 @@ mod request;
 #[cfg(test)]
 pub(crate) mod scripted;
 mod service_id;
+mod traces;
 mod trust;
 mod wait;
+mod words;
 
 use std::future::Future;
 

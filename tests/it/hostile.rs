@@ -260,11 +260,11 @@ const ENDLESS: [(&str, &str); 11] = [
     ),
     (
         "refusal",
-        "refused,422 Unprocessable Entity: `xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…`",
+        "refused,\"422 Unprocessable Entity (text, more than 1 MiB)\"",
     ),
     (
         "server error",
-        "server_error,500 Internal Server Error: `xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…`",
+        "server_error,\"500 Internal Server Error (text, more than 1 MiB)\"",
     ),
     ("gzip bomb", "bad_answer,the answer is longer than 1 MiB"),
     (

@@ -24,6 +24,7 @@ mod columns;
 mod connecting;
 mod csv_rows;
 mod drift;
+mod echoes;
 mod fresh;
 mod full_disk;
 mod hostile;

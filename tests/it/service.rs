@@ -456,12 +456,12 @@ fn three_useless_answers_at_the_start_stop_the_run() {
     for (body, said) in [
         (
             "<html><body>Log in to the Wi-Fi</body></html>",
-            "the answer is not JSON; it starts with `<html>`",
+            "the answer is not JSON but HTML (45 bytes)",
         ),
         ("", "the answer is empty"),
         (
             r#"{"transaction_id":"t-1","summ"#,
-            "the answer is cut off or broken JSON",
+            "the answer is cut off or broken JSON (29 bytes)",
         ),
         ("[]", "the answer is JSON of another shape"),
         (
