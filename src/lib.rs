@@ -7,6 +7,7 @@
 pub mod cli;
 pub mod commands;
 pub mod config;
+pub mod decimal;
 pub mod drift;
 pub mod error;
 pub mod event;

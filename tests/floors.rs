@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 /// Rooms from the ground up. A room may use what is on its own floor only within itself.
 const FLOORS: &[&[&str]] = &[
-    &["row", "secret", "timeline", "foreign"],
+    &["row", "secret", "timeline", "foreign", "decimal"],
     &["raw_json"],
     &["verdict", "error", "layout"],
     &["drift", "say"],

@@ -17,6 +17,7 @@ use crate::config::{
     BudgetConfig, LedgerConfig, OutputConfig, PaceConfig, RejectsConfig, RunConfig, ServiceConfig,
     WatchConfig,
 };
+use crate::decimal::Decimal;
 use crate::error::{Error, Result, quoted};
 use crate::fields::Assignments;
 use crate::input::{FormatChoice, Input, Settings};
@@ -94,11 +95,11 @@ pub(super) struct RunArgs {
     #[arg(long, value_name = "NAME=POINTER", value_delimiter = '\n', value_parser = values::column, help_heading = FIELDS)]
     column: Vec<Column>,
     /// Approve up to this score
-    #[arg(long, value_name = "SCORE", default_value = "2", allow_negative_numbers = true, value_parser = values::finite, help_heading = FIELDS)]
-    approve_max: f64,
+    #[arg(long, value_name = "SCORE", default_value = "2", allow_negative_numbers = true, value_parser = values::threshold, help_heading = FIELDS)]
+    approve_max: Decimal,
     /// Review up to this score, block above it
-    #[arg(long, value_name = "SCORE", default_value = "5", allow_negative_numbers = true, value_parser = values::finite, help_heading = FIELDS)]
-    review_max: f64,
+    #[arg(long, value_name = "SCORE", default_value = "5", allow_negative_numbers = true, value_parser = values::threshold, help_heading = FIELDS)]
+    review_max: Decimal,
 
     /// Calls in flight at most; as many as the service is found to bear, up to this
     #[arg(short, long, value_name = "N", default_value = "64", allow_negative_numbers = true, value_parser = clap::value_parser!(u16).range(1..=10_000), help_heading = PACE)]
@@ -271,8 +272,8 @@ impl RunArgs {
             approve_max,
             review_max,
             ..
-        } = *self;
-        DecisionPolicy::new(approve_max, review_max).ok_or_else(|| {
+        } = self;
+        DecisionPolicy::new(approve_max.clone(), review_max.clone()).ok_or_else(|| {
             Error::usage(format!(
                 "`--approve-max {approve_max}` is above `--review-max {review_max}`"
             ))

@@ -93,7 +93,7 @@ pub fn execute(config: RunConfig) -> Result<Exit> {
     warn(&warnings, lowered.as_ref(), &answers);
     let runtime = runtime()?;
     let (events, progress) = observe(&runtime, &watch, &opened, sandbox);
-    let writer = Writer::new(opened.layout, policy, sink, sides);
+    let writer = Writer::new(opened.layout, policy.clone(), sink, sides);
     let rows = (reader, answers.desk()?, writer);
     let stops = mpsc::unbounded_channel();
     threads::signals(stops.0.clone(), farewell(output.target.as_ref(), &answers))?;
