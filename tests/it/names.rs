@@ -91,6 +91,7 @@ fn no_argument_that_is_refused_steers_a_terminal() {
         ["run", "--\u{1b}]0;owned\u{7}"],
         ["run", "--plan=\u{1b}]0;owned\u{7}"],
         ["run", "--column=\u{1b}]0;owned\u{7}"],
+        ["run", "--plan=a\u{7}\u{9b}31m\u{202e}"],
         ["run", "no-such\u{1b}]0;owned\u{7}\r\nerror: forged"],
         ["sandbox", "--listen=\u{1b}]0;owned\u{7}"],
         ["\u{1b}]0;owned\u{7}", ""],
