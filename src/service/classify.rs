@@ -87,7 +87,7 @@ pub fn classify(exchange: Exchange, columns: &Columns) -> Outcome {
 fn of_reply(reply: &Reply, columns: &Columns) -> Outcome {
     let status = reply.status;
     match status {
-        204..=206 => failed(Class::Useless, Reason::BadAnswer, format!("status {status}, which has no verdict")),
+        204..=206 => failed(Class::Useless, Reason::BadAnswer, format!("status {status}, without a verdict")),
         200..=299 if reply.cut => {
             failed(Class::Useless, Reason::BadAnswer, "the answer is longer than 1 MiB".to_owned())
         }
@@ -115,7 +115,7 @@ fn of_reply(reply: &Reply, columns: &Columns) -> Outcome {
         408 | 500..=599 => failed(Class::Unclear, Reason::ServerError, said(reply)),
         400..=499 => failed(Class::RowsFault, Reason::Refused, said(reply)),
         // 1xx never ends a call, and there are no statuses above 599.
-        _ => failed(Class::OutcomeUnknown, Reason::NoAnswer, format!("status {status}, which is no answer")),
+        _ => failed(Class::OutcomeUnknown, Reason::NoAnswer, format!("status {status}, which is not an answer")),
     }
 }
 
@@ -137,14 +137,12 @@ fn of_transport(fault: TransportFault) -> Outcome {
             not_processed(format!("the TLS handshake failed: {words}"))
         }
         TransportFault::NotTls => Outcome::Refused(
-            Error::refused("the other side is not TLS")
+            Error::refused("the service does not speak TLS at this address")
                 .hint("check scheme and port of the base address"),
         ),
         TransportFault::Certificate(words) => Outcome::Refused(
-            Error::refused(format!(
-                "the service's certificate is not to be trusted: {words}"
-            ))
-            .hint("for a company's own authority give its certificate with `--ca-file FILE`"),
+            Error::refused(format!("the service's certificate is not trusted: {words}"))
+                .hint("for a company's own authority give its certificate with `--ca-file FILE`"),
         ),
         TransportFault::Proxy(proxy, words) => {
             not_processed(format!("cannot connect through {proxy}: {words}"))
@@ -154,12 +152,12 @@ fn of_transport(fault: TransportFault) -> Outcome {
                 .hint(proxy_login_hint(proxy.variable())),
         ),
         TransportFault::Unprocessed(words) => {
-            not_processed(format!("the service has not taken the request: {words}"))
+            not_processed(format!("the service did not process the request: {words}"))
         }
         TransportFault::TimedOut => failed(
             Class::OutcomeUnknown,
             Reason::NoAnswer,
-            "no whole answer in time".to_owned(),
+            "no complete answer in time".to_owned(),
         )
         .with_health(Health::Slow),
         TransportFault::Broken(words) => failed(

@@ -50,7 +50,7 @@ impl Endpoint {
     pub fn new(base: &str, allow_http: bool) -> Result<Self> {
         // People paste keys and passwords into addresses: scheme, host and path at most are ever shown.
         let url: Url = base.trim().parse().map_err(|e| {
-            Error::usage("the base address is no URL")
+            Error::usage("the base address is not a URL")
                 .because(e)
                 .hint("give it in full, as `https://api.example.com`")
         })?;

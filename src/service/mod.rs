@@ -104,7 +104,7 @@ pub enum TransportFault {
     NotTls,
     /// The TLS handshake failed, but for the certificate.
     Handshake(String),
-    /// The certificate is not to be trusted.
+    /// The certificate is not trusted.
     Certificate(String),
     /// The proxy cannot be reached or did not connect, so that nothing went out.
     Proxy(ProxyName, String),

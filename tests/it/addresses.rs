@@ -35,7 +35,7 @@ fn nothing_but_scheme_host_and_path_of_an_address_is_shown() {
             "file:///SECRET",
             "the base address does not start with `https://`",
         ),
-        ("SECRET", "the base address is no URL"),
+        ("SECRET", "the base address is not a URL"),
         (
             "http://api.example.com/risk",
             "the base address `http://api.example.com/risk` is not HTTPS",

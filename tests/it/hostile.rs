@@ -369,7 +369,7 @@ fn interim_answers_without_end_are_no_answer() {
     done.says("1 call may have been billed without an answer");
     let rejects = place.text("scored.rejects.csv");
     assert!(
-        rejects.contains("\n2,no_answer,no whole answer in time,"),
+        rejects.contains("\n2,no_answer,no complete answer in time,"),
         "{rejects}"
     );
 }

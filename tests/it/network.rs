@@ -75,9 +75,9 @@ const WAYS: [(&str, &str); 12] = [
         "large_headers",
         "the connection broke: message head is too large",
     ),
-    ("stall", "no whole answer in time"),
-    ("stall_in_body", "no whole answer in time"),
-    ("dribble", "no whole answer in time"),
+    ("stall", "no complete answer in time"),
+    ("stall_in_body", "no complete answer in time"),
+    ("dribble", "no complete answer in time"),
 ];
 
 /// The users of [`WAYS`] with a well-served one before each: several failures in a row may rightly stop a run.

@@ -96,10 +96,7 @@ fn tunnel_error(error: &reqwest::Error) -> Option<String> {
 fn of_proxy(error: &reqwest::Error, proxy: ProxyName) -> TransportFault {
     let words = match find::<rustls::Error>(error) {
         Some(rustls::Error::InvalidCertificate(reason)) => {
-            format!(
-                "its certificate is not to be trusted: {}",
-                trust::words(reason)
-            )
+            format!("its certificate is not trusted: {}", trust::words(reason))
         }
         Some(rustls::Error::InvalidMessage(_)) => "it does not speak TLS".to_owned(),
         Some(other) => format!("the TLS handshake failed: {other}"),
