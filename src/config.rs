@@ -103,7 +103,7 @@ pub enum RejectsConfig {
 #[derive(Debug)]
 pub enum ServiceConfig {
     /// The service.
-    Real(ClientSettings),
+    Real(Box<ClientSettings>),
     /// The built-in stand-in.
     Sandbox {
         /// From the request's begin to the answer's last byte.

@@ -7,6 +7,7 @@
 pub mod cli;
 pub mod commands;
 pub mod config;
+pub mod decimal;
 pub mod drift;
 pub mod error;
 pub mod event;
@@ -22,6 +23,7 @@ pub mod pipeline;
 pub mod raw_json;
 pub mod row;
 pub mod sandbox;
+pub mod say;
 pub mod scorer;
 pub mod secret;
 pub mod service;

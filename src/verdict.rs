@@ -7,6 +7,7 @@ use std::fmt;
 
 use serde::Serialize;
 
+use crate::decimal::Decimal;
 use crate::foreign::any_steers;
 
 /// The fate of one row.
@@ -101,47 +102,43 @@ impl TransactionId {
 pub const FORMULA_STARTS: [char; 6] = ['=', '+', '-', '@', '\t', '\r'];
 
 /// A risk score: compared as a number, written with the digits that the service sent.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Score {
-    digits: Box<str>,
-    value: f64,
-}
+#[derive(Debug, Clone)]
+pub struct Score(Decimal);
 
 impl Score {
-    /// No number says anything in more characters; a megabyte of digits would fill memory and file.
-    pub const MAX_CHARACTERS: usize = 64;
+    /// The longest that is accepted.
+    pub const MAX_CHARACTERS: usize = Decimal::MAX_CHARACTERS;
 
     /// The score of a JSON number's text.
     ///
     /// # Errors
     /// What is wrong with it: it is no number, beyond what a double can hold, or too long.
     pub fn from_json_number(text: &str) -> Result<Self, &'static str> {
-        const NO_NUMBER: &str = "is no number";
         if text.len() > Self::MAX_CHARACTERS {
             return Err("is longer than 64 characters");
         }
         let number = text.starts_with(|first: char| first.is_ascii_digit() || first == '-');
-        let value: f64 = text.parse().map_err(|_| NO_NUMBER)?;
-        if number && value.is_finite() {
-            Ok(Self {
-                digits: text.into(),
-                value,
-            })
-        } else {
-            Err(NO_NUMBER)
-        }
+        let number = Decimal::new(text).filter(|_| number);
+        number.map(Self).ok_or("is no number")
     }
 
     /// The digits as sent.
     #[must_use]
     pub fn digits(&self) -> &str {
-        &self.digits
+        self.0.text()
     }
 
     /// The number.
     #[must_use]
-    pub const fn value(&self) -> f64 {
-        self.value
+    pub const fn value(&self) -> &Decimal {
+        &self.0
+    }
+}
+
+/// Scores are the same when they are written the same.
+impl PartialEq for Score {
+    fn eq(&self, other: &Self) -> bool {
+        self.digits() == other.digits()
     }
 }
 
@@ -170,19 +167,17 @@ impl Decision {
 }
 
 /// The two thresholds: up to the first approve, up to the second review, above it block.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct DecisionPolicy {
-    approve_max: f64,
-    review_max: f64,
+    approve_max: Decimal,
+    review_max: Decimal,
 }
 
 impl DecisionPolicy {
-    /// A policy of these thresholds; `None` unless both are finite and the first is not above the second.
+    /// A policy of these thresholds; `None` when the first is above the second.
     #[must_use]
-    pub fn new(approve_max: f64, review_max: f64) -> Option<Self> {
-        let ordered =
-            approve_max.is_finite() && review_max.is_finite() && approve_max <= review_max;
-        ordered.then_some(Self {
+    pub fn new(approve_max: Decimal, review_max: Decimal) -> Option<Self> {
+        (approve_max <= review_max).then_some(Self {
             approve_max,
             review_max,
         })
@@ -191,9 +186,9 @@ impl DecisionPolicy {
     /// The decision for a score.
     #[must_use]
     pub fn decide(&self, score: &Score) -> Decision {
-        if score.value() <= self.approve_max {
+        if *score.value() <= self.approve_max {
             Decision::Approve
-        } else if score.value() <= self.review_max {
+        } else if *score.value() <= self.review_max {
             Decision::Review
         } else {
             Decision::Block
@@ -205,8 +200,8 @@ impl Default for DecisionPolicy {
     /// The convention of the service's interface, section 2.2.
     fn default() -> Self {
         Self {
-            approve_max: 2.0,
-            review_max: 5.0,
+            approve_max: Decimal::from(2),
+            review_max: Decimal::from(5),
         }
     }
 }
@@ -346,14 +341,14 @@ mod tests {
     #[test]
     fn a_score_keeps_its_digits_and_is_compared_as_a_number() {
         for (text, value) in [
-            ("2.0", 2.0),
-            ("1e-3", 0.001),
-            ("1.680000000000000", 1.68),
-            ("-0.5", -0.5),
-            ("10", 10.0),
+            ("2.0", "2"),
+            ("1e-3", "0.001"),
+            ("1.680000000000000", "1.68"),
+            ("-0.5", "-5e-1"),
         ] {
             let score = Score::from_json_number(text).unwrap();
-            assert_eq!((score.digits(), score.value()), (text, value));
+            let value = Decimal::new(value).unwrap();
+            assert_eq!((score.digits(), score.value()), (text, &value));
         }
         for text in ["", "\"1\"", "null", "NaN", "inf", "1e400", "true", "[1]"] {
             assert!(Score::from_json_number(text).is_err(), "{text}");
@@ -365,15 +360,24 @@ mod tests {
         let policy = DecisionPolicy::default();
         let decide = |text| policy.decide(&Score::from_json_number(text).unwrap());
         assert_eq!(decide("2.0"), Decision::Approve);
-        assert_eq!(decide("2.0000001"), Decision::Review);
+        assert_eq!(decide("2.0000000000000000001"), Decision::Review);
+        assert_eq!(decide("1.9999999999999999999"), Decision::Approve);
         assert_eq!(decide("5"), Decision::Review);
-        assert_eq!(decide("5.01"), Decision::Block);
+        assert_eq!(decide("50.0e-1"), Decision::Review);
+        assert_eq!(decide("5.00000000000000000000000001"), Decision::Block);
     }
 
     #[test]
     fn thresholds_out_of_order_cannot_be_built() {
-        assert_eq!(DecisionPolicy::new(5.0, 2.0), None);
-        assert_eq!(DecisionPolicy::new(f64::NAN, 2.0), None);
+        let new = |approve, review| {
+            DecisionPolicy::new(
+                Decimal::new(approve).unwrap(),
+                Decimal::new(review).unwrap(),
+            )
+        };
+        assert_eq!(new("5", "2"), None);
+        assert_eq!(new("2.0000000000000000001", "2"), None);
+        assert!(new("2.0", "2").is_some());
     }
 
     #[test]

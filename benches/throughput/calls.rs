@@ -24,7 +24,7 @@ use rescore::output::{Replace, Target};
 use rescore::pace::{FailureBudget, GiveUpAfter, Rate};
 use rescore::scorer::Patience;
 use rescore::secret::Secret;
-use rescore::service::{self, ClientSettings, Endpoint, Plan};
+use rescore::service::{self, ClientSettings, Endpoint, Plan, ServiceId};
 use rescore::verdict::DecisionPolicy;
 
 use crate::data::Files;
@@ -206,15 +206,16 @@ pub(crate) fn run_with(input: &Path, output: &Path, url: &str, rate: Rate, ledge
             changes: None,
             overwrite: true,
         },
-        service: ServiceConfig::Real(ClientSettings {
+        service: ServiceConfig::Real(Box::new(ClientSettings {
             endpoint: Endpoint::new(url, false).unwrap(),
             api_key: Secret::new("bench"),
             key_file: None,
-            service_id: "bench".to_owned(),
+            service_id: ServiceId::new("bench").unwrap(),
+            proxy: None,
             timeout: Duration::from_secs(30),
             connect_timeout: Duration::from_secs(10),
             ca_file: None,
-        }),
+        })),
         plan: PLAN,
         pace: PaceConfig {
             concurrency: CONCURRENCY.try_into().unwrap(),

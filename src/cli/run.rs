@@ -17,6 +17,7 @@ use crate::config::{
     BudgetConfig, LedgerConfig, OutputConfig, PaceConfig, RejectsConfig, RunConfig, ServiceConfig,
     WatchConfig,
 };
+use crate::decimal::Decimal;
 use crate::error::{Error, Result, quoted};
 use crate::fields::Assignments;
 use crate::input::{FormatChoice, Input, Settings};
@@ -26,7 +27,7 @@ use crate::output::{Replace, Target};
 use crate::pace::{FailureBudget, FailureLimit, GiveUpAfter, Rate};
 use crate::raw_json::Pointer;
 use crate::scorer::Patience;
-use crate::service::{ClientSettings, Endpoint, KeyFile, Plan};
+use crate::service::{ClientSettings, Endpoint, KeyFile, Plan, Proxy, ServiceId};
 use crate::verdict::DecisionPolicy;
 
 const SERVICE: &str = "Service";
@@ -94,11 +95,11 @@ pub(super) struct RunArgs {
     #[arg(long, value_name = "NAME=POINTER", value_delimiter = '\n', value_parser = values::column, help_heading = FIELDS)]
     column: Vec<Column>,
     /// Approve up to this score
-    #[arg(long, value_name = "SCORE", default_value = "2", allow_negative_numbers = true, value_parser = values::finite, help_heading = FIELDS)]
-    approve_max: f64,
+    #[arg(long, value_name = "SCORE", default_value = "2", allow_negative_numbers = true, value_parser = values::threshold, help_heading = FIELDS)]
+    approve_max: Decimal,
     /// Review up to this score, block above it
-    #[arg(long, value_name = "SCORE", default_value = "5", allow_negative_numbers = true, value_parser = values::finite, help_heading = FIELDS)]
-    review_max: f64,
+    #[arg(long, value_name = "SCORE", default_value = "5", allow_negative_numbers = true, value_parser = values::threshold, help_heading = FIELDS)]
+    review_max: Decimal,
 
     /// Calls in flight at most; as many as the service is found to bear, up to this
     #[arg(short, long, value_name = "N", default_value = "64", allow_negative_numbers = true, value_parser = clap::value_parser!(u16).range(1..=10_000), help_heading = PACE)]
@@ -280,8 +281,8 @@ impl RunArgs {
             approve_max,
             review_max,
             ..
-        } = *self;
-        DecisionPolicy::new(approve_max, review_max).ok_or_else(|| {
+        } = self;
+        DecisionPolicy::new(approve_max.clone(), review_max.clone()).ok_or_else(|| {
             Error::usage(format!(
                 "`--approve-max {approve_max}` is above `--review-max {review_max}`"
             ))
@@ -369,26 +370,21 @@ impl RunArgs {
             ))
         })?;
         let endpoint = Endpoint::new(base, self.allow_http)?;
-        let service_id = self
-            .service_id
-            .clone()
-            .filter(|id| !id.is_empty())
-            .ok_or_else(|| {
-                Error::usage("no service id")
-                    .hint("give it with `--service-id` or the variable `RESCORE_SERVICE_ID`")
-            })?;
+        let proxy = Proxy::of(&endpoint, std::env::var_os)?;
+        let service_id = ServiceId::new(self.service_id.as_deref().unwrap_or_default())?;
         let (api_key, key_file) = key::find(self.api_key_file.as_deref())?;
         warnings.extend(key_file.as_ref().and_then(KeyFile::warning));
         let ca_file = self.ca_file.clone();
-        Ok(ServiceConfig::Real(ClientSettings {
+        Ok(ServiceConfig::Real(Box::new(ClientSettings {
             endpoint,
             api_key,
             key_file,
             service_id,
+            proxy,
             timeout,
             connect_timeout,
             ca_file,
-        }))
+        })))
     }
 
     fn output(&self, input: &Input) -> Result<OutputConfig> {

@@ -8,6 +8,7 @@ use std::time::Duration;
 use clap::ValueEnum;
 use clap::builder::{PathBufValueParser, TypedValueParser};
 
+use crate::decimal::Decimal;
 use crate::fields::{Field, InvalidPhone, Template};
 use crate::input::FormatChoice;
 use crate::layout::Existing;
@@ -249,12 +250,11 @@ pub(super) fn failure_limit(text: &str) -> Result<FailureLimit, String> {
     }
 }
 
-/// A threshold or rate: any number that can be compared.
-pub(super) fn finite(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(number) if number.is_finite() => Ok(number),
-        _ => Err("allowed are numbers such as `2` or `4.5`".to_owned()),
-    }
+/// A threshold, with all its digits.
+pub(super) fn threshold(text: &str) -> Result<Decimal, String> {
+    Decimal::new(text).ok_or_else(|| {
+        "allowed are numbers such as `2` or `4.5`, of 64 characters at most".to_owned()
+    })
 }
 
 /// Where the stand-in listens.

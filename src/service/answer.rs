@@ -7,8 +7,7 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{Reply, Sent};
-use crate::error::quoted;
+use super::{Reply, words};
 use crate::raw_json::{self, Pointer};
 use crate::verdict::{Answer, Score, TransactionId};
 
@@ -38,17 +37,17 @@ const OTHER_SHAPE: &str = "the answer is JSON of another shape";
 /// # Errors
 /// What makes it no verdict, in one sentence.
 pub(super) fn read(reply: &Reply, columns: &Columns) -> Result<Answer, String> {
-    let no_json = || not_json(&reply.body, &reply.sent);
     // Once, and not for each of its texts. What is no UTF-8 is paid for as well, and may be in a field that nobody reads;
     // to look for it alone costs a tenth of what it costs to mend it.
-    let body = std::str::from_utf8(&reply.body)
-        .map_or_else(|_| String::from_utf8_lossy(&reply.body), Cow::Borrowed);
+    let body = words::without_mark(&reply.body);
+    let body =
+        std::str::from_utf8(body).map_or_else(|_| String::from_utf8_lossy(body), Cow::Borrowed);
     let body = &*body;
     let wire: Wire<'_> = serde_json::from_str(body).map_err(|error| {
         if error.is_data() {
             OTHER_SHAPE.to_owned()
         } else {
-            no_json()
+            words::not_json(reply)
         }
     })?;
     // An array would be read as the fields in their order.
@@ -102,30 +101,6 @@ fn transaction_id(id: &RawValue) -> Result<TransactionId, &'static str> {
     }
 }
 
-/// How much of a body that is no JSON is shown: enough to see a proxy's page or a login form.
-const SHOWN: usize = 40;
-
-/// Says that a body is no JSON, and how it begins.
-fn not_json(body: &[u8], sent: &Sent) -> String {
-    if body.trim_ascii().is_empty() {
-        return "the answer is empty".to_owned();
-    }
-    // More than is shown: what we sent must be blotted out before it is cut.
-    let text = String::from_utf8_lossy(body.get(..SHOWN * 100).unwrap_or(body));
-    let text = sent.blot(text.trim_start());
-    let mut start: String = text.chars().take(SHOWN).collect();
-    if start.starts_with('<')
-        && let Some(end) = start.find('>')
-    {
-        start.truncate(end + 1);
-    }
-    if start.starts_with(['{', '[', '"']) {
-        // It may be a cut answer: its beginning could name a person.
-        return "the answer is cut off or broken JSON".to_owned();
-    }
-    format!("the answer is not JSON; it starts with {}", quoted(&start))
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
@@ -153,6 +128,11 @@ mod tests {
                 "1e-3",
             ),
             (
+                "\u{feff}{\"transaction_id\":\"a\",\"summary\":{\"risk_score\":1}}",
+                "a",
+                "1",
+            ),
+            (
                 r#"{"status":true,"transaction_id":"\u0061","summary":{"risk_score":1.2345678901234567}}"#,
                 "a",
                 "1.2345678901234567",
@@ -165,15 +145,7 @@ mod tests {
     #[test]
     fn what_is_no_verdict_is_said() {
         for (body, said) in [
-            ("", "the answer is empty"),
-            (
-                "<html><body>Log in",
-                "the answer is not JSON; it starts with `<html>`",
-            ),
-            (
-                r#"{"transaction_id":"a","summ"#,
-                "the answer is cut off or broken JSON",
-            ),
+            ("\u{feff}", "the answer is empty"),
             ("[1]", "the answer is JSON of another shape"),
             (
                 r#"{"status":false,"transaction_id":"a","summary":{"risk_score":1}}"#,

@@ -6,10 +6,10 @@ use std::time::{Duration, SystemTime};
 
 use http::HeaderMap;
 use http::header::RETRY_AFTER;
-use serde_json::Value;
 
 use super::answer::{self, Columns};
 use super::wait::wait;
+use super::words::said;
 use super::{Exchange, Quota, Reply, TransportFault, page};
 use crate::error::{Error, quoted};
 use crate::verdict::{Answer, Failure, Reason};
@@ -101,7 +101,7 @@ pub fn classify(exchange: Exchange, columns: &Columns) -> Outcome {
 fn of_reply(reply: &Reply, columns: &Columns) -> Outcome {
     let status = reply.status;
     match status {
-        204..=206 => failed(Class::Useless, Reason::BadAnswer, format!("status {status}, which has no verdict")),
+        204..=206 => failed(Class::Useless, Reason::BadAnswer, format!("status {status}, without a verdict")),
         200..=299 if reply.cut => {
             failed(Class::Useless, Reason::BadAnswer, "the answer is longer than 1 MiB".to_owned())
         }
@@ -118,7 +118,7 @@ fn of_reply(reply: &Reply, columns: &Columns) -> Outcome {
         402 => out_of_credit(reply),
         404 | 410 => refused(reply, "the service has nothing at this address").with_hint("check the base address"),
         405 => refused(reply, "this address does not take requests").with_hint("check the base address"),
-        407 => refused(reply, PROXY_LOGIN).with_hint(PROXY_LOGIN_HINT),
+        407 => refused(reply, "the proxy asks for a login").with_hint(&proxy_login_hint("HTTP_PROXY")),
         511 => refused(reply, "the network asks for a login first").with_hint("log in to the network, or use another one"),
         429 if says_out_of_credit(&reply.body) => out_of_credit(reply),
         425 | 429 => Outcome::Throttled { wait: wait(&reply.headers) },
@@ -129,7 +129,7 @@ fn of_reply(reply: &Reply, columns: &Columns) -> Outcome {
         408 | 500..=599 => failed(Class::Unclear, Reason::ServerError, said(reply)),
         400..=499 => failed(Class::RowsFault, Reason::Refused, said(reply)).with_speaker(reply),
         // 1xx never ends a call, and there are no statuses above 599.
-        _ => failed(Class::OutcomeUnknown, Reason::NoAnswer, format!("status {status}, which is no answer")),
+        _ => failed(Class::OutcomeUnknown, Reason::NoAnswer, format!("status {status}, which is not an answer")),
     }
 }
 
@@ -141,38 +141,37 @@ fn of_transport(fault: TransportFault) -> Outcome {
             Reason::Unreachable,
             format!("cannot find host {}", quoted(&host)),
         ),
-        TransportFault::ProxyNotFound(host) => failed(
+        TransportFault::ProxyNotFound(proxy) => failed(
             Class::HostNotFound,
             Reason::Unreachable,
-            format!("cannot find the proxy {} of `HTTPS_PROXY`", quoted(&host)),
+            format!("cannot find {proxy}"),
         ),
         TransportFault::Unreachable(words) => not_processed(format!("cannot connect: {words}")),
         TransportFault::Handshake(words) => {
             not_processed(format!("the TLS handshake failed: {words}"))
         }
         TransportFault::NotTls => Outcome::Refused(
-            Error::refused("the other side is not TLS")
+            Error::refused("the service does not speak TLS at this address")
                 .hint("check scheme and port of the base address"),
         ),
         TransportFault::Certificate(words) => Outcome::Refused(
-            Error::refused(format!(
-                "the service's certificate is not to be trusted: {words}"
-            ))
-            .hint("for a company's own authority give its certificate with `--ca-file FILE`"),
+            Error::refused(format!("the service's certificate is not trusted: {words}"))
+                .hint("for a company's own authority give its certificate with `--ca-file FILE`"),
         ),
-        TransportFault::Proxy(words) => not_processed(format!(
-            "the proxy of `HTTPS_PROXY` does not connect: {words}"
-        )),
-        TransportFault::ProxyLogin => {
-            Outcome::Refused(Error::refused(PROXY_LOGIN).hint(PROXY_LOGIN_HINT))
+        TransportFault::Proxy(proxy, words) => {
+            not_processed(format!("cannot connect through {proxy}: {words}"))
         }
+        TransportFault::ProxyLogin(proxy) => Outcome::Refused(
+            Error::refused(format!("{proxy} asks for a login"))
+                .hint(proxy_login_hint(proxy.variable())),
+        ),
         TransportFault::Unprocessed(words) => {
-            not_processed(format!("the service has not taken the request: {words}"))
+            not_processed(format!("the service did not process the request: {words}"))
         }
         TransportFault::TimedOut => failed(
             Class::OutcomeUnknown,
             Reason::NoAnswer,
-            "no whole answer in time".to_owned(),
+            "no complete answer in time".to_owned(),
         )
         .with_health(Health::Slow),
         TransportFault::Broken(words) => failed(
@@ -183,9 +182,9 @@ fn of_transport(fault: TransportFault) -> Outcome {
     }
 }
 
-const PROXY_LOGIN: &str = "the proxy asks for a login";
-const PROXY_LOGIN_HINT: &str =
-    "give it in `HTTPS_PROXY`, such as `http://user:password@proxy:3128`";
+fn proxy_login_hint(variable: &str) -> String {
+    format!("give it in `{variable}`, such as `http://user:password@proxy:3128`")
+}
 
 fn failed(class: Class, reason: Reason, message: String) -> Outcome {
     let health = match class {
@@ -241,49 +240,6 @@ impl Outcome {
     }
 }
 
-/// The status and the service's own words, short, on one line.
-fn said(reply: &Reply) -> String {
-    let status = reply.status;
-    let phrase = http::StatusCode::from_u16(status)
-        .ok()
-        .and_then(|status| status.canonical_reason())
-        .unwrap_or("");
-    let status = if phrase.is_empty() {
-        status.to_string()
-    } else {
-        format!("{status} {phrase}")
-    };
-    match words(&reply.body) {
-        Some(words) => format!("{status}: {}", quoted(&reply.sent.blot(&words))),
-        None => status,
-    }
-}
-
-/// The message in an error body, in any of the shapes that kin services use.
-fn words(body: &[u8]) -> Option<String> {
-    let Ok(json) = serde_json::from_slice::<Value>(body) else {
-        let text = String::from_utf8_lossy(body);
-        let text = text.trim();
-        // A proxy's page says nothing that its status does not, and in broken JSON what we sent may stand escaped.
-        return (!text.is_empty() && !text.starts_with(['<', '{', '[', '"']))
-            .then(|| text.to_owned());
-    };
-    let error = json.get("error");
-    let candidates = [
-        error.and_then(|error| error.get("message")),
-        error,
-        error.and_then(|error| error.get("code")),
-        json.get("message"),
-        json.get("detail"),
-        json.get("title"),
-    ];
-    candidates
-        .into_iter()
-        .flatten()
-        .find_map(Value::as_str)
-        .map(str::to_owned)
-}
-
 /// Words by which a 429 says that waiting will not help. "Quota exceeded" alone is not one: it may be the minute's.
 const OUT_OF_CREDIT: [&str; 5] = [
     "insufficient_quota",
@@ -310,6 +266,7 @@ mod tests {
     use bytes::Bytes;
     use http::header::{HeaderName, HeaderValue};
 
+    use super::super::ProxyName;
     use super::*;
 
     impl Class {
@@ -391,13 +348,13 @@ mod tests {
         let words = String::new;
         for (fault, expected) in [
             (TransportFault::HostNotFound(words()), 'A'),
-            (TransportFault::ProxyNotFound(words()), 'A'),
+            (TransportFault::ProxyNotFound(ProxyName::any()), 'A'),
             (TransportFault::Unreachable(words()), 'A'),
             (TransportFault::Handshake(words()), 'A'),
             (TransportFault::NotTls, 'F'),
             (TransportFault::Certificate(words()), 'F'),
-            (TransportFault::Proxy(words()), 'A'),
-            (TransportFault::ProxyLogin, 'F'),
+            (TransportFault::Proxy(ProxyName::any(), words()), 'A'),
+            (TransportFault::ProxyLogin(ProxyName::any()), 'F'),
             (TransportFault::Unprocessed(words()), 'A'),
             (TransportFault::TimedOut, 'B'),
             (TransportFault::Broken(words()), 'B'),
@@ -468,28 +425,5 @@ mod tests {
             ]),
             Some(0)
         );
-    }
-
-    #[test]
-    fn the_services_words_are_found_in_any_shape() {
-        for body in [
-            r#"{"error":{"code":"c","message":"bad email"}}"#,
-            r#"{"error":"bad email"}"#,
-            r#"{"message":"bad email"}"#,
-            r#"{"title":"t","detail":"bad email"}"#,
-            "bad email\n",
-        ] {
-            let Outcome::Failed(fault) = reply(422, &[], body) else {
-                panic!("{body}")
-            };
-            assert_eq!(
-                &*fault.failure.message,
-                "422 Unprocessable Entity: `bad email`"
-            );
-        }
-        let Outcome::Failed(fault) = reply(502, &[], "<html>nginx</html>") else {
-            panic!()
-        };
-        assert_eq!(&*fault.failure.message, "502 Bad Gateway");
     }
 }

@@ -48,9 +48,9 @@ impl Endpoint {
     /// # Errors
     /// Exit code 2: no address, a scheme that would show keys and people to the network, or parts that do not belong.
     pub fn new(base: &str, allow_http: bool) -> Result<Self> {
-        // The address may hold a password: it is shown only once it is known to hold none.
+        // People paste keys and passwords into addresses: scheme, host and path at most are ever shown.
         let url: Url = base.trim().parse().map_err(|e| {
-            Error::usage("the base address is no URL")
+            Error::usage("the base address is not a URL")
                 .because(e)
                 .hint("give it in full, as `https://api.example.com`")
         })?;
@@ -60,23 +60,28 @@ impl Endpoint {
                     .hint("the key goes into `RESCORE_API_KEY` or `--api-key-file`"),
             );
         }
-        let wrong = |what: &str| Error::usage(format!("the base address {} {what}", quoted(base)));
+        if url.query().is_some() || url.fragment().is_some() {
+            return Err(Error::usage("the base address has a query or a fragment")
+                .hint("give it without `?` and `#` and what follows them"));
+        }
         match url.scheme() {
             "https" => {}
             "http" if allow_http || is_loopback(&url) => {}
             "http" => {
-                return Err(wrong("is not HTTPS").hint(
+                return Err(Error::usage(format!(
+                    "the base address {} is not HTTPS",
+                    quoted(url.as_str())
+                ))
+                .hint(
                     "`--allow-http` sends keys and personal data unencrypted, if that is meant",
                 ));
             }
-            scheme => return Err(wrong(&format!("has the scheme `{scheme}`, not `https`"))),
-        }
-        if url.query().is_some() || url.fragment().is_some() {
-            // Not shown: a key may stand in it.
-            return Err(Error::usage("the base address has a query or a fragment"));
-        }
-        if url.host().is_none() {
-            return Err(wrong("has no host"));
+            _ => {
+                return Err(
+                    Error::usage("the base address does not start with `https://`")
+                        .hint("give it in full, as `https://api.example.com`"),
+                );
+            }
         }
         let mut url = url;
         let path = format!("{}/v1/validate/user", url.path().trim_end_matches('/'));
@@ -115,9 +120,13 @@ impl fmt::Display for Endpoint {
     }
 }
 
+/// The only name that stands for this machine. The client does not ask a resolver for it.
+pub(super) const LOCALHOST: &str = "localhost";
+
 fn is_loopback(url: &Url) -> bool {
     match url.host() {
-        Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
+        // Names below it are for the resolver to decide (RFC 6761, section 6.3, is not followed everywhere).
+        Some(Host::Domain(name)) => name == LOCALHOST,
         Some(Host::Ipv4(address)) => address.is_loopback(),
         Some(Host::Ipv6(address)) => address.is_loopback(),
         None => false,
@@ -156,6 +165,13 @@ mod tests {
             "https://user:pw@example.com",
             "https://example.com?key=1",
             "https://example.com#x",
+            "ftp://user:pw@example.com",
+            "pw:x",
+            "http://example.com?key=pw",
+            "http://example.localhost",
+            "http://localhost.",
+            "http://[::ffff:127.0.0.1]",
+            "http://127.0.0.1.example.com",
             "example.com",
             "",
         ] {
@@ -167,6 +183,7 @@ mod tests {
             "http://127.0.0.1:8787",
             "http://[::1]:1",
             "http://localhost",
+            "http://LOCALHOST:1",
         ] {
             assert!(Endpoint::new(good, false).is_ok(), "{good}");
         }

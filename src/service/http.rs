@@ -3,22 +3,23 @@
 //! It sends a body and brings back what came, or why nothing came, as plain data. It never sends anything twice, never
 //! follows a redirect, and lets no key or URL into a message.
 
+mod fault;
+
 use std::cell::{Cell, RefCell};
-use std::error::Error as StdError;
-use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use bytes::{Bytes, BytesMut};
 use futures::FutureExt;
-use hyper_util::client::proxy::matcher::Matcher;
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
 use reqwest::{Method, Request};
 
+use super::endpoint::LOCALHOST;
 use super::{
-    Endpoint, Exchange, KeyFile, Keys, Renewal, Reply, Sent, Service, TransportFault, trust,
+    Endpoint, Exchange, KeyFile, Keys, Proxy, ProxyName, Renewal, Reply, Sent, Service, ServiceId,
 };
-use crate::error::{Error, Result, system_words};
+use crate::error::{Error, Result};
 use crate::secret::Secret;
 
 /// What the client must know.
@@ -31,7 +32,9 @@ pub struct ClientSettings {
     /// The file that it came from; `None` where nothing can have changed, as in a variable.
     pub key_file: Option<KeyFile>,
     /// The calling application's identifier.
-    pub service_id: String,
+    pub service_id: ServiceId,
+    /// The proxy that a variable names for the endpoint.
+    pub proxy: Option<Proxy>,
     /// From the request's begin to the answer's last byte.
     pub timeout: Duration,
     /// For the connection alone.
@@ -47,6 +50,7 @@ const POOL_IDLE: Duration = Duration::from_secs(4);
 pub struct Client {
     connections: Connections,
     endpoint: Endpoint,
+    proxy: Option<ProxyName>,
     key: RefCell<Key>,
     key_file: Option<KeyFile>,
 }
@@ -64,21 +68,25 @@ impl Client {
     /// Builds the client; sends nothing.
     ///
     /// # Errors
-    /// Exit code 2: a key or service id that cannot stand in a header, or certificates that cannot be read.
+    /// Exit code 2: a key that cannot stand in a header, a proxy's address that the library does not accept, or
+    /// certificates that cannot be read.
     pub fn new(settings: ClientSettings) -> Result<Self> {
         // Another part of the process may have installed one: then that is used.
         let _ = rustls::crypto::ring::default_provider().install_default();
+        let named = settings.proxy.as_ref().map(Proxy::name).cloned();
         Ok(Self {
             connections: Connections::new(Setup {
                 connect_timeout: settings.connect_timeout,
                 timeout: settings.timeout,
                 loopback: settings.endpoint.is_loopback(),
                 plain: settings.endpoint.is_plain(),
+                proxy: settings.proxy.as_ref().map(proxy).transpose()?,
                 certificates: settings.ca_file.as_deref().map(certificates).transpose()?,
             })?,
+            proxy: named.or_else(|| ProxyName::of_system(&settings.endpoint)),
             endpoint: settings.endpoint,
             key: RefCell::new(Key {
-                headers: headers(settings.service_id, &settings.api_key)?,
+                headers: headers(&settings.service_id, &settings.api_key)?,
                 used: Keys::new(settings.api_key.clone()),
                 secret: settings.api_key,
             }),
@@ -147,6 +155,7 @@ struct Setup {
     timeout: Duration,
     loopback: bool,
     plain: bool,
+    proxy: Option<reqwest::Proxy>,
     certificates: Option<Vec<reqwest::Certificate>>,
 }
 
@@ -190,7 +199,15 @@ impl Setup {
             .connect_timeout(self.connect_timeout.min(self.timeout.mul_f64(0.8)))
             .timeout(self.timeout);
         if self.loopback {
-            builder = builder.no_proxy();
+            // Whatever the resolver or a file of hosts says: key and data must not leave this machine unencrypted. An
+            // address that nobody listens at is passed over.
+            let here = [
+                SocketAddr::from((Ipv6Addr::LOCALHOST, 0)),
+                SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+            ];
+            builder = builder.no_proxy().resolve_to_addrs(LOCALHOST, &here);
+        } else if let Some(proxy) = &self.proxy {
+            builder = builder.proxy(proxy.clone());
         }
         if self.plain {
             // No TLS will be spoken: a machine without certificates, as a small container, must do for the sandbox.
@@ -237,15 +254,7 @@ impl Service for Client {
         self.exchange(body).map(|exchange| {
             self.connections.used.set(SystemTime::now());
             exchange.map_err(|error| {
-                let error = error.without_url();
-                if error.is_dns() {
-                    // Who asks a proxy for the way leaves the name of the service to it.
-                    return match proxy(&self.endpoint) {
-                        Some(host) => TransportFault::ProxyNotFound(host),
-                        None => TransportFault::HostNotFound(self.endpoint.host().to_owned()),
-                    };
-                }
-                fault(&error)
+                fault::fault(&error.without_url(), &self.endpoint, self.proxy.as_ref())
             })
         })
     }
@@ -288,150 +297,34 @@ fn certificates(path: &Path) -> Result<Vec<reqwest::Certificate>> {
     Ok(certificates)
 }
 
+/// The proxy for the library, which is then asked for every request.
+fn proxy(proxy: &Proxy) -> Result<reqwest::Proxy> {
+    // Without the cause: it may name the address, and so a password.
+    reqwest::Proxy::all(proxy.url())
+        .map_err(|_| Error::usage(format!("{} cannot be used", proxy.name())))
+}
+
 /// The headers of each request.
-fn headers(service_id: String, key: &Secret) -> Result<HeaderMap> {
+fn headers(service_id: &ServiceId, key: &Secret) -> Result<HeaderMap> {
     let mut headers = HeaderMap::new();
     headers.insert(AUTHORIZATION, authorization(key)?);
-    headers.insert("x-service-id", header("service id", service_id)?);
+    headers.insert("x-service-id", header("service id", service_id.as_str())?);
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     Ok(headers)
 }
 
 fn authorization(key: &Secret) -> Result<HeaderValue> {
-    let mut value = header("API key", format!("Bearer {}", key.expose()))?;
+    let mut value = header("API key", &format!("Bearer {}", key.expose()))?;
     value.set_sensitive(true);
     Ok(value)
 }
 
-fn header(what: &str, text: String) -> Result<HeaderValue> {
+fn header(what: &str, text: &str) -> Result<HeaderValue> {
     HeaderValue::try_from(text).map_err(|_| {
         Error::usage(format!(
             "the {what} has a line break or another control character in it"
         ))
     })
-}
-
-const HUNG_UP: &str = "the other side hung up";
-
-/// What a reqwest error means. The causes are asked by type, outermost first; `is_connect` before `is_timeout`, as a
-/// connection that times out is both.
-fn fault(error: &reqwest::Error) -> TransportFault {
-    if let Some(tls) = find::<rustls::Error>(error) {
-        return match tls {
-            rustls::Error::InvalidCertificate(reason) => {
-                TransportFault::Certificate(trust::words(reason))
-            }
-            rustls::Error::InvalidMessage(_) if error.is_connect() => TransportFault::NotTls,
-            other if error.is_connect() => TransportFault::Handshake(other.to_string()),
-            other => TransportFault::Broken(other.to_string()),
-        };
-    }
-    if error.is_connect() {
-        // A proxy's refusal has no type that could be asked for; everything else below a connection is the system's.
-        return match find::<io::Error>(error).map(unwrapped) {
-            // The system's own time-out has words of its own; ours comes in the wording of a library.
-            Some(cause) if cause.raw_os_error().is_some() => {
-                TransportFault::Unreachable(system_words(cause))
-            }
-            _ if error.is_timeout() => TransportFault::Unreachable("timed out".to_owned()),
-            Some(cause) if cause.kind() == io::ErrorKind::UnexpectedEof => {
-                TransportFault::Handshake(HUNG_UP.to_owned())
-            }
-            Some(cause) => TransportFault::Unreachable(system_words(cause)),
-            None => of_proxy(&innermost(error)),
-        };
-    }
-    if error.is_timeout() {
-        return TransportFault::TimedOut;
-    }
-    // Whoever has begun to answer has processed it, whatever is said afterwards.
-    if error.is_request()
-        && let Some(refused) = find::<h2::Error>(error).filter(|error| is_unprocessed(error))
-    {
-        return TransportFault::Unprocessed(of_h2(refused));
-    }
-    TransportFault::Broken(innermost(error))
-}
-
-/// Whether an HTTP/2 server says that it has not processed the request (RFC 9113, section 8.7): by refusing its stream, or
-/// by going away with a last stream before it. Streams up to the last one do not end with that error.
-fn is_unprocessed(error: &h2::Error) -> bool {
-    let refused = error.is_reset() && error.reason() == Some(h2::Reason::REFUSED_STREAM);
-    error.is_remote() && (refused || error.is_go_away())
-}
-
-/// The host of the proxy that requests go through, without the login that its address may hold. The rules are the HTTP
-/// library's own.
-fn proxy(endpoint: &Endpoint) -> Option<String> {
-    if endpoint.is_loopback() {
-        return None;
-    }
-    let uri = endpoint.url().as_str().parse().ok()?;
-    let proxy = Matcher::from_system().intercept(&uri)?;
-    proxy.uri().host().map(str::to_owned)
-}
-
-/// What came of asking a proxy for a way to the service. The library's error has no type that could be asked for, so a
-/// login that is missing is known by the library's words; were they to change, it would be tried again as the rest is.
-fn of_proxy(words: &str) -> TransportFault {
-    let words = words.strip_prefix("tunnel error: ").unwrap_or(words);
-    if words == "proxy authorization required" {
-        TransportFault::ProxyLogin
-    } else {
-        TransportFault::Proxy(words.to_owned())
-    }
-}
-
-/// What an HTTP/2 error is, without the words that the other side may add to it: they may be anything, also what we sent.
-fn of_h2(error: &h2::Error) -> String {
-    match error.reason() {
-        Some(reason) => reason.description().to_owned(),
-        None => error.to_string(),
-    }
-}
-
-fn innermost(error: &(dyn StdError + 'static)) -> String {
-    let mut error = error;
-    while let Some(source) = error.source() {
-        error = source;
-    }
-    if let Some(error) = error.downcast_ref::<h2::Error>() {
-        return of_h2(error);
-    }
-    match error.downcast_ref::<io::Error>() {
-        // The TLS layer has a paragraph about it, with a link.
-        Some(error) if error.to_string().contains("close_notify") => HUNG_UP.to_owned(),
-        Some(error) => system_words(error),
-        None => error.to_string(),
-    }
-}
-
-/// The error within others of its kind: the TLS layer puts one around what the system said.
-fn unwrapped(error: &io::Error) -> &io::Error {
-    let mut error = error;
-    while let Some(inner) = error.get_ref().and_then(|inner| inner.downcast_ref()) {
-        error = inner;
-    }
-    error
-}
-
-/// The first cause of that type. An `io::Error` does not name the error that it carries as its source, so it is opened.
-fn find<'a, T: StdError + 'static>(error: &'a (dyn StdError + 'static)) -> Option<&'a T> {
-    let mut next = Some(error);
-    while let Some(error) = next {
-        if let Some(found) = error.downcast_ref::<T>() {
-            return Some(found);
-        }
-        if let Some(found) = error
-            .downcast_ref::<io::Error>()
-            .and_then(io::Error::get_ref)
-            .and_then(|inner| find::<T>(inner))
-        {
-            return Some(found);
-        }
-        next = error.source();
-    }
-    None
 }
 
 #[cfg(test)]

@@ -49,7 +49,7 @@ impl KeyFile {
         // A pipe has given its key away, and opening a named one would wait for a writer, with every call behind it.
         if fs::metadata(&self.0).is_ok_and(|metadata| !metadata.is_file()) {
             return Err(format!(
-                "the API key in `{shown}` cannot be read again: it is no regular file"
+                "the API key in `{shown}` cannot be read again: it is not a regular file"
             ));
         }
         let key = self

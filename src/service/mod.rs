@@ -10,12 +10,16 @@ mod endpoint;
 mod http;
 mod key;
 mod page;
+mod proxy;
 mod quota;
 mod request;
 #[cfg(test)]
 pub(crate) mod scripted;
+mod service_id;
+mod traces;
 mod trust;
 mod wait;
+mod words;
 
 use std::future::Future;
 
@@ -28,8 +32,10 @@ pub use classify::{Class, Fault, Health, Outcome, classify};
 pub use endpoint::{Endpoint, Plan};
 pub use http::{Client, ClientSettings};
 pub use key::{KeyFile, check_key, unusable_key};
+pub use proxy::{Proxy, ProxyName};
 pub use quota::Quota;
 pub use request::write_body;
+pub use service_id::ServiceId;
 
 /// Whoever answers: the HTTP client, or a script in tests.
 pub trait Service {
@@ -92,19 +98,19 @@ pub enum TransportFault {
     /// The name of the service's host has no address.
     HostNotFound(String),
     /// The name of the proxy's host has no address.
-    ProxyNotFound(String),
+    ProxyNotFound(ProxyName),
     /// No connection: refused, no route, timed out; the words are the system's.
     Unreachable(String),
     /// The other side does not speak TLS.
     NotTls,
     /// The TLS handshake failed, but for the certificate.
     Handshake(String),
-    /// The certificate is not to be trusted.
+    /// The certificate is not trusted.
     Certificate(String),
-    /// The proxy did not connect, so that nothing went out.
-    Proxy(String),
+    /// The proxy cannot be reached or did not connect, so that nothing went out.
+    Proxy(ProxyName, String),
     /// The proxy connects nobody without a login.
-    ProxyLogin,
+    ProxyLogin(ProxyName),
     /// The request went out, and the server says that it has not processed it.
     Unprocessed(String),
     /// The request went out and the whole answer did not come in time.

@@ -5,11 +5,12 @@
 
 use serde::de::IgnoredAny;
 
+use super::words::without_mark;
+
 /// Whether a body is something else than JSON. An empty one is nothing, and what begins as JSON and does not end as such
 /// may be an answer that was cut off.
 pub(super) fn is_page(body: &[u8]) -> bool {
-    let body = body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(body);
-    let body = body.trim_ascii();
+    let body = without_mark(body).trim_ascii();
     if body.is_empty() || body.starts_with(b"{") || body.starts_with(b"[") {
         return false;
     }

@@ -1,4 +1,4 @@
-//! Why a certificate is not to be trusted, in words for a person.
+//! Why a certificate is not trusted, in words for a person.
 //!
 //! What stands in a certificate is anybody's: names are cut and quoted as any foreign text.
 
@@ -17,7 +17,7 @@ const CHARACTERS: usize = 300;
 pub(super) fn words(error: &CertificateError) -> String {
     use CertificateError as Wrong;
     match error {
-        Wrong::UnknownIssuer => "nobody whom this machine trusts has signed it".to_owned(),
+        Wrong::UnknownIssuer => "it is not signed by anybody whom this machine trusts".to_owned(),
         Wrong::Expired => "it has expired".to_owned(),
         Wrong::ExpiredContext { not_after, .. } => {
             format!("it is not valid after {}", date(not_after.as_secs()))
@@ -97,7 +97,7 @@ mod tests {
         for (error, said) in [
             (
                 CertificateError::UnknownIssuer,
-                "nobody whom this machine trusts has signed it",
+                "it is not signed by anybody whom this machine trusts",
             ),
             (
                 CertificateError::ExpiredContext {

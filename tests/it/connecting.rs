@@ -15,7 +15,7 @@ use crate::server::{Action, Request, Server, answer, good, silence};
 use crate::users;
 
 /// A run against any address, with nothing that a test's server would add.
-fn run<'a>(place: &'a Place, url: &str) -> Program<'a> {
+pub(crate) fn run<'a>(place: &'a Place, url: &str) -> Program<'a> {
     let args = [
         "run",
         "users.csv",
@@ -74,8 +74,8 @@ fn black_hole(address: SocketAddr) -> Option<(Socket, Vec<TcpStream>)> {
 }
 
 /// Runs a command with names of hosts of its own.
-const HOSTS: &str = "mount --bind hosts /etc/hosts && exec \"$@\"\n";
-const WITH_HOSTS: &[&str] = &["unshare", "-rm", "sh", "with-hosts.sh"];
+pub(crate) const HOSTS: &str = "mount --bind hosts /etc/hosts && exec \"$@\"\n";
+pub(crate) const WITH_HOSTS: &[&str] = &["unshare", "-rm", "sh", "with-hosts.sh"];
 
 #[test]
 fn of_a_host_with_two_addresses_the_one_that_answers_is_used() {
@@ -87,7 +87,7 @@ fn of_a_host_with_two_addresses_the_one_that_answers_is_used() {
     };
     let place = Place::with("users.csv", &csv);
     // The address that does not answer is the one that is tried first.
-    place.write("hosts", "::1 localhost\n127.0.0.1 localhost\n");
+    place.write("hosts", "::1 two.example\n127.0.0.1 two.example\n");
     place.write("with-hosts.sh", HOSTS);
     let probe = Command::new("unshare")
         .args([
@@ -96,7 +96,7 @@ fn of_a_host_with_two_addresses_the_one_that_answers_is_used() {
             "with-hosts.sh",
             "getent",
             "ahosts",
-            "localhost",
+            "two.example",
         ])
         .current_dir(place.path(""))
         .output();
@@ -105,8 +105,9 @@ fn of_a_host_with_two_addresses_the_one_that_answers_is_used() {
         println!("skipped: names of hosts cannot be set here");
         return;
     }
-    let url = format!("http://localhost:{}", server.port());
+    let url = format!("http://two.example:{}", server.port());
     let done = run(&place, &url)
+        .arg("--allow-http")
         .arg("-c")
         .arg("4")
         .under(WITH_HOSTS)
@@ -223,7 +224,7 @@ fn through(
 fn a_proxy_that_asks_for_a_login_stops_the_run_at_once() {
     let (proxy, done) = through(|_| answer(407, &[("proxy-authenticate", "Basic")], "who?"));
     done.exits(4).says(
-        "error: the proxy asks for a login\n\nhint: give it in `HTTPS_PROXY`, such as `http://user:password@proxy:3128`",
+        "error: the proxy `127.0.0.1` of `HTTPS_PROXY` asks for a login\n\nhint: give it in `HTTPS_PROXY`, such as `http://user:password@proxy:3128`",
     );
     assert_eq!(proxy.calls(), 1);
 }
@@ -256,9 +257,9 @@ fn a_proxy_that_does_not_exist_is_named_and_stops_the_run_at_once() {
 #[test]
 fn a_proxy_that_does_not_connect_is_asked_again_and_then_stops_the_run() {
     for (code, why) in [
-        (502, "unsuccessful"),
-        (403, "unsuccessful"),
-        (0, "unexpected end of file"),
+        (502, "it refuses to connect to the service"),
+        (403, "it refuses to connect to the service"),
+        (0, "the other side hung up"),
     ] {
         let (proxy, done) = through(move |_| match code {
             0 => silence().then_close(),
@@ -267,10 +268,90 @@ fn a_proxy_that_does_not_connect_is_asked_again_and_then_stops_the_run() {
         done.exits(3)
             .says("error: `users.example` cannot be reached or is not well")
             .says(&format!(
-                "the last call: the proxy of `HTTPS_PROXY` does not connect: {why}"
+                "the last call: cannot connect through the proxy `127.0.0.1` of `HTTPS_PROXY`: {why}\n"
             ));
         assert_eq!(proxy.calls(), 2);
     }
+}
+
+#[test]
+fn a_proxy_that_cannot_be_reached_is_named_and_not_the_service() {
+    let nobody = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    let not_tls = Server::good();
+    let through = |base: &str, name, proxy: String, why: &str| {
+        let place = Place::with("users.csv", users::csv(5));
+        let program = run(&place, base)
+            .arg("--retries")
+            .arg("1")
+            .arg("--allow-http");
+        let done = program.env(name, proxy).done();
+        done.exits(3)
+            .says(&format!(
+                "  the last call: cannot connect through the proxy `127.0.0.1` of `{name}`: {why}\n"
+            ))
+            .silent_about("pass-word")
+            .silent_about("billed");
+        assert_eq!(place.names(), ["users.csv"]);
+    };
+    let address = format!("http://me:pass-word@{nobody}");
+    for name in ["HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"] {
+        let base = "https://users.example";
+        through(base, name, address.clone(), "connection refused");
+    }
+    let base = "http://users.example";
+    through(base, "http_proxy", address, "connection refused");
+    let tls = not_tls.url().replace("http:", "https:");
+    through(
+        "https://users.example",
+        "HTTPS_PROXY",
+        tls,
+        "the other side hung up",
+    );
+    assert_eq!(not_tls.calls(), 0);
+}
+
+#[test]
+fn a_proxy_variable_that_makes_no_sense_is_refused_and_nothing_goes_out_directly() {
+    let direct = Server::good();
+    // To the service itself nothing may go: it is on this machine, but not by a name that is known to be.
+    let base = format!("http://service.localhost:{}", direct.port());
+    for (name, value, why) in [
+        (
+            "http_proxy",
+            "not a url pass-word",
+            "is not the address of a proxy",
+        ),
+        (
+            "HTTP_PROXY",
+            " http://me:pass-word@proxy:3128",
+            "is not the address of a proxy",
+        ),
+        (
+            "ALL_PROXY",
+            "ftp://me:pass-word@proxy",
+            "names a proxy of an unknown kind; only HTTP proxies can be used",
+        ),
+        (
+            "all_proxy",
+            "socks5://me:pass-word@proxy",
+            "names a SOCKS proxy; only HTTP proxies can be used",
+        ),
+    ] {
+        let place = Place::with("users.csv", users::csv(5));
+        let program = run(&place, &base)
+            .arg("--allow-http")
+            .arg("--retries")
+            .arg("0");
+        let done = program.env(name, value).done();
+        done.exits(2)
+            .says(&format!("error: `{name}` {why}\n\nhint: give "))
+            .silent_about("pass-word");
+        assert_eq!(place.names(), ["users.csv"]);
+    }
+    assert_eq!(direct.connections(), 0);
 }
 
 #[test]

@@ -28,7 +28,7 @@ fn json_string(text: &str, escaped: bool) -> String {
 }
 
 /// Fails where anything that steers has come through raw.
-fn clean(what: &str, text: &str) {
+pub(crate) fn clean(what: &str, text: &str) {
     let steers = |c: &char| {
         *c != '\n' && (c.is_control() || "\u{202e}\u{2066}\u{200f}\u{feff}\u{2028}".contains(*c))
     };
@@ -260,11 +260,11 @@ const ENDLESS: [(&str, &str); 11] = [
     ),
     (
         "refusal",
-        "refused,422 Unprocessable Entity: `xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…`",
+        "refused,\"422 Unprocessable Entity (text, more than 1 MiB)\"",
     ),
     (
         "server error",
-        "server_error,500 Internal Server Error: `xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…`",
+        "server_error,\"500 Internal Server Error (text, more than 1 MiB)\"",
     ),
     ("gzip bomb", "bad_answer,the answer is longer than 1 MiB"),
     (
@@ -369,7 +369,7 @@ fn interim_answers_without_end_are_no_answer() {
     done.says("1 call may have been billed without an answer");
     let rejects = place.text("scored.rejects.csv");
     assert!(
-        rejects.contains("\n2,no_answer,no whole answer in time,"),
+        rejects.contains("\n2,no_answer,no complete answer in time,"),
         "{rejects}"
     );
 }

@@ -228,7 +228,7 @@ fn a_key_file_of_no_use_stops_the_run_and_its_fault_is_said() {
                 let made = std::process::Command::new("mkfifo").arg(file).status();
                 assert!(made.unwrap().success());
             },
-            "the API key in `key.txt` cannot be read again: it is no regular file",
+            "the API key in `key.txt` cannot be read again: it is not a regular file",
         ),
     ];
     for (spoil, said) in cases {

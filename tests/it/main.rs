@@ -20,11 +20,13 @@ mod process;
 mod server;
 mod users;
 
+mod addresses;
 mod columns;
 mod connecting;
 mod csv_rows;
 mod damage;
 mod drift;
+mod echoes;
 mod finished;
 mod fresh;
 mod full_disk;
@@ -40,6 +42,7 @@ mod ledger_commands;
 mod limits;
 #[cfg(target_os = "linux")]
 mod memory;
+mod names;
 mod network;
 mod older_answers;
 mod outage;

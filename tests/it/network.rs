@@ -75,9 +75,9 @@ const WAYS: [(&str, &str); 12] = [
         "large_headers",
         "the connection broke: message head is too large",
     ),
-    ("stall", "no whole answer in time"),
-    ("stall_in_body", "no whole answer in time"),
-    ("dribble", "no whole answer in time"),
+    ("stall", "no complete answer in time"),
+    ("stall_in_body", "no complete answer in time"),
+    ("dribble", "no complete answer in time"),
 ];
 
 /// The users of [`WAYS`] with a well-served one before each: several failures in a row may rightly stop a run.
@@ -337,6 +337,6 @@ fn a_proxy_serves_addresses_beyond_this_machine_and_none_on_it() {
     through("http://users.example", &proxy.url())
         .exits(4)
         .says("proxy")
-        .says("HTTPS_PROXY");
+        .says("HTTP_PROXY");
     assert_eq!(proxy.calls(), 1);
 }

@@ -457,7 +457,7 @@ fn three_useless_answers_at_the_start_stop_the_run() {
         ("", "the answer is empty"),
         (
             r#"{"transaction_id":"t-1","summ"#,
-            "the answer is cut off or broken JSON",
+            "the answer is cut off or broken JSON (29 bytes)",
         ),
         ("[]", "the answer is JSON of another shape"),
         (

@@ -203,8 +203,8 @@ fn addresses_that_cannot_be_meant_are_refused() {
             ("http://127.0.0.1.example.com", "--allow-http"),
             ("https://example.com?tenant=1", "query"),
             ("https://example.com#top", "fragment"),
-            ("file:///etc/passwd", "`file`"),
-            ("ftp://example.com", "`https`"),
+            ("file:///etc/passwd", "`https://`"),
+            ("ftp://example.com", "`https://`"),
             ("example.com", "address"),
             ("", "address"),
         ] {
@@ -212,7 +212,10 @@ fn addresses_that_cannot_be_meant_are_refused() {
         }
     }
     // A flag for plain HTTP does not make other schemes right.
-    desk.refuses_typed(&["--allow-http", "--base-url", "file:///x"], &["`file`"]);
+    desk.refuses_typed(
+        &["--allow-http", "--base-url", "file:///x"],
+        &["`https://`"],
+    );
 }
 
 #[test]
@@ -360,6 +363,38 @@ fn thresholds_are_the_highest_scores_of_their_decision() {
         let scored = place.text("scored.csv");
         assert_eq!(decisions(&scored), wanted, "{arguments:?}\n{scored}");
     }
+}
+
+#[test]
+fn a_score_next_to_a_threshold_is_decided_by_its_digits() {
+    let server = Server::start(score_as_named);
+    let expected = [
+        ("1.9999999999999999999", "approve"),
+        ("2.0000000000000000001", "review"),
+        ("20e-1", "approve"),
+        ("0.20000000000000000000E1", "approve"),
+        ("0.30000000000000004", "approve"),
+        ("5.0000000000000000000", "review"),
+        ("5.0000000000000000001", "block"),
+    ];
+    let csv = users::named(expected.iter().map(|(score, _)| score));
+    let place = Place::with("users.csv", csv);
+    place.score(&server, []).exits(0);
+    let wanted = expected.map(|(_, decision)| decision);
+    assert_eq!(decisions(&place.text("scored.csv")), wanted);
+    // The threshold's own digits count as well.
+    let arguments = [
+        "--overwrite",
+        "--approve-max",
+        "0.30000000000000001",
+        "--review-max",
+        "5.00000000000000000005",
+    ];
+    place.score(&server, arguments).exits(0);
+    let wanted = [
+        "review", "review", "review", "review", "review", "review", "block",
+    ];
+    assert_eq!(decisions(&place.text("scored.csv")), wanted);
 }
 
 #[test]

@@ -171,10 +171,10 @@ fn interim_answers_before_the_real_one_are_passed_over() {
 #[test]
 fn a_success_without_a_body_and_an_answer_that_is_none_are_told_by_their_status() {
     let said = [
-        ("S204", "bad_answer,status 204, which has no verdict"),
-        ("S205", "bad_answer,status 205, which has no verdict"),
-        ("S206", "bad_answer,status 206, which has no verdict"),
-        ("S101", "no_answer,status 101, which is no answer"),
+        ("S204", "bad_answer,status 204, without a verdict"),
+        ("S205", "bad_answer,status 205, without a verdict"),
+        ("S206", "bad_answer,status 206, without a verdict"),
+        ("S101", "no_answer,status 101, which is not an answer"),
         (
             "S100",
             "no_answer,the connection broke: connection closed before message completed",
@@ -204,7 +204,7 @@ fn a_success_without_a_body_and_an_answer_that_is_none_are_told_by_their_status(
 #[test]
 fn each_refusal_of_the_run_says_why_in_the_services_words_and_the_way_out() {
     const ADDRESS: &str = "check the base address";
-    const LOGIN: &str = "give it in `HTTPS_PROXY`, such as `http://user:password@proxy:3128`";
+    const LOGIN: &str = "give it in `HTTP_PROXY`, such as `http://user:password@proxy:3128`";
     const CREDIT: &str = "top it up with the service, then run again";
     for (code, phrase, why, hint) in [
         (

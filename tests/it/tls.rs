@@ -119,12 +119,12 @@ fn a_certificate_that_is_not_to_be_trusted_stops_the_run_before_anything_is_sent
         (
             "good.pem",
             None,
-            "nobody whom this machine trusts has signed it\n",
+            "it is not signed by anybody whom this machine trusts\n",
         ),
         (
             "self-signed.pem",
             None,
-            "nobody whom this machine trusts has signed it\n",
+            "it is not signed by anybody whom this machine trusts\n",
         ),
         (
             "expired.pem",
@@ -141,7 +141,7 @@ fn a_certificate_that_is_not_to_be_trusted_stops_the_run_before_anything_is_sent
         let done = score(&place, address, authority);
         done.exits(4)
             .says(&format!(
-                "error: the service's certificate is not to be trusted: {why}"
+                "error: the service's certificate is not trusted: {why}"
             ))
             .says("1 call\n")
             .says("hint: for a company's own authority give its certificate with `--ca-file FILE`");
@@ -177,7 +177,7 @@ fn plain_http_where_tls_was_meant_is_named() {
     let place = Place::with("users.csv", users::csv(5));
     let done = score(&place, address, None);
     done.exits(4)
-        .says("error: the other side is not TLS\n\nhint: check scheme and port of the base address")
+        .says("error: the service does not speak TLS at this address\n\nhint: check scheme and port of the base address")
         .says("1 call\n");
     assert_eq!(place.names(), ["users.csv"]);
 }

@@ -1,0 +1,250 @@
+//! Decimal numbers that are compared by their digits: `2.0000000000000000001` is above `2`, which no double can tell.
+
+use std::cmp::Ordering;
+use std::fmt;
+use std::iter::repeat;
+
+/// A number as it was written. Equality and order are those of its exact value, so `2.0`, `2` and `20e-1` are equal.
+///
+/// Exponents beyond ±10^18 count as ±10^18.
+#[derive(Debug, Clone)]
+pub struct Decimal(Box<str>);
+
+impl Decimal {
+    /// No number says anything in more characters; a megabyte of digits would fill memory and file.
+    pub const MAX_CHARACTERS: usize = 64;
+
+    /// The number that a text stands for: digits, perhaps with a sign, a point and an exponent. `None` for anything else,
+    /// for what is too long, and for what is beyond the range of a double.
+    #[must_use]
+    pub fn new(text: &str) -> Option<Self> {
+        let finite = || text.parse().is_ok_and(f64::is_finite);
+        (text.len() <= Self::MAX_CHARACTERS && finite()).then(|| Self(text.into()))
+    }
+
+    /// The number as it was written.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.0
+    }
+
+    fn parts(&self) -> Parts<'_> {
+        let (number, exponent) = self.0.split_once(['e', 'E']).unwrap_or((&self.0, "0"));
+        let negative = number.starts_with('-');
+        let number = number.trim_start_matches(['-', '+']);
+        let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+        // A number that does not fit is far away, on the side of its sign.
+        let far = if exponent.starts_with('-') { -FAR } else { FAR };
+        let exponent = exponent.parse().unwrap_or(far).clamp(-FAR, FAR);
+        let digits = (whole.as_bytes(), fraction.as_bytes());
+        let zeros = both(digits).take_while(|digit| *digit == b'0').count();
+        if zeros == whole.len() + fraction.len() {
+            return Parts::ZERO;
+        }
+        Parts {
+            negative,
+            power: exponent + distance(whole.len()) - distance(zeros),
+            digits,
+            zeros,
+        }
+    }
+}
+
+/// No exponent that means anything is as far from zero.
+const FAR: i64 = 1_000_000_000_000_000_000;
+
+/// Lengths are at most [`Decimal::MAX_CHARACTERS`].
+fn distance(length: usize) -> i64 {
+    i64::try_from(length).unwrap_or(FAR)
+}
+
+fn both<'a>((whole, fraction): (&'a [u8], &'a [u8])) -> impl Iterator<Item = u8> + 'a {
+    whole.iter().chain(fraction).copied()
+}
+
+/// A number taken apart: 0.`d₁d₂d₃…` × 10^`power`, where the first digit is not zero.
+struct Parts<'a> {
+    negative: bool,
+    power: i64,
+    digits: (&'a [u8], &'a [u8]),
+    /// How many of the digits stand before the first one that is not zero.
+    zeros: usize,
+}
+
+impl Parts<'_> {
+    const ZERO: Self = Self {
+        negative: false,
+        power: i64::MIN,
+        digits: (b"", b""),
+        zeros: 0,
+    };
+
+    fn significant(&self) -> impl Iterator<Item = u8> {
+        both(self.digits).skip(self.zeros).chain(repeat(b'0'))
+    }
+
+    fn compare_size(&self, other: &Self) -> Ordering {
+        let digits = || {
+            let mut pairs = self.significant().zip(other.significant());
+            let differing = pairs
+                .by_ref()
+                .take(Decimal::MAX_CHARACTERS)
+                .find(|(a, b)| a != b);
+            differing.map_or(Ordering::Equal, |(a, b)| a.cmp(&b))
+        };
+        self.power.cmp(&other.power).then_with(digits)
+    }
+}
+
+impl Ord for Decimal {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let (a, b) = (self.parts(), other.parts());
+        match (a.negative, b.negative) {
+            (false, false) => a.compare_size(&b),
+            (true, true) => b.compare_size(&a),
+            (true, false) => Ordering::Less,
+            (false, true) => Ordering::Greater,
+        }
+    }
+}
+
+impl PartialOrd for Decimal {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Decimal {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Decimal {}
+
+impl From<u8> for Decimal {
+    fn from(number: u8) -> Self {
+        Self(number.to_string().into())
+    }
+}
+
+impl fmt::Display for Decimal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn compare(a: &str, b: &str) -> Ordering {
+        let of = |text| Decimal::new(text).unwrap();
+        of(a).cmp(&of(b))
+    }
+
+    #[test]
+    fn what_is_written_in_another_way_is_equal() {
+        for same in [
+            &[
+                "2",
+                "2.0",
+                "2e0",
+                "0.2E1",
+                "20e-1",
+                "02",
+                "+2",
+                "2.",
+                "200000000000000000000e-20",
+            ][..],
+            &[
+                "0",
+                "-0",
+                "0.000",
+                "0e99999999999999999999999",
+                "-0e-99999999999999999999",
+                ".0",
+            ],
+            &["-1.5", "-15e-1", "-0.15E+1", "-1.50000000000000000000000"],
+            &["0.30000000000000004", "30000000000000004E-17"],
+        ] {
+            for (a, b) in same.iter().flat_map(|a| same.iter().map(move |b| (a, b))) {
+                assert_eq!(compare(a, b), Ordering::Equal, "{a} {b}");
+            }
+        }
+    }
+
+    #[test]
+    fn numbers_that_are_one_double_are_told_apart() {
+        let ordered = [
+            "-1e300",
+            "-2.0000000000000000001",
+            "-2",
+            "-1e-300",
+            "-1e-99999999999999999999",
+            "0",
+            "1e-99999999999999999999",
+            "1e-400",
+            "1e-300",
+            "0.1",
+            "0.10000000000000000000000000000000000000000000000000000000000001",
+            "1.9999999999999999999",
+            "2.0",
+            "2.0000000000000000001",
+            "9007199254740992",
+            "9007199254740993",
+            "1e300",
+        ];
+        for (i, a) in ordered.iter().enumerate() {
+            for (j, b) in ordered.iter().enumerate() {
+                assert_eq!(compare(a, b), i.cmp(&j), "{a} {b}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_not_a_finite_number_of_sound_length_is_refused() {
+        let long = format!("1.{}", "0".repeat(63));
+        for bad in [
+            "", "-", ".", "e1", "1e", "1,5", " 1", "0x1", "1_0", "inf", "NaN", "1e400", &long,
+        ] {
+            assert!(Decimal::new(bad).is_none(), "{bad}");
+        }
+        assert_eq!(Decimal::new("2.50").unwrap().text(), "2.50");
+    }
+
+    /// One of the ways in which a number of thousandths can be written: where the point stands, zeros before and behind.
+    fn written(thousandths: i128, (point, before, after): (usize, usize, usize)) -> String {
+        let digits = thousandths.unsigned_abs().to_string();
+        let digits = format!("{}{digits:0>1$}", "0".repeat(before), point + 1);
+        let (whole, fraction) = digits.split_at(digits.len() - point);
+        let sign = if thousandths < 0 { "-" } else { "" };
+        let exponent = i32::try_from(point).unwrap() - 3;
+        format!("{sign}{whole}.{fraction}{}e{exponent}", "0".repeat(after))
+    }
+
+    proptest! {
+        #[test]
+        fn the_order_is_that_of_exact_values(
+            // Of 25 digits, where a double tells 16: neighbours are one double as a rule.
+            number in prop_oneof![-20..20_i128, -10_i128.pow(25)..10_i128.pow(25)],
+            distance in -1..=1_i128,
+            ways in any::<[(u8, u8, u8); 2]>(),
+        ) {
+            let [one, other] = ways.map(|(point, before, after)| (usize::from(point % 24), usize::from(before % 4), usize::from(after % 4)));
+            let (a, b) = (written(number, one), written(number + distance, other));
+            prop_assert_eq!(compare(&a, &b), 0.cmp(&distance), "{} {}", a, b);
+        }
+
+        #[test]
+        fn doubles_that_differ_are_ordered_alike(a in any::<f64>(), b in any::<f64>()) {
+            let (text_a, text_b) = (format!("{a:e}"), format!("{b:e}"));
+            let doubles = a.partial_cmp(&b).filter(|order| a.is_finite() && b.is_finite() && order.is_ne());
+            prop_assume!(doubles.is_some());
+            prop_assert_eq!(Some(compare(&text_a, &text_b)), doubles, "{} {}", text_a, text_b);
+        }
+    }
+}

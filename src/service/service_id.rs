@@ -1,0 +1,72 @@
+//! The calling application's identifier (interface, section 5).
+
+use crate::error::{Error, Result};
+
+/// An identifier that any HTTP version can carry as a header: not empty, visible ASCII with spaces only inside.
+///
+/// Over HTTP/2 some servers end the connection for any other value, and a call that ends so may have been billed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServiceId(Box<str>);
+
+impl ServiceId {
+    /// Takes an identifier, without the spaces around it.
+    ///
+    /// # Errors
+    /// Exit code 2: it is empty or has other characters.
+    pub fn new(text: &str) -> Result<Self> {
+        let text = text.trim_matches(' ');
+        if text.is_empty() {
+            return Err(Error::usage("no service id")
+                .hint("give it with `--service-id` or the variable `RESCORE_SERVICE_ID`"));
+        }
+        // Not shown: a key may have been pasted in its place.
+        if !text
+            .bytes()
+            .all(|byte| byte.is_ascii_graphic() || byte == b' ')
+        {
+            return Err(Error::usage(
+                "the service id has a line break, another control character, or one beyond ASCII",
+            )
+            .hint("check `--service-id` or the variable `RESCORE_SERVICE_ID`"));
+        }
+        Ok(Self(text.into()))
+    }
+
+    /// The identifier.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spaces_around_an_id_are_not_part_of_it() {
+        for text in ["my app", " my app", "my app  "] {
+            assert_eq!(ServiceId::new(text).unwrap().as_str(), "my app");
+        }
+    }
+
+    #[test]
+    fn what_no_header_carries_safely_is_refused_and_not_shown() {
+        for bad in [
+            "",
+            "  ",
+            "te\nst",
+            "test\n",
+            "\ttest",
+            "t\u{7f}",
+            "tést",
+            "te\u{200b}st",
+        ] {
+            let error = ServiceId::new(bad).unwrap_err();
+            assert_eq!(error.exit().code(), 2);
+            assert!(error.report().contains("service id"));
+            assert!(!error.report().contains("st\n") && !error.report().contains("tést"));
+        }
+    }
+}
