@@ -21,10 +21,11 @@ use super::places::Targets;
 use super::threads::{self, BATCHES, WriterEnd, stop_of};
 use super::{descriptors, places, say, space};
 use crate::config::{PaceConfig, RunConfig, ServiceConfig, WatchConfig};
-use crate::error::{Error, Exit, Result, system_words};
+use crate::error::{Error, Exit, Result, quoted, system_words};
 use crate::event::{CancelReason, Event, Events, Limit};
 use crate::fields::UserRequest;
 use crate::input::{Input, Opened, Reader};
+use crate::layout::Format;
 use crate::ledger::Known;
 use crate::observe::{self, Progress, Setting, Style, Summary};
 use crate::output::{Sealed, Target, Unfinished, Writer, Written, partial_of};
@@ -87,7 +88,7 @@ pub fn execute(config: RunConfig) -> Result<Exit> {
 
     let gate = gate(pace, answers.known());
     if !watch.quiet && watch.style != Style::Json {
-        introduce(&source, &opened.mapping, &endpoint, sandbox, pace);
+        introduce(&source, &opened, &endpoint, sandbox, pace);
         answers.introduce(gate.limit());
     }
     warn(&warnings, lowered.as_ref(), &answers);
@@ -215,7 +216,7 @@ fn connect(service: ServiceConfig, plan: Plan) -> Result<(Option<Sandbox>, Clien
     }
 }
 
-fn introduce(input: &Input, mapping: &str, endpoint: &Endpoint, sandbox: bool, pace: PaceConfig) {
+fn introduce(input: &Input, opened: &Opened, endpoint: &Endpoint, sandbox: bool, pace: PaceConfig) {
     let name = match input {
         Input::Stdin => "standard input".to_owned(),
         Input::File(path) => path.display().to_string(),
@@ -229,8 +230,19 @@ fn introduce(input: &Input, mapping: &str, endpoint: &Endpoint, sandbox: bool, p
         "rescore: {name} to {service}; at most {} in flight, {}",
         pace.concurrency, pace.rate
     ));
-    if !mapping.is_empty() {
-        say(&format!("         {mapping}"));
+    if !opened.mapping.is_empty() {
+        say(&format!("         {}", opened.mapping));
+    }
+    if !opened.replaced.is_empty() {
+        let names: Vec<_> = opened.replaced.iter().map(|name| quoted(name)).collect();
+        let columns = match opened.layout.format {
+            Format::Delimited { .. } => "columns",
+            Format::Jsonl => "members",
+        };
+        say(&format!(
+            "         replacing the {columns} {} of the input",
+            names.join(", ")
+        ));
     }
 }
 

@@ -9,9 +9,10 @@ use std::borrow::Cow;
 use bytes::Bytes;
 use memchr::{memchr, memchr2_iter, memchr3};
 
-use super::{Bodies, Buffer, Extent, Settings, has_existing, line_end};
+use super::existing::{self, Conflict, Found as Ours};
+use super::{Bodies, Buffer, Extent, Settings, line_end};
 use crate::error::{Error, Result, quoted};
-use crate::fields::{self, ColumnSource, InvalidPhone, Mapping, UserRequest};
+use crate::fields::{self, ColumnSource, Field, InvalidPhone, Mapping, Part, UserRequest};
 use crate::layout::{DECISION_COLUMN, Existing, PREVIOUS, SCORE_COLUMN};
 use crate::row::{Earlier, Row, RowNumber, Span};
 use crate::verdict::{Failure, Reason};
@@ -24,6 +25,8 @@ pub(super) struct Parser {
     /// How many cells the header has.
     width: usize,
     mapping: Mapping<usize>,
+    /// Names of the columns that we write.
+    columns: Vec<String>,
     /// The header's cells that hold our columns, in our order; empty when there are none to replace.
     replaced: Box<[Option<usize>]>,
     /// The header's cells that hold an earlier score and decision, replaced or not.
@@ -62,8 +65,9 @@ impl Parser {
             .iter()
             .map(|cell| String::from_utf8_lossy(&unquote(header.slice(*cell))).into_owned())
             .collect();
-        let mapping = Mapping::of_header(&names, &settings.assignments, buffer.source.name())?;
-        let ours = existing(&names, settings, buffer.source.name())?;
+        let file = buffer.source.name();
+        let mapping = Mapping::of_header(&names, &settings.assignments, file)?;
+        let ours = existing(&names, &mapping, settings, file)?;
         header.existing = spans(&ours, &cells);
         let described = mapping.described.clone();
         let ours_at = |column: usize| ours.get(column).copied().flatten();
@@ -73,19 +77,61 @@ impl Parser {
         } else {
             Box::default()
         };
-        Ok((
-            Self {
-                delimiter,
-                width: names.len(),
-                cells,
-                mapping,
-                replaced,
-                score,
-                decision,
-            },
-            header,
-            described,
-        ))
+        let mut parser = Self {
+            delimiter,
+            width: names.len(),
+            cells,
+            mapping,
+            columns: settings.columns.clone(),
+            replaced,
+            score,
+            decision,
+        };
+        parser.judge_first_rows(buffer)?;
+        Ok((parser, header, described))
+    }
+
+    /// The names of the columns that are replaced.
+    pub(super) fn replaced(&self) -> Vec<String> {
+        let places = self.columns.iter().zip(&self.replaced);
+        let there = places.filter(|(_, place)| place.is_some());
+        there.map(|(name, _)| name.clone()).collect()
+    }
+
+    /// Fails when a row that has been read already has a value in our columns that is not ours.
+    fn judge_first_rows(&mut self, buffer: &Buffer) -> Result<()> {
+        if self.replaced.is_empty() {
+            return Ok(());
+        }
+        let mut rest = buffer.bytes.as_ref();
+        for row in 1.. {
+            let found = find_record(rest, self.delimiter, buffer.at_end, &mut self.cells);
+            let Found::Record(extent) = found else {
+                break;
+            };
+            if let Some(conflict) = self.foreign(|cell| rest.get(cell.range())) {
+                return Err(conflict.refuses(&self.columns, buffer.source.name(), row));
+            }
+            rest = rest.get(extent.end..).unwrap_or_default();
+        }
+        Ok(())
+    }
+
+    /// The first of our columns with a value in the record that we never write. Of a ragged one nobody knows which of its
+    /// cells are ours.
+    fn foreign<'a>(&self, bytes: impl Fn(Span) -> Option<&'a [u8]>) -> Option<Conflict> {
+        if self.cells.len() != self.width {
+            return None;
+        }
+        let fits = |column: usize, place: usize| {
+            let cell = self.cells.get(place).copied().and_then(&bytes);
+            let text = unquote(cell.unwrap_or_default());
+            existing::fits(column, std::str::from_utf8(&text).ok())
+        };
+        let mut places = self.replaced.iter().enumerate();
+        places.find_map(|(column, place)| {
+            (!fits(column, (*place)?)).then_some(Conflict::Foreign(column))
+        })
     }
 
     /// Finds the record at the front of the buffer; `None` when it is not whole yet.
@@ -101,6 +147,9 @@ impl Parser {
         invalid_phone: InvalidPhone,
         bodies: &mut Bodies,
     ) -> Result<Bytes, Failure> {
+        if let Some(conflict) = self.foreign(|cell| Some(row.slice(cell))) {
+            return Err(conflict.fails(&self.columns));
+        }
         if self.cells.len() == self.width {
             // Also of a row that fails: it must not keep a verdict of last night. A ragged row stays as it is, as nobody
             // knows which of its cells are ours.
@@ -150,44 +199,57 @@ fn spans(columns: &[Option<usize>], cells: &[Span]) -> Box<[(Span, usize)]> {
 }
 
 /// The header's cells that have our columns' names; empty when none has.
-fn existing(names: &[String], settings: &Settings, file: &str) -> Result<Box<[Option<usize>]>> {
+///
+/// # Errors
+/// One that may not be touched.
+fn existing(
+    names: &[String],
+    mapping: &Mapping<usize>,
+    settings: &Settings,
+    file: &str,
+) -> Result<Box<[Option<usize>]>> {
     let place = |wanted: &str| names.iter().position(|name| name.trim() == wanted);
-    let mut ours = Vec::with_capacity(settings.columns.len());
-    for column in &settings.columns {
-        let first = place(column);
-        if let Some(first) = first {
-            if settings.existing == Existing::Error {
-                return Err(Error::usage(format!("{file}: {}", has_existing(column).message.replace("the row", "the header")))
-                    .hint("`--existing replace` puts the new values in its place, `--existing keep` keeps the old ones"));
-            }
-            if let Some(second) = names
-                .iter()
-                .skip(first + 1)
-                .position(|name| name.trim() == column)
-            {
-                return Err(Error::usage(format!(
-                    "{file} has {} twice: columns {} and {}",
-                    quoted(column),
-                    first + 1,
-                    first + second + 2
-                )));
-            }
-            let kept = format!("{PREVIOUS}{column}");
-            if settings.existing == Existing::Keep && place(&kept).is_some() {
-                return Err(Error::usage(format!(
-                    "{file} has both {} and {}",
-                    quoted(column),
-                    quoted(&kept)
-                ))
-                .hint("`--existing replace` puts the new values in its place"));
-            }
-        }
+    let (mut ours, mut found, mut previous) = (Vec::new(), Vec::new(), Vec::new());
+    for (column, name) in settings.columns.iter().enumerate() {
+        let first = place(name);
         ours.push(first);
+        let Some(first) = first else {
+            continue;
+        };
+        let mut others = names.iter().skip(first + 1);
+        if let Some(second) = others.position(|other| other.trim() == name) {
+            return Err(Error::usage(format!(
+                "{file} has {} twice: columns {} and {}",
+                quoted(name),
+                first + 1,
+                first + second + 2
+            )));
+        }
+        if let Some(field) = field_of(mapping, first) {
+            return Err(existing::is_source(name, field, file));
+        }
+        found.push(Ours { column, fits: true });
+        if place(&format!("{PREVIOUS}{name}")).is_some() {
+            previous.push(column);
+        }
     }
-    Ok(if ours.iter().any(Option::is_some) {
-        ours.into()
-    } else {
+    if let Some(conflict) = Conflict::of(settings.existing, &found, &previous) {
+        return Err(conflict.refuses(&settings.columns, file, 0));
+    }
+    Ok(if found.is_empty() {
         Box::default()
+    } else {
+        ours.into()
+    })
+}
+
+/// The field that is taken from the column at this place.
+fn field_of(mapping: &Mapping<usize>, place: usize) -> Option<Field> {
+    Field::ALL.into_iter().find(|field| {
+        let ColumnSource::Columns(template) = mapping.sources.get(*field) else {
+            return false;
+        };
+        template.0.contains(&Part::Column(place))
     })
 }
 

@@ -5,6 +5,7 @@
 //! what becomes of a row.
 
 mod csv;
+mod existing;
 mod jsonl;
 mod sniff;
 mod source;
@@ -19,7 +20,7 @@ use crate::error::{Error, Result};
 use crate::fields::{Assignments, InvalidPhone, UserRequest};
 use crate::layout::{Existing, Layout};
 use crate::row::{Earlier, Row, RowNumber, Span};
-use crate::verdict::{Failure, Reason};
+use crate::verdict::Failure;
 use source::Source;
 
 /// Where rows come from.
@@ -105,6 +106,8 @@ pub struct Opened {
     pub layout: Layout,
     /// One line for people: which column is which field.
     pub mapping: String,
+    /// Columns of ours that an earlier run left in the input and that are replaced.
+    pub replaced: Vec<String>,
     /// The source's size in bytes, where it has one.
     pub size: Option<u64>,
 }
@@ -147,6 +150,10 @@ impl Reader {
             columns: settings.columns.clone(),
             existing: settings.existing,
         };
+        let replaced = match &format {
+            Parser::Csv(parser) => parser.replaced(),
+            Parser::Jsonl(parser) => parser.replaced(),
+        };
         let reader = Self {
             buffer,
             format,
@@ -159,6 +166,7 @@ impl Reader {
             Opened {
                 layout,
                 mapping,
+                replaced,
                 size,
             },
         ))
@@ -366,14 +374,6 @@ fn line_end(bytes: &[u8], at: usize, at_end: bool) -> Option<usize> {
         (Some(b'\r'), None) if !at_end => None,
         _ => Some(1),
     }
-}
-
-/// What is wrong with our columns in a row that must not have them.
-fn has_existing(name: &str) -> Failure {
-    Failure::new(
-        Reason::ExistingColumns,
-        format!("the row already has `{name}`"),
-    )
 }
 
 #[cfg(test)]

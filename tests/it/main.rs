@@ -23,6 +23,7 @@ mod columns;
 mod connecting;
 mod csv_rows;
 mod drift;
+mod existing;
 mod fresh;
 mod full_disk;
 mod hostile;
