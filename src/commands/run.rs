@@ -8,6 +8,7 @@ use std::fs::File;
 use std::io::Write as _;
 use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
@@ -65,9 +66,9 @@ pub fn execute(config: RunConfig) -> Result<Exit> {
         service::write_body(request, plan, to);
     });
     let (reader, opened) = Reader::open(input, compose)?;
-    let rejects = places::rejects(&output, &opened.layout);
-    let summary = watch.summary.as_deref();
-    places::check(&source, &output, rejects.as_deref(), summary, &ledger)?;
+    let rejects = places::rejects(&output, &opened.layout)?;
+    let (side, summary) = (rejects.as_deref(), watch.summary.as_deref());
+    places::check(&source, &output, side, summary, &ledger, &service)?;
     let (stand_in, client) = connect(service, plan)?;
     let (endpoint, sandbox) = (client.endpoint.clone(), stand_in.is_some());
     let whom = Whom::of(&client, sandbox);
@@ -81,9 +82,9 @@ pub fn execute(config: RunConfig) -> Result<Exit> {
     let known_by = output.known_by();
     let mut answers = Answers::open(ledger, known_by, whom, &source, &captured, concurrency)?;
     let targets = Targets::check(&output, rejects.as_deref(), &answers)?;
-    let summary_file = watch.summary.as_deref().map(places::summary).transpose()?;
+    let summary_file = places::summary(summary, opened.mode)?;
     let (sink, sides) = targets
-        .open()
+        .open(opened.mode)
         .map_err(|error| space::at_the_start(error, output.target.as_ref().map(Target::path)))?;
 
     let gate = gate(pace, answers.known());
@@ -129,6 +130,7 @@ pub fn execute(config: RunConfig) -> Result<Exit> {
         answers.explain(error, output, opened.size, &stats)
     });
     let (kept, left_over) = answers.end(&stats, written.output.is_some());
+    let unsynced = written.unsynced.as_deref().map(unsynced);
     let summary = Summary {
         stats: &stats,
         elapsed: events.elapsed(),
@@ -141,7 +143,7 @@ pub fn execute(config: RunConfig) -> Result<Exit> {
         sandbox_billed: stand_in.map(|stand_in| stand_in.stop().billed),
     };
     tell(&summary, error.as_ref(), summary_file, &watch);
-    if let Some(warning) = left_over {
+    for warning in left_over.into_iter().chain(unsynced) {
         say(&warning);
     }
     Ok(stats.exit())
@@ -169,6 +171,14 @@ fn runtime() -> Result<Runtime> {
         .enable_all()
         .build()
         .map_err(|e| Error::internal("cannot start the runtime").because(e))
+}
+
+/// What is said where names could not be made durable, as in a directory that files may only be put into.
+fn unsynced(directory: &Path) -> String {
+    format!(
+        "warning: `{}` cannot be synced: the files in it are complete, but a power cut now may undo their names",
+        directory.display()
+    )
 }
 
 /// What the second signal says before it ends the program at once.

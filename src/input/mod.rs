@@ -110,6 +110,8 @@ pub struct Opened {
     pub replaced: Vec<String>,
     /// The source's size in bytes, where it has one.
     pub size: Option<u64>,
+    /// Who may read and write the source, as a file's permission bits; a pipe says nothing.
+    pub mode: u32,
 }
 
 impl Reader {
@@ -122,7 +124,7 @@ impl Reader {
     }
 
     fn of_source(source: Source, settings: Settings, compose: Compose) -> Result<(Self, Opened)> {
-        let size = source.size();
+        let (size, mode) = (source.size(), source.mode());
         let mut buffer = Buffer {
             bytes: BytesMut::new(),
             source,
@@ -168,6 +170,7 @@ impl Reader {
                 mapping,
                 replaced,
                 size,
+                mode,
             },
         ))
     }

@@ -2,7 +2,7 @@
 //!
 //! The rest of `input` sees one stream of plain bytes. Compression is told by a file's first bytes, never by its name.
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{self, Read};
 use std::path::Path;
 use std::sync::Arc;
@@ -10,12 +10,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::Input;
 use crate::error::{Error, Result};
+use crate::own_file;
 
 /// An open source.
 pub(super) struct Source {
     reader: Box<dyn Read + Send>,
     name: String,
     size: Option<u64>,
+    mode: u32,
     consumed: Arc<AtomicU64>,
     compressed: bool,
 }
@@ -27,16 +29,24 @@ impl Source {
     /// Exit code 2: it is missing, a directory or unreadable.
     pub(super) fn open(input: &Input) -> Result<Self> {
         let consumed = Arc::new(AtomicU64::new(0));
-        let (raw, name, size): (Box<dyn Read + Send>, _, _) = match input {
-            Input::Stdin => (Box::new(io::stdin()), "standard input".to_owned(), None),
+        let (raw, name, size, mode): (Box<dyn Read + Send>, _, _, _) = match input {
+            Input::Stdin => (
+                Box::new(io::stdin()),
+                "standard input".to_owned(),
+                None,
+                mode_of_stdin(),
+            ),
             Input::File(path) => {
                 let name = format!("`{}`", path.display());
-                let (file, size) = open_file(path)
+                let (file, metadata) = open_file(path)
                     .map_err(|e| Error::usage(format!("cannot read {name}")).because(e))?;
-                match size {
+                let mode = own_file::mode_of(&metadata);
+                if metadata.is_file() {
                     // The size at the start counts: a file that grows is read as it was, one that shrinks is an error.
-                    Some(size) => (Box::new(Fixed { file, left: size }), name, Some(size)),
-                    None => (Box::new(file), name, None),
+                    let left = metadata.len();
+                    (Box::new(Fixed { file, left }), name, Some(left), mode)
+                } else {
+                    (Box::new(file), name, None, PIPE)
                 }
             }
         };
@@ -59,6 +69,7 @@ impl Source {
             reader,
             name,
             size,
+            mode,
             consumed,
             compressed: compression.is_some(),
         })
@@ -71,6 +82,7 @@ impl Source {
             reader: Box::new(reader),
             name: "the input".to_owned(),
             size: None,
+            mode: PIPE,
             consumed: Arc::default(),
             compressed: false,
         }
@@ -109,6 +121,11 @@ impl Source {
         self.size
     }
 
+    /// Who may read and write it.
+    pub(super) const fn mode(&self) -> u32 {
+        self.mode
+    }
+
     /// How many bytes of what is stored are used up when `held` plain bytes still wait. For compressed sources that is
     /// only known by the block: what waits is not counted off.
     pub(super) fn position(&self, held: usize) -> u64 {
@@ -121,13 +138,36 @@ impl Source {
     }
 }
 
-fn open_file(path: &Path) -> io::Result<(File, Option<u64>)> {
+/// A pipe keeps nobody out, and says nothing of who may read what comes out of it.
+const PIPE: u32 = 0o666;
+
+/// Of a file that a shell opened for us, who may read it; otherwise as [`PIPE`].
+#[cfg(unix)]
+fn mode_of_stdin() -> u32 {
+    use std::os::fd::AsFd;
+    let duplicate = io::stdin().as_fd().try_clone_to_owned();
+    let metadata = duplicate.and_then(|file| File::from(file).metadata());
+    metadata.map_or(PIPE, |metadata| {
+        if metadata.is_file() {
+            own_file::mode_of(&metadata)
+        } else {
+            PIPE
+        }
+    })
+}
+
+#[cfg(not(unix))]
+const fn mode_of_stdin() -> u32 {
+    PIPE
+}
+
+fn open_file(path: &Path) -> io::Result<(File, Metadata)> {
     let file = File::open(path)?;
     let metadata = file.metadata()?;
     if metadata.is_dir() {
         return Err(io::ErrorKind::IsADirectory.into());
     }
-    Ok((file, metadata.is_file().then_some(metadata.len())))
+    Ok((file, metadata))
 }
 
 enum Compression {

@@ -42,6 +42,7 @@ mod older_answers;
 mod outage;
 mod output;
 mod overwrite;
+mod own_files;
 mod poison;
 mod readme;
 mod real_limits;
