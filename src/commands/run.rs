@@ -25,7 +25,7 @@ use crate::config::{PaceConfig, RunConfig, ServiceConfig, WatchConfig};
 use crate::error::{Error, Exit, Result, quoted, system_words};
 use crate::event::{CancelReason, Event, Events, Limit};
 use crate::fields::UserRequest;
-use crate::input::{Input, Opened, Reader};
+use crate::input::{self, Input, Opened, Reader};
 use crate::layout::Format;
 use crate::ledger::Known;
 use crate::observe::{self, Progress, Setting, Style, Summary};
@@ -62,10 +62,9 @@ pub fn execute(config: RunConfig) -> Result<Exit> {
         warnings,
     } = config;
     let source = input.input.clone();
-    let compose = Box::new(move |request: &UserRequest<'_>, to: &mut BytesMut| {
-        service::write_body(request, plan, to);
-    });
-    let (reader, opened) = Reader::open(input, compose)?;
+    let speaks = !watch.quiet && watch.style != Style::Json;
+    let (reader, opened) = open(input, plan, speaks)?;
+    let ignored_early = opened.ignored.any();
     let rejects = places::rejects(&output, &opened.layout)?;
     let (side, summary) = (rejects.as_deref(), watch.summary.as_deref());
     places::check(&source, &output, side, summary, &ledger, &service)?;
@@ -88,11 +87,13 @@ pub fn execute(config: RunConfig) -> Result<Exit> {
         .map_err(|error| space::at_the_start(error, output.target.as_ref().map(Target::path)))?;
 
     let gate = gate(pace, answers.known());
-    if !watch.quiet && watch.style != Style::Json {
+    if speaks {
         introduce(&source, &opened, &endpoint, sandbox, pace);
         answers.introduce(gate.limit());
     }
-    warn(&warnings, lowered.as_ref(), &answers);
+    let ignored = ignored_early.then(|| IGNORED.to_owned());
+    let warnings = warnings.into_iter().chain(lowered).chain(ignored);
+    warn(warnings, &answers);
     let runtime = runtime()?;
     let (events, progress) = observe(&runtime, &watch, &opened, sandbox);
     let writer = Writer::new(opened.layout, policy, sink, sides);
@@ -131,6 +132,8 @@ pub fn execute(config: RunConfig) -> Result<Exit> {
     });
     let (kept, left_over) = answers.end(&stats, written.output.is_some());
     let unsynced = written.unsynced.as_deref().map(unsynced);
+    let ignored_late = !ignored_early && opened.ignored.any();
+    let ignored = ignored_late.then(|| format!("warning: {IGNORED}"));
     let summary = Summary {
         stats: &stats,
         elapsed: events.elapsed(),
@@ -143,15 +146,30 @@ pub fn execute(config: RunConfig) -> Result<Exit> {
         sandbox_billed: stand_in.map(|stand_in| stand_in.stop().billed),
     };
     tell(&summary, error.as_ref(), summary_file, &watch);
-    for warning in left_over.into_iter().chain(unsynced) {
+    for warning in left_over.into_iter().chain(unsynced).chain(ignored) {
         say(&warning);
     }
     Ok(stats.exit())
 }
 
-fn warn(warnings: &[String], lowered: Option<&String>, answers: &Answers) {
+/// Opens the input. One that is checked for long is said to be, unless nobody wants to hear it.
+fn open(settings: input::Settings, plan: Plan, speaks: bool) -> Result<(Reader, Opened)> {
+    if speaks && input::is_checked_for_long(&settings.input) {
+        say("rescore: checking the compressed input before anything is sent");
+    }
+    let compose = move |request: &UserRequest<'_>, to: &mut BytesMut| {
+        service::write_body(request, plan, to);
+    };
+    Reader::open(settings, Box::new(compose))
+}
+
+/// What gzip says as well.
+const IGNORED: &str =
+    "the compressed data of the input is followed by other bytes, which are ignored";
+
+fn warn(warnings: impl Iterator<Item = String>, answers: &Answers) {
     let of_ledger = answers.thrown_away().or_else(|| answers.aged());
-    for warning in warnings.iter().chain(lowered).chain(&of_ledger) {
+    for warning in warnings.chain(of_ledger) {
         say(&format!("warning: {warning}"));
     }
 }

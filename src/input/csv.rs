@@ -99,9 +99,13 @@ impl Parser {
     }
 
     /// Fails when a row that has been read already has a value in our columns that is not ours.
-    fn judge_first_rows(&mut self, buffer: &Buffer) -> Result<()> {
+    fn judge_first_rows(&mut self, buffer: &mut Buffer) -> Result<()> {
         if self.replaced.is_empty() {
             return Ok(());
+        }
+        if buffer.source.size().is_some() && !buffer.at_end {
+            // A file gives a block; a pipe may have its first row in an hour.
+            buffer.fill()?;
         }
         let mut rest = buffer.bytes.as_ref();
         for row in 1.. {

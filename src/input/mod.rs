@@ -7,6 +7,7 @@
 mod csv;
 mod existing;
 mod jsonl;
+mod packed;
 mod sniff;
 mod source;
 
@@ -14,7 +15,9 @@ use std::path::PathBuf;
 
 use bytes::{Bytes, BytesMut};
 
+pub use packed::Ignored;
 pub use sniff::FormatChoice;
+pub use source::is_checked_for_long;
 
 use crate::error::{Error, Result};
 use crate::fields::{Assignments, InvalidPhone, UserRequest};
@@ -112,6 +115,8 @@ pub struct Opened {
     pub size: Option<u64>,
     /// Who may read and write the source, as a file's permission bits; a pipe says nothing.
     pub mode: u32,
+    /// Whether bytes behind compressed data are ignored; of a large file or a stream it is known at its end.
+    pub ignored: Ignored,
 }
 
 impl Reader {
@@ -124,7 +129,7 @@ impl Reader {
     }
 
     fn of_source(source: Source, settings: Settings, compose: Compose) -> Result<(Self, Opened)> {
-        let (size, mode) = (source.size(), source.mode());
+        let (size, mode, ignored) = (source.size(), source.mode(), source.ignored());
         let mut buffer = Buffer {
             bytes: BytesMut::new(),
             source,
@@ -171,6 +176,7 @@ impl Reader {
                 replaced,
                 size,
                 mode,
+                ignored,
             },
         ))
     }
