@@ -85,7 +85,7 @@ impl Conflict {
                     error.detail(format!("its value in row {row} is one that rescore never writes"))
                 } else {
                     error.detail(format!(
-                        "columns are taken for those of an earlier run where {} are all there",
+                        "columns are replaced only where {} are all there, as in rescore's own output",
                         recognised.join(", ")
                     ))
                 };
@@ -138,7 +138,7 @@ impl Conflict {
 /// A field is taken from a column that would be written: whatever `--existing` says, the next run would send our values.
 pub(super) fn is_source(column: &str, field: Field, file: &str) -> Error {
     Error::usage(format!(
-        "{} is the name of a new column, and {file} has the field `{field}` there",
+        "a new column cannot be called {}: {file} has the field `{field}` there",
         quoted(column)
     ))
     .hint("give another name to `--column`, or put something in front of all new names with `--prefix rescore_`")
