@@ -8,7 +8,7 @@ use serde::de::IgnoredAny;
 
 use crate::drift::Drift;
 use crate::error::{Error, quoted};
-use crate::fields::Field;
+use crate::fields::{ColumnSource, Field, Part, PerField};
 use crate::layout::{Existing, PREVIOUS, VERDICT_COLUMNS};
 use crate::verdict::{Failure, Reason, Score, TransactionId};
 
@@ -133,6 +133,18 @@ impl Conflict {
             | Self::Foreign(column) => column,
         }
     }
+}
+
+/// The field that is taken from this column, alone or with others.
+pub(super) fn field_of<K: Clone + PartialEq>(
+    sources: &PerField<ColumnSource<K>>,
+    column: &K,
+) -> Option<Field> {
+    let part = Part::Column(column.clone());
+    Field::ALL.into_iter().find(|field| {
+        let source = sources.get(*field);
+        matches!(source, ColumnSource::Columns(template) if template.0.contains(&part))
+    })
 }
 
 /// A field is taken from a column that would be written: whatever `--existing` says, the next run would send our values.

@@ -11,8 +11,9 @@ use memchr::memchr2;
 use serde_json::value::RawValue;
 
 use super::existing::{self, Conflict, Found};
+use super::member::{self, quoted_key};
 use super::{Bodies, Buffer, Extent, Settings, line_end};
-use crate::error::{Result, quoted};
+use crate::error::Result;
 use crate::fields::{
     self, ColumnSource, Field, InvalidPhone, Mapping, PerField, Sample, Template, UserRequest,
 };
@@ -140,15 +141,8 @@ impl Parser {
     /// others may.
     fn refuse_sources(&self, file: &str) -> Result<()> {
         for column in &self.columns {
-            let lookup = self.lookups_of(column).next();
-            let field = lookup.and_then(|(lookup, _)| {
-                Field::ALL.into_iter().find(|field| {
-                    let ColumnSource::Columns(template) = self.sources.get(*field) else {
-                        return false;
-                    };
-                    template.0.contains(&fields::Part::Column(lookup))
-                })
-            });
+            let mut lookups = self.lookups_of(column);
+            let field = lookups.find_map(|(lookup, _)| existing::field_of(&self.sources, &lookup));
             if let Some(field) = field {
                 return Err(existing::is_source(column, field, file));
             }
@@ -232,7 +226,13 @@ impl Parser {
         }
         let values = &gathered.values;
         let find = |field, lookup: &usize| match values.get(*lookup) {
-            Some(Some((_, value))) => text(value, self.lookups.get(*lookup), field, intact),
+            Some(Some((_, value))) => {
+                let pointer = match self.lookups.get(*lookup) {
+                    Some(Lookup::At(pointer)) => Some(pointer),
+                    _ => None,
+                };
+                member::text(value, pointer, field, intact)
+            }
             _ => Ok(None),
         };
         let mut found = PerField::try_from_fn(|field| match self.sources.get(field) {
@@ -240,7 +240,7 @@ impl Parser {
             ColumnSource::Constant(value) => Ok(Some(Cow::Borrowed(value.as_str()))),
             ColumnSource::Columns(template) => match template.column() {
                 Some(lookup) => find(field, lookup),
-                None => joined(template, field, find),
+                None => member::joined(template, field, find),
             },
         })?;
         let take = |field| Ok(found.get_mut(field).take());
@@ -352,7 +352,7 @@ impl<'a> Gathered<'a> {
         if raw_json::too_deep(value) {
             let message = format!(
                 "{} nests deeper than {} levels",
-                member(key),
+                quoted_key(key),
                 raw_json::MAX_DEPTH
             );
             self.fail(Reason::TooDeep, message);
@@ -366,7 +366,7 @@ impl<'a> Gathered<'a> {
                 Some((held, _)) if *held == *rank => {
                     self.fail(
                         Reason::DuplicateKey,
-                        format!("{} or its like stands twice", member(key)),
+                        format!("{} or its like stands twice", quoted_key(key)),
                     );
                     return;
                 }
@@ -377,7 +377,7 @@ impl<'a> Gathered<'a> {
             if self.existing.iter().any(|(_, there)| *there == column) {
                 self.fail(
                     Reason::DuplicateKey,
-                    format!("{} stands twice", member(key)),
+                    format!("{} stands twice", quoted_key(key)),
                 );
             }
             let part = if policy == Existing::Keep { key } else { value };
@@ -394,78 +394,6 @@ impl<'a> Gathered<'a> {
     fn fail(&mut self, reason: Reason, message: String) {
         self.failure
             .get_or_insert_with(|| Failure::new(reason, message));
-    }
-}
-
-fn member(key: &RawValue) -> String {
-    quoted(&raw_json::string(key).unwrap_or_default())
-}
-
-/// The text of a template of several members.
-fn joined<'a>(
-    template: &Template<usize>,
-    field: Field,
-    find: impl Fn(Field, &usize) -> Result<Option<Cow<'a, str>>, Failure>,
-) -> Result<Option<Cow<'a, str>>, Failure> {
-    let mut wrong = None;
-    let value = template.value(|lookup| match find(field, lookup) {
-        Ok(text) => text.map(|text| match text {
-            Cow::Borrowed(text) => Cow::Borrowed(text.as_bytes()),
-            Cow::Owned(text) => Cow::Owned(text.into_bytes()),
-        }),
-        Err(failure) => {
-            wrong = Some(failure);
-            None
-        }
-    });
-    match (wrong, value) {
-        (Some(failure), _) => Err(failure),
-        (None, value) => value.map(|bytes| fields::text(bytes, field)).transpose(),
-    }
-}
-
-/// The text of a value that is sent; null is absent.
-fn text<'a>(
-    value: &'a RawValue,
-    lookup: Option<&Lookup>,
-    field: Field,
-    intact: impl Fn(&RawValue) -> bool,
-) -> Result<Option<Cow<'a, str>>, Failure> {
-    let value = match lookup {
-        Some(Lookup::At(pointer)) => match raw_json::follow(value, pointer.split_first().1) {
-            Ok(Some(value)) => value,
-            Ok(None) => return Ok(None),
-            Err(raw_json::Ambiguous) => {
-                return Err(Failure::new(
-                    Reason::DuplicateKey,
-                    format!("a member on the way to {field} stands twice"),
-                ));
-            }
-        },
-        _ => value,
-    };
-    if !intact(value) {
-        return Err(Failure::new(
-            Reason::NotUtf8,
-            format!("{field} is not UTF-8"),
-        ));
-    }
-    match raw_json::string(value) {
-        Some(text) => Ok(Some(text)),
-        None if value.get() == "null" => Ok(None),
-        None => {
-            let kind = match value.get().as_bytes().first() {
-                Some(b'{') => "an object",
-                Some(b'[') => "an array",
-                Some(b't' | b'f') => "a boolean",
-                Some(b'"') => "a string with broken escapes",
-                _ => "a number",
-            };
-            Err(Failure::new(
-                Reason::WrongType,
-                format!("{field} is {kind}, not a string"),
-            ))
-        }
     }
 }
 

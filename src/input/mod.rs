@@ -7,6 +7,7 @@
 mod csv;
 mod existing;
 mod jsonl;
+mod member;
 mod packed;
 mod sniff;
 mod source;
