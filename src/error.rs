@@ -4,6 +4,7 @@
 //! sources. Wording: lower case, no full stop; what was being done, to what, where; the bad value in backticks.
 
 use std::error::Error as StdError;
+use std::path::Path;
 
 use crate::foreign::{any_steers, steers};
 
@@ -212,6 +213,12 @@ pub fn printable(text: &str) -> String {
             }
             out
         })
+}
+
+/// A path for a message, to be quoted by the caller where it stands in a sentence.
+#[must_use]
+pub fn shown(path: &Path) -> String {
+    printable(&path.display().to_string())
 }
 
 /// How much of a foreign value is quoted in a message: enough to recognise it, too little to flood a terminal.

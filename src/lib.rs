@@ -22,6 +22,7 @@ pub mod pipeline;
 pub mod raw_json;
 pub mod row;
 pub mod sandbox;
+pub mod say;
 pub mod scorer;
 pub mod secret;
 pub mod service;

@@ -1,11 +1,11 @@
 //! The program: parse, run, say what went wrong, exit code.
 
-use std::io::Write;
 use std::process::ExitCode;
 
 use rescore::cli::{self, Command, Refusal};
 use rescore::commands;
 use rescore::error::Exit;
+use rescore::say::say;
 
 /// A row is made in one thread and dropped in another. The system's allocator takes a lock for that, here and there with
 /// a wait: with this one a row costs a tenth less.
@@ -38,8 +38,12 @@ fn execute() -> u8 {
         Ok(Command::Sandbox(settings)) => commands::sandbox::execute(&settings),
         Err(Refusal::Settings(error)) => Err(error),
         Err(Refusal::Arguments(error)) => {
-            // Nobody may be there to read it.
-            let _ = error.print();
+            if error.use_stderr() {
+                say(error.render().to_string().trim_end());
+            } else {
+                // Help or version. Nobody may be there to read it.
+                let _ = error.print();
+            }
             return u8::try_from(error.exit_code()).unwrap_or(Exit::Usage.code());
         }
     };
@@ -48,8 +52,4 @@ fn execute() -> u8 {
         error.exit()
     });
     exit.code()
-}
-
-fn say(text: &str) {
-    let _ = writeln!(std::io::stderr(), "{text}");
 }

@@ -152,7 +152,7 @@ pub fn too_deep(value: &RawValue) -> bool {
 pub fn on_one_line(value: &RawValue) -> Box<str> {
     let text = value.get();
     if !text.starts_with(['{', '[']) {
-        return steering_escaped(text.into());
+        return steering_escaped(text).into();
     }
     let (mut quoted, mut escaped) = (false, false);
     let kept: String = text
@@ -168,13 +168,14 @@ pub fn on_one_line(value: &RawValue) -> Box<str> {
             true
         })
         .collect();
-    steering_escaped(kept.into())
+    steering_escaped(&kept).into()
 }
 
-/// JSON text without white space between its tokens, with escapes for what steers: that can stand in its strings alone.
-fn steering_escaped(text: Box<str>) -> Box<str> {
-    if !any_steers(&text) {
-        return text;
+/// JSON text on one line, with JSON's own escapes for what steers: that can stand in its strings alone.
+#[must_use]
+pub fn steering_escaped(text: &str) -> String {
+    if !any_steers(text) {
+        return text.to_owned();
     }
     let mut escaped = String::with_capacity(text.len() + 16);
     for c in text.chars() {
@@ -186,7 +187,7 @@ fn steering_escaped(text: Box<str>) -> Box<str> {
             escaped.push(c);
         }
     }
-    escaped.into()
+    escaped
 }
 
 /// The pointer as it is given.

@@ -14,7 +14,7 @@ const FLOORS: &[&[&str]] = &[
     &["row", "secret", "timeline", "foreign"],
     &["raw_json"],
     &["verdict", "error", "layout"],
-    &["drift"],
+    &["drift", "say"],
     &["event", "stats", "fields"],
     &[
         "input", "output", "service", "pace", "ledger", "observe", "sandbox",
@@ -141,6 +141,20 @@ fn each_library_has_its_owner() {
                 "src/{file} names {library}; its owner is {owners:?}"
             );
         }
+    }
+}
+
+#[test]
+fn only_say_writes_to_standard_error() {
+    for (file, text) in sources() {
+        let named = code(&text).any(|line| {
+            line.replace("io::stderr().is_terminal()", "")
+                .contains("io::stderr()")
+        });
+        assert!(
+            !named || file == "say.rs",
+            "src/{file} names standard error; `say` makes texts safe"
+        );
     }
 }
 

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::desk::Desk;
-use super::{say, space};
+use super::space;
 use crate::config::LedgerConfig;
-use crate::error::{Error, Exit, Result};
+use crate::error::{Error, Exit, Result, shown};
 use crate::event::{CancelReason, Limit};
 use crate::input::Input;
 use crate::ledger::{
@@ -17,6 +17,7 @@ use crate::ledger::{
 use crate::observe::{Kept, counted, day, moment, most, same_command};
 use crate::output::{Replace, Sealed};
 use crate::raw_json::Pointer;
+use crate::say::say;
 use crate::service::ClientSettings;
 use crate::stats::Stats;
 
@@ -212,7 +213,7 @@ impl Answers {
         let path = self.ledger.as_ref()?.path()?;
         Some(format!(
             "`{}` has the paid answers that reached the disk; {} goes on from there",
-            path.display(),
+            shown(path),
             same_command(self.fresh)
         ))
     }

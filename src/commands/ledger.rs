@@ -9,13 +9,13 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::BytesMut;
 
-use super::say;
 use crate::config::{CareConfig, Forgotten, Task};
-use crate::error::{Error, Exit, Result, printable};
+use crate::error::{Error, Exit, Result, printable, shown};
 use crate::fields::UserRequest;
 use crate::input::{Reader, Settings};
 use crate::ledger::{AGES, Care, Cleaned, Known, Service, survey};
 use crate::observe::{count, counted, moment, most};
+use crate::say::say;
 use crate::service::{Plan, write_body};
 
 /// Does it, and says what came of it.
@@ -214,7 +214,7 @@ fn one(care: &mut Care, user: &UserRequest<'_>) -> Result<Done> {
 /// Reads the whole file before anything goes: one that is broken in the middle changes nothing.
 fn many(care: &mut Care, users: Settings) -> Result<Done> {
     let (mut reader, opened) = Reader::open(users, Box::new(write_bodies))?;
-    say(&format!("rescore ledger: {}", opened.mapping));
+    say(&format!("rescore ledger: {}", printable(&opened.mapping)));
     let (mut known, mut unknown, mut broken) = (0, 0, 0);
     while let Some(batch) = reader.next_batch()? {
         for row in batch.rows {
@@ -259,10 +259,6 @@ fn each(bodies: &[u8]) -> impl Iterator<Item = &[u8]> + Clone {
     bodies
         .split(|byte| *byte == b'\n')
         .filter(|body| !body.is_empty())
-}
-
-fn shown(path: &Path) -> String {
-    printable(&path.display().to_string())
 }
 
 /// What was asked for. That nobody can read it must not undo it.

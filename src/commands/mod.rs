@@ -10,10 +10,3 @@ pub mod sandbox;
 mod signals;
 mod space;
 mod threads;
-
-use std::io::Write;
-
-/// One line to standard error. That nobody can read it must not end a run.
-fn say(line: &str) {
-    let _ = writeln!(std::io::stderr(), "{line}");
-}

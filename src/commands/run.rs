@@ -5,7 +5,6 @@
 
 use std::cell::RefCell;
 use std::fs::File;
-use std::io::Write as _;
 use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -19,9 +18,9 @@ use super::answers::{Answers, Whom};
 use super::desk::Desk;
 use super::places::Targets;
 use super::threads::{self, BATCHES, WriterEnd, stop_of};
-use super::{descriptors, places, say, space};
+use super::{descriptors, places, space};
 use crate::config::{PaceConfig, RunConfig, ServiceConfig, WatchConfig};
-use crate::error::{Error, Exit, Result, system_words};
+use crate::error::{Error, Exit, Result, printable, shown, system_words};
 use crate::event::{CancelReason, Event, Events, Limit};
 use crate::fields::UserRequest;
 use crate::input::{Input, Opened, Reader};
@@ -31,6 +30,7 @@ use crate::output::{Sealed, Target, Unfinished, Writer, Written, partial_of};
 use crate::pace::{Bounds, CallBudget, Fuse, Gate, RetryPolicy};
 use crate::pipeline::{self, Channels, Stop, Window};
 use crate::sandbox::{self, Sandbox};
+use crate::say::say;
 use crate::scorer::{Keyring, Outage, Scorer};
 use crate::secret::Secret;
 use crate::service::{self, Client, ClientSettings, Endpoint, Plan, Service};
@@ -149,7 +149,7 @@ pub fn execute(config: RunConfig) -> Result<Exit> {
 fn warn(warnings: &[String], lowered: Option<&String>, answers: &Answers) {
     let of_ledger = answers.thrown_away().or_else(|| answers.aged());
     for warning in warnings.iter().chain(lowered).chain(&of_ledger) {
-        say(&format!("warning: {warning}"));
+        say(&format!("warning: {}", printable(warning)));
     }
 }
 
@@ -175,7 +175,7 @@ fn farewell(output: Option<&Target>, answers: &Answers) -> String {
     let stopped = match output.filter(|target| !target.is_special()) {
         Some(target) => format!(
             "rescore: stopped at once; `{}` has the rows that were written so far",
-            partial_of(target.path()).display()
+            shown(&partial_of(target.path()))
         ),
         None => "rescore: stopped at once".to_owned(),
     };
@@ -218,7 +218,7 @@ fn connect(service: ServiceConfig, plan: Plan) -> Result<(Option<Sandbox>, Clien
 fn introduce(input: &Input, mapping: &str, endpoint: &Endpoint, sandbox: bool, pace: PaceConfig) {
     let name = match input {
         Input::Stdin => "standard input".to_owned(),
-        Input::File(path) => path.display().to_string(),
+        Input::File(path) => shown(path),
     };
     let service = if sandbox {
         "the built-in sandbox, a stand-in".to_owned()
@@ -230,7 +230,7 @@ fn introduce(input: &Input, mapping: &str, endpoint: &Endpoint, sandbox: bool, p
         pace.concurrency, pace.rate
     ));
     if !mapping.is_empty() {
-        say(&format!("         {mapping}"));
+        say(&format!("         {}", printable(mapping)));
     }
 }
 
@@ -382,9 +382,9 @@ fn end(
 /// The summary for people or for programs, the one for `--summary`, and what ended the run early.
 fn tell(summary: &Summary<'_>, error: Option<&Error>, file: Option<File>, watch: &WatchConfig) {
     if !watch.quiet && watch.style == Style::Json {
-        say(&summary.json().to_string());
+        say(&summary.json_line());
     } else if !watch.quiet {
-        let _ = std::io::stderr().write_all(summary.text().as_bytes());
+        say(&summary.text());
     }
     if let Some(Err(failed)) = file.map(|file| summary.write_json(file)) {
         // The rows are safe: the exit code stays theirs.

@@ -5,13 +5,13 @@ use std::sync::mpsc::Receiver;
 use tokio::sync::mpsc;
 
 use super::desk::Desk;
-use super::say;
 use super::signals::Signals;
 use crate::error::{Error, Exit, Result, Signal};
 use crate::event::{CancelReason, Event, Events};
 use crate::input::Reader;
 use crate::output::{WriteError, Writer, Written};
 use crate::pipeline::{Read, Stop, Write};
+use crate::say::say;
 
 /// Batches between the reader's thread and the dispatcher, and between that and the writer's: one in work, one waiting.
 pub(super) const BATCHES: usize = 2;

@@ -1,11 +1,11 @@
 //! Progress where nobody draws: a line, or a JSON object, every so often.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
 
 use serde_json::json;
 
 use super::{Notice, Setting, Snapshot, View, words};
+use crate::say::say;
 use crate::stats::Outage;
 
 /// Lines for logs.
@@ -144,9 +144,4 @@ impl View for Warnings {
 /// Milliseconds are as exact as anybody needs.
 pub(super) fn seconds(seconds: f64) -> f64 {
     (seconds * 1000.0).round() / 1000.0
-}
-
-/// One line to standard error; a closed one must not stop the run.
-fn say(line: &str) {
-    let _ = writeln!(std::io::stderr(), "{line}");
 }

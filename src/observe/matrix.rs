@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::words::{count, counted};
 use crate::drift::Drift;
+use crate::error::shown;
 use crate::verdict::Decision;
 
 /// What stands above the earlier decisions and before those of now.
@@ -41,7 +42,7 @@ pub(super) fn lines(drift: &Drift, changes: Option<&Path>) -> Vec<String> {
             .map(|(before, cells)| line(before, cells.each_ref().map(String::as_str))),
     );
     let place = match changes {
-        Some(path) if drift.changed() > 0 => format!(", see {}", path.display()),
+        Some(path) if drift.changed() > 0 => format!(", see {}", shown(path)),
         _ => String::new(),
     };
     lines.push(format!(

@@ -12,7 +12,9 @@ use serde_json::{Map, Value, json};
 use super::lines::seconds;
 use super::matrix;
 use super::words::{self, MIXED_UP, count, counted, rate, same_command, time};
+use crate::error::shown;
 use crate::event::CancelReason;
+use crate::raw_json::steering_escaped;
 use crate::stats::Stats;
 
 /// A ledger that stays.
@@ -89,7 +91,7 @@ impl Summary<'_> {
                 .map(|(reason, rows)| format!("{reason} {}", count(*rows)))
                 .collect();
             let place = match &self.rejects {
-                Some(path) => format!(", see {}", path.display()),
+                Some(path) => format!(", see {}", shown(path)),
                 None => String::new(),
             };
             lines.push(format!(
@@ -129,7 +131,7 @@ impl Summary<'_> {
         }
         lines.extend(self.rarities());
         if let Some(path) = &self.output {
-            let path = path.display();
+            let path = shown(path);
             if stats.cancelled.is_some() {
                 lines.push(format!(
                     "{path} has the {}; rows that were not finished are not in it",
@@ -139,7 +141,7 @@ impl Summary<'_> {
                     // The next run refuses all of these files: following this must not lead to another refusal.
                     let mut kept = vec!["it".to_owned()];
                     let sides = [&self.rejects, &self.changes].into_iter().flatten();
-                    kept.extend(sides.map(|path| path.display().to_string()));
+                    kept.extend(sides.map(|path| shown(path)));
                     lines.push(format!(
                         "before another run move {} away, or start over with `--overwrite`",
                         kept.join(" and ")
@@ -150,9 +152,7 @@ impl Summary<'_> {
             }
         }
         lines.extend(self.kept());
-        let mut text = format!("rescore: {}", lines.join("\n         "));
-        text.push('\n');
-        text
+        format!("rescore: {}", lines.join("\n         "))
     }
 
     /// What the service was found to bear, and when it was away.
@@ -214,7 +214,7 @@ impl Summary<'_> {
             }
             _ => "",
         };
-        let path = path.display();
+        let path = shown(path);
         let answers = match answers {
             Some(answers) => counted(*answers, "paid answer"),
             None => "the paid answers".to_owned(),
@@ -379,12 +379,20 @@ impl Summary<'_> {
         })
     }
 
+    /// The object for programs on one line.
+    #[must_use]
+    pub fn json_line(&self) -> String {
+        steering_escaped(&self.json().to_string())
+    }
+
     /// Writes the object for programs.
     ///
     /// # Errors
     /// As the writer's.
     pub fn write_json(&self, mut to: impl Write) -> io::Result<()> {
-        writeln!(to, "{:#}", self.json())?;
+        let text = format!("{:#}", self.json());
+        let lines = text.lines().map(|line| steering_escaped(line) + "\n");
+        to.write_all(lines.collect::<String>().as_bytes())?;
         to.flush()
     }
 }

@@ -28,7 +28,7 @@ fn json_string(text: &str, escaped: bool) -> String {
 }
 
 /// Fails where anything that steers has come through raw.
-fn clean(what: &str, text: &str) {
+pub(crate) fn clean(what: &str, text: &str) {
     let steers = |c: &char| {
         *c != '\n' && (c.is_control() || "\u{202e}\u{2066}\u{200f}\u{feff}\u{2028}".contains(*c))
     };

@@ -36,6 +36,7 @@ mod ledger_commands;
 mod limits;
 #[cfg(target_os = "linux")]
 mod memory;
+mod names;
 mod network;
 mod older_answers;
 mod outage;
