@@ -117,6 +117,13 @@ pub enum Event {
     OutputFailed,
     /// The run began to stop early.
     CancelBegan(CancelReason),
+    /// Calls in flight get so long to finish from now on. A second one cuts the first one short.
+    DrainBegan {
+        /// Why they finish, or why they get less time.
+        reason: CancelReason,
+        /// How long.
+        longest: Duration,
+    },
 }
 
 /// Where a row's verdict comes from.

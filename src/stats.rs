@@ -85,6 +85,8 @@ pub struct Stats {
     pub waited_in_vain: Duration,
     /// Why the run stopped early.
     pub cancelled: Option<CancelReason>,
+    /// SIGTERM came, as the run's end or during it: a service manager waits, and not for long.
+    pub terminated: bool,
     /// When the first row was resolved.
     pub first_resolved: Option<Duration>,
     /// When the last event was.
@@ -144,6 +146,7 @@ impl Default for Stats {
             waited_in_vain: Duration::ZERO,
             down: Duration::ZERO,
             cancelled: None,
+            terminated: false,
             first_resolved: None,
             at: Duration::ZERO,
             latency,
@@ -238,7 +241,11 @@ impl Stats {
             Event::RowsWritten { rows } => self.written += rows,
             Event::DecisionsCompared(drift) => self.drift.add(drift),
             Event::OutputFailed => self.output_failed = true,
+            Event::DrainBegan { reason, .. } => {
+                self.terminated |= *reason == CancelReason::Terminated;
+            }
             Event::CancelBegan(reason) => {
+                self.terminated |= *reason == CancelReason::Terminated;
                 // A bug of ours outranks whatever came first: nothing else may hide it.
                 if self.cancelled.is_none() || *reason == CancelReason::Internal {
                     self.cancelled = Some(*reason);

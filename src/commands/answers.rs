@@ -250,7 +250,7 @@ impl Answers {
         let Some(ledger) = self.ledger else {
             return (None, None);
         };
-        let patience = if stats.cancelled == Some(CancelReason::Terminated) {
+        let patience = if stats.terminated {
             LAST_COMMIT
         } else {
             CLOSING

@@ -71,9 +71,10 @@ impl View for Bar {
         let said = match notice {
             Notice::KeyRenewed => Some(format!("rescore: {}", words::KEY_RENEWED)),
             Notice::TransactionRepeated(one, other) => Some(words::repeated(one, other)),
-            Notice::Stopping(reason, in_flight) => {
-                Some(format!("rescore: {}", words::stopping(reason, in_flight)))
-            }
+            Notice::Stopping(reason, in_flight, longest) => Some(format!(
+                "rescore: {}",
+                words::stopping(reason, in_flight, longest)
+            )),
             Notice::Up(lasted) => Some(format!("rescore: {}", words::up(lasted))),
             Notice::Dismissed => Some(format!("rescore: {}", words::OUTAGE_DISMISSED)),
             // The bar itself counts down.

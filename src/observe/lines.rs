@@ -67,8 +67,11 @@ impl View for Plain {
             }
             Notice::TransactionRepeated(one, other) => say(&words::repeated(one, other)),
             Notice::KeyRenewed => say(&format!("rescore: {}", words::KEY_RENEWED)),
-            Notice::Stopping(reason, in_flight) => {
-                say(&format!("rescore: {}", words::stopping(reason, in_flight)));
+            Notice::Stopping(reason, in_flight, longest) => {
+                say(&format!(
+                    "rescore: {}",
+                    words::stopping(reason, in_flight, longest)
+                ));
             }
             Notice::End => {}
         }

@@ -74,7 +74,8 @@ enum Notice {
     KeyRenewed,
     /// A warning: it is said in any style.
     TransactionRepeated(RowNumber, RowNumber),
-    Stopping(CancelReason, u64),
+    /// Why, how many calls finish, and how long they may take.
+    Stopping(CancelReason, u64, Duration),
     End,
 }
 
@@ -122,7 +123,12 @@ impl Observer for Notices {
             Event::TransactionRepeated { row, first } if stats.repeated_transactions == 1 => {
                 Notice::TransactionRepeated(*row.min(first), *row.max(first))
             }
-            Event::CancelBegan(reason) => Notice::Stopping(*reason, stats.in_flight),
+            Event::CancelBegan(reason) if stats.in_flight == 0 => {
+                Notice::Stopping(*reason, 0, Duration::ZERO)
+            }
+            Event::DrainBegan { reason, longest } => {
+                Notice::Stopping(*reason, stats.in_flight, *longest)
+            }
             _ => return,
         };
         // Nobody listens any more: the run is over.
