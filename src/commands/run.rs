@@ -301,7 +301,7 @@ fn drive<S: Service>(
 const LOOK: Duration = Duration::from_millis(100);
 /// What the writer gets after a stop, beside what it had while calls finished: a reader of our standard output that has
 /// stopped reading must not keep a service manager waiting.
-const LAST_ROWS: Duration = Duration::from_secs(3);
+const LAST_ROWS: Duration = Duration::from_secs(2);
 
 /// Waits for the writer, and for a reason to wait no longer.
 fn wait_for(

@@ -11,7 +11,7 @@ use crate::event::{CancelReason, Event, Events};
 use crate::input::Reader;
 use crate::output::{WriteError, Writer, Written};
 use crate::pipeline::{Read, Stop, Write};
-use crate::say::say;
+use crate::say::{flush, say};
 
 /// Batches between the reader's thread and the dispatcher, and between that and the writer's: one in work, one waiting.
 pub(super) const BATCHES: usize = 2;
@@ -119,6 +119,7 @@ async fn heed(mut signals: Signals, stops: mpsc::UnboundedSender<Stop>, farewell
     };
     // Below a bar, which nobody clears any more.
     say(&format!("\n{farewell}"));
+    flush();
     #[allow(clippy::exit, reason = "the second signal asks for exactly this")]
     std::process::exit(Exit::Interrupted(signal).code().into());
 }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde_json::json;
 
 use super::{Notice, Setting, Snapshot, View, words};
-use crate::say::say;
+use crate::say::{say, say_progress};
 use crate::stats::Outage;
 
 /// Lines for logs.
@@ -42,7 +42,7 @@ impl View for Plain {
         if let Some(left) = now.remaining {
             let _ = write!(line, ", ETA {}", words::time(left));
         }
-        say(&format!(
+        say_progress(&format!(
             "{line}; {}; {}",
             words::verdicts(now),
             words::calls(now)
@@ -116,13 +116,13 @@ impl Json {
 
 impl View for Json {
     fn frame(&mut self, now: &Snapshot) {
-        say(&self.object(now).to_string());
+        say_progress(&self.object(now).to_string());
     }
 
     fn notice(&mut self, notice: Notice, now: &Snapshot) {
         match notice {
             Notice::TransactionRepeated(one, other) => say(&words::repeated(one, other)),
-            _ => self.frame(now),
+            _ => say(&self.object(now).to_string()),
         }
     }
 
