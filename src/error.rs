@@ -38,6 +38,7 @@ impl Exit {
             Self::Stopped => 3,
             Self::Refused => 4,
             Self::Internal => 70,
+            Self::Interrupted(Signal::HangUp) => 129,
             Self::Interrupted(Signal::Interrupt) => 130,
             Self::Interrupted(Signal::Terminate) => 143,
         }
@@ -51,6 +52,8 @@ pub enum Signal {
     Interrupt,
     /// SIGTERM, from a service manager or cron.
     Terminate,
+    /// SIGHUP: the terminal is gone, as when a connection drops.
+    HangUp,
 }
 
 /// A run-level error.
@@ -108,6 +111,7 @@ impl Error {
         let message = match signal {
             Signal::Interrupt => "interrupted",
             Signal::Terminate => "terminated",
+            Signal::HangUp => "hung up",
         };
         Self::new(Exit::Interrupted(signal), message)
     }
@@ -142,16 +146,22 @@ impl Error {
         self.exit
     }
 
-    /// Whether it comes from a disk, or a share of one, that is full.
+    /// Whether it comes from a disk, or a share of one, that is full, or from a file that may not grow any more.
     #[must_use]
     pub fn is_disk_full(&self) -> bool {
+        use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+        [StorageFull, QuotaExceeded, FileTooLarge]
+            .into_iter()
+            .any(|kind| self.comes_from(kind))
+    }
+
+    /// Whether the system gave this reason.
+    #[must_use]
+    pub fn comes_from(&self, kind: std::io::ErrorKind) -> bool {
         let mut cause = self.source();
         while let Some(error) = cause {
-            let full = error.downcast_ref::<std::io::Error>().is_some_and(|error| {
-                use std::io::ErrorKind::{QuotaExceeded, StorageFull};
-                matches!(error.kind(), StorageFull | QuotaExceeded)
-            });
-            if full {
+            let error_kind = error.downcast_ref().map(std::io::Error::kind);
+            if error_kind == Some(kind) {
                 return true;
             }
             cause = error.source();

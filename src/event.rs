@@ -220,6 +220,8 @@ pub enum CancelReason {
     Interrupted,
     /// SIGTERM.
     Terminated,
+    /// SIGHUP.
+    HungUp,
     /// The service refuses the run.
     Refused,
     /// The service cannot be reached or is not well.
@@ -243,12 +245,19 @@ pub enum CancelReason {
 }
 
 impl CancelReason {
+    /// Whether the system or a service manager wants the process to end, and may kill it soon.
+    #[must_use]
+    pub const fn hurries(self) -> bool {
+        matches!(self, Self::Terminated | Self::HungUp)
+    }
+
     /// The reason's word, as the summary has it.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
             Self::Interrupted => "interrupted",
             Self::Terminated => "terminated",
+            Self::HungUp => "hung_up",
             Self::Refused => "refused",
             Self::Unavailable => "unavailable",
             Self::Input => "input",

@@ -31,6 +31,8 @@ pub struct Stats {
     pub blocked: u64,
     /// Rows without a verdict, by reason.
     pub failed: BTreeMap<Reason, u64>,
+    /// Rows whose verdict came from a call of their own.
+    pub paid: u64,
     /// Of the rows with a verdict, those whose answer an earlier run paid for.
     pub known: u64,
     /// Of the rows with a verdict, those that share the answer of an equal row.
@@ -85,7 +87,7 @@ pub struct Stats {
     pub waited_in_vain: Duration,
     /// Why the run stopped early.
     pub cancelled: Option<CancelReason>,
-    /// SIGTERM came, as the run's end or during it: a service manager waits, and not for long.
+    /// SIGTERM or SIGHUP came: whoever sent it does not wait for long.
     pub terminated: bool,
     /// When the first row was resolved.
     pub first_resolved: Option<Duration>,
@@ -119,6 +121,7 @@ impl Default for Stats {
             reviewed: 0,
             blocked: 0,
             failed: BTreeMap::new(),
+            paid: 0,
             known: 0,
             duplicates: 0,
             drift: Drift::default(),
@@ -226,7 +229,9 @@ impl Stats {
             } => {
                 self.first_resolved.get_or_insert(at);
                 match origin {
-                    Origin::Called => {}
+                    Origin::Called => {
+                        self.paid += u64::from(matches!(resolution, Resolution::Scored(_)));
+                    }
                     Origin::Ledger => self.known += 1,
                     Origin::Duplicate => self.duplicates += 1,
                 }
@@ -242,10 +247,10 @@ impl Stats {
             Event::DecisionsCompared(drift) => self.drift.add(drift),
             Event::OutputFailed => self.output_failed = true,
             Event::DrainBegan { reason, .. } => {
-                self.terminated |= *reason == CancelReason::Terminated;
+                self.terminated |= reason.hurries();
             }
             Event::CancelBegan(reason) => {
-                self.terminated |= *reason == CancelReason::Terminated;
+                self.terminated |= reason.hurries();
                 // A bug of ours outranks whatever came first: nothing else may hide it.
                 if self.cancelled.is_none() || *reason == CancelReason::Internal {
                     self.cancelled = Some(*reason);
@@ -316,6 +321,7 @@ impl Stats {
             None => Exit::SomeFailed,
             Some(CancelReason::Interrupted) => Exit::Interrupted(Signal::Interrupt),
             Some(CancelReason::Terminated) => Exit::Interrupted(Signal::Terminate),
+            Some(CancelReason::HungUp) => Exit::Interrupted(Signal::HangUp),
             Some(CancelReason::Refused) => Exit::Refused,
             Some(CancelReason::Input) => Exit::Usage,
             Some(

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 /// Rooms from the ground up. A room may use what is on its own floor only within itself.
 const FLOORS: &[&[&str]] = &[
-    &["row", "secret", "timeline", "foreign"],
+    &["row", "secret", "timeline", "foreign", "system"],
     &["raw_json"],
     &["verdict", "error", "layout"],
     &["drift", "say"],
@@ -37,7 +37,15 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("csv_core", &["output/csv.rs"]),
     ("rusqlite", &["ledger/"]),
     ("blake3", &["ledger/"]),
-    ("rustix", &["commands/descriptors.rs", "main.rs"]),
+    (
+        "rustix",
+        &[
+            "commands/descriptors.rs",
+            "commands/signals.rs",
+            "main.rs",
+            "system.rs",
+        ],
+    ),
 ];
 
 fn sources() -> Vec<(String, String)> {

@@ -208,6 +208,11 @@ impl Answers {
         }
     }
 
+    /// Whether they are there for another run.
+    pub(super) fn stay(&self) -> bool {
+        self.ledger.as_ref().and_then(Ledger::path).is_some()
+    }
+
     /// What a run that is ended at once says of the answers that stay; `None` where none do.
     pub(super) fn farewell(&self) -> Option<String> {
         let path = self.ledger.as_ref()?.path()?;

@@ -17,6 +17,7 @@ use tokio::sync::mpsc;
 use super::answers::{Answers, Whom};
 use super::desk::Desk;
 use super::places::Targets;
+use super::signals::Heeded;
 use super::threads::{self, BATCHES, WriterEnd, stop_of};
 use super::{descriptors, places, space};
 use crate::config::{PaceConfig, RunConfig, ServiceConfig, WatchConfig};
@@ -59,6 +60,9 @@ pub fn execute(config: RunConfig) -> Result<Exit> {
         watch,
         warnings,
     } = config;
+    let stops = mpsc::unbounded_channel();
+    // First of all: to read the header may take for ever.
+    let signals = Heeded::start(stops.0.clone())?;
     let source = input.input.clone();
     let compose = Box::new(move |request: &UserRequest<'_>, to: &mut BytesMut| {
         service::write_body(request, plan, to);
@@ -89,14 +93,19 @@ pub fn execute(config: RunConfig) -> Result<Exit> {
     if !watch.quiet && watch.style != Style::Json {
         introduce(&source, &opened.mapping, &endpoint, sandbox, pace);
         answers.introduce(gate.limit());
+        let stream = output.target.as_ref().is_none_or(Target::is_special);
+        if stream && !sandbox && !answers.stay() {
+            say(
+                "rescore: no ledger keeps the paid answers: a run that stops has to start over (`--ledger FILE` keeps them)",
+            );
+        }
     }
     warn(&warnings, lowered.as_ref(), &answers);
     let runtime = runtime()?;
     let (events, progress) = observe(&runtime, &watch, &opened, sandbox);
     let writer = Writer::new(opened.layout, policy, sink, sides);
     let rows = (reader, answers.desk()?, writer);
-    let stops = mpsc::unbounded_channel();
-    threads::signals(stops.0.clone(), farewell(output.target.as_ref(), &answers))?;
+    signals.run_begins(farewell(output.target.as_ref(), &answers))?;
     let scorer = Scorer {
         service: client,
         gate,

@@ -1,11 +1,14 @@
 //! How much space a run needs where a disk is full.
 
+use std::io::ErrorKind;
 use std::path::Path;
 
 use crate::error::Error;
 use crate::event::CancelReason;
+use crate::observe::count;
 use crate::output::partial_of;
 use crate::stats::Stats;
+use crate::system::file_size_limit;
 
 /// A megabyte, as `df` and people count them.
 const MEGABYTE: u64 = 1_000_000;
@@ -13,6 +16,7 @@ const MEGABYTE: u64 = 1_000_000;
 /// An error of a run that could not even begin, with what it needs at least where that file should be.
 pub(super) fn at_the_start(error: Error, file: Option<&Path>) -> Error {
     match file.filter(|_| error.is_disk_full()) {
+        Some(_) if is_too_large(&error) => limited(error),
         Some(file) => error.detail(format!(
             "the run needs at least 1 MB more in `{}`",
             directory_of(file).display()
@@ -23,12 +27,31 @@ pub(super) fn at_the_start(error: Error, file: Option<&Path>) -> Error {
 
 /// An error of the answers that are kept for the run alone, with where that is: nobody has named the place.
 pub(super) fn in_temporary(error: Error) -> Error {
-    error
-        .detail(format!(
-            "to ask equal rows once the run keeps answers in `{}` while it lasts",
-            std::env::temp_dir().display()
-        ))
-        .hint("make space there, or name another directory with the variable `TMPDIR`")
+    let error = error.detail(format!(
+        "to ask equal rows once the run keeps answers in `{}` while it lasts",
+        std::env::temp_dir().display()
+    ));
+    if is_too_large(&error) {
+        return limited(error);
+    }
+    error.hint("make space there, or name another directory with the variable `TMPDIR`")
+}
+
+fn is_too_large(error: &Error) -> bool {
+    error.comes_from(ErrorKind::FileTooLarge)
+}
+
+/// An error of a file that may not grow any more, with who says so.
+fn limited(error: Error) -> Error {
+    match file_size_limit() {
+        Some(limit) => error
+            .detail(format!(
+                "this process may write files of up to {} bytes",
+                count(limit)
+            ))
+            .hint("raise the file size limit (`ulimit -f`)"),
+        None => error.detail("the file system takes no file as large as that"),
+    }
 }
 
 /// An error of a run that stopped, with the space that the rest of it will take, by what it took so far.
@@ -46,6 +69,9 @@ pub(super) fn for_the_rest(
     let Some(full) = full.filter(|_| error.is_disk_full()) else {
         return error;
     };
+    if is_too_large(&error) {
+        return limited(error);
+    }
     let length = |path: &Path| path.metadata().map_or(0, |metadata| metadata.len());
     // Without its log, which does not grow with the run.
     let of_ledger = ledger.map_or(0, length);

@@ -13,6 +13,7 @@ use super::file::{self, Kind, What};
 use super::key::Keys;
 use super::poison;
 use crate::error::{Error, Result};
+use crate::system::file_size_limit;
 
 /// The schema's version. What another program has written is refused, never guessed at.
 pub(super) const VERSION: i32 = 2;
@@ -357,13 +358,17 @@ pub(super) fn cannot_open(path: &Path, error: &rusqlite::Error) -> Error {
         }
         _ => "name another place with `--ledger FILE`, or do without it by `--no-ledger`",
     };
-    let full = error.sqlite_error_code() == Some(ErrorCode::DiskFull);
+    let cause = system(error);
+    let full = matches!(
+        cause.kind(),
+        io::ErrorKind::StorageFull | io::ErrorKind::FileTooLarge
+    );
     let cannot = if full {
         Error::stopped(format!("cannot write the ledger `{}`", path.display()))
     } else {
         unreadable(path)
     };
-    cannot.because(system(error)).hint(hint)
+    cannot.because(cause).hint(hint)
 }
 
 /// What is in it cannot have been written by us.
@@ -374,10 +379,20 @@ pub(super) fn damaged() -> rusqlite::Error {
 
 /// What a failure means in the system's words, and so that a full disk is known as one.
 pub(super) fn system(error: &rusqlite::Error) -> io::Error {
+    use rusqlite::ffi::{SQLITE_IOERR_SHMSIZE, SQLITE_IOERR_TRUNCATE, SQLITE_IOERR_WRITE};
     let code = error.sqlite_error().map(|error| error.extended_code);
+    let grows = [
+        SQLITE_IOERR_SHMSIZE,
+        SQLITE_IOERR_TRUNCATE,
+        SQLITE_IOERR_WRITE,
+    ];
     match error.sqlite_error_code() {
+        // SQLite does not tell it from a disk that fails, which is far less likely.
+        _ if code.is_some_and(|code| grows.contains(&code)) && file_size_limit().is_some() => {
+            io::Error::new(io::ErrorKind::FileTooLarge, "file too large")
+        }
         // The log's index grows by itself, and only space can keep it from doing so.
-        _ if code == Some(rusqlite::ffi::SQLITE_IOERR_SHMSIZE) => {
+        _ if code == Some(SQLITE_IOERR_SHMSIZE) => {
             io::Error::new(io::ErrorKind::StorageFull, "no space left on device")
         }
         Some(ErrorCode::DiskFull) => {

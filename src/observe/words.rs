@@ -287,6 +287,7 @@ pub(super) fn stopping(reason: CancelReason, in_flight: u64, longest: Duration) 
     let why = match reason {
         CancelReason::Interrupted => "interrupted",
         CancelReason::Terminated => "terminated",
+        CancelReason::HungUp => "hung up",
         CancelReason::Refused => "the service refuses the run",
         CancelReason::Unavailable => "the service is not available",
         CancelReason::Input | CancelReason::InputChanged => "the input is broken",

@@ -8,8 +8,8 @@ use crate::event::CancelReason;
 
 /// What an answer gets to reach the disk when its call is over. A disk that takes longer hangs.
 const COMMIT: Duration = Duration::from_secs(5);
-/// The whole drain after SIGTERM. Kubernetes kills after 30 s, and the last rows must still be written and synced.
-pub(super) const TERMINATED: Duration = Duration::from_secs(20);
+/// The whole drain after SIGTERM or SIGHUP. Kubernetes kills after 30 s, and the last rows must still be written and synced.
+const TERMINATED: Duration = Duration::from_secs(20);
 /// What is left of a drain after SIGINT, when something else had started it: whoever sends it does not want to wait.
 const INTERRUPTED: Duration = Duration::from_secs(5);
 
@@ -23,14 +23,11 @@ pub(super) struct Drain {
 }
 
 impl Drain {
-    /// The drain of a run that stops now. No call is given up before its own time is over, as it is paid for; except after
-    /// SIGTERM.
+    /// The drain of a run that stops now. No call is given up before its own time is over, as it is paid for; except where
+    /// the process may be killed soon.
     pub(super) fn of(reason: CancelReason, longest_call: Duration) -> Self {
         let whole = longest_call.saturating_add(COMMIT);
-        let longest = match reason {
-            CancelReason::Terminated => TERMINATED,
-            _ => whole,
-        };
+        let longest = if reason.hurries() { TERMINATED } else { whole };
         Self {
             ends: Instant::now() + longest.min(whole),
             calls: longest_call.min(longest),
@@ -41,7 +38,7 @@ impl Drain {
     pub(super) fn hurried(reason: CancelReason, ends: Instant) -> Option<Self> {
         let longest = match reason {
             CancelReason::Interrupted => INTERRUPTED,
-            CancelReason::Terminated => TERMINATED,
+            reason if reason.hurries() => TERMINATED,
             _ => return None,
         };
         let left = ends.saturating_duration_since(Instant::now()).min(longest);

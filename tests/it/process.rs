@@ -279,6 +279,13 @@ impl Running<'_> {
         String::from_utf8_lossy(&said.unwrap_or_default()).into_owned()
     }
 
+    /// Waits until what the system says of it under this word is as it should be.
+    pub(crate) fn wait_for_status(&self, word: &str, ready: impl Fn(&str) -> bool) {
+        self.wait_until(word, || {
+            self.status(word).is_some_and(|value| ready(&value))
+        });
+    }
+
     fn wait_until(&self, what: &str, ready: impl Fn() -> bool) {
         while !ready() {
             assert!(
