@@ -61,9 +61,10 @@ pub enum Signal {
 #[error("{message}")]
 pub struct Error {
     exit: Exit,
-    message: String,
+    message: Box<str>,
     details: Vec<String>,
-    hint: Option<String>,
+    hint: Option<Box<str>>,
+    file: Option<Box<Path>>,
     source: Option<Box<dyn StdError + Send + Sync>>,
 }
 
@@ -74,9 +75,10 @@ impl Error {
     fn new(exit: Exit, message: impl Into<String>) -> Self {
         Self {
             exit,
-            message: message.into(),
+            message: message.into().into(),
             details: Vec::new(),
             hint: None,
+            file: None,
             source: None,
         }
     }
@@ -126,7 +128,7 @@ impl Error {
     /// Adds the way out: one sentence that names an exact flag or command.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
-        self.hint = Some(hint.into());
+        self.hint = Some(hint.into().into());
         self
     }
 
@@ -138,6 +140,19 @@ impl Error {
             self.exit = Exit::Stopped;
         }
         self
+    }
+
+    /// Says which file it is about, for what is told of full disks. The message names it in its own way.
+    #[must_use]
+    pub fn about(mut self, file: &Path) -> Self {
+        self.file = Some(file.into());
+        self
+    }
+
+    /// The file that it is about, if it is about one.
+    #[must_use]
+    pub fn file(&self) -> Option<&Path> {
+        self.file.as_deref()
     }
 
     /// How the process should exit for this.

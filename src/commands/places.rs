@@ -172,7 +172,8 @@ impl Targets {
 
     /// Opens the files.
     pub(super) fn open(self) -> Result<(Sink, Sides)> {
-        let sink = self.output.as_ref().map(Target::open).transpose()?;
+        let open = |target: &Target| target.open().map_err(|error| error.about(target.path()));
+        let sink = self.output.as_ref().map(open).transpose()?;
         let sides = Sides::open(self.rejects, self.changes)?;
         Ok((sink.unwrap_or_else(Sink::stdout), sides))
     }

@@ -85,9 +85,8 @@ pub fn execute(config: RunConfig) -> Result<Exit> {
     let mut answers = Answers::open(ledger, known_by, whom, &source, &captured, concurrency)?;
     let targets = Targets::check(&output, rejects.as_deref(), &answers)?;
     let summary_file = watch.summary.as_deref().map(places::summary).transpose()?;
-    let (sink, sides) = targets
-        .open()
-        .map_err(|error| space::at_the_start(error, output.target.as_ref().map(Target::path)))?;
+    space::for_the_next_rows(output.target.as_ref(), answers.go_on(), opened.size)?;
+    let (sink, sides) = targets.open().map_err(space::at_the_start)?;
 
     let gate = gate(pace, answers.known());
     if !watch.quiet && watch.style != Style::Json {
@@ -132,10 +131,7 @@ pub fn execute(config: RunConfig) -> Result<Exit> {
     drop(scorer);
 
     let stats = events.with_stats(Clone::clone);
-    let error = error.map(|error| {
-        let output = output.target.as_ref().map(Target::path);
-        answers.explain(error, output, opened.size, &stats)
-    });
+    let error = error.map(|error| answers.explain(error, opened.size, &stats));
     let (kept, left_over) = answers.end(&stats, written.output.is_some());
     let summary = Summary {
         stats: &stats,

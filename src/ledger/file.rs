@@ -191,7 +191,7 @@ impl Lock {
 }
 
 fn cannot_write(path: &Path) -> Error {
-    Error::usage(format!("cannot write `{}`", path.display()))
+    Error::usage(format!("cannot write `{}`", path.display())).about(path)
 }
 
 impl Drop for Lock {

@@ -275,6 +275,7 @@ fn hear(store: &mut impl Store, told: &Told) {
 fn cannot_keep(name: &Path, error: &io::Error) -> Error {
     Error::stopped(format!("cannot keep answers in `{}`", name.display()))
         .because(io::Error::new(error.kind(), error.to_string()))
+        .about(name)
 }
 
 /// A ledger's database, to write to.
@@ -322,6 +323,7 @@ impl Database {
         sqlite::start_over(&self.connection).map_err(|error| {
             Error::stopped(format!("cannot empty the ledger `{}`", self.path.display()))
                 .because(sqlite::system(&error))
+                .about(&self.path)
         })
     }
 

@@ -160,6 +160,7 @@ impl Ledger {
         let found = sqlite::kind(&connection).map_err(damaged)?;
         refuse_other(found, kind, path).inspect_err(|_| unused.stays())?;
         let ours = sqlite::head(&connection).map_err(damaged)?;
+        sqlite::reserve(&connection, in_flight).map_err(damaged)?;
         let keys = Keys::new(&ours.secret, &endpoint, &service_id);
         let context = sqlite::context(&connection, &keys, &endpoint).map_err(damaged)?;
         let Fields { pointers, list } =

@@ -3,6 +3,7 @@
 //! One table of answers. No names, addresses or numbers of people are in it, and no key that would let anybody ask.
 
 use std::io;
+use std::num::NonZeroUsize;
 use std::path::Path;
 use std::time::Duration;
 
@@ -193,6 +194,26 @@ fn prepare(connection: &Connection, durable: bool) -> rusqlite::Result<()> {
     tune(connection)
 }
 
+/// Makes sure that there is space for the next group of answers, and fails as writing them would. The space stays in the
+/// log: a change for which SQLite has no memory goes there before it is committed, and one that is taken back is written
+/// over by what comes next.
+pub(super) fn reserve(connection: &Connection, in_flight: NonZeroUsize) -> rusqlite::Result<()> {
+    const PAGE: u32 = 4_096;
+    // However many calls there can be, groups of more answers are rare.
+    const MOST: u32 = 1_000;
+    // Each answer may come to a page of its own, and some pages are split.
+    let pages = u32::try_from(in_flight.get().saturating_add(16)).unwrap_or(MOST);
+    let bytes = pages.min(MOST) * PAGE;
+    // As little as can be.
+    connection.pragma_update(None, "cache_size", 1)?;
+    let transaction =
+        rusqlite::Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
+    transaction.execute_batch("CREATE TABLE room (bytes BLOB)")?;
+    transaction.execute("INSERT INTO room VALUES (zeroblob(?))", [bytes])?;
+    transaction.rollback()?;
+    tune(connection)
+}
+
 /// Memory of a connection, in KiB: the upper levels of a table of a hundred million answers, and what a group of them
 /// changes. Twice that makes a run 4 MiB larger, and not measurably faster.
 fn tune(connection: &Connection) -> rusqlite::Result<()> {
@@ -351,24 +372,25 @@ pub(super) fn unreadable(path: &Path) -> Error {
 
 /// It cannot be opened, and nothing has been sent yet. A full disk is no fault of the settings: exit code 3.
 pub(super) fn cannot_open(path: &Path, error: &rusqlite::Error) -> Error {
+    let cause = system(error);
+    let full = matches!(
+        cause.kind(),
+        io::ErrorKind::StorageFull | io::ErrorKind::FileTooLarge
+    );
     let hint = match error.sqlite_error_code() {
+        _ if full => "make space there; then the same command goes on",
         _ if is_damage(error) => "the file is damaged: move it away with what begins with its name",
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
             "another program holds it; run again when that is done"
         }
         _ => "name another place with `--ledger FILE`, or do without it by `--no-ledger`",
     };
-    let cause = system(error);
-    let full = matches!(
-        cause.kind(),
-        io::ErrorKind::StorageFull | io::ErrorKind::FileTooLarge
-    );
     let cannot = if full {
         Error::stopped(format!("cannot write the ledger `{}`", path.display()))
     } else {
         unreadable(path)
     };
-    cannot.because(cause).hint(hint)
+    cannot.because(cause).about(path).hint(hint)
 }
 
 /// What is in it cannot have been written by us.

@@ -35,7 +35,7 @@ pub(super) struct Side {
 
 impl Side {
     fn open(target: Target, empty: Empty) -> Result<Self> {
-        let sink = target.open()?;
+        let sink = target.open().map_err(|error| error.about(target.path()))?;
         Ok(Self {
             target,
             sink,
@@ -60,7 +60,7 @@ impl Side {
     /// Writes the rows that were put.
     pub(super) fn write_out(&mut self) -> Result<(), WriteError> {
         if self.pending {
-            self.sink.write(&self.buffer)?;
+            self.put()?;
             self.buffer.clear();
             self.pending = false;
             self.any = true;
@@ -71,10 +71,21 @@ impl Side {
     /// Makes the file whole but for its name, if there is to be one.
     fn seal(&mut self) -> Result<Option<Sealed>, WriteError> {
         if !self.any && self.empty == Empty::Kept {
-            self.sink.write(&self.buffer)?;
+            self.put()?;
             self.any = true;
         }
-        if self.any { self.sink.seal() } else { Ok(None) }
+        if !self.any {
+            return Ok(None);
+        }
+        self.sink
+            .seal()
+            .map_err(|error| error.about(self.sink.path()))
+    }
+
+    fn put(&mut self) -> Result<(), WriteError> {
+        self.sink
+            .write(&self.buffer)
+            .map_err(|error| error.about(self.sink.path()))
     }
 
     fn commit(self) -> Ended {
@@ -190,7 +201,7 @@ impl Sides {
 /// The file that there is, either way.
 fn settle(ended: Ended, failed: &mut Option<WriteError>) -> Option<PathBuf> {
     ended.unwrap_or_else(|(error, left)| {
-        *failed = Some(error);
+        *failed = Some(error.about(left.as_deref()));
         left
     })
 }

@@ -96,7 +96,7 @@ fn run_with_growing_limits(csv: &str, mut blocks: usize) -> Vec<String> {
 
 #[test]
 fn wherever_the_ledger_ends_for_want_of_space_the_same_command_goes_on() {
-    let errors = run_with_growing_limits(&users::csv(40), 0).join("\n");
+    let errors = run_with_growing_limits(&users::csv(200), 0).join("\n");
     for error in [
         "error: cannot write `scored.csv.ledger-lock`: file too large",
         "error: cannot write the ledger `scored.csv.ledger`: file too large",
@@ -150,9 +150,10 @@ fn a_full_disk_is_said_with_the_space_it_needs_and_with_space_the_same_command_g
         println!("skipped: no file system can be mounted here");
         return;
     }
-    // Rows as wide as to fill the disk by the output, and then such as to fill it by the ledger.
+    // Rows as wide as to fill the disk by the output, which needs more than is looked for at the start, and then such as
+    // to fill it by the ledger.
     for (csv, fills, mut kilobytes) in [
-        (wide(60, 12_000), ".partial", 100),
+        (wide(60, 40_000), ".partial", 900),
         (users::csv(60), ".ledger", 4),
     ] {
         let (rows, scored) = (60, users::scored(&csv));
@@ -196,6 +197,123 @@ fn a_full_disk_is_said_with_the_space_it_needs_and_with_space_the_same_command_g
     }
 }
 
+/// Mounts a disk and runs the command four times.
+const AGAIN_AND_AGAIN: &str = r#"
+mount -t tmpfs -o "size=$SIZE" tmpfs disk || exit 99
+for try in 1 2 3 4; do
+    echo "try $try" >&2
+    "$@"
+    echo $? >> codes
+done
+"#;
+
+#[test]
+fn on_a_disk_that_is_full_the_same_command_makes_no_call_however_often_it_is_run() {
+    if !can_mount() {
+        println!("skipped: no file system can be mounted here");
+        return;
+    }
+    // It is full by the output, and by the ledger.
+    for (csv, file, kilobytes) in [
+        (wide(80, 40_000), ".partial", 2_400),
+        (users::csv(1_000), ".ledger", 700),
+    ] {
+        let (place, server) = (Place::with("users.csv", &csv), Server::good());
+        place.write("on-a-small-disk.sh", AGAIN_AND_AGAIN);
+        fs::create_dir(place.path("disk")).unwrap();
+        let command = ["users.csv", "-o", "disk/scored.csv", "-c", "32"];
+        let program = place.run(&server, command).under(IN_A_NAMESPACE);
+        let done = program.env("SIZE", format!("{kilobytes}k")).done();
+        assert_eq!(place.text("codes"), "3\n3\n3\n3\n", "{done}");
+        let tries: Vec<_> = done.stderr.split("try ").skip(1).collect();
+        let calls = format!("  {} calls; latency", server.calls());
+        done.check(tries[0].contains(&calls), "all calls were the first one's");
+        let rest = format!("the rest of `disk/scored.csv{file}` needs about ");
+        done.check(tries[0].contains(&rest), "what is missing for which file");
+        for again in &tries[1..] {
+            let full = format!(
+                "disk/scored.csv{file}`: no space left on device\n  the run needs at least 1 MB more in `disk`"
+            );
+            done.check(again.contains(&full), "where it is full");
+        }
+    }
+}
+
+#[test]
+fn without_space_for_temporary_files_a_run_to_a_stream_makes_no_call() {
+    if !can_mount() {
+        println!("skipped: no file system can be mounted here");
+        return;
+    }
+    let (place, server) = (Place::with("users.csv", users::csv(9)), Server::good());
+    place.write("on-a-small-disk.sh", AGAIN_AND_AGAIN);
+    fs::create_dir(place.path("disk")).unwrap();
+    let run = place.run(&server, ["users.csv", "-c", "32"]);
+    let run = run.env("TMPDIR", "disk").env("SIZE", "100k");
+    run.under(IN_A_NAMESPACE)
+        .done()
+        .says("keeps answers in `disk` while it lasts")
+        .says("hint: make space there, or name another directory with the variable `TMPDIR`");
+    assert_eq!(
+        (place.text("codes"), server.calls()),
+        ("3\n3\n3\n3\n".to_owned(), 0)
+    );
+}
+
+#[test]
+fn where_a_file_may_not_grow_any_more_the_same_command_makes_no_call() {
+    let csv = wide(60, 12_000);
+    let (place, server) = (Place::with("users.csv", &csv), Server::good());
+    place.write("limited.sh", "ulimit -f 800\nexec \"$@\"\n");
+    let run = || {
+        let run = place.run(&server, ["users.csv", "-o", "scored.csv", "-c", "4"]);
+        run.under(&["sh", "limited.sh"]).done()
+    };
+    run().exits(3).says(LIMIT);
+    let calls = server.calls();
+    for _ in 0..3 {
+        let done = run();
+        done.exits(3)
+            .says("cannot write `scored.csv.partial`: file too large")
+            .says("this process may write files of up to 409,600 bytes")
+            .says(LIMIT);
+        done.check(server.calls() == calls, "no call");
+    }
+    place.score(&server, []).exits(0);
+    assert_eq!(place.text("scored.csv"), users::scored(&csv));
+}
+
+#[test]
+fn the_space_that_is_missing_is_told_for_the_file_that_lacks_it() {
+    if !can_mount() {
+        println!("skipped: no file system can be mounted here");
+        return;
+    }
+    // Every other row fails, and only the rejects are on the small disk.
+    let (csv, rows) = (wide(200, 10_000), 200);
+    let csv = (1..=rows / 2).fold(csv, |csv, row| {
+        csv.replace(
+            &format!("\n{0},User {0},", 2 * row),
+            &format!("\n{},,", 2 * row),
+        )
+    });
+    let (place, server) = (Place::with("users.csv", &csv), Server::good());
+    place.write("on-a-small-disk.sh", AGAIN_AND_AGAIN);
+    fs::create_dir(place.path("disk")).unwrap();
+    let args = [
+        "users.csv",
+        "-o",
+        "scored.csv",
+        "--rejects",
+        "disk/failed.csv",
+    ];
+    let program = place.run(&server, args).under(IN_A_NAMESPACE);
+    let done = program.env("SIZE", "300k").done();
+    done.exits(0)
+        .says("cannot write `disk/failed.csv.partial`: no space left on device\n  the rest of `disk/failed.csv.partial` needs about 1 MB more in `disk`");
+    assert_eq!(place.text("codes"), "3\n3\n3\n3\n", "{done}");
+}
+
 #[test]
 fn without_space_for_temporary_files_a_run_says_where_that_is_and_what_names_it() {
     // As many as to need more space than an empty ledger does.
@@ -207,7 +325,7 @@ fn without_space_for_temporary_files_a_run_says_where_that_is_and_what_names_it(
     let mut errors = String::new();
     loop {
         // Standard output is a pipe, and has no limit.
-        let run = place.run(&server, ["users.csv", "--no-ledger"]);
+        let run = place.run(&server, ["users.csv", "--no-ledger", "-c", "4"]);
         let run = run.env("BLOCKS", blocks.to_string());
         let run = run.env("TMPDIR", place.path("temporary"));
         let done = run.under(&["sh", "limited.sh"]).done();
