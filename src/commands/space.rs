@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, ErrorKind, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result, shown};
 use crate::observe::count;
@@ -20,17 +20,26 @@ const LEAST: u64 = 64 * 1024;
 /// input's, where it is known, and `goes_on` whether rows that an earlier run wrote are written again first.
 ///
 /// It asks for no more than the rest of the input needs without a verdict, and a megabyte of that, so that no run is
-/// refused that can end. Of a stream nothing is known.
+/// refused that can end. Of pipes and devices nothing is known.
 pub(super) fn for_the_next_rows(
     output: Option<&Target>,
     goes_on: bool,
     size: Option<u64>,
 ) -> Result<()> {
-    let Some(target) = output.filter(|target| !target.is_special()) else {
-        return Ok(());
+    let (file, name) = match output {
+        Some(target) if target.is_special() => return Ok(()),
+        Some(target) => {
+            let partial = partial_of(target.path());
+            let name = format!("`{}`", shown(&partial));
+            (partial, name)
+        }
+        None => match behind_stdout() {
+            Some(file) => (file, "standard output".to_owned()),
+            None => return Ok(()),
+        },
     };
-    let partial = partial_of(target.path());
-    let old = length(&partial);
+    let goes_on = goes_on && output.is_some();
+    let old = output.map_or(0, |_| length(&file));
     let all = size.unwrap_or(0);
     let bytes = if goes_on {
         all.saturating_sub(old).clamp(LEAST, MEGABYTE)
@@ -43,12 +52,18 @@ pub(super) fn for_the_next_rows(
         Some(limit) if goes_on && old > 0 && grown > limit => {
             Err(io::Error::new(ErrorKind::FileTooLarge, "file too large"))
         }
-        _ => try_out(directory_of(target.path()), bytes),
+        _ => try_out(directory_of(&file), bytes),
     };
     enough.map_err(|e| {
-        let cannot = format!("cannot write `{}`", shown(&partial));
-        at_the_start(Error::stopped(cannot).because(e).about(&partial))
+        let cannot = Error::stopped(format!("cannot write {name}"));
+        at_the_start(cannot.because(e).about(&file))
     })
+}
+
+/// The file that standard output goes to, where it goes to one and the system tells it.
+fn behind_stdout() -> Option<PathBuf> {
+    let file = Path::new("/proc/self/fd/1").canonicalize().ok()?;
+    file.is_file().then_some(file)
 }
 
 /// Fills so much of a disk for a moment, in a file without a name. Only a full disk is a reason not to start: where such
@@ -141,7 +156,7 @@ fn length(path: &Path) -> u64 {
 }
 
 /// Where SQLite has what is not in a database yet.
-fn log_of(file: &Path) -> std::path::PathBuf {
+fn log_of(file: &Path) -> PathBuf {
     let mut name = OsString::from(file);
     name.push("-wal");
     name.into()

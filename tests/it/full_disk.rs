@@ -261,6 +261,25 @@ fn without_space_for_temporary_files_a_run_to_a_stream_makes_no_call() {
 }
 
 #[test]
+fn where_standard_output_goes_to_a_full_disk_no_call_is_made() {
+    if !can_mount() {
+        println!("skipped: no file system can be mounted here");
+        return;
+    }
+    let (place, server) = (Place::with("users.csv", users::csv(9)), Server::good());
+    let redirected = "mount -t tmpfs -o size=16k tmpfs disk && \"$@\" > disk/scored.csv";
+    place.write("on-a-small-disk.sh", redirected);
+    fs::create_dir(place.path("disk")).unwrap();
+    let run = place.run(&server, ["users.csv"]).under(IN_A_NAMESPACE);
+    let done = run.done();
+    done.exits(3)
+        .says("cannot write standard output: no space left on device")
+        .says("the run needs at least 1 MB more in `")
+        .says("/disk`\n");
+    assert_eq!(server.calls(), 0);
+}
+
+#[test]
 fn where_a_file_may_not_grow_any_more_the_same_command_makes_no_call() {
     let csv = wide(60, 12_000);
     let (place, server) = (Place::with("users.csv", &csv), Server::good());
