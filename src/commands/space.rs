@@ -40,7 +40,10 @@ pub(super) fn for_the_next_rows(
     };
     let goes_on = goes_on && output.is_some();
     let old = output.map_or(0, |_| length(&file));
-    let all = size.unwrap_or(0);
+    let ends = output.and_then(|target| target.path().extension());
+    let compressed = ends.is_some_and(|end| end == "gz" || end == "zst");
+    // How much smaller the rows get, nobody knows.
+    let all = size.filter(|_| !compressed).unwrap_or(0);
     let bytes = if goes_on {
         all.saturating_sub(old).clamp(LEAST, MEGABYTE)
     } else {
