@@ -38,6 +38,7 @@ impl Exit {
             Self::Stopped => 3,
             Self::Refused => 4,
             Self::Internal => 70,
+            Self::Interrupted(Signal::HangUp) => 129,
             Self::Interrupted(Signal::Interrupt) => 130,
             Self::Interrupted(Signal::Terminate) => 143,
         }
@@ -51,6 +52,8 @@ pub enum Signal {
     Interrupt,
     /// SIGTERM, from a service manager or cron.
     Terminate,
+    /// SIGHUP: the terminal is gone, as when a connection drops.
+    HangUp,
 }
 
 /// A run-level error.
@@ -58,9 +61,10 @@ pub enum Signal {
 #[error("{message}")]
 pub struct Error {
     exit: Exit,
-    message: String,
+    message: Box<str>,
     details: Vec<String>,
-    hint: Option<String>,
+    hint: Option<Box<str>>,
+    file: Option<Box<Path>>,
     source: Option<Box<dyn StdError + Send + Sync>>,
 }
 
@@ -71,9 +75,10 @@ impl Error {
     fn new(exit: Exit, message: impl Into<String>) -> Self {
         Self {
             exit,
-            message: message.into(),
+            message: message.into().into(),
             details: Vec::new(),
             hint: None,
+            file: None,
             source: None,
         }
     }
@@ -108,6 +113,7 @@ impl Error {
         let message = match signal {
             Signal::Interrupt => "interrupted",
             Signal::Terminate => "terminated",
+            Signal::HangUp => "hung up",
         };
         Self::new(Exit::Interrupted(signal), message)
     }
@@ -122,7 +128,7 @@ impl Error {
     /// Adds the way out: one sentence that names an exact flag or command.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
-        self.hint = Some(hint.into());
+        self.hint = Some(hint.into().into());
         self
     }
 
@@ -136,22 +142,41 @@ impl Error {
         self
     }
 
+    /// Says which file it is about, for what is told of full disks. The message names it in its own way.
+    #[must_use]
+    pub fn about(mut self, file: &Path) -> Self {
+        self.file = Some(file.into());
+        self
+    }
+
+    /// The file that it is about, if it is about one.
+    #[must_use]
+    pub fn file(&self) -> Option<&Path> {
+        self.file.as_deref()
+    }
+
     /// How the process should exit for this.
     #[must_use]
     pub const fn exit(&self) -> Exit {
         self.exit
     }
 
-    /// Whether it comes from a disk, or a share of one, that is full.
+    /// Whether it comes from a disk, or a share of one, that is full, or from a file that may not grow any more.
     #[must_use]
     pub fn is_disk_full(&self) -> bool {
+        use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+        [StorageFull, QuotaExceeded, FileTooLarge]
+            .into_iter()
+            .any(|kind| self.comes_from(kind))
+    }
+
+    /// Whether the system gave this reason.
+    #[must_use]
+    pub fn comes_from(&self, kind: std::io::ErrorKind) -> bool {
         let mut cause = self.source();
         while let Some(error) = cause {
-            let full = error.downcast_ref::<std::io::Error>().is_some_and(|error| {
-                use std::io::ErrorKind::{QuotaExceeded, StorageFull};
-                matches!(error.kind(), StorageFull | QuotaExceeded)
-            });
-            if full {
+            let error_kind = error.downcast_ref().map(std::io::Error::kind);
+            if error_kind == Some(kind) {
                 return true;
             }
             cause = error.source();

@@ -129,6 +129,13 @@ pub enum Event {
     OutputFailed,
     /// The run began to stop early.
     CancelBegan(CancelReason),
+    /// Calls in flight get so long to finish from now on. A second one cuts the first one short.
+    DrainBegan {
+        /// Why they finish, or why they get less time.
+        reason: CancelReason,
+        /// How long.
+        longest: Duration,
+    },
 }
 
 /// Where a row's verdict comes from.
@@ -234,6 +241,8 @@ pub enum CancelReason {
     Interrupted,
     /// SIGTERM.
     Terminated,
+    /// SIGHUP.
+    HungUp,
     /// The service refuses the run.
     Refused,
     /// The service cannot be reached or is not well.
@@ -259,12 +268,19 @@ pub enum CancelReason {
 }
 
 impl CancelReason {
+    /// Whether the system or a service manager wants the process to end, and may kill it soon.
+    #[must_use]
+    pub const fn hurries(self) -> bool {
+        matches!(self, Self::Terminated | Self::HungUp)
+    }
+
     /// The reason's word, as the summary has it.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
             Self::Interrupted => "interrupted",
             Self::Terminated => "terminated",
+            Self::HungUp => "hung_up",
             Self::Refused => "refused",
             Self::Unavailable => "unavailable",
             Self::Input => "input",

@@ -29,5 +29,6 @@ pub mod scorer;
 pub mod secret;
 pub mod service;
 pub mod stats;
+pub mod system;
 pub mod timeline;
 pub mod verdict;

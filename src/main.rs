@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use rescore::cli::{self, Command, Refusal};
 use rescore::commands;
 use rescore::error::Exit;
-use rescore::say::say;
+use rescore::say::{flush, say};
 
 /// A row is made in one thread and dropped in another. The system's allocator takes a lock for that, here and there with
 /// a wait: with this one a row costs a tenth less.
@@ -28,6 +28,7 @@ fn main() -> ExitCode {
         ));
     }));
     let code = std::panic::catch_unwind(execute).unwrap_or(Exit::Internal.code());
+    flush();
     ExitCode::from(code)
 }
 

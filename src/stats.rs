@@ -31,6 +31,8 @@ pub struct Stats {
     pub blocked: u64,
     /// Rows without a verdict, by reason.
     pub failed: BTreeMap<Reason, u64>,
+    /// Rows whose verdict came from a call of their own.
+    pub paid: u64,
     /// Of the rows with a verdict, those whose answer an earlier run paid for.
     pub known: u64,
     /// Of the rows with a verdict, those that share the answer of an equal row.
@@ -89,6 +91,8 @@ pub struct Stats {
     pub waited_in_vain: Duration,
     /// Why the run stopped early.
     pub cancelled: Option<CancelReason>,
+    /// SIGTERM or SIGHUP came: whoever sent it does not wait for long.
+    pub terminated: bool,
     /// When the first row was resolved.
     pub first_resolved: Option<Duration>,
     /// When the last event was.
@@ -121,6 +125,7 @@ impl Default for Stats {
             reviewed: 0,
             blocked: 0,
             failed: BTreeMap::new(),
+            paid: 0,
             known: 0,
             duplicates: 0,
             drift: Drift::default(),
@@ -150,6 +155,7 @@ impl Default for Stats {
             waited_in_vain: Duration::ZERO,
             down: Duration::ZERO,
             cancelled: None,
+            terminated: false,
             first_resolved: None,
             at: Duration::ZERO,
             latency,
@@ -233,30 +239,37 @@ impl Stats {
                 resolution, origin, ..
             } => {
                 self.first_resolved.get_or_insert(at);
-                match origin {
-                    Origin::Called => {}
-                    Origin::Ledger => {
-                        self.known += u64::from(matches!(resolution, Resolution::Scored(_)));
-                    }
-                    Origin::Duplicate => self.duplicates += 1,
-                }
-                match resolution {
-                    Resolution::Scored(Decision::Approve) => self.approved += 1,
-                    Resolution::Scored(Decision::Review) => self.reviewed += 1,
-                    Resolution::Scored(Decision::Block) => self.blocked += 1,
-                    Resolution::Failed(reason) => *self.failed.entry(*reason).or_default() += 1,
-                }
+                self.resolve(*resolution, *origin);
             }
             Event::RowLeft(_) => self.left += 1,
             Event::RowsWritten { rows } => self.written += rows,
             Event::DecisionsCompared(drift) => self.drift.add(drift),
             Event::OutputFailed => self.output_failed = true,
+            Event::DrainBegan { reason, .. } => {
+                self.terminated |= reason.hurries();
+            }
             Event::CancelBegan(reason) => {
+                self.terminated |= reason.hurries();
                 // A bug of ours outranks whatever came first: nothing else may hide it.
                 if self.cancelled.is_none() || *reason == CancelReason::Internal {
                     self.cancelled = Some(*reason);
                 }
             }
+        }
+    }
+
+    fn resolve(&mut self, resolution: Resolution, origin: Origin) {
+        let scored = u64::from(matches!(resolution, Resolution::Scored(_)));
+        match origin {
+            Origin::Called => self.paid += scored,
+            Origin::Ledger => self.known += scored,
+            Origin::Duplicate => self.duplicates += 1,
+        }
+        match resolution {
+            Resolution::Scored(Decision::Approve) => self.approved += 1,
+            Resolution::Scored(Decision::Review) => self.reviewed += 1,
+            Resolution::Scored(Decision::Block) => self.blocked += 1,
+            Resolution::Failed(reason) => *self.failed.entry(reason).or_default() += 1,
         }
     }
 
@@ -330,6 +343,7 @@ impl Stats {
             None => Exit::SomeFailed,
             Some(CancelReason::Interrupted) => Exit::Interrupted(Signal::Interrupt),
             Some(CancelReason::Terminated) => Exit::Interrupted(Signal::Terminate),
+            Some(CancelReason::HungUp) => Exit::Interrupted(Signal::HangUp),
             Some(CancelReason::Refused) => Exit::Refused,
             Some(CancelReason::Input) => Exit::Usage,
             Some(

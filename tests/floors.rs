@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 /// Rooms from the ground up. A room may use what is on its own floor only within itself.
 const FLOORS: &[&[&str]] = &[
     &[
-        "row", "secret", "timeline", "foreign", "decimal", "own_file",
+        "row", "secret", "timeline", "foreign", "decimal", "own_file", "system",
     ],
     &["raw_json"],
     &["verdict", "error", "layout"],
@@ -43,9 +43,11 @@ const OWNERS: &[(&str, &[&str])] = &[
         "rustix",
         &[
             "commands/descriptors.rs",
+            "commands/signals.rs",
             "main.rs",
             "own_file.rs",
             "output/name.rs",
+            "system.rs",
         ],
     ),
 ];

@@ -41,6 +41,7 @@ Exit codes:
     3  stopped early
     4  refused by the service
    70  internal error
+  129  hung up
   130  interrupted
   143  terminated";
 

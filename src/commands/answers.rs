@@ -98,16 +98,13 @@ impl Answers {
                 in_flight,
             })
         };
-        let (path, scratch) = match &place {
-            Some(place) => (place.path(), *place == Place::Scratch),
-            None => (None, false),
-        };
+        let scratch = place == Some(Place::Scratch);
         let ledger = place.map(open).transpose();
         let ledger = ledger.map_err(|error| {
             if scratch {
                 space::in_temporary(error)
             } else {
-                space::at_the_start(error, path.as_deref())
+                space::at_the_start(error)
             }
         })?;
         Ok(Self {
@@ -231,6 +228,16 @@ impl Answers {
         }
     }
 
+    /// Whether rows of earlier runs are written again without a call.
+    pub(super) fn go_on(&self) -> bool {
+        self.ledger.as_ref().is_some_and(Ledger::was_there) && !self.fresh
+    }
+
+    /// Whether they are there for another run.
+    pub(super) fn stay(&self) -> bool {
+        self.ledger.as_ref().and_then(Ledger::path).is_some()
+    }
+
     /// What a run that is ended at once says of the answers that stay; `None` where none do.
     pub(super) fn farewell(&self) -> Option<String> {
         let path = self.ledger.as_ref()?.path()?;
@@ -249,18 +256,12 @@ impl Answers {
     }
 
     /// What ended the run early, with the space that it needs and where, as far as it comes from there.
-    pub(super) fn explain(
-        &self,
-        error: Error,
-        output: Option<&Path>,
-        size: Option<u64>,
-        stats: &Stats,
-    ) -> Error {
+    pub(super) fn explain(&self, error: Error, size: Option<u64>, stats: &Stats) -> Error {
         let ledger = self.ledger.as_ref();
         if stats.cancelled == Some(CancelReason::Ledger) && ledger.is_some_and(Ledger::is_scratch) {
             return space::in_temporary(error);
         }
-        space::for_the_rest(error, output, ledger.and_then(Ledger::path), size, stats)
+        space::for_the_rest(error, size, stats)
     }
 
     pub(super) fn keeper(&mut self) -> Result<Option<Keeper>> {
@@ -281,7 +282,7 @@ impl Answers {
         let Some(ledger) = self.ledger else {
             return (None, None);
         };
-        let patience = if stats.cancelled == Some(CancelReason::Terminated) {
+        let patience = if stats.terminated {
             LAST_COMMIT
         } else {
             CLOSING

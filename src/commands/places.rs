@@ -180,7 +180,11 @@ impl Targets {
         } = self;
         // The rows of an output that was narrowed by hand stay so beside it, too.
         let beside = mode & output.as_ref().and_then(Target::mode).unwrap_or(mode);
-        let sink = output.map(|output| output.open(mode)).transpose()?;
+        let open = |target: Target| {
+            let path = target.path().to_owned();
+            target.open(mode).map_err(|error| error.about(&path))
+        };
+        let sink = output.map(open).transpose()?;
         let sides = Sides::open(rejects.as_ref(), changes.as_ref(), beside)?;
         Ok((sink.unwrap_or_else(Sink::stdout), sides))
     }

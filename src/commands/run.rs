@@ -18,6 +18,7 @@ use tokio::sync::mpsc;
 use super::answers::{Answers, Whom};
 use super::desk::Desk;
 use super::places::Targets;
+use super::signals::Heeded;
 use super::threads::{self, BATCHES, WriterEnd, stop_of};
 use super::{descriptors, places, space};
 use crate::config::{PaceConfig, RunConfig, ServiceConfig, WatchConfig};
@@ -61,6 +62,9 @@ pub fn execute(config: RunConfig) -> Result<Exit> {
         watch,
         warnings,
     } = config;
+    let stops = mpsc::unbounded_channel();
+    // First of all: to read the header may take for ever.
+    let signals = Heeded::start(stops.0.clone())?;
     let source = input.input.clone();
     let speaks = !watch.quiet && watch.style != Style::Json;
     let (reader, opened) = open(input, plan, speaks)?;
@@ -82,14 +86,19 @@ pub fn execute(config: RunConfig) -> Result<Exit> {
     let mut answers = Answers::open(ledger, known_by, whom, &source, &captured, concurrency)?;
     let targets = Targets::check(&output, rejects.as_deref(), &answers)?;
     let summary_file = places::summary(summary, opened.mode)?;
-    let (sink, sides) = targets
-        .open(opened.mode)
-        .map_err(|error| space::at_the_start(error, output.target.as_ref().map(Target::path)))?;
+    space::for_the_next_rows(output.target.as_ref(), answers.go_on(), opened.size)?;
+    let (sink, sides) = targets.open(opened.mode).map_err(space::at_the_start)?;
 
     let gate = gate(pace, answers.known());
     if speaks {
         introduce(&source, &opened, &endpoint, sandbox, pace);
         answers.introduce(gate.limit());
+        let stream = output.target.as_ref().is_none_or(Target::is_special);
+        if stream && !sandbox && !answers.stay() {
+            say(
+                "rescore: no ledger keeps the paid answers: a run that stops has to start over (`--ledger FILE` keeps them)",
+            );
+        }
     }
     let ignored = ignored_early.then(|| IGNORED.to_owned());
     let warnings = warnings.into_iter().chain(lowered).chain(ignored);
@@ -98,8 +107,7 @@ pub fn execute(config: RunConfig) -> Result<Exit> {
     let (events, progress) = observe(&runtime, &watch, &opened, sandbox);
     let writer = Writer::new(opened.layout, policy.clone(), sink, sides);
     let rows = (reader, answers.desk()?, writer);
-    let stops = mpsc::unbounded_channel();
-    threads::signals(stops.0.clone(), farewell(output.target.as_ref(), &answers))?;
+    signals.run_begins(farewell(output.target.as_ref(), &answers))?;
     let scorer = Scorer {
         service: client,
         gate,
@@ -126,10 +134,7 @@ pub fn execute(config: RunConfig) -> Result<Exit> {
     drop(scorer);
 
     let stats = events.with_stats(Clone::clone);
-    let error = error.map(|error| {
-        let output = output.target.as_ref().map(Target::path);
-        answers.explain(error, output, opened.size, &stats)
-    });
+    let error = error.map(|error| answers.explain(error, opened.size, &stats));
     let (kept, left_over) = answers.end(&stats, written.output.is_some());
     let unsynced = written.unsynced.as_deref().map(unsynced);
     let ignored_late = !ignored_early && opened.ignored.any();
@@ -342,7 +347,7 @@ fn drive<S: Service>(
 const LOOK: Duration = Duration::from_millis(100);
 /// What the writer gets after a stop, beside what it had while calls finished: a reader of our standard output that has
 /// stopped reading must not keep a service manager waiting.
-const LAST_ROWS: Duration = Duration::from_secs(3);
+const LAST_ROWS: Duration = Duration::from_secs(2);
 
 /// Waits for the writer, and for a reason to wait no longer.
 fn wait_for(

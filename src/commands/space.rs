@@ -1,70 +1,168 @@
-//! How much space a run needs where a disk is full.
+//! Space on disks: whether there is enough for a run to start, and how much it needs where a disk is full.
 
-use std::path::Path;
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, ErrorKind, Write};
+use std::path::{Path, PathBuf};
 
-use crate::error::Error;
-use crate::event::CancelReason;
-use crate::output::partial_of;
+use crate::error::{Error, Result, shown};
+use crate::observe::count;
+use crate::output::{Target, partial_of};
 use crate::stats::Stats;
+use crate::system::file_size_limit;
 
 /// A megabyte, as `df` and people count them.
 const MEGABYTE: u64 = 1_000_000;
+/// What an output needs at least to be begun or gone on with: the rows of a group of answers, as rows are as a rule.
+const LEAST: u64 = 64 * 1024;
 
-/// An error of a run that could not even begin, with what it needs at least where that file should be.
-pub(super) fn at_the_start(error: Error, file: Option<&Path>) -> Error {
-    match file.filter(|_| error.is_disk_full()) {
-        Some(file) => error.detail(format!(
-            "the run needs at least 1 MB more in `{}`",
-            directory_of(file).display()
-        )),
-        None => error,
+/// Fails when there is no space for the next rows of an output: what is paid for must have a place. `size` is the
+/// input's, where it is known, and `goes_on` whether rows that an earlier run wrote are written again first.
+///
+/// It asks for no more than the rest of the input needs without a verdict, and a megabyte of that, so that no run is
+/// refused that can end. Of pipes and devices nothing is known.
+pub(super) fn for_the_next_rows(
+    output: Option<&Target>,
+    goes_on: bool,
+    size: Option<u64>,
+) -> Result<()> {
+    let (file, name) = match output {
+        Some(target) if target.is_special() => return Ok(()),
+        Some(target) => {
+            let partial = partial_of(target.path());
+            let name = format!("`{}`", shown(&partial));
+            (partial, name)
+        }
+        None => match behind_stdout() {
+            Some(file) => (file, "standard output".to_owned()),
+            None => return Ok(()),
+        },
+    };
+    let goes_on = goes_on && output.is_some();
+    let old = output.map_or(0, |_| length(&file));
+    let ends = output.and_then(|target| target.path().extension());
+    let compressed = ends.is_some_and(|end| end == "gz" || end == "zst");
+    // How much smaller the rows get, nobody knows.
+    let all = size.filter(|_| !compressed).unwrap_or(0);
+    let bytes = if goes_on {
+        all.saturating_sub(old).clamp(LEAST, MEGABYTE)
+    } else {
+        // The old rows go before the new ones come.
+        all.clamp(LEAST, MEGABYTE).saturating_sub(old)
+    };
+    let grown = old.saturating_add(bytes);
+    let enough = match file_size_limit() {
+        Some(limit) if goes_on && old > 0 && grown > limit => {
+            Err(io::Error::new(ErrorKind::FileTooLarge, "file too large"))
+        }
+        _ => try_out(directory_of(&file), bytes),
+    };
+    enough.map_err(|e| {
+        let cannot = Error::stopped(format!("cannot write {name}"));
+        at_the_start(cannot.because(e).about(&file))
+    })
+}
+
+/// The file that standard output goes to, where it goes to one and the system tells it.
+fn behind_stdout() -> Option<PathBuf> {
+    let file = Path::new("/proc/self/fd/1").canonicalize().ok()?;
+    file.is_file().then_some(file)
+}
+
+/// Fills so much of a disk for a moment, in a file without a name. Only a full disk is a reason not to start: where such
+/// a file cannot be made at all, an output can be made all the same.
+fn try_out(directory: &Path, bytes: u64) -> io::Result<()> {
+    let fill = |mut file: File| {
+        let block = [0; 16 * 1024];
+        let mut left = bytes;
+        while left > 0 {
+            let (part, _) =
+                block.split_at(block.len().min(usize::try_from(left).unwrap_or(usize::MAX)));
+            file.write_all(part)?;
+            left -= part.len() as u64;
+        }
+        // Some systems find out only now.
+        file.sync_data()
+    };
+    match tempfile::tempfile_in(directory).and_then(fill) {
+        Err(e) if matches!(e.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) => Err(e),
+        _ => Ok(()),
     }
+}
+
+/// An error of a run that could not even begin, with what it needs at least where the file is that it is about.
+pub(super) fn at_the_start(error: Error) -> Error {
+    needs(error, |_| "the run needs at least 1 MB more".to_owned())
 }
 
 /// An error of the answers that are kept for the run alone, with where that is: nobody has named the place.
 pub(super) fn in_temporary(error: Error) -> Error {
-    error
-        .detail(format!(
-            "to ask equal rows once the run keeps answers in `{}` while it lasts",
-            std::env::temp_dir().display()
-        ))
-        .hint("make space there, or name another directory with the variable `TMPDIR`")
+    let error = error.detail(format!(
+        "to ask equal rows once the run keeps answers in `{}` while it lasts",
+        shown(&std::env::temp_dir())
+    ));
+    if error.comes_from(ErrorKind::FileTooLarge) {
+        return limited(error);
+    }
+    error.hint("make space there, or name another directory with the variable `TMPDIR`")
 }
 
-/// An error of a run that stopped, with the space that the rest of it will take, by what it took so far.
-pub(super) fn for_the_rest(
-    error: Error,
-    output: Option<&Path>,
-    ledger: Option<&Path>,
-    size: Option<u64>,
-    stats: &Stats,
-) -> Error {
-    let full = match stats.cancelled {
-        Some(CancelReason::Ledger) => ledger,
-        _ => output,
-    };
-    let Some(full) = full.filter(|_| error.is_disk_full()) else {
+/// An error of a run that stopped, with the space that the rest of the file will take that it is about, by what that took
+/// so far.
+pub(super) fn for_the_rest(error: Error, size: Option<u64>, stats: &Stats) -> Error {
+    needs(error, |file| {
+        // A ledger's last answers are in its log, and where there is no space that is where they stay.
+        let taken = length(file).max(length(&log_of(file)));
+        let needed = match size {
+            Some(size) if stats.position > 0 => {
+                let left = u128::from(size.saturating_sub(stats.position));
+                let needed = u128::from(taken) * left / u128::from(stats.position);
+                u64::try_from(needed).unwrap_or(u64::MAX)
+            }
+            _ => taken,
+        };
+        format!(
+            "the rest of `{}` needs about {} MB more",
+            shown(file),
+            count(needed / MEGABYTE + 1)
+        )
+    })
+}
+
+/// An error, with what its file needs where a disk is full.
+fn needs(error: Error, what: impl FnOnce(&Path) -> String) -> Error {
+    if error.comes_from(ErrorKind::FileTooLarge) {
+        return limited(error);
+    }
+    let Some(file) = error.file().filter(|_| error.is_disk_full()) else {
         return error;
     };
-    let length = |path: &Path| path.metadata().map_or(0, |metadata| metadata.len());
-    // Without its log, which does not grow with the run.
-    let of_ledger = ledger.map_or(0, length);
-    let of_output = output.map_or(0, |output| length(&partial_of(output)));
-    // Both, as they are side by side as a rule.
-    let taken = of_ledger + of_output;
-    let needed = match size {
-        Some(size) if stats.position > 0 => {
-            let left = u128::from(size.saturating_sub(stats.position));
-            let needed = u128::from(taken) * left / u128::from(stats.position);
-            u64::try_from(needed).unwrap_or(u64::MAX)
-        }
-        _ => taken,
-    };
-    error.detail(format!(
-        "the rest needs about {} MB more in `{}`",
-        needed / MEGABYTE + 1,
-        directory_of(full).display()
-    ))
+    let detail = format!("{} in `{}`", what(file), shown(directory_of(file)));
+    error.detail(detail)
+}
+
+/// An error of a file that may not grow any more, with who says so.
+fn limited(error: Error) -> Error {
+    match file_size_limit() {
+        Some(limit) => error
+            .detail(format!(
+                "this process may write files of up to {} bytes",
+                count(limit)
+            ))
+            .hint("raise the file size limit (`ulimit -f`)"),
+        None => error.detail("the file system takes no file as large as that"),
+    }
+}
+
+fn length(path: &Path) -> u64 {
+    path.metadata().map_or(0, |metadata| metadata.len())
+}
+
+/// Where SQLite has what is not in a database yet.
+fn log_of(file: &Path) -> PathBuf {
+    let mut name = OsString::from(file);
+    name.push("-wal");
+    name.into()
 }
 
 fn directory_of(file: &Path) -> &Path {

@@ -5,13 +5,11 @@ use std::sync::mpsc::Receiver;
 use tokio::sync::mpsc;
 
 use super::desk::Desk;
-use super::signals::Signals;
-use crate::error::{Error, Exit, Result, Signal};
+use crate::error::{Error, Result};
 use crate::event::{CancelReason, Event, Events};
 use crate::input::Reader;
 use crate::output::{WriteError, Writer, Written};
 use crate::pipeline::{Read, Stop, Write};
-use crate::say::say;
 
 /// Batches between the reader's thread and the dispatcher, and between that and the writer's: one in work, one waiting.
 pub(super) const BATCHES: usize = 2;
@@ -86,44 +84,8 @@ pub(super) fn writer(
     Ok(end)
 }
 
-/// Listens for signals for as long as the process lives: the first stops the run in order, the second at once, even
-/// while the disk or a pipe holds everything else up.
-///
-/// `farewell` is said at the second, where nothing else is said any more.
-pub(super) fn signals(stops: mpsc::UnboundedSender<Stop>, farewell: String) -> Result<()> {
-    let cannot = |e| Error::internal("cannot listen for signals").because(e);
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(cannot)?;
-    let listening = {
-        let _runtime = runtime.enter();
-        Signals::listen().map_err(cannot)?
-    };
-    spawn("signals", move || {
-        runtime.block_on(heed(listening, stops, &farewell));
-    })?;
-    Ok(())
-}
-
-async fn heed(mut signals: Signals, stops: mpsc::UnboundedSender<Stop>, farewell: &str) {
-    let reason = signals.next().await;
-    // Nobody receives it when the run is over already.
-    let _ = stops.send(Stop {
-        reason,
-        error: None,
-    });
-    let signal = match signals.next().await {
-        CancelReason::Terminated => Signal::Terminate,
-        _ => Signal::Interrupt,
-    };
-    // Below a bar, which nobody clears any more.
-    say(&format!("\n{farewell}"));
-    #[allow(clippy::exit, reason = "the second signal asks for exactly this")]
-    std::process::exit(Exit::Interrupted(signal).code().into());
-}
-
-fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<()> {
+/// Starts a thread that nobody waits for.
+pub(super) fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<()> {
     std::thread::Builder::new()
         .name(name.to_owned())
         .spawn(work)

@@ -226,7 +226,9 @@ fn is_holder(text: &str) -> bool {
 
 fn cannot_write(path: &Path, error: io::Error) -> Error {
     let not_ours = own_file::is_not_ours(&error);
-    let cannot = Error::usage(format!("cannot write `{}`", path.display())).because(error);
+    let cannot = Error::usage(format!("cannot write `{}`", path.display()))
+        .because(error)
+        .about(path);
     if not_ours {
         return cannot.hint(own_file::HINT);
     }

@@ -314,4 +314,5 @@ fn hear(store: &mut impl Store, told: &Told) -> Option<Finished> {
 fn cannot_keep(name: &Path, error: &io::Error) -> Error {
     Error::stopped(format!("cannot keep answers in `{}`", name.display()))
         .because(io::Error::new(error.kind(), error.to_string()))
+        .about(name)
 }

@@ -173,6 +173,7 @@ impl Ledger {
             sqlite::check_soundness(&connection, path).map_err(damaged)?;
         }
         let head = sqlite::head(&connection).map_err(damaged)?;
+        sqlite::reserve(&connection, in_flight).map_err(damaged)?;
         let checksums = head.checksums();
         let keys = Keys::new(&head.secret, &endpoint, &service_id);
         let output = output.as_deref();
@@ -187,12 +188,7 @@ impl Ledger {
         let known = limits::known(&connection, checksums, context, now).map_err(damaged)?;
         let poison = poison::known(&connection, context, now).map_err(damaged)?;
         let any = sqlite::any(&connection).map_err(damaged)?;
-        let is_over = match past {
-            Past::Nothing => false,
-            // In a shared ledger it is still compared with what was there before it was stopped first.
-            Past::Stopped => own && reuse == Reuse::Nothing,
-            Past::Finished { .. } => reuse != Reuse::Retry,
-        };
+        let is_over = is_over(past, reuse, own);
         let replaces = own && any && (is_over || reuse == Reuse::Nothing);
         let not_before = match reuse {
             Reuse::All | Reuse::Retry => i64::MIN,
@@ -457,6 +453,16 @@ impl Ledger {
             return Ok(Rest::Nothing);
         }
         Ok(Rest::Kept(answers))
+    }
+}
+
+/// Whether a run to the same output is another one than what is noted.
+fn is_over(past: Past, reuse: Reuse, own: bool) -> bool {
+    match past {
+        Past::Nothing => false,
+        // In a shared ledger it is still compared with what was there before it was stopped first.
+        Past::Stopped => own && reuse == Reuse::Nothing,
+        Past::Finished { .. } => reuse != Reuse::Retry,
     }
 }
 

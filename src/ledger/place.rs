@@ -87,6 +87,7 @@ impl Taken {
 
     pub(super) fn cannot_write(&self) -> Error {
         Error::usage(format!("cannot write the ledger `{}`", self.path.display()))
+            .about(&self.path)
             .hint("name another place with `--ledger FILE`, or do without it by `--no-ledger`")
     }
 }

@@ -3,6 +3,7 @@
 //! One table of answers. No names, addresses or numbers of people are in it, and no key that would let anybody ask.
 
 use std::io;
+use std::num::NonZeroUsize;
 use std::path::Path;
 use std::time::Duration;
 
@@ -15,6 +16,7 @@ use super::file::{self, Kind, What};
 use super::key::Keys;
 use super::lookup::AHEAD;
 use crate::error::{Error, Result};
+use crate::system::file_size_limit;
 
 /// The schema's version. What another version has written is refused, never guessed at.
 pub(super) const VERSION: i32 = 3;
@@ -237,6 +239,26 @@ fn prepare(connection: &Connection, durable: bool) -> rusqlite::Result<()> {
     connection.pragma_update(None, "synchronous", synchronous)?;
     // Pages of 4 KiB: 16 MiB of log between checkpoints; each of them syncs the database as well.
     connection.pragma_update(None, "wal_autocheckpoint", 4_000)?;
+    tune(connection)
+}
+
+/// Makes sure that there is space for the next group of answers, and fails as writing them would. The space stays in the
+/// log: a change for which SQLite has no memory goes there before it is committed, and one that is taken back is written
+/// over by what comes next.
+pub(super) fn reserve(connection: &Connection, in_flight: NonZeroUsize) -> rusqlite::Result<()> {
+    const PAGE: u32 = 4_096;
+    // However many calls there can be, groups of more answers are rare.
+    const MOST: u32 = 1_000;
+    // Each answer may come to a page of its own, and some pages are split.
+    let pages = u32::try_from(in_flight.get().saturating_add(16)).unwrap_or(MOST);
+    let bytes = pages.min(MOST) * PAGE;
+    // As little as can be.
+    connection.pragma_update(None, "cache_size", 1)?;
+    let transaction =
+        rusqlite::Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
+    transaction.execute_batch("CREATE TABLE room (bytes BLOB)")?;
+    transaction.execute("INSERT INTO room VALUES (zeroblob(?))", [bytes])?;
+    transaction.rollback()?;
     tune(connection)
 }
 
@@ -482,7 +504,13 @@ pub(super) fn unreadable(path: &Path) -> Error {
 
 /// It cannot be opened, and nothing has been sent yet. A full disk is no fault of the settings: exit code 3.
 pub(super) fn cannot_open(path: &Path, error: &rusqlite::Error) -> Error {
+    let cause = system(error);
+    let full = matches!(
+        cause.kind(),
+        io::ErrorKind::StorageFull | io::ErrorKind::FileTooLarge
+    );
     let hint = match error.sqlite_error_code() {
+        _ if full => "make space there; then the same command goes on",
         _ if is_damage(error) => {
             "move it and the files whose names start with its name elsewhere; answers in it are paid for again"
         }
@@ -491,13 +519,12 @@ pub(super) fn cannot_open(path: &Path, error: &rusqlite::Error) -> Error {
         }
         _ => "name another place with `--ledger FILE`, or do without it by `--no-ledger`",
     };
-    let full = error.sqlite_error_code() == Some(ErrorCode::DiskFull);
     let cannot = if full {
         Error::stopped(format!("cannot write the ledger `{}`", path.display()))
     } else {
         unreadable(path)
     };
-    cannot.because(system(error)).hint(hint)
+    cannot.because(cause).about(path).hint(hint)
 }
 
 /// It could be opened, and fails now. What is damaged does not get better by running the same command again.
@@ -505,7 +532,9 @@ pub(super) fn cannot_use(path: &Path, doing: &str, error: &rusqlite::Error) -> E
     if is_damage(error) {
         return cannot_open(path, error);
     }
-    Error::stopped(format!("cannot {doing} the ledger `{}`", path.display())).because(system(error))
+    Error::stopped(format!("cannot {doing} the ledger `{}`", path.display()))
+        .because(system(error))
+        .about(path)
 }
 
 /// What a ledger is called that cannot be read.
@@ -519,10 +548,20 @@ pub(super) fn damaged() -> rusqlite::Error {
 
 /// What a failure means in the system's words, and so that a full disk is known as one.
 pub(super) fn system(error: &rusqlite::Error) -> io::Error {
+    use rusqlite::ffi::{SQLITE_IOERR_SHMSIZE, SQLITE_IOERR_TRUNCATE, SQLITE_IOERR_WRITE};
     let code = error.sqlite_error().map(|error| error.extended_code);
+    let grows = [
+        SQLITE_IOERR_SHMSIZE,
+        SQLITE_IOERR_TRUNCATE,
+        SQLITE_IOERR_WRITE,
+    ];
     match error.sqlite_error_code() {
+        // SQLite does not tell it from a disk that fails, which is far less likely.
+        _ if code.is_some_and(|code| grows.contains(&code)) && file_size_limit().is_some() => {
+            io::Error::new(io::ErrorKind::FileTooLarge, "file too large")
+        }
         // The log's index grows by itself, and only space can keep it from doing so.
-        _ if code == Some(rusqlite::ffi::SQLITE_IOERR_SHMSIZE) => {
+        _ if code == Some(SQLITE_IOERR_SHMSIZE) => {
             io::Error::new(io::ErrorKind::StorageFull, "no space left on device")
         }
         Some(ErrorCode::DiskFull) => {

@@ -73,9 +73,10 @@ impl View for Bar {
             Notice::TransactionRepeated(..) | Notice::ManyRefused(_) | Notice::Unusable(_) => {
                 notice.warning()
             }
-            Notice::Stopping(reason, in_flight) => {
-                Some(format!("rescore: {}", words::stopping(reason, in_flight)))
-            }
+            Notice::Stopping(reason, in_flight, longest) => Some(format!(
+                "rescore: {}",
+                words::stopping(reason, in_flight, longest)
+            )),
             Notice::Up(lasted) => Some(format!("rescore: {}", words::up(lasted))),
             Notice::Dismissed => Some(format!("rescore: {}", words::OUTAGE_DISMISSED)),
             // The bar itself counts down.

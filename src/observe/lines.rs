@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde_json::json;
 
 use super::{Notice, Setting, Snapshot, View, words};
-use crate::say::say;
+use crate::say::{say, say_progress};
 use crate::stats::Outage;
 
 /// Lines for logs.
@@ -42,7 +42,7 @@ impl View for Plain {
         if let Some(left) = now.remaining {
             let _ = write!(line, ", ETA {}", words::time(left));
         }
-        say(&format!(
+        say_progress(&format!(
             "{line}; {}; {}",
             words::verdicts(now),
             words::calls(now)
@@ -69,8 +69,11 @@ impl View for Plain {
                 warn(notice);
             }
             Notice::KeyRenewed => say(&format!("rescore: {}", words::KEY_RENEWED)),
-            Notice::Stopping(reason, in_flight) => {
-                say(&format!("rescore: {}", words::stopping(reason, in_flight)));
+            Notice::Stopping(reason, in_flight, longest) => {
+                say(&format!(
+                    "rescore: {}",
+                    words::stopping(reason, in_flight, longest)
+                ));
             }
             Notice::End => {}
         }
@@ -115,12 +118,12 @@ impl Json {
 
 impl View for Json {
     fn frame(&mut self, now: &Snapshot) {
-        say(&self.object(now).to_string());
+        say_progress(&self.object(now).to_string());
     }
 
     fn notice(&mut self, notice: Notice, now: &Snapshot) {
         if !warn(notice) {
-            self.frame(now);
+            say(&self.object(now).to_string());
         }
     }
 

@@ -12,7 +12,6 @@ mod words;
 
 use std::io::IsTerminal;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 pub use summary::{Kept, Summary};
@@ -20,6 +19,7 @@ pub use words::{count, counted, day, moment, most, same_command};
 
 use crate::event::{CancelReason, Event, Events, Observer, Pause, Unusable};
 use crate::row::RowNumber;
+use crate::say::flush;
 use crate::stats::Stats;
 use snapshot::{Recent, Snapshot};
 
@@ -78,7 +78,8 @@ enum Notice {
     ManyRefused(u32),
     /// A warning, as that.
     Unusable(Unusable),
-    Stopping(CancelReason, u64),
+    /// Why, how many calls finish, and how long they may take.
+    Stopping(CancelReason, u64, Duration),
     End,
 }
 
@@ -148,7 +149,12 @@ impl Observer for Notices {
                 why: Unusable::FromTheFuture,
                 ..
             } if stats.future_answers == 1 => Notice::Unusable(Unusable::FromTheFuture),
-            Event::CancelBegan(reason) => Notice::Stopping(*reason, stats.in_flight),
+            Event::CancelBegan(reason) if stats.in_flight == 0 => {
+                Notice::Stopping(*reason, 0, Duration::ZERO)
+            }
+            Event::DrainBegan { reason, longest } => {
+                Notice::Stopping(*reason, stats.in_flight, *longest)
+            }
             _ => return,
         };
         // Nobody listens any more: the run is over.
@@ -158,10 +164,13 @@ impl Observer for Notices {
 
 /// The thread that draws.
 pub struct Progress {
-    thread: Option<JoinHandle<()>>,
+    /// Cut off when it has ended.
+    drawn: Receiver<()>,
     ender: Ender,
 }
 
+/// What a bar gets to leave the terminal clean. It writes there itself, and a terminal that is stopped takes nothing.
+const LAST_FRAME: Duration = Duration::from_millis(500);
 /// Ten times a second looks live and costs nothing.
 const FRAME: Duration = Duration::from_millis(100);
 
@@ -169,28 +178,30 @@ impl Progress {
     /// Starts to draw.
     #[must_use]
     pub fn start(setting: Setting, events: Events, inbox: Inbox, ender: Ender) -> Self {
-        let thread = std::thread::Builder::new()
-            .name("progress".to_owned())
-            .spawn(move || draw(setting, &events, &inbox.0));
+        let (drawing, drawn) = channel();
+        let thread = std::thread::Builder::new().name("progress".to_owned());
         // Without a thread to spare the run goes on unseen.
-        Self {
-            thread: thread.ok(),
-            ender,
-        }
+        let _ = thread.spawn(move || {
+            draw(setting, &events, &inbox.0);
+            drop::<Sender<()>>(drawing);
+        });
+        Self { drawn, ender }
     }
 
-    /// Draws for the last time and leaves the terminal clean.
-    pub fn finish(mut self) {
+    /// Draws for the last time and leaves the terminal clean, where that takes it.
+    pub fn finish(self) {
         let _ = self.ender.0.send(Notice::End);
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
+        let _ = self.drawn.recv_timeout(LAST_FRAME);
     }
 }
 
 fn draw(setting: Setting, events: &Events, inbox: &Receiver<Notice>) {
     let mut view: Box<dyn View> = match setting.style {
-        Style::Bar => Box::new(bar::Bar::new(setting)),
+        Style::Bar => {
+            // Not in the midst of what is said before it.
+            flush();
+            Box::new(bar::Bar::new(setting))
+        }
         Style::Plain => Box::new(lines::Plain::new(setting)),
         Style::Json => Box::new(lines::Json::new(setting)),
         Style::Off => Box::new(lines::Warnings),

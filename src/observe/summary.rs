@@ -152,6 +152,7 @@ impl Summary<'_> {
             }
         }
         lines.extend(self.kept());
+        lines.extend(self.not_kept());
         format!("rescore: {}", lines.join("\n         "))
     }
 
@@ -234,6 +235,25 @@ impl Summary<'_> {
             }
             (None, _) => format!("the answers are kept in {path}"),
         })
+    }
+
+    /// What stays nowhere: a run to a stream, without a ledger, was stopped.
+    fn not_kept(&self) -> Option<String> {
+        let stats = self.stats;
+        let lost = stats.cancelled.is_some() && self.ledger.is_none() && self.output.is_none();
+        if !lost || stats.answered == 0 {
+            return None;
+        }
+        // At least: where the output failed, some of the rows that it took may have cost no call.
+        let unwritten = stats.answered - stats.paid.min(stats.written).min(stats.answered);
+        let of_them = match unwritten {
+            0 => String::new(),
+            unwritten => format!(", and the output lacks {} of them", count(unwritten)),
+        };
+        Some(format!(
+            "no ledger has the {} of this run{of_them}: another run asks again (`--ledger FILE` keeps them)",
+            counted(stats.answered, "paid answer"),
+        ))
     }
 
     /// What hardly any run meets.
@@ -397,6 +417,7 @@ impl Summary<'_> {
 fn word(reason: CancelReason) -> &'static str {
     match reason {
         CancelReason::OutputClosed => "standard output was closed",
+        CancelReason::HungUp => "hung up",
         CancelReason::InputChanged => "the input changed",
         CancelReason::Internal => "internal error",
         CancelReason::NoVerdicts => "no verdicts",

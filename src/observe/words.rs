@@ -299,11 +299,12 @@ pub(super) fn unusable(why: Unusable) -> &'static str {
 /// What one answer for different users means.
 pub(super) const MIXED_UP: &str = "a cache or proxy may be answering for the service";
 
-/// What is said when a run begins to stop.
-pub(super) fn stopping(reason: CancelReason, in_flight: u64) -> String {
+/// What is said when a run begins to stop, and when calls that finish get less time.
+pub(super) fn stopping(reason: CancelReason, in_flight: u64, longest: Duration) -> String {
     let why = match reason {
         CancelReason::Interrupted => "interrupted",
         CancelReason::Terminated => "terminated",
+        CancelReason::HungUp => "hung up",
         CancelReason::Refused => "the service refuses the run",
         CancelReason::Unavailable => "the service is not available",
         CancelReason::Input | CancelReason::InputChanged => "the input is broken",
@@ -323,8 +324,9 @@ pub(super) fn stopping(reason: CancelReason, in_flight: u64) -> String {
         _ => "",
     };
     format!(
-        "{why}: finishing {} in flight{again}",
-        counted(in_flight, "call")
+        "{why}: finishing {} in flight, up to {}{again}",
+        counted(in_flight, "call"),
+        whole_seconds(longest)
     )
 }
 

@@ -97,6 +97,14 @@ impl Sink {
         matches!(self.to, Some(To::Stream(_)))
     }
 
+    /// The partial file, where there is one.
+    pub(super) fn path(&self) -> Option<&Path> {
+        match &self.to {
+            Some(To::File { partial, .. }) => Some(partial),
+            _ => None,
+        }
+    }
+
     pub(super) fn write(&mut self, bytes: &[u8]) -> Result<(), WriteError> {
         let written = match &mut self.to {
             Some(To::Stream(stream)) => stream.write_all(bytes).and_then(|()| stream.flush()),

@@ -13,7 +13,7 @@ mod side;
 mod target;
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 pub use file::{Sealed, Sink};
 pub use side::Sides;
@@ -240,7 +240,9 @@ impl Writer {
     }
 
     fn write_out(&mut self) -> Result<(), WriteError> {
-        self.output.write(&self.buffer)?;
+        self.output
+            .write(&self.buffer)
+            .map_err(|error| error.about(self.output.path()))?;
         self.buffer.clear();
         Ok(())
     }
@@ -264,7 +266,10 @@ impl Writer {
 
     fn seal(&mut self) -> Result<Vec<Sealed>, WriteError> {
         self.write_out()?;
-        let output = self.output.seal()?;
+        let output = self
+            .output
+            .seal()
+            .map_err(|error| error.about(self.output.path()))?;
         let sides = self.sides.seal()?;
         Ok(output.into_iter().chain(sides).collect())
     }
@@ -303,6 +308,14 @@ impl WriteError {
             return Self::Closed;
         }
         Self::Failed(Error::stopped(format!("cannot write {to}")).because(error))
+    }
+
+    /// It is about this file.
+    fn about(self, file: Option<&Path>) -> Self {
+        match (self, file) {
+            (Self::Failed(error), Some(file)) => Self::Failed(error.about(file)),
+            (other, _) => other,
+        }
     }
 }
 

@@ -35,7 +35,9 @@ pub(super) struct Side {
 impl Side {
     fn open(target: &Target, mode: u32, empty: Empty) -> Result<Self> {
         Ok(Self {
-            sink: target.open(mode)?,
+            sink: target
+                .open(mode)
+                .map_err(|error| error.about(target.path()))?,
             buffer: Vec::new(),
             pending: false,
             any: false,
@@ -57,7 +59,7 @@ impl Side {
     /// Writes the rows that were put.
     pub(super) fn write_out(&mut self) -> Result<(), WriteError> {
         if self.pending {
-            self.sink.write(&self.buffer)?;
+            self.put()?;
             self.buffer.clear();
             self.pending = false;
             self.any = true;
@@ -68,10 +70,21 @@ impl Side {
     /// Makes the file whole but for its name, if there is to be one.
     fn seal(&mut self) -> Result<Option<Sealed>, WriteError> {
         if !self.any && self.empty == Empty::Kept {
-            self.sink.write(&self.buffer)?;
+            self.put()?;
             self.any = true;
         }
-        if self.any { self.sink.seal() } else { Ok(None) }
+        if !self.any {
+            return Ok(None);
+        }
+        self.sink
+            .seal()
+            .map_err(|error| error.about(self.sink.path()))
+    }
+
+    fn put(&mut self) -> Result<(), WriteError> {
+        self.sink
+            .write(&self.buffer)
+            .map_err(|error| error.about(self.sink.path()))
     }
 
     fn commit(self) -> Ended {
@@ -186,7 +199,7 @@ impl Sides {
 /// The file that there is, either way.
 fn settle(ended: Ended, failed: &mut Option<WriteError>) -> Option<PathBuf> {
     ended.unwrap_or_else(|(error, left)| {
-        *failed = Some(error);
+        *failed = Some(error.about(left.as_deref()));
         left
     })
 }

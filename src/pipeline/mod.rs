@@ -3,6 +3,7 @@
 //! Rows come from the reader's thread in batches and go to the writer's thread in batches; this runs on the one thread
 //! that makes calls. It knows neither formats nor HTTP.
 
+mod drain;
 mod rows;
 
 use std::pin::{Pin, pin};
@@ -22,6 +23,7 @@ use crate::pace::{Newcomers, Permit};
 use crate::row::RowNumber;
 use crate::scorer::{Fate, Scorer};
 use crate::service::Service;
+use drain::Drain;
 use rows::{Rows, Start};
 
 pub use rows::{Ask, Batch, Request};
@@ -83,10 +85,8 @@ const STARTS: usize = 8;
 const WRITE_ROWS: usize = 256;
 /// The longest that a finished row waits for company. Far below what a person or a pipe would notice.
 const WRITE_DELAY: Duration = Duration::from_millis(5);
-/// What calls in flight get to finish after a stop. Kubernetes kills after 30 s, and files must still be synced.
-const DRAIN: Duration = Duration::from_secs(20);
-/// What the writer then gets to take the last rows.
-const HAND_OVER: Duration = Duration::from_secs(5);
+/// What the writer gets to take the last rows once no call is out any more.
+const HAND_OVER: Duration = Duration::from_secs(4);
 
 /// Runs rows from `channels.read` to `channels.write` until the input ends or somebody stops the run; then finishes
 /// what is in flight. Returns why it stopped.
@@ -177,7 +177,7 @@ pub async fn run<S: Service>(
                 rows.time_is_up();
                 None
             },
-            Some(stop) = stops.recv(), if going => Some(stop),
+            Some(stop) = stops.recv() => Some(stop),
             () = &mut drain_timer, if !going => {
                 running.clear();
                 None
@@ -188,12 +188,7 @@ pub async fn run<S: Service>(
             (Some(stop), None) => {
                 stopped = Some(cancel(scorer, stop, drain_timer.as_mut()));
             }
-            // Answers that are lost while calls finish must be told, whatever the run stops for.
-            (Some(stop), Some(first)) => {
-                if stop.reason == CancelReason::Ledger {
-                    first.error = first.error.take().or(stop.error);
-                }
-            }
+            (Some(stop), Some(first)) => again(scorer, stop, first, drain_timer.as_mut()),
         }
     }
     drop(running);
@@ -249,11 +244,34 @@ async fn hand_over<S>(
 }
 
 /// Tells that the run stops, lets no call begin any more and sets the end for those that are out.
-fn cancel<S>(scorer: &Scorer<S>, stop: Stop, drain_timer: Pin<&mut Sleep>) -> Stop {
+fn cancel<S: Service>(scorer: &Scorer<S>, stop: Stop, drain_timer: Pin<&mut Sleep>) -> Stop {
     scorer.events.emit(Event::CancelBegan(stop.reason));
     scorer.gate.close();
-    drain_timer.reset(Instant::now() + DRAIN);
+    let drain = Drain::of(stop.reason, scorer.service.longest_call());
+    drain_timer.reset(drain.ends);
+    if scorer.events.with_stats(|stats| stats.in_flight > 0) {
+        scorer.events.emit(Event::DrainBegan {
+            reason: stop.reason,
+            longest: drain.calls,
+        });
+    }
     stop
+}
+
+/// There is one more reason to stop while calls finish. The first one stays the reason.
+fn again<S>(scorer: &Scorer<S>, stop: Stop, first: &mut Stop, drain_timer: Pin<&mut Sleep>) {
+    let Stop { reason, error } = stop;
+    // What is lost must be told, whatever the run stops for.
+    if matches!(reason, CancelReason::Ledger | CancelReason::Output) {
+        first.error = first.error.take().or(error);
+    }
+    if let Some(drain) = Drain::hurried(reason, drain_timer.deadline()) {
+        drain_timer.reset(drain.ends);
+        scorer.events.emit(Event::DrainBegan {
+            reason,
+            longest: drain.calls,
+        });
+    }
 }
 
 /// The canary: until the service has given a verdict one row is tried at a time. While it is taken to be down there is one

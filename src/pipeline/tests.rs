@@ -174,6 +174,25 @@ async fn run_with(
     around: Surroundings,
     interrupt: impl Future<Output = ()>,
 ) -> Ran {
+    let signals = async |stops: mpsc::UnboundedSender<Stop>| {
+        interrupt.await;
+        signal(&stops, CancelReason::Interrupted);
+    };
+    run_signalled(scorer, around, signals).await
+}
+
+/// A signal comes.
+fn signal(stops: &mpsc::UnboundedSender<Stop>, reason: CancelReason) {
+    let error = None;
+    let _ = stops.send(Stop { reason, error });
+}
+
+/// Runs until the end; `signals` stop it as they like.
+async fn run_signalled(
+    scorer: &Scorer<Scripted>,
+    around: Surroundings,
+    signals: impl AsyncFnOnce(mpsc::UnboundedSender<Stop>),
+) -> Ran {
     let Surroundings {
         read,
         read_delay,
@@ -232,11 +251,7 @@ async fn run_with(
         (stop, began.elapsed())
     };
     let interrupt = async {
-        interrupt.await;
-        let _ = stop_sender.send(Stop {
-            reason: CancelReason::Interrupted,
-            error: None,
-        });
+        signals(stop_sender).await;
         // Others may stop the run for as long as it lasts.
         std::future::pending::<()>().await;
     };

@@ -278,6 +278,10 @@ impl Service for Client {
             Err(error) => Renewal::Kept(error.to_string()),
         }
     }
+
+    fn longest_call(&self) -> Duration {
+        self.connections.setup.timeout
+    }
 }
 
 /// The certificates of a PEM file.

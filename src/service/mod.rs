@@ -22,6 +22,7 @@ mod wait;
 mod words;
 
 use std::future::Future;
+use std::time::Duration;
 
 use ::http::HeaderMap;
 use bytes::Bytes;
@@ -44,6 +45,9 @@ pub trait Service {
 
     /// Looks where the key came from for a new one, for all requests that begin from now on.
     fn renew_key(&self) -> Renewal;
+
+    /// How long a call can take: then it has ended, one way or the other.
+    fn longest_call(&self) -> Duration;
 }
 
 /// What came of looking for a new key.

@@ -91,6 +91,9 @@ pub(crate) struct Scripted {
 }
 
 impl Scripted {
+    /// As `--timeout` is by default. Scripts do not heed it.
+    pub(crate) const LONGEST_CALL: Duration = Duration::from_secs(30);
+
     /// A service that does the same for every call that no script names.
     pub(crate) fn new(otherwise: Step) -> Self {
         Self {
@@ -211,6 +214,10 @@ impl Service for Scripted {
         self.key
             .set(self.key.get() + usize::from(renewal == Renewal::Renewed));
         renewal
+    }
+
+    fn longest_call(&self) -> Duration {
+        Self::LONGEST_CALL
     }
 }
 

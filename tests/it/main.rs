@@ -64,4 +64,5 @@ mod signals;
 mod statuses;
 mod stops;
 mod tls;
+mod unread;
 mod watching;

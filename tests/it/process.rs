@@ -72,6 +72,7 @@ impl Place {
             stdin: Vec::new(),
             stdin_from: None,
             stdout: None,
+            stderr: None,
             under: &[],
         }
     }
@@ -114,6 +115,7 @@ pub(crate) struct Program<'a> {
     stdin: Vec<u8>,
     stdin_from: Option<Stdio>,
     stdout: Option<Stdio>,
+    stderr: Option<Stdio>,
     under: &'static [&'static str],
 }
 
@@ -161,6 +163,12 @@ impl<'a> Program<'a> {
         self
     }
 
+    /// Where standard error goes instead of to the test, which then sees none of it.
+    pub(crate) fn stderr(mut self, to: impl Into<Stdio>) -> Self {
+        self.stderr = Some(to.into());
+        self
+    }
+
     /// Starts it and waits for its end.
     pub(crate) fn done(self) -> Done {
         self.start().done()
@@ -180,7 +188,7 @@ impl<'a> Program<'a> {
             .envs(self.env)
             .stdin(self.stdin_from.unwrap_or_else(Stdio::piped))
             .stdout(self.stdout.unwrap_or_else(Stdio::piped))
-            .stderr(Stdio::piped());
+            .stderr(self.stderr.unwrap_or_else(Stdio::piped));
         let told = format!("{command:?}\nin {}", self.place.0.path().display());
         let mut child = command.spawn().unwrap();
         // A thread each, so that no full pipe can stop the program. It may rightly not read all of its input.
@@ -273,6 +281,13 @@ impl Running<'_> {
     pub(crate) fn said(&self) -> String {
         let said = self.stderr.as_ref().map(Gathered::so_far);
         String::from_utf8_lossy(&said.unwrap_or_default()).into_owned()
+    }
+
+    /// Waits until what the system says of it under this word is as it should be.
+    pub(crate) fn wait_for_status(&self, word: &str, ready: impl Fn(&str) -> bool) {
+        self.wait_until(word, || {
+            self.status(word).is_some_and(|value| ready(&value))
+        });
     }
 
     fn wait_until(&self, what: &str, ready: impl Fn() -> bool) {

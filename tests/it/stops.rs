@@ -71,7 +71,7 @@ fn interrupted_twice_a_run_loses_what_is_in_flight_and_goes_on() {
         partial.split(|byte| *byte == b'\n').count() == 14
     });
     running.signal("INT");
-    running.wait_for_words("interrupted: finishing 4 calls in flight (Ctrl-C again stops at once; their answers would be lost)");
+    running.wait_for_words("interrupted: finishing 4 calls in flight, up to 30 s (Ctrl-C again stops at once; their answers would be lost)");
     running.signal("INT");
     running
         .done()
@@ -219,6 +219,54 @@ fn a_stop_while_equal_rows_wait_for_one_answer_leaves_them_all_or_none() {
     assert_eq!(place.text("scored.csv.partial"), users::scored(&csv));
     goes_on(&place, &server, &csv, 3);
     assert!(!fs::exists(place.path("scored.csv.ledger-lock")).unwrap());
+}
+
+#[test]
+fn calls_in_flight_when_no_more_are_allowed_are_finished_and_kept_so_that_each_run_comes_further() {
+    const ROWS: usize = 15;
+    let csv = users::csv(ROWS);
+    let place = Place::with("users.csv", &csv);
+    // Each run's first call is answered immediately, so that the other four go out together.
+    let server = Server::start(|request| match request.nth % 5 {
+        1 => good(request),
+        _ => good(request).after(Duration::from_millis(500)),
+    });
+    for calls in [5, 10] {
+        let done = place.score(&server, ["-c", "8", "--max-calls", "5", "--timeout", "5s"]);
+        done.exits(3)
+            .says("no more calls are allowed: finishing 4 calls in flight, up to 5 s\n")
+            .says(&format!(
+                "{calls} paid answers; the same command goes on from there"
+            ));
+        assert_eq!(server.calls(), calls);
+    }
+    goes_on(&place, &server, &csv, ROWS);
+}
+
+#[test]
+fn a_call_that_is_never_answered_holds_up_a_stop_no_longer_than_its_own_timeout() {
+    let (server, release) = Server::holding(3);
+    let csv = users::csv(9);
+    let place = Place::with("users.csv", &csv);
+    let args = [
+        "users.csv",
+        "-o",
+        "scored.csv",
+        "-c",
+        "4",
+        "--timeout",
+        "1s",
+    ];
+    let running = place.run(&server, args).start();
+    server.wait_for_calls(7);
+    running.signal("INT");
+    let done = running.done();
+    done.exits(130)
+        .says("4 calls in flight, up to 1 s (Ctrl-C again")
+        .says("4 calls may have been billed without an answer")
+        .says("3 paid answers; the same command goes on");
+    drop(release);
+    goes_on(&place, &server, &csv, 9 + 4);
 }
 
 #[test]

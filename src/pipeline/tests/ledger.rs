@@ -51,7 +51,7 @@ async fn answers_that_are_given_up_with_the_run_are_counted_as_lost() {
     let mut around = Surroundings::of(asking(5, &ledger.keys()));
     around.read_delay = Duration::from_millis(10);
     let ran = run_with(&scorer, around, sleep(Duration::from_secs(1))).await;
-    assert!(ran.elapsed >= DRAIN, "{:?}", ran.elapsed);
+    assert!(ran.elapsed >= Scripted::LONGEST_CALL, "{:?}", ran.elapsed);
     let stats = scorer.events.with_stats(Clone::clone);
     assert_eq!((stats.answered, stats.lost, stats.left), (5, 5, 5));
     assert!(ran.written.is_empty());

@@ -41,17 +41,40 @@ async fn a_stop_while_everybody_pauses_ends_at_once() {
     assert_law(&scorer);
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_call_that_stalls_is_given_up_some_time_after_the_stop() {
-    let log = Log::default();
-    let service = Scripted::new(Brings::Verdict.after(15_000))
+/// The first row is answered immediately, the second never, all others after so many seconds.
+fn slow(seconds: u64) -> Scripted {
+    Scripted::new(Brings::Verdict.after(seconds * 1_000))
         .row(1, [GOOD])
-        .row(2, [Brings::Stall.at_once()]);
-    let scorer = scorer(2, Rate::Unlimited, &log, service);
+        .row(2, [Brings::Stall.at_once()])
+}
+
+/// Nine rows, two in flight; these signals come, each so many seconds after the start.
+async fn signalled(scorer: &Scorer<Scripted>, signals: &[(u64, CancelReason)]) -> Ran {
     let around = Surroundings::of(batches(prepared(9, &[]), &[9]));
-    let ran = run_with(&scorer, around, sleep(Duration::from_secs(1))).await;
-    assert_eq!(ran.elapsed.as_secs(), 1 + DRAIN.as_secs());
+    let began = Instant::now();
+    let send = async |stops: mpsc::UnboundedSender<Stop>| {
+        for (second, reason) in signals {
+            sleep_until(began + Duration::from_secs(*second)).await;
+            signal(&stops, *reason);
+        }
+    };
+    run_signalled(scorer, around, send).await
+}
+
+/// Whether all calls were given up that had not ended `seconds` after the start.
+fn given_up_after(ran: &Ran, seconds: u64) -> bool {
+    // A timer may fire in the millisecond after.
+    ran.elapsed.as_secs() == seconds
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_stop_a_call_gets_as_long_as_a_call_may_take() {
+    let log = Log::default();
+    let scorer = scorer(2, Rate::Unlimited, &log, slow(29));
+    let ran = signalled(&scorer, &[(1, CancelReason::Interrupted)]).await;
     assert_eq!(ran.rows(), [1, 3], "row 3 was in flight and got its time");
+    // 30 s, and 5 s for what is then on its way to the disk.
+    assert!(given_up_after(&ran, 1 + 30 + 5), "{:?}", ran.elapsed);
     let stats = scorer.events.with_stats(Clone::clone);
     assert_eq!(
         (stats.left, stats.unknown_outcome, stats.in_flight),
@@ -59,6 +82,68 @@ async fn a_call_that_stalls_is_given_up_some_time_after_the_stop() {
         "what was not admitted is not left, it was never there"
     );
     assert_law(&scorer);
+}
+
+#[tokio::test(start_paused = true)]
+async fn when_no_more_calls_are_allowed_those_in_flight_are_not_given_up() {
+    let log = Log::default();
+    let service = Scripted::new(Brings::Verdict.after(29_000)).row(1, [GOOD]);
+    let scorer = Scorer {
+        calls: CallBudget::new(std::num::NonZeroU64::new(5)),
+        ..scorer(8, Rate::Unlimited, &log, service)
+    };
+    let ran = signalled(&scorer, &[]).await;
+    assert_eq!(ran.stop.as_ref().unwrap().reason, CancelReason::MaxCalls);
+    assert_eq!(ran.rows(), [1, 2, 3, 4, 5], "all that is paid for");
+    assert_eq!(ran.elapsed.as_secs(), 29);
+    assert_law(&scorer);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_service_manager_waits_less_than_a_call_may_take() {
+    let log = Log::default();
+    let scorer = scorer(2, Rate::Unlimited, &log, slow(19));
+    let ran = signalled(&scorer, &[(1, CancelReason::Terminated)]).await;
+    assert_eq!(ran.rows(), [1, 3]);
+    assert!(given_up_after(&ran, 1 + 20), "{:?}", ran.elapsed);
+    assert!(scorer.events.with_stats(|stats| stats.terminated));
+    assert_law(&scorer);
+}
+
+/// What was said of calls in flight: when, why, and how long they get.
+fn drains(log: &Log) -> Vec<(u64, CancelReason, u64)> {
+    let events = log.events().into_iter();
+    let drains = events.filter_map(|(at, event)| match event {
+        Event::DrainBegan { reason, longest } => Some((at.as_secs(), reason, longest.as_secs())),
+        _ => None,
+    });
+    drains.collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_signal_cuts_short_what_something_else_had_stopped() {
+    use CancelReason::{Interrupted, Refused, Terminated};
+    // Row 3 has the run stop at second 1; the signal comes at second 10 or 28, when 8 s are left.
+    for (second, signal, ends, left) in [
+        (10, Interrupted, 15, 5),
+        (10, Terminated, 30, 20),
+        (28, Interrupted, 33, 5),
+        (28, Terminated, 36, 8),
+    ] {
+        let log = Log::default();
+        let service = slow(20).row(3, [Brings::Status(401).after(1_000)]);
+        let scorer = scorer(3, Rate::Unlimited, &log, service);
+        let ran = signalled(&scorer, &[(second, signal)]).await;
+        let stopped = ran.stop.as_ref().unwrap();
+        assert_eq!(stopped.reason, Refused, "the first reason stays the reason");
+        let what = format!("{signal:?} at {second}: {:?}", ran.elapsed);
+        assert!(given_up_after(&ran, ends), "{what}");
+        let said = drains(&log);
+        assert_eq!(said, [(1, Refused, 30), (second, signal, left)], "{what}");
+        let terminated = scorer.events.with_stats(|stats| stats.terminated);
+        assert_eq!(terminated, signal == Terminated);
+        assert_law(&scorer);
+    }
 }
 
 #[tokio::test(start_paused = true)]
