@@ -53,7 +53,7 @@ fn no_name_of_a_file_or_column_steers_a_terminal() {
         .says("name\\u{1b}]0;owned\\u{7}")
         .says(&format!("`key{SHOWN}`; `chmod 600` keeps it to you\n"))
         .says(&format!("wrote out.csv{SHOWN}\n"))
-        .says(&format!("the answers are kept in ledger{SHOWN};"));
+        .says(&format!("ledger{SHOWN} has the paid answers;"));
     clean("standard error", &done.stderr);
 
     // For programs the same names are JSON that means the file.
