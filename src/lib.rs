@@ -18,6 +18,7 @@ pub mod layout;
 pub mod ledger;
 pub mod observe;
 pub mod output;
+pub mod own_file;
 pub mod pace;
 pub mod pipeline;
 pub mod raw_json;

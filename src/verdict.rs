@@ -265,7 +265,7 @@ reasons! {
     WrongType = "wrong_type",
     /// Two members could be the same field.
     AmbiguousField = "ambiguous_field",
-    /// The row already has our columns, and it was asked to refuse that.
+    /// The row has columns of our names that may not be touched.
     ExistingColumns = "existing_columns",
     /// A value that is sent is not UTF-8.
     NotUtf8 = "not_utf8",

@@ -108,7 +108,7 @@ fn through(input: &Path, output: &Path, compose: Compose) -> f64 {
     let (mut reader, opened) = Reader::open(reader_settings(input), compose).unwrap();
     let sink = Target::new(output, |_| Replace::Whole)
         .unwrap()
-        .open()
+        .open(0o666)
         .unwrap();
     let mut writer = Writer::new(
         opened.layout,

@@ -21,7 +21,7 @@ use crate::decimal::Decimal;
 use crate::error::{Error, Result, quoted};
 use crate::fields::Assignments;
 use crate::input::{FormatChoice, Input, Settings};
-use crate::layout::VERDICT_COLUMNS;
+use crate::layout::{PREVIOUS, VERDICT_COLUMNS};
 use crate::ledger::{Place as LedgerPlace, Reuse, ledger_of};
 use crate::output::{Replace, Target};
 use crate::pace::{FailureBudget, FailureLimit, Rate};
@@ -157,9 +157,12 @@ pub(super) struct RunArgs {
     /// The byte between cells, or `tab` [default: found out among , ; tab |]
     #[arg(long, value_name = "CHARACTER", value_parser = values::delimiter, help_heading = FILES)]
     delimiter: Option<u8>,
-    /// What to do where the input already has our columns
+    /// What to do with columns of an earlier run in the input; other columns with the same names are never replaced
     #[arg(long, value_name = "ACTION", value_enum, default_value = "replace", help_heading = FILES)]
     existing: ExistingArg,
+    /// Put this in front of the names of all new columns, as in `rescore_decision`
+    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true, value_parser = values::prefix, help_heading = FILES)]
+    prefix: String,
     /// Where rows without a verdict go as well, with the reason [default: OUTPUT.rejects.csv or .jsonl]
     #[arg(long, value_name = "FILE", value_parser = values::file(), help_heading = FILES)]
     rejects: Option<PathBuf>,
@@ -282,17 +285,27 @@ impl RunArgs {
 
     /// Names of all columns that we write, and where the further ones come from.
     fn columns(&self) -> Result<(Vec<String>, Box<[Pointer]>)> {
-        let further = self.column.iter().map(|Column(name, _)| name.clone());
+        let further = self.column.iter().map(|Column(name, _)| name.as_str());
         let names: Vec<String> = VERDICT_COLUMNS
-            .map(str::to_owned)
             .into_iter()
             .chain(further)
+            .map(|name| format!("{}{name}", self.prefix))
             .collect();
         let mut seen = HashSet::new();
         if let Some(twice) = names.iter().find(|name| !seen.insert(name.to_lowercase())) {
             return Err(Error::usage(format!(
                 "`--column`: there is a column {} already",
                 quoted(twice)
+            )));
+        }
+        let kept = |name: &String| names.contains(&format!("{PREVIOUS}{name}"));
+        if let (ExistingArg::Keep, Some(name)) =
+            (self.existing, names.iter().find(|name| kept(name)))
+        {
+            return Err(Error::usage(format!(
+                "`--column`: {} is the name that `--existing keep` gives to an old {}",
+                quoted(&format!("{PREVIOUS}{name}")),
+                quoted(name)
             )));
         }
         Ok((

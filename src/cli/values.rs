@@ -148,6 +148,14 @@ pub(super) fn column(text: &str) -> Result<Column, String> {
     Ok(Column(name.to_owned(), Pointer::parse(pointer)?))
 }
 
+/// `--prefix`: the start of columns' names.
+pub(super) fn prefix(text: &str) -> Result<String, String> {
+    if text.contains(char::is_control) {
+        return Err("a column's name has no control characters".to_owned());
+    }
+    Ok(text.to_owned())
+}
+
 /// `--delimiter`: one byte, as files with longer ones do not exist in practice and could not be quoted soundly.
 pub(super) fn delimiter(text: &str) -> Result<u8, String> {
     match text.as_bytes() {

@@ -1,78 +1,65 @@
 //! Where rows are written to: checked before the first call, so that no paid answer lacks a place.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
 
 use super::answers::Answers;
-use crate::config::{LedgerConfig, OutputConfig, RejectsConfig};
+use crate::config::{LedgerConfig, OutputConfig, RejectsConfig, ServiceConfig};
 use crate::error::{Error, Result};
 use crate::input::Input;
 use crate::layout::Layout;
 use crate::ledger;
-use crate::output::{Replace, Sides, Sink, Target, is_same_file, partial_of};
+use crate::output::{PARTIAL, Replace, Sides, Sink, Target, is_same_file};
+use crate::own_file;
+use crate::service::KeyFile;
 
 /// A file that a run reads or writes.
 pub(crate) struct Place<'a> {
     what: &'static str,
     path: &'a Path,
-    /// Whether it has another name until it is whole.
-    partial: bool,
+    /// What stands behind its name in those of the files that come and go with it.
+    ends: &'static [&'static str],
 }
 
 impl<'a> Place<'a> {
     pub(crate) const fn input(path: &'a Path) -> Self {
-        Self {
-            what: "input",
-            path,
-            partial: false,
-        }
+        Self::new("input", path)
     }
 
     pub(crate) const fn output(path: &'a Path) -> Self {
+        Self::partial("output", path)
+    }
+
+    /// A file that is written straight away, or only read.
+    const fn new(what: &'static str, path: &'a Path) -> Self {
         Self {
-            what: "output",
+            what,
             path,
-            partial: true,
+            ends: &[],
         }
     }
 
-    const fn rejects(path: &'a Path) -> Self {
-        Self {
-            what: "rejects",
-            path,
-            partial: true,
-        }
-    }
-
-    const fn changes(path: &'a Path) -> Self {
-        Self {
-            what: "changes",
-            path,
-            partial: true,
-        }
+    /// A file that has another name until it is whole.
+    const fn partial(what: &'static str, path: &'a Path) -> Self {
+        let ends = &[PARTIAL];
+        Self { what, path, ends }
     }
 
     const fn ledger(path: &'a Path) -> Self {
         Self {
             what: "ledger",
             path,
-            partial: false,
+            ends: ledger::ENDS,
         }
     }
 
-    const fn summary(path: &'a Path) -> Self {
-        Self {
-            what: "summary",
-            path,
-            partial: false,
-        }
-    }
-
-    fn names(&self) -> Vec<PathBuf> {
-        let partial = self.partial.then(|| partial_of(self.path));
-        std::iter::once(self.path.to_owned())
-            .chain(partial)
-            .collect()
+    fn names(&self) -> impl Iterator<Item = PathBuf> {
+        let ends = [""].into_iter().chain(self.ends.iter().copied());
+        ends.map(|end| {
+            let mut name = self.path.as_os_str().to_owned();
+            name.push(end);
+            name.into()
+        })
     }
 }
 
@@ -82,8 +69,7 @@ pub(crate) fn refuse_clashes(places: &[Place<'_>]) -> Result<()> {
         for other in places.iter().skip(index + 1) {
             let clash = one
                 .names()
-                .iter()
-                .any(|a| other.names().iter().any(|b| is_same_file(a, b)));
+                .any(|a| other.names().any(|b| is_same_file(&a, &b)));
             if clash {
                 let (a, b) = (one.path.display(), other.path.display());
                 let error = if one.what == "input" {
@@ -93,11 +79,11 @@ pub(crate) fn refuse_clashes(places: &[Place<'_>]) -> Result<()> {
                     ))
                 } else {
                     Error::usage(format!(
-                        "{} `{a}` and {} `{b}` would be one file",
+                        "the {} `{a}` and the {} `{b}` would be one file",
                         one.what, other.what
                     ))
                 };
-                return Err(error.hint("give another name; the input is never changed"));
+                return Err(error.hint("give another name; what is only read is never changed"));
             }
         }
     }
@@ -105,36 +91,51 @@ pub(crate) fn refuse_clashes(places: &[Place<'_>]) -> Result<()> {
 }
 
 /// Where failed rows go, if anywhere.
-pub(super) fn rejects(output: &OutputConfig, layout: &Layout) -> Option<PathBuf> {
+pub(super) fn rejects(output: &OutputConfig, layout: &Layout) -> Result<Option<PathBuf>> {
     match &output.rejects {
-        RejectsConfig::Nowhere => None,
-        RejectsConfig::At(path) => Some(path.clone()),
-        RejectsConfig::Beside(output) => Some(beside(output, layout.format.extension())),
+        RejectsConfig::Nowhere => Ok(None),
+        RejectsConfig::At(path) => Ok(Some(path.clone())),
+        RejectsConfig::Beside(output) => {
+            let path = beside(output, layout.format.extension());
+            // Nobody asked for this name, so it is not followed to wherever it leads.
+            if path.symlink_metadata().is_ok_and(|there| !there.is_file()) {
+                return Err(Error::usage(format!(
+                    "cannot write the rejects to `{}`: it is not a regular file",
+                    path.display()
+                ))
+                .hint("name another place with `--rejects FILE`"));
+            }
+            Ok(Some(path))
+        }
     }
 }
 
-/// Fails when any two of a run's files would be one.
+/// Fails when any two of the files that a run reads or writes would be one.
 pub(super) fn check(
     input: &Input,
     output: &OutputConfig,
     rejects: Option<&Path>,
     summary: Option<&Path>,
     ledger: &LedgerConfig,
+    service: &ServiceConfig,
 ) -> Result<()> {
+    let ledger = ledger.place.as_ref().and_then(ledger::Place::path);
     let mut places = Vec::new();
     if let Input::File(path) = input {
         places.push(Place::input(path));
     }
-    places.extend(
-        output
-            .target
-            .as_ref()
-            .map(|target| Place::output(target.path())),
-    );
-    places.extend(rejects.map(Place::rejects));
-    places.extend(output.changes.as_deref().map(Place::changes));
-    places.extend(summary.map(Place::summary));
-    let ledger = ledger.place.as_ref().and_then(ledger::Place::path);
+    if let ServiceConfig::Real(client) = service {
+        let key = client.key_file.as_ref().map(KeyFile::path);
+        places.extend(key.map(|path| Place::new("API key", path)));
+        let ca = client.ca_file.as_deref();
+        places.extend(ca.map(|path| Place::new("certificate authority", path)));
+    }
+    let target = output.target.as_ref().map(Target::path);
+    places.extend(target.map(Place::output));
+    places.extend(rejects.map(|path| Place::partial("rejects", path)));
+    let changes = output.changes.as_deref();
+    places.extend(changes.map(|path| Place::partial("changes", path)));
+    places.extend(summary.map(|path| Place::new("summary", path)));
     places.extend(ledger.as_deref().map(Place::ledger));
     refuse_clashes(&places)
 }
@@ -170,18 +171,32 @@ impl Targets {
         })
     }
 
-    /// Opens the files.
-    pub(super) fn open(self) -> Result<(Sink, Sides)> {
-        let sink = self.output.as_ref().map(Target::open).transpose()?;
-        let sides = Sides::open(self.rejects, self.changes)?;
+    /// Opens the files, for nobody who cannot read the input, whose mode this is: its rows are in all of them.
+    pub(super) fn open(self, mode: u32) -> Result<(Sink, Sides)> {
+        let Self {
+            output,
+            rejects,
+            changes,
+        } = self;
+        // The rows of an output that was narrowed by hand stay so beside it, too.
+        let beside = mode & output.as_ref().and_then(Target::mode).unwrap_or(mode);
+        let sink = output.map(|output| output.open(mode)).transpose()?;
+        let sides = Sides::open(rejects.as_ref(), changes.as_ref(), beside)?;
         Ok((sink.unwrap_or_else(Sink::stdout), sides))
     }
 }
 
-/// Opens the file for the summary. It is emptied now: an old summary must not be taken for this run's.
-pub(super) fn summary(path: &Path) -> Result<File> {
-    File::create(path)
-        .map_err(|e| Error::usage(format!("cannot write `{}`", path.display())).because(e))
+/// Opens the file for the summary. It is emptied now: an old summary must not be taken for this run's. A new one is for
+/// nobody who cannot read the input, whose mode this is.
+pub(super) fn summary(path: Option<&Path>, mode: u32) -> Result<Option<File>> {
+    let open = |path: &Path| {
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(true);
+        own_file::with_mode(&mut options, mode & 0o666 | 0o600)
+            .open(path)
+            .map_err(|e| Error::usage(format!("cannot write `{}`", path.display())).because(e))
+    };
+    path.map(open).transpose()
 }
 
 /// `scored.csv.gz` has its rejects in `scored.rejects.csv`.

@@ -7,6 +7,7 @@ use std::cell::RefCell;
 use std::fs::File;
 use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
@@ -20,10 +21,11 @@ use super::places::Targets;
 use super::threads::{self, BATCHES, WriterEnd, stop_of};
 use super::{descriptors, places, space};
 use crate::config::{PaceConfig, RunConfig, ServiceConfig, WatchConfig};
-use crate::error::{Error, Exit, Result, printable, shown, system_words};
+use crate::error::{Error, Exit, Result, printable, quoted, shown, system_words};
 use crate::event::{CancelReason, Event, Events, Limit};
 use crate::fields::UserRequest;
-use crate::input::{Input, Opened, Reader};
+use crate::input::{self, Input, Opened, Reader};
+use crate::layout::Format;
 use crate::ledger::Known;
 use crate::observe::{self, Progress, Setting, Style, Summary};
 use crate::output::{Sealed, Target, Unfinished, Writer, Written, partial_of};
@@ -60,13 +62,12 @@ pub fn execute(config: RunConfig) -> Result<Exit> {
         warnings,
     } = config;
     let source = input.input.clone();
-    let compose = Box::new(move |request: &UserRequest<'_>, to: &mut BytesMut| {
-        service::write_body(request, plan, to);
-    });
-    let (reader, opened) = Reader::open(input, compose)?;
-    let rejects = places::rejects(&output, &opened.layout);
-    let summary = watch.summary.as_deref();
-    places::check(&source, &output, rejects.as_deref(), summary, &ledger)?;
+    let speaks = !watch.quiet && watch.style != Style::Json;
+    let (reader, opened) = open(input, plan, speaks)?;
+    let ignored_early = opened.ignored.any();
+    let rejects = places::rejects(&output, &opened.layout)?;
+    let (side, summary) = (rejects.as_deref(), watch.summary.as_deref());
+    places::check(&source, &output, side, summary, &ledger, &service)?;
     let (stand_in, client) = connect(service, plan)?;
     let (endpoint, sandbox) = (client.endpoint.clone(), stand_in.is_some());
     let whom = Whom::of(&client, sandbox);
@@ -80,17 +81,19 @@ pub fn execute(config: RunConfig) -> Result<Exit> {
     let known_by = output.known_by();
     let mut answers = Answers::open(ledger, known_by, whom, &source, &captured, concurrency)?;
     let targets = Targets::check(&output, rejects.as_deref(), &answers)?;
-    let summary_file = watch.summary.as_deref().map(places::summary).transpose()?;
+    let summary_file = places::summary(summary, opened.mode)?;
     let (sink, sides) = targets
-        .open()
+        .open(opened.mode)
         .map_err(|error| space::at_the_start(error, output.target.as_ref().map(Target::path)))?;
 
     let gate = gate(pace, answers.known());
-    if !watch.quiet && watch.style != Style::Json {
-        introduce(&source, &opened.mapping, &endpoint, sandbox, pace);
+    if speaks {
+        introduce(&source, &opened, &endpoint, sandbox, pace);
         answers.introduce(gate.limit());
     }
-    warn(&warnings, lowered.as_ref(), &answers);
+    let ignored = ignored_early.then(|| IGNORED.to_owned());
+    let warnings = warnings.into_iter().chain(lowered).chain(ignored);
+    warn(warnings, &answers);
     let runtime = runtime()?;
     let (events, progress) = observe(&runtime, &watch, &opened, sandbox);
     let writer = Writer::new(opened.layout, policy.clone(), sink, sides);
@@ -128,6 +131,9 @@ pub fn execute(config: RunConfig) -> Result<Exit> {
         answers.explain(error, output, opened.size, &stats)
     });
     let (kept, left_over) = answers.end(&stats, written.output.is_some());
+    let unsynced = written.unsynced.as_deref().map(unsynced);
+    let ignored_late = !ignored_early && opened.ignored.any();
+    let ignored = ignored_late.then(|| format!("warning: {IGNORED}"));
     let summary = Summary {
         stats: &stats,
         elapsed: events.elapsed(),
@@ -140,16 +146,31 @@ pub fn execute(config: RunConfig) -> Result<Exit> {
         sandbox_billed: stand_in.map(|stand_in| stand_in.stop().billed),
     };
     tell(&summary, error.as_ref(), summary_file, &watch);
-    if let Some(warning) = left_over {
+    for warning in left_over.into_iter().chain(unsynced).chain(ignored) {
         say(&warning);
     }
     Ok(stats.exit())
 }
 
-fn warn(warnings: &[String], lowered: Option<&String>, answers: &Answers) {
+/// Opens the input. One that is checked for long is said to be, unless nobody wants to hear it.
+fn open(settings: input::Settings, plan: Plan, speaks: bool) -> Result<(Reader, Opened)> {
+    if speaks && input::is_checked_for_long(&settings.input) {
+        say("rescore: checking the compressed input before anything is sent");
+    }
+    let compose = move |request: &UserRequest<'_>, to: &mut BytesMut| {
+        service::write_body(request, plan, to);
+    };
+    Reader::open(settings, Box::new(compose))
+}
+
+/// What gzip says as well.
+const IGNORED: &str =
+    "the compressed data of the input is followed by other bytes, which are ignored";
+
+fn warn(warnings: impl Iterator<Item = String>, answers: &Answers) {
     let of_ledger = answers.thrown_away().or_else(|| answers.aged());
-    for warning in warnings.iter().chain(lowered).chain(&of_ledger) {
-        say(&format!("warning: {}", printable(warning)));
+    for warning in warnings.chain(of_ledger) {
+        say(&format!("warning: {}", printable(&warning)));
     }
 }
 
@@ -168,6 +189,14 @@ fn runtime() -> Result<Runtime> {
         .enable_all()
         .build()
         .map_err(|e| Error::internal("cannot start the runtime").because(e))
+}
+
+/// What is said where names could not be made durable, as in a directory that files may only be put into.
+fn unsynced(directory: &Path) -> String {
+    format!(
+        "warning: `{}` cannot be synced: the files in it are complete, but a power cut now may undo their names",
+        directory.display()
+    )
 }
 
 /// What the second signal says before it ends the program at once.
@@ -216,7 +245,7 @@ fn connect(service: ServiceConfig, plan: Plan) -> Result<(Option<Sandbox>, Clien
     }
 }
 
-fn introduce(input: &Input, mapping: &str, endpoint: &Endpoint, sandbox: bool, pace: PaceConfig) {
+fn introduce(input: &Input, opened: &Opened, endpoint: &Endpoint, sandbox: bool, pace: PaceConfig) {
     let name = match input {
         Input::Stdin => "standard input".to_owned(),
         Input::File(path) => shown(path),
@@ -230,8 +259,19 @@ fn introduce(input: &Input, mapping: &str, endpoint: &Endpoint, sandbox: bool, p
         "rescore: {name} to {service}; at most {} in flight, {}",
         pace.concurrency, pace.rate
     ));
-    if !mapping.is_empty() {
-        say(&format!("         {}", printable(mapping)));
+    if !opened.mapping.is_empty() {
+        say(&format!("         {}", printable(&opened.mapping)));
+    }
+    if !opened.replaced.is_empty() {
+        let names: Vec<_> = opened.replaced.iter().map(|name| quoted(name)).collect();
+        let columns = match opened.layout.format {
+            Format::Delimited { .. } => "columns",
+            Format::Jsonl => "members",
+        };
+        say(&format!(
+            "         replacing the {columns} {} of the input",
+            names.join(", ")
+        ));
     }
 }
 

@@ -9,7 +9,8 @@ use std::borrow::Cow;
 use bytes::Bytes;
 use memchr::{memchr, memchr2_iter, memchr3};
 
-use super::{Bodies, Buffer, Extent, Settings, has_existing, line_end};
+use super::existing::{self, Conflict, Found as Ours};
+use super::{Bodies, Buffer, Extent, Settings, line_end};
 use crate::error::{Error, Result, quoted};
 use crate::fields::{self, ColumnSource, InvalidPhone, Mapping, UserRequest};
 use crate::layout::{DECISION_COLUMN, Existing, PREVIOUS, SCORE_COLUMN};
@@ -24,6 +25,8 @@ pub(super) struct Parser {
     /// How many cells the header has.
     width: usize,
     mapping: Mapping<usize>,
+    /// Names of the columns that we write.
+    columns: Vec<String>,
     /// The header's cells that hold our columns, in our order; empty when there are none to replace.
     replaced: Box<[Option<usize>]>,
     /// The header's cells that hold an earlier score and decision, replaced or not.
@@ -62,8 +65,9 @@ impl Parser {
             .iter()
             .map(|cell| String::from_utf8_lossy(&unquote(header.slice(*cell))).into_owned())
             .collect();
-        let mapping = Mapping::of_header(&names, &settings.assignments, buffer.source.name())?;
-        let ours = existing(&names, settings, buffer.source.name())?;
+        let file = buffer.source.name();
+        let mapping = Mapping::of_header(&names, &settings.assignments, file)?;
+        let ours = existing(&names, &mapping, settings, file)?;
         header.existing = spans(&ours, &cells);
         let described = mapping.described.clone();
         let ours_at = |column: usize| ours.get(column).copied().flatten();
@@ -73,19 +77,65 @@ impl Parser {
         } else {
             Box::default()
         };
-        Ok((
-            Self {
-                delimiter,
-                width: names.len(),
-                cells,
-                mapping,
-                replaced,
-                score,
-                decision,
-            },
-            header,
-            described,
-        ))
+        let mut parser = Self {
+            delimiter,
+            width: names.len(),
+            cells,
+            mapping,
+            columns: settings.columns.clone(),
+            replaced,
+            score,
+            decision,
+        };
+        parser.judge_first_rows(buffer)?;
+        Ok((parser, header, described))
+    }
+
+    /// The names of the columns that are replaced.
+    pub(super) fn replaced(&self) -> Vec<String> {
+        let places = self.columns.iter().zip(&self.replaced);
+        let there = places.filter(|(_, place)| place.is_some());
+        there.map(|(name, _)| name.clone()).collect()
+    }
+
+    /// Fails when a row that has been read already has a value in our columns that is not ours.
+    fn judge_first_rows(&mut self, buffer: &mut Buffer) -> Result<()> {
+        if self.replaced.is_empty() {
+            return Ok(());
+        }
+        if buffer.source.size().is_some() && !buffer.at_end {
+            // A file gives a block; a pipe may have its first row in an hour.
+            buffer.fill()?;
+        }
+        let mut rest = buffer.bytes.as_ref();
+        for row in 1.. {
+            let found = find_record(rest, self.delimiter, buffer.at_end, &mut self.cells);
+            let Found::Record(extent) = found else {
+                break;
+            };
+            if let Some(conflict) = self.foreign(|cell| rest.get(cell.range())) {
+                return Err(conflict.refuses(&self.columns, buffer.source.name(), row));
+            }
+            rest = rest.get(extent.end..).unwrap_or_default();
+        }
+        Ok(())
+    }
+
+    /// The first of our columns with a value in the record that we never write. Of a ragged one nobody knows which of its
+    /// cells are ours.
+    fn foreign<'a>(&self, bytes: impl Fn(Span) -> Option<&'a [u8]>) -> Option<Conflict> {
+        if self.cells.len() != self.width {
+            return None;
+        }
+        let fits = |column: usize, place: usize| {
+            let cell = self.cells.get(place).copied().and_then(&bytes);
+            let text = unquote(cell.unwrap_or_default());
+            existing::fits(column, std::str::from_utf8(&text).ok())
+        };
+        let mut places = self.replaced.iter().enumerate();
+        places.find_map(|(column, place)| {
+            (!fits(column, (*place)?)).then_some(Conflict::Foreign(column))
+        })
     }
 
     /// Finds the record at the front of the buffer; `None` when it is not whole yet.
@@ -101,6 +151,9 @@ impl Parser {
         invalid_phone: InvalidPhone,
         bodies: &mut Bodies,
     ) -> Result<Bytes, Failure> {
+        if let Some(conflict) = self.foreign(|cell| Some(row.slice(cell))) {
+            return Err(conflict.fails(&self.columns));
+        }
         if self.cells.len() == self.width {
             // Also of a row that fails: it must not keep a verdict of last night. A ragged row stays as it is, as nobody
             // knows which of its cells are ours.
@@ -150,44 +203,47 @@ fn spans(columns: &[Option<usize>], cells: &[Span]) -> Box<[(Span, usize)]> {
 }
 
 /// The header's cells that have our columns' names; empty when none has.
-fn existing(names: &[String], settings: &Settings, file: &str) -> Result<Box<[Option<usize>]>> {
+///
+/// # Errors
+/// One that may not be touched.
+fn existing(
+    names: &[String],
+    mapping: &Mapping<usize>,
+    settings: &Settings,
+    file: &str,
+) -> Result<Box<[Option<usize>]>> {
     let place = |wanted: &str| names.iter().position(|name| name.trim() == wanted);
-    let mut ours = Vec::with_capacity(settings.columns.len());
-    for column in &settings.columns {
-        let first = place(column);
-        if let Some(first) = first {
-            if settings.existing == Existing::Error {
-                return Err(Error::usage(format!("{file}: {}", has_existing(column).message.replace("the row", "the header")))
-                    .hint("`--existing replace` puts the new values in its place, `--existing keep` keeps the old ones"));
-            }
-            if let Some(second) = names
-                .iter()
-                .skip(first + 1)
-                .position(|name| name.trim() == column)
-            {
-                return Err(Error::usage(format!(
-                    "{file} has {} twice: columns {} and {}",
-                    quoted(column),
-                    first + 1,
-                    first + second + 2
-                )));
-            }
-            let kept = format!("{PREVIOUS}{column}");
-            if settings.existing == Existing::Keep && place(&kept).is_some() {
-                return Err(Error::usage(format!(
-                    "{file} has both {} and {}",
-                    quoted(column),
-                    quoted(&kept)
-                ))
-                .hint("`--existing replace` puts the new values in its place"));
-            }
-        }
+    let (mut ours, mut found, mut previous) = (Vec::new(), Vec::new(), Vec::new());
+    for (column, name) in settings.columns.iter().enumerate() {
+        let first = place(name);
         ours.push(first);
+        let Some(first) = first else {
+            continue;
+        };
+        let mut others = names.iter().skip(first + 1);
+        if let Some(second) = others.position(|other| other.trim() == name) {
+            return Err(Error::usage(format!(
+                "{file} has {} twice: columns {} and {}",
+                quoted(name),
+                first + 1,
+                first + second + 2
+            )));
+        }
+        if let Some(field) = existing::field_of(&mapping.sources, &first) {
+            return Err(existing::is_source(name, field, file));
+        }
+        found.push(Ours { column, fits: true });
+        if place(&format!("{PREVIOUS}{name}")).is_some() {
+            previous.push(column);
+        }
     }
-    Ok(if ours.iter().any(Option::is_some) {
-        ours.into()
-    } else {
+    if let Some(conflict) = Conflict::of(settings.existing, &found, &previous) {
+        return Err(conflict.refuses(&settings.columns, file, 0));
+    }
+    Ok(if found.is_empty() {
         Box::default()
+    } else {
+        ours.into()
     })
 }
 
@@ -358,90 +414,4 @@ fn lines_in(bytes: &[u8]) -> u64 {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    /// All records of a text: cells, and whether quotes were broken; and every byte accounted for.
-    fn records(text: &[u8]) -> Vec<(Vec<Vec<u8>>, bool)> {
-        let (mut rest, mut cells, mut records) = (text, Vec::new(), Vec::new());
-        while let Found::Record(extent) = find_record(rest, b',', true, &mut cells) {
-            let values = cells
-                .iter()
-                .map(|cell| unquote(&rest[cell.range()]).into_owned())
-                .collect();
-            records.push((values, extent.malformed));
-            rest = &rest[extent.end..];
-        }
-        records
-    }
-
-    fn by_the_csv_crate(text: &[u8]) -> Vec<Vec<Vec<u8>>> {
-        ::csv::ReaderBuilder::new()
-            .has_headers(false)
-            .flexible(true)
-            .from_reader(text)
-            .byte_records()
-            .map(|record| record.unwrap().iter().map(<[u8]>::to_vec).collect())
-            .collect()
-    }
-
-    proptest! {
-        #![proptest_config(ProptestConfig::with_cases(2_000))]
-
-        #[test]
-        fn cells_are_those_of_the_csv_crate(text in "([ab,\"\r\n]|\"[a,\n]{0,3}\",?|\n){0,24}") {
-            let ours = records(text.as_bytes());
-            let closed = !matches!(
-                find_record(text.as_bytes(), b',', true, &mut Vec::new()),
-                Found::Partial { .. }
-            );
-            let broken = ours.iter().any(|(_, malformed)| *malformed);
-            let theirs = by_the_csv_crate(text.as_bytes());
-            if !broken && closed && ours.len() == theirs.len() {
-                let ours: Vec<_> = ours.into_iter().map(|(cells, _)| cells).collect();
-                prop_assert_eq!(ours, theirs);
-            } else {
-                // Fewer records of ours: a quote that is never closed. Broken quotes: reported, not read.
-                prop_assert!(broken || ours.len() < theirs.len());
-            }
-        }
-
-        #[test]
-        fn a_record_does_not_depend_on_how_the_bytes_arrive(text in "([ab,\r\n]|\"[a,\"\"\r\n]{0,4}\"){1,20}", cut in 0_usize..40) {
-            let whole = text.as_bytes();
-            let cut = cut.min(whole.len());
-            let (mut early, mut late) = (Vec::new(), Vec::new());
-            if let Found::Record(extent) = find_record(&whole[..cut], b',', false, &mut early) {
-                let Found::Record(again) = find_record(whole, b',', true, &mut late) else { panic!("lost a record") };
-                prop_assert_eq!((extent.content, extent.end, early), (again.content, again.end, late));
-            }
-        }
-    }
-
-    #[test]
-    fn a_broken_quote_is_found() {
-        assert_eq!(
-            records(b"\"a\"b,c\n"),
-            vec![(vec![b"\"a\"b".to_vec(), b"c".to_vec()], true)]
-        );
-        let found = find_record(b"\na,\"b\nc", b',', true, &mut Vec::new());
-        assert!(
-            matches!(
-                found,
-                Found::Partial {
-                    lines_before: 1,
-                    open_quote: Some(0)
-                }
-            ),
-            "{found:?}"
-        );
-    }
-
-    #[test]
-    fn an_empty_value_in_one_column_is_a_row_and_a_blank_line_is_none() {
-        assert_eq!(records(b"\"\"\n\n\"\"\n").len(), 2);
-    }
-}
+mod tests;

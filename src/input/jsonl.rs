@@ -10,8 +10,10 @@ use bytes::Bytes;
 use memchr::memchr2;
 use serde_json::value::RawValue;
 
-use super::{Bodies, Buffer, Extent, Settings, has_existing, line_end};
-use crate::error::{Result, quoted};
+use super::existing::{self, Conflict, Found};
+use super::member::{self, quoted_key};
+use super::{Bodies, Buffer, Extent, Settings, line_end};
+use crate::error::Result;
 use crate::fields::{
     self, ColumnSource, Field, InvalidPhone, Mapping, PerField, Sample, Template, UserRequest,
 };
@@ -26,6 +28,8 @@ pub(super) struct Parser {
     sources: PerField<ColumnSource<usize>>,
     columns: Vec<String>,
     existing: Existing,
+    /// Our columns that the first objects have.
+    seen: Vec<usize>,
     /// What a key as written asks for; keys repeat in every row, so they are read once.
     known: Vec<(Box<str>, Uses)>,
 }
@@ -45,15 +49,15 @@ struct Uses {
     lookups: Vec<(usize, usize)>,
     /// Our column of the same name.
     ours: Option<usize>,
-    /// It is `previous_…` of one of our columns.
-    previous: bool,
+    /// Our column that it is `previous_…` of.
+    previous: Option<usize>,
 }
 
 /// A member that is nobody's.
 static UNUSED: Uses = Uses {
     lookups: Vec::new(),
     ours: None,
-    previous: false,
+    previous: None,
 };
 
 /// Rows whose members are looked at for the mapping: as many as are in the first block, at most this many.
@@ -77,14 +81,19 @@ impl Parser {
             // A file gives what it has; a pipe may have its second row in an hour.
             buffer.fill()?;
         }
+        let file = buffer.source.name();
+        let mut parser = Self::new(settings);
+        parser.refuse_sources(file)?;
         let (mut members, mut seen, mut objects) = (Vec::new(), HashSet::new(), 0);
         let mut lines = buffer
             .bytes
             .as_ref()
             .split(|byte: &u8| *byte == b'\n' || *byte == b'\r')
             .filter(|line| !line.trim_ascii().is_empty());
-        for line in lines.by_ref().take(SAMPLE_ROWS) {
-            let mut note = |key: &RawValue, _: &RawValue| {
+        for (row, line) in (1..).zip(lines.by_ref().take(SAMPLE_ROWS)) {
+            let mut names = OurNames::default();
+            let mut note = |key: &RawValue, value: &RawValue| {
+                names.take(parser.uses(usize::MAX, key), value);
                 if let Some(name) = raw_json::string(key)
                     && !seen.contains(&*name)
                 {
@@ -92,7 +101,16 @@ impl Parser {
                     members.push(name.into_owned());
                 }
             };
-            objects += usize::from(raw_json::members(&readable(line), &mut note).is_ok());
+            if raw_json::members(&readable(line), &mut note).is_err() {
+                continue;
+            }
+            objects += 1;
+            if let Some(conflict) = names.conflict(settings.existing) {
+                return Err(conflict.refuses(&settings.columns, file, row));
+            }
+            parser
+                .seen
+                .extend(names.found.iter().map(|found| found.column));
         }
         let whole = buffer.at_end && lines.next().is_none();
         let described = if objects == 0 {
@@ -104,10 +122,32 @@ impl Parser {
                 (false, FEW_ROWS..) => Sample::Part,
                 (false, _) => Sample::Few,
             };
-            let file = buffer.source.name();
             Mapping::of_members(&members, sample, &settings.assignments, file)?.described
         };
-        Ok((Self::new(settings), described))
+        Ok((parser, described))
+    }
+
+    /// The names of our columns that the first objects have and that are replaced.
+    pub(super) fn replaced(&self) -> Vec<String> {
+        if self.existing != Existing::Replace {
+            return Vec::new();
+        }
+        let columns = self.columns.iter().enumerate();
+        let seen = columns.filter(|(column, _)| self.seen.contains(column));
+        seen.map(|(_, name)| name.clone()).collect()
+    }
+
+    /// Fails when a field is looked for under a name that we write. Whether the first objects have it does not matter, as
+    /// others may.
+    fn refuse_sources(&self, file: &str) -> Result<()> {
+        for column in &self.columns {
+            let mut lookups = self.lookups_of(column);
+            let field = lookups.find_map(|(lookup, _)| existing::field_of(&self.sources, &lookup));
+            if let Some(field) = field {
+                return Err(existing::is_source(column, field, file));
+            }
+        }
+        Ok(())
     }
 
     fn new(settings: &Settings) -> Self {
@@ -135,6 +175,7 @@ impl Parser {
             sources,
             columns: settings.columns.clone(),
             existing: settings.existing,
+            seen: Vec::new(),
             known: Vec::new(),
         }
     }
@@ -174,24 +215,24 @@ impl Parser {
         if let Err(error) = read {
             return Err(not_an_object(&content, &error));
         }
+        if let Some(conflict) = gathered.names.conflict(self.existing) {
+            return Err(conflict.fails(&self.columns));
+        }
         // Also for a row that fails: its old values must not be taken for new ones.
         row.existing = std::mem::take(&mut gathered.existing).into();
         row.earlier = gathered.earlier;
-        if let (Some((_, column)), Existing::Error) = (row.existing.first(), self.existing) {
-            return Err(has_existing(
-                self.columns.get(*column).map_or("", String::as_str),
-            ));
-        }
-        if gathered.previous && self.existing == Existing::Keep && !row.existing.is_empty() {
-            let message = format!("the row has both our columns and `{PREVIOUS}…` of them");
-            return Err(Failure::new(Reason::ExistingColumns, message));
-        }
         if let Some(failure) = gathered.failure {
             return Err(failure);
         }
         let values = &gathered.values;
         let find = |field, lookup: &usize| match values.get(*lookup) {
-            Some(Some((_, value))) => text(value, self.lookups.get(*lookup), field, intact),
+            Some(Some((_, value))) => {
+                let pointer = match self.lookups.get(*lookup) {
+                    Some(Lookup::At(pointer)) => Some(pointer),
+                    _ => None,
+                };
+                member::text(value, pointer, field, intact)
+            }
             _ => Ok(None),
         };
         let mut found = PerField::try_from_fn(|field| match self.sources.get(field) {
@@ -199,7 +240,7 @@ impl Parser {
             ColumnSource::Constant(value) => Ok(Some(Cow::Borrowed(value.as_str()))),
             ColumnSource::Columns(template) => match template.column() {
                 Some(lookup) => find(field, lookup),
-                None => joined(template, field, find),
+                None => member::joined(template, field, find),
             },
         })?;
         let take = |field| Ok(found.get_mut(field).take());
@@ -225,27 +266,58 @@ impl Parser {
 
     fn uses_of(&self, key: &RawValue) -> Uses {
         let name = raw_json::string(key).unwrap_or_default();
-        let named = fields::rank(&name);
-        let lookups = self
-            .lookups
-            .iter()
-            .enumerate()
-            .filter_map(|(place, lookup)| match lookup {
-                Lookup::At(pointer) => (pointer.split_first().0 == name).then_some((place, 0)),
-                Lookup::Named(field) => named
-                    .filter(|(found, _)| found == field)
-                    .map(|(_, rank)| (place, rank)),
-            })
-            .collect();
+        let lookups = self.lookups_of(&name).collect();
         let position = |wanted: &str| self.columns.iter().position(|column| column == wanted);
         Uses {
             lookups,
             ours: position(&name),
-            previous: name
-                .strip_prefix(PREVIOUS)
-                .is_some_and(|rest| position(rest).is_some()),
+            previous: name.strip_prefix(PREVIOUS).and_then(position),
         }
     }
+
+    /// The lookups that a member of this name answers, with how plainly it is named.
+    fn lookups_of(&self, name: &str) -> impl Iterator<Item = (usize, usize)> {
+        let named = fields::rank(name);
+        let lookups = self.lookups.iter().enumerate();
+        lookups.filter_map(move |(place, lookup)| match lookup {
+            Lookup::At(pointer) => (pointer.split_first().0 == name).then_some((place, 0)),
+            Lookup::Named(field) => named
+                .filter(|(found, _)| found == field)
+                .map(|(_, rank)| (place, rank)),
+        })
+    }
+}
+
+/// What one object has under names that we write.
+#[derive(Default)]
+struct OurNames {
+    found: Vec<Found>,
+    /// Our columns whose kept names it has.
+    previous: Vec<usize>,
+}
+
+impl OurNames {
+    fn take(&mut self, uses: &Uses, value: &RawValue) {
+        self.previous.extend(uses.previous);
+        if let Some(column) = uses.ours {
+            let fits = value_fits(column, value);
+            self.found.push(Found { column, fits });
+        }
+    }
+
+    fn conflict(&self, existing: Existing) -> Option<Conflict> {
+        Conflict::of(existing, &self.found, &self.previous)
+    }
+}
+
+/// Whether we could have written this value: our scores are numbers, all else that we write is a string or null.
+fn value_fits(column: usize, value: &RawValue) -> bool {
+    let text = match value.get() {
+        "null" => Some(Cow::Borrowed("")),
+        number if column == SCORE_COLUMN => Some(Cow::Borrowed(number)),
+        _ => raw_json::string(value),
+    };
+    existing::fits(column, text.as_deref())
 }
 
 /// What one object has of what is wanted.
@@ -254,7 +326,7 @@ struct Gathered<'a> {
     /// Where our columns' values stand.
     existing: Vec<(Span, usize)>,
     earlier: Earlier,
-    previous: bool,
+    names: OurNames,
     failure: Option<Failure>,
 }
 
@@ -264,7 +336,7 @@ impl<'a> Gathered<'a> {
             values: vec![None; lookups],
             existing: Vec::new(),
             earlier: Earlier::default(),
-            previous: false,
+            names: OurNames::default(),
             failure: None,
         }
     }
@@ -280,7 +352,7 @@ impl<'a> Gathered<'a> {
         if raw_json::too_deep(value) {
             let message = format!(
                 "{} nests deeper than {} levels",
-                member(key),
+                quoted_key(key),
                 raw_json::MAX_DEPTH
             );
             self.fail(Reason::TooDeep, message);
@@ -294,7 +366,7 @@ impl<'a> Gathered<'a> {
                 Some((held, _)) if *held == *rank => {
                     self.fail(
                         Reason::DuplicateKey,
-                        format!("{} or its like stands twice", member(key)),
+                        format!("{} or its like stands twice", quoted_key(key)),
                     );
                     return;
                 }
@@ -305,7 +377,7 @@ impl<'a> Gathered<'a> {
             if self.existing.iter().any(|(_, there)| *there == column) {
                 self.fail(
                     Reason::DuplicateKey,
-                    format!("{} stands twice", member(key)),
+                    format!("{} stands twice", quoted_key(key)),
                 );
             }
             let part = if policy == Existing::Keep { key } else { value };
@@ -316,84 +388,12 @@ impl<'a> Gathered<'a> {
                 _ => {}
             }
         }
-        self.previous |= uses.previous;
+        self.names.take(uses, value);
     }
 
     fn fail(&mut self, reason: Reason, message: String) {
         self.failure
             .get_or_insert_with(|| Failure::new(reason, message));
-    }
-}
-
-fn member(key: &RawValue) -> String {
-    quoted(&raw_json::string(key).unwrap_or_default())
-}
-
-/// The text of a template of several members.
-fn joined<'a>(
-    template: &Template<usize>,
-    field: Field,
-    find: impl Fn(Field, &usize) -> Result<Option<Cow<'a, str>>, Failure>,
-) -> Result<Option<Cow<'a, str>>, Failure> {
-    let mut wrong = None;
-    let value = template.value(|lookup| match find(field, lookup) {
-        Ok(text) => text.map(|text| match text {
-            Cow::Borrowed(text) => Cow::Borrowed(text.as_bytes()),
-            Cow::Owned(text) => Cow::Owned(text.into_bytes()),
-        }),
-        Err(failure) => {
-            wrong = Some(failure);
-            None
-        }
-    });
-    match (wrong, value) {
-        (Some(failure), _) => Err(failure),
-        (None, value) => value.map(|bytes| fields::text(bytes, field)).transpose(),
-    }
-}
-
-/// The text of a value that is sent; null is absent.
-fn text<'a>(
-    value: &'a RawValue,
-    lookup: Option<&Lookup>,
-    field: Field,
-    intact: impl Fn(&RawValue) -> bool,
-) -> Result<Option<Cow<'a, str>>, Failure> {
-    let value = match lookup {
-        Some(Lookup::At(pointer)) => match raw_json::follow(value, pointer.split_first().1) {
-            Ok(Some(value)) => value,
-            Ok(None) => return Ok(None),
-            Err(raw_json::Ambiguous) => {
-                return Err(Failure::new(
-                    Reason::DuplicateKey,
-                    format!("a member on the way to {field} stands twice"),
-                ));
-            }
-        },
-        _ => value,
-    };
-    if !intact(value) {
-        return Err(Failure::new(
-            Reason::NotUtf8,
-            format!("{field} is not UTF-8"),
-        ));
-    }
-    match raw_json::string(value) {
-        Some(text) => Ok(Some(text)),
-        None if value.get() == "null" => Ok(None),
-        None => {
-            let kind = match value.get().as_bytes().first() {
-                Some(b'{') => "an object",
-                Some(b'[') => "an array",
-                Some(b't' | b'f') => "a boolean",
-                Some(b'"') => "a string with broken escapes",
-                _ => "a number",
-            };
-            Err(Failure::new(
-                Reason::WrongType,
-                format!("{field} is {kind}, not a string"),
-            ))
-        }
     }
 }
 

@@ -5,7 +5,10 @@
 //! what becomes of a row.
 
 mod csv;
+mod existing;
 mod jsonl;
+mod member;
+mod packed;
 mod sniff;
 mod source;
 
@@ -13,13 +16,15 @@ use std::path::PathBuf;
 
 use bytes::{Bytes, BytesMut};
 
+pub use packed::Ignored;
 pub use sniff::FormatChoice;
+pub use source::is_checked_for_long;
 
 use crate::error::{Error, Result};
 use crate::fields::{Assignments, InvalidPhone, UserRequest};
 use crate::layout::{Existing, Layout};
 use crate::row::{Earlier, Row, RowNumber, Span};
-use crate::verdict::{Failure, Reason};
+use crate::verdict::Failure;
 use source::Source;
 
 /// Where rows come from.
@@ -105,8 +110,14 @@ pub struct Opened {
     pub layout: Layout,
     /// One line for people: which column is which field.
     pub mapping: String,
+    /// Columns of ours that an earlier run left in the input and that are replaced.
+    pub replaced: Vec<String>,
     /// The source's size in bytes, where it has one.
     pub size: Option<u64>,
+    /// Who may read and write the source, as a file's permission bits; a pipe says nothing.
+    pub mode: u32,
+    /// Whether bytes behind compressed data are ignored; of a large file or a stream it is known at its end.
+    pub ignored: Ignored,
 }
 
 impl Reader {
@@ -119,7 +130,7 @@ impl Reader {
     }
 
     fn of_source(source: Source, settings: Settings, compose: Compose) -> Result<(Self, Opened)> {
-        let size = source.size();
+        let (size, mode, ignored) = (source.size(), source.mode(), source.ignored());
         let mut buffer = Buffer {
             bytes: BytesMut::new(),
             source,
@@ -147,6 +158,10 @@ impl Reader {
             columns: settings.columns.clone(),
             existing: settings.existing,
         };
+        let replaced = match &format {
+            Parser::Csv(parser) => parser.replaced(),
+            Parser::Jsonl(parser) => parser.replaced(),
+        };
         let reader = Self {
             buffer,
             format,
@@ -159,7 +174,10 @@ impl Reader {
             Opened {
                 layout,
                 mapping,
+                replaced,
                 size,
+                mode,
+                ignored,
             },
         ))
     }
@@ -366,14 +384,6 @@ fn line_end(bytes: &[u8], at: usize, at_end: bool) -> Option<usize> {
         (Some(b'\r'), None) if !at_end => None,
         _ => Some(1),
     }
-}
-
-/// What is wrong with our columns in a row that must not have them.
-fn has_existing(name: &str) -> Failure {
-    Failure::new(
-        Reason::ExistingColumns,
-        format!("the row already has `{name}`"),
-    )
 }
 
 #[cfg(test)]

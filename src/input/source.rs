@@ -2,22 +2,26 @@
 //!
 //! The rest of `input` sees one stream of plain bytes. Compression is told by a file's first bytes, never by its name.
 
-use std::fs::File;
-use std::io::{self, Read};
+use std::fs::{File, Metadata};
+use std::io::{self, Read, Seek};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::Input;
+use super::packed::{self, Compression, Ignored};
 use crate::error::{Error, Result};
+use crate::own_file;
 
 /// An open source.
 pub(super) struct Source {
     reader: Box<dyn Read + Send>,
     name: String,
     size: Option<u64>,
+    mode: u32,
     consumed: Arc<AtomicU64>,
     compressed: bool,
+    ignored: Ignored,
 }
 
 impl Source {
@@ -27,40 +31,43 @@ impl Source {
     /// Exit code 2: it is missing, a directory or unreadable.
     pub(super) fn open(input: &Input) -> Result<Self> {
         let consumed = Arc::new(AtomicU64::new(0));
-        let (raw, name, size): (Box<dyn Read + Send>, _, _) = match input {
-            Input::Stdin => (Box::new(io::stdin()), "standard input".to_owned(), None),
+        let ignored = Ignored::default();
+        let (raw, name, size, mode): (Box<dyn Read + Send>, _, _, _) = match input {
+            Input::Stdin => (
+                Box::new(io::stdin()),
+                "standard input".to_owned(),
+                None,
+                mode_of_stdin(),
+            ),
             Input::File(path) => {
                 let name = format!("`{}`", path.display());
-                let (file, size) = open_file(path)
-                    .map_err(|e| Error::usage(format!("cannot read {name}")).because(e))?;
-                match size {
+                let (file, metadata) = open_file(path).map_err(|e| unreadable(&name, false, e))?;
+                let mode = own_file::mode_of(&metadata);
+                if metadata.is_file() {
+                    check(&file, metadata.len(), &ignored)
+                        .map_err(|e| unreadable(&name, true, e))?;
                     // The size at the start counts: a file that grows is read as it was, one that shrinks is an error.
-                    Some(size) => (Box::new(Fixed { file, left: size }), name, Some(size)),
-                    None => (Box::new(file), name, None),
+                    let left = metadata.len();
+                    (Box::new(Fixed { file, left }), name, Some(left), mode)
+                } else {
+                    (Box::new(file), name, None, PIPE)
                 }
             }
         };
-        let mut raw = Counted {
+        let raw = Counted {
             inner: raw,
             consumed: Arc::clone(&consumed),
         };
-        let unreadable = |e: io::Error| Error::usage(format!("cannot read {name}")).because(e);
-        let magic = first_bytes(&mut raw).map_err(unreadable)?;
-        let compression = Compression::of(&magic);
-        let whole = io::Cursor::new(magic).chain(raw);
-        let reader: Box<dyn Read + Send> = match compression {
-            None => Box::new(whole),
-            Some(Compression::Gzip) => Box::new(flate2::read::MultiGzDecoder::new(whole)),
-            Some(Compression::Zstd) => {
-                Box::new(zstd::stream::read::Decoder::new(whole).map_err(unreadable)?)
-            }
-        };
+        let (reader, compression) =
+            packed::unpack(raw, &ignored).map_err(|e| unreadable(&name, true, e))?;
         Ok(Self {
             reader,
             name,
             size,
+            mode,
             consumed,
             compressed: compression.is_some(),
+            ignored,
         })
     }
 
@@ -71,8 +78,10 @@ impl Source {
             reader: Box::new(reader),
             name: "the input".to_owned(),
             size: None,
+            mode: PIPE,
             consumed: Arc::default(),
             compressed: false,
+            ignored: Ignored::default(),
         }
     }
 
@@ -91,9 +100,7 @@ impl Source {
                     )));
                 }
                 read => {
-                    return read.map_err(|e| {
-                        Error::usage(format!("cannot read {}", self.name)).because(e)
-                    });
+                    return read.map_err(|e| unreadable(&self.name, self.compressed, e));
                 }
             }
         }
@@ -109,6 +116,16 @@ impl Source {
         self.size
     }
 
+    /// Who may read and write it.
+    pub(super) const fn mode(&self) -> u32 {
+        self.mode
+    }
+
+    /// Whether bytes behind compressed data are ignored.
+    pub(super) fn ignored(&self) -> Ignored {
+        self.ignored.clone()
+    }
+
     /// How many bytes of what is stored are used up when `held` plain bytes still wait. For compressed sources that is
     /// only known by the block: what waits is not counted off.
     pub(super) fn position(&self, held: usize) -> u64 {
@@ -121,35 +138,90 @@ impl Source {
     }
 }
 
-fn open_file(path: &Path) -> io::Result<(File, Option<u64>)> {
+/// A pipe keeps nobody out, and says nothing of who may read what comes out of it.
+const PIPE: u32 = 0o666;
+
+/// Of a file that a shell opened for us, who may read it; otherwise as [`PIPE`].
+#[cfg(unix)]
+fn mode_of_stdin() -> u32 {
+    use std::os::fd::AsFd;
+    let duplicate = io::stdin().as_fd().try_clone_to_owned();
+    let metadata = duplicate.and_then(|file| File::from(file).metadata());
+    metadata.map_or(PIPE, |metadata| {
+        if metadata.is_file() {
+            own_file::mode_of(&metadata)
+        } else {
+            PIPE
+        }
+    })
+}
+
+#[cfg(not(unix))]
+const fn mode_of_stdin() -> u32 {
+    PIPE
+}
+
+fn open_file(path: &Path) -> io::Result<(File, Metadata)> {
     let file = File::open(path)?;
     let metadata = file.metadata()?;
     if metadata.is_dir() {
         return Err(io::ErrorKind::IsADirectory.into());
     }
-    Ok((file, metadata.is_file().then_some(metadata.len())))
+    Ok((file, metadata))
 }
 
-enum Compression {
-    Gzip,
-    Zstd,
-}
-
-impl Compression {
-    fn of(magic: &[u8]) -> Option<Self> {
-        match magic {
-            [0x1f, 0x8b, ..] => Some(Self::Gzip),
-            [0x28, 0xb5, 0x2f, 0xfd, ..] => Some(Self::Zstd),
-            _ => None,
-        }
+/// A source that cannot be read, or not be unpacked.
+fn unreadable(name: &str, compressed: bool, error: io::Error) -> Error {
+    // What the system says has a number; what a decoder says has none.
+    let damaged = compressed && error.raw_os_error().is_none();
+    if !damaged {
+        return Error::usage(format!("cannot read {name}")).because(error);
     }
+    if error.kind() == io::ErrorKind::UnexpectedEof {
+        return Error::usage(format!("cannot unpack {name}: it ends too soon"));
+    }
+    Error::usage(format!("cannot unpack {name}: it is damaged")).because(error)
 }
 
-/// The first four bytes, fewer where there are no more.
-fn first_bytes(reader: &mut impl Read) -> io::Result<Vec<u8>> {
-    let mut magic = Vec::with_capacity(4);
-    reader.take(4).read_to_end(&mut magic)?;
-    Ok(magic)
+/// A compressed file is read once to its end before the run starts, unless it is this large: damage in it is found before
+/// rows are paid for. Of a larger one, and of a stream, it is found when it is reached.
+const CHECKED: u64 = 1024 * 1024 * 1024;
+/// From this size on the check takes seconds.
+const SLOW: u64 = 64 * 1024 * 1024;
+
+/// Whether opening this input takes long, as it is compressed and checked first.
+#[must_use]
+pub fn is_checked_for_long(input: &Input) -> bool {
+    let Input::File(path) = input else {
+        return false;
+    };
+    let checked = || {
+        let (file, metadata) = open_file(path)?;
+        let size = metadata.len();
+        Ok::<_, io::Error>((SLOW..CHECKED).contains(&size) && is_packed(&file)?)
+    };
+    checked().unwrap_or(false)
+}
+
+/// Reads a file to its end if it is compressed, and goes back to its start.
+fn check(mut file: &File, size: u64, ignored: &Ignored) -> io::Result<()> {
+    if size >= CHECKED || !is_packed(file)? {
+        return Ok(());
+    }
+    let whole = Fixed {
+        file: file.try_clone()?,
+        left: size,
+    };
+    packed::check(whole, ignored)?;
+    file.rewind()
+}
+
+/// Whether a file that was just opened is compressed.
+fn is_packed(mut file: &File) -> io::Result<bool> {
+    let mut start = Vec::new();
+    file.take(4).read_to_end(&mut start)?;
+    file.rewind()?;
+    Ok(Compression::of(&start).is_some())
 }
 
 struct Counted<R> {

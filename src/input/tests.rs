@@ -141,15 +141,15 @@ fn pairs(expected: &[(&str, &str)]) -> Vec<(String, String)> {
 
 #[test]
 fn earlier_cells_are_found_whether_they_are_replaced_or_kept() {
-    let csv = "decision,name,email,ip,user_agent,risk_score\n\
-        approve,A,a@x.org,::1,u,1.50\r\n\
-        \n\"re\"\"view\",\"B\nb\",b@x.org,::1,u,\" 3\"\n\
-        ,C,c@x.org,::1,u,\n\
+    let csv = "decision,name,email,ip,user_agent,transaction_id,risk_score\n\
+        approve,A,a@x.org,::1,u,t,1.50\r\n\
+        \n\"review\",\"B\nb\",b@x.org,::1,u,,\"3\"\n\
+        ,C,c@x.org,::1,u,,\n\
         block,short\n\
-        block,D,d@x.org,nowhere,u,9";
+        block,D,d@x.org,nowhere,u,,9";
     let expected = pairs(&[
         ("1.50", "approve"),
-        ("\" 3\"", "\"re\"\"view\""),
+        ("\"3\"", "\"review\""),
         ("", ""),
         // Nobody knows which of its cells are ours.
         ("", ""),
@@ -162,33 +162,34 @@ fn earlier_cells_are_found_whether_they_are_replaced_or_kept() {
             let byte = delimiter.as_bytes()[0];
             let named = other(delimiter)
                 .replace("user_agent", "\"user_agent\"")
+                .replace("transaction_id", "\"transaction_id\"")
                 .replace("risk_score", "\"risk_score\"");
             assert_eq!(earlier(&named, existing, Some(byte)), expected);
         }
-        let alone = "name,email,ip,user_agent,risk_score\nA,a@x.org,::1,u,7\n";
-        assert_eq!(earlier(alone, existing, None), pairs(&[("7", "")]));
         assert_eq!(
             earlier(CSV, existing, None),
             vec![(String::new(), String::new()); 4]
         );
     }
+    let alone = "name,email,ip,user_agent,risk_score\nA,a@x.org,::1,u,7\n";
+    assert_eq!(earlier(alone, Existing::Keep, None), pairs(&[("7", "")]));
 }
 
 #[test]
 fn earlier_members_are_found_whether_they_are_replaced_or_kept() {
     let user = r#""name":"A","email":"a@x.org","ip":"::1","user_agent":"u""#;
     let text = format!(
-        "{{\"decision\":\"approve\",{user},\"risk_score\": 1.50 }}\r\n\
-        \n{{{user},\"risk_score\":\"3\",\"d\\u0065cision\":\"r\\u0065view\"}}\n\
+        "{{\"decision\":\"approve\",{user},\"transaction_id\":\"t\",\"risk_score\": 1.50 }}\r\n\
+        \n{{{user},\"transaction_id\":null,\"risk_score\":3,\"d\\u0065cision\":\"r\\u0065view\"}}\n\
         {{{user}}}\n\
-        {{{user},\"decision\":null,\"previous_risk_score\":1}}\n\
+        {{{user},\"transaction_id\":null,\"decision\":null,\"risk_score\":null,\"previous_score\":1}}\n\
         no json\n"
     );
     let expected = pairs(&[
         ("1.50", "\"approve\""),
-        ("\"3\"", "\"r\\u0065view\""),
+        ("3", "\"r\\u0065view\""),
         ("", ""),
-        ("", "null"),
+        ("null", "null"),
         ("", ""),
     ]);
     for existing in [Existing::Replace, Existing::Keep] {

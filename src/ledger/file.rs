@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::sqlite::VERSION;
 use crate::error::{Error, Result};
+use crate::own_file::{self, NotOurs};
 
 /// The name of a ledger's file with this behind it.
 fn beside(path: &Path, end: &str) -> PathBuf {
@@ -73,6 +74,10 @@ pub(super) fn look(path: &Path) -> io::Result<What> {
     const HEAD: u64 = 100;
     const USER_VERSION: usize = 60;
     const APPLICATION_ID: usize = 68;
+    // A pipe would be waited for.
+    if fs::metadata(path).is_ok_and(|there| !there.is_file() && !there.is_dir()) {
+        return Ok(What::Foreign);
+    }
     let mut head = Vec::new();
     match File::open(path) {
         Ok(file) => file.take(HEAD).read_to_end(&mut head)?,
@@ -97,25 +102,45 @@ pub(super) fn look(path: &Path) -> io::Result<What> {
     })
 }
 
-/// Makes the file where there is none, for nobody else to read: SQLite gives its log the same rights.
-pub(super) fn create(path: &Path) -> io::Result<()> {
-    private().append(true).open(path).map(drop)
+/// Nobody else may read a ledger: SQLite gives its log the same rights.
+const PRIVATE: u32 = 0o600;
+
+/// Makes the file where there is none. One that runs share may be named by a link; a run's own is named by us.
+pub(super) fn create(path: &Path, kind: Kind) -> io::Result<()> {
+    match kind {
+        Kind::Own => own_file::open(path, PRIVATE, false).map(drop),
+        Kind::Shared => {
+            let mut options = OpenOptions::new();
+            options.create(true).append(true);
+            own_file::with_mode(&mut options, PRIVATE)
+                .open(path)
+                .map(drop)
+        }
+    }
 }
 
-fn private() -> OpenOptions {
-    let mut options = OpenOptions::new();
-    options.create(true).read(true);
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::OpenOptionsExt;
-        options.mode(0o600);
+/// Fails when one of the names that a run's own ledger has is taken by what leads elsewhere: SQLite would write there.
+///
+/// # Errors
+/// Exit code 2: it names the file.
+pub(super) fn check_own(path: &Path) -> Result<()> {
+    for end in DATABASE {
+        let path = beside(path, end);
+        own_file::check(&path).map_err(|e| cannot_write(&path, e))?;
     }
-    options
+    Ok(())
 }
+
+/// What SQLite puts behind a database's name for the files that belong to it, and the database itself.
+const DATABASE: [&str; 4] = ["", "-wal", "-shm", "-journal"];
+
+/// What stands behind a ledger's name in those of the files that come and go with it.
+pub const ENDS: &[&str] = &["-wal", "-shm", "-journal", LOCK];
+const LOCK: &str = "-lock";
 
 /// Removes a ledger with everything that SQLite keeps beside it. The database goes first: a log without it is ignored.
 pub(super) fn remove(path: &Path) -> io::Result<()> {
-    for end in ["", "-wal", "-shm", "-journal"] {
+    for end in DATABASE {
         match fs::remove_file(beside(path, end)) {
             Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
             _ => {}
@@ -153,20 +178,21 @@ impl Lock {
     /// # Errors
     /// Exit code 2: the file cannot be made.
     pub(super) fn try_take(ledger: &Path, who: &str) -> Result<Result<Self, String>> {
-        let path = beside(ledger, "-lock");
-        let cannot = |e| cannot_write(&path).because(e);
+        let path = beside(ledger, LOCK);
+        let cannot = |e| cannot_write(&path, e);
         loop {
-            let file = private()
-                .write(true)
-                .truncate(false)
-                .open(&path)
-                .map_err(cannot)?;
-            if let Err(TryLockError::WouldBlock) = file.try_lock() {
-                let mut first = String::new();
-                // It may be writing this very moment; then it has no name yet.
-                let _ = file.take(200).read_to_string(&mut first);
-                let first = Some(first.trim()).filter(|first| !first.is_empty());
-                return Ok(Err(first.unwrap_or("just begun").to_owned()));
+            let file = own_file::open(&path, PRIVATE, false).map_err(cannot)?;
+            let locked = file.try_lock();
+            let mut holder = String::new();
+            // It may be writing it this very moment; then it has no name yet.
+            let read = (&file).take(HOLDER).read_to_string(&mut holder);
+            let holder = holder.trim();
+            if let Err(TryLockError::WouldBlock) = locked {
+                let holder = Some(holder).filter(|holder| !holder.is_empty());
+                return Ok(Err(holder.unwrap_or("just begun").to_owned()));
+            }
+            if read.is_err() || !(holder.is_empty() || is_holder(holder)) {
+                return Err(cannot(io::Error::other(NotOurs::Content)));
             }
             // The run that had it may have removed the file between our opening and locking it.
             let locked = file.metadata().map_err(cannot)?;
@@ -175,8 +201,7 @@ impl Lock {
             }
             // From here on it goes with us, also when nothing can be written to it.
             let mut lock = Self { file, path };
-            lock.say(who)
-                .map_err(|e| cannot_write(&lock.path).because(e))?;
+            lock.say(who).map_err(|e| cannot_write(&lock.path, e))?;
             return Ok(Ok(lock));
         }
     }
@@ -190,8 +215,22 @@ impl Lock {
     }
 }
 
-fn cannot_write(path: &Path) -> Error {
-    Error::usage(format!("cannot write `{}`", path.display()))
+/// More than we ever say of a lock's holder.
+const HOLDER: u64 = 200;
+
+/// Whether this is what a lock says of its holder: it ends with a process's number.
+fn is_holder(text: &str) -> bool {
+    text.rsplit_once("process ")
+        .is_some_and(|(_, id)| id.parse::<u32>().is_ok())
+}
+
+fn cannot_write(path: &Path, error: io::Error) -> Error {
+    let not_ours = own_file::is_not_ours(&error);
+    let cannot = Error::usage(format!("cannot write `{}`", path.display())).because(error);
+    if not_ours {
+        return cannot.hint(own_file::HINT);
+    }
+    cannot
 }
 
 impl Drop for Lock {

@@ -33,7 +33,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tempfile::TempDir;
 
 pub use care::{Care, Cleaned};
-pub use file::ledger_of;
+pub use file::{ENDS, ledger_of};
 pub use keeper::{Keeper, Whose};
 pub use key::{Key, Keys, Occurrences};
 pub use left::Standing;
@@ -153,7 +153,7 @@ impl Ledger {
         let there = was_there && !beyond_use;
         let made = !there && own;
         let mut unused = Unused(made.then(|| path.clone()));
-        file::create(path).map_err(|e| taken.cannot_write().because(e))?;
+        file::create(path, kind).map_err(|e| taken.cannot_write().because(e))?;
         let damaged = |error| taken.cannot_open(&error);
         let connection = sqlite::open(path, kind, taken.scratch.is_none()).map_err(damaged)?;
         // A run of the other kind may have made it this very moment; then it is not ours to remove.

@@ -43,6 +43,7 @@ impl Place {
             Self::Beside(output) => {
                 let path = ledger_of(output);
                 let lock = Lock::take(&path, output, &ourselves())?;
+                file::check_own(&path)?;
                 (path, Some(lock), None)
             }
             Self::Shared(path) => (path.clone(), None, None),

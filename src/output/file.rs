@@ -11,7 +11,10 @@ use flate2::write::GzEncoder;
 use tokio::time::Instant;
 
 use super::WriteError;
-use super::target::{directory_of, still_ours};
+use super::name::{self, Old};
+use super::target::still_ours;
+use crate::error::Error;
+use crate::own_file;
 
 /// The file that an output ended as, if it is one; beside an error, what is left of it.
 pub(super) type Ended = Result<Option<PathBuf>, (WriteError, Option<PathBuf>)>;
@@ -40,6 +43,10 @@ enum To {
         encoder: Encoder,
         target: PathBuf,
         partial: PathBuf,
+        /// What it replaces.
+        old: Option<Old>,
+        /// Who may read it under its own name.
+        mode: u32,
     },
 }
 
@@ -65,8 +72,14 @@ impl Sink {
         }
     }
 
-    /// A partial file that becomes the target, compressed by that one's name.
-    pub(super) fn partial(file: File, partial: PathBuf, target: &Path) -> io::Result<Self> {
+    /// A partial file that becomes the target in the place of `old`, compressed by that one's name.
+    pub(super) fn partial(
+        file: File,
+        partial: PathBuf,
+        target: &Path,
+        old: Option<Old>,
+        mode: u32,
+    ) -> io::Result<Self> {
         Ok(Self {
             name: format!("`{}`", partial.display()),
             whole: 0,
@@ -74,6 +87,8 @@ impl Sink {
                 encoder: Encoder::new(file, target)?,
                 target: target.to_owned(),
                 partial,
+                old,
+                mode,
             }),
         })
     }
@@ -115,7 +130,7 @@ impl Sink {
         }
     }
 
-    /// Makes the file whole, durable and known by its own name.
+    /// Makes the file whole, durable and known by its own name; that this one is durable is for [`name::sync`].
     ///
     /// # Errors
     /// It cannot be; beside the error, the partial file that is left.
@@ -124,20 +139,59 @@ impl Sink {
             encoder,
             target,
             partial,
+            old,
+            mode,
         }) = self.to.take()
         else {
             return Ok(None);
         };
-        let finish = || {
+        let whole = || {
             let file = encoder.finish()?;
             file.sync_all()?;
             still_ours(&file, &partial)?;
-            fs::rename(&partial, &target)?;
-            sync_directory(directory_of(&target))
+            Ok(file)
         };
-        match finish() {
-            Ok(()) => Ok(Some(target)),
+        let file = match whole() {
+            Ok(file) => file,
+            Err(e) => return Err((WriteError::new(e, false, &self.name), Some(partial))),
+        };
+        match name::give(&partial, &target, old) {
+            Ok(()) => {
+                // Nothing but the owner's own leave to write is left to take away, as of a file that was read-only.
+                let _ = own_file::set_mode(&file, mode);
+                Ok(Some(target))
+            }
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
+                let error = Error::stopped(format!(
+                    "`{}` has appeared since the run started and is not replaced; `{}` is complete",
+                    target.display(),
+                    partial.display()
+                ));
+                Err((
+                    WriteError::Failed(error.hint("rename one of them")),
+                    Some(partial),
+                ))
+            }
             Err(e) => Err((WriteError::new(e, false, &self.name), Some(partial))),
+        }
+    }
+
+    /// Removes the partial file, which got no row, and the file that would have been replaced: its rows would be taken for
+    /// this run's.
+    ///
+    /// # Errors
+    /// The old file cannot be removed.
+    pub(super) fn remove(mut self) -> Ended {
+        self.whole = 0;
+        let Some(To::File { target, old, .. }) = &self.to else {
+            return Ok(None);
+        };
+        match name::remove(target, *old) {
+            Ok(()) => Ok(None),
+            Err(e) => {
+                let message = format!("cannot remove the old `{}`", target.display());
+                Err((WriteError::Failed(Error::stopped(message).because(e)), None))
+            }
         }
     }
 
@@ -199,16 +253,6 @@ impl Drop for Sink {
             let _ = fs::remove_file(partial);
         }
     }
-}
-
-#[cfg(unix)]
-fn sync_directory(directory: &Path) -> io::Result<()> {
-    File::open(directory)?.sync_all()
-}
-
-#[cfg(not(unix))]
-fn sync_directory(_: &Path) -> io::Result<()> {
-    Ok(())
 }
 
 enum Encoder {

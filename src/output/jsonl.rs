@@ -13,18 +13,19 @@ use crate::verdict::{Decision, Failure, Reason, Score, Verdict};
 pub(super) fn write_row(out: &mut Vec<u8>, row: &Row, verdict: &Verdict, layout: &Layout) {
     out.extend_from_slice(row.before());
     match brace(row) {
-        Some(brace) if !is_no_object(verdict) => with_members(out, row, verdict, layout, brace),
+        Some(brace) if !stays(verdict) => with_members(out, row, verdict, layout, brace),
         _ => out.extend_from_slice(row.content()),
     }
     out.extend_from_slice(row.line_end());
 }
 
-/// A line that is no object has no place for members: it stays as it is.
-const fn is_no_object(verdict: &Verdict) -> bool {
+/// A line that is not an object has no place for members, and one whose members of our names are not ours is not touched.
+const fn stays(verdict: &Verdict) -> bool {
     match verdict {
-        Verdict::Failed(failure) => {
-            matches!(failure.reason, Reason::NotJson | Reason::NotAnObject)
-        }
+        Verdict::Failed(failure) => matches!(
+            failure.reason,
+            Reason::NotJson | Reason::NotAnObject | Reason::ExistingColumns
+        ),
         Verdict::Scored(..) => false,
     }
 }
@@ -38,10 +39,7 @@ fn brace(row: &Row) -> Option<u32> {
 }
 
 fn with_members(out: &mut Vec<u8>, row: &Row, verdict: &Verdict, layout: &Layout, brace: u32) {
-    // A row that has both our columns and `previous_…` of them cannot keep the old ones under those names.
-    let both =
-        matches!(verdict, Verdict::Failed(failure) if failure.reason == Reason::ExistingColumns);
-    let keep = layout.existing == Existing::Keep && !both;
+    let keep = layout.existing == Existing::Keep;
     let mut copied = row.content.start;
     for (span, column) in &row.existing {
         out.extend_from_slice(row.slice(Span {

@@ -7,6 +7,7 @@
 mod csv;
 mod file;
 mod jsonl;
+mod name;
 mod previous;
 mod side;
 mod target;
@@ -16,9 +17,10 @@ use std::path::PathBuf;
 
 pub use file::{Sealed, Sink};
 pub use side::Sides;
-pub use target::{Replace, Target, is_same_file, partial_of};
+pub use target::{PARTIAL, Replace, Target, is_same_file, partial_of};
 
 use previous::Previous;
+use target::directory_of;
 
 use crate::drift::Drift;
 use crate::error::{Error, Result};
@@ -62,6 +64,8 @@ pub struct Written {
     pub rejects: Option<PathBuf>,
     /// The rows whose decision changed, where they were asked for.
     pub changes: Option<PathBuf>,
+    /// A directory of theirs that could not be synced: they are whole, and a power cut may undo their names.
+    pub unsynced: Option<PathBuf>,
 }
 
 impl Written {
@@ -70,7 +74,31 @@ impl Written {
         output: None,
         rejects: None,
         changes: None,
+        unsynced: None,
     };
+
+    /// Makes the files' names durable.
+    fn sync(mut self) -> Result<Self, Box<Unfinished>> {
+        let files = [&self.output, &self.rejects, &self.changes];
+        let mut directories: Vec<_> = files
+            .into_iter()
+            .flatten()
+            .map(|file| directory_of(file).to_owned())
+            .collect();
+        directories.dedup();
+        for directory in directories {
+            match name::sync(&directory) {
+                Ok(true) => {}
+                Ok(false) => self.unsynced = Some(directory),
+                Err(e) => {
+                    let name = format!("the names in `{}`", directory.display());
+                    let error = WriteError::new(e, false, &name);
+                    return Err(Box::new(Unfinished { error, left: self }));
+                }
+            }
+        }
+        Ok(self)
+    }
 }
 
 /// The files could not be ended as they should.
@@ -231,7 +259,7 @@ impl Writer {
             }
         }
         // The output first: rejects alone under their own name would look like a run that is over.
-        self.sides.commit(self.output.commit())
+        self.sides.commit(self.output.commit())?.sync()
     }
 
     fn seal(&mut self) -> Result<Vec<Sealed>, WriteError> {

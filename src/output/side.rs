@@ -22,7 +22,6 @@ enum Empty {
 /// A file for some of the rows.
 #[derive(Debug)]
 pub(super) struct Side {
-    target: Target,
     sink: Sink,
     /// What is not in the file yet; the header alone waits for the first row.
     buffer: Vec<u8>,
@@ -34,11 +33,9 @@ pub(super) struct Side {
 }
 
 impl Side {
-    fn open(target: Target, empty: Empty) -> Result<Self> {
-        let sink = target.open()?;
+    fn open(target: &Target, mode: u32, empty: Empty) -> Result<Self> {
         Ok(Self {
-            target,
-            sink,
+            sink: target.open(mode)?,
             buffer: Vec::new(),
             pending: false,
             any: false,
@@ -79,12 +76,9 @@ impl Side {
 
     fn commit(self) -> Ended {
         if self.any {
-            return self.sink.commit();
-        }
-        self.sink.discard();
-        match self.target.remove_old() {
-            Ok(()) => Ok(None),
-            Err(error) => Err((WriteError::Failed(error), None)),
+            self.sink.commit()
+        } else {
+            self.sink.remove()
         }
     }
 
@@ -115,13 +109,13 @@ pub struct Sides {
 }
 
 impl Sides {
-    /// Opens those that there are to be.
+    /// Opens those that there are to be, for nobody who is not in `mode`.
     ///
     /// # Errors
     /// As [`Target::open`].
-    pub fn open(rejects: Option<Target>, changes: Option<Target>) -> Result<Self> {
-        let open = |target: Option<Target>, empty| {
-            let side = target.map(|target| Side::open(target, empty));
+    pub fn open(rejects: Option<&Target>, changes: Option<&Target>, mode: u32) -> Result<Self> {
+        let open = |target: Option<&Target>, empty| {
+            let side = target.map(|target| Side::open(target, mode, empty));
             side.transpose()
         };
         Ok(Self {
@@ -161,6 +155,7 @@ impl Sides {
             output,
             rejects: self.rejects.and_then(Side::give_up),
             changes: self.changes.and_then(Side::give_up),
+            unsynced: None,
         }
     }
 
@@ -179,6 +174,7 @@ impl Sides {
             output,
             rejects,
             changes,
+            unsynced: None,
         };
         match failed {
             Some(error) => Err(Box::new(Unfinished { error, left })),

@@ -6,7 +6,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::file::Sink;
+use super::name::{Identity, Old};
 use crate::error::{Error, Result};
+use crate::own_file;
 
 /// A place that a file will be written to.
 #[derive(Debug, Clone)]
@@ -20,11 +22,14 @@ pub struct Target {
     special: bool,
 }
 
+/// What stands behind a file's name until it is whole.
+pub const PARTIAL: &str = ".partial";
+
 /// The name that a file has until it is whole.
 #[must_use]
 pub fn partial_of(path: &Path) -> PathBuf {
     let mut name = OsString::from(path);
-    name.push(".partial");
+    name.push(PARTIAL);
     name.into()
 }
 
@@ -101,7 +106,12 @@ impl Target {
     /// Fails when there is a partial file whose answers nobody else may have.
     fn refuse_partial(&self) -> Result<()> {
         let partial = partial_of(&self.real);
-        if self.special || self.replace != Replace::Nothing || !partial.exists() {
+        if self.special {
+            return Ok(());
+        }
+        // Whatever may be written over: it leads to what is not ours.
+        own_file::check(&partial).map_err(|e| cannot_open(&partial, e))?;
+        if self.replace != Replace::Nothing || !partial.exists() {
             return Ok(());
         }
         refuse_locked(&partial)?;
@@ -125,11 +135,19 @@ impl Target {
         &self.real
     }
 
-    /// Opens the partial file.
+    /// Who can read the file that is there, which is to be replaced.
+    #[must_use]
+    pub fn mode(&self) -> Option<u32> {
+        let old = Old::at(&self.real).filter(|_| !self.special);
+        old.map(|old| old.mode)
+    }
+
+    /// Opens the partial file. Nobody but its owner may read it who is not in `mode`, nor who could not read the file that
+    /// it replaces.
     ///
     /// # Errors
     /// Exit code 2: it cannot be created, or another run is writing it.
-    pub fn open(&self) -> Result<Sink> {
+    pub fn open(&self, mode: u32) -> Result<Sink> {
         let cannot = || Error::usage(format!("cannot write `{}`", self.shown.display()));
         if self.special {
             let file = OpenOptions::new()
@@ -139,7 +157,9 @@ impl Target {
             return Ok(Sink::of(file, format!("`{}`", self.shown.display())));
         }
         let partial = partial_of(&self.real);
-        let file = self.open_locked(&partial)?;
+        // Narrow from the start: what is wide for a moment can be opened in it.
+        let others = if self.real.exists() { 0 } else { mode & OTHERS };
+        let file = self.open_locked(&partial, OWNER | others)?;
         // Whoever had the lock before us may have finished meanwhile.
         if let Err(exists) = self.refuse_existing() {
             if file.metadata().is_ok_and(|metadata| metadata.len() == 0) {
@@ -149,27 +169,24 @@ impl Target {
             return Err(exists);
         }
         file.set_len(0).map_err(|e| cannot().because(e))?;
-        if let Ok(metadata) = fs::metadata(&self.real) {
-            // A replaced file keeps who may read it.
-            file.set_permissions(metadata.permissions())
-                .map_err(|e| cannot().because(e))?;
-        }
-        Sink::partial(file, partial, &self.real).map_err(|e| cannot().because(e))
+        let old = Old::at(&self.real);
+        let metadata = file.metadata().map_err(|e| cannot().because(e))?;
+        let mode = match old {
+            Some(old) => old.mode & (mode | 0o700),
+            None => own_file::mode_of(&metadata) & (mode | OWNER) | OWNER,
+        };
+        // For its owner it stays one that can be written, so that a run that is stopped can go on with it.
+        own_file::set_mode(&file, mode | OWNER).map_err(|e| cannot_open(&partial, e))?;
+        Sink::partial(file, partial, &self.real, old, mode).map_err(|e| cannot().because(e))
     }
 
     /// Opens the partial file for this run alone, without touching what is in it.
-    fn open_locked(&self, partial: &Path) -> Result<File> {
-        let mut options = OpenOptions::new();
-        // Not truncated before the lock is held: another run may be writing it.
-        options
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .create_new(self.replace == Replace::Nothing);
+    fn open_locked(&self, partial: &Path, mode: u32) -> Result<File> {
+        let only_new = self.replace == Replace::Nothing;
         loop {
-            let file = options.open(partial).map_err(|e| {
-                Error::usage(format!("cannot write `{}`", self.shown.display())).because(e)
-            })?;
+            // Not truncated before the lock is held: another run may be writing it.
+            let file =
+                own_file::open(partial, mode, only_new).map_err(|e| cannot_open(partial, e))?;
             lock(&file, partial)?;
             // A run that ended between our opening and locking it has given it its own name: then it is the output.
             if still_ours(&file, partial).is_ok() {
@@ -177,23 +194,21 @@ impl Target {
             }
         }
     }
+}
 
-    /// Removes a file of this name that an earlier run left.
-    ///
-    /// # Errors
-    /// It is there and cannot be removed.
-    pub fn remove_old(&self) -> Result<()> {
-        if self.special {
-            return Ok(());
-        }
-        match fs::remove_file(&self.real) {
-            Err(e) if e.kind() != io::ErrorKind::NotFound => {
-                let message = format!("cannot remove the old `{}`", self.shown.display());
-                Err(Error::stopped(message).because(e))
-            }
-            _ => Ok(()),
-        }
+/// What its owner may do with a file of ours.
+const OWNER: u32 = 0o600;
+/// What others may be allowed to do with it: none of ours is a program.
+const OTHERS: u32 = 0o066;
+
+/// The partial file cannot be opened.
+fn cannot_open(partial: &Path, error: io::Error) -> Error {
+    let not_ours = own_file::is_not_ours(&error);
+    let cannot = Error::usage(format!("cannot write `{}`", partial.display())).because(error);
+    if not_ours {
+        return cannot.hint(own_file::HINT);
     }
+    cannot
 }
 
 /// Takes the lock that a run holds on its partial file for as long as it lives.
@@ -258,37 +273,55 @@ pub fn is_same_file(a: &Path, b: &Path) -> bool {
     same_inode(a, b) || place(a).is_some_and(|a| place(b) == Some(a))
 }
 
-/// What tells files apart, whatever their names.
-#[cfg(unix)]
-fn identity(metadata: &fs::Metadata) -> (u64, u64) {
-    use std::os::unix::fs::MetadataExt;
-    (metadata.dev(), metadata.ino())
-}
-
-#[cfg(unix)]
 fn same_inode(a: &Path, b: &Path) -> bool {
     match (fs::metadata(a), fs::metadata(b)) {
-        (Ok(a), Ok(b)) => identity(&a) == identity(&b),
+        (Ok(a), Ok(b)) => cfg!(unix) && Identity::of(&a) == Identity::of(&b),
         _ => false,
     }
 }
 
-#[cfg(not(unix))]
-fn same_inode(_: &Path, _: &Path) -> bool {
-    false
-}
-
 /// Fails when the path no longer leads to this open file: somebody moved it away and another one stands there.
-#[cfg(unix)]
 pub(super) fn still_ours(file: &File, path: &Path) -> io::Result<()> {
-    if identity(&file.metadata()?) == identity(&fs::metadata(path)?) {
+    if Identity::of(&file.metadata()?) == Identity::of(&fs::symlink_metadata(path)?) {
         Ok(())
     } else {
         Err(io::Error::other("somebody else's file stands there now"))
     }
 }
 
-#[cfg(not(unix))]
-pub(super) fn still_ours(_: &File, _: &Path) -> io::Result<()> {
-    Ok(())
+#[cfg(all(test, unix))]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::*;
+
+    /// Another thread looks as often as it can: what is wide for a moment is found in a few of these.
+    #[test]
+    fn what_replaces_a_private_file_is_not_wide_for_a_moment() {
+        const TIMES: usize = 500;
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("x");
+        fs::write(&path, "old").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        let (partial, over) = (partial_of(&path), AtomicBool::new(false));
+        let look = || {
+            let mut widest = 0;
+            while !over.load(Ordering::Relaxed) {
+                let metadata = fs::metadata(&partial);
+                widest |= metadata.map_or(0, |metadata| own_file::mode_of(&metadata));
+            }
+            widest
+        };
+        std::thread::scope(|scope| {
+            let looking = scope.spawn(look);
+            for _ in 0..TIMES {
+                let target = Target::new(&path, |_| Replace::Whole).unwrap();
+                target.open(0o666).unwrap().discard();
+            }
+            over.store(true, Ordering::Relaxed);
+            assert_eq!(looking.join().unwrap() & !OWNER, 0);
+        });
+    }
 }

@@ -190,7 +190,7 @@ fn a_row_without_a_verdict_has_empty_cells_and_the_rejects_have_it_as_it_came() 
     let mut batch = rows(&[("", "1,\"2\"", "\r\n"), ("", "3,4", "\r\n")]);
     batch[0].verdict = Verdict::Failed(Failure::new(Reason::InvalidIp, "line 2: \"no\", ip"));
     let rejects = Target::new(&path, |_| Replace::Nothing).unwrap();
-    let sides = Sides::open(Some(rejects), None).unwrap();
+    let sides = Sides::open(Some(&rejects), None, 0o666).unwrap();
     let mut writer = writer(layout(), &to, sides);
     assert!(writer.write(&batch).is_ok() && writer.commit(|_| ()).is_ok());
     let output = String::from_utf8(to.bytes()).unwrap();
@@ -238,7 +238,7 @@ impl Night {
     fn written(&self, to: &Unsteady) -> (Writer, Result<(), WriteError>) {
         let open = |name| Target::new(&self.directory.path().join(name), |_| Replace::Nothing);
         let [rejects, changes] = ["rejects", "changes"].map(|name| open(name).ok());
-        let sides = Sides::open(rejects, changes).unwrap();
+        let sides = Sides::open(rejects.as_ref(), changes.as_ref(), 0o666).unwrap();
         let mut writer = writer(self.layout.clone(), to, sides);
         let written = writer.write(&self.rows);
         (writer, written)
@@ -421,8 +421,8 @@ fn before_any_file_has_its_name_it_is_told_how_they_will_be() {
         let path = |name: &str| directory.path().join(name);
         let new = |name: &str| Target::new(&path(name), |_| Replace::Nothing).unwrap();
         let output = format!("output{end}");
-        let sides = Sides::open(Some(new("rejects")), Some(new("changes"))).unwrap();
-        let sink = new(&output).open().unwrap();
+        let sides = Sides::open(Some(&new("rejects")), Some(&new("changes")), 0o666).unwrap();
+        let sink = new(&output).open(0o666).unwrap();
         let mut writer = Writer::new(layout(), DecisionPolicy::default(), sink, sides);
         let mut batch = rows(&[("", "1,2", "\n"), ("", "3,4", "\n")]);
         batch[0].verdict = Verdict::Failed(Failure::new(Reason::InvalidIp, "no"));

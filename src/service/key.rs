@@ -22,6 +22,12 @@ impl KeyFile {
         Self(path.to_owned())
     }
 
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
     /// Reads the key that is in it now.
     ///
     /// # Errors

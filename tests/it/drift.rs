@@ -157,7 +157,7 @@ fn cells_are_compared_whatever_quotes_and_delimiters_they_stand_in() {
         let place = Place::with("users.csv", &csv);
         let text = delimiter.to_string();
         let done = compared(&place, &server)
-            .arg("--delimiter")
+            .args(["--existing", "keep", "--delimiter"])
             .arg(if delimiter == '\t' { "tab" } else { &text })
             .done();
         done.exits(0).says("1 of 3 decisions changed");
@@ -192,36 +192,34 @@ fn objects_are_compared_and_have_five_more_members() {
         line("Dan", r#""decision":"maybe","risk_score":"low""#),
         users::object("Eve"),
     ];
-    for existing in ["replace", "keep"] {
-        let place = Place::with("users.jsonl", lines.join("\n"));
-        let done = place
-            .run(
-                &server,
-                [
-                    "users.jsonl",
-                    "-o",
-                    "scored.jsonl",
-                    "--existing",
-                    existing,
-                    "--changes",
-                    "changes.jsonl",
-                    "--summary",
-                    "summary.json",
-                ],
-            )
-            .done();
-        done.exits(0)
-            .says("1 of 2 decisions changed, see changes.jsonl");
-        let Verdict {
-            score, decision, ..
-        } = Verdict::of("Bob");
-        let members = format!(
-            r#","change_row":2,"old_decision":"{other}","old_score":null,"new_decision":"{decision}","new_score":{score}}}"#
-        );
-        let expected = format!("{}{members}\n", lines[1].strip_suffix('}').unwrap());
-        assert_eq!(place.text("changes.jsonl"), expected);
-        assert_eq!(summary(&place)["drift"]["compared"], 2);
-    }
+    let place = Place::with("users.jsonl", lines.join("\n"));
+    let done = place
+        .run(
+            &server,
+            [
+                "users.jsonl",
+                "-o",
+                "scored.jsonl",
+                "--existing",
+                "keep",
+                "--changes",
+                "changes.jsonl",
+                "--summary",
+                "summary.json",
+            ],
+        )
+        .done();
+    done.exits(0)
+        .says("1 of 2 decisions changed, see changes.jsonl");
+    let Verdict {
+        score, decision, ..
+    } = Verdict::of("Bob");
+    let members = format!(
+        r#","change_row":2,"old_decision":"{other}","old_score":null,"new_decision":"{decision}","new_score":{score}}}"#
+    );
+    let expected = format!("{}{members}\n", lines[1].strip_suffix('}').unwrap());
+    assert_eq!(place.text("changes.jsonl"), expected);
+    assert_eq!(summary(&place)["drift"]["compared"], 2);
 }
 
 #[test]
@@ -230,7 +228,9 @@ fn a_score_alone_is_judged_by_tonights_thresholds() {
     let (user, Verdict { score, .. }) = ("A,a@x.org,::1,u", Verdict::of("A"));
     let csv = format!("name,email,ip,user_agent,risk_score\n{user},{score}\n");
     let place = Place::with("users.csv", &csv);
+    let keep = ["--existing", "keep"];
     compared(&place, &server)
+        .args(keep)
         .done()
         .exits(0)
         .says("0 of 1 decision changed");
@@ -238,6 +238,7 @@ fn a_score_alone_is_judged_by_tonights_thresholds() {
     let csv = format!("name,email,ip,user_agent,decision\n{user},block\n");
     place.write("users.csv", csv);
     compared(&place, &server)
+        .args(keep)
         .arg("--overwrite")
         .arg("--approve-max=10")
         .arg("--review-max=10")
@@ -441,8 +442,8 @@ fn older_answers_of_the_ledger_are_compared_where_the_input_has_none() {
     age();
     // The row is believed before the ledger.
     let known = csv
-        .replace("user_agent\n", "user_agent,decision\n")
-        .replace("(X11)\n", "(X11),block\n");
+        .replace("user_agent\n", &format!("user_agent{COLUMNS}\n"))
+        .replace("(X11)\n", "(X11),,,block\n");
     place.write("users.csv", known);
     run(&["--fresh"]).exits(0).says("0 of 4 decisions changed");
     assert_eq!(server.calls(), 16);

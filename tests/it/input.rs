@@ -110,10 +110,8 @@ fn utf_16_is_recognised() {
 #[test]
 fn gzip_and_zstd_are_read_whatever_the_name() {
     let (csv, server) = (users::csv(30), Server::good());
-    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
-    gzip.write_all(csv.as_bytes()).unwrap();
     let zstd = zstd::encode_all(csv.as_bytes(), 0).unwrap();
-    for packed in [gzip.finish().unwrap(), zstd] {
+    for packed in [gzip(&csv), zstd] {
         for name in ["users.csv", "users.csv.gz", "users"] {
             let place = Place::with(name, &packed);
             place
@@ -125,19 +123,74 @@ fn gzip_and_zstd_are_read_whatever_the_name() {
     }
 }
 
-#[test]
-fn a_gzip_file_that_ends_too_soon_is_no_finished_run() {
-    let (csv, server) = (users::csv(3_000), Server::good());
+fn gzip(text: &str) -> Vec<u8> {
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
-    gzip.write_all(csv.as_bytes()).unwrap();
-    let packed = gzip.finish().unwrap();
-    let place = Place::with("users.csv.gz", &packed[..packed.len() / 2]);
-    place
-        .run(&server, ["users.csv.gz", "-o", "scored.csv"])
-        .done()
-        .exits(2)
-        .says("`users.csv.gz`");
+    gzip.write_all(text.as_bytes()).unwrap();
+    gzip.finish().unwrap()
+}
+
+#[test]
+fn a_compressed_file_that_is_cut_off_or_damaged_is_refused_before_the_first_call() {
+    let (csv, server) = (users::csv(3_000), Server::good());
+    let mut zstd = zstd::Encoder::new(Vec::new(), 0).unwrap();
+    // As the command does.
+    zstd.include_checksum(true).unwrap();
+    zstd.write_all(csv.as_bytes()).unwrap();
+    for packed in [gzip(&csv), zstd.finish().unwrap()] {
+        let half = packed.len() / 2;
+        let mut damaged = packed.clone();
+        for byte in &mut damaged[half..half + 100] {
+            *byte ^= 0x55;
+        }
+        let mut checksum = packed.clone();
+        checksum[packed.len() - 6] ^= 1;
+        for (bytes, words) in [
+            (&packed[..half], "it ends too soon"),
+            (&packed[..packed.len() - 1], "it ends too soon"),
+            (&damaged, "it is damaged"),
+            (&checksum, "it is damaged"),
+        ] {
+            let place = Place::with("users.csv", bytes);
+            let done = place.score(&server, []);
+            done.exits(2).says("cannot unpack `users.csv`").says(words);
+            assert_eq!(place.names(), ["users.csv"]);
+        }
+    }
+    assert_eq!(server.calls(), 0);
+    // Of a stream nothing can be known before it ends: what came is kept, and the run is not a finished one.
+    let place = Place::new();
+    let packed = gzip(&csv);
+    let run = place.run(&server, ["-o", "scored.csv", "--format", "csv"]);
+    let done = run.stdin(&packed[..packed.len() / 2]).done();
+    done.exits(2)
+        .says("cannot unpack standard input: it ends too soon");
     assert!(!place.names().contains(&"scored.csv".to_owned()));
+}
+
+#[test]
+fn what_stands_behind_gzip_data_is_ignored_with_a_warning() {
+    let (csv, server) = (users::csv(30), Server::good());
+    let said =
+        "warning: the compressed data of the input is followed by other bytes, which are ignored";
+    for (behind, warned) in [
+        (&b""[..], 0),
+        (&[0; 1_024], 1),
+        (b"some text\n", 1),
+        // Another member is not something else.
+        (&gzip(""), 0),
+    ] {
+        let packed = [&gzip(&csv)[..], behind].concat();
+        let place = Place::with("users.csv", &packed);
+        let done = place.score(&server, []);
+        done.exits(0);
+        done.check(done.stderr.matches(said).count() == warned, said);
+        assert_eq!(place.text("scored.csv"), users::scored(&csv));
+        // Down a pipe it is known at the end.
+        let done = place.run(&server, ["--format", "csv"]).stdin(packed).done();
+        done.exits(0);
+        done.check(done.stderr.matches(said).count() == warned, said);
+        assert_eq!(String::from_utf8_lossy(&done.stdout), users::scored(&csv));
+    }
 }
 
 #[test]

@@ -123,6 +123,10 @@ impl<'a> Program<'a> {
         self
     }
 
+    pub(crate) fn args<const N: usize>(self, args: [&str; N]) -> Self {
+        args.iter().fold(self, Self::arg)
+    }
+
     /// Sets a variable; the last one given counts.
     pub(crate) fn env(mut self, name: &'static str, value: impl Into<OsString>) -> Self {
         self.env.push((name, value.into()));

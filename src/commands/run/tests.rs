@@ -206,7 +206,7 @@ impl Course {
         let target = Target::new(&self.output(), |_| Replace::Whole).unwrap();
         let sink = match unsteady {
             Some(unsteady) => Sink::stream(unsteady.clone()),
-            None => target.open().unwrap(),
+            None => target.open(0o666).unwrap(),
         };
         let desk = Desk::new(&ledger, true).unwrap().failing(reading);
         let keeper = ledger.failing_keeper(keeping).unwrap();

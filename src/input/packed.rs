@@ -1,0 +1,235 @@
+//! Compressed bytes to plain ones.
+//!
+//! gzip's own rules: members follow each other, and what stands behind the last one and does not start another is ignored.
+//! This file must not know where the bytes come from.
+
+use std::io::{self, BufRead, BufReader, Read};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use flate2::bufread::GzDecoder;
+
+/// Whether bytes behind the compressed data were ignored; known once the end has been read.
+#[derive(Debug, Clone, Default)]
+pub struct Ignored(Arc<AtomicBool>);
+
+impl Ignored {
+    /// Whether there were any so far.
+    #[must_use]
+    pub fn any(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// How bytes are compressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Compression {
+    Gzip,
+    Zstd,
+}
+
+/// What every gzip member starts with.
+const GZIP: &[u8] = &[0x1f, 0x8b];
+const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
+
+impl Compression {
+    /// By the first bytes.
+    pub(super) fn of(bytes: &[u8]) -> Option<Self> {
+        if bytes.starts_with(GZIP) {
+            Some(Self::Gzip)
+        } else {
+            bytes.starts_with(ZSTD).then_some(Self::Zstd)
+        }
+    }
+}
+
+/// The plain bytes, and how they are compressed, if at all.
+///
+/// # Errors
+/// The first bytes cannot be read.
+pub(super) fn unpack(
+    raw: impl Read + Send + 'static,
+    ignored: &Ignored,
+) -> io::Result<(Box<dyn Read + Send>, Option<Compression>)> {
+    let mut raw = Ahead::new(raw);
+    let compression = Compression::of(raw.peek(ZSTD.len())?);
+    let plain: Box<dyn Read + Send> = match compression {
+        None => Box::new(raw),
+        Some(Compression::Gzip) => Box::new(Members {
+            member: Some(GzDecoder::new(raw)),
+            ignored: ignored.clone(),
+        }),
+        Some(Compression::Zstd) => Box::new(zstd::stream::read::Decoder::with_buffer(raw)?),
+    };
+    Ok((plain, compression))
+}
+
+/// Reads compressed bytes to their end and keeps none of the plain ones.
+///
+/// # Errors
+/// They are damaged or cut off, or cannot be read.
+pub(super) fn check(raw: impl Read + Send + 'static, ignored: &Ignored) -> io::Result<()> {
+    let (mut plain, _) = unpack(raw, ignored)?;
+    io::copy(&mut plain, &mut io::sink()).map(drop)
+}
+
+/// A reader whose next bytes can be looked at.
+struct Ahead<R> {
+    /// Bytes that were looked at, up to where they have been taken.
+    seen: Vec<u8>,
+    taken: usize,
+    rest: BufReader<R>,
+}
+
+impl<R: Read> Ahead<R> {
+    fn new(raw: R) -> Self {
+        Self {
+            seen: Vec::new(),
+            taken: 0,
+            rest: BufReader::new(raw),
+        }
+    }
+
+    /// The next bytes without taking them; fewer where there are no more.
+    fn peek(&mut self, bytes: usize) -> io::Result<&[u8]> {
+        self.seen.drain(..self.taken);
+        self.taken = 0;
+        let wanted = bytes.saturating_sub(self.seen.len()) as u64;
+        self.rest
+            .by_ref()
+            .take(wanted)
+            .read_to_end(&mut self.seen)?;
+        Ok(&self.seen)
+    }
+}
+
+impl<R: Read> Read for Ahead<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        if self.taken == self.seen.len() {
+            return self.rest.read(into);
+        }
+        let read = self.fill_buf()?.read(into)?;
+        self.consume(read);
+        Ok(read)
+    }
+}
+
+impl<R: Read> BufRead for Ahead<R> {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        match self.seen.get(self.taken..) {
+            Some(seen) if !seen.is_empty() => Ok(seen),
+            _ => self.rest.fill_buf(),
+        }
+    }
+
+    fn consume(&mut self, bytes: usize) {
+        if self.taken < self.seen.len() {
+            self.taken += bytes;
+        } else {
+            self.rest.consume(bytes);
+        }
+    }
+}
+
+/// gzip members one after the other.
+struct Members<R: Read> {
+    /// The one that is being read; `None` after the last.
+    member: Option<GzDecoder<Ahead<R>>>,
+    ignored: Ignored,
+}
+
+impl<R: Read> Read for Members<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        while let Some(member) = &mut self.member {
+            let read = member.read(into)?;
+            if read > 0 || into.is_empty() {
+                return Ok(read);
+            }
+            let next = member.get_mut().peek(GZIP.len())?;
+            let (another, over) = (next == GZIP, next.is_empty());
+            let ended = self.member.take().filter(|_| another);
+            self.member = ended.map(|member| GzDecoder::new(member.into_inner()));
+            if !another && !over {
+                self.ignored.0.store(true, Ordering::Relaxed);
+            }
+        }
+        Ok(0)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    /// Gives so many bytes at a time.
+    struct Slow(io::Cursor<Vec<u8>>, usize);
+
+    impl Read for Slow {
+        fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+            let most = self.1.min(into.len());
+            self.0.read(&mut into[..most])
+        }
+    }
+
+    fn gzip(text: &[u8]) -> Vec<u8> {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+        encoder.write_all(text).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    /// What comes out, and whether bytes were ignored.
+    fn unpacked(bytes: &[u8], step: usize) -> io::Result<(Vec<u8>, bool)> {
+        let ignored = Ignored::default();
+        let raw = Slow(io::Cursor::new(bytes.to_vec()), step);
+        let (mut plain, _) = unpack(raw, &ignored)?;
+        let mut text = Vec::new();
+        plain.read_to_end(&mut text)?;
+        Ok((text, ignored.any()))
+    }
+
+    #[test]
+    fn members_follow_each_other_and_what_is_behind_the_last_is_ignored() {
+        // Empty members in between, as block-compressed files have them.
+        let two = [gzip(b"one,"), gzip(b""), gzip(b"two")].concat();
+        for step in [1, 2, 3, 7, usize::MAX] {
+            assert_eq!(unpacked(&two, step).unwrap(), (b"one,two".to_vec(), false));
+            for behind in [&b"\0"[..], &[0; 512], b"text", b"\x1f", b"\n"] {
+                let bytes = [&two, behind].concat();
+                assert_eq!(unpacked(&bytes, step).unwrap(), (b"one,two".to_vec(), true));
+            }
+            assert_eq!(
+                unpacked(b"plain", step).unwrap(),
+                (b"plain".to_vec(), false)
+            );
+            assert_eq!(unpacked(b"", step).unwrap(), (Vec::new(), false));
+        }
+    }
+
+    #[test]
+    fn whatever_is_cut_off_or_flipped_is_an_error_and_never_less_text() {
+        let text = b"some text, some more text";
+        let mut zstd = zstd::Encoder::new(Vec::new(), 0).unwrap();
+        // As the command does; without a checksum nobody can find a flipped letter.
+        zstd.include_checksum(true).unwrap();
+        zstd.write_all(text).unwrap();
+        for whole in [gzip(text), zstd.finish().unwrap()] {
+            let (text, _) = unpacked(&whole, usize::MAX).unwrap();
+            for length in 5..whole.len() {
+                assert!(unpacked(&whole[..length], 3).is_err(), "{length}");
+            }
+            let other = [&whole[..], &whole[..whole.len() - 1]].concat();
+            assert!(unpacked(&other, 3).is_err());
+            for byte in 0..whole.len() {
+                let mut flipped = whole.clone();
+                flipped[byte] ^= 0x10;
+                if let Ok((other, _)) = unpacked(&flipped, 3) {
+                    // A name or a time in the header, or no compressed data at all any more.
+                    assert!(other == text || other == flipped, "{byte}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! Files that the program makes under names of its own, as `OUTPUT.partial`: opened so that nothing else is written to.
+//!
+//! What somebody else put under such a name may lead anywhere. So links are not followed, and a file with a second name, a
+//! pipe or a device is refused. This file knows nothing of what is written.
+
+use std::fs::{self, File, Metadata, OpenOptions};
+use std::io;
+use std::path::Path;
+
+/// What stands under a name of ours and is not a file that we made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum NotOurs {
+    /// A symbolic link.
+    #[error("it is a symbolic link")]
+    Link,
+    /// A file that has another name as well.
+    #[error("it is a hard link: the file has another name as well")]
+    SecondName,
+    /// A pipe, a device or a directory.
+    #[error("it is not a regular file")]
+    Special,
+    /// A file of another user, who could read what is written.
+    #[error("it belongs to another user")]
+    OfOther,
+    /// A file with something in it that we do not write.
+    #[error("what is in it does not come from rescore")]
+    Content,
+}
+
+impl NotOurs {
+    fn of(metadata: &Metadata) -> Option<Self> {
+        if metadata.is_symlink() {
+            Some(Self::Link)
+        } else if !metadata.is_file() {
+            Some(Self::Special)
+        } else {
+            (names(metadata) > 1).then_some(Self::SecondName)
+        }
+    }
+
+    fn refuse(metadata: &Metadata) -> io::Result<()> {
+        Self::of(metadata).map_or(Ok(()), |what| Err(io::Error::other(what)))
+    }
+}
+
+/// Whether an error says that a file is not ours.
+#[must_use]
+pub fn is_not_ours(error: &io::Error) -> bool {
+    error
+        .get_ref()
+        .is_some_and(<dyn std::error::Error + Send + Sync>::is::<NotOurs>)
+}
+
+/// The way out for whoever meets such an error.
+pub const HINT: &str = "move it away: rescore writes only to files that it made";
+
+/// Fails when something stands at `path` that is not a file that we can have made.
+///
+/// # Errors
+/// Its kind, as a [`NotOurs`].
+pub fn check(path: &Path) -> io::Result<()> {
+    match fs::symlink_metadata(path) {
+        Ok(metadata) => NotOurs::refuse(&metadata),
+        // Opening it will say what is wrong.
+        Err(_) => Ok(()),
+    }
+}
+
+/// Opens the file at `path` for reading and writing and touches nothing in it. Where there is none it is made with this
+/// mode, as far as the process's umask allows; with `only_new` one that is there is an error.
+///
+/// # Errors
+/// It cannot be opened, or is not a file that we can have made.
+pub fn open(path: &Path, mode: u32, only_new: bool) -> io::Result<File> {
+    // Before it is opened, as that alone does something to some devices.
+    check(path)?;
+    let mut options = OpenOptions::new();
+    options
+        .read(true)
+        .write(true)
+        .create(true)
+        .create_new(only_new);
+    restrict(&mut options, mode);
+    let file = options.open(path)?;
+    NotOurs::refuse(&file.metadata()?)?;
+    Ok(file)
+}
+
+/// Who may read and write a file: its permission bits.
+#[must_use]
+#[cfg(unix)]
+pub fn mode_of(metadata: &Metadata) -> u32 {
+    use std::os::unix::fs::PermissionsExt;
+    metadata.permissions().mode() & 0o777
+}
+
+/// Says who may read and write an open file.
+///
+/// # Errors
+/// It belongs to another user. A file system without modes leaves them as they are.
+#[cfg(unix)]
+pub fn set_mode(file: &File, mode: u32) -> io::Result<()> {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+    let metadata = file.metadata()?;
+    if mode_of(&metadata) == mode {
+        return Ok(());
+    }
+    match file.set_permissions(fs::Permissions::from_mode(mode)) {
+        Err(_) if metadata.uid() == rustix::process::geteuid().as_raw() => Ok(()),
+        Err(_) => Err(io::Error::other(NotOurs::OfOther)),
+        Ok(()) => Ok(()),
+    }
+}
+
+/// Has new files made with this mode.
+#[cfg(unix)]
+pub fn with_mode(options: &mut OpenOptions, mode: u32) -> &mut OpenOptions {
+    std::os::unix::fs::OpenOptionsExt::mode(options, mode)
+}
+
+#[cfg(unix)]
+fn restrict(options: &mut OpenOptions, mode: u32) {
+    use rustix::fs::OFlags;
+    use std::os::unix::fs::OpenOptionsExt;
+    // A pipe that was put there meanwhile must not be waited for.
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    with_mode(options, mode).custom_flags(flags.bits().cast_signed());
+}
+
+#[cfg(unix)]
+fn names(metadata: &Metadata) -> u64 {
+    use std::os::unix::fs::MetadataExt;
+    metadata.nlink()
+}
+
+/// Who may read and write a file; systems without such bits keep that elsewhere.
+#[must_use]
+#[cfg(not(unix))]
+pub fn mode_of(_: &Metadata) -> u32 {
+    0o777
+}
+
+/// Says who may read and write an open file.
+#[cfg(not(unix))]
+pub fn set_mode(_: &File, _: u32) -> io::Result<()> {
+    Ok(())
+}
+
+/// Has new files made with this mode.
+#[cfg(not(unix))]
+pub fn with_mode(options: &mut OpenOptions, _: u32) -> &mut OpenOptions {
+    options
+}
+
+#[cfg(not(unix))]
+fn restrict(_: &mut OpenOptions, _: u32) {}
+
+#[cfg(not(unix))]
+fn names(_: &Metadata) -> u64 {
+    1
+}
+
+#[cfg(all(test, unix))]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn what_leads_elsewhere_is_refused_and_not_touched() {
+        let place = tempfile::tempdir().unwrap();
+        let at = |name: &str| place.path().join(name);
+        fs::write(at("victim"), "precious").unwrap();
+        symlink("victim", at("link")).unwrap();
+        symlink("nowhere", at("dangling")).unwrap();
+        fs::hard_link(at("victim"), at("second")).unwrap();
+        fs::create_dir(at("directory")).unwrap();
+        let made = std::process::Command::new("mkfifo")
+            .arg(at("pipe"))
+            .status();
+        assert!(made.unwrap().success());
+        for (name, what) in [
+            ("link", NotOurs::Link),
+            ("dangling", NotOurs::Link),
+            ("second", NotOurs::SecondName),
+            ("pipe", NotOurs::Special),
+            ("directory", NotOurs::Special),
+        ] {
+            for only_new in [false, true] {
+                let error = open(&at(name), 0o600, only_new).unwrap_err();
+                assert_eq!(error.to_string(), what.to_string(), "{name}");
+            }
+        }
+        assert_eq!(fs::read_to_string(at("victim")).unwrap(), "precious");
+        assert!(!at("nowhere").exists());
+    }
+
+    #[test]
+    fn a_file_of_ours_is_made_narrow_and_opened_again_as_it_is() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("x");
+        let file = open(&path, 0o600, true).unwrap();
+        assert_eq!(mode_of(&file.metadata().unwrap()), 0o600);
+        fs::write(&path, "rows").unwrap();
+        let again = open(&path, 0o666, false).unwrap().metadata().unwrap();
+        assert_eq!((again.len(), mode_of(&again)), (4, 0o600));
+        let error = open(&path, 0o600, true).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
+    }
+}
