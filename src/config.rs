@@ -11,7 +11,7 @@ use crate::input;
 use crate::ledger::{Place, Reuse};
 use crate::observe::Style;
 use crate::output::Target;
-use crate::pace::{FailureBudget, Rate, Resends};
+use crate::pace::{FailureBudget, GiveUpAfter, Rate, Resends};
 use crate::raw_json::Pointer;
 use crate::scorer::Patience;
 use crate::service::{ClientSettings, Plan};
@@ -73,6 +73,8 @@ pub struct BudgetConfig {
     pub calls: Option<NonZeroU64>,
     /// Rows that may fail.
     pub failures: FailureBudget,
+    /// Rows in a row that may bring no verdict.
+    pub give_up_after: GiveUpAfter,
 }
 
 /// Which answers are kept and used.

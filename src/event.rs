@@ -91,6 +91,18 @@ pub enum Event {
     PaceChanged(Pace),
     /// The API key was read again from its file, and is another one: the run goes on with it.
     KeyRenewed,
+    /// The service has refused this many rows in a row.
+    ManyRefused {
+        /// How many.
+        rows: u32,
+    },
+    /// An answer is in the ledger and cannot be used: the row is asked again.
+    AnswerUnusable {
+        /// The row.
+        row: RowNumber,
+        /// Why.
+        why: Unusable,
+    },
     /// A call was given up while it was out: the run had to end.
     AttemptAbandoned(RowNumber),
     /// An answer was paid for and given up before it was known to be durable: the ledger failed, or the run had to end.
@@ -128,6 +140,15 @@ pub enum Origin {
     Ledger,
     /// From the answer to an equal row of this run.
     Duplicate,
+}
+
+/// Why an answer that is in the ledger cannot be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unusable {
+    /// It is not as it was written.
+    Damaged,
+    /// It is dated in the future, so that its age cannot be told.
+    FromTheFuture,
 }
 
 /// What a repeated call follows.
@@ -223,6 +244,8 @@ pub enum CancelReason {
     InputChanged,
     /// Answers cannot be kept, or not be looked up.
     Ledger,
+    /// Too many rows in a row brought no verdict.
+    NoVerdicts,
     /// The calls that the run may make are used up.
     MaxCalls,
     /// Too many rows have failed.
@@ -247,6 +270,7 @@ impl CancelReason {
             Self::Input => "input",
             Self::InputChanged => "input_changed",
             Self::Ledger => "ledger",
+            Self::NoVerdicts => "no_verdicts",
             Self::MaxCalls => "max_calls",
             Self::MaxFailures => "max_failures",
             Self::Output => "output",

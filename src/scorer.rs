@@ -109,6 +109,15 @@ impl Fate {
         }
     }
 
+    /// What became of the row could not be made durable.
+    fn not_kept(error: Error) -> Self {
+        let reason = match error.exit() {
+            Exit::Internal => CancelReason::Internal,
+            _ => CancelReason::Ledger,
+        };
+        Self::stop(reason, error)
+    }
+
     const fn stop(reason: CancelReason, error: Error) -> Self {
         Self {
             verdict: None,
@@ -149,8 +158,8 @@ impl<S: Service> Scorer<S> {
                 let ended = call.ended();
                 let (outcome, unsettled, change) =
                     self.judge(row, exchange, permit, attempts, ended);
-                // Only an answer is waited for: held in a back-off, this would keep others from calling.
-                let unsettled = matches!(outcome, Outcome::Answered(_)).then_some(unsettled);
+                // Held until what became of the row is durable, and dropped before any other wait: it keeps others from
+                // calling.
                 let latency = ended - began;
                 let mut next = None;
                 match outcome {
@@ -159,20 +168,12 @@ impl<S: Service> Scorer<S> {
                             .emit_at(ended, Event::AttemptAnswered { row, latency });
                         self.answered(row, &body, &answer, api_key);
                         self.outage.answered(key.as_ref());
-                        let kept = self.keep(row, key, answer).await;
+                        let fate = self.keep(row, key, answer).await;
                         drop(unsettled);
-                        return match kept {
-                            Ok(answer) => {
-                                let decision = self.policy.decide(&answer.score);
-                                Fate::of(Verdict::Scored(answer, decision))
-                            }
-                            Err(error) if error.exit() == Exit::Internal => {
-                                Fate::stop(CancelReason::Internal, error)
-                            }
-                            Err(error) => Fate::stop(CancelReason::Ledger, error),
-                        };
+                        return fate.unwrap_or_else(Fate::not_kept);
                     }
                     Outcome::Throttled { wait } => {
+                        drop(unsettled);
                         if let Err(error) = self.throttled(row, wait, change) {
                             return Fate::stop(CancelReason::Unavailable, error);
                         }
@@ -180,6 +181,7 @@ impl<S: Service> Scorer<S> {
                     Outcome::Failed(fault) => {
                         match self.after(row, &fault, probe, change, &mut attempts) {
                             Then::Again(back_off) => {
+                                drop(unsettled);
                                 self.tell_failed(row, &fault, latency, Next::Again(back_off));
                                 if self.gate.back_off(back_off).await == Err(Closed) {
                                     return Fate::LEFT;
@@ -193,15 +195,20 @@ impl<S: Service> Scorer<S> {
                             Then::Fail => {
                                 self.tell_failed(row, &fault, latency, Next::GiveUp);
                                 self.remember(key, &fault, &attempts);
-                                return Fate::of(Verdict::Failed(fault.failure));
+                                let kept = self.keep_failure(key, &body, fault).await;
+                                drop(unsettled);
+                                return kept.map_or_else(Fate::not_kept, Fate::of);
                             }
                             Then::Stop(reason, error) => {
                                 self.tell_failed(row, &fault, latency, Next::Stop);
-                                // It was answered, so the row has its fate, and the rejects say why.
-                                let verdict = (fault.class == Class::Useless)
-                                    .then_some(Verdict::Failed(fault.failure));
+                                if reason != CancelReason::NoVerdicts {
+                                    return Fate::stop(reason, error);
+                                }
+                                // It is the answer that ends the run: the row has its fate, and the rejects say why.
+                                let kept = self.keep_failure(key, &body, fault).await;
+                                drop(unsettled);
                                 return Fate {
-                                    verdict,
+                                    verdict: kept.ok(),
                                     stop: Some((reason, error)),
                                 };
                             }
@@ -214,6 +221,7 @@ impl<S: Service> Scorer<S> {
                     Outcome::KeyRefused(error) => match self.with_another_key(api_key, error) {
                         // Like a throttle: nothing was done, and none of the row's attempts is used up.
                         Ok(()) => {
+                            drop(unsettled);
                             let again = Next::Again(Duration::ZERO);
                             self.tell_failed(row, &refused(), latency, again);
                         }
@@ -350,20 +358,31 @@ impl<S: Service> Scorer<S> {
         stop.map_or(Ok(()), Err)
     }
 
-    /// Makes an answer durable.
-    async fn keep(
-        &self,
-        row: RowNumber,
-        key: Option<Key>,
-        answer: Answer,
-    ) -> Result<Answer, Error> {
-        let (Some(keeper), Some(key)) = (&self.keeper, key) else {
-            return Ok(answer);
+    /// Makes an answer durable, and a verdict of it.
+    async fn keep(&self, row: RowNumber, key: Option<Key>, answer: Answer) -> Result<Fate, Error> {
+        let answer = if let (Some(keeper), Some(key)) = (&self.keeper, key) {
+            let paid = Paid::begin(&self.events, row);
+            let answer = keeper.keep(key, answer).await?;
+            paid.kept();
+            answer
+        } else {
+            answer
         };
-        let paid = Paid::begin(&self.events, row);
-        let answer = keeper.keep(key, answer).await?;
-        paid.kept();
-        Ok(answer)
+        let decision = self.policy.decide(&answer.score);
+        Ok(Fate::of(Verdict::Scored(answer, decision)))
+    }
+
+    /// Makes durable that a request is not to be sent again in this run, where that is so: its verdict.
+    async fn keep_failure(
+        &self,
+        key: Option<Key>,
+        body: &[u8],
+        fault: Fault,
+    ) -> Result<Verdict, Error> {
+        if let (Some(keeper), Some(key), true) = (&self.keeper, key, fault.class.is_for_good()) {
+            keeper.keep_failure(key, body, &fault.failure).await?;
+        }
+        Ok(Verdict::Failed(fault.failure))
     }
 
     /// Whether there is another key than the one with this number, which was refused; otherwise the run must stop with
@@ -409,6 +428,7 @@ fn refused() -> Fault {
     Fault {
         class: Class::RowsFault,
         health: Health::AtWork,
+        from_stranger: false,
         failure: Failure::new(Reason::Refused, ""),
     }
 }

@@ -10,7 +10,7 @@ use hdrhistogram::Histogram;
 
 use crate::drift::Drift;
 use crate::error::{Exit, Signal};
-use crate::event::{Again, Billing, CancelReason, Event, Origin, Pace, Pause};
+use crate::event::{Again, Billing, CancelReason, Event, Origin, Pace, Pause, Unusable};
 use crate::timeline::Timeline;
 use crate::verdict::{Decision, Reason, Resolution};
 
@@ -63,6 +63,10 @@ pub struct Stats {
     pub billed_without_verdict: u64,
     /// Answers that were paid for and may not be durable; their rows are left.
     pub lost: u64,
+    /// Answers in the ledger that were damaged, and asked for again.
+    pub damaged_answers: u64,
+    /// Answers in the ledger that are dated in the future, and asked for again.
+    pub future_answers: u64,
     /// Answers whose transaction id a different user's answer had before.
     pub repeated_transactions: u64,
     /// Times that a new API key was read from its file.
@@ -133,6 +137,8 @@ impl Default for Stats {
             unknown_outcome: 0,
             billed_without_verdict: 0,
             lost: 0,
+            damaged_answers: 0,
+            future_answers: 0,
             repeated_transactions: 0,
             keys_renewed: 0,
             pause: None,
@@ -214,6 +220,11 @@ impl Stats {
             }
             Event::PaceChanged(pace) => self.pace = Some(*pace),
             Event::KeyRenewed => self.keys_renewed += 1,
+            Event::ManyRefused { .. } => {}
+            Event::AnswerUnusable { why, .. } => match why {
+                Unusable::Damaged => self.damaged_answers += 1,
+                Unusable::FromTheFuture => self.future_answers += 1,
+            },
             Event::AttemptAbandoned(_) => {
                 self.in_flight = self.in_flight.saturating_sub(1);
                 self.unknown_outcome += 1;
@@ -224,7 +235,9 @@ impl Stats {
                 self.first_resolved.get_or_insert(at);
                 match origin {
                     Origin::Called => {}
-                    Origin::Ledger => self.known += 1,
+                    Origin::Ledger => {
+                        self.known += u64::from(matches!(resolution, Resolution::Scored(_)));
+                    }
                     Origin::Duplicate => self.duplicates += 1,
                 }
                 match resolution {
@@ -257,6 +270,14 @@ impl Stats {
     #[must_use]
     pub fn failures(&self) -> u64 {
         self.failed.values().sum()
+    }
+
+    /// Rows without a verdict that a call was made for. Equal ones share it.
+    #[must_use]
+    pub fn failed_calls(&self) -> u64 {
+        let by_call = |reason: &Reason| reason.is_of_call();
+        let failed = self.failed.iter().filter(|(reason, _)| by_call(reason));
+        failed.map(|(_, rows)| rows).sum()
     }
 
     /// Rows that are done, either way.
@@ -315,6 +336,7 @@ impl Stats {
                 CancelReason::Unavailable
                 | CancelReason::InputChanged
                 | CancelReason::Ledger
+                | CancelReason::NoVerdicts
                 | CancelReason::MaxCalls
                 | CancelReason::MaxFailures
                 | CancelReason::Output

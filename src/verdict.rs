@@ -239,6 +239,12 @@ macro_rules! reasons {
             /// Every reason, in the order in which a summary lists them.
             pub const ALL: &[Self] = &[$(Self::$variant,)*];
 
+            /// The reason of a word.
+            #[must_use]
+            pub fn of_word(word: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|reason| reason.word() == word)
+            }
+
             /// The reason's word.
             #[must_use]
             pub const fn word(self) -> &'static str {
@@ -297,6 +303,22 @@ reasons! {
     NoAnswer = "no_answer",
     /// The service answered, and so has billed, but without a usable verdict.
     BadAnswer = "bad_answer",
+}
+
+impl Reason {
+    /// Whether the row was asked: the others break a rule of ours and never cost a call.
+    #[must_use]
+    pub const fn is_of_call(self) -> bool {
+        matches!(
+            self,
+            Self::Refused
+                | Self::Forbidden
+                | Self::Unreachable
+                | Self::ServerError
+                | Self::NoAnswer
+                | Self::BadAnswer
+        )
+    }
 }
 
 impl fmt::Display for Reason {

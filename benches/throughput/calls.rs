@@ -21,7 +21,7 @@ use rescore::layout::{Existing, VERDICT_COLUMNS};
 use rescore::ledger::Reuse;
 use rescore::observe::Style;
 use rescore::output::{Replace, Target};
-use rescore::pace::{FailureBudget, Rate};
+use rescore::pace::{FailureBudget, GiveUpAfter, Rate};
 use rescore::scorer::Patience;
 use rescore::secret::Secret;
 use rescore::service::{self, ClientSettings, Endpoint, Plan, ServiceId};
@@ -225,6 +225,7 @@ pub(crate) fn run_with(input: &Path, output: &Path, url: &str, rate: Rate, ledge
             patience: Patience::DEFAULT,
         },
         budget: BudgetConfig {
+            give_up_after: GiveUpAfter::default(),
             calls: None,
             failures: FailureBudget::default(),
         },

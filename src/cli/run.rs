@@ -24,7 +24,7 @@ use crate::input::{FormatChoice, Input, Settings};
 use crate::layout::{PREVIOUS, VERDICT_COLUMNS};
 use crate::ledger::{Place as LedgerPlace, Reuse, ledger_of};
 use crate::output::{Replace, Target};
-use crate::pace::{FailureBudget, FailureLimit, Rate};
+use crate::pace::{FailureBudget, FailureLimit, GiveUpAfter, Rate};
 use crate::raw_json::Pointer;
 use crate::scorer::Patience;
 use crate::service::{ClientSettings, Endpoint, KeyFile, Plan, Proxy, ServiceId};
@@ -134,6 +134,11 @@ pub(super) struct RunArgs {
     #[arg(long, value_name = "N|N%", value_parser = values::failure_limit, allow_negative_numbers = true, help_heading = PACE)]
     max_failures: Option<FailureLimit>,
 
+    /// Stop after so many rows in a row without a verdict, or `never` [default: 3 refused or useless answers before the
+    /// first verdict, 20 useless ones later]
+    #[arg(long, value_name = "N|never", value_parser = values::give_up_after, allow_negative_numbers = true, help_heading = PACE)]
+    give_up_after: Option<GiveUpAfter>,
+
     /// Keep paid answers in this file, which other runs may use too, also at once [default: OUTPUT.ledger, until every
     /// row has a verdict]
     #[arg(long, value_name = "FILE", value_parser = values::file(), help_heading = LEDGER)]
@@ -144,8 +149,11 @@ pub(super) struct RunArgs {
     /// Ask everything anew: throws away what OUTPUT.ledger has, or with --ledger uses no answer that is there
     #[arg(long, conflicts_with = "max_age", help_heading = LEDGER)]
     fresh: bool,
+    /// Ask only the rows without a verdict of the finished run to this output again, and put them in their places
+    #[arg(long, conflicts_with = "fresh", help_heading = LEDGER)]
+    retry_failed: bool,
     /// Keep no answers: a run that stops cannot go on
-    #[arg(long, conflicts_with_all = ["ledger", "max_age", "fresh"], help_heading = LEDGER)]
+    #[arg(long, conflicts_with_all = ["ledger", "max_age", "fresh", "retry_failed"], help_heading = LEDGER)]
     no_ledger: bool,
     /// Ask each of several equal rows
     #[arg(long, help_heading = LEDGER)]
@@ -205,6 +213,7 @@ impl RunArgs {
         let budget = BudgetConfig {
             calls: self.max_calls,
             failures: FailureBudget(self.max_failures),
+            give_up_after: self.give_up_after.unwrap_or_default(),
         };
         let rows_on_terminal = output.target.is_none() && std::io::stdout().is_terminal();
         let watch = WatchConfig {
@@ -420,9 +429,13 @@ impl RunArgs {
     /// itself: what a ledger has the answers of, or what we are told to.
     fn replace(&self, output: &Path) -> Replace {
         let has_answers = |ledger: &Path| ledger.metadata().is_ok_and(|file| file.len() > 0);
-        let unfinished = || has_answers(&ledger_of(output));
-        let goes_on = self.ledger.is_none() && !self.no_ledger && unfinished();
-        if self.overwrite || goes_on {
+        let own = || has_answers(&ledger_of(output));
+        // Of what they know, the ledger itself has the last word; but a pipe is not waited for in vain.
+        let is_known = match &self.ledger {
+            None => !self.no_ledger && own(),
+            Some(shared) => self.input.is_some() && has_answers(shared),
+        };
+        if self.overwrite || self.retry_failed || is_known {
             Replace::Whole
         } else if self.ledger.as_deref().is_some_and(has_answers) {
             Replace::Partial
@@ -442,13 +455,19 @@ impl RunArgs {
             _ => dedupe.then_some(LedgerPlace::Scratch),
         };
         let reuse = match self.max_age {
+            // It uses what the finished run used, whatever that is.
+            _ if self.retry_failed => Reuse::Retry,
             Some(age) => Reuse::Younger(age),
             None if self.fresh => Reuse::Nothing,
             None => Reuse::All,
         };
         let keeps = matches!(place, Some(LedgerPlace::Shared(_) | LedgerPlace::Beside(_)));
         if reuse != Reuse::All && !keeps {
-            let flag = if self.fresh { "--fresh" } else { "--max-age" };
+            let flag = match reuse {
+                Reuse::Retry => "--retry-failed",
+                Reuse::Nothing => "--fresh",
+                Reuse::All | Reuse::Younger(_) => "--max-age",
+            };
             return Err(Error::usage(format!(
                 "`{flag}` has no meaning without a ledger, and a stream has none of its own"
             ))

@@ -13,7 +13,7 @@ use crate::fields::{Field, InvalidPhone, Template};
 use crate::input::FormatChoice;
 use crate::layout::Existing;
 use crate::observe::Style;
-use crate::pace::FailureLimit;
+use crate::pace::{FailureLimit, GiveUpAfter};
 use crate::raw_json::Pointer;
 
 /// `--format`.
@@ -209,6 +209,15 @@ pub(super) fn patience(text: &str) -> Result<Duration, String> {
 
 /// The oldest answers that make sense to ask for: longer ago nobody kept any.
 const OLDEST: Duration = Duration::from_secs(10 * 366 * 24 * 60 * 60);
+
+/// `--give-up-after`.
+pub(super) fn give_up_after(text: &str) -> Result<GiveUpAfter, String> {
+    match text.parse() {
+        _ if text == "never" => Ok(GiveUpAfter::Never),
+        Ok(rows) => Ok(GiveUpAfter::Rows(rows)),
+        Err(_) => Err("allowed are a number of rows from 1 on, or `never`".to_owned()),
+    }
+}
 
 /// How old an answer may be.
 pub(super) fn age(text: &str) -> Result<Duration, String> {

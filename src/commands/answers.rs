@@ -12,7 +12,8 @@ use crate::error::{Error, Exit, Result, shown};
 use crate::event::{CancelReason, Limit};
 use crate::input::Input;
 use crate::ledger::{
-    Held, Keeper, Key, Known, Ledger, Place, Removed, Rest, Reuse, Settings, Standing,
+    Finished, Held, Keeper, Key, KnownLimit, Ledger, Past, Place, Removed, Rest, Reuse, Settings,
+    Standing,
 };
 use crate::observe::{Kept, counted, day, moment, most, same_command};
 use crate::output::{Replace, Sealed};
@@ -117,51 +118,65 @@ impl Answers {
         })
     }
 
-    /// What may be written over unasked at a file's place: what a ledger has the answers of, and what the run that this
-    /// one goes on with left just so.
+    /// What may be written over unasked at a file's place: what the run that this one goes on with left there.
     pub(super) fn replace(&self, file: &Path) -> Result<Replace> {
         let Some(ledger) = self.ledger.as_ref().filter(|ledger| ledger.was_there()) else {
             return Ok(Replace::Nothing);
         };
-        if !ledger.is_own() {
+        let is_new = matches!(ledger.past(), Past::Finished { .. }) && !ledger.goes_on();
+        if is_new && file.exists() {
+            return Err(finished(file, ledger));
+        }
+        // Of a run that shares its ledger only this one's own run can have left rows here that are paid for.
+        if is_new || (!ledger.is_own() && !ledger.goes_on()) {
+            return Ok(Replace::Nothing);
+        }
+        let retries = matches!(ledger.past(), Past::Finished { .. });
+        if !ledger.is_own() && !retries {
             return Ok(Replace::Partial);
         }
         let shown = file.display();
+        let run = if retries { "finished" } else { "unfinished" };
         let why = match ledger.standing(file, self.input.as_deref())? {
             Standing::Absent => return Ok(Replace::Partial),
             Standing::AsLeft => return Ok(Replace::Whole),
-            Standing::Changed => format!("`{shown}` has changed since the unfinished run left it"),
+            Standing::Changed => format!("`{shown}` has changed since the {run} run left it"),
             Standing::OfOtherInput => {
                 format!("`{shown}` was written by a run over another input")
             }
-            Standing::Foreign => format!("`{shown}` is not from the run that is unfinished"),
+            Standing::Foreign => format!("`{shown}` is not from the run that is {run}"),
         };
         Err(Error::usage(why).hint("move it away, or replace it with `--overwrite`"))
     }
 
     /// Notes how the run is about to leave its files.
     pub(super) fn note(&self, files: &[Sealed]) {
-        if let Some(ledger) = self.ledger.as_ref().filter(|ledger| ledger.is_own()) {
+        if let Some(ledger) = self.ledger.as_ref().filter(|ledger| !ledger.is_scratch()) {
             // Without the note the same command asks before it replaces them. That is better than to end with none.
             let _ = ledger.note(files, self.input.as_deref());
         }
     }
 
-    /// A warning of what is lost by starting over.
+    /// A warning of what is lost by starting over. A finished run's answers have done their work.
     pub(super) fn thrown_away(&self) -> Option<String> {
-        let Held { answers, begun } = self.ledger.as_ref()?.thrown_away()?;
-        Some(format!(
-            "starting over; the {} of the run of {} are thrown away",
-            counted(answers, "paid answer"),
-            moment(begun)
-        ))
+        let ledger = self.ledger.as_ref()?;
+        let Held { answers, begun } = ledger.replaced()?;
+        let is_wanted = !matches!(ledger.past(), Past::Finished { .. });
+        is_wanted.then(|| {
+            format!(
+                "starting over; the {} of the run of {} are thrown away",
+                counted(answers, "paid answer"),
+                moment(begun)
+            )
+        })
     }
 
-    /// A warning where a nightly job under the same names would get last month's scores for ever.
+    /// A warning where a run of another day goes on.
     pub(super) fn aged(&self) -> Option<String> {
-        let Held { answers, begun } = self.ledger.as_ref()?.held()?;
+        let ledger = self.ledger.as_ref()?;
+        let Held { answers, begun } = ledger.held()?;
         let old = begun.elapsed().is_ok_and(|age| age >= OLD);
-        old.then(|| {
+        (old && ledger.past() == Past::Stopped).then(|| {
             format!(
                 "the run that goes on began at {}: {} of it are used, unless `--fresh` or `--max-age` says otherwise",
                 moment(begun),
@@ -172,25 +187,33 @@ impl Answers {
 
     /// Says what there is of earlier runs. `near` is what calls begin near of what is known: not all of it may be of use.
     pub(super) fn introduce(&self, near: Limit) {
-        if let Some(Known { found, .. }) = self.known().filter(|_| near != Limit::NONE) {
+        if let Some(KnownLimit { found, .. }) = self.known().filter(|_| near != Limit::NONE) {
             say(&format!(
                 "rescore: the limit found {} was {}: starting near it",
                 day(found),
                 most(near)
             ));
         }
-        if let Some(Held { answers, begun }) = self.ledger.as_ref().and_then(Ledger::held) {
-            let are = if answers == 1 { "is" } else { "are" };
-            say(&format!(
-                "rescore: continuing the run of {}: {} {are} paid for (`--fresh` asks everything anew)",
-                moment(begun),
-                counted(answers, "answer")
-            ));
-        }
+        let Some(ledger) = &self.ledger else {
+            return;
+        };
+        let Some(Held { answers, begun }) = ledger.held() else {
+            return;
+        };
+        let are = if answers == 1 { "is" } else { "are" };
+        let (begun, answers) = (moment(begun), counted(answers, "answer"));
+        say(&match ledger.past() {
+            Past::Finished { .. } => format!(
+                "rescore: retrying the failed rows of the run of {begun}: {answers} {are} paid for"
+            ),
+            Past::Stopped | Past::Nothing => format!(
+                "rescore: continuing the run of {begun}: {answers} {are} paid for (`--fresh` asks everything again)"
+            ),
+        });
     }
 
     /// The limit that an earlier run found.
-    pub(super) fn known(&self) -> Option<Known> {
+    pub(super) fn known(&self) -> Option<KnownLimit> {
         self.ledger.as_ref().and_then(Ledger::known)
     }
 
@@ -244,6 +267,14 @@ impl Answers {
         self.ledger.as_mut().map(Ledger::keeper).transpose()
     }
 
+    /// How a run ended that reached the end of its input.
+    pub(super) fn finished(stats: &Stats) -> Finished {
+        Finished {
+            failed_rows: stats.failures(),
+            failed_calls: stats.failed_calls(),
+        }
+    }
+
     /// Ends the ledger, once its keeper is gone: what stays of it, and a warning where it should have gone and is there.
     /// `rows_stay` when an output is there, whole or not.
     pub(super) fn end(self, stats: &Stats, rows_stay: bool) -> (Option<Kept>, Option<String>) {
@@ -279,4 +310,31 @@ impl Answers {
             Err(error) => (None, Some(error.report().replacen("error", "warning", 1))),
         }
     }
+}
+
+/// The refusal of a file that a finished run has left, with both ways on and what they cost.
+fn finished(file: &Path, ledger: &Ledger) -> Error {
+    let failed = match ledger.past() {
+        Past::Finished { failed } => failed,
+        Past::Nothing | Past::Stopped => 0,
+    };
+    let retry = match failed {
+        0 => "calls only for rows that were fixed since".to_owned(),
+        failed => format!("{} at most", counted(failed, "call")),
+    };
+    let fresh = match ledger.replaced() {
+        Some(Held { answers, .. }) => {
+            format!(
+                "asks everybody (about {})",
+                counted(answers + failed, "call")
+            )
+        }
+        None => "uses what the ledger has".to_owned(),
+    };
+    Error::usage(format!("`{}` exists already", file.display()))
+        .detail(format!(
+            "`--retry-failed` asks only the rows without a verdict, and puts them in their places ({retry})"
+        ))
+        .detail(format!("`--overwrite` starts a new run, which {fresh}"))
+        .hint("add one of the two")
 }

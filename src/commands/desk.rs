@@ -92,7 +92,7 @@ impl Desk {
     fn ask(&mut self, body: Bytes) -> Result<Request, Error> {
         let key = self.names.as_mut().map(|names| names.name(&body));
         let found = match (&mut self.lookup, &key) {
-            (Some(lookup), Some(key)) => lookup.find(key)?,
+            (Some(lookup), Some(key)) => lookup.find(key, &body)?,
             _ => Found::default(),
         };
         Ok(Request { body, key, found })

@@ -13,7 +13,7 @@ use crate::config::{CareConfig, Forgotten, Task};
 use crate::error::{Error, Exit, Result, printable, shown};
 use crate::fields::UserRequest;
 use crate::input::{Reader, Settings};
-use crate::ledger::{AGES, Care, Cleaned, Known, Service, survey};
+use crate::ledger::{AGES, Care, Cleaned, KnownLimit, Service, survey};
 use crate::observe::{count, counted, moment, most};
 use crate::say::say;
 use crate::service::{Plan, write_body};
@@ -79,7 +79,7 @@ fn of_service(service: &Service) -> String {
             .collect();
         let _ = write!(text, "\n  younger than {}", ages.join(", "));
     }
-    for Known { limit, found } in limits {
+    for KnownLimit { limit, found } in limits {
         let _ = write!(text, "\n  limit found {}: {}", moment(*found), most(*limit));
     }
     if *failed_over > 0 {

@@ -26,7 +26,7 @@ use crate::event::{CancelReason, Event, Events, Limit};
 use crate::fields::UserRequest;
 use crate::input::{self, Input, Opened, Reader};
 use crate::layout::Format;
-use crate::ledger::Known;
+use crate::ledger::KnownLimit;
 use crate::observe::{self, Progress, Setting, Style, Summary};
 use crate::output::{Sealed, Target, Unfinished, Writer, Written, partial_of};
 use crate::pace::{Bounds, CallBudget, Fuse, Gate, RetryPolicy};
@@ -106,7 +106,7 @@ pub fn execute(config: RunConfig) -> Result<Exit> {
         retries: RetryPolicy::new(pace.retries, pace.resends),
         patience: pace.patience,
         outage: Outage::with_poison(answers.poison()),
-        fuse: RefCell::new(Fuse::default()),
+        fuse: RefCell::new(Fuse::new(budget.give_up_after)),
         calls: CallBudget::new(budget.calls),
         failures: budget.failures,
         // Last of all, as it throws away what `--fresh` starts over from.
@@ -174,7 +174,7 @@ fn warn(warnings: impl Iterator<Item = String>, answers: &Answers) {
     }
 }
 
-fn gate(pace: PaceConfig, known: Option<Known>) -> Gate {
+fn gate(pace: PaceConfig, known: Option<KnownLimit>) -> Gate {
     let bounds = Bounds {
         rate: pace.rate,
         in_flight: pace.concurrency,
@@ -333,7 +333,7 @@ fn drive<S: Service>(
     if let Some(keeper) = &scorer.keeper
         && scorer.events.with_stats(|stats| stats.cancelled.is_none())
     {
-        keeper.finish();
+        keeper.finish(scorer.events.with_stats(Answers::finished));
     }
     Ok(ended)
 }

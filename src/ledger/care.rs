@@ -42,8 +42,8 @@ pub struct Care {
     real: PathBuf,
     contexts: Vec<Keys>,
     noted: Vec<Key>,
-    /// Of those bodies, what the service failed over.
-    poison: Vec<Key>,
+    /// Of those bodies, what failed.
+    failed: Vec<Key>,
     patience: Duration,
     rewritten_beside_runs: u64,
     // Last: the database is closed before the lock goes.
@@ -88,6 +88,10 @@ impl Care {
         })?;
         let open = || {
             let connection = sqlite::open_to_remove(&real, PATIENCE)?;
+            sqlite::check_soundness(&connection, &real)?;
+            sqlite::head(&connection)?
+                .checksums()
+                .install(&connection)?;
             let contexts = sqlite::contexts(&connection)?;
             Ok((connection, contexts))
         };
@@ -98,7 +102,7 @@ impl Care {
             real,
             contexts,
             noted: Vec::new(),
-            poison: Vec::new(),
+            failed: Vec::new(),
             patience: PATIENCE,
             rewritten_beside_runs: REWRITTEN_BESIDE_RUNS,
             lock,
@@ -120,7 +124,7 @@ impl Care {
     /// The ledger cannot be read.
     pub fn note<'a>(&mut self, bodies: &(impl Iterator<Item = &'a [u8]> + Clone)) -> Result<u64> {
         let before = self.noted.len();
-        let found = (&mut self.noted, &mut self.poison);
+        let found = (&mut self.noted, &mut self.failed);
         look_for(&self.connection, &self.contexts, bodies, found)
             .map_err(|error| self.cannot("read", &error))?;
         Ok(u64::try_from(self.noted.len() - before).unwrap_or(u64::MAX))
@@ -132,19 +136,21 @@ impl Care {
     /// # Errors
     /// Exit code 2 or 3: the ledger cannot be written.
     pub fn forget(&mut self) -> Result<(u64, u64)> {
-        let (noted, poison) = (
-            std::mem::take(&mut self.noted),
-            std::mem::take(&mut self.poison),
-        );
-        Ok((
-            self.remove("DELETE FROM answers WHERE key = ?", noted)?,
-            self.remove("DELETE FROM poison WHERE key = ?", poison)?,
-        ))
+        let sorted = |keys: &mut Vec<Key>| {
+            let mut keys = std::mem::take(keys);
+            keys.sort_unstable_by_key(|key| key.0);
+            keys.dedup();
+            keys
+        };
+        let (noted, failed) = (sorted(&mut self.noted), sorted(&mut self.failed));
+        let removed = self.remove("DELETE FROM answers WHERE key = ?", &noted)?;
+        // One request may be in both.
+        self.remove("DELETE FROM poison WHERE key = ?", &failed)?;
+        self.remove("DELETE FROM failures WHERE key = ?", &failed)?;
+        Ok((removed, u64::try_from(failed.len()).unwrap_or(u64::MAX)))
     }
 
-    fn remove(&mut self, delete: &str, mut keys: Vec<Key>) -> Result<u64> {
-        keys.sort_unstable_by_key(|key| key.0);
-        keys.dedup();
+    fn remove(&mut self, delete: &str, keys: &[Key]) -> Result<u64> {
         let mut removed = 0;
         for keys in keys.chunks(SCATTERED) {
             removed += self.piece(|connection| {
@@ -176,8 +182,15 @@ impl Care {
         const LAST: &str = "SELECT key FROM answers WHERE key > ? ORDER BY key LIMIT 1 OFFSET ?";
         const DELETE: &str = "DELETE FROM answers WHERE key > ? AND key <= ? AND at < ?";
         // A younger answer stays, without the score of the old one that it took the place of.
-        const BLANK: &str = "UPDATE answers SET replaced = NULL, replaced_at = NULL
+        // One that is damaged stays so.
+        const BLANK: &str = "UPDATE answers SET replaced = NULL, replaced_at = NULL,
+            checksum = iif(
+                checksum = answer_checksum(key, transaction_id, score, capture, captured, at, replaced),
+                answer_checksum(key, transaction_id, score, capture, captured, at, NULL),
+                checksum)
             WHERE key > ? AND key <= ? AND replaced_at < ?";
+        const FAILURES: &str =
+            "DELETE FROM failures WHERE run IN (SELECT id FROM runs WHERE begun < ?)";
         const RUNS: &str = "DELETE FROM runs WHERE begun < ?";
         const FIELDS: &str = "DELETE FROM fields WHERE wanted < ?";
         const LIMITS: &str = "DELETE FROM limits WHERE at < ?";
@@ -201,6 +214,7 @@ impl Care {
         // A run that was stopped so long ago is not gone on with, who wanted a field then does no more, and the service may
         // be another one.
         self.piece(|connection| {
+            connection.execute(FAILURES, [before])?;
             connection.execute(RUNS, [before])?;
             connection.execute(LIMITS, [before])?;
             connection.execute(POISON, [before])?;
@@ -261,7 +275,7 @@ impl Care {
             Ok((rewritten, log_emptied, answers))
         };
         let (rewritten, log_emptied, answers) =
-            clean().map_err(|error| cannot(&path, "rewrite", &error))?;
+            clean().map_err(|error| sqlite::cannot_use(&path, "rewrite", &error))?;
         drop(lock);
         Ok(Cleaned {
             answers: u64::try_from(answers).unwrap_or(0),
@@ -272,7 +286,7 @@ impl Care {
     }
 
     fn cannot(&self, doing: &str, error: &rusqlite::Error) -> Error {
-        cannot(&self.path, doing, error)
+        sqlite::cannot_use(&self.path, doing, error)
     }
 }
 
@@ -286,14 +300,16 @@ fn look_for<'a>(
     // One state of it for all, which costs less for each.
     let reading = connection.unchecked_transaction()?;
     let mut statement = reading.prepare_cached("SELECT 1 FROM answers WHERE key = ?")?;
-    let mut failing = reading.prepare_cached("SELECT 1 FROM poison WHERE key = ?")?;
+    let mut failing = reading.prepare_cached(
+        "SELECT 1 FROM poison WHERE key = ?1 UNION ALL SELECT 1 FROM failures WHERE key = ?1",
+    )?;
     for keys in contexts {
         for body in bodies.clone() {
             look_for_each(&mut statement, keys, body, |key, answered| {
                 found.extend(answered.then_some(key));
-                let poisonous = failing.exists([key.0])?;
-                failed.extend(poisonous.then_some(key));
-                Ok(answered || poisonous)
+                let has_failed = failing.exists([key.0])?;
+                failed.extend(has_failed.then_some(key));
+                Ok(answered || has_failed)
             })?;
         }
     }
@@ -363,15 +379,6 @@ pub(super) fn cannot_open(path: &Path, error: &rusqlite::Error) -> Error {
     } else {
         sqlite::unreadable(path).because(sqlite::system(error))
     }
-}
-
-/// It can be opened, and fails on the way.
-fn cannot(path: &Path, doing: &str, error: &rusqlite::Error) -> Error {
-    if sqlite::is_damage(error) {
-        return sqlite::cannot_open(path, error);
-    }
-    Error::stopped(format!("cannot {doing} the ledger `{}`", path.display()))
-        .because(sqlite::system(error))
 }
 
 #[cfg(test)]

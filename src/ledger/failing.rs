@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::keeper::{Counted, Record, Store};
+use super::keeper::{Counted, Finished, Record, Store};
 use super::key::Key;
 use super::limits::Known;
 
@@ -68,7 +68,7 @@ impl<S: Store> Store for Failing<S> {
         self.store.failed(keys);
     }
 
-    fn end(&mut self, finished: bool) {
+    fn end(&mut self, finished: Option<Finished>) {
         self.store.end(finished);
     }
 
@@ -118,7 +118,7 @@ impl Store for Hanging {
 
     fn failed(&mut self, _: Vec<Key>) {}
 
-    fn end(&mut self, _: bool) {}
+    fn end(&mut self, _: Option<Finished>) {}
 
     fn count(&self) -> Option<Counted> {
         None

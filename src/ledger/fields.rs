@@ -4,8 +4,10 @@
 //! fields alone, two that want different ones would take each other's away, and pay at every turn. What two answers say
 //! is never put together instead: a field belongs to the transaction that it came with.
 
-use rusqlite::{Connection, Transaction, TransactionBehavior, params};
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
 
+use super::checksum::Checksums;
 use super::sqlite;
 use crate::raw_json::Pointer;
 
@@ -25,6 +27,7 @@ impl Fields {
     /// Remembers what the run wants, and finds what else is wanted.
     pub(super) fn open(
         connection: &Connection,
+        checksums: Checksums,
         wanted: &[Pointer],
         now: i64,
     ) -> rusqlite::Result<Self> {
@@ -40,7 +43,7 @@ impl Fields {
         let list = if pointers.is_empty() {
             None
         } else {
-            Some(number(connection, &pointers)?)
+            Some(number(connection, checksums, &pointers)?)
         };
         Ok(Self {
             pointers: pointers.into(),
@@ -74,18 +77,64 @@ fn remembered(connection: &Connection) -> rusqlite::Result<Vec<Pointer>> {
 }
 
 /// The number of a list, put in where it is new.
-fn number(connection: &Connection, pointers: &[Pointer]) -> rusqlite::Result<i64> {
+fn number(
+    connection: &Connection,
+    checksums: Checksums,
+    pointers: &[Pointer],
+) -> rusqlite::Result<i64> {
+    const LAST: &str = "SELECT coalesce(max(id), 0) FROM captures";
     let pointers: Vec<_> = pointers.iter().map(Pointer::to_string).collect();
     let pointers = serde_json::Value::from(pointers).to_string();
-    connection.execute(
-        "INSERT INTO captures (pointers) VALUES (?) ON CONFLICT DO NOTHING",
-        [&pointers],
+    let known = || {
+        connection
+            .query_row(
+                "SELECT id FROM captures WHERE pointers = ?",
+                [&pointers],
+                |row| row.get(0),
+            )
+            .optional()
+    };
+    if let Some(known) = known()? {
+        return Ok(known);
+    }
+    let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
+    if let Some(known) = known()? {
+        return Ok(known);
+    }
+    let last: i64 = transaction.query_row(LAST, [], |row| row.get(0))?;
+    let number = last + 1;
+    transaction.execute(
+        "INSERT INTO captures VALUES (?, ?, ?)",
+        params![number, pointers, checksum(checksums, number, &pointers)],
     )?;
-    connection.query_row(
-        "SELECT id FROM captures WHERE pointers = ?",
-        [&pointers],
-        |row| row.get(0),
-    )
+    transaction.commit()?;
+    Ok(number)
+}
+
+/// The list of a number; `None` where it is damaged or not there.
+pub(super) fn list(
+    connection: &Connection,
+    checksums: Checksums,
+    number: i64,
+) -> rusqlite::Result<Option<Vec<String>>> {
+    let found = connection
+        .query_row(
+            "SELECT pointers, checksum FROM captures WHERE id = ?",
+            [number],
+            |row| Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?)),
+        )
+        .optional()?;
+    Ok(found
+        .filter(|(pointers, sum)| *sum == checksum(checksums, number, pointers))
+        .and_then(|(pointers, _)| serde_json::from_str(&pointers).ok()))
+}
+
+fn checksum(checksums: Checksums, number: i64, pointers: &str) -> i64 {
+    let values = [
+        ValueRef::Integer(number),
+        ValueRef::Text(pointers.as_bytes()),
+    ];
+    checksums.of("captures", values)
 }
 
 #[cfg(test)]
@@ -105,8 +154,10 @@ mod tests {
         let path = place.path().join("answers.ledger");
         std::fs::write(&path, "").unwrap();
         let connection = sqlite::open(&path, Kind::Shared, true).unwrap();
+        let checksums = sqlite::head(&connection).unwrap().checksums();
         let fields = (1..).zip(wanted).map(|(now, wanted)| {
-            let Fields { pointers, list } = Fields::open(&connection, wanted, now).unwrap();
+            let Fields { pointers, list } =
+                Fields::open(&connection, checksums, wanted, now).unwrap();
             assert_eq!(list.is_some(), !pointers.is_empty());
             pointers.into()
         });

@@ -277,9 +277,9 @@ mod tests {
         for kind in Kind::EVERY {
             head[68..72].copy_from_slice(&kind.application().to_be_bytes());
             let versions = [
-                (1, What::Other(1)),
-                (2, What::Ledger(kind)),
-                (3, What::Other(3)),
+                (2, What::Other(2)),
+                (3, What::Ledger(kind)),
+                (4, What::Other(4)),
             ];
             for (version, what) in versions {
                 head[63] = version;

@@ -5,34 +5,37 @@
 
 use std::cell::RefCell;
 use std::io;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::path::Path;
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
-use rusqlite::{Connection, TransactionBehavior, params};
 use tokio::sync::oneshot;
 
-use super::file::Identity;
-use super::key::Key;
-use super::limits::{Finding, Known};
+use super::failures::SealedFailure;
+use super::key::{Key, Keys};
+use super::limits;
 use super::lookup::{Found, Lookup};
+use super::millis;
 use super::queue::{Entrance, Exit, queue};
-use super::run::Run;
 use super::seen::Seen;
-use super::{millis, poison, sqlite};
 use crate::error::{Error, Result};
 use crate::event::Limit;
-use crate::verdict::Answer;
+use crate::verdict::{Answer, Failure};
 
-/// An answer to keep.
+/// What became of a request, to keep.
 #[derive(Debug)]
 pub(super) struct Record {
-    key: Key,
-    answer: Answer,
+    pub(super) key: Key,
+    pub(super) what: Kept,
     /// When it came, in milliseconds since 1970.
-    at: i64,
+    pub(super) at: i64,
+}
+
+#[derive(Debug)]
+pub(super) enum Kept {
+    Answer(Answer),
+    Failure(SealedFailure),
 }
 
 /// Where groups of answers become durable.
@@ -41,20 +44,30 @@ pub(super) trait Store: Send {
     fn commit(&mut self, group: &[Record]) -> io::Result<()>;
 
     /// The service has shown another limit, or that there is none.
-    fn found(&mut self, latest: Known);
+    fn found(&mut self, latest: limits::Known);
 
     /// The service has failed over these.
     fn failed(&mut self, keys: Vec<Key>);
 
-    /// The run is over; it is `finished` when it came to the end of its input.
-    fn end(&mut self, finished: bool);
+    /// The run is over; what is noted of it where it came to the end of its input.
+    fn end(&mut self, finished: Option<Finished>);
 
     /// How many answers there are.
     fn count(&self) -> Option<Counted>;
 }
 
+/// How a run came to the end of its input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Finished {
+    /// Rows without a verdict, whose number may be 0: there is nothing to come back to.
+    pub failed_rows: u64,
+    /// Of them, those that a call was made for.
+    pub failed_calls: u64,
+}
+
 /// The calls' side of a ledger.
 pub struct Keeper {
+    keys: Keys,
     // Closed before the thread is let go: of two connections that close together, neither is the last one, which alone
     // puts the log into the ledger.
     again: RefCell<Again>,
@@ -67,15 +80,15 @@ pub struct Keeper {
 /// What the thread that writes is told besides answers, for when it looks.
 #[derive(Default)]
 struct Told {
-    finished: AtomicBool,
     news: Mutex<News>,
 }
 
 /// What it has not heard yet.
 #[derive(Default)]
 struct News {
-    limit: Option<Known>,
+    limit: Option<limits::Known>,
     failed: Vec<Key>,
+    finished: Option<Finished>,
 }
 
 impl Told {
@@ -85,8 +98,8 @@ impl Told {
     }
 }
 
-/// An answer, and who waits for it to be durable.
-type Brought = (Record, oneshot::Sender<Result<Answer>>);
+/// What is to be kept, and who waits for it to be durable.
+type Brought = (Record, oneshot::Sender<Result<Kept>>);
 
 /// What is looked up once more just before a call.
 struct Again {
@@ -116,6 +129,7 @@ impl Keeper {
     pub(super) fn start(
         store: impl Store + 'static,
         name: &Path,
+        keys: Keys,
         lookup: Lookup,
         shared: bool,
         enough: usize,
@@ -141,6 +155,7 @@ impl Keeper {
         });
         Ok((
             Self {
+                keys,
                 again,
                 earliest,
                 records: entrance,
@@ -155,24 +170,42 @@ impl Keeper {
     /// # Errors
     /// Exit code 3: it could not be written; nothing can be kept any more.
     pub async fn keep(&self, key: Key, answer: Answer) -> Result<Answer> {
-        let gone = || Error::internal("the ledger's thread ended without a word");
+        match self.put(key, Kept::Answer(answer)).await? {
+            Kept::Answer(answer) => Ok(answer),
+            Kept::Failure(_) => Err(gone()),
+        }
+    }
+
+    /// Keeps that the request with this key and body is not to be sent again in this run; returns when that is durable.
+    ///
+    /// # Errors
+    /// As [`Self::keep`].
+    pub async fn keep_failure(&self, key: Key, body: &[u8], failure: &Failure) -> Result<()> {
+        let sealed = SealedFailure::new(&self.keys, &key, body, failure);
+        self.put(key, Kept::Failure(sealed)).await?;
+        self.again.borrow_mut().lookup.expect_failures();
+        Ok(())
+    }
+
+    async fn put(&self, key: Key, what: Kept) -> Result<Kept> {
         let record = Record {
             key,
-            answer,
+            what,
             at: millis(SystemTime::now()).max(self.earliest),
         };
         let (done, kept) = oneshot::channel();
         self.records.put((record, done)).map_err(|_| gone())?;
-        let answer = kept.await.map_err(|_| gone())??;
+        let what = kept.await.map_err(|_| gone())??;
         self.again.borrow_mut().seen.insert(&key);
-        Ok(answer)
+        Ok(what)
     }
 
-    /// Looks for an answer that has come since the row was looked up: of this run or, in a shared ledger, of another.
+    /// Looks for what has become of a request since its row was looked up: in this run or, in a shared ledger, in
+    /// another.
     ///
     /// # Errors
     /// The ledger cannot be read.
-    pub fn look_again(&self, key: &Key) -> Result<Option<(Found, Whose)>> {
+    pub fn look_again(&self, key: &Key, body: &[u8]) -> Result<Option<(Found, Whose)>> {
         let mut again = self.again.borrow_mut();
         let Again {
             lookup,
@@ -184,12 +217,8 @@ impl Keeper {
             return Ok(None);
         }
         let whose = if ours { Whose::Ours } else { Whose::Others };
-        Ok(match lookup.find(key)? {
-            found @ Found {
-                answer: Some(_), ..
-            } => Some((found, whose)),
-            Found { answer: None, .. } => None,
-        })
+        let found = lookup.find(key, body)?;
+        Ok(found.known.is_some().then_some((found, whose)))
     }
 
     /// Has looking again fail from now on as said.
@@ -198,16 +227,16 @@ impl Keeper {
         self.again.borrow_mut().lookup.fail(fails);
     }
 
-    /// Has the ledger know that the run has come to its end, once its answers are durable: what is written to the same
-    /// output after it is another run.
-    pub fn finish(&self) {
-        self.told.finished.store(true, Ordering::Release);
+    /// Has the ledger know that the run has come to the end of its input, once its answers are durable: what is written
+    /// to the same output after it is another run.
+    pub fn finish(&self, finished: Finished) {
+        self.told.news().finished = Some(finished);
     }
 
     /// Has the ledger remember what the service was found to bear just now, with the next answers or at the end.
     pub fn found(&self, limit: Limit) {
         let found = SystemTime::now();
-        self.told.news().limit = Some(Known { limit, found });
+        self.told.news().limit = Some(limits::Known { limit, found });
     }
 
     /// Has the ledger remember that the service failed over this while it answered others, with the next answers or at
@@ -232,6 +261,10 @@ pub enum Whose {
     Others,
 }
 
+fn gone() -> Error {
+    Error::internal("the ledger's thread ended without a word")
+}
+
 fn keep(
     mut store: impl Store,
     records: &Exit<Brought>,
@@ -247,7 +280,7 @@ fn keep(
         }
         for (record, done) in group.into_iter().zip(waiting) {
             let result = match &broken {
-                None => Ok(record.answer),
+                None => Ok(record.what),
                 Some(error) => Err(cannot_keep(name, error)),
             };
             // Whoever brought it may have been given up; it is kept all the same.
@@ -256,188 +289,29 @@ fn keep(
     }
     // What a disk says after a failure cannot be trusted.
     if broken.is_none() {
-        hear(&mut store, told);
-        store.end(told.finished.load(Ordering::Acquire));
+        let finished = hear(&mut store, told);
+        store.end(finished);
     }
     store.count()
 }
 
-fn hear(store: &mut impl Store, told: &Told) {
-    let News { limit, failed } = std::mem::take(&mut *told.news());
+/// Passes on what was told; how the run finished, where it has.
+fn hear(store: &mut impl Store, told: &Told) -> Option<Finished> {
+    let News {
+        limit,
+        failed,
+        finished,
+    } = std::mem::take(&mut *told.news());
     if let Some(limit) = limit {
         store.found(limit);
     }
     if !failed.is_empty() {
         store.failed(failed);
     }
+    finished
 }
 
 fn cannot_keep(name: &Path, error: &io::Error) -> Error {
     Error::stopped(format!("cannot keep answers in `{}`", name.display()))
         .because(io::Error::new(error.kind(), error.to_string()))
-}
-
-/// A ledger's database, to write to.
-pub(super) struct Database {
-    connection: Connection,
-    path: PathBuf,
-    identity: Option<Identity>,
-    context: i64,
-    capture: Option<i64>,
-    run: Run,
-    finding: Finding,
-    /// What the service failed over and is not noted yet.
-    failed: Vec<Key>,
-    /// Whether its answers are counted at the end. It takes a while, so nobody's but the run's own.
-    counted: bool,
-}
-
-impl Database {
-    pub(super) fn new(
-        connection: Connection,
-        path: PathBuf,
-        context: i64,
-        capture: Option<i64>,
-        run: Run,
-        counted: bool,
-    ) -> Self {
-        let identity = Identity::at(&path);
-        Self {
-            connection,
-            path,
-            identity,
-            context,
-            capture,
-            run,
-            finding: Finding::new(context),
-            failed: Vec::new(),
-            counted,
-        }
-    }
-}
-
-impl Database {
-    /// Removes all answers, at once or not at all.
-    pub(super) fn start_over(&self) -> Result<()> {
-        sqlite::start_over(&self.connection).map_err(|error| {
-            Error::stopped(format!("cannot empty the ledger `{}`", self.path.display()))
-                .because(sqlite::system(&error))
-        })
-    }
-
-    /// Its files have been removed on purpose.
-    #[cfg(unix)]
-    pub(super) fn has_no_name(&mut self) {
-        self.identity = None;
-    }
-}
-
-impl Database {
-    fn note_failed(&mut self) -> rusqlite::Result<()> {
-        if self.failed.is_empty() {
-            return Ok(());
-        }
-        let transaction = self
-            .connection
-            .transaction_with_behavior(TransactionBehavior::Immediate)?;
-        poison::note(&transaction, self.context, &self.failed, SystemTime::now())?;
-        transaction.commit()
-    }
-}
-
-impl Store for Database {
-    fn commit(&mut self, group: &[Record]) -> io::Result<()> {
-        // A file without a name takes everything and keeps nothing.
-        if Identity::at(&self.path) != self.identity {
-            return Err(io::Error::other("it was removed while it was in use"));
-        }
-        let Self {
-            connection,
-            context,
-            capture,
-            run,
-            finding,
-            failed,
-            ..
-        } = self;
-        write(connection, *context, *capture, run, finding, failed, group)
-            .map_err(|error| sqlite::system(&error))?;
-        run.is_noted();
-        failed.clear();
-        Ok(())
-    }
-
-    fn found(&mut self, latest: Known) {
-        self.finding.changed(latest);
-    }
-
-    fn failed(&mut self, keys: Vec<Key>) {
-        self.failed.extend(keys);
-    }
-
-    fn end(&mut self, finished: bool) {
-        // Where it cannot be done, the next run looks for the limit itself.
-        let _ = self.finding.end(&self.connection);
-        // And it takes what fails for an outage, and waits.
-        let _ = self.note_failed();
-        if !finished {
-            return;
-        }
-        // Where it cannot be done, the next run to the same output takes itself for this one and tells its changes once
-        // more. That is no reason to fail with every row written.
-        let _ = self.run.end(&self.connection);
-    }
-
-    fn count(&self) -> Option<Counted> {
-        if !self.counted {
-            return None;
-        }
-        Some(Counted {
-            ours: sqlite::count(&self.connection, self.context).ok()?,
-            all: sqlite::count_all(&self.connection).ok()?,
-        })
-    }
-}
-
-fn write(
-    connection: &mut Connection,
-    context: i64,
-    capture: Option<i64>,
-    run: &Run,
-    finding: &mut Finding,
-    failed: &[Key],
-    group: &[Record],
-) -> rusqlite::Result<()> {
-    // An answer from before the run leaves its score behind; one that came since leaves what it had been left itself.
-    const INSERT: &str = "
-        INSERT INTO answers VALUES (?, ?, ?, ?, ?, ?, ?, NULL, NULL)
-        ON CONFLICT (key) DO UPDATE SET
-            replaced = iif(at < ?8, score, replaced),
-            replaced_at = iif(at < ?8, at, replaced_at),
-            transaction_id = excluded.transaction_id,
-            score = excluded.score,
-            capture = excluded.capture,
-            captured = excluded.captured,
-            at = excluded.at";
-    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    run.note(&transaction)?;
-    finding.note(&transaction)?;
-    poison::note(&transaction, context, failed, SystemTime::now())?;
-    {
-        let mut insert = transaction.prepare_cached(INSERT)?;
-        for Record { key, answer, at } in group {
-            let captured = capture.map(|_| serde_json::to_string(&answer.captured));
-            insert.execute(params![
-                key.0,
-                context,
-                answer.transaction_id.as_str(),
-                answer.score.digits(),
-                capture,
-                captured.transpose().unwrap_or_default(),
-                at,
-                run.begun(),
-            ])?;
-        }
-    }
-    transaction.commit()
 }

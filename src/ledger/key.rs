@@ -55,6 +55,21 @@ impl Keys {
         self.key(bytes.unwrap_or_default())
     }
 
+    /// Seals text, or opens what was sealed, with what was asked: without the request's body it is noise.
+    pub(super) fn seal(&self, key: &Key, body: &[u8], text: &mut [u8]) {
+        let mut hasher = blake3::Hasher::new_keyed(&self.context);
+        // Before anything that a key is made of, as a body begins with a brace. The key has equal rows that are asked
+        // each differ.
+        hasher.update(b"sealed");
+        hasher.update(&key.0);
+        hasher.update(body);
+        let mut noise = vec![0; text.len()];
+        hasher.finalize_xof().fill(&mut noise);
+        for (byte, noise) in text.iter_mut().zip(noise) {
+            *byte ^= noise;
+        }
+    }
+
     /// The key of the nth row that asks this; the first has the usual one.
     pub(super) fn nth(&self, body: &[u8], nth: u32) -> Key {
         let mut hasher = blake3::Hasher::new_keyed(&self.context);

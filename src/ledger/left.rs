@@ -80,8 +80,8 @@ pub(super) fn standing(
     Ok(standing)
 }
 
-/// Notes how the run over this input leaves files. What was noted before stays: it may be killed before they have their
-/// names, and then the old ones are there.
+/// Notes how the run over this input leaves files. Of what was noted before, the state that each file is in now stays: the
+/// run may be killed before the new ones have their names.
 pub(super) fn note(
     connection: &mut Connection,
     head: &Head,
@@ -90,6 +90,7 @@ pub(super) fn note(
 ) -> rusqlite::Result<()> {
     const INSERT: &str =
         "INSERT OR IGNORE INTO files (path, size, modified, input) VALUES (?, ?, ?, ?)";
+    const DELETE: &str = "DELETE FROM files WHERE path = ? AND NOT (size = ? AND modified = ?)";
     let input = hash(head, input);
     let transaction = connection.transaction()?;
     for (path, metadata) in files {
@@ -97,7 +98,10 @@ pub(super) fn note(
         let Ok(State { size, modified }) = State::of(metadata) else {
             continue;
         };
+        let now = fs::metadata(path).and_then(|metadata| State::of(&metadata));
         let path = hash(head, Some(path));
+        let now = now.unwrap_or(State { size, modified });
+        transaction.execute(DELETE, params![path, now.size, now.modified])?;
         transaction.execute(INSERT, params![path, size, modified, input])?;
     }
     transaction.commit()

@@ -5,8 +5,10 @@
 
 use std::time::{Duration, SystemTime};
 
+use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
+use super::checksum::Checksums;
 use super::{millis, time};
 use crate::event::Limit;
 
@@ -28,27 +30,45 @@ pub struct Known {
 }
 
 impl Known {
-    fn of(row: &Row<'_>) -> rusqlite::Result<Self> {
-        Ok(Self {
-            limit: Limit {
-                rate: row.get("rate")?,
-                in_flight: row.get("in_flight")?,
-            },
-            found: time(row.get("at")?),
-        })
+    /// `None` where the row is damaged: a wrong limit could hold a run up for ever.
+    fn of(row: &Row<'_>, checksums: Checksums) -> rusqlite::Result<Option<Self>> {
+        let (context, at) = (row.get("context")?, row.get("at")?);
+        let limit = Limit {
+            rate: row.get("rate")?,
+            in_flight: row.get("in_flight")?,
+        };
+        let sound = checksum(checksums, context, limit, at) == row.get::<_, i64>("checksum")?;
+        Ok(sound.then(|| Self {
+            limit,
+            found: time(at),
+        }))
     }
+}
+
+fn checksum(checksums: Checksums, context: i64, limit: Limit, at: i64) -> i64 {
+    let values = [
+        ValueRef::Integer(context),
+        limit.rate.map_or(ValueRef::Null, ValueRef::Real),
+        limit
+            .in_flight
+            .map_or(ValueRef::Null, |calls| ValueRef::Integer(calls.into())),
+        ValueRef::Integer(at),
+    ];
+    checksums.of("limits", values)
 }
 
 /// What is known of a context, unless it is too old to be believed.
 pub(super) fn known(
     connection: &Connection,
+    checksums: Checksums,
     context: i64,
     now: SystemTime,
 ) -> rusqlite::Result<Option<Known>> {
-    const QUERY: &str = "SELECT rate, in_flight, at FROM limits WHERE context = ?";
+    const QUERY: &str = "SELECT * FROM limits WHERE context = ?";
     let known = connection
-        .query_row(QUERY, [context], Known::of)
-        .optional()?;
+        .query_row(QUERY, [context], |row| Known::of(row, checksums))
+        .optional()?
+        .flatten();
     // A time in the future comes from a clock that was wrong: then its age is not known.
     Ok(known.filter(|known| {
         let age = now.duration_since(known.found);
@@ -57,24 +77,33 @@ pub(super) fn known(
 }
 
 /// What is known of each context, however old.
-pub(super) fn all(connection: &Connection) -> rusqlite::Result<Vec<(i64, Known)>> {
-    connection
-        .prepare("SELECT context, rate, in_flight, at FROM limits")?
-        .query_map([], |row| Ok((row.get("context")?, Known::of(row)?)))?
-        .collect()
+pub(super) fn all(
+    connection: &Connection,
+    checksums: Checksums,
+) -> rusqlite::Result<Vec<(i64, Known)>> {
+    let mut statement = connection.prepare("SELECT * FROM limits")?;
+    let mut rows = statement.query([])?;
+    let mut all = Vec::new();
+    while let Some(row) = rows.next()? {
+        let context = row.get("context")?;
+        all.extend(Known::of(row, checksums)?.map(|known| (context, known)));
+    }
+    Ok(all)
 }
 
 /// What a run finds out about its context.
 pub(super) struct Finding {
     context: i64,
+    checksums: Checksums,
     latest: Option<Known>,
     noted: Option<Limit>,
 }
 
 impl Finding {
-    pub(super) const fn new(context: i64) -> Self {
+    pub(super) const fn new(context: i64, checksums: Checksums) -> Self {
         Self {
             context,
+            checksums,
             latest: None,
             noted: None,
         }
@@ -113,9 +142,14 @@ impl Finding {
                 .execute("DELETE FROM limits WHERE context = ?", [self.context])
                 .map(drop);
         }
-        let values = params![self.context, limit.rate, limit.in_flight, millis(found)];
+        let at = millis(found);
+        let checksum = checksum(self.checksums, self.context, limit, at);
+        let values = params![self.context, limit.rate, limit.in_flight, at, checksum];
         connection
-            .execute("INSERT OR REPLACE INTO limits VALUES (?, ?, ?, ?)", values)
+            .execute(
+                "INSERT OR REPLACE INTO limits VALUES (?, ?, ?, ?, ?)",
+                values,
+            )
             .map(drop)
     }
 }
@@ -138,6 +172,7 @@ mod tests {
 
     const DAY: Duration = Duration::from_secs(24 * 60 * 60);
     const CONTEXT: i64 = 1;
+    const CHECKSUMS: Checksums = Checksums::new([7; 32]);
 
     fn ledger() -> (tempfile::TempDir, Connection) {
         let place = tempfile::tempdir().unwrap();
@@ -163,9 +198,9 @@ mod tests {
     #[test]
     fn a_limit_is_believed_for_a_week_and_by_its_own_service_alone() {
         let (_place, connection) = ledger();
-        let mut finding = Finding::new(CONTEXT);
+        let mut finding = Finding::new(CONTEXT, CHECKSUMS);
         finding.end(&connection).unwrap();
-        assert_eq!(known(&connection, CONTEXT, now()).unwrap(), None);
+        assert_eq!(known(&connection, CHECKSUMS, CONTEXT, now()).unwrap(), None);
         for limit in [limit(48.5, 0), limit(0.0, 20), limit(0.75, 3)] {
             let found = Known {
                 limit,
@@ -173,25 +208,30 @@ mod tests {
             };
             finding.changed(found);
             finding.end(&connection).unwrap();
-            let known =
-                |context, days: u32| known(&connection, context, found.found + DAY * days).unwrap();
+            let known = |context, days: u32| {
+                let now = found.found + DAY * days;
+                known(&connection, CHECKSUMS, context, now).unwrap()
+            };
             assert_eq!(known(CONTEXT, 0), Some(found));
             assert_eq!(known(CONTEXT, 6), Some(found));
             assert_eq!(known(CONTEXT, 7), None);
             assert_eq!(known(CONTEXT + 1, 0), None);
             // It is there all the same, for people.
-            assert_eq!(all(&connection).unwrap(), [(CONTEXT, found)]);
+            assert_eq!(all(&connection, CHECKSUMS).unwrap(), [(CONTEXT, found)]);
         }
         let yesterday = now() - DAY;
-        assert_eq!(known(&connection, CONTEXT, yesterday).unwrap(), None);
+        assert_eq!(
+            known(&connection, CHECKSUMS, CONTEXT, yesterday).unwrap(),
+            None
+        );
     }
 
     #[test]
     fn a_change_is_noted_at_once_when_it_is_large_and_at_the_end_when_it_is_small() {
         let (_place, connection) = ledger();
-        let mut finding = Finding::new(CONTEXT);
+        let mut finding = Finding::new(CONTEXT, CHECKSUMS);
         let noted = || {
-            let known = known(&connection, CONTEXT, now()).unwrap();
+            let known = known(&connection, CHECKSUMS, CONTEXT, now()).unwrap();
             known.map_or(Limit::NONE, |known| known.limit)
         };
         for (latest, expected) in [
@@ -217,7 +257,7 @@ mod tests {
         finding.end(&connection).unwrap();
         assert_eq!(noted(), limit(9.5, 0));
         // A service whose limit is gone is not held to it by the next run.
-        let mut next = Finding::new(CONTEXT);
+        let mut next = Finding::new(CONTEXT, CHECKSUMS);
         next.changed(Known {
             limit: Limit::NONE,
             found: now(),

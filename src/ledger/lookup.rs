@@ -3,56 +3,101 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, Row, params};
 
+use super::checksum::Checksums;
 #[cfg(test)]
 use super::failing::{FailingReads, Fails};
-use super::key::Key;
+use super::key::{Key, Keys};
+use super::run::Run;
 use super::sqlite::{self, damaged};
+use super::{failures, fields, millis};
 use crate::error::{Error, Result};
-use crate::verdict::{Answer, Score, TransactionId};
+use crate::event::Unusable;
+use crate::verdict::{Answer, Failure, Score, TransactionId};
 
 /// What is known of a request.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Found {
-    /// The answer, where there is one that can be used.
-    pub answer: Option<Answer>,
+    /// What became of it, where that can be used.
+    pub known: Option<Known>,
     /// How the user was judged before the run began, where this run replaces that answer or has done so: the same
     /// however often it was stopped since, and for all rows that ask the same.
     pub old: Option<Score>,
+    /// Why an answer that is there is not used, where that is nobody's wish.
+    pub unusable: Option<Unusable>,
 }
+
+/// What became of a request.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Known {
+    /// It was answered.
+    Answer(Answer),
+    /// It is not to be sent again in this run.
+    Failure(Failure),
+}
+
+/// How far ahead of the clock an answer may be dated: runs that use no older answers date theirs up to an hour ahead
+/// where the clock was set back in between (`sqlite::fresh_from`). Further ahead, a clock was wrong.
+pub(super) const AHEAD: i64 = 60 * 60 * 1_000;
 
 /// Looks things up, over a connection of its own.
 pub struct Lookup {
     connection: Connection,
     path: PathBuf,
-    /// Answers from before are too old, in milliseconds since 1970.
-    not_before: i64,
-    /// Answers from before are not of this run.
-    begun: i64,
+    checksums: Checksums,
+    keys: Keys,
+    run: Run,
+    /// Whether ages matter: then an answer from the future is not used.
+    ages: bool,
+    /// Answers from later have their age looked at, in milliseconds since 1970.
+    not_after: i64,
     /// The further fields that the run needs of an answer, as pointers.
     wanted: Vec<String>,
-    /// Where the wanted fields stand in what was captured; `None` where not all of them were.
+    /// Where the wanted fields stand in what was captured; `None` where not all of them were, or where that is damaged.
     captures: HashMap<i64, Option<Box<[usize]>>>,
+    /// Whether the run may have failures that are kept.
+    failures: bool,
     #[cfg(test)]
     failing: FailingReads,
 }
 
+/// What a look-up must know of its run.
+#[derive(Clone)]
+pub(super) struct Reading {
+    pub(super) checksums: Checksums,
+    pub(super) keys: Keys,
+    pub(super) run: Run,
+    /// Whether answers may be too old to be used.
+    pub(super) ages: bool,
+    pub(super) wanted: Vec<String>,
+}
+
 impl Lookup {
-    pub(super) fn open(
-        path: &Path,
-        not_before: i64,
-        begun: i64,
-        wanted: Vec<String>,
-    ) -> Result<Self> {
+    pub(super) fn open(path: &Path, reading: Reading) -> Result<Self> {
+        let connection = sqlite::open_again(path)?;
+        let Reading {
+            checksums,
+            keys,
+            run,
+            ages,
+            wanted,
+        } = reading;
+        let failures = failures::any(&connection, run.id())
+            .map_err(|error| sqlite::cannot_open(path, &error))?;
         Ok(Self {
-            connection: sqlite::open_again(path)?,
+            connection,
             path: path.to_owned(),
-            not_before,
-            begun,
+            checksums,
+            keys,
+            run,
+            ages,
+            not_after: millis(SystemTime::now()),
             wanted,
             captures: HashMap::new(),
+            failures,
             #[cfg(test)]
             failing: FailingReads::default(),
         })
@@ -66,15 +111,21 @@ impl Lookup {
 
     /// No answer that comes now is from before, whatever the clock does meanwhile: it is of this run, and can be used.
     pub(super) fn earliest(&self) -> i64 {
-        self.not_before.max(self.begun)
+        self.run.not_before.max(self.run.begun)
     }
 
-    /// What is known of the request now.
+    /// From now on the run may have failures that are kept.
+    pub(super) const fn expect_failures(&mut self) {
+        self.failures = true;
+    }
+
+    /// What is known now of the request with this key and body.
     ///
     /// # Errors
     /// The ledger cannot be read.
-    pub fn find(&mut self, key: &Key) -> Result<Found> {
-        self.look(key).map_err(|error| self.cannot_read(&error))
+    pub fn find(&mut self, key: &Key, body: &[u8]) -> Result<Found> {
+        self.look(key, body)
+            .map_err(|error| self.cannot_read(&error))
     }
 
     /// Looks what follows up at the ledger's state of now, which costs less for each. To be ended soon: the log grows
@@ -107,67 +158,145 @@ impl Lookup {
     }
 
     fn cannot_read(&self, error: &rusqlite::Error) -> Error {
-        Error::stopped(format!("cannot read the ledger `{}`", self.path.display()))
-            .because(sqlite::system(error))
+        sqlite::cannot_use(&self.path, "read", error)
     }
 
-    fn look(&mut self, key: &Key) -> rusqlite::Result<Found> {
-        const QUERY: &str = "SELECT transaction_id, score, capture, captured, at, replaced FROM answers WHERE key = ?";
+    fn look(&mut self, key: &Key, body: &[u8]) -> rusqlite::Result<Found> {
+        let mut found = self.answer(key)?;
+        if self.failures && found.known.is_none() {
+            let failure = failures::find(
+                &self.connection,
+                self.checksums,
+                &self.keys,
+                (key, body),
+                self.run.id(),
+            )?;
+            found.known = failure.map(Known::Failure);
+        }
+        Ok(found)
+    }
+
+    fn answer(&mut self, key: &Key) -> rusqlite::Result<Found> {
+        // In the order that `checksum` has them.
+        const QUERY: &str =
+            "SELECT key, transaction_id, score, capture, captured, at, replaced, checksum
+            FROM answers WHERE key = ?";
         #[cfg(test)]
         self.failing.read()?;
-        let mut statement = self.connection.prepare_cached(QUERY)?;
+        let Self {
+            connection,
+            captures,
+            wanted,
+            ..
+        } = self;
+        let mut statement = connection.prepare_cached(QUERY)?;
         let mut rows = statement.query(params![key.0])?;
         let Some(row) = rows.next()? else {
             return Ok(Found::default());
         };
-        let text = |column: usize| row.get_ref(column)?.as_str().map_err(Into::into);
-        let transaction_id: rusqlite::Result<&str> = text(0);
-        let (Ok(transaction_id), Ok(score)) = (
-            TransactionId::new(transaction_id?),
-            Score::from_json_number(text(1)?),
-        ) else {
-            return Err(damaged());
+        let Some(stored) = Stored::of(row, self.checksums) else {
+            return Ok(Found::unusable(Unusable::Damaged));
         };
-        let captured = if self.wanted.is_empty() {
+        let captured = if wanted.is_empty() {
             Some(Box::default())
-        } else {
-            let capture: Option<i64> = row.get(2)?;
-            let values: Option<String> = row.get(3)?;
-            let places = match capture {
-                Some(capture) => {
-                    places(&self.connection, &mut self.captures, &self.wanted, capture)?
-                }
+        } else if let (Some(capture), Some(values)) = (stored.capture, stored.captured) {
+            match places(connection, self.checksums, captures, wanted, capture)? {
+                // The checksum fits, so it is not damage: we wrote something else than we read.
+                Some(places) => Some(pick(places, &values).ok_or_else(damaged)?),
                 None => None,
-            };
-            match (places, values) {
-                (Some(places), Some(values)) => Some(pick(places, &values).ok_or_else(damaged)?),
-                _ => None,
             }
-        };
-        let at: i64 = row.get(4)?;
-        // An answer that lacks a field which the run writes cannot be used either.
-        let captured = captured.filter(|_| at >= self.not_before);
-        let old = if at >= self.begun {
-            let replaced: Option<String> = row.get(5)?;
-            let score = replaced.map(|digits| Score::from_json_number(&digits));
-            score.transpose().map_err(|_| damaged())?
-        } else if captured.is_none() {
-            Some(score.clone())
         } else {
             None
         };
-        let answer = captured.map(|captured| Answer {
-            transaction_id,
-            score,
-            captured,
+        let Run {
+            begun,
+            not_before,
+            leftover,
+            ..
+        } = self.run;
+        if leftover && stored.at < not_before {
+            // It goes with this run's first answer, and must not be there before and gone afterwards.
+            return Ok(Found::default());
+        }
+        let from_the_future = self.ages && is_ahead(stored.at, &mut self.not_after);
+        // An answer that lacks a field which the run writes cannot be used either.
+        let captured = captured.filter(|_| stored.at >= not_before && !from_the_future);
+        let old = if stored.at >= begun {
+            stored.replaced
+        } else if captured.is_none() {
+            Some(stored.score.clone())
+        } else {
+            None
+        };
+        let known = captured.map(|captured| {
+            Known::Answer(Answer {
+                transaction_id: stored.transaction_id,
+                score: stored.score,
+                captured,
+            })
         });
-        Ok(Found { answer, old })
+        Ok(Found {
+            known,
+            old,
+            unusable: from_the_future.then_some(Unusable::FromTheFuture),
+        })
     }
+}
+
+impl Found {
+    fn unusable(why: Unusable) -> Self {
+        Self {
+            unusable: Some(why),
+            ..Self::default()
+        }
+    }
+}
+
+/// An answer as it is stored, found sound.
+struct Stored {
+    transaction_id: TransactionId,
+    score: Score,
+    capture: Option<i64>,
+    captured: Option<String>,
+    at: i64,
+    replaced: Option<Score>,
+}
+
+impl Stored {
+    /// `None` where it is not as it was written.
+    fn of(row: &Row<'_>, checksums: Checksums) -> Option<Self> {
+        if !checksums.fits(row) {
+            return None;
+        }
+        // The columns of the query in `Lookup::answer`.
+        let text = |column: usize| row.get_ref(column).ok()?.as_str().ok();
+        let replaced = match row.get_ref(6).ok()?.as_str_or_null().ok()? {
+            Some(digits) => Some(Score::from_json_number(digits).ok()?),
+            None => None,
+        };
+        Some(Self {
+            transaction_id: TransactionId::new(text(1)?).ok()?,
+            score: Score::from_json_number(text(2)?).ok()?,
+            capture: row.get(3).ok()?,
+            captured: row.get(4).ok()?,
+            at: row.get(5).ok()?,
+            replaced,
+        })
+    }
+}
+
+/// Whether a time is further ahead of the clock than it may be. The clock is read again only for times after `not_after`.
+fn is_ahead(at: i64, not_after: &mut i64) -> bool {
+    if at > *not_after {
+        *not_after = millis(SystemTime::now()).saturating_add(AHEAD);
+    }
+    at > *not_after
 }
 
 /// Where the wanted fields stand among what was captured under this number.
 fn places<'a>(
     connection: &Connection,
+    checksums: Checksums,
     known: &'a mut HashMap<i64, Option<Box<[usize]>>>,
     wanted: &[String],
     capture: i64,
@@ -175,13 +304,7 @@ fn places<'a>(
     let places = match known.entry(capture) {
         Entry::Occupied(known) => known.into_mut(),
         Entry::Vacant(unknown) => {
-            const QUERY: &str = "SELECT pointers FROM captures WHERE id = ?";
-            let pointers: Option<String> = connection
-                .query_row(QUERY, [capture], |row| row.get(0))
-                .optional()?;
-            let pointers: Vec<String> = pointers
-                .and_then(|pointers| serde_json::from_str(&pointers).ok())
-                .ok_or_else(damaged)?;
+            let pointers = fields::list(connection, checksums, capture)?.unwrap_or_default();
             let place = |wanted: &String| pointers.iter().position(|pointer| pointer == wanted);
             unknown.insert(wanted.iter().map(place).collect())
         }

@@ -6,8 +6,11 @@
 //! nothing of a person.
 
 mod care;
+mod checksum;
+mod database;
 #[cfg(test)]
 mod failing;
+mod failures;
 mod fields;
 mod file;
 mod keeper;
@@ -34,12 +37,13 @@ use tempfile::TempDir;
 
 pub use care::{Care, Cleaned};
 pub use file::{ENDS, ledger_of};
-pub use keeper::{Keeper, Whose};
+pub use keeper::{Finished, Keeper, Whose};
 pub use key::{Key, Keys, Occurrences};
 pub use left::Standing;
-pub use limits::Known;
-pub use lookup::{Found, Lookup};
+pub use limits::Known as KnownLimit;
+pub use lookup::{Found, Known, Lookup};
 pub use place::Place;
+pub use run::Past;
 pub use survey::{AGES, Service, Survey, survey};
 
 #[cfg(test)]
@@ -47,9 +51,12 @@ pub(crate) use failing::Fails;
 
 use crate::error::{Error, Result};
 use crate::raw_json::Pointer;
+use checksum::Checksums;
+use database::{Database, Writing};
 use fields::Fields;
 use file::Lock;
-use keeper::{Database, Ended, Store};
+use keeper::{Ended, Store};
+use lookup::Reading;
 use place::{Taken, Unused, refuse_other};
 use run::Run;
 
@@ -60,8 +67,11 @@ pub enum Reuse {
     All,
     /// Those that are not older, by the wall clock.
     Younger(Duration),
-    /// None. The run's own ledger is emptied; in a shared one new answers take the place of old ones.
+    /// None. In the run's own ledger its first answer replaces them all; in a shared one new answers take the place of
+    /// old ones.
     Nothing,
+    /// Those that a finished run used, with its own: only what failed is asked again.
+    Retry,
 }
 
 /// What a ledger must know.
@@ -83,12 +93,12 @@ pub struct Settings {
     pub in_flight: NonZeroUsize,
 }
 
-/// Answers that a ledger holds.
+/// Answers that a run's own ledger holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Held {
     /// How many, of the address and service id at hand.
     pub answers: u64,
-    /// When the ledger was begun.
+    /// When the run began that they are from.
     pub begun: SystemTime,
 }
 
@@ -97,20 +107,20 @@ pub struct Ledger {
     path: PathBuf,
     place: Place,
     keys: Keys,
+    checksums: Checksums,
     captured: Vec<Pointer>,
     fields: Box<[Pointer]>,
     in_flight: NonZeroUsize,
-    not_before: i64,
-    /// When the run began, before all its stops.
-    begun: i64,
-    known: Option<Known>,
+    run: Run,
+    past: Past,
+    reuse: Reuse,
+    known: Option<KnownLimit>,
     poison: HashSet<Key>,
     /// There are answers in it.
     any: bool,
     held: Option<Held>,
-    thrown_away: Option<Held>,
-    /// Its answers go when the run begins.
-    starts_over: bool,
+    /// None of its answers is used, and the first one of this run replaces them.
+    replaces: bool,
     database: Option<Database>,
     ended: Option<Receiver<Ended>>,
     /// It was there when it was opened.
@@ -126,7 +136,8 @@ impl Ledger {
     /// Opens the ledger, and makes it where there is none.
     ///
     /// # Errors
-    /// Exit code 2: another run has it, it is no ledger, of a newer version, damaged, or cannot be made.
+    /// Exit code 2: another run has it, it is no ledger, of a newer version, damaged, or cannot be made; or there is no
+    /// finished run whose failed rows could be retried.
     pub fn open(settings: Settings) -> Result<Self> {
         let Settings {
             place,
@@ -144,9 +155,8 @@ impl Ledger {
         let was_there = found.is_some();
         let now = SystemTime::now();
         let own = taken.lock.is_some();
-        let starts_over = reuse == Reuse::Nothing && own;
         // Of what cannot be read, no answer is lost.
-        let beyond_use = starts_over && was_there && sqlite::is_damaged(path);
+        let beyond_use = own && reuse == Reuse::Nothing && was_there && sqlite::is_damaged(path);
         if beyond_use {
             file::remove(path).map_err(|e| taken.cannot_write().because(e))?;
         }
@@ -159,84 +169,109 @@ impl Ledger {
         // A run of the other kind may have made it this very moment; then it is not ours to remove.
         let found = sqlite::kind(&connection).map_err(damaged)?;
         refuse_other(found, kind, path).inspect_err(|_| unused.stays())?;
-        let ours = sqlite::head(&connection).map_err(damaged)?;
-        let keys = Keys::new(&ours.secret, &endpoint, &service_id);
-        let context = sqlite::context(&connection, &keys, &endpoint).map_err(damaged)?;
+        if there {
+            sqlite::check_soundness(&connection, path).map_err(damaged)?;
+        }
+        let head = sqlite::head(&connection).map_err(damaged)?;
+        let checksums = head.checksums();
+        let keys = Keys::new(&head.secret, &endpoint, &service_id);
+        let output = output.as_deref();
+        let noted = Run::find(&connection, checksums, &keys, output).map_err(damaged)?;
+        let past = noted.map_or(Past::Nothing, |(_, past)| past);
+        if reuse == Reuse::Retry && past == Past::Nothing {
+            return Err(place::nothing_to_retry(path, there));
+        }
+        let context = sqlite::context(&connection, checksums, &keys, &endpoint).map_err(damaged)?;
         let Fields { pointers, list } =
-            Fields::open(&connection, &captured, millis(now)).map_err(damaged)?;
-        let known = limits::known(&connection, context, now).map_err(damaged)?;
+            Fields::open(&connection, checksums, &captured, millis(now)).map_err(damaged)?;
+        let known = limits::known(&connection, checksums, context, now).map_err(damaged)?;
         let poison = poison::known(&connection, context, now).map_err(damaged)?;
         let any = sqlite::any(&connection).map_err(damaged)?;
-        // Nobody but its own run waits for all of a ledger to be counted.
-        let held = if any && own {
-            Some(Held {
-                answers: sqlite::count(&connection, context).map_err(damaged)?,
-                begun: time(ours.begun),
-            })
-        } else {
-            None
+        let is_over = match past {
+            Past::Nothing => false,
+            // In a shared ledger it is still compared with what was there before it was stopped first.
+            Past::Stopped => own && reuse == Reuse::Nothing,
+            Past::Finished { .. } => reuse != Reuse::Retry,
         };
+        let replaces = own && any && (is_over || reuse == Reuse::Nothing);
         let not_before = match reuse {
-            Reuse::All => i64::MIN,
+            Reuse::All | Reuse::Retry => i64::MIN,
             Reuse::Younger(age) => millis(now.checked_sub(age).unwrap_or(UNIX_EPOCH)),
-            // By the time it is asked, nothing from before is in it.
-            Reuse::Nothing if starts_over => i64::MIN,
+            // None that is there counts from the moment on at which the run is noted.
+            Reuse::Nothing if own => i64::MIN,
             Reuse::Nothing => sqlite::fresh_from(&connection, millis(now)).map_err(damaged)?,
         };
-        // What is too old for a run that uses nothing is from before it.
-        let begins = not_before.max(millis(now));
-        let run = if starts_over {
-            Run::begin(&keys, output.as_deref(), begins)
-        } else {
-            Run::open(&connection, &keys, output.as_deref(), begins).map_err(damaged)?
+        let run = match noted {
+            Some((run, _)) if !is_over => run.again(reuse, own, millis(now), not_before),
+            // What is too old for a run that uses nothing is from before it.
+            _ => Run::begin(&keys, output, not_before.max(millis(now)), not_before),
         };
-        let begun = run.begun();
-        let held = held.filter(|held| held.answers > 0);
-        let (held, thrown_away) = if starts_over {
-            (None, held)
-        } else {
-            (held, None)
-        };
+        let since = noted.map_or(head.begun, |(run, _)| run.begun);
+        let answers = held(&connection, context, own, since).map_err(damaged)?;
         let Taken {
             path,
             lock,
             scratch,
         } = taken;
-        let database = Database::new(connection, path.clone(), context, list, run, own);
+        let writing = Writing {
+            checksums,
+            context,
+            capture: list,
+            run,
+            own,
+        };
+        let database = Database::new(connection, path.clone(), writing);
         Ok(Self {
             unused,
             was_there,
             any,
-            held,
+            held: answers,
             database: Some(database),
             path,
             place,
             keys,
+            checksums,
             captured,
             fields: pointers,
             in_flight,
-            not_before,
-            begun,
+            run,
+            past,
+            reuse,
             known,
             poison,
-            thrown_away,
-            starts_over,
+            replaces,
             ended: None,
             scratch,
             _lock: lock,
         })
     }
 
-    /// What the run's own ledger held when it was opened.
+    /// What the run's own ledger held of the run that this one goes on with.
     #[must_use]
-    pub const fn held(&self) -> Option<Held> {
-        self.held
+    pub fn held(&self) -> Option<Held> {
+        self.held.filter(|_| !self.replaces)
     }
 
-    /// What it holds and will lose when the run begins, which starts over.
+    /// What it holds and will lose to the run's first answer.
     #[must_use]
-    pub const fn thrown_away(&self) -> Option<Held> {
-        self.thrown_away
+    pub fn replaced(&self) -> Option<Held> {
+        self.held.filter(|_| self.replaces)
+    }
+
+    /// What was noted of the run to this output before this one.
+    #[must_use]
+    pub const fn past(&self) -> Past {
+        self.past
+    }
+
+    /// Whether this run goes on with the one before, or retries what failed there.
+    #[must_use]
+    pub fn goes_on(&self) -> bool {
+        match self.past {
+            Past::Nothing => false,
+            Past::Stopped => self.reuse != Reuse::Nothing,
+            Past::Finished { .. } => self.reuse == Reuse::Retry,
+        }
     }
 
     /// Whether it was there when it was opened.
@@ -294,7 +329,7 @@ impl Ledger {
 
     /// The limit that an earlier run found, unless that was too long ago.
     #[must_use]
-    pub const fn known(&self) -> Option<Known> {
+    pub const fn known(&self) -> Option<KnownLimit> {
         self.known
     }
 
@@ -322,21 +357,27 @@ impl Ledger {
     /// # Errors
     /// Exit code 2: it cannot be opened once more.
     pub fn lookup(&self) -> Result<Option<Lookup>> {
-        (self.any && !self.starts_over)
-            .then(|| self.open_lookup())
-            .transpose()
+        // A run that was stopped may have failures alone.
+        let may_find = (self.any && !self.replaces) || self.goes_on();
+        may_find.then(|| self.open_lookup()).transpose()
     }
 
     fn open_lookup(&self) -> Result<Lookup> {
-        let captured = self.captured.iter().map(Pointer::to_string).collect();
-        Lookup::open(&self.path, self.not_before, self.begun, captured)
+        let reading = Reading {
+            checksums: self.checksums,
+            keys: self.keys.clone(),
+            run: self.run,
+            ages: matches!(self.reuse, Reuse::Younger(_)),
+            wanted: self.captured.iter().map(Pointer::to_string).collect(),
+        };
+        Lookup::open(&self.path, reading)
     }
 
-    /// For what this run is told. There is one, and with it the run begins: what it starts over from is thrown away now,
-    /// and not before everything else is ready.
+    /// For what this run is told. There is one, and with it the run begins: it is noted now, and not before everything
+    /// else is ready.
     ///
     /// # Errors
-    /// Exit code 2 or 3: it cannot be opened once more or emptied, or a thread cannot be started.
+    /// Exit code 2 or 3: it cannot be opened once more or written, or a thread cannot be started.
     pub fn keeper(&mut self) -> Result<Keeper> {
         self.keeper_over(|database| database)
     }
@@ -362,11 +403,8 @@ impl Ledger {
             .take()
             .ok_or_else(|| Error::internal("a ledger has one keeper"))?;
         let shared = matches!(self.place, Place::Shared(_));
+        self.run = database.begin_run(std::mem::take(&mut self.replaces))?;
         let lookup = self.open_lookup()?;
-        if std::mem::take(&mut self.starts_over) {
-            database.start_over()?;
-            self.any = false;
-        }
         #[cfg(unix)]
         if self.scratch.take().is_some() {
             // Everybody who needs it has it open: without a name it is gone with us, whatever ends us.
@@ -376,6 +414,7 @@ impl Ledger {
         let (keeper, ended) = Keeper::start(
             store(database),
             &self.path,
+            self.keys.clone(),
             lookup,
             shared,
             self.in_flight.get() / 2,
@@ -419,6 +458,23 @@ impl Ledger {
         }
         Ok(Rest::Kept(answers))
     }
+}
+
+/// What a run's own ledger holds for it. Nobody else waits for all of a ledger to be counted.
+fn held(
+    connection: &rusqlite::Connection,
+    context: i64,
+    own: bool,
+    begun: i64,
+) -> rusqlite::Result<Option<Held>> {
+    if !own {
+        return Ok(None);
+    }
+    let answers = sqlite::count(connection, context)?;
+    Ok((answers > 0).then(|| Held {
+        answers,
+        begun: time(begun),
+    }))
 }
 
 /// When the run's own ledger is removed at the end.

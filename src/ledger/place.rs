@@ -80,7 +80,7 @@ impl Taken {
     pub(super) fn cannot_open(&self, error: &rusqlite::Error) -> Error {
         let cannot = sqlite::cannot_open(&self.path, error);
         if self.lock.is_some() && sqlite::is_damage(error) {
-            return cannot.hint("the file is damaged: move it away with what begins with its name, or start over with `--fresh`");
+            return cannot.hint("move it and the files whose names start with its name elsewhere, or start over with `--fresh`; answers in it are paid for again");
         }
         cannot
     }
@@ -113,6 +113,19 @@ pub(super) fn refuse_other(found: Option<Kind>, kind: Kind, path: &Path) -> Resu
         ))),
         _ => Ok(()),
     }
+}
+
+/// There is no finished run whose failed rows could be asked again.
+pub(super) fn nothing_to_retry(ledger: &Path, is_there: bool) -> Error {
+    let shown = ledger.display();
+    let error = if is_there {
+        Error::usage(format!(
+            "nothing to retry: `{shown}` knows of no run to this output with this service address and service id that left rows without a verdict"
+        ))
+    } else {
+        Error::usage(format!("nothing to retry: `{shown}` does not exist"))
+    };
+    error.hint("leave out `--retry-failed`")
 }
 
 /// A ledger that was made for a run that has not begun. If it cannot, nothing of it stays: a file of its name would say

@@ -7,27 +7,30 @@ use std::path::Path;
 use std::time::Duration;
 
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, TransactionBehavior, params};
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior, params};
 
+use super::checksum::Checksums;
 use super::file::{self, Kind, What};
 use super::key::Keys;
-use super::poison;
+use super::lookup::AHEAD;
 use crate::error::{Error, Result};
 
-/// The schema's version. What another program has written is refused, never guessed at.
-pub(super) const VERSION: i32 = 2;
+/// The schema's version. What another version has written is refused, never guessed at.
+pub(super) const VERSION: i32 = 3;
 
 /// How long a database that another program has locked is waited for. Its longest hold is a group of answers, or a
 /// person's `prune` of a large file.
 const BUSY: Duration = Duration::from_secs(30);
 
 const SCHEMA: &str = "
-    -- All times are milliseconds since 1970.
-    -- One row: the secret that all keys are made with, when the ledger was begun, and from when on answers were new to the
-    -- last run that used none from before.
+    -- All times are milliseconds since 1970. Checksums are over all values of a row but as said.
+    -- One row: the secret that all keys are made with and its checksum, when the ledger was made, and the time from which
+    -- on answers are new to the last run that used none from before.
     CREATE TABLE ledger (
         id INTEGER PRIMARY KEY CHECK (id = 1),
         secret BLOB NOT NULL,
+        checksum INTEGER NOT NULL,
         begun INTEGER NOT NULL,
         fresh_from INTEGER NOT NULL
     ) STRICT;
@@ -41,15 +44,59 @@ const SCHEMA: &str = "
         PRIMARY KEY (path, size, modified, input)
     ) STRICT, WITHOUT ROWID;
     -- Who was asked: a hash of address and service id, and the address for people to read.
-    CREATE TABLE contexts (id INTEGER PRIMARY KEY, hash BLOB NOT NULL UNIQUE, endpoint TEXT NOT NULL) STRICT;
+    CREATE TABLE contexts (
+        id INTEGER PRIMARY KEY,
+        hash BLOB NOT NULL UNIQUE,
+        endpoint TEXT NOT NULL,
+        -- Over the hash.
+        checksum INTEGER NOT NULL
+    ) STRICT;
     -- Which further fields runs wanted of an answer, as pointers, and when the last time.
     CREATE TABLE fields (pointer TEXT PRIMARY KEY, wanted INTEGER NOT NULL) STRICT, WITHOUT ROWID;
     -- Which of them were kept of an answer: a JSON array of pointers.
-    CREATE TABLE captures (id INTEGER PRIMARY KEY, pointers TEXT NOT NULL UNIQUE) STRICT;
-    -- Runs that keep answers and have not come to their end: a hash of the output, and when it was begun.
-    CREATE TABLE runs (name BLOB PRIMARY KEY, begun INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+    CREATE TABLE captures (
+        id INTEGER PRIMARY KEY,
+        pointers TEXT NOT NULL UNIQUE,
+        checksum INTEGER NOT NULL
+    ) STRICT;
+    -- Runs that have not reached the end of their input, and those that have and left rows without a verdict.
+    CREATE TABLE runs (
+        id INTEGER PRIMARY KEY,
+        -- A hash of the output.
+        name BLOB NOT NULL UNIQUE,
+        begun INTEGER NOT NULL,
+        -- Answers from before are not used.
+        not_before INTEGER NOT NULL,
+        -- Whether answers of an earlier run are still there, which the first answer of this one replaces.
+        leftover INTEGER NOT NULL,
+        -- How many rows had been asked and had no verdict when it reached the end; null before that.
+        finished INTEGER,
+        checksum INTEGER NOT NULL
+    ) STRICT;
+    -- Requests that a run is not to send again: the outcome is unknown, the answer useless, or the service refused them.
+    CREATE TABLE failures (
+        key BLOB NOT NULL,
+        run INTEGER NOT NULL,
+        reason TEXT NOT NULL,
+        -- The message, sealed: only whoever has the request can read it.
+        message BLOB NOT NULL,
+        checksum INTEGER NOT NULL,
+        PRIMARY KEY (key, run)
+    ) STRICT, WITHOUT ROWID;
+    -- Requests over which the service failed while it answered others, and when it did so last.
+    CREATE TABLE poison (
+        key BLOB PRIMARY KEY,
+        context INTEGER NOT NULL,
+        at INTEGER NOT NULL
+    ) STRICT, WITHOUT ROWID;
     -- How much the service was found to bear: calls a second and calls in flight, and when it showed that.
-    CREATE TABLE limits (context INTEGER PRIMARY KEY, rate REAL, in_flight INTEGER, at INTEGER NOT NULL) STRICT;
+    CREATE TABLE limits (
+        context INTEGER PRIMARY KEY,
+        rate REAL,
+        in_flight INTEGER,
+        at INTEGER NOT NULL,
+        checksum INTEGER NOT NULL
+    ) STRICT;
     CREATE TABLE answers (
         key BLOB PRIMARY KEY,
         context INTEGER NOT NULL,
@@ -63,7 +110,9 @@ const SCHEMA: &str = "
         at INTEGER NOT NULL,
         -- The score of the answer that it took the place of, and when that had come.
         replaced TEXT,
-        replaced_at INTEGER
+        replaced_at INTEGER,
+        -- Over all but the context and the last time.
+        checksum INTEGER NOT NULL
     ) STRICT, WITHOUT ROWID;
 ";
 
@@ -188,7 +237,6 @@ fn prepare(connection: &Connection, durable: bool) -> rusqlite::Result<()> {
     connection.pragma_update(None, "synchronous", synchronous)?;
     // Pages of 4 KiB: 16 MiB of log between checkpoints; each of them syncs the database as well.
     connection.pragma_update(None, "wal_autocheckpoint", 4_000)?;
-    poison::prepare(connection)?;
     tune(connection)
 }
 
@@ -211,10 +259,11 @@ fn create(connection: &Connection, kind: Kind) -> rusqlite::Result<()> {
         rusqlite::Transaction::new_unchecked(connection, TransactionBehavior::Exclusive)?;
     if is_empty()? {
         transaction.execute_batch(SCHEMA)?;
+        // SQLite's generator is seeded by the system's, and good for keys of this kind.
+        let secret = transaction.query_row("SELECT randomblob(32)", [], |row| row.get(0))?;
         transaction.execute(
-            // SQLite's generator is seeded by the system's, and good for keys of this kind.
-            "INSERT INTO ledger VALUES (1, randomblob(32), CAST(1000 * unixepoch('subsec') AS INTEGER), 0)",
-            [],
+            "INSERT INTO ledger VALUES (1, ?, ?, CAST(1000 * unixepoch('subsec') AS INTEGER), 0)",
+            params![secret, checksum_of_secret(&secret)],
         )?;
         transaction.pragma_update(None, "application_id", kind.application())?;
         transaction.pragma_update(None, "user_version", VERSION)?;
@@ -233,20 +282,36 @@ pub(super) struct Head {
     pub(super) begun: i64,
 }
 
+impl Head {
+    pub(super) const fn checksums(&self) -> Checksums {
+        Checksums::new(self.secret)
+    }
+}
+
 pub(super) fn head(connection: &Connection) -> rusqlite::Result<Head> {
-    connection.query_row("SELECT secret, begun FROM ledger", [], |row| {
-        Ok(Head {
-            secret: row.get(0)?,
-            begun: row.get(1)?,
-        })
-    })
+    let (head, checksum) =
+        connection.query_row("SELECT secret, begun, checksum FROM ledger", [], |row| {
+            let head = Head {
+                secret: row.get(0)?,
+                begun: row.get(1)?,
+            };
+            Ok((head, row.get::<_, i64>(2)?))
+        })?;
+    // With another secret nothing would be found, and all be paid for again.
+    if checksum == checksum_of_secret(&head.secret) {
+        Ok(head)
+    } else {
+        Err(damaged())
+    }
+}
+
+fn checksum_of_secret(secret: &[u8; 32]) -> i64 {
+    Checksums::new(*secret).of("ledger", [])
 }
 
 /// From when on answers are new to a run that begins at this time and uses none from before. Each such run has a time of
 /// its own, ahead of the clock if need be: several may begin within a millisecond, and clocks are set back.
 pub(super) fn fresh_from(connection: &Connection, now: i64) -> rusqlite::Result<i64> {
-    // A time that is further ahead comes from a clock that was wrong.
-    const AHEAD: i64 = 60 * 60 * 1_000;
     connection.query_row(
         "UPDATE ledger SET fresh_from = max(?1 + 1, min(fresh_from, ?1 + ?2) + 1) RETURNING fresh_from",
         [now, AHEAD],
@@ -254,45 +319,100 @@ pub(super) fn fresh_from(connection: &Connection, now: i64) -> rusqlite::Result<
     )
 }
 
-/// Makes it a ledger that begins now, without an answer and without a run that was stopped.
-pub(super) fn start_over(connection: &Connection) -> rusqlite::Result<()> {
-    connection.execute_batch(
-        "BEGIN IMMEDIATE;
-        DELETE FROM answers;
-        DELETE FROM poison;
-        DELETE FROM runs;
-        UPDATE ledger SET begun = CAST(1000 * unixepoch('subsec') AS INTEGER);
-        COMMIT",
-    )
+/// Removes the answers of a context and what the service failed over.
+pub(super) fn remove_leftover(connection: &Connection, context: i64) -> rusqlite::Result<()> {
+    if is_only_context(connection, context)? {
+        // Without a condition SQLite need not look at each.
+        return connection.execute_batch("DELETE FROM answers; DELETE FROM poison");
+    }
+    for table in ["answers", "poison"] {
+        connection.execute(&format!("DELETE FROM {table} WHERE context = ?"), [context])?;
+    }
+    Ok(())
 }
 
-/// Whether no answer can be got out of a ledger any more.
+/// The largest ledger that is checked whole when it is opened, in bytes: some 700,000 answers, which takes a quarter of a
+/// second. In a larger one damage to a page is found when it is read, which may be after the first call.
+const CHECKED_WHOLE: u64 = 64 * 1024 * 1024;
+
+/// Fails when a ledger is damaged, as far as that can be told without looking at each answer.
+pub(super) fn check_soundness(connection: &Connection, path: &Path) -> rusqlite::Result<()> {
+    if schema_of(connection)? != expected_schema()? {
+        return Err(damaged());
+    }
+    if path.metadata().is_ok_and(|file| file.len() > CHECKED_WHOLE) {
+        return Ok(());
+    }
+    let found: String = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
+    if found == "ok" {
+        Ok(())
+    } else {
+        Err(damaged())
+    }
+}
+
+/// The tables as SQLite knows them.
+fn schema_of(connection: &Connection) -> rusqlite::Result<Vec<(String, Option<String>)>> {
+    connection
+        .prepare("SELECT name, sql FROM sqlite_schema ORDER BY name")?
+        .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?
+        .collect()
+}
+
+fn expected_schema() -> rusqlite::Result<Vec<(String, Option<String>)>> {
+    let connection = Connection::open_in_memory()?;
+    connection.execute_batch(SCHEMA)?;
+    schema_of(&connection)
+}
+
+/// Whether a ledger is damaged.
 pub(super) fn is_damaged(path: &Path) -> bool {
     let look = || {
         let connection = connect(path)?;
+        check_soundness(&connection, path)?;
         head(&connection)?;
         count_all(&connection)
     };
     look().is_err_and(|error| is_damage(&error))
 }
 
-/// Whether the file is not what it should be.
+/// Whether the file is not what it should be: SQLite says so, or cannot make sense of it, or we cannot.
 pub(super) fn is_damage(error: &rusqlite::Error) -> bool {
-    matches!(
-        error.sqlite_error_code(),
-        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase)
-    )
+    use rusqlite::Error as Sqlite;
+    match error {
+        Sqlite::SqliteFailure(error, _) => matches!(
+            error.code,
+            ErrorCode::DatabaseCorrupt
+                | ErrorCode::NotADatabase
+                | ErrorCode::TypeMismatch
+                | ErrorCode::ConstraintViolation
+                | ErrorCode::Unknown
+        ),
+        // All statements are fixed: it is the file that they do not fit.
+        Sqlite::SqlInputError { .. }
+        | Sqlite::FromSqlConversionFailure(..)
+        | Sqlite::IntegralValueOutOfRange(..)
+        | Sqlite::Utf8Error(..)
+        | Sqlite::InvalidColumnType(..)
+        | Sqlite::QueryReturnedNoRows => true,
+        _ => false,
+    }
 }
 
 /// The number of a context, put in where it is new.
 pub(super) fn context(
     connection: &Connection,
+    checksums: Checksums,
     keys: &Keys,
     endpoint: &str,
 ) -> rusqlite::Result<i64> {
     connection.execute(
-        "INSERT INTO contexts (hash, endpoint) VALUES (?, ?) ON CONFLICT DO NOTHING",
-        params![keys.context(), endpoint],
+        "INSERT INTO contexts (hash, endpoint, checksum) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
+        params![
+            keys.context(),
+            endpoint,
+            checksum_of_context(checksums, keys.context())
+        ],
     )?;
     connection.query_row(
         "SELECT id FROM contexts WHERE hash = ?",
@@ -317,31 +437,43 @@ pub(super) fn any(connection: &Connection) -> rusqlite::Result<bool> {
 
 /// How many answers there are of a context. It looks at all of them.
 pub(super) fn count(connection: &Connection, context: i64) -> rusqlite::Result<u64> {
-    let other: Option<i64> = connection
-        .query_row(
-            "SELECT 1 FROM contexts WHERE id <> ? LIMIT 1",
-            [context],
-            |row| row.get(0),
-        )
-        .optional()?;
     // Without another context all count, and SQLite need not look into each.
-    let answers: i64 = match other {
-        None => connection.query_row("SELECT count(*) FROM answers", [], |row| row.get(0)),
-        Some(_) => connection.query_row(
-            "SELECT count(*) FROM answers WHERE context = ?",
-            [context],
-            |row| row.get(0),
-        ),
-    }?;
+    if is_only_context(connection, context)? {
+        return count_all(connection);
+    }
+    let answers: i64 = connection.query_row(
+        "SELECT count(*) FROM answers WHERE context = ?",
+        [context],
+        |row| row.get(0),
+    )?;
     Ok(u64::try_from(answers).unwrap_or(0))
+}
+
+fn is_only_context(connection: &Connection, context: i64) -> rusqlite::Result<bool> {
+    const OTHER: &str = "SELECT EXISTS (SELECT 1 FROM contexts WHERE id <> ?)";
+    let other: bool = connection.query_row(OTHER, [context], |row| row.get(0))?;
+    Ok(!other)
 }
 
 /// The keys of every address and service id that was ever asked through this ledger.
 pub(super) fn contexts(connection: &Connection) -> rusqlite::Result<Vec<Keys>> {
-    connection
-        .prepare("SELECT hash FROM contexts")?
-        .query_map([], |row| Ok(Keys::of_context(row.get(0)?)))?
-        .collect()
+    let checksums = head(connection)?.checksums();
+    let mut statement = connection.prepare("SELECT hash, checksum FROM contexts")?;
+    let mut rows = statement.query([])?;
+    let mut contexts = Vec::new();
+    while let Some(row) = rows.next()? {
+        let hash = row.get(0)?;
+        // With another hash a person's answers would not be found and so not be forgotten.
+        if row.get::<_, i64>(1)? != checksum_of_context(checksums, &hash) {
+            return Err(damaged());
+        }
+        contexts.push(Keys::of_context(hash));
+    }
+    Ok(contexts)
+}
+
+fn checksum_of_context(checksums: Checksums, hash: &[u8; 32]) -> i64 {
+    checksums.of("contexts", [ValueRef::Blob(hash)])
 }
 
 pub(super) fn unreadable(path: &Path) -> Error {
@@ -351,7 +483,9 @@ pub(super) fn unreadable(path: &Path) -> Error {
 /// It cannot be opened, and nothing has been sent yet. A full disk is no fault of the settings: exit code 3.
 pub(super) fn cannot_open(path: &Path, error: &rusqlite::Error) -> Error {
     let hint = match error.sqlite_error_code() {
-        _ if is_damage(error) => "the file is damaged: move it away with what begins with its name",
+        _ if is_damage(error) => {
+            "move it and the files whose names start with its name elsewhere; answers in it are paid for again"
+        }
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
             "another program holds it; run again when that is done"
         }
@@ -365,6 +499,17 @@ pub(super) fn cannot_open(path: &Path, error: &rusqlite::Error) -> Error {
     };
     cannot.because(system(error)).hint(hint)
 }
+
+/// It could be opened, and fails now. What is damaged does not get better by running the same command again.
+pub(super) fn cannot_use(path: &Path, doing: &str, error: &rusqlite::Error) -> Error {
+    if is_damage(error) {
+        return cannot_open(path, error);
+    }
+    Error::stopped(format!("cannot {doing} the ledger `{}`", path.display())).because(system(error))
+}
+
+/// What a ledger is called that cannot be read.
+pub(super) const DAMAGED: &str = "the file is damaged";
 
 /// What is in it cannot have been written by us.
 pub(super) fn damaged() -> rusqlite::Error {
@@ -390,9 +535,7 @@ pub(super) fn system(error: &rusqlite::Error) -> io::Error {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
             io::Error::other("another program holds it")
         }
-        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
-            io::Error::other("the file is damaged")
-        }
+        _ if is_damage(error) => io::Error::other(DAMAGED),
         _ => io::Error::other(error.to_string()),
     }
 }

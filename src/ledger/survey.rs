@@ -9,6 +9,7 @@ use std::time::{Duration, SystemTime};
 use rusqlite::Connection;
 
 use super::care::{self, PATIENCE};
+use super::checksum::Checksums;
 use super::limits::{self, Known};
 use super::{file, millis, poison, sqlite, time};
 use crate::error::Result;
@@ -77,7 +78,7 @@ fn look_through(connection: &Connection, path: &Path) -> rusqlite::Result<Survey
     let version = connection.query_row("PRAGMA user_version", [], |row| row.get(0))?;
     let head = sqlite::head(&connection)?;
     let counts = count(&connection)?;
-    let services = by_address(&connection, &counts)?;
+    let services = by_address(&connection, head.checksums(), &counts)?;
     Ok(Survey {
         bytes: bytes(path),
         version,
@@ -109,9 +110,10 @@ fn count(connection: &Connection) -> rusqlite::Result<HashMap<i64, Count>> {
 
 fn by_address(
     connection: &Connection,
+    checksums: Checksums,
     counts: &HashMap<i64, Count>,
 ) -> rusqlite::Result<Vec<Service>> {
-    let limits: HashMap<i64, Known> = limits::all(connection)?.into_iter().collect();
+    let limits: HashMap<i64, Known> = limits::all(connection, checksums)?.into_iter().collect();
     let failed = poison::counts(connection)?;
     let mut services: BTreeMap<String, Service> = BTreeMap::new();
     let mut statement = connection.prepare("SELECT id, endpoint FROM contexts")?;

@@ -13,9 +13,15 @@ use futures::future::join_all;
 use super::keeper::{Counted, Record, Store};
 use super::*;
 use crate::event::Limit;
-use crate::verdict::{Answer, Score, TransactionId};
+use crate::event::Unusable;
+use crate::verdict::{Answer, Failure, Reason, Score, TransactionId};
 
 const PATIENCE: Duration = Duration::from_secs(30);
+/// A run that gave every row its verdict.
+const WHOLE: Finished = Finished {
+    failed_rows: 0,
+    failed_calls: 0,
+};
 const BODY: &[u8] = br#"{"name":"Jane Doe","email":"jane@example.com"}"#;
 
 struct Directory(TempDir);
@@ -91,21 +97,23 @@ fn find(settings: Settings, body: &[u8]) -> Found {
     let ledger = Ledger::open(settings).unwrap();
     let key = ledger.keys().key(body);
     let lookup = ledger.lookup().unwrap();
-    lookup.map_or_else(Found::default, |mut lookup| lookup.find(&key).unwrap())
+    lookup.map_or_else(Found::default, |mut lookup| {
+        lookup.find(&key, body).unwrap()
+    })
 }
 
 fn current(answer: Answer) -> Found {
     Found {
-        answer: Some(answer),
-        old: None,
+        known: Some(Known::Answer(answer)),
+        ..Found::default()
     }
 }
 
 /// An answer that is there and cannot be used.
 fn replaceable() -> Found {
     Found {
-        answer: None,
         old: Some(answer("t-1").score),
+        ..Found::default()
     }
 }
 
@@ -171,7 +179,7 @@ fn starting_over_throws_away_and_says_what() {
     };
     let open = || Ledger::open(fresh.clone()).unwrap();
     let ledger = open();
-    assert_eq!(ledger.thrown_away().unwrap().answers, 1);
+    assert_eq!(ledger.replaced().unwrap().answers, 1);
     assert_eq!(ledger.held(), None);
     assert!(ledger.lookup().unwrap().is_none());
     // The run never began.
@@ -179,12 +187,125 @@ fn starting_over_throws_away_and_says_what() {
     assert_eq!(find(place.own(), BODY), current(answer("t-1")));
     drop(open().keeper().unwrap());
     assert_eq!(find(place.own(), BODY), Found::default());
-    let ledger = Ledger::open(place.own()).unwrap();
-    assert_eq!(ledger.held(), None);
-    // The run that was stopped is gone as well: what comes now is compared with nothing from before.
-    let connection = rusqlite::Connection::open(ledger.path().unwrap()).unwrap();
-    let runs = connection.query_row("SELECT count(*) FROM runs", [], |row| row.get(0));
-    assert_eq!(runs, Ok(0));
+    // It is there until the new run has an answer, and then it is gone.
+    let stored = || {
+        let connection = rusqlite::Connection::open(place.0.path().join("scored.csv.ledger"));
+        let ids = "SELECT group_concat(transaction_id) FROM answers";
+        let ids = connection.unwrap().query_row(ids, [], |row| row.get(0));
+        ids.unwrap_or_else(|_| String::new())
+    };
+    assert_eq!(stored(), "t-1");
+    keep(place.own(), b"{}", &answer("t-2"));
+    assert_eq!(stored(), "t-2");
+}
+
+/// Leaves a finished run in which one call brought no verdict.
+fn finish(settings: Settings, body: &[u8], answer: &Answer) {
+    let mut ledger = Ledger::open(settings).unwrap();
+    let keeper = ledger.keeper().unwrap();
+    wait(keeper.keep(ledger.keys().key(body), answer.clone())).unwrap();
+    wait(keeper.keep_failure(ledger.keys().key(b"{}"), b"{}", &refused())).unwrap();
+    keeper.finish(Finished {
+        failed_rows: 2,
+        failed_calls: 1,
+    });
+    drop(keeper);
+    ledger.end(Removed::Never, PATIENCE).unwrap();
+}
+
+fn refused() -> Failure {
+    Failure::new(Reason::Refused, "422: `Jane is too young`")
+}
+
+#[test]
+fn a_finished_run_is_not_gone_on_with_but_its_failed_rows_can_be_retried() {
+    let place = Directory::new();
+    for settings in [place.own(), place.shared()] {
+        let own = settings.place != place.shared().place;
+        let retry = Settings {
+            reuse: Reuse::Retry,
+            ..settings.clone()
+        };
+        let error = Ledger::open(retry.clone()).err().unwrap();
+        assert!(
+            error.report().contains("nothing to retry"),
+            "{}",
+            error.report()
+        );
+        finish(settings.clone(), BODY, &answer("t-1"));
+        let ledger = Ledger::open(settings.clone()).unwrap();
+        assert_eq!(
+            (ledger.past(), ledger.goes_on()),
+            (Past::Finished { failed: 1 }, false)
+        );
+        assert_eq!(ledger.held(), None);
+        assert_eq!(ledger.replaced().map(|held| held.answers), own.then_some(1));
+        drop(ledger);
+        // A new run of a shared ledger still uses what others have paid for.
+        let expected = if own {
+            Found::default()
+        } else {
+            current(answer("t-1"))
+        };
+        assert_eq!(find(settings.clone(), BODY), expected);
+        assert_eq!(find(retry.clone(), BODY), current(answer("t-1")));
+        assert_eq!(
+            find(retry.clone(), b"{}"),
+            Found::default(),
+            "it is asked again"
+        );
+        // Once the retry is under way it is a run as any other, which goes on by the same command.
+        let mut ledger = Ledger::open(retry.clone()).unwrap();
+        let keeper = ledger.keeper().unwrap();
+        wait(keeper.keep_failure(ledger.keys().key(b"{}"), b"{}", &refused())).unwrap();
+        drop(keeper);
+        ledger.end(Removed::Never, PATIENCE).unwrap();
+        for goes_on in [retry, settings] {
+            let known = Some(Known::Failure(refused()));
+            let found = Found {
+                known,
+                ..Found::default()
+            };
+            assert_eq!(find(goes_on, b"{}"), found);
+        }
+    }
+}
+
+#[test]
+fn what_a_run_is_not_to_send_again_is_its_own_and_sealed() {
+    let place = Directory::new();
+    let to = |output: &str| Settings {
+        output: Some(place.0.path().join(output)),
+        ..place.shared()
+    };
+    let mut ledger = Ledger::open(to("a.csv")).unwrap();
+    let key = ledger.keys().key(BODY);
+    let keeper = ledger.keeper().unwrap();
+    wait(keeper.keep_failure(key, BODY, &refused())).unwrap();
+    let found = Found {
+        known: Some(Known::Failure(refused())),
+        ..Found::default()
+    };
+    assert_eq!(
+        keeper.look_again(&key, BODY).unwrap(),
+        Some((found.clone(), Whose::Ours))
+    );
+    drop(keeper);
+    ledger.end(Removed::Never, PATIENCE).unwrap();
+    assert_eq!(find(to("a.csv"), BODY), found);
+    assert_eq!(find(to("b.csv"), BODY), Found::default());
+    for name in place.names() {
+        let bytes = fs::read(place.0.path().join(&name)).unwrap();
+        assert!(!bytes.windows(4).any(|part| part == b"Jane"), "{name}");
+    }
+    // Whoever has the ledger and not the person's data gets noise.
+    let mut ledger = Ledger::open(to("a.csv")).unwrap();
+    let mut lookup = ledger.lookup().unwrap().unwrap();
+    assert_ne!(lookup.find(&key, b"{}").unwrap(), found);
+    // An answer of another run is used all the same.
+    let keeper = ledger.keeper().unwrap();
+    wait(keeper.keep(key, answer("t-1"))).unwrap();
+    assert_eq!(lookup.find(&key, BODY).unwrap(), current(answer("t-1")));
 }
 
 #[test]
@@ -197,17 +318,20 @@ fn of_runs_that_start_over_at_once_none_takes_an_earlier_ones_answers() {
     let mut last = 0;
     for run in 0..5 {
         let mut ledger = Ledger::open(fresh.clone()).unwrap();
-        assert!(ledger.not_before > last);
-        last = ledger.not_before;
+        assert!(ledger.run.not_before > last);
+        last = ledger.run.not_before;
         let (keeper, key) = (ledger.keeper().unwrap(), ledger.keys().key(BODY));
-        assert_eq!(keeper.look_again(&key).unwrap(), None, "{run}");
+        assert_eq!(keeper.look_again(&key, BODY).unwrap(), None, "{run}");
         wait(keeper.keep(key, answer("t-1"))).unwrap();
-        let own = keeper.look_again(&key).unwrap();
+        let own = keeper.look_again(&key, BODY).unwrap();
         // What it replaced is what its rows are compared with.
         let old = (run > 0).then(|| answer("t-1").score);
-        let answer = Some(answer("t-1"));
-        assert_eq!(own, Some((Found { answer, old }, Whose::Ours)));
-        keeper.finish();
+        let found = Found {
+            old,
+            ..current(answer("t-1"))
+        };
+        assert_eq!(own, Some((found, Whose::Ours)));
+        keeper.finish(WHOLE);
         drop(keeper);
         ledger.end(Removed::Never, PATIENCE).unwrap();
     }
@@ -217,7 +341,7 @@ fn of_runs_that_start_over_at_once_none_takes_an_earlier_ones_answers() {
     assert_eq!(connection.execute(ahead, []), Ok(1));
     drop(connection);
     let ledger = Ledger::open(fresh).unwrap();
-    assert!(ledger.not_before < last + 2 * 60 * 60 * 1_000);
+    assert!(ledger.run.not_before < last + 2 * 60 * 60 * 1_000);
 }
 
 #[test]
@@ -262,15 +386,77 @@ fn what_a_run_finds_of_the_service_is_known_to_the_next_one() {
     }
 }
 
+/// Makes the answers of a ledger older by so many seconds.
+fn age(path: &Path, seconds: i64) {
+    let connection = rusqlite::Connection::open(path).unwrap();
+    let checksums = sqlite::head(&connection).unwrap().checksums();
+    checksums.install(&connection).unwrap();
+    let age = "UPDATE answers SET at = at - ?1, checksum =
+        answer_checksum(key, transaction_id, score, capture, captured, at - ?1, replaced)";
+    assert_eq!(connection.execute(age, [seconds * 1_000]), Ok(1));
+}
+
+#[test]
+fn an_answer_from_the_future_is_not_young() {
+    let place = Directory::new();
+    let run = |reuse| {
+        let settings = Settings {
+            reuse,
+            ..place.shared()
+        };
+        find(settings, BODY)
+    };
+    keep(place.shared(), BODY, &answer("t-1"));
+    let path = place.0.path().join("answers.ledger");
+    let young = Reuse::Younger(Duration::from_secs(60));
+    // Within what clocks that are set back make of a run that uses no older answers.
+    age(&path, -30 * 60);
+    assert_eq!(run(young), current(answer("t-1")));
+    age(&path, -31 * 60);
+    let expected = Found {
+        unusable: Some(Unusable::FromTheFuture),
+        ..Found::default()
+    };
+    assert_eq!(run(young), expected);
+    // Where ages do not matter, the time does not either.
+    assert_eq!(run(Reuse::All), current(answer("t-1")));
+}
+
+#[test]
+fn an_answer_that_is_damaged_is_as_if_it_were_not_there() {
+    for (column, value) in [
+        ("score", "'6.50'"),
+        ("transaction_id", "'t-2'"),
+        ("at", "at + 1"),
+        ("replaced", "'9.50'"),
+        ("capture", "2"),
+        ("captured", "'[1]'"),
+        ("checksum", "checksum + 1"),
+    ] {
+        let place = Directory::new();
+        keep(place.shared(), BODY, &answer("t-1"));
+        let path = place.0.path().join("answers.ledger");
+        let connection = rusqlite::Connection::open(&path).unwrap();
+        let damage = format!("UPDATE answers SET {column} = {value}");
+        assert_eq!(connection.execute(&damage, []), Ok(1));
+        drop(connection);
+        let damaged = Found {
+            unusable: Some(Unusable::Damaged),
+            ..Found::default()
+        };
+        assert_eq!(find(place.shared(), BODY), damaged, "{column}");
+        // The answer that takes its place is sound, and what it was has left nothing behind.
+        keep(place.shared(), BODY, &answer("t-3"));
+        assert_eq!(find(place.shared(), BODY), current(answer("t-3")));
+    }
+}
+
 #[test]
 fn answers_age_by_the_clock_on_the_wall() {
     let place = Directory::new();
     keep(place.shared(), BODY, &answer("t-1"));
     let path = place.0.path().join("answers.ledger");
-    let connection = rusqlite::Connection::open(&path).unwrap();
-    let two_days_ago = "UPDATE answers SET at = at - 2 * 86400 * 1000";
-    assert_eq!(connection.execute(two_days_ago, []).unwrap(), 1);
-    drop(connection);
+    age(&path, 2 * 86_400);
     let day = Duration::from_secs(86_400);
     for (reuse, found) in [
         (Reuse::All, current(answer("t-1"))),
@@ -394,14 +580,14 @@ fn runs_that_share_a_ledger_see_each_others_answers() {
     let (keeper, watcher) = (ours.keeper().unwrap(), others.keeper().unwrap());
     let key = ours.keys().key(BODY);
     assert_eq!(others.keys().key(BODY), key);
-    assert_eq!(watcher.look_again(&key).unwrap(), None);
+    assert_eq!(watcher.look_again(&key, BODY).unwrap(), None);
     wait(keeper.keep(key, answer("t-1"))).unwrap();
     assert_eq!(
-        watcher.look_again(&key).unwrap(),
+        watcher.look_again(&key, BODY).unwrap(),
         Some((current(answer("t-1")), Whose::Others))
     );
     assert_eq!(
-        keeper.look_again(&key).unwrap(),
+        keeper.look_again(&key, BODY).unwrap(),
         Some((current(answer("t-1")), Whose::Ours))
     );
 }
@@ -423,7 +609,7 @@ fn what_is_no_ledger_or_of_another_version_is_refused_and_left_as_it_is() {
     }
     fs::remove_file(&path).unwrap();
     keep(place.shared(), BODY, &answer("t-1"));
-    for version in [1, 3] {
+    for version in [2, 4] {
         let other = rusqlite::Connection::open(&path).unwrap();
         other.pragma_update(None, "user_version", version).unwrap();
         drop(other);
@@ -485,11 +671,11 @@ impl Store for Noted {
         Ok(())
     }
 
-    fn found(&mut self, _: Known) {}
+    fn found(&mut self, _: KnownLimit) {}
 
     fn failed(&mut self, _: Vec<Key>) {}
 
-    fn end(&mut self, _: bool) {}
+    fn end(&mut self, _: Option<Finished>) {}
 
     fn count(&self) -> Option<Counted> {
         None
@@ -508,7 +694,7 @@ fn noted(place: &Directory, fails: usize) -> Notes {
         go,
     };
     let lookup = ledger.open_lookup().unwrap();
-    let (keeper, _) = Keeper::start(store, &ledger.path, lookup, false, 8).unwrap();
+    let (keeper, _) = Keeper::start(store, &ledger.path, ledger.keys(), lookup, false, 8).unwrap();
     (keeper, ledger.keys(), groups, sender)
 }
 
@@ -556,7 +742,7 @@ fn a_ledger_for_the_length_of_a_run_leaves_nothing_whatever_ends_the_run() {
     let key = ledger.keys().key(BODY);
     for id in ["t-1", "t-2"] {
         wait(keeper.keep(key, answer(id))).unwrap();
-        let found = keeper.look_again(&key).unwrap();
+        let found = keeper.look_again(&key, BODY).unwrap();
         assert_eq!(found, Some((current(answer(id)), Whose::Ours)));
     }
 }

@@ -70,7 +70,9 @@ impl View for Bar {
     fn notice(&mut self, notice: Notice, now: &Snapshot) {
         let said = match notice {
             Notice::KeyRenewed => Some(format!("rescore: {}", words::KEY_RENEWED)),
-            Notice::TransactionRepeated(one, other) => Some(words::repeated(one, other)),
+            Notice::TransactionRepeated(..) | Notice::ManyRefused(_) | Notice::Unusable(_) => {
+                notice.warning()
+            }
             Notice::Stopping(reason, in_flight) => {
                 Some(format!("rescore: {}", words::stopping(reason, in_flight)))
             }

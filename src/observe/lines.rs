@@ -65,7 +65,9 @@ impl View for Plain {
                     say(&format!("rescore: {}", words::pausing(pause)));
                 }
             }
-            Notice::TransactionRepeated(one, other) => say(&words::repeated(one, other)),
+            Notice::TransactionRepeated(..) | Notice::ManyRefused(_) | Notice::Unusable(_) => {
+                warn(notice);
+            }
             Notice::KeyRenewed => say(&format!("rescore: {}", words::KEY_RENEWED)),
             Notice::Stopping(reason, in_flight) => {
                 say(&format!("rescore: {}", words::stopping(reason, in_flight)));
@@ -117,13 +119,21 @@ impl View for Json {
     }
 
     fn notice(&mut self, notice: Notice, now: &Snapshot) {
-        match notice {
-            Notice::TransactionRepeated(one, other) => say(&words::repeated(one, other)),
-            _ => self.frame(now),
+        if !warn(notice) {
+            self.frame(now);
         }
     }
 
     fn end(&mut self) {}
+}
+
+/// Says a warning, if it is one.
+fn warn(notice: Notice) -> bool {
+    let warning = notice.warning();
+    if let Some(words) = &warning {
+        say(words);
+    }
+    warning.is_some()
 }
 
 /// Warnings alone, where no progress is wanted.
@@ -133,9 +143,7 @@ impl View for Warnings {
     fn frame(&mut self, _: &Snapshot) {}
 
     fn notice(&mut self, notice: Notice, _: &Snapshot) {
-        if let Notice::TransactionRepeated(one, other) = notice {
-            say(&words::repeated(one, other));
-        }
+        warn(notice);
     }
 
     fn end(&mut self) {}

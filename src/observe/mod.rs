@@ -18,7 +18,7 @@ use std::time::Duration;
 pub use summary::{Kept, Summary};
 pub use words::{count, counted, day, moment, most, same_command};
 
-use crate::event::{CancelReason, Event, Events, Observer, Pause};
+use crate::event::{CancelReason, Event, Events, Observer, Pause, Unusable};
 use crate::row::RowNumber;
 use crate::stats::Stats;
 use snapshot::{Recent, Snapshot};
@@ -74,6 +74,10 @@ enum Notice {
     KeyRenewed,
     /// A warning: it is said in any style.
     TransactionRepeated(RowNumber, RowNumber),
+    /// A warning, as that.
+    ManyRefused(u32),
+    /// A warning, as that.
+    Unusable(Unusable),
     Stopping(CancelReason, u64),
     End,
 }
@@ -89,6 +93,18 @@ pub struct Inbox(Receiver<Notice>);
 pub fn notices() -> (Notices, Inbox) {
     let (sender, receiver) = channel();
     (Notices(sender), Inbox(receiver))
+}
+
+impl Notice {
+    /// The words of a warning, which is said in any style.
+    fn warning(self) -> Option<String> {
+        match self {
+            Self::TransactionRepeated(one, other) => Some(words::repeated(one, other)),
+            Self::ManyRefused(rows) => Some(words::many_refused(rows)),
+            Self::Unusable(why) => Some(words::unusable(why).to_owned()),
+            _ => None,
+        }
+    }
 }
 
 impl Notices {
@@ -122,6 +138,16 @@ impl Observer for Notices {
             Event::TransactionRepeated { row, first } if stats.repeated_transactions == 1 => {
                 Notice::TransactionRepeated(*row.min(first), *row.max(first))
             }
+            Event::ManyRefused { rows } => Notice::ManyRefused(*rows),
+            // Once for each reason; the summary counts them.
+            Event::AnswerUnusable {
+                why: Unusable::Damaged,
+                ..
+            } if stats.damaged_answers == 1 => Notice::Unusable(Unusable::Damaged),
+            Event::AnswerUnusable {
+                why: Unusable::FromTheFuture,
+                ..
+            } if stats.future_answers == 1 => Notice::Unusable(Unusable::FromTheFuture),
             Event::CancelBegan(reason) => Notice::Stopping(*reason, stats.in_flight),
             _ => return,
         };

@@ -225,32 +225,15 @@ impl Summary<'_> {
             ),
             (Some(_), _) => format!("{path} has {answers}; {once}{same} goes on from there"),
             (None, true) if self.stats.failures() == 0 => format!(
-                "{path} has {answers}, of other rows or for another account too; `--fresh` throws them away"
+                "{path} has {answers}, of other rows or for another account too; `--retry-failed` uses them, the next new run to this output replaces them"
             ),
-            (None, true) => {
-                format!("{path} has {answers}; {same} asks only the rows without a verdict")
+            (None, _) if self.stats.failures() > 0 => {
+                format!(
+                    "{path} has {answers}; `--retry-failed` asks only the rows without a verdict"
+                )
             }
-            (None, false) if self.stats.failures() > 0 => {
-                let then = if *fresh {
-                    "takes older answers for the rows without a verdict, where there are any"
-                } else {
-                    "asks only the rows without a verdict"
-                };
-                let same = self.replacing(same, *fresh);
-                format!("the answers are kept in {path}; {same} {then}")
-            }
-            (None, false) => format!("the answers are kept in {path}"),
+            (None, _) => format!("the answers are kept in {path}"),
         })
-    }
-
-    /// The same command with leave to replace what this run wrote, where it wrote any file.
-    fn replacing(&self, same: &str, fresh: bool) -> String {
-        let files = [&self.output, &self.rejects, &self.changes];
-        match (files.iter().any(|file| file.is_some()), fresh) {
-            (false, _) => same.to_owned(),
-            (true, false) => format!("{same} with `--overwrite`"),
-            (true, true) => format!("{same} and with `--overwrite`"),
-        }
     }
 
     /// What hardly any run meets.
@@ -261,6 +244,18 @@ impl Summary<'_> {
             lines.push(format!(
                 "{} may be lost: paid for, and not known to be on disk",
                 counted(stats.lost, "answer")
+            ));
+        }
+        if stats.damaged_answers > 0 {
+            lines.push(format!(
+                "the ledger is damaged: {} asked for again",
+                counted(stats.damaged_answers, "answer")
+            ));
+        }
+        if stats.future_answers > 0 {
+            lines.push(format!(
+                "{} dated in the future, asked for again",
+                counted(stats.future_answers, "answer")
             ));
         }
         if stats.keys_renewed > 0 {
@@ -355,6 +350,8 @@ impl Summary<'_> {
                 "lost": stats.lost,
                 "repeated_transaction_ids": stats.repeated_transactions,
             },
+            "ledger_answers_damaged": stats.damaged_answers,
+            "ledger_answers_from_the_future": stats.future_answers,
             "keys_renewed": stats.keys_renewed,
             "paused_seconds": seconds(stats.time_paused(self.elapsed).as_secs_f64()),
             "outages": stats.outages,
@@ -402,6 +399,7 @@ fn word(reason: CancelReason) -> &'static str {
         CancelReason::OutputClosed => "standard output was closed",
         CancelReason::InputChanged => "the input changed",
         CancelReason::Internal => "internal error",
+        CancelReason::NoVerdicts => "no verdicts",
         CancelReason::MaxCalls => "`--max-calls`",
         CancelReason::MaxFailures => "`--max-failures`",
         other => other.word(),

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::time::{Duration, SystemTime};
 
 use super::Snapshot;
-use crate::event::{CancelReason, Limit, Pace, Pause};
+use crate::event::{CancelReason, Limit, Pace, Pause, Unusable};
 use crate::row::RowNumber;
 use crate::stats::Outage;
 
@@ -279,6 +279,23 @@ pub(super) fn repeated(one: RowNumber, other: RowNumber) -> String {
     )
 }
 
+/// The warning for rows that the service refuses one after the other.
+pub(super) fn many_refused(rows: u32) -> String {
+    format!("warning: the service has refused {rows} rows in a row; the rejects say why")
+}
+
+/// The warning for an answer of the ledger that cannot be used.
+pub(super) fn unusable(why: Unusable) -> &'static str {
+    match why {
+        Unusable::Damaged => {
+            "warning: the ledger is damaged: an answer does not fit its checksum. Such answers are asked for again; `quick_check` of SQLite may tell more"
+        }
+        Unusable::FromTheFuture => {
+            "warning: the ledger has answers that are dated in the future, so that their age cannot be told; they are asked for again"
+        }
+    }
+}
+
 /// What one answer for different users means.
 pub(super) const MIXED_UP: &str = "a cache or proxy may be answering for the service";
 
@@ -291,6 +308,7 @@ pub(super) fn stopping(reason: CancelReason, in_flight: u64) -> String {
         CancelReason::Unavailable => "the service is not available",
         CancelReason::Input | CancelReason::InputChanged => "the input is broken",
         CancelReason::Ledger => "the ledger cannot be used",
+        CancelReason::NoVerdicts => "too many rows in a row without a verdict",
         CancelReason::MaxCalls => "no more calls are allowed",
         CancelReason::MaxFailures => "too many rows have failed",
         CancelReason::Output => "the output cannot be written",

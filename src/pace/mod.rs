@@ -24,7 +24,7 @@ mod window;
 
 pub use budget::{CallBudget, FailureBudget, FailureLimit};
 pub use calls::{Allowance, Bounds, Change, Ended};
-pub use fuse::{Fuse, Trouble};
+pub use fuse::{AT_START, Fuse, GiveUpAfter, Reaction, Speaker, Trouble, USELESS_LATER};
 pub use gate::{Closed, Gate, Newcomers, Permit, Unsettled};
 pub use limiter::Rate;
 pub use retry::{Attempts, Failed, Resends, RetryPolicy};

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::{Stop, WRITE_DELAY, WRITE_ROWS, Window};
 use crate::event::{CancelReason, Event, Origin};
-use crate::ledger::{Found, Keeper, Key, Whose};
+use crate::ledger::{Found, Keeper, Key, Known, Whose};
 use crate::output::Finished;
 use crate::row::{Row, RowNumber};
 use crate::scorer::{Fate, Scorer};
@@ -195,10 +195,16 @@ impl<'a, S> Rows<'a, S> {
                     self.asking.entry(key).or_default().push(number);
                 }
                 (_, Ok(Request { found, .. })) => {
-                    if let Some(answer) = found.answer {
-                        self.scorer.fuse.borrow_mut().worked_before();
-                        let decision = self.scorer.policy.decide(&answer.score);
-                        self.settle(number, Some(Verdict::Scored(answer, decision)), origin);
+                    let verdict = found.known.map(|known| match known {
+                        Known::Answer(answer) => {
+                            self.scorer.fuse.borrow_mut().worked_before();
+                            let decision = self.scorer.policy.decide(&answer.score);
+                            Verdict::Scored(answer, decision)
+                        }
+                        Known::Failure(failure) => Verdict::Failed(failure),
+                    });
+                    if verdict.is_some() {
+                        self.settle(number, verdict, origin);
                     }
                 }
             }
@@ -245,7 +251,12 @@ impl<'a, S> Rows<'a, S> {
         let bytes = row.raw.len() + body;
         self.bytes += bytes;
         let old = match &mut request {
-            Ok(request) => request.found.old.take(),
+            Ok(request) => {
+                if let Some(why) = request.found.unusable {
+                    self.emit(Event::AnswerUnusable { row: number, why });
+                }
+                request.found.old.take()
+            }
             Err(_) => None,
         };
         self.admitted.push_back(Slot {
@@ -402,7 +413,7 @@ impl Waiting {
         let Ok(request) = &mut self.request else {
             return Ok(Needs::Nothing);
         };
-        if request.found.answer.is_some() {
+        if request.found.known.is_some() {
             return Ok(Needs::Nothing);
         }
         let Some(key) = request.key else {
@@ -415,7 +426,7 @@ impl Waiting {
         self.looked.get_or_insert(now);
         if is_new
             && let Some(keeper) = keeper
-            && let Some((found, whose)) = keeper.look_again(&key)?
+            && let Some((found, whose)) = keeper.look_again(&key, &request.body)?
         {
             request.found = found;
             self.origin = match whose {

@@ -7,7 +7,7 @@ use super::{Scorer, stops};
 use crate::error::Error;
 use crate::event::{CancelReason, Event};
 use crate::ledger::Key;
-use crate::pace::{Attempts, Change, Failed, Newcomers, Trouble};
+use crate::pace::{Attempts, Change, Failed, Newcomers, Reaction, Speaker, Trouble};
 use crate::row::RowNumber;
 use crate::service::{Class, Fault, Health};
 
@@ -60,32 +60,38 @@ impl<S> Scorer<S> {
                 Health::AtWork | Health::Slow => {}
             }
         }
+        let speaker = if fault.from_stranger {
+            Speaker::Stranger
+        } else {
+            Speaker::Service
+        };
         let mut fuse = self.fuse.borrow_mut();
         let (failed, trouble) = match fault.class {
             Class::OutcomeUnknown => (Failed::PerhapsBilled, Some(Trouble::GaveUp)),
-            Class::HostNotFound if fuse.blows(Trouble::HostNotFound) => {
+            Class::HostNotFound if fuse.react(Trouble::HostNotFound) != Reaction::GoOn => {
                 let (reason, error) =
-                    stops::blown(&self.host, Trouble::HostNotFound, &fault.failure);
+                    stops::for_trouble(&self.host, Trouble::HostNotFound, 1, &fault.failure);
                 return Then::Stop(reason, error);
             }
             Class::HostNotFound | Class::NotProcessed => {
                 (Failed::NotProcessed, Some(Trouble::GaveUp))
             }
             Class::Unclear => (Failed::Refused, Some(Trouble::GaveUp)),
-            Class::Useless => (Failed::ForGood, Some(Trouble::Useless)),
+            Class::Useless => (Failed::ForGood, Some(Trouble::Useless(speaker))),
             Class::Forbidden => (Failed::ForGood, Some(Trouble::Forbidden)),
-            Class::RowsFault => (Failed::ForGood, None),
+            Class::RowsFault => (Failed::ForGood, Some(Trouble::Refused(speaker))),
         };
         if let Some(back_off) = self.retries.next(failed, attempts, self.gate.fraction()) {
             return Then::Again(back_off);
         }
-        match trouble {
-            None => fuse.answered(),
-            Some(trouble) if fuse.blows(trouble) => {
-                let (reason, error) = stops::blown(&self.host, trouble, &fault.failure);
+        let reaction = trouble.map_or(Reaction::GoOn, |trouble| fuse.react(trouble));
+        match (trouble, reaction) {
+            (Some(trouble), Reaction::Stop(rows)) => {
+                let (reason, error) = stops::for_trouble(&self.host, trouble, rows, &fault.failure);
                 return Then::Stop(reason, error);
             }
-            Some(_) => {}
+            (_, Reaction::Warn(rows)) => self.events.emit(Event::ManyRefused { rows }),
+            _ => {}
         }
         Then::Fail
     }

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use crate::error::{Error, quoted};
 use crate::event::CancelReason;
-use crate::pace::Trouble;
+use crate::pace::{Speaker, Trouble};
 use crate::row::RowNumber;
 use crate::service::{Fault, Health};
 use crate::verdict::Failure;
@@ -54,18 +54,32 @@ pub(super) fn down_for(host: &str, lasted: Duration, row: RowNumber, last: &Faul
         )
 }
 
-/// The stop for trouble of which there is too much; `last` is what was met last.
-pub(super) fn blown(host: &str, trouble: Trouble, last: &Failure) -> (CancelReason, Error) {
+/// The stop for trouble of which there is too much: `rows` in a row, the last of which failed with `last`.
+pub(super) fn for_trouble(
+    host: &str,
+    trouble: Trouble,
+    rows: u32,
+    last: &Failure,
+) -> (CancelReason, Error) {
     let host = quoted(host);
     let last = &*last.message;
     match trouble {
-        Trouble::Useless => {
-            let error = Error::refused(format!(
-                "the first answers of {host} have no verdict in them"
+        Trouble::Useless(Speaker::Stranger) | Trouble::Refused(Speaker::Stranger) if rows == 1 => {
+            let error = Error::stopped(format!(
+                "the first answer of {host} does not look like the service's: it is not JSON"
             ))
-            .detail(format!("the last one: {last}"))
-            .hint("check the base address, and that no proxy or login page is in between");
-            (CancelReason::Refused, error)
+            .detail(format!("it was: {last}"))
+            .hint("check the base address, and that no proxy or login page is in between; `--give-up-after never` goes on all the same");
+            (CancelReason::NoVerdicts, error)
+        }
+        Trouble::Useless(_) | Trouble::Refused(_) => {
+            let error = Error::stopped(format!(
+                "{host} gave no verdict for {} in a row",
+                if rows == 1 { "a row".to_owned() } else { format!("{rows} rows") }
+            ))
+            .detail(format!("the last answer: {last}"))
+            .hint("check the base address, the plan and which columns are sent; `--give-up-after` says how many such rows a run bears");
+            (CancelReason::NoVerdicts, error)
         }
         Trouble::Forbidden => {
             let error = Error::refused(format!("{host} refuses access"))

@@ -9,7 +9,7 @@ use super::*;
 use tokio::time::Instant;
 
 use crate::event::Limit;
-use crate::pace::{Bounds, Rate};
+use crate::pace::{Bounds, GiveUpAfter, Rate};
 use crate::service::scripted::{Brings, Made, Scripted, Step};
 use crate::stats::Stats;
 
@@ -208,9 +208,17 @@ async fn a_paid_answer_without_a_verdict_is_never_asked_for_again() {
     assert_eq!(amid.stats().billed_without_verdict, 5);
 
     let start = scorer(&LIMITS, Scripted::new(useless));
-    let expected = ["bad_answer", "bad_answer", "bad_answer ! refused 4"];
+    let expected = ["bad_answer", "bad_answer", "bad_answer ! no_verdicts 3"];
     assert_fates(&start, &expected).await;
     assert_eq!(start.service.rows(), [1, 2, 3]);
+
+    let page = scorer(&LIMITS, Scripted::new(Brings::Page.at_once()));
+    assert_fates(&page, &["bad_answer ! no_verdicts 3"]).await;
+
+    let later = scorer(&LIMITS, Scripted::new(useless).row(1, [GOOD]));
+    let fates = until_stopped(&later).await;
+    assert_eq!(fates.len(), 1 + 20, "they are all paid for");
+    assert_eq!(fates[20].outline(), "bad_answer ! no_verdicts 3");
 }
 
 #[tokio::test(start_paused = true)]
@@ -413,10 +421,20 @@ async fn a_bare_403_stops_the_start_and_three_in_a_row() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_rows_own_fault_is_never_sent_again_and_stops_nothing() {
-    let scorer = scorer(&LIMITS, Scripted::new(Brings::Status(422).at_once()));
-    assert_fates(&scorer, &["refused"; 30]).await;
-    assert_eq!(scorer.service.made().len(), 30);
+async fn the_rows_own_fault_is_never_sent_again_and_stops_only_the_start() {
+    let refusing = Scripted::new(Brings::Status(422).at_once()).row(1, [GOOD]);
+    let amid = scorer(&LIMITS, refusing);
+    assert_fates(&amid, &[&["t-1"], ["refused"; 90].as_slice()].concat()).await;
+    assert_eq!(amid.service.made().len(), 91);
+
+    let start = scorer(&LIMITS, Scripted::new(Brings::Status(422).at_once()));
+    let expected = ["refused", "refused", "refused ! no_verdicts 3"];
+    assert_fates(&start, &expected).await;
+    let never = Scorer {
+        fuse: RefCell::new(Fuse::new(GiveUpAfter::Never)),
+        ..scorer(&LIMITS, Scripted::new(Brings::Status(422).at_once()))
+    };
+    assert_fates(&never, &["refused"; 90]).await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -10,7 +10,7 @@ use http::header::RETRY_AFTER;
 use super::answer::{self, Columns};
 use super::wait::wait;
 use super::words::said;
-use super::{Exchange, Quota, Reply, TransportFault};
+use super::{Exchange, Quota, Reply, TransportFault, page};
 use crate::error::{Error, quoted};
 use crate::verdict::{Answer, Failure, Reason};
 
@@ -39,6 +39,8 @@ pub struct Fault {
     pub class: Class,
     /// What it says of the service.
     pub health: Health,
+    /// It does not come from the service, as far as its body tells: that is not JSON.
+    pub from_stranger: bool,
     /// What becomes of the row when there is none.
     pub failure: Failure,
 }
@@ -75,6 +77,18 @@ pub enum Class {
     Forbidden,
 }
 
+impl Class {
+    /// Whether a request that ends so is not to be sent again in the same run: it was billed, may have been, or would be
+    /// refused again.
+    #[must_use]
+    pub const fn is_for_good(self) -> bool {
+        match self {
+            Self::OutcomeUnknown | Self::Useless | Self::RowsFault | Self::Forbidden => true,
+            Self::NotProcessed | Self::HostNotFound | Self::Unclear => false,
+        }
+    }
+}
+
 /// Judges what came of a call.
 #[must_use]
 pub fn classify(exchange: Exchange, columns: &Columns) -> Outcome {
@@ -93,7 +107,7 @@ fn of_reply(reply: &Reply, columns: &Columns) -> Outcome {
         }
         200..=299 => match answer::read(reply, columns) {
             Ok(answer) => Outcome::Answered(answer),
-            Err(wrong) => failed(Class::Useless, Reason::BadAnswer, wrong),
+            Err(wrong) => failed(Class::Useless, Reason::BadAnswer, wrong).with_speaker(reply),
         },
         300..=399 => refused(reply, "the service redirects elsewhere; neither key nor data were sent there")
             .with_hint("check the base address, including `https://` and a missing or extra `/`"),
@@ -113,7 +127,7 @@ fn of_reply(reply: &Reply, columns: &Columns) -> Outcome {
         403 => failed(Class::Forbidden, Reason::Forbidden, said(reply)),
         502..=504 => failed(Class::Unclear, Reason::ServerError, said(reply)).with_health(Health::Gone),
         408 | 500..=599 => failed(Class::Unclear, Reason::ServerError, said(reply)),
-        400..=499 => failed(Class::RowsFault, Reason::Refused, said(reply)),
+        400..=499 => failed(Class::RowsFault, Reason::Refused, said(reply)).with_speaker(reply),
         // 1xx never ends a call, and there are no statuses above 599.
         _ => failed(Class::OutcomeUnknown, Reason::NoAnswer, format!("status {status}, which is not an answer")),
     }
@@ -181,6 +195,7 @@ fn failed(class: Class, reason: Reason, message: String) -> Outcome {
     Outcome::Failed(Fault {
         class,
         health,
+        from_stranger: false,
         failure: Failure::new(reason, message),
     })
 }
@@ -202,6 +217,17 @@ impl Outcome {
     fn with_health(self, health: Health) -> Self {
         match self {
             Self::Failed(fault) => Self::Failed(Fault { health, ..fault }),
+            other => other,
+        }
+    }
+
+    /// Looks at the body for who has answered.
+    fn with_speaker(self, reply: &Reply) -> Self {
+        match self {
+            Self::Failed(fault) => Self::Failed(Fault {
+                from_stranger: page::is_page(&reply.body),
+                ..fault
+            }),
             other => other,
         }
     }

@@ -9,6 +9,7 @@ mod classify;
 mod endpoint;
 mod http;
 mod key;
+mod page;
 mod proxy;
 mod quota;
 mod request;

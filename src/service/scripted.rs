@@ -26,6 +26,8 @@ pub(crate) enum Brings {
     VerdictOf(u64),
     /// A success without one.
     Useless,
+    /// A success that is not from the service, as of a proxy.
+    Page,
     /// This status and an empty body.
     Status(u16),
     /// This status and this `Retry-After`.
@@ -181,7 +183,8 @@ impl Service for Scripted {
         let exchange = match brings {
             Brings::Verdict => Ok(verdict(row)),
             Brings::VerdictOf(other) => Ok(verdict(other)),
-            Brings::Useless => Ok(reply(200, "<html>log in".to_owned())),
+            Brings::Useless => Ok(reply(200, "{}".to_owned())),
+            Brings::Page => Ok(reply(200, "<html>log in".to_owned())),
             Brings::Status(status) => Ok(reply(status, String::new())),
             Brings::RetryAfter(status, wait) => {
                 let mut reply = reply(status, String::new());

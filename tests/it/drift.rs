@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::ledger_file;
 use crate::process::{Place, Program};
 use crate::server::{Request, Server, good, good_body, ok, status};
 use crate::users::{self, COLUMNS, Verdict};
@@ -422,9 +423,7 @@ fn older_answers_of_the_ledger_are_compared_where_the_input_has_none() {
         more.iter().fold(program, Program::arg).done()
     };
     let age = || {
-        let ledger = rusqlite::Connection::open(place.path("answers")).unwrap();
-        let aged = ledger.execute("UPDATE answers SET at = at - 60000", []);
-        assert_eq!(aged.unwrap(), 4);
+        assert_eq!(ledger_file::age(&place.path("answers"), 60_000), 4);
     };
     run(&[]).exits(0).silent_about("before");
     age();

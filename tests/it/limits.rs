@@ -272,7 +272,7 @@ fn without_a_ledger_the_next_run_refuses_what_was_paid_for() {
 }
 
 #[test]
-fn an_answer_without_a_verdict_is_kept_by_nobody() {
+fn an_answer_without_a_verdict_is_kept_by_nobody_once_the_run_is_finished() {
     let csv = users::csv(6);
     let (place, server) = (
         Place::with("users.csv", &csv),
@@ -290,7 +290,7 @@ fn an_answer_without_a_verdict_is_kept_by_nobody() {
         place.text("scored.csv"),
         users::scored_without(&csv, failed)
     );
-    place.score(&server, ["-c", "1"]).exits(0);
+    place.score(&server, ["-c", "1", "--retry-failed"]).exits(0);
     assert_eq!(server.calls(), 7);
     assert_eq!(place.text("scored.csv"), users::scored(&csv));
 }

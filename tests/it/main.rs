@@ -1,6 +1,6 @@
 //! What a user gets: the real program, real files, a server that does as each test says.
 //!
-//! `server`, `process` and `users` are the support; every other module is a topic.
+//! `ledger_file`, `server`, `process` and `users` are the support; every other module is a topic.
 
 #![allow(
     clippy::unwrap_used,
@@ -15,6 +15,7 @@
     missing_docs
 )]
 
+mod ledger_file;
 mod process;
 mod server;
 mod users;
@@ -23,11 +24,14 @@ mod addresses;
 mod columns;
 mod connecting;
 mod csv_rows;
+mod damage;
 mod drift;
 mod echoes;
 mod existing;
+mod finished;
 mod fresh;
 mod full_disk;
+mod give_up;
 mod hostile;
 mod http2;
 mod input;

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::{Value, json};
 
+use crate::ledger_file;
 use crate::process::{Done, Place, Program};
 use crate::server::{Server, ok, silence};
 
@@ -61,9 +62,8 @@ impl Nights {
 
     fn day_passes(&self) {
         self.night.fetch_add(1, Ordering::SeqCst);
-        let ledger = rusqlite::Connection::open(self.place.path("answers")).unwrap();
-        let aged = ledger.execute("UPDATE answers SET at = at - 86400 * 1000", []);
-        assert_eq!(aged, Ok(UNIQUE));
+        let aged = ledger_file::age(&self.place.path("answers"), 86_400_000);
+        assert_eq!(aged, UNIQUE);
     }
 
     fn program(&self, more: &[&str]) -> Program<'_> {

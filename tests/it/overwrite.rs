@@ -123,17 +123,16 @@ fn what_somebody_changed_since_the_run_left_it_is_not_replaced() {
         let mended = place.text(name) + "by hand\n";
         place.write(name, &mended);
         let ledger = place.read("scored.csv.ledger");
-        for args in [&[][..], &["--fresh"]] {
-            let program = place.run(&server, ["users.csv", "-o", "scored.csv"]);
-            let done = args.iter().fold(program, Program::arg).done();
-            done.exits(2)
-                .says(&format!("`{name}` has changed since"))
-                .says("--overwrite");
-            assert_eq!(place.text(name), mended);
-        }
+        place
+            .score(&server, ["--retry-failed"])
+            .exits(2)
+            .says(&format!("`{name}` has changed since"))
+            .says("--overwrite");
+        assert_eq!(place.text(name), mended);
         assert!(place.read("scored.csv.ledger") == ledger);
         assert_eq!(server.calls(), 10);
-        place.score(&server, ["--overwrite"]).exits(0);
+        let both = ["--retry-failed", "--overwrite"];
+        place.score(&server, both).exits(0);
         assert_eq!(
             (server.calls(), place.text("scored.csv")),
             (12, users::scored(&csv))
@@ -155,7 +154,7 @@ fn what_the_run_never_wrote_is_not_replaced() {
     let (place, server) = unfinished(&csv);
     place.write("mine.csv", "precious");
     for file in ["--rejects", "--changes"] {
-        let done = place.score(&server, [file, "mine.csv"]);
+        let done = place.score(&server, [file, "mine.csv", "--retry-failed"]);
         done.exits(2).says("`mine.csv` is not from the run");
         assert_eq!(place.text("mine.csv"), "precious");
     }
@@ -167,12 +166,14 @@ fn the_output_of_another_input_is_not_replaced() {
     let csv = users::csv(10);
     let (place, server) = unfinished(&csv);
     place.write("other.csv", users::csv(3));
-    let other = || place.run(&server, ["other.csv", "-o", "scored.csv"]);
+    let retry = ["other.csv", "-o", "scored.csv", "--retry-failed"];
+    let other = || place.run(&server, retry);
     let done = other().done();
     done.exits(2)
         .says("`scored.csv` was written by a run over another input");
     // Nor by rows from a pipe.
-    let piped = place.run(&server, ["-o", "scored.csv", "--format", "csv"]);
+    let retry = ["-o", "scored.csv", "--format", "csv", "--retry-failed"];
+    let piped = place.run(&server, retry);
     piped.stdin(csv.as_str()).done().exits(2);
     assert_eq!(server.calls(), 10);
     // However the same input and output are named, it is the same run.
@@ -184,7 +185,7 @@ fn the_output_of_another_input_is_not_replaced() {
         let (place, server) = unfinished(&csv);
         symlink("users.csv", place.path("link.csv")).unwrap();
         symlink("scored.csv", place.path("link-out.csv")).unwrap();
-        let rejects = ["--rejects", "scored.rejects.csv"];
+        let rejects = ["--rejects", "scored.rejects.csv", "--retry-failed"];
         let run = place.run(&server, [input, "-o", output]);
         rejects.iter().fold(run, Program::arg).done().exits(0);
         assert_eq!(server.calls(), 12);
@@ -196,15 +197,21 @@ fn an_input_that_has_changed_or_comes_down_a_pipe_is_still_the_same() {
     let csv = users::csv(10);
     let (place, server) = unfinished(&csv);
     place.write("users.csv", users::csv(12));
-    place.score(&server, []).exits(0).says("8 known");
+    place
+        .score(&server, ["--retry-failed"])
+        .exits(0)
+        .says("8 known");
     assert_eq!(place.text("scored.csv"), users::scored(&users::csv(12)));
 
     let (place, server) = (Place::new(), Server::good());
-    let pipe = |rows: String| {
+    let pipe = |rows: String, more: &[&str]| {
         let args = ["-", "-o", "scored.csv", "--format", "csv"];
-        place.run(&server, args).stdin(rows).done()
+        let program = place.run(&server, args).stdin(rows);
+        more.iter().fold(program, Program::arg).done()
     };
-    pipe(csv.clone() + "11,,u@example.com,::1,u\n").exits(1);
-    pipe(csv.clone()).exits(0).says("10 known");
+    pipe(csv.clone() + "11,,u@example.com,::1,u\n", &[]).exits(1);
+    pipe(csv.clone(), &["--retry-failed"])
+        .exits(0)
+        .says("10 known");
     assert_eq!(place.text("scored.csv"), users::scored(&csv));
 }

@@ -62,7 +62,12 @@ fn the_next_night_they_are_asked_alone_and_are_known() {
         let mut before = 0;
         for new in [POISON * 3, 0] {
             let flags = ["-c", "4", "--retries", "1", "--max-outage", "1s"];
-            let flags = flags.iter().chain(ledger).chain(&["--overwrite"]);
+            let again = if before > 0 {
+                "--retry-failed"
+            } else {
+                "--overwrite"
+            };
+            let flags = flags.iter().chain(ledger).chain([&again]);
             let program = place.run(&server, ["users.csv", "-o", "scored.csv"]);
             let done = flags.fold(program, Program::arg).done();
             done.exits(1)

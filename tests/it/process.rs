@@ -383,6 +383,14 @@ impl Done {
         self.silent_about("panicked")
     }
 
+    /// The exit code is one of these.
+    #[track_caller]
+    pub(crate) fn exits_with_one_of(&self, codes: &[i32]) -> &Self {
+        let is_one = self.code().is_some_and(|code| codes.contains(&code));
+        self.check(is_one, &format!("an exit code of {codes:?}"));
+        self
+    }
+
     /// Standard error has these words, in any case of letters.
     #[track_caller]
     pub(crate) fn says(&self, words: &str) -> &Self {

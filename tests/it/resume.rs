@@ -6,6 +6,7 @@ use std::os::unix::fs::symlink;
 use std::sync::Mutex;
 use std::sync::mpsc::channel;
 
+use crate::ledger_file;
 use crate::process::{Done, Place, Program};
 use crate::server::{Request, Server, answer, good, ok, status};
 use crate::users;
@@ -45,7 +46,7 @@ fn an_input_that_was_sorted_extended_or_edited_costs_only_what_is_new() {
         assert_eq!(server.calls(), 20);
         place.write("users.csv", &changed);
         place
-            .score(&server, [])
+            .score(&server, ["--retry-failed"])
             .exits(0)
             .says("20 answers are paid for");
         assert_eq!(server.calls(), 20 + new);
@@ -163,7 +164,7 @@ fn failed_rows_alone_are_asked_again_and_put_in_their_place() {
     place
         .score(&server, [])
         .exits(1)
-        .says("scored.csv.ledger has 8 paid answers; the same command asks only the rows without a verdict");
+        .says("scored.csv.ledger has 8 paid answers; `--retry-failed` asks only the rows without a verdict");
     assert_eq!(place.text("scored.csv"), users::scored_without(&csv, odd));
     assert_eq!(
         place.names(),
@@ -175,7 +176,7 @@ fn failed_rows_alone_are_asked_again_and_put_in_their_place() {
         ]
     );
     place
-        .score(&server, [])
+        .score(&server, ["--retry-failed"])
         .exits(0)
         .says("8 known from the ledger");
     let again: Vec<_> = server.requests()[10..].iter().map(Request::name).collect();
@@ -208,11 +209,7 @@ fn going_on_with_a_run_of_another_day_is_warned_of() {
     let (place, server) = (Place::with("users.csv", &csv), Server::good());
     stopped(&place, &server, 2);
     stopped(&place, &server, 2).silent_about(WARNING);
-    let age = |name| {
-        let ledger = rusqlite::Connection::open(place.path(name)).unwrap();
-        assert_eq!(ledger.execute("UPDATE ledger SET begun = 0", []), Ok(1));
-    };
-    age("scored.csv.ledger");
+    ledger_file::begun_long_ago(&place.path("scored.csv.ledger"));
     // A nightly job is quiet, and must be told all the same.
     place
         .score(&server, ["--quiet"])
@@ -221,16 +218,19 @@ fn going_on_with_a_run_of_another_day_is_warned_of() {
         .says(": 4 answers of it are used, unless `--fresh` or `--max-age` says otherwise");
     assert_eq!(server.calls(), 9);
     assert_eq!(place.text("scored.csv"), users::scored(&csv));
-    // One that many runs share is of no single day.
-    let shared = || {
-        place
-            .score(&server, ["--ledger", "answers.ledger", "--overwrite"])
-            .exits(0)
-            .silent_about("warning");
+    // A shared one is of no single day.
+    let shared = |more: &[&str]| {
+        let args = ["users.csv", "-o", "scored.csv", "--overwrite"];
+        let program = place
+            .run(&server, args)
+            .arg("--ledger")
+            .arg("answers.ledger");
+        let done = more.iter().fold(program, Program::arg).done();
+        done.silent_about("warning").code()
     };
-    shared();
-    age("answers.ledger");
-    shared();
+    assert_eq!(shared(&["--max-calls", "2"]), Some(3));
+    ledger_file::begun_long_ago(&place.path("answers.ledger"));
+    assert_eq!(shared(&[]), Some(0));
 }
 
 #[test]
@@ -278,10 +278,10 @@ fn answers_that_are_too_old_are_asked_for_again() {
         server.calls()
     };
     assert_eq!((run("1d"), run("1d")), (5, 5));
-    let answers = rusqlite::Connection::open(place.path("answers.ledger")).unwrap();
-    let aged = answers.execute("UPDATE answers SET at = at - 2 * 86400 * 1000", []);
-    assert_eq!(aged, Ok(5));
-    drop(answers);
+    assert_eq!(
+        ledger_file::age(&place.path("answers.ledger"), 2 * 86_400_000),
+        5
+    );
     assert_eq!((run("3d"), run("1d"), run("1d")), (5, 10, 10));
 }
 
@@ -455,12 +455,13 @@ fn a_slip_on_the_way_costs_no_paid_answer() {
     done.exits(0)
         .says("scored.csv.ledger has 31 paid answers, of other rows");
     assert_eq!(server.calls(), 31);
-    // By then it is somebody else's output.
+    // By then it is the output of another input.
+    place.score(&server, []).exits(2).says("--retry-failed");
     place
-        .score(&server, [])
+        .score(&server, ["--retry-failed"])
         .exits(2)
         .says("`scored.csv` was written by a run over another input");
-    let done = place.score(&server, ["--overwrite"]);
+    let done = place.score(&server, ["--retry-failed", "--overwrite"]);
     done.exits(0).says("30 known");
     assert_eq!(server.calls(), 41);
     assert_eq!(place.text("scored.csv"), users::scored(&csv));
@@ -485,7 +486,8 @@ fn a_row_that_fails_whenever_it_is_asked_holds_up_nobody_behind_it() {
         _ => good(request),
     });
     place.score(&server, ["--retries", "0", "-c", "1"]).exits(1);
-    place.score(&server, ["--retries", "0", "-c", "1"]).exits(1);
+    let retry = ["--retries", "0", "-c", "1", "--retry-failed"];
+    place.score(&server, retry).exits(1);
     let bad = |name: &str| name == "User 2";
     assert_eq!(place.text("scored.csv"), users::scored_without(&csv, bad));
 }

@@ -256,7 +256,7 @@ fn a_damaged_ledger_that_runs_share_is_refused_with_a_way_out_that_leads_somewhe
         let args = shared.into_iter().chain(fresh);
         let done = args.fold(program, Program::arg).done();
         done.exits(2)
-            .says("the file is damaged: move it away")
+            .says("the file is damaged\n\nhint: move it and the files whose names start with its name elsewhere")
             .silent_about("--fresh");
         assert!(place.read("answers.ledger") == damaged);
     }
@@ -275,9 +275,9 @@ fn failed_rows_of_a_finished_run_are_asked_again_as_the_summary_says() {
     place
         .score(&server, shared)
         .exits(1)
-        .says("the same command with `--overwrite` asks only the rows without a verdict");
+        .says("`--retry-failed` asks only the rows without a verdict");
     place
-        .score(&server, [shared[0], shared[1], "--overwrite"])
+        .score(&server, [shared[0], shared[1], "--retry-failed"])
         .exits(0)
         .says("the answers are kept in answers.ledger\n");
     assert_eq!(server.calls(), 5 + 1);

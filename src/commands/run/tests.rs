@@ -173,8 +173,12 @@ impl Course {
             return HashSet::new();
         };
         let mut has = |user: &u64| {
-            let key = keys.key(&Scripted::body(*user));
-            lookup.find(&key).unwrap().answer.is_some()
+            let body = Scripted::body(*user);
+            lookup
+                .find(&keys.key(&body), &body)
+                .unwrap()
+                .known
+                .is_some()
         };
         (1..=ROWS as u64).filter(|user| has(user)).collect()
     }

@@ -38,7 +38,10 @@ impl Directory {
     }
 
     fn raw(&self) -> Connection {
-        Connection::open(self.path()).unwrap()
+        let connection = Connection::open(self.path()).unwrap();
+        let checksums = sqlite::head(&connection).unwrap().checksums();
+        checksums.install(&connection).unwrap();
+        connection
     }
 
     /// Whether the bytes are anywhere in the file or beside it.
@@ -72,7 +75,9 @@ fn id(user: usize) -> String {
 type Entry = (Key, String, i64);
 
 fn put(connection: &mut Connection, context: i64, entries: impl IntoIterator<Item = Entry>) {
-    const INSERT: &str = "INSERT INTO answers VALUES (?, ?, ?, '1.5', NULL, NULL, ?, NULL, NULL)";
+    const INSERT: &str =
+        "INSERT INTO answers VALUES (?1, ?2, ?3, '1.5', NULL, NULL, ?4, NULL, NULL,
+        answer_checksum(?1, ?3, '1.5', NULL, NULL, ?4, NULL))";
     let transaction = connection.transaction().unwrap();
     for (key, id, at) in entries {
         transaction
@@ -128,7 +133,7 @@ fn beside_a_run_it_is_just_the_same() {
     let (place, keys) = filled(5_000);
     let mut run = place.ledger(HERE);
     let (keeper, mut lookup) = (run.keeper().unwrap(), run.lookup().unwrap().unwrap());
-    lookup.find(&keys.key(&body(3))).unwrap();
+    lookup.find(&keys.key(&body(3)), &body(3)).unwrap();
     // The user's answer is in the log only, and in an old page of it.
     let mut raw = place.raw();
     put(&mut raw, 1, [(keys.key(b"{}"), "late".to_owned(), now())]);
@@ -143,10 +148,10 @@ fn beside_a_run_it_is_just_the_same() {
     }
     // The run goes on with the file that was rewritten under it.
     assert_eq!(
-        lookup.find(&keys.key(&body(3))).unwrap(),
+        lookup.find(&keys.key(&body(3)), &body(3)).unwrap(),
         super::super::Found::default()
     );
-    assert!(lookup.find(&keys.key(&body(4))).unwrap() != super::super::Found::default());
+    assert!(lookup.find(&keys.key(&body(4)), &body(4)).unwrap() != super::super::Found::default());
     drop((keeper, raw));
 }
 
@@ -212,7 +217,8 @@ fn old_answers_go_and_the_space_comes_back() {
     let (place, keys) = filled(10_000);
     let month_ago = now() - 30 * 86_400_000;
     let old =
-        "UPDATE answers SET at = ? WHERE CAST(substr(transaction_id, -8) AS INTEGER) % 10 > 0";
+        "UPDATE answers SET at = ?1, checksum = answer_checksum(key, transaction_id, score, capture, captured, ?1, replaced)
+        WHERE CAST(substr(transaction_id, -8) AS INTEGER) % 10 > 0";
     assert_eq!(place.raw().execute(old, [month_ago]).unwrap(), 9_000);
     let mut care = Care::open(&place.path()).unwrap();
     let before = care.bytes();
@@ -223,7 +229,7 @@ fn old_answers_go_and_the_space_comes_back() {
     assert!(cleaned.bytes < before / 5, "{} of {before}", cleaned.bytes);
     let mut lookup = place.ledger(HERE).lookup().unwrap().unwrap();
     for user in 0..100 {
-        let found = lookup.find(&keys.key(&body(user))).unwrap();
+        let found = lookup.find(&keys.key(&body(user)), &body(user)).unwrap();
         assert_eq!(found != super::super::Found::default(), user % 10 == 0);
     }
     drop(lookup);
@@ -238,18 +244,27 @@ fn with_old_answers_go_the_scores_that_younger_ones_replaced() {
     let (place, keys) = filled(10);
     let month_ago = now() - 30 * 86_400_000;
     let raw = place.raw();
-    let replace = "UPDATE answers SET replaced = '9.8765', replaced_at = ? WHERE key = ?";
-    for (user, at) in [(1, month_ago), (2, now())] {
-        let key = keys.key(&body(user)).0;
+    let replace = "UPDATE answers SET replaced = '9.8765', replaced_at = ?,
+        checksum = answer_checksum(key, transaction_id, score, capture, captured, at, '9.8765') WHERE key = ?";
+    for (user, at) in [(1_i64, month_ago), (2, now())] {
+        let key = keys.key(&body(user.try_into().unwrap())).0;
         assert_eq!(raw.execute(replace, params![at, key]).unwrap(), 1);
-        raw.execute("INSERT INTO runs VALUES (?, ?)", params![key, at])
-            .unwrap();
+        raw.execute(
+            "INSERT INTO runs VALUES (?1, ?2, ?3, 0, 0, NULL, 0)",
+            params![user, key, at],
+        )
+        .unwrap();
+        raw.execute(
+            "INSERT INTO failures VALUES (?, ?, 'refused', x'00', 0)",
+            params![key, user],
+        )
+        .unwrap();
         raw.execute(
             "INSERT INTO fields VALUES (?, ?)",
             params![format!("/{user}"), at],
         )
         .unwrap();
-        raw.execute("INSERT INTO limits VALUES (?, 48.5, NULL, ?)", [at, at])
+        raw.execute("INSERT INTO limits VALUES (?, 48.5, NULL, ?, 0)", [at, at])
             .unwrap();
         raw.execute("INSERT INTO poison VALUES (?, 1, ?)", params![key, at])
             .unwrap();
@@ -259,18 +274,23 @@ fn with_old_answers_go_the_scores_that_younger_ones_replaced() {
         [
             "answers WHERE replaced IS NOT NULL AND replaced_at IS NOT NULL",
             "runs",
+            "failures",
             "fields",
             "limits",
             "poison",
         ]
         .map(|what| count(&format!("SELECT count(*) FROM {what}")))
     };
-    assert_eq!(counts(), [2, 2, 2, 2, 2]);
+    assert_eq!(counts(), [2; 6]);
     let mut care = Care::open(&place.path()).unwrap();
     let day_ago = SystemTime::now() - Duration::from_secs(86_400);
     assert_eq!(care.prune(day_ago).unwrap(), 0);
-    assert_eq!(counts(), [1, 1, 1, 1, 1]);
+    assert_eq!(counts(), [1; 6]);
     assert_eq!(care.finish(false).unwrap().answers, 10);
+    // What is left of each answer still fits its checksum.
+    let broken = "SELECT count(*) FROM answers WHERE checksum <>
+        answer_checksum(key, transaction_id, score, capture, captured, at, replaced)";
+    assert_eq!(count(broken), 0);
 }
 
 #[test]
@@ -286,11 +306,18 @@ fn that_the_service_failed_over_somebody_is_forgotten_as_well() {
     ] {
         raw.execute("INSERT INTO poison VALUES (?, 1, ?)", params![key.0, now()])
             .unwrap();
+        raw.execute(
+            "INSERT INTO failures VALUES (?, 1, 'refused', x'00', 0)",
+            [key.0],
+        )
+        .unwrap();
     }
     let (forgotten, _) = forget(&place, [1, 2]);
     assert_eq!(forgotten, 1, "answers alone are counted");
     assert!(!place.has(&keys.key(&body(2)).0) && !place.has(&keys.nth(&body(2), 2).0));
     assert!(place.has(&keys.key(&body(3)).0));
+    let kept = || raw.query_row("SELECT count(*) FROM failures", [], |row| row.get(0));
+    assert_eq!(kept(), Ok(1));
     Care::open(&place.path()).unwrap().forget_all().unwrap();
     assert_eq!(poison::all(&raw).unwrap().len(), 0);
 }
@@ -326,7 +353,7 @@ fn a_survey_counts_by_address_and_age_and_changes_nothing() {
         found
     };
     let found = look();
-    assert_eq!((found.answers, found.version), (14, 2));
+    assert_eq!((found.answers, found.version), (14, 3));
     let [first, second] = &found.services[..] else {
         panic!("{found:?}");
     };
@@ -377,13 +404,13 @@ fn what_cannot_be_cared_for_is_refused_and_left_as_it_is() {
     let path = place.path();
     let whole = fs::read(&path).unwrap();
     let mut newer = whole.clone();
-    newer[63] = 3;
+    newer[63] = 4;
     let mut damaged = whole.clone();
     damaged[100..].fill(0x55);
     for (bytes, words) in [
         (&b"id,name\n1,Jane\n"[..], "is no ledger of rescore"),
         (b"", "is no ledger of rescore"),
-        (&newer, "is a ledger of version 3"),
+        (&newer, "is a ledger of version 4"),
         (&damaged, "the file is damaged"),
     ] {
         fs::write(&path, bytes).unwrap();
