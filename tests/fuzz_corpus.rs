@@ -49,3 +49,8 @@ fn answers_are_judged_without_repeating_what_was_sent() {
 fn headers_ask_for_nothing_that_a_pace_cannot_bear() {
     replay("headers", fuzz_laws::headers::law);
 }
+
+#[test]
+fn whatever_lies_in_a_ledgers_place_is_used_or_refused() {
+    replay("ledger", fuzz_laws::ledger::law);
+}
