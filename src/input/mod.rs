@@ -129,6 +129,19 @@ impl Reader {
         Self::of_source(Source::open(&settings.input)?, settings, compose)
     }
 
+    /// As [`Self::open`], with any reader in the place of a pipe: the fuzz targets choose how bytes arrive.
+    ///
+    /// # Errors
+    /// As for [`Self::open`].
+    #[doc(hidden)]
+    pub fn over(
+        reader: impl std::io::Read + Send + 'static,
+        settings: Settings,
+        compose: Compose,
+    ) -> Result<(Self, Opened)> {
+        Self::of_source(Source::of_reader(reader)?, settings, compose)
+    }
+
     fn of_source(source: Source, settings: Settings, compose: Compose) -> Result<(Self, Opened)> {
         let (size, mode, ignored) = (source.size(), source.mode(), source.ignored());
         let mut buffer = Buffer {

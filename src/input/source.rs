@@ -30,7 +30,6 @@ impl Source {
     /// # Errors
     /// Exit code 2: it is missing, a directory or unreadable.
     pub(super) fn open(input: &Input) -> Result<Self> {
-        let consumed = Arc::new(AtomicU64::new(0));
         let ignored = Ignored::default();
         let (raw, name, size, mode): (Box<dyn Read + Send>, _, _, _) = match input {
             Input::Stdin => (
@@ -54,6 +53,26 @@ impl Source {
                 }
             }
         };
+        Self::unpacked(raw, name, size, mode, ignored)
+    }
+
+    /// Any reader in the place of a pipe.
+    ///
+    /// # Errors
+    /// As for [`Self::open`].
+    pub(super) fn of_reader(reader: impl Read + Send + 'static) -> Result<Self> {
+        let name = "the input".to_owned();
+        Self::unpacked(Box::new(reader), name, None, PIPE, Ignored::default())
+    }
+
+    fn unpacked(
+        raw: Box<dyn Read + Send>,
+        name: String,
+        size: Option<u64>,
+        mode: u32,
+        ignored: Ignored,
+    ) -> Result<Self> {
+        let consumed = Arc::new(AtomicU64::new(0));
         let raw = Counted {
             inner: raw,
             consumed: Arc::clone(&consumed),
@@ -69,20 +88,6 @@ impl Source {
             compressed: compression.is_some(),
             ignored,
         })
-    }
-
-    /// Any reader, for tests.
-    #[cfg(test)]
-    pub(super) fn of_reader(reader: impl Read + Send + 'static) -> Self {
-        Self {
-            reader: Box::new(reader),
-            name: "the input".to_owned(),
-            size: None,
-            mode: PIPE,
-            consumed: Arc::default(),
-            compressed: false,
-            ignored: Ignored::default(),
-        }
     }
 
     /// Reads some bytes; 0 at the end.

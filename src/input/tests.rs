@@ -43,17 +43,17 @@ fn settings() -> Settings {
 
 /// All rows' bytes and requests, and how reading ended.
 fn read(bytes: &[u8], step: usize, fails: usize) -> (Vec<(Bytes, bool)>, Result<()>) {
-    let source = Source::of_reader(Unsteady {
+    let source = Unsteady {
         bytes: io::Cursor::new(bytes.to_vec()),
         step,
         reads: 0,
         fails,
-    });
+    };
     let compose = Box::new(|request: &UserRequest<'_>, to: &mut BytesMut| {
         to.extend_from_slice(request.name.as_bytes());
     });
     let mut rows = Vec::new();
-    let mut reader = match Reader::of_source(source, settings(), compose) {
+    let mut reader = match Reader::over(source, settings(), compose) {
         Ok((reader, _)) => reader,
         Err(error) => return (rows, Err(error)),
     };
@@ -122,8 +122,8 @@ fn earlier(text: &str, existing: Existing, delimiter: Option<u8>) -> Vec<(String
         existing,
         ..settings()
     };
-    let source = Source::of_reader(io::Cursor::new(text.as_bytes().to_vec()));
-    let (mut reader, _) = Reader::of_source(source, settings, Box::new(|_, _| {})).unwrap();
+    let source = io::Cursor::new(text.as_bytes().to_vec());
+    let (mut reader, _) = Reader::over(source, settings, Box::new(|_, _| {})).unwrap();
     let mut rows = Vec::new();
     while let Some(batch) = reader.next_batch().unwrap() {
         rows.extend(batch.rows.into_iter().map(|Prepared { row, .. }| {

@@ -415,6 +415,7 @@ pub(super) fn is_damage(error: &rusqlite::Error) -> bool {
         | Sqlite::FromSqlConversionFailure(..)
         | Sqlite::IntegralValueOutOfRange(..)
         | Sqlite::Utf8Error(..)
+        | Sqlite::InvalidColumnName(..)
         | Sqlite::InvalidColumnType(..)
         | Sqlite::QueryReturnedNoRows => true,
         _ => false,

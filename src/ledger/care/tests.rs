@@ -434,6 +434,19 @@ fn what_cannot_be_cared_for_is_refused_and_left_as_it_is() {
 }
 
 #[test]
+fn tables_that_are_not_ours_are_damage_and_not_told_in_the_databases_words() {
+    let (place, _) = filled(1);
+    // As a flipped bit in the list of tables does; found by the fuzz target `ledger`.
+    let rename = "ALTER TABLE limits RENAME COLUMN in_flight TO in_fl_ght";
+    place.raw().execute(rename, []).unwrap();
+    let limit = "INSERT INTO limits SELECT id, 7.5, 3, 0, 0 FROM contexts";
+    assert_eq!(place.raw().execute(limit, []).unwrap(), 1);
+    let report = survey(&place.path()).unwrap_err().report();
+    assert!(report.contains(": the file is damaged"), "{report}");
+    assert!(!report.contains("column"), "{report}");
+}
+
+#[test]
 fn a_ledger_that_is_locked_is_waited_for_and_then_left() {
     let (place, _) = filled(1);
     let holder = place.raw();

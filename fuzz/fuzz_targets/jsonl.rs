@@ -1,0 +1,8 @@
+//! Lines of JSON are read and written back.
+
+#![no_main]
+
+#[path = "../../tests/fuzz_laws/mod.rs"]
+mod fuzz_laws;
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| fuzz_laws::files::jsonl(input));

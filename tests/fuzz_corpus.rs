@@ -1,0 +1,56 @@
+//! Everything that the fuzz targets have kept still obeys the laws.
+//!
+//! `fuzz/README.md` says how to search for more. What breaks a law there is put into `fuzz/corpus` and found again here.
+
+mod fuzz_laws;
+
+use std::fs;
+use std::path::Path;
+
+/// Runs the law over every file of the target's corpus.
+#[allow(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "a test that cannot read its corpus should fail"
+)]
+fn replay(target: &str, law: fn(&[u8])) {
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("fuzz/corpus")
+        .join(target);
+    let mut files: Vec<_> = fs::read_dir(&corpus)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
+    files.sort();
+    assert!(files.len() >= 10, "the corpus of `{target}` is gone");
+    for file in files {
+        // Shown where a law panics.
+        eprintln!("{}", file.display());
+        law(&fs::read(&file).unwrap());
+    }
+}
+
+#[test]
+fn rows_of_csv_come_out_as_they_went_in() {
+    replay("csv", fuzz_laws::files::csv);
+}
+
+#[test]
+fn rows_of_jsonl_come_out_as_they_went_in() {
+    replay("jsonl", fuzz_laws::files::jsonl);
+}
+
+#[test]
+fn answers_are_judged_without_repeating_what_was_sent() {
+    replay("answer", fuzz_laws::answer::law);
+}
+
+#[test]
+fn headers_ask_for_nothing_that_a_pace_cannot_bear() {
+    replay("headers", fuzz_laws::headers::law);
+}
+
+#[test]
+fn whatever_lies_in_a_ledgers_place_is_used_or_refused() {
+    replay("ledger", fuzz_laws::ledger::law);
+}
