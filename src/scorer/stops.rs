@@ -7,7 +7,7 @@ use crate::event::CancelReason;
 use crate::pace::{Speaker, Trouble};
 use crate::row::RowNumber;
 use crate::service::{Fault, Health};
-use crate::verdict::Failure;
+use crate::verdict::{Failure, Reason};
 
 /// The stop for a pause that is too long to sit out, with the time to come back.
 pub(super) fn asks_to_wait(wait: Duration) -> Error {
@@ -61,8 +61,7 @@ pub(super) fn for_trouble(
     rows: u32,
     last: &Failure,
 ) -> (CancelReason, Error) {
-    let host = quoted(host);
-    let last = &*last.message;
+    let (host, reason, last) = (quoted(host), last.reason, &*last.message);
     match trouble {
         Trouble::Useless(Speaker::Stranger) | Trouble::Refused(Speaker::Stranger) if rows == 1 => {
             let error = Error::stopped(format!(
@@ -89,12 +88,17 @@ pub(super) fn for_trouble(
         }
         Trouble::HostNotFound => {
             let error = Error::stopped(last)
-                .hint("check the base address, this machine's network and `HTTPS_PROXY`");
+                .hint("check the base address, this machine's network and its proxy");
             (CancelReason::Unavailable, error)
         }
         Trouble::GaveUp => {
-            let error = Error::stopped(format!("{host} cannot be reached or is not well"))
-                .detail(format!("the last call: {last}"));
+            // What is in the way may be this machine's network or a proxy: the call's own words say which.
+            let what = if reason == Reason::Unreachable {
+                format!("no call gets through to {host}")
+            } else {
+                format!("{host} answers with errors, or not at all")
+            };
+            let error = Error::stopped(what).detail(format!("the last call: {last}"));
             (CancelReason::Unavailable, error)
         }
     }

@@ -52,7 +52,7 @@ fn nobody_listening_is_tried_again_and_then_stops_the_run() {
         .arg("1")
         .done();
     done.exits(3)
-        .says("error: `127.0.0.1` cannot be reached or is not well\n  the last call: cannot connect: connection refused")
+        .says("error: no call gets through to `127.0.0.1`\n  the last call: cannot connect: connection refused")
         .says("2 calls, 1 of them again");
     assert_eq!(place.names(), ["users.csv"]);
 }
@@ -266,7 +266,7 @@ fn a_proxy_that_does_not_connect_is_asked_again_and_then_stops_the_run() {
             code => answer(code, &[], "<html>"),
         });
         done.exits(3)
-            .says("error: `users.example` cannot be reached or is not well")
+            .says("error: no call gets through to `users.example`")
             .says(&format!(
                 "the last call: cannot connect through the proxy `127.0.0.1` of `HTTPS_PROXY`: {why}\n"
             ));
@@ -399,7 +399,7 @@ fn a_tls_handshake_that_fails_is_tried_again_and_then_stops_the_run() {
             .arg(patience)
             .done();
         done.exits(3)
-            .says("error: `127.0.0.1` cannot be reached or is not well")
+            .says("error: no call gets through to `127.0.0.1`")
             .says(&format!("the last call: {why}"))
             .silent_about("billed");
         assert_eq!(came.load(Ordering::SeqCst), 2, "{done}");
