@@ -288,6 +288,7 @@ impl Answers {
             CLOSING
         };
         let (path, own) = (ledger.path().map(Path::to_owned), ledger.is_own());
+        let damaged = stats.cancelled == Some(CancelReason::Ledger) && ledger.is_damaged();
         let when = if stats.exit() == Exit::Complete {
             Removed::WhenUsed(stats.known + stats.answered)
         } else if rows_stay {
@@ -304,6 +305,7 @@ impl Answers {
                     answers,
                     own,
                     fresh,
+                    damaged,
                 };
                 (path.map(kept), None)
             }

@@ -420,6 +420,12 @@ impl Ledger {
         Ok(keeper)
     }
 
+    /// Whether its file is damaged, so that no run can go on with it. All of it is read.
+    #[must_use]
+    pub fn is_damaged(&self) -> bool {
+        sqlite::is_damaged(&self.path)
+    }
+
     /// Ends it, once its keeper is gone. The run's own is removed as `removed` says; another one never. The thread that
     /// writes gets `patience` to close the database, on a disk that may hang.
     ///

@@ -28,6 +28,8 @@ pub struct Kept {
     pub own: bool,
     /// The run was told to start over: told so again, the next one would pay again.
     pub fresh: bool,
+    /// It is damaged: no run goes on with it.
+    pub damaged: bool,
 }
 
 /// A run that is over.
@@ -206,6 +208,7 @@ impl Summary<'_> {
             answers,
             own,
             fresh,
+            damaged,
         } = self.ledger.as_ref()?;
         let same = same_command(*fresh);
         // As it is, the same rows would stop it again.
@@ -220,10 +223,10 @@ impl Summary<'_> {
             Some(answers) => counted(*answers, "paid answer"),
             None => "the paid answers".to_owned(),
         };
+        if *damaged {
+            return Some(format!("{path} is damaged, and no run can go on with it"));
+        }
         Some(match (self.stats.cancelled, own) {
-            (Some(_), false) if *fresh => format!(
-                "{path} has {answers}; {once}{same} goes on from there, with older answers for the rest"
-            ),
             (Some(_), _) => format!("{path} has {answers}; {once}{same} goes on from there"),
             (None, true) if self.stats.failures() == 0 => format!(
                 "{path} has {answers}, of other rows or for another account too; `--retry-failed` uses them, the next new run to this output replaces them"

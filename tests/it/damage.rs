@@ -1,5 +1,8 @@
 //! A ledger that is not as it was left: the right bytes, or a stop before any call with the way on.
 
+use std::fs;
+use std::io::{self, Seek, SeekFrom, Write};
+
 use crate::ledger_file;
 use crate::process::{Done, Place};
 use crate::server::{Server, good};
@@ -103,6 +106,50 @@ fn a_score_that_was_flipped_is_asked_again_and_the_ledger_is_named_as_damaged() 
             "{summary}"
         );
     }
+}
+
+#[test]
+fn damage_that_comes_while_a_run_is_on_is_named_and_nobody_is_told_to_go_on() {
+    const MANY: usize = 3_000;
+    let csv = users::csv(MANY);
+    let (place, server) = (Place::with("users.csv", &csv), Server::good());
+    let shared = ["-o", "scored.csv", "--ledger", "answers.ledger"];
+    let run = |input: &str| {
+        let program = place.run(&server, [input, "--overwrite"]);
+        shared.iter().fold(program, crate::process::Program::arg)
+    };
+    run("users.csv").done().exits(0);
+    let (input, mut rows) = io::pipe().unwrap();
+    let running = run("-")
+        .arg("--format")
+        .arg("csv")
+        .stdin_from(input)
+        .start();
+    let (header, known) = csv.split_once('\n').unwrap();
+    writeln!(
+        rows,
+        "{header}\n0,Newcomer,new@example.com,192.0.2.1,curl/8"
+    )
+    .unwrap();
+    server.wait_for_calls(MANY + 1);
+    // Whoever has the file open looks into its pages only now.
+    let ledger = fs::File::options()
+        .write(true)
+        .open(place.path("answers.ledger"));
+    let (mut ledger, length) = (ledger.unwrap(), place.read("answers.ledger").len());
+    ledger.seek(SeekFrom::Start(100)).unwrap();
+    ledger.write_all(&vec![0x55; length - 100]).unwrap();
+    // It stops before it has read them all.
+    let _ = rows.write_all(known.as_bytes());
+    drop(rows);
+    running
+        .done()
+        .exits(3)
+        .says("the file is damaged")
+        .says("answers.ledger is damaged, and no run can go on with it")
+        .says("hint: move it and the files whose names start with its name elsewhere")
+        .silent_about("goes on from there");
+    assert!(server.calls() <= MANY + 1 + 64, "{}", server.calls());
 }
 
 #[test]
