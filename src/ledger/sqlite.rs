@@ -10,6 +10,7 @@ use std::time::Duration;
 use rusqlite::config::DbConfig;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior, params};
+use tokio::time::Instant;
 
 use super::checksum::Checksums;
 use super::file::{self, Kind, What};
@@ -145,9 +146,24 @@ pub(super) fn foreign(path: &Path) -> Error {
 /// Opens a ledger, or makes one of this kind of an empty file.
 pub(super) fn open(path: &Path, kind: Kind, durable: bool) -> rusqlite::Result<Connection> {
     let connection = connect(path)?;
-    create(&connection, kind)?;
-    prepare(&connection, durable)?;
-    Ok(connection)
+    // Where several runs make one together, SQLite does not wait for the lock with which it starts the log.
+    let began = Instant::now();
+    loop {
+        let opened = create(&connection, kind).and_then(|()| prepare(&connection, durable));
+        match opened {
+            Err(error) if is_busy(&error) && began.elapsed() < BUSY => pause(),
+            opened => return opened.map(|()| connection),
+        }
+    }
+}
+
+/// Leaves the ledger to whoever holds it.
+#[allow(
+    clippy::disallowed_methods,
+    reason = "no call is made before it is open"
+)]
+fn pause() {
+    std::thread::sleep(Duration::from_millis(10));
 }
 
 /// Opens a ledger that is open already once more, to look things up beside what is written.
@@ -256,8 +272,8 @@ pub(super) fn reserve(connection: &Connection, in_flight: NonZeroUsize) -> rusql
     connection.pragma_update(None, "cache_size", 1)?;
     let transaction =
         rusqlite::Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
-    transaction.execute_batch("CREATE TABLE room (bytes BLOB)")?;
-    transaction.execute("INSERT INTO room VALUES (zeroblob(?))", [bytes])?;
+    transaction.execute_batch("CREATE TABLE reserved (bytes BLOB)")?;
+    transaction.execute("INSERT INTO reserved VALUES (zeroblob(?))", [bytes])?;
     transaction.rollback()?;
     tune(connection)
 }

@@ -593,6 +593,32 @@ fn runs_that_share_a_ledger_see_each_others_answers() {
 }
 
 #[test]
+fn a_ledger_that_another_run_is_just_making_is_waited_for() {
+    let place = Directory::new();
+    let path = place.0.path().join("answers.ledger");
+    drop(Ledger::open(place.shared()).unwrap());
+    // As it is before the log is started.
+    let other = rusqlite::Connection::open(&path).unwrap();
+    let mode: String = { &other }
+        .query_row("PRAGMA journal_mode = DELETE", [], |row| row.get(0))
+        .unwrap();
+    assert_eq!(mode, "delete");
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let (opened, opens) = channel();
+    let settings = place.shared();
+    let opening = std::thread::spawn(move || {
+        opened.send(()).unwrap();
+        Ledger::open(settings).map(drop)
+    });
+    opens.recv().unwrap();
+    // Long enough for one that does not wait to have failed.
+    assert!(opens.recv_timeout(Duration::from_millis(200)).is_err());
+    other.execute_batch("COMMIT").unwrap();
+    let opened = opening.join().unwrap();
+    assert!(opened.is_ok(), "{}", opened.unwrap_err().report());
+}
+
+#[test]
 fn what_is_no_ledger_or_of_another_version_is_refused_and_left_as_it_is() {
     let place = Directory::new();
     let path = place.0.path().join("answers.ledger");
