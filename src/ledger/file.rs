@@ -4,7 +4,7 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
-use super::sqlite::VERSION;
+use super::schema::VERSION;
 use crate::error::{Error, Result};
 use crate::own_file::{self, NotOurs};
 

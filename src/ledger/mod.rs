@@ -22,6 +22,7 @@ mod place;
 mod poison;
 mod queue;
 mod run;
+mod schema;
 mod seen;
 mod sqlite;
 mod survey;
