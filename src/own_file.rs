@@ -51,7 +51,7 @@ pub fn is_not_ours(error: &io::Error) -> bool {
         .is_some_and(<dyn std::error::Error + Send + Sync>::is::<NotOurs>)
 }
 
-/// The way out for whoever meets such an error.
+/// The way out of such an error.
 pub const HINT: &str = "move it away: rescore writes only to files that it made";
 
 /// Fails when something stands at `path` that is not a file that we can have made.

@@ -430,10 +430,15 @@ impl RunArgs {
     fn replace(&self, output: &Path) -> Replace {
         let has_answers = |ledger: &Path| ledger.metadata().is_ok_and(|file| file.len() > 0);
         let own = || has_answers(&ledger_of(output));
-        // Of what they know, the ledger itself has the last word; but a pipe is not waited for in vain.
+        // Of what they know, the ledger itself has the last word. A pipe is not waited for to be refused then.
         let is_known = match &self.ledger {
             None => !self.no_ledger && own(),
-            Some(shared) => self.input.is_some() && has_answers(shared),
+            Some(shared) => {
+                let is_file = { &self.input }
+                    .as_deref()
+                    .is_some_and(|path| path != Path::new("-"));
+                is_file && has_answers(shared)
+            }
         };
         if self.overwrite || self.retry_failed || is_known {
             Replace::Whole

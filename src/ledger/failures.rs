@@ -2,7 +2,7 @@
 //!
 //! They are kept for as long as the run is not finished, so that it gets past them however often it is stopped, and so
 //! that equal rows share them. The message for the rejects may hold the service's words about a person: it is sealed with
-//! what was asked, so that only whoever has that person's data can read it, as with an answer.
+//! what was asked, and can be read only with that person's data at hand, as an answer can be found only so.
 
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, params};

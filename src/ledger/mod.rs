@@ -204,7 +204,10 @@ impl Ledger {
             _ => Run::begin(&keys, output, not_before.max(millis(now)), not_before),
         };
         let since = noted.map_or(head.begun, |(run, _)| run.begun);
-        let answers = held(&connection, context, own, since).map_err(damaged)?;
+        // What a new run that was stopped has not replaced yet is of no use to it.
+        let answers = held(&connection, context, own, since)
+            .map_err(damaged)?
+            .filter(|_| !run.leftover);
         let Taken {
             path,
             lock,

@@ -5,8 +5,8 @@
 //! was either stopped early, and the next run to that output goes on with it; or it is finished, and the next run is
 //! another one, unless it is asked to retry the failed rows.
 //!
-//! It matters when a run began, and not how often it was stopped: whoever compares with older answers wants the last
-//! one from before the run. A new answer takes the place of an old one and keeps the old one's score beside it. Only
+//! It matters when a run began, and not how often it was stopped: a comparison with older answers is with the last one
+//! from before the run. A new answer takes the place of an old one and keeps the old one's score beside it. Only
 //! one score is kept: when runs to two outputs each replace an answer while a third one is stopped, that one compares
 //! with the first's.
 

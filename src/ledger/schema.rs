@@ -65,7 +65,7 @@ pub(super) const SCHEMA: &str = "
         key BLOB NOT NULL,
         run INTEGER NOT NULL,
         reason TEXT NOT NULL,
-        -- The message, sealed: only whoever has the request can read it.
+        -- The message, sealed: it can be read only with the request at hand.
         message BLOB NOT NULL,
         checksum INTEGER NOT NULL,
         PRIMARY KEY (key, run)

@@ -62,7 +62,7 @@ pub(super) fn open(path: &Path, kind: Kind, durable: bool) -> rusqlite::Result<C
     }
 }
 
-/// Leaves the ledger to whoever holds it.
+/// Gives other programs time to let go of the ledger.
 #[allow(
     clippy::disallowed_methods,
     reason = "no call is made before it is open"

@@ -298,7 +298,7 @@ fn what_a_run_is_not_to_send_again_is_its_own_and_sealed() {
         let bytes = fs::read(place.0.path().join(&name)).unwrap();
         assert!(!bytes.windows(4).any(|part| part == b"Jane"), "{name}");
     }
-    // Whoever has the ledger and not the person's data gets noise.
+    // The ledger alone, without the person's data, gives noise.
     let mut ledger = Ledger::open(to("a.csv")).unwrap();
     let mut lookup = ledger.lookup().unwrap().unwrap();
     assert_ne!(lookup.find(&key, b"{}").unwrap(), found);

@@ -111,16 +111,11 @@ impl Target {
         }
         // Whatever may be written over: it leads to what is not ours.
         own_file::check(&partial).map_err(|e| cannot_open(&partial, e))?;
-        if self.replace != Replace::Nothing || !partial.exists() {
+        if self.replace != Replace::Nothing || !holds_rows(&partial) {
             return Ok(());
         }
         refuse_locked(&partial)?;
-        Err(Error::usage(format!(
-            "`{}` of an unfinished run is in the way",
-            partial.display()
-        ))
-        .detail("it holds rows whose answers were paid for")
-        .hint("move it away, or start over with `--overwrite`"))
+        Err(in_the_way(&partial))
     }
 
     /// Whether it is a device or a pipe rather than a file.
@@ -182,7 +177,7 @@ impl Target {
 
     /// Opens the partial file for this run alone, without touching what is in it.
     fn open_locked(&self, partial: &Path, mode: u32) -> Result<File> {
-        let only_new = self.replace == Replace::Nothing;
+        let only_new = self.replace == Replace::Nothing && !partial.exists();
         loop {
             // Not truncated before the lock is held: another run may be writing it.
             let file =
@@ -190,10 +185,28 @@ impl Target {
             lock(&file, partial)?;
             // A run that ended between our opening and locking it has given it its own name: then it is the output.
             if still_ours(&file, partial).is_ok() {
+                // Another run may have come and gone since it was looked at.
+                if self.replace == Replace::Nothing && holds_rows(partial) {
+                    return Err(in_the_way(partial));
+                }
                 return Ok(file);
             }
         }
     }
+}
+
+fn in_the_way(partial: &Path) -> Error {
+    Error::usage(format!(
+        "`{}` of an unfinished run is in the way",
+        partial.display()
+    ))
+    .detail("it holds rows whose answers were paid for")
+    .hint("move it away, or start over with `--overwrite`")
+}
+
+/// Whether a partial file is there and not empty: a run that was killed as it started leaves an empty one.
+fn holds_rows(partial: &Path) -> bool {
+    fs::metadata(partial).is_ok_and(|metadata| metadata.len() > 0)
 }
 
 /// What its owner may do with a file of ours.

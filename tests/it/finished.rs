@@ -120,6 +120,25 @@ fn what_a_finished_run_has_left_stays_until_the_next_one_has_its_first_answer() 
 }
 
 #[test]
+fn a_new_run_that_was_stopped_before_its_first_answer_does_not_continue_the_finished_one() {
+    let (place, server) = (
+        Place::with("users.csv", csv()),
+        Server::start(|request| match request.nth {
+            11 => status(401),
+            _ => good(request),
+        }),
+    );
+    place.score(&server, []).exits(1);
+    place.score(&server, ["--overwrite"]).exits(4);
+    place
+        .score(&server, ["--overwrite"])
+        .exits(1)
+        .silent_about("continuing")
+        .silent_about("known from the ledger");
+    assert_eq!(server.calls(), 10 + 1 + 10);
+}
+
+#[test]
 fn a_run_that_stopped_asks_no_refused_row_again_and_keeps_what_was_said_of_it() {
     let csv = users::csv(10);
     for ledger in [&[][..], &["--ledger", "answers.ledger"]] {
@@ -202,4 +221,16 @@ fn rows_that_another_run_has_paid_for_are_not_replaced_because_some_ledger_is_th
         .says("scored.csv.partial` of an unfinished run is in the way");
     assert!(place.read("scored.csv.partial") == partial);
     assert_eq!(server.calls(), 14);
+}
+
+#[test]
+fn an_empty_partial_file_is_in_nobodys_way() {
+    let csv = users::csv(5);
+    for more in [&["--ledger", "answers.ledger"][..], &["--no-ledger"], &[]] {
+        let (place, server) = (Place::with("users.csv", &csv), Server::good());
+        place.write("scored.csv.partial", "");
+        let program = place.run(&server, ["users.csv", "-o", "scored.csv"]);
+        more.iter().fold(program, Program::arg).done().exits(0);
+        assert_eq!(place.text("scored.csv"), users::scored(&csv));
+    }
 }
