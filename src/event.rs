@@ -199,9 +199,9 @@ pub struct Pace {
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Limit {
     /// Calls a second.
-    pub rate: Option<f64>,
+    pub rate: Option<Found>,
     /// Calls in flight.
-    pub in_flight: Option<u32>,
+    pub in_flight: Option<Found>,
 }
 
 impl Limit {
@@ -210,6 +210,48 @@ impl Limit {
         rate: None,
         in_flight: None,
     };
+
+    /// What may be remembered for another run.
+    #[must_use]
+    pub fn seen_as_limit(self) -> Self {
+        Self {
+            rate: self.rate.filter(Found::was_seen_as_limit),
+            in_flight: self.in_flight.filter(Found::was_seen_as_limit),
+        }
+    }
+
+    /// Whether any of it was seen too rarely to be believed unchecked.
+    #[must_use]
+    pub fn is_doubtful(self) -> bool {
+        let mut found = self.rate.iter().chain(&self.in_flight);
+        found.any(|found| found.is_doubtful())
+    }
+}
+
+/// A limit, and how sure it is.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Found {
+    /// What the service bears at most.
+    pub value: f64,
+    /// How often it was seen to refuse above this and to accept below it.
+    pub times: u32,
+}
+
+impl Found {
+    /// A single refusal may have had another reason, as another program's calls.
+    const REMEMBERED_FROM: u32 = 2;
+    /// Two in a row still come by chance, from a service that refuses some calls at any pace.
+    const SURE_FROM: u32 = 3;
+
+    fn was_seen_as_limit(&self) -> bool {
+        self.times >= Self::REMEMBERED_FROM
+    }
+
+    /// Whether it was seen too rarely to be believed unchecked.
+    #[must_use]
+    pub const fn is_doubtful(self) -> bool {
+        self.times < Self::SURE_FROM
+    }
 }
 
 /// What the service may have charged for a failed call.

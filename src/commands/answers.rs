@@ -185,8 +185,13 @@ impl Answers {
     /// Says what there is of earlier runs. `near` is what calls begin near of what is known: not all of it may be of use.
     pub(super) fn introduce(&self, near: Limit) {
         if let Some(KnownLimit { found, .. }) = self.known().filter(|_| near != Limit::NONE) {
+            let first = if near.is_doubtful() {
+                ", and checking it first"
+            } else {
+                ""
+            };
             say(&format!(
-                "rescore: the limit found {} was {}: starting near it",
+                "rescore: the limit found {} was {}: starting near it{first}",
                 day(found),
                 most(near)
             ));

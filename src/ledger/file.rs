@@ -279,12 +279,12 @@ mod tests {
         for kind in Kind::EVERY {
             head[68..72].copy_from_slice(&kind.application().to_be_bytes());
             let versions = [
-                (2, What::Other(2)),
-                (3, What::Ledger(kind)),
-                (4, What::Other(4)),
+                (VERSION - 1, What::Other(VERSION - 1)),
+                (VERSION, What::Ledger(kind)),
+                (VERSION + 1, What::Other(VERSION + 1)),
             ];
             for (version, what) in versions {
-                head[63] = version;
+                head[60..64].copy_from_slice(&version.to_be_bytes());
                 fs::write(&path, head).unwrap();
                 assert_eq!(look(&path).unwrap(), what);
             }

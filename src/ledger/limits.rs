@@ -10,14 +10,15 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::checksum::Checksums;
 use super::{millis, time};
-use crate::event::Limit;
+use crate::event::{Found, Limit};
 
 /// How long a limit is believed. A plan, a quota or the service itself may be another one by then, and to look for the
 /// limit anew takes a minute. It is as long as that for the sake of jobs that rest at weekends.
 const BELIEVED: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
-/// A limit that changes by more than this share is noted at once, and not just when the run ends: that may be days from
-/// now, or a kill. A smaller change is of little use to the next run, which looks further by itself.
+/// A limit that changes by more than this share, or is not doubtful any more, is noted at once, and not just when the run
+/// ends: that may be days from now, or a kill. A smaller change is of little use to the next run, which looks further by
+/// itself.
 const NOTABLE: f64 = 0.1;
 
 /// A limit that an earlier run found.
@@ -33,9 +34,14 @@ impl Known {
     /// `None` where the row is damaged: a wrong limit could hold a run up for ever.
     fn of(row: &Row<'_>, checksums: Checksums) -> rusqlite::Result<Option<Self>> {
         let (context, at) = (row.get("context")?, row.get("at")?);
+        let found = |value, times| {
+            let (value, times): (Option<f64>, Option<u32>) = (row.get(value)?, row.get(times)?);
+            let found = value.zip(times);
+            Ok::<_, rusqlite::Error>(found.map(|(value, times)| Found { value, times }))
+        };
         let limit = Limit {
-            rate: row.get("rate")?,
-            in_flight: row.get("in_flight")?,
+            rate: found("rate", "rate_times")?,
+            in_flight: found("in_flight", "in_flight_times")?,
         };
         let sound = checksum(checksums, context, limit, at) == row.get::<_, i64>("checksum")?;
         Ok(sound.then(|| Self {
@@ -46,12 +52,19 @@ impl Known {
 }
 
 fn checksum(checksums: Checksums, context: i64, limit: Limit, at: i64) -> i64 {
+    let found = |found: Option<Found>| {
+        found.map_or([ValueRef::Null; 2], |Found { value, times }| {
+            [ValueRef::Real(value), ValueRef::Integer(times.into())]
+        })
+    };
+    let ([rate, rate_times], [in_flight, in_flight_times]) =
+        (found(limit.rate), found(limit.in_flight));
     let values = [
         ValueRef::Integer(context),
-        limit.rate.map_or(ValueRef::Null, ValueRef::Real),
-        limit
-            .in_flight
-            .map_or(ValueRef::Null, |calls| ValueRef::Integer(calls.into())),
+        rate,
+        rate_times,
+        in_flight,
+        in_flight_times,
         ValueRef::Integer(at),
     ];
     checksums.of("limits", values)
@@ -109,9 +122,12 @@ impl Finding {
         }
     }
 
-    /// The service showed another limit, or that there is none any more.
-    pub(super) const fn changed(&mut self, latest: Known) {
-        self.latest = Some(latest);
+    /// The service showed another limit, or that there is none any more. What was not seen as a limit is not noted.
+    pub(super) fn changed(&mut self, latest: Known) {
+        self.latest = Some(Known {
+            limit: latest.limit.seen_as_limit(),
+            ..latest
+        });
     }
 
     /// Notes it together with answers, which costs no sync of its own, where it is quite another one than noted last.
@@ -144,10 +160,20 @@ impl Finding {
         }
         let at = millis(found);
         let checksum = checksum(self.checksums, self.context, limit, at);
-        let values = params![self.context, limit.rate, limit.in_flight, at, checksum];
+        let value = |found: Option<Found>| found.map(|found| found.value);
+        let times = |found: Option<Found>| found.map(|found| found.times);
+        let values = params![
+            self.context,
+            value(limit.rate),
+            times(limit.rate),
+            value(limit.in_flight),
+            times(limit.in_flight),
+            at,
+            checksum
+        ];
         connection
             .execute(
-                "INSERT OR REPLACE INTO limits VALUES (?, ?, ?, ?, ?)",
+                "INSERT OR REPLACE INTO limits VALUES (?, ?, ?, ?, ?, ?, ?)",
                 values,
             )
             .map(drop)
@@ -155,12 +181,14 @@ impl Finding {
 }
 
 fn is_far(one: Limit, other: Limit) -> bool {
-    let far = |one: Option<f64>, other: Option<f64>| match (one, other) {
-        (Some(one), Some(other)) => (one - other).abs() > other * NOTABLE,
+    let far = |one: Option<Found>, other: Option<Found>| match (one, other) {
+        (Some(one), Some(other)) => {
+            (one.value - other.value).abs() > other.value * NOTABLE
+                || one.is_doubtful() != other.is_doubtful()
+        }
         (one, other) => one.is_some() != other.is_some(),
     };
-    let in_flight = |limit: Limit| limit.in_flight.map(f64::from);
-    far(one.rate, other.rate) || far(in_flight(one), in_flight(other))
+    far(one.rate, other.rate) || far(one.in_flight, other.in_flight)
 }
 
 #[cfg(test)]
@@ -183,10 +211,16 @@ mod tests {
     }
 
     fn limit(rate: f64, in_flight: u32) -> Limit {
+        seen(3, rate, in_flight)
+    }
+
+    /// A limit that was seen so often.
+    fn seen(times: u32, rate: f64, in_flight: u32) -> Limit {
+        // Nothing is known by 0.
+        let found = |value| (value > 0.0).then_some(Found { value, times });
         Limit {
-            // Nothing is known by 0.
-            rate: (rate > 0.0).then_some(rate),
-            in_flight: (in_flight > 0).then_some(in_flight),
+            rate: found(rate),
+            in_flight: found(in_flight.into()),
         }
     }
 
@@ -264,5 +298,35 @@ mod tests {
         });
         next.note(&connection).unwrap();
         assert_eq!(noted(), Limit::NONE);
+    }
+    #[test]
+    fn what_was_seen_once_is_never_noted_and_what_was_seen_often_is_at_once() {
+        let (_place, connection) = ledger();
+        let mut finding = Finding::new(CONTEXT, CHECKSUMS);
+        let noted = || {
+            let known = known(&connection, CHECKSUMS, CONTEXT, now()).unwrap();
+            known.map_or(Limit::NONE, |known| known.limit)
+        };
+        let mixed = Limit {
+            rate: limit(50.0, 0).rate,
+            in_flight: seen(1, 0.0, 4).in_flight,
+        };
+        for (latest, expected) in [
+            (seen(1, 40.0, 9), Limit::NONE),
+            (seen(2, 40.0, 9), seen(2, 40.0, 9)),
+            // It is sure now, though it is still the same.
+            (seen(3, 40.0, 9), seen(3, 40.0, 9)),
+            (seen(4, 40.0, 9), seen(3, 40.0, 9)),
+            (mixed, limit(50.0, 0)),
+            // It is disproved; what was seen once instead may be chance.
+            (seen(1, 20.0, 0), Limit::NONE),
+        ] {
+            finding.changed(Known {
+                limit: latest,
+                found: now(),
+            });
+            finding.note(&connection).unwrap();
+            assert_eq!(noted(), expected, "{latest:?}");
+        }
     }
 }

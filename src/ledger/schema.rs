@@ -7,7 +7,7 @@ use rusqlite::Connection;
 use super::sqlite::damaged;
 
 /// The schema's version. What another version has written is refused, never guessed at.
-pub(super) const VERSION: i32 = 3;
+pub(super) const VERSION: i32 = 4;
 
 /// The tables.
 pub(super) const SCHEMA: &str = "
@@ -76,11 +76,14 @@ pub(super) const SCHEMA: &str = "
         context INTEGER NOT NULL,
         at INTEGER NOT NULL
     ) STRICT, WITHOUT ROWID;
-    -- How much the service was found to bear: calls a second and calls in flight, and when it showed that.
+    -- How much the service was found to bear: calls a second and calls in flight, each with how often it refused above
+    -- and accepted below, and when it showed that.
     CREATE TABLE limits (
         context INTEGER PRIMARY KEY,
         rate REAL,
-        in_flight INTEGER,
+        rate_times INTEGER,
+        in_flight REAL,
+        in_flight_times INTEGER,
         at INTEGER NOT NULL,
         checksum INTEGER NOT NULL
     ) STRICT;

@@ -11,9 +11,9 @@ use std::sync::{Arc, Mutex};
 use futures::future::join_all;
 
 use super::keeper::{Counted, Record, Store};
+use super::schema::VERSION;
 use super::*;
-use crate::event::Limit;
-use crate::event::Unusable;
+use crate::event::{self, Limit, Unusable};
 use crate::verdict::{Answer, Failure, Reason, Score, TransactionId};
 
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -351,9 +351,10 @@ fn what_a_run_finds_of_the_service_is_known_to_the_next_one() {
         let known = Ledger::open(settings).unwrap().known();
         known.map_or(Limit::NONE, |known| known.limit)
     };
+    let seen = |value| event::Found { value, times: 3 };
     let found = |rate| Limit {
-        rate: Some(rate),
-        in_flight: Some(9),
+        rate: Some(seen(rate)),
+        in_flight: Some(seen(9.0)),
     };
     for settings in [place.shared(), place.own()] {
         let mut ledger = Ledger::open(settings.clone()).unwrap();
@@ -635,7 +636,7 @@ fn what_is_no_ledger_or_of_another_version_is_refused_and_left_as_it_is() {
     }
     fs::remove_file(&path).unwrap();
     keep(place.shared(), BODY, &answer("t-1"));
-    for version in [2, 4] {
+    for version in [VERSION - 1, VERSION + 1] {
         let other = rusqlite::Connection::open(&path).unwrap();
         other.pragma_update(None, "user_version", version).unwrap();
         drop(other);

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::time::{Duration, SystemTime};
 
 use super::Snapshot;
-use crate::event::{CancelReason, Limit, Pace, Pause, Unusable};
+use crate::event::{CancelReason, Found, Limit, Pace, Pause, Unusable};
 use crate::row::RowNumber;
 use crate::stats::Outage;
 
@@ -170,11 +170,21 @@ fn pace(pace: Pace) -> Option<String> {
     Some(words)
 }
 
-/// What a service was found to bear: `about 48.0/s`, `9 in flight`, or both. Nothing where nothing is known.
+/// What a service was found to bear: `about 48.0/s`, `9 in flight`, or both, and which of them is doubtful. Nothing where
+/// nothing is known.
 #[must_use]
 pub fn most(limit: Limit) -> String {
-    let rate = limit.rate.map(|found| format!("about {}/s", rate(found)));
-    let in_flight = limit.in_flight.map(|found| format!("{found} in flight"));
+    let sure = |found: Found| match found.times {
+        _ if !found.is_doubtful() => "",
+        0 | 1 => " (seen only once)",
+        _ => " (seen only twice)",
+    };
+    let rate = limit
+        .rate
+        .map(|found| format!("about {}{}", per_time(found.value), sure(found)));
+    let in_flight = limit
+        .in_flight
+        .map(|found| format!("{:.0} in flight{}", found.value, sure(found)));
     let known: Vec<_> = rate.into_iter().chain(in_flight).collect();
     known.join(" and ")
 }
@@ -352,10 +362,17 @@ mod tests {
         ] {
             assert_eq!(time(Duration::from_millis(millis)), said);
         }
+        let found = |value, times| Some(Found { value, times });
         for (rate, in_flight, said) in [
-            (Some(48.0), None, "about 48.0/s"),
-            (None, Some(9), "9 in flight"),
-            (Some(1234.5), Some(9), "about 1,235/s and 9 in flight"),
+            (found(48.0, 3), None, "about 48.0/s"),
+            (found(0.1, 3), None, "about 6.00/min"),
+            (None, found(9.0, 8), "9 in flight"),
+            (
+                found(1234.5, 3),
+                found(9.0, 2),
+                "about 1,235/s and 9 in flight (seen only twice)",
+            ),
+            (found(48.0, 2), None, "about 48.0/s (seen only twice)"),
             (None, None, ""),
         ] {
             assert_eq!(most(Limit { rate, in_flight }), said);

@@ -15,7 +15,7 @@ use super::latency::{Latency, Trend};
 use super::limiter::{Limiter, Rate};
 use super::pause::Pauses;
 use super::window::Window;
-use crate::event::{Limit, Pace};
+use crate::event::{Found, Limit, Pace};
 
 /// Decides when calls begin.
 pub(super) struct Controller {
@@ -110,10 +110,10 @@ impl Controller {
         // Who wants no limit wants none from yesterday either.
         let known = if unlimited { Limit::NONE } else { bounds.known };
         if let Some(known) = known.rate {
-            rate.start_near(known);
+            rate.start_near(known.value);
         }
         if let Some(known) = known.in_flight {
-            in_flight.start_near(f64::from(known) + REFUSED_ABOVE);
+            in_flight.start_near(known.value + REFUSED_ABOVE);
         }
         let mut controller = Self {
             limiter: Limiter::new(Rate::Unlimited),
@@ -266,10 +266,12 @@ impl Controller {
 
     /// What the service was found to bear.
     pub(super) fn limit(&self) -> Limit {
+        let found = |value| Found { value, times: 2 };
         let in_flight = self.in_flight.below_ceiling();
         Limit {
-            rate: self.rate.ceiling(),
-            in_flight: in_flight.and_then(|borne| borne.try_into().ok()),
+            rate: self.rate.ceiling().map(found),
+            #[allow(clippy::cast_precision_loss, reason = "thousands at most")]
+            in_flight: in_flight.map(|borne| found(borne as f64)),
         }
     }
 

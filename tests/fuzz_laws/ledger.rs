@@ -12,7 +12,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use rescore::error::Error;
-use rescore::event::Limit;
+use rescore::event::{self, Limit};
 use rescore::ledger::{Found, Known, Ledger, Place, Removed, Reuse, Settings, survey};
 use rescore::raw_json::Pointer;
 use rescore::verdict::{Answer, Score, TransactionId};
@@ -161,9 +161,10 @@ fn make((shared, killed): (bool, bool)) -> BTreeMap<String, Vec<u8>> {
     };
     let mut ledger = Ledger::open(settings(place, Reuse::All, true)).unwrap();
     let keeper = ledger.keeper().unwrap();
+    let found = |value| Some(event::Found { value, times: 3 });
     keeper.found(Limit {
-        rate: Some(7.5),
-        in_flight: Some(3),
+        rate: found(7.5),
+        in_flight: found(3.0),
     });
     keeper.failed(ledger.keys().key(b"{}"));
     for (number, body) in BODIES.iter().enumerate().take(KEPT) {

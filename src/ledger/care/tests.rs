@@ -264,8 +264,11 @@ fn with_old_answers_go_the_scores_that_younger_ones_replaced() {
             params![format!("/{user}"), at],
         )
         .unwrap();
-        raw.execute("INSERT INTO limits VALUES (?, 48.5, NULL, ?, 0)", [at, at])
-            .unwrap();
+        raw.execute(
+            "INSERT INTO limits VALUES (?, 48.5, 3, NULL, NULL, ?, 0)",
+            [at, at],
+        )
+        .unwrap();
         raw.execute("INSERT INTO poison VALUES (?, 1, ?)", params![key, at])
             .unwrap();
     }
@@ -353,7 +356,7 @@ fn a_survey_counts_by_address_and_age_and_changes_nothing() {
         found
     };
     let found = look();
-    assert_eq!((found.answers, found.version), (14, 3));
+    assert_eq!((found.answers, found.version), (14, 4));
     let [first, second] = &found.services[..] else {
         panic!("{found:?}");
     };
@@ -404,13 +407,13 @@ fn what_cannot_be_cared_for_is_refused_and_left_as_it_is() {
     let path = place.path();
     let whole = fs::read(&path).unwrap();
     let mut newer = whole.clone();
-    newer[63] = 4;
+    newer[63] = 5;
     let mut damaged = whole.clone();
     damaged[100..].fill(0x55);
     for (bytes, words) in [
         (&b"id,name\n1,Jane\n"[..], "is no ledger of rescore"),
         (b"", "is no ledger of rescore"),
-        (&newer, "is a ledger of version 4"),
+        (&newer, "is a ledger of version 5"),
         (&damaged, "the file is damaged"),
     ] {
         fs::write(&path, bytes).unwrap();
@@ -439,7 +442,7 @@ fn tables_that_are_not_ours_are_damage_and_not_told_in_the_databases_words() {
     // As a flipped bit in the list of tables does; found by the fuzz target `ledger`.
     let rename = "ALTER TABLE limits RENAME COLUMN in_flight TO in_fl_ght";
     place.raw().execute(rename, []).unwrap();
-    let limit = "INSERT INTO limits SELECT id, 7.5, 3, 0, 0 FROM contexts";
+    let limit = "INSERT INTO limits SELECT id, 7.5, 3, 3.0, 3, 0, 0 FROM contexts";
     assert_eq!(place.raw().execute(limit, []).unwrap(), 1);
     let report = survey(&place.path()).unwrap_err().report();
     assert!(report.contains(": the file is damaged"), "{report}");

@@ -25,6 +25,10 @@ fn bounds(rate: Rate, in_flight: usize) -> Bounds {
     }
 }
 
+const fn found(value: f64) -> Found {
+    Found { value, times: 2 }
+}
+
 /// What happens next.
 #[derive(Debug, Clone)]
 enum Step {
@@ -242,8 +246,8 @@ fn a_run_begins_slowly_and_a_named_rate_at_once() {
 fn a_known_limit_is_where_a_run_begins() {
     let near = Bounds {
         known: Limit {
-            rate: Some(100.0),
-            in_flight: Some(20),
+            rate: Some(found(100.0)),
+            in_flight: Some(found(20.0)),
         },
         ..bounds(Rate::Auto, 64)
     };
@@ -266,7 +270,7 @@ fn a_known_limit_is_where_a_run_begins() {
 fn a_known_limit_outlives_one_early_refusal_and_not_two() {
     let near = Bounds {
         known: Limit {
-            rate: Some(100.0),
+            rate: Some(found(100.0)),
             in_flight: None,
         },
         ..bounds(Rate::Auto, 64)
@@ -291,8 +295,8 @@ fn a_known_limit_outlives_one_early_refusal_and_not_two() {
 #[test]
 fn a_known_limit_is_of_no_use_where_the_user_allows_less_or_everything() {
     let known = Limit {
-        rate: Some(100.0),
-        in_flight: Some(20),
+        rate: Some(found(100.0)),
+        in_flight: Some(found(20.0)),
     };
     let limit = |rate, in_flight| {
         let near = Bounds {
