@@ -172,7 +172,7 @@ impl<S: Service> Scorer<S> {
                         drop(unsettled);
                         return fate.unwrap_or_else(Fate::not_kept);
                     }
-                    Outcome::Throttled { wait } => {
+                    Outcome::Throttled { wait, .. } => {
                         drop(unsettled);
                         if let Err(error) = self.throttled(row, wait, change) {
                             return Fate::stop(CancelReason::Unavailable, error);
@@ -288,10 +288,10 @@ impl<S: Service> Scorer<S> {
     fn ended(&self, outcome: &Outcome, repeats: bool) -> Ended {
         match outcome {
             // The run stops: nobody needs the pause.
-            Outcome::Throttled { wait: Some(wait) } if *wait > self.patience.wait => {
-                Ended::Abandoned
-            }
-            Outcome::Throttled { wait } => Ended::Throttled(*wait),
+            Outcome::Throttled {
+                wait: Some(wait), ..
+            } if *wait > self.patience.wait => Ended::Abandoned,
+            Outcome::Throttled { wait, .. } => Ended::Throttled(*wait),
             Outcome::Failed(fault) => match fault.health {
                 Health::AtWork => Ended::Answered,
                 // A row over which the service always fails must not make it seem down.

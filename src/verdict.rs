@@ -295,6 +295,8 @@ reasons! {
     Refused = "refused",
     /// A single 403 amid good answers, as a firewall gives.
     Forbidden = "forbidden",
+    /// The service kept asking for fewer calls over this row (429, 503 with `Retry-After`) while it accepted others.
+    Throttled = "throttled",
     /// The service could not be reached.
     Unreachable = "unreachable",
     /// The service failed (500, 502, 503, 504, 408).
@@ -313,6 +315,7 @@ impl Reason {
             self,
             Self::Refused
                 | Self::Forbidden
+                | Self::Throttled
                 | Self::Unreachable
                 | Self::ServerError
                 | Self::NoAnswer

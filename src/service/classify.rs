@@ -23,6 +23,8 @@ pub enum Outcome {
     Throttled {
         /// How long the service asks to wait, where it says so.
         wait: Option<Duration>,
+        /// The status that says so.
+        status: u16,
     },
     /// Classes A to E: this call brought nothing.
     Failed(Fault),
@@ -43,6 +45,23 @@ pub struct Fault {
     pub from_stranger: bool,
     /// What becomes of the row when there is none.
     pub failure: Failure,
+}
+
+impl Fault {
+    /// The fault of a row whose calls were throttled so many times, the last one with this status, while others were
+    /// accepted. Nothing was processed, so a later run asks again.
+    #[must_use]
+    pub fn throttled(times: u32, status: u16) -> Self {
+        let message = format!(
+            "the service refused this row {times} times ({status}) while it accepted others"
+        );
+        Self {
+            class: Class::NotProcessed,
+            health: Health::AtWork,
+            from_stranger: false,
+            failure: Failure::new(Reason::Throttled, message),
+        }
+    }
 }
 
 /// What a call that brought nothing says of the service.
@@ -121,9 +140,9 @@ fn of_reply(reply: &Reply, columns: &Columns) -> Outcome {
         407 => refused(reply, "the proxy asks for a login").with_hint(&proxy_login_hint("HTTP_PROXY")),
         511 => refused(reply, "the network asks for a login first").with_hint("log in to the network, or use another one"),
         429 if says_out_of_credit(&reply.body) => out_of_credit(reply),
-        425 | 429 => Outcome::Throttled { wait: wait(&reply.headers) },
-        503 if reply.headers.contains_key(RETRY_AFTER) => Outcome::Throttled { wait: wait(&reply.headers) },
-        403 if carries_rate_limit(&reply.headers) => Outcome::Throttled { wait: wait(&reply.headers) },
+        425 | 429 => throttled(reply),
+        503 if reply.headers.contains_key(RETRY_AFTER) => throttled(reply),
+        403 if carries_rate_limit(&reply.headers) => throttled(reply),
         403 => failed(Class::Forbidden, Reason::Forbidden, said(reply)),
         502..=504 => failed(Class::Unclear, Reason::ServerError, said(reply)).with_health(Health::Gone),
         408 | 500..=599 => failed(Class::Unclear, Reason::ServerError, said(reply)),
@@ -198,6 +217,13 @@ fn failed(class: Class, reason: Reason, message: String) -> Outcome {
         from_stranger: false,
         failure: Failure::new(reason, message),
     })
+}
+
+fn throttled(reply: &Reply) -> Outcome {
+    Outcome::Throttled {
+        wait: wait(&reply.headers),
+        status: reply.status,
+    }
 }
 
 fn refused(reply: &Reply, what: &str) -> Outcome {
@@ -392,10 +418,35 @@ mod tests {
     }
 
     #[test]
+    fn a_throttle_has_its_status_and_a_row_that_fails_for_it_is_asked_by_a_later_run() {
+        for (status, headers) in [
+            (429, &[][..]),
+            (503, &[("retry-after", "7")]),
+            (403, &[("x-ratelimit-remaining", "0")]),
+        ] {
+            let Outcome::Throttled { status: told, .. } = reply(status, headers, "") else {
+                panic!("{status} is a throttle");
+            };
+            assert_eq!(told, status);
+        }
+        let fault = Fault::throttled(7, 429);
+        assert_eq!(
+            (fault.failure.reason.word(), &*fault.failure.message),
+            (
+                "throttled",
+                "the service refused this row 7 times (429) while it accepted others"
+            )
+        );
+        assert_eq!(Reason::of_word("throttled"), Some(Reason::Throttled));
+        // `--retry-failed` asks it, and so does a run that goes on.
+        assert!(fault.failure.reason.is_of_call() && !fault.class.is_for_good());
+    }
+
+    #[test]
     fn retry_after_in_every_shape() {
         let date = "Sun, 06 Nov 1994 08:49:37 GMT";
         let wait = |headers: &[(&str, &str)]| match reply(429, headers, "") {
-            Outcome::Throttled { wait } => wait.map(|wait| wait.as_secs()),
+            Outcome::Throttled { wait, .. } => wait.map(|wait| wait.as_secs()),
             other => panic!("{other:?}"),
         };
         assert_eq!(wait(&[("retry-after", "30")]), Some(30));

@@ -42,7 +42,7 @@ pub(crate) fn law(input: &[u8]) {
             body: Bytes::new(),
         },
     };
-    let Outcome::Throttled { wait } = classify(Ok(reply), &[]) else {
+    let Outcome::Throttled { wait, .. } = classify(Ok(reply), &[]) else {
         return;
     };
     let quota = Quota::of(&headers, SystemTime::now);
