@@ -187,12 +187,34 @@ pub struct Pace {
     pub limit: Option<f64>,
     /// Calls in flight that are kept to because the service refused more.
     pub limit_in_flight: Option<usize>,
-    /// The service's headers ask for this rate.
-    pub asked: bool,
+    /// What the service's headers ask for.
+    pub headers: Hint,
     /// It is what the user allows at most.
     pub at_ceiling: bool,
     /// The share of calls that the service refuses at any pace, where it does.
     pub refused_at_any: Option<f64>,
+}
+
+impl Pace {
+    /// The rate that the service's headers ask for, where that is what calls keep to.
+    #[must_use]
+    pub fn asked_for(&self) -> Option<f64> {
+        match self.headers {
+            Hint::Asks(rate) if self.rate.is_none_or(|most| rate <= most) => Some(rate),
+            _ => None,
+        }
+    }
+}
+
+/// What the service's `RateLimit` headers ask for.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Hint {
+    /// Nothing.
+    Silent,
+    /// At most so many calls a second.
+    Asks(f64),
+    /// It is not believed: what they say is left does not change while calls are accepted.
+    Disbelieved,
 }
 
 /// What the service was found to bear at most, as far as that is known.

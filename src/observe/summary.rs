@@ -13,7 +13,7 @@ use super::lines::seconds;
 use super::matrix;
 use super::words::{self, MIXED_UP, count, counted, rate, same_command, time};
 use crate::error::shown;
-use crate::event::CancelReason;
+use crate::event::{CancelReason, Hint, Pace};
 use crate::raw_json::steering_escaped;
 use crate::stats::Stats;
 
@@ -164,6 +164,10 @@ impl Summary<'_> {
         let pace = stats.pace.as_ref();
         let mut lines = Vec::new();
         lines.extend(pace.and_then(|pace| pace.limit).map(words::limit));
+        lines.extend(pace.and_then(Pace::asked_for).map(words::asked_for));
+        if pace.is_some_and(|pace| pace.headers == Hint::Disbelieved) {
+            lines.push(words::HEADERS_DISBELIEVED.to_owned());
+        }
         lines.extend(
             pace.and_then(|pace| pace.limit_in_flight)
                 .map(words::limit_in_flight),
@@ -342,6 +346,7 @@ impl Summary<'_> {
             path.as_ref()
                 .map(|path| path.to_string_lossy().into_owned())
         };
+        let pace = stats.pace.as_ref();
         json!({
             "type": "summary",
             "version": 1,
@@ -381,8 +386,12 @@ impl Summary<'_> {
             "down_seconds": seconds(stats.time_down(self.elapsed).as_secs_f64()),
             "waited_in_vain_seconds": seconds(stats.waited_in_vain.as_secs_f64()),
             "limit": {
-                "calls_per_second": stats.pace.and_then(|pace| pace.limit).map(seconds),
-                "in_flight": stats.pace.and_then(|pace| pace.limit_in_flight),
+                "calls_per_second": pace.and_then(|pace| pace.limit).map(seconds),
+                "in_flight": pace.and_then(|pace| pace.limit_in_flight),
+            },
+            "headers": {
+                "calls_per_second": pace.and_then(Pace::asked_for).map(seconds),
+                "disbelieved": pace.is_some_and(|pace| pace.headers == Hint::Disbelieved),
             },
             "pace": {
                 "slot_seconds": stats.timeline.slot().as_secs(),

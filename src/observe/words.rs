@@ -155,7 +155,7 @@ fn pace(pace: Pace) -> Option<String> {
         return Some(limit_in_flight(in_flight));
     }
     let now = per_time(pace.rate?);
-    let mut words = if pace.asked {
+    let mut words = if pace.asked_for().is_some() {
         format!("{now}: the service's headers ask for it")
     } else if let Some(found) = pace.limit {
         format!("{now}; {}", limit(found))
@@ -193,6 +193,15 @@ pub fn most(limit: Limit) -> String {
 pub(super) fn limit(found: f64) -> String {
     format!("limit found: about {}", per_time(found))
 }
+
+/// What the service's headers ask for.
+pub(super) fn asked_for(rate: f64) -> String {
+    format!("the service's headers ask for about {}", per_time(rate))
+}
+
+/// That nobody keeps to what they ask for.
+pub(super) const HEADERS_DISBELIEVED: &str =
+    "the service's RateLimit headers were disbelieved: it accepted more than they allowed";
 
 /// How many in flight it was found to bear.
 pub(super) fn limit_in_flight(found: usize) -> String {

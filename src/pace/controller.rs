@@ -6,7 +6,6 @@
 use std::time::Duration;
 
 use super::accepted::Accepted;
-use super::asked::Asked;
 use super::background::Background;
 use super::breaker::{Bad, Breaker, Turned};
 use super::calls::{Allowance, Bounds, Call, Change, Ended, Turn};
@@ -14,6 +13,7 @@ use super::climb::{Climb, Kind};
 use super::latency::{Latency, Trend};
 use super::limiter::{Limiter, Rate};
 use super::pause::Pauses;
+use super::quota_hint::QuotaHint;
 use super::window::Window;
 use crate::event::{Found, Limit, Pace};
 
@@ -39,7 +39,7 @@ pub(super) struct Controller {
     scouting: bool,
     /// When the single call began that is out, after a pause or in an outage.
     single: Option<Duration>,
-    asked: Asked,
+    quota_hint: QuotaHint,
     /// What was accepted a second when it was last seen well.
     when_well: Option<f64>,
     /// When the latest call began of those that were answered.
@@ -132,7 +132,7 @@ impl Controller {
             warned: false,
             scouting: false,
             single: None,
-            asked: Asked::default(),
+            quota_hint: QuotaHint::default(),
             when_well: None,
             last_answered: Duration::ZERO,
             since_cut: SinceCut::default(),
@@ -209,7 +209,10 @@ impl Controller {
                 self.latency.note(now.saturating_sub(call.began));
                 self.went_through(now, call)
             }
-            Ended::Throttled(wait) => self.throttled(now, call, wait, fraction),
+            Ended::Throttled(wait) => {
+                self.quota_hint.refused();
+                self.throttled(now, call, wait, fraction)
+            }
             Ended::Failed => self.failed(now, call, Bad::Failed),
             Ended::Unwell => self.failed(now, call, Bad::NoAnswer),
             Ended::TimedOut => {
@@ -228,14 +231,14 @@ impl Controller {
 
     /// What an answer's headers said.
     pub(super) fn allowed(&mut self, now: Duration, allowance: Allowance) {
-        self.asked.note(now, allowance);
+        self.quota_hint.note(now, allowance);
         self.set_limiter(now);
     }
 
     /// Calls a second that are allowed now; `None` where nothing limits them.
     pub(super) fn rate(&self, now: Duration) -> Option<f64> {
         let own = (!self.unlimited || self.rate.ceiling().is_some()).then(|| self.rate.value());
-        match (own, self.asked.rate(now)) {
+        match (own, self.quota_hint.rate(now)) {
             (Some(own), Some(asked)) => Some(own.min(asked)),
             (own, asked) => own.or(asked),
         }
@@ -258,7 +261,7 @@ impl Controller {
             in_flight: self.most_in_flight(),
             limit: self.rate.ceiling(),
             limit_in_flight: self.in_flight.below_ceiling(),
-            asked: self.asked.rate(now).is_some(),
+            headers: self.quota_hint.hint(now),
             refused_at_any: self.background.share(),
             at_ceiling: self.rate.is_at_most(),
         }

@@ -5,7 +5,6 @@
 //! HTTP or rows; everything is arithmetic over time and outcomes and runs on tokio's clock, so tests can pause it.
 
 mod accepted;
-mod asked;
 mod background;
 mod breaker;
 mod budget;
@@ -17,6 +16,7 @@ mod gate;
 mod latency;
 mod limiter;
 mod pause;
+mod quota_hint;
 mod retry;
 #[cfg(test)]
 mod simulator;

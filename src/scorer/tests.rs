@@ -8,7 +8,7 @@ use futures::future::{join, join_all};
 use super::*;
 use tokio::time::Instant;
 
-use crate::event::Limit;
+use crate::event::{Hint, Limit};
 use crate::pace::{Bounds, GiveUpAfter, Rate};
 use crate::service::scripted::{Brings, Made, Scripted, Step};
 use crate::stats::Stats;
@@ -104,6 +104,21 @@ async fn assert_fates(scorer: &Scorer<Scripted>, expected: &[&str]) {
     }
     assert_eq!(fates, expected);
     assert_eq!(scorer.stats().in_flight, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn headers_that_say_with_every_answer_that_nothing_is_left_hold_a_run_up_once() {
+    let service = Scripted::new(GOOD)
+        .with_header("ratelimit-remaining", "0")
+        .with_header("ratelimit-reset", "60");
+    let (scorer, began) = (scorer(&LIMITS, service), Instant::now());
+    for row in 1..=50 {
+        assert_eq!(scorer.fate(row).await.outline(), format!("t-{row}"));
+    }
+    let took = began.elapsed().as_secs();
+    assert!((80..=81).contains(&took), "{took} s");
+    let pace = scorer.stats().pace.unwrap();
+    assert_eq!((pace.headers, pace.rate), (Hint::Disbelieved, None));
 }
 
 #[tokio::test(start_paused = true)]

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::HeaderMap;
-use http::header::RETRY_AFTER;
+use http::header::{HeaderName, HeaderValue, RETRY_AFTER};
 use tokio::time::{Instant, sleep};
 
 use super::{Exchange, Renewal, Reply, Service, TransportFault};
@@ -81,6 +81,7 @@ pub(crate) struct Made {
 pub(crate) struct Scripted {
     scripts: RefCell<HashMap<u64, std::vec::IntoIter<Step>>>,
     otherwise: Step,
+    headers: HeaderMap,
     made: RefCell<Vec<Made>>,
     renewals: RefCell<std::vec::IntoIter<Renewal>>,
     looks: Cell<usize>,
@@ -99,6 +100,7 @@ impl Scripted {
         Self {
             scripts: RefCell::default(),
             otherwise,
+            headers: HeaderMap::new(),
             made: RefCell::default(),
             renewals: RefCell::default(),
             looks: Cell::new(0),
@@ -113,6 +115,13 @@ impl Scripted {
     pub(crate) fn row(self, row: u64, script: impl IntoIterator<Item = Step>) -> Self {
         let script: Vec<_> = script.into_iter().collect();
         self.scripts.borrow_mut().insert(row, script.into_iter());
+        self
+    }
+
+    /// Every answer has this header as well.
+    pub(crate) fn with_header(mut self, name: &'static str, value: &'static str) -> Self {
+        let value = HeaderValue::from_static(value);
+        self.headers.insert(HeaderName::from_static(name), value);
         self
     }
 
@@ -204,7 +213,10 @@ impl Service for Scripted {
             .get_mut(call)
             .expect("calls are never forgotten")
             .ended = Some(ended);
-        exchange
+        exchange.map(|mut reply| {
+            reply.headers.extend(self.headers.clone());
+            reply
+        })
     }
 
     fn renew_key(&self) -> Renewal {

@@ -138,11 +138,12 @@ fn a_pause_longer_than_anybody_waits_stops_the_run() {
 #[test]
 fn headers_that_tell_what_is_left_slow_a_run_down_before_anything_is_refused() {
     let script = |request: &Request| {
-        let left = [
+        let left = format!(r#""all";r={};t=4"#, 20 - request.nth);
+        let headers = [
             ("content-type", "application/json"),
-            ("ratelimit", r#""all";r=20;t=4"#),
+            ("ratelimit", left.as_str()),
         ];
-        answer(200, &left, &good_body(&request.name()))
+        answer(200, &headers, &good_body(&request.name()))
     };
     let flags = ["-c", "2", "--progress", "plain", "--progress-every", "1s"];
     let (place, _, done) = run(12, script, flags);

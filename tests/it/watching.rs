@@ -298,3 +298,31 @@ fn equal_users_may_have_one_transaction_id() {
     assert_eq!(place.text("scored.csv"), users::scored(&csv));
     assert_eq!(summary(&place)["calls"]["repeated_transaction_ids"], 0);
 }
+
+#[test]
+fn what_rate_limit_headers_ask_for_is_said_while_it_holds_and_that_they_were_disbelieved_as_well() {
+    let (place, server) = (
+        Place::with("users.csv", users::csv(12)),
+        Server::start(|request| {
+            let headers = [("ratelimit-remaining", "0"), ("ratelimit-reset", "3")];
+            answer(200, &headers, &good_body(&request.name()))
+        }),
+    );
+    // A call a second at most, until they have said the same five times.
+    let score = |most| place.score(&server, ["--max-calls", most, "--summary", "summary.json"]);
+    score("3")
+        .exits(3)
+        .says("\n         the service's headers ask for about 1.00/s\n");
+    assert_eq!(
+        summary(&place)["headers"],
+        serde_json::json!({"calls_per_second": 1.0, "disbelieved": false})
+    );
+    score("12").exits(0).says(
+        "the service's RateLimit headers were disbelieved: it accepted more than they allowed\n",
+    );
+    assert_eq!(
+        summary(&place)["headers"],
+        serde_json::json!({"calls_per_second": null, "disbelieved": true})
+    );
+    assert_eq!(place.text("scored.csv"), users::scored(&users::csv(12)));
+}

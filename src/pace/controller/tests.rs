@@ -327,7 +327,7 @@ fn headers_slow_down_and_never_speed_up() {
     );
     assert_eq!(controller.rate(now), Some(50.0));
     controller.allowed(now, Allowance { calls: 0, lasts });
-    assert_eq!(controller.rate(now), Some(0.1));
+    assert_eq!(controller.rate(now), Some(0.3));
     assert_eq!(controller.rate(now + lasts), Some(50.0));
     // Of a day's quota nobody wants a call a minute.
     let day = Duration::from_secs(86_400);
