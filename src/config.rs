@@ -116,8 +116,8 @@ pub enum ServiceConfig {
 /// When calls are made.
 #[derive(Debug, Clone, Copy)]
 pub struct PaceConfig {
-    /// Calls in flight at most.
-    pub concurrency: NonZeroUsize,
+    /// Calls in flight at most; `None` where the user leaves it to us.
+    pub concurrency: Option<NonZeroUsize>,
     /// Calls a second at most.
     pub rate: Rate,
     /// Further attempts a row.

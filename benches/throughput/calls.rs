@@ -218,7 +218,7 @@ pub(crate) fn run_with(input: &Path, output: &Path, url: &str, rate: Rate, ledge
         })),
         plan: PLAN,
         pace: PaceConfig {
-            concurrency: CONCURRENCY.try_into().unwrap(),
+            concurrency: Some(CONCURRENCY.try_into().unwrap()),
             rate,
             retries: 0,
             resends: 0,

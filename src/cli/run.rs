@@ -101,9 +101,10 @@ pub(super) struct RunArgs {
     #[arg(long, value_name = "SCORE", default_value = "5", allow_negative_numbers = true, value_parser = values::threshold, help_heading = FIELDS)]
     review_max: Decimal,
 
-    /// Calls in flight at most; as many as the service is found to bear, up to this
-    #[arg(short, long, value_name = "N", default_value = "64", allow_negative_numbers = true, value_parser = clap::value_parser!(u16).range(1..=10_000), help_heading = PACE)]
-    concurrency: u16,
+    /// Calls in flight at most; as many as the service is found to bear, up to this [default: 512, or as many as files may
+    /// be open]
+    #[arg(short, long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u16).range(1..=10_000), help_heading = PACE)]
+    concurrency: Option<u16>,
     /// Calls at most, as `50/s`, `600/m`, `1000/h` or `unlimited`; `auto` finds what the service bears [default: auto,
     /// unlimited with --sandbox]
     #[arg(short, long, allow_hyphen_values = true, help_heading = PACE)]
@@ -268,7 +269,9 @@ impl RunArgs {
             Rate::Auto
         });
         PaceConfig {
-            concurrency: NonZeroUsize::new(self.concurrency.into()).unwrap_or(NonZeroUsize::MIN),
+            concurrency: self
+                .concurrency
+                .and_then(|calls| NonZeroUsize::new(calls.into())),
             rate,
             retries: self.retries,
             resends: self.resend_unknown,

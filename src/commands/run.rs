@@ -30,7 +30,7 @@ use crate::layout::Format;
 use crate::ledger::KnownLimit;
 use crate::observe::{self, Progress, Setting, Style, Summary};
 use crate::output::{Sealed, Target, Unfinished, Writer, Written, partial_of};
-use crate::pace::{Bounds, CallBudget, Fuse, Gate, RetryPolicy};
+use crate::pace::{Bounds, CallBudget, Fuse, Gate, Rate, RetryPolicy};
 use crate::pipeline::{self, Channels, Stop, Window};
 use crate::sandbox::{self, Sandbox};
 use crate::say::say;
@@ -39,8 +39,9 @@ use crate::secret::Secret;
 use crate::service::{self, Client, ClientSettings, Endpoint, Plan, Service, ServiceId};
 use crate::stats::Stats;
 
-/// Rows of the window: a row that backs off for 30 s at 50 rows/s has 1,500 rows behind it.
-const WINDOW_ROWS: usize = 2_048;
+/// Rows of the window: at 300 rows/s a row may wait for seven minutes before it holds up the others. Only while one waits
+/// are there so many in memory, at 0.9 KB each.
+const WINDOW_ROWS: usize = 128 * 1_024;
 /// Bytes of the window, for files with huge records.
 const WINDOW_BYTES: usize = 64 * 1024 * 1024;
 
@@ -77,10 +78,6 @@ pub fn execute(config: RunConfig) -> Result<Exit> {
     let whom = Whom::of(&client, sandbox);
     let client = Client::new(client)?;
     let (concurrency, lowered) = descriptors::fit(pace.concurrency, sandbox);
-    let pace = PaceConfig {
-        concurrency,
-        ..pace
-    };
     // Before any file is touched: another run may be at them.
     let known_by = output.known_by();
     let mut answers = Answers::open(ledger, known_by, whom, &source, &captured, concurrency)?;
@@ -89,9 +86,10 @@ pub fn execute(config: RunConfig) -> Result<Exit> {
     space::for_the_next_rows(output.target.as_ref(), answers.go_on(), opened.size)?;
     let (sink, sides) = targets.open(opened.mode).map_err(space::at_the_start)?;
 
-    let gate = gate(pace, answers.known());
+    let gate = gate(pace, concurrency, answers.known());
     if speaks {
-        introduce(&source, &opened, &endpoint, sandbox, pace);
+        let service = if sandbox { None } else { Some(&endpoint) };
+        introduce(&source, &opened, service, concurrency, pace.rate);
         answers.introduce(gate.limit());
         let stream = output.target.as_ref().is_none_or(Target::is_special);
         if stream && !sandbox && !answers.stay() {
@@ -127,7 +125,7 @@ pub fn execute(config: RunConfig) -> Result<Exit> {
         events: events.clone(),
     };
     let note = |files: &[Sealed]| answers.note(files);
-    let (written, error) = drive(&runtime, &scorer, rows, pace.concurrency, stops, note)?;
+    let (written, error) = drive(&runtime, &scorer, rows, stops, note)?;
     progress.finish();
     // A look-up of a name that hangs must not hold up the end.
     runtime.shutdown_background();
@@ -179,10 +177,10 @@ fn warn(warnings: impl Iterator<Item = String>, answers: &Answers) {
     }
 }
 
-fn gate(pace: PaceConfig, known: Option<KnownLimit>) -> Gate {
+fn gate(pace: PaceConfig, in_flight: NonZeroUsize, known: Option<KnownLimit>) -> Gate {
     let bounds = Bounds {
         rate: pace.rate,
-        in_flight: pace.concurrency,
+        in_flight,
         known: known.map_or(Limit::NONE, |known| known.limit),
         outage: pace.patience.outage,
     };
@@ -250,19 +248,23 @@ fn connect(service: ServiceConfig, plan: Plan) -> Result<(Option<Sandbox>, Clien
     }
 }
 
-fn introduce(input: &Input, opened: &Opened, endpoint: &Endpoint, sandbox: bool, pace: PaceConfig) {
+fn introduce(
+    input: &Input,
+    opened: &Opened,
+    service: Option<&Endpoint>,
+    concurrency: NonZeroUsize,
+    rate: Rate,
+) {
     let name = match input {
         Input::Stdin => "standard input".to_owned(),
         Input::File(path) => shown(path),
     };
-    let service = if sandbox {
-        "the built-in sandbox, a stand-in".to_owned()
-    } else {
-        endpoint.to_string()
+    let service = match service {
+        Some(endpoint) => endpoint.to_string(),
+        None => "the built-in sandbox, a stand-in".to_owned(),
     };
     say(&format!(
-        "rescore: {name} to {service}; at most {} in flight, {}",
-        pace.concurrency, pace.rate
+        "rescore: {name} to {service}; at most {concurrency} in flight, {rate}"
     ));
     if !opened.mapping.is_empty() {
         say(&format!("         {}", printable(&opened.mapping)));
@@ -305,7 +307,6 @@ fn drive<S: Service>(
     runtime: &Runtime,
     scorer: &Scorer<S>,
     (reader, desk, writer): (Reader, Desk, Writer),
-    concurrency: NonZeroUsize,
     (stop_sender, mut stops): (mpsc::UnboundedSender<Stop>, mpsc::UnboundedReceiver<Stop>),
     note: impl FnOnce(&[Sealed]),
 ) -> Result<(Written, Option<Error>)> {
@@ -313,8 +314,7 @@ fn drive<S: Service>(
     let writing = threads::writer(writer, write, scorer.events.clone(), stop_sender)?;
     let (read, reading) = threads::reader(reader, desk)?;
     let window = Window {
-        // At least sixteen rows a call in flight.
-        rows: WINDOW_ROWS.max(concurrency.get().saturating_mul(16)),
+        rows: WINDOW_ROWS,
         bytes: WINDOW_BYTES,
     };
     let channels = Channels {

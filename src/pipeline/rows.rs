@@ -311,7 +311,7 @@ impl<'a, S> Rows<'a, S> {
                 slot.state = State::Left;
             }
         }
-        self.advance();
+        self.advance(WRITE_ROWS);
     }
 
     fn too_many_failures(&self) -> Option<Stop> {
@@ -325,13 +325,11 @@ impl<'a, S> Rows<'a, S> {
         })
     }
 
-    /// Moves what is done at the window's front to what is ready.
-    fn advance(&mut self) {
-        while self
-            .admitted
-            .front()
-            .is_some_and(|slot| !matches!(slot.state, State::Scoring))
-        {
+    /// Moves what is done at the window's front to what is ready, up to so many rows: behind one that was waited for there
+    /// can be a hundred thousand, which would need twice their memory.
+    fn advance(&mut self, most: usize) {
+        let is_done = |slot: &Slot| !matches!(slot.state, State::Scoring);
+        while self.ready.len() < most && self.admitted.front().is_some_and(is_done) {
             let Some(slot) = self.admitted.pop_front() else {
                 return;
             };
@@ -372,7 +370,9 @@ impl<'a, S> Rows<'a, S> {
     pub(super) fn take_ready(&mut self) -> Vec<Finished> {
         self.overdue = false;
         self.bytes -= std::mem::take(&mut self.ready_bytes);
-        std::mem::take(&mut self.ready)
+        let ready = std::mem::take(&mut self.ready);
+        self.advance(WRITE_ROWS);
+        ready
     }
 
     pub(super) fn take_trailer(&mut self) -> Bytes {
@@ -393,7 +393,7 @@ impl<'a, S> Rows<'a, S> {
                 slot.state = State::Left;
             }
         }
-        self.advance();
+        self.advance(usize::MAX);
         self.take_ready()
     }
 

@@ -152,7 +152,7 @@ fn crowded() -> (Server, Arc<AtomicUsize>) {
 #[test]
 fn where_few_files_may_be_open_fewer_calls_are_in_flight_and_that_is_said() {
     let csv = users::csv(90);
-    for (limit, room) in [("64", 16), ("49", 1), ("26", 1)] {
+    for (limit, room) in [("64", 12), ("49", 1), ("26", 1)] {
         let (server, most) = crowded();
         let place = Place::with("users.csv", &csv);
         let under = with_files(&place, &format!("-n {limit}"));
@@ -167,6 +167,26 @@ fn where_few_files_may_be_open_fewer_calls_are_in_flight_and_that_is_said() {
         assert_eq!(server.calls(), 90);
         assert!(most.load(Ordering::SeqCst) <= room);
     }
+}
+
+#[test]
+fn where_nobody_says_how_many_calls_there_are_as_many_as_files_may_be_open_in_silence() {
+    let csv = users::csv(90);
+    let (server, most) = crowded();
+    let place = Place::with("users.csv", &csv);
+    let under = with_files(&place, "-n 64");
+    let args = ["users.csv", "-o", "scored.csv", "--progress", "off"];
+    let done = place.run(&server, args).under(under).done();
+    done.exits(0)
+        .says("at most 12 in flight, unlimited")
+        .silent_about("warning");
+    assert_eq!(place.text("scored.csv"), users::scored(&csv));
+    assert!(most.load(Ordering::SeqCst) <= 12);
+    // With room for all, the ceiling is the one that the help names.
+    let place = Place::with("users.csv", &csv);
+    let under = with_files(&place, "-n 700");
+    let done = place.run(&server, args).under(under).done();
+    done.exits(0).says("at most 512 in flight, unlimited");
 }
 
 #[test]

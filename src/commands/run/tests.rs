@@ -257,7 +257,7 @@ impl Course {
             ),
         );
         let stops = mpsc::unbounded_channel();
-        let (written, error) = drive(&runtime, &scorer, rows, concurrency, stops, |_| ()).unwrap();
+        let (written, error) = drive(&runtime, &scorer, rows, stops, |_| ()).unwrap();
         let asked = scorer.service.rows();
         drop(scorer);
         let stats = events.with_stats(Clone::clone);
