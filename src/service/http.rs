@@ -8,6 +8,7 @@ mod fault;
 use std::cell::{Cell, RefCell};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::time::{Duration, SystemTime};
 
 use bytes::{Bytes, BytesMut};
@@ -107,8 +108,9 @@ impl Client {
             // One copy of the whole: header by header, with defaults of the client's behind, takes 500 instructions more.
             request.headers_mut().clone_from(&self.key.borrow().headers);
             *request.body_mut() = Some(sent.clone().into());
-            let answer = self.connections.client().execute(request);
-            let mut response = answer.await?;
+            // Held until the answer is whole: by it the calls of a client are counted.
+            let client = self.connections.client();
+            let mut response = client.execute(request).await?;
             let status = response.status().as_u16();
             let (mut body, mut cut) = (Body::default(), false);
             loop {
@@ -138,14 +140,20 @@ impl Client {
     }
 }
 
-/// The connections, and how to make them anew.
+/// Calls of one client at a time. Over HTTP/2 they share one connection, and the library has those wait unsent that are
+/// more than the server allows on it, while their time runs: they would seem to be slow, or to have been sent and got no
+/// answer. RFC 9113 (6.5.2) recommends that servers allow no fewer than these.
+const STREAMS: usize = 100;
+
+/// The connections, and how to make them anew. As many clients as the calls need have theirs.
 ///
 /// The library does not use one again that was idle for long. But it tells time by a clock that stands still while a
 /// laptop sleeps, and then the first calls would go out on connections that nobody remembers: by the clock on the wall,
 /// after a rest of any kind, all are made anew.
 struct Connections {
     setup: Setup,
-    client: RefCell<reqwest::Client>,
+    first: RefCell<Rc<reqwest::Client>>,
+    further: RefCell<Vec<Rc<reqwest::Client>>>,
     used: Cell<SystemTime>,
 }
 
@@ -166,24 +174,38 @@ impl Connections {
             .map_err(|e| Error::usage("cannot set up the HTTP client").because(e))?;
         Ok(Self {
             setup,
-            client: RefCell::new(client),
+            first: RefCell::new(Rc::new(client)),
+            further: RefCell::default(),
             used: Cell::new(SystemTime::now()),
         })
     }
 
-    /// The client for a call that begins now.
-    fn client(&self) -> reqwest::Client {
+    /// The client for a call that begins now, to be dropped when it is over.
+    fn client(&self) -> Rc<reqwest::Client> {
         let now = SystemTime::now();
         // A clock that was set back says nothing.
         let rest = now
             .duration_since(self.used.replace(now))
             .unwrap_or_default();
+        let (mut first, mut further) = (self.first.borrow_mut(), self.further.borrow_mut());
         if rest > POOL_IDLE
             && let Ok(fresh) = self.setup.client()
         {
-            self.client.replace(fresh);
+            *first = Rc::new(fresh);
+            further.clear();
         }
-        self.client.borrow().clone()
+        // The first that has room: those that are not needed any more get no calls, and close their connections.
+        let has_room = |client: &&Rc<_>| Rc::strong_count(client) <= STREAMS;
+        if let Some(client) = std::iter::once(&*first).chain(&*further).find(has_room) {
+            return Rc::clone(client);
+        }
+        // The first one could be made, so this one can; were it not so, the call would wait within the library.
+        let client = self
+            .setup
+            .client()
+            .map_or_else(|_| Rc::clone(&first), Rc::new);
+        further.push(Rc::clone(&client));
+        client
     }
 }
 
