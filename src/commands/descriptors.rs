@@ -9,20 +9,20 @@ const DEFAULT: NonZeroUsize = NonZeroUsize::new(512).expect("above 0");
 /// Files, pipes, timers and name look-ups besides the calls' connections.
 const BESIDES: usize = 48;
 
-/// Connections for four calls. A call that waits for a connection takes one that another call has done with, if that is
-/// sooner; its own is there all the same, for the next one. With 512 calls that take 5 ms there were 610.
-const FOR_FOUR: usize = 5;
+/// Connections for a call. One that waits for its connection takes another that is free sooner; its own comes all the same
+/// and lies idle. With 64 calls to a stand-in that answers within a millisecond there were 100, with 512 there were 770.
+const CONNECTIONS: usize = 2;
 
 /// The concurrency that the limit on open files has room for, and a warning where that is less than was asked for.
 pub(super) fn fit(asked: Option<NonZeroUsize>, sandbox: bool) -> (NonZeroUsize, Option<String>) {
     let concurrency = asked.unwrap_or(DEFAULT);
     // The stand-in lives in this process and holds the other end of every connection.
     let ends = if sandbox { 2 } else { 1 };
-    let needed = (concurrency.get() * FOR_FOUR).div_ceil(4) * ends + BESIDES;
+    let needed = concurrency.get() * CONNECTIONS * ends + BESIDES;
     let Some(limit) = raise(needed).filter(|limit| *limit < needed) else {
         return (concurrency, None);
     };
-    let room = limit.saturating_sub(BESIDES) / ends * 4 / FOR_FOUR;
+    let room = limit.saturating_sub(BESIDES) / (CONNECTIONS * ends);
     let room = NonZeroUsize::new(room).unwrap_or(NonZeroUsize::MIN);
     let warning = asked.map(|asked| {
         format!("at most {room} calls in flight instead of {asked}: this process may open only {limit} files (`ulimit -n`)")

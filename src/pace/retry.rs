@@ -52,12 +52,14 @@ pub struct RetryPolicy {
 const FIRST_BACK_OFF: Duration = Duration::from_millis(500);
 /// … doubling up to this.
 const LONGEST_BACK_OFF: Duration = Duration::from_secs(30);
-/// Retries that a run may make before any success pays for more: enough for a hiccup with 64 in flight.
+/// Retries that a run may make before any success pays for more: enough for a hiccup while few calls are in flight. By the
+/// time that there are hundreds, successes have paid for them.
 const RESERVE: f64 = 50.0;
 /// Retries that each success pays for. With one in ten, a service in trouble gets at most a tenth more calls.
 const PER_SUCCESS: f64 = 0.1;
-/// What can be saved up. Without a ceiling, a good night would pay for hours of hammering.
-const MOST_SAVED: f64 = 500.0;
+/// What can be saved up: enough for a hiccup with all calls in flight, as many as there are by default, and for another one
+/// soon. Without a ceiling, a good night would pay for hours of hammering.
+const MOST_SAVED: f64 = 1_000.0;
 
 impl RetryPolicy {
     /// A policy with these limits a row.
@@ -188,6 +190,6 @@ mod tests {
         for _ in 0..100_000 {
             policy.success();
         }
-        assert_eq!(retries(&policy), 500);
+        assert_eq!(retries(&policy), 1_000);
     }
 }
