@@ -1,6 +1,6 @@
 //! How fast `rescore` is, and how lean: always against a baseline measured in the same run, round by round in turn.
 //!
-//! `cargo bench` measures everything, `cargo bench -- NAME` the sections whose name has NAME in it. Nothing is
+//! `cargo bench --bench throughput` measures everything, with `-- NAME` the sections whose name has NAME in it. Nothing is
 //! asserted: a table says what was aimed at and what was seen. The server and the smallest client that starts are this
 //! same binary, run again with a word of their own, so that their CPU time is not counted.
 

@@ -202,7 +202,8 @@ fn every_flag_that_it_names_exists() {
     };
     let ledger = ["stats", "prune", "forget"].map(|command| help(&format!("ledger {command}")));
     // Cargo's own.
-    let known = help("run") + &help("sandbox") + &ledger.concat() + " --release --path --open ";
+    let known =
+        help("run") + &help("sandbox") + &ledger.concat() + " --release --path --open --bench ";
     let readme = readme();
     let flags: Vec<_> = readme
         .split(|c: char| !(c.is_ascii_lowercase() || c == '-'))
