@@ -207,19 +207,19 @@ impl State {
             return Ok(self.billed_page());
         }
         self.requests.fetch_add(1, Ordering::Relaxed);
+        // Calls count when they come, as they do at a gateway, and not when their work is done.
+        let limit = self.settings.rate_limit.as_ref();
+        let refused = limit.filter(|limit| {
+            let mut bucket = self.bucket.lock().unwrap_or_else(PoisonError::into_inner);
+            !bucket.take(limit)
+        });
         let Settings {
             latency, jitter, ..
         } = self.settings;
         if !(latency.is_zero() && jitter.is_zero()) {
             sleep(latency + jitter.mul_f64(self.chance())).await;
         }
-        if let Some(limit) = &self.settings.rate_limit
-            && !self
-                .bucket
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .take(limit)
-        {
+        if let Some(limit) = refused {
             self.throttled.fetch_add(1, Ordering::Relaxed);
             return Ok(too_many(limit));
         }
