@@ -183,6 +183,8 @@ pub struct Pace {
     pub rate: Option<f64>,
     /// Calls in flight.
     pub in_flight: usize,
+    /// What the search for the pace does.
+    pub search: Search,
     /// Calls a second at which the service refused: its limit, as far as it is known.
     pub limit: Option<f64>,
     /// Calls in flight that are kept to because the service refused more.
@@ -204,6 +206,21 @@ impl Pace {
             _ => None,
         }
     }
+}
+
+/// Why the pace changes, or does not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Search {
+    /// Nothing was refused yet: it doubles.
+    Growing,
+    /// Something was refused: it closes in on the limit.
+    ClosingIn,
+    /// It was cut, and it is being checked whether that brings fewer refusals.
+    Checking,
+    /// It keeps just below the limit.
+    Holding,
+    /// It looks whether more is allowed by now.
+    Looking,
 }
 
 /// What the service's `RateLimit` headers ask for.

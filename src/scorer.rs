@@ -28,7 +28,7 @@ use crate::event::{Again, Billing, CancelReason, Event, Events, Next};
 use crate::ledger::{Keeper, Key};
 use crate::pace::{
     Allowance, Attempts, CallBudget, Change, Closed, Ended, FailureBudget, Fuse, Gate, Permit,
-    RetryPolicy, Unsettled,
+    RetryPolicy, RowRefusals, Unsettled,
 };
 use crate::raw_json::Pointer;
 use crate::row::RowNumber;
@@ -142,6 +142,7 @@ impl<S: Service> Scorer<S> {
     ) -> impl Future<Output = Fate> + 'a {
         async move {
             let mut attempts = self.attempts(key.as_ref());
+            let mut refusals = RowRefusals::default();
             let (mut again, mut doubtful) = (None, false);
             loop {
                 // A permit may have been given just before the run began to stop.
@@ -157,7 +158,7 @@ impl<S: Service> Scorer<S> {
                 let exchange = self.service.ask(body.clone()).await;
                 let ended = call.ended();
                 let (outcome, unsettled, change) =
-                    self.judge(row, exchange, permit, attempts, ended);
+                    self.judge(row, exchange, permit, attempts, &mut refusals, ended);
                 // Held until what became of the row is durable, and dropped before any other wait: it keeps others from
                 // calling.
                 let latency = ended - began;
@@ -172,10 +173,11 @@ impl<S: Service> Scorer<S> {
                         drop(unsettled);
                         return fate.unwrap_or_else(Fate::not_kept);
                     }
-                    Outcome::Throttled { wait, .. } => {
+                    Outcome::Throttled { wait, status } => {
                         drop(unsettled);
-                        if let Err(error) = self.throttled(row, wait, change) {
-                            return Fate::stop(CancelReason::Unavailable, error);
+                        let throttle = self.throttled(row, wait, ended, change);
+                        if let Some(fate) = self.sit_out(throttle, refusals, status).await {
+                            return fate;
                         }
                     }
                     Outcome::Failed(fault) => {
@@ -263,12 +265,13 @@ impl<S: Service> Scorer<S> {
         exchange: Exchange,
         permit: Permit<'a>,
         attempts: Attempts,
+        refusals: &mut RowRefusals,
         when: Instant,
     ) -> (Outcome, Unsettled<'a>, Option<Change>) {
         self.heed_quota(&exchange);
         let outcome = classify(exchange, &self.columns);
         let repeats = !attempts.is_first() && !permit.is_probe();
-        let (unsettled, change) = permit.over(when, self.ended(&outcome, repeats));
+        let (unsettled, change) = permit.over(when, self.ended(&outcome, repeats), refusals);
         self.tell_pace(row, change, when);
         (outcome, unsettled, change)
     }
@@ -311,7 +314,7 @@ impl<S: Service> Scorer<S> {
             }
             Some(Change::Up { lasted }) => self.events.emit(Event::ServiceUp { lasted }),
             // Is told with the refusal.
-            Some(Change::Paused(_)) | None => {}
+            Some(Change::Paused(_) | Change::RowWaits(_)) | None => {}
         }
         if let Some(pace) = self.gate.new_pace(when) {
             self.events.emit(Event::PaceChanged(pace));
@@ -333,29 +336,52 @@ impl<S: Service> Scorer<S> {
         }
     }
 
-    /// Everybody pauses, unless that would be too long to sit out.
+    /// What follows a refusal at `when`: everybody pauses, unless that would be too long to sit out, or the row waits alone.
     fn throttled(
         &self,
         row: RowNumber,
         wait: Option<Duration>,
+        when: Instant,
         change: Option<Change>,
-    ) -> Result<(), Error> {
+    ) -> Throttle {
+        self.fuse.borrow_mut().answered();
         let longest = self.patience.wait;
-        let pause = match change {
-            Some(Change::Paused(pause)) => Some(pause),
-            _ => None,
-        };
-        let coming = pause.map_or(Duration::ZERO, |pause| pause.length);
-        let waited = self.gate.paused_in_a_row().saturating_sub(coming);
+        let waited = self.gate.refused_for(when);
         let stop = match wait.filter(|wait| *wait > longest) {
             Some(wait) => Some(stops::asks_to_wait(wait)),
             None if waited > longest => Some(stops::only_refuses(&self.host, waited)),
             None => None,
         };
-        let pause = pause.filter(|_| stop.is_none());
-        self.fuse.borrow_mut().answered();
+        let (throttle, pause) = match (stop, change) {
+            (Some(error), _) => (Throttle::Stop(error), None),
+            (None, Some(Change::RowWaits(least))) => (Throttle::Row { least }, None),
+            (None, Some(Change::Paused(pause))) => (Throttle::Everybody, Some(pause)),
+            (None, _) => (Throttle::Everybody, None),
+        };
         self.events.emit(Event::Throttled { row, pause });
-        stop.map_or(Ok(()), Err)
+        throttle
+    }
+
+    /// Waits for what a refusal asks of the row alone; its fate, if it has one.
+    async fn sit_out(
+        &self,
+        throttle: Throttle,
+        refusals: RowRefusals,
+        status: u16,
+    ) -> Option<Fate> {
+        match throttle {
+            Throttle::Everybody => None,
+            Throttle::Row { .. } if refusals.are_no_chance() => {
+                let fault = Fault::throttled(refusals.times(), status);
+                Some(Fate::of(Verdict::Failed(fault.failure)))
+            }
+            Throttle::Row { least } => {
+                let back_off = refusals.back_off(self.gate.fraction()).max(least);
+                let closed = self.gate.back_off(back_off).await == Err(Closed);
+                closed.then_some(Fate::LEFT)
+            }
+            Throttle::Stop(error) => Some(Fate::stop(CancelReason::Unavailable, error)),
+        }
     }
 
     /// Makes an answer durable, and a verdict of it.
@@ -421,6 +447,19 @@ impl<S: Service> Scorer<S> {
             next,
         });
     }
+}
+
+/// What follows a refusal that asks for less.
+enum Throttle {
+    /// All wait for the gate.
+    Everybody,
+    /// Only this row waits, and may have been refused too often.
+    Row {
+        /// At least so long.
+        least: Duration,
+    },
+    /// The run stops.
+    Stop(Error),
 }
 
 /// A refusal of the run as events tell it: it cost nothing, and no row has failed for it.

@@ -109,6 +109,7 @@ impl Json {
             "eta_seconds": now.remaining.map(|left| seconds(left.as_secs_f64())),
             "calls_per_second_at_most": now.pace.and_then(|pace| pace.rate).map(seconds),
             "in_flight_at_most": now.pace.map(|pace| pace.in_flight),
+            "search": now.pace.map(|pace| words::search(pace.search)),
             "limit_per_second": now.pace.and_then(|pace| pace.limit).map(seconds),
             "down_seconds": now.outage.map(|outage| seconds(now.at.saturating_sub(outage.since).as_secs_f64())),
             "paused_seconds": now.pause.map(|(left, _)| seconds(left.as_secs_f64())),

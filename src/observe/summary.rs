@@ -105,9 +105,12 @@ impl Summary<'_> {
         lines.extend(self.without_calls());
         lines.push(self.calls());
         if stats.throttled > 0 {
+            #[allow(clippy::cast_precision_loss, reason = "a share is no exact number")]
+            let share = stats.throttled as f64 / stats.calls.max(1) as f64;
             lines.push(format!(
-                "the service asked {} for fewer calls; paused for {} in all",
+                "the service asked {} for fewer calls ({} of all); paused for {} in all",
                 counted(stats.throttled, "time"),
+                words::percent(share),
                 time(stats.time_paused(self.elapsed))
             ));
         }

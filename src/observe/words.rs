@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::time::{Duration, SystemTime};
 
 use super::Snapshot;
-use crate::event::{CancelReason, Found, Limit, Pace, Pause, Unusable};
+use crate::event::{CancelReason, Found, Limit, Pace, Pause, Search, Unusable};
 use crate::row::RowNumber;
 use crate::stats::Outage;
 
@@ -157,17 +157,42 @@ fn pace(pace: Pace) -> Option<String> {
     let now = per_time(pace.rate?);
     let mut words = if pace.asked_for().is_some() {
         format!("{now}: the service's headers ask for it")
-    } else if let Some(found) = pace.limit {
-        format!("{now}; {}", limit(found))
     } else if pace.at_ceiling {
         format!("{now}, the most that `--rate` allows")
     } else {
-        format!("{now}, looking for the limit")
+        let why = why(pace.search);
+        match (pace.search, pace.limit) {
+            (Search::Holding, Some(found)) => format!("{now}; {}", limit(found)),
+            (_, Some(found)) => format!("{now}, {why}; {}", limit(found)),
+            (_, None) => format!("{now}, {why}"),
+        }
     };
     if let Some(share) = pace.refused_at_any {
         let _ = write!(words, "; {}", refused_at_any(share));
     }
     Some(words)
+}
+
+/// What the search for the pace does.
+pub(super) const fn why(search: Search) -> &'static str {
+    match search {
+        Search::Growing => "growing while nothing is refused",
+        Search::ClosingIn => "closing in on the limit",
+        Search::Checking => "slower, to see whether fewer calls are refused",
+        Search::Holding => "just below the limit",
+        Search::Looking => "looking whether more is allowed by now",
+    }
+}
+
+/// The same as programs read it.
+pub(super) const fn search(search: Search) -> &'static str {
+    match search {
+        Search::Growing => "growing",
+        Search::ClosingIn => "closing_in",
+        Search::Checking => "checking",
+        Search::Holding => "holding",
+        Search::Looking => "looking",
+    }
 }
 
 /// What a service was found to bear: `about 48.0/s`, `9 in flight`, or both, and which of them is doubtful. Nothing where

@@ -49,24 +49,12 @@ pub struct Allowance {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Call {
     pub(super) began: Duration,
+    /// The how many-th of the run it is.
+    pub(super) number: u64,
     /// The how many-th in flight it was.
-    pub(super) level: usize,
-    /// The most that were in flight lately, before it.
-    pub(super) most: usize,
+    pub(super) level: u32,
     /// Whether it finds out if the service is back.
     pub(super) probe: bool,
-}
-
-#[cfg(test)]
-impl Call {
-    pub(super) const fn new(began: Duration, level: usize) -> Self {
-        Self {
-            began,
-            level,
-            most: 0,
-            probe: false,
-        }
-    }
 }
 
 /// Whether a call may begin.
@@ -85,6 +73,8 @@ pub(super) enum Turn {
 pub enum Change {
     /// All pause.
     Paused(Pause),
+    /// Only the refused row waits, at least so long: its refusal says nothing of the pace.
+    RowWaits(Duration),
     /// The service is taken to be down; the next single call is in so long.
     Down {
         /// For how long it has been.

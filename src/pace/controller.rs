@@ -5,33 +5,45 @@
 
 use std::time::Duration;
 
-use super::accepted::Accepted;
-use super::background::Background;
 use super::breaker::{Bad, Breaker, Turned};
 use super::calls::{Allowance, Bounds, Call, Change, Ended, Turn};
-use super::climb::{Climb, Kind};
 use super::latency::{Latency, Trend};
+use super::levels::Levels;
+use super::limit_search::{Kind, LimitSearch};
 use super::limiter::{Limiter, Rate};
 use super::pause::Pauses;
 use super::quota_hint::QuotaHint;
+use super::random_refusals::RandomRefusals;
+use super::throughput::Throughput;
 use super::window::Window;
 use crate::event::{Found, Limit, Pace};
 
 /// Decides when calls begin.
 pub(super) struct Controller {
-    rate: Climb,
-    in_flight: Climb,
+    rate: LimitSearch,
+    in_flight: LimitSearch,
     limiter: Limiter,
     unlimited: bool,
     out: usize,
+    /// Calls that have begun.
+    calls: u64,
     pauses: Pauses,
     breaker: Breaker,
-    accepted: Accepted,
-    background: Background,
+    throughput: Throughput,
+    random: RandomRefusals,
+    levels: Levels,
     latency: Latency,
     interval: Interval,
+    /// Calls a second that began in the interval before.
+    pace_before: f64,
     /// Refusals of calls that began before then are about a pace that is given up already.
     last_cut: Duration,
+    /// What was searched before the last cut, while a single row was refused.
+    before_cut: Option<(LimitSearch, LimitSearch)>,
+    /// The first call of which a refusal may be taken back again.
+    next_taken_back: u64,
+    /// When the call began that led to it.
+    refused_since: Duration,
     window: Window,
     /// A refusal came too early to mean much; the next one counts.
     warned: bool,
@@ -40,13 +52,13 @@ pub(super) struct Controller {
     /// When the single call began that is out, after a pause or in an outage.
     single: Option<Duration>,
     quota_hint: QuotaHint,
-    /// What was accepted a second when it was last seen well.
+    /// What was answered a second when all was well.
     when_well: Option<f64>,
     /// When the latest call began of those that were answered.
     last_answered: Duration,
     since_cut: SinceCut,
-    /// When somebody last had to wait for the pace.
-    last_used: Duration,
+    /// What is sent of what may be, while it is checked whether that brings fewer refusals.
+    slowed: f64,
 }
 
 /// What has ended since the pace was last lowered.
@@ -59,7 +71,9 @@ struct SinceCut {
 /// The time between two looks at how it goes.
 #[derive(Debug, Default)]
 struct Interval {
+    began: Duration,
     ends: Duration,
+    calls: u32,
     answers: u32,
     /// Somebody had to wait for the rate.
     rate_used: bool,
@@ -69,23 +83,22 @@ struct Interval {
     failures: u32,
 }
 
-/// The first rate of a run that is told none: nobody is hurt by two calls a second.
-const FIRST_RATE: f64 = 2.0;
+/// The first rate of a run that is told none: nobody is hurt by ten calls a second.
+const FIRST_RATE: f64 = 10.0;
 /// The first calls in flight.
 const FIRST_IN_FLIGHT: f64 = 4.0;
-/// The ceiling of calls in flight is the first number that was refused: what is borne is one less.
-const REFUSED_ABOVE: f64 = 1.0;
 /// A call a minute: below that it is pauses that keep a service's limit.
 const LEAST_RATE: f64 = 1.0 / 60.0;
-/// An interval is two round trips, so that what it changed is seen before the next change, and at least this: with fast
-/// answers growth must still leave a second or two in which a bucket runs empty.
-const SHORTEST_INTERVAL: Duration = Duration::from_millis(500);
+/// An interval is two round trips, so that what it changed is seen before the next change, and at least this.
+const SHORTEST_INTERVAL: Duration = Duration::from_millis(100);
 const ROUND_TRIPS: u32 = 2;
+/// A step of the search lasts at least so long: with less, a bucket is not empty yet.
+const SHORTEST_STEP: Duration = Duration::from_secs(2);
 /// One timeout in so many answers is a service with a long tail, and no sign that fewer calls would be answered sooner.
 const ANSWERS_A_TIMEOUT: u32 = 4;
 /// Calls in flight after a timeout, as a share.
 const AFTER_TIMEOUT: f64 = 0.7;
-/// Calls in flight when answers queue, as a share, each interval: gently.
+/// Calls in flight when answers queue, as a share, each interval: gently, as answers tell of the queue that was.
 const WHILE_QUEUEING: f64 = 0.9;
 /// The pace after an outage, as a share of what it was.
 const AFTER_OUTAGE: f64 = 0.5;
@@ -104,16 +117,16 @@ impl Controller {
             // Who names a rate knows the service.
             Rate::PerSecond(_) | Rate::Unlimited => most_in_flight,
         };
-        let mut rate = Climb::new(Kind::Rate, first, LEAST_RATE.min(most), most);
-        let mut in_flight = Climb::new(Kind::InFlight, first_in_flight, 1.0, most_in_flight);
+        let mut rate = LimitSearch::new(Kind::Rate, first, LEAST_RATE.min(most), most);
+        let mut in_flight = LimitSearch::new(Kind::InFlight, first_in_flight, 1.0, most_in_flight);
         let unlimited = bounds.rate == Rate::Unlimited;
         // Who wants no limit wants none from yesterday either.
         let known = if unlimited { Limit::NONE } else { bounds.known };
         if let Some(known) = known.rate {
-            rate.start_near(known.value);
+            rate.start_near(known.value, known.times);
         }
         if let Some(known) = known.in_flight {
-            in_flight.start_near(known.value + REFUSED_ABOVE);
+            in_flight.start_near(known.value + 1.0, known.times);
         }
         let mut controller = Self {
             limiter: Limiter::new(Rate::Unlimited),
@@ -121,13 +134,19 @@ impl Controller {
             in_flight,
             unlimited,
             out: 0,
+            calls: 0,
             pauses: Pauses::default(),
             breaker: Breaker::new(bounds.outage),
-            accepted: Accepted::default(),
-            background: Background::default(),
+            throughput: Throughput::default(),
+            random: RandomRefusals::default(),
+            levels: Levels::default(),
             latency: Latency::default(),
             interval: Interval::default(),
+            pace_before: 0.0,
             last_cut: Duration::ZERO,
+            before_cut: None,
+            next_taken_back: 0,
+            refused_since: Duration::ZERO,
             window: Window::default(),
             warned: false,
             scouting: false,
@@ -136,7 +155,7 @@ impl Controller {
             when_well: None,
             last_answered: Duration::ZERO,
             since_cut: SinceCut::default(),
-            last_used: Duration::ZERO,
+            slowed: 1.0,
         };
         controller.set_limiter(Duration::ZERO);
         controller
@@ -158,32 +177,34 @@ impl Controller {
         }
         if self.out >= self.most_in_flight() {
             self.interval.in_flight_used = true;
-            self.last_used = now;
             return Turn::AfterAnother;
         }
         if let Err(wait) = self.limiter.check(now) {
             self.interval.rate_used = true;
-            self.last_used = now;
             return Turn::At(now + wait);
         }
         self.out += 1;
+        self.calls += 1;
+        self.interval.calls += 1;
         if alone {
             self.single = Some(now);
         }
         Turn::Go(Call {
             began: now,
-            level: self.out,
-            most: self.accepted.began(now, self.out),
+            number: self.calls,
+            level: self.out.try_into().unwrap_or(u32::MAX),
             probe: probe.is_some(),
         })
     }
 
-    /// A call ended. `fraction` is random, from 0 up to 1.
+    /// A call ended. `repeat`: how often its row had been refused before, while others were accepted in between.
+    /// `fraction` is random, from 0 up to 1.
     pub(super) fn ended(
         &mut self,
         now: Duration,
         call: Call,
         how: Ended,
+        repeat: u32,
         fraction: f64,
     ) -> Option<Change> {
         self.out = self.out.saturating_sub(1);
@@ -201,18 +222,16 @@ impl Controller {
                 self.interval.answers += 1;
                 self.since_cut.answers = self.since_cut.answers.saturating_add(1);
                 self.last_answered = self.last_answered.max(call.began);
-                self.accepted.note(now);
-                self.background.answered(call.began);
-                if !self.breaker.is_open() {
-                    self.when_well = self.accepted.rate(now);
+                // While refusals are on their way, more are out than the service knows.
+                if !(self.refused_since..self.last_cut).contains(&call.began) {
+                    self.levels.accepted(now, call.level);
                 }
+                self.random.accepted();
+                self.throughput.accepted(call);
                 self.latency.note(now.saturating_sub(call.began));
                 self.went_through(now, call)
             }
-            Ended::Throttled(wait) => {
-                self.quota_hint.refused();
-                self.throttled(now, call, wait, fraction)
-            }
+            Ended::Throttled(wait) => self.throttled(now, call, wait, repeat, fraction),
             Ended::Failed => self.failed(now, call, Bad::Failed),
             Ended::Unwell => self.failed(now, call, Bad::NoAnswer),
             Ended::TimedOut => {
@@ -237,7 +256,7 @@ impl Controller {
 
     /// Calls a second that are allowed now; `None` where nothing limits them.
     pub(super) fn rate(&self, now: Duration) -> Option<f64> {
-        let own = (!self.unlimited || self.rate.ceiling().is_some()).then(|| self.rate.value());
+        let own = (!self.unlimited).then(|| self.rate.value() * self.slowed);
         match (own, self.quota_hint.rate(now)) {
             (Some(own), Some(asked)) => Some(own.min(asked)),
             (own, asked) => own.or(asked),
@@ -255,26 +274,34 @@ impl Controller {
     }
 
     /// The pace as people should know it.
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "from 1 to the user's ceiling"
+    )]
     pub(super) fn pace(&self, now: Duration) -> Pace {
+        let limit = self.limit().seen_as_limit();
         Pace {
             rate: self.rate(now),
             in_flight: self.most_in_flight(),
-            limit: self.rate.ceiling(),
-            limit_in_flight: self.in_flight.below_ceiling(),
+            search: self.rate.stage(),
+            limit: limit.rate.map(|found| found.value),
+            limit_in_flight: limit.in_flight.map(|found| found.value as usize),
             headers: self.quota_hint.hint(now),
-            refused_at_any: self.background.share(),
+            refused_at_any: self.random.share(),
             at_ceiling: self.rate.is_at_most(),
         }
     }
 
     /// What the service was found to bear.
     pub(super) fn limit(&self) -> Limit {
-        let found = |value| Found { value, times: 2 };
-        let in_flight = self.in_flight.below_ceiling();
         Limit {
-            rate: self.rate.ceiling().map(found),
-            #[allow(clippy::cast_precision_loss, reason = "thousands at most")]
-            in_flight: in_flight.map(|borne| found(borne as f64)),
+            rate: self.rate.limit(),
+            // The least that was refused is one more than what is borne.
+            in_flight: self.in_flight.limit().map(|found| Found {
+                value: found.value - 1.0,
+                ..found
+            }),
         }
     }
 
@@ -290,13 +317,12 @@ impl Controller {
         Some(now.saturating_sub(since))
     }
 
-    pub(super) const fn pauses(&self) -> &Pauses {
-        &self.pauses
-    }
-
     /// The service is there: what follows a pause is over.
     fn went_through(&mut self, now: Duration, call: Call) -> Option<Change> {
         if self.pauses.is_after(call.began) {
+            if self.scouting {
+                self.random.single(false);
+            }
             self.scouting = false;
         }
         match self.breaker.good(call.began) {
@@ -340,18 +366,29 @@ impl Controller {
         if now < self.interval.ends {
             return;
         }
+        if self.random.is_refuted(now) {
+            self.rate.is_better_at(self.slowed);
+        }
+        self.slowed = self.random.slowed(now);
         // What headers asked for may be over.
         self.set_limiter(now);
-        let length = (self.latency.typical() * ROUND_TRIPS).max(SHORTEST_INTERVAL);
+        let length =
+            (self.latency.typical().unwrap_or_default() * ROUND_TRIPS).max(SHORTEST_INTERVAL);
         let over = std::mem::replace(
             &mut self.interval,
             Interval {
+                began: now,
                 ends: now + length,
                 ..Interval::default()
             },
         );
+        let lasted = now
+            .saturating_sub(over.began)
+            .max(SHORTEST_INTERVAL)
+            .as_secs_f64();
+        self.pace_before = f64::from(over.calls) / lasted;
         let trend = self.latency.interval(self.in_flight.value());
-        if trend == Trend::Queueing {
+        if trend == Trend::Queueing && !self.unlimited {
             self.in_flight
                 .slow_to(self.in_flight.value() * WHILE_QUEUEING);
         }
@@ -359,14 +396,28 @@ impl Controller {
         if troubled || over.answers == 0 || self.pauses.until(now).is_some() {
             return;
         }
-        let shown = (length * 2).max(self.window.shown());
+        if !self.breaker.is_open() {
+            self.when_well = Some(f64::from(over.answers) / lasted);
+        }
+        let shown = (length * 2).max(SHORTEST_STEP).max(self.window.shown());
+        let helped = self.random.has_helped();
         if trend == Trend::Usual {
-            self.in_flight.calm(now, shown, over.in_flight_used);
+            self.in_flight
+                .calm(now, length, shown, over.in_flight_used, helped);
         }
         if trend != Trend::Queueing {
-            let was_limited = self.rate.ceiling().is_some();
-            self.rate.calm(now, shown, over.rate_used);
-            if was_limited && self.rate.ceiling().is_none() {
+            let was_limited = self.rate.limit().is_some();
+            self.rate.calm(
+                now,
+                length,
+                shown,
+                over.rate_used && self.slowed >= 1.0,
+                helped,
+            );
+            if helped {
+                self.random.explained();
+            }
+            if was_limited && self.rate.limit().is_none() {
                 self.window.is_disproved();
             }
             self.set_limiter(now);

@@ -12,6 +12,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use super::calls::{Allowance, Bounds, Call, Change, Ended, Turn};
 use super::controller::Controller;
+use super::row_refusals::{Calls, RowRefusals};
 use crate::event::{Limit, Pace};
 
 /// Gives permits for attempts.
@@ -23,6 +24,10 @@ pub struct Gate {
     /// Whoever waits for the controller waits here in turn, so that one timer runs and not one a permit.
     turnstile: Mutex<()>,
     controller: RefCell<Controller>,
+    /// Everybody's calls that were accepted and refused.
+    calls: Cell<Calls>,
+    /// Since when calls are refused and none is accepted.
+    refused_since: Cell<Option<Duration>>,
     /// A call ended, so the one at the turnstile should ask again.
     changed: Notify,
     newcomers: Cell<Newcomers>,
@@ -70,24 +75,33 @@ impl<'a> Permit<'a> {
         self.call.probe
     }
 
-    /// The call ended at `when`: another one may begin. What stays is to be dropped when its answer is durable.
+    /// The call of this row ended at `when`: another one may begin. What stays is to be dropped when its answer is durable.
     #[must_use]
-    pub fn over(mut self, when: Instant, how: Ended) -> (Unsettled<'a>, Option<Change>) {
-        let change = self.end(when, how);
+    pub fn over(
+        mut self,
+        when: Instant,
+        how: Ended,
+        row: &mut RowRefusals,
+    ) -> (Unsettled<'a>, Option<Change>) {
+        let change = self.end(when, how, row);
         (Unsettled(self.unsettled.take()), change)
     }
 
-    fn end(&mut self, when: Instant, how: Ended) -> Option<Change> {
+    fn end(&mut self, when: Instant, how: Ended, row: &mut RowRefusals) -> Option<Change> {
         self.over = true;
         let (gate, now) = (self.gate, when - self.gate.began);
-        let fraction = match how {
-            Ended::Throttled(_) => gate.fraction(),
-            _ => 0.0,
+        let (repeat, fraction) = match how {
+            Ended::Throttled(_) => (gate.refused(now, row), gate.fraction()),
+            Ended::Answered => {
+                gate.accepted(self.call.began);
+                (0, 0.0)
+            }
+            _ => (0, 0.0),
         };
         let change = gate
             .controller
             .borrow_mut()
-            .ended(now, self.call, how, fraction);
+            .ended(now, self.call, how, repeat, fraction);
         gate.changed.notify_one();
         match change {
             Some(Change::Up { .. }) => gate.way_is_free.notify_waiters(),
@@ -101,7 +115,11 @@ impl<'a> Permit<'a> {
 impl Drop for Permit<'_> {
     fn drop(&mut self) {
         if !self.over {
-            self.end(Instant::now(), Ended::Abandoned);
+            self.end(
+                Instant::now(),
+                Ended::Abandoned,
+                &mut RowRefusals::default(),
+            );
         }
     }
 }
@@ -131,6 +149,8 @@ impl Gate {
             turnstile: Mutex::new(()),
             told_limit: Cell::new(controller.limit()),
             controller: RefCell::new(controller),
+            calls: Cell::default(),
+            refused_since: Cell::new(None),
             changed: Notify::new(),
             newcomers: Cell::new(Newcomers::Possible),
             way_is_free: Notify::new(),
@@ -216,6 +236,30 @@ impl Gate {
         }
     }
 
+    /// A call that began at `began` was accepted.
+    fn accepted(&self, began: Duration) {
+        if self.refused_since.get().is_some_and(|since| began >= since) {
+            self.refused_since.set(None);
+        }
+        let mut calls = self.calls.get();
+        calls.accepted += 1;
+        self.calls.set(calls);
+    }
+
+    /// A call of this row was refused: how often it has been for reasons of its own.
+    fn refused(&self, now: Duration, row: &mut RowRefusals) -> u32 {
+        let mut calls = self.calls.get();
+        let repeat = row.note(calls);
+        if repeat == 0 {
+            calls.refused += 1;
+            self.calls.set(calls);
+            if self.refused_since.get().is_none() {
+                self.refused_since.set(Some(now));
+            }
+        }
+        repeat
+    }
+
     fn ask(&self) -> Turn {
         self.controller.borrow_mut().ask(self.began.elapsed())
     }
@@ -296,10 +340,12 @@ impl Gate {
             .allowed(self.began.elapsed(), allowance);
     }
 
-    /// How long the pauses have been since the service last said something else than to wait, together. Time that a
-    /// laptop slept or a producer was silent is not in it.
-    pub fn paused_in_a_row(&self) -> Duration {
-        self.controller.borrow().pauses().in_a_row()
+    /// For how long, up to `when`, calls have been refused and none of those that began since was accepted.
+    pub fn refused_for(&self, when: Instant) -> Duration {
+        let since = self.refused_since.get();
+        since.map_or(Duration::ZERO, |since| {
+            (when - self.began).saturating_sub(since)
+        })
     }
 
     /// The pace at `when`, if it is another one than when this was asked last.
@@ -374,7 +420,9 @@ mod tests {
         let gate = gate(2, "unlimited");
         let answered = || async {
             let permit = at_once(gate.permit()).await.unwrap().unwrap();
-            permit.over(Instant::now(), Ended::Answered).0
+            permit
+                .over(Instant::now(), Ended::Answered, &mut RowRefusals::default())
+                .0
         };
         let first = answered().await;
         let _second = answered().await;
@@ -391,7 +439,11 @@ mod tests {
         let asked = Some(Duration::from_secs(30));
         let permit = gate.permit().await.unwrap();
         let began = Instant::now();
-        let (_, change) = permit.over(Instant::now(), Ended::Throttled(asked));
+        let (_, change) = permit.over(
+            Instant::now(),
+            Ended::Throttled(asked),
+            &mut RowRefusals::default(),
+        );
         let Some(Change::Paused(pause)) = change else {
             panic!("{change:?}");
         };
@@ -399,7 +451,7 @@ mod tests {
         let scout = gate.permit().await.unwrap();
         assert!(scout.began() - began >= pause.length);
         assert!(at_once(gate.permit()).await.is_none());
-        drop(scout.over(Instant::now(), Ended::Answered));
+        drop(scout.over(Instant::now(), Ended::Answered, &mut RowRefusals::default()));
         let _second = gate.permit().await.unwrap();
         let _third = gate.permit().await.unwrap();
     }
@@ -410,7 +462,7 @@ mod tests {
         let first = gate.permit().await.unwrap();
         let (second, ()) = tokio::join!(gate.permit(), async {
             sleep(Duration::from_secs(1)).await;
-            drop(first.over(Instant::now(), Ended::Answered));
+            drop(first.over(Instant::now(), Ended::Answered, &mut RowRefusals::default()));
         });
         assert!(second.is_ok());
         assert_eq!(gate.began.elapsed(), Duration::from_secs(1));

@@ -13,8 +13,8 @@ pub(super) struct Latency {
     last: Option<Times>,
     /// The shortest of all intervals: what the service takes when nothing queues.
     usual: Option<Times>,
-    /// Calls in flight when it began to be slow.
-    slow_since: Option<f64>,
+    /// Calls in flight, and what answers took, when it began to be slow or was last looked at.
+    slow_since: Option<(f64, f64)>,
 }
 
 /// What answers took, in seconds.
@@ -48,10 +48,12 @@ const FAST: usize = 5;
 const LONGER: f64 = 1.5;
 /// … and at twice as long half of the calls in flight only wait in a queue.
 const QUEUEING: f64 = 2.0;
-/// With so few of the calls in flight left and answers as slow as before it was not our doing.
+/// With so few of the calls in flight left it is time to see whether that has helped …
 const OURS: f64 = 0.5;
-/// Taken for an answer's time before there was one.
-const UNKNOWN: Duration = Duration::from_millis(250);
+/// … which it has where answers take so much of what they took; or else it was not our doing.
+const SHORTER: f64 = 0.75;
+/// What takes less than this is taken to take this long: so short a queue is nobody's trouble, and may be our own machine's.
+const LEAST: f64 = 0.010;
 
 impl Latency {
     /// An answer took this long.
@@ -61,10 +63,9 @@ impl Latency {
         }
     }
 
-    /// How long an answer takes now.
-    pub(super) fn typical(&self) -> Duration {
-        self.last
-            .map_or(UNKNOWN, |last| Duration::from_secs_f64(last.median))
+    /// How long an answer takes now; `None` before there was one.
+    pub(super) fn typical(&self) -> Option<Duration> {
+        self.last.map(|last| Duration::from_secs_f64(last.median))
     }
 
     /// The interval is over; `in_flight` calls were allowed in it.
@@ -92,8 +93,13 @@ impl Latency {
         if !times.are_longer(usual, QUEUEING) {
             return Trend::Longer;
         }
-        let began_with = *self.slow_since.get_or_insert(in_flight);
+        let (began_with, took) = *self.slow_since.get_or_insert((in_flight, times.median));
         if in_flight > began_with * OURS && in_flight > 1.0 {
+            return Trend::Queueing;
+        }
+        if times.median < took * SHORTER {
+            // It helps.
+            self.slow_since = Some((in_flight, times.median));
             return Trend::Queueing;
         }
         // The service has become slower by itself: that is usual from now on.
@@ -111,8 +117,8 @@ impl Times {
             (!samples.is_empty()).then(|| *samples.select_nth_unstable_by(place, f64::total_cmp).1)
         };
         Some(Self {
-            median: one_in(2)?,
-            fast: one_in(FAST)?,
+            median: one_in(2)?.max(LEAST),
+            fast: one_in(FAST)?.max(LEAST),
         })
     }
 
@@ -147,7 +153,7 @@ mod tests {
         assert_eq!(interval(&mut latency, 140, 6.0), Trend::Usual);
         assert_eq!(interval(&mut latency, 160, 8.0), Trend::Longer);
         assert_eq!(interval(&mut latency, 210, 10.0), Trend::Queueing);
-        assert_eq!(latency.typical(), Duration::from_millis(210));
+        assert_eq!(latency.typical(), Some(Duration::from_millis(210)));
     }
 
     #[test]

@@ -85,10 +85,11 @@ fn short(number: f64) -> f64 {
     (number * 100.0).round() / 100.0
 }
 
-/// Timers tick like that and are late by up to one: without a burst only 93 % of 80/s or 1,000/s are reached.
+/// Timers tick like that and are late by up to one: a call that comes late may be made up for by one that comes so much
+/// early, or only 93 % of 80/s are reached. More would be refused by a service that allows no two calls nearer than its rate.
 const TICK: Duration = Duration::from_millis(1);
-/// Calls that come within this time may come at once: fewer wake-ups at high rates. At low ones a burst makes up for two
-/// ticks and no more, as a service that counts strictly refuses what comes too early.
+/// At rates with less than two ticks from call to call nobody counts so strictly, and calls that come within this time may
+/// come at once: fewer wake-ups.
 const BURST: Duration = Duration::from_millis(10);
 
 /// Lets calls begin at a rate that may change at any time. Time is told, not read: since the run began.
@@ -157,7 +158,7 @@ impl Bucket {
         let period = Duration::from_secs_f64(1.0 / rate);
         let call = NonZeroU32::MIN.saturating_add(whole(period.div_duration_f64(TICK)));
         let each = period / call.get();
-        let early = BURST.saturating_sub(period).max(TICK * 2);
+        let early = if period < TICK * 2 { BURST } else { TICK };
         let burst = call.saturating_add(whole(early.div_duration_f64(each)));
         let quota = Quota::with_period(each)?.allow_burst(burst);
         Some(Self {

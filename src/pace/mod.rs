@@ -4,22 +4,24 @@
 //! never during a pause, one at a time while the service is down, none once the run is stopping. [`RetryPolicy`] says whether and when a row is tried again, [`Fuse`] when the run must stop. Nothing here knows
 //! HTTP or rows; everything is arithmetic over time and outcomes and runs on tokio's clock, so tests can pause it.
 
-mod accepted;
-mod background;
 mod breaker;
 mod budget;
 mod calls;
-mod climb;
 mod controller;
 mod fuse;
 mod gate;
 mod latency;
+mod levels;
+mod limit_search;
 mod limiter;
 mod pause;
 mod quota_hint;
+mod random_refusals;
 mod retry;
+mod row_refusals;
 #[cfg(test)]
 mod simulator;
+mod throughput;
 mod window;
 
 pub use budget::{CallBudget, FailureBudget, FailureLimit};
@@ -28,3 +30,4 @@ pub use fuse::{AT_START, Fuse, GiveUpAfter, Reaction, Speaker, Trouble, USELESS_
 pub use gate::{Closed, Gate, Newcomers, Permit, Unsettled};
 pub use limiter::Rate;
 pub use retry::{Attempts, Failed, Resends, RetryPolicy};
+pub use row_refusals::RowRefusals;

@@ -7,23 +7,46 @@ use std::time::Duration;
 use crate::event::Pause;
 
 /// The pause that is on, and those before it.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Pauses {
     until: Option<Duration>,
-    /// Pauses in a row that the service named no time for.
-    guesses: u32,
+    guess: Guess,
     /// Time in pauses since the service last said anything else.
     in_a_row: Duration,
 }
 
+/// How long a pause is if the service names no time.
+#[derive(Debug, Clone, Copy)]
+enum Guess {
+    /// The next one is so long.
+    Next(Duration),
+    /// The same, and it was told to come back at once.
+    AtOnce(Duration),
+    /// The last one was so long, and nothing was answered since.
+    Tried(Duration),
+}
+
 /// The first pause when the service asks for less without naming a time …
-const FIRST_GUESS: Duration = Duration::from_secs(1);
-/// … doubling up to this: a minute is the window of most limits.
+const FIRST_GUESS: Duration = Duration::from_millis(500);
+/// … doubling when it was too short, up to this: a minute is the window of most limits. When it was long enough, the next
+/// one is half as long …
 const LONGEST_GUESS: Duration = Duration::from_secs(60);
+/// … down to this: more than a round trip, so that a single call finds out first.
+const SHORTEST_GUESS: Duration = Duration::from_millis(125);
 /// Pauses are named in whole seconds: less than one more is the same pause.
 const SAME: Duration = Duration::from_secs(1);
 /// The share by which a named pause is stretched at most, so that many programs do not come back in the same instant.
 const JITTER: f64 = 0.1;
+
+impl Default for Pauses {
+    fn default() -> Self {
+        Self {
+            until: None,
+            guess: Guess::Next(FIRST_GUESS),
+            in_a_row: Duration::ZERO,
+        }
+    }
+}
 
 impl Pauses {
     /// The end of the pause that is on.
@@ -51,13 +74,14 @@ impl Pauses {
             // It was sent before the last pause was decided and says nothing new.
             return None;
         } else {
-            let guesses = self.guesses;
-            self.guesses = guesses.saturating_add(1);
-            // "Come back at once" is believed once: said again and again it would be a call after a call for ever.
-            match (asked, guesses) {
-                (Some(_), 0) => Duration::ZERO,
-                (Some(_), again) => guess(again - 1),
-                (None, again) => guess(again),
+            match (self.guess, asked) {
+                // "Come back at once" is believed once: said again and again it would be a call after a call for ever.
+                (Guess::Next(next), Some(_)) => {
+                    self.guess = Guess::AtOnce(next);
+                    Duration::ZERO
+                }
+                (Guess::Next(next) | Guess::AtOnce(next), _) => self.guess(next),
+                (Guess::Tried(last), _) => self.guess((last * 2).min(LONGEST_GUESS)),
             }
         };
         let until = now + length;
@@ -80,13 +104,21 @@ impl Pauses {
         })
     }
 
-    /// The service did the work of a call that began at `began`: pauses are guessed from the start again. What was out
+    /// The service did the work of a call that began at `began`: the last guess was long enough. What was out
     /// before the pause says nothing of it.
     pub(super) fn answered(&mut self, began: Duration) {
         if self.is_after(began) {
-            self.guesses = 0;
+            self.guess = Guess::Next(match self.guess {
+                Guess::Tried(last) => (last / 2).max(SHORTEST_GUESS),
+                Guess::Next(next) | Guess::AtOnce(next) => next,
+            });
         }
         self.not_refused(began);
+    }
+
+    fn guess(&mut self, length: Duration) -> Duration {
+        self.guess = Guess::Tried(length);
+        length
     }
 
     /// The service said something else than to wait to a call that began at `began`.
@@ -102,12 +134,6 @@ impl Pauses {
     }
 }
 
-fn guess(doublings: u32) -> Duration {
-    FIRST_GUESS
-        .saturating_mul(1 << doublings.min(6))
-        .min(LONGEST_GUESS)
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
@@ -115,36 +141,47 @@ mod tests {
 
     const MILLISECOND: Duration = Duration::from_millis(1);
 
-    /// Refuses a call that began at once after the pause before; the pause's length in seconds.
-    fn refuse(pauses: &mut Pauses, now: &mut Duration, asked: Option<Duration>) -> u64 {
+    /// Refuses a call that began at once after the pause before; the pause's length in milliseconds.
+    fn refuse(pauses: &mut Pauses, now: &mut Duration, asked: Option<Duration>) -> u128 {
         let began = pauses.until.map_or(*now, |until| until.max(*now));
         *now = began + MILLISECOND;
         let pause = pauses.begin(*now, began, asked, 0.0);
         let again = pauses.begin(*now + MILLISECOND, began, asked, 0.0);
         assert_eq!(again, None, "sent with the first");
-        pause.map_or(0, |pause| pause.length.as_secs())
+        pause.map_or(0, |pause| pause.length.as_millis())
     }
 
     #[test]
     fn refusals_of_calls_sent_together_count_once_and_guesses_double() {
         let (mut pauses, mut now) = (Pauses::default(), Duration::ZERO);
         let lengths = [(); 9].map(|()| refuse(&mut pauses, &mut now, None));
-        assert_eq!(lengths, [1, 2, 4, 8, 16, 32, 60, 60, 60]);
-        assert_eq!(pauses.in_a_row().as_secs(), 243);
+        let doubling = [
+            500, 1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 60_000, 60_000,
+        ];
+        assert_eq!(lengths, doubling);
+        assert_eq!(pauses.in_a_row().as_millis(), 183_500);
         pauses.answered(now);
-        assert_eq!(pauses.in_a_row().as_secs(), 243, "was out before the pause");
+        assert_eq!(
+            pauses.in_a_row().as_millis(),
+            183_500,
+            "was out before the pause"
+        );
         let after = now + LONGEST_GUESS;
         pauses.not_refused(after);
         assert_eq!(pauses.in_a_row(), Duration::ZERO);
         pauses.answered(after);
-        assert_eq!(refuse(&mut pauses, &mut now, None), 1);
+        assert_eq!(
+            refuse(&mut pauses, &mut now, None),
+            30_000,
+            "half of what was long enough"
+        );
     }
 
     #[test]
     fn come_back_at_once_is_believed_once() {
         let (mut pauses, mut now) = (Pauses::default(), Duration::ZERO);
         let lengths = [(); 4].map(|()| refuse(&mut pauses, &mut now, Some(Duration::ZERO)));
-        assert_eq!(lengths, [0, 1, 2, 4]);
+        assert_eq!(lengths, [0, 500, 1_000, 2_000]);
     }
 
     #[test]

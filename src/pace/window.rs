@@ -10,6 +10,8 @@ pub(super) struct Window {
     length: Option<Duration>,
     /// The wait that the service named last.
     last_named: Option<Duration>,
+    /// It named waits of different lengths.
+    proven: bool,
 }
 
 /// A bucket has room again after a second or two; who asks for more than this counts in windows.
@@ -25,10 +27,16 @@ impl Window {
         self.length.is_some()
     }
 
+    /// Whether it is certain that there are some.
+    pub(super) const fn is_proven(&self) -> bool {
+        self.proven
+    }
+
     /// The service refused and named this wait. What it says of the end of a window, if that can be believed.
     pub(super) fn named(&mut self, wait: Duration) -> Option<Duration> {
         // Who is known for no window and names the same time again names it whenever it is asked.
         let constant = self.last_named == Some(wait) && self.length.is_none();
+        self.proven |= self.length.is_some() && wait >= SHORTEST && self.last_named != Some(wait);
         self.last_named = Some(wait);
         if constant {
             return None;
@@ -48,6 +56,7 @@ impl Window {
     pub(super) fn is_disproved(&mut self) {
         if self.last_named.is_some() {
             self.length = None;
+            self.proven = false;
         }
     }
 

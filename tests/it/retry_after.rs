@@ -109,7 +109,7 @@ fn nought_is_at_once() {
 }
 
 #[test]
-fn what_is_no_time_is_ignored() {
+fn what_is_no_time_is_ignored_and_the_row_backs_off() {
     let cases = [
         "-5",
         "soon",
@@ -125,7 +125,7 @@ fn what_is_no_time_is_ignored() {
     ];
     each(&cases, |value| {
         let run = refused_with(&[retry_after(value)]);
-        goes_on_and_says(&run, "paused: service asks for fewer calls, going on in ");
+        goes_on_and_says(&run, "; paused for 0.0 ms in all\n");
     });
 }
 

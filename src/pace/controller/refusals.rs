@@ -2,18 +2,17 @@
 
 use std::time::Duration;
 
-use super::{Controller, FIRST_RATE, SinceCut};
-use crate::pace::background::About;
+use super::{Controller, SinceCut};
 use crate::pace::calls::{Call, Change};
-use crate::pace::climb::GROWTH;
+use crate::pace::levels;
+use crate::pace::limit_search::Finding;
+use crate::pace::random_refusals::RandomRefusals;
 
 /// With fewer answers nothing was measured yet.
-const FEW_ANSWERS: u32 = 10;
-/// While the rate still doubles, so many in flight and more are a new highest number again and again, so that the first
-/// refusal comes at one by chance; and taken for their limit, it costs as many refusals again.
-const MANY_AT_FIRST: usize = 16;
-/// Whoever has not waited for the pace for so long does not use it.
-const IDLE: Duration = Duration::from_secs(10);
+const FEW_ANSWERS: u32 = 3;
+
+/// A cut for a single row is taken back once in so many calls.
+const RARE: u64 = 300;
 
 impl Controller {
     pub(super) fn throttled(
@@ -21,97 +20,132 @@ impl Controller {
         now: Duration,
         call: Call,
         wait: Option<Duration>,
+        repeat: u32,
         fraction: f64,
     ) -> Option<Change> {
-        let scout = self.scouting && self.pauses.is_after(call.began);
-        let counts = call.began >= self.last_cut && !scout;
-        let about = if counts {
-            let below = self.rate.is_below_ceiling();
-            self.background.refused(now, self.rate.value(), below)
-        } else {
-            self.background.refused_as_well()
-        };
+        self.throughput.refused(call);
+        let row_waits = Some(Change::RowWaits(wait.unwrap_or_default()));
+        // Others were accepted since this row was refused before: it is about the row.
+        if repeat > 0 {
+            // It was the only one that was refused: what was put down to the pace is taken back. Where there are many such
+            // rows, they are a share of all.
+            if let Some((rate, in_flight)) = self.before_cut.take()
+                && self.calls >= self.next_taken_back
+            {
+                self.next_taken_back = self.calls + RARE;
+                self.rate = rate;
+                self.in_flight = in_flight;
+                self.set_limiter(now);
+            }
+            return row_waits;
+        }
+        self.before_cut = None;
+        self.quota_hint.refused();
+        let single = self.scouting && self.pauses.is_after(call.began);
+        let counts = call.began >= self.last_cut && !single;
+        let about_pace = self.random.refused();
+        let row_alone = RandomRefusals::is_row_alone(wait);
+        if (!about_pace && row_alone) || (self.unlimited && wait.is_none_or(|wait| wait.is_zero()))
+        {
+            return row_waits;
+        }
         // Of calls that were out together each is told the same.
         let back = wait
-            .filter(|_| counts || scout)
+            .filter(|_| counts || single)
             .and_then(|wait| self.window.named(wait));
         if counts {
+            let answers = self.since_cut.answers;
             self.last_cut = now;
-        }
-        match about {
-            About::Pace if counts => {
-                self.interval.refused = true;
-                self.cut(now, call, back.unwrap_or_default());
-                self.since_cut = SinceCut::default();
+            self.refused_since = call.began;
+            self.interval.refused = true;
+            self.since_cut = SinceCut::default();
+            // Of a run that has hardly begun, a refusal is about somebody else's calls, or the calls of the run before.
+            let early = answers < FEW_ANSWERS && !std::mem::replace(&mut self.warned, true);
+            if about_pace && !early && self.too_much(now, call, wait, back) && row_alone {
+                return row_waits;
             }
-            // A single call was not too fast: the window is not over yet.
-            About::Pace if scout && wait.is_none() => {
-                if let Some(accepted) = self.accepted.still_refused(now) {
-                    self.rate.counts_in_windows(accepted);
+            self.set_limiter(now);
+        } else if single {
+            self.random.single(true);
+            // At the pace of single calls it should have been borne.
+            let pace = 1.0 / self.pauses.in_a_row().as_secs_f64().max(1.0);
+            if row_alone && self.random.unexplained(now, pace, None, wait) {
+                self.take_back();
+                self.set_limiter(now);
+                return row_waits;
+            }
+            if wait.is_none() {
+                // A single call was not too fast: the window is not over yet.
+                self.window.is_at_least(self.pauses.in_a_row());
+                if let Some(measured) = self.throughput.still_refused(call) {
+                    self.rate.at_most(measured.rate);
                     self.set_limiter(now);
                 }
-                self.window.is_at_least(self.pauses.in_a_row());
-            }
-            About::Pace | About::Chance => {}
-            About::ChanceAllAlong => {
-                self.rate.forget(self.rate.value());
-                self.in_flight.forget(self.in_flight.value());
-                self.set_limiter(now);
             }
         }
         let pause = self.pauses.begin(now, call.began, wait, fraction)?;
+        self.throughput.paused(pause.length);
         self.scouting = true;
         Some(Change::Paused(pause))
     }
 
-    /// Less from now on. The service accepts nothing until `back` from now, if it is believed to know.
-    fn cut(&mut self, now: Duration, call: Call, back: Duration) {
-        // Between two moments at which it refuses, a service accepts just what its limit is, however it counts.
-        let since = self.accepted.since_refusal(now, back);
-        // Of a run that has hardly begun, or had nothing to ask, a refusal is about somebody else's calls or the hour.
-        let little = self.since_cut.answers < FEW_ANSWERS;
-        let known = little && self.rate.is_known();
-        let unknown = little && self.rate.ceiling().is_none();
-        let idle = now.saturating_sub(self.last_used) > IDLE;
-        if (known || unknown || idle) && !std::mem::replace(&mut self.warned, true) {
-            // The bucket may be as empty as the run left it that found the limit: the pause is enough.
-            if !known {
-                self.rate
-                    .slow_to(self.rate.value().min(self.accepted.peak(now)));
-                self.set_limiter(now);
-            }
-            return;
-        }
-        if known {
-            self.rate.forget(FIRST_RATE);
-            self.set_limiter(now);
-            return;
-        }
-        if self.is_about_in_flight(call) {
-            return;
-        }
-        // Where calls in flight were the limit, the rate that is allowed says nothing.
-        self.rate.slow_to(self.accepted.peak(now) * GROWTH);
-        let accepted = since.or_else(|| self.accepted.rate(now));
-        self.rate.refused(accepted, self.window.is_known());
-        self.set_limiter(now);
-    }
-
-    /// Lowers the calls in flight where they may be what was refused; whether nothing else was.
-    ///
-    /// A service that counts them refuses the first call above its limit. Half of the way there and back they are on the
-    /// wire, though, and not counted, so some above it are accepted.
-    fn is_about_in_flight(&mut self, call: Call) -> bool {
-        let first = call.level > call.most;
-        let peak = call.level > 1 && call.level >= call.most.min(self.most_in_flight());
-        // The rate that was refused before was not reached this time.
-        let below = self.rate.is_below_ceiling();
-        let unknown = self.rate.ceiling().is_none();
-        if !peak || !(first || below || unknown) {
+    /// Less from now on. The service accepts nothing until `back` from now, if it is believed to know. Whether it turns out
+    /// that it refuses at any pace.
+    fn too_much(
+        &mut self,
+        now: Duration,
+        call: Call,
+        wait: Option<Duration>,
+        back: Option<Duration>,
+    ) -> bool {
+        let back = back
+            .filter(|_| self.window.is_known())
+            .map(|back| (now + back, self.calls + 1));
+        let measured = self.throughput.at_refusal(call, back);
+        let level = f64::from(call.level);
+        if self.in_flight.is_past_limit(level) {
+            let _ = self.in_flight.refused(now, level, None, false);
             return false;
         }
-        #[allow(clippy::cast_precision_loss, reason = "thousands at most")]
-        self.in_flight.refused_above(call.level as f64);
-        below || first && !(unknown && call.level >= MANY_AT_FIRST)
+        let pace = self.pace_used(now);
+        self.before_cut = Some((self.rate.clone(), self.in_flight.clone()));
+        if let Some(level) = self
+            .levels
+            .refused(now, call.level, self.rate.is_borne(pace))
+        {
+            self.in_flight.found(now, level.into(), levels::SEEN);
+            self.random.explained();
+            self.rate.forget();
+            return false;
+        }
+        if self
+            .rate
+            .refused(now, pace, measured, self.window.is_proven())
+            == Finding::Unexplained
+            && self
+                .random
+                .unexplained(now, pace, measured.map(|measured| measured.rate), wait)
+        {
+            self.take_back();
+            return true;
+        }
+        false
+    }
+
+    /// The refusals are the service's own: no limit is known by them.
+    fn take_back(&mut self) {
+        self.rate.forget();
+        self.before_cut = None;
+    }
+
+    /// Calls a second that were refused: those that are allowed, where they are used, or those that began.
+    fn pace_used(&self, now: Duration) -> f64 {
+        let lasted = now
+            .saturating_sub(self.interval.began)
+            .max(super::SHORTEST_INTERVAL);
+        let begun = self
+            .pace_before
+            .max(f64::from(self.interval.calls) / lasted.as_secs_f64());
+        self.rate.value().min((begun * 2.0).max(super::LEAST_RATE))
     }
 }

@@ -115,7 +115,7 @@ impl World {
                 }
                 self.now += MILLISECOND;
                 let call = self.out.swap_remove(which % self.out.len());
-                let change = self.controller.ended(self.now, call, how, chance);
+                let change = self.controller.ended(self.now, call, how, 0, chance);
                 if let Some(Change::Paused(pause)) = change {
                     self.paused_until = self.paused_until.max(self.now + pause.length);
                 }
@@ -131,7 +131,8 @@ impl World {
     /// All calls end well, and then another one can begin before too long.
     fn goes_on(&mut self) {
         for call in std::mem::take(&mut self.out) {
-            self.controller.ended(self.now, call, Ended::Answered, 0.0);
+            self.controller
+                .ended(self.now, call, Ended::Answered, 0, 0.0);
         }
         for _ in 0..1_000 {
             match self.controller.ask(self.now) {
@@ -197,7 +198,7 @@ proptest! {
                 }
             };
             now += Duration::from_millis(20);
-            controller.ended(now, call, Ended::Answered, 0.0);
+            controller.ended(now, call, Ended::Answered, 0, 0.0);
         }
         now += Duration::from_secs(rest);
         let at_once = std::iter::from_fn(|| match controller.ask(now) {
@@ -216,7 +217,7 @@ fn call(controller: &mut Controller, now: &mut Duration, how: Ended) -> Option<C
         match controller.ask(*now) {
             Turn::Go(call) => {
                 *now += MILLISECOND * 50;
-                return controller.ended(*now, call, how, 0.0);
+                return controller.ended(*now, call, how, 0, 0.0);
             }
             Turn::At(at) => *now = at,
             Turn::AfterAnother => unreachable!("nobody is out"),
@@ -229,7 +230,7 @@ fn a_run_begins_slowly_and_a_named_rate_at_once() {
     let mut auto = Controller::new(bounds(Rate::Auto, 64));
     assert_eq!(
         (auto.rate(Duration::ZERO), auto.most_in_flight()),
-        (Some(2.0), 4)
+        (Some(10.0), 4)
     );
     let mut now = Duration::ZERO;
     for _ in 0..40 {
@@ -254,7 +255,7 @@ fn a_known_limit_is_where_a_run_begins() {
     let mut controller = Controller::new(near);
     let mut now = Duration::ZERO;
     assert_eq!(controller.rate(now), Some(70.0));
-    assert_eq!(controller.most_in_flight(), 16);
+    assert_eq!(controller.most_in_flight(), 14);
     // Until the service says something else, what is known is the limit.
     assert_eq!(controller.limit(), near.known);
     while now < Duration::from_secs(60) {
@@ -288,8 +289,8 @@ fn a_known_limit_outlives_one_early_refusal_and_not_two() {
     assert_eq!(controller.limit(), near.known);
     // It is another service by now.
     refused(&mut controller, &mut now);
-    assert_eq!(controller.rate(now), Some(2.0));
-    assert_eq!(controller.limit(), Limit::NONE);
+    assert!(controller.rate(now).unwrap() <= 35.0);
+    assert_ne!(controller.limit(), near.known);
 }
 
 #[test]
@@ -351,7 +352,7 @@ fn timeouts_lower_the_calls_in_flight_once_for_all_that_were_out() {
     .collect();
     assert_eq!(calls.len(), 20);
     for call in &calls[..5] {
-        controller.ended(Duration::from_secs(30), *call, Ended::TimedOut, 0.0);
+        controller.ended(Duration::from_secs(30), *call, Ended::TimedOut, 0, 0.0);
     }
     assert_eq!(controller.most_in_flight(), 14);
 }

@@ -1,5 +1,7 @@
 //! The services that are tried, and what is expected of each.
 
+use std::sync::Arc;
+
 use super::models::{
     Away, Cache, Concurrency, Faults, FixedWindow, Hint, Model, Moody, Outage, Queue, TokenBucket,
     UsedUp, Work,
@@ -8,16 +10,32 @@ use super::models::{
 /// A service to be tried, and what is expected.
 #[derive(Clone)]
 pub(super) struct Case {
-    pub(super) name: &'static str,
-    pub(super) model: fn() -> Box<dyn Model>,
+    pub(super) name: String,
+    pub(super) model: Arc<dyn Fn() -> Box<dyn Model> + Send + Sync>,
     pub(super) programs: usize,
+    /// Calls in flight that each may have at most.
+    pub(super) ceiling: usize,
+    /// Whether the programs stall now and then.
+    pub(super) noisy: bool,
     pub(super) minutes: usize,
+    /// So many of them are enough for the everyday tests; with none they do without it.
+    pub(super) quick: usize,
     /// Seconds that the search may take before shares count.
     pub(super) search: usize,
     /// Of what is allowed, after the search.
     pub(super) share: f64,
-    /// Calls in all minutes, a program.
+    /// Calls in all minutes, a program; or as many as were in flight at the first refusal.
     pub(super) refused: u32,
+    /// Of all calls.
+    pub(super) refused_share: f64,
+    /// Of what is allowed, in the first 75 s.
+    pub(super) at_first: f64,
+    /// Of what is allowed, in each minute after the first.
+    pub(super) each_minute: f64,
+    /// The mean time of a call, as a multiple of what it takes without others, where they wait for each other.
+    pub(super) latency: f64,
+    /// So many rows have their answers after so many seconds.
+    pub(super) rows: Option<(u64, f64)>,
     /// When the service changes for a while: the share in that time, and seconds to recover from it.
     pub(super) change: Option<Change>,
 }
@@ -30,30 +48,44 @@ pub(super) struct Change {
     pub(super) recovery: usize,
 }
 
-pub(super) const IN_FLIGHT: usize = 64;
-const USUAL: Work = Work {
+/// The default ceiling of calls in flight.
+pub(super) const IN_FLIGHT: usize = 512;
+/// The ceiling with which some of these services bear everything.
+const SIXTY_FOUR: usize = 64;
+pub(super) const USUAL: Work = Work {
     typical: 0.08,
     spread: 0.3,
 };
 
-fn case(name: &'static str, model: fn() -> Box<dyn Model>) -> Case {
+pub(super) fn case(
+    name: impl Into<String>,
+    model: impl Fn() -> Box<dyn Model> + Send + Sync + 'static,
+) -> Case {
     Case {
-        name,
-        model,
+        name: name.into(),
+        model: Arc::new(model),
         programs: 1,
+        ceiling: IN_FLIGHT,
+        noisy: false,
         minutes: 30,
+        quick: usize::MAX,
         search: 240,
         share: 0.94,
         refused: 30,
+        refused_share: 1.0,
+        at_first: 0.0,
+        each_minute: 0.0,
+        latency: f64::INFINITY,
+        rows: None,
         change: None,
     }
 }
 
-fn bucket(rates: &[(f64, f64)], burst: f64, hint: Hint) -> TokenBucket {
+pub(super) fn bucket(rates: &[(f64, f64)], burst: f64, hint: Hint) -> TokenBucket {
     TokenBucket::new(rates, burst, hint, USUAL)
 }
 
-fn at_once(calls: usize, typical: f64, spread: f64, wire: f64) -> Box<dyn Model> {
+pub(super) fn at_once(calls: usize, typical: f64, spread: f64, wire: f64) -> Box<dyn Model> {
     Box::new(Concurrency::new(calls, Work { typical, spread }, wire))
 }
 
@@ -72,9 +104,12 @@ pub(super) fn steady() -> Vec<Case> {
         case("bucket of 10, 3/s, no hint", || {
             Box::new(bucket(&[(0.0, 3.0)], 10.0, Hint::None))
         }),
-        case("bucket of 400, 400/s, no hint", || {
-            Box::new(bucket(&[(0.0, 400.0)], 400.0, Hint::None))
-        }),
+        Case {
+            quick: 10,
+            ..case("bucket of 400, 400/s, no hint", || {
+                Box::new(bucket(&[(0.0, 400.0)], 400.0, Hint::None))
+            })
+        },
         case("400 in 10 s, Retry-After", || {
             Box::new(FixedWindow::new(400, 10.0, Hint::RetryAfter, USUAL))
         }),
@@ -101,8 +136,12 @@ pub(super) fn steady() -> Vec<Case> {
         case("5 at once, 10 ms, 50 ms away", || {
             at_once(5, 0.01, 0.3, 0.05)
         }),
-        case("slow: 64 at once, 8 s", || at_once(64, 8.0, 0.2, 0.0)),
         Case {
+            ceiling: SIXTY_FOUR,
+            ..case("slow: 64 at once, 8 s", || at_once(64, 8.0, 0.2, 0.0))
+        },
+        Case {
+            ceiling: SIXTY_FOUR,
             minutes: 1,
             search: 15,
             refused: 0,
@@ -110,14 +149,13 @@ pub(super) fn steady() -> Vec<Case> {
         },
         Case {
             refused: 0,
+            latency: 2.0,
             ..case("queues what is above 40/s", || {
-                Box::new(Queue {
-                    workers: vec![0.0; 4],
-                    work: Work {
-                        typical: 0.1,
-                        spread: 0.2,
-                    },
-                })
+                let work = Work {
+                    typical: 0.1,
+                    spread: 0.2,
+                };
+                Box::new(Queue::new(4, work))
             })
         },
         Case {
@@ -211,7 +249,7 @@ pub(super) fn changing() -> Vec<Case> {
 
 /// A service that does whatever 64 calls in flight can ask.
 fn everything() -> Concurrency {
-    Concurrency::new(IN_FLIGHT, USUAL, 0.0)
+    Concurrency::new(SIXTY_FOUR, USUAL, 0.0)
 }
 
 fn cache(hits: f64) -> Box<dyn Model> {
@@ -220,7 +258,7 @@ fn cache(hits: f64) -> Box<dyn Model> {
         spread: 0.3,
     };
     Box::new(Cache {
-        calls: IN_FLIGHT,
+        calls: SIXTY_FOUR,
         hits,
         hit: work(0.02),
         miss: work(0.2),
@@ -231,6 +269,7 @@ fn cache(hits: f64) -> Box<dyn Model> {
 pub(super) fn uneven() -> Vec<Case> {
     vec![
         Case {
+            ceiling: SIXTY_FOUR,
             minutes: 10,
             refused: 0,
             ..case("half of the answers in 20 ms, half in 200 ms", || {
@@ -238,6 +277,7 @@ pub(super) fn uneven() -> Vec<Case> {
             })
         },
         Case {
+            ceiling: SIXTY_FOUR,
             minutes: 10,
             refused: 0,
             ..case("one answer in five in 20 ms, the others in 200 ms", || {
@@ -251,6 +291,7 @@ pub(super) fn uneven() -> Vec<Case> {
 pub(super) fn troubled() -> Vec<Case> {
     vec![
         Case {
+            ceiling: SIXTY_FOUR,
             minutes: 10,
             share: 0.9,
             refused: 0,
@@ -263,6 +304,7 @@ pub(super) fn troubled() -> Vec<Case> {
             })
         },
         Case {
+            ceiling: SIXTY_FOUR,
             minutes: 10,
             // Who hangs takes a place from others for 30 s: 64 in flight can do no more than 22 %.
             share: 0.19,
@@ -276,9 +318,12 @@ pub(super) fn troubled() -> Vec<Case> {
             })
         },
         Case {
+            ceiling: SIXTY_FOUR,
             // Refused by chance while the rate is still low, it takes minutes until that is known.
             share: 0.5,
-            refused: 2_000,
+            quick: 10,
+            refused: u32::MAX,
+            refused_share: 0.015,
             ..case("one call in 100 is refused, no limit", || {
                 Box::new(Moody {
                     service: everything(),
@@ -288,8 +333,11 @@ pub(super) fn troubled() -> Vec<Case> {
             })
         },
         Case {
+            ceiling: SIXTY_FOUR,
             share: 0.4,
-            refused: 800,
+            quick: 10,
+            refused: u32::MAX,
+            refused_share: 0.002,
             ..case("one call in 1,000 is refused, no limit", || {
                 Box::new(Moody {
                     service: everything(),
@@ -300,7 +348,8 @@ pub(super) fn troubled() -> Vec<Case> {
         },
         Case {
             share: 0.45,
-            refused: 1_200,
+            refused: u32::MAX,
+            refused_share: 0.05,
             ..case("one call in 100 is refused, bucket of 50, 40/s", || {
                 Box::new(Moody {
                     service: bucket(&[(0.0, 40.0)], 50.0, Hint::None),
@@ -311,7 +360,8 @@ pub(super) fn troubled() -> Vec<Case> {
         },
         Case {
             share: 0.3,
-            refused: 400,
+            refused: u32::MAX,
+            refused_share: 0.02,
             ..case("one call in 1,000 is refused, bucket of 50, 40/s", || {
                 Box::new(Moody {
                     service: bucket(&[(0.0, 40.0)], 50.0, Hint::RetryAfter),

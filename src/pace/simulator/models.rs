@@ -1,16 +1,29 @@
 //! Services as they may be: each decides in virtual time what becomes of a call.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use std::time::Duration;
 
+use super::rows::Row;
 use crate::pace::Ended;
 
 /// A service. Times are since the simulation began.
 pub(super) trait Model {
-    /// What becomes of a call that is sent at `now`, and how long that takes.
-    fn call(&mut self, now: f64, random: &mut fastrand::Rng) -> (Ended, f64);
+    /// How long a call is under way before it arrives.
+    fn way(&mut self, _random: &mut fastrand::Rng) -> f64 {
+        0.0
+    }
+
+    /// What becomes of a call for this row that arrives at `now`, and how long it takes until that is heard.
+    fn call(&mut self, now: f64, row: Row, random: &mut fastrand::Rng) -> (Ended, f64);
 
     /// Calls a second that it would do for somebody who knew everything, at `now`.
     fn allows(&self, now: f64) -> f64;
+
+    /// The mean time of a call that waits for no other, where calls wait for each other.
+    fn unloaded(&self) -> Option<f64> {
+        None
+    }
 }
 
 /// How long an answer takes: around `typical` seconds, with the long tail that services have.
@@ -28,12 +41,12 @@ impl Work {
     }
 
     /// Of a bell's exponential the mean is above the middle.
-    fn mean(self) -> f64 {
+    pub(super) fn mean(self) -> f64 {
         self.typical * (self.spread.powi(2) / 2.0).exp()
     }
 
     /// A refusal is faster than work.
-    fn refusal(self, random: &mut fastrand::Rng) -> f64 {
+    pub(super) fn refusal(self, random: &mut fastrand::Rng) -> f64 {
         self.time(random) * 0.5
     }
 }
@@ -48,7 +61,7 @@ pub(super) enum Hint {
     Always(u32),
 }
 
-fn refused(hint: Hint, back: f64) -> Ended {
+pub(super) fn refused(hint: Hint, back: f64) -> Ended {
     Ended::Throttled(match hint {
         Hint::None => None,
         Hint::RetryAfter => Some(Duration::from_secs_f64(back.ceil().max(1.0))),
@@ -81,7 +94,7 @@ impl TokenBucket {
 }
 
 impl Model for TokenBucket {
-    fn call(&mut self, now: f64, random: &mut fastrand::Rng) -> (Ended, f64) {
+    fn call(&mut self, now: f64, _: Row, random: &mut fastrand::Rng) -> (Ended, f64) {
         let rate = self.allows(now);
         self.tokens = (self.tokens + (now - self.at) * rate).min(self.burst);
         self.at = now;
@@ -110,7 +123,7 @@ pub(super) struct Cache {
 }
 
 impl Model for Cache {
-    fn call(&mut self, _: f64, random: &mut fastrand::Rng) -> (Ended, f64) {
+    fn call(&mut self, _: f64, _: Row, random: &mut fastrand::Rng) -> (Ended, f64) {
         let hit = random.f64() < self.hits;
         let work = if hit { self.hit } else { self.miss };
         (Ended::Answered, work.time(random))
@@ -151,7 +164,7 @@ impl Model for FixedWindow {
         clippy::cast_sign_loss,
         clippy::cast_precision_loss
     )]
-    fn call(&mut self, now: f64, random: &mut fastrand::Rng) -> (Ended, f64) {
+    fn call(&mut self, now: f64, _: Row, random: &mut fastrand::Rng) -> (Ended, f64) {
         let window = (now / self.seconds) as u64;
         if window > self.window {
             self.window = window;
@@ -193,7 +206,7 @@ impl Concurrency {
 }
 
 impl Model for Concurrency {
-    fn call(&mut self, now: f64, random: &mut fastrand::Rng) -> (Ended, f64) {
+    fn call(&mut self, now: f64, _: Row, random: &mut fastrand::Rng) -> (Ended, f64) {
         let arrives = now + self.wire / 2.0;
         // The caller's clock counts nanoseconds.
         self.busy.retain(|leaves| *leaves > arrives + 1e-8);
@@ -217,34 +230,41 @@ impl Model for Concurrency {
 
 /// Refuses nothing: what it cannot do at once waits in a queue, and whoever waits too long gives up.
 pub(super) struct Queue {
-    /// When each worker is free.
-    pub(super) workers: Vec<f64>,
-    pub(super) work: Work,
+    /// When each worker is free, in nanoseconds.
+    workers: BinaryHeap<Reverse<u64>>,
+    work: Work,
 }
 
-const TIMEOUT: f64 = 30.0;
+impl Queue {
+    pub(super) fn new(workers: usize, work: Work) -> Self {
+        Self {
+            workers: vec![Reverse(0); workers].into(),
+            work,
+        }
+    }
+}
+
+pub(super) const TIMEOUT: f64 = 30.0;
 
 impl Model for Queue {
-    fn call(&mut self, now: f64, random: &mut fastrand::Rng) -> (Ended, f64) {
+    fn call(&mut self, now: f64, _: Row, random: &mut fastrand::Rng) -> (Ended, f64) {
         let time = self.work.time(random);
-        let free = self
-            .workers
-            .iter_mut()
-            .min_by(|a, b| a.total_cmp(b))
-            .map(|free| {
-                *free = free.max(now) + time;
-                *free
-            });
-        let latency = free.unwrap_or(now) - now;
+        let mut first = self.workers.peek_mut().unwrap();
+        let free = (first.0 as f64 / 1e9).max(now) + time;
+        *first = Reverse((free * 1e9) as u64);
+        let latency = free - now;
         if latency > TIMEOUT {
             return (Ended::TimedOut, TIMEOUT);
         }
         (Ended::Answered, latency)
     }
 
-    #[allow(clippy::cast_precision_loss)]
     fn allows(&self, _: f64) -> f64 {
         self.workers.len() as f64 / self.work.mean()
+    }
+
+    fn unloaded(&self) -> Option<f64> {
+        Some(self.work.mean())
     }
 }
 
@@ -256,7 +276,11 @@ pub(super) struct Faults<M> {
 }
 
 impl<M: Model> Model for Faults<M> {
-    fn call(&mut self, now: f64, random: &mut fastrand::Rng) -> (Ended, f64) {
+    fn way(&mut self, random: &mut fastrand::Rng) -> f64 {
+        self.service.way(random)
+    }
+
+    fn call(&mut self, now: f64, row: Row, random: &mut fastrand::Rng) -> (Ended, f64) {
         let chance = random.f64();
         if chance < self.hanging {
             return (Ended::TimedOut, TIMEOUT);
@@ -264,7 +288,7 @@ impl<M: Model> Model for Faults<M> {
         if chance < self.hanging + self.failing {
             return (Ended::Failed, 0.05);
         }
-        self.service.call(now, random)
+        self.service.call(now, row, random)
     }
 
     fn allows(&self, now: f64) -> f64 {
@@ -283,15 +307,22 @@ pub(super) struct Moody<M> {
 const QUIET: f64 = 1.1;
 
 impl<M: Model> Model for Moody<M> {
-    fn call(&mut self, now: f64, random: &mut fastrand::Rng) -> (Ended, f64) {
+    fn way(&mut self, random: &mut fastrand::Rng) -> f64 {
+        self.service.way(random)
+    }
+
+    fn call(&mut self, now: f64, row: Row, random: &mut fastrand::Rng) -> (Ended, f64) {
         if random.f64() < self.refusing {
             return (refused(self.hint, 1.0), 0.05);
         }
-        self.service.call(now, random)
+        self.service.call(now, row, random)
     }
 
-    /// What somebody gets who pauses after each refusal.
+    /// What somebody gets who pauses after each refusal as he is asked to.
     fn allows(&self, now: f64) -> f64 {
+        if self.hint == Hint::Always(0) {
+            return self.service.allows(now);
+        }
         1.0 / (1.0 / self.service.allows(now) + self.refusing * QUIET)
     }
 }
@@ -303,11 +334,15 @@ pub(super) struct UsedUp<M> {
 }
 
 impl<M: Model> Model for UsedUp<M> {
-    fn call(&mut self, now: f64, random: &mut fastrand::Rng) -> (Ended, f64) {
+    fn way(&mut self, random: &mut fastrand::Rng) -> f64 {
+        self.service.way(random)
+    }
+
+    fn call(&mut self, now: f64, row: Row, random: &mut fastrand::Rng) -> (Ended, f64) {
         if now < self.until {
             return (refused(Hint::RetryAfter, self.until - now), 0.05);
         }
-        self.service.call(now, random)
+        self.service.call(now, row, random)
     }
 
     fn allows(&self, now: f64) -> f64 {
@@ -334,14 +369,18 @@ pub(super) struct Outage<M> {
 }
 
 impl<M: Model> Model for Outage<M> {
-    fn call(&mut self, now: f64, random: &mut fastrand::Rng) -> (Ended, f64) {
+    fn way(&mut self, random: &mut fastrand::Rng) -> f64 {
+        self.service.way(random)
+    }
+
+    fn call(&mut self, now: f64, row: Row, random: &mut fastrand::Rng) -> (Ended, f64) {
         if (self.from..self.to).contains(&now) {
             return match self.away {
                 Away::Failing => (Ended::Failed, 0.05),
                 Away::Hanging => (Ended::TimedOut, TIMEOUT),
             };
         }
-        self.service.call(now, random)
+        self.service.call(now, row, random)
     }
 
     fn allows(&self, now: f64) -> f64 {

@@ -1,0 +1,369 @@
+//! The services that the principle of one pace is held to: each was once paced badly, or might be.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use super::cases::{Case, IN_FLIGHT, USUAL, at_once, bucket, case};
+use super::limit_req::{Burst, LimitReq};
+use super::models::{Hint, Model, Moody, Queue, TokenBucket, Work};
+use super::rows::Row;
+use super::wrapped::{Bad, BadRows, Evenly, Far, NoLimit, RefusedOnce, UnderWay};
+
+/// Nothing says how many refusals there may be, or another expectation does.
+const ANY: u32 = u32::MAX;
+const ONE_IN_FIFTY: f64 = 0.02;
+
+const fn work(typical: f64) -> Work {
+    Work {
+        typical,
+        spread: 0.3,
+    }
+}
+
+/// Bears everything that 512 in flight can ask, with answers after so long.
+const fn no_limit(typical: f64) -> NoLimit {
+    NoLimit {
+        ceiling: IN_FLIGHT,
+        work: work(typical),
+    }
+}
+
+/// 2,000/s with the default ceiling: more would only take the simulation longer.
+const LONG: f64 = 0.25;
+
+/// What may be said with a refusal that is nobody's limit.
+const HINTS: [(&str, Hint); 3] = [
+    ("no hint", Hint::None),
+    ("Retry-After 0", Hint::Always(0)),
+    ("Retry-After 1", Hint::Always(1)),
+];
+
+pub(super) fn demands() -> Vec<Case> {
+    [
+        fast(),
+        strict(),
+        bad_rows(),
+        at_random(),
+        knees(),
+        others(),
+        noisy(),
+    ]
+    .concat()
+}
+
+/// Nothing but the search itself stands in the way.
+fn fast() -> Vec<Case> {
+    let bears_everything = |name: &str, typical, rows| Case {
+        minutes: 1,
+        search: 15,
+        share: 0.9,
+        refused: 0,
+        rows: Some(rows),
+        ..case(name, move || Box::new(no_limit(typical)))
+    };
+    vec![
+        bears_everything("no limit, 20 ms", 0.02, (10_000, 5.5)),
+        bears_everything("no limit, 100 ms", 0.1, (200, 2.0)),
+        Case {
+            minutes: 10,
+            quick: 2,
+            search: 30,
+            ..bears_everything("no limit, 300 ms", 0.3, (1_000, 6.0))
+        },
+        // As fast as the program itself can be.
+        Case {
+            share: 0.8,
+            quick: 0,
+            model: Arc::new(|| Box::new(Queue::new(30, work(0.001)))),
+            ..bears_everything("30 workers of 1 ms", 0.0, (100_000, 6.0))
+        },
+    ]
+}
+
+/// nginx, and others that count strictly.
+fn strict() -> Vec<Case> {
+    let mut cases = Vec::new();
+    // On a clock of milliseconds 1/200 s can be a little shorter.
+    for (rate, bests) in [(200.0, [1.0, 0.57, 0.295]), (20.0, [1.0, 0.545, 0.287])] {
+        for (jitter, best) in [0.0, 1.0, 3.0].into_iter().zip(bests) {
+            let name = format!("no two nearer than 1/{rate} s, jitter of {jitter} spacings");
+            cases.push(strictly(name, move || {
+                let strict = LimitReq::new(rate, Burst::None, work(0.02));
+                Box::new(strict.jittered(jitter, best))
+            }));
+        }
+    }
+    for (name, burst) in [
+        ("nginx, 200/s, 20 pass at once", Burst::Passes(20.0)),
+        ("nginx, 200/s, 20 wait", Burst::Waits(20.0)),
+    ] {
+        cases.push(Case {
+            quick: 10,
+            ..case(name, move || {
+                Box::new(LimitReq::new(200.0, burst, work(0.02)))
+            })
+        });
+    }
+    for (name, burst, best, hint) in [
+        (
+            "the stand-in, 100/s, burst 1, no hint",
+            1.0,
+            BURST_OF_1,
+            Hint::None,
+        ),
+        (
+            "the stand-in, 100/s, burst 1, Retry-After",
+            1.0,
+            BURST_OF_1,
+            Hint::RetryAfter,
+        ),
+        (
+            "the stand-in, 100/s, burst 10, no hint",
+            10.0,
+            BURST_OF_10,
+            Hint::None,
+        ),
+    ] {
+        cases.push(strictly(name.to_owned(), move || {
+            let answer = work(0.001);
+            Box::new(UnderWay {
+                service: TokenBucket::new(&[(0.0, 100.0)], burst, hint, answer),
+                least: 0.04,
+                most: 0.12,
+                best,
+            })
+        }));
+    }
+    for burst in [1.0, 10.0] {
+        let name = format!("100/s counted on arrival, burst {burst}, 80 ms ± 40 ms");
+        cases.push(strictly(name, move || {
+            let answer = work(0.001);
+            Box::new(Evenly {
+                service: TokenBucket::new(&[(0.0, 100.0)], burst, Hint::None, answer),
+                least: 0.04,
+                most: 0.12,
+            })
+        }));
+    }
+    cases
+}
+
+/// Eight spacings of jitter; found by trying regular intervals over many calls.
+const BURST_OF_1: f64 = 0.13;
+const BURST_OF_10: f64 = 1.0;
+
+fn strictly(name: String, model: impl Fn() -> Box<dyn Model> + Send + Sync + 'static) -> Case {
+    Case {
+        share: 0.6,
+        refused: ANY,
+        refused_share: ONE_IN_FIFTY,
+        quick: 15,
+        ..case(name, model)
+    }
+}
+
+/// Rows that are refused whatever anybody does; each ends after ten refusals.
+fn bad_rows() -> Vec<Case> {
+    const FIVE: &[Row] = &[100, 101, 700, 1_500, 4_000];
+    let mut cases = Vec::new();
+    for (many, bad, refused) in [
+        ("one row", Bad::These(&FIVE[..1]), 60),
+        ("five rows", Bad::These(FIVE), 100),
+        ("one row in 100", Bad::Every(100), ANY),
+    ] {
+        for hint in [HINTS[0], HINTS[2]] {
+            let name = |service: &str| format!("{many} always refused, {service}, {}", hint.0);
+            cases.push(Case {
+                minutes: 10,
+                quick: 2,
+                search: 60,
+                share: 0.85,
+                refused,
+                each_minute: 0.8,
+                ..case(name("no limit"), move || {
+                    let service = no_limit(LONG);
+                    let hint = hint.1;
+                    Box::new(BadRows { service, bad, hint })
+                })
+            });
+            cases.push(Case {
+                share: 0.85,
+                refused,
+                each_minute: 0.5,
+                ..case(name("bucket of 50, 40/s"), move || {
+                    let service = bucket(&[(0.0, 40.0)], 50.0, hint.1);
+                    let hint = hint.1;
+                    Box::new(BadRows { service, bad, hint })
+                })
+            });
+        }
+    }
+    for (said, hint) in HINTS {
+        cases.push(Case {
+            minutes: 10,
+            search: 60,
+            share: 0.5,
+            refused: ANY,
+            ..case(
+                format!("every 16th row refused once, bucket of 20, 200/s, {said}"),
+                move || {
+                    Box::new(RefusedOnce {
+                        service: bucket(&[(0.0, 200.0)], 20.0, hint),
+                        every: 16,
+                        hint,
+                        refused: HashSet::new(),
+                    })
+                },
+            )
+        });
+    }
+    cases
+}
+
+/// Refusals that are nobody's limit.
+fn at_random() -> Vec<Case> {
+    let mut cases = Vec::new();
+    let randomly =
+        |name: String, refusing: f64, model: Box<dyn Fn() -> Box<dyn Model> + Send + Sync>| Case {
+            // What the limit refuses besides is to stay small.
+            refused_share: refusing * 2.0 + 0.05,
+            search: 60,
+            share: 0.5,
+            refused: ANY,
+            each_minute: 0.1,
+            ..case(name, model)
+        };
+    for percent in [0.1, 1.0, 3.0, 6.0, 10.0, 25.0] {
+        let refusing = percent / 100.0;
+        for (said, hint) in HINTS {
+            let name = |service: &str| format!("{percent} % refused, {service}, {said}");
+            let free = randomly(
+                name("no limit"),
+                refusing,
+                Box::new(move || {
+                    let service = no_limit(LONG);
+                    Box::new(Moody {
+                        service,
+                        refusing,
+                        hint,
+                    })
+                }),
+            );
+            cases.push(Case {
+                minutes: 10,
+                quick: 2,
+                ..free
+            });
+            cases.push(randomly(
+                name("bucket of 50, 40/s"),
+                refusing,
+                Box::new(move || {
+                    let service = bucket(&[(0.0, 40.0)], 50.0, hint);
+                    Box::new(Moody {
+                        service,
+                        refusing,
+                        hint,
+                    })
+                }),
+            ));
+        }
+    }
+    let near = randomly(
+        "6 % refused, no limit, 20 ms, Retry-After 1".to_owned(),
+        0.06,
+        Box::new(|| {
+            Box::new(Moody {
+                service: no_limit(0.02),
+                refusing: 0.06,
+                hint: Hint::Always(1),
+            })
+        }),
+    );
+    cases.push(Case {
+        minutes: 3,
+        quick: 0,
+        ..near
+    });
+    cases
+}
+
+/// Calls that nobody refuses wait for each other from some number in flight.
+fn knees() -> Vec<Case> {
+    [(20, 30), (100, 10), (400, 5)]
+        .map(|(workers, minutes)| Case {
+            minutes,
+            quick: 2,
+            search: 60,
+            share: 0.9,
+            refused: 0,
+            latency: 2.0,
+            ..case(format!("{workers} workers, 80 ms"), move || {
+                Box::new(Queue::new(workers, USUAL))
+            })
+        })
+        .to_vec()
+}
+
+fn others() -> Vec<Case> {
+    let far = |service| Far {
+        service,
+        wire: 0.15,
+    };
+    vec![
+        Case {
+            search: 60,
+            share: 0.75,
+            refused: 200,
+            ..case("40, 60, 30, 80, 20, 50/s, 5 min each", || {
+                let rates = [
+                    (0.0, 40.0),
+                    (300.0, 60.0),
+                    (600.0, 30.0),
+                    (900.0, 80.0),
+                    (1200.0, 20.0),
+                    (1500.0, 50.0),
+                ];
+                Box::new(bucket(&rates, 50.0, Hint::None))
+            })
+        },
+        case("bucket of 50, 40/s, no hint, 150 ms away", move || {
+            Box::new(far(bucket(&[(0.0, 40.0)], 50.0, Hint::None)))
+        }),
+        case("bucket of 50, 40/s, Retry-After, 150 ms away", move || {
+            Box::new(far(bucket(&[(0.0, 40.0)], 50.0, Hint::RetryAfter)))
+        }),
+        Case {
+            share: 0.8,
+            ..case("20 at once, 80 ms, 150 ms away", || {
+                at_once(20, 0.08, 0.3, 0.15)
+            })
+        },
+        Case {
+            refused: 10,
+            at_first: 0.94,
+            ..case("bucket of 5, 60/s, no hint", || {
+                Box::new(bucket(&[(0.0, 60.0)], 5.0, Hint::None))
+            })
+        },
+    ]
+}
+
+/// The program stalls for up to half a second now and then.
+fn noisy() -> Vec<Case> {
+    vec![
+        Case {
+            noisy: true,
+            share: 0.8,
+            ..case("noisy host, bucket of 50, 40/s, no hint", || {
+                Box::new(bucket(&[(0.0, 40.0)], 50.0, Hint::None))
+            })
+        },
+        Case {
+            noisy: true,
+            share: 0.3,
+            ..strictly("noisy host, no two nearer than 1/200 s".to_owned(), || {
+                Box::new(LimitReq::new(200.0, Burst::None, work(0.02)))
+            })
+        },
+    ]
+}
