@@ -85,9 +85,9 @@ const LAST_CHECK: Duration = Duration::from_secs(30 * 60);
 /// The pace in a check, as a share of the usual one.
 const SLOWER: f64 = 0.5;
 /// A check is as long as the calls that should bring so many refusals …
-const EXPECTED: f64 = 10.0;
-/// … and with so few of them the pace is what brings them: by chance once in thirty times.
-const FEWER: u32 = 4;
+const EXPECTED: f64 = 20.0;
+/// … and with so few of them the pace is what brings them: by chance once in 500 times.
+const FEWER: u32 = 8;
 /// How fast the share follows what is seen: over the calls that bring so many refusals.
 const REFUSALS_REMEMBERED: f64 = 20.0;
 
@@ -337,12 +337,16 @@ mod tests {
         let now = Duration::from_secs(31);
         assert!((random.slowed(now) - SLOWER).abs() < 1e-9);
         assert!(!random.is_refuted(now));
-        // Some hundred and sixty calls would have brought ten.
-        let found = (0..200).find(|_| {
-            random.accepted();
+        // Some three hundred and thirty calls would have brought twenty, and not three.
+        let found = (0..400).find(|call| {
+            if call % 100 == 50 {
+                random.refused();
+            } else {
+                random.accepted();
+            }
             random.is_refuted(now)
         });
-        assert!(found.is_some_and(|calls| calls > 100), "{found:?}");
+        assert!(found.is_some_and(|calls| calls > 200), "{found:?}");
         assert_eq!(random.share(), None);
     }
 }

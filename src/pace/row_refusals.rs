@@ -33,7 +33,7 @@ const FEWEST: u32 = 5;
 /// Chance may end one row in so many: fewer than that are in any file.
 const BY_CHANCE: f64 = 1e-9;
 /// The upper bound of the first back-off …
-const FIRST_BACK_OFF: Duration = Duration::from_millis(500);
+const FIRST_BACK_OFF: Duration = Duration::from_millis(250);
 /// … doubling up to this.
 const LONGEST_BACK_OFF: Duration = Duration::from_secs(30);
 
@@ -153,7 +153,7 @@ mod tests {
             .collect();
         assert_eq!(
             waits,
-            [500, 1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000]
+            [250, 500, 1_000, 2_000, 4_000, 8_000, 16_000, 30_000]
         );
     }
 }

@@ -153,7 +153,7 @@ fn retry_after_of_no_use_becomes_a_back_off() {
         let (_, server, done) = in_turn(1, script, []);
         done.exits(0);
         assert!(
-            between(&server, 1, 2) >= Duration::from_millis(200),
+            between(&server, 1, 2) >= Duration::from_millis(100),
             "{value}"
         );
     }
