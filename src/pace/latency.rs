@@ -168,6 +168,16 @@ mod tests {
     }
 
     #[test]
+    fn a_queue_that_shrinks_with_the_calls_in_flight_is_still_one() {
+        let mut latency = Latency::default();
+        assert_eq!(interval(&mut latency, 100, 4.0), Trend::Usual);
+        for (in_flight, milliseconds) in [(64.0, 1_600), (31.0, 800), (15.0, 400), (9.0, 225)] {
+            let trend = interval(&mut latency, milliseconds, in_flight);
+            assert_eq!(trend, Trend::Queueing, "{in_flight}");
+        }
+    }
+
+    #[test]
     fn slow_answers_beside_fast_ones_are_no_queue() {
         let mut latency = Latency::default();
         let mut mixed = |fast: usize, slow: usize| {

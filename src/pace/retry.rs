@@ -61,6 +61,13 @@ const PER_SUCCESS: f64 = 0.1;
 /// soon. Without a ceiling, a good night would pay for hours of hammering.
 const MOST_SAVED: f64 = 1_000.0;
 
+/// A back-off that doubles each time, up to the longest.
+pub(super) fn doubled(first: Duration, times: u32) -> Duration {
+    first
+        .saturating_mul(1 << times.min(16))
+        .min(LONGEST_BACK_OFF)
+}
+
 impl RetryPolicy {
     /// A policy with these limits a row.
     #[must_use]
@@ -98,9 +105,7 @@ impl RetryPolicy {
             }
             self.budget.set(self.budget.get() - 1.0);
         }
-        let ceiling = FIRST_BACK_OFF
-            .saturating_mul(1 << attempts.retries.min(16))
-            .min(LONGEST_BACK_OFF);
+        let ceiling = doubled(FIRST_BACK_OFF, attempts.retries);
         attempts.retries += 1;
         attempts.failed = true;
         attempts.resends += Resends::from(failed == Failed::PerhapsBilled);

@@ -5,6 +5,8 @@
 
 use std::time::Duration;
 
+use super::retry::doubled;
+
 /// How often a row was refused, and what became of others meanwhile.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RowRefusals {
@@ -32,10 +34,8 @@ const OFTEN: u64 = 2;
 const FEWEST: u32 = 5;
 /// Chance may end one row in so many: fewer than that are in any file.
 const BY_CHANCE: f64 = 1e-9;
-/// The upper bound of the first back-off …
+/// The upper bound of the first back-off; each is twice as long as the one before, as those of failed calls are.
 const FIRST_BACK_OFF: Duration = Duration::from_millis(250);
-/// … doubling up to this.
-const LONGEST_BACK_OFF: Duration = Duration::from_secs(30);
 
 impl RowRefusals {
     /// How often the row was refused.
@@ -80,10 +80,7 @@ impl RowRefusals {
     /// together, and none comes back at once.
     #[must_use]
     pub fn back_off(&self, fraction: f64) -> Duration {
-        FIRST_BACK_OFF
-            .saturating_mul(1 << self.times.saturating_sub(1).min(16))
-            .min(LONGEST_BACK_OFF)
-            .mul_f64(f64::midpoint(1.0, fraction))
+        doubled(FIRST_BACK_OFF, self.times.saturating_sub(1)).mul_f64(f64::midpoint(1.0, fraction))
     }
 }
 

@@ -546,6 +546,31 @@ async fn no_permit_is_held_in_a_back_off() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_row_that_is_refused_while_others_are_accepted_ends_alone() {
+    let limits = Limits {
+        concurrency: 8,
+        ..LIMITS
+    };
+    for refusal in [Brings::Status(429), Brings::RetryAfter(429, "1")] {
+        let service = Scripted::new(GOOD).row(30, [refusal.at_once(); 50]);
+        let scorer = scorer(&limits, service);
+        scorer.fate(1).await;
+        let fates = join_all((2..=200).map(|row| scorer.fate(row))).await;
+        for (row, fate) in (2..).zip(&fates) {
+            let expected = if row == 30 {
+                "throttled".to_owned()
+            } else {
+                format!("t-{row}")
+            };
+            assert_eq!(fate.outline(), expected);
+        }
+        let calls = scorer.calls(30).len();
+        assert!((6..=8).contains(&calls), "{calls}");
+        assert_eq!(scorer.gate.limit(), Limit::NONE);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_service_that_only_refuses_stops_the_run_after_a_quarter_of_an_hour() {
     for (refusal, most) in [
         (Brings::RetryAfter(429, "60"), 17),

@@ -145,7 +145,7 @@ impl Client {
 /// answer. RFC 9113 (6.5.2) recommends that servers allow no fewer than these.
 const STREAMS: usize = 100;
 
-/// The connections, and how to make them anew. As many clients as the calls need have theirs.
+/// The connections, and how to make new ones. As many clients as the calls need have theirs.
 ///
 /// The library does not use one again that was idle for long. But it tells time by a clock that stands still while a
 /// laptop sleeps, and then the first calls would go out on connections that nobody remembers: by the clock on the wall,

@@ -358,6 +358,35 @@ fn timeouts_lower_the_calls_in_flight_once_for_all_that_were_out() {
 }
 
 #[test]
+fn without_a_rate_of_our_own_no_refusal_lowers_the_calls_in_flight() {
+    let mut controller = Controller::new(bounds(Rate::Unlimited, 20));
+    let mut now = Duration::ZERO;
+    for _ in 0..6 {
+        let calls: Vec<Call> = std::iter::from_fn(|| match controller.ask(now) {
+            Turn::Go(call) => Some(call),
+            _ => None,
+        })
+        .collect();
+        now += MILLISECOND * 50;
+        let asked = Some(Duration::from_secs(1));
+        for (nth, call) in calls.iter().enumerate() {
+            let how = if nth < 10 {
+                Ended::Answered
+            } else {
+                Ended::Throttled(asked)
+            };
+            controller.ended(now, *call, how, 0, 0.0);
+        }
+        now += Duration::from_secs(2);
+        call(&mut controller, &mut now, Ended::Answered);
+    }
+    assert_eq!(
+        (controller.rate(now), controller.most_in_flight()),
+        (None, 20)
+    );
+}
+
+#[test]
 fn a_service_that_is_back_is_called_at_half_the_pace() {
     let mut controller = Controller::new(bounds(Rate::PerSecond(40.0), 20));
     let mut now = Duration::ZERO;

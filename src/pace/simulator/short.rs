@@ -27,16 +27,16 @@ const AS_AIMED: Reached = Reached {
 };
 
 const SHORT: [Reached; 28] = [
-    // One or two more than thirty, as thirty were in flight when the first was refused.
-    refused("bucket of 50, 40/s", 40),
-    refused("503 for 3 min", 40),
-    refused("all hangs for 1 min", 40),
-    refused("noisy host, bucket of 50", 60),
+    // A few more than thirty, as thirty were in flight when the first was refused.
+    refused("bucket of 50, 40/s", 36),
+    refused("503 for 3 min", 36),
+    refused("all hangs for 1 min", 36),
+    refused("noisy host, bucket of 50", 45),
     // Most of them at first, when the wire holds as many again.
     refused("bucket of 50, 40/s, no hint, 150 ms away", 110),
     refused("bucket of 50, 40/s, Retry-After, 150 ms away", 110),
     // Of so low a rate each step lasts long.
-    refused("bucket of 10, 3/s", 55),
+    refused("bucket of 10, 3/s", 46),
     Reached {
         share: 0.75,
         ..refused("6 in 60 s, no hint", 30)
