@@ -369,19 +369,18 @@ impl<S: Service> Scorer<S> {
         refusals: RowRefusals,
         status: u16,
     ) -> Option<Fate> {
-        match throttle {
+        let least = match throttle {
             Throttle::Everybody => None,
             Throttle::Row { .. } if refusals.are_no_chance() => {
                 let fault = Fault::throttled(refusals.times(), status);
-                Some(Fate::of(Verdict::Failed(fault.failure)))
+                return Some(Fate::of(Verdict::Failed(fault.failure)));
             }
-            Throttle::Row { least } => {
-                let back_off = refusals.back_off(self.gate.fraction()).max(least);
-                let closed = self.gate.back_off(back_off).await == Err(Closed);
-                closed.then_some(Fate::LEFT)
-            }
-            Throttle::Stop(error) => Some(Fate::stop(CancelReason::Unavailable, error)),
-        }
+            Throttle::Row { least } => Some(least),
+            Throttle::Stop(error) => return Some(Fate::stop(CancelReason::Unavailable, error)),
+        };
+        let wait = refusals.wait(least, self.gate.fraction());
+        let closed = !wait.is_zero() && self.gate.back_off(wait).await == Err(Closed);
+        closed.then_some(Fate::LEFT)
     }
 
     /// Makes an answer durable, and a verdict of it.

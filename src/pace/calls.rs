@@ -45,6 +45,17 @@ pub struct Allowance {
     pub lasts: Duration,
 }
 
+/// Which try of its row a call was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Try {
+    /// The row had not been refused before.
+    First,
+    /// It had been.
+    Again,
+    /// It was refused again, while others were accepted in between.
+    AgainAlone,
+}
+
 /// A call that is out.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Call {

@@ -6,7 +6,8 @@
 use std::time::Duration;
 
 use super::breaker::{Bad, Breaker, Turned};
-use super::calls::{Allowance, Bounds, Call, Change, Ended, Turn};
+use super::calls::{Allowance, Bounds, Call, Change, Ended, Try, Turn};
+use super::in_order::Outcome;
 use super::latency::{Latency, Trend};
 use super::levels::Levels;
 use super::limit_search::{Kind, LimitSearch};
@@ -36,6 +37,8 @@ pub(super) struct Controller {
     interval: Interval,
     /// Calls a second that began in the interval before.
     pace_before: f64,
+    /// Calls a second that are used of those that may be, while nothing is checked.
+    used: f64,
     /// Refusals of calls that began before then are about a pace that is given up already.
     last_cut: Duration,
     /// What was searched before the last cut, while a single row was refused.
@@ -57,8 +60,8 @@ pub(super) struct Controller {
     /// When the latest call began of those that were answered.
     last_answered: Duration,
     since_cut: SinceCut,
-    /// What is sent of what may be, while it is checked whether that brings fewer refusals.
-    slowed: f64,
+    /// The pace that is kept to while it is checked whether a slower one brings fewer refusals.
+    slowed: Option<f64>,
 }
 
 /// What has ended since the pace was last lowered.
@@ -155,7 +158,8 @@ impl Controller {
             when_well: None,
             last_answered: Duration::ZERO,
             since_cut: SinceCut::default(),
-            slowed: 1.0,
+            slowed: None,
+            used: 0.0,
         };
         controller.set_limiter(Duration::ZERO);
         controller
@@ -197,14 +201,13 @@ impl Controller {
         })
     }
 
-    /// A call ended. `repeat`: how often its row had been refused before, while others were accepted in between.
-    /// `fraction` is random, from 0 up to 1.
+    /// A call ended, which was this try of its row. `fraction` is random, from 0 up to 1.
     pub(super) fn ended(
         &mut self,
         now: Duration,
         call: Call,
         how: Ended,
-        repeat: u32,
+        tried: Try,
         fraction: f64,
     ) -> Option<Change> {
         self.out = self.out.saturating_sub(1);
@@ -216,6 +219,12 @@ impl Controller {
             Ended::Answered => self.pauses.answered(call.began),
             Ended::Failed | Ended::Unwell | Ended::TimedOut => self.pauses.not_refused(call.began),
         }
+        let outcome = match (how, tried) {
+            (Ended::Answered, Try::First) => Outcome::Accepted(call.began),
+            (Ended::Throttled(_), Try::First) => Outcome::Refused(call.began),
+            _ => Outcome::Other,
+        };
+        self.random.ended(call.number, outcome);
         match how {
             Ended::Abandoned => None,
             Ended::Answered => {
@@ -226,12 +235,11 @@ impl Controller {
                 if !(self.refused_since..self.last_cut).contains(&call.began) {
                     self.levels.accepted(now, call.level);
                 }
-                self.random.accepted();
                 self.throughput.accepted(call);
                 self.latency.note(now.saturating_sub(call.began));
                 self.went_through(now, call)
             }
-            Ended::Throttled(wait) => self.throttled(now, call, wait, repeat, fraction),
+            Ended::Throttled(wait) => self.throttled(now, call, wait, tried, fraction),
             Ended::Failed => self.failed(now, call, Bad::Failed),
             Ended::Unwell => self.failed(now, call, Bad::NoAnswer),
             Ended::TimedOut => {
@@ -256,7 +264,10 @@ impl Controller {
 
     /// Calls a second that are allowed now; `None` where nothing limits them.
     pub(super) fn rate(&self, now: Duration) -> Option<f64> {
-        let own = (!self.unlimited).then(|| self.rate.value() * self.slowed);
+        let own = (!self.unlimited).then(|| {
+            self.slowed
+                .map_or(self.rate.value(), |slowed| slowed.min(self.rate.value()))
+        });
         match (own, self.quota_hint.rate(now)) {
             (Some(own), Some(asked)) => Some(own.min(asked)),
             (own, asked) => own.or(asked),
@@ -366,10 +377,12 @@ impl Controller {
         if now < self.interval.ends {
             return;
         }
-        if self.random.is_refuted(now) {
-            self.rate.is_better_at(self.slowed);
+        if let Some(limited) = self.random.limited(now) {
+            self.rate.is_limited(limited.borne, limited.refused);
         }
-        self.slowed = self.random.slowed(now);
+        self.slowed = self
+            .random
+            .slowed(now, self.used.min(self.rate.value()).max(LEAST_RATE));
         // What headers asked for may be over.
         self.set_limiter(now);
         let length =
@@ -387,6 +400,13 @@ impl Controller {
             .max(SHORTEST_INTERVAL)
             .as_secs_f64();
         self.pace_before = f64::from(over.calls) / lasted;
+        if self.slowed.is_none() && over.calls > 0 {
+            self.used = if over.rate_used {
+                self.rate.value()
+            } else {
+                self.pace_before
+            };
+        }
         let trend = self.latency.interval(self.in_flight.value());
         if trend == Trend::Queueing && !self.unlimited {
             self.in_flight
@@ -411,7 +431,7 @@ impl Controller {
                 now,
                 length,
                 shown,
-                over.rate_used && self.slowed >= 1.0,
+                over.rate_used && self.slowed.is_none(),
                 helped,
             );
             if helped {

@@ -10,7 +10,7 @@ use futures::future::{Either, select};
 use tokio::sync::{Mutex, Notify, Semaphore, SemaphorePermit};
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::calls::{Allowance, Bounds, Call, Change, Ended, Turn};
+use super::calls::{Allowance, Bounds, Call, Change, Ended, Try, Turn};
 use super::controller::Controller;
 use super::row_refusals::{Calls, RowRefusals};
 use crate::event::{Limit, Pace};
@@ -90,18 +90,18 @@ impl<'a> Permit<'a> {
     fn end(&mut self, when: Instant, how: Ended, row: &mut RowRefusals) -> Option<Change> {
         self.over = true;
         let (gate, now) = (self.gate, when - self.gate.began);
-        let (repeat, fraction) = match how {
+        let (tried, fraction) = match how {
             Ended::Throttled(_) => (gate.refused(now, row), gate.fraction()),
             Ended::Answered => {
                 gate.accepted(self.call.began);
-                (0, 0.0)
+                (row.tried(), 0.0)
             }
-            _ => (0, 0.0),
+            _ => (row.tried(), 0.0),
         };
         let change = gate
             .controller
             .borrow_mut()
-            .ended(now, self.call, how, repeat, fraction);
+            .ended(now, self.call, how, tried, fraction);
         gate.changed.notify_one();
         match change {
             Some(Change::Up { .. }) => gate.way_is_free.notify_waiters(),
@@ -246,18 +246,18 @@ impl Gate {
         self.calls.set(calls);
     }
 
-    /// A call of this row was refused: how often it has been for reasons of its own.
-    fn refused(&self, now: Duration, row: &mut RowRefusals) -> u32 {
+    /// A call of this row was refused. Which try that was.
+    fn refused(&self, now: Duration, row: &mut RowRefusals) -> Try {
         let mut calls = self.calls.get();
-        let repeat = row.note(calls);
-        if repeat == 0 {
+        let tried = row.note(calls);
+        if tried != Try::AgainAlone {
             calls.refused += 1;
             self.calls.set(calls);
             if self.refused_since.get().is_none() {
                 self.refused_since.set(Some(now));
             }
         }
-        repeat
+        tried
     }
 
     fn ask(&self) -> Turn {

@@ -191,20 +191,19 @@ impl LimitSearch {
             times,
             rough: false,
         });
-        self.borne = at - self.smallest_step().max(at * (1.0 - SPARE));
+        self.borne = at - self.smallest_step();
         self.settle(now);
     }
 
-    /// At so much of what it is there were fewer refusals.
-    pub(super) fn is_better_at(&mut self, share: f64) {
-        let at = self.value;
-        self.borne = at * share;
+    /// `borne` was borne, and `refused` was too much.
+    pub(super) fn is_limited(&mut self, borne: f64, refused: f64) {
+        self.borne = borne;
         self.refused = Some(Refused {
-            at,
+            at: refused,
             times: SEEN,
             rough: false,
         });
-        self.set(self.borne);
+        self.set(borne);
         self.stage = Stage::Halving;
     }
 
@@ -236,6 +235,11 @@ impl LimitSearch {
     /// What was known of the limit does not hold any more.
     pub(super) fn forget(&mut self) {
         *self = Self::new(self.kind, self.value, self.least, self.most);
+    }
+
+    /// What it was lowered to was too little.
+    pub(super) fn at_least(&mut self, value: f64) {
+        self.set(self.value.max(value));
     }
 
     /// An interval of this length went by without trouble. `used`: all that is allowed was used, so that more would be of use; `shown`: how

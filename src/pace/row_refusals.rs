@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use super::calls::Try;
 use super::retry::doubled;
 
 /// How often a row was refused, and what became of others meanwhile.
@@ -13,6 +14,8 @@ pub struct RowRefusals {
     times: u32,
     /// Those before which the row had been refused while others were accepted in between.
     alone: u32,
+    /// Whether anybody was accepted between the last two.
+    others_accepted: bool,
     /// Everybody's calls when it was refused first, and when it was refused last.
     at_first: Calls,
     at_last: Calls,
@@ -44,26 +47,34 @@ impl RowRefusals {
         self.times
     }
 
-    /// The row was refused. How often it has been for reasons of its own, this time included.
-    pub(super) fn note(&mut self, now: Calls) -> u32 {
+    /// Which try of the row a call is that ends.
+    pub(super) const fn tried(&self) -> Try {
+        match self.times {
+            0 => Try::First,
+            _ => Try::Again,
+        }
+    }
+
+    /// The row was refused. Which try that was.
+    pub(super) fn note(&mut self, now: Calls) -> Try {
         let accepted = now.accepted - self.at_last.accepted;
         let refused = now.refused - self.at_last.refused;
         let others_went_through = accepted >= ACCEPTED && accepted >= refused * OFTEN;
         // When nobody else is left, what was known of the row still holds.
         let nobody_else = self.alone > 0 && accepted + refused == 0;
-        if self.times > 0 && (others_went_through || nobody_else) {
-            self.alone += 1;
+        let tried = match self.tried() {
+            Try::Again if others_went_through || nobody_else => Try::AgainAlone,
+            tried => tried,
+        };
+        match tried {
+            Try::First => self.at_first = now,
+            Try::Again => {}
+            Try::AgainAlone => self.alone += 1,
         }
-        if self.times == 0 {
-            self.at_first = now;
-        }
+        self.others_accepted = self.times > 0 && accepted > 0;
         self.times = self.times.saturating_add(1);
         self.at_last = now;
-        if others_went_through || nobody_else {
-            self.alone
-        } else {
-            0
-        }
+        tried
     }
 
     /// Whether chance would not have refused it so often, with the share of refusals that others have had since its first.
@@ -76,11 +87,17 @@ impl RowRefusals {
         self.alone >= FEWEST && share.powf(self.alone.into()) < BY_CHANCE
     }
 
-    /// How long the row waits by itself. `fraction` is random, from 0 up to 1: half of it spreads rows that were refused
-    /// together, and none comes back at once.
+    /// How long the row waits by itself: `least` where only the row waits, `None` where all pause. A row that was refused
+    /// again after others were accepted backs off in any case, or a few such rows would be first after every pause. `fraction` is random, from 0
+    /// up to 1: half of the wait spreads rows that were refused together, and none comes back at once.
     #[must_use]
-    pub fn back_off(&self, fraction: f64) -> Duration {
-        doubled(FIRST_BACK_OFF, self.times.saturating_sub(1)).mul_f64(f64::midpoint(1.0, fraction))
+    pub fn wait(&self, least: Option<Duration>, fraction: f64) -> Duration {
+        if least.is_none() && !self.others_accepted {
+            return Duration::ZERO;
+        }
+        doubled(FIRST_BACK_OFF, self.times.saturating_sub(1))
+            .mul_f64(f64::midpoint(1.0, fraction))
+            .max(least.unwrap_or_default())
     }
 }
 
@@ -95,10 +112,11 @@ mod tests {
     #[test]
     fn a_row_that_is_refused_while_others_are_accepted_ends() {
         let mut row = RowRefusals::default();
-        assert_eq!(row.note(calls(100, 0)), 0, "the first may be anybody's");
+        assert_eq!(row.tried(), Try::First);
+        assert_eq!(row.note(calls(100, 0)), Try::First, "it may be anybody's");
         for time in 1..=5 {
             assert!(!row.are_no_chance(), "{time}");
-            assert_eq!(row.note(calls(100 + u64::from(time) * 20, 0)), time);
+            assert_eq!(row.note(calls(100 + time * 20, 0)), Try::AgainAlone);
         }
         assert!(row.are_no_chance());
         assert_eq!(row.times(), 6);
@@ -117,13 +135,12 @@ mod tests {
     #[test]
     fn who_is_refused_with_all_others_is_refused_for_the_pace() {
         let mut row = RowRefusals::default();
-        for time in 0..100 {
-            assert_eq!(
-                row.note(calls(time * 2, time)),
-                0,
-                "hardly anybody goes through"
-            );
-            assert_eq!(row.note(calls(time * 2, time)), 0, "nobody does");
+        row.note(calls(0, 0));
+        for time in 1..100 {
+            let hardly_anybody_goes_through = calls(time * 2, time);
+            assert_eq!(row.note(hardly_anybody_goes_through), Try::Again);
+            let nobody_does = hardly_anybody_goes_through;
+            assert_eq!(row.note(nobody_does), Try::Again);
         }
         assert!(!row.are_no_chance());
     }
@@ -132,11 +149,27 @@ mod tests {
     fn the_last_row_of_a_file_ends_as_well() {
         let mut row = RowRefusals::default();
         row.note(calls(0, 0));
-        assert_eq!(row.note(calls(1_000, 0)), 1);
-        for time in 2..=5 {
-            assert_eq!(row.note(calls(1_000, 0)), time, "nobody else is left");
+        for _ in 1..=5 {
+            assert_eq!(row.note(calls(1_000, 0)), Try::AgainAlone);
         }
         assert!(row.are_no_chance());
+    }
+
+    #[test]
+    fn who_is_refused_again_backs_off_also_when_all_pause() {
+        let mut row = RowRefusals::default();
+        row.note(calls(9, 0));
+        assert_eq!(row.wait(None, 1.0), Duration::ZERO);
+        row.note(calls(9, 1));
+        assert_eq!(
+            row.wait(None, 1.0),
+            Duration::ZERO,
+            "nobody else was accepted"
+        );
+        row.note(calls(10, 2));
+        assert_eq!(row.wait(None, 1.0).as_millis(), 1_000);
+        let named = Duration::from_secs(1);
+        assert_eq!(row.wait(Some(named), 1.0), named);
     }
 
     #[test]
@@ -145,7 +178,7 @@ mod tests {
         let waits: Vec<_> = (0..8)
             .map(|_| {
                 row.note(calls(0, 0));
-                row.back_off(1.0).as_millis()
+                row.wait(Some(Duration::ZERO), 1.0).as_millis()
             })
             .collect();
         assert_eq!(

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::{Controller, SinceCut};
-use crate::pace::calls::{Call, Change};
+use super::{Controller, FIRST_RATE, SinceCut};
+use crate::pace::calls::{Call, Change, Try};
 use crate::pace::levels;
 use crate::pace::limit_search::Finding;
 use crate::pace::random_refusals::RandomRefusals;
@@ -20,13 +20,13 @@ impl Controller {
         now: Duration,
         call: Call,
         wait: Option<Duration>,
-        repeat: u32,
+        tried: Try,
         fraction: f64,
     ) -> Option<Change> {
         self.throughput.refused(call);
         let row_waits = Some(Change::RowWaits(wait.unwrap_or_default()));
         // Others were accepted since this row was refused before: it is about the row.
-        if repeat > 0 {
+        if tried == Try::AgainAlone {
             // It was the only one that was refused: what was put down to the pace is taken back. Where there are many such
             // rows, they are a share of all.
             if let Some((rate, in_flight)) = self.before_cut.take()
@@ -43,7 +43,7 @@ impl Controller {
         self.quota_hint.refused();
         let single = self.scouting && self.pauses.is_after(call.began);
         let counts = call.began >= self.last_cut && !single;
-        let about_pace = self.random.refused();
+        let about_pace = self.random.share().is_none();
         let row_alone = RandomRefusals::is_row_alone(wait);
         if (!about_pace && row_alone) || (self.unlimited && wait.is_none_or(|wait| wait.is_zero()))
         {
@@ -68,7 +68,7 @@ impl Controller {
         } else if single {
             self.random.single(true);
             // At the pace of single calls it should have been borne.
-            let pace = 1.0 / self.pauses.in_a_row().as_secs_f64().max(1.0);
+            let pace = 1.0 / self.pauses.in_a_row().as_secs_f64().max(0.01);
             if row_alone && self.random.unexplained(now, pace, None, wait) {
                 self.take_back();
                 self.set_limiter(now);
@@ -135,6 +135,7 @@ impl Controller {
     /// The refusals are the service's own: no limit is known by them.
     fn take_back(&mut self) {
         self.rate.forget();
+        self.rate.at_least(FIRST_RATE);
         self.before_cut = None;
     }
 

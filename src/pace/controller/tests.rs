@@ -115,7 +115,9 @@ impl World {
                 }
                 self.now += MILLISECOND;
                 let call = self.out.swap_remove(which % self.out.len());
-                let change = self.controller.ended(self.now, call, how, 0, chance);
+                let change = self
+                    .controller
+                    .ended(self.now, call, how, Try::First, chance);
                 if let Some(Change::Paused(pause)) = change {
                     self.paused_until = self.paused_until.max(self.now + pause.length);
                 }
@@ -132,7 +134,7 @@ impl World {
     fn goes_on(&mut self) {
         for call in std::mem::take(&mut self.out) {
             self.controller
-                .ended(self.now, call, Ended::Answered, 0, 0.0);
+                .ended(self.now, call, Ended::Answered, Try::First, 0.0);
         }
         for _ in 0..1_000 {
             match self.controller.ask(self.now) {
@@ -198,7 +200,7 @@ proptest! {
                 }
             };
             now += Duration::from_millis(20);
-            controller.ended(now, call, Ended::Answered, 0, 0.0);
+            controller.ended(now, call, Ended::Answered, Try::First, 0.0);
         }
         now += Duration::from_secs(rest);
         let at_once = std::iter::from_fn(|| match controller.ask(now) {
@@ -217,7 +219,7 @@ fn call(controller: &mut Controller, now: &mut Duration, how: Ended) -> Option<C
         match controller.ask(*now) {
             Turn::Go(call) => {
                 *now += MILLISECOND * 50;
-                return controller.ended(*now, call, how, 0, 0.0);
+                return controller.ended(*now, call, how, Try::First, 0.0);
             }
             Turn::At(at) => *now = at,
             Turn::AfterAnother => unreachable!("nobody is out"),
@@ -352,7 +354,13 @@ fn timeouts_lower_the_calls_in_flight_once_for_all_that_were_out() {
     .collect();
     assert_eq!(calls.len(), 20);
     for call in &calls[..5] {
-        controller.ended(Duration::from_secs(30), *call, Ended::TimedOut, 0, 0.0);
+        controller.ended(
+            Duration::from_secs(30),
+            *call,
+            Ended::TimedOut,
+            Try::First,
+            0.0,
+        );
     }
     assert_eq!(controller.most_in_flight(), 14);
 }
@@ -375,7 +383,7 @@ fn without_a_rate_of_our_own_no_refusal_lowers_the_calls_in_flight() {
             } else {
                 Ended::Throttled(asked)
             };
-            controller.ended(now, *call, how, 0, 0.0);
+            controller.ended(now, *call, how, Try::First, 0.0);
         }
         now += Duration::from_secs(2);
         call(&mut controller, &mut now, Ended::Answered);

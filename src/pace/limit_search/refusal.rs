@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::{
-    FEW, FIRST_HOLD, GROWTH, LONGEST_HOLD, LOOK, LimitSearch, Refused, SMALL_LOOKS, SPARE, Stage,
+    FEW, FIRST_HOLD, GROWTH, Kind, LONGEST_HOLD, LOOK, LimitSearch, Refused, SMALL_LOOKS, SPARE,
+    Stage,
 };
 use crate::pace::throughput::Measured;
 
@@ -26,6 +27,8 @@ const HALF: f64 = 0.5;
 const FORGOTTEN: f64 = 0.8;
 /// Refusals in a row after which only what was just measured counts, and soon is tried.
 const IN_A_ROW: u32 = 2;
+/// A cut that rests on no measure goes no lower: with fewer calls nothing could be seen within minutes.
+const BLIND: f64 = 1.0;
 /// The middle is too much to try when the service was seen to accept so much less.
 const FAR: f64 = 2.0;
 /// So many steps before the one that was refused may have been borne by what a bucket had saved up.
@@ -168,7 +171,12 @@ impl LimitSearch {
             (pace * CUT).min(measured.rate * SPARE)
         });
         // No limit is below what was accepted, unless it has changed since.
-        self.set(cut.max(self.best * HALF));
+        let least = if measured.is_none() {
+            self.blind(pace)
+        } else {
+            0.0
+        };
+        self.set(cut.max(self.best * HALF).max(least));
         self.best *= FORGOTTEN;
         if let Some(refused) = &mut self.refused {
             if let (Stage::Checking, Some(before)) = (self.stage, before) {
@@ -206,7 +214,15 @@ impl LimitSearch {
     /// Too little was accepted to tell a rate: half of it, but no less than was accepted.
     fn close_in_blindly(&mut self, pace: f64, measured: Option<Measured>) {
         let accepted = measured.map_or(0.0, |measured| measured.rate.min(pace));
-        self.close_in_to((pace / GROWTH).max(accepted * SPARE));
+        self.close_in_to((pace / GROWTH).max(accepted * SPARE).max(self.blind(pace)));
+    }
+
+    /// The least that is tried by a cut that rests on no measure, of a pace that was refused.
+    fn blind(&self, pace: f64) -> f64 {
+        match self.kind {
+            Kind::Rate => BLIND.min(pace),
+            Kind::InFlight => 0.0,
+        }
     }
 
     fn close_in_to(&mut self, value: f64) {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::pacers::{Answer, Pacer, Ticket};
 use crate::pace::Ended;
+use crate::pace::calls::Try;
 
 /// A pause for all, as long as the service names, or else doubling while nothing else comes.
 #[derive(Default)]
@@ -79,7 +80,7 @@ impl Pacer for FixedRate {
         now: Duration,
         ticket: Ticket,
         how: Ended,
-        _repeat: u32,
+        _tried: Try,
         _fraction: f64,
     ) -> Option<Duration> {
         self.out -= 1;
@@ -132,7 +133,7 @@ impl Pacer for Aimd {
         now: Duration,
         ticket: Ticket,
         how: Ended,
-        _repeat: u32,
+        _tried: Try,
         _fraction: f64,
     ) -> Option<Duration> {
         self.out -= 1;

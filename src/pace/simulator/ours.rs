@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::pacers::{Answer, Pacer, Ticket};
 use crate::event::Limit;
-use crate::pace::calls::{Bounds, Change, Turn};
+use crate::pace::calls::{Bounds, Change, Try, Turn};
 use crate::pace::controller::Controller;
 use crate::pace::{Ended, Rate};
 
@@ -25,10 +25,10 @@ impl Pacer for Controller {
         now: Duration,
         ticket: Ticket,
         how: Ended,
-        repeat: u32,
+        tried: Try,
         fraction: f64,
     ) -> Option<Duration> {
-        match Self::ended(self, now, ticket.call.unwrap(), how, repeat, fraction) {
+        match Self::ended(self, now, ticket.call.unwrap(), how, tried, fraction) {
             Some(Change::RowWaits(wait)) => Some(wait),
             _ => None,
         }

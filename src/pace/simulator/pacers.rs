@@ -4,20 +4,20 @@ use std::time::Duration;
 
 use crate::event::Limit;
 use crate::pace::Ended;
-use crate::pace::calls::Call;
+use crate::pace::calls::{Call, Try};
 
 /// Somebody who decides when calls begin.
 pub(super) trait Pacer {
     fn ask(&mut self, now: Duration) -> Answer;
 
-    /// A call ended. `repeat` says how many refusals its row has had before, `fraction` is random. Returns how long the
+    /// A call ended. `tried` says which try of its row it was, `fraction` is random. Returns how long the
     /// row waits if the pacer chose a time of its own.
     fn ended(
         &mut self,
         now: Duration,
         ticket: Ticket,
         how: Ended,
-        repeat: u32,
+        tried: Try,
         fraction: f64,
     ) -> Option<Duration>;
 

@@ -5,6 +5,9 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::time::Duration;
 
+use crate::pace::calls::Try;
+use crate::pace::row_refusals::{Calls, RowRefusals};
+
 /// The number of a row, from 0.
 pub(super) type Row = u32;
 
@@ -14,26 +17,12 @@ pub(super) struct Rows {
     waiting: BinaryHeap<Reverse<(Duration, Row)>>,
     /// Who asks next; nobody is the next new row, which is in it once.
     line: VecDeque<Option<Row>>,
-    refused: HashMap<Row, Refused>,
-    /// Calls of any row that were accepted.
-    accepted: u64,
+    refused: HashMap<Row, RowRefusals>,
+    /// Everybody's calls.
+    calls: Calls,
     /// Rows that were refused too often.
     pub(super) without_verdict: u32,
 }
-
-#[derive(Default)]
-struct Refused {
-    times: u32,
-    /// Those after which another call was accepted before the next one.
-    repeats: u32,
-    /// What was accepted when it was last refused.
-    accepted: u64,
-}
-
-/// A row that was refused so often, while others were accepted in between, ends.
-const MOST_REFUSALS: u32 = 10;
-const FIRST_BACK_OFF: f64 = 0.5;
-const LONGEST_BACK_OFF: f64 = 30.0;
 
 impl Rows {
     pub(super) fn new() -> Self {
@@ -42,7 +31,7 @@ impl Rows {
             waiting: BinaryHeap::new(),
             line: VecDeque::from([None]),
             refused: HashMap::new(),
-            accepted: 0,
+            calls: Calls::default(),
             without_verdict: 0,
         }
     }
@@ -63,7 +52,7 @@ impl Rows {
     }
 
     pub(super) fn was_accepted(&mut self, row: Row) {
-        self.accepted += 1;
+        self.calls.accepted += 1;
         self.is_done(row);
     }
 
@@ -74,42 +63,40 @@ impl Rows {
         }
     }
 
-    /// The row was refused: how many refusals it has had before, of those that say something of the row.
-    pub(super) fn was_refused(&mut self, row: Row) -> u32 {
-        let refused = self.refused.entry(row).or_default();
-        if refused.times > 0 && self.accepted > refused.accepted {
-            refused.repeats += 1;
-        }
-        refused.times += 1;
-        refused.accepted = self.accepted;
-        refused.repeats
+    /// Which try of the row a call is that ends.
+    pub(super) fn tried(&self, row: Row) -> Try {
+        self.refused
+            .get(&row)
+            .map_or(Try::First, RowRefusals::tried)
     }
 
-    /// It is tried again after the wait that the service named, or else its own back-off, and not before the pacer wants
-    /// it; unless it has been refused too often. `fraction` is random, from 0 up to 1.
+    /// The row was refused. Which try that was.
+    pub(super) fn was_refused(&mut self, row: Row) -> Try {
+        let tried = self.refused.entry(row).or_default().note(self.calls);
+        if tried != Try::AgainAlone {
+            self.calls.refused += 1;
+        }
+        tried
+    }
+
+    /// It is tried again, after its own back-off, which is at least `least`, or else when the pause is over; unless it has
+    /// been refused too often. `fraction` is random, from 0 up to 1.
     pub(super) fn again(
         &mut self,
         row: Row,
         now: Duration,
-        named: Option<Duration>,
-        wanted: Option<Duration>,
+        least: Option<Duration>,
         fraction: f64,
     ) {
         let Some(refused) = self.refused.get(&row) else {
             return;
         };
-        if refused.repeats + 1 >= MOST_REFUSALS {
+        if least.is_some() && refused.are_no_chance() {
             self.refused.remove(&row);
             self.without_verdict += 1;
             return;
         }
-        // "At once" is no time to a row that is refused again and again.
-        let named = named.filter(|named| !named.is_zero());
-        let wait = named.unwrap_or_else(|| {
-            let doubled = FIRST_BACK_OFF * f64::from(1_u32 << (refused.times - 1).min(10));
-            Duration::from_secs_f64(doubled.min(LONGEST_BACK_OFF) * fraction)
-        });
-        let wait = wait.max(wanted.unwrap_or_default());
+        let wait = refused.wait(least, fraction);
         self.waiting.push(Reverse((now + wait, row)));
     }
 }

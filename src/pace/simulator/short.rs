@@ -26,7 +26,7 @@ const AS_AIMED: Reached = Reached {
     latency: 0.0,
 };
 
-const SHORT: [Reached; 28] = [
+const SHORT: [Reached; 33] = [
     // A few more than thirty, as thirty were in flight when the first was refused.
     refused("bucket of 50, 40/s", 36),
     refused("503 for 3 min", 36),
@@ -36,9 +36,9 @@ const SHORT: [Reached; 28] = [
     refused("bucket of 50, 40/s, no hint, 150 ms away", 110),
     refused("bucket of 50, 40/s, Retry-After, 150 ms away", 110),
     // Of so low a rate each step lasts long.
-    refused("bucket of 10, 3/s", 46),
+    refused("bucket of 10, 3/s", 36),
     Reached {
-        share: 0.75,
+        share: 0.8,
         ..refused("6 in 60 s, no hint", 30)
     },
     Reached {
@@ -55,17 +55,20 @@ const SHORT: [Reached; 28] = [
     refused("20 at once, 80 ms, 30 ms away", 90),
     Reached {
         share: 0.45,
-        ..refused("2 at once, 80 ms, 30 ms away", 400)
+        ..refused("2 at once, 80 ms, 30 ms away", 700)
     },
     refused("5 at once, 10 ms, 50 ms away", 150),
     // Each sees the other one's refusals, which look like chance.
     Reached {
-        share: 0.85,
-        ..refused("two programs", 1_500)
+        share: 0.8,
+        ..refused("two programs", 2_800)
     },
     refused("40/s falls to 20/s", 50),
     refused("40/s falls to 2/s", 70),
-    refused("400/s falls to 1/s", 400),
+    Reached {
+        each_minute: 0.2,
+        ..refused("400/s falls to 1/s", 1_000)
+    },
     // Half an hour is short for a limit that is never the same for longer than five minutes.
     Reached {
         share: 0.6,
@@ -90,25 +93,49 @@ const SHORT: [Reached; 28] = [
     },
     // Refusals become rarer so slowly with the pace that it is hard to tell from chance.
     Reached {
-        refused_share: 0.1,
+        refused_share: 0.08,
         ..AS_AIMED.of("no two nearer than 1/20 s, jitter of 3")
     },
     Reached {
-        refused_share: 0.1,
+        share: 0.65,
+        refused_share: 0.25,
         ..AS_AIMED.of("the stand-in, 100/s, burst 1")
     },
-    // Now and then it takes two minutes until it is certain that refusals are the service's own.
+    // It was put down to the pace at first that they were refused together.
     Reached {
-        share: 0.3,
-        each_minute: 0.1,
+        each_minute: 0.4,
+        ..refused("five rows always refused, bucket", 250)
+    },
+    // It takes two minutes now and then until it is certain that refusals are the service's own: one in a thousand takes long to
+    // show, and of one in four several may come in a row.
+    Reached {
+        share: 0.6,
+        each_minute: 0.5,
         ..AS_AIMED.of("one row in 100 always refused")
     },
     Reached {
+        share: 0.4,
+        each_minute: 0.02,
+        ..AS_AIMED.of("0.1 % refused")
+    },
+    Reached {
         each_minute: 0.0,
+        ..AS_AIMED.of("1 % refused")
+    },
+    Reached {
+        each_minute: 0.0,
+        ..AS_AIMED.of("3 % refused")
+    },
+    Reached {
+        each_minute: 0.04,
+        ..AS_AIMED.of("6 % refused")
+    },
+    Reached {
+        each_minute: 0.03,
         ..AS_AIMED.of("10 % refused")
     },
     Reached {
-        share: 0.3,
+        share: 0.4,
         each_minute: 0.0,
         ..AS_AIMED.of("25 % refused")
     },

@@ -297,16 +297,17 @@ impl World<'_> {
         } = self.calls.end(slot);
         let program = &mut self.programs[who];
         let fraction = self.random.f64();
-        if let Ended::Throttled(named) = how {
+        if let Ended::Throttled(_) = how {
             if self.seen.at_first_refusal == 0 {
                 self.seen.at_first_refusal = in_flight;
             }
-            let repeat = program.rows.was_refused(row);
-            let own = program.pacer.ended(now, ticket, how, repeat, fraction);
+            let tried = program.rows.was_refused(row);
+            let own = program.pacer.ended(now, ticket, how, tried, fraction);
             let fraction = self.random.f64();
-            program.rows.again(row, now, named, own, fraction);
+            program.rows.again(row, now, own, fraction);
         } else {
-            program.pacer.ended(now, ticket, how, 0, fraction);
+            let tried = program.rows.tried(row);
+            program.pacer.ended(now, ticket, how, tried, fraction);
             if how == Ended::Answered {
                 program.rows.was_accepted(row);
                 self.answers += 1;

@@ -1,0 +1,102 @@
+//! How calls ended, in the order in which they began.
+//!
+//! A service refuses sooner than it accepts: while the pace grows, or changes, what has just ended is refused more often than what was
+//! sent. In order it is not.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// How a call ended, and when it began.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Outcome {
+    Accepted(Duration),
+    Refused(Duration),
+    /// It does not count.
+    Other,
+}
+
+/// Calls that have ended while earlier ones are still out.
+#[derive(Debug)]
+pub(super) struct InOrder {
+    /// The number of the first call that is out.
+    first: u64,
+    ended: VecDeque<Option<Outcome>>,
+}
+
+/// When so many have ended, the first one is not waited for: it may hang for long.
+const MOST: usize = 4_096;
+
+impl InOrder {
+    /// All calls from this number on.
+    pub(super) const fn from(first: u64) -> Self {
+        Self {
+            first,
+            ended: VecDeque::new(),
+        }
+    }
+
+    /// A call ended.
+    pub(super) fn end(&mut self, number: u64, outcome: Outcome) {
+        let Some(place) = number
+            .checked_sub(self.first)
+            .and_then(|place| usize::try_from(place).ok())
+        else {
+            return;
+        };
+        if self.ended.len() <= place {
+            self.ended.resize(place + 1, None);
+        }
+        if let Some(slot) = self.ended.get_mut(place) {
+            *slot = Some(outcome);
+        }
+    }
+
+    /// The next one in order, if it has ended.
+    pub(super) fn next(&mut self) -> Option<Outcome> {
+        let first = *self.ended.front()?;
+        let skipped = self.ended.len() > MOST;
+        let first = first.or(skipped.then_some(Outcome::Other))?;
+        self.ended.pop_front();
+        self.first += 1;
+        Some(first)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn accepted(second: u64) -> Outcome {
+        Outcome::Accepted(Duration::from_secs(second))
+    }
+
+    fn all(calls: &mut InOrder) -> Vec<Outcome> {
+        std::iter::from_fn(|| calls.next()).collect()
+    }
+
+    #[test]
+    fn outcomes_come_in_the_order_in_which_calls_began() {
+        let mut calls = InOrder::from(5);
+        calls.end(4, accepted(4));
+        calls.end(7, accepted(7));
+        calls.end(6, Outcome::Other);
+        assert_eq!(all(&mut calls), []);
+        calls.end(5, accepted(5));
+        assert_eq!(
+            all(&mut calls),
+            [accepted(5), Outcome::Other, accepted(7)],
+            "and none from before"
+        );
+    }
+
+    #[test]
+    fn a_call_that_hangs_is_not_waited_for_for_ever() {
+        let mut calls = InOrder::from(1);
+        for call in 2..=MOST as u64 {
+            calls.end(call, accepted(call));
+        }
+        assert_eq!(calls.next(), None);
+        calls.end(MOST as u64 + 1, accepted(0));
+        assert_eq!(all(&mut calls).len(), MOST + 1);
+    }
+}
