@@ -77,7 +77,7 @@ pub(super) struct RunArgs {
     /// Allow an address that is not HTTPS: keys and personal data would be sent unencrypted
     #[arg(long, help_heading = SERVICE)]
     allow_http: bool,
-    /// A further certificate authority in PEM, as a company's own
+    /// A certificate to trust as well, in PEM: a company's own authority, or the service's own certificate
     #[arg(long, value_name = "FILE", help_heading = SERVICE)]
     ca_file: Option<PathBuf>,
 
