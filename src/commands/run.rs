@@ -50,6 +50,8 @@ const WINDOW_BYTES: usize = 64 * 1024 * 1024;
 /// # Errors
 /// Whatever kept the run from beginning. What ended it early has been told, and is in the exit code.
 pub fn execute(config: RunConfig) -> Result<Exit> {
+    // Before anything is opened.
+    let (concurrency, lowered) = descriptors::fit(&config)?;
     let RunConfig {
         input,
         output,
@@ -77,7 +79,6 @@ pub fn execute(config: RunConfig) -> Result<Exit> {
     let (endpoint, sandbox) = (client.endpoint.clone(), stand_in.is_some());
     let whom = Whom::of(&client, sandbox);
     let client = Client::new(client)?;
-    let (concurrency, lowered) = descriptors::fit(pace.concurrency, sandbox);
     // Before any file is touched: another run may be at them.
     let known_by = output.known_by();
     let mut answers = Answers::open(ledger, known_by, whom, &source, &captured, concurrency)?;

@@ -246,6 +246,16 @@ fn what_is_missing_is_named_with_the_flag_that_gives_it() {
 }
 
 #[test]
+fn a_device_cannot_be_a_ledger() {
+    Desk::new().refuses_typed(
+        &["--ledger", "/dev/null"],
+        &[
+            "error: `/dev/null` cannot be a ledger: it is not a regular file\n\nhint: name a file; `--no-ledger` has a run keep no answers\n",
+        ],
+    );
+}
+
+#[test]
 fn flags_of_the_paid_plan_are_refused_on_the_free_one() {
     let desk = Desk::new();
     for flag in ["--vpn-check", "--advanced"] {
