@@ -75,6 +75,7 @@ pub fn execute(config: RunConfig) -> Result<Exit> {
     let rejects = places::rejects(&output, &opened.layout)?;
     let (side, summary) = (rejects.as_deref(), watch.summary.as_deref());
     places::check(&source, &output, side, summary, &ledger, &service)?;
+    places::check_names(&output, side, opened.layout.format)?;
     let (stand_in, client) = connect(service, plan)?;
     let (endpoint, sandbox) = (client.endpoint.clone(), stand_in.is_some());
     let whom = Whom::of(&client, sandbox);

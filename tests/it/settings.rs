@@ -337,6 +337,34 @@ fn a_typed_address_and_the_sandbox_exclude_each_other() {
 }
 
 #[test]
+fn a_file_whose_name_says_another_format_is_refused() {
+    let desk = Desk::new();
+    let words = |name: &str| {
+        format!(
+            "error: cannot write CSV to `{name}`: its name says another format, and rows are written as they were read\n"
+        )
+    };
+    for (name, better) in [
+        ("x.xlsx", "x.csv"),
+        ("x.parquet", "x.csv"),
+        ("x.jsonl", "x.csv"),
+        ("x.ndjson.gz", "x.csv.gz"),
+    ] {
+        let program = desk
+            .place
+            .rescore(["run", "users.csv", "--sandbox", "-o", name]);
+        let done = program.done();
+        done.exits(2)
+            .says("its name says another format")
+            .says(&format!("hint: name it `{better}`\n"));
+        assert_eq!(desk.place.names(), ["users.csv"]);
+    }
+    for flag in ["--rejects", "--changes"] {
+        desk.refuses_typed(&[flag, "x.xlsx"], &[&words("x.xlsx")]);
+    }
+}
+
+#[test]
 fn a_device_cannot_be_a_ledger() {
     Desk::new().refuses_typed(
         &["--ledger", "/dev/null"],
