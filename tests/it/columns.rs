@@ -110,6 +110,11 @@ fn a_missing_column_stops_before_the_first_call_with_the_nearest_name() {
             "no column for `user_agent`",
             "--map user_agent=browser_ua",
         ),
+        (
+            "id,mail,last_ip,browser_ua\n",
+            "no column for `name`, for `ip`, for `user_agent` in `users.csv`",
+            "hint: did you mean `--map ip=last_ip --map user_agent=browser_ua`?",
+        ),
     ] {
         let (place, done) = score(csv, &server, []);
         done.exits(2).says(words).says("columns: ").says(hint);
