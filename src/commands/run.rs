@@ -34,7 +34,7 @@ use crate::pace::{Bounds, CallBudget, Fuse, Gate, Rate, RetryPolicy};
 use crate::pipeline::{self, Channels, Stop, Window};
 use crate::sandbox::{self, Sandbox};
 use crate::say::say;
-use crate::scorer::{Keyring, Outage, Scorer};
+use crate::scorer::{Absent, Keyring, Outage, Scorer};
 use crate::secret::Secret;
 use crate::service::{self, Client, ClientSettings, Endpoint, Plan, Service, ServiceId};
 use crate::stats::Stats;
@@ -121,6 +121,7 @@ pub fn execute(config: RunConfig) -> Result<Exit> {
         keeper: answers.keeper()?,
         keys: Keyring::default(),
         transactions: RefCell::default(),
+        absent: RefCell::new(Absent::new(&captured)),
         policy,
         columns: answers.fields(captured),
         host: endpoint.host().to_owned(),
@@ -128,6 +129,7 @@ pub fn execute(config: RunConfig) -> Result<Exit> {
     };
     let note = |files: &[Sealed]| answers.note(files);
     let (written, error) = drive(&runtime, &scorer, rows, stops, note)?;
+    scorer.end();
     progress.finish();
     // A look-up of a name that hangs must not hold up the end.
     runtime.shutdown_background();
