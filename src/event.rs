@@ -96,6 +96,13 @@ pub enum Event {
         /// How many.
         rows: u32,
     },
+    /// None of the first answers has these fields, which were asked for with `--column`.
+    FieldsAbsent {
+        /// How many answers were looked at.
+        answers: u32,
+        /// Their pointers, as they are shown.
+        fields: Arc<str>,
+    },
     /// An answer is in the ledger and cannot be used: the row is asked again.
     AnswerUnusable {
         /// The row.

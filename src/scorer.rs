@@ -3,6 +3,7 @@
 //! This is the only place where calls are made. It knows nothing of files, order or windows; it tells what happens as
 //! events and leaves every decision to its parts: `pace` says when, `service` says what an outcome means.
 
+mod absent;
 mod after;
 mod call;
 mod keyring;
@@ -16,6 +17,7 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use tokio::time::Instant;
 
+pub use absent::Absent;
 use after::Then;
 use call::{Call, Paid};
 pub use keyring::Keyring;
@@ -59,6 +61,8 @@ pub struct Scorer<S> {
     pub keys: Keyring,
     /// What shows that one answer was given to two users.
     pub transactions: RefCell<Transactions>,
+    /// What shows that a further field is in no answer.
+    pub absent: RefCell<Absent>,
     /// Scores to decisions.
     pub policy: DecisionPolicy,
     /// Further fields of the answer that are kept; those that are written come first.
@@ -333,6 +337,20 @@ impl<S: Service> Scorer<S> {
         let id = &answer.transaction_id;
         if let Some(first) = self.transactions.borrow_mut().note(id, body, row) {
             self.events.emit(Event::TransactionRepeated { row, first });
+        }
+        let absent = self.absent.borrow_mut().note(answer);
+        self.tell_absent(absent);
+    }
+
+    /// No more answers will come.
+    pub fn end(&self) {
+        let absent = self.absent.borrow_mut().take();
+        self.tell_absent(absent);
+    }
+
+    fn tell_absent(&self, absent: Option<absent::Found>) {
+        if let Some((answers, fields)) = absent {
+            self.events.emit(Event::FieldsAbsent { answers, fields });
         }
     }
 

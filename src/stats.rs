@@ -226,7 +226,7 @@ impl Stats {
             }
             Event::PaceChanged(pace) => self.pace = Some(*pace),
             Event::KeyRenewed => self.keys_renewed += 1,
-            Event::ManyRefused { .. } => {}
+            Event::ManyRefused { .. } | Event::FieldsAbsent { .. } => {}
             Event::AnswerUnusable { why, .. } => match why {
                 Unusable::Damaged => self.damaged_answers += 1,
                 Unusable::FromTheFuture => self.future_answers += 1,

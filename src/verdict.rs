@@ -84,7 +84,7 @@ impl TransactionId {
             Err("is longer than 256 bytes")
         } else if any_steers(text) {
             Err("has control characters")
-        } else if text.starts_with(FORMULA_STARTS) {
+        } else if is_formula(text) {
             Err("starts like a spreadsheet formula")
         } else {
             Ok(Self(text.into()))
@@ -98,8 +98,11 @@ impl TransactionId {
     }
 }
 
-/// Characters that make a spreadsheet read a cell as a formula (OWASP, "CSV injection").
-pub const FORMULA_STARTS: [char; 6] = ['=', '+', '-', '@', '\t', '\r'];
+/// Whether a spreadsheet would read a cell as a formula (OWASP, "CSV injection"). Some leave out white space in front.
+#[must_use]
+pub fn is_formula(text: &str) -> bool {
+    text.trim_start().starts_with(['=', '+', '-', '@'])
+}
 
 /// A risk score: compared as a number, written with the digits that the service sent.
 #[derive(Debug, Clone)]
@@ -391,6 +394,8 @@ mod tests {
             "@x",
             "+1",
             "-1",
+            " =1",
+            "\u{a0}@x",
             "a\u{1b}[2J",
             "a\u{9b}2J",
             "a\nb",

@@ -5,30 +5,26 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::secret::Secret;
 use crate::service::{KeyFile, check_key, unusable_key};
 
 /// The variable that holds the key itself.
-const VARIABLE: &str = "RESCORE_API_KEY";
+pub(super) const VARIABLE: &str = "RESCORE_API_KEY";
 /// The name of systemd's credential: `LoadCredential=rescore-api-key:/etc/rescore/key`.
 const CREDENTIAL: &str = "rescore-api-key";
 
-/// The key, and the file that it came from; none for the variable, which nobody can change in mid-run.
-pub(super) fn find(file: Option<&Path>) -> Result<(Secret, Option<KeyFile>)> {
+/// The key, if there is one, and the file that it came from; none for the variable, which nobody can change in mid-run.
+pub(super) fn find(file: Option<&Path>) -> Result<Option<(Secret, Option<KeyFile>)>> {
     if let Some(file) = file {
-        return of_file(file);
+        return of_file(file).map(Some);
     }
     if let Some(key) = std::env::var_os(VARIABLE).filter(|key| !key.is_empty()) {
         let place = format!("in `{VARIABLE}`");
         let key = key.into_string().map_err(|_| unusable_key(&place))?;
-        return Ok((check_key(&key, &place)?, None));
+        return Ok(Some((check_key(&key, &place)?, None)));
     }
-    match credential() {
-        Some(file) => of_file(&file),
-        None => Err(Error::usage("no API key")
-            .hint(format!("set the variable `{VARIABLE}`, or name a file with `--api-key-file`; `--sandbox` needs none"))),
-    }
+    credential().map(|file| of_file(&file)).transpose()
 }
 
 fn credential() -> Option<PathBuf> {

@@ -7,12 +7,15 @@ mod key;
 mod ledger;
 mod run;
 mod sandbox;
+mod sources;
 mod values;
 
 use std::ffi::OsString;
 
 use clap::builder::BoolishValueParser;
 use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+
+use sources::Sources;
 
 use crate::config::{CareConfig, RunConfig};
 use crate::error::Error;
@@ -81,16 +84,29 @@ pub enum Refusal {
 /// # Errors
 /// What is wrong with them, or the help that was asked for.
 pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, Refusal> {
-    let matches = command()
-        .try_get_matches_from(arguments)
-        .map_err(Refusal::Arguments)?;
+    let (command, arguments): (_, Vec<_>) = (command(), arguments.into_iter().collect());
+    let matches = { command.clone() }
+        .try_get_matches_from(&arguments)
+        .map_err(|error| {
+            let without = Cli::command().try_get_matches_from(&arguments).err();
+            Refusal::Arguments(sources::explain(
+                error,
+                without.as_ref(),
+                &command,
+                &arguments,
+            ))
+        })?;
     let cli = Cli::from_arg_matches(&matches).map_err(Refusal::Arguments)?;
+    let sources = Sources::of(&command, &matches);
     match cli.command {
-        Subcommands::Run(arguments) => arguments.into_config().map(Box::new).map(Command::Run),
+        Subcommands::Run(arguments) => {
+            let config = arguments.into_config(sources);
+            config.map(Box::new).map(Command::Run)
+        }
         Subcommands::Sandbox(arguments) => arguments.into_settings().map(Command::Sandbox),
         Subcommands::Ledger(command) => command.into_config().map(Command::Ledger),
     }
-    .map_err(Refusal::Settings)
+    .map_err(|error| Refusal::Settings(sources.explain(error)))
 }
 
 /// The command line with a variable for every argument: given once here, none can be forgotten.

@@ -1,5 +1,7 @@
 //! The arguments of `rescore run`.
 
+mod service;
+
 use std::collections::HashSet;
 use std::io::IsTerminal;
 use std::num::{NonZeroU64, NonZeroUsize};
@@ -8,14 +10,13 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::key;
+use super::sources::Sources;
 use super::values::{
     self, Column, ExistingArg, FormatArg, Map, PhoneArg, PlanArg, ProgressArg, Set,
 };
 use crate::commands::places::{self, Place};
 use crate::config::{
-    BudgetConfig, LedgerConfig, OutputConfig, PaceConfig, RejectsConfig, RunConfig, ServiceConfig,
-    WatchConfig,
+    BudgetConfig, LedgerConfig, OutputConfig, PaceConfig, RejectsConfig, RunConfig, WatchConfig,
 };
 use crate::decimal::Decimal;
 use crate::error::{Error, Result, quoted};
@@ -27,7 +28,7 @@ use crate::output::{Replace, Target};
 use crate::pace::{FailureBudget, FailureLimit, GiveUpAfter, Rate};
 use crate::raw_json::Pointer;
 use crate::scorer::Patience;
-use crate::service::{ClientSettings, Endpoint, KeyFile, Plan, Proxy, ServiceId};
+use crate::service::Plan;
 use crate::verdict::DecisionPolicy;
 
 const SERVICE: &str = "Service";
@@ -77,7 +78,7 @@ pub(super) struct RunArgs {
     /// Allow an address that is not HTTPS: keys and personal data would be sent unencrypted
     #[arg(long, help_heading = SERVICE)]
     allow_http: bool,
-    /// A further certificate authority in PEM, as a company's own
+    /// A certificate to trust as well, in PEM: a company's own authority, or the service's own certificate
     #[arg(long, value_name = "FILE", help_heading = SERVICE)]
     ca_file: Option<PathBuf>,
 
@@ -131,7 +132,7 @@ pub(super) struct RunArgs {
     /// Calls at most, those for rows that are tried again included
     #[arg(long, value_name = "N", value_parser = values::count, allow_negative_numbers = true, help_heading = PACE)]
     max_calls: Option<NonZeroU64>,
-    /// Stop when so many rows have failed, or so many of a hundred as in `5%` (counted from the hundredth row on)
+    /// Stop at the Nth row that fails (1: at the first), or at a share of the rows as `5%`, counted from the hundredth on
     #[arg(long, value_name = "N|N%", value_parser = values::failure_limit, allow_negative_numbers = true, help_heading = PACE)]
     max_failures: Option<FailureLimit>,
 
@@ -201,15 +202,15 @@ pub(super) struct RunArgs {
 }
 
 impl RunArgs {
-    pub(super) fn into_config(self) -> Result<RunConfig> {
+    pub(super) fn into_config(self, sources: Sources<'_>) -> Result<RunConfig> {
         let plan = self.plan()?;
         let pace = self.pace();
         let policy = self.policy()?;
         let (names, captured) = self.columns()?;
         let input = self.input(names)?;
         let mut warnings = Vec::new();
-        let service = self.service(&mut warnings)?;
-        let output = self.output(&input.input)?;
+        let service = self.service(sources, &mut warnings)?;
+        let output = { self.output(&input.input) }.map_err(sources.in_value_of("output"))?;
         let ledger = self.ledger(&output)?;
         let budget = BudgetConfig {
             calls: self.max_calls,
@@ -361,46 +362,6 @@ impl RunArgs {
             columns,
             max_record: usize::try_from(self.max_record_bytes).unwrap_or(usize::MAX),
         })
-    }
-
-    fn service(&self, warnings: &mut Vec<String>) -> Result<ServiceConfig> {
-        let Self {
-            timeout,
-            connect_timeout,
-            ..
-        } = *self;
-        if self.sandbox {
-            // Addresses and keys in variables are for other runs: a stand-in never gets the real key.
-            return Ok(ServiceConfig::Sandbox {
-                timeout,
-                connect_timeout,
-            });
-        }
-        let (base, flag) = match self.plan {
-            PlanArg::Paid => (&self.base_url, "--base-url"),
-            PlanArg::Free => (&self.free_base_url, "--free-base-url"),
-        };
-        let base = base.as_ref().ok_or_else(|| {
-            Error::usage("no address of the service").hint(format!(
-                "give it with `{flag} https://…`, or try `--sandbox`"
-            ))
-        })?;
-        let endpoint = Endpoint::new(base, self.allow_http)?;
-        let proxy = Proxy::of(&endpoint, std::env::var_os)?;
-        let service_id = ServiceId::new(self.service_id.as_deref().unwrap_or_default())?;
-        let (api_key, key_file) = key::find(self.api_key_file.as_deref())?;
-        warnings.extend(key_file.as_ref().and_then(KeyFile::warning));
-        let ca_file = self.ca_file.clone();
-        Ok(ServiceConfig::Real(Box::new(ClientSettings {
-            endpoint,
-            api_key,
-            key_file,
-            service_id,
-            proxy,
-            timeout,
-            connect_timeout,
-            ca_file,
-        })))
     }
 
     fn output(&self, input: &Input) -> Result<OutputConfig> {

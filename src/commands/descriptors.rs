@@ -2,6 +2,9 @@
 
 use std::num::NonZeroUsize;
 
+use crate::config::{RunConfig, ServiceConfig};
+use crate::error::{Error, Result};
+
 /// Calls in flight at most where nobody says how many. Services that bear more than that from one client are few, and each
 /// takes some 60 KB. It is only a ceiling: the search for what a service bears starts far below.
 const DEFAULT: NonZeroUsize = NonZeroUsize::new(512).expect("above 0");
@@ -13,21 +16,43 @@ const BESIDES: usize = 48;
 /// and lies idle. With 64 calls to a stand-in that answers within a millisecond there were 100, with 512 there were 770.
 const CONNECTIONS: usize = 2;
 
+/// What a run takes from a file to a file, with a single call at a time; some 23 were counted.
+const LEAST: usize = 24;
+/// What the stand-in takes as well: its own runtime, where it listens, and the other end of a connection.
+const OF_SANDBOX: usize = 6;
+
 /// The concurrency that the limit on open files has room for, and a warning where that is less than was asked for.
-pub(super) fn fit(asked: Option<NonZeroUsize>, sandbox: bool) -> (NonZeroUsize, Option<String>) {
+///
+/// # Errors
+/// Exit code 2: there is not even room for one call.
+pub(super) fn fit(config: &RunConfig) -> Result<(NonZeroUsize, Option<String>)> {
+    let asked = config.pace.concurrency;
     let concurrency = asked.unwrap_or(DEFAULT);
+    let sandbox = matches!(config.service, ServiceConfig::Sandbox { .. });
+    let further = [
+        config.output.changes.is_some(),
+        config.watch.summary.is_some(),
+    ];
+    let further = further.into_iter().filter(|is_there| *is_there).count();
+    let least = LEAST + further + if sandbox { OF_SANDBOX } else { 0 };
     // The stand-in lives in this process and holds the other end of every connection.
     let ends = if sandbox { 2 } else { 1 };
     let needed = concurrency.get() * CONNECTIONS * ends + BESIDES;
     let Some(limit) = raise(needed).filter(|limit| *limit < needed) else {
-        return (concurrency, None);
+        return Ok((concurrency, None));
     };
+    if limit < least {
+        return Err(Error::usage(format!(
+            "this process may open only {limit} files (`ulimit -n`), and {least} are needed"
+        ))
+        .hint("raise the limit, as with `ulimit -n 1024`"));
+    }
     let room = limit.saturating_sub(BESIDES) / (CONNECTIONS * ends);
     let room = NonZeroUsize::new(room).unwrap_or(NonZeroUsize::MIN);
     let warning = asked.map(|asked| {
         format!("at most {room} calls in flight instead of {asked}: this process may open only {limit} files (`ulimit -n`)")
     });
-    (room, warning)
+    Ok((room, warning))
 }
 
 /// Raises the limit towards `needed`; what it is then, `None` where there is none.

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use super::answers::Answers;
 use crate::config::{LedgerConfig, OutputConfig, RejectsConfig, ServiceConfig};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, printable, shown};
 use crate::input::Input;
-use crate::layout::Layout;
+use crate::layout::{Format, Layout};
 use crate::ledger;
 use crate::output::{PARTIAL, Replace, Sides, Sink, Target, is_same_file};
 use crate::own_file;
@@ -108,6 +108,67 @@ pub(super) fn rejects(output: &OutputConfig, layout: &Layout) -> Result<Option<P
             Ok(Some(path))
         }
     }
+}
+
+/// Fails when the name of a file for rows says another format than they have: whoever opens it goes by its name.
+pub(super) fn check_names(
+    output: &OutputConfig,
+    rejects: Option<&Path>,
+    format: Format,
+) -> Result<()> {
+    let target = output.target.as_ref().filter(|target| !target.is_special());
+    [target.map(Target::path), rejects, output.changes.as_deref()]
+        .into_iter()
+        .flatten()
+        .try_for_each(|path| check_name(path, format))
+}
+
+/// Ends of names of files that hold no lines, however they are written.
+const NO_LINES: [&str; 16] = [
+    "xlsx", "xlsm", "xlsb", "xls", "ods", "numbers", "parquet", "avro", "arrow", "feather", "orc",
+    "pdf", "zip", "7z", "bz2", "xz",
+];
+
+fn check_name(path: &Path, format: Format) -> Result<()> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let lower = name.to_lowercase();
+    let packed = [".gz", ".zst"].into_iter().find(|end| lower.ends_with(end));
+    let lower = lower
+        .strip_suffix(packed.unwrap_or_default())
+        .unwrap_or(&lower);
+    let Some((stem, end)) = lower.rsplit_once('.') else {
+        return Ok(());
+    };
+    let fits = match (end, format) {
+        ("jsonl" | "ndjson" | "json", format) => format == Format::Jsonl,
+        ("csv", format) => format != Format::Jsonl,
+        // Who reads a file of this name does not look for another delimiter.
+        ("tsv", format) => format == Format::Delimited { delimiter: b'\t' },
+        (end, _) => !NO_LINES.contains(&end),
+    };
+    if fits {
+        return Ok(());
+    }
+    let is = match format {
+        Format::Delimited { delimiter: b'\t' } => "TSV",
+        Format::Delimited { .. } => "CSV",
+        Format::Jsonl => "JSONL",
+    };
+    // In the case that it has. `scored.csv.zip` is meant to be `scored.csv`.
+    let stem = name.get(..stem.len()).unwrap_or(stem);
+    let stem = stem
+        .strip_suffix(&format!(".{}", format.extension()))
+        .unwrap_or(stem);
+    let better = format!(
+        "{stem}.{}{}",
+        format.extension(),
+        packed.unwrap_or_default()
+    );
+    Err(Error::usage(format!(
+        "cannot write {is} to `{}`: its name says another format, and rows are written as they were read",
+        shown(path)
+    ))
+    .hint(format!("name it `{}`", printable(&better))))
 }
 
 /// Fails when any two of the files that a run reads or writes would be one.
@@ -222,8 +283,42 @@ fn beside(output: &Path, extension: &str) -> PathBuf {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_that_says_another_format_is_refused_with_a_better_one() {
+        let [csv, tsv] = [b',', b'\t'].map(|delimiter| Format::Delimited { delimiter });
+        for (name, format, better) in [
+            ("scored.xlsx", csv, "scored.csv"),
+            ("out/Scored.XLSX", tsv, "Scored.tsv"),
+            ("scored.parquet", Format::Jsonl, "scored.jsonl"),
+            ("scored.csv.zip", csv, "scored.csv"),
+            ("scored.jsonl.gz", csv, "scored.csv.gz"),
+            ("scored.json", csv, "scored.csv"),
+            ("scored.csv.zst", Format::Jsonl, "scored.jsonl.zst"),
+            ("scored.tsv", csv, "scored.csv"),
+        ] {
+            let report = check_name(Path::new(name), format).unwrap_err().report();
+            assert!(
+                report.ends_with(&format!("\n\nhint: name it `{better}`")),
+                "{report}"
+            );
+        }
+        for (name, format) in [
+            ("scored.csv", csv),
+            ("scored.CSV.GZ", tsv),
+            ("scored.tsv.zst", tsv),
+            ("scored.json", Format::Jsonl),
+            ("scored.ndjson", Format::Jsonl),
+            ("scored", csv),
+            ("scored.txt", Format::Jsonl),
+            ("scored.2026-11-22", csv),
+        ] {
+            assert!(check_name(Path::new(name), format).is_ok(), "{name}");
+        }
+    }
 
     #[test]
     fn rejects_lie_beside_the_output() {

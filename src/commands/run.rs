@@ -34,7 +34,7 @@ use crate::pace::{Bounds, CallBudget, Fuse, Gate, Rate, RetryPolicy};
 use crate::pipeline::{self, Channels, Stop, Window};
 use crate::sandbox::{self, Sandbox};
 use crate::say::say;
-use crate::scorer::{Keyring, Outage, Scorer};
+use crate::scorer::{Absent, Keyring, Outage, Scorer};
 use crate::secret::Secret;
 use crate::service::{self, Client, ClientSettings, Endpoint, Plan, Service, ServiceId};
 use crate::stats::Stats;
@@ -50,6 +50,8 @@ const WINDOW_BYTES: usize = 64 * 1024 * 1024;
 /// # Errors
 /// Whatever kept the run from beginning. What ended it early has been told, and is in the exit code.
 pub fn execute(config: RunConfig) -> Result<Exit> {
+    // Before anything is opened.
+    let (concurrency, lowered) = descriptors::fit(&config)?;
     let RunConfig {
         input,
         output,
@@ -73,11 +75,11 @@ pub fn execute(config: RunConfig) -> Result<Exit> {
     let rejects = places::rejects(&output, &opened.layout)?;
     let (side, summary) = (rejects.as_deref(), watch.summary.as_deref());
     places::check(&source, &output, side, summary, &ledger, &service)?;
+    places::check_names(&output, side, opened.layout.format)?;
     let (stand_in, client) = connect(service, plan)?;
     let (endpoint, sandbox) = (client.endpoint.clone(), stand_in.is_some());
     let whom = Whom::of(&client, sandbox);
     let client = Client::new(client)?;
-    let (concurrency, lowered) = descriptors::fit(pace.concurrency, sandbox);
     // Before any file is touched: another run may be at them.
     let known_by = output.known_by();
     let mut answers = Answers::open(ledger, known_by, whom, &source, &captured, concurrency)?;
@@ -119,6 +121,7 @@ pub fn execute(config: RunConfig) -> Result<Exit> {
         keeper: answers.keeper()?,
         keys: Keyring::default(),
         transactions: RefCell::default(),
+        absent: RefCell::new(Absent::new(&captured)),
         policy,
         columns: answers.fields(captured),
         host: endpoint.host().to_owned(),
@@ -126,6 +129,7 @@ pub fn execute(config: RunConfig) -> Result<Exit> {
     };
     let note = |files: &[Sealed]| answers.note(files);
     let (written, error) = drive(&runtime, &scorer, rows, stops, note)?;
+    scorer.end();
     progress.finish();
     // A look-up of a name that hangs must not hold up the end.
     runtime.shutdown_background();

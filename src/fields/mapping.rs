@@ -3,6 +3,7 @@
 //! [`Assignments`] are what a person asked for, by name; a [`Mapping`] is that held against a file, by whatever key the
 //! format uses (a column's index for CSV, a path for JSONL).
 
+use super::missing::{self, Needed};
 use super::template::{Part, Template};
 use super::{Field, PerField, names};
 use crate::error::{Error, Result, quoted};
@@ -56,20 +57,6 @@ impl Assignments {
     pub fn get(&self, field: Field) -> Option<&Assigned> {
         self.sources.get(field).as_ref()
     }
-
-    /// Every column that a `--map` names, with its field.
-    pub fn columns(&self) -> impl Iterator<Item = (Field, &str)> {
-        Field::ALL.into_iter().flat_map(|field| {
-            let parts = match self.get(field) {
-                Some(Assigned::Columns(template)) => template.0.as_slice(),
-                _ => &[],
-            };
-            parts.iter().filter_map(move |part| match part {
-                Part::Column(name) => Some((field, name.as_str())),
-                Part::Text(_) => None,
-            })
-        })
-    }
 }
 
 /// Where a field's value comes from in the file at hand.
@@ -100,12 +87,20 @@ impl Mapping<usize> {
     pub fn of_header(header: &[String], assignments: &Assignments, file: &str) -> Result<Self> {
         let sources = PerField::try_from_fn(|field| match assignments.get(field) {
             Some(Assigned::Constant(value)) => Ok(ColumnSource::Constant(value.clone())),
-            Some(Assigned::Columns(template)) => template
-                .try_map(|name| index_of(name, field, header, file))
-                .map(ColumnSource::Columns),
+            Some(Assigned::Columns(template)) => {
+                match template.try_map(|name| index_of(name, header)) {
+                    Ok(template) => Ok(ColumnSource::Columns(template)),
+                    Err(Index::Twice(first, second)) => {
+                        Err(twice(field, header, first, second, file))
+                    }
+                    // Is refused below, with all others.
+                    Err(Index::Nowhere) => Ok(ColumnSource::Absent),
+                }
+            }
             None => by_name(field, header, file),
         })?;
-        require(&sources, header, file)?;
+        let is_there = |name: &str| index_of(name, header).is_ok();
+        missing::refuse(assignments, header, Needed::All, is_there, file)?;
         let described = describe(&sources, |template| {
             let name = |index: &usize| Ok::<_, ()>(header.get(*index).cloned().unwrap_or_default());
             template
@@ -117,36 +112,27 @@ impl Mapping<usize> {
     }
 }
 
-fn index_of(name: &str, field: Field, header: &[String], file: &str) -> Result<usize> {
-    let mut exact = header
-        .iter()
-        .enumerate()
-        .filter(|(_, column)| *column == name);
-    let mut loose = header
-        .iter()
-        .enumerate()
-        .filter(|(_, column)| column.trim().eq_ignore_ascii_case(name.trim()));
-    let (first, second) = match exact.next() {
-        Some(first) => (first, exact.next()),
-        None => match loose.next() {
-            Some(first) => (first, loose.next()),
-            None => {
-                return Err(no_such_column(name, field, header, file));
-            }
-        },
-    };
-    match second {
-        None => Ok(first.0),
-        Some(second) => Err(twice(field, header, first.0, second.0, file)),
-    }
+/// Why a name means no column.
+enum Index {
+    Nowhere,
+    Twice(usize, usize),
 }
 
-fn no_such_column(name: &str, field: Field, columns: &[String], file: &str) -> Error {
-    Error::usage(format!(
-        "no column {} in {file} for `--map {field}=…`",
-        quoted(name)
-    ))
-    .detail(columns_line(columns))
+/// Looks for a column by its name as it is written, or else in any case.
+fn index_of(name: &str, header: &[String]) -> Result<usize, Index> {
+    let find = |is_it: &dyn Fn(&str) -> bool| {
+        let columns = header.iter().enumerate();
+        let mut found = columns.filter_map(|(index, column)| is_it(column).then_some(index));
+        match (found.next(), found.next()) {
+            (None, _) => Err(Index::Nowhere),
+            (Some(index), None) => Ok(index),
+            (Some(first), Some(second)) => Err(Index::Twice(first, second)),
+        }
+    };
+    match find(&|column| column == name) {
+        Err(Index::Nowhere) => find(&|column| column.trim().eq_ignore_ascii_case(name.trim())),
+        found => found,
+    }
 }
 
 fn by_name(field: Field, header: &[String], file: &str) -> Result<ColumnSource<usize>> {
@@ -188,43 +174,10 @@ fn twice(field: Field, header: &[String], first: usize, second: usize, file: &st
     ))
 }
 
-/// Fails unless every required field has a source.
-pub(super) fn require<K>(
-    sources: &PerField<ColumnSource<K>>,
-    columns: &[String],
-    file: &str,
-) -> Result<()> {
-    let absent = |field: Field| matches!(sources.get(field), ColumnSource::Absent);
-    let missing = [Field::Name, Field::Ip, Field::UserAgent]
-        .into_iter()
-        .find(|field| absent(*field));
-    if let Some(field) = missing {
-        return Err(no_column(field, &format!("`{field}`"), columns, file));
-    }
-    if absent(Field::Email) && absent(Field::Phone) {
-        return Err(no_column(Field::Email, "`email` or `phone`", columns, file));
-    }
-    Ok(())
-}
-
-fn no_column(field: Field, wanted: &str, columns: &[String], file: &str) -> Error {
-    let error =
-        Error::usage(format!("no column for {wanted} in {file}")).detail(columns_line(columns));
-    if columns.len() == 1 {
-        return error.hint("one column found; try `--delimiter`");
-    }
-    match names::suggestion(field, columns) {
-        Some(map) => error.hint(format!("did you mean `{map}`?")),
-        None => error.hint(format!(
-            "name it with `--map {field}=COLUMN`, or give a constant with `--set {field}=VALUE`"
-        )),
-    }
-}
-
 /// More columns than this are counted, not listed: a wide export must not fill the screen.
 const LISTED_COLUMNS: usize = 40;
 
-fn columns_line(columns: &[String]) -> String {
+pub(super) fn columns_line(columns: &[String]) -> String {
     let shown: Vec<_> = columns
         .iter()
         .take(LISTED_COLUMNS)
@@ -294,15 +247,18 @@ impl Mapping<String> {
                     ColumnSource::Columns(Template(vec![Part::Column(name.clone())]))
                 }),
         });
-        if sample != Sample::Few {
-            require(&sources, members, file)?;
-        }
-        for (field, name) in assignments.columns() {
+        // Before the end of a file, an object may still come that has what `--map` names.
+        let needed = match sample {
+            Sample::Few => None,
+            Sample::Part => Some(Needed::Required),
+            Sample::Whole => Some(Needed::All),
+        };
+        let is_there = |name: &str| {
             let member = Pointer::parse(name).unwrap_or_else(|_| Pointer::of_member(name));
-            let member = member.split_first().0;
-            if sample == Sample::Whole && members.iter().all(|there| there != member) {
-                return Err(no_such_column(name, field, members, file));
-            }
+            members.iter().any(|there| there == member.split_first().0)
+        };
+        if let Some(needed) = needed {
+            missing::refuse(assignments, members, needed, is_there, file)?;
         }
         let described = describe(&sources, ToString::to_string);
         Ok(Self { sources, described })
@@ -346,6 +302,50 @@ mod tests {
         assert_eq!(
             error.report(),
             "error: no column for `ip` in `people.csv`\n  columns: id, full_name, email, last_login_ip, ua\n\nhint: did you mean `--map ip=last_login_ip`?"
+        );
+    }
+
+    #[test]
+    fn all_missing_columns_are_named_at_a_time_with_those_that_may_be_meant() {
+        let header = header(&["full_nam", "first", "last", "emial", "last_login_ip"]);
+        for (map, report) in [
+            (
+                &[(Field::Email, "emial")][..],
+                "error: no column for `name`, for `ip`, for `user_agent` in `x.csv`\n  columns: full_nam, first, last, emial, last_login_ip\n\nhint: did you mean `--map name=full_nam --map ip=last_login_ip`?",
+            ),
+            (
+                &[
+                    (Field::Name, "{frist} {last}"),
+                    (Field::Email, "emial"),
+                    (Field::Ip, "IP-Adr"),
+                    (Field::UserAgent, "agent"),
+                ],
+                "error: no column `frist` for `--map name=…`, `IP-Adr` for `--map ip=…`, `agent` for `--map user_agent=…` in `x.csv`\n  columns: full_nam, first, last, emial, last_login_ip\n\nhint: did you mean `--map 'name={first} {last}' --map ip=last_login_ip`?",
+            ),
+            (
+                &[
+                    (Field::Name, "first"),
+                    (Field::Ip, "Last_Login_IP"),
+                    (Field::Email, "emial"),
+                    (Field::UserAgent, "x"),
+                ],
+                "error: no column `x` for `--map user_agent=…` in `x.csv`\n  columns: full_nam, first, last, emial, last_login_ip\n\nhint: name it with `--map user_agent=COLUMN`, or give a constant with `--set user_agent=VALUE`",
+            ),
+        ] {
+            let error = Mapping::of_header(&header, &assignments(map), "`x.csv`").unwrap_err();
+            assert_eq!(error.report(), report);
+        }
+    }
+
+    #[test]
+    fn a_member_of_a_pointer_that_is_misspelt_is_suggested() {
+        let members = header(&["name", "email", "device", "ua"]);
+        let map = assignments(&[(Field::Ip, "/devcie/ip")]);
+        let of = |sample| Mapping::of_members(&members, sample, &map, "`x.jsonl`");
+        assert!(of(Sample::Few).is_ok() && of(Sample::Part).is_ok());
+        assert_eq!(
+            of(Sample::Whole).unwrap_err().report(),
+            "error: no column `/devcie/ip` for `--map ip=…` in `x.jsonl`\n  columns: name, email, device, ua\n\nhint: did you mean `--map 'ip=/device/ip'`?"
         );
     }
 

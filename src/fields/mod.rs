@@ -4,6 +4,7 @@
 //! the reason why there is none. This room knows neither files nor HTTP.
 
 mod mapping;
+mod missing;
 mod names;
 mod sanitise;
 mod template;

@@ -122,12 +122,17 @@ pub fn suggestion(field: Field, columns: &[String]) -> Option<String> {
             .map(|(_, column)| column)
     };
     let column = by_word.or_else(by_spelling)?;
+    Some(option(field, column))
+}
+
+/// The `--map` option as a person would type it.
+pub(super) fn option(field: Field, column: &str) -> String {
     let quote = if column.contains(|c: char| !(c.is_alphanumeric() || c == '_' || c == '-')) {
         "'"
     } else {
         ""
     };
-    Some(format!("--map {quote}{field}={column}{quote}"))
+    format!("--map {quote}{field}={column}{quote}")
 }
 
 #[cfg(test)]

@@ -71,6 +71,16 @@ impl Template<String> {
     }
 }
 
+impl Template<String> {
+    /// The columns that it is made of.
+    pub(super) fn columns(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().filter_map(|part| match part {
+            Part::Column(name) => Some(name.as_str()),
+            Part::Text(_) => None,
+        })
+    }
+}
+
 impl<K> Template<K> {
     /// The same template with its keys exchanged.
     pub fn try_map<L, E>(&self, mut key: impl FnMut(&K) -> Result<L, E>) -> Result<Template<L>, E> {

@@ -63,6 +63,8 @@ pub(super) enum What {
     Ledger(Kind),
     /// A ledger of another version.
     Other(i32),
+    /// A device, a pipe or a directory: nothing can be kept there.
+    Special,
     /// Anything else.
     Foreign,
 }
@@ -74,9 +76,9 @@ pub(super) fn look(path: &Path) -> io::Result<What> {
     const HEAD: u64 = 100;
     const USER_VERSION: usize = 60;
     const APPLICATION_ID: usize = 68;
-    // A pipe would be waited for.
-    if fs::metadata(path).is_ok_and(|there| !there.is_file() && !there.is_dir()) {
-        return Ok(What::Foreign);
+    // Before it is opened: a pipe would be waited for.
+    if fs::metadata(path).is_ok_and(|there| !there.is_file()) {
+        return Ok(What::Special);
     }
     let mut head = Vec::new();
     match File::open(path) {

@@ -38,6 +38,11 @@ pub(super) fn check(path: &Path) -> Result<Option<Kind>> {
             path.display()
         ))
         .hint("use the rescore that wrote it, or name another file")),
+        What::Special => Err(Error::usage(format!(
+            "`{}` cannot be a ledger: it is not a regular file",
+            path.display()
+        ))
+        .hint("name a file; `--no-ledger` has a run keep no answers")),
         What::Foreign => Err(foreign(path)),
     }
 }

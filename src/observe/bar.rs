@@ -70,9 +70,10 @@ impl View for Bar {
     fn notice(&mut self, notice: Notice, now: &Snapshot) {
         let said = match notice {
             Notice::KeyRenewed => Some(format!("rescore: {}", words::KEY_RENEWED)),
-            Notice::TransactionRepeated(..) | Notice::ManyRefused(_) | Notice::Unusable(_) => {
-                notice.warning()
-            }
+            Notice::TransactionRepeated(..)
+            | Notice::ManyRefused(_)
+            | Notice::FieldsAbsent(..)
+            | Notice::Unusable(_) => notice.warning(),
             Notice::Stopping(reason, in_flight, longest) => Some(format!(
                 "rescore: {}",
                 words::stopping(reason, in_flight, longest)

@@ -65,7 +65,10 @@ impl View for Plain {
                     say(&format!("rescore: {}", words::pausing(pause)));
                 }
             }
-            Notice::TransactionRepeated(..) | Notice::ManyRefused(_) | Notice::Unusable(_) => {
+            Notice::TransactionRepeated(..)
+            | Notice::ManyRefused(_)
+            | Notice::FieldsAbsent(..)
+            | Notice::Unusable(_) => {
                 warn(notice);
             }
             Notice::KeyRenewed => say(&format!("rescore: {}", words::KEY_RENEWED)),

@@ -11,6 +11,7 @@ mod summary;
 mod words;
 
 use std::io::IsTerminal;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
@@ -62,7 +63,7 @@ pub struct Setting {
 }
 
 /// Something that should be said at once, not with the next line.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 enum Notice {
     Paused(Pause),
     /// The service is down: how long until the next try.
@@ -76,6 +77,8 @@ enum Notice {
     TransactionRepeated(RowNumber, RowNumber),
     /// A warning, as that.
     ManyRefused(u32),
+    /// A warning, as that.
+    FieldsAbsent(u32, Arc<str>),
     /// A warning, as that.
     Unusable(Unusable),
     /// Why, how many calls finish, and how long they may take.
@@ -102,6 +105,7 @@ impl Notice {
         match self {
             Self::TransactionRepeated(one, other) => Some(words::repeated(one, other)),
             Self::ManyRefused(rows) => Some(words::many_refused(rows)),
+            Self::FieldsAbsent(answers, fields) => Some(words::fields_absent(answers, &fields)),
             Self::Unusable(why) => Some(words::unusable(why).to_owned()),
             _ => None,
         }
@@ -140,6 +144,9 @@ impl Observer for Notices {
                 Notice::TransactionRepeated(*row.min(first), *row.max(first))
             }
             Event::ManyRefused { rows } => Notice::ManyRefused(*rows),
+            Event::FieldsAbsent { answers, fields } => {
+                Notice::FieldsAbsent(*answers, Arc::clone(fields))
+            }
             // Once for each reason; the summary counts them.
             Event::AnswerUnusable {
                 why: Unusable::Damaged,

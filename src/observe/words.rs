@@ -328,6 +328,15 @@ pub(super) fn many_refused(rows: u32) -> String {
     format!("warning: the service has refused {rows} rows in a row; the rejects say why")
 }
 
+/// The warning for fields that no answer has so far.
+pub(super) fn fields_absent(answers: u32, fields: &str) -> String {
+    let none_of = match answers {
+        1 => "the only answer so far does not have".to_owned(),
+        answers => format!("none of the first {answers} answers has"),
+    };
+    format!("warning: {none_of} {fields}: check the pointer of `--column`")
+}
+
 /// The warning for an answer of the ledger that cannot be used.
 pub(super) fn unusable(why: Unusable) -> &'static str {
     match why {

@@ -2,19 +2,24 @@
 //!
 //! A row's own bytes are copied, never parsed and printed again.
 
-use csv_core::{WriteResult, Writer, WriterBuilder};
+use csv_core::{QuoteStyle, WriteResult, Writer, WriterBuilder};
 
 use super::previous::Previous;
 use crate::foreign::steers;
 use crate::layout::{Existing, Format, Layout, PREVIOUS};
 use crate::row::{Row, Span};
-use crate::verdict::{Decision, FORMULA_STARTS, Failure, Score, Verdict};
+use crate::verdict::{Decision, Failure, Score, Verdict, is_formula};
 
-/// Encodes single cells, quoted where the delimiter asks for it.
+/// Encodes single cells, quoted where the delimiter asks for it, or another one that a spreadsheet may take for it: many
+/// split at the one of the machine's language or the user's choice, and what comes behind it could be a formula.
 pub(super) struct Cells {
     writer: Writer,
+    quoting: Writer,
     delimiter: u8,
 }
+
+/// Delimiters of spreadsheets besides the file's own.
+const SPLITS: [u8; 2] = *b";\t";
 
 impl Cells {
     pub(super) fn new(format: Format) -> Self {
@@ -22,8 +27,11 @@ impl Cells {
             Format::Delimited { delimiter } => delimiter,
             Format::Jsonl => b',',
         };
+        let mut builder = WriterBuilder::new();
+        builder.delimiter(delimiter);
         Self {
-            writer: WriterBuilder::new().delimiter(delimiter).build(),
+            writer: builder.build(),
+            quoting: builder.quote_style(QuoteStyle::Always).build(),
             delimiter,
         }
     }
@@ -33,12 +41,15 @@ impl Cells {
         // Each byte can double, two quotes come around and a delimiter behind: then the writer never asks for more room.
         out.resize(start + cell.len() * 2 + 3, 0);
         let room = out.get_mut(start..).unwrap_or_default();
-        let (result, _, mut written) = self.writer.field(cell, room);
+        let writer = if cell.iter().any(|byte| SPLITS.contains(byte)) {
+            &mut self.quoting
+        } else {
+            &mut self.writer
+        };
+        let (result, _, mut written) = writer.field(cell, room);
         debug_assert!(matches!(result, WriteResult::InputEmpty));
         // Ends the cell's quotes; the delimiter that it puts as well is ours to put.
-        let (_, ended) = self
-            .writer
-            .delimiter(room.get_mut(written..).unwrap_or_default());
+        let (_, ended) = writer.delimiter(room.get_mut(written..).unwrap_or_default());
         written += ended.saturating_sub(1);
         out.truncate(start + written);
     }
@@ -49,7 +60,7 @@ impl Cells {
             .chars()
             .map(|c| if steers(c) { ' ' } else { c })
             .collect();
-        if safe.starts_with(FORMULA_STARTS) {
+        if is_formula(&safe) {
             safe.insert(0, '\'');
         }
         self.put(out, safe.as_bytes());
@@ -148,39 +159,89 @@ fn put_cell(out: &mut Vec<u8>, verdict: &Verdict, column: usize, cells: &mut Cel
     }
 }
 
-/// The header of a file with some of the rows: that of the input with our columns in front, as behind a ragged row they
-/// would be in any column.
+/// The columns that stand in front of the input's own in a file with some of its rows: behind a ragged row they would be
+/// in any column. Where the input is such a file, as rejects that were fixed, they take the place of its own.
+#[derive(Clone, Copy)]
+pub(super) struct Front {
+    names: &'static [&'static str],
+    /// How many cells of the input they take the place of.
+    replaced: usize,
+}
+
+impl Front {
+    pub(super) fn new(names: &'static [&'static str], header: Option<&Row>, cells: &Cells) -> Self {
+        let mut rest = header.map(Row::content).unwrap_or_default();
+        let there = names.iter().all(|name| {
+            let (cell, behind) = split_cell(rest, cells.delimiter);
+            rest = behind;
+            cell.trim_ascii() == name.as_bytes()
+                || cell.trim_ascii() == format!("\"{name}\"").as_bytes()
+        });
+        Self {
+            names,
+            replaced: if there { names.len() } else { 0 },
+        }
+    }
+
+    /// A row without the cells that are replaced.
+    fn rest<'a>(&self, row: &'a Row, delimiter: u8) -> &'a [u8] {
+        (0..self.replaced).fold(row.content(), |rest, _| split_cell(rest, delimiter).1)
+    }
+}
+
+/// The first cell as it is written, and what stands behind its delimiter.
+fn split_cell(content: &[u8], delimiter: u8) -> (&[u8], &[u8]) {
+    let mut quoted = false;
+    let end = content.iter().position(|byte| {
+        // A quote within quotes is written as two, which opens them again.
+        quoted ^= *byte == b'"';
+        !quoted && *byte == delimiter
+    });
+    match end.and_then(|end| content.split_at_checked(end)) {
+        Some((cell, behind)) => (cell, behind.get(1..).unwrap_or_default()),
+        None => (content, b""),
+    }
+}
+
+/// The header of a file with some of the rows.
 pub(super) fn write_side_header(
     out: &mut Vec<u8>,
-    front: &[&str],
+    front: Front,
     header: &Row,
     layout: &Layout,
     cells: &mut Cells,
 ) {
     out.extend_from_slice(layout.byte_order_mark);
-    for name in front {
+    for name in front.names {
         cells.put(out, name.as_bytes());
         out.push(cells.delimiter);
     }
-    out.extend_from_slice(header.content());
+    out.extend_from_slice(front.rest(header, cells.delimiter));
     end_line(out, header);
 }
 
 /// A reject is the row as it was, with our three cells in front.
-pub(super) fn write_reject(out: &mut Vec<u8>, row: &Row, failure: &Failure, cells: &mut Cells) {
+pub(super) fn write_reject(
+    out: &mut Vec<u8>,
+    front: Front,
+    row: &Row,
+    failure: &Failure,
+    cells: &mut Cells,
+) {
     out.extend_from_slice(row.number.to_string().as_bytes());
     out.push(cells.delimiter);
     cells.put(out, failure.reason.word().as_bytes());
     out.push(cells.delimiter);
     cells.put_foreign(out, &failure.message);
     out.push(cells.delimiter);
-    out.extend_from_slice(row.content());
+    out.extend_from_slice(front.rest(row, cells.delimiter));
     end_line(out, row);
 }
 
 /// A row whose decision changed, as it was, with our five cells in front.
 pub(super) fn write_change(
     out: &mut Vec<u8>,
+    front: Front,
     row: &Row,
     before: &Previous,
     (now, score): (Decision, &Score),
@@ -197,7 +258,7 @@ pub(super) fn write_change(
         out.extend_from_slice(cell.as_bytes());
         out.push(cells.delimiter);
     }
-    out.extend_from_slice(row.content());
+    out.extend_from_slice(front.rest(row, cells.delimiter));
     end_line(out, row);
 }
 
@@ -208,4 +269,35 @@ fn end_line(out: &mut Vec<u8>, row: &Row) {
     } else {
         row.line_end()
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cell_from_outside_is_one_cell_and_no_formula_in_any_spreadsheet() {
+        for (text, cell) in [
+            ("plain", "plain"),
+            ("a,b", "\"a,b\""),
+            ("a;=1+1", "\"a;=1+1\""),
+            ("=1+1", "'=1+1"),
+            (" =1+1", "' =1+1"),
+            ("\t=1+1", "' =1+1"),
+            ("\u{a0}@SUM(A1)", "'\u{a0}@SUM(A1)"),
+            ("a\"b;", "\"a\"\"b;\""),
+        ] {
+            let mut out = Vec::new();
+            Cells::new(Format::Delimited { delimiter: b',' }).put_foreign(&mut out, text);
+            assert_eq!(String::from_utf8_lossy(&out), cell);
+        }
+        let mut out = Vec::new();
+        let mut cells = Cells::new(Format::Delimited { delimiter: b'|' });
+        // A transaction id, and JSON as it was sent.
+        for cell in ["a;b", "[1,\t2]", "a|b", "a,b"] {
+            cells.put(&mut out, cell.as_bytes());
+            out.push(b'|');
+        }
+        assert_eq!(out, b"\"a;b\"|\"[1,\t2]\"|\"a|b\"|a,b|");
+    }
 }

@@ -6,7 +6,7 @@ use super::csv::has;
 use super::previous::Previous;
 use super::{CHANGE, REJECT};
 use crate::layout::{Existing, Layout, PREVIOUS};
-use crate::raw_json::put_string;
+use crate::raw_json::{self, put_string};
 use crate::row::{Row, Span};
 use crate::verdict::{Decision, Failure, Reason, Score, Verdict};
 
@@ -95,11 +95,12 @@ fn put_value(out: &mut Vec<u8>, verdict: &Verdict, column: usize) {
     out.extend_from_slice(value.unwrap_or("null").as_bytes());
 }
 
-/// A reject is the line as it was with three more members; a line that is no object stands in one as text.
+/// A reject is the line as it was with three more members, in the place of those that it has from an earlier run; a line
+/// that is no object stands in one as text.
 pub(super) fn write_reject(out: &mut Vec<u8>, row: &Row, failure: &Failure) {
     let brace = brace(row)
         .filter(|_| serde_json::from_slice::<serde::de::IgnoredAny>(row.content()).is_ok());
-    side_line(out, row, brace, |out| {
+    side_line(out, row, brace, &REJECT, |out| {
         let [number, reason, message] = REJECT;
         let front = format!(
             "\"{number}\":{},\"{reason}\":\"{}\",\"{message}\":",
@@ -114,6 +115,28 @@ pub(super) fn write_reject(out: &mut Vec<u8>, row: &Row, failure: &Failure) {
     });
 }
 
+/// An object's members but for those of these names, up to its last brace; `None` unless it has each of these once: others
+/// are the user's.
+fn without(object: &[u8], names: &[&str]) -> Option<Vec<u8>> {
+    let (mut others, mut ours) = (vec![b'{'], Vec::new());
+    raw_json::members(std::str::from_utf8(object).ok()?, |key, value| {
+        let name = raw_json::string(key);
+        if let Some(at) = names.iter().position(|ours| name.as_deref() == Some(*ours)) {
+            ours.push(at);
+            return;
+        }
+        if others.len() > 1 {
+            others.push(b',');
+        }
+        for part in [key.get(), ":", value.get()] {
+            others.extend_from_slice(part.as_bytes());
+        }
+    })
+    .ok()?;
+    ours.sort_unstable();
+    ours.iter().copied().eq(0..names.len()).then_some(others)
+}
+
 /// A row whose decision changed is the line as it was with five more members.
 pub(super) fn write_change(
     out: &mut Vec<u8>,
@@ -121,7 +144,7 @@ pub(super) fn write_change(
     before: &Previous,
     (now, score): (Decision, &Score),
 ) {
-    side_line(out, row, brace(row), |out| {
+    side_line(out, row, brace(row), &CHANGE, |out| {
         let [number, old_decision, old_score, new_decision, new_score] = CHANGE;
         let members = format!(
             "\"{number}\":{},\"{old_decision}\":\"{}\",\"{old_score}\":{},\"{new_decision}\":\"{}\",\"{new_score}\":{}",
@@ -136,20 +159,24 @@ pub(super) fn write_change(
 }
 
 /// A line of a file with some of the rows: the object as it was with more members before its last brace, which stands at
-/// `brace`; without one an object of these members alone.
-fn side_line(out: &mut Vec<u8>, row: &Row, brace: Option<u32>, members: impl FnOnce(&mut Vec<u8>)) {
-    let (head, tail) = match brace {
-        Some(brace) => (
-            row.slice(Span {
-                start: row.content.start,
-                end: brace,
-            }),
-            row.slice(Span {
-                start: brace,
-                end: row.content.end,
-            }),
+/// `brace`; without one an object of these members alone. Members of these `names` that the object has from an earlier run
+/// make room for the new ones.
+fn side_line(
+    out: &mut Vec<u8>,
+    row: &Row,
+    brace: Option<u32>,
+    names: &[&str],
+    members: impl FnOnce(&mut Vec<u8>),
+) {
+    let Span { start, end } = row.content;
+    let others = brace.and_then(|_| without(row.content(), names));
+    let (head, tail) = match (&others, brace) {
+        (Some(others), _) => (others.as_slice(), &b"}"[..]),
+        (None, Some(brace)) => (
+            row.slice(Span { start, end: brace }),
+            row.slice(Span { start: brace, end }),
         ),
-        None => (&b"{"[..], &b"}"[..]),
+        (None, None) => (&b"{"[..], &b"}"[..]),
     };
     out.extend_from_slice(head);
     if head.trim_ascii() != b"{" {

@@ -53,6 +53,9 @@ pub struct Writer {
     /// What was found of decisions in them, since it was taken last.
     drift: Drift,
     cells: csv::Cells,
+    /// What stands in front of rejects and of changes in a delimited file.
+    reject: csv::Front,
+    change: csv::Front,
 }
 
 /// What the writer left behind.
@@ -140,13 +143,15 @@ impl Writer {
         let mut buffer = Vec::with_capacity(BUFFER);
         buffer.extend_from_slice(layout.byte_order_mark);
         let mut cells = csv::Cells::new(layout.format);
+        let [reject, change] = [&REJECT[..], &CHANGE]
+            .map(|names| csv::Front::new(names, layout.header.as_ref(), &cells));
         if let Some(header) = &layout.header {
             csv::write_header(&mut buffer, header, &layout, &mut cells);
             if let Some(rejects) = &mut sides.rejects {
-                csv::write_side_header(rejects.header(), &REJECT, header, &layout, &mut cells);
+                csv::write_side_header(rejects.header(), reject, header, &layout, &mut cells);
             }
             if let Some(changes) = &mut sides.changes {
-                csv::write_side_header(changes.header(), &CHANGE, header, &layout, &mut cells);
+                csv::write_side_header(changes.header(), change, header, &layout, &mut cells);
             }
         }
         Self {
@@ -158,6 +163,8 @@ impl Writer {
             rows: 0,
             drift: Drift::default(),
             cells,
+            reject,
+            change,
         }
     }
 
@@ -205,7 +212,7 @@ impl Writer {
         };
         match self.layout.format {
             Format::Delimited { .. } => {
-                csv::write_reject(rejects.row(), row, failure, &mut self.cells);
+                csv::write_reject(rejects.row(), self.reject, row, failure, &mut self.cells);
             }
             Format::Jsonl => jsonl::write_reject(rejects.row(), row, failure),
         }
@@ -217,7 +224,15 @@ impl Writer {
         };
         match self.layout.format {
             Format::Delimited { .. } => {
-                csv::write_change(changes.row(), row, before, (now, score), &mut self.cells);
+                let now = (now, score);
+                csv::write_change(
+                    changes.row(),
+                    self.change,
+                    row,
+                    before,
+                    now,
+                    &mut self.cells,
+                );
             }
             Format::Jsonl => jsonl::write_change(changes.row(), row, before, (now, score)),
         }

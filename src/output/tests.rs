@@ -331,6 +331,13 @@ fn changes_of_objects_have_five_more_members() {
         ),
         ("", r#"{"decision":"approve"}"#, r#""approve""#),
         ("", r#"{"decision":7.50}"#, "7.50"),
+        // As an earlier run left it, and with a member that only looks so.
+        (
+            "",
+            r#"{"change_row":9, "old_decision":"review","old_score":3,"new_decision":"block","new_score":6,"decision":"block"}"#,
+            r#""block""#,
+        ),
+        ("", r#"{"old_score":1, "decision":"block"}"#, r#""block""#),
     ];
     let mut night = Night::of(Format::Jsonl, None, &contents);
     let earlier = &mut night.rows[2].row.earlier;
@@ -341,6 +348,10 @@ fn changes_of_objects_have_five_more_members() {
         r#"{"a":1 , "decision":"\u0062lock","change_row":1,"old_decision":"block","old_score":null,"new_decision":"approve","new_score":1.50}"#,
         "\r\n",
         r#"{"decision":7.50,"change_row":3,"old_decision":"block","old_score":7.50,"new_decision":"approve","new_score":1.50}"#,
+        "\r\n",
+        r#"{"decision":"block","change_row":4,"old_decision":"block","old_score":null,"new_decision":"approve","new_score":1.50}"#,
+        "\r\n",
+        r#"{"old_score":1, "decision":"block","change_row":5,"old_decision":"block","old_score":null,"new_decision":"approve","new_score":1.50}"#,
         "\r\n",
     );
     assert_eq!(night.read("changes").unwrap(), expected);

@@ -73,6 +73,7 @@ fn scorer(concurrency: usize, rate: Rate, log: &Log, service: Scripted) -> Score
         keeper: None,
         keys: Keyring::default(),
         transactions: RefCell::default(),
+        absent: RefCell::default(),
         policy: DecisionPolicy::default(),
         columns: Box::default(),
         host: "scripted.test".to_owned(),

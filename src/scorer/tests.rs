@@ -51,6 +51,7 @@ fn scorer(limits: &Limits, service: Scripted) -> Scorer<Scripted> {
         keeper: None,
         keys: Keyring::default(),
         transactions: RefCell::default(),
+        absent: RefCell::default(),
         policy: DecisionPolicy::default(),
         columns: Box::default(),
         host: "scripted.test".to_owned(),

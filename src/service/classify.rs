@@ -173,10 +173,16 @@ fn of_transport(fault: TransportFault) -> Outcome {
             Error::refused("the service does not speak TLS at this address")
                 .hint("check scheme and port of the base address"),
         ),
-        TransportFault::Certificate(words) => Outcome::Refused(
-            Error::refused(format!("the service's certificate is not trusted: {words}"))
-                .hint("for a company's own authority give its certificate with `--ca-file FILE`"),
-        ),
+        TransportFault::Certificate(distrust) => {
+            let error = Error::refused(format!(
+                "the service's certificate is not trusted: {}",
+                distrust.why
+            ));
+            Outcome::Refused(match distrust.hint {
+                Some(hint) => error.hint(hint),
+                None => error,
+            })
+        }
         TransportFault::Proxy(proxy, words) => {
             not_processed(format!("cannot connect through {proxy}: {words}"))
         }
@@ -292,7 +298,7 @@ mod tests {
     use bytes::Bytes;
     use http::header::{HeaderName, HeaderValue};
 
-    use super::super::ProxyName;
+    use super::super::{Distrust, ProxyName};
     use super::*;
 
     impl Class {
@@ -378,7 +384,7 @@ mod tests {
             (TransportFault::Unreachable(words()), 'A'),
             (TransportFault::Handshake(words()), 'A'),
             (TransportFault::NotTls, 'F'),
-            (TransportFault::Certificate(words()), 'F'),
+            (TransportFault::Certificate(Distrust::default()), 'F'),
             (TransportFault::Proxy(ProxyName::any(), words()), 'A'),
             (TransportFault::ProxyLogin(ProxyName::any()), 'F'),
             (TransportFault::Unprocessed(words()), 'A'),

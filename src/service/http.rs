@@ -7,7 +7,7 @@ mod fault;
 
 use std::cell::{Cell, RefCell};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::{Duration, SystemTime};
 
@@ -19,6 +19,7 @@ use reqwest::{Method, Request};
 use super::endpoint::LOCALHOST;
 use super::{
     Endpoint, Exchange, KeyFile, Keys, Proxy, ProxyName, Renewal, Reply, Sent, Service, ServiceId,
+    pinned,
 };
 use crate::error::{Error, Result};
 use crate::secret::Secret;
@@ -40,7 +41,7 @@ pub struct ClientSettings {
     pub timeout: Duration,
     /// For the connection alone.
     pub connect_timeout: Duration,
-    /// A further certificate authority, PEM.
+    /// A further certificate authority, or the service's own certificate, PEM.
     pub ca_file: Option<PathBuf>,
 }
 
@@ -82,7 +83,9 @@ impl Client {
                 loopback: settings.endpoint.is_loopback(),
                 plain: settings.endpoint.is_plain(),
                 proxy: settings.proxy.as_ref().map(proxy).transpose()?,
-                certificates: settings.ca_file.as_deref().map(certificates).transpose()?,
+                tls: { settings.ca_file.as_deref() }
+                    .map(|path| pinned::client_config(path, &settings.endpoint))
+                    .transpose()?,
             })?,
             proxy: named.or_else(|| ProxyName::of_system(&settings.endpoint)),
             endpoint: settings.endpoint,
@@ -164,7 +167,8 @@ struct Setup {
     loopback: bool,
     plain: bool,
     proxy: Option<reqwest::Proxy>,
-    certificates: Option<Vec<reqwest::Certificate>>,
+    /// What TLS is set up with, where certificates were given.
+    tls: Option<rustls::ClientConfig>,
 }
 
 impl Connections {
@@ -234,8 +238,8 @@ impl Setup {
         if self.plain {
             // No TLS will be spoken: a machine without certificates, as a small container, must do for the sandbox.
             builder = builder.tls_certs_only([]);
-        } else if let Some(further) = &self.certificates {
-            builder = builder.tls_certs_merge(further.iter().cloned());
+        } else if let Some(tls) = &self.tls {
+            builder = builder.tls_backend_preconfigured(tls.clone());
         }
         builder.build()
     }
@@ -304,23 +308,6 @@ impl Service for Client {
     fn longest_call(&self) -> Duration {
         self.connections.setup.timeout
     }
-}
-
-/// The certificates of a PEM file.
-fn certificates(path: &Path) -> Result<Vec<reqwest::Certificate>> {
-    let wrong = || {
-        Error::usage(format!(
-            "cannot use the certificates in `{}`",
-            path.display()
-        ))
-    };
-    let pem = std::fs::read(path).map_err(|e| wrong().because(e))?;
-    let certificates =
-        reqwest::Certificate::from_pem_bundle(&pem).map_err(|e| wrong().because(e))?;
-    if certificates.is_empty() {
-        return Err(wrong().detail("it holds no PEM certificate"));
-    }
-    Ok(certificates)
 }
 
 /// The proxy for the library, which is then asked for every request.

@@ -10,6 +10,7 @@ mod endpoint;
 mod http;
 mod key;
 mod page;
+mod pinned;
 mod proxy;
 mod quota;
 mod request;
@@ -37,6 +38,7 @@ pub use proxy::{Proxy, ProxyName};
 pub use quota::Quota;
 pub use request::write_body;
 pub use service_id::ServiceId;
+pub use trust::Distrust;
 
 /// Whoever answers: the HTTP client, or a script in tests.
 pub trait Service {
@@ -110,7 +112,7 @@ pub enum TransportFault {
     /// The TLS handshake failed, but for the certificate.
     Handshake(String),
     /// The certificate is not trusted.
-    Certificate(String),
+    Certificate(Distrust),
     /// The proxy cannot be reached or did not connect, so that nothing went out.
     Proxy(ProxyName, String),
     /// The proxy connects nobody without a login.

@@ -110,6 +110,11 @@ fn a_missing_column_stops_before_the_first_call_with_the_nearest_name() {
             "no column for `user_agent`",
             "--map user_agent=browser_ua",
         ),
+        (
+            "id,mail,last_ip,browser_ua\n",
+            "no column for `name`, for `ip`, for `user_agent` in `users.csv`",
+            "hint: did you mean `--map ip=last_ip --map user_agent=browser_ua`?",
+        ),
     ] {
         let (place, done) = score(csv, &server, []);
         done.exits(2).says(words).says("columns: ").says(hint);
@@ -413,4 +418,51 @@ fn further_fields_of_the_answer_are_appended_on_request() {
         let (_, done) = score(&csv, &server, ["--column", bad]);
         done.exits(2).says("--column");
     }
+}
+
+#[test]
+fn a_pointer_that_no_answer_has_is_warned_of_once() {
+    let server = Server::good();
+    let columns = [
+        "--column",
+        "level=/summary/risk_level",
+        "--column",
+        "typo=/summary/risk_levl",
+        "--column",
+        "other=/sumary",
+    ];
+    for (users, none_of) in [
+        (250, "none of the first 100 answers has"),
+        (100, "none of the first 100 answers has"),
+        (7, "none of the first 7 answers has"),
+        (1, "the only answer so far does not have"),
+    ] {
+        for style in ["plain", "json", "off"] {
+            let place = Place::with("users.csv", users::csv(users));
+            let done = columns
+                .iter()
+                .fold(
+                    place.run(&server, ["users.csv", "-o", "scored.csv"]),
+                    |run, arg| run.arg(*arg),
+                )
+                .args(["--progress", style])
+                .done();
+            let warning = format!(
+                "warning: {none_of} `/summary/risk_levl`, `/sumary`: check the pointer of `--column`\n"
+            );
+            done.exits(0).says(&warning);
+            done.check(done.stderr.matches("warning").count() == 1, "once");
+        }
+    }
+    // Where one answer has it, it is one of the service's.
+    let rare = Server::start(|request| {
+        let body = good_body(&request.name());
+        if request.name() == "User 60" {
+            return ok(&body.replace("risk_level", "risk_levl"));
+        }
+        ok(&body)
+    });
+    let place = Place::with("users.csv", users::csv(150));
+    let done = place.score(&rare, ["--column", "typo=/summary/risk_levl"]);
+    done.exits(0).silent_about("warning");
 }

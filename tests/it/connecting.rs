@@ -170,6 +170,65 @@ fn where_few_files_may_be_open_fewer_calls_are_in_flight_and_that_is_said() {
 }
 
 #[test]
+fn where_too_few_files_may_be_open_for_one_call_nothing_is_begun_and_their_number_is_said() {
+    let run = ["run", "users.csv", "-o", "scored.csv"];
+    for (limit, more, needed) in [
+        (4, &[][..], 24),
+        (20, &[], 24),
+        (23, &[], 24),
+        (25, &["--changes", "c.csv", "--summary", "s.json"], 26),
+        (24, &["--sandbox"], 30),
+    ] {
+        let place = Place::with("users.csv", users::csv(3));
+        let server = Server::good();
+        let program = place.rescore(run).env("RESCORE_API_KEY", KEY);
+        let program = program
+            .env("RESCORE_BASE_URL", server.url())
+            .env("RESCORE_SERVICE_ID", "test")
+            .under(with_files(&place, &format!("-n {limit}")));
+        let done = more
+            .iter()
+            .fold(program, |program, arg| program.arg(*arg))
+            .done();
+        done.exits(2);
+        let words = format!(
+            "error: this process may open only {limit} files (`ulimit -n`), and {needed} are needed\n\nhint: raise the limit, as with `ulimit -n 1024`\n"
+        );
+        done.check(done.stderr == words, "the refusal and nothing else");
+        assert_eq!(place.names(), ["few-files.sh", "users.csv"]);
+        assert_eq!(server.connections(), 0);
+    }
+}
+
+#[test]
+fn where_as_many_files_may_be_open_as_are_needed_the_run_ends_well() {
+    let csv = users::csv(90);
+    for (limit, more) in [
+        (24, &[][..]),
+        (26, &["--changes", "c.csv", "--summary", "s.json"]),
+        (
+            32,
+            &["--changes", "c.csv", "--summary", "s.json", "--sandbox"],
+        ),
+    ] {
+        let (place, server) = (Place::with("users.csv", &csv), Server::good());
+        let under = with_files(&place, &format!("-n {limit}"));
+        let program = place
+            .rescore(["run", "users.csv", "-o", "scored.csv", "-q"])
+            .env("RESCORE_API_KEY", KEY)
+            .env("RESCORE_SERVICE_ID", "test")
+            .env("RESCORE_BASE_URL", server.url());
+        let done = more
+            .iter()
+            .fold(program, |program, arg| program.arg(*arg))
+            .under(under)
+            .done();
+        done.exits(0);
+        assert_eq!(place.text("scored.csv").lines().count(), 91);
+    }
+}
+
+#[test]
 fn where_nobody_says_how_many_calls_there_are_as_many_as_files_may_be_open_in_silence() {
     let csv = users::csv(90);
     let (server, most) = crowded();

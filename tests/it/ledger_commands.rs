@@ -382,6 +382,14 @@ fn what_is_no_ledger_is_left_as_it_is() {
             "none.ledger",
             "cannot open the ledger `none.ledger`: no such file",
         ),
+        (
+            "/dev/null",
+            "error: `/dev/null` cannot be a ledger: it is not a regular file",
+        ),
+        (
+            ".",
+            "error: `.` cannot be a ledger: it is not a regular file",
+        ),
     ] {
         for words_of in [
             &["stats", file][..],

@@ -512,3 +512,48 @@ fn only_input_and_output_can_be_streams() {
     place.score(&server, ["--summary", "./-"]).exits(0);
     assert_eq!(place.names(), ["-", "scored.csv", "users.csv"]);
 }
+
+#[test]
+fn a_reject_that_fails_again_has_its_reason_once() {
+    let server = Server::good();
+    let ends = |name: &str, lines: &str, expected: &str| {
+        let (input, output) = (format!("fixed.{name}"), format!("again.{name}"));
+        let place = Place::with(&input, lines);
+        let program = place.run(&server, []).arg(&input);
+        program.arg("-o").arg(&output).done().exits(1);
+        assert_eq!(place.text(&format!("again.rejects.{name}")), expected);
+        // The output is the input with our columns, also these.
+        let scored = place.text(&output);
+        let first = lines.lines().next().unwrap();
+        assert!(scored.starts_with(first.trim_end_matches('}')), "{scored}");
+    };
+    let head = "reject_row,reject_reason,reject_message";
+    ends(
+        "csv",
+        &format!(
+            "{head},name,email,ip,user_agent\n7,invalid_ip,\"line 8: \"\"x\"\", so\",A,a@x.org,1.1.1.1,u\n9,missing_name,line 10: no name,,b@x.org,::1,u\n"
+        ),
+        &format!(
+            "{head},name,email,ip,user_agent\n2,missing_name,line 3: no name,,b@x.org,::1,u\n"
+        ),
+    );
+    // As some programs write it again, with another delimiter and everything in quotes.
+    ends(
+        "csv",
+        "\"reject_row\";\"reject_reason\";\"reject_message\";\"name\";\"email\";\"ip\";\"user_agent\"\n\"9\";\"missing_name\";\"a;\"\"b\"\"\";\"\";\"b@x.org\";\"::1\";\"u\"\n",
+        "reject_row;reject_reason;reject_message;\"name\";\"email\";\"ip\";\"user_agent\"\n1;missing_name;line 2: no name;\"\";\"b@x.org\";\"::1\";\"u\"\n",
+    );
+    // Columns of these names that stand elsewhere are the user's.
+    ends(
+        "csv",
+        "name,email,ip,user_agent,reject_row,reject_reason,reject_message\n,b@x.org,::1,u,1,2,3\n",
+        &format!(
+            "{head},name,email,ip,user_agent,reject_row,reject_reason,reject_message\n1,missing_name,line 2: no name,,b@x.org,::1,u,1,2,3\n"
+        ),
+    );
+    ends(
+        "jsonl",
+        "{\"name\": \"\", \"email\": \"b@x.org\", \"reject_row\": 9, \"reject_reason\": \"missing_name\", \"reject_message\": \"line 9: no name\", \"ip\": \"::1\", \"user_agent\": \"u\"}\n",
+        "{\"name\":\"\",\"email\":\"b@x.org\",\"ip\":\"::1\",\"user_agent\":\"u\",\"reject_row\":1,\"reject_reason\":\"missing_name\",\"reject_message\":\"line 1: no name\"}\n",
+    );
+}

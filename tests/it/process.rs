@@ -385,6 +385,12 @@ impl Done {
         self.status.and_then(|status| status.code())
     }
 
+    /// Whether the system wrote its memory to a file when it was killed.
+    pub(crate) fn dumped_core(&self) -> bool {
+        use std::os::unix::process::ExitStatusExt;
+        self.status.is_some_and(|status| status.core_dumped())
+    }
+
     /// Fails with everything that is known unless `right`.
     #[track_caller]
     pub(crate) fn check(&self, right: bool, expected: &str) {

@@ -2,6 +2,8 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::ExitStatusExt;
+use std::process::Command;
 
 use crate::process::{Done, KEY, Place};
 use crate::server::{Request, Server, answer, good, good_body, ok, raw};
@@ -319,4 +321,33 @@ fn a_password_in_the_address_is_refused_and_not_shown() {
     ];
     let done = place.rescore(args).env("RESCORE_API_KEY", KEY).done();
     done.exits(2).says("password").silent_about(SECRET);
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_run_that_crashes_leaves_no_core_with_the_key_in_it() {
+    const CORES: &str = "ulimit -c unlimited\nexec \"$@\"\n";
+    let place = Place::with("users.csv", users::csv(1));
+    place.write("cores.sh", CORES);
+    // Only where another program would leave one this says anything.
+    let other = Command::new("sh")
+        .args(["cores.sh", "sh", "-c", "kill -ABRT $$"])
+        .current_dir(place.path(""))
+        .status()
+        .unwrap();
+    if !other.core_dumped() {
+        println!("this system keeps no cores");
+        return;
+    }
+    let (server, release) = Server::holding(0);
+    let running = place
+        .run(&server, ["users.csv", "-o", "scored.csv"])
+        .under(&["sh", "cores.sh"])
+        .start();
+    server.wait_for_calls(1);
+    running.signal("ABRT");
+    let done = running.done();
+    done.check(done.code().is_none(), "killed");
+    done.check(!done.dumped_core(), "no core");
+    drop(release);
 }

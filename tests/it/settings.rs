@@ -224,13 +224,13 @@ fn what_is_missing_is_named_with_the_flag_that_gives_it() {
     let without = |name| desk.typed(&[]).without_env(name);
     desk.refuses(
         without("RESCORE_BASE_URL"),
-        &["no address", "`--base-url ", "`--sandbox`"],
+        &["no service address", "`--base-url ", "`--sandbox`"],
     )
     .silent_about("--free-base-url");
     // The paid plan's address is there, but this run must not go to it.
     desk.refuses(
         desk.typed(&["--plan", "free"]),
-        &["no address", "`--free-base-url ", "`--sandbox`"],
+        &["no service address", "`--free-base-url ", "`--sandbox`"],
     )
     .silent_about("`--base-url");
     desk.refuses(
@@ -242,6 +242,135 @@ fn what_is_missing_is_named_with_the_flag_that_gives_it() {
     desk.refuses_typed(
         &["--base-url", &url, "--ca-file", "nowhere.pem"],
         &["nowhere.pem"],
+    );
+}
+
+#[test]
+fn everything_that_is_missing_is_named_at_a_time() {
+    let desk = Desk::new();
+    let bare = desk.place.rescore(["run", "users.csv", "-o", "scored.csv"]);
+    desk.refuses(
+        bare,
+        &["error: no service address, no service id, no API key\n  \
+            service address: give `--base-url URL` or set the variable `RESCORE_BASE_URL`\n  \
+            service id: give `--service-id ID` or set the variable `RESCORE_SERVICE_ID`\n  \
+            API key: give `--api-key-file FILE` or set the variable `RESCORE_API_KEY`\n\n\
+            hint: with `--sandbox` a built-in stand-in answers, which needs none of these\n"],
+    );
+    let without_key = desk.typed(&[]).without_env("RESCORE_API_KEY");
+    desk.refuses(without_key, &["error: no API key\n"]);
+}
+
+#[test]
+fn an_error_in_a_value_names_the_variable_that_it_came_from() {
+    let desk = Desk::new();
+    for (name, value, typed, words) in [
+        (
+            "RESCORE_CONCURRENCY",
+            "many",
+            &[][..],
+            "tip: `--concurrency` is given by the variable `RESCORE_CONCURRENCY`",
+        ),
+        (
+            "RESCORE_QUIET",
+            "perhaps",
+            &[],
+            "tip: `--quiet` is given by the variable `RESCORE_QUIET`",
+        ),
+        (
+            "RESCORE_FRESH",
+            "1",
+            &["--max-age", "7d"],
+            "tip: `--fresh` is given by the variable `RESCORE_FRESH`",
+        ),
+        (
+            "RESCORE_FORMAT",
+            "jsonl",
+            &["--delimiter", ";"],
+            "  `--format` is given by the variable `RESCORE_FORMAT`\n",
+        ),
+        (
+            "RESCORE_BASE_URL",
+            "example.com",
+            &[],
+            "  the value is that of the variable `RESCORE_BASE_URL`\n",
+        ),
+        (
+            "RESCORE_SERVICE_ID",
+            "a\u{7f}b",
+            &[],
+            "  the value is that of the variable `RESCORE_SERVICE_ID`\n",
+        ),
+        (
+            "RESCORE_API_KEY_FILE",
+            "nowhere.txt",
+            &[],
+            "  the value is that of the variable `RESCORE_API_KEY_FILE`\n",
+        ),
+    ] {
+        desk.refuses(desk.typed(typed).env(name, value), &[words]);
+    }
+    // What was typed is not blamed on a variable that it overrides, nor on others.
+    let program = desk
+        .typed(&["-c", "few"])
+        .env("RESCORE_CONCURRENCY", "many");
+    desk.refuses(program, &["'few'"]).silent_about("variable");
+}
+
+#[test]
+fn a_typed_address_and_the_sandbox_exclude_each_other() {
+    let desk = Desk::new();
+    for flag in ["--base-url", "--free-base-url"] {
+        desk.refuses_typed(
+            &["--sandbox", flag, "https://api.example.com"],
+            &[
+                &format!("error: `--sandbox` and `{flag}` exclude each other: with `--sandbox` the built-in stand-in answers, and not the service"),
+                &format!("hint: leave out `--sandbox` to ask the service, or `{flag}` to ask the stand-in"),
+            ],
+        );
+    }
+    let program = desk.typed(&["--base-url", "https://api.example.com"]);
+    desk.refuses(
+        program.env("RESCORE_SANDBOX", "1"),
+        &["`--sandbox` is given by the variable `RESCORE_SANDBOX`"],
+    );
+}
+
+#[test]
+fn a_file_whose_name_says_another_format_is_refused() {
+    let desk = Desk::new();
+    let words = |name: &str| {
+        format!(
+            "error: cannot write CSV to `{name}`: its name says another format, and rows are written as they were read\n"
+        )
+    };
+    for (name, better) in [
+        ("x.xlsx", "x.csv"),
+        ("x.parquet", "x.csv"),
+        ("x.jsonl", "x.csv"),
+        ("x.ndjson.gz", "x.csv.gz"),
+    ] {
+        let program = desk
+            .place
+            .rescore(["run", "users.csv", "--sandbox", "-o", name]);
+        let done = program.done();
+        done.exits(2)
+            .says("its name says another format")
+            .says(&format!("hint: name it `{better}`\n"));
+        assert_eq!(desk.place.names(), ["users.csv"]);
+    }
+    for flag in ["--rejects", "--changes"] {
+        desk.refuses_typed(&[flag, "x.xlsx"], &[&words("x.xlsx")]);
+    }
+}
+
+#[test]
+fn a_device_cannot_be_a_ledger() {
+    Desk::new().refuses_typed(
+        &["--ledger", "/dev/null"],
+        &[
+            "error: `/dev/null` cannot be a ledger: it is not a regular file\n\nhint: name a file; `--no-ledger` has a run keep no answers\n",
+        ],
     );
 }
 

@@ -241,6 +241,7 @@ impl Course {
             keeper: Some(keeper),
             keys: Keyring::default(),
             transactions: RefCell::default(),
+            absent: RefCell::default(),
             policy: DecisionPolicy::default(),
             columns: Box::default(),
             host: "scripted.test".to_owned(),

@@ -35,7 +35,7 @@ pub(super) fn fault(
     if let Some(tls) = find::<rustls::Error>(error) {
         return match tls {
             rustls::Error::InvalidCertificate(reason) => {
-                TransportFault::Certificate(trust::words(reason))
+                TransportFault::Certificate(trust::distrust(reason))
             }
             rustls::Error::InvalidMessage(_) if error.is_connect() => TransportFault::NotTls,
             other if error.is_connect() => TransportFault::Handshake(other.to_string()),
@@ -96,7 +96,10 @@ fn tunnel_error(error: &reqwest::Error) -> Option<String> {
 fn of_proxy(error: &reqwest::Error, proxy: ProxyName) -> TransportFault {
     let words = match find::<rustls::Error>(error) {
         Some(rustls::Error::InvalidCertificate(reason)) => {
-            format!("its certificate is not trusted: {}", trust::words(reason))
+            format!(
+                "its certificate is not trusted: {}",
+                trust::distrust(reason).why
+            )
         }
         Some(rustls::Error::InvalidMessage(_)) => "it does not speak TLS".to_owned(),
         Some(other) => format!("the TLS handshake failed: {other}"),

@@ -1,0 +1,119 @@
+//! Where the values of options came from: typed, or from a variable that may have been set long ago and elsewhere.
+
+use std::ffi::OsString;
+
+use clap::error::{ContextKind, ContextValue};
+use clap::parser::ValueSource;
+use clap::{Arg, ArgMatches, Command};
+
+use crate::error::Error;
+
+/// A subcommand with what was given for it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Sources<'a> {
+    command: &'a Command,
+    matches: &'a ArgMatches,
+}
+
+impl<'a> Sources<'a> {
+    /// Of the innermost subcommand.
+    pub(super) fn of(mut command: &'a Command, mut matches: &'a ArgMatches) -> Self {
+        while let Some((name, inner)) = matches.subcommand()
+            && let Some(subcommand) = command.find_subcommand(name)
+        {
+            (command, matches) = (subcommand, inner);
+        }
+        Self { command, matches }
+    }
+
+    /// Whether the option was typed.
+    pub(super) fn is_typed(self, id: &str) -> bool {
+        self.matches.value_source(id) == Some(ValueSource::CommandLine)
+    }
+
+    /// The error in this option's value, with the variable that the value came from, if any.
+    pub(super) fn in_value_of(self, id: &'static str) -> impl Fn(Error) -> Error {
+        move |error| match self.variable(id) {
+            Some(variable) => {
+                error.detail(format!("the value is that of the variable `{variable}`"))
+            }
+            None => error,
+        }
+    }
+
+    /// The error with the variables of all options that it names.
+    pub(super) fn explain(self, error: Error) -> Error {
+        let message = error.to_string();
+        let named = self
+            .command
+            .get_arguments()
+            .filter(|arg| names(&message, arg));
+        named.fold(error, |error, arg| {
+            match self.variable(arg.get_id().as_str()) {
+                Some(variable) => error.detail(given_by(arg, &variable)),
+                None => error,
+            }
+        })
+    }
+
+    fn variable(self, id: &str) -> Option<String> {
+        let is_used = self.matches.value_source(id) == Some(ValueSource::EnvVariable);
+        let argument = self.command.get_arguments().find(|arg| arg.get_id() == id);
+        argument.filter(|_| is_used).and_then(variable)
+    }
+}
+
+/// Adds to an error of clap the variables that it came from. There are none where it comes `without` variables as well.
+pub(super) fn explain(
+    mut error: clap::Error,
+    without: Option<&clap::Error>,
+    command: &Command,
+    typed: &[OsString],
+) -> clap::Error {
+    let said = |error: &clap::Error| error.render().to_string();
+    if without.is_some_and(|without| said(without) == said(&error)) {
+        return error;
+    }
+    let mut command = command;
+    for word in typed.iter().skip(1) {
+        command = command.find_subcommand(word).unwrap_or(command);
+    }
+    let is_about = |arg: &Arg| {
+        [ContextKind::InvalidArg, ContextKind::PriorArg]
+            .into_iter()
+            .any(|kind| matches!(error.get(kind), Some(ContextValue::String(text)) if names(text, arg)))
+    };
+    let tips: Vec<_> = command
+        .get_arguments()
+        .filter(|arg| is_about(arg))
+        .filter_map(|arg| {
+            let variable = variable(arg).filter(|name| std::env::var_os(name).is_some())?;
+            Some(given_by(arg, &variable).into())
+        })
+        .collect();
+    if !tips.is_empty() {
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
+    }
+    error
+}
+
+fn given_by(arg: &Arg, variable: &str) -> String {
+    let long = arg.get_long().unwrap_or_default();
+    format!("`--{long}` is given by the variable `{variable}`")
+}
+
+/// The variable of an option.
+fn variable(arg: &Arg) -> Option<String> {
+    arg.get_env()
+        .map(|name| name.to_string_lossy().into_owned())
+}
+
+/// Whether a text names the option.
+fn names(text: &str, arg: &Arg) -> bool {
+    let Some(long) = arg.get_long() else {
+        return false;
+    };
+    let is_of_name = |c: char| c.is_alphanumeric() || c == '-';
+    text.split(|c: char| !is_of_name(c))
+        .any(|word| word.strip_prefix("--") == Some(long))
+}
