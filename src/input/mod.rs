@@ -8,6 +8,7 @@ mod csv;
 mod existing;
 mod jsonl;
 mod member;
+mod members;
 mod packed;
 mod sniff;
 mod source;
