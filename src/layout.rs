@@ -2,6 +2,8 @@
 //!
 //! `input` finds it out before the first row, `output` writes by it. It must not know how either is done.
 
+use bytes::Bytes;
+
 use crate::row::Row;
 
 /// What a record of the file looks like.
@@ -55,8 +57,8 @@ pub const DECISION_COLUMN: usize = 2;
 pub struct Layout {
     /// The format.
     pub format: Format,
-    /// The byte order mark that the file begins with, or nothing.
-    pub byte_order_mark: &'static [u8],
+    /// What stands before everything else and stays there: a byte order mark, Excel's line that names the delimiter.
+    pub preamble: Bytes,
     /// The header as a row, with the cells that already have our columns' names; none for JSONL.
     pub header: Option<Row>,
     /// Names of the columns that we write: the three, then the captured ones.

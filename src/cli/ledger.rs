@@ -175,6 +175,7 @@ fn many(users: &Path, map: Vec<Map>, set: Vec<Set>) -> Result<Forgotten> {
         },
         format: FormatChoice::Detect,
         delimiter: None,
+        no_header: false,
         assignments,
         // A run that rejects such a row has no answer for it; one that drops the number has this one.
         invalid_phone: InvalidPhone::Drop,
@@ -182,5 +183,7 @@ fn many(users: &Path, map: Vec<Map>, set: Vec<Set>) -> Result<Forgotten> {
         // Nothing is written, so no column is ours.
         columns: Vec::new(),
         max_record: LONGEST_RECORD,
+        // A row that cannot have been sent costs nothing here.
+        judges_first_rows: false,
     })))
 }

@@ -137,6 +137,8 @@ pub fn execute(config: RunConfig) -> Result<Exit> {
     let unsynced = written.unsynced.as_deref().map(unsynced);
     let ignored_late = !ignored_early && opened.ignored.any();
     let ignored = ignored_late.then(|| format!("warning: {IGNORED}"));
+    let no_rows = stats.input_ended && stats.read == 0;
+    let no_rows = no_rows.then(|| format!("warning: {} has no rows", named(&source)));
     let summary = Summary {
         stats: &stats,
         elapsed: events.elapsed(),
@@ -149,7 +151,8 @@ pub fn execute(config: RunConfig) -> Result<Exit> {
         sandbox_billed: stand_in.map(|stand_in| stand_in.stop().billed),
     };
     tell(&summary, error.as_ref(), summary_file, &watch);
-    for warning in left_over.into_iter().chain(unsynced).chain(ignored) {
+    let warnings = left_over.into_iter().chain(unsynced).chain(ignored);
+    for warning in warnings.chain(no_rows) {
         say(&warning);
     }
     Ok(stats.exit())
@@ -255,10 +258,7 @@ fn introduce(
     concurrency: NonZeroUsize,
     rate: Rate,
 ) {
-    let name = match input {
-        Input::Stdin => "standard input".to_owned(),
-        Input::File(path) => shown(path),
-    };
+    let name = named(input);
     let service = match service {
         Some(endpoint) => endpoint.to_string(),
         None => "the built-in sandbox, a stand-in".to_owned(),
@@ -279,6 +279,14 @@ fn introduce(
             "         replacing the {columns} {} of the input",
             names.join(", ")
         ));
+    }
+}
+
+/// The input's name for people.
+fn named(input: &Input) -> String {
+    match input {
+        Input::Stdin => "standard input".to_owned(),
+        Input::File(path) => shown(path),
     }
 }
 

@@ -4,7 +4,7 @@
 //! format uses (a column's index for CSV, a path for JSONL).
 
 use super::template::{Part, Template};
-use super::{Field, PerField, names};
+use super::{Field, PerField, names, sanitise};
 use crate::error::{Error, Result, quoted};
 use crate::raw_json::Pointer;
 
@@ -35,8 +35,16 @@ impl Assignments {
     /// Adds one `--set`.
     ///
     /// # Errors
-    /// When the field was given before.
+    /// When the field was given before, or no row could be sent with this value.
     pub fn set(&mut self, field: Field, value: String) -> Result<()> {
+        if let Some(wrong) = sanitise::wrong_constant(&value, field) {
+            return Err(Error::usage(format!(
+                "no row could be sent with `--set {field}=…`: its value {wrong}"
+            ))
+            .hint(format!(
+                "give another value, or take it from a column with `--map {field}=COLUMN`"
+            )));
+        }
         self.assign(field, Assigned::Constant(value))
     }
 
@@ -222,14 +230,16 @@ fn no_column(field: Field, wanted: &str, columns: &[String], file: &str) -> Erro
 }
 
 /// More columns than this are counted, not listed: a wide export must not fill the screen.
-const LISTED_COLUMNS: usize = 40;
+const LISTED_COLUMNS: usize = 20;
+/// A column's name is cut at so many characters in a list: enough to recognise it.
+const LISTED_CHARACTERS: usize = 40;
 
 fn columns_line(columns: &[String]) -> String {
-    let shown: Vec<_> = columns
-        .iter()
-        .take(LISTED_COLUMNS)
-        .map(String::as_str)
-        .collect();
+    let cut = |name: &String| match name.char_indices().nth(LISTED_CHARACTERS) {
+        Some((end, _)) => format!("{}…", name.get(..end).unwrap_or_default()),
+        None => name.clone(),
+    };
+    let shown: Vec<_> = columns.iter().take(LISTED_COLUMNS).map(cut).collect();
     let more = columns.len().saturating_sub(LISTED_COLUMNS);
     let tail = if more > 0 {
         format!(" … and {more} more")

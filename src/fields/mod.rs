@@ -14,7 +14,7 @@ use std::str::FromStr;
 
 pub use mapping::{Assigned, Assignments, ColumnSource, Mapping, Sample};
 pub use names::{rank, suggestion};
-pub use sanitise::text;
+pub use sanitise::{text, value_in};
 pub use template::{Part, Template};
 
 use crate::verdict::{Failure, Reason};

@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 use super::existing::{self, Conflict, Found};
 use super::member::{self, quoted_key};
 use super::members::{Lookup, Members, Uses};
-use super::{Bodies, Buffer, Extent, Settings, line_end};
+use super::{Bodies, Buffer, Extent, Settings, line_end, sniff};
 use crate::error::Result;
 use crate::fields::{
     self, ColumnSource, InvalidPhone, Mapping, PerField, Sample, Template, UserRequest,
@@ -47,19 +47,11 @@ impl Parser {
         {
             buffer.fill()?;
         }
-        if buffer.source.size().is_some() && !buffer.at_end {
-            // A file gives what it has; a pipe may have its second row in an hour.
-            buffer.fill()?;
-        }
-        let file = buffer.source.name();
+        let (file, at_end) = (buffer.source.name(), buffer.at_end);
         let mut parser = Self::new(settings);
         parser.refuse_sources(file)?;
         let (mut members, mut seen, mut objects) = (Vec::new(), HashSet::new(), 0);
-        let mut lines = buffer
-            .bytes
-            .as_ref()
-            .split(|byte: &u8| *byte == b'\n' || *byte == b'\r')
-            .filter(|line| !line.trim_ascii().is_empty());
+        let mut lines = lines_of(&buffer.bytes);
         for (row, line) in (1..).zip(lines.by_ref().take(SAMPLE_ROWS)) {
             let mut names = OurNames::default();
             let mut note = |key: &RawValue, value: &RawValue| {
@@ -82,7 +74,11 @@ impl Parser {
                 .seen
                 .extend(names.found.iter().map(|found| found.column));
         }
-        let whole = buffer.at_end && lines.next().is_none();
+        let rest = lines.next();
+        if objects == 0 && (at_end || rest.is_some()) {
+            sniff::refuse_other_text(lines_of(&buffer.bytes).next(), file)?;
+        }
+        let whole = at_end && rest.is_none();
         let described = if objects == 0 {
             // Nothing to hold the mapping against: an empty file, or one whose rows will say what is wrong with them.
             String::new()
@@ -213,6 +209,12 @@ impl Parser {
         let take = |field| Ok(found.get_mut(field).take());
         UserRequest::new(take, invalid_phone).map(|request| bodies.body(&request))
     }
+}
+
+/// Lines that say something.
+fn lines_of(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    text.split(|byte| *byte == b'\n' || *byte == b'\r')
+        .filter(|line| !line.trim_ascii().is_empty())
 }
 
 /// What one object has under names that we write.

@@ -19,6 +19,8 @@ pub(super) struct Source {
     name: String,
     size: Option<u64>,
     mode: u32,
+    /// A file: what it has can be read without waiting.
+    ready: bool,
     consumed: Arc<AtomicU64>,
     compressed: bool,
     ignored: Ignored,
@@ -31,29 +33,32 @@ impl Source {
     /// Exit code 2: it is missing, a directory or unreadable.
     pub(super) fn open(input: &Input) -> Result<Self> {
         let ignored = Ignored::default();
-        let (raw, name, size, mode): (Box<dyn Read + Send>, _, _, _) = match input {
-            Input::Stdin => (
-                Box::new(io::stdin()),
-                "standard input".to_owned(),
-                None,
-                mode_of_stdin(),
-            ),
-            Input::File(path) => {
-                let name = format!("`{}`", path.display());
-                let (file, metadata) = open_file(path).map_err(|e| unreadable(&name, false, e))?;
-                let mode = own_file::mode_of(&metadata);
-                if metadata.is_file() {
-                    check(&file, metadata.len(), &ignored)
-                        .map_err(|e| unreadable(&name, true, e))?;
-                    // The size at the start counts: a file that grows is read as it was, one that shrinks is an error.
-                    let left = metadata.len();
-                    (Box::new(Fixed { file, left }), name, Some(left), mode)
-                } else {
-                    (Box::new(file), name, None, PIPE)
-                }
+        let path = match input {
+            Input::Stdin => {
+                let name = "standard input".to_owned();
+                let file = mode_of_stdin();
+                let (mode, ready) = (file.unwrap_or(PIPE), file.is_some());
+                return Self::unpacked(Box::new(io::stdin()), name, None, mode, ready, ignored);
+            }
+            Input::File(path) => path,
+        };
+        let name = format!("`{}`", path.display());
+        let (file, metadata) = open_file(path).map_err(|e| unreadable(&name, false, e))?;
+        if !metadata.is_file() {
+            return Self::unpacked(Box::new(file), name, None, PIPE, false, ignored);
+        }
+        let mode = own_file::mode_of(&metadata);
+        // Files that the system makes up as they are read, as in `/proc`, have no size: they end where they end.
+        let size = Some(metadata.len()).filter(|size| *size > 0);
+        let raw: Box<dyn Read + Send> = match size {
+            None => Box::new(file),
+            Some(size) => {
+                check(&file, size, &ignored).map_err(|e| unreadable(&name, true, e))?;
+                // The size at the start counts: a file that grows is read as it was, one that shrinks is an error.
+                Box::new(Fixed { file, left: size })
             }
         };
-        Self::unpacked(raw, name, size, mode, ignored)
+        Self::unpacked(raw, name, size, mode, true, ignored)
     }
 
     /// Any reader in the place of a pipe.
@@ -62,7 +67,14 @@ impl Source {
     /// As for [`Self::open`].
     pub(super) fn of_reader(reader: impl Read + Send + 'static) -> Result<Self> {
         let name = "the input".to_owned();
-        Self::unpacked(Box::new(reader), name, None, PIPE, Ignored::default())
+        Self::unpacked(
+            Box::new(reader),
+            name,
+            None,
+            PIPE,
+            false,
+            Ignored::default(),
+        )
     }
 
     fn unpacked(
@@ -70,6 +82,7 @@ impl Source {
         name: String,
         size: Option<u64>,
         mode: u32,
+        ready: bool,
         ignored: Ignored,
     ) -> Result<Self> {
         let consumed = Arc::new(AtomicU64::new(0));
@@ -84,6 +97,7 @@ impl Source {
             name,
             size,
             mode,
+            ready,
             consumed,
             compressed: compression.is_some(),
             ignored,
@@ -126,6 +140,11 @@ impl Source {
         self.mode
     }
 
+    /// Whether what it has can be read without waiting.
+    pub(super) const fn is_ready(&self) -> bool {
+        self.ready
+    }
+
     /// Whether bytes behind compressed data are ignored.
     pub(super) fn ignored(&self) -> Ignored {
         self.ignored.clone()
@@ -146,24 +165,20 @@ impl Source {
 /// A pipe keeps nobody out, and says nothing of who may read what comes out of it.
 const PIPE: u32 = 0o666;
 
-/// Of a file that a shell opened for us, who may read it; otherwise as [`PIPE`].
+/// Of a file that a shell opened for us, who may read it; `None` of a pipe.
 #[cfg(unix)]
-fn mode_of_stdin() -> u32 {
+fn mode_of_stdin() -> Option<u32> {
     use std::os::fd::AsFd;
     let duplicate = io::stdin().as_fd().try_clone_to_owned();
-    let metadata = duplicate.and_then(|file| File::from(file).metadata());
-    metadata.map_or(PIPE, |metadata| {
-        if metadata.is_file() {
-            own_file::mode_of(&metadata)
-        } else {
-            PIPE
-        }
-    })
+    let metadata = duplicate
+        .and_then(|file| File::from(file).metadata())
+        .ok()?;
+    metadata.is_file().then(|| own_file::mode_of(&metadata))
 }
 
 #[cfg(not(unix))]
-const fn mode_of_stdin() -> u32 {
-    PIPE
+const fn mode_of_stdin() -> Option<u32> {
+    None
 }
 
 fn open_file(path: &Path) -> io::Result<(File, Metadata)> {
