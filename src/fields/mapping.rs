@@ -158,16 +158,7 @@ fn no_such_column(name: &str, field: Field, columns: &[String], file: &str) -> E
 }
 
 fn by_name(field: Field, header: &[String], file: &str) -> Result<ColumnSource<usize>> {
-    let mut ranked: Vec<(usize, usize)> = header
-        .iter()
-        .enumerate()
-        .filter_map(|(index, name)| {
-            names::rank(name)
-                .filter(|(found, _)| *found == field)
-                .map(|(_, rank)| (rank, index))
-        })
-        .collect();
-    ranked.sort_unstable();
+    let ranked = ranked(field, header, file)?;
     match ranked.as_slice() {
         [] => Ok(ColumnSource::Absent),
         [(first_rank, first), (second_rank, second), ..] if first_rank == second_rank => {
@@ -175,6 +166,35 @@ fn by_name(field: Field, header: &[String], file: &str) -> Result<ColumnSource<u
         }
         [(_, first), ..] => Ok(ColumnSource::Columns(Template(vec![Part::Column(*first)]))),
     }
+}
+
+/// The columns whose name means the field: how plainly it does, and which column it is; the plainest first.
+///
+/// # Errors
+/// A column that may be only half of a name.
+fn ranked(field: Field, columns: &[String], file: &str) -> Result<Vec<(usize, usize)>> {
+    if field == Field::Name
+        && let Some(half) = names::half(columns)
+    {
+        return Err(Error::usage(format!(
+            "{} in {file} may be the {} name alone, as {} stands beside it",
+            quoted(half.column),
+            half.which,
+            quoted(half.other)
+        ))
+        .hint(format!(
+            "`{}` sends both, `--map 'name={}'` that one alone",
+            half.map, half.column
+        )));
+    }
+    let mut ranked: Vec<_> = { columns.iter().enumerate() }
+        .filter_map(|(index, name)| match names::rank(name) {
+            Some((found, rank)) if found == field => Some((rank, index)),
+            _ => None,
+        })
+        .collect();
+    ranked.sort_unstable();
+    Ok(ranked)
 }
 
 fn twice(field: Field, header: &[String], first: usize, second: usize, file: &str) -> Error {
@@ -289,21 +309,19 @@ impl Mapping<String> {
         assignments: &Assignments,
         file: &str,
     ) -> Result<Self> {
-        let sources = PerField::from_fn(|field| match assignments.get(field) {
-            Some(Assigned::Constant(value)) => ColumnSource::Constant(value.clone()),
-            Some(Assigned::Columns(template)) => ColumnSource::Columns(template.clone()),
-            None => members
-                .iter()
-                .filter_map(|name| {
-                    names::rank(name)
-                        .filter(|(found, _)| *found == field)
-                        .map(|(_, rank)| (rank, name))
-                })
-                .min()
-                .map_or(ColumnSource::Absent, |(_, name)| {
-                    ColumnSource::Columns(Template(vec![Part::Column(name.clone())]))
-                }),
-        });
+        let sources = PerField::try_from_fn(|field| {
+            Ok(match assignments.get(field) {
+                Some(Assigned::Constant(value)) => ColumnSource::Constant(value.clone()),
+                Some(Assigned::Columns(template)) => ColumnSource::Columns(template.clone()),
+                None => {
+                    let plainest = ranked(field, members, file)?.into_iter().next();
+                    let member = plainest.and_then(|(_, index)| members.get(index));
+                    member.map_or(ColumnSource::Absent, |name| {
+                        ColumnSource::Columns(Template(vec![Part::Column(name.clone())]))
+                    })
+                }
+            })
+        })?;
         if sample != Sample::Few {
             require(&sources, members, file)?;
         }

@@ -3,6 +3,7 @@
 //! `input` hands in what it found for each field; out comes a [`UserRequest`] that the service's interface allows, or
 //! the reason why there is none. This room knows neither files nor HTTP.
 
+mod aliases;
 mod mapping;
 mod names;
 mod sanitise;
