@@ -30,6 +30,28 @@ impl Format {
     }
 }
 
+/// How a file is compressed, as its name's end says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Packing {
+    /// `.gz`
+    Gzip,
+    /// `.zst`
+    Zstd,
+}
+
+impl Packing {
+    /// A file's name without the end that says how it is compressed, and what it says; in any case of letters.
+    #[must_use]
+    pub fn split(name: &str) -> (&str, Option<Self>) {
+        let packing = match name.rsplit_once('.') {
+            Some((stem, end)) if end.eq_ignore_ascii_case("gz") => Some((stem, Self::Gzip)),
+            Some((stem, end)) if end.eq_ignore_ascii_case("zst") => Some((stem, Self::Zstd)),
+            _ => None,
+        };
+        packing.map_or((name, None), |(stem, packing)| (stem, Some(packing)))
+    }
+}
+
 /// What to do where the input already has columns of our names: last night's output is the usual input of a rescoring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Existing {

@@ -10,7 +10,7 @@ use super::text::{BYTE_ORDER_MARK, HEAD};
 use super::{Buffer, Input, Settings, line_end};
 use crate::error::{Error, Result};
 use crate::fields;
-use crate::layout::Format;
+use crate::layout::{Format, Packing};
 use crate::raw_json;
 use crate::row::Span;
 
@@ -66,11 +66,7 @@ fn by_name(input: &Input) -> Option<FormatChoice> {
         return None;
     };
     let name = path.file_name()?.to_str()?.to_ascii_lowercase();
-    let name = name
-        .strip_suffix(".gz")
-        .or_else(|| name.strip_suffix(".zst"))
-        .unwrap_or(&name);
-    match name.rsplit_once('.')?.1 {
+    match Packing::split(&name).0.rsplit_once('.')?.1 {
         "csv" => Some(FormatChoice::Csv),
         "tsv" | "tab" => Some(FormatChoice::Tsv),
         "jsonl" | "ndjson" => Some(FormatChoice::Jsonl),

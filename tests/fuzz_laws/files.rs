@@ -120,7 +120,9 @@ fn settings([flags, delimiter, ..]: [u8; CHOICES], format: FormatChoice) -> Sett
 
 /// Whether it is read as something compressed.
 fn is_packed(file: &[u8]) -> bool {
-    file.starts_with(&[0x1f, 0x8b]) || file.starts_with(&[0x28, 0xb5, 0x2f, 0xfd])
+    file.starts_with(&[0x1f, 0x8b])
+        || file.starts_with(&[0x28, 0xb5, 0x2f, 0xfd])
+        || matches!(file, [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..])
 }
 
 /// All that was read.
