@@ -44,6 +44,7 @@ const OWNERS: &[(&str, &[&str])] = &[
         &[
             "commands/descriptors.rs",
             "commands/signals.rs",
+            "input/source.rs",
             "main.rs",
             "own_file.rs",
             "output/name.rs",

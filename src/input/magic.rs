@@ -65,23 +65,25 @@ const UTF_16: Foreign = Foreign {
 const ZIP: &[u8] = b"PK\x03\x04";
 /// Where the name of the first file in a zip archive stands.
 const ZIP_NAME: usize = 30;
-/// What spreadsheets are: zip archives that start with a file of such a name.
-const SHEETS: &[&[u8]] = &[
-    b"[Content_Types].xml",
-    b"_rels/",
-    b"docProps/",
-    b"xl/",
-    b"mimetypeapplication/vnd.oasis.opendocument.spreadsheet",
+/// Spreadsheets are zip archives that start with a file of such a name.
+const SHEETS: &[(&[u8], &str)] = &[
+    (b"[Content_Types].xml", WORKBOOK),
+    (b"_rels/", WORKBOOK),
+    (b"docProps/", WORKBOOK),
+    (b"xl/", WORKBOOK),
+    (
+        b"mimetypeapplication/vnd.oasis.opendocument.spreadsheet",
+        "an OpenDocument spreadsheet",
+    ),
 ];
+const WORKBOOK: &str = "an Excel workbook";
 
 /// What a file with these first bytes is, if it is one of the formats that are known and not read.
 pub(super) fn foreign(start: &[u8]) -> Option<Foreign> {
     let has = |at: usize, mark: &[u8]| start.get(at..).is_some_and(|rest| rest.starts_with(mark));
-    if has(0, ZIP) && SHEETS.iter().any(|name| has(ZIP_NAME, name)) {
-        return Some(Foreign {
-            what: "an Excel workbook or another spreadsheet",
-            fix: SAVE_AS,
-        });
+    let sheet = SHEETS.iter().find(|(name, _)| has(ZIP_NAME, name));
+    if let Some((_, what)) = sheet.filter(|_| has(0, ZIP)) {
+        return Some(Foreign { what, fix: SAVE_AS });
     }
     // A letter in every other byte: UTF-16 without a byte order mark.
     if matches!(start.get(..4), Some([0, a, 0, b] | [a, 0, b, 0]) if *a != 0 && *b != 0) {
@@ -112,21 +114,12 @@ mod tests {
         tar.resize(257, 0);
         tar.extend_from_slice(b"ustar\x0000");
         for (start, what) in [
-            (
-                zip("[Content_Types].xml", ""),
-                "an Excel workbook or another spreadsheet",
-            ),
-            (
-                zip("xl/worksheets/sheet1.xml", ""),
-                "an Excel workbook or another spreadsheet",
-            ),
-            (
-                zip("docProps/app.xml", ""),
-                "an Excel workbook or another spreadsheet",
-            ),
+            (zip("[Content_Types].xml", ""), "an Excel workbook"),
+            (zip("xl/worksheets/sheet1.xml", ""), "an Excel workbook"),
+            (zip("docProps/app.xml", ""), "an Excel workbook"),
             (
                 zip("mimetype", "application/vnd.oasis.opendocument.spreadsheet"),
-                "an Excel workbook or another spreadsheet",
+                "an OpenDocument spreadsheet",
             ),
             (zip("users.csv", "name,email"), "a zip archive"),
             (b"BZh91AY&SY\0".to_vec(), "bzip2 data"),

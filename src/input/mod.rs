@@ -17,8 +17,10 @@ mod source;
 mod text;
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use tokio::time::Instant;
 
 pub use packed::Ignored;
 pub use sniff::FormatChoice;
@@ -98,6 +100,10 @@ const BATCH_ROWS: usize = 512;
 const BATCH_BYTES: usize = 1024 * 1024;
 /// A block of bodies: some 250 of them. One that waits holds the whole block.
 const BODIES: usize = 64 * 1024;
+
+/// How long a pipe is waited for, so that more of it is judged before the first call: a program that passes a file on takes
+/// less for the first MiB. Rows of one that waits for events are held up for no longer, and once.
+const HEAD_WAIT: Duration = Duration::from_millis(500);
 
 /// Reads rows from a source.
 pub struct Reader {
@@ -208,10 +214,8 @@ impl Reader {
             mapping: mapping.clone(),
             early: None,
         };
-        if reader.buffer.source.is_ready() {
-            // Whatever is wrong with all of them is found before a file is touched.
-            reader.early = reader.gather()?;
-        }
+        // Whatever is wrong with all of them is found before a file is touched.
+        reader.early = reader.gather(false)?;
         Ok((
             reader,
             Opened {
@@ -232,19 +236,20 @@ impl Reader {
     pub fn next_batch(&mut self) -> Result<Option<Batch>> {
         match self.early.take() {
             Some(early) => Ok(Some(early)),
-            None => self.gather(),
+            None => self.gather(true),
         }
     }
 
-    fn gather(&mut self) -> Result<Option<Batch>> {
-        let mut batch = self.gather_rows()?;
+    /// Some rows; `None` at the end, and where there are none yet and nobody `waits` for them.
+    fn gather(&mut self, waits: bool) -> Result<Option<Batch>> {
+        let mut batch = self.gather_rows(waits)?;
         if let Some(batch) = &mut batch {
             batch.position = self.buffer.source.position(self.buffer.bytes.len());
         }
         Ok(batch)
     }
 
-    fn gather_rows(&mut self) -> Result<Option<Batch>> {
+    fn gather_rows(&mut self, waits: bool) -> Result<Option<Batch>> {
         let mut batch = Batch::default();
         let mut bytes = 0;
         loop {
@@ -263,6 +268,7 @@ impl Reader {
                 }
                 // What is there goes on its way before more is awaited: a pipe may be slow.
                 None if !batch.rows.is_empty() => return Ok(Some(batch)),
+                None if !waits => return Ok(None),
                 None => self.buffer.fill()?,
             }
         }
@@ -391,11 +397,16 @@ impl Buffer {
         }
     }
 
-    /// Reads what is judged before the first call, where it is there without waiting: a pipe may have its second row in an
-    /// hour, and is judged as it comes.
+    /// Reads what is judged before the first call, as far as it can be had: a pipe may have its second row in an hour, and
+    /// then is judged as it comes.
     fn fill_head(&mut self) -> Result<()> {
-        if self.source.is_ready() {
-            self.read(HEAD, HEAD)?;
+        let begin = Instant::now();
+        while self.bytes.len() < HEAD && !self.at_end {
+            let left = HEAD_WAIT.saturating_sub(begin.elapsed());
+            if !self.source.has_more(left) {
+                break;
+            }
+            self.read(self.bytes.len() + 1, HEAD)?;
         }
         match self.judge.foreign() {
             Ok(()) => Ok(()),

@@ -85,13 +85,13 @@ fn refuse_json(format: FormatChoice, buffer: &Buffer) -> Result<()> {
     // `[` may stand alone on the first line.
     if *first == b'[' && matches!(next, None | Some(b'{')) {
         return Err(Error::usage(format!(
-            "{name} is a JSON array: JSONL has one object a line, and no array around them"
+            "cannot read {name}: it is a JSON array, and JSONL has one object a line"
         ))
         .hint("`jq -c '.[]'` makes a line of each object"));
     }
     if *first == b'{' && matches!(next, None | Some(b'"' | b'}')) && format != FormatChoice::Jsonl {
         return Err(
-            Error::usage(format!("{name} has JSON objects and is not CSV"))
+            Error::usage(format!("cannot read {name} as CSV: it has JSON objects"))
                 .hint("`--format jsonl` reads one object a line"),
         );
     }
@@ -106,14 +106,14 @@ pub(super) fn refuse_other_text(first: Option<&[u8]>, file: &str) -> Result<()> 
     let first = String::from_utf8_lossy(first);
     if raw_json::members(&first, |_, _| ()).is_err_and(|error| error.is_eof()) {
         return Err(Error::usage(format!(
-            "{file} has JSON that takes several lines: JSONL has one object a line"
+            "cannot read {file}: its JSON takes several lines, and JSONL has one object a line"
         ))
         .hint("`jq -c .` makes a line of each object"));
     }
-    Err(
-        Error::usage(format!("{file} is not JSONL: no line of it is an object"))
-            .hint("`--format csv` reads CSV whatever the file is called"),
-    )
+    Err(Error::usage(format!(
+        "cannot read {file} as JSONL: none of its first lines is an object"
+    ))
+    .hint("`--format csv` reads CSV whatever the file is called"))
 }
 
 /// Takes Excel's first line that names the delimiter, such as `sep=;`, off the buffer.

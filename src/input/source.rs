@@ -4,9 +4,15 @@
 
 use std::fs::{File, Metadata};
 use std::io::{self, Read, Seek};
+#[cfg(unix)]
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+#[cfg(unix)]
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::Input;
 use super::packed::{self, Compression, Ignored};
@@ -19,8 +25,8 @@ pub(super) struct Source {
     name: String,
     size: Option<u64>,
     mode: u32,
-    /// A file: what it has can be read without waiting.
-    ready: bool,
+    /// What has to be waited for, where that can be told.
+    waits_for: WaitsFor,
     consumed: Arc<AtomicU64>,
     compressed: bool,
     ignored: Ignored,
@@ -37,15 +43,19 @@ impl Source {
             Input::Stdin => {
                 let name = "standard input".to_owned();
                 let file = mode_of_stdin();
-                let (mode, ready) = (file.unwrap_or(PIPE), file.is_some());
-                return Self::unpacked(Box::new(io::stdin()), name, None, mode, ready, ignored);
+                let (mode, waits_for) = match file {
+                    Some(mode) => (mode, WaitsFor::Nothing),
+                    None => (PIPE, WaitsFor::stream(&io::stdin())),
+                };
+                return Self::unpacked(Box::new(io::stdin()), name, None, mode, waits_for, ignored);
             }
             Input::File(path) => path,
         };
         let name = format!("`{}`", path.display());
         let (file, metadata) = open_file(path).map_err(|e| unreadable(&name, false, e))?;
         if !metadata.is_file() {
-            return Self::unpacked(Box::new(file), name, None, PIPE, false, ignored);
+            let waits_for = WaitsFor::stream(&file);
+            return Self::unpacked(Box::new(file), name, None, PIPE, waits_for, ignored);
         }
         let mode = own_file::mode_of(&metadata);
         // Files that the system makes up as they are read, as in `/proc`, have no size: they end where they end.
@@ -58,7 +68,7 @@ impl Source {
                 Box::new(Fixed { file, left: size })
             }
         };
-        Self::unpacked(raw, name, size, mode, true, ignored)
+        Self::unpacked(raw, name, size, mode, WaitsFor::Nothing, ignored)
     }
 
     /// Any reader in the place of a pipe.
@@ -72,7 +82,7 @@ impl Source {
             name,
             None,
             PIPE,
-            false,
+            WaitsFor::Unknown,
             Ignored::default(),
         )
     }
@@ -82,7 +92,7 @@ impl Source {
         name: String,
         size: Option<u64>,
         mode: u32,
-        ready: bool,
+        waits_for: WaitsFor,
         ignored: Ignored,
     ) -> Result<Self> {
         let consumed = Arc::new(AtomicU64::new(0));
@@ -97,7 +107,7 @@ impl Source {
             name,
             size,
             mode,
-            ready,
+            waits_for,
             consumed,
             compressed: compression.is_some(),
             ignored,
@@ -140,9 +150,14 @@ impl Source {
         self.mode
     }
 
-    /// Whether what it has can be read without waiting.
-    pub(super) const fn is_ready(&self) -> bool {
-        self.ready
+    /// Whether something can be read now or within this time.
+    pub(super) fn has_more(&self, within: Duration) -> bool {
+        match &self.waits_for {
+            WaitsFor::Nothing => true,
+            #[cfg(unix)]
+            WaitsFor::Stream(stream) => is_readable(stream, within),
+            WaitsFor::Unknown => false,
+        }
     }
 
     /// Whether bytes behind compressed data are ignored.
@@ -162,13 +177,44 @@ impl Source {
     }
 }
 
+/// What a reader of a source has to wait for.
+enum WaitsFor {
+    /// Nothing: it is a file.
+    Nothing,
+    /// The other side of this pipe.
+    #[cfg(unix)]
+    Stream(OwnedFd),
+    /// Nobody knows.
+    Unknown,
+}
+
+impl WaitsFor {
+    #[cfg(unix)]
+    fn stream(stream: &impl AsFd) -> Self {
+        let stream = stream.as_fd().try_clone_to_owned();
+        stream.map_or(Self::Unknown, Self::Stream)
+    }
+
+    #[cfg(not(unix))]
+    fn stream<T>(_: &T) -> Self {
+        Self::Unknown
+    }
+}
+
+#[cfg(unix)]
+fn is_readable(stream: &OwnedFd, within: Duration) -> bool {
+    let mut polled = [PollFd::new(stream, PollFlags::IN)];
+    let within = Timespec::try_from(within).ok();
+    // That it has ended counts as well.
+    within.is_some_and(|within| poll(&mut polled, Some(&within)).is_ok_and(|ready| ready > 0))
+}
+
 /// A pipe keeps nobody out, and says nothing of who may read what comes out of it.
 const PIPE: u32 = 0o666;
 
 /// Of a file that a shell opened for us, who may read it; `None` of a pipe.
 #[cfg(unix)]
 fn mode_of_stdin() -> Option<u32> {
-    use std::os::fd::AsFd;
     let duplicate = io::stdin().as_fd().try_clone_to_owned();
     let metadata = duplicate
         .and_then(|file| File::from(file).metadata())

@@ -103,10 +103,10 @@ fn json_that_is_not_one_object_a_line_is_named_with_the_command_that_makes_it_so
             format!("[\n{pretty},\n{pretty}\n]\n"),
         ] {
             let done = refused(name, array.as_bytes(), []);
-            done.says("is a JSON array").says("`jq -c '.[]'`");
+            done.says("it is a JSON array").says("`jq -c '.[]'`");
         }
         let done = refused(name, format!("{pretty}\n{pretty}\n").as_bytes(), []);
-        done.says("takes several lines").says("`jq -c .`");
+        done.says("its JSON takes several lines").says("`jq -c .`");
     }
     // What a person is called is in no message.
     let done = refused(
@@ -114,7 +114,7 @@ fn json_that_is_not_one_object_a_line_is_named_with_the_command_that_makes_it_so
         format!("{object}\n").as_bytes(),
         ["--format", "csv"],
     );
-    done.says("JSON objects")
+    done.says("as CSV: it has JSON objects")
         .says("`--format jsonl`")
         .silent_about("example.com");
 }
@@ -123,7 +123,8 @@ fn json_that_is_not_one_object_a_line_is_named_with_the_command_that_makes_it_so
 fn csv_that_is_read_as_jsonl_is_refused_and_not_rejected_row_by_row() {
     let csv = users::csv(3);
     let done = refused("users.csv", csv.as_bytes(), ["--format", "jsonl"]);
-    done.says("`users.csv` is not JSONL").says("`--format csv`");
+    done.says("cannot read `users.csv` as JSONL")
+        .says("`--format csv`");
 }
 
 #[test]
@@ -307,6 +308,20 @@ fn a_file_whose_first_hundred_rows_all_fail_for_one_reason_is_refused() {
         .exits(1)
         .says("failed 120");
     assert_eq!(server.calls(), 1);
+}
+
+#[test]
+fn a_pipe_that_brings_a_file_is_judged_before_the_first_call() {
+    let (place, server) = (Place::new(), Server::good());
+    let far = [
+        users::csv(10_000).as_bytes(),
+        b"9,J\xfcrgen,j@x.org,::1,u\n",
+    ]
+    .concat();
+    assert!(far.len() > 1 << 19);
+    let done = place.run(&server, ["-o", "scored.csv"]).stdin(far).done();
+    done.exits(2).says("line 10002 is not UTF-8");
+    assert_eq!((server.calls(), place.names()), (0, vec![]));
 }
 
 #[test]
