@@ -5,7 +5,7 @@
 
 use super::template::{Part, Template};
 use super::{Field, PerField, names, sanitise};
-use crate::error::{Error, Result, quoted};
+use crate::error::{Error, Result, column, quoted};
 use crate::raw_json::Pointer;
 
 /// What `--map` and `--set` asked for.
@@ -201,7 +201,7 @@ fn twice(field: Field, header: &[String], first: usize, second: usize, file: &st
     let name = |index: usize| {
         header
             .get(index)
-            .map(|name| quoted(name))
+            .map(|name| format!("`{}`", column(name)))
             .unwrap_or_default()
     };
     Error::usage(format!(
@@ -251,15 +251,10 @@ fn no_column(field: Field, wanted: &str, columns: &[String], file: &str) -> Erro
 
 /// More columns than this are counted, not listed: a wide export must not fill the screen.
 const LISTED_COLUMNS: usize = 20;
-/// A column's name is cut at so many characters in a list: enough to recognise it.
-const LISTED_CHARACTERS: usize = 40;
 
 fn columns_line(columns: &[String]) -> String {
-    let cut = |name: &String| match name.char_indices().nth(LISTED_CHARACTERS) {
-        Some((end, _)) => format!("{}…", name.get(..end).unwrap_or_default()),
-        None => name.clone(),
-    };
-    let shown: Vec<_> = columns.iter().take(LISTED_COLUMNS).map(cut).collect();
+    let shown = columns.iter().take(LISTED_COLUMNS);
+    let shown: Vec<_> = shown.map(|name| column(name)).collect();
     let more = columns.len().saturating_sub(LISTED_COLUMNS);
     let tail = if more > 0 {
         format!(" … and {more} more")

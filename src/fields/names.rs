@@ -5,6 +5,7 @@
 
 use super::Field;
 use super::aliases::{BARE_NAMES, FIRST_NAMES, LAST_NAMES, aliases};
+use crate::error::COLUMN_CHARACTERS;
 
 /// A name without case, spaces, punctuation and the accents of the languages that we know.
 fn plain(name: &str) -> String {
@@ -77,8 +78,11 @@ fn joined(first: &str, last: &str) -> String {
 /// The `--map` argument worth trying for a field that no column was found for.
 #[must_use]
 pub fn suggestion(field: Field, columns: &[String]) -> Option<String> {
+    // What is longer than a name that is shown is not one to be typed.
+    let is_short = |column: &&String| column.chars().count() <= COLUMN_CHARACTERS;
+    let columns: Vec<_> = columns.iter().filter(is_short).collect();
     let having = |parts: &[&str]| {
-        let has = |column: &&String| parts.iter().any(|part| plain(column).contains(part));
+        let has = |column: &&&String| parts.iter().any(|part| plain(column).contains(part));
         columns.iter().find(has)
     };
     if field == Field::Name

@@ -259,6 +259,16 @@ fn columns_in_messages_are_few_and_short() {
     done.says(&shown)
         .says(" … and 11 more")
         .silent_about(&"x".repeat(41));
+
+    // A hint does not repeat a longer one either, and a column that is used is cut as well.
+    let long = format!("ip{}", "x".repeat(60));
+    let csv = format!("name,email,ip {long},ua\nA,a@x.org,::1,u\n");
+    refused("users.csv", csv.as_bytes(), []).silent_about(&"x".repeat(41));
+    let (place, server) = (Place::with("users.csv", &csv), Server::good());
+    let done = place.score(&server, ["--map", &format!("ip=ip {long}")]);
+    done.exits(0)
+        .says("ip ← `ip ipxxx")
+        .silent_about(&"x".repeat(41));
 }
 
 #[test]
