@@ -38,6 +38,7 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("hyper", &["sandbox/"]),
     ("csv_core", &["output/csv.rs"]),
     ("rusqlite", &["ledger/"]),
+    ("chardetng", &["input/text.rs"]),
     ("blake3", &["ledger/"]),
     (
         "rustix",

@@ -166,7 +166,7 @@ pub(super) struct RunArgs {
     /// The byte between cells, or `tab` [default: found out among , ; tab |]
     #[arg(long, value_name = "CHARACTER", value_parser = values::delimiter, help_heading = FILES)]
     delimiter: Option<u8>,
-    /// The first row is one of users; `--map` names columns by their numbers, as in `email=3`
+    /// The file has no header: its first row is a user, and `--map` takes the numbers of columns, as in `email=3`
     #[arg(long, help_heading = FILES)]
     no_header: bool,
     /// What to do with columns of an earlier run in the input; other columns with the same names are never replaced

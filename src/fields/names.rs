@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn half_of_a_name_is_told_by_the_other_half_beside_it() {
+    fn a_column_may_be_half_of_a_name_when_the_other_half_stands_beside_it() {
         let columns = |names: &[&str]| names.iter().map(ToString::to_string).collect::<Vec<_>>();
         for (names, expected) in [
             (

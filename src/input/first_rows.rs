@@ -1,10 +1,10 @@
-//! Whether the first rows can all ask nothing, for one reason: then it is the file or a setting that is wrong, and not a
-//! row.
+//! Whether the first rows all fail for one reason, before any can be sent: then the file or a setting is wrong, and not
+//! the rows.
 
 use crate::error::Error;
 use crate::verdict::{Failure, Reason};
 
-/// So many rows are looked at: more than have one fault by chance, and few to look at for a person.
+/// How many rows are looked at: more than share one fault by chance.
 const ROWS: u32 = 100;
 
 /// The rows before the first one that could be sent, as long as all fail for the same reason.
@@ -54,7 +54,7 @@ pub(super) fn hopeless(name: &str, reason: Reason, mapping: &str) -> Error {
         _ => "name the right columns with `--map FIELD=COLUMN`",
     };
     error.hint(format!(
-        "{fix}; if rows are right to fail, `--give-up-after never` goes on"
+        "{fix}; `--give-up-after never` goes on all the same"
     ))
 }
 
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn it_can_be_left_out() {
+    fn it_can_be_switched_off() {
         let mut first = FirstRows::new(false);
         let request = Err::<(), _>(Failure::new(Reason::MissingIp, ""));
         assert!((0..500).all(|_| first.take(&request).is_none()));

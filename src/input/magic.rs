@@ -1,6 +1,6 @@
-//! File formats that are not read here, told by their first bytes, with the way out for each.
+//! File formats that are not read here: recognised by their first bytes, with what to do about each.
 //!
-//! This file must not know where the bytes come from. What it does not know is found by a NUL byte or by its encoding.
+//! This file must not know where the bytes come from. A format that it does not know is found by a NUL byte, or by its encoding.
 
 /// How many first bytes are needed: the mark of a tar archive is the furthest in.
 pub(super) const START: usize = 512;
@@ -78,7 +78,7 @@ const SHEETS: &[(&[u8], &str)] = &[
 ];
 const WORKBOOK: &str = "an Excel workbook";
 
-/// What a file with these first bytes is, if it is one of the formats that are known and not read.
+/// What a file with these first bytes is, if it has one of these formats.
 pub(super) fn foreign(start: &[u8]) -> Option<Foreign> {
     let has = |at: usize, mark: &[u8]| start.get(at..).is_some_and(|rest| rest.starts_with(mark));
     let sheet = SHEETS.iter().find(|(name, _)| has(ZIP_NAME, name));
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn formats_are_told_by_their_first_bytes() {
+    fn formats_are_recognised_by_their_first_bytes() {
         let mut tar = b"users.csv".to_vec();
         tar.resize(257, 0);
         tar.extend_from_slice(b"ustar\x0000");

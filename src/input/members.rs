@@ -30,7 +30,8 @@ pub(super) struct Uses {
     pub(super) previous: Option<usize>,
 }
 
-/// Different keys that are remembered: more than a record has. A file with ever new keys must not fill the memory.
+/// How many different keys are remembered: more than a record has. A file in which every row has new keys must not fill
+/// the memory.
 const REMEMBERED_KEYS: usize = 1_024;
 /// The longest key that is remembered: longer than names are.
 const REMEMBERED_BYTES: usize = 256;
@@ -117,7 +118,7 @@ mod tests {
         for number in 0..3 * REMEMBERED_KEYS {
             assert_eq!(members.uses(&key(&format!("k{number}"))).ours, None);
         }
-        // What was there first stays, so that the same keys in every row are found again.
+        // The first ones stay, so that keys that are in every row are found again.
         assert_eq!(members.known.len(), REMEMBERED_KEYS);
         assert!(members.known.contains_key("\"k0\""));
         assert_eq!(members.uses(&key("decision")).ours, Some(0));

@@ -101,8 +101,8 @@ const BATCH_BYTES: usize = 1024 * 1024;
 /// A block of bodies: some 250 of them. One that waits holds the whole block.
 const BODIES: usize = 64 * 1024;
 
-/// How long a pipe is waited for, so that more of it is judged before the first call: a program that passes a file on takes
-/// less for the first MiB. Rows of one that waits for events are held up for no longer, and once.
+/// How long the first MiB of a pipe may take, to be judged before the first call: a program that passes on a file takes
+/// less. The first rows of one that waits for events are held up for so long, once.
 const HEAD_WAIT: Duration = Duration::from_millis(500);
 
 /// Reads rows from a source.
@@ -397,8 +397,8 @@ impl Buffer {
         }
     }
 
-    /// Reads what is judged before the first call, as far as it can be had: a pipe may have its second row in an hour, and
-    /// then is judged as it comes.
+    /// Reads what is judged before the first call. A pipe may have its second row in an hour: the rest of it is judged as it
+    /// comes.
     fn fill_head(&mut self) -> Result<()> {
         let begin = Instant::now();
         while self.bytes.len() < HEAD && !self.at_end {

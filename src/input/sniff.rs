@@ -74,7 +74,7 @@ fn by_name(input: &Input) -> Option<FormatChoice> {
     }
 }
 
-/// Fails where the file is a JSON array of objects, or has objects where cells are expected. No header looks like it.
+/// Fails when the file is a JSON array of objects, or has objects where cells are expected. No header looks like that.
 fn refuse_json(format: FormatChoice, buffer: &Buffer) -> Result<()> {
     let text = buffer.bytes.trim_ascii_start();
     let Some((first, rest)) = text.split_first() else {
@@ -98,7 +98,7 @@ fn refuse_json(format: FormatChoice, buffer: &Buffer) -> Result<()> {
     Ok(())
 }
 
-/// Fails where none of the first lines is an object, and says why by the very first.
+/// Fails when none of the first lines is an object. The very first one shows why.
 pub(super) fn refuse_other_text(first: Option<&[u8]>, file: &str) -> Result<()> {
     let Some(first) = first else {
         return Ok(());
@@ -171,7 +171,7 @@ fn likeliest(head: &[u8], over: bool) -> Option<u8> {
     let looks = looks?;
     let most = looks.iter().map(|look| look.known).max()?;
     let mut best = looks.iter().filter(|look| look.known == most);
-    // A live pipe need not wait for rows where the header says it all.
+    // Where the header is clear, a live pipe need not wait for rows.
     if let (Some(only), None) = (best.next(), best.next()) {
         return Some(only.delimiter);
     }
@@ -262,7 +262,7 @@ mod tests {
         // The first rows speak for the comma, most of them for the semicolon.
         let unclear = format!("a;b,c\n1,2\n{}", "1;2\n".repeat(30));
         for (text, expected, least) in [
-            // The header says it all.
+            // The header is clear.
             ("id;Name;E-Mail;ip\n", b';', 18),
             (&unclear, b';', 6 + 4 + 19 * 4),
         ] {

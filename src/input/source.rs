@@ -25,7 +25,7 @@ pub(super) struct Source {
     name: String,
     size: Option<u64>,
     mode: u32,
-    /// What has to be waited for, where that can be told.
+    /// What reading has to wait for.
     waits_for: WaitsFor,
     consumed: Arc<AtomicU64>,
     compressed: bool,
@@ -205,7 +205,7 @@ impl WaitsFor {
 fn is_readable(stream: &OwnedFd, within: Duration) -> bool {
     let mut polled = [PollFd::new(stream, PollFlags::IN)];
     let within = Timespec::try_from(within).ok();
-    // That it has ended counts as well.
+    // Its end counts as well.
     within.is_some_and(|within| poll(&mut polled, Some(&within)).is_ok_and(|ready| ready > 0))
 }
 

@@ -11,7 +11,7 @@ use memchr::{memchr, memchr2, memchr2_iter};
 use super::magic::{self, Foreign};
 use crate::error::Error;
 
-/// As much of the input is judged. It is there at once, and one MiB of users shows what letters a file has.
+/// How much of the input is judged: it is read in a moment, and one MiB of users shows what letters a file has.
 pub(super) const HEAD: usize = 1024 * 1024;
 
 pub(super) const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
@@ -19,7 +19,7 @@ pub(super) const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// Judges bytes in the order in which they come.
 #[derive(Debug, Default)]
 pub(super) struct Judge {
-    /// The first bytes, by which formats are told.
+    /// The first bytes, by which formats are recognised.
     start: Vec<u8>,
     /// How many bytes have been judged.
     judged: usize,
@@ -44,7 +44,7 @@ pub(super) enum NotText {
 }
 
 impl Judge {
-    /// The format that the first bytes tell.
+    /// Fails when the first bytes are those of a format that is not read.
     pub(super) fn foreign(&self) -> Result<(), NotText> {
         magic::foreign(&self.start).map_or(Ok(()), |foreign| Err(NotText::Foreign(foreign)))
     }
@@ -57,7 +57,7 @@ impl Judge {
         let start = bytes.get(..missing).unwrap_or(bytes);
         self.start.extend_from_slice(start);
         let found = self.find(bytes, at_end || self.judged == HEAD);
-        // Whatever is wrong with its bytes, a known format is the better word for it.
+        // A known format says more than whatever else is wrong with its bytes.
         found.map_err(|wrong| self.foreign().err().unwrap_or(wrong))
     }
 
@@ -67,7 +67,7 @@ impl Judge {
             self.count_lines(bytes.get(..nul).unwrap_or_default());
             return Err(NotText::Nul(self.lines + 1));
         }
-        // A byte order mark says it as well.
+        // A byte order mark decides as well.
         self.is_utf8 |= self.start.starts_with(BYTE_ORDER_MARK);
         if self.is_utf8 {
             return Ok(());

@@ -143,13 +143,13 @@ fn zstd_data_behind_a_frame_that_is_skipped_is_read() {
 fn a_file_that_has_no_size_is_read_to_its_end() {
     let server = Server::good();
     let place = Place::new();
-    let map = "/proc/self/limits --format csv --delimiter , --no-header \
-        --map name=1 --set email=a@x.org --set ip=::1 --set user_agent=u -o scored.csv";
+    let arguments = "/proc/self/limits --format csv --delimiter , -o scored.csv \
+        --set name=A --set email=a@x.org --set ip=::1 --set user_agent=u";
     let program = place.run(&server, []);
-    let done = map.split_whitespace().fold(program, Program::arg).done();
-    done.exits(0).silent_about("is empty");
-    assert!(place.text("scored.csv").starts_with("Limit "));
-    assert!(server.calls() > 10);
+    let program = arguments.split_whitespace().fold(program, Program::arg);
+    program.done().exits(0);
+    let rows = place.text("scored.csv").lines().count();
+    assert!(rows > 10, "{rows}");
 }
 
 fn gzip(text: &str) -> Vec<u8> {

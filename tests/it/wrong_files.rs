@@ -108,7 +108,7 @@ fn json_that_is_not_one_object_a_line_is_named_with_the_command_that_makes_it_so
         let done = refused(name, format!("{pretty}\n{pretty}\n").as_bytes(), []);
         done.says("its JSON takes several lines").says("`jq -c .`");
     }
-    // What a person is called is in no message.
+    // No person's data is in the message.
     let done = refused(
         "users.csv",
         format!("{object}\n").as_bytes(),
@@ -178,7 +178,7 @@ fn a_file_in_another_encoding_is_refused_before_the_first_call_with_the_command_
 }
 
 #[test]
-fn wrong_bytes_after_the_first_mib_or_in_a_file_that_is_utf_8_are_the_fault_of_their_row() {
+fn wrong_bytes_after_the_first_mib_or_in_a_file_that_is_utf_8_fail_only_their_row() {
     let server = Server::good();
     let wrong = b"9,J\xfcrgen,j@x.org,::1,u\n";
     let far = format!("{}{}", users::csv(1), "\n".repeat(1 << 20));
@@ -192,7 +192,7 @@ fn wrong_bytes_after_the_first_mib_or_in_a_file_that_is_utf_8_are_the_fault_of_t
 }
 
 #[test]
-fn the_first_row_of_a_file_without_a_header_is_in_no_message() {
+fn the_first_row_of_a_file_without_a_header_is_never_printed() {
     let row = "17,Jane Doe,jane@example.com,+15550100199,192.0.2.1,Mozilla/5.0";
     for delimiter in [",", ";", "~"] {
         let csv = format!("{row}\n").repeat(3).replace(',', delimiter);
@@ -206,7 +206,7 @@ fn the_first_row_of_a_file_without_a_header_is_in_no_message() {
         done.says("does not look like a header")
             .silent_about("example");
     }
-    // The place of what gave it away.
+    // The column that was recognised is named.
     let done = refused("users.csv", row.as_bytes(), []);
     done.says("its column 3 has what looks like the value of `email`")
         .says("`--map email=3`");
@@ -410,7 +410,7 @@ fn the_delimiter_of_a_pipe_does_not_depend_on_how_fast_it_is() {
 }
 
 #[test]
-fn rows_of_a_live_pipe_are_sent_when_the_header_tells_the_delimiter() {
+fn rows_of_a_live_pipe_are_sent_when_the_header_shows_the_delimiter() {
     let (place, server) = (Place::new(), Server::good());
     let (reader, mut producer) = std::io::pipe().unwrap();
     let running = place
