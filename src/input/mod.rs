@@ -33,7 +33,7 @@ use crate::row::{Earlier, Row, RowNumber, Span};
 use crate::verdict::Failure;
 use first_rows::FirstRows;
 use source::Source;
-use text::{HEAD, Judge};
+use text::{HEAD, Judge, NotText};
 
 /// Where rows come from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -171,6 +171,7 @@ impl Reader {
             at_end: false,
             line: 1,
             judge: Judge::default(),
+            has_head: false,
         };
         buffer.fill_first_line(settings.max_record)?;
         buffer.fill_head()?;
@@ -353,6 +354,8 @@ struct Buffer {
     line: u64,
     /// Whether it is text.
     judge: Judge,
+    /// As much of the head has been read as is judged before the first call.
+    has_head: bool,
 }
 
 impl Buffer {
@@ -378,9 +381,15 @@ impl Buffer {
             self.bytes.truncate(before + *read.as_ref().unwrap_or(&0));
             self.at_end = read? == 0;
             let new = self.bytes.get(before..).unwrap_or_default();
-            if let Err(wrong) = self.judge.take(new, self.at_end) {
-                return Err(wrong.error(self.source.name(), &self.bytes));
-            }
+            let taken = self.judge.take(new, self.at_end);
+            let judged = taken.and_then(|()| {
+                if self.has_head {
+                    self.judge.verdict()
+                } else {
+                    Ok(())
+                }
+            });
+            self.refuse(judged)?;
         }
         Ok(())
     }
@@ -408,10 +417,12 @@ impl Buffer {
             }
             self.read(self.bytes.len() + 1, HEAD)?;
         }
-        match self.judge.foreign() {
-            Ok(()) => Ok(()),
-            Err(foreign) => Err(foreign.error(self.source.name(), &self.bytes)),
-        }
+        self.has_head = true;
+        self.refuse(self.judge.verdict())
+    }
+
+    fn refuse(&self, judged: std::result::Result<(), NotText>) -> Result<()> {
+        judged.map_err(|wrong| wrong.error(self.source.name(), &self.bytes))
     }
 
     /// Takes a record off the front, without copying it.

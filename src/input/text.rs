@@ -1,12 +1,11 @@
 //! Whether the input is UTF-8 text: judged by its first MiB, as the bytes arrive.
 //!
-//! A byte order mark decides on the encoding, or else the first line with anything beyond ASCII, so that it does not
-//! matter in what pieces the bytes come. Where that is UTF-8, bytes that are not are the fault of single rows. Where it is
-//! not, the file is in another encoding, and no row of it should be paid for. A file whose encoding changes later is
-//! judged by its start.
+//! A byte order mark decides on the encoding, or else most of the lines that have anything beyond ASCII. Where they are
+//! UTF-8, bytes that are not are the fault of single rows. Where they are not, the file is in another encoding, and no row
+//! of it should be paid for.
 
 use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
-use memchr::{memchr, memchr2, memchr2_iter};
+use memchr::{memchr, memchr2};
 
 use super::magic::{self, Foreign};
 use crate::error::Error;
@@ -23,13 +22,17 @@ pub(super) struct Judge {
     start: Vec<u8>,
     /// How many bytes have been judged.
     judged: usize,
-    /// Line ends among them.
+    /// Whole lines among them.
     lines: u64,
-    /// The last of them is a CR, which an LF may follow.
+    /// The last of them ended with a CR, which an LF may follow.
     after_cr: bool,
-    /// The line that decides, from its first byte beyond ASCII on, as far as it has come.
-    deciding: Vec<u8>,
-    is_utf8: bool,
+    /// The line that has not ended yet.
+    line: Vec<u8>,
+    /// Lines beyond ASCII that are UTF-8.
+    utf8: u64,
+    /// Lines that are not, and the number of the first one.
+    broken: u64,
+    first_broken: u64,
 }
 
 /// Why the input is not text that can be read.
@@ -44,68 +47,73 @@ pub(super) enum NotText {
 }
 
 impl Judge {
-    /// Fails when the first bytes are those of a format that is not read.
-    pub(super) fn foreign(&self) -> Result<(), NotText> {
-        magic::foreign(&self.start).map_or(Ok(()), |foreign| Err(NotText::Foreign(foreign)))
-    }
-
-    /// Judges the next bytes. What is beyond the head is not looked at.
+    /// Takes the next bytes. What is beyond the head is not looked at.
+    ///
+    /// # Errors
+    /// A NUL byte: that is not text, whatever follows.
     pub(super) fn take(&mut self, bytes: &[u8], at_end: bool) -> Result<(), NotText> {
         let bytes = bytes.get(..HEAD - self.judged).unwrap_or(bytes);
         self.judged += bytes.len();
         let missing = magic::START.saturating_sub(self.start.len());
         let start = bytes.get(..missing).unwrap_or(bytes);
         self.start.extend_from_slice(start);
-        let found = self.find(bytes, at_end || self.judged == HEAD);
-        // A known format says more than whatever else is wrong with its bytes.
-        found.map_err(|wrong| self.foreign().err().unwrap_or(wrong))
-    }
-
-    fn find(&mut self, bytes: &[u8], over: bool) -> Result<(), NotText> {
-        let mut rest = bytes;
-        if let Some(nul) = memchr(0, bytes) {
-            self.count_lines(bytes.get(..nul).unwrap_or_default());
+        let nul = memchr(0, bytes);
+        let mut rest = bytes.get(..nul.unwrap_or(bytes.len())).unwrap_or(bytes);
+        while let Some(end) = memchr2(b'\n', b'\r', rest) {
+            let (line, after) = rest.split_at(end);
+            let is_cr = after.starts_with(b"\r");
+            let second_half = self.after_cr && !is_cr && line.is_empty() && self.line.is_empty();
+            self.line.extend_from_slice(line);
+            if !second_half {
+                self.end_line(false);
+            }
+            self.after_cr = is_cr;
+            rest = after.get(1..).unwrap_or_default();
+        }
+        self.line.extend_from_slice(rest);
+        if nul.is_some() {
+            // A known format says more.
+            self.foreign()?;
             return Err(NotText::Nul(self.lines + 1));
         }
-        // A byte order mark decides as well.
-        self.is_utf8 |= self.start.starts_with(BYTE_ORDER_MARK);
-        if self.is_utf8 {
-            return Ok(());
-        }
-        if self.deciding.is_empty() {
-            let ascii = bytes.iter().take_while(|byte| byte.is_ascii()).count();
-            let (before, from) = bytes.split_at(ascii);
-            self.count_lines(before);
-            rest = from;
-        }
-        let line = memchr2(b'\n', b'\r', rest);
-        self.deciding
-            .extend_from_slice(rest.get(..line.unwrap_or(rest.len())).unwrap_or_default());
-        if self.deciding.is_empty() || (line.is_none() && !over) {
-            return Ok(());
-        }
-        match std::str::from_utf8(&self.deciding) {
+        if at_end || self.judged == HEAD {
             // The head may end within a character.
-            Err(e) if e.error_len().is_some() || line.is_some() || self.judged < HEAD => {
-                Err(NotText::Encoding(self.lines + 1))
+            self.end_line(!at_end);
+        }
+        Ok(())
+    }
+
+    fn end_line(&mut self, cut: bool) {
+        let line = std::mem::take(&mut self.line);
+        self.lines += 1;
+        if line.is_ascii() {
+            return;
+        }
+        match std::str::from_utf8(&line) {
+            Err(e) if !cut || e.error_len().is_some() => {
+                self.broken += 1;
+                if self.broken == 1 {
+                    self.first_broken = self.lines;
+                }
             }
-            _ => {
-                self.is_utf8 = true;
-                self.deciding = Vec::new();
-                Ok(())
-            }
+            _ => self.utf8 += 1,
         }
     }
 
-    fn count_lines(&mut self, bytes: &[u8]) {
-        for at in memchr2_iter(b'\n', b'\r', bytes) {
-            let before = at.checked_sub(1).and_then(|before| bytes.get(before));
-            let after_cr = before.map_or(self.after_cr && at == 0, |byte| *byte == b'\r');
-            self.lines += u64::from(bytes.get(at) == Some(&b'\r') || !after_cr);
+    /// The verdict on all that was taken.
+    ///
+    /// # Errors
+    /// It has a format of its own, or is in another encoding.
+    pub(super) fn verdict(&self) -> Result<(), NotText> {
+        self.foreign()?;
+        if self.broken > self.utf8 && !self.start.starts_with(BYTE_ORDER_MARK) {
+            return Err(NotText::Encoding(self.first_broken));
         }
-        if let Some(last) = bytes.last() {
-            self.after_cr = *last == b'\r';
-        }
+        Ok(())
+    }
+
+    fn foreign(&self) -> Result<(), NotText> {
+        magic::foreign(&self.start).map_or(Ok(()), |foreign| Err(NotText::Foreign(foreign)))
     }
 }
 
@@ -148,20 +156,21 @@ mod tests {
         for piece in bytes.chunks(step) {
             judge.take(piece, false)?;
         }
-        judge.take(b"", true)
+        judge.take(b"", true)?;
+        judge.verdict()
     }
 
     #[test]
-    fn the_first_line_beyond_ascii_decides_however_the_bytes_arrive() {
+    fn most_lines_beyond_ascii_decide_however_the_bytes_arrive() {
         for (text, expected) in [
             (&b"name\r\nJane\r\n"[..], Ok(())),
-            (b"name\r\nJ\xc3\xbcrgen\r\nJ\xfcrgen", Ok(())),
-            (b"\xef\xbb\xbfJ\xfcrgen\n", Ok(())),
+            (b"name\r\nJ\xfcrgen\r\nJ\xc3\xbcrgen", Ok(())),
+            (b"\xef\xbb\xbfJ\xfcrgen\nJ\xfcrgen\n", Ok(())),
             (
-                b"name\r\nJ\xfcrgen\r\nJ\xc3\xbcrgen",
-                Err(NotText::Encoding(2)),
+                b"name\r\n\r\nJ\xfcrgen\r\nJ\xc3\xbcrgen\rJos\xe9\n",
+                Err(NotText::Encoding(3)),
             ),
-            (b"name\rJane\r\nJos\xe9", Err(NotText::Encoding(3))),
+            (b"name\rJane\r\rJos\xe9", Err(NotText::Encoding(4))),
             // One good letter does not make a line UTF-8.
             (b"\xc3\xbc,\xfc\n", Err(NotText::Encoding(1))),
             (b"J\xc3", Err(NotText::Encoding(1))),

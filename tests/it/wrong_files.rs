@@ -180,15 +180,25 @@ fn a_file_in_another_encoding_is_refused_before_the_first_call_with_the_command_
 #[test]
 fn wrong_bytes_after_the_first_mib_or_in_a_file_that_is_utf_8_fail_only_their_row() {
     let server = Server::good();
+    let header = "id,name,email,ip,user_agent\n";
     let wrong = b"9,J\xfcrgen,j@x.org,::1,u\n";
-    let far = format!("{}{}", users::csv(1), "\n".repeat(1 << 20));
-    for start in [far, users::csv(1).replace("User 1", "J\u{fc}rgen")] {
-        let place = Place::with("users.csv", [start.as_bytes(), wrong].concat());
+    let far = "\n".repeat(1 << 20);
+    let right = "1,J\u{fc}rgen,j@x.org,::1,u\n2,Jos\u{e9},j@x.org,::1,u\n";
+    // Also where the wrong one comes first.
+    for (before, after, row) in [(&*far, "", 1), (right, "", 3), ("", right, 1)] {
+        let csv = [
+            header.as_bytes(),
+            before.as_bytes(),
+            wrong,
+            after.as_bytes(),
+        ]
+        .concat();
+        let place = Place::with("users.csv", csv);
         place.score(&server, []).exits(1);
         let rejects = String::from_utf8_lossy(&place.read("scored.rejects.csv")).into_owned();
-        assert!(rejects.contains("\n2,not_utf8,"), "{rejects}");
+        assert!(rejects.contains(&format!("\n{row},not_utf8,")), "{rejects}");
     }
-    assert_eq!(server.calls(), 2);
+    assert_eq!(server.calls(), 4);
 }
 
 #[test]
