@@ -252,9 +252,22 @@ const QUOTED_CHARACTERS: usize = 80;
 /// A value in backticks, cut at 80 characters, control characters escaped.
 #[must_use]
 pub fn quoted(value: &str) -> String {
-    let cut: String = value.chars().take(QUOTED_CHARACTERS).collect();
+    format!("`{}`", cut(value, QUOTED_CHARACTERS))
+}
+
+/// How much of a column's name is shown: what is longer is not a name that somebody gave.
+pub const COLUMN_CHARACTERS: usize = 40;
+
+/// A column's name, cut at 40 characters, control characters escaped.
+#[must_use]
+pub fn column(name: &str) -> String {
+    cut(name, COLUMN_CHARACTERS)
+}
+
+fn cut(value: &str, characters: usize) -> String {
+    let cut: String = value.chars().take(characters).collect();
     let more = if cut.len() < value.len() { "…" } else { "" };
-    format!("`{}{more}`", printable(&cut))
+    format!("{}{more}", printable(&cut))
 }
 
 #[cfg(test)]

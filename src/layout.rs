@@ -2,6 +2,8 @@
 //!
 //! `input` finds it out before the first row, `output` writes by it. It must not know how either is done.
 
+use bytes::Bytes;
+
 use crate::row::Row;
 
 /// What a record of the file looks like.
@@ -25,6 +27,28 @@ impl Format {
             Self::Delimited { .. } => "csv",
             Self::Jsonl => "jsonl",
         }
+    }
+}
+
+/// How a file is compressed, as its name's end says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Packing {
+    /// `.gz`
+    Gzip,
+    /// `.zst`
+    Zstd,
+}
+
+impl Packing {
+    /// A file's name without the end that says how it is compressed, and what it says; in any case of letters.
+    #[must_use]
+    pub fn split(name: &str) -> (&str, Option<Self>) {
+        let packing = match name.rsplit_once('.') {
+            Some((stem, end)) if end.eq_ignore_ascii_case("gz") => Some((stem, Self::Gzip)),
+            Some((stem, end)) if end.eq_ignore_ascii_case("zst") => Some((stem, Self::Zstd)),
+            _ => None,
+        };
+        packing.map_or((name, None), |(stem, packing)| (stem, Some(packing)))
     }
 }
 
@@ -55,8 +79,8 @@ pub const DECISION_COLUMN: usize = 2;
 pub struct Layout {
     /// The format.
     pub format: Format,
-    /// The byte order mark that the file begins with, or nothing.
-    pub byte_order_mark: &'static [u8],
+    /// What stands before everything else and stays there: a byte order mark, Excel's line that names the delimiter.
+    pub preamble: Bytes,
     /// The header as a row, with the cells that already have our columns' names; none for JSONL.
     pub header: Option<Row>,
     /// Names of the columns that we write: the three, then the captured ones.

@@ -40,12 +40,14 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("hyper", &["sandbox/"]),
     ("csv_core", &["output/csv.rs"]),
     ("rusqlite", &["ledger/"]),
+    ("chardetng", &["input/text.rs"]),
     ("blake3", &["ledger/"]),
     (
         "rustix",
         &[
             "commands/descriptors.rs",
             "commands/signals.rs",
+            "input/source.rs",
             "main.rs",
             "own_file.rs",
             "output/name.rs",

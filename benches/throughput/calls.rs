@@ -249,6 +249,8 @@ pub(crate) fn reader_settings(input: &Path) -> input::Settings {
         input: Input::File(PathBuf::from(input)),
         format: FormatChoice::Detect,
         delimiter: None,
+        no_header: false,
+        judges_first_rows: true,
         assignments: Assignments::default(),
         invalid_phone: InvalidPhone::Reject,
         existing: Existing::Replace,

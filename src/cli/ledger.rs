@@ -55,6 +55,9 @@ pub(super) struct ForgetArgs {
     /// The same value for a field in every row of that file, as in `run` (repeatable)
     #[arg(long, value_name = "FIELD=VALUE", value_delimiter = '\n', value_parser = values::set)]
     set: Vec<Set>,
+    /// That file has no header, and `--map` takes the numbers of columns, as in `run`
+    #[arg(long, requires = "users")]
+    no_header: bool,
     /// Forget everybody
     #[arg(long)]
     all: bool,
@@ -99,6 +102,7 @@ impl ForgetArgs {
             users,
             map,
             set,
+            no_header,
             all,
             name,
             email,
@@ -121,7 +125,7 @@ impl ForgetArgs {
         }
         match (fields, users, all) {
             (true, None, false) => one(&user),
-            (false, Some(users), false) => many(&users, map, set),
+            (false, Some(users), false) => many(&users, map, set, no_header),
             (false, None, true) => Ok(Forgotten::Everybody),
             _ => Err(Error::usage(
                 "it must be said whom to forget, in one of three ways",
@@ -159,7 +163,7 @@ fn refused(failure: &Failure) -> Error {
     Error::usage(format!("no run can have asked about this user: {rule}")).hint(hint)
 }
 
-fn many(users: &Path, map: Vec<Map>, set: Vec<Set>) -> Result<Forgotten> {
+fn many(users: &Path, map: Vec<Map>, set: Vec<Set>, no_header: bool) -> Result<Forgotten> {
     let mut assignments = Assignments::default();
     for Map(field, template) in map {
         assignments.map(field, template)?;
@@ -175,6 +179,7 @@ fn many(users: &Path, map: Vec<Map>, set: Vec<Set>) -> Result<Forgotten> {
         },
         format: FormatChoice::Detect,
         delimiter: None,
+        no_header,
         assignments,
         // A run that rejects such a row has no answer for it; one that drops the number has this one.
         invalid_phone: InvalidPhone::Drop,
@@ -182,5 +187,7 @@ fn many(users: &Path, map: Vec<Map>, set: Vec<Set>) -> Result<Forgotten> {
         // Nothing is written, so no column is ours.
         columns: Vec::new(),
         max_record: LONGEST_RECORD,
+        // A row that cannot have been sent costs nothing here.
+        judges_first_rows: false,
     })))
 }

@@ -137,7 +137,7 @@ pub(super) struct RunArgs {
     max_failures: Option<FailureLimit>,
 
     /// Stop after so many rows in a row without a verdict, or `never` [default: 3 refused or useless answers before the
-    /// first verdict, 20 useless ones later]
+    /// first verdict, 20 useless ones later, 100 first rows that cannot be sent]
     #[arg(long, value_name = "N|never", value_parser = values::give_up_after, allow_negative_numbers = true, help_heading = PACE)]
     give_up_after: Option<GiveUpAfter>,
 
@@ -167,6 +167,9 @@ pub(super) struct RunArgs {
     /// The byte between cells, or `tab` [default: found out among , ; tab |]
     #[arg(long, value_name = "CHARACTER", value_parser = values::delimiter, help_heading = FILES)]
     delimiter: Option<u8>,
+    /// The file has no header: its first row is a user, and `--map` takes the numbers of columns, as in `email=3`
+    #[arg(long, help_heading = FILES)]
+    no_header: bool,
     /// What to do with columns of an earlier run in the input; other columns with the same names are never replaced
     #[arg(long, value_name = "ACTION", value_enum, default_value = "replace", help_heading = FILES)]
     existing: ExistingArg,
@@ -356,11 +359,13 @@ impl RunArgs {
             input,
             format: self.format.map_or(FormatChoice::Detect, Into::into),
             delimiter: self.delimiter,
+            no_header: self.no_header,
             assignments,
             invalid_phone: self.invalid_phone.into(),
             existing: self.existing.into(),
             columns,
             max_record: usize::try_from(self.max_record_bytes).unwrap_or(usize::MAX),
+            judges_first_rows: self.give_up_after != Some(GiveUpAfter::Never),
         })
     }
 

@@ -7,7 +7,7 @@ use super::answers::Answers;
 use crate::config::{LedgerConfig, OutputConfig, RejectsConfig, ServiceConfig};
 use crate::error::{Error, Result, printable, shown};
 use crate::input::Input;
-use crate::layout::{Format, Layout};
+use crate::layout::{Format, Layout, Packing};
 use crate::ledger;
 use crate::output::{PARTIAL, Replace, Sides, Sink, Target, is_same_file};
 use crate::own_file;
@@ -270,15 +270,13 @@ fn beside(output: &Path, extension: &str) -> PathBuf {
         .file_name()
         .map(|name| name.to_string_lossy().into_owned())
         .unwrap_or_default();
-    let name = name
-        .strip_suffix(".gz")
-        .or_else(|| name.strip_suffix(".zst"))
-        .unwrap_or(&name);
-    let known = [".csv", ".tsv", ".jsonl", ".ndjson", ".txt"];
-    let stem = known
-        .iter()
-        .find_map(|end| name.strip_suffix(end))
-        .unwrap_or(name);
+    let (name, _) = Packing::split(&name);
+    let known = ["csv", "tsv", "jsonl", "ndjson", "txt"];
+    let is_known = |end: &str| known.iter().any(|known| end.eq_ignore_ascii_case(known));
+    let stem = match name.rsplit_once('.') {
+        Some((stem, end)) if is_known(end) => stem,
+        _ => name,
+    };
     output.with_file_name(format!("{stem}.rejects.{extension}"))
 }
 
@@ -325,6 +323,7 @@ mod tests {
         for (output, rejects) in [
             ("scored.csv", "scored.rejects.csv"),
             ("out/scored.csv.gz", "out/scored.rejects.csv"),
+            ("OUT.CSV.GZ", "OUT.rejects.csv"),
             ("scored", "scored.rejects.csv"),
             ("a.b.jsonl.zst", "a.b.rejects.csv"),
         ] {

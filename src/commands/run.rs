@@ -39,6 +39,8 @@ use crate::secret::Secret;
 use crate::service::{self, Client, ClientSettings, Endpoint, Plan, Service, ServiceId};
 use crate::stats::Stats;
 
+/// Said of a run whose output is a stream, and that has no ledger.
+const NO_LEDGER: &str = "rescore: no ledger keeps the paid answers: a run that stops has to start over (`--ledger FILE` keeps them)";
 /// Rows of the window: at 300 rows/s a row may wait for seven minutes before it holds up the others. Only while one waits
 /// are there so many in memory, at 0.9 KB each.
 const WINDOW_ROWS: usize = 128 * 1_024;
@@ -95,9 +97,7 @@ pub fn execute(config: RunConfig) -> Result<Exit> {
         answers.introduce(gate.limit());
         let stream = output.target.as_ref().is_none_or(Target::is_special);
         if stream && !sandbox && !answers.stay() {
-            say(
-                "rescore: no ledger keeps the paid answers: a run that stops has to start over (`--ledger FILE` keeps them)",
-            );
+            say(NO_LEDGER);
         }
     }
     let ignored = ignored_early.then(|| IGNORED.to_owned());
@@ -140,7 +140,7 @@ pub fn execute(config: RunConfig) -> Result<Exit> {
     let (kept, left_over) = answers.end(&stats, written.output.is_some());
     let unsynced = written.unsynced.as_deref().map(unsynced);
     let ignored_late = !ignored_early && opened.ignored.any();
-    let ignored = ignored_late.then(|| format!("warning: {IGNORED}"));
+    let of_input = of_input(&source, ignored_late, &stats);
     let summary = Summary {
         stats: &stats,
         elapsed: events.elapsed(),
@@ -153,10 +153,19 @@ pub fn execute(config: RunConfig) -> Result<Exit> {
         sandbox_billed: stand_in.map(|stand_in| stand_in.stop().billed),
     };
     tell(&summary, error.as_ref(), summary_file, &watch);
-    for warning in left_over.into_iter().chain(unsynced).chain(ignored) {
+    let warnings = left_over.into_iter().chain(unsynced);
+    for warning in warnings.chain(of_input) {
         say(&warning);
     }
     Ok(stats.exit())
+}
+
+/// Warnings of an input that was read to its end.
+fn of_input(source: &Input, ignored: bool, stats: &Stats) -> impl Iterator<Item = String> + use<> {
+    let ignored = ignored.then(|| format!("warning: {IGNORED}"));
+    let no_rows = stats.input_ended && stats.read == 0;
+    let no_rows = no_rows.then(|| format!("warning: {} has no rows", named(source)));
+    ignored.into_iter().chain(no_rows)
 }
 
 /// Opens the input. One that is checked for long is said to be, unless nobody wants to hear it.
@@ -259,10 +268,7 @@ fn introduce(
     concurrency: NonZeroUsize,
     rate: Rate,
 ) {
-    let name = match input {
-        Input::Stdin => "standard input".to_owned(),
-        Input::File(path) => shown(path),
-    };
+    let name = named(input);
     let service = match service {
         Some(endpoint) => endpoint.to_string(),
         None => "the built-in sandbox, a stand-in".to_owned(),
@@ -283,6 +289,14 @@ fn introduce(
             "         replacing the {columns} {} of the input",
             names.join(", ")
         ));
+    }
+}
+
+/// The input's name for people.
+fn named(input: &Input) -> String {
+    match input {
+        Input::Stdin => "standard input".to_owned(),
+        Input::File(path) => shown(path),
     }
 }
 

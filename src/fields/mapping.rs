@@ -5,8 +5,8 @@
 
 use super::missing::{self, Needed};
 use super::template::{Part, Template};
-use super::{Field, PerField, names};
-use crate::error::{Error, Result, quoted};
+use super::{Field, PerField, names, sanitise};
+use crate::error::{Error, Result, column, quoted};
 use crate::raw_json::Pointer;
 
 /// What `--map` and `--set` asked for.
@@ -36,8 +36,16 @@ impl Assignments {
     /// Adds one `--set`.
     ///
     /// # Errors
-    /// When the field was given before.
+    /// When the field was given before, or no row could be sent with this value.
     pub fn set(&mut self, field: Field, value: String) -> Result<()> {
+        if let Some(wrong) = sanitise::wrong_constant(&value, field) {
+            return Err(Error::usage(format!(
+                "no row could be sent with `--set {field}=…`: its value {wrong}"
+            ))
+            .hint(format!(
+                "give another value, or take it from a column with `--map {field}=COLUMN`"
+            )));
+        }
         self.assign(field, Assigned::Constant(value))
     }
 
@@ -136,16 +144,7 @@ fn index_of(name: &str, header: &[String]) -> Result<usize, Index> {
 }
 
 fn by_name(field: Field, header: &[String], file: &str) -> Result<ColumnSource<usize>> {
-    let mut ranked: Vec<(usize, usize)> = header
-        .iter()
-        .enumerate()
-        .filter_map(|(index, name)| {
-            names::rank(name)
-                .filter(|(found, _)| *found == field)
-                .map(|(_, rank)| (rank, index))
-        })
-        .collect();
-    ranked.sort_unstable();
+    let ranked = ranked(field, header, file)?;
     match ranked.as_slice() {
         [] => Ok(ColumnSource::Absent),
         [(first_rank, first), (second_rank, second), ..] if first_rank == second_rank => {
@@ -155,11 +154,40 @@ fn by_name(field: Field, header: &[String], file: &str) -> Result<ColumnSource<u
     }
 }
 
+/// The columns whose name means the field: how plainly it does, and which column it is; the plainest first.
+///
+/// # Errors
+/// A column that may be only half of a name.
+fn ranked(field: Field, columns: &[String], file: &str) -> Result<Vec<(usize, usize)>> {
+    if field == Field::Name
+        && let Some(half) = names::half(columns)
+    {
+        return Err(Error::usage(format!(
+            "{} in {file} may be the {} name alone, as {} stands beside it",
+            quoted(half.column),
+            half.which,
+            quoted(half.other)
+        ))
+        .hint(format!(
+            "`{}` sends both, `--map 'name={}'` that one alone",
+            half.map, half.column
+        )));
+    }
+    let mut ranked: Vec<_> = { columns.iter().enumerate() }
+        .filter_map(|(index, name)| match names::rank(name) {
+            Some((found, rank)) if found == field => Some((rank, index)),
+            _ => None,
+        })
+        .collect();
+    ranked.sort_unstable();
+    Ok(ranked)
+}
+
 fn twice(field: Field, header: &[String], first: usize, second: usize, file: &str) -> Error {
     let name = |index: usize| {
         header
             .get(index)
-            .map(|name| quoted(name))
+            .map(|name| format!("`{}`", column(name)))
             .unwrap_or_default()
     };
     Error::usage(format!(
@@ -175,14 +203,11 @@ fn twice(field: Field, header: &[String], first: usize, second: usize, file: &st
 }
 
 /// More columns than this are counted, not listed: a wide export must not fill the screen.
-const LISTED_COLUMNS: usize = 40;
+const LISTED_COLUMNS: usize = 20;
 
 pub(super) fn columns_line(columns: &[String]) -> String {
-    let shown: Vec<_> = columns
-        .iter()
-        .take(LISTED_COLUMNS)
-        .map(String::as_str)
-        .collect();
+    let shown = columns.iter().take(LISTED_COLUMNS);
+    let shown: Vec<_> = shown.map(|name| column(name)).collect();
     let more = columns.len().saturating_sub(LISTED_COLUMNS);
     let tail = if more > 0 {
         format!(" … and {more} more")
@@ -232,21 +257,19 @@ impl Mapping<String> {
         assignments: &Assignments,
         file: &str,
     ) -> Result<Self> {
-        let sources = PerField::from_fn(|field| match assignments.get(field) {
-            Some(Assigned::Constant(value)) => ColumnSource::Constant(value.clone()),
-            Some(Assigned::Columns(template)) => ColumnSource::Columns(template.clone()),
-            None => members
-                .iter()
-                .filter_map(|name| {
-                    names::rank(name)
-                        .filter(|(found, _)| *found == field)
-                        .map(|(_, rank)| (rank, name))
-                })
-                .min()
-                .map_or(ColumnSource::Absent, |(_, name)| {
-                    ColumnSource::Columns(Template(vec![Part::Column(name.clone())]))
-                }),
-        });
+        let sources = PerField::try_from_fn(|field| {
+            Ok(match assignments.get(field) {
+                Some(Assigned::Constant(value)) => ColumnSource::Constant(value.clone()),
+                Some(Assigned::Columns(template)) => ColumnSource::Columns(template.clone()),
+                None => {
+                    let plainest = ranked(field, members, file)?.into_iter().next();
+                    let member = plainest.and_then(|(_, index)| members.get(index));
+                    member.map_or(ColumnSource::Absent, |name| {
+                        ColumnSource::Columns(Template(vec![Part::Column(name.clone())]))
+                    })
+                }
+            })
+        })?;
         // Before the end of a file, an object may still come that has what `--map` names.
         let needed = match sample {
             Sample::Few => None,

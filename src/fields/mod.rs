@@ -3,6 +3,7 @@
 //! `input` hands in what it found for each field; out comes a [`UserRequest`] that the service's interface allows, or
 //! the reason why there is none. This room knows neither files nor HTTP.
 
+mod aliases;
 mod mapping;
 mod missing;
 mod names;
@@ -15,7 +16,7 @@ use std::str::FromStr;
 
 pub use mapping::{Assigned, Assignments, ColumnSource, Mapping, Sample};
 pub use names::{rank, suggestion};
-pub use sanitise::text;
+pub use sanitise::{text, value_in};
 pub use template::{Part, Template};
 
 use crate::verdict::{Failure, Reason};

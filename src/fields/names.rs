@@ -4,69 +4,25 @@
 //! a wrong guess would be paid for in every row.
 
 use super::Field;
+use super::aliases::{BARE_NAMES, FIRST_NAMES, LAST_NAMES, aliases};
+use crate::error::COLUMN_CHARACTERS;
 
-/// Names of each field as they come, without case and punctuation; earlier ones win over later ones.
-const fn aliases(field: Field) -> &'static [&'static str] {
-    match field {
-        Field::Name => &[
-            "name",
-            "fullname",
-            "customername",
-            "displayname",
-            "realname",
-            "personname",
-            "contactname",
-        ],
-        Field::Email => &[
-            "email",
-            "emailaddress",
-            "mail",
-            "mailaddress",
-            "emailaddr",
-            "useremail",
-            "customeremail",
-        ],
-        Field::Phone => &[
-            "phone",
-            "phonenumber",
-            "telephone",
-            "telephonenumber",
-            "phoneno",
-            "tel",
-            "mobile",
-            "mobilephone",
-            "mobilenumber",
-            "cellphone",
-            "cell",
-            "msisdn",
-            "userphone",
-        ],
-        Field::Ip => &[
-            "ip",
-            "ipaddress",
-            "ipaddr",
-            "clientip",
-            "userip",
-            "remoteip",
-            "remoteaddr",
-            "remoteaddress",
-        ],
-        Field::UserAgent => &[
-            "useragent",
-            "ua",
-            "useragentstring",
-            "browseruseragent",
-            "httpuseragent",
-            "uastring",
-        ],
-    }
-}
-
-/// A name without case, spaces and punctuation.
+/// A name without case, spaces, punctuation and the accents of the languages that we know.
 fn plain(name: &str) -> String {
+    let without_accent = |c: char| match c {
+        'à'..='å' => 'a',
+        'ç' => 'c',
+        'è'..='ë' => 'e',
+        'ì'..='ï' => 'i',
+        'ñ' => 'n',
+        'ò'..='ö' => 'o',
+        'ù'..='ü' => 'u',
+        c => c,
+    };
     name.chars()
         .filter(|c| c.is_alphanumeric())
         .flat_map(char::to_lowercase)
+        .map(without_accent)
         .collect()
 }
 
@@ -80,17 +36,60 @@ pub fn rank(name: &str) -> Option<(Field, usize)> {
     })
 }
 
+/// A column that may be the other half of a name.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Half<'a> {
+    /// Its name, which could be that of a whole name, too.
+    pub(super) column: &'a str,
+    /// The half that stands beside it.
+    pub(super) other: &'a str,
+    /// What it may be: `first` or `last`.
+    pub(super) which: &'static str,
+    /// The `--map` argument that joins both.
+    pub(super) map: String,
+}
+
+/// The column that may be only half of a name: one half stands beside it, and no other column for the second. Sent alone,
+/// it would be a wrong name in every row.
+pub(super) fn half(columns: &[String]) -> Option<Half<'_>> {
+    let find = |names: &[&str]| {
+        columns
+            .iter()
+            .find(|column| names.contains(&&*plain(column)))
+    };
+    let column = find(BARE_NAMES)?;
+    let (other, which, map) = match (find(FIRST_NAMES), find(LAST_NAMES)) {
+        (Some(first), None) => (first, "last", joined(first, column)),
+        (None, Some(last)) => (last, "first", joined(column, last)),
+        _ => return None,
+    };
+    Some(Half {
+        column,
+        other,
+        which,
+        map,
+    })
+}
+
+fn joined(first: &str, last: &str) -> String {
+    format!("--map 'name={{{first}}} {{{last}}}'")
+}
+
 /// The `--map` argument worth trying for a field that no column was found for.
 #[must_use]
 pub fn suggestion(field: Field, columns: &[String]) -> Option<String> {
-    let having = |part: &str| columns.iter().find(|column| plain(column).contains(part));
+    // What is longer than a name that is shown is not one to be typed.
+    let is_short = |column: &&String| column.chars().count() <= COLUMN_CHARACTERS;
+    let columns: Vec<_> = columns.iter().filter(is_short).collect();
+    let having = |parts: &[&str]| {
+        let has = |column: &&&String| parts.iter().any(|part| plain(column).contains(part));
+        columns.iter().find(has)
+    };
     if field == Field::Name
-        && let Some(first) = having("firstname").or_else(|| having("givenname"))
-        && let Some(last) = having("lastname")
-            .or_else(|| having("surname"))
-            .or_else(|| having("familyname"))
+        && let Some(first) = having(FIRST_NAMES)
+        && let Some(last) = having(LAST_NAMES)
     {
-        return Some(format!("--map 'name={{{first}}} {{{last}}}'"));
+        return Some(joined(first, last));
     }
     let words = |column: &str| -> Vec<String> {
         column
@@ -173,5 +172,78 @@ mod tests {
             Some("--map email=emial")
         );
         assert_eq!(suggestion(Field::Name, &columns(&["id", "note"])), None);
+    }
+
+    /// The document's names of a field, in the form in which they are compared.
+    fn documented(row: &str) -> Vec<String> {
+        let document = include_str!("../../docs/columns.md");
+        let start = format!("| {row} |");
+        let lines = document.lines().filter(|line| line.starts_with(&start));
+        let names = lines.flat_map(|line| line.split('`').skip(1).step_by(2));
+        let mut names: Vec<_> = names.map(plain).collect();
+        names.sort_unstable();
+        names.dedup();
+        names
+    }
+
+    #[test]
+    fn the_document_has_all_names_and_no_others() {
+        let sorted = |names: &[&str]| {
+            let mut names: Vec<_> = names.iter().map(ToString::to_string).collect();
+            names.sort_unstable();
+            names
+        };
+        for field in Field::ALL {
+            assert_eq!(documented(field.name()), sorted(aliases(field)), "{field}");
+        }
+        assert_eq!(documented("first name"), sorted(FIRST_NAMES));
+        assert_eq!(documented("last name"), sorted(LAST_NAMES));
+        let known: Vec<_> = { aliases(Field::Name).iter() }
+            .take(BARE_NAMES.len())
+            .collect();
+        assert_eq!(known, BARE_NAMES.iter().collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn names_in_other_languages_are_understood_with_and_without_accents() {
+        for (name, field) in [
+            ("E-Mail-Adresse", Field::Email),
+            ("Téléphone", Field::Phone),
+            ("Te\u{301}le\u{301}phone", Field::Phone),
+            ("CORREO_ELECTRONICO", Field::Email),
+            ("Endereço IP", Field::Ip),
+            ("Nome e cognome", Field::Name),
+            ("Telefoonnr.", Field::Phone),
+        ] {
+            assert_eq!(rank(name).map(|(field, _)| field), Some(field), "{name}");
+        }
+        for name in ["Prénom", "Nachname", "Straße", "Adresse", "Número"] {
+            assert_eq!(rank(name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_column_may_be_half_of_a_name_when_the_other_half_stands_beside_it() {
+        let columns = |names: &[&str]| names.iter().map(ToString::to_string).collect::<Vec<_>>();
+        for (names, expected) in [
+            (
+                &["Vorname", "Name", "ip"][..],
+                Some("--map 'name={Vorname} {Name}'"),
+            ),
+            (&["nom", "prénom"], Some("--map 'name={prénom} {nom}'")),
+            (&["Nome", "Cognome"], Some("--map 'name={Nome} {Cognome}'")),
+            (
+                &["apellidos", "nombre"],
+                Some("--map 'name={nombre} {apellidos}'"),
+            ),
+            // Both halves are there: the third is the whole.
+            (&["Vorname", "Nachname", "Name"], None),
+            (&["name", "email"], None),
+            (&["voornaam", "achternaam"], None),
+        ] {
+            let columns = columns(names);
+            let map = half(&columns).map(|half| half.map);
+            assert_eq!(map.as_deref(), expected, "{names:?}");
+        }
     }
 }

@@ -150,6 +150,42 @@ pub(super) fn phone(value: Cow<'_, str>) -> Result<Cow<'_, str>, Failure> {
     ))
 }
 
+/// What is wrong with a value that would be sent in every row; nothing is said of the value itself, which may be a person's.
+pub(super) fn wrong_constant(value: &str, field: Field) -> Option<&'static str> {
+    let Ok(Some(value)) = clean(value.into(), field) else {
+        return Some("has nothing that can be sent");
+    };
+    let (checked, wrong) = match field {
+        Field::Name | Field::UserAgent => return None,
+        Field::Ip => (ip(value), "is neither IPv4 nor IPv6"),
+        Field::Email => (email(value), "is not an email address"),
+        Field::Phone => (phone(value), "is not + and 7 to 15 digits"),
+    };
+    checked.is_err().then_some(wrong)
+}
+
+/// The field that a text has a value of, as the cells of a row have and names of columns have not.
+#[must_use]
+pub fn value_in(text: &str) -> Option<Field> {
+    if text.contains("Mozilla/") {
+        return Some(Field::UserAgent);
+    }
+    // A line that was split by the wrong delimiter has its values among others.
+    let mut words = text.split(|c: char| !(c.is_alphanumeric() || "@.:-_+%".contains(c)));
+    let of_word = |word: &str| {
+        let is_address = |(_, host): (&str, &str)| host.contains('.');
+        if word.split_once('@').is_some_and(is_address) && email(word.into()).is_ok() {
+            Some(Field::Email)
+        } else {
+            ip(word.into()).is_ok().then_some(Field::Ip)
+        }
+    };
+    let is_phone = || phone(text.trim().into()).is_ok();
+    words
+        .find_map(of_word)
+        .or_else(|| is_phone().then_some(Field::Phone))
+}
+
 fn is_international(phone: &str) -> bool {
     let digits = phone.strip_prefix('+').unwrap_or_default();
     PHONE_DIGITS.contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_digit())

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use crate::error::quoted;
+use crate::error::{column, quoted};
 
 /// A piece of a template.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -131,7 +131,7 @@ impl<K> Template<K> {
 impl fmt::Display for Template<String> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(name) = self.column() {
-            return f.write_str(&quoted(name));
+            return write!(f, "`{}`", column(name));
         }
         let shown: String = self
             .0

@@ -22,8 +22,9 @@ pub(super) struct Parser {
     delimiter: u8,
     /// The cells of the record that was scanned last, relative to its first byte.
     cells: Vec<Span>,
-    /// How many cells the header has.
+    /// How many cells the header has, or without one the first row.
     width: usize,
+    no_header: bool,
     mapping: Mapping<usize>,
     /// Names of the columns that we write.
     columns: Vec<String>,
@@ -35,40 +36,53 @@ pub(super) struct Parser {
 }
 
 impl Parser {
-    /// Reads the header and holds the mapping against it.
+    /// Reads the header and holds the mapping against it. Without one, the first row tells how many columns there are.
     pub(super) fn open(
         delimiter: u8,
         settings: &Settings,
         buffer: &mut Buffer,
-    ) -> Result<(Self, Row, String)> {
+    ) -> Result<(Self, Option<Row>, String)> {
         let mut cells = Vec::new();
         let extent = loop {
             match scan(buffer, delimiter, settings.max_record, &mut cells)? {
                 Some(extent) => break extent,
                 None if buffer.at_end => {
+                    let no_header = if settings.no_header {
+                        ""
+                    } else {
+                        ": it has no header"
+                    };
                     return Err(Error::usage(format!(
-                        "{} is empty: it has no header",
+                        "{} is empty{no_header}",
                         buffer.source.name()
                     )));
                 }
                 None => buffer.fill()?,
             }
         };
-        if extent.malformed {
+        let (names, mut header) = if settings.no_header {
+            let numbers = (1..=cells.len()).map(|number| number.to_string());
+            (numbers.collect(), None)
+        } else if extent.malformed {
             return Err(Error::usage(format!(
                 "the header of {} has text after a closing quote",
                 buffer.source.name()
             )));
-        }
-        let mut header = buffer.take(&extent, RowNumber::FIRST);
-        let names: Vec<String> = cells
-            .iter()
-            .map(|cell| String::from_utf8_lossy(&unquote(header.slice(*cell))).into_owned())
-            .collect();
+        } else {
+            let header = buffer.take(&extent, RowNumber::FIRST);
+            let name =
+                |cell: &Span| String::from_utf8_lossy(&unquote(header.slice(*cell))).into_owned();
+            let names: Vec<String> = cells.iter().map(name).collect();
+            (names, Some(header))
+        };
         let file = buffer.source.name();
-        let mapping = Mapping::of_header(&names, &settings.assignments, file)?;
+        let mapping = Mapping::of_header(&names, &settings.assignments, file)
+            // What would be shown of it may be a person.
+            .map_err(|error| no_header(&names, file).unwrap_or(error))?;
         let ours = existing(&names, &mapping, settings, file)?;
-        header.existing = spans(&ours, &cells);
+        if let Some(header) = &mut header {
+            header.existing = spans(&ours, &cells);
+        }
         let described = mapping.described.clone();
         let ours_at = |column: usize| ours.get(column).copied().flatten();
         let (score, decision) = (ours_at(SCORE_COLUMN), ours_at(DECISION_COLUMN));
@@ -80,6 +94,7 @@ impl Parser {
         let mut parser = Self {
             delimiter,
             width: names.len(),
+            no_header: settings.no_header,
             cells,
             mapping,
             columns: settings.columns.clone(),
@@ -99,13 +114,9 @@ impl Parser {
     }
 
     /// Fails when a row that has been read already has a value in our columns that is not ours.
-    fn judge_first_rows(&mut self, buffer: &mut Buffer) -> Result<()> {
+    fn judge_first_rows(&mut self, buffer: &Buffer) -> Result<()> {
         if self.replaced.is_empty() {
             return Ok(());
-        }
-        if buffer.source.size().is_some() && !buffer.at_end {
-            // A file gives a block; a pipe may have its first row in an hour.
-            buffer.fill()?;
         }
         let mut rest = buffer.bytes.as_ref();
         for row in 1.. {
@@ -172,8 +183,13 @@ impl Parser {
             ));
         }
         if self.cells.len() != self.width {
+            let first = if self.no_header {
+                "first row"
+            } else {
+                "header"
+            };
             let message = format!(
-                "{} cells where the header has {}",
+                "{} cells where the {first} has {}",
                 self.cells.len(),
                 self.width
             );
@@ -189,6 +205,20 @@ impl Parser {
         };
         UserRequest::new(find, invalid_phone).map(|request| bodies.body(&request))
     }
+}
+
+/// The error for a header that has what only a row of users has; `None` where it has none of it.
+fn no_header(names: &[String], file: &str) -> Option<Error> {
+    let mut values = { (1..).zip(names) }
+        .filter_map(|(number, name)| fields::value_in(name).map(|field| (number, field)));
+    let (number, field) = values.next()?;
+    Some(
+        Error::usage(format!("row 1 of {file} does not look like a header"))
+            .detail(format!("its column {number} has what looks like the value of `{field}`"))
+            .hint(format!(
+                "if there is no header, add `--no-header` and name columns by number, as in `--map {field}={number}`"
+            )),
+    )
 }
 
 fn spans(columns: &[Option<usize>], cells: &[Span]) -> Box<[(Span, usize)]> {
@@ -248,7 +278,7 @@ fn existing(
 }
 
 /// The value of a cell: without its quotes, doubled quotes made single.
-fn unquote(cell: &[u8]) -> Cow<'_, [u8]> {
+pub(super) fn unquote(cell: &[u8]) -> Cow<'_, [u8]> {
     let Some(inner) = cell
         .strip_prefix(b"\"")
         .and_then(|rest| rest.strip_suffix(b"\""))
@@ -300,7 +330,7 @@ fn scan(
 }
 
 #[derive(Debug)]
-enum Found {
+pub(super) enum Found {
     Record(Extent),
     /// A record begins but more bytes are needed; within a quote that was opened so many lines after the record began.
     Partial {
@@ -312,7 +342,12 @@ enum Found {
 }
 
 /// Finds the first record of `bytes` and its cells.
-fn find_record(bytes: &[u8], delimiter: u8, at_end: bool, cells: &mut Vec<Span>) -> Found {
+pub(super) fn find_record(
+    bytes: &[u8],
+    delimiter: u8,
+    at_end: bool,
+    cells: &mut Vec<Span>,
+) -> Found {
     cells.clear();
     let (mut at, mut lines_before) = (0, 0);
     while let Some(b'\n' | b'\r') = bytes.get(at) {

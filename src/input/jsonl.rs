@@ -12,61 +12,31 @@ use serde_json::value::RawValue;
 
 use super::existing::{self, Conflict, Found};
 use super::member::{self, quoted_key};
-use super::{Bodies, Buffer, Extent, Settings, line_end};
+use super::members::{Lookup, Members, Uses};
+use super::{Bodies, Buffer, Extent, Settings, line_end, sniff};
 use crate::error::Result;
 use crate::fields::{
-    self, ColumnSource, Field, InvalidPhone, Mapping, PerField, Sample, Template, UserRequest,
+    self, ColumnSource, InvalidPhone, Mapping, PerField, Sample, Template, UserRequest,
 };
-use crate::layout::{DECISION_COLUMN, Existing, PREVIOUS, SCORE_COLUMN};
+use crate::layout::{DECISION_COLUMN, Existing, SCORE_COLUMN};
 use crate::raw_json::{self, Pointer};
 use crate::row::{Earlier, Row, Span};
 use crate::verdict::{Failure, Reason};
 
 /// Makes requests of records.
 pub(super) struct Parser {
-    lookups: Vec<Lookup>,
+    members: Members,
     sources: PerField<ColumnSource<usize>>,
     columns: Vec<String>,
     existing: Existing,
     /// Our columns that the first objects have.
     seen: Vec<usize>,
-    /// What a key as written asks for; keys repeat in every row, so they are read once.
-    known: Vec<(Box<str>, Uses)>,
 }
-
-/// One value that is wanted of every object.
-enum Lookup {
-    /// At this place, by `--map`.
-    At(Pointer),
-    /// Under any of the field's usual names.
-    Named(Field),
-}
-
-/// What a member is used for.
-#[derive(Debug)]
-struct Uses {
-    /// Lookups that it answers, with how plainly it is named (0 is best).
-    lookups: Vec<(usize, usize)>,
-    /// Our column of the same name.
-    ours: Option<usize>,
-    /// Our column that it is `previous_…` of.
-    previous: Option<usize>,
-}
-
-/// A member that is nobody's.
-static UNUSED: Uses = Uses {
-    lookups: Vec::new(),
-    ours: None,
-    previous: None,
-};
 
 /// Rows whose members are looked at for the mapping: as many as are in the first block, at most this many.
 const SAMPLE_ROWS: usize = 100;
 /// From so many objects without a required field on, the file is refused rather than each of its rows.
 const FEW_ROWS: usize = 10;
-/// Different keys that are remembered: more than a record has. They are looked through one by one, and a file that uses
-/// ever new keys must not fill the memory.
-const REMEMBERED_KEYS: usize = 1_024;
 
 impl Parser {
     /// Looks at the first objects and holds the mapping against their members.
@@ -77,23 +47,15 @@ impl Parser {
         {
             buffer.fill()?;
         }
-        if buffer.source.size().is_some() && !buffer.at_end {
-            // A file gives what it has; a pipe may have its second row in an hour.
-            buffer.fill()?;
-        }
-        let file = buffer.source.name();
+        let (file, at_end) = (buffer.source.name(), buffer.at_end);
         let mut parser = Self::new(settings);
         parser.refuse_sources(file)?;
         let (mut members, mut seen, mut objects) = (Vec::new(), HashSet::new(), 0);
-        let mut lines = buffer
-            .bytes
-            .as_ref()
-            .split(|byte: &u8| *byte == b'\n' || *byte == b'\r')
-            .filter(|line| !line.trim_ascii().is_empty());
+        let mut lines = lines_of(&buffer.bytes);
         for (row, line) in (1..).zip(lines.by_ref().take(SAMPLE_ROWS)) {
             let mut names = OurNames::default();
             let mut note = |key: &RawValue, value: &RawValue| {
-                names.take(parser.uses(usize::MAX, key), value);
+                names.take(parser.members.uses(key), value);
                 if let Some(name) = raw_json::string(key)
                     && !seen.contains(&*name)
                 {
@@ -112,7 +74,11 @@ impl Parser {
                 .seen
                 .extend(names.found.iter().map(|found| found.column));
         }
-        let whole = buffer.at_end && lines.next().is_none();
+        let rest = lines.next();
+        if objects == 0 && (at_end || rest.is_some()) {
+            sniff::refuse_other_text(lines_of(&buffer.bytes).next(), file)?;
+        }
+        let whole = at_end && rest.is_none();
         let described = if objects == 0 {
             // Nothing to hold the mapping against: an empty file, or one whose rows will say what is wrong with them.
             String::new()
@@ -141,7 +107,7 @@ impl Parser {
     /// others may.
     fn refuse_sources(&self, file: &str) -> Result<()> {
         for column in &self.columns {
-            let mut lookups = self.lookups_of(column);
+            let mut lookups = self.members.lookups_of(column);
             let field = lookups.find_map(|(lookup, _)| existing::field_of(&self.sources, &lookup));
             if let Some(field) = field {
                 return Err(existing::is_source(column, field, file));
@@ -171,12 +137,11 @@ impl Parser {
             ))])),
         });
         Self {
-            lookups,
+            members: Members::new(lookups, &settings.columns),
             sources,
             columns: settings.columns.clone(),
             existing: settings.existing,
             seen: Vec::new(),
-            known: Vec::new(),
         }
     }
 
@@ -190,7 +155,7 @@ impl Parser {
         let raw = row.raw.clone();
         let bytes = raw.get(row.content.range()).unwrap_or_default();
         let content = readable(bytes);
-        let mut gathered = Gathered::new(self.lookups.len());
+        let mut gathered = Gathered::new(self.members.lookups().len());
         // Where a part's text lies in the row: `content` has the same places.
         let place_of = |part: &RawValue| part.get().as_ptr().addr() - content.as_ptr().addr();
         let before = row.before().len();
@@ -207,10 +172,8 @@ impl Parser {
             bytes.get(start..start + part.get().len()) == Some(part.get().as_bytes())
         };
         let policy = self.existing;
-        let mut place = 0;
         let read = raw_json::members(&content, |key, value| {
-            gathered.take(self.uses(place, key), key, value, span, policy);
-            place += 1;
+            gathered.take(self.members.uses(key), key, value, span, policy);
         });
         if let Err(error) = read {
             return Err(not_an_object(&content, &error));
@@ -227,7 +190,7 @@ impl Parser {
         let values = &gathered.values;
         let find = |field, lookup: &usize| match values.get(*lookup) {
             Some(Some((_, value))) => {
-                let pointer = match self.lookups.get(*lookup) {
+                let pointer = match self.members.lookups().get(*lookup) {
                     Some(Lookup::At(pointer)) => Some(pointer),
                     _ => None,
                 };
@@ -246,46 +209,12 @@ impl Parser {
         let take = |field| Ok(found.get_mut(field).take());
         UserRequest::new(take, invalid_phone).map(|request| bodies.body(&request))
     }
+}
 
-    /// What the object's member at `place` is used for.
-    fn uses(&mut self, place: usize, key: &RawValue) -> &Uses {
-        // Objects of one file nearly always have the same keys in the same order.
-        let same = |(known, _): &(Box<str>, Uses)| **known == *key.get();
-        let known = match self.known.get(place) {
-            Some(entry) if same(entry) => place,
-            _ => self.known.iter().position(same).unwrap_or_else(|| {
-                if self.known.len() >= REMEMBERED_KEYS {
-                    self.known.clear();
-                }
-                self.known.push((key.get().into(), self.uses_of(key)));
-                self.known.len() - 1
-            }),
-        };
-        self.known.get(known).map_or(&UNUSED, |(_, uses)| uses)
-    }
-
-    fn uses_of(&self, key: &RawValue) -> Uses {
-        let name = raw_json::string(key).unwrap_or_default();
-        let lookups = self.lookups_of(&name).collect();
-        let position = |wanted: &str| self.columns.iter().position(|column| column == wanted);
-        Uses {
-            lookups,
-            ours: position(&name),
-            previous: name.strip_prefix(PREVIOUS).and_then(position),
-        }
-    }
-
-    /// The lookups that a member of this name answers, with how plainly it is named.
-    fn lookups_of(&self, name: &str) -> impl Iterator<Item = (usize, usize)> {
-        let named = fields::rank(name);
-        let lookups = self.lookups.iter().enumerate();
-        lookups.filter_map(move |(place, lookup)| match lookup {
-            Lookup::At(pointer) => (pointer.split_first().0 == name).then_some((place, 0)),
-            Lookup::Named(field) => named
-                .filter(|(found, _)| found == field)
-                .map(|(_, rank)| (place, rank)),
-        })
-    }
+/// Lines that say something.
+fn lines_of(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    text.split(|byte| *byte == b'\n' || *byte == b'\r')
+        .filter(|line| !line.trim_ascii().is_empty())
 }
 
 /// What one object has under names that we write.

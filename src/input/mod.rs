@@ -6,15 +6,21 @@
 
 mod csv;
 mod existing;
+mod first_rows;
 mod jsonl;
+mod magic;
 mod member;
+mod members;
 mod packed;
 mod sniff;
 mod source;
+mod text;
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use tokio::time::Instant;
 
 pub use packed::Ignored;
 pub use sniff::FormatChoice;
@@ -25,7 +31,9 @@ use crate::fields::{Assignments, InvalidPhone, UserRequest};
 use crate::layout::{Existing, Layout};
 use crate::row::{Earlier, Row, RowNumber, Span};
 use crate::verdict::Failure;
+use first_rows::FirstRows;
 use source::Source;
+use text::{HEAD, Judge, NotText};
 
 /// Where rows come from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,6 +53,8 @@ pub struct Settings {
     pub format: FormatChoice,
     /// The delimiter, where it was given.
     pub delimiter: Option<u8>,
+    /// There is no header: columns are known by their numbers.
+    pub no_header: bool,
     /// What `--map` and `--set` asked for.
     pub assignments: Assignments,
     /// What to do with a bad phone number.
@@ -55,6 +65,8 @@ pub struct Settings {
     pub columns: Vec<String>,
     /// The largest record in bytes. A quote that is never closed must not swallow the memory.
     pub max_record: usize,
+    /// Refuse the file when its first rows all fail for one reason.
+    pub judges_first_rows: bool,
 }
 
 /// Writes the bytes that are sent for a valid request; it runs here so that the thread that makes calls need not.
@@ -89,6 +101,10 @@ const BATCH_BYTES: usize = 1024 * 1024;
 /// A block of bodies: some 250 of them. One that waits holds the whole block.
 const BODIES: usize = 64 * 1024;
 
+/// How long the first MiB of a pipe may take, to be judged before the first call: a program that passes on a file takes
+/// less. The first rows of one that waits for events are held up for so long, once.
+const HEAD_WAIT: Duration = Duration::from_millis(500);
+
 /// Reads rows from a source.
 pub struct Reader {
     buffer: Buffer,
@@ -96,6 +112,11 @@ pub struct Reader {
     settings: Settings,
     bodies: Bodies,
     number: RowNumber,
+    first_rows: FirstRows,
+    /// Which column is which field.
+    mapping: String,
+    /// Rows that were read to judge the file by them.
+    early: Option<Batch>,
 }
 
 enum Parser {
@@ -149,15 +170,24 @@ impl Reader {
             source,
             at_end: false,
             line: 1,
+            judge: Judge::default(),
+            has_head: false,
         };
         buffer.fill_first_line(settings.max_record)?;
-        let detected = sniff::detect(&settings, &mut buffer)?;
-        let byte_order_mark = buffer.take_byte_order_mark();
+        buffer.fill_head()?;
+        let (detected, preamble) = sniff::detect(&settings, &mut buffer)?;
         let (format, header, mapping) = match detected {
             crate::layout::Format::Delimited { delimiter } => {
                 let (parser, header, mapping) =
                     csv::Parser::open(delimiter, &settings, &mut buffer)?;
-                (Parser::Csv(parser), Some(header), mapping)
+                (Parser::Csv(parser), header, mapping)
+            }
+            crate::layout::Format::Jsonl if settings.no_header => {
+                return Err(Error::usage(format!(
+                    "`--no-header` is for CSV and TSV, and {} is JSONL",
+                    buffer.source.name()
+                ))
+                .hint("leave it out"));
             }
             crate::layout::Format::Jsonl => {
                 let (parser, mapping) = jsonl::Parser::open(&settings, &mut buffer)?;
@@ -166,7 +196,7 @@ impl Reader {
         };
         let layout = Layout {
             format: detected,
-            byte_order_mark,
+            preamble,
             header,
             columns: settings.columns.clone(),
             existing: settings.existing,
@@ -175,13 +205,18 @@ impl Reader {
             Parser::Csv(parser) => parser.replaced(),
             Parser::Jsonl(parser) => parser.replaced(),
         };
-        let reader = Self {
+        let mut reader = Self {
             buffer,
             format,
+            first_rows: FirstRows::new(settings.judges_first_rows),
             settings,
             bodies: Bodies::new(compose),
             number: RowNumber::FIRST,
+            mapping: mapping.clone(),
+            early: None,
         };
+        // Whatever is wrong with all of them is found before a file is touched.
+        reader.early = reader.gather(false)?;
         Ok((
             reader,
             Opened {
@@ -200,14 +235,22 @@ impl Reader {
     /// # Errors
     /// The source cannot be read on, or a record is broken so that nothing after it can be trusted.
     pub fn next_batch(&mut self) -> Result<Option<Batch>> {
-        let mut batch = self.gather()?;
+        match self.early.take() {
+            Some(early) => Ok(Some(early)),
+            None => self.gather(true),
+        }
+    }
+
+    /// Some rows; `None` at the end, and where there are none yet and nobody `waits` for them.
+    fn gather(&mut self, waits: bool) -> Result<Option<Batch>> {
+        let mut batch = self.gather_rows(waits)?;
         if let Some(batch) = &mut batch {
             batch.position = self.buffer.source.position(self.buffer.bytes.len());
         }
         Ok(batch)
     }
 
-    fn gather(&mut self) -> Result<Option<Batch>> {
+    fn gather_rows(&mut self, waits: bool) -> Result<Option<Batch>> {
         let mut batch = Batch::default();
         let mut bytes = 0;
         loop {
@@ -226,6 +269,7 @@ impl Reader {
                 }
                 // What is there goes on its way before more is awaited: a pipe may be slow.
                 None if !batch.rows.is_empty() => return Ok(Some(batch)),
+                None if !waits => return Ok(None),
                 None => self.buffer.fill()?,
             }
         }
@@ -256,6 +300,10 @@ impl Reader {
                 parser.request(&mut row, self.settings.invalid_phone, &mut self.bodies)
             }
         };
+        if let Some(reason) = self.first_rows.take(&request) {
+            let name = self.buffer.source.name();
+            return Err(first_rows::hopeless(name, reason, &self.mapping));
+        }
         let request = request.map_err(|failure| Failure {
             message: format!("line {line}: {}", failure.message).into(),
             ..failure
@@ -304,26 +352,46 @@ struct Buffer {
     at_end: bool,
     /// The physical line that the buffer's first byte stands on.
     line: u64,
+    /// Whether it is text.
+    judge: Judge,
+    /// As much of the head has been read as is judged before the first call.
+    has_head: bool,
 }
 
 impl Buffer {
     /// Reads another block; sets `at_end` when there is none.
+    ///
+    /// # Errors
+    /// It cannot be read, or is not text.
     fn fill(&mut self) -> Result<()> {
         let held = self.bytes.len();
-        let wanted = held + BLOCK.max(held);
-        loop {
+        // What a record larger than a block still needs is doubled each time, so that it is scanned again a few times
+        // and not hundreds; pipes give little at once.
+        let enough = if held <= BLOCK { held + 1 } else { 2 * held };
+        self.read(enough, held + BLOCK.max(held))
+    }
+
+    /// Reads until there are `enough` bytes, and no more than `most`.
+    fn read(&mut self, enough: usize, most: usize) -> Result<()> {
+        while !self.at_end && self.bytes.len() < enough {
             let before = self.bytes.len();
-            self.bytes.resize(wanted, 0);
+            self.bytes.resize(most, 0);
             let free = self.bytes.get_mut(before..).unwrap_or_default();
             let read = self.source.read(free);
             self.bytes.truncate(before + *read.as_ref().unwrap_or(&0));
             self.at_end = read? == 0;
-            // What a record larger than a block still needs is doubled each time, so that it is scanned again a few times
-            // and not hundreds; pipes give little at once.
-            if held <= BLOCK || self.at_end || self.bytes.len() >= wanted {
-                return Ok(());
-            }
+            let new = self.bytes.get(before..).unwrap_or_default();
+            let taken = self.judge.take(new, self.at_end);
+            let judged = taken.and_then(|()| {
+                if self.has_head {
+                    self.judge.verdict()
+                } else {
+                    Ok(())
+                }
+            });
+            self.refuse(judged)?;
         }
+        Ok(())
     }
 
     /// Reads until there is a line that says something, so that the file can be judged by it.
@@ -338,14 +406,23 @@ impl Buffer {
         }
     }
 
-    fn take_byte_order_mark(&mut self) -> &'static [u8] {
-        const MARK: &[u8] = b"\xef\xbb\xbf";
-        if self.bytes.starts_with(MARK) {
-            drop(self.bytes.split_to(MARK.len()));
-            MARK
-        } else {
-            b""
+    /// Reads what is judged before the first call. A pipe may have its second row in an hour: the rest of it is judged as it
+    /// comes.
+    fn fill_head(&mut self) -> Result<()> {
+        let begin = Instant::now();
+        while self.bytes.len() < HEAD && !self.at_end {
+            let left = HEAD_WAIT.saturating_sub(begin.elapsed());
+            if !self.source.has_more(left) {
+                break;
+            }
+            self.read(self.bytes.len() + 1, HEAD)?;
         }
+        self.has_head = true;
+        self.refuse(self.judge.verdict())
+    }
+
+    fn refuse(&self, judged: std::result::Result<(), NotText>) -> Result<()> {
+        judged.map_err(|wrong| wrong.error(self.source.name(), &self.bytes))
     }
 
     /// Takes a record off the front, without copying it.

@@ -31,14 +31,18 @@ pub(super) enum Compression {
 /// What every gzip member starts with.
 const GZIP: &[u8] = &[0x1f, 0x8b];
 const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
+/// What follows the first byte, 0x50 to 0x5f, of a zstd frame that has something else than data, as `pzstd` puts it first.
+const SKIPPABLE: &[u8] = &[0x2a, 0x4d, 0x18];
 
 impl Compression {
     /// By the first bytes.
     pub(super) fn of(bytes: &[u8]) -> Option<Self> {
+        let skippable =
+            bytes.get(1..4) == Some(SKIPPABLE) && bytes.first().is_some_and(|byte| byte >> 4 == 5);
         if bytes.starts_with(GZIP) {
             Some(Self::Gzip)
         } else {
-            bytes.starts_with(ZSTD).then_some(Self::Zstd)
+            (bytes.starts_with(ZSTD) || skippable).then_some(Self::Zstd)
         }
     }
 }
@@ -206,6 +210,18 @@ mod tests {
             );
             assert_eq!(unpacked(b"", step).unwrap(), (Vec::new(), false));
         }
+    }
+
+    #[test]
+    fn zstd_data_may_start_with_frames_that_are_skipped() {
+        let skipped = |mark: u8| [&[mark], SKIPPABLE, &[3, 0, 0, 0], b"abc"].concat();
+        let data = zstd::encode_all(&b"some text"[..], 0).unwrap();
+        let bytes = [skipped(0x50), skipped(0x5f), data].concat();
+        for step in [1, 7, usize::MAX] {
+            assert_eq!(unpacked(&bytes, step).unwrap().0, b"some text");
+        }
+        assert_eq!(Compression::of(b"P*M\x19"), None);
+        assert_eq!(Compression::of(b"`*M\x18"), None);
     }
 
     #[test]

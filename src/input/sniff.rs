@@ -1,11 +1,18 @@
-//! What the first bytes say about a file: encoding, format, delimiter.
+//! What the first bytes say about a file of text: format, delimiter.
 //!
 //! What was given on the command line wins over the name's end, and that over a look at the bytes.
 
-use super::{Buffer, Input, Settings};
+use bytes::{Bytes, BytesMut};
+use memchr::memchr2;
+
+use super::csv::{Found, find_record, unquote};
+use super::text::{BYTE_ORDER_MARK, HEAD};
+use super::{Buffer, Input, Settings, line_end};
 use crate::error::{Error, Result};
 use crate::fields;
-use crate::layout::Format;
+use crate::layout::{Format, Packing};
+use crate::raw_json;
+use crate::row::Span;
 
 /// The format as a person gives it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -26,36 +33,32 @@ const DELIMITERS: [u8; 4] = [b',', b';', b'\t', b'|'];
 /// Rows that a delimiter is judged by.
 const SAMPLE_ROWS: usize = 20;
 
-/// Finds out the format of what the buffer begins with.
-pub(super) fn detect(settings: &Settings, buffer: &mut Buffer) -> Result<Format> {
-    let bytes = &buffer.bytes;
-    let utf16 = matches!(bytes.get(..2), Some([0xff, 0xfe] | [0xfe, 0xff]))
-        || matches!(bytes.get(..4), Some([0, a, 0, b] | [a, 0, b, 0]) if *a != 0 && *b != 0);
-    if utf16 {
-        return Err(
-            Error::usage(format!("{} looks like UTF-16", buffer.source.name()))
-                .hint("convert it with `iconv -f UTF-16 -t UTF-8`"),
-        );
+/// Finds out the format of what the buffer begins with, and takes off what stands before the header.
+pub(super) fn detect(settings: &Settings, buffer: &mut Buffer) -> Result<(Format, Bytes)> {
+    let mut preamble = BytesMut::new();
+    if buffer.bytes.starts_with(BYTE_ORDER_MARK) {
+        preamble.unsplit(buffer.bytes.split_to(BYTE_ORDER_MARK.len()));
     }
-    let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+    let object = buffer.bytes.trim_ascii_start().first() == Some(&b'{');
     let format = match settings.format {
-        FormatChoice::Detect => {
-            by_name(&settings.input).unwrap_or_else(|| match text.trim_ascii_start().first() {
-                Some(b'{') => FormatChoice::Jsonl,
-                _ => FormatChoice::Csv,
-            })
-        }
+        FormatChoice::Detect => by_name(&settings.input).unwrap_or(if object {
+            FormatChoice::Jsonl
+        } else {
+            FormatChoice::Csv
+        }),
         given => given,
     };
-    Ok(match format {
-        FormatChoice::Jsonl => Format::Jsonl,
-        FormatChoice::Tsv => Format::Delimited {
-            delimiter: settings.delimiter.unwrap_or(b'\t'),
-        },
-        FormatChoice::Csv | FormatChoice::Detect => Format::Delimited {
-            delimiter: settings.delimiter.unwrap_or_else(|| delimiter(text)),
-        },
-    })
+    refuse_json(format, buffer)?;
+    if format == FormatChoice::Jsonl {
+        return Ok((Format::Jsonl, preamble.freeze()));
+    }
+    let line = separator_line(settings, buffer, &mut preamble)?;
+    let by_format = (format == FormatChoice::Tsv).then_some(b'\t');
+    let delimiter = match settings.delimiter.or(line).or(by_format) {
+        Some(delimiter) => delimiter,
+        None => delimiter(buffer)?,
+    };
+    Ok((Format::Delimited { delimiter }, preamble.freeze()))
 }
 
 fn by_name(input: &Input) -> Option<FormatChoice> {
@@ -63,11 +66,7 @@ fn by_name(input: &Input) -> Option<FormatChoice> {
         return None;
     };
     let name = path.file_name()?.to_str()?.to_ascii_lowercase();
-    let name = name
-        .strip_suffix(".gz")
-        .or_else(|| name.strip_suffix(".zst"))
-        .unwrap_or(&name);
-    match name.rsplit_once('.')?.1 {
+    match Packing::split(&name).0.rsplit_once('.')?.1 {
         "csv" => Some(FormatChoice::Csv),
         "tsv" | "tab" => Some(FormatChoice::Tsv),
         "jsonl" | "ndjson" => Some(FormatChoice::Jsonl),
@@ -75,40 +74,170 @@ fn by_name(input: &Input) -> Option<FormatChoice> {
     }
 }
 
-/// The delimiter that makes the most sense of the first rows: most columns with a name that we know, then rows of
-/// equal length, then most columns.
-fn delimiter(sample: &[u8]) -> u8 {
-    let score = |delimiter: u8| {
-        let mut reader = ::csv::ReaderBuilder::new()
-            .delimiter(delimiter)
-            .flexible(true)
-            .has_headers(false)
-            .from_reader(sample);
-        let mut rows = reader
-            .byte_records()
-            .take(SAMPLE_ROWS)
-            .map_while(Result::ok);
-        let header = rows.next().unwrap_or_default();
-        let known = header
-            .iter()
-            .filter(|name| fields::rank(&String::from_utf8_lossy(name)).is_some())
-            .count();
-        let equal = rows.filter(|row| row.len() == header.len()).count();
-        (
-            known.min(header.len().saturating_sub(1)),
-            if header.len() > 1 { equal } else { 0 },
-            header.len(),
-        )
+/// Fails when the file is a JSON array of objects, or has objects where cells are expected. No header looks like that.
+fn refuse_json(format: FormatChoice, buffer: &Buffer) -> Result<()> {
+    let text = buffer.bytes.trim_ascii_start();
+    let Some((first, rest)) = text.split_first() else {
+        return Ok(());
     };
+    let next = rest.trim_ascii_start().first();
+    let name = buffer.source.name();
+    // `[` may stand alone on the first line.
+    if *first == b'[' && matches!(next, None | Some(b'{')) {
+        return Err(Error::usage(format!(
+            "cannot read {name}: it is a JSON array, and JSONL has one object a line"
+        ))
+        .hint("`jq -c '.[]'` makes a line of each object"));
+    }
+    if *first == b'{' && matches!(next, None | Some(b'"' | b'}')) && format != FormatChoice::Jsonl {
+        return Err(
+            Error::usage(format!("cannot read {name} as CSV: it has JSON objects"))
+                .hint("`--format jsonl` reads one object a line"),
+        );
+    }
+    Ok(())
+}
+
+/// Fails when none of the first lines is an object. The very first one shows why.
+pub(super) fn refuse_other_text(first: Option<&[u8]>, file: &str) -> Result<()> {
+    let Some(first) = first else {
+        return Ok(());
+    };
+    let first = String::from_utf8_lossy(first);
+    if raw_json::members(&first, |_, _| ()).is_err_and(|error| error.is_eof()) {
+        return Err(Error::usage(format!(
+            "cannot read {file}: its JSON takes several lines, and JSONL has one object a line"
+        ))
+        .hint("`jq -c .` makes a line of each object"));
+    }
+    Err(Error::usage(format!(
+        "cannot read {file} as JSONL: none of its first lines is an object"
+    ))
+    .hint("`--format csv` reads CSV whatever the file is called"))
+}
+
+/// Takes Excel's first line that names the delimiter, such as `sep=;`, off the buffer.
+fn separator_line(
+    settings: &Settings,
+    buffer: &mut Buffer,
+    preamble: &mut BytesMut,
+) -> Result<Option<u8>> {
+    let Some(at) = memchr2(b'\n', b'\r', &buffer.bytes) else {
+        return Ok(None);
+    };
+    let line = buffer.bytes.get(..at).unwrap_or_default();
+    let line = line
+        .strip_prefix(b"\"")
+        .and_then(|line| line.strip_suffix(b"\""))
+        .unwrap_or(line);
+    let delimiter = match line {
+        [s, e, p, b'=', delimiter] if [*s, *e, *p].eq_ignore_ascii_case(b"sep") => *delimiter,
+        _ => return Ok(None),
+    };
+    if delimiter != b'\t' && !delimiter.is_ascii_punctuation() || b"\".+-".contains(&delimiter) {
+        return Ok(None);
+    }
+    let length = loop {
+        match line_end(&buffer.bytes, at, buffer.at_end) {
+            Some(length) => break length,
+            None => buffer.fill()?,
+        }
+    };
+    preamble.unsplit(buffer.bytes.split_to(at + length));
+    buffer.line += 1;
+    buffer.fill_first_line(settings.max_record)?;
+    Ok(Some(delimiter))
+}
+
+/// The delimiter that makes the most sense of the first rows. It is the same however the bytes arrive: so many whole rows
+/// are looked at, or all that there are.
+fn delimiter(buffer: &mut Buffer) -> Result<u8> {
+    loop {
+        let head = buffer.bytes.get(..HEAD).unwrap_or(&buffer.bytes);
+        let over = buffer.at_end || head.len() == HEAD;
+        if let Some(delimiter) = likeliest(head, over) {
+            return Ok(delimiter);
+        }
+        buffer.fill()?;
+    }
+}
+
+/// The delimiter that finds most columns with a name that we know, then rows of equal length, then most columns; `None`
+/// while that takes more bytes.
+fn likeliest(head: &[u8], over: bool) -> Option<u8> {
+    let looks: Option<Vec<Look>> = { DELIMITERS.iter() }
+        .map(|delimiter| Look::of(*delimiter, head, over))
+        .collect();
+    let looks = looks?;
+    let most = looks.iter().map(|look| look.known).max()?;
+    let mut best = looks.iter().filter(|look| look.known == most);
+    // Where the header is clear, a live pipe need not wait for rows.
+    if let (Some(only), None) = (best.next(), best.next()) {
+        return Some(only.delimiter);
+    }
+    if !looks.iter().all(|look| look.whole) {
+        return None;
+    }
     // `max_by_key` takes the last of equals, so the likelier delimiters come last.
-    DELIMITERS
-        .into_iter()
+    let key = |look: &&Look| (look.known, look.equal, look.width);
+    looks
+        .iter()
         .rev()
-        .max_by_key(|delimiter| score(*delimiter))
-        .unwrap_or(b',')
+        .max_by_key(key)
+        .map(|look| look.delimiter)
+}
+
+/// What one delimiter makes of the first rows.
+struct Look {
+    delimiter: u8,
+    /// Columns with a name that we know.
+    known: usize,
+    /// Rows as long as the header, where it has more than one cell.
+    equal: usize,
+    width: usize,
+    /// All rows are there that are looked at.
+    whole: bool,
+}
+
+impl Look {
+    /// `None` where the header is not whole yet.
+    fn of(delimiter: u8, head: &[u8], over: bool) -> Option<Self> {
+        let (mut cells, mut rest) = (Vec::new(), head);
+        let mut next = |cells: &mut Vec<Span>| match find_record(rest, delimiter, over, cells) {
+            Found::Record(extent) => {
+                let (record, after) = rest.split_at(extent.end);
+                rest = after;
+                Some(record)
+            }
+            Found::Partial { .. } | Found::Nothing => None,
+        };
+        let header = match next(&mut cells) {
+            None if !over => return None,
+            header => header.unwrap_or_default(),
+        };
+        let width = cells.len();
+        let is_known = |cell: &&Span| {
+            let name = unquote(header.get(cell.range()).unwrap_or_default());
+            fields::rank(&String::from_utf8_lossy(&name)).is_some()
+        };
+        let known = cells.iter().filter(is_known).count();
+        let (mut rows, mut equal) = (0, 0);
+        while rows < SAMPLE_ROWS && next(&mut cells).is_some() {
+            rows += 1;
+            equal += usize::from(width > 1 && cells.len() == width);
+        }
+        Some(Self {
+            delimiter,
+            known: known.min(width.saturating_sub(1)),
+            equal,
+            width,
+            whole: over || rows == SAMPLE_ROWS,
+        })
+    }
 }
 
 #[cfg(test)]
+#[allow(clippy::indexing_slicing)]
 mod tests {
     use super::*;
 
@@ -123,11 +252,26 @@ mod tests {
             ("name\na\n", b','),
             ("", b','),
         ] {
-            assert_eq!(
-                char::from(delimiter(sample.as_bytes())),
-                char::from(expected),
-                "{sample:?}"
-            );
+            let found = likeliest(sample.as_bytes(), true).map(char::from);
+            assert_eq!(found, Some(char::from(expected)), "{sample:?}");
+        }
+    }
+
+    #[test]
+    fn the_delimiter_is_the_same_however_much_is_there_when_it_is_found() {
+        // The first rows speak for the comma, most of them for the semicolon.
+        let unclear = format!("a;b,c\n1,2\n{}", "1;2\n".repeat(30));
+        for (text, expected, least) in [
+            // The header is clear.
+            ("id;Name;E-Mail;ip\n", b';', 18),
+            (&unclear, b';', 6 + 4 + 19 * 4),
+        ] {
+            let found = |length: usize| likeliest(&text.as_bytes()[..length], false);
+            for length in 0..text.len() {
+                let expected = (length >= least).then_some(expected);
+                assert_eq!(found(length), expected, "{length} of {text:?}");
+            }
+            assert_eq!(found(text.len()), Some(expected));
         }
     }
 }

@@ -4,9 +4,15 @@
 
 use std::fs::{File, Metadata};
 use std::io::{self, Read, Seek};
+#[cfg(unix)]
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+#[cfg(unix)]
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::Input;
 use super::packed::{self, Compression, Ignored};
@@ -19,6 +25,8 @@ pub(super) struct Source {
     name: String,
     size: Option<u64>,
     mode: u32,
+    /// What reading has to wait for.
+    waits_for: WaitsFor,
     consumed: Arc<AtomicU64>,
     compressed: bool,
     ignored: Ignored,
@@ -31,29 +39,36 @@ impl Source {
     /// Exit code 2: it is missing, a directory or unreadable.
     pub(super) fn open(input: &Input) -> Result<Self> {
         let ignored = Ignored::default();
-        let (raw, name, size, mode): (Box<dyn Read + Send>, _, _, _) = match input {
-            Input::Stdin => (
-                Box::new(io::stdin()),
-                "standard input".to_owned(),
-                None,
-                mode_of_stdin(),
-            ),
-            Input::File(path) => {
-                let name = format!("`{}`", path.display());
-                let (file, metadata) = open_file(path).map_err(|e| unreadable(&name, false, e))?;
-                let mode = own_file::mode_of(&metadata);
-                if metadata.is_file() {
-                    check(&file, metadata.len(), &ignored)
-                        .map_err(|e| unreadable(&name, true, e))?;
-                    // The size at the start counts: a file that grows is read as it was, one that shrinks is an error.
-                    let left = metadata.len();
-                    (Box::new(Fixed { file, left }), name, Some(left), mode)
-                } else {
-                    (Box::new(file), name, None, PIPE)
-                }
+        let path = match input {
+            Input::Stdin => {
+                let name = "standard input".to_owned();
+                let file = mode_of_stdin();
+                let (mode, waits_for) = match file {
+                    Some(mode) => (mode, WaitsFor::Nothing),
+                    None => (PIPE, WaitsFor::stream(&io::stdin())),
+                };
+                return Self::unpacked(Box::new(io::stdin()), name, None, mode, waits_for, ignored);
+            }
+            Input::File(path) => path,
+        };
+        let name = format!("`{}`", path.display());
+        let (file, metadata) = open_file(path).map_err(|e| unreadable(&name, false, e))?;
+        if !metadata.is_file() {
+            let waits_for = WaitsFor::stream(&file);
+            return Self::unpacked(Box::new(file), name, None, PIPE, waits_for, ignored);
+        }
+        let mode = own_file::mode_of(&metadata);
+        // Files that the system makes up as they are read, as in `/proc`, have no size: they end where they end.
+        let size = Some(metadata.len()).filter(|size| *size > 0);
+        let raw: Box<dyn Read + Send> = match size {
+            None => Box::new(file),
+            Some(size) => {
+                check(&file, size, &ignored).map_err(|e| unreadable(&name, true, e))?;
+                // The size at the start counts: a file that grows is read as it was, one that shrinks is an error.
+                Box::new(Fixed { file, left: size })
             }
         };
-        Self::unpacked(raw, name, size, mode, ignored)
+        Self::unpacked(raw, name, size, mode, WaitsFor::Nothing, ignored)
     }
 
     /// Any reader in the place of a pipe.
@@ -62,7 +77,14 @@ impl Source {
     /// As for [`Self::open`].
     pub(super) fn of_reader(reader: impl Read + Send + 'static) -> Result<Self> {
         let name = "the input".to_owned();
-        Self::unpacked(Box::new(reader), name, None, PIPE, Ignored::default())
+        Self::unpacked(
+            Box::new(reader),
+            name,
+            None,
+            PIPE,
+            WaitsFor::Unknown,
+            Ignored::default(),
+        )
     }
 
     fn unpacked(
@@ -70,6 +92,7 @@ impl Source {
         name: String,
         size: Option<u64>,
         mode: u32,
+        waits_for: WaitsFor,
         ignored: Ignored,
     ) -> Result<Self> {
         let consumed = Arc::new(AtomicU64::new(0));
@@ -84,6 +107,7 @@ impl Source {
             name,
             size,
             mode,
+            waits_for,
             consumed,
             compressed: compression.is_some(),
             ignored,
@@ -126,6 +150,16 @@ impl Source {
         self.mode
     }
 
+    /// Whether something can be read now or within this time.
+    pub(super) fn has_more(&self, within: Duration) -> bool {
+        match &self.waits_for {
+            WaitsFor::Nothing => true,
+            #[cfg(unix)]
+            WaitsFor::Stream(stream) => is_readable(stream, within),
+            WaitsFor::Unknown => false,
+        }
+    }
+
     /// Whether bytes behind compressed data are ignored.
     pub(super) fn ignored(&self) -> Ignored {
         self.ignored.clone()
@@ -143,27 +177,54 @@ impl Source {
     }
 }
 
+/// What a reader of a source has to wait for.
+enum WaitsFor {
+    /// Nothing: it is a file.
+    Nothing,
+    /// The other side of this pipe.
+    #[cfg(unix)]
+    Stream(OwnedFd),
+    /// Nobody knows.
+    Unknown,
+}
+
+impl WaitsFor {
+    #[cfg(unix)]
+    fn stream(stream: &impl AsFd) -> Self {
+        let stream = stream.as_fd().try_clone_to_owned();
+        stream.map_or(Self::Unknown, Self::Stream)
+    }
+
+    #[cfg(not(unix))]
+    fn stream<T>(_: &T) -> Self {
+        Self::Unknown
+    }
+}
+
+#[cfg(unix)]
+fn is_readable(stream: &OwnedFd, within: Duration) -> bool {
+    let mut polled = [PollFd::new(stream, PollFlags::IN)];
+    let within = Timespec::try_from(within).ok();
+    // Its end counts as well.
+    within.is_some_and(|within| poll(&mut polled, Some(&within)).is_ok_and(|ready| ready > 0))
+}
+
 /// A pipe keeps nobody out, and says nothing of who may read what comes out of it.
 const PIPE: u32 = 0o666;
 
-/// Of a file that a shell opened for us, who may read it; otherwise as [`PIPE`].
+/// Of a file that a shell opened for us, who may read it; `None` of a pipe.
 #[cfg(unix)]
-fn mode_of_stdin() -> u32 {
-    use std::os::fd::AsFd;
+fn mode_of_stdin() -> Option<u32> {
     let duplicate = io::stdin().as_fd().try_clone_to_owned();
-    let metadata = duplicate.and_then(|file| File::from(file).metadata());
-    metadata.map_or(PIPE, |metadata| {
-        if metadata.is_file() {
-            own_file::mode_of(&metadata)
-        } else {
-            PIPE
-        }
-    })
+    let metadata = duplicate
+        .and_then(|file| File::from(file).metadata())
+        .ok()?;
+    metadata.is_file().then(|| own_file::mode_of(&metadata))
 }
 
 #[cfg(not(unix))]
-const fn mode_of_stdin() -> u32 {
-    PIPE
+const fn mode_of_stdin() -> Option<u32> {
+    None
 }
 
 fn open_file(path: &Path) -> io::Result<(File, Metadata)> {

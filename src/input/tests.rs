@@ -33,11 +33,13 @@ fn settings() -> Settings {
         input: Input::Stdin,
         format: FormatChoice::Detect,
         delimiter: None,
+        no_header: false,
         assignments: Assignments::default(),
         invalid_phone: InvalidPhone::Reject,
         existing: Existing::Replace,
         columns: crate::layout::VERDICT_COLUMNS.map(str::to_owned).into(),
         max_record: 1 << 20,
+        judges_first_rows: true,
     }
 }
 

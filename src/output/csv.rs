@@ -211,7 +211,7 @@ pub(super) fn write_side_header(
     layout: &Layout,
     cells: &mut Cells,
 ) {
-    out.extend_from_slice(layout.byte_order_mark);
+    out.extend_from_slice(&layout.preamble);
     for name in front.names {
         cells.put(out, name.as_bytes());
         out.push(cells.delimiter);

@@ -14,6 +14,7 @@ use super::WriteError;
 use super::name::{self, Old};
 use super::target::still_ours;
 use crate::error::Error;
+use crate::layout::Packing;
 use crate::own_file;
 
 /// The file that an output ended as, if it is one; beside an error, what is left of it.
@@ -276,16 +277,17 @@ impl Encoder {
     /// By the name's end. The levels are the libraries' defaults: what `gzip` and `zstd` use.
     fn new(file: File, path: &Path) -> io::Result<Self> {
         let now = Instant::now();
-        Ok(
-            match path.extension().and_then(|extension| extension.to_str()) {
-                Some("gz") => Self::Gzip(GzEncoder::new(file, flate2::Compression::default()), now),
-                Some("zst") => Self::Zstd(
-                    zstd::Encoder::new(file, zstd::DEFAULT_COMPRESSION_LEVEL)?,
-                    now,
-                ),
-                _ => Self::Plain(file),
-            },
-        )
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        Ok(match Packing::split(&name).1 {
+            Some(Packing::Gzip) => {
+                Self::Gzip(GzEncoder::new(file, flate2::Compression::default()), now)
+            }
+            Some(Packing::Zstd) => {
+                let level = zstd::DEFAULT_COMPRESSION_LEVEL;
+                Self::Zstd(zstd::Encoder::new(file, level)?, now)
+            }
+            None => Self::Plain(file),
+        })
     }
 
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {

@@ -141,7 +141,7 @@ impl Writer {
     #[must_use]
     pub fn new(layout: Layout, policy: DecisionPolicy, output: Sink, mut sides: Sides) -> Self {
         let mut buffer = Vec::with_capacity(BUFFER);
-        buffer.extend_from_slice(layout.byte_order_mark);
+        buffer.extend_from_slice(&layout.preamble);
         let mut cells = csv::Cells::new(layout.format);
         let [reject, change] = [&REJECT[..], &CHANGE]
             .map(|names| csv::Front::new(names, layout.header.as_ref(), &cells));

@@ -95,7 +95,7 @@ fn layout() -> Layout {
     let header = rows(&[("", "a,b", "\r\n")]).remove(0).row;
     Layout {
         format: Format::Delimited { delimiter: b',' },
-        byte_order_mark: b"\xef\xbb\xbf",
+        preamble: "\u{feff}".into(),
         header: Some(header),
         columns: VERDICT_COLUMNS.map(str::to_owned).into(),
         existing: Existing::Replace,

@@ -219,7 +219,7 @@ fn write(answer: &Answer, format: Format, content: &'static str) -> Vec<u8> {
     };
     let layout = Layout {
         format,
-        byte_order_mark: b"",
+        preamble: Bytes::new(),
         header: None,
         columns: columns(),
         existing: Existing::Replace,

@@ -40,6 +40,13 @@ fn law(input: &[u8], format: FormatChoice) {
     let Some((choices, file)) = input.split_first_chunk::<CHOICES>() else {
         return;
     };
+    // Bytes that are not UTF-8 pass through a file that otherwise is: a byte order mark says so.
+    let marked = [&b"\xef\xbb\xbf"[..], file].concat();
+    let file = if std::str::from_utf8(file).is_ok() || is_packed(file) {
+        file
+    } else {
+        &marked
+    };
     let settings = settings(*choices, format);
     let limited = settings.max_record == MAX_RECORD[1];
     let [flags, _, step, pattern] = *choices;
@@ -93,6 +100,7 @@ fn settings([flags, delimiter, ..]: [u8; CHOICES], format: FormatChoice) -> Sett
             .get(usize::from(delimiter))
             .copied()
             .filter(|byte| *byte != b'"'),
+        no_header: false,
         assignments,
         invalid_phone: if has(5) {
             InvalidPhone::Drop
@@ -106,12 +114,15 @@ fn settings([flags, delimiter, ..]: [u8; CHOICES], format: FormatChoice) -> Sett
         },
         columns,
         max_record: MAX_RECORD[usize::from(has(6))],
+        judges_first_rows: true,
     }
 }
 
 /// Whether it is read as something compressed.
 fn is_packed(file: &[u8]) -> bool {
-    file.starts_with(&[0x1f, 0x8b]) || file.starts_with(&[0x28, 0xb5, 0x2f, 0xfd])
+    file.starts_with(&[0x1f, 0x8b])
+        || file.starts_with(&[0x28, 0xb5, 0x2f, 0xfd])
+        || matches!(file, [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..])
 }
 
 /// All that was read.
@@ -166,7 +177,7 @@ fn read(file: &[u8], step: usize, settings: &Settings) -> Result<Contents> {
 impl Contents {
     /// Everything that was read.
     fn bytes(&self) -> Vec<u8> {
-        let mut bytes = self.layout.byte_order_mark.to_vec();
+        let mut bytes = self.layout.preamble.to_vec();
         bytes.extend(
             self.layout
                 .header
@@ -257,7 +268,7 @@ fn write(layout: &Layout, finished: &[Finished]) -> Output {
 fn check_cells(contents: &Contents, finished: &[Finished], written: &Output, delimiter: u8) {
     let layout = &contents.layout;
     let header = layout.header.as_ref().unwrap();
-    let head = written.head.strip_prefix(layout.byte_order_mark).unwrap();
+    let head = written.head.strip_prefix(&*layout.preamble).unwrap();
     let ours = Ours::of_header(layout, header, delimiter);
     assert!(ours.are_all_that_is_new(head, header, b""), "the header");
     for (Finished { row, verdict, .. }, written) in finished.iter().zip(&written.rows) {
@@ -279,7 +290,7 @@ fn check_columns(contents: &Contents, finished: &[Finished], written: &Output, d
     }
     let layout = &contents.layout;
     let header = layout.header.as_ref().unwrap();
-    let skip = layout.byte_order_mark.len();
+    let skip = layout.preamble.len();
     let read = by_the_csv_crate(&contents.bytes()[skip..], delimiter);
     let head = written.head[skip..].to_vec();
     let wrote = by_the_csv_crate(&[head, written.rows.concat()].concat(), delimiter);
@@ -326,7 +337,7 @@ pub(super) fn by_the_csv_crate(text: &[u8], delimiter: u8) -> Vec<Vec<Vec<u8>>> 
 /// Without our members the output is the input, and what was JSON still is.
 fn check_members(contents: &Contents, finished: &[Finished], written: &Output) {
     let layout = &contents.layout;
-    assert_eq!(written.head, layout.byte_order_mark);
+    assert_eq!(written.head, layout.preamble);
     for (Finished { row, verdict, .. }, written) in finished.iter().zip(&written.rows) {
         let number = row.number;
         if stays(verdict) {

@@ -44,7 +44,7 @@ fn failed(finished: &Finished) -> Option<(&Row, &Failure)> {
 
 fn check_cells(layout: &Layout, failed: &[(&Row, &Failure)], rejects: &[u8], delimiter: u8) {
     let Some(text) = rejects
-        .strip_prefix(layout.byte_order_mark)
+        .strip_prefix(&*layout.preamble)
         .filter(|text| !text.is_empty())
     else {
         assert!(failed.is_empty(), "rows without a verdict are not told");
@@ -60,7 +60,7 @@ fn check_cells(layout: &Layout, failed: &[(&Row, &Failure)], rejects: &[u8], del
 }
 
 fn check_changed_cells(layout: &Layout, changes: &[u8], finished: &[Finished], delimiter: u8) {
-    let text = changes.strip_prefix(layout.byte_order_mark).unwrap();
+    let text = changes.strip_prefix(&*layout.preamble).unwrap();
     for record in by_the_csv_crate(text, delimiter).iter().skip(1) {
         let number: usize = String::from_utf8_lossy(&record[0]).parse().unwrap();
         assert_ne!(record[1], record[3], "row {number}: the same decision");

@@ -134,6 +134,72 @@ fn a_missing_column_stops_before_the_first_call_with_the_nearest_name() {
 }
 
 #[test]
+fn columns_are_found_in_the_languages_of_europe() {
+    for header in [
+        "Kundenname;E-Mail-Adresse;Telefonnummer;IP-Adresse",
+        "Nom complet;Adresse e-mail;Numéro de téléphone;Adresse IP",
+        "Nombre completo;Correo electrónico;Teléfono;Dirección IP",
+        "Nome;Endereço de e-mail;Telemóvel;Endereço IP",
+        "Nome e cognome;Posta elettronica;Cellulare;Indirizzo IP",
+        "Volledige naam;E-mailadres;Telefoonnummer;IP-adres",
+    ] {
+        let server = Server::good();
+        let csv = format!("{header};User-Agent\nA;a@x.org;+15550100199;::1;u\n");
+        let (_, done) = score(&csv, &server, []);
+        done.exits(0);
+        let sent = server.only_request().json();
+        assert_eq!(
+            [&sent["name"], &sent["email"], &sent["phone"], &sent["ip"]],
+            ["A", "a@x.org", "+15550100199", "::1"]
+        );
+    }
+}
+
+#[test]
+fn half_of_a_name_is_never_sent_as_the_whole() {
+    for (columns, words, map) in [
+        (
+            "Vorname,Name",
+            "`Name` in `users.csv` may be the last name alone",
+            "name={Vorname} {Name}",
+        ),
+        (
+            "nom,prénom",
+            "`nom` in `users.csv` may be the last name alone",
+            "name={prénom} {nom}",
+        ),
+        (
+            "Nome,Cognome",
+            "may be the first name alone, as `Cognome` stands beside it",
+            "name={Nome} {Cognome}",
+        ),
+        (
+            "voornaam,achternaam",
+            "no column for `name`",
+            "name={voornaam} {achternaam}",
+        ),
+    ] {
+        let server = Server::good();
+        let csv = format!("{columns},email,ip,ua\nA,B,a@x.org,::1,u\n");
+        let (place, done) = score(&csv, &server, []);
+        done.exits(2).says(words).says(&format!("`--map '{map}'"));
+        assert_eq!(
+            (place.names(), server.calls()),
+            (vec!["users.csv".to_owned()], 0)
+        );
+        place.score(&server, ["--map", map]).exits(0);
+        let name = server.only_request().json()["name"].clone();
+        assert!(name == "A B" || name == "B A", "{name}");
+    }
+    let server = Server::good();
+    let object = r#"{"nom":"B","prenom":"A","email":"a@x.org","ip":"::1","ua":"u"}"#;
+    let place = Place::with("users.jsonl", object);
+    let done = place.run(&server, ["users.jsonl", "-o", "x"]).done();
+    done.exits(2).says("`--map 'name={prenom} {nom}'`");
+    assert_eq!(server.calls(), 0);
+}
+
+#[test]
 fn two_columns_for_one_field_are_refused_by_name_and_others_may_repeat() {
     let server = Server::good();
     let (_, done) = score(

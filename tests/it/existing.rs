@@ -183,7 +183,7 @@ fn a_later_row_with_a_value_that_rescore_never_writes_fails_and_stays_as_it_is()
     let eve = row("C", ",t-1,1.0,manually approved by Eve");
     let start = format!("{HEADER}{COLUMNS}\n{}", row("A", ",t-old,9.9,block"));
     // More than is looked at before the first call.
-    let blank = "\n".repeat(300_000);
+    let blank = "\n".repeat(1_100_000);
     let end = row("B", ",,,");
     let place = Place::with("users.csv", format!("{start}{blank}{eve}{end}"));
     place.score(&server, []).exits(1);

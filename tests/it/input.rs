@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::Write;
 
-use crate::process::Place;
+use crate::process::{Place, Program};
 use crate::server::Server;
 use crate::users;
 
@@ -121,6 +121,35 @@ fn gzip_and_zstd_are_read_whatever_the_name() {
             assert_eq!(place.text("scored.csv"), users::scored(&csv));
         }
     }
+}
+
+#[test]
+fn zstd_data_behind_a_frame_that_is_skipped_is_read() {
+    let (csv, server) = (users::csv(30), Server::good());
+    let zstd = zstd::encode_all(csv.as_bytes(), 0).unwrap();
+    // As `pzstd` writes it.
+    let place = Place::with(
+        "users.csv.zst",
+        [&b"\x50\x2a\x4d\x18\x04\0\0\0abcd"[..], &zstd].concat(),
+    );
+    let done = place.run(&server, ["users.csv.zst", "-o", "scored.csv"]);
+    done.done().exits(0);
+    assert_eq!(place.text("scored.csv"), users::scored(&csv));
+}
+
+/// `/proc` has files that say that they are empty and are not.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_file_that_has_no_size_is_read_to_its_end() {
+    let server = Server::good();
+    let place = Place::new();
+    let arguments = "/proc/self/limits --format csv --delimiter , -o scored.csv \
+        --set name=A --set email=a@x.org --set ip=::1 --set user_agent=u";
+    let program = place.run(&server, []);
+    let program = arguments.split_whitespace().fold(program, Program::arg);
+    program.done().exits(0);
+    let rows = place.text("scored.csv").lines().count();
+    assert!(rows > 10, "{rows}");
 }
 
 fn gzip(text: &str) -> Vec<u8> {
@@ -244,7 +273,7 @@ fn semicolons_tabs_and_bars_are_detected() {
 #[test]
 fn blank_lines_are_held_up_to_the_limit_of_a_record() {
     let (csv, server) = (users::csv(1), Server::good());
-    let blank = "\n".repeat(1_000_000);
+    let blank = "\n".repeat(2_000_000);
     for (name, content) in [
         ("users.csv", format!("{blank}{csv}{blank}")),
         ("users.jsonl", format!("{blank}{}\n", users::object("A"))),
@@ -256,7 +285,7 @@ fn blank_lines_are_held_up_to_the_limit_of_a_record() {
             .exits(0);
         let limit = ["--max-record-bytes", "4096", "--overwrite"];
         let program = place.run(&server, [name, "-o", "scored.out"]);
-        let program = limit.iter().fold(program, crate::process::Program::arg);
+        let program = limit.iter().fold(program, Program::arg);
         let done = program
             .stdin_from(std::fs::File::open(place.path(name)).unwrap())
             .done();

@@ -179,7 +179,13 @@ fn bytes_that_are_not_utf_8_fail_a_row_only_where_they_would_be_sent() {
     let start = good.strip_suffix('}').unwrap().as_bytes();
     let place = Place::with(
         "users.jsonl",
-        [start, b",\"note\":\"caf\xe9\"}\n{\"name\":\"\xff\"}\n"].concat(),
+        // The byte order mark says that the file is UTF-8.
+        [
+            b"\xef\xbb\xbf",
+            start,
+            b",\"note\":\"caf\xe9\"}\n{\"name\":\"\xff\"}\n",
+        ]
+        .concat(),
     );
     place
         .run(&server, ["users.jsonl", "-o", "scored.jsonl"])
@@ -187,6 +193,7 @@ fn bytes_that_are_not_utf_8_fail_a_row_only_where_they_would_be_sent() {
         .exits(1);
     let members = Verdict::of("A").members();
     let expected = [
+        b"\xef\xbb\xbf",
         start,
         b",\"note\":\"caf\xe9\"",
         members.as_bytes(),

@@ -167,6 +167,18 @@ fn the_users_of_a_file_are_forgotten_and_none_of_their_data_is_shown() {
     let done = ledger(&place, &[&again[..], &mapped].concat()).done();
     done.exits(0);
     prints(&done, "forgot 1 answer");
+    // Without a header, too, and the first user is not taken for one.
+    let headless: String = users::csv(3).split_inclusive('\n').skip(1).collect();
+    place.write("people.csv", headless);
+    let done = ledger(&place, &again).done();
+    done.exits(2)
+        .says("`--no-header`")
+        .silent_about("example.com");
+    let numbers = "--no-header --map name=2 --map email=3 --map ip=4 --map user_agent=5";
+    let numbers: Vec<_> = numbers.split(' ').collect();
+    let done = ledger(&place, &[&again[..], &numbers].concat()).done();
+    prints(&done, "forgot 2 answers about the users of 2 rows");
+    prints(&done, "1 row had no answer in it");
     place.write("people.csv", users::csv(5) + "9,\"never closed");
     let before = place.read(LEDGER);
     ledger(&place, &again).done().exits(2);

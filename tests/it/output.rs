@@ -186,18 +186,20 @@ fn the_partial_file_lies_beside_the_real_target_of_a_link() {
 fn an_output_named_gz_or_zst_is_compressed() {
     let (csv, server) = (users::csv(2_000), Server::good());
     let place = Place::with("users.csv", &csv);
-    for name in ["scored.csv.gz", "scored.csv.zst"] {
+    for name in ["scored.csv.gz", "scored.csv.zst", "OUT.CSV.GZ"] {
         place
             .run(&server, ["users.csv", "-o", name])
             .done()
             .exits(0);
     }
-    let mut unpacked = String::new();
-    let gzip = place.read("scored.csv.gz");
-    flate2::read::GzDecoder::new(gzip.as_slice())
-        .read_to_string(&mut unpacked)
-        .unwrap();
-    assert!(unpacked == users::scored(&csv));
+    for name in ["scored.csv.gz", "OUT.CSV.GZ"] {
+        let mut unpacked = String::new();
+        let gzip = place.read(name);
+        flate2::read::GzDecoder::new(gzip.as_slice())
+            .read_to_string(&mut unpacked)
+            .unwrap();
+        assert!(unpacked == users::scored(&csv));
+    }
     let unpacked = zstd::decode_all(place.read("scored.csv.zst").as_slice()).unwrap();
     assert!(unpacked == users::scored(&csv).as_bytes());
 }

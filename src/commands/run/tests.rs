@@ -196,6 +196,8 @@ impl Course {
             input: Input::File(self.place.path().join("users.csv")),
             format: FormatChoice::Detect,
             delimiter: None,
+            no_header: false,
+            judges_first_rows: true,
             assignments: Assignments::default(),
             invalid_phone: InvalidPhone::Reject,
             existing: Existing::Replace,

@@ -48,7 +48,7 @@ fn whichever_fails(
 fn whichever_row_cannot_be_looked_up_as_it_is_read_the_next_run_goes_on() {
     let prepare = || {
         // Rows so long that they come in several batches, some of which pass before the failure.
-        let course = Course::with(14_000, false);
+        let course = Course::with(100_000, false);
         let before = course.run(Trouble {
             calls: NonZeroU64::new(12),
             ..Trouble::NONE

@@ -1,0 +1,143 @@
+//! File formats that are not read here: recognised by their first bytes, with what to do about each.
+//!
+//! This file must not know where the bytes come from. A format that it does not know is found by a NUL byte, or by its encoding.
+
+/// How many first bytes are needed: the mark of a tar archive is the furthest in.
+pub(super) const START: usize = 512;
+
+/// A format that is not read here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Foreign {
+    /// What it is.
+    pub(super) what: &'static str,
+    /// What to do about it.
+    pub(super) fix: &'static str,
+}
+
+/// Where a mark stands, the mark, and what it says.
+type Mark = (usize, &'static [u8], &'static str, &'static str);
+
+const SAVE_AS: &str = "save it as \"CSV UTF-8\"";
+
+const MARKS: &[Mark] = &[
+    (0, ZIP, "a zip archive", "unpack it first with `unzip`"),
+    (
+        0,
+        b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1",
+        "an Excel workbook",
+        SAVE_AS,
+    ),
+    (
+        0,
+        b"PAR1\x15",
+        "a Parquet file",
+        "write it as CSV first, as with `duckdb -c \"COPY (FROM 'users.parquet') TO 'users.csv'\"`",
+    ),
+    (4, b"1AY&SY", "bzip2 data", "unpack it first with `bunzip2`"),
+    (0, b"\xfd7zXZ\0", "xz data", "unpack it first with `unxz`"),
+    (
+        0,
+        b"7z\xbc\xaf\x27\x1c",
+        "a 7-Zip archive",
+        "unpack it first with `7z x`",
+    ),
+    (
+        257,
+        b"ustar",
+        "a tar archive",
+        "unpack it first with `tar -xf`",
+    ),
+    (
+        0,
+        b"%PDF-",
+        "a PDF document",
+        "export the table as CSV from the program that made it",
+    ),
+    (0, b"\xff\xfe", UTF_16.what, UTF_16.fix),
+    (0, b"\xfe\xff", UTF_16.what, UTF_16.fix),
+];
+
+const UTF_16: Foreign = Foreign {
+    what: "UTF-16 text",
+    fix: "convert it with `iconv -f UTF-16 -t UTF-8`",
+};
+
+const ZIP: &[u8] = b"PK\x03\x04";
+/// Where the name of the first file in a zip archive stands.
+const ZIP_NAME: usize = 30;
+/// Spreadsheets are zip archives that start with a file of such a name.
+const SHEETS: &[(&[u8], &str)] = &[
+    (b"[Content_Types].xml", WORKBOOK),
+    (b"_rels/", WORKBOOK),
+    (b"docProps/", WORKBOOK),
+    (b"xl/", WORKBOOK),
+    (
+        b"mimetypeapplication/vnd.oasis.opendocument.spreadsheet",
+        "an OpenDocument spreadsheet",
+    ),
+];
+const WORKBOOK: &str = "an Excel workbook";
+
+/// What a file with these first bytes is, if it has one of these formats.
+pub(super) fn foreign(start: &[u8]) -> Option<Foreign> {
+    let has = |at: usize, mark: &[u8]| start.get(at..).is_some_and(|rest| rest.starts_with(mark));
+    let sheet = SHEETS.iter().find(|(name, _)| has(ZIP_NAME, name));
+    if let Some((_, what)) = sheet.filter(|_| has(0, ZIP)) {
+        return Some(Foreign { what, fix: SAVE_AS });
+    }
+    // A letter in every other byte: UTF-16 without a byte order mark.
+    if matches!(start.get(..4), Some([0, a, 0, b] | [a, 0, b, 0]) if *a != 0 && *b != 0) {
+        return Some(UTF_16);
+    }
+    MARKS
+        .iter()
+        .find(|(at, mark, ..)| has(*at, mark))
+        .map(|(_, _, what, fix)| Foreign { what, fix })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The start of a zip archive whose first file has this name and, uncompressed, this content.
+    fn zip(name: &str, content: &str) -> Vec<u8> {
+        let mut start = b"PK\x03\x04\x14\0\0\0\0\0".to_vec();
+        start.resize(30, 0);
+        start.extend_from_slice(name.as_bytes());
+        start.extend_from_slice(content.as_bytes());
+        start
+    }
+
+    #[test]
+    fn formats_are_recognised_by_their_first_bytes() {
+        let mut tar = b"users.csv".to_vec();
+        tar.resize(257, 0);
+        tar.extend_from_slice(b"ustar\x0000");
+        for (start, what) in [
+            (zip("[Content_Types].xml", ""), "an Excel workbook"),
+            (zip("xl/worksheets/sheet1.xml", ""), "an Excel workbook"),
+            (zip("docProps/app.xml", ""), "an Excel workbook"),
+            (
+                zip("mimetype", "application/vnd.oasis.opendocument.spreadsheet"),
+                "an OpenDocument spreadsheet",
+            ),
+            (zip("users.csv", "name,email"), "a zip archive"),
+            (b"BZh91AY&SY\0".to_vec(), "bzip2 data"),
+            (b"\xfd7zXZ\0\0\x04".to_vec(), "xz data"),
+            (b"PAR1\x15\x04".to_vec(), "a Parquet file"),
+            (b"%PDF-1.7\n".to_vec(), "a PDF document"),
+            (tar, "a tar archive"),
+            (b"n\0a\0m\0".to_vec(), "UTF-16 text"),
+            (b"\xfe\xff\0n".to_vec(), "UTF-16 text"),
+        ] {
+            assert_eq!(foreign(&start).map(|foreign| foreign.what), Some(what));
+        }
+    }
+
+    #[test]
+    fn text_with_the_same_first_letters_is_text() {
+        for start in ["", "P", "PK,name", "BZh9,name", "PAR1,name", "name,email"] {
+            assert_eq!(foreign(start.as_bytes()), None, "{start}");
+        }
+    }
+}

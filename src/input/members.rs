@@ -1,0 +1,128 @@
+//! What the members of a file's objects are used for, by their keys.
+//!
+//! This file must not know what becomes of a member's value.
+
+use std::collections::HashMap;
+
+use foldhash::fast::RandomState;
+use serde_json::value::RawValue;
+
+use crate::fields::{self, Field};
+use crate::layout::PREVIOUS;
+use crate::raw_json::{self, Pointer};
+
+/// One value that is wanted of every object.
+pub(super) enum Lookup {
+    /// At this place, by `--map`.
+    At(Pointer),
+    /// Under any of the field's usual names.
+    Named(Field),
+}
+
+/// What a member is used for.
+#[derive(Debug, Default)]
+pub(super) struct Uses {
+    /// Lookups that it answers, with how plainly it is named (0 is best).
+    pub(super) lookups: Vec<(usize, usize)>,
+    /// Our column of the same name.
+    pub(super) ours: Option<usize>,
+    /// Our column that it is `previous_…` of.
+    pub(super) previous: Option<usize>,
+}
+
+/// How many different keys are remembered: more than a record has. A file in which every row has new keys must not fill
+/// the memory.
+const REMEMBERED_KEYS: usize = 1_024;
+/// The longest key that is remembered: longer than names are.
+const REMEMBERED_BYTES: usize = 256;
+
+/// What is wanted of every object.
+pub(super) struct Members {
+    lookups: Vec<Lookup>,
+    /// Names of the columns that we write.
+    columns: Vec<String>,
+    /// What a key as written asks for; keys repeat in every row, so they are read once.
+    known: HashMap<Box<str>, Uses, RandomState>,
+    /// What the last key asked for that is not remembered.
+    unknown: Uses,
+}
+
+impl Members {
+    pub(super) fn new(lookups: Vec<Lookup>, columns: &[String]) -> Self {
+        Self {
+            lookups,
+            columns: columns.to_vec(),
+            known: HashMap::default(),
+            unknown: Uses::default(),
+        }
+    }
+
+    pub(super) fn lookups(&self) -> &[Lookup] {
+        &self.lookups
+    }
+
+    /// What a member of this key is used for.
+    pub(super) fn uses(&mut self, key: &RawValue) -> &Uses {
+        let text = key.get();
+        if !self.known.contains_key(text) {
+            let uses = self.uses_of(key);
+            if self.known.len() >= REMEMBERED_KEYS || text.len() > REMEMBERED_BYTES {
+                self.unknown = uses;
+            } else {
+                self.known.insert(text.into(), uses);
+            }
+        }
+        self.known.get(text).unwrap_or(&self.unknown)
+    }
+
+    fn uses_of(&self, key: &RawValue) -> Uses {
+        let name = raw_json::string(key).unwrap_or_default();
+        let lookups = self.lookups_of(&name).collect();
+        let position = |wanted: &str| self.columns.iter().position(|column| column == wanted);
+        Uses {
+            lookups,
+            ours: position(&name),
+            previous: name.strip_prefix(PREVIOUS).and_then(position),
+        }
+    }
+
+    /// The lookups that a member of this name answers, with how plainly it is named.
+    pub(super) fn lookups_of(&self, name: &str) -> impl Iterator<Item = (usize, usize)> {
+        let named = fields::rank(name);
+        let lookups = self.lookups.iter().enumerate();
+        lookups.filter_map(move |(place, lookup)| match lookup {
+            Lookup::At(pointer) => (pointer.split_first().0 == name).then_some((place, 0)),
+            Lookup::Named(field) => named
+                .filter(|(found, _)| found == field)
+                .map(|(_, rank)| (place, rank)),
+        })
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn key(name: &str) -> Box<RawValue> {
+        RawValue::from_string(format!("\"{name}\"")).unwrap()
+    }
+
+    #[test]
+    fn keys_without_end_do_not_fill_the_memory_and_are_read_all_the_same() {
+        let lookups = vec![Lookup::Named(Field::Email)];
+        let mut members = Members::new(lookups, &["decision".to_owned()]);
+        let long = "x".repeat(REMEMBERED_BYTES);
+        assert!(members.uses(&key(&long)).lookups.is_empty());
+        assert_eq!(members.known.len(), 0);
+        for number in 0..3 * REMEMBERED_KEYS {
+            assert_eq!(members.uses(&key(&format!("k{number}"))).ours, None);
+        }
+        // The first ones stay, so that keys that are in every row are found again.
+        assert_eq!(members.known.len(), REMEMBERED_KEYS);
+        assert!(members.known.contains_key("\"k0\""));
+        assert_eq!(members.uses(&key("decision")).ours, Some(0));
+        assert_eq!(members.uses(&key("previous_decision")).previous, Some(0));
+        assert_eq!(members.uses(&key("email")).lookups, [(0, 0)]);
+    }
+}

@@ -1,0 +1,215 @@
+//! Whether the input is UTF-8 text: judged by its first MiB, as the bytes arrive.
+//!
+//! A byte order mark decides on the encoding, or else most of the lines that have anything beyond ASCII. Where they are
+//! UTF-8, bytes that are not are the fault of single rows. Where they are not, the file is in another encoding, and no row
+//! of it should be paid for.
+
+use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
+use memchr::{memchr, memchr2};
+
+use super::magic::{self, Foreign};
+use crate::error::Error;
+
+/// How much of the input is judged: it is read in a moment, and one MiB of users shows what letters a file has.
+pub(super) const HEAD: usize = 1024 * 1024;
+
+pub(super) const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// Judges bytes in the order in which they come.
+#[derive(Debug, Default)]
+pub(super) struct Judge {
+    /// The first bytes, by which formats are recognised.
+    start: Vec<u8>,
+    /// How many bytes have been judged.
+    judged: usize,
+    /// Whole lines among them.
+    lines: u64,
+    /// The last of them ended with a CR, which an LF may follow.
+    after_cr: bool,
+    /// The line that has not ended yet.
+    line: Vec<u8>,
+    /// Lines beyond ASCII that are UTF-8.
+    utf8: u64,
+    /// Lines that are not, and the number of the first one.
+    broken: u64,
+    first_broken: u64,
+}
+
+/// Why the input is not text that can be read.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum NotText {
+    /// It has a format of its own.
+    Foreign(Foreign),
+    /// A NUL byte on this line.
+    Nul(u64),
+    /// This line is in another encoding.
+    Encoding(u64),
+}
+
+impl Judge {
+    /// Takes the next bytes. What is beyond the head is not looked at.
+    ///
+    /// # Errors
+    /// A NUL byte: that is not text, whatever follows.
+    pub(super) fn take(&mut self, bytes: &[u8], at_end: bool) -> Result<(), NotText> {
+        let bytes = bytes.get(..HEAD - self.judged).unwrap_or(bytes);
+        self.judged += bytes.len();
+        let missing = magic::START.saturating_sub(self.start.len());
+        let start = bytes.get(..missing).unwrap_or(bytes);
+        self.start.extend_from_slice(start);
+        let nul = memchr(0, bytes);
+        let mut rest = bytes.get(..nul.unwrap_or(bytes.len())).unwrap_or(bytes);
+        while let Some(end) = memchr2(b'\n', b'\r', rest) {
+            let (line, after) = rest.split_at(end);
+            let is_cr = after.starts_with(b"\r");
+            let second_half = self.after_cr && !is_cr && line.is_empty() && self.line.is_empty();
+            self.line.extend_from_slice(line);
+            if !second_half {
+                self.end_line(false);
+            }
+            self.after_cr = is_cr;
+            rest = after.get(1..).unwrap_or_default();
+        }
+        self.line.extend_from_slice(rest);
+        if nul.is_some() {
+            // A known format says more.
+            self.foreign()?;
+            return Err(NotText::Nul(self.lines + 1));
+        }
+        if at_end || self.judged == HEAD {
+            // The head may end within a character.
+            self.end_line(!at_end);
+        }
+        Ok(())
+    }
+
+    fn end_line(&mut self, cut: bool) {
+        let line = std::mem::take(&mut self.line);
+        self.lines += 1;
+        if line.is_ascii() {
+            return;
+        }
+        match std::str::from_utf8(&line) {
+            Err(e) if !cut || e.error_len().is_some() => {
+                self.broken += 1;
+                if self.broken == 1 {
+                    self.first_broken = self.lines;
+                }
+            }
+            _ => self.utf8 += 1,
+        }
+    }
+
+    /// The verdict on all that was taken.
+    ///
+    /// # Errors
+    /// It has a format of its own, or is in another encoding.
+    pub(super) fn verdict(&self) -> Result<(), NotText> {
+        self.foreign()?;
+        if self.broken > self.utf8 && !self.start.starts_with(BYTE_ORDER_MARK) {
+            return Err(NotText::Encoding(self.first_broken));
+        }
+        Ok(())
+    }
+
+    fn foreign(&self) -> Result<(), NotText> {
+        magic::foreign(&self.start).map_or(Ok(()), |foreign| Err(NotText::Foreign(foreign)))
+    }
+}
+
+impl NotText {
+    /// The error; `bytes` are what there is of the input called `name`.
+    pub(super) fn error(&self, name: &str, bytes: &[u8]) -> Error {
+        match self {
+            Self::Foreign(Foreign { what, fix }) => {
+                Error::usage(format!("cannot read {name}: it is {what}")).hint(*fix)
+            }
+            Self::Nul(line) => Error::usage(format!(
+                "cannot read {name}: it is not text, as line {line} has a NUL byte"
+            ))
+            .hint("give the users as CSV, TSV or JSONL in UTF-8"),
+            Self::Encoding(line) => {
+                let encoding = encoding(bytes.get(..HEAD).unwrap_or(bytes));
+                Error::usage(format!(
+                    "cannot read {name}: line {line} is not UTF-8 and looks like {encoding}"
+                ))
+                .hint(format!("convert it with `iconv -f {encoding} -t UTF-8`"))
+            }
+        }
+    }
+}
+
+/// The encoding that bytes look like which are not UTF-8.
+fn encoding(bytes: &[u8]) -> &'static str {
+    let mut detector = EncodingDetector::new(Iso2022JpDetection::Deny);
+    detector.feed(bytes, true);
+    detector.guess(None, Utf8Detection::Deny).name()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The verdict on bytes that come so many at a time.
+    fn judged(bytes: &[u8], step: usize) -> Result<(), NotText> {
+        let mut judge = Judge::default();
+        for piece in bytes.chunks(step) {
+            judge.take(piece, false)?;
+        }
+        judge.take(b"", true)?;
+        judge.verdict()
+    }
+
+    #[test]
+    fn most_lines_beyond_ascii_decide_however_the_bytes_arrive() {
+        for (text, expected) in [
+            (&b"name\r\nJane\r\n"[..], Ok(())),
+            (b"name\r\nJ\xfcrgen\r\nJ\xc3\xbcrgen", Ok(())),
+            (b"\xef\xbb\xbfJ\xfcrgen\nJ\xfcrgen\n", Ok(())),
+            (
+                b"name\r\n\r\nJ\xfcrgen\r\nJ\xc3\xbcrgen\rJos\xe9\n",
+                Err(NotText::Encoding(3)),
+            ),
+            (b"name\rJane\r\rJos\xe9", Err(NotText::Encoding(4))),
+            // One good letter does not make a line UTF-8.
+            (b"\xc3\xbc,\xfc\n", Err(NotText::Encoding(1))),
+            (b"J\xc3", Err(NotText::Encoding(1))),
+            (b"name\n\nJa\0ne\n", Err(NotText::Nul(3))),
+        ] {
+            for step in 1..=text.len() {
+                assert_eq!(judged(text, step), expected, "{step}: {text:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn only_the_head_is_judged_and_it_may_end_within_a_letter() {
+        let ascii = vec![b'x'; HEAD - 1];
+        for (tail, right) in [
+            ("\u{fc}".as_bytes(), true),
+            (b"\xfc", false),
+            (b"\0", false),
+        ] {
+            let text = [&ascii, tail].concat();
+            assert_eq!(judged(&text, 4_096).is_ok(), right, "{tail:?}");
+        }
+        let text = [&ascii[..], b"x\xfc\0"].concat();
+        assert_eq!(judged(&text, 4_096), Ok(()));
+    }
+
+    #[test]
+    fn the_encoding_is_guessed() {
+        for (text, expected) in [
+            (
+                &b"Jos\xe9 Mu\xf1oz, J\xfcrgen Stra\xdfe"[..],
+                "windows-1252",
+            ),
+            (
+                b"\xcf\xf0\xe8\xe2\xe5\xf2, \xc8\xe2\xe0\xed \xcf\xe5\xf2\xf0\xee\xe2",
+                "windows-1251",
+            ),
+        ] {
+            assert_eq!(encoding(text), expected);
+        }
+    }
+}
