@@ -33,7 +33,7 @@ const FLOORS: &[&[&str]] = &[
 const OWNERS: &[(&str, &[&str])] = &[
     ("reqwest", &["service/http.rs", "service/http/"]),
     ("governor", &["pace/limiter.rs"]),
-    ("indicatif", &["observe/bar.rs"]),
+    ("terminal_size", &["say.rs"]),
     ("clap", &["cli/"]),
     ("hyper", &["sandbox/"]),
     ("csv_core", &["output/csv.rs"]),

@@ -102,7 +102,7 @@ pub fn execute(config: RunConfig) -> Result<Exit> {
     let warnings = warnings.into_iter().chain(lowered).chain(ignored);
     warn(warnings, &answers);
     let runtime = runtime()?;
-    let (events, progress) = observe(&runtime, &watch, &opened, sandbox);
+    let (events, progress) = observe(&runtime, &watch, &opened, sandbox, concurrency);
     let writer = Writer::new(opened.layout, policy.clone(), sink, sides);
     let rows = (reader, answers.desk()?, writer);
     signals.run_begins(farewell(output.target.as_ref(), &answers))?;
@@ -287,6 +287,7 @@ fn observe(
     watch: &WatchConfig,
     opened: &Opened,
     sandbox: bool,
+    concurrency: NonZeroUsize,
 ) -> (Events, Progress) {
     let (notices, inbox) = observe::notices();
     let ender = notices.ender();
@@ -295,6 +296,7 @@ fn observe(
         every: watch.every,
         size: opened.size,
         sandbox,
+        concurrency: concurrency.get(),
     };
     // The runtime's clock is the run's clock.
     let events = runtime.block_on(async { Events::new(vec![Box::new(notices)]) });

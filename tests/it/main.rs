@@ -66,3 +66,4 @@ mod stops;
 mod tls;
 mod unread;
 mod watching;
+mod what_is_shown;
