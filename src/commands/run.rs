@@ -137,14 +137,17 @@ pub fn execute(config: RunConfig) -> Result<Exit> {
     let unsynced = written.unsynced.as_deref().map(unsynced);
     let ignored_late = !ignored_early && opened.ignored.any();
     let ignored = ignored_late.then(|| format!("warning: {IGNORED}"));
+    let was_there = written.output.is_some();
+    let output = places::still_there(written.output);
     let summary = Summary {
         stats: &stats,
         elapsed: events.elapsed(),
         sandbox,
         endpoint: &endpoint.to_string(),
-        output: written.output,
-        rejects: written.rejects,
-        changes: written.changes,
+        output_is_gone: was_there && output.is_none(),
+        output,
+        rejects: places::still_there(written.rejects),
+        changes: places::still_there(written.changes),
         ledger: kept,
         sandbox_billed: stand_in.map(|stand_in| stand_in.stop().billed),
     };
@@ -429,10 +432,10 @@ fn end(
 
 /// The summary for people or for programs, the one for `--summary`, and what ended the run early.
 fn tell(summary: &Summary<'_>, error: Option<&Error>, file: Option<File>, watch: &WatchConfig) {
-    if !watch.quiet && watch.style == Style::Json {
-        say(&summary.json_line());
-    } else if !watch.quiet {
-        say(&summary.text());
+    match watch.style {
+        _ if watch.quiet => summary.warning().iter().for_each(|line| say(line)),
+        Style::Json => say(&summary.json_line()),
+        _ => say(&summary.text()),
     }
     if let Some(Err(failed)) = file.map(|file| summary.write_json(file)) {
         // The rows are safe: the exit code stays theirs.

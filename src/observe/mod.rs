@@ -4,6 +4,7 @@
 //! own draws, so that a slow terminal never holds up a call.
 
 mod bar;
+mod kept;
 mod lines;
 mod matrix;
 mod reason;
@@ -16,8 +17,9 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-pub use summary::{Kept, Summary};
-pub use words::{count, counted, day, moment, most, same_command};
+pub use kept::Kept;
+pub use summary::Summary;
+pub use words::{answers, count, counted, day, moment, most, same_command};
 
 use crate::event::{CancelReason, Event, Events, Observer, Pause, Unusable};
 use crate::row::RowNumber;

@@ -116,6 +116,12 @@ pub(super) fn time(time: Duration) -> String {
     }
 }
 
+/// `3 paid answers`. A stand-in's answers cost nothing.
+#[must_use]
+pub fn answers(number: u64, sandbox: bool) -> String {
+    counted(number, if sandbox { "answer" } else { "paid answer" })
+}
+
 /// `approve 3, review 1`: what there is none of is left out.
 pub(super) fn parts(parts: &[(&str, u64)]) -> Option<String> {
     let there = parts.iter().filter(|(_, number)| *number > 0);
