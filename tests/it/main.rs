@@ -53,6 +53,7 @@ mod own_files;
 mod poison;
 mod readme;
 mod real_limits;
+mod rehearsals;
 mod resume;
 mod retry_after;
 mod sandbox;
