@@ -418,29 +418,4 @@ impl ResetHandle {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
-mod tests {
-    use std::net::Ipv4Addr;
-    use std::time::Duration;
-
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
-
-    use super::*;
-
-    #[tokio::test(start_paused = true)]
-    async fn a_client_that_does_not_end_its_request_is_hung_up_on() {
-        let listener = listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).unwrap();
-        let address = listener.local_addr().unwrap();
-        let forever = std::future::pending();
-        tokio::spawn(serve(listener, Settings::default(), forever));
-        let head = "POST /v1/validate/user HTTP/1.1\r\nHost: x\r\n";
-        for half in [head, &format!("{head}Content-Length: 9\r\n\r\n{{")] {
-            let mut client = TcpStream::connect(address).await.unwrap();
-            client.write_all(half.as_bytes()).await.unwrap();
-            let mut answer = Vec::new();
-            let minute = Duration::from_secs(60);
-            let hung_up = tokio::time::timeout(minute, client.read_to_end(&mut answer)).await;
-            assert_eq!(hung_up.unwrap().unwrap(), 0);
-        }
-    }
-}
+mod tests;
