@@ -42,11 +42,11 @@ pub fn draw(lines: &[String]) {
     TEXTS.put(Text::Picture(lines), PROGRESS);
 }
 
-/// How many columns there are to draw in, where the terminal tells it.
+/// How many columns there are to draw in: 80 where the terminal does not tell it.
 #[must_use]
-pub fn columns() -> Option<usize> {
-    let (terminal_size::Width(columns), _) = terminal_size::terminal_size_of(std::io::stderr())?;
-    (columns > 0).then_some(columns.into())
+pub fn columns() -> u16 {
+    let (_, columns) = console::Term::stderr().size();
+    columns
 }
 
 /// Waits until everything is written, but not for long: to be called before the process ends.
@@ -80,25 +80,21 @@ impl Text {
 
     /// What is written where `drawn` says whether a picture is on the screen, and the cursor at its beginning: when a
     /// terminal is made narrower it may wrap lines, and the cursor goes with its line. Whatever became of the others, they
-    /// are below it.
+    /// are below it; only what has moved to the scroll-back stays. Each line is cleared before it is drawn, as tmux remembers
+    /// of others that they were wrapped, and not all of them with one `J`: of a whole screen, tmux keeps what that clears.
     fn written(self, drawn: &mut bool) -> String {
         let clear = if *drawn { CLEAR } else { "" };
+        *drawn = false;
         match self {
-            Self::Words(words) => {
-                *drawn = false;
-                clear.to_owned() + &words
-            }
+            Self::Words(words) => clear.to_owned() + &words,
+            Self::Picture(lines) if lines.is_empty() => clear.to_owned(),
             Self::Picture(lines) => {
-                *drawn = !lines.is_empty();
+                *drawn = true;
                 let back = match lines.len() {
-                    0 | 1 => String::new(),
+                    1 => String::new(),
                     lines => format!("\x1b[{}A", lines - 1),
                 };
-                if lines.is_empty() {
-                    return clear.to_owned();
-                }
-                // Each line clears what is behind it, so that nothing flickers.
-                format!("\r{}\x1b[J\r{back}", lines.join("\x1b[K\n"))
+                format!("\r\x1b[K{}\x1b[J\r{back}", lines.join("\n\x1b[K"))
             }
         }
     }
@@ -220,7 +216,7 @@ mod tests {
         let words = |words: &str| Text::Words(words.to_owned());
         let mut drawn = false;
         let mut written = |text: Text| text.written(&mut drawn);
-        let two = "\rone\u{1b}[K\ntwo\u{1b}[J\r\u{1b}[1A";
+        let two = "\r\u{1b}[Kone\n\u{1b}[Ktwo\u{1b}[J\r\u{1b}[1A";
         assert_eq!(written(words("first\n")), "first\n");
         assert_eq!(written(picture(&["one", "two"])), two);
         assert_eq!(written(picture(&["one", "two"])), two);

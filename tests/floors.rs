@@ -33,7 +33,8 @@ const FLOORS: &[&[&str]] = &[
 const OWNERS: &[(&str, &[&str])] = &[
     ("reqwest", &["service/http.rs", "service/http/"]),
     ("governor", &["pace/limiter.rs"]),
-    ("terminal_size", &["say.rs"]),
+    ("indicatif", &["observe/bar.rs", "observe/screen.rs"]),
+    ("console", &["say.rs"]),
     ("clap", &["cli/"]),
     ("hyper", &["sandbox/"]),
     ("csv_core", &["output/csv.rs"]),

@@ -1,52 +1,79 @@
-//! Progress on a terminal: two lines that are drawn over, and that fit it, however narrow.
+//! Progress on a terminal: indicatif draws two lines, and they fit it, however narrow.
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::reason::reasons;
+use super::screen::Screen;
 use super::{Notice, Setting, Snapshot, View, words};
 use crate::say::{columns, draw, say};
 
 /// A bar with the rows, and a line below it with why calls wait, and what they brought.
-pub(super) struct Bar(Setting);
+pub(super) struct Bar {
+    progress: ProgressBar,
+    screen: Screen,
+    setting: Setting,
+}
 
-/// The columns of a terminal that does not tell them.
-const USUAL_WIDTH: usize = 80;
+/// The bar's length in units: per mille is finer than any terminal draws.
+const WHOLE: u64 = 1000;
+/// Pictures a second, where notices come in a rush: twice as many as there are without them.
+const MOST_PICTURES: u8 = 20;
 /// Columns of the bar itself, where there are so many in all: what is said beside it counts for more.
 const GAUGES: [(usize, usize); 2] = [(72, 16), (50, 8)];
-/// What a character of the bar can show, from an eighth to a whole.
-const EIGHTHS: [char; 8] = ['▏', '▎', '▍', '▌', '▋', '▊', '▉', '█'];
 
 impl Bar {
-    pub(super) const fn new(setting: Setting) -> Self {
-        Self(setting)
+    pub(super) fn new(setting: Setting) -> Self {
+        let screen = Screen::default();
+        let target = Box::new(screen.clone());
+        let target = ProgressDrawTarget::term_like_with_hz(target, MOST_PICTURES);
+        Self {
+            progress: ProgressBar::with_draw_target(Some(WHOLE), target),
+            screen,
+            setting,
+        }
     }
 
-    fn lines(&self, now: &Snapshot, width: usize) -> [String; 2] {
+    /// What indicatif draws; `None` where it has drawn only just now.
+    fn picture(&self, now: &Snapshot, columns: u16) -> Option<Vec<String>> {
         // In the last column some terminals begin the next line and others do not.
-        let width = width.saturating_sub(1);
-        let gauge = now.share.map(|share| gauge(share, width));
-        let gauge = gauge.unwrap_or_default();
+        let width = usize::from(columns).saturating_sub(1);
+        let gauge = now.share.and_then(|_| gauge(width));
+        let room = width - gauge.map_or(0, |gauge| gauge + 1);
         let head = [
             now.share.map(words::percent),
             Some(words::counted(now.resolved, "row")),
             now.remaining
                 .map(|left| format!("ETA {}", words::time(left))),
-            self.0.sandbox.then(|| "sandbox".to_owned()),
+            self.setting.sandbox.then(|| "sandbox".to_owned()),
             now.rate.map(|rate| format!("{} rows/s", words::rate(rate))),
         ];
-        let below = reasons(now, self.0.concurrency)
+        let below = reasons(now, self.setting.concurrency)
             .into_iter()
             .chain(words::verdicts(now))
             .chain(words::calls(now));
-        let room = width - gauge.chars().count();
-        [
-            gauge + &fit(head.into_iter().flatten(), room),
-            fit(below, width),
-        ]
+        #[allow(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            clippy::cast_precision_loss,
+            reason = "a share is from 0 to 1"
+        )]
+        let done = (now.share.unwrap_or_default() * WHOLE as f64) as u64;
+        self.screen.set_columns(columns);
+        // Of these none draws, unlike `set_…`: a picture shows all of them or none.
+        let bar = self.progress.clone().with_style(style(gauge));
+        bar.with_position(done)
+            .with_prefix(fit(head.into_iter().flatten(), room))
+            .with_message(fit(below, width))
+            .tick();
+        self.screen.picture()
     }
 }
 
 impl View for Bar {
     fn frame(&mut self, now: &Snapshot) {
-        draw(&self.lines(now, columns().unwrap_or(USUAL_WIDTH)));
+        if let Some(lines) = self.picture(now, columns()) {
+            draw(&lines);
+        }
     }
 
     fn notice(&mut self, notice: Notice, now: &Snapshot) {
@@ -71,28 +98,25 @@ impl View for Bar {
     }
 
     fn end(&mut self) {
-        draw(&[]);
+        self.progress.finish_and_clear();
+        if let Some(nothing) = self.screen.picture() {
+            draw(&nothing);
+        }
     }
 }
 
-/// The bar itself and a space; nothing where there is no room for it.
-fn gauge(share: f64, width: usize) -> String {
-    let columns = GAUGES.iter().find(|(least, _)| width >= *least);
-    let Some((_, columns)) = columns else {
-        return String::new();
-    };
-    #[allow(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        clippy::cast_precision_loss,
-        reason = "a share is from 0 to 1, and columns are few"
-    )]
-    let eighths = (share * (columns * EIGHTHS.len()) as f64) as usize;
-    let cell = |column: usize| match eighths.saturating_sub(column * EIGHTHS.len()) {
-        0 => ' ',
-        filled => EIGHTHS.get(filled - 1).copied().unwrap_or('█'),
-    };
-    (0..*columns).map(cell).chain([' ']).collect()
+/// Columns of the bar itself; `None` where there is no room for it.
+fn gauge(width: usize) -> Option<usize> {
+    let gauge = GAUGES.iter().find(|(least, _)| width >= *least);
+    gauge.map(|(_, columns)| *columns)
+}
+
+fn style(gauge: Option<usize>) -> ProgressStyle {
+    let gauge = gauge.map(|columns| format!("{{bar:{columns}}} "));
+    let template = gauge.unwrap_or_default() + "{prefix}\n{msg}";
+    ProgressStyle::with_template(&template)
+        .unwrap_or_else(|_| ProgressStyle::default_bar())
+        .progress_chars("█▉▊▋▌▍▎▏ ")
 }
 
 /// As many of these as fit, whole and in their order; only the first is cut, where it alone is too long.
@@ -120,6 +144,7 @@ fn cut(text: String, width: usize) -> String {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use std::time::Duration;
 
@@ -156,15 +181,18 @@ mod tests {
         remaining: Some(Duration::from_secs(723)),
     };
 
-    fn drawn(now: &Snapshot, width: usize) -> [String; 2] {
-        let bar = Bar::new(Setting {
+    fn bar() -> Bar {
+        Bar::new(Setting {
             style: Style::Bar,
             every: Duration::ZERO,
             size: Some(1),
             sandbox: true,
             concurrency: 64,
-        });
-        bar.lines(now, width)
+        })
+    }
+
+    fn drawn(now: &Snapshot, columns: u16) -> Vec<String> {
+        bar().picture(now, columns).unwrap()
     }
 
     #[test]
@@ -172,21 +200,21 @@ mod tests {
         assert_eq!(
             drawn(&BUSY, 120),
             [
-                "██████▍          40.4 % · 1,234,567 rows · ETA 12 min 3 s · sandbox · 412 rows/s",
+                "██████▌          40.4 % · 1,234,567 rows · ETA 12 min 3 s · sandbox · 412 rows/s",
                 "48.0/s, slower, to see whether fewer calls are refused · limit found: about 50.0/s · 16 in flight, retries 1,234"
             ]
         );
         assert_eq!(
             drawn(&BUSY, 80),
             [
-                "██████▍          40.4 % · 1,234,567 rows · ETA 12 min 3 s · sandbox",
+                "██████▌          40.4 % · 1,234,567 rows · ETA 12 min 3 s · sandbox",
                 "48.0/s, slower, to see whether fewer calls are refused"
             ]
         );
         assert_eq!(
             drawn(&BUSY, 60),
             [
-                "███▏     40.4 % · 1,234,567 rows · ETA 12 min 3 s · sandbox",
+                "███▎     40.4 % · 1,234,567 rows · ETA 12 min 3 s · sandbox",
                 "48.0/s, slower, to see whether fewer calls are refused"
             ]
         );
@@ -199,9 +227,8 @@ mod tests {
             pace.search = Search::Holding;
             pace.refused_at_any = None;
         }
-        let [_, below] = drawn(&now, 80);
         assert_eq!(
-            below,
+            drawn(&now, 80).last().unwrap(),
             "limit found: about 50.0/s · now 48.0/s · 16 in flight, retries 1,234"
         );
     }
@@ -223,7 +250,7 @@ mod tests {
             for width in 1..130 {
                 for line in drawn(&now, width) {
                     let columns = line.chars().count();
-                    assert!(columns < width, "{columns} at {width}: {line}");
+                    assert!(columns < width.into(), "{columns} at {width}: {line}");
                     assert!(!line.contains('…') || width < 60, "{width}: {line}");
                 }
             }
@@ -232,10 +259,39 @@ mod tests {
 
     #[test]
     fn the_bar_is_full_when_all_is_done_and_not_before() {
+        let gauge = |share: f64, columns| {
+            let mut now = BUSY;
+            now.share = Some(share);
+            let above = drawn(&now, columns).remove(0);
+            let percent = words::percent(share);
+            above.split_once(&percent).unwrap().0.to_owned()
+        };
         assert_eq!(gauge(0.0, 80), format!("{:17}", ""));
         assert_eq!(gauge(0.999, 80), "███████████████▉ ");
         assert_eq!(gauge(1.0, 80), "████████████████ ");
         assert_eq!(gauge(1.0, 60), "████████ ");
         assert_eq!(gauge(1.0, 40), "");
+    }
+
+    #[test]
+    fn a_rush_of_notices_is_not_a_rush_of_pictures() {
+        let bar = bar();
+        let pictures = (0..1_000).filter_map(|_| bar.picture(&BUSY, 80));
+        assert!(pictures.count() < 500);
+    }
+
+    #[test]
+    fn where_the_end_is_not_known_there_are_words_alone_and_at_the_end_nothing() {
+        let mut bar = bar();
+        let now = Snapshot {
+            share: None,
+            remaining: None,
+            ..BUSY
+        };
+        let picture = bar.picture(&now, 80).unwrap();
+        let above = picture.first().unwrap();
+        assert_eq!(above, "1,234,567 rows · sandbox · 412 rows/s");
+        bar.end();
+        assert_eq!(bar.picture(&now, 80), Some(Vec::new()));
     }
 }

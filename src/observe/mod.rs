@@ -8,6 +8,7 @@ mod kept;
 mod lines;
 mod matrix;
 mod reason;
+mod screen;
 mod snapshot;
 mod summary;
 mod words;
@@ -40,10 +41,11 @@ pub enum Style {
 }
 
 impl Style {
-    /// A bar where somebody looks, lines elsewhere.
+    /// A bar where somebody looks and a bar can be drawn over, lines elsewhere.
     #[must_use]
     pub fn automatic() -> Self {
-        if std::io::stderr().is_terminal() {
+        let dumb = std::env::var_os("TERM").is_some_and(|kind| kind == "dumb");
+        if std::io::stderr().is_terminal() && !dumb {
             Self::Bar
         } else {
             Self::Plain

@@ -61,8 +61,8 @@ fn a_bar_fits_its_terminal_and_is_gone_before_anything_else_is_said() {
         let pauses = frames.iter().filter(|frame| frame.contains("paused: "));
         assert!(pauses.count() >= 5, "{told}");
         for frame in &frames[1..] {
-            assert!(frame.starts_with('\r'), "{told}");
-            let lines: Vec<_> = frame[1..].split("\u{1b}[K\r\n").collect();
+            let lines = frame.strip_prefix("\r\u{1b}[K").expect(&told);
+            let lines: Vec<_> = lines.split("\r\n\u{1b}[K").collect();
             assert_eq!(lines.len(), 2, "{told}");
             assert!(
                 lines[0].contains(" % · ") && lines[0].contains(" rows"),
@@ -74,6 +74,26 @@ fn a_bar_fits_its_terminal_and_is_gone_before_anything_else_is_said() {
         }
         assert!(last.starts_with("\r\u{1b}[Jrescore: 40 rows in "), "{told}");
     }
+}
+
+#[test]
+fn a_dumb_terminal_gets_lines_and_nothing_that_would_move_its_cursor() {
+    let server = Server::start(|request| match request.nth {
+        1 => answer(429, &[("retry-after", "1")], ""),
+        _ => good(request),
+    });
+    let place = Place::with("users.csv", users::csv(9));
+    let (side, written) = terminal(80);
+    let run = place.run(&server, ["users.csv", "-o", "scored.csv"]);
+    let done = run.env("TERM", "dumb").stderr(side).done();
+    done.exits(0);
+    let written = written.join().unwrap();
+    assert!(
+        written.contains("paused: service asks for 1"),
+        "{written:?}"
+    );
+    assert!(written.contains("rescore: 9 rows in "), "{written:?}");
+    assert!(!written.contains('\u{1b}'), "{written:?}");
 }
 
 #[test]
