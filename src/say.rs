@@ -1,5 +1,5 @@
-//! The only way to standard error, except for the progress bar's: text that can do nothing to a terminal, and that nobody
-//! waits for.
+//! The only way to standard error: text that can do nothing to a terminal, and a picture of a few lines that is drawn over.
+//! Nobody waits for either.
 //!
 //! A file name or a column's name may hold any character. What must not break a line either, as a name within a text of
 //! several lines, is made [`printable`] by the code that puts it there.
@@ -27,12 +27,26 @@ static TEXTS: Texts = Texts::new();
 ///
 /// That nobody can read it must not end a run, and that nobody does must not hold it up.
 pub fn say(text: &str) {
-    TEXTS.put(safe(text), ALL);
+    TEXTS.put(Text::Words(safe(text)), ALL);
 }
 
 /// As [`say`], for a line that tells how a run is doing: it is dropped where nobody has read those before it.
 pub fn say_progress(line: &str) {
-    TEXTS.put(safe(line), PROGRESS);
+    TEXTS.put(Text::Words(safe(line)), PROGRESS);
+}
+
+/// Draws these lines in place of those that were drawn before, if nothing was said since; none at all clears them. Each must
+/// fit the terminal.
+pub fn draw(lines: &[String]) {
+    let lines: Vec<_> = lines.iter().map(|line| printable(line)).collect();
+    TEXTS.put(Text::Picture(lines), PROGRESS);
+}
+
+/// How many columns there are to draw in: 80 where the terminal does not tell it.
+#[must_use]
+pub fn columns() -> u16 {
+    let (_, columns) = console::Term::stderr().size();
+    columns
 }
 
 /// Waits until everything is written, but not for long: to be called before the process ends.
@@ -45,6 +59,47 @@ fn safe(text: &str) -> String {
     lines.join("\n") + "\n"
 }
 
+/// What waits to be written.
+enum Text {
+    /// Some lines that stay.
+    Words(String),
+    /// Lines that are drawn over.
+    Picture(Vec<String>),
+}
+
+/// From the beginning of the line on, everything is cleared.
+const CLEAR: &str = "\r\x1b[J";
+
+impl Text {
+    fn len(&self) -> usize {
+        match self {
+            Self::Words(words) => words.len(),
+            Self::Picture(lines) => lines.iter().map(String::len).sum(),
+        }
+    }
+
+    /// What is written where `drawn` says whether a picture is on the screen, and the cursor at its beginning: when a
+    /// terminal is made narrower it may wrap lines, and the cursor goes with its line. Whatever became of the others, they
+    /// are below it; only what has moved to the scroll-back stays. Each line is cleared before it is drawn, as tmux remembers
+    /// of others that they were wrapped, and not all of them with one `J`: of a whole screen, tmux keeps what that clears.
+    fn written(self, drawn: &mut bool) -> String {
+        let clear = if *drawn { CLEAR } else { "" };
+        *drawn = false;
+        match self {
+            Self::Words(words) => clear.to_owned() + &words,
+            Self::Picture(lines) if lines.is_empty() => clear.to_owned(),
+            Self::Picture(lines) => {
+                *drawn = true;
+                let back = match lines.len() {
+                    1 => String::new(),
+                    lines => format!("\x1b[{}A", lines - 1),
+                };
+                format!("\r\x1b[K{}\x1b[J\r{back}", lines.join("\n\x1b[K"))
+            }
+        }
+    }
+}
+
 /// Texts that wait to be written.
 struct Texts {
     waiting: Mutex<Waiting>,
@@ -52,7 +107,7 @@ struct Texts {
 }
 
 struct Waiting {
-    texts: VecDeque<String>,
+    texts: VecDeque<Text>,
     bytes: usize,
     /// One is being written.
     writing: bool,
@@ -79,13 +134,14 @@ impl Texts {
     }
 
     /// Has the text written, unless so many bytes wait already.
-    fn put(&'static self, text: String, most: usize) {
+    fn put(&'static self, text: Text, most: usize) {
         let mut waiting = self.lock();
         if !waiting.started {
             let writer = std::thread::Builder::new().name("words".to_owned());
             if writer.spawn(|| self.write(std::io::stderr())).is_err() {
                 // Without a thread to spare it is better to wait than to keep silent.
-                let _ = std::io::stderr().write_all(text.as_bytes());
+                let written = text.written(&mut false);
+                let _ = std::io::stderr().write_all(written.as_bytes());
                 return;
             }
             waiting.started = true;
@@ -97,12 +153,14 @@ impl Texts {
 
     /// Writes what comes, for as long as the process lives.
     fn write(&self, mut to: impl Write) {
+        let mut drawn = false;
         loop {
             let idle = |waiting: &mut Waiting| waiting.texts.is_empty();
             let waited = self.changed.wait_while(self.lock(), idle);
             let text = waited.unwrap_or_else(PoisonError::into_inner).take();
             // That nobody can read it must not end a run.
-            let _ = to.write_all(text.as_bytes());
+            let written = text.map(|text| text.written(&mut drawn));
+            let _ = to.write_all(written.unwrap_or_default().as_bytes());
             self.lock().writing = false;
             self.changed.notify_all();
         }
@@ -116,7 +174,14 @@ impl Texts {
 }
 
 impl Waiting {
-    fn put(&mut self, text: String, most: usize) {
+    fn put(&mut self, text: Text, most: usize) {
+        // Of pictures only the last one counts.
+        if let (Text::Picture(_), Some(Text::Picture(_))) = (&text, self.texts.back()) {
+            self.texts
+                .pop_back()
+                .iter()
+                .for_each(|old| self.bytes -= old.len());
+        }
         if self.bytes < most {
             self.bytes += text.len();
             self.texts.push_back(text);
@@ -124,9 +189,9 @@ impl Waiting {
     }
 
     /// The next text, which is being written from now on.
-    fn take(&mut self) -> String {
-        let text = self.texts.pop_front().unwrap_or_default();
-        self.bytes -= text.len();
+    fn take(&mut self) -> Option<Text> {
+        let text = self.texts.pop_front();
+        self.bytes -= text.as_ref().map_or(0, Text::len);
         self.writing = true;
         text
     }
@@ -145,18 +210,47 @@ mod tests {
     }
 
     #[test]
+    fn a_picture_is_drawn_over_from_its_first_line_and_cleared_by_words() {
+        let picture =
+            |lines: &[&str]| Text::Picture(lines.iter().map(|line| (*line).to_owned()).collect());
+        let words = |words: &str| Text::Words(words.to_owned());
+        let mut drawn = false;
+        let mut written = |text: Text| text.written(&mut drawn);
+        let two = "\r\u{1b}[Kone\n\u{1b}[Ktwo\u{1b}[J\r\u{1b}[1A";
+        assert_eq!(written(words("first\n")), "first\n");
+        assert_eq!(written(picture(&["one", "two"])), two);
+        assert_eq!(written(picture(&["one", "two"])), two);
+        assert_eq!(written(words("said\n")), "\r\u{1b}[Jsaid\n");
+        assert_eq!(written(words("again\n")), "again\n");
+        assert_eq!(written(picture(&["one", "two"])), two);
+        assert_eq!(written(picture(&[])), CLEAR);
+        assert_eq!(written(picture(&[])), "");
+    }
+
+    #[test]
+    fn of_pictures_that_nobody_has_seen_only_the_last_one_waits() {
+        let texts = Texts::new();
+        let mut waiting = texts.lock();
+        for second in 0..1_000 {
+            waiting.put(Text::Picture(vec![second.to_string()]), PROGRESS);
+        }
+        assert_eq!((waiting.texts.len(), waiting.bytes), (1, "999".len()));
+    }
+
+    #[test]
     fn while_nobody_reads_progress_is_dropped_before_anything_else_is() {
         let texts = Texts::new();
         let mut waiting = texts.lock();
         let line = safe(&"x".repeat(99));
         for _ in 0..1_000 {
-            waiting.put(line.clone(), PROGRESS);
+            waiting.put(Text::Words(line.clone()), PROGRESS);
         }
         assert_eq!(waiting.texts.len(), PROGRESS.div_ceil(100));
-        waiting.put("the end\n".to_owned(), ALL);
-        assert_eq!(waiting.texts.back().map(String::as_str), Some("the end\n"));
+        waiting.put(Text::Words("the end\n".to_owned()), ALL);
+        let last = waiting.texts.back();
+        assert!(matches!(last, Some(Text::Words(words)) if words == "the end\n"));
         for _ in 0..20_000 {
-            waiting.put(line.clone(), ALL);
+            waiting.put(Text::Words(line.clone()), ALL);
         }
         assert!(waiting.bytes < ALL + line.len(), "{}", waiting.bytes);
         // Once it is read again there is room again.

@@ -274,8 +274,8 @@ impl<S: Service> Scorer<S> {
     ) -> (Outcome, Unsettled<'a>, Option<Change>) {
         self.heed_quota(&exchange);
         let outcome = classify(exchange, &self.columns);
-        let repeats = !attempts.is_first() && !permit.is_probe();
-        let (unsettled, change) = permit.over(when, self.ended(&outcome, repeats), refusals);
+        let ended = self.ended(&outcome, !attempts.is_first(), permit.is_probe());
+        let (unsettled, change) = permit.over(when, ended, refusals);
         self.tell_pace(row, change, when);
         (outcome, unsettled, change)
     }
@@ -292,7 +292,7 @@ impl<S: Service> Scorer<S> {
     }
 
     /// What the pace must know of an outcome; `repeats`: an attempt of the row had failed before.
-    fn ended(&self, outcome: &Outcome, repeats: bool) -> Ended {
+    fn ended(&self, outcome: &Outcome, repeats: bool, probe: bool) -> Ended {
         match outcome {
             // The run stops: nobody needs the pause.
             Outcome::Throttled {
@@ -302,7 +302,10 @@ impl<S: Service> Scorer<S> {
             Outcome::Failed(fault) => match fault.health {
                 Health::AtWork => Ended::Answered,
                 // A row over which the service always fails must not make it seem down.
-                Health::Failed if repeats => Ended::Abandoned,
+                Health::Failed if repeats && !probe => Ended::Abandoned,
+                // Rows that have not asked yet tell an outage from rows that always fail, so they are tried every few
+                // seconds. One that has failed before tells nothing new: it is not asked more often than if nobody answered.
+                Health::Failed if repeats => Ended::Unwell,
                 Health::Failed => Ended::Failed,
                 Health::Gone => Ended::Unwell,
                 Health::Slow => Ended::TimedOut,

@@ -263,7 +263,7 @@ impl Stats {
         match origin {
             Origin::Called => self.paid += scored,
             Origin::Ledger => self.known += scored,
-            Origin::Duplicate => self.duplicates += 1,
+            Origin::Duplicate => self.duplicates += scored,
         }
         match resolution {
             Resolution::Scored(Decision::Approve) => self.approved += 1,
@@ -429,6 +429,24 @@ mod tests {
             Ok(()),
             "a stopped run may leave rows"
         );
+    }
+
+    #[test]
+    fn rows_with_a_verdict_are_paid_known_or_equal_to_another_and_failed_rows_are_none_of_these() {
+        let resolved = |resolution, origin| Event::RowResolved {
+            row: RowNumber::FIRST,
+            resolution,
+            origin,
+        };
+        let (scored, failed) = (
+            Resolution::Scored(Decision::Approve),
+            Resolution::Failed(Reason::Refused),
+        );
+        let origins = [Origin::Called, Origin::Ledger, Origin::Duplicate];
+        let events = origins.map(|origin| [resolved(scored, origin), resolved(failed, origin)]);
+        let stats = told(events.as_flattened());
+        assert_eq!((stats.paid, stats.known, stats.duplicates), (1, 1, 1));
+        assert_eq!((stats.scored(), stats.failures()), (3, 3));
     }
 
     #[test]

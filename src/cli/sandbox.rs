@@ -9,6 +9,7 @@ use clap::Args;
 use super::values::{self, PlanArg};
 use crate::error::{Error, Result};
 use crate::sandbox::{FaultKind, Faults, Plan, RateLimit, Settings, parse_fault};
+use crate::secret::Secret;
 
 #[derive(Debug, Args)]
 pub(super) struct SandboxArgs {
@@ -18,13 +19,16 @@ pub(super) struct SandboxArgs {
     /// The plan to play
     #[arg(long, value_enum, default_value = "paid")]
     plan: PlanArg,
+    /// A made-up key that is accepted; others get a 401 (repeatable; without it any key is accepted)
+    #[arg(long, value_name = "KEY", value_delimiter = '\n')]
+    accept_key: Vec<String>,
     /// How long an answer takes
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = values::duration_or_zero)]
     latency: Duration,
     /// Up to how much longer it may take
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = values::duration_or_zero)]
     jitter: Duration,
-    /// Let calls fail with this probability: 500, 503, reset, stall or bad-json (repeatable), such as `500=0.01`
+    /// Let calls fail with this probability: 402, 403, 500, 503, reset, stall or bad-json (repeatable), such as `500=0.01`
     #[arg(long = "fault", value_name = "KIND=PROBABILITY", value_delimiter = '\n', value_parser = parse_fault)]
     fault: Vec<(FaultKind, f64)>,
     /// Requests a second that are taken; more get a 429
@@ -66,6 +70,7 @@ impl SandboxArgs {
                 PlanArg::Paid => Plan::Paid,
                 PlanArg::Free => Plan::Free,
             },
+            accepted_keys: self.accept_key.into_iter().map(Secret::new).collect(),
             latency: self.latency,
             jitter: self.jitter,
             faults,

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::desk::Desk;
+use super::places::still_there;
 use super::space;
 use crate::config::LedgerConfig;
 use crate::error::{Error, Exit, Result, shown};
@@ -15,7 +16,7 @@ use crate::ledger::{
     Finished, Held, Keeper, Key, KnownLimit, Ledger, Past, Place, Removed, Rest, Reuse, Settings,
     Standing,
 };
-use crate::observe::{Kept, counted, day, moment, most, same_command};
+use crate::observe::{self, Kept, counted, day, moment, most, same_command};
 use crate::output::{Replace, Sealed};
 use crate::raw_json::Pointer;
 use crate::say::say;
@@ -38,12 +39,15 @@ pub(super) struct Answers {
     input: Option<PathBuf>,
     /// It was started over.
     fresh: bool,
+    /// They are a stand-in's: nobody pays for them.
+    sandbox: bool,
 }
 
 /// Who is asked, and on whose behalf.
 pub(super) struct Whom {
     endpoint: String,
     service_id: String,
+    sandbox: bool,
 }
 
 impl Whom {
@@ -57,6 +61,7 @@ impl Whom {
         Self {
             endpoint,
             service_id: client.service_id.as_str().to_owned(),
+            sandbox,
         }
     }
 }
@@ -86,6 +91,7 @@ impl Answers {
         let Whom {
             endpoint,
             service_id,
+            sandbox,
         } = whom;
         let open = |place| {
             Ledger::open(Settings {
@@ -112,6 +118,7 @@ impl Answers {
             dedupe,
             input: path_of(input),
             fresh: reuse == Reuse::Nothing,
+            sandbox,
         })
     }
 
@@ -159,10 +166,10 @@ impl Answers {
         let ledger = self.ledger.as_ref()?;
         let Held { answers, begun } = ledger.replaced()?;
         let is_wanted = !matches!(ledger.past(), Past::Finished { .. });
-        is_wanted.then(|| {
+        (is_wanted && answers > 0).then(|| {
             format!(
                 "starting over; the {} of the run of {} are thrown away",
-                counted(answers, "paid answer"),
+                observe::answers(answers, self.sandbox),
                 moment(begun)
             )
         })
@@ -173,7 +180,7 @@ impl Answers {
         let ledger = self.ledger.as_ref()?;
         let Held { answers, begun } = ledger.held()?;
         let old = begun.elapsed().is_ok_and(|age| age >= OLD);
-        (old && ledger.past() == Past::Stopped).then(|| {
+        (old && answers > 0 && ledger.past() == Past::Stopped).then(|| {
             format!(
                 "the run that goes on began at {}: {} of it are used, unless `--fresh` or `--max-age` says otherwise",
                 moment(begun),
@@ -202,14 +209,19 @@ impl Answers {
         let Some(Held { answers, begun }) = ledger.held() else {
             return;
         };
-        let are = if answers == 1 { "is" } else { "are" };
-        let (begun, answers) = (moment(begun), counted(answers, "answer"));
+        let has = match (answers, self.sandbox) {
+            (0, _) => String::new(),
+            (1, false) => ": 1 answer is paid for".to_owned(),
+            (_, false) => format!(": {} are paid for", counted(answers, "answer")),
+            (_, true) => format!(": it has {}", counted(answers, "answer")),
+        };
+        let begun = moment(begun);
         say(&match ledger.past() {
-            Past::Finished { .. } => format!(
-                "rescore: retrying the failed rows of the run of {begun}: {answers} {are} paid for"
-            ),
+            Past::Finished { .. } => {
+                format!("rescore: retrying the failed rows of the run of {begun}{has}")
+            }
             Past::Stopped | Past::Nothing => format!(
-                "rescore: continuing the run of {begun}: {answers} {are} paid for (`--fresh` asks everything again)"
+                "rescore: continuing the run of {begun}{has} (`--fresh` asks everything again)"
             ),
         });
     }
@@ -247,8 +259,9 @@ impl Answers {
     pub(super) fn farewell(&self) -> Option<String> {
         let path = self.ledger.as_ref()?.path()?;
         Some(format!(
-            "`{}` has the paid answers that reached the disk; {} goes on from there",
+            "`{}` has the {}answers that reached the disk; {} goes on from there",
             shown(path),
+            if self.sandbox { "" } else { "paid " },
             same_command(self.fresh)
         ))
     }
@@ -312,7 +325,7 @@ impl Answers {
                     fresh,
                     damaged,
                 };
-                (path.map(kept), None)
+                (still_there(path).map(kept), None)
             }
             Ok(Rest::Nothing) => (None, None),
             Err(error) => (None, Some(error.report().replacen("error", "warning", 1))),

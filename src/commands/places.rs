@@ -251,6 +251,11 @@ impl Targets {
     }
 }
 
+/// The file, unless somebody has removed it, as with its directory.
+pub(super) fn still_there(file: Option<PathBuf>) -> Option<PathBuf> {
+    file.filter(|file| file.symlink_metadata().is_ok())
+}
+
 /// Opens the file for the summary. It is emptied now: an old summary must not be taken for this run's. A new one is for
 /// nobody who cannot read the input, whose mode this is.
 pub(super) fn summary(path: Option<&Path>, mode: u32) -> Result<Option<File>> {

@@ -101,10 +101,9 @@ pub fn execute(config: RunConfig) -> Result<Exit> {
         }
     }
     let ignored = ignored_early.then(|| IGNORED.to_owned());
-    let warnings = warnings.into_iter().chain(lowered).chain(ignored);
-    warn(warnings, &answers);
+    warn(warnings.into_iter().chain(lowered).chain(ignored), &answers);
     let runtime = runtime()?;
-    let (events, progress) = observe(&runtime, &watch, &opened, sandbox);
+    let (events, progress) = observe(&runtime, &watch, &opened, sandbox, concurrency);
     let writer = Writer::new(opened.layout, policy.clone(), sink, sides);
     let rows = (reader, answers.desk()?, writer);
     signals.run_begins(farewell(output.target.as_ref(), &answers))?;
@@ -141,20 +140,22 @@ pub fn execute(config: RunConfig) -> Result<Exit> {
     let unsynced = written.unsynced.as_deref().map(unsynced);
     let ignored_late = !ignored_early && opened.ignored.any();
     let of_input = of_input(&source, ignored_late, &stats);
+    let was_there = written.output.is_some();
+    let output = places::still_there(written.output);
     let summary = Summary {
         stats: &stats,
         elapsed: events.elapsed(),
         sandbox,
         endpoint: &endpoint.to_string(),
-        output: written.output,
-        rejects: written.rejects,
-        changes: written.changes,
+        output_is_gone: was_there && output.is_none(),
+        output,
+        rejects: places::still_there(written.rejects),
+        changes: places::still_there(written.changes),
         ledger: kept,
         sandbox_billed: stand_in.map(|stand_in| stand_in.stop().billed),
     };
     tell(&summary, error.as_ref(), summary_file, &watch);
-    let warnings = left_over.into_iter().chain(unsynced);
-    for warning in warnings.chain(of_input) {
+    for warning in left_over.into_iter().chain(unsynced).chain(of_input) {
         say(&warning);
     }
     Ok(stats.exit())
@@ -305,6 +306,7 @@ fn observe(
     watch: &WatchConfig,
     opened: &Opened,
     sandbox: bool,
+    concurrency: NonZeroUsize,
 ) -> (Events, Progress) {
     let (notices, inbox) = observe::notices();
     let ender = notices.ender();
@@ -313,6 +315,7 @@ fn observe(
         every: watch.every,
         size: opened.size,
         sandbox,
+        concurrency: concurrency.get(),
     };
     // The runtime's clock is the run's clock.
     let events = runtime.block_on(async { Events::new(vec![Box::new(notices)]) });
@@ -445,10 +448,10 @@ fn end(
 
 /// The summary for people or for programs, the one for `--summary`, and what ended the run early.
 fn tell(summary: &Summary<'_>, error: Option<&Error>, file: Option<File>, watch: &WatchConfig) {
-    if !watch.quiet && watch.style == Style::Json {
-        say(&summary.json_line());
-    } else if !watch.quiet {
-        say(&summary.text());
+    match watch.style {
+        _ if watch.quiet => summary.warning().iter().for_each(|line| say(line)),
+        Style::Json => say(&summary.json_line()),
+        _ => say(&summary.text()),
     }
     if let Some(Err(failed)) = file.map(|file| summary.write_json(file)) {
         // The rows are safe: the exit code stays theirs.

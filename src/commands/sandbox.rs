@@ -18,10 +18,15 @@ pub fn execute(settings: &Settings) -> Result<Exit> {
     runtime.block_on(async {
         let listener = sandbox::listen(settings.listen).map_err(cannot)?;
         let address = listener.local_addr().map_err(cannot)?;
+        let key = if settings.accepted_keys.is_empty() {
+            "any RESCORE_API_KEY"
+        } else {
+            "RESCORE_API_KEY set to a key of `--accept-key`"
+        };
         // Before it is said that Ctrl-C ends it in order.
         let mut signals = Signals::listen().map_err(|e| Error::internal("cannot listen for signals").because(e))?;
         say(&format!("rescore sandbox: a stand-in for the service, listening on http://{address}"));
-        say(&format!("         try `rescore run users.csv -o scored.csv --base-url http://{address} --service-id test` with any RESCORE_API_KEY"));
+        say(&format!("         try `rescore run users.csv -o scored.csv --base-url http://{address} --service-id test` with {key}"));
         say(&format!("         what it has billed: http://{address}/billed; Ctrl-C ends it"));
         let stop = async move {
             signals.next().await;

@@ -168,8 +168,7 @@ async fn heed(mut signals: Signals, stops: &UnboundedSender<Stop>, shared: &Shar
         None => signals.second().await,
     };
     match farewell.get() {
-        // Below a bar, which nobody clears any more.
-        Some(farewell) => say(&format!("\n{farewell}")),
+        Some(farewell) => say(farewell),
         None => say(&before_the_first_call(last).report()),
     }
     flush();

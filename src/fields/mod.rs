@@ -308,6 +308,12 @@ mod tests {
             ("+44 (0)20 7946 0958", "+442079460958"),
             ("0049 (0) 151 2345678", "+491512345678"),
             ("+44\u{a0}20\u{2011}7946 [0958]", "+442079460958"),
+            ("(+44)(0)20 7946 0958", "+442079460958"),
+            ("00 44-(0)20 7946 0958", "+442079460958"),
+            // A zero that is not directly behind the country code is a digit like any other.
+            ("+44 20 (0)7946 0958", "+4420079460958"),
+            ("+4420 (0)7946 0958", "+4420079460958"),
+            ("+1 555 010 (0)199", "+15550100199"),
         ] {
             let request = request(
                 user(&[(Field::Phone, written.as_bytes())]),
@@ -315,6 +321,29 @@ mod tests {
             )
             .unwrap();
             assert_eq!(request.phone.as_deref(), Some(sent));
+        }
+    }
+
+    #[test]
+    fn a_country_code_never_starts_with_0() {
+        for written in [
+            "+0151 2345678",
+            "000151 2345678",
+            "+ (0)151 2345678",
+            "+0(0)151 2345678",
+        ] {
+            let failure = request(
+                user(&[(Field::Phone, written.as_bytes())]),
+                InvalidPhone::Reject,
+            )
+            .unwrap_err();
+            assert_eq!(
+                (failure.reason, &*failure.message),
+                (
+                    Reason::InvalidPhone,
+                    &*format!("phone `{written}` has a country code that starts with 0")
+                )
+            );
         }
     }
 

@@ -16,6 +16,8 @@ use crate::verdict::{Failure, Reason};
 const EMAIL_CHARACTERS: usize = 254;
 /// Digits of a phone number: ITU-T E.164 allows 15; the service documents at least 7.
 const PHONE_DIGITS: std::ops::RangeInclusive<usize> = 7..=15;
+/// Digits of a country code (ITU-T E.164).
+const COUNTRY_CODE_DIGITS: std::ops::RangeInclusive<usize> = 1..=3;
 
 /// The value as text.
 ///
@@ -113,40 +115,27 @@ pub(super) fn phone(value: Cow<'_, str>) -> Result<Cow<'_, str>, Failure> {
     if is_international(&value) {
         return Ok(value);
     }
-    // `+44 (0)20 …`: the zero is for callers within the country. Sent with it, it would be another number.
-    let value =
-        if value.starts_with(['+', '0']) && value.contains("(0)") && !value.starts_with("(0)") {
-            let international = value.starts_with('+') || value.starts_with("00");
-            if international {
-                Cow::Owned(value.replacen("(0)", "", 1))
-            } else {
-                value
-            }
-        } else {
-            value
-        };
-    let ornament = |c: char| {
-        c.is_whitespace()
-            || matches!(
-                c,
-                '.' | '-' | '\u{2010}'..='\u{2015}' | '(' | ')' | '[' | ']'
-            )
-    };
-    let bare: Cow<'_, str> = if value.contains(ornament) {
-        Cow::Owned(value.replace(ornament, ""))
-    } else {
-        Cow::Borrowed(&value)
+    let bare = match value.split_once("(0)") {
+        Some((before, after)) if is_country_code(before) => {
+            [before, after].concat().replace(ornament, "")
+        }
+        _ => value.replace(ornament, ""),
     };
     let bare = match bare.strip_prefix("00") {
-        Some(rest) => Cow::Owned(format!("+{rest}")),
+        Some(rest) => format!("+{rest}"),
         None => bare,
     };
     if is_international(&bare) {
-        return Ok(Cow::Owned(bare.into_owned()));
+        return Ok(Cow::Owned(bare));
     }
+    let wrong = if bare.starts_with("+0") {
+        "has a country code that starts with 0"
+    } else {
+        "is not + and 7 to 15 digits"
+    };
     Err(Failure::new(
         Reason::InvalidPhone,
-        format!("phone {} is not + and 7 to 15 digits", quoted(&value)),
+        format!("phone {} {wrong}", quoted(&value)),
     ))
 }
 
@@ -186,7 +175,30 @@ pub fn value_in(text: &str) -> Option<Field> {
         .or_else(|| is_phone().then_some(Field::Phone))
 }
 
+/// What people put between digits.
+fn ornament(c: char) -> bool {
+    c.is_whitespace()
+        || matches!(
+            c,
+            '.' | '-' | '\u{2010}'..='\u{2015}' | '(' | ')' | '[' | ']'
+        )
+}
+
+/// Whether this is a country code and nothing else, as the `+44 ` of `+44 (0)20 …`: a zero in brackets after it is for
+/// callers within the country, and sent with it, it would be another number. Anywhere else it is a digit like any other.
+fn is_country_code(before: &str) -> bool {
+    let before = before.trim_matches(ornament);
+    let code = before.strip_prefix('+').or(before.strip_prefix("00"));
+    let code = code.unwrap_or_default().trim_start_matches(ornament);
+    COUNTRY_CODE_DIGITS.contains(&code.len())
+        && !code.starts_with('0')
+        && code.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// No country code begins with 0 (ITU-T E.164, section 6.2.1).
 fn is_international(phone: &str) -> bool {
     let digits = phone.strip_prefix('+').unwrap_or_default();
-    PHONE_DIGITS.contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_digit())
+    PHONE_DIGITS.contains(&digits.len())
+        && !digits.starts_with('0')
+        && digits.bytes().all(|byte| byte.is_ascii_digit())
 }

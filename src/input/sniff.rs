@@ -5,14 +5,13 @@
 use bytes::{Bytes, BytesMut};
 use memchr::memchr2;
 
-use super::csv::{Found, find_record, unquote};
+use super::csv::{Found, find_record};
 use super::text::{BYTE_ORDER_MARK, HEAD};
 use super::{Buffer, Input, Settings, line_end};
 use crate::error::{Error, Result};
 use crate::fields;
 use crate::layout::{Format, Packing};
 use crate::raw_json;
-use crate::row::Span;
 
 /// The format as a person gives it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -202,38 +201,42 @@ struct Look {
 impl Look {
     /// `None` where the header is not whole yet.
     fn of(delimiter: u8, head: &[u8], over: bool) -> Option<Self> {
-        let (mut cells, mut rest) = (Vec::new(), head);
-        let mut next = |cells: &mut Vec<Span>| match find_record(rest, delimiter, over, cells) {
-            Found::Record(extent) => {
-                let (record, after) = rest.split_at(extent.end);
-                rest = after;
-                Some(record)
-            }
-            Found::Partial { .. } | Found::Nothing => None,
-        };
-        let header = match next(&mut cells) {
-            None if !over => return None,
-            header => header.unwrap_or_default(),
-        };
-        let width = cells.len();
-        let is_known = |cell: &&Span| {
-            let name = unquote(header.get(cell.range()).unwrap_or_default());
-            fields::rank(&String::from_utf8_lossy(&name)).is_some()
-        };
-        let known = cells.iter().filter(is_known).count();
-        let (mut rows, mut equal) = (0, 0);
-        while rows < SAMPLE_ROWS && next(&mut cells).is_some() {
-            rows += 1;
-            equal += usize::from(width > 1 && cells.len() == width);
+        let (text, rows) = whole_rows(delimiter, head, over);
+        if rows == 0 && !over {
+            return None;
         }
+        let mut reader = ::csv::ReaderBuilder::new()
+            .delimiter(delimiter)
+            .flexible(true)
+            .has_headers(false)
+            .from_reader(text);
+        let mut records = reader.byte_records().map_while(Result::ok);
+        let header = records.next().unwrap_or_default();
+        let width = header.len();
+        let is_known = |name: &&[u8]| fields::rank(&String::from_utf8_lossy(name)).is_some();
+        let known = header.iter().filter(is_known).count();
+        let equal = records.filter(|row| width > 1 && row.len() == width);
         Some(Self {
             delimiter,
             known: known.min(width.saturating_sub(1)),
-            equal,
+            equal: equal.count(),
             width,
-            whole: over || rows == SAMPLE_ROWS,
+            whole: over || rows > SAMPLE_ROWS,
         })
     }
+}
+
+/// The header and the rows that are looked at, as far as they are whole, and how many records that are.
+fn whole_rows(delimiter: u8, head: &[u8], over: bool) -> (&[u8], usize) {
+    let (mut end, mut rows, mut cells) = (0, 0, Vec::new());
+    while rows <= SAMPLE_ROWS
+        && let Some(rest) = head.get(end..)
+        && let Found::Record(extent) = find_record(rest, delimiter, over, &mut cells)
+    {
+        end += extent.end;
+        rows += 1;
+    }
+    (head.get(..end).unwrap_or(head), rows)
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::json;
 
+use super::reason::reasons;
 use super::{Notice, Setting, Snapshot, View, words};
 use crate::say::{say, say_progress};
 use crate::stats::Outage;
@@ -42,11 +43,12 @@ impl View for Plain {
         if let Some(left) = now.remaining {
             let _ = write!(line, ", ETA {}", words::time(left));
         }
-        say_progress(&format!(
-            "{line}; {}; {}",
-            words::verdicts(now),
-            words::calls(now)
-        ));
+        let further = words::verdicts(now).into_iter().chain(words::calls(now));
+        for part in further.chain(reasons(now, self.setting.concurrency)) {
+            line.push_str("; ");
+            line.push_str(&part);
+        }
+        say_progress(&line);
     }
 
     fn notice(&mut self, notice: Notice, now: &Snapshot) {

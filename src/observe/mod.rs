@@ -4,8 +4,11 @@
 //! own draws, so that a slow terminal never holds up a call.
 
 mod bar;
+mod kept;
 mod lines;
 mod matrix;
+mod reason;
+mod screen;
 mod snapshot;
 mod summary;
 mod words;
@@ -13,14 +16,15 @@ mod words;
 use std::io::IsTerminal;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
-pub use summary::{Kept, Summary};
-pub use words::{count, counted, day, moment, most, same_command};
+pub use kept::Kept;
+pub use summary::Summary;
+pub use words::{answers, count, counted, day, moment, most, same_command};
 
 use crate::event::{CancelReason, Event, Events, Observer, Pause, Unusable};
 use crate::row::RowNumber;
-use crate::say::flush;
 use crate::stats::Stats;
 use snapshot::{Recent, Snapshot};
 
@@ -38,10 +42,11 @@ pub enum Style {
 }
 
 impl Style {
-    /// A bar where somebody looks, lines elsewhere.
+    /// A bar where somebody looks and a bar can be drawn over, lines elsewhere.
     #[must_use]
     pub fn automatic() -> Self {
-        if std::io::stderr().is_terminal() {
+        let dumb = std::env::var_os("TERM").is_some_and(|kind| kind == "dumb");
+        if std::io::stderr().is_terminal() && !dumb {
             Self::Bar
         } else {
             Self::Plain
@@ -60,6 +65,8 @@ pub struct Setting {
     pub size: Option<u64>,
     /// The stand-in answers, not the service: said wherever numbers are shown.
     pub sandbox: bool,
+    /// Calls that may be in flight in any case.
+    pub concurrency: usize,
 }
 
 /// Something that should be said at once, not with the next line.
@@ -171,13 +178,11 @@ impl Observer for Notices {
 
 /// The thread that draws.
 pub struct Progress {
-    /// Cut off when it has ended.
-    drawn: Receiver<()>,
+    /// `None` where there is no thread to spare.
+    thread: Option<JoinHandle<()>>,
     ender: Ender,
 }
 
-/// What a bar gets to leave the terminal clean. It writes there itself, and a terminal that is stopped takes nothing.
-const LAST_FRAME: Duration = Duration::from_millis(500);
 /// Ten times a second looks live and costs nothing.
 const FRAME: Duration = Duration::from_millis(100);
 
@@ -185,30 +190,23 @@ impl Progress {
     /// Starts to draw.
     #[must_use]
     pub fn start(setting: Setting, events: Events, inbox: Inbox, ender: Ender) -> Self {
-        let (drawing, drawn) = channel();
         let thread = std::thread::Builder::new().name("progress".to_owned());
         // Without a thread to spare the run goes on unseen.
-        let _ = thread.spawn(move || {
-            draw(setting, &events, &inbox.0);
-            drop::<Sender<()>>(drawing);
-        });
-        Self { drawn, ender }
+        let thread = thread.spawn(move || draw(setting, &events, &inbox.0)).ok();
+        Self { thread, ender }
     }
 
-    /// Draws for the last time and leaves the terminal clean, where that takes it.
+    /// Draws for the last time and leaves the terminal clean.
     pub fn finish(self) {
         let _ = self.ender.0.send(Notice::End);
-        let _ = self.drawn.recv_timeout(LAST_FRAME);
+        // It waits for nobody but us: see `say`.
+        let _ = self.thread.map(JoinHandle::join);
     }
 }
 
 fn draw(setting: Setting, events: &Events, inbox: &Receiver<Notice>) {
     let mut view: Box<dyn View> = match setting.style {
-        Style::Bar => {
-            // Not in the midst of what is said before it.
-            flush();
-            Box::new(bar::Bar::new(setting))
-        }
+        Style::Bar => Box::new(bar::Bar::new(setting)),
         Style::Plain => Box::new(lines::Plain::new(setting)),
         Style::Json => Box::new(lines::Json::new(setting)),
         Style::Off => Box::new(lines::Warnings),

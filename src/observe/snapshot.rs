@@ -7,7 +7,7 @@ use crate::event::{Events, Pace, Pause};
 use crate::stats::{Outage, Stats};
 
 /// The numbers at one moment.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Snapshot {
     pub(super) at: Duration,
     pub(super) resolved: u64,

@@ -9,28 +9,17 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
+use super::kept::Kept;
 use super::lines::seconds;
 use super::matrix;
-use super::words::{self, MIXED_UP, count, counted, rate, same_command, time};
+use super::words::{self, MIXED_UP, count, counted, rate, time};
 use crate::error::shown;
 use crate::event::{CancelReason, Hint, Pace};
 use crate::raw_json::steering_escaped;
 use crate::stats::Stats;
 
-/// A ledger that stays.
-#[derive(Debug, Clone)]
-pub struct Kept {
-    /// Where it is.
-    pub path: PathBuf,
-    /// Answers of this service in it, where that is known.
-    pub answers: Option<u64>,
-    /// It is the run's own, and goes when every row has a verdict.
-    pub own: bool,
-    /// The run was told to start over: told so again, the next one would pay again.
-    pub fresh: bool,
-    /// It is damaged: no run goes on with it.
-    pub damaged: bool,
-}
+/// A smaller share would be shown as 0.0 %.
+const LEAST_SHARE: f64 = 0.001;
 
 /// A run that is over.
 #[derive(Debug)]
@@ -53,6 +42,8 @@ pub struct Summary<'a> {
     pub ledger: Option<Kept>,
     /// Calls that the stand-in billed.
     pub sandbox_billed: Option<u64>,
+    /// Somebody has removed the output while the run was on.
+    pub output_is_gone: bool,
 }
 
 impl Summary<'_> {
@@ -77,43 +68,18 @@ impl Summary<'_> {
         if self.sandbox {
             lines.push("sandbox: the scores are a stand-in's, not the service's".to_owned());
         }
-        if stats.resolved() > 0 {
-            lines.push(format!(
-                "approve {}, review {}, block {}",
-                count(stats.approved),
-                count(stats.reviewed),
-                count(stats.blocked)
-            ));
-        }
+        let decisions = [
+            ("approve", stats.approved),
+            ("review", stats.reviewed),
+            ("block", stats.blocked),
+        ];
+        lines.extend(words::parts(&decisions));
         lines.extend(matrix::lines(&stats.drift, self.changes.as_deref()));
-        if stats.failures() > 0 {
-            let reasons: Vec<_> = stats
-                .failed
-                .iter()
-                .map(|(reason, rows)| format!("{reason} {}", count(*rows)))
-                .collect();
-            let place = match &self.rejects {
-                Some(path) => format!(", see {}", shown(path)),
-                None => String::new(),
-            };
-            lines.push(format!(
-                "failed {}: {}{place}",
-                count(stats.failures()),
-                reasons.join(", ")
-            ));
-        }
+        let failed = self.reasons();
+        lines.extend(failed.map(|why| format!("failed {}: {why}", count(stats.failures()))));
         lines.extend(self.without_calls());
-        lines.push(self.calls());
-        if stats.throttled > 0 {
-            #[allow(clippy::cast_precision_loss, reason = "a share is no exact number")]
-            let share = stats.throttled as f64 / stats.calls.max(1) as f64;
-            lines.push(format!(
-                "the service asked {} for fewer calls ({} of all); paused for {} in all",
-                counted(stats.throttled, "time"),
-                words::percent(share),
-                time(stats.time_paused(self.elapsed))
-            ));
-        }
+        lines.extend((stats.calls > 0).then(|| self.calls()));
+        lines.extend((stats.throttled > 0).then(|| self.throttled()));
         lines.extend(self.limits());
         if stats.maybe_billed_twice > 0 {
             lines.push(format!(
@@ -135,28 +101,9 @@ impl Summary<'_> {
             ));
         }
         lines.extend(self.rarities());
-        if let Some(path) = &self.output {
-            let path = shown(path);
-            if stats.cancelled.is_some() {
-                lines.push(format!(
-                    "{path} has the {}; rows that were not finished are not in it",
-                    counted(stats.written, "finished row")
-                ));
-                if self.ledger.is_none() {
-                    // The next run refuses all of these files: following this must not lead to another refusal.
-                    let mut kept = vec!["it".to_owned()];
-                    let sides = [&self.rejects, &self.changes].into_iter().flatten();
-                    kept.extend(sides.map(|path| shown(path)));
-                    lines.push(format!(
-                        "before another run move {} away, or start over with `--overwrite`",
-                        kept.join(" and ")
-                    ));
-                }
-            } else {
-                lines.push(format!("wrote {path}"));
-            }
-        }
-        lines.extend(self.kept());
+        lines.extend(self.output());
+        let kept = self.ledger.as_ref();
+        lines.extend(kept.map(|kept| kept.words(stats, self.sandbox)));
         lines.extend(self.not_kept());
         format!("rescore: {}", lines.join("\n         "))
     }
@@ -208,43 +155,73 @@ impl Summary<'_> {
         (!words.is_empty()).then(|| format!("without a call: {}", words.join(", ")))
     }
 
-    /// What stays for the next run, and what that will do with it.
-    fn kept(&self) -> Option<String> {
-        let Kept {
-            path,
-            answers,
-            own,
-            fresh,
-            damaged,
-        } = self.ledger.as_ref()?;
-        let same = same_command(*fresh);
-        // As it is, the same rows would stop it again.
-        let once = match self.stats.cancelled {
-            Some(CancelReason::MaxFailures) => {
-                "once rows are mended or `--max-failures` is raised, "
-            }
-            _ => "",
+    /// Where the rows are, and what to do with them before another run.
+    fn output(&self) -> Vec<String> {
+        let stats = self.stats;
+        let Some(path) = &self.output else {
+            let gone = "the output was removed while the run was on".to_owned();
+            return self.output_is_gone.then_some(gone).into_iter().collect();
         };
         let path = shown(path);
-        let answers = match answers {
-            Some(answers) => counted(*answers, "paid answer"),
-            None => "the paid answers".to_owned(),
-        };
-        if *damaged {
-            return Some(format!("{path} is damaged, and no run can go on with it"));
+        if stats.cancelled.is_none() {
+            return vec![format!("wrote {path}")];
         }
-        Some(match (self.stats.cancelled, own) {
-            (Some(_), _) => format!("{path} has {answers}; {once}{same} goes on from there"),
-            (None, true) if self.stats.failures() == 0 => format!(
-                "{path} has {answers}, of other rows or for another account too; `--retry-failed` uses them, the next new run to this output replaces them"
-            ),
-            (None, _) if self.stats.failures() > 0 => {
-                format!(
-                    "{path} has {answers}; `--retry-failed` asks only the rows without a verdict"
-                )
-            }
-            (None, _) => format!("the answers are kept in {path}"),
-        })
+        let mut lines = vec![format!(
+            "{path} has the {}; rows that were not finished are not in it",
+            counted(stats.written, "finished row")
+        )];
+        if self.ledger.is_none() {
+            // The next run refuses all of these files: following this must not lead to another refusal.
+            let mut kept = vec!["it".to_owned()];
+            let sides = [&self.rejects, &self.changes].into_iter().flatten();
+            kept.extend(sides.map(|path| shown(path)));
+            lines.push(format!(
+                "before another run move {} away, or start over with `--overwrite`",
+                kept.join(" and ")
+            ));
+        }
+        lines
+    }
+
+    /// The one line of a quiet run that somebody must read; `None` where every row has a verdict.
+    #[must_use]
+    pub fn warning(&self) -> Option<String> {
+        let rows = counted(self.stats.resolved(), "row");
+        let failed = count(self.stats.failures());
+        let why = self.reasons()?;
+        Some(format!("warning: {failed} of {rows} failed: {why}"))
+    }
+
+    /// Why rows failed, and where they are.
+    fn reasons(&self) -> Option<String> {
+        let failed = self.stats.failed.iter();
+        let reasons: Vec<_> = failed
+            .map(|(reason, rows)| format!("{reason} {}", count(*rows)))
+            .collect();
+        let place = match &self.rejects {
+            Some(path) => format!(", see {}", shown(path)),
+            None => String::new(),
+        };
+        (!reasons.is_empty()).then(|| reasons.join(", ") + &place)
+    }
+
+    /// How often the service asked for less, and what that cost.
+    fn throttled(&self) -> String {
+        let stats = self.stats;
+        #[allow(clippy::cast_precision_loss, reason = "a share is no exact number")]
+        let share = stats.throttled as f64 / stats.calls.max(1) as f64;
+        let mut words = format!(
+            "the service asked {} for fewer calls",
+            counted(stats.throttled, "time")
+        );
+        if share >= LEAST_SHARE {
+            let _ = write!(words, " ({} of all)", words::percent(share));
+        }
+        let paused = stats.time_paused(self.elapsed);
+        if !paused.is_zero() {
+            let _ = write!(words, "; paused for {} in all", time(paused));
+        }
+        words
     }
 
     /// What stays nowhere: a run to a stream, without a ledger, was stopped.
@@ -258,11 +235,12 @@ impl Summary<'_> {
         let unwritten = stats.answered - stats.paid.min(stats.written).min(stats.answered);
         let of_them = match unwritten {
             0 => String::new(),
+            _ if self.output_is_gone => String::new(),
             unwritten => format!(", and the output lacks {} of them", count(unwritten)),
         };
         Some(format!(
             "no ledger has the {} of this run{of_them}: another run asks again (`--ledger FILE` keeps them)",
-            counted(stats.answered, "paid answer"),
+            words::answers(stats.answered, self.sandbox),
         ))
     }
 
@@ -272,8 +250,8 @@ impl Summary<'_> {
         let mut lines = Vec::new();
         if stats.lost > 0 {
             lines.push(format!(
-                "{} may be lost: paid for, and not known to be on disk",
-                counted(stats.lost, "answer")
+                "{} may be lost: not known to be on disk",
+                words::answers(stats.lost, self.sandbox)
             ));
         }
         if stats.damaged_answers > 0 {
@@ -306,7 +284,7 @@ impl Summary<'_> {
     fn calls(&self) -> String {
         let stats = self.stats;
         let mut words = counted(stats.calls, "call");
-        if let Some(billed) = self.sandbox_billed {
+        if let Some(billed) = self.sandbox_billed.filter(|billed| *billed > 0) {
             let _ = write!(words, " ({} billed by the stand-in)", count(billed));
         }
         if stats.retries > 0 {

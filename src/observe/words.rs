@@ -1,10 +1,9 @@
 //! Numbers and times as people read them.
 
-use std::fmt::Write as _;
 use std::time::{Duration, SystemTime};
 
 use super::Snapshot;
-use crate::event::{CancelReason, Found, Limit, Pace, Pause, Search, Unusable};
+use crate::event::{CancelReason, Found, Limit, Pause, Search, Unusable};
 use crate::row::RowNumber;
 use crate::stats::Outage;
 
@@ -89,7 +88,7 @@ pub(super) fn rate(rate: f64) -> String {
 }
 
 /// Calls in a time that makes the number readable: `48.0/s`, `6.00/min`.
-fn per_time(calls: f64) -> String {
+pub(super) fn per_time(calls: f64) -> String {
     if calls >= 0.5 {
         format!("{}/s", rate(calls))
     } else {
@@ -117,71 +116,37 @@ pub(super) fn time(time: Duration) -> String {
     }
 }
 
-/// `approve 3, review 1, block 0, failed 0`.
-pub(super) fn verdicts(now: &Snapshot) -> String {
-    format!(
-        "approve {}, review {}, block {}, failed {}",
-        count(now.approved),
-        count(now.reviewed),
-        count(now.blocked),
-        count(now.failed)
-    )
+/// `3 paid answers`. A stand-in's answers cost nothing.
+#[must_use]
+pub fn answers(number: u64, sandbox: bool) -> String {
+    counted(number, if sandbox { "answer" } else { "paid answer" })
 }
 
-/// What calls are doing, and why they wait when they wait.
-pub(super) fn calls(now: &Snapshot) -> String {
-    let mut words = format!("{} in flight", count(now.in_flight));
-    if now.retries > 0 {
-        let _ = write!(words, ", retries {}", count(now.retries));
-    }
-    let why = if now.stopping {
-        Some("stopping".to_owned())
-    } else if let Some((left, pause)) = now.pause {
-        Some(paused(left, pause))
-    } else if let Some(outage) = now.outage {
-        Some(down(outage, now.at))
-    } else {
-        now.pace.and_then(pace)
-    };
-    if let Some(why) = why {
-        let _ = write!(words, "; {why}");
-    }
-    words
+/// `approve 3, review 1`: what there is none of is left out.
+pub(super) fn parts(parts: &[(&str, u64)]) -> Option<String> {
+    let there = parts.iter().filter(|(_, number)| *number > 0);
+    let words: Vec<_> = there
+        .map(|(word, number)| format!("{word} {}", count(*number)))
+        .collect();
+    (!words.is_empty()).then(|| words.join(", "))
 }
 
-/// How fast calls may go, and why not faster; nothing where nothing holds them back.
-fn pace(pace: Pace) -> Option<String> {
-    if let Some(in_flight) = pace.limit_in_flight.filter(|_| pace.limit.is_none()) {
-        return Some(limit_in_flight(in_flight));
-    }
-    let now = per_time(pace.rate?);
-    let mut words = if pace.asked_for().is_some() {
-        format!("{now}: the service's headers ask for it")
-    } else if pace.at_ceiling {
-        format!("{now}, the most that `--rate` allows")
-    } else {
-        let why = why(pace.search);
-        match (pace.search, pace.limit) {
-            (Search::Holding, Some(found)) => format!("{now}; {}", limit(found)),
-            (_, Some(found)) => format!("{now}, {why}; {}", limit(found)),
-            (_, None) => format!("{now}, {why}"),
-        }
-    };
-    if let Some(share) = pace.refused_at_any {
-        let _ = write!(words, "; {}", refused_at_any(share));
-    }
-    Some(words)
+/// `approve 3, review 1, failed 2`.
+pub(super) fn verdicts(now: &Snapshot) -> Option<String> {
+    parts(&[
+        ("approve", now.approved),
+        ("review", now.reviewed),
+        ("block", now.blocked),
+        ("failed", now.failed),
+    ])
 }
 
-/// What the search for the pace does.
-pub(super) const fn why(search: Search) -> &'static str {
-    match search {
-        Search::Growing => "growing while nothing is refused",
-        Search::ClosingIn => "closing in on the limit",
-        Search::Checking => "slower, to see whether fewer calls are refused",
-        Search::Holding => "just below the limit",
-        Search::Looking => "looking whether more is allowed by now",
-    }
+/// `16 in flight, retries 5`.
+pub(super) fn calls(now: &Snapshot) -> Option<String> {
+    let in_flight = (now.in_flight > 0).then(|| format!("{} in flight", count(now.in_flight)));
+    let retries = parts(&[("retries", now.retries)]);
+    let words: Vec<_> = in_flight.into_iter().chain(retries).collect();
+    (!words.is_empty()).then(|| words.join(", "))
 }
 
 /// The same as programs read it.
@@ -287,23 +252,8 @@ pub(super) fn pausing(pause: Pause) -> String {
     }
 }
 
-/// Why everybody waits, and how much longer.
-fn paused(left: Duration, pause: Pause) -> String {
-    match pause.asked {
-        Some(asked) => format!(
-            "paused: service asks for {}, going on in {}",
-            whole_seconds(asked),
-            whole_seconds(left)
-        ),
-        None => format!(
-            "paused: service asks for fewer calls, going on in {}",
-            whole_seconds(left)
-        ),
-    }
-}
-
 /// Whole seconds: a count-down with tenths only flickers.
-fn whole_seconds(length: Duration) -> String {
+pub(super) fn whole_seconds(length: Duration) -> String {
     let seconds = length.as_millis().div_ceil(1000);
     let seconds = Duration::from_secs(seconds.try_into().unwrap_or(u64::MAX));
     if seconds.as_secs() < 10 {

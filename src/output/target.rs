@@ -200,7 +200,7 @@ fn in_the_way(partial: &Path) -> Error {
         "`{}` of an unfinished run is in the way",
         partial.display()
     ))
-    .detail("it holds rows whose answers were paid for")
+    .detail("it holds rows whose answers may have been paid for")
     .hint("move it away, or start over with `--overwrite`")
 }
 

@@ -9,6 +9,7 @@ use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap};
 use serde::Deserialize;
 
 use super::Plan;
+use crate::secret::Secret;
 
 /// A user that may be scored.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,8 +28,8 @@ pub(super) struct User {
 /// A refusal: status, code and message.
 pub(super) type Refusal = (StatusCode, &'static str, &'static str);
 
-/// The headers that every request carries.
-pub(super) fn headers(headers: &HeaderMap) -> Result<(), Refusal> {
+/// The headers that every request carries; the key is one of those that are `accepted`, where any are named.
+pub(super) fn headers(headers: &HeaderMap, accepted: &[Secret]) -> Result<(), Refusal> {
     let text = |name: &str| {
         headers
             .get(name)
@@ -38,11 +39,19 @@ pub(super) fn headers(headers: &HeaderMap) -> Result<(), Refusal> {
     let key = text(AUTHORIZATION.as_str())
         .and_then(|value| value.strip_prefix("Bearer "))
         .unwrap_or_default();
-    if key.trim().is_empty() {
+    let key = key.trim();
+    if key.is_empty() {
         return Err((
             StatusCode::UNAUTHORIZED,
             "no_key",
             "the Authorization header has no bearer token",
+        ));
+    }
+    if !accepted.is_empty() && accepted.iter().all(|accepted| accepted.expose() != key) {
+        return Err((
+            StatusCode::UNAUTHORIZED,
+            "bad_key",
+            "the key is not one that the stand-in was told to accept",
         ));
     }
     if text("x-service-id").unwrap_or_default().is_empty() {
@@ -137,14 +146,19 @@ pub(super) fn body(bytes: &[u8], plan: Plan) -> Result<User, Refusal> {
     }
     let phone_is_sound = |phone: &str| {
         let digits = phone.strip_prefix('+').unwrap_or_default();
-        (7..=15).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_digit())
+        (7..=15).contains(&digits.len())
+            && !digits.starts_with('0')
+            && digits.bytes().all(|byte| byte.is_ascii_digit())
     };
     if user
         .phone
         .as_deref()
         .is_some_and(|phone| !phone_is_sound(phone))
     {
-        return Err(wrong("bad_phone", "phone is not + and 7 to 15 digits"));
+        return Err(wrong(
+            "bad_phone",
+            "phone is not + and 7 to 15 digits, the first not 0",
+        ));
     }
     Ok(user)
 }
@@ -174,6 +188,11 @@ mod tests {
             (
                 r#""email":"j@example.com""#,
                 r#""phone":"0151""#,
+                "bad_phone",
+            ),
+            (
+                r#""email":"j@example.com""#,
+                r#""phone":"+01512345""#,
                 "bad_phone",
             ),
             (

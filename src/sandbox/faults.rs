@@ -2,9 +2,16 @@
 
 use std::str::FromStr;
 
+/// How many ways there are to fail.
+pub(super) const KINDS: usize = 7;
+
 /// A way to fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FaultKind {
+    /// Status 402: the account is out of credit.
+    OutOfCredit,
+    /// Status 403, without a word on why.
+    Forbidden,
     /// Status 500.
     ServerError,
     /// Status 503.
@@ -19,7 +26,9 @@ pub enum FaultKind {
 
 impl FaultKind {
     /// Every kind, in the order in which chances are tried.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; KINDS] = [
+        Self::OutOfCredit,
+        Self::Forbidden,
         Self::ServerError,
         Self::Unavailable,
         Self::Reset,
@@ -31,6 +40,8 @@ impl FaultKind {
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
+            Self::OutOfCredit => "402",
+            Self::Forbidden => "403",
             Self::ServerError => "500",
             Self::Unavailable => "503",
             Self::Reset => "reset",
@@ -42,7 +53,7 @@ impl FaultKind {
 
 /// The probability of each kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Faults([f64; 5]);
+pub struct Faults([f64; KINDS]);
 
 impl Faults {
     /// Sets what one `KIND=PROBABILITY` says.
@@ -99,7 +110,7 @@ impl FromStr for Pair {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let allowed = || {
-            "allowed are 500, 503, reset, stall and bad-json with a probability, such as `500=0.01`"
+            "allowed are 402, 403, 500, 503, reset, stall and bad-json with a probability, such as `500=0.01`"
                 .to_owned()
         };
         let (name, probability) = text.split_once('=').ok_or_else(allowed)?;

@@ -4,6 +4,7 @@
 //! of one shows at the other. Its scores mean nothing and its transaction ids begin with `sandbox-`.
 
 mod check;
+mod deadline;
 mod faults;
 mod score;
 mod server;
@@ -19,6 +20,8 @@ use tokio::sync::oneshot;
 pub use faults::{FaultKind, Faults, parse as parse_fault};
 pub use score::{PATTERNS, Pattern};
 pub use server::{Report, listen, serve};
+
+use crate::secret::Secret;
 
 /// The plan that the stand-in plays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -48,6 +51,8 @@ pub struct Settings {
     pub listen: SocketAddr,
     /// The plan that it plays.
     pub plan: Plan,
+    /// The keys that it accepts; any, where none are named.
+    pub accepted_keys: Vec<Secret>,
     /// How long it takes to answer …
     pub latency: Duration,
     /// … and up to how much longer.
@@ -65,6 +70,7 @@ impl Default for Settings {
         Self {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
             plan: Plan::Paid,
+            accepted_keys: Vec::new(),
             latency: Duration::ZERO,
             jitter: Duration::ZERO,
             faults: Faults::default(),

@@ -9,9 +9,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
 use bytes::Bytes;
-use http_body_util::{BodyExt, Full, Limited};
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use hyper::http::request::Parts;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
@@ -20,6 +21,8 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep};
 
 use super::check::{self, Refusal};
+use super::deadline::{Deadline, Timed};
+use super::faults::KINDS;
 use super::{FaultKind, RateLimit, Settings, score};
 
 /// The largest body that is read; ours are below 2 KiB.
@@ -79,7 +82,7 @@ pub struct Report {
     /// Requests against the interface.
     pub refused: u64,
     /// Faults, in the order of [`FaultKind::ALL`].
-    pub faults: [u64; 5],
+    pub faults: [u64; KINDS],
 }
 
 impl fmt::Display for Report {
@@ -108,7 +111,7 @@ struct State {
     billed: AtomicU64,
     throttled: AtomicU64,
     refused: AtomicU64,
-    faults: [AtomicU64; 5],
+    faults: [AtomicU64; KINDS],
 }
 
 /// A token bucket.
@@ -149,11 +152,31 @@ async fn connection(stream: TcpStream, state: Arc<State>) {
     // Answers are single small writes; waiting to fill a packet would only add latency.
     let _ = stream.set_nodelay(true);
     let handle = ResetHandle::of(&stream);
-    let serve = service_fn(|request| state.answer(request, &handle));
+    let deadline = Deadline::default();
+    let serve = service_fn(async |request: Request<Incoming>| {
+        let (head, body) = request.into_parts();
+        let body = whole(body).await?;
+        deadline.met();
+        state.answer(&head, body, &handle).await
+    });
     // A client that goes away is no news.
     let _ = hyper::server::conn::http1::Builder::new()
-        .serve_connection(TokioIo::new(stream), serve)
+        .serve_connection(TokioIo::new(Timed::new(stream, deadline.clone())), serve)
         .await;
+}
+
+/// A request's body, or that it is too large.
+async fn whole(body: Incoming) -> Result<Result<Bytes, Refusal>, HangUp> {
+    match Limited::new(body, MAX_BODY).collect().await {
+        Ok(body) => Ok(Ok(body.to_bytes())),
+        Err(error) if error.is::<LengthLimitError>() => Ok(Err((
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "too_large",
+            "the body is larger than 1 MiB",
+        ))),
+        // There is nobody left to answer to.
+        Err(_) => Err(HangUp),
+    }
 }
 
 impl State {
@@ -178,7 +201,7 @@ impl State {
 
     fn report(&self) -> Report {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let mut faults = [0; 5];
+        let mut faults = [0; KINDS];
         for (count, counter) in faults.iter_mut().zip(&self.faults) {
             *count = read(counter);
         }
@@ -200,10 +223,11 @@ impl State {
 
     async fn answer(
         &self,
-        request: Request<Incoming>,
+        head: &Parts,
+        body: Result<Bytes, Refusal>,
         handle: &ResetHandle,
     ) -> Result<Answer, HangUp> {
-        if request.method() == Method::GET && request.uri().path() == "/billed" {
+        if head.method == Method::GET && head.uri.path() == "/billed" {
             return Ok(self.billed_page());
         }
         self.requests.fetch_add(1, Ordering::Relaxed);
@@ -233,20 +257,10 @@ impl State {
                 counter.fetch_add(u64::from(other == kind), Ordering::Relaxed);
             }
             match kind {
-                FaultKind::ServerError => {
-                    return Ok(error((
-                        StatusCode::INTERNAL_SERVER_ERROR,
-                        "internal",
-                        "a rehearsed failure",
-                    )));
-                }
-                FaultKind::Unavailable => {
-                    return Ok(error((
-                        StatusCode::SERVICE_UNAVAILABLE,
-                        "unavailable",
-                        "a rehearsed failure",
-                    )));
-                }
+                FaultKind::OutOfCredit => return Ok(rehearsed(StatusCode::PAYMENT_REQUIRED)),
+                FaultKind::Forbidden => return Ok(rehearsed(StatusCode::FORBIDDEN)),
+                FaultKind::ServerError => return Ok(rehearsed(StatusCode::INTERNAL_SERVER_ERROR)),
+                FaultKind::Unavailable => return Ok(rehearsed(StatusCode::SERVICE_UNAVAILABLE)),
                 FaultKind::Reset => {
                     handle.reset_on_close();
                     return Err(HangUp);
@@ -255,7 +269,7 @@ impl State {
                 FaultKind::BadJson => {}
             }
         }
-        match self.verdict(request).await {
+        match self.verdict(head, body) {
             Ok(_) if fault == Some(FaultKind::BadJson) => Ok(json(
                 StatusCode::OK,
                 r#"{"status":true,"summary":{"risk_sc"#.to_owned(),
@@ -274,34 +288,23 @@ impl State {
         }
     }
 
-    async fn verdict(&self, request: Request<Incoming>) -> Result<Answer, Refusal> {
-        if request.uri().path() != "/v1/validate/user" {
+    fn verdict(&self, head: &Parts, body: Result<Bytes, Refusal>) -> Result<Answer, Refusal> {
+        if head.uri.path() != "/v1/validate/user" {
             return Err((
                 StatusCode::NOT_FOUND,
                 "not_found",
                 "the only path is /v1/validate/user",
             ));
         }
-        if request.method() != Method::POST {
+        if head.method != Method::POST {
             return Err((
                 StatusCode::METHOD_NOT_ALLOWED,
                 "not_allowed",
                 "the only method is POST",
             ));
         }
-        check::headers(request.headers())?;
-        let body = Limited::new(request.into_body(), MAX_BODY)
-            .collect()
-            .await
-            .map_err(|_| {
-                (
-                    StatusCode::PAYLOAD_TOO_LARGE,
-                    "too_large",
-                    "the body is larger than 1 MiB",
-                )
-            })?
-            .to_bytes();
-        let user = check::body(&body, self.settings.plan)?;
+        check::headers(&head.headers, &self.settings.accepted_keys)?;
+        let user = check::body(&body?, self.settings.plan)?;
         let (hundredths, patterns) = score::of(&user);
         let number = self.billed.fetch_add(1, Ordering::Relaxed) + 1;
         let level = match hundredths {
@@ -367,6 +370,10 @@ fn too_many(limit: &RateLimit) -> Answer {
     answer
 }
 
+fn rehearsed(status: StatusCode) -> Answer {
+    error((status, "rehearsed", "a rehearsed failure"))
+}
+
 fn error((status, code, message): Refusal) -> Answer {
     json(
         status,
@@ -409,3 +416,6 @@ impl ResetHandle {
 
     fn reset_on_close(&self) {}
 }
+
+#[cfg(test)]
+mod tests;

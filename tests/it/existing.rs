@@ -169,6 +169,22 @@ fn last_nights_output_is_scored_again_without_further_options_and_that_is_said()
 }
 
 #[test]
+fn a_ragged_row_gets_empty_cells_after_its_own_and_stays_as_it_is_where_columns_are_replaced() {
+    let (place, server) = (Place::new(), Server::good());
+    place.write(
+        "users.csv",
+        format!("{HEADER}\nA,a@x.org,::1,u\nB,b@x.org\n"),
+    );
+    place.score(&server, []).exits(1);
+    let cells = Verdict::of("A").cells(',');
+    let expected = format!("{HEADER}{COLUMNS}\nA,a@x.org,::1,u{cells}\nB,b@x.org,,,\n");
+    assert_eq!(place.text("scored.csv"), expected);
+    let again = place.run(&server, ["scored.csv", "-o", "again.csv"]).done();
+    again.exits(1).says("replacing the columns");
+    assert_eq!(place.text("again.csv"), expected);
+}
+
+#[test]
 fn a_header_alone_with_all_three_names_is_ours() {
     let (place, server) = (Place::new(), Server::good());
     place.write("users.csv", format!("{HEADER}{COLUMNS}\n"));

@@ -102,7 +102,7 @@ fn fifty_refused_rows_in_a_row_are_warned_of_once_and_stop_nothing() {
     let done = run(&place, &server, &["--quiet"]);
     let warning = "warning: the service has refused 50 rows in a row; the rejects say why";
     done.exits(1).says(warning);
-    assert_eq!(done.stderr.matches("warning").count(), 1, "{done}");
+    assert_eq!(done.stderr.matches(warning).count(), 1, "{done}");
     assert_eq!(server.calls(), 140);
 }
 

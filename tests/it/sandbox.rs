@@ -162,7 +162,12 @@ const HEADERS: &str =
 
 impl<'a> StandIn<'a> {
     pub(crate) fn start(place: &'a Place, arguments: &[&str]) -> Self {
-        let program = place.rescore(["sandbox", "--listen", "127.0.0.1:0"]);
+        Self::start_at(place, "127.0.0.1:0", arguments)
+    }
+
+    /// Starts one where another one was.
+    pub(crate) fn start_at(place: &'a Place, address: &str, arguments: &[&str]) -> Self {
+        let program = place.rescore(["sandbox", "--listen", address]);
         let program = arguments.iter().fold(program, Program::arg);
         let running = program.start();
         // The last words before it serves; the address is in the first.
@@ -213,8 +218,12 @@ impl<'a> StandIn<'a> {
         reply.body
     }
 
+    pub(crate) fn address(&self) -> String {
+        self.address.clone()
+    }
+
     /// Ends it as Ctrl-C does.
-    fn stop(mut self) -> Done {
+    pub(crate) fn stop(mut self) -> Done {
         let running = self.running.take().unwrap();
         running.signal("INT");
         running.done()
@@ -584,7 +593,10 @@ fn it_listens_on_this_machine_only() {
 fn what_it_cannot_play_is_refused_with_what_it_can() {
     let place = Place::new();
     let cases: [(&[&str], &str); 8] = [
-        (&["--fault", "404=1"], "500, 503, reset, stall and bad-json"),
+        (
+            &["--fault", "404=1"],
+            "402, 403, 500, 503, reset, stall and bad-json",
+        ),
         (&["--fault", "500"], "`500=0.01`"),
         (&["--fault", "500=1.5"], "from 0 to 1"),
         (

@@ -286,7 +286,7 @@ fn after_a_stop_the_ledger_alone_has_every_answer() {
         let stopped = place.rescore(args).done();
         stopped
             .exits(3)
-            .says(&format!("scored.csv.ledger has {} paid answers", 20 * run));
+            .says(&format!("scored.csv.ledger has {} answers", 20 * run));
         assert_eq!(
             place.names(),
             ["scored.csv.ledger", "scored.csv.partial", "users.csv"]
