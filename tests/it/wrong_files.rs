@@ -249,7 +249,7 @@ fn without_a_header_columns_are_named_by_number_and_no_row_is_lost() {
 
     let done = place.score(&server, ["--no-header", "--map", "email=5", "--overwrite"]);
     done.exits(2)
-        .says("no column `5`")
+        .says("`5` for `--map email=…`")
         .says("columns: 1, 2, 3, 4");
     let place = Place::with("users.jsonl", users::object("A"));
     let done = place.run(&server, ["users.jsonl", "--no-header"]).done();
