@@ -331,9 +331,6 @@ impl Controller {
     /// The service is there: what follows a pause is over.
     fn went_through(&mut self, now: Duration, call: Call) -> Option<Change> {
         if self.pauses.is_after(call.began) {
-            if self.scouting {
-                self.random.single(false);
-            }
             self.scouting = false;
         }
         match self.breaker.good(call.began) {

@@ -95,8 +95,6 @@ const FIRST_HOLD: Duration = Duration::from_secs(120);
 /// … doubling with each look that finds the same limit up to this: two looks an hour are polite, and a limit that rose is
 /// found the same day.
 const LONGEST_HOLD: Duration = Duration::from_secs(30 * 60);
-/// A limit so much below the one before is another one: what fell may rise again soon.
-const FALLEN: f64 = 0.8;
 /// A step past a limit that was seen more than once: what is too much by so little costs a call or two.
 const LOOK: f64 = 0.03;
 /// A step past one that was seen once, and may have been chance.
@@ -347,9 +345,6 @@ impl LimitSearch {
     fn hold_at(&mut self, now: Duration, value: f64) {
         self.best = 0.0;
         self.set(value);
-        if self.value < self.held * FALLEN {
-            self.hold = FIRST_HOLD;
-        }
         self.held = self.value;
         self.stage = Stage::Holding {
             until: now + self.hold,

@@ -34,12 +34,8 @@ struct Case {
     accepted: u32,
     /// Accepted before the first of them, since the refusal before.
     before: u32,
-    /// Calls accepted before the last of them; `None` once that was less than before the one before: then a cut did not help.
-    rising: Option<u32>,
     /// The most that was accepted a second from one of them to the next, pauses and all: no limit is below that.
     accepted_at_best: f64,
-    /// Single calls after a pause that were refused, in a row.
-    singles: i32,
 }
 
 /// Cuts without effect that show it. A limit that falls explains two or three: each is to what was last accepted.
@@ -52,8 +48,6 @@ const RAREST: u32 = 1_000;
 const CALM: f64 = 6.0;
 /// … or after so many where that is known from one refusal only, and little is lost.
 const CALM_AFTER_ONE: f64 = 3.0;
-/// Single calls that are refused after a pause show a window that is not over, unless chance does that so often.
-const BY_CHANCE: f64 = 0.01;
 /// Who asks for a longer pause counts in windows.
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 impl RandomRefusals {
@@ -107,20 +101,6 @@ impl RandomRefusals {
         }
     }
 
-    /// The single call after a pause was refused, or went through. More of them in a row than chance brings are a window.
-    pub(super) fn single(&mut self, refused: bool) {
-        let Some(case) = &mut self.case else { return };
-        if !refused {
-            case.singles = 0;
-            return;
-        }
-        case.singles += 1;
-        let share = f64::from(case.refused + 1) / f64::from(case.refused + case.accepted + 2);
-        if share.powi(case.singles) < BY_CHANCE {
-            self.case = None;
-        }
-    }
-
     /// A call was refused at a `pace` that should have been borne, and `wait` was asked for; `accepted`: calls a second since
     /// the refusal before. Whether it is certain by now that the service does so at any pace.
     pub(super) fn unexplained(
@@ -138,7 +118,6 @@ impl RandomRefusals {
         let case = self.case.get_or_insert(Case {
             since: now,
             before: gap.min(RAREST),
-            rising: Some(0),
             ..Case::default()
         });
         // What was accepted before the first one is another time's limit.
@@ -146,21 +125,14 @@ impl RandomRefusals {
             case.accepted_at_best = case.accepted_at_best.max(accepted);
         }
         case.cuts += 1;
-        case.rising = case.rising.filter(|before| *before < gap).map(|_| gap);
         let (refused, calls) = (
             f64::from(case.refused),
             f64::from(case.refused + case.accepted).max(1.0),
         );
         let share = refused / calls;
         let surely = (refused - refused.sqrt()) / calls;
-        // Each cut that makes refusals rarer has helped.
         let is_low = pace <= case.accepted_at_best.max(1.0);
-        if case.cuts <= CUTS
-            || case.accepted < FEWEST
-            || surely > HIGHEST_SHARE
-            || case.rising.is_some()
-            || !is_low
-        {
+        if case.cuts <= CUTS || case.accepted < FEWEST || surely > HIGHEST_SHARE || !is_low {
             return false;
         }
         if share * f64::from(RAREST) < 0.5 {
@@ -265,11 +237,14 @@ mod tests {
     }
 
     #[test]
-    fn cuts_that_make_refusals_rarer_have_helped() {
+    fn a_cut_has_helped_after_many_more_calls_than_brought_a_refusal() {
         let mut service = Service::default();
-        for accepted in [100, 150, 220, 340, 500, 760, 1_100] {
-            assert!(!service.unexplained(accepted, 10.0, 40.0), "{accepted}");
-        }
+        assert!(!service.unexplained(10, 10.0, 40.0));
+        let helped = (1..100).find(|_| {
+            service.ends(Outcome::Accepted(NOW));
+            service.random.has_helped()
+        });
+        assert_eq!(helped, Some(31), "three times ten");
     }
 
     #[test]

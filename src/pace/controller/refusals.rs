@@ -66,7 +66,6 @@ impl Controller {
             }
             self.set_limiter(now);
         } else if single {
-            self.random.single(true);
             // At the pace of single calls it should have been borne.
             let pace = 1.0 / self.pauses.in_a_row().as_secs_f64().max(0.01);
             if row_alone && self.random.unexplained(now, pace, None, wait) {
