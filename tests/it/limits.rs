@@ -96,9 +96,9 @@ fn too_many_failures_stop_the_run_with_their_reasons_and_it_goes_on_once_mended(
         let (place, server) = (Place::with("users.csv", &csv_now), Server::good());
         let done = place.score(&server, ["-c", "2", "--max-failures", limit]);
         done.exits(3)
-            .says(&format!("as many as `--max-failures {limit}` allows"))
+            .says(&format!("failed: `--max-failures {limit}` stops a run there"))
             .says(&format!("most frequent: {reasons}"))
-            .says("hint: mend the rows that fail, or raise `--max-failures`")
+            .says("hint: fix the rows that fail, or raise `--max-failures`")
             .says("once rows are mended or `--max-failures` is raised, the same command goes on from there");
         let calls = server.calls();
         done.check(calls < 120, "it stops before the end");
