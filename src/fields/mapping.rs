@@ -329,12 +329,12 @@ mod tests {
     }
 
     #[test]
-    fn all_missing_columns_are_named_at_a_time_with_those_that_may_be_meant() {
+    fn all_missing_columns_are_named_in_one_message_with_those_that_may_be_meant() {
         let header = header(&["full_nam", "first", "last", "emial", "last_login_ip"]);
         for (map, report) in [
             (
                 &[(Field::Email, "emial")][..],
-                "error: no column for `name`, for `ip`, for `user_agent` in `x.csv`\n  columns: full_nam, first, last, emial, last_login_ip\n\nhint: did you mean `--map name=full_nam --map ip=last_login_ip`?",
+                "error: no column for `name`, for `ip` and for `user_agent` in `x.csv`\n  columns: full_nam, first, last, emial, last_login_ip\n\nhint: did you mean `--map name=full_nam --map ip=last_login_ip`?",
             ),
             (
                 &[
@@ -343,7 +343,7 @@ mod tests {
                     (Field::Ip, "IP-Adr"),
                     (Field::UserAgent, "agent"),
                 ],
-                "error: no column `frist` for `--map name=…`, `IP-Adr` for `--map ip=…`, `agent` for `--map user_agent=…` in `x.csv`\n  columns: full_nam, first, last, emial, last_login_ip\n\nhint: did you mean `--map 'name={first} {last}' --map ip=last_login_ip`?",
+                "error: no column `frist` for `--map name=…`, `IP-Adr` for `--map ip=…` and `agent` for `--map user_agent=…` in `x.csv`\n  columns: full_nam, first, last, emial, last_login_ip\n\nhint: did you mean `--map 'name={first} {last}' --map ip=last_login_ip`?",
             ),
             (
                 &[
@@ -353,6 +353,10 @@ mod tests {
                     (Field::UserAgent, "x"),
                 ],
                 "error: no column `x` for `--map user_agent=…` in `x.csv`\n  columns: full_nam, first, last, emial, last_login_ip\n\nhint: name it with `--map user_agent=COLUMN`, or give a constant with `--set user_agent=VALUE`",
+            ),
+            (
+                &[(Field::Email, "x")],
+                "error: no column `x` for `--map email=…`, and none for `name`, for `ip` and for `user_agent`, in `x.csv`\n  columns: full_nam, first, last, emial, last_login_ip\n\nhint: did you mean `--map name=full_nam --map email=emial --map ip=last_login_ip`?",
             ),
         ] {
             let error = Mapping::of_header(&header, &assignments(map), "`x.csv`").unwrap_err();

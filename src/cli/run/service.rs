@@ -104,7 +104,7 @@ fn refuse_address(sources: Sources<'_>) -> Result<()> {
     match address.into_iter().find(|(id, _)| sources.is_typed(id)) {
         None => Ok(()),
         Some((_, flag)) => Err(Error::usage(format!(
-            "`--sandbox` and `{flag}` exclude each other: with `--sandbox` the built-in stand-in answers, and not the service"
+            "`--sandbox` and `{flag}` cannot be used together: with `--sandbox` the built-in stand-in answers, not the service"
         ))
         .hint(format!("leave out `--sandbox` to ask the service, or `{flag}` to ask the stand-in"))),
     }
