@@ -88,9 +88,8 @@ impl FailureBudget {
             .take(REASONS_NAMED)
             .map(|(reason, rows)| format!("{reason} {rows}"))
             .collect();
-        let have = if failed == 1 { "has" } else { "have" };
         let message = format!(
-            "{failed} of {resolved} rows {have} failed: `--max-failures {limit}` stops a run there"
+            "{failed} of {resolved} rows failed, and `--max-failures {limit}` stops the run there"
         );
         let error = Error::stopped(message)
             .detail(format!("most frequent: {}", named.join(", ")))

@@ -218,7 +218,7 @@ fn the_first_row_of_a_file_without_a_header_is_never_printed() {
     }
     // The column that was recognised is named.
     let done = refused("users.csv", row.as_bytes(), []);
-    done.says("its column 3 has what looks like the value of `email`")
+    done.says("column 3 holds what looks like a value for `email`")
         .says("`--map email=3`");
 }
 
