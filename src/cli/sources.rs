@@ -1,12 +1,13 @@
 //! Where the values of options came from: typed, or from a variable that may have been set long ago and elsewhere.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 use clap::error::{ContextKind, ContextValue};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Command};
 
-use crate::error::Error;
+use crate::error::{Error, shown};
 
 /// A subcommand with what was given for it.
 #[derive(Debug, Clone, Copy)]
@@ -44,9 +45,13 @@ impl<'a> Sources<'a> {
     /// The options that variables gave, for errors that come up later.
     pub(super) fn variables(self) -> Variables {
         let of = |arg: &Arg| {
-            let long = arg.get_long()?.to_owned();
-            self.variable(arg.get_id().as_str())
-                .map(|variable| (long, variable))
+            let id = arg.get_id().as_str();
+            let path = self.matches.try_get_one::<PathBuf>(id).ok().flatten();
+            Some(Given {
+                variable: self.variable(id)?,
+                long: arg.get_long().map(ToOwned::to_owned),
+                file: path.map(|path| format!("`{}`", shown(path))),
+            })
         };
         Variables(self.command.get_arguments().filter_map(of).collect())
     }
@@ -58,18 +63,33 @@ impl<'a> Sources<'a> {
     }
 }
 
-/// The options whose values came from variables, by their long names.
-#[derive(Debug, Default)]
-pub struct Variables(Vec<(String, String)>);
+/// The options whose values came from variables.
+#[derive(Debug)]
+pub struct Variables(Vec<Given>);
+
+/// An option whose value came from a variable.
+#[derive(Debug)]
+struct Given {
+    variable: String,
+    /// `INPUT` has none.
+    long: Option<String>,
+    /// As messages show it, if the value is a file: they rarely name its option.
+    file: Option<String>,
+}
 
 impl Variables {
-    /// The error with the variables of all options that it names.
+    /// The error with the variables of all options that it names, and of all files.
     #[must_use]
     pub fn explain(&self, error: Error) -> Error {
         let message = error.to_string();
-        let named = self.0.iter().filter(|(long, _)| names(&message, long));
-        named.fold(error, |error, (long, variable)| {
-            error.detail(given_by(long, variable))
+        let is_named = |given: &&Given| {
+            { given.long.as_ref() }.is_some_and(|long| names(&message, long)) || {
+                given.file.as_ref()
+            }
+            .is_some_and(|file| message.contains(file))
+        };
+        { self.0.iter().filter(is_named) }.fold(error, |error, given| {
+            error.detail(given_by(given.long.as_deref(), &given.variable))
         })
     }
 }
@@ -99,7 +119,7 @@ pub(super) fn explain(
         .filter(|arg| is_about(arg))
         .filter_map(|arg| {
             let variable = variable(arg).filter(|name| std::env::var_os(name).is_some())?;
-            Some(given_by(arg.get_long()?, &variable).into())
+            Some(given_by(arg.get_long(), &variable).into())
         })
         .collect();
     if !tips.is_empty() {
@@ -108,8 +128,9 @@ pub(super) fn explain(
     error
 }
 
-fn given_by(long: &str, variable: &str) -> String {
-    format!("`--{long}` comes from the variable `{variable}`")
+fn given_by(long: Option<&str>, variable: &str) -> String {
+    let what = long.map_or_else(|| "the input".to_owned(), |long| format!("`--{long}`"));
+    format!("{what} comes from the variable `{variable}`")
 }
 
 /// The variable of an option.

@@ -305,7 +305,19 @@ fn an_error_in_a_value_names_the_variable_that_it_came_from() {
             "RESCORE_API_KEY_FILE",
             "nowhere.txt",
             &[],
-            "  the value comes from the variable `RESCORE_API_KEY_FILE`\n",
+            "  `--api-key-file` comes from the variable `RESCORE_API_KEY_FILE`\n",
+        ),
+        (
+            "RESCORE_CA_FILE",
+            "nowhere.pem",
+            &[],
+            "  `--ca-file` comes from the variable `RESCORE_CA_FILE`\n",
+        ),
+        (
+            "RESCORE_LEDGER",
+            "/dev/null",
+            &[],
+            "  `--ledger` comes from the variable `RESCORE_LEDGER`\n",
         ),
         (
             "RESCORE_MAP",

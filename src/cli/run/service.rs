@@ -37,8 +37,7 @@ impl RunArgs {
             ),
         };
         let service_id = { self.service_id.as_deref() }.filter(|id| !id.trim().is_empty());
-        let key =
-            key::find(self.api_key_file.as_deref()).map_err(sources.in_value_of("api_key_file"))?;
+        let key = key::find(self.api_key_file.as_deref())?;
         let (Some(base), Some(service_id), Some((api_key, key_file))) = (base, service_id, &key)
         else {
             return Err(missing(&[
