@@ -108,7 +108,12 @@ impl Mapping<usize> {
             None => by_name(field, header, file),
         })?;
         let is_there = |name: &str| index_of(name, header).is_ok();
-        missing::refuse(assignments, header, Needed::All, is_there, file)?;
+        missing::refuse(assignments, header, Needed::All, is_there, file).map_err(|error| {
+            match header {
+                [_] => error.hint("one column found; try `--delimiter`"),
+                _ => error,
+            }
+        })?;
         let described = describe(&sources, |template| {
             let name = |index: &usize| Ok::<_, ()>(header.get(*index).cloned().unwrap_or_default());
             template
@@ -362,6 +367,15 @@ mod tests {
             let error = Mapping::of_header(&header, &assignments(map), "`x.csv`").unwrap_err();
             assert_eq!(error.report(), report);
         }
+    }
+
+    #[test]
+    fn where_there_is_one_column_another_delimiter_is_proposed_and_not_for_members() {
+        let (one, map) = (header(&["users"]), Assignments::default());
+        let of_csv = Mapping::of_header(&one, &map, "`x.csv`").unwrap_err();
+        assert!(of_csv.report().contains("--delimiter"));
+        let of_jsonl = Mapping::of_members(&one, Sample::Whole, &map, "`x.jsonl`").unwrap_err();
+        assert!(!of_jsonl.report().contains("--delimiter"));
     }
 
     #[test]

@@ -63,9 +63,6 @@ pub(super) fn refuse(
         (named, unmapped) => format!("{named}, and none {unmapped},"),
     };
     let error = Error::usage(format!("no column {words} in {file}")).detail(columns_line(columns));
-    if columns.len() == 1 {
-        return Err(error.hint("one column found; try `--delimiter`"));
-    }
     let meant: Vec<_> = missing
         .iter()
         .filter_map(|missing| missing.meant(columns))
