@@ -38,9 +38,12 @@ fn main() -> ExitCode {
 
 fn execute() -> u8 {
     let done = match cli::parse(std::env::args_os()) {
-        Ok(Command::Run(config)) => commands::run::execute(*config),
-        Ok(Command::Ledger(config)) => commands::ledger::execute(config),
-        Ok(Command::Sandbox(settings)) => commands::sandbox::execute(&settings),
+        Ok((command, variables)) => match command {
+            Command::Run(config) => commands::run::execute(*config),
+            Command::Ledger(config) => commands::ledger::execute(config),
+            Command::Sandbox(settings) => commands::sandbox::execute(&settings),
+        }
+        .map_err(|error| variables.explain(error)),
         Err(Refusal::Settings(error)) => Err(error),
         Err(Refusal::Arguments(error)) => {
             if error.use_stderr() {

@@ -16,6 +16,7 @@ use clap::builder::BoolishValueParser;
 use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use sources::Sources;
+pub use sources::Variables;
 
 use crate::config::{CareConfig, RunConfig};
 use crate::error::Error;
@@ -83,7 +84,9 @@ pub enum Refusal {
 ///
 /// # Errors
 /// What is wrong with them, or the help that was asked for.
-pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, Refusal> {
+pub fn parse(
+    arguments: impl IntoIterator<Item = OsString>,
+) -> Result<(Command, Variables), Refusal> {
     let (command, arguments): (_, Vec<_>) = (command(), arguments.into_iter().collect());
     let matches = { command.clone() }
         .try_get_matches_from(&arguments)
@@ -98,15 +101,19 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, R
         })?;
     let cli = Cli::from_arg_matches(&matches).map_err(Refusal::Arguments)?;
     let sources = Sources::of(&command, &matches);
-    match cli.command {
+    let variables = sources.variables();
+    let command = match cli.command {
         Subcommands::Run(arguments) => {
             let config = arguments.into_config(sources);
             config.map(Box::new).map(Command::Run)
         }
         Subcommands::Sandbox(arguments) => arguments.into_settings().map(Command::Sandbox),
         Subcommands::Ledger(command) => command.into_config().map(Command::Ledger),
+    };
+    match command {
+        Ok(command) => Ok((command, variables)),
+        Err(error) => Err(Refusal::Settings(variables.explain(error))),
     }
-    .map_err(|error| Refusal::Settings(sources.explain(error)))
 }
 
 /// The command line with a variable for every argument: given once here, none can be forgotten.

@@ -213,7 +213,7 @@ impl RunArgs {
         let input = self.input(names)?;
         let mut warnings = Vec::new();
         let service = self.service(sources, &mut warnings)?;
-        let output = { self.output(&input.input) }.map_err(sources.in_value_of("output"))?;
+        let output = self.output(&input.input)?;
         let ledger = self.ledger(&output)?;
         let budget = BudgetConfig {
             calls: self.max_calls,

@@ -5,6 +5,7 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use clap::Args;
+use clap::builder::NonEmptyStringValueParser;
 
 use super::values::{self, PlanArg};
 use crate::error::{Error, Result};
@@ -20,7 +21,7 @@ pub(super) struct SandboxArgs {
     #[arg(long, value_enum, default_value = "paid")]
     plan: PlanArg,
     /// A made-up key that is accepted; others get a 401 (repeatable; without it any key is accepted)
-    #[arg(long, value_name = "KEY", value_delimiter = '\n')]
+    #[arg(long, value_name = "KEY", value_delimiter = '\n', value_parser = NonEmptyStringValueParser::new())]
     accept_key: Vec<String>,
     /// How long an answer takes
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = values::duration_or_zero)]

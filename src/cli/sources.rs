@@ -1,12 +1,13 @@
 //! Where the values of options came from: typed, or from a variable that may have been set long ago and elsewhere.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 use clap::error::{ContextKind, ContextValue};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Command};
 
-use crate::error::Error;
+use crate::error::{Error, shown};
 
 /// A subcommand with what was given for it.
 #[derive(Debug, Clone, Copy)]
@@ -35,31 +36,61 @@ impl<'a> Sources<'a> {
     pub(super) fn in_value_of(self, id: &'static str) -> impl Fn(Error) -> Error {
         move |error| match self.variable(id) {
             Some(variable) => {
-                error.detail(format!("the value is that of the variable `{variable}`"))
+                error.detail(format!("the value comes from the variable `{variable}`"))
             }
             None => error,
         }
     }
 
-    /// The error with the variables of all options that it names.
-    pub(super) fn explain(self, error: Error) -> Error {
-        let message = error.to_string();
-        let named = self
-            .command
-            .get_arguments()
-            .filter(|arg| names(&message, arg));
-        named.fold(error, |error, arg| {
-            match self.variable(arg.get_id().as_str()) {
-                Some(variable) => error.detail(given_by(arg, &variable)),
-                None => error,
-            }
-        })
+    /// The options that variables gave, for errors that come up later.
+    pub(super) fn variables(self) -> Variables {
+        let of = |arg: &Arg| {
+            let id = arg.get_id().as_str();
+            let path = self.matches.try_get_one::<PathBuf>(id).ok().flatten();
+            Some(Given {
+                variable: self.variable(id)?,
+                long: arg.get_long().map(ToOwned::to_owned),
+                file: path.map(|path| format!("`{}`", shown(path))),
+            })
+        };
+        Variables(self.command.get_arguments().filter_map(of).collect())
     }
 
     fn variable(self, id: &str) -> Option<String> {
         let is_used = self.matches.value_source(id) == Some(ValueSource::EnvVariable);
         let argument = self.command.get_arguments().find(|arg| arg.get_id() == id);
         argument.filter(|_| is_used).and_then(variable)
+    }
+}
+
+/// The options whose values came from variables.
+#[derive(Debug)]
+pub struct Variables(Vec<Given>);
+
+/// An option whose value came from a variable.
+#[derive(Debug)]
+struct Given {
+    variable: String,
+    /// `INPUT` has none.
+    long: Option<String>,
+    /// As messages show it, if the value is a file: they rarely name its option.
+    file: Option<String>,
+}
+
+impl Variables {
+    /// The error with the variables of all options that it names, and of all files.
+    #[must_use]
+    pub fn explain(&self, error: Error) -> Error {
+        let message = error.to_string();
+        let is_named = |given: &&Given| {
+            { given.long.as_ref() }.is_some_and(|long| names(&message, long)) || {
+                given.file.as_ref()
+            }
+            .is_some_and(|file| message.contains(file))
+        };
+        { self.0.iter().filter(is_named) }.fold(error, |error, given| {
+            error.detail(given_by(given.long.as_deref(), &given.variable))
+        })
     }
 }
 
@@ -81,14 +112,14 @@ pub(super) fn explain(
     let is_about = |arg: &Arg| {
         [ContextKind::InvalidArg, ContextKind::PriorArg]
             .into_iter()
-            .any(|kind| matches!(error.get(kind), Some(ContextValue::String(text)) if names(text, arg)))
+            .any(|kind| matches!(error.get(kind), Some(ContextValue::String(text)) if arg.get_long().is_some_and(|long| names(text, long))))
     };
     let tips: Vec<_> = command
         .get_arguments()
         .filter(|arg| is_about(arg))
         .filter_map(|arg| {
             let variable = variable(arg).filter(|name| std::env::var_os(name).is_some())?;
-            Some(given_by(arg, &variable).into())
+            Some(given_by(arg.get_long(), &variable).into())
         })
         .collect();
     if !tips.is_empty() {
@@ -97,9 +128,9 @@ pub(super) fn explain(
     error
 }
 
-fn given_by(arg: &Arg, variable: &str) -> String {
-    let long = arg.get_long().unwrap_or_default();
-    format!("`--{long}` is given by the variable `{variable}`")
+fn given_by(long: Option<&str>, variable: &str) -> String {
+    let what = long.map_or_else(|| "the input".to_owned(), |long| format!("`--{long}`"));
+    format!("{what} comes from the variable `{variable}`")
 }
 
 /// The variable of an option.
@@ -109,10 +140,7 @@ fn variable(arg: &Arg) -> Option<String> {
 }
 
 /// Whether a text names the option.
-fn names(text: &str, arg: &Arg) -> bool {
-    let Some(long) = arg.get_long() else {
-        return false;
-    };
+fn names(text: &str, long: &str) -> bool {
     let is_of_name = |c: char| c.is_alphanumeric() || c == '-';
     text.split(|c: char| !is_of_name(c))
         .any(|word| word.strip_prefix("--") == Some(long))

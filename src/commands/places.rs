@@ -117,10 +117,14 @@ pub(super) fn check_names(
     format: Format,
 ) -> Result<()> {
     let target = output.target.as_ref().filter(|target| !target.is_special());
-    [target.map(Target::path), rejects, output.changes.as_deref()]
-        .into_iter()
-        .flatten()
-        .try_for_each(|path| check_name(path, format))
+    [
+        ("--output", target.map(Target::path)),
+        ("--rejects", rejects),
+        ("--changes", output.changes.as_deref()),
+    ]
+    .into_iter()
+    .filter_map(|(flag, path)| Some((flag, path?)))
+    .try_for_each(|(flag, path)| check_name(flag, path, format))
 }
 
 /// Ends of names of files that hold no lines, however they are written.
@@ -129,7 +133,7 @@ const NO_LINES: [&str; 16] = [
     "pdf", "zip", "7z", "bz2", "xz",
 ];
 
-fn check_name(path: &Path, format: Format) -> Result<()> {
+fn check_name(flag: &str, path: &Path, format: Format) -> Result<()> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let lower = name.to_lowercase();
     let packed = [".gz", ".zst"].into_iter().find(|end| lower.ends_with(end));
@@ -165,7 +169,7 @@ fn check_name(path: &Path, format: Format) -> Result<()> {
         packed.unwrap_or_default()
     );
     Err(Error::usage(format!(
-        "cannot write {is} to `{}`: its name says another format, and rows are written as they were read",
+        "cannot write {is} to `{flag} {}`: it is the name of another format, and the output has the input's",
         shown(path)
     ))
     .hint(format!("name it `{}`", printable(&better))))
@@ -303,7 +307,9 @@ mod tests {
             ("scored.csv.zst", Format::Jsonl, "scored.jsonl.zst"),
             ("scored.tsv", csv, "scored.csv"),
         ] {
-            let report = check_name(Path::new(name), format).unwrap_err().report();
+            let report = check_name("--output", Path::new(name), format)
+                .unwrap_err()
+                .report();
             assert!(
                 report.ends_with(&format!("\n\nhint: name it `{better}`")),
                 "{report}"
@@ -319,7 +325,10 @@ mod tests {
             ("scored.txt", Format::Jsonl),
             ("scored.2026-11-22", csv),
         ] {
-            assert!(check_name(Path::new(name), format).is_ok(), "{name}");
+            assert!(
+                check_name("--output", Path::new(name), format).is_ok(),
+                "{name}"
+            );
         }
     }
 

@@ -108,7 +108,12 @@ impl Mapping<usize> {
             None => by_name(field, header, file),
         })?;
         let is_there = |name: &str| index_of(name, header).is_ok();
-        missing::refuse(assignments, header, Needed::All, is_there, file)?;
+        missing::refuse(assignments, header, Needed::All, is_there, file).map_err(|error| {
+            match header {
+                [_] => error.hint("one column found; try `--delimiter`"),
+                _ => error,
+            }
+        })?;
         let described = describe(&sources, |template| {
             let name = |index: &usize| Ok::<_, ()>(header.get(*index).cloned().unwrap_or_default());
             template
@@ -329,12 +334,12 @@ mod tests {
     }
 
     #[test]
-    fn all_missing_columns_are_named_at_a_time_with_those_that_may_be_meant() {
+    fn all_missing_columns_are_named_in_one_message_with_those_that_may_be_meant() {
         let header = header(&["full_nam", "first", "last", "emial", "last_login_ip"]);
         for (map, report) in [
             (
                 &[(Field::Email, "emial")][..],
-                "error: no column for `name`, for `ip`, for `user_agent` in `x.csv`\n  columns: full_nam, first, last, emial, last_login_ip\n\nhint: did you mean `--map name=full_nam --map ip=last_login_ip`?",
+                "error: no column for `name`, for `ip` and for `user_agent` in `x.csv`\n  columns: full_nam, first, last, emial, last_login_ip\n\nhint: did you mean `--map name=full_nam --map ip=last_login_ip`?",
             ),
             (
                 &[
@@ -343,7 +348,7 @@ mod tests {
                     (Field::Ip, "IP-Adr"),
                     (Field::UserAgent, "agent"),
                 ],
-                "error: no column `frist` for `--map name=…`, `IP-Adr` for `--map ip=…`, `agent` for `--map user_agent=…` in `x.csv`\n  columns: full_nam, first, last, emial, last_login_ip\n\nhint: did you mean `--map 'name={first} {last}' --map ip=last_login_ip`?",
+                "error: no column `frist` for `--map name=…`, `IP-Adr` for `--map ip=…` and `agent` for `--map user_agent=…` in `x.csv`\n  columns: full_nam, first, last, emial, last_login_ip\n\nhint: did you mean `--map 'name={first} {last}' --map ip=last_login_ip`?",
             ),
             (
                 &[
@@ -354,10 +359,23 @@ mod tests {
                 ],
                 "error: no column `x` for `--map user_agent=…` in `x.csv`\n  columns: full_nam, first, last, emial, last_login_ip\n\nhint: name it with `--map user_agent=COLUMN`, or give a constant with `--set user_agent=VALUE`",
             ),
+            (
+                &[(Field::Email, "x")],
+                "error: no column `x` for `--map email=…`, and none for `name`, for `ip` and for `user_agent`, in `x.csv`\n  columns: full_nam, first, last, emial, last_login_ip\n\nhint: did you mean `--map name=full_nam --map email=emial --map ip=last_login_ip`?",
+            ),
         ] {
             let error = Mapping::of_header(&header, &assignments(map), "`x.csv`").unwrap_err();
             assert_eq!(error.report(), report);
         }
+    }
+
+    #[test]
+    fn where_there_is_one_column_another_delimiter_is_proposed_and_not_for_members() {
+        let (one, map) = (header(&["users"]), Assignments::default());
+        let of_csv = Mapping::of_header(&one, &map, "`x.csv`").unwrap_err();
+        assert!(of_csv.report().contains("--delimiter"));
+        let of_jsonl = Mapping::of_members(&one, Sample::Whole, &map, "`x.jsonl`").unwrap_err();
+        assert!(!of_jsonl.report().contains("--delimiter"));
     }
 
     #[test]

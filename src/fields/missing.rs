@@ -53,12 +53,16 @@ pub(super) fn refuse(
     if missing.is_empty() {
         return Ok(());
     }
-    let words: Vec<_> = missing.iter().map(Missing::words).collect();
-    let error = Error::usage(format!("no column {} in {file}", words.join(", ")))
-        .detail(columns_line(columns));
-    if columns.len() == 1 {
-        return Err(error.hint("one column found; try `--delimiter`"));
-    }
+    let words = |named: bool| {
+        let of =
+            { missing.iter() }.filter(|missing| matches!(missing, Missing::Named(..)) == named);
+        listed(&of.map(Missing::words).collect::<Vec<_>>())
+    };
+    let words = match (words(true), words(false)) {
+        (named, unmapped) if named.is_empty() || unmapped.is_empty() => named + &unmapped,
+        (named, unmapped) => format!("{named}, and none {unmapped},"),
+    };
+    let error = Error::usage(format!("no column {words} in {file}")).detail(columns_line(columns));
     let meant: Vec<_> = missing
         .iter()
         .filter_map(|missing| missing.meant(columns))
@@ -66,12 +70,21 @@ pub(super) fn refuse(
     Err(match missing.first() {
         Some(first) if meant.is_empty() => {
             let field = first.field();
+            let it = if missing.len() > 1 { "each" } else { "it" };
             error.hint(format!(
-                "name it with `--map {field}=COLUMN`, or give a constant with `--set {field}=VALUE`"
+                "name {it} with `--map {field}=COLUMN`, or give a constant with `--set {field}=VALUE`"
             ))
         }
         _ => error.hint(format!("did you mean `{}`?", meant.join(" "))),
     })
+}
+
+/// As they stand in a sentence.
+fn listed(words: &[String]) -> String {
+    match words.split_last() {
+        Some((last, others)) if !others.is_empty() => format!("{} and {last}", others.join(", ")),
+        _ => words.concat(),
+    }
 }
 
 impl Missing<'_> {

@@ -109,8 +109,11 @@ pub fn suggestion(field: Field, columns: &[String]) -> Option<String> {
             .iter()
             .map(|column| {
                 let plain = plain(column);
-                let likeness = aliases(field)
-                    .iter()
+                // The other measure forgives a common start: it calls `users` like `user ip`.
+                let near =
+                    |alias: &&&str| strsim::normalized_damerau_levenshtein(alias, &plain) >= 0.7;
+                let likeness = { aliases(field).iter() }
+                    .filter(near)
                     .map(|alias| strsim::jaro_winkler(alias, &plain))
                     .fold(0.0, f64::max);
                 (likeness, column)
@@ -171,7 +174,14 @@ mod tests {
             suggestion(Field::Email, &columns(&["id", "emial"])).as_deref(),
             Some("--map email=emial")
         );
-        assert_eq!(suggestion(Field::Name, &columns(&["id", "note"])), None);
+        for (field, other) in [
+            (Field::Name, "note"),
+            (Field::Name, "customer"),
+            (Field::Email, "customer"),
+            (Field::Ip, "users"),
+        ] {
+            assert_eq!(suggestion(field, &columns(&["id", other])), None, "{other}");
+        }
     }
 
     /// The document's names of a field, in the form in which they are compared.

@@ -169,10 +169,18 @@ pub fn value_in(text: &str) -> Option<Field> {
             ip(word.into()).is_ok().then_some(Field::Ip)
         }
     };
-    let is_phone = || phone(text.trim().into()).is_ok();
+    let is_phone = || phone(text.trim().into()).is_ok() || is_long_number(text);
     words
         .find_map(of_word)
         .or_else(|| is_phone().then_some(Field::Phone))
+}
+
+/// Whether a text is a number that is longer than a date, as a phone number without its country code is.
+fn is_long_number(text: &str) -> bool {
+    let bare: Vec<_> = { text.chars() }
+        .filter(|c| !ornament(*c) && *c != '/')
+        .collect();
+    (9..=15).contains(&bare.len()) && bare.iter().all(char::is_ascii_digit)
 }
 
 /// What people put between digits.

@@ -214,7 +214,7 @@ fn no_header(names: &[String], file: &str) -> Option<Error> {
     let (number, field) = values.next()?;
     Some(
         Error::usage(format!("row 1 of {file} does not look like a header"))
-            .detail(format!("its column {number} has what looks like the value of `{field}`"))
+            .detail(format!("column {number} holds what looks like a value for `{field}`"))
             .hint(format!(
                 "if there is no header, add `--no-header` and name columns by number, as in `--map {field}={number}`"
             )),

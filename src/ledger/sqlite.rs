@@ -42,7 +42,7 @@ pub(super) fn check(path: &Path) -> Result<Option<Kind>> {
             "`{}` cannot be a ledger: it is not a regular file",
             path.display()
         ))
-        .hint("name a file; `--no-ledger` has a run keep no answers")),
+        .hint("name a file; with `--no-ledger` a run keeps no answers")),
         What::Foreign => Err(foreign(path)),
     }
 }

@@ -43,7 +43,7 @@ impl Kept {
         // As it is, the same rows would stop it again.
         let once = match stats.cancelled {
             Some(CancelReason::MaxFailures) => {
-                "once rows are mended or `--max-failures` is raised, "
+                "once rows are fixed or `--max-failures` is raised, "
             }
             _ => "",
         };

@@ -248,7 +248,8 @@ impl Summary<'_> {
     fn rarities(&self) -> Vec<String> {
         let stats = self.stats;
         let mut lines = Vec::new();
-        if stats.lost > 0 {
+        // Where no ledger has any of them, that is what is said.
+        if stats.lost > 0 && self.not_kept().is_none() {
             lines.push(format!(
                 "{} may be lost: not known to be on disk",
                 words::answers(stats.lost, self.sandbox)

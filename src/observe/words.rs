@@ -314,7 +314,7 @@ pub(super) fn stopping(reason: CancelReason, in_flight: u64, longest: Duration) 
         CancelReason::Ledger => "the ledger cannot be used",
         CancelReason::NoVerdicts => "too many rows in a row without a verdict",
         CancelReason::MaxCalls => "no more calls are allowed",
-        CancelReason::MaxFailures => "too many rows have failed",
+        CancelReason::MaxFailures => "`--max-failures` is reached",
         CancelReason::Output => "the output cannot be written",
         CancelReason::OutputClosed => "standard output was closed",
         CancelReason::Internal => "internal error",

@@ -89,11 +89,11 @@ impl FailureBudget {
             .map(|(reason, rows)| format!("{reason} {rows}"))
             .collect();
         let message = format!(
-            "{failed} of {resolved} rows have failed, as many as `--max-failures {limit}` allows"
+            "{failed} of {resolved} rows failed, and `--max-failures {limit}` stops the run there"
         );
         let error = Error::stopped(message)
             .detail(format!("most frequent: {}", named.join(", ")))
-            .hint("mend the rows that fail, or raise `--max-failures`");
+            .hint("fix the rows that fail, or raise `--max-failures`");
         Some(error)
     }
 }
@@ -147,7 +147,7 @@ mod tests {
         let error = budget.used_up(&after(9, &reasons)).unwrap();
         let report = error.report();
         assert!(report.contains("missing_name 3, invalid_ip 2"), "{report}");
-        assert!(report.contains("hint: mend the rows"), "{report}");
+        assert!(report.contains("hint: fix the rows"), "{report}");
         assert!(FailureBudget(None).used_up(&after(0, &reasons)).is_none());
     }
 

@@ -81,7 +81,7 @@ fn rows_that_are_known_or_can_ask_nothing_count_for_no_call() {
 }
 
 #[test]
-fn too_many_failures_stop_the_run_with_their_reasons_and_it_goes_on_once_mended() {
+fn too_many_failures_stop_the_run_with_their_reasons_and_it_goes_on_once_they_are_fixed() {
     let csv = users::csv(120);
     let wrong = |name: &str| csv.replace(&format!("{name},"), ",");
     let early = wrong("User 5")
@@ -96,10 +96,10 @@ fn too_many_failures_stop_the_run_with_their_reasons_and_it_goes_on_once_mended(
         let (place, server) = (Place::with("users.csv", &csv_now), Server::good());
         let done = place.score(&server, ["-c", "2", "--max-failures", limit]);
         done.exits(3)
-            .says(&format!("as many as `--max-failures {limit}` allows"))
+            .says(&format!("failed, and `--max-failures {limit}` stops the run there"))
             .says(&format!("most frequent: {reasons}"))
-            .says("hint: mend the rows that fail, or raise `--max-failures`")
-            .says("once rows are mended or `--max-failures` is raised, the same command goes on from there");
+            .says("hint: fix the rows that fail, or raise `--max-failures`")
+            .says("once rows are fixed or `--max-failures` is raised, the same command goes on from there");
         let calls = server.calls();
         done.check(calls < 120, "it stops before the end");
         place.write("users.csv", &csv);

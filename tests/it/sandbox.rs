@@ -592,7 +592,7 @@ fn it_listens_on_this_machine_only() {
 #[test]
 fn what_it_cannot_play_is_refused_with_what_it_can() {
     let place = Place::new();
-    let cases: [(&[&str], &str); 8] = [
+    let cases: [(&[&str], &str); 9] = [
         (
             &["--fault", "404=1"],
             "402, 403, 500, 503, reset, stall and bad-json",
@@ -607,6 +607,8 @@ fn what_it_cannot_play_is_refused_with_what_it_can() {
         (&["--burst", "3"], "--rate-limit"),
         (&["--retry-after", "3"], "--rate-limit"),
         (&["--latency", "30"], "`500ms`"),
+        // A key that was forgotten, as by `--accept-key "$KEY"`, must not stand for one that is accepted.
+        (&["--accept-key", ""], "--accept-key <KEY>"),
     ];
     for (arguments, words) in cases {
         let program = place.rescore(["sandbox"]);

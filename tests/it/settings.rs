@@ -246,7 +246,7 @@ fn what_is_missing_is_named_with_the_flag_that_gives_it() {
 }
 
 #[test]
-fn everything_that_is_missing_is_named_at_a_time() {
+fn everything_that_is_missing_is_named_in_one_message() {
     let desk = Desk::new();
     let bare = desk.place.rescore(["run", "users.csv", "-o", "scored.csv"]);
     desk.refuses(
@@ -269,43 +269,67 @@ fn an_error_in_a_value_names_the_variable_that_it_came_from() {
             "RESCORE_CONCURRENCY",
             "many",
             &[][..],
-            "tip: `--concurrency` is given by the variable `RESCORE_CONCURRENCY`",
+            "tip: `--concurrency` comes from the variable `RESCORE_CONCURRENCY`",
         ),
         (
             "RESCORE_QUIET",
             "perhaps",
             &[],
-            "tip: `--quiet` is given by the variable `RESCORE_QUIET`",
+            "tip: `--quiet` comes from the variable `RESCORE_QUIET`",
         ),
         (
             "RESCORE_FRESH",
             "1",
             &["--max-age", "7d"],
-            "tip: `--fresh` is given by the variable `RESCORE_FRESH`",
+            "tip: `--fresh` comes from the variable `RESCORE_FRESH`",
         ),
         (
             "RESCORE_FORMAT",
             "jsonl",
             &["--delimiter", ";"],
-            "  `--format` is given by the variable `RESCORE_FORMAT`\n",
+            "  `--format` comes from the variable `RESCORE_FORMAT`\n",
         ),
         (
             "RESCORE_BASE_URL",
             "example.com",
             &[],
-            "  the value is that of the variable `RESCORE_BASE_URL`\n",
+            "  the value comes from the variable `RESCORE_BASE_URL`\n",
         ),
         (
             "RESCORE_SERVICE_ID",
             "a\u{7f}b",
             &[],
-            "  the value is that of the variable `RESCORE_SERVICE_ID`\n",
+            "  the value comes from the variable `RESCORE_SERVICE_ID`\n",
         ),
         (
             "RESCORE_API_KEY_FILE",
             "nowhere.txt",
             &[],
-            "  the value is that of the variable `RESCORE_API_KEY_FILE`\n",
+            "  `--api-key-file` comes from the variable `RESCORE_API_KEY_FILE`\n",
+        ),
+        (
+            "RESCORE_CA_FILE",
+            "nowhere.pem",
+            &[],
+            "  `--ca-file` comes from the variable `RESCORE_CA_FILE`\n",
+        ),
+        (
+            "RESCORE_LEDGER",
+            "/dev/null",
+            &[],
+            "  `--ledger` comes from the variable `RESCORE_LEDGER`\n",
+        ),
+        (
+            "RESCORE_MAP",
+            "email=emial",
+            &[],
+            "  `--map` comes from the variable `RESCORE_MAP`\n",
+        ),
+        (
+            "RESCORE_REJECTS",
+            "rejects.xlsx",
+            &[],
+            "  `--rejects` comes from the variable `RESCORE_REJECTS`\n",
         ),
     ] {
         desk.refuses(desk.typed(typed).env(name, value), &[words]);
@@ -318,13 +342,13 @@ fn an_error_in_a_value_names_the_variable_that_it_came_from() {
 }
 
 #[test]
-fn a_typed_address_and_the_sandbox_exclude_each_other() {
+fn a_typed_address_cannot_be_used_with_the_sandbox() {
     let desk = Desk::new();
     for flag in ["--base-url", "--free-base-url"] {
         desk.refuses_typed(
             &["--sandbox", flag, "https://api.example.com"],
             &[
-                &format!("error: `--sandbox` and `{flag}` exclude each other: with `--sandbox` the built-in stand-in answers, and not the service"),
+                &format!("error: `--sandbox` and `{flag}` cannot be used together: with `--sandbox` the built-in stand-in answers, not the service"),
                 &format!("hint: leave out `--sandbox` to ask the service, or `{flag}` to ask the stand-in"),
             ],
         );
@@ -332,16 +356,16 @@ fn a_typed_address_and_the_sandbox_exclude_each_other() {
     let program = desk.typed(&["--base-url", "https://api.example.com"]);
     desk.refuses(
         program.env("RESCORE_SANDBOX", "1"),
-        &["`--sandbox` is given by the variable `RESCORE_SANDBOX`"],
+        &["`--sandbox` comes from the variable `RESCORE_SANDBOX`"],
     );
 }
 
 #[test]
 fn a_file_whose_name_says_another_format_is_refused() {
     let desk = Desk::new();
-    let words = |name: &str| {
+    let words = |flag: &str, name: &str| {
         format!(
-            "error: cannot write CSV to `{name}`: its name says another format, and rows are written as they were read\n"
+            "error: cannot write CSV to `{flag} {name}`: it is the name of another format, and the output has the input's\n"
         )
     };
     for (name, better) in [
@@ -355,12 +379,12 @@ fn a_file_whose_name_says_another_format_is_refused() {
             .rescore(["run", "users.csv", "--sandbox", "-o", name]);
         let done = program.done();
         done.exits(2)
-            .says("its name says another format")
+            .says(&words("--output", name))
             .says(&format!("hint: name it `{better}`\n"));
         assert_eq!(desk.place.names(), ["users.csv"]);
     }
     for flag in ["--rejects", "--changes"] {
-        desk.refuses_typed(&[flag, "x.xlsx"], &[&words("x.xlsx")]);
+        desk.refuses_typed(&[flag, "x.xlsx"], &[&words(flag, "x.xlsx")]);
     }
 }
 
@@ -369,7 +393,7 @@ fn a_device_cannot_be_a_ledger() {
     Desk::new().refuses_typed(
         &["--ledger", "/dev/null"],
         &[
-            "error: `/dev/null` cannot be a ledger: it is not a regular file\n\nhint: name a file; `--no-ledger` has a run keep no answers\n",
+            "error: `/dev/null` cannot be a ledger: it is not a regular file\n\nhint: name a file; with `--no-ledger` a run keeps no answers\n",
         ],
     );
 }

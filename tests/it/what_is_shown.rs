@@ -186,6 +186,7 @@ fn files_that_were_removed_while_a_run_was_on_are_not_named_in_its_summary() {
     done.exits(3)
         .says("the output was removed while the run was on\n")
         .silent_about("the output lacks")
+        .silent_about("may be lost")
         .silent_about("out/scored.csv.partial");
     let summary: Value = serde_json::from_slice(&place.read("summary.json")).unwrap();
     for file in ["output", "rejects", "changes", "ledger"] {

@@ -216,9 +216,15 @@ fn the_first_row_of_a_file_without_a_header_is_never_printed() {
         done.says("does not look like a header")
             .silent_about("example");
     }
+    // A phone number is enough, also one without its country code; a date may be the name of a column.
+    let done = refused("users.csv", b"Jane Doe,Berlin,030/1234 567\n", []);
+    done.says("column 3 holds what looks like a value for `phone`")
+        .silent_about("Jane");
+    let done = refused("users.csv", b"Users,2026-11-22\n", []);
+    done.says("columns: Users, 2026-11-22");
     // The column that was recognised is named.
     let done = refused("users.csv", row.as_bytes(), []);
-    done.says("its column 3 has what looks like the value of `email`")
+    done.says("column 3 holds what looks like a value for `email`")
         .says("`--map email=3`");
 }
 

@@ -37,8 +37,7 @@ impl RunArgs {
             ),
         };
         let service_id = { self.service_id.as_deref() }.filter(|id| !id.trim().is_empty());
-        let key =
-            key::find(self.api_key_file.as_deref()).map_err(sources.in_value_of("api_key_file"))?;
+        let key = key::find(self.api_key_file.as_deref())?;
         let (Some(base), Some(service_id), Some((api_key, key_file))) = (base, service_id, &key)
         else {
             return Err(missing(&[
@@ -104,7 +103,7 @@ fn refuse_address(sources: Sources<'_>) -> Result<()> {
     match address.into_iter().find(|(id, _)| sources.is_typed(id)) {
         None => Ok(()),
         Some((_, flag)) => Err(Error::usage(format!(
-            "`--sandbox` and `{flag}` exclude each other: with `--sandbox` the built-in stand-in answers, and not the service"
+            "`--sandbox` and `{flag}` cannot be used together: with `--sandbox` the built-in stand-in answers, not the service"
         ))
         .hint(format!("leave out `--sandbox` to ask the service, or `{flag}` to ask the stand-in"))),
     }
