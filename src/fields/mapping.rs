@@ -87,6 +87,16 @@ pub struct Mapping<K> {
     pub described: String,
 }
 
+impl<K> Mapping<K> {
+    /// That of a file without columns.
+    pub(crate) fn nothing() -> Self {
+        Self {
+            sources: PerField::from_fn(|_| ColumnSource::Absent),
+            described: String::new(),
+        }
+    }
+}
+
 impl Mapping<usize> {
     /// Holds the assignments against a header.
     ///

@@ -47,15 +47,7 @@ impl Parser {
             match scan(buffer, delimiter, settings.max_record, &mut cells)? {
                 Some(extent) => break extent,
                 None if buffer.at_end => {
-                    let no_header = if settings.no_header {
-                        ""
-                    } else {
-                        ": it has no header"
-                    };
-                    return Err(Error::usage(format!(
-                        "{} is empty{no_header}",
-                        buffer.source.name()
-                    )));
+                    return Ok((Self::of_nothing(delimiter, settings), None, String::new()));
                 }
                 None => buffer.fill()?,
             }
@@ -104,6 +96,21 @@ impl Parser {
         };
         parser.judge_first_rows(buffer)?;
         Ok((parser, header, described))
+    }
+
+    /// A file without a header and without rows, as of a nightly export that had nothing to say.
+    fn of_nothing(delimiter: u8, settings: &Settings) -> Self {
+        Self {
+            delimiter,
+            width: 0,
+            no_header: true,
+            cells: Vec::new(),
+            mapping: Mapping::nothing(),
+            columns: settings.columns.clone(),
+            replaced: Box::default(),
+            score: None,
+            decision: None,
+        }
     }
 
     /// The names of the columns that are replaced.

@@ -267,8 +267,11 @@ fn write(layout: &Layout, finished: &[Finished]) -> Output {
 /// Without our cells the output is the input.
 fn check_cells(contents: &Contents, finished: &[Finished], written: &Output, delimiter: u8) {
     let layout = &contents.layout;
-    let header = layout.header.as_ref().unwrap();
     let head = written.head.strip_prefix(&*layout.preamble).unwrap();
+    let Some(header) = &layout.header else {
+        assert!(finished.is_empty() && head.is_empty(), "an empty file");
+        return;
+    };
     let ours = Ours::of_header(layout, header, delimiter);
     assert!(ours.are_all_that_is_new(head, header, b""), "the header");
     for (Finished { row, verdict, .. }, written) in finished.iter().zip(&written.rows) {
@@ -289,7 +292,9 @@ fn check_columns(contents: &Contents, finished: &[Finished], written: &Output, d
         return;
     }
     let layout = &contents.layout;
-    let header = layout.header.as_ref().unwrap();
+    let Some(header) = &layout.header else {
+        return;
+    };
     let skip = layout.preamble.len();
     let read = by_the_csv_crate(&contents.bytes()[skip..], delimiter);
     let head = written.head[skip..].to_vec();

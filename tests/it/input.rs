@@ -34,13 +34,22 @@ fn a_directory_is_no_input() {
 }
 
 #[test]
-fn an_empty_csv_has_no_header() {
+fn an_empty_csv_is_a_finished_run_of_no_rows() {
     let server = Server::good();
     for empty in ["", "\u{feff}", "\n\r\n"] {
-        let place = Place::with("users.csv", empty);
-        place.score(&server, []).exits(2).says("no header");
-        assert_eq!(place.names(), ["users.csv"]);
+        for options in [&[][..], &["--no-header"]] {
+            let place = Place::with("users.csv", empty);
+            let program = place.run(&server, ["users.csv", "-o", "scored.csv"]);
+            let program = options.iter().fold(program, Program::arg);
+            program
+                .done()
+                .exits(0)
+                .says("warning: users.csv has no rows");
+            assert_eq!(place.text("scored.csv"), empty);
+            assert_eq!(place.names(), ["scored.csv", "users.csv"]);
+        }
     }
+    assert_eq!(server.calls(), 0);
 }
 
 #[test]
