@@ -110,7 +110,7 @@ pub(super) fn rejects(output: &OutputConfig, layout: &Layout) -> Result<Option<P
     }
 }
 
-/// Fails when the name of a file for rows says another format than they have: whoever opens it goes by its name.
+/// Fails when the name of a file for rows says another format than they have: programs go by the name.
 pub(super) fn check_names(
     output: &OutputConfig,
     rejects: Option<&Path>,

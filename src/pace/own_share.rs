@@ -1,4 +1,4 @@
-//! The share of calls that the service refuses at any pace: its own, and no sign of a limit.
+//! The share of calls that the service refuses at any pace: its own, which says nothing of a limit.
 //!
 //! More refusals than that are a hypothesis like any other: the pace brings them. It is checked on so many calls at the
 //! pace as it is and then at half of it. Where the slower pace brings clearly fewer, they were the pace's; where not, they are the
@@ -157,7 +157,7 @@ impl OwnShare {
         match self.stage {
             Stage::Known { until } if now >= until || self.is_more() => {
                 self.excess = 0.0;
-                // What was refused since it was more is no share of the service's own.
+                // The excess itself must not count towards the share.
                 self.share = self.before;
                 self.stage = Stage::Usual {
                     seen: Seen::begin(now, used),
