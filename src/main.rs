@@ -13,8 +13,8 @@ use rescore::say::{flush, say};
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    // The key is in memory from the start where a variable has it, and people's data are later: neither may end in a core
-    // file, nor with whoever collects them. Other programs of the same user cannot read them there any more, either.
+    // A variable's key is in memory from the start, and people's data later: neither may end in a core file or in a crash
+    // collector. It also keeps other programs of the same user from reading them out of this process.
     #[cfg(target_os = "linux")]
     let _ = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable);
     // The allocator takes its memory from one large range. A system that makes pages of 2 MiB of such unasked would give

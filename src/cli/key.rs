@@ -14,7 +14,7 @@ pub(super) const VARIABLE: &str = "RESCORE_API_KEY";
 /// The name of systemd's credential: `LoadCredential=rescore-api-key:/etc/rescore/key`.
 const CREDENTIAL: &str = "rescore-api-key";
 
-/// The key, if there is one, and the file that it came from; none for the variable, which nobody can change in mid-run.
+/// The key, if there is one, and the file that it came from; none for the variable, which cannot change while a run is on.
 pub(super) fn find(file: Option<&Path>) -> Result<Option<(Secret, Option<KeyFile>)>> {
     if let Some(file) = file {
         return of_file(file).map(Some);

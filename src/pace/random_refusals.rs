@@ -24,6 +24,7 @@ pub(super) struct RandomRefusals {
     latest: u64,
 }
 
+/// Refusals at paces that should have been borne, one cut after the other.
 #[derive(Debug, Default)]
 struct Case {
     /// Calls count that began since then: those that were out are about the pace before.
@@ -42,6 +43,8 @@ struct Case {
 const CUTS: u32 = 3;
 /// So many calls must have been accepted meanwhile: where next to none is, it is a pause that is too short.
 const FEWEST: u32 = 6;
+/// A refusal at so few calls a second, as the blindest cut allows, is not put down to them.
+const HARMLESS: f64 = 1.0;
 /// Refusals that are rarer than one in so many calls cost too little to look into.
 const RAREST: u32 = 1_000;
 /// After so many times the calls that bring one refusal, it is not chance that there was none …
@@ -50,6 +53,7 @@ const CALM: f64 = 6.0;
 const CALM_AFTER_ONE: f64 = 3.0;
 /// Who asks for a longer pause counts in windows.
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+
 impl RandomRefusals {
     /// The share of all calls that the service refuses at any pace.
     pub(super) fn share(&self) -> Option<f64> {
@@ -125,13 +129,12 @@ impl RandomRefusals {
             case.accepted_at_best = case.accepted_at_best.max(accepted);
         }
         case.cuts += 1;
-        let (refused, calls) = (
-            f64::from(case.refused),
-            f64::from(case.refused + case.accepted).max(1.0),
-        );
+        let refused = f64::from(case.refused);
+        let calls = (refused + f64::from(case.accepted)).max(1.0);
         let share = refused / calls;
+        // Of few calls the share is uncertain: less by a standard deviation.
         let surely = (refused - refused.sqrt()) / calls;
-        let is_low = pace <= case.accepted_at_best.max(1.0);
+        let is_low = pace <= case.accepted_at_best.max(HARMLESS);
         if case.cuts <= CUTS || case.accepted < FEWEST || surely > HIGHEST_SHARE || !is_low {
             return false;
         }

@@ -60,8 +60,8 @@ const SHORT: [Reached; 33] = [
     refused("5 at once, 10 ms, 50 ms away", 150),
     // Each sees the other one's refusals, which look like chance.
     Reached {
-        share: 0.8,
-        ..refused("two programs", 2_800)
+        share: 0.85,
+        ..refused("two programs", 2_000)
     },
     refused("40/s falls to 20/s", 50),
     refused("40/s falls to 2/s", 70),
