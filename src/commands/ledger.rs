@@ -214,7 +214,10 @@ fn one(care: &mut Care, user: &UserRequest<'_>) -> Result<Done> {
 /// Reads the whole file before anything goes: one that is broken in the middle changes nothing.
 fn many(care: &mut Care, users: Settings) -> Result<Done> {
     let (mut reader, opened) = Reader::open(users, Box::new(write_bodies))?;
-    say(&format!("rescore ledger: {}", printable(&opened.mapping)));
+    // An empty file has no columns.
+    if !opened.mapping.is_empty() {
+        say(&format!("rescore ledger: {}", printable(&opened.mapping)));
+    }
     let (mut known, mut unknown, mut broken) = (0, 0, 0);
     while let Some(batch) = reader.next_batch()? {
         for row in batch.rows {

@@ -155,6 +155,14 @@ fn the_users_of_a_file_are_forgotten_and_none_of_their_data_is_shown() {
     run(&place, &server, &[]).exits(0);
     assert_eq!(server.calls(), 7);
 
+    place.write("people.csv", "");
+    let done = ledger(&place, &again).done();
+    done.exits(1).silent_about("rescore ledger: \n");
+    prints(
+        &done,
+        "answers.ledger: no answer about these users was stored",
+    );
+
     // Columns of other names, as in `run`; and a file that is broken changes nothing.
     let other = users::csv(1).replace("ip,user_agent", "last_seen,agent");
     place.write("people.csv", other.replace(",Mozilla/5.0 (X11)", ",x"));
