@@ -21,7 +21,7 @@ pub fn steers(c: char) -> bool {
 
 /// Whether anything in the text [`steers`].
 #[must_use]
-pub fn any_steers(text: &str) -> bool {
+pub(crate) fn any_steers(text: &str) -> bool {
     // Ids and numbers of every answer come through here, and nearly all are plain ASCII.
     let plain = text
         .bytes()

@@ -22,10 +22,12 @@ pub(crate) struct Place<'a> {
 }
 
 impl<'a> Place<'a> {
+    /// A file that the run reads.
     pub(crate) const fn input(path: &'a Path) -> Self {
         Self::new("input", path)
     }
 
+    /// A file that the run writes.
     pub(crate) const fn output(path: &'a Path) -> Self {
         Self::partial("output", path)
     }

@@ -9,7 +9,7 @@ use crate::say::say;
 ///
 /// # Errors
 /// The address cannot be listened on.
-pub fn execute(settings: &Settings) -> Result<Exit> {
+pub(crate) fn execute(settings: &Settings) -> Result<Exit> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

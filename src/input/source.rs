@@ -257,7 +257,7 @@ const SLOW: u64 = 64 * 1024 * 1024;
 
 /// Whether opening this input takes long, as it is compressed and checked first.
 #[must_use]
-pub fn is_checked_for_long(input: &Input) -> bool {
+pub(crate) fn is_checked_for_long(input: &Input) -> bool {
     let Input::File(path) = input else {
         return false;
     };

@@ -22,7 +22,7 @@ pub(super) fn log_of(ledger: &Path) -> PathBuf {
 
 /// The run's own ledger for an output of this name.
 #[must_use]
-pub fn ledger_of(output: &Path) -> PathBuf {
+pub(crate) fn ledger_of(output: &Path) -> PathBuf {
     beside(output, ".ledger")
 }
 
@@ -137,7 +137,7 @@ pub(super) fn check_own(path: &Path) -> Result<()> {
 const DATABASE: [&str; 4] = ["", "-wal", "-shm", "-journal"];
 
 /// What stands behind a ledger's name in those of the files that come and go with it.
-pub const ENDS: &[&str] = &["-wal", "-shm", "-journal", LOCK];
+pub(crate) const ENDS: &[&str] = &["-wal", "-shm", "-journal", LOCK];
 const LOCK: &str = "-lock";
 
 /// Removes a ledger with everything that SQLite keeps beside it. The database goes first: a log without it is ignored.

@@ -23,11 +23,11 @@ const NOTABLE: f64 = 0.1;
 
 /// A limit that an earlier run found.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Known {
+pub(crate) struct Known {
     /// The limit.
-    pub limit: Limit,
+    pub(crate) limit: Limit,
     /// When the service showed it last.
-    pub found: SystemTime,
+    pub(crate) found: SystemTime,
 }
 
 impl Known {

@@ -21,7 +21,7 @@ use crate::own_file;
 pub(super) type Ended = Result<Option<PathBuf>, (WriteError, Option<PathBuf>)>;
 
 /// A file that is whole but for its name, and how it is.
-pub type Sealed = (PathBuf, fs::Metadata);
+pub(crate) type Sealed = (PathBuf, fs::Metadata);
 
 /// An open output.
 pub struct Sink {
@@ -54,7 +54,7 @@ enum To {
 impl Sink {
     /// Standard output.
     #[must_use]
-    pub fn stdout() -> Self {
+    pub(crate) fn stdout() -> Self {
         Self::of(io::stdout(), "standard output".to_owned())
     }
 

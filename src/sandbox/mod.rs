@@ -17,9 +17,8 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-pub use faults::{FaultKind, Faults, parse as parse_fault};
-pub use score::{PATTERNS, Pattern};
-pub use server::{Report, listen, serve};
+pub(crate) use faults::{FaultKind, Faults, parse as parse_fault};
+pub(crate) use server::{Report, listen, serve};
 
 use crate::secret::Secret;
 

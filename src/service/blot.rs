@@ -21,7 +21,7 @@ impl Keys {
 
     /// These and one more.
     #[must_use]
-    pub fn and(&self, key: &Secret) -> Self {
+    pub(crate) fn and(&self, key: &Secret) -> Self {
         let others = self.0.iter().filter(|known| known.expose() != key.expose());
         let mut keys: Vec<_> = others.chain([key]).cloned().collect();
         // One may be the beginning of another: blotted out first, it would leave the rest of the longer one.

@@ -35,7 +35,7 @@ impl Proxy {
     ///
     /// # Errors
     /// Exit code 2: the variable that applies does not name a proxy that can be used.
-    pub fn of(
+    pub(crate) fn of(
         endpoint: &Endpoint,
         variable: impl Fn(&'static str) -> Option<OsString>,
     ) -> Result<Option<Self>> {

@@ -34,7 +34,7 @@ impl ServiceId {
 
     /// The identifier.
     #[must_use]
-    pub fn as_str(&self) -> &str {
+    pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
 }
