@@ -8,34 +8,26 @@
 // The documentation is made with the private items.
 #![allow(rustdoc::private_intra_doc_links)]
 
+mod base;
 mod cli;
 mod commands;
 mod config;
-mod decimal;
 mod drift;
-mod error;
-mod event;
 mod fields;
-mod foreign;
 mod input;
 mod layout;
 mod ledger;
 mod observe;
 mod output;
-mod own_file;
 mod pace;
 mod pipeline;
 mod program;
 mod raw_json;
 mod row;
 mod sandbox;
-mod say;
 mod scorer;
-mod secret;
 mod service;
-mod stats;
-mod system;
-mod timeline;
+mod telemetry;
 mod verdict;
 
 pub use program::main;
@@ -53,16 +45,16 @@ pub mod internals {
         };
     }
     pub mod error {
-        pub use crate::error::{Error, Exit, Result};
+        pub use crate::base::error::{Error, Exit, Result};
     }
     pub mod event {
-        pub use crate::event::{Found, Limit};
+        pub use crate::telemetry::event::{Found, Limit};
     }
     pub mod fields {
         pub use crate::fields::{Assignments, Field, InvalidPhone, UserRequest};
     }
-    pub mod foreign {
-        pub use crate::foreign::steers;
+    pub mod control_chars {
+        pub use crate::base::control_chars::is_unsafe_to_print;
     }
     pub mod input {
         pub use crate::input::{Compose, FormatChoice, Input, Prepared, Reader, Settings};
@@ -95,7 +87,7 @@ pub mod internals {
         pub use crate::scorer::Patience;
     }
     pub mod secret {
-        pub use crate::secret::Secret;
+        pub use crate::base::secret::Secret;
     }
     pub mod service {
         pub use crate::service::{

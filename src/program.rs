@@ -2,10 +2,10 @@
 
 use std::process::ExitCode;
 
+use crate::base::error::Exit;
+use crate::base::say::{flush, say};
 use crate::cli::{self, Command, Refusal};
 use crate::commands;
-use crate::error::Exit;
-use crate::say::{flush, say};
 
 /// Runs the program on the process's own arguments and environment.
 #[must_use]

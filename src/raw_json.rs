@@ -11,7 +11,7 @@ use memchr::memchr;
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-use crate::foreign::{any_steers, steers};
+use crate::base::control_chars::{any_unsafe_to_print, is_unsafe_to_print};
 
 /// Deeper nesting than this is refused. `serde_json` uses the same limit; no user record comes near it.
 pub(crate) const MAX_DEPTH: usize = 128;
@@ -147,7 +147,7 @@ pub(crate) fn too_deep(value: &RawValue) -> bool {
 }
 
 /// The value's text without white space between its tokens, so that it fits on one line, and with everything in it that
-/// [`steers`] written as JSON's own escapes: a file with it in can be looked at on a terminal.
+/// What [`is_unsafe_to_print`], written as JSON's own escapes: a file with it in can be looked at on a terminal.
 #[must_use]
 pub(crate) fn on_one_line(value: &RawValue) -> Box<str> {
     let text = value.get();
@@ -171,15 +171,15 @@ pub(crate) fn on_one_line(value: &RawValue) -> Box<str> {
     steering_escaped(&kept).into()
 }
 
-/// JSON text on one line, with JSON's own escapes for what steers: that can stand in its strings alone.
+/// JSON text on one line, with JSON's own escapes for what is unsafe to print: it can stand in its strings alone.
 #[must_use]
 pub(crate) fn steering_escaped(text: &str) -> String {
-    if !any_steers(text) {
+    if !any_unsafe_to_print(text) {
         return text.to_owned();
     }
     let mut escaped = String::with_capacity(text.len() + 16);
     for c in text.chars() {
-        if steers(c) {
+        if is_unsafe_to_print(c) {
             for unit in c.encode_utf16(&mut [0; 2]) {
                 escaped += &format!("\\u{unit:04x}");
             }

@@ -25,8 +25,7 @@ use keyring::Refused;
 pub(crate) use outage::Outage;
 pub(crate) use transactions::Transactions;
 
-use crate::error::{Error, Exit};
-use crate::event::{Again, Billing, CancelReason, Event, Events, Next};
+use crate::base::error::{Error, Exit};
 use crate::ledger::{Keeper, Key};
 use crate::pace::{
     Allowance, Attempts, CallBudget, Change, Closed, Ended, FailureBudget, Fuse, Gate, Permit,
@@ -35,6 +34,8 @@ use crate::pace::{
 use crate::raw_json::Pointer;
 use crate::row::RowNumber;
 use crate::service::{Class, Exchange, Fault, Health, Outcome, Quota, Renewal, Service, classify};
+use crate::telemetry::event::{Again, Billing, CancelReason, Event, Next};
+use crate::telemetry::hub::Events;
 use crate::verdict::{Answer, DecisionPolicy, Failure, Reason, Verdict};
 
 /// Everything that a row's scoring needs.

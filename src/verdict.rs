@@ -7,8 +7,8 @@ use std::fmt;
 
 use serde::Serialize;
 
-use crate::decimal::Decimal;
-use crate::foreign::any_steers;
+use crate::base::control_chars::any_unsafe_to_print;
+use crate::base::decimal::Decimal;
 
 /// The fate of one row.
 #[derive(Debug, Clone, PartialEq)]
@@ -65,7 +65,7 @@ pub struct Answer {
 }
 
 /// An identifier that is safe to write into any file: not empty, at most [`TransactionId::MAX_BYTES`] long, nothing in
-/// it that steers ([`any_steers`]), and nothing that a spreadsheet would run as a formula.
+/// it that is unsafe to print ([`any_unsafe_to_print`]), and nothing that a spreadsheet would run as a formula.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TransactionId(Box<str>);
 
@@ -82,7 +82,7 @@ impl TransactionId {
             Err("is empty")
         } else if text.len() > Self::MAX_BYTES {
             Err("is longer than 256 bytes")
-        } else if any_steers(text) {
+        } else if any_unsafe_to_print(text) {
             Err("has control characters")
         } else if is_formula(text) {
             Err("starts like a spreadsheet formula")

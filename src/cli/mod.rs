@@ -18,8 +18,8 @@ use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use sources::Sources;
 pub(crate) use sources::Variables;
 
+use crate::base::error::Error;
 use crate::config::{CareConfig, RunConfig};
-use crate::error::Error;
 use crate::sandbox::Settings;
 
 /// Score every user of a CSV or JSONL file through a user validation service and get the same file back with

@@ -7,7 +7,7 @@ use clap::error::{ContextKind, ContextValue};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Command};
 
-use crate::error::{Error, shown};
+use crate::base::error::{Error, shown};
 
 /// A subcommand with what was given for it.
 #[derive(Debug, Clone, Copy)]

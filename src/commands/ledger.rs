@@ -9,13 +9,13 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::BytesMut;
 
+use crate::base::error::{Error, Exit, Result, printable, shown};
+use crate::base::say::say;
 use crate::config::{CareConfig, Forgotten, Task};
-use crate::error::{Error, Exit, Result, printable, shown};
 use crate::fields::UserRequest;
 use crate::input::{Reader, Settings};
 use crate::ledger::{AGES, Care, Cleaned, KnownLimit, Service, survey};
 use crate::observe::{count, counted, moment, most};
-use crate::say::say;
 use crate::service::{Plan, write_body};
 
 /// Does it, and says what came of it.

@@ -1,9 +1,9 @@
 //! `rescore sandbox`: the stand-in as a program of its own, for rehearsals.
 
 use super::signals::Signals;
-use crate::error::{Error, Exit, Result};
+use crate::base::error::{Error, Exit, Result};
+use crate::base::say::say;
 use crate::sandbox::{self, Settings};
-use crate::say::say;
 
 /// Serves until SIGINT or SIGTERM, then says what was billed.
 ///

@@ -6,7 +6,7 @@
 use super::missing::{self, Needed};
 use super::template::{Part, Template};
 use super::{Field, PerField, names, sanitise};
-use crate::error::{Error, Result, column, quoted};
+use crate::base::error::{Error, Result, column, quoted};
 use crate::raw_json::Pointer;
 
 /// What `--map` and `--set` asked for.

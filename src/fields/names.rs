@@ -5,7 +5,7 @@
 
 use super::Field;
 use super::aliases::{BARE_NAMES, FIRST_NAMES, LAST_NAMES, aliases};
-use crate::error::COLUMN_CHARACTERS;
+use crate::base::error::COLUMN_CHARACTERS;
 
 /// A name without case, spaces, punctuation and the accents of the languages that we know.
 fn plain(name: &str) -> String {

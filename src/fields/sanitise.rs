@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use memchr::{memchr, memchr_iter};
 
 use super::Field;
-use crate::error::quoted;
+use crate::base::error::quoted;
 use crate::verdict::{Failure, Reason};
 
 /// The longest address that a mail path can carry (RFC 5321, section 4.5.3.1.3, less the angle brackets).

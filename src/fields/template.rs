@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use crate::error::{column, quoted};
+use crate::base::error::{column, quoted};
 
 /// A piece of a template.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -26,7 +26,7 @@ pub(crate) use packed::Ignored;
 pub use sniff::FormatChoice;
 pub(crate) use source::is_checked_for_long;
 
-use crate::error::{Error, Result};
+use crate::base::error::{Error, Result};
 use crate::fields::{Assignments, InvalidPhone, UserRequest};
 use crate::layout::{Existing, Layout};
 use crate::row::{Earlier, Row, RowNumber, Span};

@@ -16,8 +16,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::Input;
 use super::packed::{self, Compression, Ignored};
-use crate::error::{Error, Result};
-use crate::own_file;
+use crate::base::error::{Error, Result};
+use crate::base::own_file;
 
 /// An open source.
 pub(super) struct Source {

@@ -15,7 +15,7 @@ use super::file::Lock;
 use super::key::{Key, Keys};
 use super::survey::bytes;
 use super::{millis, sqlite};
-use crate::error::{Error, Result};
+use crate::base::error::{Error, Result};
 
 /// How long somebody else who holds the ledger, or an old state of it, is waited for. A run holds it for a group of
 /// answers; who holds it longer is no run.

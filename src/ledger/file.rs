@@ -5,8 +5,8 @@ use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
 use super::schema::VERSION;
-use crate::error::{Error, Result};
-use crate::own_file::{self, NotOurs};
+use crate::base::error::{Error, Result};
+use crate::base::own_file::{self, NotOurs};
 
 /// The name of a ledger's file with this behind it.
 fn beside(path: &Path, end: &str) -> PathBuf {

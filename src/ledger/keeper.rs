@@ -19,8 +19,8 @@ use super::lookup::{Found, Lookup};
 use super::millis;
 use super::queue::{Entrance, Exit, queue};
 use super::seen::Seen;
-use crate::error::{Error, Result};
-use crate::event::Limit;
+use crate::base::error::{Error, Result};
+use crate::telemetry::event::Limit;
 use crate::verdict::{Answer, Failure};
 
 /// What became of a request, to keep.

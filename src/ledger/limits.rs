@@ -10,7 +10,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::checksum::Checksums;
 use super::{millis, time};
-use crate::event::{Found, Limit};
+use crate::telemetry::event::{Found, Limit};
 
 /// How long a limit is believed. A plan, a quota or the service itself may be another one by then, and to look for the
 /// limit anew takes a minute. It is as long as that for the sake of jobs that rest at weekends.

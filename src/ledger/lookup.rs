@@ -14,8 +14,8 @@ use super::key::{Key, Keys};
 use super::run::Run;
 use super::sqlite::{self, damaged};
 use super::{failures, fields, millis};
-use crate::error::{Error, Result};
-use crate::event::Unusable;
+use crate::base::error::{Error, Result};
+use crate::telemetry::event::Unusable;
 use crate::verdict::{Answer, Failure, Score, TransactionId};
 
 /// What is known of a request.

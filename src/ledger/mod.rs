@@ -52,7 +52,7 @@ pub(crate) use survey::{AGES, Service};
 #[cfg(test)]
 pub(crate) use failing::Fails;
 
-use crate::error::{Error, Result};
+use crate::base::error::{Error, Result};
 use crate::raw_json::Pointer;
 use checksum::Checksums;
 use database::{Database, Writing};

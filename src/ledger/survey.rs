@@ -12,7 +12,7 @@ use super::care::{self, PATIENCE};
 use super::checksum::Checksums;
 use super::limits::{self, Known};
 use super::{file, millis, poison, sqlite, time};
-use crate::error::Result;
+use crate::base::error::Result;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 

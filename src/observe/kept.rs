@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use super::words::{answers, same_command};
-use crate::error::shown;
-use crate::event::CancelReason;
-use crate::stats::Stats;
+use crate::base::error::shown;
+use crate::telemetry::event::CancelReason;
+use crate::telemetry::stats::Stats;
 
 /// A ledger that stays.
 #[derive(Debug, Clone)]

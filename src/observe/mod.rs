@@ -23,9 +23,10 @@ pub(crate) use kept::Kept;
 pub(crate) use summary::Summary;
 pub(crate) use words::{answers, count, counted, day, moment, most, same_command};
 
-use crate::event::{CancelReason, Event, Events, Observer, Pause, Unusable};
 use crate::row::RowNumber;
-use crate::stats::Stats;
+use crate::telemetry::event::{CancelReason, Event, Pause, Unusable};
+use crate::telemetry::hub::{Events, Observer};
+use crate::telemetry::stats::Stats;
 use snapshot::{Recent, Snapshot};
 
 /// How progress is shown.

@@ -13,10 +13,10 @@ use super::kept::Kept;
 use super::lines::seconds;
 use super::matrix;
 use super::words::{self, MIXED_UP, count, counted, rate, time};
-use crate::error::shown;
-use crate::event::{CancelReason, Hint, Pace};
+use crate::base::error::shown;
 use crate::raw_json::steering_escaped;
-use crate::stats::Stats;
+use crate::telemetry::event::{CancelReason, Hint, Pace};
+use crate::telemetry::stats::Stats;
 
 /// A smaller share would be shown as 0.0 %.
 const LEAST_SHARE: f64 = 0.001;

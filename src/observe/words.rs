@@ -3,9 +3,9 @@
 use std::time::{Duration, SystemTime};
 
 use super::Snapshot;
-use crate::event::{CancelReason, Found, Limit, Pause, Search, Unusable};
 use crate::row::RowNumber;
-use crate::stats::Outage;
+use crate::telemetry::event::{CancelReason, Found, Limit, Pause, Search, Unusable};
+use crate::telemetry::stats::Outage;
 
 /// `1234567` as `1,234,567`.
 #[must_use]

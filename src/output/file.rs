@@ -13,9 +13,9 @@ use tokio::time::Instant;
 use super::WriteError;
 use super::name::{self, Old};
 use super::target::still_ours;
-use crate::error::Error;
+use crate::base::error::Error;
+use crate::base::own_file;
 use crate::layout::Packing;
-use crate::own_file;
 
 /// The file that an output ended as, if it is one; beside an error, what is left of it.
 pub(super) type Ended = Result<Option<PathBuf>, (WriteError, Option<PathBuf>)>;

@@ -24,8 +24,8 @@ pub use target::{Replace, Target};
 use previous::Previous;
 use target::directory_of;
 
+use crate::base::error::{Error, Result};
 use crate::drift::Drift;
-use crate::error::{Error, Result};
 use crate::layout::{Format, Layout};
 use crate::row::Row;
 use crate::verdict::{Decision, DecisionPolicy, Failure, Score, Verdict};

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use super::file::Sink;
 use super::name::{Identity, Old};
-use crate::error::{Error, Result};
-use crate::own_file;
+use crate::base::error::{Error, Result};
+use crate::base::own_file;
 
 /// A place that a file will be written to.
 #[derive(Debug, Clone)]

@@ -4,8 +4,8 @@ use std::cell::Cell;
 use std::cmp::Reverse;
 use std::num::NonZeroU64;
 
-use crate::error::Error;
-use crate::stats::Stats;
+use crate::base::error::Error;
+use crate::telemetry::stats::Stats;
 
 /// Calls that a run may make. Each is reserved before it is sent, so that no number in flight can pass the limit.
 #[derive(Debug)]
@@ -104,8 +104,8 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::event::{Event, Origin};
     use crate::row::RowNumber;
+    use crate::telemetry::event::{Event, Origin};
     use crate::verdict::{Decision, Reason, Resolution};
 
     #[test]

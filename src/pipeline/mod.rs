@@ -16,13 +16,13 @@ use tokio::sync::mpsc;
 use tokio::task::yield_now;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use crate::error::Error;
-use crate::event::{CancelReason, Event};
+use crate::base::error::Error;
 use crate::output::Finished;
 use crate::pace::{Newcomers, Permit};
 use crate::row::RowNumber;
 use crate::scorer::{Fate, Scorer};
 use crate::service::Service;
+use crate::telemetry::event::{CancelReason, Event};
 use drain::Drain;
 use rows::{Rows, Start};
 
@@ -345,7 +345,7 @@ impl Stop {
     /// The stop for an input that cannot be read on.
     #[must_use]
     pub(crate) fn of_input(error: Error) -> Self {
-        let reason = if error.exit() == crate::error::Exit::Stopped {
+        let reason = if error.exit() == crate::base::error::Exit::Stopped {
             CancelReason::InputChanged
         } else {
             CancelReason::Input

@@ -9,11 +9,11 @@ use bytes::Bytes;
 use tokio::time::Instant;
 
 use super::{Stop, WRITE_DELAY, WRITE_ROWS, Window};
-use crate::event::{CancelReason, Event, Origin};
 use crate::ledger::{Found, Keeper, Key, Known, Whose};
 use crate::output::Finished;
 use crate::row::{Row, RowNumber};
 use crate::scorer::{Fate, Scorer};
+use crate::telemetry::event::{CancelReason, Event, Origin};
 use crate::verdict::{Failure, Score, Verdict};
 
 /// Some rows in order, with what is asked about each.
@@ -409,7 +409,7 @@ impl Waiting {
         asking: &HashMap<Key, Vec<RowNumber>>,
         keeper: Option<&Keeper>,
         now: Moment,
-    ) -> crate::error::Result<Needs> {
+    ) -> crate::base::error::Result<Needs> {
         let Ok(request) = &mut self.request else {
             return Ok(Needs::Nothing);
         };

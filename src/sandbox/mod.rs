@@ -20,7 +20,7 @@ use tokio::sync::oneshot;
 pub(crate) use faults::{FaultKind, Faults, parse as parse_fault};
 pub(crate) use server::{Report, listen, serve};
 
-use crate::secret::Secret;
+use crate::base::secret::Secret;
 
 /// The plan that the stand-in plays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

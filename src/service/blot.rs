@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::traces::{GAP, Traces};
-use crate::secret::Secret;
+use crate::base::secret::Secret;
 
 /// Every key that a run has used. Of a rotated key the service may repeat either, in any answer. Clones share them.
 #[derive(Debug, Clone)]

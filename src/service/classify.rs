@@ -11,7 +11,7 @@ use super::answer::{self, Columns};
 use super::wait::wait;
 use super::words::said;
 use super::{Exchange, Quota, Reply, TransportFault, page};
-use crate::error::{Error, quoted};
+use crate::base::error::{Error, quoted};
 use crate::verdict::{Answer, Failure, Reason};
 
 /// The outcome of one call.

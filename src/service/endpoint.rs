@@ -4,7 +4,7 @@ use std::fmt;
 
 use url::{Host, Url};
 
-use crate::error::{Error, Result, quoted};
+use crate::base::error::{Error, Result, quoted};
 
 /// The plan that an account is on, with the flags that only the paid one has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

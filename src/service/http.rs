@@ -21,8 +21,8 @@ use super::{
     Endpoint, Exchange, KeyFile, Keys, Proxy, ProxyName, Renewal, Reply, Sent, Service, ServiceId,
     pinned,
 };
-use crate::error::{Error, Result};
-use crate::secret::Secret;
+use crate::base::error::{Error, Result};
+use crate::base::secret::Secret;
 
 /// What the client must know.
 #[derive(Debug, Clone)]

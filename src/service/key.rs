@@ -8,8 +8,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::error::{Error, Result, system_words};
-use crate::secret::Secret;
+use crate::base::error::{Error, Result, system_words};
+use crate::base::secret::Secret;
 
 /// A file with an API key in it. It may hold another one later: keys are rotated.
 #[derive(Debug, Clone)]

@@ -10,8 +10,8 @@ use hyper_util::client::proxy::matcher::Matcher;
 use url::Url;
 
 use super::Endpoint;
-use crate::error::{Error, Result, quoted};
-use crate::secret::Secret;
+use crate::base::error::{Error, Result, quoted};
+use crate::base::secret::Secret;
 
 /// A proxy from a variable.
 #[derive(Debug, Clone)]

@@ -1,6 +1,6 @@
 //! The calling application's identifier (interface, section 5).
 
-use crate::error::{Error, Result};
+use crate::base::error::{Error, Result};
 
 /// An identifier that any HTTP version can carry as a header: not empty, visible ASCII with spaces only inside.
 ///

@@ -6,7 +6,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use rustls::CertificateError;
 
-use crate::error::quoted;
+use crate::base::error::quoted;
 
 /// Names of hosts that are shown; a certificate of a large hoster has hundreds.
 const NAMES: usize = 3;

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
+use crate::base::error::{Exit, Signal};
 use crate::drift::Drift;
-use crate::error::{Exit, Signal};
-use crate::event::{Again, Billing, CancelReason, Event, Origin, Pace, Pause, Unusable};
-use crate::timeline::Timeline;
+use crate::telemetry::event::{Again, Billing, CancelReason, Event, Origin, Pace, Pause, Unusable};
+use crate::telemetry::timeline::Timeline;
 use crate::verdict::{Decision, Reason, Resolution};
 
 /// Everything that was counted of a run.
@@ -364,7 +364,7 @@ impl Stats {
     ///
     /// # Errors
     /// The numbers that do not add up: a bug, not a circumstance.
-    pub(crate) fn check_law(&self) -> Result<(), String> {
+    pub(crate) fn check_invariants(&self) -> Result<(), String> {
         let resolved = self.resolved();
         let whole = self.cancelled.is_none();
         let broken = self.admitted != resolved + self.left
@@ -413,19 +413,22 @@ mod tests {
             Event::InputEnded,
         ];
         assert!(
-            told(&events).check_law().is_err(),
+            told(&events).check_invariants().is_err(),
             "resolved but not written"
         );
         events.push(Event::RowsWritten { rows: 1 });
-        assert_eq!(told(&events).check_law(), Ok(()));
+        assert_eq!(told(&events).check_invariants(), Ok(()));
         events.push(Event::RowsRead {
             rows: 1,
             position: 9,
         });
-        assert!(told(&events).check_law().is_err(), "read but not admitted");
+        assert!(
+            told(&events).check_invariants().is_err(),
+            "read but not admitted"
+        );
         events.push(Event::CancelBegan(CancelReason::Interrupted));
         assert_eq!(
-            told(&events).check_law(),
+            told(&events).check_invariants(),
             Ok(()),
             "a stopped run may leave rows"
         );

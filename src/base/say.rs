@@ -12,7 +12,7 @@ use std::io::Write;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::error::printable;
+use crate::base::error::printable;
 
 /// Bytes of progress that wait to be written: some minutes of it. Of what comes then the latest line tells all.
 const PROGRESS: usize = 16 * 1024;
@@ -23,7 +23,7 @@ const LAST_TEXTS: Duration = Duration::from_secs(1);
 
 static TEXTS: Texts = Texts::new();
 
-/// Writes the text and a line end. Line breaks in it are ours and stay; everything else that steers a terminal is escaped.
+/// Writes the text and a line end. Line breaks in it are ours and stay; everything else that is unsafe to print is escaped.
 ///
 /// That nobody can read it must not end a run, and that nobody does must not hold it up.
 pub(crate) fn say(text: &str) {

@@ -6,7 +6,7 @@
 use std::error::Error as StdError;
 use std::path::Path;
 
-use crate::foreign::{any_steers, steers};
+use crate::base::control_chars::{any_unsafe_to_print, is_unsafe_to_print};
 
 /// How a run ended, as the exit code tells it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -226,12 +226,12 @@ pub(crate) fn system_words(error: &std::io::Error) -> String {
 /// `text` with control characters escaped, so that nothing from a file or a server can steer a terminal.
 #[must_use]
 pub(crate) fn printable(text: &str) -> String {
-    if !any_steers(text) {
+    if !any_unsafe_to_print(text) {
         return text.to_owned();
     }
     text.chars()
         .fold(String::with_capacity(text.len() + 16), |mut out, c| {
-            if steers(c) {
+            if is_unsafe_to_print(c) {
                 out.extend(c.escape_default());
             } else {
                 out.push(c);
