@@ -48,7 +48,7 @@ const PEOPLE: [[&str; 5]; 3] = [
 /// Further fields that are asked for.
 const COLUMNS: [&str; 4] = ["/summary/risk_level", "/a/0", "/", "/summary"];
 
-pub(crate) fn law(input: &[u8]) {
+pub(crate) fn holds(input: &[u8]) {
     let mut rest = input;
     let first = line(&mut rest).map_or(Cow::Borrowed(""), String::from_utf8_lossy);
     let mut words = first.split(' ');

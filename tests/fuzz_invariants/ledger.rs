@@ -24,7 +24,7 @@ const KEPT: usize = 2;
 const SCORE: &str = "2.48";
 const POINTER: &str = "/summary/risk_level";
 
-pub(crate) fn law(input: &[u8]) {
+pub(crate) fn holds(input: &[u8]) {
     let Some((flags, rest)) = input.split_first() else {
         return;
     };

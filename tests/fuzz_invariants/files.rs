@@ -28,15 +28,15 @@ const MAX_RECORD: [usize; 2] = [1 << 20, 48];
 
 /// Delimited text.
 pub(crate) fn csv(input: &[u8]) {
-    law(input, FormatChoice::Csv);
+    holds(input, FormatChoice::Csv);
 }
 
 /// Lines of JSON.
 pub(crate) fn jsonl(input: &[u8]) {
-    law(input, FormatChoice::Jsonl);
+    holds(input, FormatChoice::Jsonl);
 }
 
-fn law(input: &[u8], format: FormatChoice) {
+fn holds(input: &[u8], format: FormatChoice) {
     let Some((choices, file)) = input.split_first_chunk::<CHOICES>() else {
         return;
     };

@@ -17,7 +17,7 @@ use super::{headers, line};
 /// As far ahead as a window may reach.
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-pub(crate) fn law(input: &[u8]) {
+pub(crate) fn holds(input: &[u8]) {
     let mut rest = input;
     let status = line(&mut rest).and_then(|line| std::str::from_utf8(line).ok()?.parse().ok());
     let headers = headers(&mut rest);

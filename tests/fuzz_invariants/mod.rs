@@ -1,5 +1,5 @@
-//! What must hold of any bytes from outside: the laws that the fuzz targets search for breaches of, and that
-//! `tests/fuzz_corpus.rs` replays over what the searches have kept.
+//! What must hold for any bytes from outside: the invariants that the fuzz targets try to break, and that
+//! `tests/fuzz_corpus.rs` replays over the inputs that the searches kept.
 
 #![allow(
     dead_code,
@@ -7,7 +7,7 @@
     clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing,
-    reason = "a law that does not hold ends the target, and each target uses one law"
+    reason = "a broken invariant ends the target, and each target checks one invariant"
 )]
 
 pub(crate) mod answer;
