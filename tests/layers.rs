@@ -1,4 +1,4 @@
-//! The order of the house: imports point only downwards, and each outside library has its one owner.
+//! The architecture: imports point only downwards, and each foreign crate has its owner.
 
 #![allow(
     clippy::unwrap_used,
@@ -9,8 +9,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Rooms from the ground up. A room may use what is on its own floor only within itself.
-const FLOORS: &[&[&str]] = &[
+/// Modules from the bottom up. A module may use the layers below its own, and of its own layer only itself.
+const LAYERS: &[&[&str]] = &[
     &[
         "row", "secret", "timeline", "foreign", "decimal", "own_file", "system",
     ],
@@ -29,7 +29,7 @@ const FLOORS: &[&[&str]] = &[
     &["main"],
 ];
 
-/// The only files that may name a library.
+/// The only files that may name a crate.
 const OWNERS: &[(&str, &[&str])] = &[
     ("reqwest", &["service/http.rs", "service/http/"]),
     ("rustls", &["service/"]),
@@ -80,15 +80,15 @@ fn sources() -> Vec<(String, String)> {
     files
 }
 
-fn room(file: &str) -> &str {
+fn module(file: &str) -> &str {
     file.split('/').next().unwrap().trim_end_matches(".rs")
 }
 
-fn floor(room: &str) -> usize {
-    FLOORS
+fn layer(module: &str) -> usize {
+    LAYERS
         .iter()
-        .position(|rooms| rooms.contains(&room))
-        .unwrap_or_else(|| panic!("`{room}` has no floor yet: give it one in tests/floors.rs"))
+        .position(|modules| modules.contains(&module))
+        .unwrap_or_else(|| panic!("`{module}` has no layer yet: give it one in tests/layers.rs"))
 }
 
 /// The code that ships: comments and what stands under `#[cfg(test)]` may name anything.
@@ -98,7 +98,7 @@ fn code(text: &str) -> impl Iterator<Item = &str> {
         .filter(|line| !line.trim_start().starts_with("//"))
 }
 
-fn rooms_used(text: &str) -> Vec<String> {
+fn modules_used(text: &str) -> Vec<String> {
     let mut used = Vec::new();
     for line in code(text) {
         for path in ["crate::", "rescore::"] {
@@ -114,7 +114,7 @@ fn rooms_used(text: &str) -> Vec<String> {
             }
         }
     }
-    used.retain(|room: &String| !room.is_empty());
+    used.retain(|module: &String| !module.is_empty());
     used
 }
 
@@ -122,33 +122,33 @@ fn rooms_used(text: &str) -> Vec<String> {
 fn imports_point_only_downwards() {
     let mut checked = 0;
     for (file, text) in sources() {
-        let here = room(&file);
+        let here = module(&file);
         if here == "lib" {
             continue;
         }
-        for used in rooms_used(&text) {
+        for used in modules_used(&text) {
             checked += 1;
-            let allowed = used == here || floor(&used) < floor(here);
-            // `event` shows its observers the `stats` of the same floor.
+            let allowed = used == here || layer(&used) < layer(here);
+            // `event` shows its observers the `stats` of the same layer.
             let neighbours =
                 here == "event" && used == "stats" || here == "stats" && used == "event";
             assert!(
                 allowed || neighbours,
-                "src/{file} (floor {}) uses `{used}` (floor {})",
-                floor(here),
-                floor(&used)
+                "src/{file} (layer {}) uses `{used}` (layer {})",
+                layer(here),
+                layer(&used)
             );
         }
         assert!(
             !code(&text).any(|line| line.contains("use crate::{")),
-            "src/{file}: one `use crate::room` a line"
+            "src/{file}: one `use crate::module` a line"
         );
     }
     assert!(checked > 10, "the test itself has gone blind");
 }
 
 #[test]
-fn each_library_has_its_owner() {
+fn each_crate_has_its_owner() {
     for (file, text) in sources() {
         for (library, owners) in OWNERS {
             let named = code(&text).any(|line| line.contains(&format!("{library}::")));
