@@ -1,0 +1,3 @@
+//! The documents are true.
+
+mod readme;
