@@ -57,7 +57,7 @@ pub mod internals {
         pub use crate::base::control_chars::is_unsafe_to_print;
     }
     pub mod input {
-        pub use crate::input::{Compose, FormatChoice, Input, Prepared, Reader, Settings};
+        pub use crate::input::{Compose, FormatChoice, Input, ReadRow, Reader, Settings};
     }
     pub mod layout {
         pub use crate::layout::{Existing, Format, Layout, PREVIOUS, VERDICT_COLUMNS};
@@ -69,7 +69,7 @@ pub mod internals {
         pub use crate::observe::Style;
     }
     pub mod output {
-        pub use crate::output::{Finished, Replace, Sides, Sink, Target, Writer};
+        pub use crate::output::{DoneRow, Replace, Sides, Sink, Target, Writer};
     }
     pub mod pace {
         pub use crate::pace::{Allowance, Bounds, FailureBudget, Gate, GiveUpAfter, Rate};

@@ -5,7 +5,7 @@
 use bytes::Bytes;
 
 use crate::base::error::{Error, Result};
-use crate::input::{self, Prepared};
+use crate::input::{self, ReadRow};
 use crate::ledger::{Found, Key, Keys, Ledger, Lookup, Occurrences};
 use crate::pipeline::{Ask, Batch, Request, Stop};
 use crate::telemetry::event::CancelReason;
@@ -71,12 +71,12 @@ impl Desk {
         })
     }
 
-    fn ask_all(&mut self, rows: Vec<Prepared>) -> Result<Vec<Ask>> {
+    fn ask_all(&mut self, rows: Vec<ReadRow>) -> Result<Vec<Ask>> {
         if let Some(lookup) = &mut self.lookup {
             lookup.begin()?;
         }
         let mut asks = Vec::with_capacity(rows.len());
-        for Prepared { row, request } in rows {
+        for ReadRow { row, request } in rows {
             let request = match request {
                 Ok(body) => Ok(self.ask(body)?),
                 Err(failure) => Err(failure),

@@ -74,7 +74,7 @@ pub type Compose = Box<dyn Fn(&UserRequest<'_>, &mut BytesMut) + Send>;
 
 /// A row and what it asks, or why it can ask nothing.
 #[derive(Debug)]
-pub struct Prepared {
+pub struct ReadRow {
     /// The row.
     pub row: Row,
     /// The request's body, or the rule that the row breaks.
@@ -85,7 +85,7 @@ pub struct Prepared {
 #[derive(Debug, Default)]
 pub struct Batch {
     /// The rows.
-    pub rows: Vec<Prepared>,
+    pub rows: Vec<ReadRow>,
     /// How many bytes of the source are used up with them; for progress by bytes.
     pub(crate) position: u64,
     /// Blank lines after the last row; empty but in the last batch.
@@ -276,7 +276,7 @@ impl Reader {
     }
 
     /// The next record that is whole in the buffer.
-    fn next_record(&mut self) -> Result<Option<Prepared>> {
+    fn next_record(&mut self) -> Result<Option<ReadRow>> {
         let extent = match &mut self.format {
             Parser::Csv(parser) => parser.scan(&self.buffer, self.settings.max_record)?,
             Parser::Jsonl(_) => jsonl::scan(&self.buffer, self.settings.max_record)?,
@@ -308,7 +308,7 @@ impl Reader {
             message: format!("line {line}: {}", failure.message).into(),
             ..failure
         });
-        Ok(Some(Prepared { row, request }))
+        Ok(Some(ReadRow { row, request }))
     }
 }
 

@@ -128,7 +128,7 @@ fn earlier(text: &str, existing: Existing, delimiter: Option<u8>) -> Vec<(String
     let (mut reader, _) = Reader::over(source, settings, Box::new(|_, _| {})).unwrap();
     let mut rows = Vec::new();
     while let Some(batch) = reader.next_batch().unwrap() {
-        rows.extend(batch.rows.into_iter().map(|Prepared { row, .. }| {
+        rows.extend(batch.rows.into_iter().map(|ReadRow { row, .. }| {
             let text = |span| String::from_utf8(row.slice(span).to_vec()).unwrap();
             (text(row.earlier.score), text(row.earlier.decision))
         }));

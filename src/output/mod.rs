@@ -32,7 +32,7 @@ use crate::verdict::{Decision, DecisionPolicy, Failure, Score, Verdict};
 
 /// A row with its verdict.
 #[derive(Debug, Clone)]
-pub struct Finished {
+pub struct DoneRow {
     /// The row.
     pub row: Row,
     /// Its verdict.
@@ -174,10 +174,10 @@ impl Writer {
     ///
     /// # Errors
     /// The output or a file beside it cannot be written.
-    pub fn write(&mut self, rows: &[Finished]) -> Result<(), WriteError> {
+    pub fn write(&mut self, rows: &[DoneRow]) -> Result<(), WriteError> {
         let mut drift = Drift::default();
         for finished in rows {
-            let Finished { row, verdict, .. } = finished;
+            let DoneRow { row, verdict, .. } = finished;
             match self.layout.format {
                 Format::Delimited { .. } => csv::write_row(
                     &mut self.buffer,

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 use serde::de::IgnoredAny;
 
-use super::Finished;
+use super::DoneRow;
 use crate::drift::Drift;
 use crate::layout::Format;
 use crate::row::{Earlier, Span};
@@ -23,8 +23,8 @@ pub(super) struct Previous {
 
 impl Previous {
     /// What was said of this row's user; the row itself is believed before the ledger.
-    pub(super) fn of(finished: &Finished, format: Format, policy: &DecisionPolicy) -> Option<Self> {
-        let Finished { row, old, .. } = finished;
+    pub(super) fn of(finished: &DoneRow, format: Format, policy: &DecisionPolicy) -> Option<Self> {
+        let DoneRow { row, old, .. } = finished;
         // Most files carry nothing: their rows must not pay for those that do.
         if row.earlier == Earlier::default() && old.is_none() {
             return None;
@@ -103,7 +103,7 @@ mod tests {
     ) -> Option<(&'static str, Option<String>)> {
         let middle = Span::new(0, decision.len());
         let end = Span::new(decision.len(), decision.len() + score.len());
-        let finished = Finished {
+        let finished = DoneRow {
             row: Row {
                 number: RowNumber::FIRST,
                 raw: Bytes::from([decision, score].concat()),

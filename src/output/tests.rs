@@ -70,12 +70,12 @@ fn verdict() -> Verdict {
 }
 
 /// Rows whose parts are given: blank lines before, content, line end.
-fn rows(parts: &[(&str, &str, &str)]) -> Vec<Finished> {
+fn rows(parts: &[(&str, &str, &str)]) -> Vec<DoneRow> {
     let mut number = RowNumber::FIRST;
     let mut rows = Vec::new();
     for (before, content, end) in parts {
         let raw = [*before, *content, *end].concat();
-        rows.push(Finished {
+        rows.push(DoneRow {
             row: Row {
                 number,
                 raw: Bytes::from(raw),
@@ -107,7 +107,7 @@ fn writer(layout: Layout, to: &Unsteady, sides: Sides) -> Writer {
     Writer::new(layout, policy, Sink::stream(to.clone()), sides)
 }
 
-fn write(batches: &[Vec<Finished>], to: &Unsteady) -> Result<(), WriteError> {
+fn write(batches: &[Vec<DoneRow>], to: &Unsteady) -> Result<(), WriteError> {
     let mut writer = writer(layout(), to, Sides::default());
     for batch in batches {
         writer.write(batch)?;
@@ -207,7 +207,7 @@ fn a_row_without_a_verdict_has_empty_cells_and_the_rejects_have_it_as_it_came() 
 struct Night {
     directory: tempfile::TempDir,
     layout: Layout,
-    rows: Vec<Finished>,
+    rows: Vec<DoneRow>,
 }
 
 impl Night {

@@ -17,7 +17,7 @@ use tokio::task::yield_now;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::base::error::Error;
-use crate::output::Finished;
+use crate::output::DoneRow;
 use crate::pace::{Newcomers, Permit};
 use crate::row::RowNumber;
 use crate::scorer::{Fate, Scorer};
@@ -42,8 +42,8 @@ pub(crate) enum Read {
 /// What the pipeline sends to the writer's thread.
 #[derive(Debug)]
 pub(crate) enum Write {
-    /// Finished rows, in input order.
-    Rows(Vec<Finished>),
+    /// DoneRow rows, in input order.
+    Rows(Vec<DoneRow>),
     /// Blank lines after the last row.
     Trailer(Bytes),
 }

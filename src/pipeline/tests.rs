@@ -154,7 +154,7 @@ impl Surroundings {
 #[derive(Debug)]
 struct Ran {
     stop: Option<Stop>,
-    written: Vec<Finished>,
+    written: Vec<DoneRow>,
     /// Rows of each hand-over to the writer.
     hand_overs: Vec<usize>,
     trailer: Bytes,

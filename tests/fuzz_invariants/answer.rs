@@ -12,7 +12,7 @@ use bytes::{Bytes, BytesMut};
 use rescore::internals::control_chars::is_unsafe_to_print;
 use rescore::internals::fields::UserRequest;
 use rescore::internals::layout::{Existing, Format, Layout, VERDICT_COLUMNS};
-use rescore::internals::output::{Finished, Sides, Sink, Writer};
+use rescore::internals::output::{DoneRow, Sides, Sink, Writer};
 use rescore::internals::raw_json::Pointer;
 use rescore::internals::row::{Earlier, Row, RowNumber, Span};
 use rescore::internals::secret::Secret;
@@ -231,7 +231,7 @@ fn write(answer: &Answer, format: Format, content: &'static str) -> Vec<u8> {
     let decision = policy.decide(&answer.score);
     let kept = Kept::default();
     let mut writer = Writer::new(layout, policy, Sink::stream(kept.clone()), Sides::default());
-    let finished = Finished {
+    let finished = DoneRow {
         row,
         verdict: Verdict::Scored(answer.clone(), decision),
         old: None,

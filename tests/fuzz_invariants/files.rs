@@ -6,9 +6,9 @@
 use bytes::{Bytes, BytesMut};
 use rescore::internals::error::Result;
 use rescore::internals::fields::{Assignments, Field, InvalidPhone, UserRequest};
-use rescore::internals::input::{FormatChoice, Input, Prepared, Reader, Settings};
+use rescore::internals::input::{FormatChoice, Input, ReadRow, Reader, Settings};
 use rescore::internals::layout::{Existing, Layout, PREVIOUS, VERDICT_COLUMNS};
-use rescore::internals::output::{Finished, Sides, Sink, Writer};
+use rescore::internals::output::{DoneRow, Sides, Sink, Writer};
 use rescore::internals::raw_json;
 use rescore::internals::row::{Row, RowNumber};
 use rescore::internals::service::{Plan, write_body};
@@ -128,7 +128,7 @@ fn is_packed(file: &[u8]) -> bool {
 /// All that was read.
 struct Contents {
     layout: Layout,
-    rows: Vec<Prepared>,
+    rows: Vec<ReadRow>,
     trailer: Bytes,
     /// It was read to its end.
     ended: bool,
@@ -167,7 +167,7 @@ fn read(file: &[u8], step: usize, settings: &Settings) -> Result<Contents> {
         }
     }
     let mut number = RowNumber::FIRST;
-    for Prepared { row, .. } in &contents.rows {
+    for ReadRow { row, .. } in &contents.rows {
         assert_eq!(row.number, number, "rows are out of order");
         number = number.next();
     }
@@ -212,15 +212,15 @@ impl Contents {
     }
 
     /// The rows with verdicts: those that ask nothing fail, of eight others those fail that the pattern says.
-    fn finished(&self, pattern: u8) -> Vec<Finished> {
-        let verdict = |read: &Prepared| match &read.request {
+    fn finished(&self, pattern: u8) -> Vec<DoneRow> {
+        let verdict = |read: &ReadRow| match &read.request {
             Err(failure) => Verdict::Failed(failure.clone()),
             Ok(_) if pattern >> (read.row.number.get() % 8) & 1 == 1 => {
                 Verdict::Failed(Failure::new(Reason::Refused, "no"))
             }
             Ok(_) => cells::scored(read.row.number),
         };
-        let finished = |read: &Prepared| Finished {
+        let finished = |read: &ReadRow| DoneRow {
             row: read.row.clone(),
             verdict: verdict(read),
             old: None,
@@ -236,7 +236,7 @@ struct Output {
     rows: Vec<Vec<u8>>,
 }
 
-fn write(layout: &Layout, finished: &[Finished]) -> Output {
+fn write(layout: &Layout, finished: &[DoneRow]) -> Output {
     let writer = |kept: &Kept| {
         let sink = Sink::stream(kept.clone());
         Writer::new(
@@ -249,7 +249,7 @@ fn write(layout: &Layout, finished: &[Finished]) -> Output {
     let (at_once, singly) = (Kept::default(), Kept::default());
     assert!(writer(&at_once).write(finished).is_ok());
     let mut writer = writer(&singly);
-    let mut put = |rows: &[Finished]| {
+    let mut put = |rows: &[DoneRow]| {
         assert!(writer.write(rows).is_ok());
         singly.take()
     };
@@ -265,7 +265,7 @@ fn write(layout: &Layout, finished: &[Finished]) -> Output {
 }
 
 /// Without our cells the output is the input.
-fn check_cells(contents: &Contents, finished: &[Finished], written: &Output, delimiter: u8) {
+fn check_cells(contents: &Contents, finished: &[DoneRow], written: &Output, delimiter: u8) {
     let layout = &contents.layout;
     let head = written.head.strip_prefix(&*layout.preamble).unwrap();
     let Some(header) = &layout.header else {
@@ -274,7 +274,7 @@ fn check_cells(contents: &Contents, finished: &[Finished], written: &Output, del
     };
     let ours = Ours::of_header(layout, header, delimiter);
     assert!(ours.are_all_that_is_new(head, header, b""), "the header");
-    for (Finished { row, verdict, .. }, written) in finished.iter().zip(&written.rows) {
+    for (DoneRow { row, verdict, .. }, written) in finished.iter().zip(&written.rows) {
         let ours = Ours::of_cells(layout, row, verdict, delimiter);
         let number = row.number;
         assert!(ours.are_all_that_is_new(written, row, b""), "row {number}");
@@ -282,12 +282,12 @@ fn check_cells(contents: &Contents, finished: &[Finished], written: &Output, del
 }
 
 /// Whether readers differ over what the row's cells are.
-pub(super) fn is_broken(finished: &Finished) -> bool {
+pub(super) fn is_broken(finished: &DoneRow) -> bool {
     matches!(&finished.verdict, Verdict::Failed(failure) if failure.reason == Reason::TextAfterQuote)
 }
 
 /// As another reader sees it, every cell of the input is in its place, and ours are under our names.
-fn check_columns(contents: &Contents, finished: &[Finished], written: &Output, delimiter: u8) {
+fn check_columns(contents: &Contents, finished: &[DoneRow], written: &Output, delimiter: u8) {
     if !contents.ended || finished.iter().any(is_broken) {
         return;
     }
@@ -304,7 +304,7 @@ fn check_columns(contents: &Contents, finished: &[Finished], written: &Output, d
     let appended: Vec<_> = (0..layout.columns.len())
         .filter(|column| is_appended(layout, header, *column))
         .collect();
-    for ((old, new), Finished { row, verdict, .. }) in read.iter().zip(&wrote).skip(1).zip(finished)
+    for ((old, new), DoneRow { row, verdict, .. }) in read.iter().zip(&wrote).skip(1).zip(finished)
     {
         let (number, value) = (row.number, |column| cells::value(row, verdict, column));
         assert_eq!(new.len(), old.len() + appended.len(), "row {number}");
@@ -340,10 +340,10 @@ pub(super) fn by_the_csv_crate(text: &[u8], delimiter: u8) -> Vec<Vec<Vec<u8>>> 
 }
 
 /// Without our members the output is the input, and what was JSON still is.
-fn check_members(contents: &Contents, finished: &[Finished], written: &Output) {
+fn check_members(contents: &Contents, finished: &[DoneRow], written: &Output) {
     let layout = &contents.layout;
     assert_eq!(written.head, layout.preamble);
-    for (Finished { row, verdict, .. }, written) in finished.iter().zip(&written.rows) {
+    for (DoneRow { row, verdict, .. }, written) in finished.iter().zip(&written.rows) {
         let number = row.number;
         if stays(verdict) {
             assert_eq!(*written, row.raw, "row {number}");

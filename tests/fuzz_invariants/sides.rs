@@ -3,7 +3,7 @@
 use std::fs;
 
 use rescore::internals::layout::Layout;
-use rescore::internals::output::{Finished, Replace, Sides, Sink, Target, Writer};
+use rescore::internals::output::{DoneRow, Replace, Sides, Sink, Target, Writer};
 use rescore::internals::row::Row;
 use rescore::internals::verdict::{DecisionPolicy, Failure, Verdict};
 
@@ -12,7 +12,7 @@ use super::drip::Kept;
 use super::files::{by_the_csv_crate, is_broken, is_json};
 
 /// Writes the rows with both files beside the output, and looks at those.
-pub(super) fn check(layout: &Layout, finished: &[Finished]) {
+pub(super) fn check(layout: &Layout, finished: &[DoneRow]) {
     let directory = tempfile::tempdir().unwrap();
     let target =
         |name: &str| Target::new(&directory.path().join(name), |_| Replace::Nothing).unwrap();
@@ -35,7 +35,7 @@ pub(super) fn check(layout: &Layout, finished: &[Finished]) {
     }
 }
 
-fn failed(finished: &Finished) -> Option<(&Row, &Failure)> {
+fn failed(finished: &DoneRow) -> Option<(&Row, &Failure)> {
     match &finished.verdict {
         Verdict::Failed(failure) => Some((&finished.row, failure)),
         Verdict::Scored(..) => None,
@@ -59,7 +59,7 @@ fn check_cells(layout: &Layout, failed: &[(&Row, &Failure)], rejects: &[u8], del
     }
 }
 
-fn check_changed_cells(layout: &Layout, changes: &[u8], finished: &[Finished], delimiter: u8) {
+fn check_changed_cells(layout: &Layout, changes: &[u8], finished: &[DoneRow], delimiter: u8) {
     let text = changes.strip_prefix(&*layout.preamble).unwrap();
     for record in by_the_csv_crate(text, delimiter).iter().skip(1) {
         let number: usize = String::from_utf8_lossy(&record[0]).parse().unwrap();
