@@ -8,12 +8,12 @@ use std::time::Duration;
 
 pub(super) use refusal::Finding;
 
-use super::throughput::Measured;
+use super::throughput::Measurement;
 use crate::telemetry::event::{Found, Search};
 
 /// What is searched for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum Quantity {
     /// Calls a second.
     Rate,
     /// Calls in flight: whole ones.
@@ -23,18 +23,18 @@ pub(super) enum Kind {
 /// One number, and what is known of its limit.
 #[derive(Debug, Clone)]
 pub(super) struct LimitSearch {
-    kind: Kind,
+    quantity: Quantity,
     value: f64,
     least: f64,
     most: f64,
     /// The most that is known to be borne.
     borne: f64,
     /// The least that was refused.
-    refused: Option<Refused>,
+    refused: Option<LowestRefused>,
     /// Refusals in a row without a step that was borne.
     in_a_row: u32,
     /// What was accepted before the last refusal, where more was sent.
-    limited: Option<Measured>,
+    limited: Option<Measurement>,
     /// The least that was allowed since then.
     slowest: f64,
     /// The most that was accepted from one refusal to the next, pauses and all: no limit is below that.
@@ -55,7 +55,7 @@ pub(super) struct LimitSearch {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Refused {
+struct LowestRefused {
     at: f64,
     /// How often the service was seen to refuse so much.
     times: u32,
@@ -67,9 +67,9 @@ struct Refused {
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Stage {
     /// No limit is in sight.
-    Doubling,
+    Growing,
     /// Between what is borne and what is refused.
-    Halving,
+    ClosingIn,
     /// Less than what was borne was refused: the cut is a hypothesis, and it is being checked.
     Checking,
     /// Just below the limit, until then.
@@ -118,9 +118,9 @@ const SEEN: u32 = 2;
 
 impl LimitSearch {
     /// Starts at `first`, within the bounds.
-    pub(super) const fn new(kind: Kind, first: f64, least: f64, most: f64) -> Self {
+    pub(super) const fn new(quantity: Quantity, first: f64, least: f64, most: f64) -> Self {
         Self {
-            kind,
+            quantity,
             value: first.clamp(least, most),
             least,
             most,
@@ -132,7 +132,7 @@ impl LimitSearch {
             best: 0.0,
             found: 0.0,
             held: 0.0,
-            stage: Stage::Doubling,
+            stage: Stage::Growing,
             growth: GROWTH,
             watched: Duration::ZERO,
             crept: false,
@@ -148,8 +148,8 @@ impl LimitSearch {
     /// Where the search is, as people should know it.
     pub(super) const fn stage(&self) -> Search {
         match self.stage {
-            Stage::Doubling => Search::Growing,
-            Stage::Halving => Search::ClosingIn,
+            Stage::Growing => Search::Growing,
+            Stage::ClosingIn => Search::ClosingIn,
             Stage::Checking => Search::Checking,
             Stage::Holding { .. } => Search::Holding,
             Stage::Looking { .. } => Search::Looking,
@@ -184,7 +184,7 @@ impl LimitSearch {
 
     /// So much was refused again and again, and nothing else explains it.
     pub(super) fn found(&mut self, now: Duration, at: f64, times: u32) {
-        self.refused = Some(Refused {
+        self.refused = Some(LowestRefused {
             at,
             times,
             rough: false,
@@ -196,13 +196,13 @@ impl LimitSearch {
     /// `borne` was borne, and `refused` was too much.
     pub(super) fn is_limited(&mut self, borne: f64, refused: f64) {
         self.borne = borne;
-        self.refused = Some(Refused {
+        self.refused = Some(LowestRefused {
             at: refused,
             times: SEEN,
             rough: false,
         });
         self.set(borne);
-        self.stage = Stage::Halving;
+        self.stage = Stage::ClosingIn;
     }
 
     /// Something other than a refusal says that less is better.
@@ -211,7 +211,7 @@ impl LimitSearch {
             self.set(value);
             self.growth = GENTLE_GROWTH;
             if let Stage::Holding { .. } | Stage::Looking { .. } = self.stage {
-                self.stage = Stage::Halving;
+                self.stage = Stage::ClosingIn;
             }
         }
     }
@@ -219,20 +219,20 @@ impl LimitSearch {
     /// The limit is known from elsewhere: the search begins just below it.
     pub(super) fn start_near(&mut self, limit: f64, times: u32) {
         if limit < self.most {
-            self.refused = Some(Refused {
+            self.refused = Some(LowestRefused {
                 at: limit.max(self.least),
                 times,
                 rough: times <= SEEN,
             });
             self.borne = limit * SPARE;
             self.set(limit * NEAR_KNOWN);
-            self.stage = Stage::Halving;
+            self.stage = Stage::ClosingIn;
         }
     }
 
     /// What was known of the limit does not hold any more.
     pub(super) fn forget(&mut self) {
-        *self = Self::new(self.kind, self.value, self.least, self.most);
+        *self = Self::new(self.quantity, self.value, self.least, self.most);
     }
 
     /// What it was lowered to was too little.
@@ -258,20 +258,20 @@ impl LimitSearch {
             Some(refused) if refused.times >= SEEN => STEP,
             _ => Duration::ZERO,
         };
-        let shown = match self.kind {
-            Kind::Rate => shown
+        let shown = match self.quantity {
+            Quantity::Rate => shown
                 .max(Duration::from_secs_f64(FEWEST / self.value))
                 .max(longer),
-            Kind::InFlight => shown,
+            Quantity::InFlight => shown,
         };
         match self.stage {
-            Stage::Doubling => self.grow(self.growth),
+            Stage::Growing => self.grow(self.growth),
             // It was lowered for something else.
-            Stage::Halving if self.value < self.borne => {
+            Stage::ClosingIn if self.value < self.borne => {
                 let more = (self.value * GROWTH).max(self.value + self.smallest_step());
                 self.set(more.min(self.borne));
             }
-            Stage::Halving => {
+            Stage::ClosingIn => {
                 if self.watched >= shown {
                     self.borne = self.value;
                     self.is_calm();
@@ -321,7 +321,7 @@ impl LimitSearch {
         let gap = refused.at - self.borne;
         if gap > self.smallest_step() && refused.at > self.borne * CLOSE {
             self.set(f64::midpoint(self.borne, refused.at));
-            self.stage = Stage::Halving;
+            self.stage = Stage::ClosingIn;
         } else {
             self.settle(now);
         }
@@ -332,9 +332,9 @@ impl LimitSearch {
         self.is_calm();
         self.hold_at(
             now,
-            match self.kind {
-                Kind::Rate => self.borne * NEAR,
-                Kind::InFlight => self.borne,
+            match self.quantity {
+                Quantity::Rate => self.borne * NEAR,
+                Quantity::InFlight => self.borne,
             },
         );
         if self.refused.is_some_and(|refused| refused.rough) {
@@ -373,9 +373,9 @@ impl LimitSearch {
     }
 
     fn set(&mut self, value: f64) {
-        let value = match self.kind {
-            Kind::Rate => value,
-            Kind::InFlight => value.floor(),
+        let value = match self.quantity {
+            Quantity::Rate => value,
+            Quantity::InFlight => value.floor(),
         };
         self.value = value.clamp(self.least, self.most);
         self.slowest = self.slowest.min(self.value);
@@ -383,9 +383,9 @@ impl LimitSearch {
     }
 
     const fn smallest_step(&self) -> f64 {
-        match self.kind {
-            Kind::Rate => 0.0,
-            Kind::InFlight => 1.0,
+        match self.quantity {
+            Quantity::Rate => 0.0,
+            Quantity::InFlight => 1.0,
         }
     }
 }

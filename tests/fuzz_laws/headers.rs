@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use rescore::internals::event::Limit;
-use rescore::internals::pace::{Allowance, Bounds, Gate, Rate};
+use rescore::internals::pace::{Allowance, Gate, PaceLimits, Rate};
 use rescore::internals::secret::Secret;
 use rescore::internals::service::{Keys, Outcome, Quota, Reply, Sent, classify};
 use tokio::time::Instant;
@@ -52,7 +52,7 @@ pub(crate) fn law(input: &[u8]) {
 
 /// A pace takes any allowance, and stays one.
 fn allow(allowance: Allowance) {
-    let bounds = Bounds {
+    let bounds = PaceLimits {
         rate: Rate::Auto,
         in_flight: NonZeroUsize::MIN,
         known: Limit {

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use super::{
-    FEW, FIRST_HOLD, GROWTH, Kind, LONGEST_HOLD, LOOK, LimitSearch, Refused, SMALL_LOOKS, SPARE,
-    Stage,
+    FEW, FIRST_HOLD, GROWTH, LONGEST_HOLD, LOOK, LimitSearch, LowestRefused, Quantity, SMALL_LOOKS,
+    SPARE, Stage,
 };
-use crate::pace::throughput::Measured;
+use crate::pace::throughput::Measurement;
 
 /// What a refusal means for the search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,7 +45,7 @@ impl LimitSearch {
         &mut self,
         now: Duration,
         pace: f64,
-        measured: Option<Measured>,
+        measured: Option<Measurement>,
         exact: bool,
     ) -> Finding {
         let finding = if self.is_borne(pace) {
@@ -72,7 +72,7 @@ impl LimitSearch {
         } else if let Some(limit) = limit {
             self.hold_below(now, pace, limit, exact);
         } else {
-            self.refused = Some(Refused {
+            self.refused = Some(LowestRefused {
                 at: pace,
                 times: before.map_or(0, |before| before.times) + 1,
                 rough: before.is_none_or(|before| before.rough),
@@ -101,18 +101,22 @@ impl LimitSearch {
             refused.at = accepted.max(self.least);
             self.borne = self.borne.min(accepted * SPARE);
             self.set(self.value.min(accepted * SPARE));
-            self.stage = Stage::Halving;
+            self.stage = Stage::ClosingIn;
         }
     }
 
     /// What was accepted is the limit where more was sent all the time, twice at different paces.
-    fn limit_shown_by(&mut self, measured: Option<Measured>, exact: bool) -> Option<Measured> {
+    fn limit_shown_by(
+        &mut self,
+        measured: Option<Measurement>,
+        exact: bool,
+    ) -> Option<Measurement> {
         let slowest = std::mem::replace(&mut self.slowest, f64::INFINITY);
         let limited = measured.filter(|measured| measured.rate * ABOVE < slowest);
         let last = std::mem::replace(&mut self.limited, limited);
         let limited = limited?;
         match last {
-            Some(last) if is_same(last.rate, limited.rate) => Some(Measured {
+            Some(last) if is_same(last.rate, limited.rate) => Some(Measurement {
                 rate: last.rate.max(limited.rate),
                 ..limited
             }),
@@ -121,8 +125,8 @@ impl LimitSearch {
     }
 
     /// A small look past the limit was refused: it is where it was, or the last step but two was borne for long.
-    fn looked_in_vain(&mut self, now: Duration, steps: u32, before: Refused) {
-        self.refused = Some(Refused {
+    fn looked_in_vain(&mut self, now: Duration, steps: u32, before: LowestRefused) {
+        self.refused = Some(LowestRefused {
             times: before.times + 1,
             ..before
         });
@@ -133,11 +137,11 @@ impl LimitSearch {
     }
 
     /// The limit was measured. After long pauses that may be too low, if it was not found before.
-    fn hold_below(&mut self, now: Duration, pace: f64, limit: Measured, exact: bool) {
+    fn hold_below(&mut self, now: Duration, pace: f64, limit: Measurement, exact: bool) {
         let before = std::mem::replace(&mut self.found, limit.rate);
         let rough = !exact && !is_same(before, limit.rate) && limit.has_long_pauses();
         self.borne = limit.rate;
-        self.refused = Some(Refused {
+        self.refused = Some(LowestRefused {
             at: if rough {
                 pace.min(limit.without_pauses)
             } else {
@@ -159,14 +163,16 @@ impl LimitSearch {
     }
 
     /// What was held to was a little too much: a bucket takes its time to run empty.
-    fn creep(&mut self, now: Duration, pace: f64, measured: Option<Measured>) {
+    fn creep(&mut self, now: Duration, pace: f64, measured: Option<Measurement>) {
         self.crept = true;
-        self.borne = measured.map_or(pace, Measured::likeliest).min(pace * SPARE);
+        self.borne = measured
+            .map_or(pace, Measurement::likeliest)
+            .min(pace * SPARE);
         self.settle(now);
     }
 
     /// A cut, of which it is to be seen whether it helps.
-    fn check(&mut self, pace: f64, measured: Option<Measured>, before: Option<Refused>) {
+    fn check(&mut self, pace: f64, measured: Option<Measurement>, before: Option<LowestRefused>) {
         let cut = measured.map_or(pace * CUT_BLINDLY, |measured| {
             (pace * CUT).min(measured.rate * SPARE)
         });
@@ -188,7 +194,7 @@ impl LimitSearch {
     }
 
     /// To the middle between what was accepted and what was refused, or to the former when that was tried.
-    fn close_in(&mut self, pace: f64, measured: Measured) {
+    fn close_in(&mut self, pace: f64, measured: Measurement) {
         self.in_a_row += 1;
         // Twice in a row: what was borne before is not borne any more.
         self.borne = if self.in_a_row < IN_A_ROW {
@@ -202,26 +208,26 @@ impl LimitSearch {
             let middle = f64::midpoint(self.borne, pace);
             middle.min((measured.likeliest() * FAR).max(self.borne))
         });
-        self.stage = Stage::Halving;
+        self.stage = Stage::ClosingIn;
     }
 
     /// The first refusal of a run: half of it, or what was accepted up to now, with all that was saved up.
-    fn close_in_first(&mut self, pace: f64, measured: Option<Measured>) {
+    fn close_in_first(&mut self, pace: f64, measured: Option<Measurement>) {
         let accepted = measured.map_or(pace, |measured| measured.rate);
         self.close_in_to(accepted.min(pace / GROWTH));
     }
 
     /// Too little was accepted to tell a rate: half of it, but no less than was accepted.
-    fn close_in_blindly(&mut self, pace: f64, measured: Option<Measured>) {
+    fn close_in_blindly(&mut self, pace: f64, measured: Option<Measurement>) {
         let accepted = measured.map_or(0.0, |measured| measured.rate.min(pace));
         self.close_in_to((pace / GROWTH).max(accepted * SPARE).max(self.blind(pace)));
     }
 
     /// The least that is tried by a cut that rests on no measure, of a pace that was refused.
     fn blind(&self, pace: f64) -> f64 {
-        match self.kind {
-            Kind::Rate => BLIND.min(pace),
-            Kind::InFlight => 0.0,
+        match self.quantity {
+            Quantity::Rate => BLIND.min(pace),
+            Quantity::InFlight => 0.0,
         }
     }
 
@@ -229,7 +235,7 @@ impl LimitSearch {
         self.in_a_row += 1;
         self.set(value);
         self.borne = self.borne.min(self.value);
-        self.stage = Stage::Halving;
+        self.stage = Stage::ClosingIn;
     }
 }
 
@@ -237,6 +243,6 @@ fn is_same(one: f64, other: f64) -> bool {
     (SAME..=1.0 / SAME).contains(&(one / other))
 }
 
-const fn is_few(measured: Measured) -> bool {
+const fn is_few(measured: Measurement) -> bool {
     measured.calls < FEW
 }

@@ -6,11 +6,11 @@ const MINUTE: Duration = Duration::from_secs(60);
 const INTERVAL: Duration = Duration::from_millis(500);
 
 fn search() -> LimitSearch {
-    LimitSearch::new(Kind::Rate, 10.0, 0.1, 10_000.0)
+    LimitSearch::new(Quantity::Rate, 10.0, 0.1, 10_000.0)
 }
 
-const fn measured(rate: f64, calls: u64) -> Measured {
-    Measured {
+const fn measured(rate: f64, calls: u64) -> Measurement {
+    Measurement {
         rate,
         without_pauses: rate,
         calls,
@@ -27,7 +27,7 @@ fn calm(search: &mut LimitSearch, now: &mut Duration, length: Duration) {
 }
 
 /// Refused at what it is now, and so much was accepted since the refusal before.
-fn refused(search: &mut LimitSearch, now: Duration, accepted: Option<Measured>) -> Finding {
+fn refused(search: &mut LimitSearch, now: Duration, accepted: Option<Measurement>) -> Finding {
     search.refused(now, search.value(), accepted, false)
 }
 
@@ -121,7 +121,7 @@ fn a_limit_that_is_gone_is_forgotten() {
 
 #[test]
 fn calls_in_flight_are_whole_and_looked_past_one_at_a_time() {
-    let mut search = LimitSearch::new(Kind::InFlight, 4.0, 1.0, 512.0);
+    let mut search = LimitSearch::new(Quantity::InFlight, 4.0, 1.0, 512.0);
     let mut now = Duration::ZERO;
     search.found(now, 3.0, 3);
     assert!((search.value() - 2.0).abs() < 1e-9);
