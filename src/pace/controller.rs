@@ -9,7 +9,7 @@ use super::breaker::{CircuitBreaker, FailureKind, Transition};
 use super::in_order::FirstTryOutcome;
 use super::latency::{Latency, Trend};
 use super::levels::InFlightLevels;
-use super::limit_search::{LimitSearch, Quantity};
+use super::limit_search::{LimitSearch, Quantity, QuietInterval};
 use super::limiter::{Limiter, Rate};
 use super::pause::Pauses;
 use super::quota_hint::QuotaHint;
@@ -378,7 +378,7 @@ impl Controller {
             return;
         }
         if let Some(limited) = self.random.limited(now) {
-            self.rate.is_limited(limited.borne, limited.refused);
+            self.rate.limit_between(limited.borne, limited.refused);
         }
         self.slowed = self
             .random
@@ -422,17 +422,28 @@ impl Controller {
         let shown = (length * 2).max(SHORTEST_STEP).max(self.window.shown());
         let helped = self.random.has_helped();
         if trend == Trend::Usual {
-            self.in_flight
-                .calm(now, length, shown, over.in_flight_used, helped);
+            let fully_used = over.in_flight_used;
+            self.in_flight.quiet(
+                now,
+                QuietInterval {
+                    length,
+                    step: shown,
+                    fully_used,
+                    cut_helped: helped,
+                },
+            );
         }
         if trend != Trend::Queueing {
             let was_limited = self.rate.limit().is_some();
-            self.rate.calm(
+            let fully_used = over.rate_used && self.slowed.is_none();
+            self.rate.quiet(
                 now,
-                length,
-                shown,
-                over.rate_used && self.slowed.is_none(),
-                helped,
+                QuietInterval {
+                    length,
+                    step: shown,
+                    fully_used,
+                    cut_helped: helped,
+                },
             );
             if helped {
                 self.random.explained();

@@ -7,6 +7,7 @@
 use std::time::Duration;
 
 use super::in_order::{FirstTryOutcome, InOrder};
+use super::throughput::SPARE;
 
 /// What a service refuses at any pace.
 #[derive(Debug)]
@@ -88,8 +89,6 @@ const NEXT_TO_NONE: f64 = 0.25;
 const FEWEST_EXPECTED: f64 = 8.0;
 /// The share follows what is seen over the calls that bring so many refusals.
 const REFUSALS_REMEMBERED: f64 = 100.0;
-/// What was accepted while too much was sent is tried with so much to spare.
-const SPARE: f64 = 0.95;
 
 impl RandomShare {
     /// `refused` of `calls` were refused at ever lower paces. From now on calls count from the number `first`.

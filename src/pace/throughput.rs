@@ -65,6 +65,8 @@ struct Count {
     opened: Option<Duration>,
 }
 
+/// The share of a measurement that is tried: a measurement is a little high by what a bucket had saved up, or by chance.
+pub(super) const SPARE: f64 = 0.95;
 /// Pauses are short when all the rest is so much of the time.
 const SHORT_PAUSES: f64 = 0.8;
 /// In less time than that, chance says more than the limit.

@@ -108,11 +108,11 @@ impl Controller {
         }
         let pace = self.pace_used(now);
         self.before_cut = Some((self.rate.clone(), self.in_flight.clone()));
-        let is_borne = self.rate.is_borne(pace);
+        let is_borne = self.rate.is_sustained(pace);
         if let Some(level) = self.levels.refused(now, call.level, is_borne)
             && !self.unlimited
         {
-            self.in_flight.found(now, level.into(), levels::SEEN);
+            self.in_flight.limit_found(now, level.into(), levels::SEEN);
             self.random.explained();
             self.rate.forget();
             return false;
