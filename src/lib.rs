@@ -72,7 +72,7 @@ pub mod internals {
         pub use crate::output::{DoneRow, Replace, Sides, Sink, Target, Writer};
     }
     pub mod pace {
-        pub use crate::pace::{Allowance, Bounds, FailureBudget, Gate, GiveUpAfter, Rate};
+        pub use crate::pace::{Allowance, FailureBudget, Gate, GiveUpAfter, PaceLimits, Rate};
     }
     pub mod raw_json {
         pub use crate::raw_json::{Pointer, members, string};

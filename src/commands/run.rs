@@ -31,7 +31,7 @@ use crate::layout::Format;
 use crate::ledger::KnownLimit;
 use crate::observe::{self, Progress, Setting, Style, Summary};
 use crate::output::{Sealed, Target, Unfinished, Writer, Written, partial_of};
-use crate::pace::{Bounds, CallBudget, Fuse, Gate, Rate, RetryPolicy};
+use crate::pace::{CallBudget, Gate, GiveUpPolicy, PaceLimits, Rate, RetryPolicy};
 use crate::pipeline::{self, Channels, Stop, Window};
 use crate::sandbox::{self, Sandbox};
 use crate::scorer::{Absent, Keyring, Outage, Scorer};
@@ -114,7 +114,7 @@ pub fn execute(config: RunConfig) -> Result<Exit> {
         retries: RetryPolicy::new(pace.retries, pace.resends),
         patience: pace.patience,
         outage: Outage::with_poison(answers.poison()),
-        fuse: RefCell::new(Fuse::new(budget.give_up_after)),
+        fuse: RefCell::new(GiveUpPolicy::new(budget.give_up_after)),
         calls: CallBudget::new(budget.calls),
         failures: budget.failures,
         // Last of all, as it throws away what `--fresh` starts over from.
@@ -193,7 +193,7 @@ fn warn(warnings: impl Iterator<Item = String>, answers: &Answers) {
 }
 
 fn gate(pace: PaceConfig, in_flight: NonZeroUsize, known: Option<KnownLimit>) -> Gate {
-    let bounds = Bounds {
+    let bounds = PaceLimits {
         rate: pace.rate,
         in_flight,
         known: known.map_or(Limit::NONE, |known| known.limit),

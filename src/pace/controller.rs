@@ -5,18 +5,18 @@
 
 use std::time::Duration;
 
-use super::breaker::{Bad, Breaker, Turned};
-use super::calls::{Allowance, Bounds, Call, Change, Ended, Try, Turn};
-use super::in_order::Outcome;
+use super::breaker::{CircuitBreaker, FailureKind, Transition};
+use super::in_order::FirstTryOutcome;
 use super::latency::{Latency, Trend};
-use super::levels::Levels;
-use super::limit_search::{Kind, LimitSearch};
+use super::levels::InFlightLevels;
+use super::limit_search::{LimitSearch, Quantity, QuietInterval};
 use super::limiter::{Limiter, Rate};
 use super::pause::Pauses;
 use super::quota_hint::QuotaHint;
 use super::random_refusals::RandomRefusals;
 use super::throughput::Throughput;
-use super::window::Window;
+use super::types::{Admission, Allowance, Call, CallOutcome, PaceEvent, PaceLimits, Try};
+use super::window::QuotaWindow;
 use crate::telemetry::event::{Found, Limit, Pace};
 
 /// Decides when calls begin.
@@ -29,10 +29,10 @@ pub(super) struct Controller {
     /// Calls that have begun.
     calls: u64,
     pauses: Pauses,
-    breaker: Breaker,
+    breaker: CircuitBreaker,
     throughput: Throughput,
     random: RandomRefusals,
-    levels: Levels,
+    levels: InFlightLevels,
     latency: Latency,
     interval: Interval,
     /// Calls a second that began in the interval before.
@@ -47,7 +47,7 @@ pub(super) struct Controller {
     next_taken_back: u64,
     /// When the call began that led to it.
     refused_since: Duration,
-    window: Window,
+    window: QuotaWindow,
     /// A refusal came too early to mean much; the next one counts.
     warned: bool,
     /// After a pause a single call goes first.
@@ -107,7 +107,7 @@ const WHILE_QUEUEING: f64 = 0.9;
 const AFTER_OUTAGE: f64 = 0.5;
 
 impl Controller {
-    pub(super) fn new(bounds: Bounds) -> Self {
+    pub(super) fn new(bounds: PaceLimits) -> Self {
         let (first, most) = match bounds.rate {
             Rate::Auto => (FIRST_RATE, Rate::HIGHEST),
             Rate::PerSecond(rate) => (rate, rate),
@@ -120,8 +120,9 @@ impl Controller {
             // Who names a rate knows the service.
             Rate::PerSecond(_) | Rate::Unlimited => most_in_flight,
         };
-        let mut rate = LimitSearch::new(Kind::Rate, first, LEAST_RATE.min(most), most);
-        let mut in_flight = LimitSearch::new(Kind::InFlight, first_in_flight, 1.0, most_in_flight);
+        let mut rate = LimitSearch::new(Quantity::Rate, first, LEAST_RATE.min(most), most);
+        let mut in_flight =
+            LimitSearch::new(Quantity::InFlight, first_in_flight, 1.0, most_in_flight);
         let unlimited = bounds.rate == Rate::Unlimited;
         // Who wants no limit wants none from yesterday either.
         let known = if unlimited { Limit::NONE } else { bounds.known };
@@ -139,10 +140,10 @@ impl Controller {
             out: 0,
             calls: 0,
             pauses: Pauses::default(),
-            breaker: Breaker::new(bounds.outage),
+            breaker: CircuitBreaker::new(bounds.outage),
             throughput: Throughput::default(),
             random: RandomRefusals::default(),
-            levels: Levels::default(),
+            levels: InFlightLevels::default(),
             latency: Latency::default(),
             interval: Interval::default(),
             pace_before: 0.0,
@@ -150,7 +151,7 @@ impl Controller {
             before_cut: None,
             next_taken_back: 0,
             refused_since: Duration::ZERO,
-            window: Window::default(),
+            window: QuotaWindow::default(),
             warned: false,
             scouting: false,
             single: None,
@@ -166,26 +167,26 @@ impl Controller {
     }
 
     /// Whether a call may begin now. `Go` takes it.
-    pub(super) fn ask(&mut self, now: Duration) -> Turn {
+    pub(super) fn ask(&mut self, now: Duration) -> Admission {
         self.end_interval(now);
         if let Some(until) = self.pauses.until(now) {
-            return Turn::At(until);
+            return Admission::NotBefore(until);
         }
         let probe = self.breaker.next_probe();
         if let Some(next) = probe.filter(|next| now < *next) {
-            return Turn::At(next);
+            return Admission::NotBefore(next);
         }
         let alone = self.scouting || probe.is_some();
         if alone && self.single.is_some() {
-            return Turn::AfterAnother;
+            return Admission::AfterAnother;
         }
         if self.out >= self.most_in_flight() {
             self.interval.in_flight_used = true;
-            return Turn::AfterAnother;
+            return Admission::AfterAnother;
         }
         if let Err(wait) = self.limiter.check(now) {
             self.interval.rate_used = true;
-            return Turn::At(now + wait);
+            return Admission::NotBefore(now + wait);
         }
         self.out += 1;
         self.calls += 1;
@@ -193,7 +194,7 @@ impl Controller {
         if alone {
             self.single = Some(now);
         }
-        Turn::Go(Call {
+        Admission::Admitted(Call {
             began: now,
             number: self.calls,
             level: self.out.try_into().unwrap_or(u32::MAX),
@@ -206,28 +207,30 @@ impl Controller {
         &mut self,
         now: Duration,
         call: Call,
-        how: Ended,
+        how: CallOutcome,
         tried: Try,
         fraction: f64,
-    ) -> Option<Change> {
+    ) -> Option<PaceEvent> {
         self.out = self.out.saturating_sub(1);
         if self.single == Some(call.began) {
             self.single = None;
         }
         match how {
-            Ended::Throttled(_) | Ended::Abandoned => {}
-            Ended::Answered => self.pauses.answered(call.began),
-            Ended::Failed | Ended::Unwell | Ended::TimedOut => self.pauses.not_refused(call.began),
+            CallOutcome::Throttled(_) | CallOutcome::Abandoned => {}
+            CallOutcome::Answered => self.pauses.answered(call.began),
+            CallOutcome::Failed | CallOutcome::Unavailable | CallOutcome::TimedOut => {
+                self.pauses.not_refused(call.began)
+            }
         }
         let outcome = match (how, tried) {
-            (Ended::Answered, Try::First) => Outcome::Accepted(call.began),
-            (Ended::Throttled(_), Try::First) => Outcome::Refused(call.began),
-            _ => Outcome::Other,
+            (CallOutcome::Answered, Try::First) => FirstTryOutcome::Accepted(call.began),
+            (CallOutcome::Throttled(_), Try::First) => FirstTryOutcome::Refused(call.began),
+            _ => FirstTryOutcome::NotCounted,
         };
         self.random.ended(call.number, outcome);
         match how {
-            Ended::Abandoned => None,
-            Ended::Answered => {
+            CallOutcome::Abandoned => None,
+            CallOutcome::Answered => {
                 self.interval.answers += 1;
                 self.since_cut.answers = self.since_cut.answers.saturating_add(1);
                 self.last_answered = self.last_answered.max(call.began);
@@ -239,10 +242,10 @@ impl Controller {
                 self.latency.note(now.saturating_sub(call.began));
                 self.went_through(now, call)
             }
-            Ended::Throttled(wait) => self.throttled(now, call, wait, tried, fraction),
-            Ended::Failed => self.failed(now, call, Bad::Failed),
-            Ended::Unwell => self.failed(now, call, Bad::NoAnswer),
-            Ended::TimedOut => {
+            CallOutcome::Throttled(wait) => self.throttled(now, call, wait, tried, fraction),
+            CallOutcome::Failed => self.failed(now, call, FailureKind::ErrorAnswer),
+            CallOutcome::Unavailable => self.failed(now, call, FailureKind::NoAnswer),
+            CallOutcome::TimedOut => {
                 self.since_cut.timeouts = self.since_cut.timeouts.saturating_add(1);
                 let SinceCut { answers, timeouts } = self.since_cut;
                 if call.began >= self.last_cut && timeouts * ANSWERS_A_TIMEOUT > answers {
@@ -251,7 +254,7 @@ impl Controller {
                     let in_flight = self.in_flight.value() * AFTER_TIMEOUT;
                     self.in_flight.slow_to(in_flight);
                 }
-                self.failed(now, call, Bad::NoAnswer)
+                self.failed(now, call, FailureKind::NoAnswer)
             }
         }
     }
@@ -329,18 +332,18 @@ impl Controller {
     }
 
     /// The service is there: what follows a pause is over.
-    fn went_through(&mut self, now: Duration, call: Call) -> Option<Change> {
+    fn went_through(&mut self, now: Duration, call: Call) -> Option<PaceEvent> {
         if self.pauses.is_after(call.began) {
             self.scouting = false;
         }
         match self.breaker.good(call.began) {
-            Turned::Up { since } => {
+            Transition::Up { since } => {
                 self.begin_again(now);
-                Some(Change::Up {
+                Some(PaceEvent::Up {
                     lasted: now.saturating_sub(since),
                 })
             }
-            Turned::No | Turned::Down { .. } => None,
+            Transition::Unchanged | Transition::Down { .. } => None,
         }
     }
 
@@ -355,18 +358,18 @@ impl Controller {
         self.set_limiter(now);
     }
 
-    fn failed(&mut self, now: Duration, call: Call, how: Bad) -> Option<Change> {
+    fn failed(&mut self, now: Duration, call: Call, how: FailureKind) -> Option<PaceEvent> {
         self.interval.failures += 1;
         // A call that hangs says nothing of a service that has answered a later one.
         if !self.breaker.is_open() && call.began < self.last_answered {
             return None;
         }
         match self.breaker.bad(call.began, now, how) {
-            Turned::Down { since, next } => Some(Change::Down {
+            Transition::Down { since, next } => Some(PaceEvent::Down {
                 lasted: now.saturating_sub(since),
                 next: next.saturating_sub(now),
             }),
-            Turned::No | Turned::Up { .. } => None,
+            Transition::Unchanged | Transition::Up { .. } => None,
         }
     }
 
@@ -375,7 +378,7 @@ impl Controller {
             return;
         }
         if let Some(limited) = self.random.limited(now) {
-            self.rate.is_limited(limited.borne, limited.refused);
+            self.rate.limit_between(limited.borne, limited.refused);
         }
         self.slowed = self
             .random
@@ -419,17 +422,28 @@ impl Controller {
         let shown = (length * 2).max(SHORTEST_STEP).max(self.window.shown());
         let helped = self.random.has_helped();
         if trend == Trend::Usual {
-            self.in_flight
-                .calm(now, length, shown, over.in_flight_used, helped);
+            let fully_used = over.in_flight_used;
+            self.in_flight.quiet(
+                now,
+                QuietInterval {
+                    length,
+                    step: shown,
+                    fully_used,
+                    cut_helped: helped,
+                },
+            );
         }
         if trend != Trend::Queueing {
             let was_limited = self.rate.limit().is_some();
-            self.rate.calm(
+            let fully_used = over.rate_used && self.slowed.is_none();
+            self.rate.quiet(
                 now,
-                length,
-                shown,
-                over.rate_used && self.slowed.is_none(),
-                helped,
+                QuietInterval {
+                    length,
+                    step: shown,
+                    fully_used,
+                    cut_helped: helped,
+                },
             );
             if helped {
                 self.random.explained();

@@ -10,9 +10,9 @@ use futures::future::{Either, select};
 use tokio::sync::{Mutex, Notify, Semaphore, SemaphorePermit};
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::calls::{Allowance, Bounds, Call, Change, Ended, Try, Turn};
 use super::controller::Controller;
 use super::row_refusals::{Calls, RowRefusals};
+use super::types::{Admission, Allowance, Call, CallOutcome, PaceEvent, PaceLimits, Try};
 use crate::telemetry::event::{Limit, Pace};
 
 /// Gives permits for attempts.
@@ -20,19 +20,19 @@ pub struct Gate {
     /// Whether there was a first verdict.
     proven: Cell<bool>,
     /// As many as calls may be in flight or have answers that are not durable yet: what a power cut can bill twice.
-    unsettled: Semaphore,
+    undurable: Semaphore,
     /// Whoever waits for the controller waits here in turn, so that one timer runs and not one a permit.
-    turnstile: Mutex<()>,
+    queue: Mutex<()>,
     controller: RefCell<Controller>,
     /// Everybody's calls that were accepted and refused.
     calls: Cell<Calls>,
     /// Since when calls are refused and none is accepted.
     refused_since: Cell<Option<Duration>>,
-    /// A call ended, so the one at the turnstile should ask again.
+    /// A call ended, so the one at the queue should ask again.
     changed: Notify,
-    newcomers: Cell<Newcomers>,
+    fresh_rows: Cell<FreshRows>,
     /// Nobody has to give way to them any more.
-    way_is_free: Notify,
+    is_clear: Notify,
     /// The service has come to be taken to be down.
     down: Notify,
     began: Instant,
@@ -45,7 +45,7 @@ pub struct Gate {
 
 /// Whether there are rows that have not asked yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Newcomers {
+pub(crate) enum FreshRows {
     /// One waits for its permit.
     Waiting,
     /// One may come.
@@ -59,7 +59,7 @@ pub(crate) struct Permit<'a> {
     gate: &'a Gate,
     call: Call,
     over: bool,
-    unsettled: Option<SemaphorePermit<'a>>,
+    undurable: Option<SemaphorePermit<'a>>,
 }
 
 impl<'a> Permit<'a> {
@@ -77,22 +77,22 @@ impl<'a> Permit<'a> {
 
     /// The call of this row ended at `when`: another one may begin. What stays is to be dropped when its answer is durable.
     #[must_use]
-    pub(crate) fn over(
+    pub(crate) fn finish(
         mut self,
         when: Instant,
-        how: Ended,
+        how: CallOutcome,
         row: &mut RowRefusals,
-    ) -> (Unsettled<'a>, Option<Change>) {
+    ) -> (Undurable<'a>, Option<PaceEvent>) {
         let change = self.end(when, how, row);
-        (Unsettled(self.unsettled.take()), change)
+        (Undurable(self.undurable.take()), change)
     }
 
-    fn end(&mut self, when: Instant, how: Ended, row: &mut RowRefusals) -> Option<Change> {
+    fn end(&mut self, when: Instant, how: CallOutcome, row: &mut RowRefusals) -> Option<PaceEvent> {
         self.over = true;
         let (gate, now) = (self.gate, when - self.gate.began);
         let (tried, fraction) = match how {
-            Ended::Throttled(_) => (gate.refused(now, row), gate.fraction()),
-            Ended::Answered => {
+            CallOutcome::Throttled(_) => (gate.refused(now, row), gate.fraction()),
+            CallOutcome::Answered => {
                 gate.accepted(self.call.began);
                 (row.tried(), 0.0)
             }
@@ -104,8 +104,8 @@ impl<'a> Permit<'a> {
             .ended(now, self.call, how, tried, fraction);
         gate.changed.notify_one();
         match change {
-            Some(Change::Up { .. }) => gate.way_is_free.notify_waiters(),
-            Some(Change::Down { lasted, .. }) if lasted.is_zero() => gate.down.notify_one(),
+            Some(PaceEvent::Up { .. }) => gate.is_clear.notify_waiters(),
+            Some(PaceEvent::Down { lasted, .. }) if lasted.is_zero() => gate.down.notify_one(),
             _ => {}
         }
         change
@@ -117,7 +117,7 @@ impl Drop for Permit<'_> {
         if !self.over {
             self.end(
                 Instant::now(),
-                Ended::Abandoned,
+                CallOutcome::Abandoned,
                 &mut RowRefusals::default(),
             );
         }
@@ -125,7 +125,7 @@ impl Drop for Permit<'_> {
 }
 
 /// A call whose answer is not durable yet, until it is dropped.
-pub(crate) struct Unsettled<'a>(
+pub(crate) struct Undurable<'a>(
     #[allow(dead_code, reason = "held, not read")] Option<SemaphorePermit<'a>>,
 );
 
@@ -140,20 +140,20 @@ pub(crate) struct Closed;
 impl Gate {
     /// A gate for calls within these bounds.
     #[must_use]
-    pub fn new(bounds: Bounds, random: fastrand::Rng) -> Self {
-        let unsettled = bounds.in_flight.get().saturating_mul(UNSETTLED);
+    pub fn new(bounds: PaceLimits, random: fastrand::Rng) -> Self {
+        let undurable = bounds.in_flight.get().saturating_mul(UNSETTLED);
         let controller = Controller::new(bounds);
         Self {
             proven: Cell::new(false),
-            unsettled: Semaphore::new(unsettled.min(Semaphore::MAX_PERMITS)),
-            turnstile: Mutex::new(()),
+            undurable: Semaphore::new(undurable.min(Semaphore::MAX_PERMITS)),
+            queue: Mutex::new(()),
             told_limit: Cell::new(controller.limit()),
             controller: RefCell::new(controller),
             calls: Cell::default(),
             refused_since: Cell::new(None),
             changed: Notify::new(),
-            newcomers: Cell::new(Newcomers::Possible),
-            way_is_free: Notify::new(),
+            fresh_rows: Cell::new(FreshRows::Possible),
+            is_clear: Notify::new(),
             down: Notify::new(),
             began: Instant::now(),
             told: Cell::new(None),
@@ -189,10 +189,10 @@ impl Gate {
     /// [`Closed`] as soon as the run is stopping.
     pub(crate) async fn permit_again(&self) -> Result<Permit<'_>, Closed> {
         let gives_way =
-            || self.newcomers.get() == Newcomers::Waiting && self.controller.borrow().is_down();
+            || self.fresh_rows.get() == FreshRows::Waiting && self.controller.borrow().is_down();
         loop {
             while gives_way() && !self.closed.get() {
-                self.unless_closed(self.way_is_free.notified()).await?;
+                self.unless_closed(self.is_clear.notified()).await?;
             }
             if let Some(permit) = self.pass(gives_way).await? {
                 return Ok(permit);
@@ -202,8 +202,8 @@ impl Gate {
 
     /// Waits in turn until a call may begin, or until this one has to give way.
     async fn pass(&self, gives_way: impl Fn() -> bool) -> Result<Option<Permit<'_>>, Closed> {
-        let unsettled = self.unsettled.acquire().await.map_err(|_| Closed)?;
-        let passing = self.turnstile.lock().await;
+        let undurable = self.undurable.acquire().await.map_err(|_| Closed)?;
+        let passing = self.queue.lock().await;
         let call = loop {
             if self.closed.get() {
                 return Err(Closed);
@@ -212,27 +212,27 @@ impl Gate {
                 return Ok(None);
             }
             match self.ask() {
-                Turn::Go(call) => break call,
-                Turn::At(at) => {
+                Admission::Admitted(call) => break call,
+                Admission::NotBefore(at) => {
                     let time = std::pin::pin!(sleep_until(self.began + at));
                     let changed = std::pin::pin!(self.changed.notified());
                     self.unless_closed(select(time, changed)).await?;
                 }
-                Turn::AfterAnother => self.unless_closed(self.changed.notified()).await?,
+                Admission::AfterAnother => self.unless_closed(self.changed.notified()).await?,
             }
         };
         drop(passing);
-        Ok(Some(self.permit_for(call, unsettled)))
+        Ok(Some(self.permit_for(call, undurable)))
     }
 
     /// A permit, if nobody waits for one and a call may begin at once: of a fast service's calls nearly each, and then
     /// to wait would cost more than all the rest here.
-    pub(crate) fn permit_at_once(&self) -> Option<Permit<'_>> {
-        let unsettled = self.unsettled.try_acquire().ok()?;
-        let _passing = self.turnstile.try_lock().ok()?;
+    pub(crate) fn try_permit(&self) -> Option<Permit<'_>> {
+        let undurable = self.undurable.try_acquire().ok()?;
+        let _passing = self.queue.try_lock().ok()?;
         match self.ask() {
-            Turn::Go(call) => Some(self.permit_for(call, unsettled)),
-            Turn::At(_) | Turn::AfterAnother => None,
+            Admission::Admitted(call) => Some(self.permit_for(call, undurable)),
+            Admission::NotBefore(_) | Admission::AfterAnother => None,
         }
     }
 
@@ -260,30 +260,30 @@ impl Gate {
         tried
     }
 
-    fn ask(&self) -> Turn {
+    fn ask(&self) -> Admission {
         self.controller.borrow_mut().ask(self.began.elapsed())
     }
 
-    const fn permit_for<'a>(&'a self, call: Call, unsettled: SemaphorePermit<'a>) -> Permit<'a> {
+    const fn permit_for<'a>(&'a self, call: Call, undurable: SemaphorePermit<'a>) -> Permit<'a> {
         Permit {
             gate: self,
             call,
             over: false,
-            unsettled: Some(unsettled),
+            undurable: Some(undurable),
         }
     }
 
     /// Whether there are rows that have not asked yet.
-    pub(crate) const fn newcomers(&self) -> Newcomers {
-        self.newcomers.get()
+    pub(crate) const fn fresh_rows(&self) -> FreshRows {
+        self.fresh_rows.get()
     }
 
     /// Somebody knows whether there are rows that have not asked yet.
-    pub(crate) fn set_newcomers(&self, newcomers: Newcomers) {
-        if self.newcomers.replace(newcomers) == Newcomers::Waiting
-            && newcomers != Newcomers::Waiting
+    pub(crate) fn set_fresh_rows(&self, fresh_rows: FreshRows) {
+        if self.fresh_rows.replace(fresh_rows) == FreshRows::Waiting
+            && fresh_rows != FreshRows::Waiting
         {
-            self.way_is_free.notify_waiters();
+            self.is_clear.notify_waiters();
         }
     }
 
@@ -302,7 +302,7 @@ impl Gate {
         let now = self.began.elapsed();
         let lasted = self.controller.borrow_mut().dismiss_outage(now);
         self.changed.notify_one();
-        self.way_is_free.notify_waiters();
+        self.is_clear.notify_waiters();
         lasted
     }
 
@@ -368,7 +368,7 @@ impl Gate {
     /// Gives no permit any more and wakes everybody who waits for one.
     pub(crate) fn close(&self) {
         self.closed.set(true);
-        self.unsettled.close();
+        self.undurable.close();
         self.closing.notify_waiters();
     }
 
@@ -392,7 +392,7 @@ mod tests {
     use super::*;
 
     fn gate(in_flight: usize, rate: &str) -> Gate {
-        let bounds = Bounds {
+        let bounds = PaceLimits {
             rate: rate.parse().unwrap(),
             in_flight: in_flight.try_into().unwrap(),
             known: Limit::NONE,
@@ -421,7 +421,11 @@ mod tests {
         let answered = || async {
             let permit = at_once(gate.permit()).await.unwrap().unwrap();
             permit
-                .over(Instant::now(), Ended::Answered, &mut RowRefusals::default())
+                .finish(
+                    Instant::now(),
+                    CallOutcome::Answered,
+                    &mut RowRefusals::default(),
+                )
                 .0
         };
         let first = answered().await;
@@ -439,19 +443,23 @@ mod tests {
         let asked = Some(Duration::from_secs(30));
         let permit = gate.permit().await.unwrap();
         let began = Instant::now();
-        let (_, change) = permit.over(
+        let (_, change) = permit.finish(
             Instant::now(),
-            Ended::Throttled(asked),
+            CallOutcome::Throttled(asked),
             &mut RowRefusals::default(),
         );
-        let Some(Change::Paused(pause)) = change else {
+        let Some(PaceEvent::Paused(pause)) = change else {
             panic!("{change:?}");
         };
         assert!((30.0..=33.0).contains(&pause.length.as_secs_f64()));
         let scout = gate.permit().await.unwrap();
         assert!(scout.began() - began >= pause.length);
         assert!(at_once(gate.permit()).await.is_none());
-        drop(scout.over(Instant::now(), Ended::Answered, &mut RowRefusals::default()));
+        drop(scout.finish(
+            Instant::now(),
+            CallOutcome::Answered,
+            &mut RowRefusals::default(),
+        ));
         let _second = gate.permit().await.unwrap();
         let _third = gate.permit().await.unwrap();
     }
@@ -462,7 +470,11 @@ mod tests {
         let first = gate.permit().await.unwrap();
         let (second, ()) = tokio::join!(gate.permit(), async {
             sleep(Duration::from_secs(1)).await;
-            drop(first.over(Instant::now(), Ended::Answered, &mut RowRefusals::default()));
+            drop(first.finish(
+                Instant::now(),
+                CallOutcome::Answered,
+                &mut RowRefusals::default(),
+            ));
         });
         assert!(second.is_ok());
         assert_eq!(gate.began.elapsed(), Duration::from_secs(1));

@@ -8,11 +8,11 @@ use std::time::Duration;
 
 /// How a call ended, and when it began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub(super) enum FirstTryOutcome {
     Accepted(Duration),
     Refused(Duration),
     /// It does not count.
-    Other,
+    NotCounted,
 }
 
 /// Calls that have ended while earlier ones are still out.
@@ -20,7 +20,7 @@ pub(super) enum Outcome {
 pub(super) struct InOrder {
     /// The number of the first call that is out.
     first: u64,
-    ended: VecDeque<Option<Outcome>>,
+    ended: VecDeque<Option<FirstTryOutcome>>,
 }
 
 /// When so many have ended, the first one is not waited for: it may hang for long.
@@ -36,7 +36,7 @@ impl InOrder {
     }
 
     /// A call ended.
-    pub(super) fn end(&mut self, number: u64, outcome: Outcome) {
+    pub(super) fn end(&mut self, number: u64, outcome: FirstTryOutcome) {
         let Some(place) = number
             .checked_sub(self.first)
             .and_then(|place| usize::try_from(place).ok())
@@ -52,10 +52,10 @@ impl InOrder {
     }
 
     /// The next one in order, if it has ended.
-    pub(super) fn next(&mut self) -> Option<Outcome> {
+    pub(super) fn next(&mut self) -> Option<FirstTryOutcome> {
         let first = *self.ended.front()?;
         let skipped = self.ended.len() > MOST;
-        let first = first.or(skipped.then_some(Outcome::Other))?;
+        let first = first.or(skipped.then_some(FirstTryOutcome::NotCounted))?;
         self.ended.pop_front();
         self.first += 1;
         Some(first)
@@ -66,11 +66,11 @@ impl InOrder {
 mod tests {
     use super::*;
 
-    const fn accepted(second: u64) -> Outcome {
-        Outcome::Accepted(Duration::from_secs(second))
+    const fn accepted(second: u64) -> FirstTryOutcome {
+        FirstTryOutcome::Accepted(Duration::from_secs(second))
     }
 
-    fn all(calls: &mut InOrder) -> Vec<Outcome> {
+    fn all(calls: &mut InOrder) -> Vec<FirstTryOutcome> {
         std::iter::from_fn(|| calls.next()).collect()
     }
 
@@ -79,12 +79,12 @@ mod tests {
         let mut calls = InOrder::from(5);
         calls.end(4, accepted(4));
         calls.end(7, accepted(7));
-        calls.end(6, Outcome::Other);
+        calls.end(6, FirstTryOutcome::NotCounted);
         assert_eq!(all(&mut calls), []);
         calls.end(5, accepted(5));
         assert_eq!(
             all(&mut calls),
-            [accepted(5), Outcome::Other, accepted(7)],
+            [accepted(5), FirstTryOutcome::NotCounted, accepted(7)],
             "and none from before"
         );
     }

@@ -6,15 +6,16 @@
 
 use std::time::Duration;
 
-use super::in_order::{InOrder, Outcome};
+use super::in_order::{FirstTryOutcome, InOrder};
+use super::throughput::SPARE;
 
 /// What a service refuses at any pace.
 #[derive(Debug)]
-pub(super) struct OwnShare {
+pub(super) struct RandomShare {
     share: f64,
     /// How many calls it rests on.
     calls: f64,
-    stage: Stage,
+    stage: ShareCheck,
     /// What speaks for more refusals than that: a cumulative sum of log-likelihood ratios (CUSUM).
     excess: f64,
     /// What the share was when nothing spoke for more.
@@ -30,18 +31,18 @@ pub(super) struct OwnShare {
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Stage {
+enum ShareCheck {
     /// The share is checked then.
     Known { until: Duration },
     /// Calls are counted at the pace as it is.
-    Usual { seen: Seen },
+    Usual { seen: PaceSample },
     /// And at a slower one.
-    Slower { usual: Seen, seen: Seen },
+    Slower { usual: PaceSample, seen: PaceSample },
 }
 
 /// Calls that began at one pace.
 #[derive(Debug, Clone, Copy)]
-struct Seen {
+struct PaceSample {
     since: Duration,
     pace: f64,
     calls: f64,
@@ -50,7 +51,7 @@ struct Seen {
 
 /// What a check has shown.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Limited {
+pub(super) struct LimitShown {
     /// Calls a second that are borne …
     pub(super) borne: f64,
     /// … and that are not.
@@ -88,16 +89,14 @@ const NEXT_TO_NONE: f64 = 0.25;
 const FEWEST_EXPECTED: f64 = 8.0;
 /// The share follows what is seen over the calls that bring so many refusals.
 const REFUSALS_REMEMBERED: f64 = 100.0;
-/// What was accepted while too much was sent is tried with so much to spare.
-const SPARE: f64 = 0.95;
 
-impl OwnShare {
+impl RandomShare {
     /// `refused` of `calls` were refused at ever lower paces. From now on calls count from the number `first`.
     pub(super) const fn new(now: Duration, first: u64, refused: f64, calls: f64) -> Self {
         Self {
             share: refused / calls,
             calls,
-            stage: Stage::Known {
+            stage: ShareCheck::Known {
                 until: now.saturating_add(FIRST_CHECK),
             },
             excess: 0.0,
@@ -119,22 +118,24 @@ impl OwnShare {
     }
 
     /// A call ended.
-    pub(super) fn note(&mut self, number: u64, outcome: Outcome) {
+    pub(super) fn note(&mut self, number: u64, outcome: FirstTryOutcome) {
         self.outcomes.end(number, outcome);
         while let Some(outcome) = self.outcomes.next() {
             match outcome {
-                Outcome::Accepted(began) => self.count(began, 0.0),
-                Outcome::Refused(began) => self.count(began, 1.0),
-                Outcome::Other => {}
+                FirstTryOutcome::Accepted(began) => self.count(began, 0.0),
+                FirstTryOutcome::Refused(began) => self.count(began, 1.0),
+                FirstTryOutcome::NotCounted => {}
             }
         }
     }
 
     fn count(&mut self, began: Duration, refused: f64) {
         match &mut self.stage {
-            Stage::Usual { seen } | Stage::Slower { seen, .. } => seen.count(began, refused),
-            Stage::Known { .. } if self.excess > SURE => {}
-            Stage::Known { .. } => {
+            ShareCheck::Usual { seen } | ShareCheck::Slower { seen, .. } => {
+                seen.count(began, refused)
+            }
+            ShareCheck::Known { .. } if self.excess > SURE => {}
+            ShareCheck::Known { .. } => {
                 let higher = (self.before * HIGHER + MORE).min(0.9);
                 self.excess += if refused > 0.0 {
                     (higher / self.before).ln()
@@ -155,25 +156,25 @@ impl OwnShare {
     /// The pace to be kept to while it is checked, where `used` is the one that calls are made at.
     pub(super) fn slowed(&mut self, now: Duration, used: f64) -> Option<f64> {
         match self.stage {
-            Stage::Known { until } if now >= until || self.is_more() => {
+            ShareCheck::Known { until } if now >= until || self.is_more() => {
                 self.excess = 0.0;
                 // The excess itself must not count towards the share.
                 self.share = self.before;
-                self.stage = Stage::Usual {
-                    seen: Seen::begin(now, used),
+                self.stage = ShareCheck::Usual {
+                    seen: PaceSample::begin(now, used),
                 };
             }
-            Stage::Usual { seen } if seen.is_enough(now, self.share) => {
-                self.stage = Stage::Slower {
+            ShareCheck::Usual { seen } if seen.is_enough(now, self.share) => {
+                self.stage = ShareCheck::Slower {
                     usual: seen,
-                    seen: Seen::begin(now, seen.pace * SLOWER),
+                    seen: PaceSample::begin(now, seen.pace * SLOWER),
                 };
             }
             _ => {}
         }
         match self.stage {
-            Stage::Known { .. } => None,
-            Stage::Usual { seen } | Stage::Slower { seen, .. } => Some(seen.pace),
+            ShareCheck::Known { .. } => None,
+            ShareCheck::Usual { seen } | ShareCheck::Slower { seen, .. } => Some(seen.pace),
         }
     }
 
@@ -183,15 +184,15 @@ impl OwnShare {
     }
 
     /// What a check has shown, if it is over and has shown a limit.
-    pub(super) fn limited(&mut self, now: Duration) -> Option<Limited> {
+    pub(super) fn limited(&mut self, now: Duration) -> Option<LimitShown> {
         let (usual, seen) = match self.stage {
-            Stage::Known { .. } => return None,
+            ShareCheck::Known { .. } => return None,
             // So much is a limit, whatever a slower pace brings.
-            Stage::Usual { seen } => {
+            ShareCheck::Usual { seen } => {
                 let too_much = seen.refused >= FEWEST_REFUSED && seen.share() > HIGHEST_SHARE;
                 return too_much.then(|| self.far_too_much(now, seen));
             }
-            Stage::Slower { usual, seen, .. } => (usual, seen),
+            ShareCheck::Slower { usual, seen, .. } => (usual, seen),
         };
         if !seen.is_enough(now, self.share.max(usual.share())) {
             return None;
@@ -199,11 +200,11 @@ impl OwnShare {
         if seen.share() > HIGHEST_SHARE {
             return Some(self.far_too_much(now, seen));
         }
-        self.stage = Stage::Known {
+        self.stage = ShareCheck::Known {
             until: now + self.wait,
         };
         if seen.is_fewer_than(usual) {
-            return Some(Limited {
+            return Some(LimitShown {
                 borne: seen.pace,
                 refused: usual.pace,
                 none_own: seen.is_none_of(self.share),
@@ -218,12 +219,12 @@ impl OwnShare {
     }
 
     /// More than that is accepted by chance, or by what a bucket has saved up.
-    fn far_too_much(&mut self, now: Duration, seen: Seen) -> Limited {
-        self.stage = Stage::Known {
+    fn far_too_much(&mut self, now: Duration, seen: PaceSample) -> LimitShown {
+        self.stage = ShareCheck::Known {
             until: now + self.wait,
         };
         let accepted = (seen.calls - seen.refused).max(1.0) / seen.calls;
-        Limited {
+        LimitShown {
             borne: seen.pace * accepted * SPARE,
             refused: seen.pace,
             none_own: false,
@@ -231,7 +232,7 @@ impl OwnShare {
     }
 }
 
-impl Seen {
+impl PaceSample {
     const fn begin(now: Duration, pace: f64) -> Self {
         Self {
             since: now,
@@ -279,7 +280,7 @@ mod tests {
 
     /// A service that refuses every `nth` call, and what is above `limit` calls a second. All times are a check's.
     struct Service {
-        own: OwnShare,
+        own: RandomShare,
         nth: u64,
         limit: f64,
         calls: u64,
@@ -291,7 +292,7 @@ mod tests {
     impl Service {
         fn new(nth: u64, limit: f64) -> Self {
             Self {
-                own: OwnShare::new(Duration::ZERO, 1, 5.0, 80.0),
+                own: RandomShare::new(Duration::ZERO, 1, 5.0, 80.0),
                 nth,
                 limit,
                 calls: 0,
@@ -301,7 +302,7 @@ mod tests {
         }
 
         /// Makes calls at `pace`, or slower while it is checked: what the first check shows, within an hour.
-        fn first_check_at(&mut self, pace: f64) -> Option<Limited> {
+        fn first_check_at(&mut self, pace: f64) -> Option<LimitShown> {
             let mut checked = false;
             while self.now < SECOND * 3_600 {
                 let slowed = self.own.slowed(self.now, pace);
@@ -330,9 +331,9 @@ mod tests {
             self.own.note(
                 self.calls,
                 if is_over || self.calls.is_multiple_of(self.nth) {
-                    Outcome::Refused(self.now)
+                    FirstTryOutcome::Refused(self.now)
                 } else {
-                    Outcome::Accepted(self.now)
+                    FirstTryOutcome::Accepted(self.now)
                 },
             );
         }
@@ -350,7 +351,7 @@ mod tests {
     fn a_share_that_is_gone_at_half_the_pace_was_the_paces() {
         let mut service = Service::new(u64::MAX, 95.0);
         let limited = service.first_check_at(100.0);
-        let shown = Limited {
+        let shown = LimitShown {
             borne: 50.0,
             refused: 100.0,
             none_own: true,
@@ -363,7 +364,7 @@ mod tests {
         let mut service = Service::new(16, 100.0);
         let limited = service.first_check_at(140.0);
         assert!(service.now < FIRST_CHECK, "{:?}", service.now);
-        let shown = Limited {
+        let shown = LimitShown {
             borne: 70.0,
             refused: 140.0,
             none_own: false,
@@ -383,9 +384,9 @@ mod tests {
 
     #[test]
     fn where_none_are_refused_for_long_there_are_none() {
-        let mut own = OwnShare::new(Duration::ZERO, 1, 5.0, 80.0);
+        let mut own = RandomShare::new(Duration::ZERO, 1, 5.0, 80.0);
         let gone = (1..1_000).find(|call| {
-            own.note(*call, Outcome::Accepted(Duration::ZERO));
+            own.note(*call, FirstTryOutcome::Accepted(Duration::ZERO));
             own.is_gone()
         });
         assert!(gone.is_some_and(|calls| calls > 190), "{gone:?}");

@@ -6,16 +6,16 @@
 
 use std::time::Duration;
 
-use super::in_order::Outcome;
-use super::own_share::{HIGHEST_SHARE, Limited, OwnShare};
+use super::in_order::FirstTryOutcome;
+use super::own_share::{HIGHEST_SHARE, LimitShown, RandomShare};
 
 /// What is known of them.
 #[derive(Debug, Default)]
 pub(super) struct RandomRefusals {
     /// What the service refuses at any pace.
-    own: Option<OwnShare>,
+    own: Option<RandomShare>,
     /// Refusals that no limit explains, while they are counted.
-    case: Option<Case>,
+    case: Option<UnexplainedRefusals>,
     /// Calls accepted since the last refusal.
     calm: u32,
     /// Calls accepted between the last two.
@@ -26,7 +26,7 @@ pub(super) struct RandomRefusals {
 
 /// Refusals at paces that should have been borne, one cut after the other.
 #[derive(Debug, Default)]
-struct Case {
+struct UnexplainedRefusals {
     /// Calls count that began since then: those that were out are about the pace before.
     since: Duration,
     /// How often the pace was cut without effect.
@@ -57,7 +57,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 impl RandomRefusals {
     /// The share of all calls that the service refuses at any pace.
     pub(super) fn share(&self) -> Option<f64> {
-        self.own.as_ref().map(OwnShare::share)
+        self.own.as_ref().map(RandomShare::share)
     }
 
     /// Whether a pause of this length, if one is asked for, is the refused row's alone.
@@ -71,7 +71,7 @@ impl RandomRefusals {
     }
 
     /// What a check of the share has shown, if it is over and has shown a limit.
-    pub(super) fn limited(&mut self, now: Duration) -> Option<Limited> {
+    pub(super) fn limited(&mut self, now: Duration) -> Option<LimitShown> {
         let limited = self.own.as_mut()?.limited(now)?;
         if limited.none_own {
             self.own = None;
@@ -80,22 +80,22 @@ impl RandomRefusals {
     }
 
     /// A call ended.
-    pub(super) fn ended(&mut self, number: u64, outcome: Outcome) {
+    pub(super) fn ended(&mut self, number: u64, outcome: FirstTryOutcome) {
         self.latest = self.latest.max(number);
         match outcome {
-            Outcome::Accepted(began) => {
+            FirstTryOutcome::Accepted(began) => {
                 self.calm = self.calm.saturating_add(1);
                 if let Some(case) = self.case.as_mut().filter(|case| began >= case.since) {
                     case.accepted = case.accepted.saturating_add(1);
                 }
             }
-            Outcome::Refused(began) => {
+            FirstTryOutcome::Refused(began) => {
                 self.gap = std::mem::take(&mut self.calm);
                 if let Some(case) = self.case.as_mut().filter(|case| began >= case.since) {
                     case.refused = case.refused.saturating_add(1);
                 }
             }
-            Outcome::Other => {}
+            FirstTryOutcome::NotCounted => {}
         }
         if let Some(own) = &mut self.own {
             own.note(number, outcome);
@@ -119,10 +119,10 @@ impl RandomRefusals {
             return false;
         }
         let gap = self.gap;
-        let case = self.case.get_or_insert(Case {
+        let case = self.case.get_or_insert(UnexplainedRefusals {
             since: now,
             before: gap.min(RAREST),
-            ..Case::default()
+            ..UnexplainedRefusals::default()
         });
         // What was accepted before the first one is another time's limit.
         if let Some(accepted) = accepted.filter(|_| case.cuts > 0) {
@@ -145,7 +145,7 @@ impl RandomRefusals {
         let refused = f64::from(case.refused.max(1));
         let calls = refused / share.min(HIGHEST_SHARE);
         self.case = None;
-        self.own = Some(OwnShare::new(now, self.latest + 1, refused, calls));
+        self.own = Some(RandomShare::new(now, self.latest + 1, refused, calls));
         true
     }
 
@@ -179,7 +179,7 @@ mod tests {
     }
 
     impl Service {
-        fn ends(&mut self, outcome: Outcome) {
+        fn ends(&mut self, outcome: FirstTryOutcome) {
             self.calls += 1;
             self.random.ended(self.calls, outcome);
         }
@@ -187,9 +187,9 @@ mod tests {
         /// So many calls are accepted, and then one is refused at `pace`, which should have been borne. Whether it is certain.
         fn unexplained(&mut self, accepted: u32, pace: f64, rate: f64) -> bool {
             for _ in 0..accepted {
-                self.ends(Outcome::Accepted(NOW));
+                self.ends(FirstTryOutcome::Accepted(NOW));
             }
-            self.ends(Outcome::Refused(NOW));
+            self.ends(FirstTryOutcome::Refused(NOW));
             self.random.unexplained(NOW, pace, Some(rate), SECOND)
         }
     }
@@ -204,7 +204,7 @@ mod tests {
         let share = service.random.share().unwrap_or_default();
         assert!((0.05..=0.08).contains(&share), "{share}");
         for _ in 0..1_000 {
-            service.ends(Outcome::Accepted(NOW));
+            service.ends(FirstTryOutcome::Accepted(NOW));
         }
         assert_eq!(service.random.share(), None, "there are none any more");
     }
@@ -221,11 +221,11 @@ mod tests {
     fn calls_that_were_out_say_nothing_of_a_lower_pace() {
         let mut service = Service::default();
         let later = NOW + Duration::from_secs(1);
-        service.ends(Outcome::Refused(NOW));
+        service.ends(FirstTryOutcome::Refused(NOW));
         let _ = service.random.unexplained(later, 40.0, Some(9.0), SECOND);
         for _ in 0..100 {
-            service.ends(Outcome::Refused(NOW));
-            service.ends(Outcome::Accepted(NOW));
+            service.ends(FirstTryOutcome::Refused(NOW));
+            service.ends(FirstTryOutcome::Accepted(NOW));
         }
         assert!((0..5).all(|_| !service.unexplained(0, 1.0, 9.0)));
     }
@@ -244,7 +244,7 @@ mod tests {
         let mut service = Service::default();
         assert!(!service.unexplained(10, 10.0, 40.0));
         let helped = (1..100).find(|_| {
-            service.ends(Outcome::Accepted(NOW));
+            service.ends(FirstTryOutcome::Accepted(NOW));
             service.random.has_helped()
         });
         assert_eq!(helped, Some(31), "three times ten");
@@ -255,7 +255,7 @@ mod tests {
         let mut random = RandomRefusals::default();
         let long = Some(Duration::from_secs(30));
         for call in 1..=10 {
-            random.ended(call, Outcome::Refused(NOW));
+            random.ended(call, FirstTryOutcome::Refused(NOW));
             assert!(!random.unexplained(NOW, 1.0, Some(9.0), long));
         }
     }

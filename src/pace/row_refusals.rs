@@ -5,8 +5,8 @@
 
 use std::time::Duration;
 
-use super::calls::Try;
 use super::retry::doubled;
+use super::types::Try;
 
 /// How often a row was refused, and what became of others meanwhile.
 #[derive(Debug, Clone, Copy, Default)]

@@ -12,22 +12,14 @@ use http::header::HeaderName;
 /// What an answer's headers say of the quota. Hints only: they may slow us down, never speed us up.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Quota {
-    /// Calls a second that the strictest policy allows on average, of those that name a number and a window.
-    pub rate: Option<f64>,
     /// Calls that are left in the current window, of the policy that has fewest.
     pub remaining: Option<u64>,
     /// Time until that policy's window begins anew.
     pub reset: Option<Duration>,
 }
 
-/// Headers that list policies: a number of calls, or a name and the number as `q`, each with its window. The limits
-/// are among them because a gateway may list what a limit is made of, as in `10, 10;w=1, 1000;w=3600`.
-const POLICIES: [&str; 4] = [
-    "ratelimit-policy",
-    "ratelimit-limit",
-    "x-ratelimit-limit",
-    "x-rate-limit-limit",
-];
+/// The header that says what each policy counts, where that is something other than calls.
+const POLICY: &str = "ratelimit-policy";
 
 /// The header in which the drafts since the 7th say everything of the current window.
 const CURRENT: &str = "ratelimit";
@@ -89,14 +81,10 @@ impl Quota {
         // Against the answer's own clock: ours may be wrong, and the difference of two of theirs is not.
         let now = date(headers).unwrap_or_else(now);
         let mut quota = Self::default();
-        let mut foreign = Vec::new();
-        for policy in POLICIES.iter().flat_map(|name| members(headers, name)) {
-            if counts_calls(policy) {
-                quota.allow(rate(policy));
-            } else {
-                foreign.push(head(policy));
-            }
-        }
+        let foreign: Vec<_> = members(headers, POLICY)
+            .filter(|policy| !counts_calls(policy))
+            .map(head)
+            .collect();
         for line in lines(headers, CURRENT) {
             // In the 7th draft a line is one policy, since the 8th it is a list; then the unit stands in another header.
             quota.current(line, b',', now);
@@ -145,14 +133,6 @@ impl Quota {
         );
     }
 
-    /// The lowest rate counts.
-    fn allow(&mut self, rate: Option<f64>) {
-        self.rate = match (self.rate, rate) {
-            (Some(old), Some(new)) => Some(old.min(new)),
-            (old, new) => old.or(new),
-        };
-    }
-
     /// The fewest that remain count, with their own reset; of as many, the later reset.
     fn consider(&mut self, remaining: Option<u64>, reset: Option<Duration>) {
         let stricter = match (self.remaining, remaining) {
@@ -170,14 +150,6 @@ impl Quota {
 /// When the answer was sent, by the service's clock.
 fn date(headers: &HeaderMap) -> Option<SystemTime> {
     httpdate::parse_http_date(headers.get(DATE)?.to_str().ok()?).ok()
-}
-
-/// Calls a second, as `"name";q=100;w=60` or `100;w=60` or, in the first drafts, `100;window=60`.
-fn rate(policy: &[u8]) -> Option<f64> {
-    let calls = number(find(policy, b';', &["q"]).unwrap_or_else(|| head(policy)))?;
-    let window = number(find(policy, b';', &["w", "window"])?)?;
-    let makes_sense = calls >= 1.0 && window > 0.0 && window <= LONGEST.as_secs_f64();
-    Some(calls / window).filter(|rate| makes_sense && rate.is_finite())
 }
 
 /// Whether a policy is about calls, as it is unless it says otherwise.

@@ -226,7 +226,7 @@ impl Course {
         let scorer = Scorer {
             service,
             gate: Gate::new(
-                Bounds {
+                PaceLimits {
                     rate: Rate::Unlimited,
                     in_flight: concurrency,
                     known: Limit::NONE,
@@ -237,7 +237,7 @@ impl Course {
             patience: Patience::DEFAULT,
             retries: RetryPolicy::new(4, 1),
             outage: Outage::default(),
-            fuse: RefCell::new(Fuse::default()),
+            fuse: RefCell::new(GiveUpPolicy::default()),
             calls: CallBudget::new(calls),
             failures: FailureBudget::default(),
             keeper: Some(keeper),

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use super::{Controller, FIRST_RATE, SinceCut};
-use crate::pace::calls::{Call, Change, Try};
 use crate::pace::levels;
 use crate::pace::limit_search::Finding;
 use crate::pace::random_refusals::RandomRefusals;
+use crate::pace::types::{Call, PaceEvent, Try};
 
 /// With fewer answers nothing was measured yet.
 const FEW_ANSWERS: u32 = 3;
@@ -22,9 +22,9 @@ impl Controller {
         wait: Option<Duration>,
         tried: Try,
         fraction: f64,
-    ) -> Option<Change> {
+    ) -> Option<PaceEvent> {
         self.throughput.refused(call);
-        let row_waits = Some(Change::RowWaits(wait.unwrap_or_default()));
+        let row_waits = Some(PaceEvent::RowWaits(wait.unwrap_or_default()));
         // Others were accepted since this row was refused before: it is about the row.
         if tried == Try::AgainAlone {
             // It was the only one that was refused: what was put down to the pace is taken back. Where there are many such
@@ -85,7 +85,7 @@ impl Controller {
         let pause = self.pauses.begin(now, call.began, wait, fraction)?;
         self.throughput.paused(pause.length);
         self.scouting = true;
-        Some(Change::Paused(pause))
+        Some(PaceEvent::Paused(pause))
     }
 
     /// Less from now on. The service accepts nothing until `back` from now, if it is believed to know. Whether it turns out
@@ -108,11 +108,11 @@ impl Controller {
         }
         let pace = self.pace_used(now);
         self.before_cut = Some((self.rate.clone(), self.in_flight.clone()));
-        let is_borne = self.rate.is_borne(pace);
+        let is_borne = self.rate.is_sustained(pace);
         if let Some(level) = self.levels.refused(now, call.level, is_borne)
             && !self.unlimited
         {
-            self.in_flight.found(now, level.into(), levels::SEEN);
+            self.in_flight.limit_found(now, level.into(), levels::SEEN);
             self.random.explained();
             self.rate.forget();
             return false;

@@ -5,8 +5,8 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::time::Duration;
 
-use crate::pace::calls::Try;
 use crate::pace::row_refusals::{Calls, RowRefusals};
+use crate::pace::types::Try;
 
 /// The number of a row, from 0.
 pub(super) type Row = u32;

@@ -45,9 +45,8 @@ fn quota(answer: &str) -> Quota {
     Quota::of(&map, || UNIX_EPOCH + NOW)
 }
 
-fn expect(answer: &str, rate: Option<f64>, remaining: Option<u64>, reset: Option<f64>) {
+fn expect(answer: &str, remaining: Option<u64>, reset: Option<f64>) {
     let expected = Quota {
-        rate,
         remaining,
         reset: reset.map(Duration::from_secs_f64),
     };
@@ -64,34 +63,29 @@ fn expect(answer: &str, rate: Option<f64>, remaining: Option<u64>, reset: Option
 fn the_current_draft() {
     expect(
         "RateLimit-Policy: \"burst\";q=100;w=60,\"daily\";q=1000;w=86400\nRateLimit: \"default\";r=50;t=30",
-        Some(1000.0 / 86400.0),
         Some(50),
         Some(30.0),
     );
     expect(
         "RateLimit-Policy: \"peruser\";q=100;w=60;pk=:cHsdsRa894==:\nRateLimit: \"peruser\";r=999;pk=:dHJpYWw=:",
-        Some(100.0 / 60.0),
         Some(999),
         None,
     );
     // UniFi Protect has blanks.
     expect(
         "ratelimit-policy: \"10-in-1sec\"; q=10; w=1; pk=:...:\nratelimit:        \"10-in-1sec\"; r=9; t=1",
-        Some(10.0),
         Some(9),
         Some(1.0),
     );
     // Fewest remaining, with its own reset; of as many, the later one.
     expect(
         "RateLimit: \"a\";r=7;t=1, \"b\";r=3;t=20\nRateLimit: \"c\";r=3;t=40, \"d\";t=90",
-        None,
         Some(3),
         Some(40.0),
     );
     // Separators in quotes, tokens for strings and keys in any case.
     expect(
         "RateLimit-Policy: \"a, b;q=1;w=9 \\\" ,\";q=5;w=1\nRateLimit: default;R=4;T=2",
-        Some(5.0),
         Some(4),
         Some(2.0),
     );
@@ -103,16 +97,10 @@ fn only_calls_count() {
         "RateLimit-Policy: \"minute\";q=100;w=60;qu=\"requests\", \"concurrency\";q=40;qu=\"concurrent-requests\", \
          \"bytes\";q=65535;qu=\"content-bytes\";w=1000000\n\
          RateLimit: \"minute\";r=80;t=12, \"concurrency\";r=0, \"bytes\";r=0;t=900000",
-        Some(100.0 / 60.0),
         Some(80),
         Some(12.0),
     );
-    expect(
-        "RateLimit: \"bytes\";r=5;t=9;qu=content-bytes",
-        None,
-        None,
-        None,
-    );
+    expect("RateLimit: \"bytes\";r=5;t=9;qu=content-bytes", None, None);
 }
 
 #[test]
@@ -120,31 +108,22 @@ fn older_drafts() {
     // express-rate-limit: drafts 7 and 6.
     expect(
         "RateLimit-Policy: 100;w=60\nRateLimit: limit=100, remaining=50, reset=5",
-        Some(100.0 / 60.0),
         Some(50),
         Some(5.0),
     );
     expect(
         "RateLimit-Policy: 100;w=900\nRateLimit-Limit: 100\nRateLimit-Remaining: 99\nRateLimit-Reset: 58",
-        Some(100.0 / 900.0),
         Some(99),
         Some(58.0),
     );
-    expect(
-        "RateLimit-Limit: 100, 100;w=60",
-        Some(100.0 / 60.0),
-        None,
-        None,
-    );
+    expect("RateLimit-Limit: 100, 100;w=60", None, None);
     expect(
         "RateLimit-Limit: 12, 12;window=1, 1000;window=1000;comment=\"a, b\"",
-        Some(1.0),
         None,
         None,
     );
     expect(
         "RateLimit-Policy: 30;w=60;name=\"ip\", 100;w=3600;name=\"user\"\nRateLimit: \"user\";r=0;t=10",
-        Some(100.0 / 3600.0),
         Some(0),
         Some(10.0),
     );
@@ -155,62 +134,53 @@ fn what_services_send() {
     // GitHub.
     expect(
         "Date: Sun, 11 Nov 2012 18:43:28 GMT\nX-RateLimit-Limit: 60\nX-RateLimit-Remaining: 57\nX-RateLimit-Reset: 1352660008",
-        None,
         Some(57),
         Some(600.0),
     );
     // Twitter, by our clock.
     expect(
         "x-rate-limit-limit: 900\nx-rate-limit-remaining: 847\nx-rate-limit-reset: 1800000900",
-        None,
         Some(847),
         Some(900.0),
     );
     // Gravitee: milliseconds.
     expect(
         "date: Thu, 23 Mar 2023 15:59:57 GMT\nx-rate-limit-limit: 100\nx-rate-limit-remaining: 98\nx-rate-limit-reset: 1679587256800",
-        None,
         Some(98),
         Some(59.8),
     );
     // Discord, whose span needs no clock; and without it.
     expect(
         "X-RateLimit-Limit: 10\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: 1470173023.123\nX-RateLimit-Reset-After: 64.57",
-        None,
         Some(0),
         Some(64.57),
     );
     expect(
         "Date: Tue, 02 Aug 2016 21:22:43 GMT\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: 1470173023.123",
-        None,
         Some(0),
         Some(60.123),
     );
     // Pinterest, by Envoy.
     expect(
         "x-ratelimit-limit: 100, 100;w=1;name=\"safety_net\", 1000;w=60;name=\"org|read^all\"\nx-ratelimit-remaining: 2\nx-ratelimit-reset: 1",
-        Some(1000.0 / 60.0),
         Some(2),
         Some(1.0),
     );
     // GitLab: a date where the draft has a span.
     expect(
         "Date: Tue, 05 Jan 2021 10:59:30 GMT\nRateLimit-Limit: 60\nRateLimit-Remaining: 0\nRateLimit-Reset: 1609844400",
-        None,
         Some(0),
         Some(30.0),
     );
     // ShipStation: a span where others have a date.
     expect(
         "X-Rate-Limit-Limit: 40\nX-Rate-Limit-Remaining: 3\nX-Rate-Limit-Reset: 27",
-        None,
         Some(3),
         Some(27.0),
     );
     // A gateway and what is behind it: each reset belongs to its own remainder.
     expect(
         "x-ratelimit-remaining: 50\nx-ratelimit-reset: 3600\nx-ratelimit-remaining: 4\nx-ratelimit-reset: 2",
-        None,
         Some(4),
         Some(2.0),
     );
@@ -223,17 +193,12 @@ fn nonsense_is_passed_over_piece_by_piece() {
         "-1", "NaN", "inf", "-inf", "1e300", &huge, "", " ", "soon", "ü", "0x10", "1m",
     ] {
         expect(
-            &format!(
-                "RateLimit-Policy: \"ü\";q={number};w=60, \"b\";q=1;w={number}, \"c\";q=2;w=1\n\
-                 RateLimit: \"a\";r={number};t=7, \"b\";r=8;t={number}"
-            ),
-            Some(2.0),
+            &format!("RateLimit: \"a\";r={number};t=7, \"b\";r=8;t={number}"),
             Some(8),
             None,
         );
         expect(
             &format!("X-RateLimit-Remaining: {number}\nX-RateLimit-Reset: 5"),
-            None,
             None,
             Some(5.0),
         );
@@ -241,42 +206,33 @@ fn nonsense_is_passed_over_piece_by_piece() {
             &format!(
                 "X-RateLimit-Remaining: 5\nX-RateLimit-Reset-After: {number}\nX-RateLimit-Reset: 6"
             ),
-            None,
             Some(5),
             Some(6.0),
         );
         expect(
             &format!("X-RateLimit-Remaining: 5\nX-RateLimit-Reset: {number}\nDate: {number}"),
-            None,
             Some(5),
             None,
         );
     }
     for answer in [
-        "RateLimit-Policy: 100;w=0",
-        "RateLimit-Policy: 0;w=1",
-        "RateLimit-Policy: 1e308;w=1e-308",
-        "RateLimit-Policy: 1;w=31536001",
-        "RateLimit-Policy: \"never closed;q=1;w=1",
-        "RateLimit-Policy: 100",
         // In the past, and more than a year away.
         "X-RateLimit-Reset: 1799999999",
         "X-RateLimit-Reset: 1831536001",
         "X-RateLimit-Reset: 31536001",
         "X-RateLimit-Reset: Wed, 21 Oct 2037 07:28:00 GMT",
     ] {
-        expect(answer, None, None, None);
+        expect(answer, None, None);
     }
 }
 
 #[test]
 fn a_line_of_megabytes_is_not_read() {
-    let line = "1;w=1, ".repeat(300_000);
+    let line = "\"a\";r=1;t=1, ".repeat(300_000);
     expect(
-        &format!("RateLimit-Policy: {line}\nRateLimit-Policy: 5;w=1"),
-        Some(5.0),
-        None,
-        None,
+        &format!("RateLimit: {line}\nRateLimit: \"b\";r=5;t=2"),
+        Some(5),
+        Some(2.0),
     );
 }
 
@@ -310,20 +266,18 @@ proptest! {
             }
         }
         let quota = Quota::of(&headers, || UNIX_EPOCH + Duration::from_secs(now.into()));
-        prop_assert!(quota.rate.is_none_or(|rate| rate.is_finite() && rate > 0.0));
         prop_assert!(quota.reset.is_none_or(|reset| reset <= LONGEST));
     }
 
     #[test]
     fn another_policy_never_makes_it_laxer(
-        policies in vec((1_u32.., 1_u32..=31_536_000, any::<u64>()), 1..8),
+        policies in vec((1_u32..=31_536_000, any::<u64>()), 1..8),
     ) {
         let mut before = Quota::default();
         let mut answer = String::new();
-        for (calls, window, remaining) in policies {
-            answer += &format!("RateLimit-Policy: \"a\";q={calls};w={window}\nRateLimit: \"a\";r={remaining};t={window}\n");
+        for (window, remaining) in policies {
+            answer += &format!("RateLimit: \"a\";r={remaining};t={window}\n");
             let after = quota(&answer);
-            prop_assert!(after.rate.is_some() && before.rate.is_none_or(|rate| after.rate <= Some(rate)));
             prop_assert!(after.remaining.is_some());
             prop_assert!(before.remaining.is_none_or(|remaining| after.remaining <= Some(remaining)));
             before = after;

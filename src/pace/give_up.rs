@@ -63,7 +63,7 @@ const FORBIDDEN_IN_A_ROW: u32 = 3;
 
 /// Counts trouble in a row.
 #[derive(Debug, Default)]
-pub(crate) struct Fuse {
+pub(crate) struct GiveUpPolicy {
     give_up_after: GiveUpAfter,
     verdicts: bool,
     /// An earlier run had verdicts from this service, for this account.
@@ -74,7 +74,7 @@ pub(crate) struct Fuse {
     warned: bool,
 }
 
-impl Fuse {
+impl GiveUpPolicy {
     /// One that has seen nothing yet.
     #[must_use]
     pub(crate) fn new(give_up_after: GiveUpAfter) -> Self {
@@ -167,14 +167,14 @@ mod tests {
     const USELESS: Trouble = Trouble::Useless(Speaker::Service);
     const REFUSED: Trouble = Trouble::Refused(Speaker::Service);
 
-    fn stops_after(fuse: &mut Fuse, trouble: Trouble) -> Option<usize> {
-        (1..=100).find(|_| matches!(fuse.react(trouble), Reaction::Stop(_)))
+    fn stops_after(policy: &mut GiveUpPolicy, trouble: Trouble) -> Option<usize> {
+        (1..=100).find(|_| matches!(policy.react(trouble), Reaction::Stop(_)))
     }
 
-    fn later(give_up_after: GiveUpAfter) -> Fuse {
-        let mut fuse = Fuse::new(give_up_after);
-        fuse.verdict();
-        fuse
+    fn later(give_up_after: GiveUpAfter) -> GiveUpPolicy {
+        let mut policy = GiveUpPolicy::new(give_up_after);
+        policy.verdict();
+        policy
     }
 
     #[test]
@@ -189,14 +189,14 @@ mod tests {
                 (Trouble::HostNotFound, Some(1)),
                 (Trouble::GaveUp, (!known).then_some(1)),
             ] {
-                let mut fuse = Fuse::default();
+                let mut policy = GiveUpPolicy::default();
                 if known {
-                    fuse.worked_before();
+                    policy.worked_before();
                 }
-                assert_eq!(stops_after(&mut fuse, trouble), after, "{trouble:?}");
+                assert_eq!(stops_after(&mut policy, trouble), after, "{trouble:?}");
             }
         }
-        let mut mixed = Fuse::default();
+        let mut mixed = GiveUpPolicy::default();
         let reactions = [USELESS, REFUSED, USELESS].map(|trouble| mixed.react(trouble));
         assert_eq!(
             reactions,
@@ -214,23 +214,23 @@ mod tests {
             (Trouble::HostNotFound, None),
             (Trouble::GaveUp, None),
         ] {
-            let mut fuse = later(GiveUpAfter::Usual);
-            assert_eq!(stops_after(&mut fuse, trouble), after, "{trouble:?}");
+            let mut policy = later(GiveUpAfter::Usual);
+            assert_eq!(stops_after(&mut policy, trouble), after, "{trouble:?}");
         }
         for trouble in [Trouble::Forbidden, USELESS] {
-            let mut fuse = later(GiveUpAfter::Usual);
+            let mut policy = later(GiveUpAfter::Usual);
             for _ in 0..100 {
-                assert_eq!(fuse.react(trouble), Reaction::GoOn);
-                fuse.verdict();
+                assert_eq!(policy.react(trouble), Reaction::GoOn);
+                policy.verdict();
             }
         }
     }
 
     #[test]
     fn fifty_refused_rows_are_warned_of_once() {
-        let mut fuse = later(GiveUpAfter::Usual);
+        let mut policy = later(GiveUpAfter::Usual);
         let warnings: Vec<_> = (1..=200)
-            .filter(|_| fuse.react(REFUSED) == Reaction::Warn(50))
+            .filter(|_| policy.react(REFUSED) == Reaction::Warn(50))
             .collect();
         assert_eq!(warnings, [50]);
     }
@@ -239,9 +239,9 @@ mod tests {
     fn one_number_changes_both_and_never_is_never() {
         let seven = GiveUpAfter::Rows(NonZeroU32::new(7).unwrap());
         for trouble in [USELESS, REFUSED, Trouble::Useless(Speaker::Stranger)] {
-            assert_eq!(stops_after(&mut Fuse::new(seven), trouble), Some(7));
+            assert_eq!(stops_after(&mut GiveUpPolicy::new(seven), trouble), Some(7));
             assert_eq!(
-                stops_after(&mut Fuse::new(GiveUpAfter::Never), trouble),
+                stops_after(&mut GiveUpPolicy::new(GiveUpAfter::Never), trouble),
                 None
             );
         }

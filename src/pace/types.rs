@@ -8,7 +8,7 @@ use crate::telemetry::event::{Limit, Pause};
 
 /// What a user allows, and where to start.
 #[derive(Debug, Clone, Copy)]
-pub struct Bounds {
+pub struct PaceLimits {
     /// Calls a second at most.
     pub rate: Rate,
     /// Calls in flight at most.
@@ -21,7 +21,7 @@ pub struct Bounds {
 
 /// How a call ended, as far as the pace is concerned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Ended {
+pub(crate) enum CallOutcome {
     /// The service did its work, whatever it said.
     Answered,
     /// It asks for less, perhaps with a time.
@@ -29,7 +29,7 @@ pub(crate) enum Ended {
     /// It is there, and failed.
     Failed,
     /// It could not be reached, or what stands before it says that it is away.
-    Unwell,
+    Unavailable,
     /// No answer in time.
     TimedOut,
     /// It was given up, and says nothing.
@@ -70,18 +70,18 @@ pub(super) struct Call {
 
 /// Whether a call may begin.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Turn {
+pub(super) enum Admission {
     /// Now, as this one.
-    Go(Call),
+    Admitted(Call),
     /// Not before then.
-    At(Duration),
+    NotBefore(Duration),
     /// When another one has ended.
     AfterAnother,
 }
 
 /// What the end of a call changed for everybody.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Change {
+pub(crate) enum PaceEvent {
     /// All pause.
     Paused(Pause),
     /// Only the refused row waits, at least so long: its refusal says nothing of the pace.
