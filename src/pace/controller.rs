@@ -17,7 +17,7 @@ use super::quota_hint::QuotaHint;
 use super::random_refusals::RandomRefusals;
 use super::throughput::Throughput;
 use super::window::Window;
-use crate::telemetry::event::{Found, Limit, Pace};
+use crate::telemetry::pace::{FoundLimit, Limit, Pace};
 
 /// Decides when calls begin.
 pub(super) struct Controller {
@@ -309,7 +309,7 @@ impl Controller {
         Limit {
             rate: self.rate.limit(),
             // The least that was refused is one more than what is borne.
-            in_flight: self.in_flight.limit().map(|found| Found {
+            in_flight: self.in_flight.limit().map(|found| FoundLimit {
                 value: found.value - 1.0,
                 ..found
             }),

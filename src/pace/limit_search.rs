@@ -9,7 +9,7 @@ use std::time::Duration;
 pub(super) use refusal::Finding;
 
 use super::throughput::Measured;
-use crate::telemetry::event::{Found, Search};
+use crate::telemetry::pace::{FoundLimit, Search};
 
 /// What is searched for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -157,10 +157,10 @@ impl LimitSearch {
     }
 
     /// The least that was refused, and how often the service refused it, where it bears something below that.
-    pub(super) fn limit(&self) -> Option<Found> {
+    pub(super) fn limit(&self) -> Option<FoundLimit> {
         self.refused
             .filter(|_| self.borne > 0.0)
-            .map(|refused| Found {
+            .map(|refused| FoundLimit {
                 value: refused.at,
                 times: refused.times,
             })

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use crate::pace::{Bounds, GiveUpAfter, Rate};
 use crate::service::scripted::{Brings, Made, Scripted, Step};
-use crate::telemetry::event::{Hint, Limit};
+use crate::telemetry::pace::{Hint, Limit};
 use crate::telemetry::stats::Stats;
 
 const GOOD: Step = Brings::Verdict.at_once();
