@@ -47,9 +47,6 @@ pub mod internals {
     pub mod error {
         pub use crate::base::error::{Error, Exit, Result};
     }
-    pub mod event {
-        pub use crate::telemetry::event::{Found, Limit};
-    }
     pub mod fields {
         pub use crate::fields::{Assignments, Field, InvalidPhone, UserRequest};
     }
@@ -94,6 +91,9 @@ pub mod internals {
             ClientSettings, Endpoint, Keys, Outcome, Plan, Quota, Reply, Sent, ServiceId, classify,
             write_body,
         };
+    }
+    pub mod telemetry {
+        pub use crate::telemetry::pace::{FoundLimit, Limit};
     }
     pub mod verdict {
         pub use crate::verdict::{

@@ -20,7 +20,8 @@ use crate::observe::{self, Kept, counted, day, moment, most, same_command};
 use crate::output::{Replace, Sealed};
 use crate::raw_json::Pointer;
 use crate::service::ClientSettings;
-use crate::telemetry::event::{CancelReason, Limit};
+use crate::telemetry::event::CancelReason;
+use crate::telemetry::pace::Limit;
 use crate::telemetry::stats::Stats;
 
 /// A run that began longer ago may be another night's. One of days is told so as well, which does no harm.

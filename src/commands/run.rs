@@ -36,8 +36,9 @@ use crate::pipeline::{self, Channels, Stop, Window};
 use crate::sandbox::{self, Sandbox};
 use crate::scorer::{Absent, Keyring, Outage, Scorer};
 use crate::service::{self, Client, ClientSettings, Endpoint, Plan, Service, ServiceId};
-use crate::telemetry::event::{CancelReason, Event, Limit};
+use crate::telemetry::event::{CancelReason, Event};
 use crate::telemetry::hub::Events;
+use crate::telemetry::pace::Limit;
 use crate::telemetry::stats::Stats;
 
 /// Said of a run whose output is a stream, and that has no ledger.

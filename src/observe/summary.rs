@@ -15,7 +15,8 @@ use super::matrix;
 use super::words::{self, MIXED_UP, count, counted, rate, time};
 use crate::base::error::shown;
 use crate::raw_json::steering_escaped;
-use crate::telemetry::event::{CancelReason, Hint, Pace};
+use crate::telemetry::event::CancelReason;
+use crate::telemetry::pace::{Hint, Pace};
 use crate::telemetry::stats::Stats;
 
 /// A smaller share would be shown as 0.0 %.
@@ -133,10 +134,10 @@ impl Summary<'_> {
                 time(stats.time_down(self.elapsed))
             ));
         }
-        if stats.waited_in_vain > Duration::ZERO {
+        if stats.dismissed_outages > Duration::ZERO {
             lines.push(format!(
                 "waited {} for the service, which failed over each of the last rows",
-                time(stats.waited_in_vain)
+                time(stats.dismissed_outages)
             ));
         }
         lines
@@ -366,7 +367,7 @@ impl Summary<'_> {
             "paused_seconds": seconds(stats.time_paused(self.elapsed).as_secs_f64()),
             "outages": stats.outages,
             "down_seconds": seconds(stats.time_down(self.elapsed).as_secs_f64()),
-            "waited_in_vain_seconds": seconds(stats.waited_in_vain.as_secs_f64()),
+            "waited_in_vain_seconds": seconds(stats.dismissed_outages.as_secs_f64()),
             "limit": {
                 "calls_per_second": pace.and_then(|pace| pace.limit).map(seconds),
                 "in_flight": pace.and_then(|pace| pace.limit_in_flight),

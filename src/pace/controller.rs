@@ -17,7 +17,7 @@ use super::random_refusals::RandomRefusals;
 use super::throughput::Throughput;
 use super::types::{Admission, Allowance, Call, CallOutcome, PaceEvent, PaceLimits, Try};
 use super::window::QuotaWindow;
-use crate::telemetry::event::{Found, Limit, Pace};
+use crate::telemetry::pace::{FoundLimit, Limit, Pace};
 
 /// Decides when calls begin.
 pub(super) struct Controller {
@@ -219,7 +219,7 @@ impl Controller {
             CallOutcome::Throttled(_) | CallOutcome::Abandoned => {}
             CallOutcome::Answered => self.pauses.answered(call.began),
             CallOutcome::Failed | CallOutcome::Unavailable | CallOutcome::TimedOut => {
-                self.pauses.not_refused(call.began)
+                self.pauses.not_refused(call.began);
             }
         }
         let outcome = match (how, tried) {
@@ -312,7 +312,7 @@ impl Controller {
         Limit {
             rate: self.rate.limit(),
             // The least that was refused is one more than what is borne.
-            in_flight: self.in_flight.limit().map(|found| Found {
+            in_flight: self.in_flight.limit().map(|found| FoundLimit {
                 value: found.value - 1.0,
                 ..found
             }),

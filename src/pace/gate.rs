@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use super::controller::Controller;
 use super::row_refusals::{Calls, RowRefusals};
 use super::types::{Admission, Allowance, Call, CallOutcome, PaceEvent, PaceLimits, Try};
-use crate::telemetry::event::{Limit, Pace};
+use crate::telemetry::pace::{Limit, Pace};
 
 /// Gives permits for attempts.
 pub struct Gate {

@@ -132,7 +132,7 @@ impl RandomShare {
     fn count(&mut self, began: Duration, refused: f64) {
         match &mut self.stage {
             ShareCheck::Usual { seen } | ShareCheck::Slower { seen, .. } => {
-                seen.count(began, refused)
+                seen.count(began, refused);
             }
             ShareCheck::Known { .. } if self.excess > SURE => {}
             ShareCheck::Known { .. } => {

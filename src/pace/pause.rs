@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use crate::telemetry::event::Pause;
+use crate::telemetry::pace::Pause;
 
 /// The pause that is on, and those before it.
 #[derive(Debug)]

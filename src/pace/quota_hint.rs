@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use super::types::Allowance;
-use crate::telemetry::event::Hint;
+use crate::telemetry::pace::Hint;
 
 /// What was asked for last, and whether it is to be believed.
 #[derive(Debug, Default)]

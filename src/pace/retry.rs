@@ -40,7 +40,7 @@ impl Attempts {
     }
 }
 
-/// PaceLimits of a row and a budget of the whole run.
+/// Limits of a row and a budget of the whole run.
 #[derive(Debug)]
 pub(crate) struct RetryPolicy {
     retries: u32,

@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use super::limiter::Rate;
-use crate::telemetry::event::{Limit, Pause};
+use crate::telemetry::pace::{Limit, Pause};
 
 /// What a user allows, and where to start.
 #[derive(Debug, Clone, Copy)]

@@ -42,7 +42,7 @@ pub(crate) enum Read {
 /// What the pipeline sends to the writer's thread.
 #[derive(Debug)]
 pub(crate) enum Write {
-    /// DoneRow rows, in input order.
+    /// Rows that are done, in input order.
     Rows(Vec<DoneRow>),
     /// Blank lines after the last row.
     Trailer(Bytes),

@@ -21,9 +21,9 @@ use crate::pace::{CallBudget, FailureBudget, Gate, GiveUpPolicy, PaceLimits, Rat
 use crate::row::{Earlier, Row, Span};
 use crate::scorer::{Keyring, Outage, Patience};
 use crate::service::scripted::{Brings, Scripted, Step};
-use crate::telemetry::event::Limit;
 use crate::telemetry::hub::Events;
 use crate::telemetry::hub::Observer;
+use crate::telemetry::pace::Limit;
 use crate::telemetry::stats::Stats;
 use crate::verdict::{DecisionPolicy, Failure, Reason, Verdict};
 

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use crate::pace::{GiveUpAfter, PaceLimits, Rate};
 use crate::service::scripted::{Brings, Made, Scripted, Step};
-use crate::telemetry::event::{Hint, Limit};
+use crate::telemetry::pace::{Hint, Limit};
 use crate::telemetry::stats::Stats;
 
 const GOOD: Step = Brings::Verdict.at_once();

@@ -12,9 +12,9 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use rescore::internals::error::Error;
-use rescore::internals::event::{self, Limit};
 use rescore::internals::ledger::{Found, Known, Ledger, Place, Removed, Reuse, Settings, survey};
 use rescore::internals::raw_json::Pointer;
+use rescore::internals::telemetry::{FoundLimit, Limit};
 use rescore::internals::verdict::{Answer, Score, TransactionId};
 
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -161,7 +161,7 @@ fn make((shared, killed): (bool, bool)) -> BTreeMap<String, Vec<u8>> {
     };
     let mut ledger = Ledger::open(settings(place, Reuse::All, true)).unwrap();
     let keeper = ledger.keeper().unwrap();
-    let found = |value| Some(event::Found { value, times: 3 });
+    let found = |value| Some(FoundLimit { value, times: 3 });
     keeper.found(Limit {
         rate: found(7.5),
         in_flight: found(3.0),

@@ -25,8 +25,8 @@ fn bounds(rate: Rate, in_flight: usize) -> PaceLimits {
     }
 }
 
-const fn found(value: f64) -> Found {
-    Found { value, times: 2 }
+const fn found(value: f64) -> FoundLimit {
+    FoundLimit { value, times: 2 }
 }
 
 /// What happens next.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::pace::throughput::{Measurement, SPARE};
-use crate::telemetry::event::{Found, Search};
+use crate::telemetry::pace::{FoundLimit, Search};
 
 /// What is searched for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -143,10 +143,10 @@ impl LimitSearch {
     }
 
     /// The least that was refused, and how often, once something below it was sustained.
-    pub(in crate::pace) fn limit(&self) -> Option<Found> {
+    pub(in crate::pace) fn limit(&self) -> Option<FoundLimit> {
         self.refused
             .filter(|_| self.sustained > 0.0)
-            .map(|refused| Found {
+            .map(|refused| FoundLimit {
                 value: refused.at,
                 times: refused.times,
             })

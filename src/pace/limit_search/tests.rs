@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{Finding, LimitSearch, Quantity, QuietInterval};
 use crate::pace::throughput::Measurement;
-use crate::telemetry::event::Search;
+use crate::telemetry::pace::Search;
 
 const MINUTE: Duration = Duration::from_secs(60);
 const INTERVAL: Duration = Duration::from_millis(500);

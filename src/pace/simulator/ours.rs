@@ -6,7 +6,7 @@ use super::pacers::{Answer, Pacer, Ticket};
 use crate::pace::controller::Controller;
 use crate::pace::types::{Admission, PaceEvent, PaceLimits, Try};
 use crate::pace::{CallOutcome, Rate};
-use crate::telemetry::event::Limit;
+use crate::telemetry::pace::Limit;
 
 impl Pacer for Controller {
     fn ask(&mut self, now: Duration) -> Answer {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::pace::CallOutcome;
 use crate::pace::types::{Call, Try};
-use crate::telemetry::event::Limit;
+use crate::telemetry::pace::Limit;
 
 /// Somebody who decides when calls begin.
 pub(super) trait Pacer {
