@@ -173,11 +173,11 @@ mod tests {
             ),
             (
                 r#"{"transaction_id":"a","summary":{"risk_score":"1"}}"#,
-                "the answer's `summary.risk_score` is no number",
+                "the answer's `summary.risk_score` is not a number",
             ),
             (
                 r#"{"transaction_id":"a","summary":{"risk_score":1e400}}"#,
-                "the answer's `summary.risk_score` is no number",
+                "the answer's `summary.risk_score` is not a number",
             ),
             (
                 r#"{"summary":{"risk_score":1}}"#,
