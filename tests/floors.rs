@@ -30,7 +30,7 @@ const FLOORS: &[&[&str]] = &[
 
 /// The only files that may name a library.
 const OWNERS: &[(&str, &[&str])] = &[
-    ("reqwest", &["service/http.rs", "service/http/"]),
+    ("reqwest", &["service/http/"]),
     ("rustls", &["service/"]),
     ("rustls_platform_verifier", &["service/pinned.rs"]),
     ("governor", &["pace/limiter.rs"]),
