@@ -88,8 +88,8 @@ pub mod internals {
     }
     pub mod service {
         pub use crate::service::{
-            ClientSettings, Endpoint, Keys, Outcome, Plan, Quota, Reply, Sent, ServiceId, classify,
-            write_body,
+            ApiKeys, ClientSettings, Endpoint, Outcome, Plan, Quota, Reply, Sent, ServiceId,
+            classify, write_body,
         };
     }
     pub mod telemetry {

@@ -14,7 +14,7 @@ use super::lines::seconds;
 use super::matrix;
 use super::words::{self, MIXED_UP, count, counted, rate, time};
 use crate::base::error::shown;
-use crate::raw_json::steering_escaped;
+use crate::raw_json::escape_unsafe;
 use crate::telemetry::event::CancelReason;
 use crate::telemetry::pace::{Hint, Pace};
 use crate::telemetry::stats::Stats;
@@ -394,7 +394,7 @@ impl Summary<'_> {
     /// The object for programs on one line.
     #[must_use]
     pub(crate) fn json_line(&self) -> String {
-        steering_escaped(&self.json().to_string())
+        escape_unsafe(&self.json().to_string())
     }
 
     /// Writes the object for programs.
@@ -403,7 +403,7 @@ impl Summary<'_> {
     /// As the writer's.
     pub(crate) fn write_json(&self, mut to: impl Write) -> io::Result<()> {
         let text = format!("{:#}", self.json());
-        let lines = text.lines().map(|line| steering_escaped(line) + "\n");
+        let lines = text.lines().map(|line| escape_unsafe(line) + "\n");
         to.write_all(lines.collect::<String>().as_bytes())?;
         to.flush()
     }

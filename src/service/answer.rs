@@ -7,7 +7,8 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{Reply, words};
+use super::exchange::Reply;
+use super::words;
 use crate::raw_json::{self, Pointer};
 use crate::verdict::{Answer, Score, TransactionId};
 
@@ -15,7 +16,7 @@ use crate::verdict::{Answer, Score, TransactionId};
 pub(crate) type Columns = [Pointer];
 
 #[derive(Deserialize)]
-struct Wire<'a> {
+struct AnswerBody<'a> {
     #[serde(borrow, default)]
     status: Option<&'a RawValue>,
     #[serde(borrow, default)]
@@ -25,7 +26,7 @@ struct Wire<'a> {
 }
 
 #[derive(Deserialize)]
-struct Summary<'a> {
+struct AnswerSummary<'a> {
     #[serde(borrow, default)]
     risk_score: Option<&'a RawValue>,
 }
@@ -43,7 +44,7 @@ pub(super) fn read(reply: &Reply, columns: &Columns) -> Result<Answer, String> {
     let body =
         std::str::from_utf8(body).map_or_else(|_| String::from_utf8_lossy(body), Cow::Borrowed);
     let body = &*body;
-    let wire: Wire<'_> = serde_json::from_str(body).map_err(|error| {
+    let parsed: AnswerBody<'_> = serde_json::from_str(body).map_err(|error| {
         if error.is_data() {
             OTHER_SHAPE.to_owned()
         } else {
@@ -54,21 +55,21 @@ pub(super) fn read(reply: &Reply, columns: &Columns) -> Result<Answer, String> {
     if !body.trim_ascii_start().starts_with('{') {
         return Err(OTHER_SHAPE.to_owned());
     }
-    if wire.status.is_some_and(|status| status.get() == "false") {
+    if parsed.status.is_some_and(|status| status.get() == "false") {
         return Err("the answer says `\"status\": false`".to_owned());
     }
-    let score = wire
+    let score = parsed
         .summary
         .filter(|summary| summary.get().starts_with('{'))
         .and_then(|summary| {
-            serde_json::from_str::<Summary<'_>>(summary.get())
+            serde_json::from_str::<AnswerSummary<'_>>(summary.get())
                 .ok()?
                 .risk_score
         })
         .ok_or("the answer has no `summary.risk_score`")?;
     let score = Score::from_json_number(score.get())
         .map_err(|wrong| format!("the answer's `summary.risk_score` {wrong}"))?;
-    let id = wire
+    let id = parsed
         .transaction_id
         .ok_or("the answer has no `transaction_id`")?;
     let transaction_id =
@@ -173,11 +174,11 @@ mod tests {
             ),
             (
                 r#"{"transaction_id":"a","summary":{"risk_score":"1"}}"#,
-                "the answer's `summary.risk_score` is no number",
+                "the answer's `summary.risk_score` is not a number",
             ),
             (
                 r#"{"transaction_id":"a","summary":{"risk_score":1e400}}"#,
-                "the answer's `summary.risk_score` is no number",
+                "the answer's `summary.risk_score` is not a number",
             ),
             (
                 r#"{"summary":{"risk_score":1}}"#,

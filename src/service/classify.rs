@@ -8,9 +8,11 @@ use http::HeaderMap;
 use http::header::RETRY_AFTER;
 
 use super::answer::{self, Columns};
-use super::wait::wait;
+use super::exchange::{Exchange, Reply, TransportFault};
+use super::page;
+use super::quota::Quota;
+use super::retry_after::wait;
 use super::words::said;
-use super::{Exchange, Quota, Reply, TransportFault, page};
 use crate::base::error::{Error, quoted};
 use crate::verdict::{Answer, Failure, Reason};
 
@@ -298,7 +300,9 @@ mod tests {
     use bytes::Bytes;
     use http::header::{HeaderName, HeaderValue};
 
-    use super::super::{Distrust, ProxyName};
+    use super::super::certificate::Distrust;
+    use super::super::proxy::ProxyName;
+    use super::super::redact::Sent;
     use super::*;
 
     impl Class {
@@ -329,7 +333,7 @@ mod tests {
             headers,
             body: Bytes::copy_from_slice(body.as_bytes()),
             cut: false,
-            sent: crate::service::Sent::nothing(),
+            sent: Sent::nothing(),
         };
         classify(Ok(reply), &[])
     }

@@ -14,7 +14,7 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, SignatureScheme};
 
-use super::Endpoint;
+use super::endpoint::Endpoint;
 use crate::base::error::{Error, Result};
 
 /// What connections to the service are made with: what this machine trusts, and the certificates of this PEM file.

@@ -9,7 +9,7 @@ use std::fmt;
 use hyper_util::client::proxy::matcher::Matcher;
 use url::Url;
 
-use super::Endpoint;
+use super::endpoint::Endpoint;
 use crate::base::error::{Error, Result, quoted};
 use crate::base::secret::Secret;
 

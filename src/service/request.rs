@@ -2,7 +2,7 @@
 
 use bytes::{BufMut, BytesMut};
 
-use super::Plan;
+use super::endpoint::Plan;
 use crate::fields::UserRequest;
 use crate::raw_json;
 

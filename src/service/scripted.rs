@@ -15,7 +15,8 @@ use http::HeaderMap;
 use http::header::{HeaderName, HeaderValue, RETRY_AFTER};
 use tokio::time::{Instant, sleep};
 
-use super::{Exchange, Renewal, Reply, Service, TransportFault};
+use super::exchange::{Exchange, Renewal, Reply, Service, TransportFault};
+use super::redact::Sent;
 
 /// What a call brings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -244,6 +245,6 @@ fn reply(status: u16, body: String) -> Reply {
         headers: HeaderMap::new(),
         body: body.into(),
         cut: false,
-        sent: super::Sent::nothing(),
+        sent: Sent::nothing(),
     }
 }

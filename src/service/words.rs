@@ -4,7 +4,8 @@
 
 use serde_json::Value;
 
-use super::{Reply, Sent};
+use super::exchange::Reply;
+use super::redact::Sent;
 use crate::base::error::quoted;
 
 /// Longer words are a page or a trace of a program, and not a message for a person.
@@ -121,14 +122,14 @@ mod tests {
 
     use super::*;
     use crate::base::secret::Secret;
-    use crate::service::Keys;
+    use crate::service::redact::ApiKeys;
 
     fn reply(status: u16, body: &[u8]) -> Reply {
         Reply {
             status,
             body: Bytes::copy_from_slice(body),
             sent: Sent {
-                api_keys: Keys::new(Secret::new("sk-live-0123456789")),
+                api_keys: ApiKeys::new(Secret::new("sk-live-0123456789")),
                 body: Bytes::from_static(br#"{"name":"Jane Doe"}"#),
             },
             ..Reply::ok("")

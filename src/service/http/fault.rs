@@ -6,7 +6,10 @@
 use std::error::Error as StdError;
 use std::io;
 
-use super::super::{Endpoint, ProxyName, TransportFault, trust};
+use super::super::certificate;
+use super::super::endpoint::Endpoint;
+use super::super::exchange::TransportFault;
+use super::super::proxy::ProxyName;
 use crate::base::error::system_words;
 
 const HUNG_UP: &str = "the other side hung up";
@@ -35,7 +38,7 @@ pub(super) fn fault(
     if let Some(tls) = find::<rustls::Error>(error) {
         return match tls {
             rustls::Error::InvalidCertificate(reason) => {
-                TransportFault::Certificate(trust::distrust(reason))
+                TransportFault::Certificate(certificate::distrust(reason))
             }
             rustls::Error::InvalidMessage(_) if error.is_connect() => TransportFault::NotTls,
             other if error.is_connect() => TransportFault::Handshake(other.to_string()),
@@ -98,7 +101,7 @@ fn of_proxy(error: &reqwest::Error, proxy: ProxyName) -> TransportFault {
         Some(rustls::Error::InvalidCertificate(reason)) => {
             format!(
                 "its certificate is not trusted: {}",
-                trust::distrust(reason).why
+                certificate::distrust(reason).why
             )
         }
         Some(rustls::Error::InvalidMessage(_)) => "it does not speak TLS".to_owned(),

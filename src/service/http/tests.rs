@@ -7,8 +7,16 @@ use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
+use std::time::{Duration, SystemTime};
 
-use super::*;
+use bytes::Bytes;
+
+use super::super::endpoint::Endpoint;
+use super::super::exchange::Service;
+use super::super::service_id::ServiceId;
+use super::connections::POOL_IDLE;
+use super::{Client, ClientSettings};
+use crate::base::secret::Secret;
 
 /// A server that answers everything, and counts its connections.
 fn server() -> (String, Arc<AtomicUsize>) {

@@ -6,7 +6,11 @@ use http::header::{HeaderName, HeaderValue};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use super::*;
+use std::time::{Duration, UNIX_EPOCH};
+
+use http::HeaderMap;
+
+use super::read::{LONGEST, Quota};
 
 const ALL: [&str; 15] = [
     "ratelimit-policy",

@@ -462,7 +462,7 @@ fn three_useless_answers_at_the_start_stop_the_run() {
         ("[]", "the answer is JSON of another shape"),
         (
             r#"{"transaction_id":"t-1","summary":{"risk_score":"1"}}"#,
-            "the answer's `summary.risk_score` is no number",
+            "the answer's `summary.risk_score` is not a number",
         ),
     ] {
         let (place, server, done) = in_turn(20, move |_| ok(body), []);

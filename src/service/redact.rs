@@ -10,9 +10,9 @@ use crate::base::secret::Secret;
 
 /// Every key that a run has used. Of a rotated key the service may repeat either, in any answer. Clones share them.
 #[derive(Debug, Clone)]
-pub struct Keys(Arc<[Secret]>);
+pub struct ApiKeys(Arc<[Secret]>);
 
-impl Keys {
+impl ApiKeys {
     /// The key that a run begins with.
     #[must_use]
     pub fn new(key: Secret) -> Self {
@@ -34,7 +34,7 @@ impl Keys {
 #[derive(Debug, Clone)]
 pub struct Sent {
     /// The key that went with it, and all others that the run had used when the answer came.
-    pub api_keys: Keys,
+    pub api_keys: ApiKeys,
     /// Its body: a person's data.
     pub body: Bytes,
 }
@@ -78,7 +78,7 @@ impl Sent {
     #[cfg(test)]
     pub(crate) fn nothing() -> Self {
         Self {
-            api_keys: Keys::new(Secret::new("test-key")),
+            api_keys: ApiKeys::new(Secret::new("test-key")),
             body: Bytes::new(),
         }
     }
@@ -116,7 +116,7 @@ mod tests {
     #[test]
     fn key_and_values_are_taken_out() {
         let sent = Sent {
-            api_keys: Keys::new(Secret::new("sk/live/1")),
+            api_keys: ApiKeys::new(Secret::new("sk/live/1")),
             body: Bytes::from_static(br#"{"name":"Jan\u00e9 Doe","ip":"::1","email":"j@x.org"}"#),
         };
         let words = "key sk/live/1 of Jané Doe <j@x.org> at ::1 is unknown";
@@ -135,7 +135,7 @@ mod tests {
         let sent = Sent {
             api_keys: keys
                 .iter()
-                .fold(Keys::new(Secret::new("old")), |keys, key| keys.and(key)),
+                .fold(ApiKeys::new(Secret::new("old")), |keys, key| keys.and(key)),
             body: Bytes::new(),
         };
         assert_eq!(sent.api_keys.0.len(), 4, "none twice");
@@ -149,7 +149,7 @@ mod tests {
     #[test]
     fn a_short_value_is_taken_out_where_it_stands_alone() {
         let sent = Sent {
-            api_keys: Keys::new(Secret::new("sk/live/1")),
+            api_keys: ApiKeys::new(Secret::new("sk/live/1")),
             body: Bytes::from_static(br#"{"name":"Ann"}"#),
         };
         assert_eq!(

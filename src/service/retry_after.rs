@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use http::HeaderMap;
 use http::header::{DATE, RETRY_AFTER};
 
-use super::Quota;
+use super::quota::Quota;
 
 /// How long to wait: what `Retry-After` says, else until a quota that is used up begins anew; `None` where nothing is said
 /// that makes sense.

@@ -1,26 +1,24 @@
-//! The HTTP client: the only file that names reqwest.
-//!
-//! It sends a body and brings back what came, or why nothing came, as plain data. It never sends anything twice, never
-//! follows a redirect, and lets no key or URL into a message.
+//! The client: requests with headers and key, and the key's renewal.
 
-mod fault;
-
-use std::cell::{Cell, RefCell};
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::cell::RefCell;
 use std::path::PathBuf;
-use std::rc::Rc;
 use std::time::{Duration, SystemTime};
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use futures::FutureExt;
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
 use reqwest::{Method, Request};
 
-use super::endpoint::LOCALHOST;
-use super::{
-    Endpoint, Exchange, KeyFile, Keys, Proxy, ProxyName, Renewal, Reply, Sent, Service, ServiceId,
-    pinned,
-};
+use super::super::api_key_file::KeyFile;
+use super::super::endpoint::Endpoint;
+use super::super::exchange::{Exchange, Renewal, Reply, Service};
+use super::super::pinned;
+use super::super::proxy::{Proxy, ProxyName};
+use super::super::redact::{ApiKeys, Sent};
+use super::super::service_id::ServiceId;
+use super::body::Body;
+use super::connections::{Connections, Setup};
+use super::fault;
 use crate::base::error::{Error, Result};
 use crate::base::secret::Secret;
 
@@ -45,25 +43,22 @@ pub struct ClientSettings {
     pub ca_file: Option<PathBuf>,
 }
 
-/// Connections idle for longer are not used again: at the usual 90 s, 9 of 40 sends met a server that was just closing.
-const POOL_IDLE: Duration = Duration::from_secs(4);
-
 /// A client for one endpoint.
 pub(crate) struct Client {
-    connections: Connections,
+    pub(super) connections: Connections,
     endpoint: Endpoint,
     proxy: Option<ProxyName>,
-    key: RefCell<Key>,
+    key: RefCell<KeyInUse>,
     key_file: Option<KeyFile>,
 }
 
 /// The key in use.
-struct Key {
+struct KeyInUse {
     secret: Secret,
     /// What each request has at its head, this key with it.
     headers: HeaderMap,
     /// It and those before it.
-    used: Keys,
+    used: ApiKeys,
 }
 
 impl Client {
@@ -89,9 +84,9 @@ impl Client {
             })?,
             proxy: named.or_else(|| ProxyName::of_system(&settings.endpoint)),
             endpoint: settings.endpoint,
-            key: RefCell::new(Key {
+            key: RefCell::new(KeyInUse {
                 headers: headers(&settings.service_id, &settings.api_key)?,
-                used: Keys::new(settings.api_key.clone()),
+                used: ApiKeys::new(settings.api_key.clone()),
                 secret: settings.api_key,
             }),
             key_file: settings.key_file,
@@ -139,138 +134,6 @@ impl Client {
                     body: sent,
                 },
             })
-        }
-    }
-}
-
-/// Calls of one client at a time. Over HTTP/2 they share one connection, and the library has those wait unsent that are
-/// more than the server allows on it, while their time runs: they would seem to be slow, or to have been sent and got no
-/// answer. RFC 9113 (6.5.2) recommends that servers allow no fewer than these.
-const STREAMS: usize = 100;
-
-/// The connections, and how to make new ones. As many clients as the calls need have theirs.
-///
-/// The library does not use one again that was idle for long. But it tells time by a clock that stands still while a
-/// laptop sleeps, and then the first calls would go out on connections that nobody remembers: by the clock on the wall,
-/// after a rest of any kind, all are made anew.
-struct Connections {
-    setup: Setup,
-    first: RefCell<Rc<reqwest::Client>>,
-    further: RefCell<Vec<Rc<reqwest::Client>>>,
-    used: Cell<SystemTime>,
-}
-
-/// What a client is made of.
-struct Setup {
-    connect_timeout: Duration,
-    timeout: Duration,
-    loopback: bool,
-    plain: bool,
-    proxy: Option<reqwest::Proxy>,
-    /// What TLS is set up with, where certificates were given.
-    tls: Option<rustls::ClientConfig>,
-}
-
-impl Connections {
-    fn new(setup: Setup) -> Result<Self> {
-        let client = setup
-            .client()
-            .map_err(|e| Error::usage("cannot set up the HTTP client").because(e))?;
-        Ok(Self {
-            setup,
-            first: RefCell::new(Rc::new(client)),
-            further: RefCell::default(),
-            used: Cell::new(SystemTime::now()),
-        })
-    }
-
-    /// The client for a call that begins now, to be dropped when it is over.
-    fn client(&self) -> Rc<reqwest::Client> {
-        let now = SystemTime::now();
-        // A clock that was set back says nothing.
-        let rest = now
-            .duration_since(self.used.replace(now))
-            .unwrap_or_default();
-        let (mut first, mut further) = (self.first.borrow_mut(), self.further.borrow_mut());
-        if rest > POOL_IDLE
-            && let Ok(fresh) = self.setup.client()
-        {
-            *first = Rc::new(fresh);
-            further.clear();
-        }
-        // The first that has room: those that are not needed any more get no calls, and close their connections.
-        let has_room = |client: &&Rc<_>| Rc::strong_count(client) <= STREAMS;
-        if let Some(client) = std::iter::once(&*first).chain(&*further).find(has_room) {
-            return Rc::clone(client);
-        }
-        // The first one could be made, so this one can; were it not so, the call would wait within the library.
-        let client = self
-            .setup
-            .client()
-            .map_or_else(|_| Rc::clone(&first), Rc::new);
-        further.push(Rc::clone(&client));
-        client
-    }
-}
-
-impl Setup {
-    fn client(&self) -> reqwest::Result<reqwest::Client> {
-        let mut builder = reqwest::Client::builder()
-            .user_agent(concat!("rescore/", env!("CARGO_PKG_VERSION")))
-            .redirect(reqwest::redirect::Policy::none())
-            .retry(reqwest::retry::never())
-            .referer(false)
-            .pool_idle_timeout(POOL_IDLE)
-            // Were the whole time over first, a call that never left would count as perhaps billed.
-            .connect_timeout(self.connect_timeout.min(self.timeout.mul_f64(0.8)))
-            .timeout(self.timeout);
-        if self.loopback {
-            // Whatever the resolver or a file of hosts says: key and data must not leave this machine unencrypted. An
-            // address that nobody listens at is passed over.
-            let here = [
-                SocketAddr::from((Ipv6Addr::LOCALHOST, 0)),
-                SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
-            ];
-            builder = builder.no_proxy().resolve_to_addrs(LOCALHOST, &here);
-        } else if let Some(proxy) = &self.proxy {
-            builder = builder.proxy(proxy.clone());
-        }
-        if self.plain {
-            // No TLS will be spoken: a machine without certificates, as a small container, must do for the sandbox.
-            builder = builder.tls_certs_only([]);
-        } else if let Some(tls) = &self.tls {
-            builder = builder.tls_backend_preconfigured(tls.clone());
-        }
-        builder.build()
-    }
-}
-
-/// A body as it arrives. Nearly every one is a single chunk: then nothing is copied.
-#[derive(Default)]
-struct Body {
-    first: Bytes,
-    all: BytesMut,
-}
-
-impl Body {
-    fn len(&self) -> usize {
-        self.first.len().max(self.all.len())
-    }
-
-    fn push(&mut self, chunk: Bytes) {
-        if self.first.is_empty() && self.all.is_empty() {
-            self.first = chunk;
-            return;
-        }
-        self.all.extend_from_slice(&std::mem::take(&mut self.first));
-        self.all.extend_from_slice(&chunk);
-    }
-
-    fn into_bytes(self) -> Bytes {
-        if self.all.is_empty() {
-            self.first
-        } else {
-            self.all.freeze()
         }
     }
 }
@@ -339,6 +202,3 @@ fn header(what: &str, text: &str) -> Result<HeaderValue> {
         ))
     })
 }
-
-#[cfg(test)]
-mod tests;

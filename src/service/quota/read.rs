@@ -9,6 +9,8 @@ use http::HeaderMap;
 use http::header::DATE;
 use http::header::HeaderName;
 
+use super::structured_fields::{MOST_MEMBERS, find, head, is_one_of, lines, members, split};
+
 /// What an answer's headers say of the quota. Hints only: they may slow us down, never speed us up.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Quota {
@@ -54,17 +56,10 @@ const FAMILIES: [Family; 3] = [
 const CALLS: [&str; 2] = ["requests", "request"];
 
 /// Windows and resets beyond this are nonsense; as a plain number of seconds, what is beyond it is a date.
-const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+pub(super) const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// From here on a date is in milliseconds: in seconds it would be in the year 5138, in milliseconds it was in 1973.
 const MILLISECONDS: Duration = Duration::from_secs(100_000_000_000);
-
-/// Real lines have a hundred bytes or two. A longer one is passed over whole: cut, its last number would be wrong.
-const LONGEST_LINE: usize = 4096;
-/// Lines of one header that are read …
-const MOST_LINES: usize = 16;
-/// … and policies of one line.
-const MOST_MEMBERS: usize = 32;
 
 impl Quota {
     /// Reads the headers of one answer. `now` is asked where the answer does not say its own time.
@@ -180,64 +175,3 @@ fn until(value: &[u8], now: SystemTime) -> Option<Duration> {
 fn number(value: &[u8]) -> Option<f64> {
     std::str::from_utf8(value).ok()?.parse().ok()
 }
-
-// What follows reads the part of RFC 9651, structured fields, that these headers use. It takes more than the RFC does,
-// as much of what services send is almost a structured field.
-
-/// The lines of a header.
-fn lines<'a>(headers: &'a HeaderMap, name: &str) -> impl Iterator<Item = &'a [u8]> {
-    headers
-        .get_all(name)
-        .into_iter()
-        .take(MOST_LINES)
-        .map(http::HeaderValue::as_bytes)
-        .filter(|line| line.len() <= LONGEST_LINE)
-}
-
-/// The members of a header that is a list.
-fn members<'a>(headers: &'a HeaderMap, name: &str) -> impl Iterator<Item = &'a [u8]> {
-    lines(headers, name).flat_map(|line| split(line, b',').take(MOST_MEMBERS))
-}
-
-/// What a member is called or worth, before its parameters.
-fn head(member: &[u8]) -> &[u8] {
-    split(member, b';').next().map_or(&[], unquoted)
-}
-
-/// The value of the first part `key=value` with one of these keys.
-fn find<'a>(text: &'a [u8], separator: u8, keys: &[&str]) -> Option<&'a [u8]> {
-    split(text, separator).find_map(|part| {
-        let (key, value) = part.split_at_checked(part.iter().position(|byte| *byte == b'=')?)?;
-        is_one_of(key.trim_ascii(), keys).then(|| unquoted(value.get(1..).unwrap_or_default()))
-    })
-}
-
-/// Splits where the separator is not within quotes.
-fn split(text: &[u8], separator: u8) -> impl Iterator<Item = &[u8]> {
-    let (mut quoted, mut after_backslash) = (false, false);
-    text.split(move |byte| {
-        if *byte == b'"' && !after_backslash {
-            quoted = !quoted;
-        }
-        after_backslash = quoted && *byte == b'\\' && !after_backslash;
-        !quoted && *byte == separator
-    })
-}
-
-/// Without the quotes and the blanks around it.
-fn unquoted(value: &[u8]) -> &[u8] {
-    let value = value.trim_ascii();
-    value
-        .strip_prefix(b"\"")
-        .and_then(|value| value.strip_suffix(b"\""))
-        .unwrap_or(value)
-}
-
-fn is_one_of(text: &[u8], words: &[&str]) -> bool {
-    words
-        .iter()
-        .any(|word| text.eq_ignore_ascii_case(word.as_bytes()))
-}
-
-#[cfg(test)]
-mod tests;
