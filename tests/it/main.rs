@@ -1,6 +1,6 @@
 //! What a user gets: the real program, real files, a server that does as each test says.
 //!
-//! `ledger_file`, `server`, `process` and `users` are the support; every other module is a topic.
+//! `documents`, `ledger_file`, `server`, `process` and `users` are the support; every other module is a topic.
 
 #![allow(
     clippy::unwrap_used,
@@ -15,6 +15,7 @@
     missing_docs
 )]
 
+mod documents;
 mod ledger_file;
 mod process;
 mod server;
@@ -53,6 +54,7 @@ mod own_files;
 mod poison;
 mod readme;
 mod real_limits;
+mod reference;
 mod rehearsals;
 mod resume;
 mod retry_after;
