@@ -4,12 +4,14 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::documents::{blocks, clone, document, documents, program};
+use crate::documents::{blocks, clone, document, documents, help, program};
 use crate::process::KEY;
 use crate::server::Server;
 
 /// The front door stays short: what does not fit belongs to docs/.
 const LONGEST_README: usize = 150;
+/// Lines of `rescore run -h` on a terminal with 100 columns: what most people need, and no more.
+const LONGEST_HELP: usize = 60;
 
 /// The text without times and speeds, which differ from run to run.
 fn without_times(text: &str) -> String {
@@ -110,6 +112,21 @@ fn the_recipes_run_as_written() {
     assert_eq!(recipes.len(), 3, "bulk, nightly, analyst");
     for recipe in recipes {
         runs_as_written(&recipe);
+    }
+}
+
+#[test]
+fn the_short_help_fits_a_screen_and_a_half_and_its_examples_run_as_written() {
+    let help = help("run -h");
+    assert!(help.lines().count() <= LONGEST_HELP, "{help}");
+    let (_, examples) = help.split_once("\nExamples:\n").unwrap();
+    let examples = examples.split("\n\n").next().unwrap();
+    let commands = examples
+        .lines()
+        .filter_map(|line| line.strip_prefix("    "));
+    assert_eq!(commands.clone().count(), 3, "bulk, nightly, analyst");
+    for command in commands {
+        runs_as_written(command);
     }
 }
 

@@ -74,7 +74,15 @@ fn help_and_version_are_printed_to_standard_output() {
         (&["-h"], &["run", "sandbox"]),
         (
             &["run", "--help"],
-            &["RESCORE_SOME_NAME", "RESCORE_API_KEY", "--sandbox", "50/s"],
+            &[
+                "RESCORE_SOME_NAME",
+                "RESCORE_API_KEY",
+                "--sandbox",
+                "50/s",
+                "--max-record-bytes",
+                "Examples:",
+                "Exit codes:",
+            ],
         ),
         (&["run", "-h"], &["RESCORE_SOME_NAME", "--concurrency"]),
         (
