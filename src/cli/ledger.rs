@@ -46,8 +46,8 @@ pub(super) struct PruneArgs {
 pub(super) struct ForgetArgs {
     /// The ledger: a file given to `--ledger`, or an OUTPUT.ledger
     file: PathBuf,
-    /// Forget the users of this file, read like the input of `run`; `-` is standard input, so that no personal data need
-    /// be an argument
+    /// Forget the users of this file, read like the input of `run`; `-` is standard input, so that no personal data
+    /// need be an argument
     #[arg(long, value_name = "FILE")]
     users: Option<PathBuf>,
     /// Take a field from this column of that file, as in `run` (repeatable)

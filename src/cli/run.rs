@@ -317,7 +317,7 @@ impl RunArgs {
         })
     }
 
-    /// Names of all columns that we write, and where the further ones come from.
+    /// The names of all columns that we write, and where those of `--column` come from.
     fn columns(&self) -> Result<(Vec<String>, Box<[Pointer]>)> {
         let further = self.column.iter().map(|Column(name, _)| name.as_str());
         let names: Vec<String> = VERDICT_COLUMNS
@@ -328,7 +328,7 @@ impl RunArgs {
         let mut seen = HashSet::new();
         if let Some(twice) = names.iter().find(|name| !seen.insert(name.to_lowercase())) {
             return Err(Error::usage(format!(
-                "`--column`: there is a column {} already",
+                "`--column`: there already is a column {}",
                 quoted(twice)
             )));
         }
@@ -356,7 +356,7 @@ impl RunArgs {
             Some(path) if path != Path::new("-") => Input::File(path.clone()),
             _ if std::io::stdin().is_terminal() => {
                 return Err(Error::usage("no input").hint(
-                    "name a file as in `rescore run users.csv -o scored.csv`, or pipe rows in",
+                    "name a file, as in `rescore run users.csv -o scored.csv`, or pipe rows in",
                 ));
             }
             _ => Input::Stdin,
@@ -370,7 +370,7 @@ impl RunArgs {
         }
         if matches!(self.format, Some(FormatArg::Jsonl)) && self.delimiter.is_some() {
             return Err(Error::usage(
-                "`--delimiter` has no meaning with `--format jsonl`",
+                "`--delimiter` has no effect with `--format jsonl`",
             ));
         }
         Ok(Settings {
@@ -390,7 +390,7 @@ impl RunArgs {
     fn output(&self, input: &Input) -> Result<OutputConfig> {
         let path = self.output.as_ref().filter(|path| *path != Path::new("-"));
         if let (Some(path), Input::File(input)) = (path, input) {
-            // First of all: the hint to overwrite an output that exists must never be given for the input.
+            // First: the hint to overwrite an existing output must never be given for the input.
             places::refuse_clashes(&[Place::input(input), Place::output(path)])?;
         }
         let target = path
@@ -398,7 +398,7 @@ impl RunArgs {
             .transpose()?;
         let rejects = match (&self.rejects, path) {
             (Some(path), _) => RejectsConfig::At(path.clone()),
-            // Beside `/dev/null` there is no place for files.
+            // No file can be put beside `/dev/null`.
             (None, Some(path)) if target.as_ref().is_some_and(|target| !target.is_special()) => {
                 RejectsConfig::Beside(path.clone())
             }
@@ -412,12 +412,13 @@ impl RunArgs {
         })
     }
 
-    /// What may be written over at the place of the output, as far as it can be told before the run has the place for
-    /// itself: what a ledger has the answers of, or what we are told to.
+    /// What may be replaced at the path of the output, as far as that is known before the run holds its lock: files
+    /// that a ledger has the answers of, or everything with `--overwrite`.
     fn replace(&self, output: &Path) -> Replace {
         let has_answers = |ledger: &Path| ledger.metadata().is_ok_and(|file| file.len() > 0);
         let own = || has_answers(&ledger_of(output));
-        // Of what they know, the ledger itself has the last word. A pipe is not waited for to be refused then.
+        // The ledger itself decides later what it knows. With a pipe as input it is decided here: nobody should wait
+        // for rows first, and be refused then.
         let is_known = match &self.ledger {
             None => !self.no_ledger && own(),
             Some(shared) => {
@@ -447,7 +448,7 @@ impl RunArgs {
             _ => dedupe.then_some(LedgerPlace::Scratch),
         };
         let reuse = match self.max_age {
-            // It uses what the finished run used, whatever that is.
+            // It uses the answers that the finished run used.
             _ if self.retry_failed => Reuse::Retry,
             Some(age) => Reuse::Younger(age),
             None if self.fresh => Reuse::Nothing,
@@ -461,7 +462,7 @@ impl RunArgs {
                 Reuse::All | Reuse::Younger(_) => "--max-age",
             };
             return Err(Error::usage(format!(
-                "`{flag}` has no meaning without a ledger, and a stream has none of its own"
+                "`{flag}` needs a ledger, and rows to a stream have none of their own"
             ))
             .hint("name one with `--ledger FILE`"));
         }
