@@ -3,6 +3,7 @@
 //! Every check that is possible before the first call is made here, or while the parts are built. This is the only
 //! module that names clap; nothing below it knows about arguments or variables.
 
+mod help;
 mod key;
 mod ledger;
 mod run;
@@ -30,24 +31,12 @@ use crate::sandbox::Settings;
     version,
     max_term_width = 120,
     disable_help_subcommand = true,
-    after_help = EXIT_CODES
+    after_help = help::EXIT_CODES
 )]
 struct Cli {
     #[command(subcommand)]
     command: Subcommands,
 }
-
-const EXIT_CODES: &str = "\
-Exit codes:
-    0  every row has a verdict
-    1  finished, but some rows have no verdict
-    2  usage, settings or input
-    3  stopped early; the same command continues
-    4  refused by the service
-   70  internal error
-  129  interrupted by SIGHUP
-  130  interrupted by SIGINT (Ctrl-C)
-  143  interrupted by SIGTERM";
 
 #[derive(Debug, Subcommand)]
 enum Subcommands {
@@ -121,13 +110,7 @@ fn command() -> clap::Command {
     Cli::command()
         .mut_subcommand("run", |run| {
             const PREFIX: &str = "RESCORE_";
-            let examples = run::EXAMPLES;
-            let note = note(PREFIX);
-            with_variables::<run::RunArgs>(&run, PREFIX)
-                .after_help(format!(
-                    "{examples}\n\n`--help` shows all options and the exit codes. {note}"
-                ))
-                .after_long_help(format!("{examples}\n\n{EXIT_CODES}\n\n{note}"))
+            help::of_run(with_variables::<run::RunArgs>(&run, PREFIX), PREFIX)
         })
         .mut_subcommand("sandbox", |sandbox| {
             with_variables::<sandbox::SandboxArgs>(&sandbox, "RESCORE_SANDBOX_")
@@ -147,16 +130,12 @@ fn command() -> clap::Command {
         })
 }
 
-fn note(prefix: &str) -> String {
-    format!("Every option `--some-name` can also be given by the variable `{prefix}SOME_NAME`.")
-}
-
 fn with_variables<A: Args>(command: &clap::Command, prefix: &'static str) -> clap::Command {
     let about = command.get_about().cloned();
     A::augment_args(clap::Command::new(command.get_name().to_owned()))
         .about(about.unwrap_or_default())
         .display_order(command.get_display_order())
-        .after_help(note(prefix))
+        .after_help(help::note(prefix))
         .mut_args(|argument| {
             let variable = format!("{prefix}{}", argument.get_id().as_str().to_uppercase());
             // Neither values (an address may hold a password) nor forty names make the help better.
@@ -179,6 +158,11 @@ mod tests {
     fn the_command_line_is_sound_and_every_argument_has_its_variable() {
         let command = command();
         command.clone().debug_assert();
+        let run = command.find_subcommand("run").unwrap();
+        let shown = run
+            .get_arguments()
+            .filter(|arg| !arg.is_hide_short_help_set());
+        assert_eq!(shown.count(), help::COMMON.len());
         let all = command
             .get_subcommands()
             .flat_map(|subcommand| std::iter::once(subcommand).chain(subcommand.get_subcommands()));

@@ -38,17 +38,6 @@ const LEDGER: &str = "Ledger";
 const FILES: &str = "Files";
 const WATCH: &str = "Progress and summary";
 
-/// The end of the help: what people use it for.
-pub(super) const EXAMPLES: &str = "\
-Examples:
-  A whole user base; after an interruption, the same command continues:
-    rescore run users.csv -o scored.csv --max-failures 5%
-  Every night, paying only for users that are new, changed or not scored for 30 days:
-    rescore run users.csv -o scored.csv --overwrite --ledger answers.ledger --max-age 30d -q
-  A quick look in a pipe, for 1,000 calls at most:
-    head -n 1001 users.csv | rescore run --ledger answers.ledger --max-calls 1000 > sample.csv";
-
-// `-h` shows what most people need, in a screen and a half; `--help` shows everything.
 #[derive(Debug, Args)]
 #[allow(
     clippy::struct_excessive_bools,
@@ -69,10 +58,10 @@ pub(super) struct RunArgs {
     #[arg(long, value_name = "URL", help_heading = SERVICE)]
     base_url: Option<String>,
     /// Base address of the free plan
-    #[arg(long, value_name = "URL", help_heading = SERVICE, hide_short_help = true)]
+    #[arg(long, value_name = "URL", help_heading = SERVICE)]
     free_base_url: Option<String>,
     /// The plan to use
-    #[arg(long, value_enum, default_value = "paid", help_heading = SERVICE, hide_short_help = true)]
+    #[arg(long, value_enum, default_value = "paid", help_heading = SERVICE)]
     plan: PlanArg,
     /// Identifier of the calling application (header X-Service-ID)
     #[arg(long, value_name = "ID", help_heading = SERVICE)]
@@ -81,16 +70,16 @@ pub(super) struct RunArgs {
     #[arg(long, value_name = "FILE", help_heading = SERVICE)]
     api_key_file: Option<PathBuf>,
     /// Request VPN and proxy detection (paid plan)
-    #[arg(long, help_heading = SERVICE, hide_short_help = true)]
+    #[arg(long, help_heading = SERVICE)]
     vpn_check: bool,
     /// Request advanced processing (paid plan)
-    #[arg(long, help_heading = SERVICE, hide_short_help = true)]
+    #[arg(long, help_heading = SERVICE)]
     advanced: bool,
     /// Allow an address without HTTPS: keys and personal data are sent unencrypted
-    #[arg(long, help_heading = SERVICE, hide_short_help = true)]
+    #[arg(long, help_heading = SERVICE)]
     allow_http: bool,
     /// Trust one more certificate (PEM): a company's own authority, or the service's own certificate
-    #[arg(long, value_name = "FILE", help_heading = SERVICE, hide_short_help = true)]
+    #[arg(long, value_name = "FILE", help_heading = SERVICE)]
     ca_file: Option<PathBuf>,
 
     /// Take a field (name, email, phone, ip, user_agent) from this column (repeatable)
@@ -100,25 +89,36 @@ pub(super) struct RunArgs {
     #[arg(long, value_name = "FIELD=COLUMN", value_delimiter = '\n', value_parser = values::map, help_heading = FIELDS)]
     map: Vec<Map>,
     /// Send the same value for a field in every row (repeatable)
-    #[arg(long, value_name = "FIELD=VALUE", value_delimiter = '\n', value_parser = values::set, help_heading = FIELDS, hide_short_help = true)]
+    #[arg(long, value_name = "FIELD=VALUE", value_delimiter = '\n', value_parser = values::set, help_heading = FIELDS)]
     set: Vec<Set>,
     /// What to do with a phone number that is not international
-    #[arg(long, value_name = "ACTION", value_enum, default_value = "reject", help_heading = FIELDS, hide_short_help = true)]
+    #[arg(long, value_name = "ACTION", value_enum, default_value = "reject", help_heading = FIELDS)]
     invalid_phone: PhoneArg,
     /// Append another field of the answer, such as `risk_level=/summary/risk_level` (repeatable)
-    #[arg(long, value_name = "NAME=POINTER", value_delimiter = '\n', value_parser = values::column, help_heading = FIELDS, hide_short_help = true)]
+    #[arg(
+        long, value_name = "NAME=POINTER", value_delimiter = '\n', value_parser = values::column, help_heading = FIELDS
+    )]
     column: Vec<Column>,
     /// Approve up to this score
-    #[arg(long, value_name = "SCORE", default_value = "2", allow_negative_numbers = true, value_parser = values::threshold, help_heading = FIELDS)]
+    #[arg(
+        long, value_name = "SCORE", default_value = "2", allow_negative_numbers = true,
+        value_parser = values::threshold, help_heading = FIELDS
+    )]
     approve_max: Decimal,
     /// Review up to this score, block above it
-    #[arg(long, value_name = "SCORE", default_value = "5", allow_negative_numbers = true, value_parser = values::threshold, help_heading = FIELDS)]
+    #[arg(
+        long, value_name = "SCORE", default_value = "5", allow_negative_numbers = true,
+        value_parser = values::threshold, help_heading = FIELDS
+    )]
     review_max: Decimal,
 
     /// Maximum number of calls in flight [default: 512, or as many as files may be open]
     ///
     /// Up to this, the number that the service accepts is found automatically.
-    #[arg(short, long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u16).range(1..=10_000), help_heading = PACE)]
+    #[arg(
+        short, long, value_name = "N", allow_negative_numbers = true,
+        value_parser = clap::value_parser!(u16).range(1..=10_000), help_heading = PACE
+    )]
     concurrency: Option<u16>,
     /// Maximum rate of calls: `50/s`, `600/m`, `1000/h`, `unlimited` or `auto` [default: auto, unlimited with
     /// --sandbox]
@@ -127,34 +127,46 @@ pub(super) struct RunArgs {
     #[arg(short, long, allow_hyphen_values = true, help_heading = PACE)]
     rate: Option<Rate>,
     /// How often to retry a row whose call failed; a 429 does not count
-    #[arg(long, value_name = "N", default_value = "4", allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(0..=100), help_heading = PACE, hide_short_help = true)]
+    #[arg(
+        long, value_name = "N", default_value = "4", allow_negative_numbers = true,
+        value_parser = clap::value_parser!(u32).range(0..=100), help_heading = PACE
+    )]
     retries: u32,
     /// How many of these retries may follow a call whose outcome is unknown, and which may be billed twice
-    #[arg(long, value_name = "N", default_value = "1", allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(0..=100), help_heading = PACE, hide_short_help = true)]
+    #[arg(
+        long, value_name = "N", default_value = "1", allow_negative_numbers = true,
+        value_parser = clap::value_parser!(u32).range(0..=100), help_heading = PACE
+    )]
     resend_unknown: u32,
     /// Time limit for one call
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = values::duration, help_heading = PACE, hide_short_help = true)]
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = values::duration, help_heading = PACE)]
     timeout: Duration,
     /// Time limit for one connection attempt
-    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = values::duration, help_heading = PACE, hide_short_help = true)]
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = values::duration, help_heading = PACE)]
     connect_timeout: Duration,
     /// Stop if the service asks for a longer pause, or refuses every call for this long
-    #[arg(long, value_name = "TIME", default_value = "15m", value_parser = values::patience, help_heading = PACE, hide_short_help = true)]
+    #[arg(long, value_name = "TIME", default_value = "15m", value_parser = values::patience, help_heading = PACE)]
     max_wait: Duration,
     /// Stop if the service is down for this long
-    #[arg(long, value_name = "TIME", default_value = "15m", value_parser = values::patience, help_heading = PACE, hide_short_help = true)]
+    #[arg(long, value_name = "TIME", default_value = "15m", value_parser = values::patience, help_heading = PACE)]
     max_outage: Duration,
 
     /// Maximum number of calls, including retries
     #[arg(long, value_name = "N", value_parser = values::count, allow_negative_numbers = true, help_heading = PACE)]
     max_calls: Option<NonZeroU64>,
     /// Stop at the Nth row that fails, or at this share of the rows, counted from the hundredth row on
-    #[arg(long, value_name = "N|N%", value_parser = values::failure_limit, allow_negative_numbers = true, help_heading = PACE)]
+    #[arg(
+        long, value_name = "N|N%", value_parser = values::failure_limit, allow_negative_numbers = true,
+        help_heading = PACE
+    )]
     max_failures: Option<FailureLimit>,
 
     /// Stop after this many rows in a row without a verdict, or `never` [default: 3 refused or useless answers before
     /// the first verdict, 20 useless ones later, 100 first rows that cannot be sent]
-    #[arg(long, value_name = "N|never", value_parser = values::give_up_after, allow_negative_numbers = true, help_heading = PACE, hide_short_help = true)]
+    #[arg(
+        long, value_name = "N|never", value_parser = values::give_up_after, allow_negative_numbers = true,
+        help_heading = PACE
+    )]
     give_up_after: Option<GiveUpAfter>,
 
     /// Keep paid answers in this file; several runs may share it, even at the same time [default: OUTPUT.ledger, until
@@ -165,35 +177,38 @@ pub(super) struct RunArgs {
     #[arg(long, value_name = "TIME", value_parser = values::age, help_heading = LEDGER)]
     max_age: Option<Duration>,
     /// Ask for everything again: discard the answers in OUTPUT.ledger, or with --ledger use none that is there
-    #[arg(long, conflicts_with = "max_age", help_heading = LEDGER, hide_short_help = true)]
+    #[arg(long, conflicts_with = "max_age", help_heading = LEDGER)]
     fresh: bool,
     /// Send only the rows that have no verdict in the finished output, and put the results in their places
     #[arg(long, conflicts_with = "fresh", help_heading = LEDGER)]
     retry_failed: bool,
     /// Keep no answers: a run that stops cannot continue
-    #[arg(long, conflicts_with_all = ["ledger", "max_age", "fresh", "retry_failed"], help_heading = LEDGER, hide_short_help = true)]
+    #[arg(long, conflicts_with_all = ["ledger", "max_age", "fresh", "retry_failed"], help_heading = LEDGER)]
     no_ledger: bool,
     /// Send each of several identical rows
-    #[arg(long, help_heading = LEDGER, hide_short_help = true)]
+    #[arg(long, help_heading = LEDGER)]
     no_dedupe: bool,
 
     /// Format of the input [default: by the file name, or by the first bytes]
-    #[arg(long, value_enum, help_heading = FILES, hide_short_help = true)]
+    #[arg(long, value_enum, help_heading = FILES)]
     format: Option<FormatArg>,
     /// The character between cells, or `tab` [default: found automatically among , ; tab |]
-    #[arg(long, value_name = "CHARACTER", value_parser = values::delimiter, help_heading = FILES, hide_short_help = true)]
+    #[arg(long, value_name = "CHARACTER", value_parser = values::delimiter, help_heading = FILES)]
     delimiter: Option<u8>,
     /// The file has no header: its first row is a user, and `--map` takes column numbers, as in `email=3`
-    #[arg(long, help_heading = FILES, hide_short_help = true)]
+    #[arg(long, help_heading = FILES)]
     no_header: bool,
     /// What to do with the columns of an earlier run in the input; other columns with the same names are never replaced
-    #[arg(long, value_name = "ACTION", value_enum, default_value = "replace", help_heading = FILES, hide_short_help = true)]
+    #[arg(long, value_name = "ACTION", value_enum, default_value = "replace", help_heading = FILES)]
     existing: ExistingArg,
     /// Put this before the names of all new columns, as in `rescore_decision`
-    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true, value_parser = values::prefix, help_heading = FILES, hide_short_help = true)]
+    #[arg(
+        long, value_name = "TEXT", default_value = "", hide_default_value = true, value_parser = values::prefix,
+        help_heading = FILES
+    )]
     prefix: String,
     /// Copy rows without a verdict to this file, with the reason [default: OUTPUT.rejects.csv or .jsonl]
-    #[arg(long, value_name = "FILE", value_parser = values::file(), help_heading = FILES, hide_short_help = true)]
+    #[arg(long, value_name = "FILE", value_parser = values::file(), help_heading = FILES)]
     rejects: Option<PathBuf>,
     /// Also write the rows whose decision changed to this file
     ///
@@ -205,14 +220,17 @@ pub(super) struct RunArgs {
     #[arg(long, help_heading = FILES)]
     overwrite: bool,
     /// The longest record in bytes; a quote that is never closed must not swallow the file
-    #[arg(long, value_name = "BYTES", default_value = "16777216", allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1_024..=1_073_741_824), help_heading = FILES, hide_short_help = true)]
+    #[arg(
+        long, value_name = "BYTES", default_value = "16777216", allow_negative_numbers = true,
+        value_parser = clap::value_parser!(u32).range(1_024..=1_073_741_824), help_heading = FILES
+    )]
     max_record_bytes: u32,
 
     /// How progress is shown on standard error
-    #[arg(long, value_name = "STYLE", value_enum, default_value = "auto", help_heading = WATCH, hide_short_help = true)]
+    #[arg(long, value_name = "STYLE", value_enum, default_value = "auto", help_heading = WATCH)]
     progress: ProgressArg,
     /// Time between two progress lines
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = values::duration, help_heading = WATCH, hide_short_help = true)]
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = values::duration, help_heading = WATCH)]
     progress_every: Duration,
     /// Show only warnings and errors
     #[arg(short, long, help_heading = WATCH)]

@@ -29,7 +29,8 @@ pub(super) struct SandboxArgs {
     /// Up to how much longer it may take
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = values::duration_or_zero)]
     jitter: Duration,
-    /// Let calls fail with this probability: 402, 403, 500, 503, reset, stall or bad-json, as in `500=0.01` (repeatable)
+    /// Let calls fail with this probability, as in `500=0.01`: 402, 403, 500, 503, reset, stall or bad-json
+    /// (repeatable)
     #[arg(long = "fault", value_name = "KIND=PROBABILITY", value_delimiter = '\n', value_parser = parse_fault)]
     fault: Vec<(FaultKind, f64)>,
     /// Requests per second that are accepted; further ones get a 429
