@@ -232,6 +232,10 @@ fn every_word_for_programs_is_one_that_is_written() {
     let reasons = names_in_first_column(&reference, "| Reason | Meaning | Sent? |");
     let stops = names_in_first_column(&reference, "| Value | Meaning |");
     assert!(reasons.len() > 20 && stops.len() > 10);
+    let (_, all) = sources.split_once("\nreasons! {\n").unwrap();
+    let (all, _) = all.split_once("\n}").unwrap();
+    let all: BTreeSet<_> = all.split('"').skip(1).step_by(2).collect();
+    assert!(reasons.iter().map(String::as_str).eq(all), "{reasons:?}");
     for word in reasons.iter().chain(&stops) {
         assert!(sources.contains(&format!("\"{word}\"")), "{word}");
     }
