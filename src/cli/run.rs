@@ -161,7 +161,7 @@ pub(super) struct RunArgs {
     )]
     max_failures: Option<FailureLimit>,
 
-    /// Stop after this many rows in a row without a verdict, or `never` [default: 3 refused or useless answers before
+    /// Stop after this many consecutive rows without a verdict, or `never` [default: 3 refused or useless answers before
     /// the first verdict, 20 useless ones later, 100 first rows that cannot be sent]
     #[arg(
         long, value_name = "N|never", value_parser = values::give_up_after, allow_negative_numbers = true,
