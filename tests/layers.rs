@@ -50,7 +50,10 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("fastrand", &["commands/run.rs", "pace/gate.rs", "sandbox/"]),
     ("flate2", &["input/packed.rs", "output/file.rs"]),
     ("foldhash", &["input/members.rs", "scorer/transactions.rs"]),
-    ("futures", &["pace/gate.rs", "pipeline/", "service/http/client.rs"]),
+    (
+        "futures",
+        &["pace/gate.rs", "pipeline/", "service/http/client.rs"],
+    ),
     ("governor", &["pace/limiter.rs"]),
     ("h2", &["service/http/fault.rs"]),
     ("hdrhistogram", &["telemetry/latency.rs"]),

@@ -1,7 +1,7 @@
 //! Where the API key comes from: a file, a variable or systemd's credentials, never an argument.
 //!
-//! A key in an argument would be seen by everybody on the machine (`ps`) and kept in shell histories. What a key may
-//! look like is known to `service`, which reads its file again in mid-run.
+//! A key in an argument could be seen by everybody on the machine (`ps`) and would be kept in shell histories. What a
+//! key may look like is known to `service`, which reads its file again during a run.
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +14,7 @@ pub(super) const VARIABLE: &str = "RESCORE_API_KEY";
 /// The name of systemd's credential: `LoadCredential=rescore-api-key:/etc/rescore/key`.
 const CREDENTIAL: &str = "rescore-api-key";
 
-/// The key, if there is one, and the file that it came from; none for the variable, which cannot change while a run is on.
+/// The key, if there is one, and its file. A key from the variable has no file, as a variable cannot change.
 pub(super) fn find(file: Option<&Path>) -> Result<Option<(Secret, Option<KeyFile>)>> {
     if let Some(file) = file {
         return of_file(file).map(Some);

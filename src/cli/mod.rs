@@ -1,8 +1,9 @@
 //! What a person types, turned once into a valid config.
 //!
-//! Every check that is possible before the first call is made here or while the parts are built. The only room that
-//! names clap. Below it nothing knows of arguments or variables.
+//! Every check that is possible before the first call is made here, or while the parts are built. This is the only
+//! module that names clap; nothing below it knows about arguments or variables.
 
+mod help;
 mod key;
 mod ledger;
 mod run;
@@ -30,24 +31,12 @@ use crate::sandbox::Settings;
     version,
     max_term_width = 120,
     disable_help_subcommand = true,
-    after_help = AFTER_HELP
+    after_help = help::EXIT_CODES
 )]
 struct Cli {
     #[command(subcommand)]
     command: Subcommands,
 }
-
-const AFTER_HELP: &str = "\
-Exit codes:
-    0  every row has a verdict
-    1  finished, some rows have none
-    2  usage, settings or input
-    3  stopped early
-    4  refused by the service
-   70  internal error
-  129  hung up
-  130  interrupted
-  143  terminated";
 
 #[derive(Debug, Subcommand)]
 enum Subcommands {
@@ -55,12 +44,12 @@ enum Subcommands {
     Run(Box<run::RunArgs>),
     /// Serve a stand-in for the service on this machine, for rehearsals
     Sandbox(sandbox::SandboxArgs),
-    /// Look into a ledger of paid answers, prune it, or forget people in it
+    /// Look after a ledger of paid answers: show what is in it, prune it, or forget people
     #[command(subcommand, disable_help_subcommand = true)]
     Ledger(ledger::LedgerCommand),
 }
 
-/// What is to be done.
+/// What to do.
 #[derive(Debug)]
 pub(crate) enum Command {
     /// `rescore run`.
@@ -74,7 +63,7 @@ pub(crate) enum Command {
 /// Why nothing can be done.
 #[derive(Debug)]
 pub(crate) enum Refusal {
-    /// Arguments that clap refuses, or `--help` and `--version`: it prints these itself.
+    /// Arguments that clap refuses, or `--help` and `--version`, which it prints itself.
     Arguments(clap::Error),
     /// Arguments that are well-formed and still make no run.
     Settings(Error),
@@ -120,7 +109,8 @@ pub(crate) fn parse(
 fn command() -> clap::Command {
     Cli::command()
         .mut_subcommand("run", |run| {
-            with_variables::<run::RunArgs>(&run, "RESCORE_")
+            const PREFIX: &str = "RESCORE_";
+            help::of_run(with_variables::<run::RunArgs>(&run, PREFIX), PREFIX)
         })
         .mut_subcommand("sandbox", |sandbox| {
             with_variables::<sandbox::SandboxArgs>(&sandbox, "RESCORE_SANDBOX_")
@@ -142,13 +132,10 @@ fn command() -> clap::Command {
 
 fn with_variables<A: Args>(command: &clap::Command, prefix: &'static str) -> clap::Command {
     let about = command.get_about().cloned();
-    let note = format!(
-        "Every option `--some-name` can also be given by the variable `{prefix}SOME_NAME`."
-    );
     A::augment_args(clap::Command::new(command.get_name().to_owned()))
         .about(about.unwrap_or_default())
         .display_order(command.get_display_order())
-        .after_help(note)
+        .after_help(help::note(prefix))
         .mut_args(|argument| {
             let variable = format!("{prefix}{}", argument.get_id().as_str().to_uppercase());
             // Neither values (an address may hold a password) nor forty names make the help better.
@@ -171,6 +158,11 @@ mod tests {
     fn the_command_line_is_sound_and_every_argument_has_its_variable() {
         let command = command();
         command.clone().debug_assert();
+        let run = command.find_subcommand("run").unwrap();
+        let shown = run
+            .get_arguments()
+            .filter(|arg| !arg.is_hide_short_help_set());
+        assert_eq!(shown.count(), help::COMMON.len());
         let all = command
             .get_subcommands()
             .flat_map(|subcommand| std::iter::once(subcommand).chain(subcommand.get_subcommands()));

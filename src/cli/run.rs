@@ -32,11 +32,11 @@ use crate::service::Plan;
 use crate::verdict::DecisionPolicy;
 
 const SERVICE: &str = "Service";
-const FIELDS: &str = "Fields";
-const PACE: &str = "Pace";
+const FIELDS: &str = "Fields and decisions";
+const PACE: &str = "Pace and limits";
 const LEDGER: &str = "Ledger";
 const FILES: &str = "Files";
-const WATCH: &str = "Watching";
+const WATCH: &str = "Progress and summary";
 
 #[derive(Debug, Args)]
 #[allow(
@@ -45,45 +45,47 @@ const WATCH: &str = "Watching";
     reason = "flags are bools, and these comments are the help's text"
 )]
 pub(super) struct RunArgs {
-    /// The users: CSV, TSV or JSONL, plain, gzip or zstd; `-` or nothing is standard input
+    /// The users: a CSV, TSV or JSONL file, plain, gzip or zstd; `-` or nothing is standard input
     input: Option<PathBuf>,
-    /// Where the rows go, compressed when it ends in .gz or .zst; `-` or nothing is standard output
+    /// Write the rows to this file, compressed if it ends in .gz or .zst; `-` or nothing is standard output
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Ask a built-in stand-in instead of the service; needs no key, costs nothing, its scores mean nothing
+    /// Use the built-in stand-in instead of the service: no key, no cost, made-up scores
     #[arg(long)]
     sandbox: bool,
 
-    /// The paid plan's base address
+    /// Base address of the paid plan
     #[arg(long, value_name = "URL", help_heading = SERVICE)]
     base_url: Option<String>,
-    /// The free plan's base address
+    /// Base address of the free plan
     #[arg(long, value_name = "URL", help_heading = SERVICE)]
     free_base_url: Option<String>,
     /// The plan to use
     #[arg(long, value_enum, default_value = "paid", help_heading = SERVICE)]
     plan: PlanArg,
-    /// The calling application's identifier (header X-Service-ID)
+    /// Identifier of the calling application (header X-Service-ID)
     #[arg(long, value_name = "ID", help_heading = SERVICE)]
     service_id: Option<String>,
-    /// A file with the API key, instead of the variable `RESCORE_API_KEY`; the key is never an argument
+    /// Read the API key from this file instead of the variable RESCORE_API_KEY
     #[arg(long, value_name = "FILE", help_heading = SERVICE)]
     api_key_file: Option<PathBuf>,
-    /// Ask for VPN and proxy detection (paid plan)
+    /// Request VPN and proxy detection (paid plan)
     #[arg(long, help_heading = SERVICE)]
     vpn_check: bool,
-    /// Ask for advanced processing (paid plan)
+    /// Request advanced processing (paid plan)
     #[arg(long, help_heading = SERVICE)]
     advanced: bool,
-    /// Allow an address that is not HTTPS: keys and personal data would be sent unencrypted
+    /// Allow an address without HTTPS: keys and personal data are sent unencrypted
     #[arg(long, help_heading = SERVICE)]
     allow_http: bool,
-    /// A certificate to trust as well, in PEM: a company's own authority, or the service's own certificate
+    /// Trust one more certificate (PEM): a company's own authority, or the service's own certificate
     #[arg(long, value_name = "FILE", help_heading = SERVICE)]
     ca_file: Option<PathBuf>,
 
-    /// Take a field (name, email, phone, ip, user_agent) from this column, from several as `name={first} {last}`, or
-    /// in JSONL from a JSON pointer as `ip=/device/ip` (repeatable)
+    /// Take a field (name, email, phone, ip, user_agent) from this column (repeatable)
+    ///
+    /// Several columns make one field as in `name={first} {last}`. In JSONL, a JSON pointer reaches nested members, as
+    /// in `ip=/device/ip`.
     #[arg(long, value_name = "FIELD=COLUMN", value_delimiter = '\n', value_parser = values::map, help_heading = FIELDS)]
     map: Vec<Map>,
     /// Send the same value for a field in every row (repeatable)
@@ -92,114 +94,148 @@ pub(super) struct RunArgs {
     /// What to do with a phone number that is not international
     #[arg(long, value_name = "ACTION", value_enum, default_value = "reject", help_heading = FIELDS)]
     invalid_phone: PhoneArg,
-    /// Append a further field of the answer, such as `risk_level=/summary/risk_level` (repeatable)
-    #[arg(long, value_name = "NAME=POINTER", value_delimiter = '\n', value_parser = values::column, help_heading = FIELDS)]
+    /// Append another field of the answer, such as `risk_level=/summary/risk_level` (repeatable)
+    #[arg(
+        long, value_name = "NAME=POINTER", value_delimiter = '\n', value_parser = values::column, help_heading = FIELDS
+    )]
     column: Vec<Column>,
     /// Approve up to this score
-    #[arg(long, value_name = "SCORE", default_value = "2", allow_negative_numbers = true, value_parser = values::threshold, help_heading = FIELDS)]
+    #[arg(
+        long, value_name = "SCORE", default_value = "2", allow_negative_numbers = true,
+        value_parser = values::threshold, help_heading = FIELDS
+    )]
     approve_max: Decimal,
     /// Review up to this score, block above it
-    #[arg(long, value_name = "SCORE", default_value = "5", allow_negative_numbers = true, value_parser = values::threshold, help_heading = FIELDS)]
+    #[arg(
+        long, value_name = "SCORE", default_value = "5", allow_negative_numbers = true,
+        value_parser = values::threshold, help_heading = FIELDS
+    )]
     review_max: Decimal,
 
-    /// Calls in flight at most; as many as the service is found to bear, up to this [default: 512, or as many as files may
-    /// be open]
-    #[arg(short, long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u16).range(1..=10_000), help_heading = PACE)]
+    /// Maximum number of calls in flight [default: 512, or as many as files may be open]
+    ///
+    /// Up to this, the number that the service accepts is found automatically.
+    #[arg(
+        short, long, value_name = "N", allow_negative_numbers = true,
+        value_parser = clap::value_parser!(u16).range(1..=10_000), help_heading = PACE
+    )]
     concurrency: Option<u16>,
-    /// Calls at most, as `50/s`, `600/m`, `1000/h` or `unlimited`; `auto` finds what the service bears [default: auto,
-    /// unlimited with --sandbox]
+    /// Maximum rate of calls: `50/s`, `600/m`, `1000/h`, `unlimited` or `auto` [default: auto, unlimited with
+    /// --sandbox]
+    ///
+    /// With `auto`, the rate that the service accepts is found automatically.
     #[arg(short, long, allow_hyphen_values = true, help_heading = PACE)]
     rate: Option<Rate>,
-    /// Further attempts for a row whose call failed; a 429 uses up none
-    #[arg(long, value_name = "N", default_value = "4", allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(0..=100), help_heading = PACE)]
+    /// How often to retry a row whose call failed; a 429 does not count
+    #[arg(
+        long, value_name = "N", default_value = "4", allow_negative_numbers = true,
+        value_parser = clap::value_parser!(u32).range(0..=100), help_heading = PACE
+    )]
     retries: u32,
-    /// How many of them may follow a call whose outcome is unknown and which may be billed twice
-    #[arg(long, value_name = "N", default_value = "1", allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(0..=100), help_heading = PACE)]
+    /// How many of these retries may follow a call whose outcome is unknown, and which may be billed twice
+    #[arg(
+        long, value_name = "N", default_value = "1", allow_negative_numbers = true,
+        value_parser = clap::value_parser!(u32).range(0..=100), help_heading = PACE
+    )]
     resend_unknown: u32,
-    /// From a call's begin to its answer's end
+    /// Time limit for one call
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = values::duration, help_heading = PACE)]
     timeout: Duration,
-    /// For making a connection
+    /// Time limit for one connection attempt
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = values::duration, help_heading = PACE)]
     connect_timeout: Duration,
-    /// Stop when the service asks for a longer pause, or for pauses of so long in all without an answer in between
+    /// Stop if the service asks for a longer pause, or refuses every call for this long
     #[arg(long, value_name = "TIME", default_value = "15m", value_parser = values::patience, help_heading = PACE)]
     max_wait: Duration,
-    /// Stop when the service has been down for so long
+    /// Stop if the service is down for this long
     #[arg(long, value_name = "TIME", default_value = "15m", value_parser = values::patience, help_heading = PACE)]
     max_outage: Duration,
 
-    /// Calls at most, those for rows that are tried again included
+    /// Maximum number of calls, including retries
     #[arg(long, value_name = "N", value_parser = values::count, allow_negative_numbers = true, help_heading = PACE)]
     max_calls: Option<NonZeroU64>,
-    /// Stop at the Nth row that fails (1: at the first), or at a share of the rows as `5%`, counted from the hundredth on
-    #[arg(long, value_name = "N|N%", value_parser = values::failure_limit, allow_negative_numbers = true, help_heading = PACE)]
+    /// Stop at the Nth row that fails, or at this share of the rows, counted from the hundredth row on
+    #[arg(
+        long, value_name = "N|N%", value_parser = values::failure_limit, allow_negative_numbers = true,
+        help_heading = PACE
+    )]
     max_failures: Option<FailureLimit>,
 
-    /// Stop after so many rows in a row without a verdict, or `never` [default: 3 refused or useless answers before the
-    /// first verdict, 20 useless ones later, 100 first rows that cannot be sent]
-    #[arg(long, value_name = "N|never", value_parser = values::give_up_after, allow_negative_numbers = true, help_heading = PACE)]
+    /// Stop after this many consecutive rows without a verdict, or `never` [default: 3 refused or useless answers before
+    /// the first verdict, 20 useless ones later, 100 first rows that cannot be sent]
+    #[arg(
+        long, value_name = "N|never", value_parser = values::give_up_after, allow_negative_numbers = true,
+        help_heading = PACE
+    )]
     give_up_after: Option<GiveUpAfter>,
 
-    /// Keep paid answers in this file, which other runs may use too, also at once [default: OUTPUT.ledger, until every
-    /// row has a verdict]
+    /// Keep paid answers in this file; several runs may share it, even at the same time [default: OUTPUT.ledger, until
+    /// every row has a verdict]
     #[arg(long, value_name = "FILE", value_parser = values::file(), help_heading = LEDGER)]
     ledger: Option<PathBuf>,
-    /// Use answers that are not older, such as `7d` [default: all]
+    /// Use only answers that are not older than this, such as `7d` [default: all]
     #[arg(long, value_name = "TIME", value_parser = values::age, help_heading = LEDGER)]
     max_age: Option<Duration>,
-    /// Ask everything anew: throws away what OUTPUT.ledger has, or with --ledger uses no answer that is there
+    /// Ask for everything again: discard the answers in OUTPUT.ledger, or with --ledger use none that is there
     #[arg(long, conflicts_with = "max_age", help_heading = LEDGER)]
     fresh: bool,
-    /// Ask only the rows without a verdict of the finished run to this output again, and put them in their places
+    /// Send only the rows that have no verdict in the finished output, and put the results in their places
     #[arg(long, conflicts_with = "fresh", help_heading = LEDGER)]
     retry_failed: bool,
-    /// Keep no answers: a run that stops cannot go on
+    /// Keep no answers: a run that stops cannot continue
     #[arg(long, conflicts_with_all = ["ledger", "max_age", "fresh", "retry_failed"], help_heading = LEDGER)]
     no_ledger: bool,
-    /// Ask each of several equal rows
+    /// Send each of several identical rows
     #[arg(long, help_heading = LEDGER)]
     no_dedupe: bool,
 
-    /// The format [default: by the name's end, or by a look at the first bytes]
+    /// Format of the input [default: by the file name, or by the first bytes]
     #[arg(long, value_enum, help_heading = FILES)]
     format: Option<FormatArg>,
-    /// The byte between cells, or `tab` [default: found out among , ; tab |]
+    /// The character between cells, or `tab` [default: found automatically among , ; tab |]
     #[arg(long, value_name = "CHARACTER", value_parser = values::delimiter, help_heading = FILES)]
     delimiter: Option<u8>,
-    /// The file has no header: its first row is a user, and `--map` takes the numbers of columns, as in `email=3`
+    /// The file has no header: its first row is a user, and `--map` takes column numbers, as in `email=3`
     #[arg(long, help_heading = FILES)]
     no_header: bool,
-    /// What to do with columns of an earlier run in the input; other columns with the same names are never replaced
+    /// What to do with the columns of an earlier run in the input; other columns with the same names are never replaced
     #[arg(long, value_name = "ACTION", value_enum, default_value = "replace", help_heading = FILES)]
     existing: ExistingArg,
-    /// Put this in front of the names of all new columns, as in `rescore_decision`
-    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true, value_parser = values::prefix, help_heading = FILES)]
+    /// Put this before the names of all new columns, as in `rescore_decision`
+    #[arg(
+        long, value_name = "TEXT", default_value = "", hide_default_value = true, value_parser = values::prefix,
+        help_heading = FILES
+    )]
     prefix: String,
-    /// Where rows without a verdict go as well, with the reason [default: OUTPUT.rejects.csv or .jsonl]
+    /// Copy rows without a verdict to this file, with the reason [default: OUTPUT.rejects.csv or .jsonl]
     #[arg(long, value_name = "FILE", value_parser = values::file(), help_heading = FILES)]
     rejects: Option<PathBuf>,
-    /// Where rows go as well whose decision is another one than before, with old and new score. Earlier decisions and
-    /// scores are found in the input, as in last night's output, or in the ledger
+    /// Also write the rows whose decision changed to this file
+    ///
+    /// Each row has its old and its new score. Earlier decisions and scores come from the input, such as last night's
+    /// output, or from the ledger.
     #[arg(long, value_name = "FILE", value_parser = values::file(), help_heading = FILES)]
     changes: Option<PathBuf>,
-    /// Replace output, rejects and changes that exist
+    /// Replace existing output, rejects and changes
     #[arg(long, help_heading = FILES)]
     overwrite: bool,
-    /// The longest record in bytes: a quote that is never closed must not swallow the file
-    #[arg(long, value_name = "BYTES", default_value = "16777216", allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1_024..=1_073_741_824), help_heading = FILES)]
+    /// The longest record in bytes; a quote that is never closed must not swallow the file
+    #[arg(
+        long, value_name = "BYTES", default_value = "16777216", allow_negative_numbers = true,
+        value_parser = clap::value_parser!(u32).range(1_024..=1_073_741_824), help_heading = FILES
+    )]
     max_record_bytes: u32,
 
     /// How progress is shown on standard error
     #[arg(long, value_name = "STYLE", value_enum, default_value = "auto", help_heading = WATCH)]
     progress: ProgressArg,
-    /// Time between lines of progress
+    /// Time between two progress lines
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = values::duration, help_heading = WATCH)]
     progress_every: Duration,
-    /// Say nothing but warnings and errors
+    /// Show only warnings and errors
     #[arg(short, long, help_heading = WATCH)]
     quiet: bool,
-    /// Write the summary as JSON
+    /// Write the summary to this file as JSON
     #[arg(long, value_name = "FILE", value_parser = values::file(), help_heading = WATCH)]
     summary: Option<PathBuf>,
 }
@@ -299,7 +335,7 @@ impl RunArgs {
         })
     }
 
-    /// Names of all columns that we write, and where the further ones come from.
+    /// The names of all columns that we write, and where those of `--column` come from.
     fn columns(&self) -> Result<(Vec<String>, Box<[Pointer]>)> {
         let further = self.column.iter().map(|Column(name, _)| name.as_str());
         let names: Vec<String> = VERDICT_COLUMNS
@@ -310,7 +346,7 @@ impl RunArgs {
         let mut seen = HashSet::new();
         if let Some(twice) = names.iter().find(|name| !seen.insert(name.to_lowercase())) {
             return Err(Error::usage(format!(
-                "`--column`: there is a column {} already",
+                "`--column`: there already is a column {}",
                 quoted(twice)
             )));
         }
@@ -338,7 +374,7 @@ impl RunArgs {
             Some(path) if path != Path::new("-") => Input::File(path.clone()),
             _ if std::io::stdin().is_terminal() => {
                 return Err(Error::usage("no input").hint(
-                    "name a file as in `rescore run users.csv -o scored.csv`, or pipe rows in",
+                    "name a file, as in `rescore run users.csv -o scored.csv`, or pipe rows in",
                 ));
             }
             _ => Input::Stdin,
@@ -352,7 +388,7 @@ impl RunArgs {
         }
         if matches!(self.format, Some(FormatArg::Jsonl)) && self.delimiter.is_some() {
             return Err(Error::usage(
-                "`--delimiter` has no meaning with `--format jsonl`",
+                "`--delimiter` has no effect with `--format jsonl`",
             ));
         }
         Ok(Settings {
@@ -372,7 +408,7 @@ impl RunArgs {
     fn output(&self, input: &Input) -> Result<OutputConfig> {
         let path = self.output.as_ref().filter(|path| *path != Path::new("-"));
         if let (Some(path), Input::File(input)) = (path, input) {
-            // First of all: the hint to overwrite an output that exists must never be given for the input.
+            // First: the hint to overwrite an existing output must never be given for the input.
             places::refuse_clashes(&[Place::input(input), Place::output(path)])?;
         }
         let target = path
@@ -380,7 +416,7 @@ impl RunArgs {
             .transpose()?;
         let rejects = match (&self.rejects, path) {
             (Some(path), _) => RejectsConfig::At(path.clone()),
-            // Beside `/dev/null` there is no place for files.
+            // No file can be put beside `/dev/null`.
             (None, Some(path)) if target.as_ref().is_some_and(|target| !target.is_special()) => {
                 RejectsConfig::Beside(path.clone())
             }
@@ -394,12 +430,13 @@ impl RunArgs {
         })
     }
 
-    /// What may be written over at the place of the output, as far as it can be told before the run has the place for
-    /// itself: what a ledger has the answers of, or what we are told to.
+    /// What may be replaced at the path of the output, as far as that is known before the run holds its lock: files
+    /// that a ledger has the answers of, or everything with `--overwrite`.
     fn replace(&self, output: &Path) -> Replace {
         let has_answers = |ledger: &Path| ledger.metadata().is_ok_and(|file| file.len() > 0);
         let own = || has_answers(&ledger_of(output));
-        // Of what they know, the ledger itself has the last word. A pipe is not waited for to be refused then.
+        // The ledger itself decides later what it knows. With a pipe as input it is decided here: nobody should wait
+        // for rows first, and be refused then.
         let is_known = match &self.ledger {
             None => !self.no_ledger && own(),
             Some(shared) => {
@@ -429,7 +466,7 @@ impl RunArgs {
             _ => dedupe.then_some(LedgerPlace::Scratch),
         };
         let reuse = match self.max_age {
-            // It uses what the finished run used, whatever that is.
+            // It uses the answers that the finished run used.
             _ if self.retry_failed => Reuse::Retry,
             Some(age) => Reuse::Younger(age),
             None if self.fresh => Reuse::Nothing,
@@ -443,7 +480,7 @@ impl RunArgs {
                 Reuse::All | Reuse::Younger(_) => "--max-age",
             };
             return Err(Error::usage(format!(
-                "`{flag}` has no meaning without a ledger, and a stream has none of its own"
+                "`{flag}` needs a ledger, and rows to a stream have none of their own"
             ))
             .hint("name one with `--ledger FILE`"));
         }

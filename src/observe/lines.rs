@@ -87,7 +87,7 @@ impl View for Plain {
     fn end(&mut self) {}
 }
 
-/// JSON objects for programs; README says what stands in them.
+/// JSON objects for programs; docs/reference.md says what they contain.
 pub(super) struct Json(Setting);
 
 impl Json {

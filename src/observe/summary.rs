@@ -311,7 +311,7 @@ impl Summary<'_> {
         (seconds > 0.0 && self.stats.resolved() > 0).then(|| self.stats.resolved() as f64 / seconds)
     }
 
-    /// The object for programs. README documents every member; members are added, never changed.
+    /// The object for programs. docs/reference.md documents every member; members are added, never changed.
     #[must_use]
     pub(crate) fn json(&self) -> Value {
         let stats = self.stats;

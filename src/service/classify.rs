@@ -1,6 +1,6 @@
 //! What an outcome means: could it have been billed, and may it be sent again?
 //!
-//! The interface says nothing about errors, so this is caution by class, not by promise. README's table is this file.
+//! The interface says nothing about errors, so this is caution by class, not by promise. The table of docs/reference.md is this file.
 
 use std::time::{Duration, SystemTime};
 
@@ -306,7 +306,7 @@ mod tests {
     use super::*;
 
     impl Class {
-        /// The letter that README's table has.
+        /// The letter in the table of docs/reference.md.
         const fn letter(self) -> char {
             match self {
                 Self::NotProcessed | Self::HostNotFound => 'A',

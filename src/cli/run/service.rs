@@ -1,4 +1,4 @@
-//! Who answers a run: the service with its address, identifier and key, or the stand-in.
+//! Which service a run calls: the real one with its address, service id and key, or the stand-in.
 
 use super::super::key;
 use super::super::sources::Sources;
@@ -21,7 +21,7 @@ impl RunArgs {
         } = *self;
         if self.sandbox {
             refuse_address(sources)?;
-            // Addresses and keys in variables are for other runs: a stand-in never gets the real key.
+            // Addresses and keys in variables are for other runs: the stand-in never gets the real key.
             return Ok(ServiceConfig::Sandbox {
                 timeout,
                 connect_timeout,
@@ -78,7 +78,7 @@ impl RunArgs {
     }
 }
 
-/// All that is missing at a time: nobody should have to find it out piece by piece.
+/// Everything that is missing, in one message: nobody should have to find it out one by one.
 fn missing(settings: &[(bool, &str, String, &str)]) -> Error {
     let missing = || settings.iter().filter(|(is_there, ..)| !is_there);
     let names: Vec<_> = missing()
@@ -91,10 +91,10 @@ fn missing(settings: &[(bool, &str, String, &str)]) -> Error {
                 "{what}: give `{option}` or set the variable `{variable}`"
             ))
         })
-        .hint("with `--sandbox` a built-in stand-in answers, which needs none of these")
+        .hint("`--sandbox` uses a built-in stand-in, which needs none of these")
 }
 
-/// A typed address shows that somebody means the service, whose scores would be made up.
+/// A typed address shows that somebody means the service; with the stand-in, the scores would be made up.
 fn refuse_address(sources: Sources<'_>) -> Result<()> {
     let address = [
         ("base_url", "--base-url"),

@@ -74,7 +74,15 @@ fn help_and_version_are_printed_to_standard_output() {
         (&["-h"], &["run", "sandbox"]),
         (
             &["run", "--help"],
-            &["RESCORE_SOME_NAME", "RESCORE_API_KEY", "--sandbox", "50/s"],
+            &[
+                "RESCORE_SOME_NAME",
+                "RESCORE_API_KEY",
+                "--sandbox",
+                "50/s",
+                "--max-record-bytes",
+                "Examples:",
+                "Exit codes:",
+            ],
         ),
         (&["run", "-h"], &["RESCORE_SOME_NAME", "--concurrency"]),
         (
@@ -255,7 +263,7 @@ fn everything_that_is_missing_is_named_in_one_message() {
             service address: give `--base-url URL` or set the variable `RESCORE_BASE_URL`\n  \
             service id: give `--service-id ID` or set the variable `RESCORE_SERVICE_ID`\n  \
             API key: give `--api-key-file FILE` or set the variable `RESCORE_API_KEY`\n\n\
-            hint: with `--sandbox` a built-in stand-in answers, which needs none of these\n"],
+            hint: `--sandbox` uses a built-in stand-in, which needs none of these\n"],
     );
     let without_key = desk.typed(&[]).without_env("RESCORE_API_KEY");
     desk.refuses(without_key, &["error: no API key\n"]);

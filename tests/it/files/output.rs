@@ -496,7 +496,7 @@ fn only_input_and_output_can_be_streams() {
         place
             .score(&server, [file, "-"])
             .exits(2)
-            .says("no stream can stand for this file")
+            .says("this must be a file and not a stream")
             .says(file);
         let variable: &'static str = match file {
             "--summary" => "RESCORE_SUMMARY",

@@ -78,9 +78,7 @@ fn without_a_finished_run_there_is_nothing_to_retry() {
         .exits(2)
         .says("nothing to retry");
     let stream = place.run(&server, ["users.csv", "--retry-failed"]).done();
-    stream
-        .exits(2)
-        .says("`--retry-failed` has no meaning without a ledger");
+    stream.exits(2).says("`--retry-failed` needs a ledger");
     assert_eq!(server.calls(), 0);
 }
 

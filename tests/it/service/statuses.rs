@@ -1,6 +1,6 @@
 //! Every status from 100 to 599, over a real connection: what a row or a run gets for each.
 //!
-//! The letters are the classes of README's table.
+//! The letters are the classes of the table in docs/reference.md.
 
 use std::collections::BTreeMap;
 
