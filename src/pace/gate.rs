@@ -101,7 +101,7 @@ impl<'a> Permit<'a> {
         let change = gate
             .controller
             .borrow_mut()
-            .ended(now, self.call, how, tried, fraction);
+            .call_ended(now, self.call, how, tried, fraction);
         gate.changed.notify_one();
         match change {
             Some(PaceEvent::Up { .. }) => gate.is_clear.notify_waiters(),
@@ -261,7 +261,7 @@ impl Gate {
     }
 
     fn ask(&self) -> Admission {
-        self.controller.borrow_mut().ask(self.began.elapsed())
+        self.controller.borrow_mut().admit(self.began.elapsed())
     }
 
     const fn permit_for<'a>(&'a self, call: Call, undurable: SemaphorePermit<'a>) -> Permit<'a> {
