@@ -47,12 +47,12 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("console", &["base/say.rs"]),
     ("csv", &["input/sniff.rs"]),
     ("csv_core", &["output/csv.rs"]),
-    ("fastrand", &["commands/run.rs", "pace/gate.rs", "sandbox/"]),
+    ("fastrand", &["commands/run.rs", "pace/gate/permits.rs", "sandbox/"]),
     ("flate2", &["input/packed.rs", "output/file.rs"]),
     ("foldhash", &["input/members.rs", "scorer/transactions.rs"]),
     (
         "futures",
-        &["pace/gate.rs", "pipeline/", "service/http/client.rs"],
+        &["pace/gate/permits.rs", "pipeline/", "service/http/client.rs"],
     ),
     ("governor", &["pace/limiter.rs"]),
     ("h2", &["service/http/fault.rs"]),
@@ -349,7 +349,7 @@ fn arrows_and_circles_inside_a_folder_are_found() {
             "mod gate; mod limit; mod pause; mod retry; pub(crate) use limit::Limit; use crate::row::Row; struct Own;",
         ),
         (
-            "pace/gate.rs",
+            "pace/gate/permits.rs",
             "use super::{Own, Row}; use super::limit::Limit; use crate::pace::Limit as L;",
         ),
         ("pace/limit.rs", "fn f() -> super::pause::Pause { todo!() }"),

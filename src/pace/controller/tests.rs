@@ -10,9 +10,14 @@
     reason = "tests"
 )]
 
+use std::time::Duration;
+
 use proptest::prelude::*;
 
-use super::*;
+use super::Controller;
+use crate::pace::limiter::Rate;
+use crate::pace::types::{Admission, Allowance, Call, CallOutcome, PaceEvent, PaceLimits, Try};
+use crate::telemetry::pace::{FoundLimit, Limit};
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 
@@ -86,7 +91,7 @@ struct World {
 impl World {
     fn ask(&mut self) {
         loop {
-            match self.controller.ask(self.now) {
+            match self.controller.admit(self.now) {
                 Admission::Admitted(call) => {
                     assert!(self.now >= self.paused_until, "a call in a pause");
                     self.out.push(call);
@@ -117,7 +122,7 @@ impl World {
                 let call = self.out.swap_remove(which % self.out.len());
                 let change = self
                     .controller
-                    .ended(self.now, call, how, Try::First, chance);
+                    .call_ended(self.now, call, how, Try::First, chance);
                 if let Some(PaceEvent::Paused(pause)) = change {
                     self.paused_until = self.paused_until.max(self.now + pause.length);
                 }
@@ -134,10 +139,10 @@ impl World {
     fn goes_on(&mut self) {
         for call in std::mem::take(&mut self.out) {
             self.controller
-                .ended(self.now, call, CallOutcome::Answered, Try::First, 0.0);
+                .call_ended(self.now, call, CallOutcome::Answered, Try::First, 0.0);
         }
         for _ in 0..1_000 {
-            match self.controller.ask(self.now) {
+            match self.controller.admit(self.now) {
                 Admission::Admitted(_) => return,
                 Admission::NotBefore(at) => self.now = at,
                 Admission::AfterAnother => unreachable!("nobody is out"),
@@ -193,17 +198,17 @@ proptest! {
         let mut now = Duration::ZERO;
         for _ in 0..calls {
             let call = loop {
-                match controller.ask(now) {
+                match controller.admit(now) {
                     Admission::Admitted(call) => break call,
                     Admission::NotBefore(at) => now = at,
                     Admission::AfterAnother => unreachable!("nobody is out"),
                 }
             };
             now += Duration::from_millis(20);
-            controller.ended(now, call, CallOutcome::Answered, Try::First, 0.0);
+            controller.call_ended(now, call, CallOutcome::Answered, Try::First, 0.0);
         }
         now += Duration::from_secs(rest);
-        let at_once = std::iter::from_fn(|| match controller.ask(now) {
+        let at_once = std::iter::from_fn(|| match controller.admit(now) {
             Admission::Admitted(call) => Some(call),
             _ => None,
         })
@@ -216,10 +221,10 @@ proptest! {
 /// Makes a call at the first moment that it may be made; it takes 50 ms and ends like that.
 fn call(controller: &mut Controller, now: &mut Duration, how: CallOutcome) -> Option<PaceEvent> {
     loop {
-        match controller.ask(*now) {
+        match controller.admit(*now) {
             Admission::Admitted(call) => {
                 *now += MILLISECOND * 50;
-                return controller.ended(*now, call, how, Try::First, 0.0);
+                return controller.call_ended(*now, call, how, Try::First, 0.0);
             }
             Admission::NotBefore(at) => *now = at,
             Admission::AfterAnother => unreachable!("nobody is out"),
@@ -347,14 +352,14 @@ fn headers_slow_down_and_never_speed_up() {
 #[test]
 fn timeouts_lower_the_calls_in_flight_once_for_all_that_were_out() {
     let mut controller = Controller::new(bounds(Rate::Unlimited, 20));
-    let calls: Vec<Call> = std::iter::from_fn(|| match controller.ask(Duration::ZERO) {
+    let calls: Vec<Call> = std::iter::from_fn(|| match controller.admit(Duration::ZERO) {
         Admission::Admitted(call) => Some(call),
         _ => None,
     })
     .collect();
     assert_eq!(calls.len(), 20);
     for call in &calls[..5] {
-        controller.ended(
+        controller.call_ended(
             Duration::from_secs(30),
             *call,
             CallOutcome::TimedOut,
@@ -370,7 +375,7 @@ fn without_a_rate_of_our_own_no_refusal_lowers_the_calls_in_flight() {
     let mut controller = Controller::new(bounds(Rate::Unlimited, 20));
     let mut now = Duration::ZERO;
     for _ in 0..6 {
-        let calls: Vec<Call> = std::iter::from_fn(|| match controller.ask(now) {
+        let calls: Vec<Call> = std::iter::from_fn(|| match controller.admit(now) {
             Admission::Admitted(call) => Some(call),
             _ => None,
         })
@@ -383,7 +388,7 @@ fn without_a_rate_of_our_own_no_refusal_lowers_the_calls_in_flight() {
             } else {
                 CallOutcome::Throttled(asked)
             };
-            controller.ended(now, *call, how, Try::First, 0.0);
+            controller.call_ended(now, *call, how, Try::First, 0.0);
         }
         now += Duration::from_secs(2);
         call(&mut controller, &mut now, CallOutcome::Answered);

@@ -10,7 +10,7 @@ use crate::telemetry::pace::Limit;
 
 impl Pacer for Controller {
     fn ask(&mut self, now: Duration) -> Answer {
-        match Self::ask(self, now) {
+        match Self::admit(self, now) {
             Admission::Admitted(call) => Answer::Go(Ticket {
                 began: now,
                 call: Some(call),
@@ -28,7 +28,7 @@ impl Pacer for Controller {
         tried: Try,
         fraction: f64,
     ) -> Option<Duration> {
-        match Self::ended(self, now, ticket.call.unwrap(), how, tried, fraction) {
+        match Self::call_ended(self, now, ticket.call.unwrap(), how, tried, fraction) {
             Some(PaceEvent::RowWaits(wait)) => Some(wait),
             _ => None,
         }

@@ -1,17 +1,17 @@
 //! How calls ended, in the order in which they began.
 //!
-//! A service refuses sooner than it accepts: while the pace grows, or changes, what has just ended is refused more often than what was
-//! sent. In order it is not.
+//! A service refuses sooner than it accepts. So while the pace changes, more of the calls that have just ended were refused
+//! than of the calls that were sent. In the order in which they began, that is not so.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// How a call ended, and when it began.
+/// How a row's first call ended, and when it began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum FirstTryOutcome {
+pub(in crate::pace) enum FirstTryOutcome {
     Accepted(Duration),
     Refused(Duration),
-    /// It does not count.
+    /// It was not a first call, or it ended in another way.
     NotCounted,
 }
 
@@ -23,8 +23,8 @@ pub(super) struct InOrder {
     ended: VecDeque<Option<FirstTryOutcome>>,
 }
 
-/// When so many have ended, the first one is not waited for: it may hang for long.
-const MOST: usize = 4_096;
+/// Once this many calls have ended, the first one is not waited for any more: it may hang for long.
+const MOST_WAITING: usize = 4_096;
 
 impl InOrder {
     /// All calls from this number on.
@@ -51,10 +51,10 @@ impl InOrder {
         }
     }
 
-    /// The next one in order, if it has ended.
+    /// The outcome of the next call in order, if that call has ended.
     pub(super) fn next(&mut self) -> Option<FirstTryOutcome> {
         let first = *self.ended.front()?;
-        let skipped = self.ended.len() > MOST;
+        let skipped = self.ended.len() > MOST_WAITING;
         let first = first.or(skipped.then_some(FirstTryOutcome::NotCounted))?;
         self.ended.pop_front();
         self.first += 1;
@@ -90,13 +90,13 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_hangs_is_not_waited_for_for_ever() {
+    fn a_hanging_call_does_not_hold_up_the_others_for_ever() {
         let mut calls = InOrder::from(1);
-        for call in 2..=MOST as u64 {
+        for call in 2..=MOST_WAITING as u64 {
             calls.end(call, accepted(call));
         }
         assert_eq!(calls.next(), None);
-        calls.end(MOST as u64 + 1, accepted(0));
-        assert_eq!(all(&mut calls).len(), MOST + 1);
+        calls.end(MOST_WAITING as u64 + 1, accepted(0));
+        assert_eq!(all(&mut calls).len(), MOST_WAITING + 1);
     }
 }

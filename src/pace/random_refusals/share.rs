@@ -1,42 +1,42 @@
-//! The share of calls that the service refuses at any pace: its own, which says nothing of a limit.
+//! The share of calls that the service refuses at any pace, which says nothing of a limit.
 //!
-//! More refusals than that are a hypothesis like any other: the pace brings them. It is checked on so many calls at the
-//! pace as it is and then at half of it. Where the slower pace brings clearly fewer, they were the pace's; where not, they are the
-//! service's. The same check is made from time to time of the share itself. Time is told.
+//! More refusals than that are a hypothesis: they come from the pace. It is checked by counting refusals at the usual pace
+//! and then at half of it. If clearly fewer were refused at the slower pace, the pace was the cause; if not, the refusals
+//! are random. The share itself is checked in the same way from time to time.
 
 use std::time::Duration;
 
 use super::in_order::{FirstTryOutcome, InOrder};
-use super::throughput::SPARE;
+use crate::pace::throughput::SPARE;
 
-/// What a service refuses at any pace.
+/// The share of calls that a service refuses at any pace.
 #[derive(Debug)]
 pub(super) struct RandomShare {
     share: f64,
     /// How many calls it rests on.
     calls: f64,
-    stage: ShareCheck,
-    /// What speaks for more refusals than that: a cumulative sum of log-likelihood ratios (CUSUM).
+    check: ShareCheck,
+    /// The evidence for more refusals than the share: a cumulative sum of log-likelihood ratios (CUSUM).
     excess: f64,
-    /// What the share was when nothing spoke for more.
-    before: f64,
-    /// What it was when it was found or last checked: what creeps up is not to hide a limit.
+    /// The share when there was no such evidence.
+    without_excess: f64,
+    /// The share when it was found or last checked: a limit must not hide in a share that creeps up.
     checked: f64,
     /// Calls accepted since the last refusal.
-    calm: f64,
-    /// Refusals are answered sooner than calls are accepted: they are looked at in the order in which the calls began.
+    accepted_in_a_row: f64,
     outcomes: InOrder,
     /// How long the next check waits.
     wait: Duration,
 }
 
+/// Where a check of the share is.
 #[derive(Debug, Clone, Copy)]
 enum ShareCheck {
-    /// The share is checked then.
-    Known { until: Duration },
-    /// Calls are counted at the pace as it is.
+    /// The next one starts then.
+    Waiting { until: Duration },
+    /// Calls are counted at the usual pace.
     Usual { seen: PaceSample },
-    /// And at a slower one.
+    /// Calls are counted at a slower pace.
     Slower { usual: PaceSample, seen: PaceSample },
 }
 
@@ -49,45 +49,50 @@ struct PaceSample {
     refused: f64,
 }
 
-/// What a check has shown.
+/// The limit that a check has shown.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct LimitShown {
-    /// Calls a second that are borne …
-    pub(super) borne: f64,
-    /// … and that are not.
-    pub(super) refused: f64,
-    /// Whether the service refuses none of its own.
-    pub(super) none_own: bool,
+pub(in crate::pace) struct LimitShown {
+    /// Calls a second that the service sustains.
+    pub(in crate::pace) sustained: f64,
+    /// Calls a second that are too many.
+    pub(in crate::pace) refused: f64,
+    /// Next to none of the refusals were random.
+    pub(super) none_random: bool,
 }
 
-/// A service that refuses more than that is not left in peace by asking more.
+/// A larger share than this is a limit: sending more to such a service would be hammering it.
 pub(super) const HIGHEST_SHARE: f64 = 0.4;
-/// After the calls that should have brought so many refusals without any, there are none: by chance once in 160,000 times.
+/// After the calls that should have brought this many refusals without any, there are none: chance does that once in
+/// 160,000 times.
 const GONE: f64 = 12.0;
-/// A share that is higher by a third and one in fifty is told from the known one …
+/// A share counts as higher if it is this many times the known one …
 const HIGHER: f64 = 4.0 / 3.0;
+/// … and this much more: a smaller difference cannot soon be told from chance. …
 const MORE: f64 = 0.02;
-/// … when it is so much likelier (its logarithm): by chance some once in a million calls.
+/// … It is at most this, so that an accepted call still speaks against it. …
+const HIGHER_AT_MOST: f64 = 0.9;
+/// … It is taken for certain once the logarithm of its likelihood ratio is above this: chance does that in about one of a
+/// million calls.
 const SURE: f64 = 12.0;
-/// How long the first check of a share waits …
+/// The wait before the first check of a share: until then, too few calls tell of it.
 const FIRST_CHECK: Duration = Duration::from_secs(30);
-/// … doubling with each that finds it as it was, up to this.
-const LAST_CHECK: Duration = Duration::from_secs(30 * 60);
-/// The slower pace in a check, as a share of the usual one.
+/// Each check that confirms the share doubles the wait up to this: half an hour, as for looks past a limit.
+const LONGEST_WAIT: Duration = Duration::from_secs(30 * 60);
+/// The slower pace of a check, as a share of the usual one: slow enough to show a difference, fast enough to count soon.
 const SLOWER: f64 = 0.5;
-/// At each pace so many refusals are waited for, or the calls that should bring them …
+/// Each pace is counted until this many refusals, or the calls that should bring them: enough to tell half of them …
 const EXPECTED: f64 = 40.0;
-/// … or fewer, where they are too large a share …
+/// … or for this long: refusals that are rarer cost little …
+const LONGEST_COUNT: Duration = Duration::from_secs(20);
+/// … or until this many refusals are too large a share: that needs no comparison.
 const FEWEST_REFUSED: f64 = 20.0;
-/// … but no longer than that: rarer refusals cost little.
-const LONGEST_CHECK: Duration = Duration::from_secs(20);
-/// So many standard deviations fewer at the slower pace are no chance, but once in 150 times.
+/// This many standard deviations fewer refusals at the slower pace are not chance: that would be once in 150 times.
 const FEWER: f64 = 2.5;
-/// With less than this part of the refusals that should have been there are none, where those are as many as this at least: by
-/// chance once in 400 times.
+/// With less than this part of the expected refusals, there are none of them any more …
 const NEXT_TO_NONE: f64 = 0.25;
+/// … if at least this many were expected: chance does that once in 400 times.
 const FEWEST_EXPECTED: f64 = 8.0;
-/// The share follows what is seen over the calls that bring so many refusals.
+/// The share follows what is seen over the calls that bring this many refusals: its error is then a tenth of it.
 const REFUSALS_REMEMBERED: f64 = 100.0;
 
 impl RandomShare {
@@ -96,13 +101,13 @@ impl RandomShare {
         Self {
             share: refused / calls,
             calls,
-            stage: ShareCheck::Known {
+            check: ShareCheck::Waiting {
                 until: now.saturating_add(FIRST_CHECK),
             },
             excess: 0.0,
-            before: refused / calls,
+            without_excess: refused / calls,
             checked: refused / calls,
-            calm: 0.0,
+            accepted_in_a_row: 0.0,
             outcomes: InOrder::from(first),
             wait: FIRST_CHECK,
         }
@@ -114,7 +119,7 @@ impl RandomShare {
 
     /// Whether there are no such refusals any more.
     pub(super) fn is_gone(&self) -> bool {
-        self.calm * self.checked > GONE
+        self.accepted_in_a_row * self.checked > GONE
     }
 
     /// A call ended.
@@ -130,50 +135,58 @@ impl RandomShare {
     }
 
     fn count(&mut self, began: Duration, refused: f64) {
-        match &mut self.stage {
+        match &mut self.check {
             ShareCheck::Usual { seen } | ShareCheck::Slower { seen, .. } => {
                 seen.count(began, refused);
             }
-            ShareCheck::Known { .. } if self.excess > SURE => {}
-            ShareCheck::Known { .. } => {
-                let higher = (self.before * HIGHER + MORE).min(0.9);
-                self.excess += if refused > 0.0 {
-                    (higher / self.before).ln()
-                } else {
-                    ((1.0 - higher) / (1.0 - self.before)).ln()
-                };
-                self.excess = self.excess.max(0.0);
-                self.calls = (self.calls + 1.0).min(REFUSALS_REMEMBERED / self.share);
-                self.share += (refused - self.share) / self.calls;
-                if self.excess <= 0.0 {
-                    self.before = self.share;
-                }
-            }
+            ShareCheck::Waiting { .. } if self.excess > SURE => {}
+            ShareCheck::Waiting { .. } => self.follow(refused),
         }
-        self.calm = if refused > 0.0 { 0.0 } else { self.calm + 1.0 };
+        self.accepted_in_a_row = if refused > 0.0 {
+            0.0
+        } else {
+            self.accepted_in_a_row + 1.0
+        };
     }
 
-    /// The pace to be kept to while it is checked, where `used` is the one that calls are made at.
-    pub(super) fn slowed(&mut self, now: Duration, used: f64) -> Option<f64> {
-        match self.stage {
-            ShareCheck::Known { until } if now >= until || self.is_more() => {
+    /// Has the share and the evidence for a higher one follow what is seen.
+    fn follow(&mut self, refused: f64) {
+        let known = self.without_excess;
+        let higher = (known * HIGHER + MORE).min(HIGHER_AT_MOST);
+        self.excess += if refused > 0.0 {
+            (higher / known).ln()
+        } else {
+            ((1.0 - higher) / (1.0 - known)).ln()
+        };
+        self.excess = self.excess.max(0.0);
+        self.calls = (self.calls + 1.0).min(REFUSALS_REMEMBERED / self.share);
+        self.share += (refused - self.share) / self.calls;
+        if self.excess <= 0.0 {
+            self.without_excess = self.share;
+        }
+    }
+
+    /// The pace to keep to during a check; `in_use` is the pace at which calls are made.
+    pub(super) fn slowed(&mut self, now: Duration, in_use: f64) -> Option<f64> {
+        match self.check {
+            ShareCheck::Waiting { until } if now >= until || self.is_more() => {
                 self.excess = 0.0;
                 // The excess itself must not count towards the share.
-                self.share = self.before;
-                self.stage = ShareCheck::Usual {
-                    seen: PaceSample::begin(now, used),
+                self.share = self.without_excess;
+                self.check = ShareCheck::Usual {
+                    seen: PaceSample::start(now, in_use),
                 };
             }
             ShareCheck::Usual { seen } if seen.is_enough(now, self.share) => {
-                self.stage = ShareCheck::Slower {
+                self.check = ShareCheck::Slower {
                     usual: seen,
-                    seen: PaceSample::begin(now, seen.pace * SLOWER),
+                    seen: PaceSample::start(now, seen.pace * SLOWER),
                 };
             }
             _ => {}
         }
-        match self.stage {
-            ShareCheck::Known { .. } => None,
+        match self.check {
+            ShareCheck::Waiting { .. } => None,
             ShareCheck::Usual { seen } | ShareCheck::Slower { seen, .. } => Some(seen.pace),
         }
     }
@@ -183,11 +196,11 @@ impl RandomShare {
         self.excess > SURE || self.share > self.checked * HIGHER + MORE
     }
 
-    /// What a check has shown, if it is over and has shown a limit.
-    pub(super) fn limited(&mut self, now: Duration) -> Option<LimitShown> {
-        let (usual, seen) = match self.stage {
-            ShareCheck::Known { .. } => return None,
-            // So much is a limit, whatever a slower pace brings.
+    /// The limit that a check has shown, if one is over and has shown a limit.
+    pub(super) fn limit_shown(&mut self, now: Duration) -> Option<LimitShown> {
+        let (usual, seen) = match self.check {
+            ShareCheck::Waiting { .. } => return None,
+            // So many are a limit, whatever a slower pace brings.
             ShareCheck::Usual { seen } => {
                 let too_much = seen.refused >= FEWEST_REFUSED && seen.share() > HIGHEST_SHARE;
                 return too_much.then(|| self.far_too_much(now, seen));
@@ -200,40 +213,40 @@ impl RandomShare {
         if seen.share() > HIGHEST_SHARE {
             return Some(self.far_too_much(now, seen));
         }
-        self.stage = ShareCheck::Known {
+        self.check = ShareCheck::Waiting {
             until: now + self.wait,
         };
         if seen.is_fewer_than(usual) {
             return Some(LimitShown {
-                borne: seen.pace,
+                sustained: seen.pace,
                 refused: usual.pace,
-                none_own: seen.is_none_of(self.share),
+                none_random: seen.is_next_to_none_of(self.share),
             });
         }
-        self.wait = (self.wait * 2).min(LAST_CHECK);
+        self.wait = (self.wait * 2).min(LONGEST_WAIT);
         self.calls = usual.calls + seen.calls;
         self.share = (usual.refused + seen.refused) / self.calls;
-        self.before = self.share;
+        self.without_excess = self.share;
         self.checked = self.share;
         None
     }
 
-    /// More than that is accepted by chance, or by what a bucket has saved up.
+    /// A larger share is accepted only by chance, or because a bucket had saved it up.
     fn far_too_much(&mut self, now: Duration, seen: PaceSample) -> LimitShown {
-        self.stage = ShareCheck::Known {
+        self.check = ShareCheck::Waiting {
             until: now + self.wait,
         };
         let accepted = (seen.calls - seen.refused).max(1.0) / seen.calls;
         LimitShown {
-            borne: seen.pace * accepted * SPARE,
+            sustained: seen.pace * accepted * SPARE,
             refused: seen.pace,
-            none_own: false,
+            none_random: false,
         }
     }
 }
 
 impl PaceSample {
-    const fn begin(now: Duration, pace: f64) -> Self {
+    const fn start(now: Duration, pace: f64) -> Self {
         Self {
             since: now,
             pace,
@@ -251,20 +264,20 @@ impl PaceSample {
 
     fn is_enough(&self, now: Duration, share: f64) -> bool {
         self.refused.max(self.calls * share) >= EXPECTED
-            || (now >= self.since + LONGEST_CHECK && self.refused > 0.0 && self.calls * share > 1.0)
+            || (now >= self.since + LONGEST_COUNT && self.refused > 0.0 && self.calls * share > 1.0)
     }
 
     fn share(&self) -> f64 {
         self.refused / self.calls.max(1.0)
     }
 
-    /// Whether next to none were refused where this share should have been.
-    fn is_none_of(&self, share: f64) -> bool {
+    /// Whether next to none were refused although this share was expected.
+    fn is_next_to_none_of(&self, share: f64) -> bool {
         let expected = self.calls * share;
         expected >= FEWEST_EXPECTED && self.refused < expected * NEXT_TO_NONE
     }
 
-    /// Whether so many fewer were refused that it is no chance.
+    /// Whether fewer were refused by more than chance.
     fn is_fewer_than(&self, other: Self) -> bool {
         let share = (self.refused + other.refused) / (self.calls + other.calls);
         let deviation = share * (1.0 - share) * (1.0 / self.calls + 1.0 / other.calls);
@@ -278,21 +291,21 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    /// A service that refuses every `nth` call, and what is above `limit` calls a second. All times are a check's.
+    /// A service that refuses every `nth` call, and what is above `limit` calls a second.
     struct Service {
-        own: RandomShare,
+        share: RandomShare,
         nth: u64,
         limit: f64,
         calls: u64,
         now: Duration,
-        /// What the limit accepts is due by now.
+        /// When the limit accepts the next call.
         due: f64,
     }
 
     impl Service {
         fn new(nth: u64, limit: f64) -> Self {
             Self {
-                own: RandomShare::new(Duration::ZERO, 1, 5.0, 80.0),
+                share: RandomShare::new(Duration::ZERO, 1, 5.0, 80.0),
                 nth,
                 limit,
                 calls: 0,
@@ -301,12 +314,12 @@ mod tests {
             }
         }
 
-        /// Makes calls at `pace`, or slower while it is checked: what the first check shows, within an hour.
+        /// Makes calls at `pace`, or slower during a check. Returns what the first check shows within an hour.
         fn first_check_at(&mut self, pace: f64) -> Option<LimitShown> {
             let mut checked = false;
             while self.now < SECOND * 3_600 {
-                let slowed = self.own.slowed(self.now, pace);
-                if let Some(limited) = self.own.limited(self.now) {
+                let slowed = self.share.slowed(self.now, pace);
+                if let Some(limited) = self.share.limit_shown(self.now) {
                     return Some(limited);
                 }
                 if checked && slowed.is_none() {
@@ -328,7 +341,7 @@ mod tests {
             if !is_over {
                 self.due += 1.0 / self.limit;
             }
-            self.own.note(
+            self.share.note(
                 self.calls,
                 if is_over || self.calls.is_multiple_of(self.nth) {
                     FirstTryOutcome::Refused(self.now)
@@ -340,54 +353,54 @@ mod tests {
     }
 
     #[test]
-    fn a_share_that_is_the_same_at_half_the_pace_is_the_services_own() {
+    fn a_share_that_is_the_same_at_half_the_pace_is_random() {
         let mut service = Service::new(16, f64::INFINITY);
         assert_eq!(service.first_check_at(100.0), None);
         assert!(service.now > FIRST_CHECK);
-        assert!((service.own.share() - 1.0 / 16.0).abs() < 0.002);
+        assert!((service.share.share() - 1.0 / 16.0).abs() < 0.002);
     }
 
     #[test]
-    fn a_share_that_is_gone_at_half_the_pace_was_the_paces() {
+    fn a_share_that_is_gone_at_half_the_pace_came_from_the_pace() {
         let mut service = Service::new(u64::MAX, 95.0);
         let limited = service.first_check_at(100.0);
         let shown = LimitShown {
-            borne: 50.0,
+            sustained: 50.0,
             refused: 100.0,
-            none_own: true,
+            none_random: true,
         };
         assert_eq!(limited, Some(shown));
     }
 
     #[test]
-    fn more_than_the_share_is_checked_soon_and_the_share_stays() {
+    fn more_refusals_than_the_share_are_checked_soon_and_the_share_stays() {
         let mut service = Service::new(16, 100.0);
         let limited = service.first_check_at(140.0);
         assert!(service.now < FIRST_CHECK, "{:?}", service.now);
         let shown = LimitShown {
-            borne: 70.0,
+            sustained: 70.0,
             refused: 140.0,
-            none_own: false,
+            none_random: false,
         };
         assert_eq!(limited, Some(shown));
-        assert!((service.own.share() - 1.0 / 16.0).abs() < 0.02);
+        assert!((service.share.share() - 1.0 / 16.0).abs() < 0.02);
     }
 
     #[test]
-    fn far_too_much_is_a_limit_without_a_look_at_half_of_it() {
+    fn far_too_many_refusals_are_a_limit_without_a_check_at_half_the_pace() {
         let mut service = Service::new(16, 100.0);
         let limited = service.first_check_at(1_000.0);
-        let borne = limited.map(|limited| limited.borne).unwrap_or_default();
-        assert!((60.0..=130.0).contains(&borne), "{limited:?}");
+        let sustained = limited.map(|limited| limited.sustained).unwrap_or_default();
+        assert!((60.0..=130.0).contains(&sustained), "{limited:?}");
         assert!(service.calls < 150, "{}", service.calls);
     }
 
     #[test]
-    fn where_none_are_refused_for_long_there_are_none() {
-        let mut own = RandomShare::new(Duration::ZERO, 1, 5.0, 80.0);
+    fn a_share_is_forgotten_when_nothing_is_refused_for_long() {
+        let mut share = RandomShare::new(Duration::ZERO, 1, 5.0, 80.0);
         let gone = (1..1_000).find(|call| {
-            own.note(*call, FirstTryOutcome::Accepted(Duration::ZERO));
-            own.is_gone()
+            share.note(*call, FirstTryOutcome::Accepted(Duration::ZERO));
+            share.is_gone()
         });
         assert!(gone.is_some_and(|calls| calls > 190), "{gone:?}");
     }
