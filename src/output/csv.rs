@@ -4,11 +4,12 @@
 
 use csv_core::{QuoteStyle, WriteResult, Writer, WriterBuilder};
 
-use super::previous::Previous;
+use super::columns::has;
+use super::earlier::Change;
 use crate::base::control_chars::is_unsafe_to_print;
 use crate::layout::{Existing, Format, Layout, PREVIOUS};
 use crate::row::{Row, Span};
-use crate::verdict::{Decision, Failure, Score, Verdict, is_formula};
+use crate::verdict::{Failure, Score, Verdict, is_formula};
 
 /// Encodes single cells, quoted where the delimiter asks for it, or another one that a spreadsheet may take for it: many
 /// split at the one of the machine's language or the user's choice, and what comes behind it could be a formula.
@@ -112,11 +113,6 @@ pub(super) fn write_row(
         }
     }
     out.extend_from_slice(row.line_end());
-}
-
-/// Whether the row has a place for this column already.
-pub(super) fn has(row: &Row, column: usize) -> bool {
-    row.existing.iter().any(|(_, there)| *there == column)
 }
 
 /// Copies a row's content with the cells of our columns written anew by `put`.
@@ -243,17 +239,16 @@ pub(super) fn write_change(
     out: &mut Vec<u8>,
     front: Front,
     row: &Row,
-    before: &Previous,
-    (now, score): (Decision, &Score),
+    change: &Change<'_>,
     cells: &mut Cells,
 ) {
     // All of them are words of ours or digits, also what stood in the row: nothing that could need a quote.
     for cell in [
         &*row.number.to_string(),
-        before.decision.word(),
-        before.score.as_ref().map_or("", Score::digits),
-        now.word(),
-        score.digits(),
+        change.before.decision.word(),
+        change.before.score.as_ref().map_or("", Score::digits),
+        change.decision.word(),
+        change.score.digits(),
     ] {
         out.extend_from_slice(cell.as_bytes());
         out.push(cells.delimiter);

@@ -2,13 +2,12 @@
 //!
 //! A line's own bytes are copied; our members go in before the last brace, or in the place of old ones.
 
-use super::csv::has;
-use super::previous::Previous;
-use super::{CHANGE, REJECT};
+use super::columns::{CHANGE, REJECT, has};
+use super::earlier::Change;
 use crate::layout::{Existing, Layout, PREVIOUS};
 use crate::raw_json::{self, put_string};
 use crate::row::{Row, Span};
-use crate::verdict::{Decision, Failure, Reason, Score, Verdict};
+use crate::verdict::{Failure, Reason, Score, Verdict};
 
 pub(super) fn write_row(out: &mut Vec<u8>, row: &Row, verdict: &Verdict, layout: &Layout) {
     out.extend_from_slice(row.before());
@@ -138,21 +137,16 @@ fn without(object: &[u8], names: &[&str]) -> Option<Vec<u8>> {
 }
 
 /// A row whose decision changed is the line as it was with five more members.
-pub(super) fn write_change(
-    out: &mut Vec<u8>,
-    row: &Row,
-    before: &Previous,
-    (now, score): (Decision, &Score),
-) {
+pub(super) fn write_change(out: &mut Vec<u8>, row: &Row, change: &Change<'_>) {
     side_line(out, row, brace(row), &CHANGE, |out| {
         let [number, old_decision, old_score, new_decision, new_score] = CHANGE;
         let members = format!(
             "\"{number}\":{},\"{old_decision}\":\"{}\",\"{old_score}\":{},\"{new_decision}\":\"{}\",\"{new_score}\":{}",
             row.number,
-            before.decision.word(),
-            before.score.as_ref().map_or("null", Score::digits),
-            now.word(),
-            score.digits(),
+            change.before.decision.word(),
+            change.before.score.as_ref().map_or("null", Score::digits),
+            change.decision.word(),
+            change.score.digits(),
         );
         out.extend_from_slice(members.as_bytes());
     });

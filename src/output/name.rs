@@ -1,6 +1,6 @@
 //! The moment in which a file gets its name, and what may be replaced then: only what was there when the run started.
 
-use std::fs::{self, Metadata};
+use std::fs::{self, File, Metadata};
 use std::io;
 use std::path::Path;
 
@@ -9,16 +9,16 @@ use crate::base::own_file;
 /// A file that stood at an output's place when the run started, and that it may replace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Old {
-    identity: Identity,
+    identity: FileIdentity,
     /// Who could read it.
     pub(super) mode: u32,
 }
 
 /// What tells files apart, whatever their names. A system that does not tell has all alike.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Identity(u64, u64);
+pub(super) struct FileIdentity(u64, u64);
 
-impl Identity {
+impl FileIdentity {
     #[cfg(unix)]
     pub(super) fn of(metadata: &Metadata) -> Self {
         use std::os::unix::fs::MetadataExt;
@@ -36,13 +36,22 @@ impl Old {
     pub(super) fn at(path: &Path) -> Option<Self> {
         let metadata = fs::symlink_metadata(path).ok()?;
         Some(Self {
-            identity: Identity::of(&metadata),
+            identity: FileIdentity::of(&metadata),
             mode: own_file::mode_of(&metadata),
         })
     }
 
     fn still_at(old: Option<Self>, path: &Path) -> bool {
         old.is_some_and(|old| Self::at(path).is_some_and(|now| now.identity == old.identity))
+    }
+}
+
+/// Fails when the path no longer leads to this open file: somebody moved it away and another one stands there.
+pub(super) fn still_ours(file: &File, path: &Path) -> io::Result<()> {
+    if FileIdentity::of(&file.metadata()?) == FileIdentity::of(&fs::symlink_metadata(path)?) {
+        Ok(())
+    } else {
+        Err(io::Error::other("somebody else's file stands there now"))
     }
 }
 

@@ -5,9 +5,9 @@
 
 use std::path::PathBuf;
 
-use super::file::{Ended, Sealed, Sink};
+use super::outcome::{FileEnd, FileFault, Unfinished, WriteError, Written};
+use super::sink::{Sealed, Sink};
 use super::target::Target;
-use super::{Unfinished, WriteError, Written};
 use crate::base::error::Result;
 
 /// What becomes of a file that got no row until the end.
@@ -87,7 +87,7 @@ impl Side {
             .map_err(|error| error.about(self.sink.path()))
     }
 
-    fn commit(self) -> Ended {
+    fn commit(self) -> FileEnd {
         if self.any {
             self.sink.commit()
         } else {
@@ -95,7 +95,7 @@ impl Side {
         }
     }
 
-    fn keep_partial(self) -> Ended {
+    fn keep_partial(self) -> FileEnd {
         if self.any {
             return self.sink.keep_partial();
         }
@@ -153,12 +153,12 @@ impl Sides {
     }
 
     /// Gives the files their names, after the output.
-    pub(super) fn commit(self, output: Ended) -> Result<Written, Box<Unfinished>> {
+    pub(super) fn commit(self, output: FileEnd) -> Result<Written, Box<Unfinished>> {
         self.end(output, Side::commit)
     }
 
     /// Leaves the files as a run that was stopped does, after the output.
-    pub(super) fn keep_partial(self, output: Ended) -> Result<Written, Box<Unfinished>> {
+    pub(super) fn keep_partial(self, output: FileEnd) -> Result<Written, Box<Unfinished>> {
         self.end(output, Side::keep_partial)
     }
 
@@ -174,7 +174,7 @@ impl Sides {
 
     /// Ends one file after the other; where one cannot be, those after it are given up: a file under its own name would
     /// look like a run that is over.
-    fn end(self, output: Ended, end: fn(Side) -> Ended) -> Result<Written, Box<Unfinished>> {
+    fn end(self, output: FileEnd, end: fn(Side) -> FileEnd) -> Result<Written, Box<Unfinished>> {
         let mut failed = None;
         let output = settle(output, &mut failed);
         let mut one = |side: Side| match failed {
@@ -197,8 +197,8 @@ impl Sides {
 }
 
 /// The file that there is, either way.
-fn settle(ended: Ended, failed: &mut Option<WriteError>) -> Option<PathBuf> {
-    ended.unwrap_or_else(|(error, left)| {
+fn settle(ended: FileEnd, failed: &mut Option<WriteError>) -> Option<PathBuf> {
+    ended.unwrap_or_else(|FileFault { error, left }| {
         *failed = Some(error.about(left.as_deref()));
         left
     })

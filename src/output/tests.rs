@@ -8,10 +8,18 @@ use std::sync::{Arc, Mutex};
 use bytes::Bytes;
 use proptest::prelude::*;
 
-use super::*;
-use crate::layout::{Existing, VERDICT_COLUMNS};
-use crate::row::{Earlier, RowNumber, Span};
-use crate::verdict::{Answer, Decision, Failure, Reason, Score, TransactionId};
+use super::done_row::Finished;
+use super::outcome::WriteError;
+use super::side::Sides;
+use super::sink::Sink;
+use super::target::{Replace, Target};
+use super::writer::Writer;
+use crate::drift::Drift;
+use crate::layout::{Existing, Format, Layout, VERDICT_COLUMNS};
+use crate::row::{Earlier, Row, RowNumber, Span};
+use crate::verdict::{
+    Answer, Decision, DecisionPolicy, Failure, Reason, Score, TransactionId, Verdict,
+};
 
 /// Takes at most `step` bytes a write and fails at the `fails`th; what it took can be seen from outside.
 #[derive(Clone, Default)]

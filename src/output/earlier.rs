@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 use serde::de::IgnoredAny;
 
-use super::Finished;
+use super::done_row::Finished;
 use crate::drift::Drift;
 use crate::layout::Format;
 use crate::row::{Earlier, Span};
@@ -15,13 +15,13 @@ use crate::verdict::{Decision, DecisionPolicy, Score};
 
 /// An earlier verdict.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Previous {
+pub(super) struct EarlierVerdict {
     pub(super) decision: Decision,
     /// `None` where only the decision is known.
     pub(super) score: Option<Score>,
 }
 
-impl Previous {
+impl EarlierVerdict {
     /// What was said of this row's user; the row itself is believed before the ledger.
     pub(super) fn of(finished: &Finished, format: Format, policy: &DecisionPolicy) -> Option<Self> {
         let Finished { row, old, .. } = finished;
@@ -42,6 +42,13 @@ impl Previous {
             score: Some(score.clone()),
         })
     }
+}
+
+/// A decision that differs from the earlier one.
+pub(super) struct Change<'a> {
+    pub(super) before: &'a EarlierVerdict,
+    pub(super) decision: Decision,
+    pub(super) score: &'a Score,
 }
 
 /// Longer than any decision or score, each character escaped: a large value is not worth a look.
@@ -117,7 +124,7 @@ mod tests {
             verdict: Verdict::Failed(Failure::new(Reason::Refused, "not looked at here")),
             old: old.map(|digits| Score::from_json_number(digits).unwrap()),
         };
-        let previous = Previous::of(&finished, format, &DecisionPolicy::default())?;
+        let previous = EarlierVerdict::of(&finished, format, &DecisionPolicy::default())?;
         let digits = previous.score.map(|score| score.digits().to_owned());
         Some((previous.decision.word(), digits))
     }

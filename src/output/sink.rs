@@ -5,20 +5,12 @@
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use flate2::write::GzEncoder;
-use tokio::time::Instant;
-
-use super::WriteError;
-use super::name::{self, Old};
-use super::target::still_ours;
+use super::encoder::Encoder;
+use super::name::{self, Old, still_ours};
+use super::outcome::{FileEnd, FileFault, WriteError};
 use crate::base::error::Error;
 use crate::base::own_file;
-use crate::layout::Packing;
-
-/// The file that an output ended as, if it is one; beside an error, what is left of it.
-pub(super) type Ended = Result<Option<PathBuf>, (WriteError, Option<PathBuf>)>;
 
 /// A file that is whole but for its name, and how it is.
 pub(crate) type Sealed = (PathBuf, fs::Metadata);
@@ -143,7 +135,7 @@ impl Sink {
     ///
     /// # Errors
     /// It cannot be; beside the error, the partial file that is left.
-    pub(super) fn commit(mut self) -> Ended {
+    pub(super) fn commit(mut self) -> FileEnd {
         let Some(To::File {
             encoder,
             target,
@@ -162,7 +154,7 @@ impl Sink {
         };
         let file = match whole() {
             Ok(file) => file,
-            Err(e) => return Err((WriteError::new(e, false, &self.name), Some(partial))),
+            Err(e) => return Err(self.fault(e, partial)),
         };
         match name::give(&partial, &target, old) {
             Ok(()) => {
@@ -176,12 +168,12 @@ impl Sink {
                     target.display(),
                     partial.display()
                 ));
-                Err((
-                    WriteError::Failed(error.hint("rename one of them")),
-                    Some(partial),
-                ))
+                Err(FileFault {
+                    error: WriteError::Failed(error.hint("rename one of them")),
+                    left: Some(partial),
+                })
             }
-            Err(e) => Err((WriteError::new(e, false, &self.name), Some(partial))),
+            Err(e) => Err(self.fault(e, partial)),
         }
     }
 
@@ -190,7 +182,7 @@ impl Sink {
     ///
     /// # Errors
     /// The old file cannot be removed.
-    pub(super) fn remove(mut self) -> Ended {
+    pub(super) fn remove(mut self) -> FileEnd {
         self.whole = 0;
         let Some(To::File { target, old, .. }) = &self.to else {
             return Ok(None);
@@ -199,7 +191,10 @@ impl Sink {
             Ok(()) => Ok(None),
             Err(e) => {
                 let message = format!("cannot remove the old `{}`", target.display());
-                Err((WriteError::Failed(Error::stopped(message).because(e)), None))
+                Err(FileFault {
+                    error: WriteError::Failed(Error::stopped(message).because(e)),
+                    left: None,
+                })
             }
         }
     }
@@ -208,7 +203,7 @@ impl Sink {
     ///
     /// # Errors
     /// It cannot be; beside the error, the partial file that is left.
-    pub(super) fn keep_partial(mut self) -> Ended {
+    pub(super) fn keep_partial(mut self) -> FileEnd {
         let Some(To::File {
             encoder, partial, ..
         }) = self.to.take()
@@ -222,7 +217,7 @@ impl Sink {
         };
         match finish() {
             Ok(()) => Ok(Some(partial)),
-            Err(e) => Err((WriteError::new(e, false, &self.name), Some(partial))),
+            Err(e) => Err(self.fault(e, partial)),
         }
     }
 
@@ -239,6 +234,13 @@ impl Sink {
             let _ = file.set_len(self.whole);
         }
         Some(partial)
+    }
+
+    fn fault(&self, error: io::Error, partial: PathBuf) -> FileFault {
+        FileFault {
+            error: WriteError::new(error, false, &self.name),
+            left: Some(partial),
+        }
     }
 
     /// Removes a partial file that holds nothing of worth.
@@ -260,70 +262,6 @@ impl Drop for Sink {
             drop(encoder);
             // That it could not be removed is no news.
             let _ = fs::remove_file(partial);
-        }
-    }
-}
-
-enum Encoder {
-    Plain(File),
-    Gzip(GzEncoder<File>, Instant),
-    Zstd(zstd::Encoder<'static, File>, Instant),
-}
-
-/// How long rows may stay in a compressor: a killed program loses them, and a flush costs compression.
-const HELD_BACK: Duration = Duration::from_secs(1);
-
-impl Encoder {
-    /// By the name's end. The levels are the libraries' defaults: what `gzip` and `zstd` use.
-    fn new(file: File, path: &Path) -> io::Result<Self> {
-        let now = Instant::now();
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        Ok(match Packing::split(&name).1 {
-            Some(Packing::Gzip) => {
-                Self::Gzip(GzEncoder::new(file, flate2::Compression::default()), now)
-            }
-            Some(Packing::Zstd) => {
-                let level = zstd::DEFAULT_COMPRESSION_LEVEL;
-                Self::Zstd(zstd::Encoder::new(file, level)?, now)
-            }
-            None => Self::Plain(file),
-        })
-    }
-
-    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        let (encoder, flushed): (&mut dyn Write, _) = match self {
-            Self::Plain(file) => return file.write_all(bytes),
-            Self::Gzip(encoder, flushed) => (encoder, flushed),
-            Self::Zstd(encoder, flushed) => (encoder, flushed),
-        };
-        encoder.write_all(bytes)?;
-        if flushed.elapsed() >= HELD_BACK {
-            encoder.flush()?;
-            *flushed = Instant::now();
-        }
-        Ok(())
-    }
-
-    /// Writes what a compressor holds back; nothing may follow.
-    fn end(&mut self) -> io::Result<&File> {
-        match self {
-            Self::Plain(file) => Ok(file),
-            Self::Gzip(encoder, _) => {
-                encoder.try_finish()?;
-                Ok(encoder.get_ref())
-            }
-            Self::Zstd(encoder, _) => {
-                encoder.do_finish()?;
-                Ok(encoder.get_ref())
-            }
-        }
-    }
-
-    fn finish(self) -> io::Result<File> {
-        match self {
-            Self::Plain(file) => Ok(file),
-            Self::Gzip(encoder, _) => encoder.finish(),
-            Self::Zstd(encoder, _) => encoder.finish(),
         }
     }
 }
