@@ -1,4 +1,4 @@
-//! The columns that are added to rows.
+//! The columns that are put in front of rows in the rejects and the changes.
 
 use crate::row::Row;
 
@@ -13,7 +13,7 @@ pub(super) const CHANGE: [&str; 5] = [
     "new_score",
 ];
 
-/// Whether the row has a place for this column already.
+/// Whether the row already has a cell or member for this column.
 pub(super) fn has(row: &Row, column: usize) -> bool {
     row.existing.iter().any(|(_, there)| *there == column)
 }

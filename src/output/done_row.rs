@@ -1,4 +1,4 @@
-//! A row at its end.
+//! A row with everything that is written about it.
 
 use crate::row::Row;
 use crate::verdict::{Score, Verdict};
@@ -10,6 +10,6 @@ pub struct Finished {
     pub row: Row,
     /// Its verdict.
     pub verdict: Verdict,
-    /// How the ledger's answer from before this run judged the same user, where it was not used.
+    /// The score of an older ledger answer for the same user, if that answer was not used.
     pub old: Option<Score>,
 }

@@ -17,11 +17,13 @@ pub(super) enum Encoder {
     Zstd(zstd::Encoder<'static, File>, Instant),
 }
 
-/// How long rows may stay in a compressor: a killed program loses them, and a flush costs compression.
+/// How long rows may stay in a compressor: a killed program loses them, but every flush makes the
+/// compression worse.
 const HELD_BACK: Duration = Duration::from_secs(1);
 
 impl Encoder {
-    /// By the name's end. The levels are the libraries' defaults: what `gzip` and `zstd` use.
+    /// Chosen by the file extension. The levels are the libraries' defaults, as for `gzip` and
+    /// `zstd`.
     pub(super) fn new(file: File, path: &Path) -> io::Result<Self> {
         let now = Instant::now();
         let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -51,7 +53,7 @@ impl Encoder {
         Ok(())
     }
 
-    /// Writes what a compressor holds back; nothing may follow.
+    /// Writes what the compressor still holds. Nothing may be written afterwards.
     pub(super) fn end(&mut self) -> io::Result<&File> {
         match self {
             Self::Plain(file) => Ok(file),

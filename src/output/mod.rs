@@ -1,8 +1,8 @@
 //! Rows to files.
 //!
-//! A [`Writer`] gets rows in input order and writes the bytes of each with our cells added. Rows without a verdict are
-//! also written to the rejects, and rows that had another decision before to the changes. The writer runs on a thread of
-//! its own and must not know where verdicts come from.
+//! A [`Writer`] gets rows in input order and writes the bytes of each with our cells added. Rows
+//! without a verdict are also written to the rejects, and rows that had another decision before to
+//! the changes. The writer runs on its own thread and must not know where verdicts come from.
 
 mod columns;
 mod csv;

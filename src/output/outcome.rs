@@ -1,25 +1,26 @@
-//! What is left of a run's files when it has ended.
+//! The state of a run's files when it has ended.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::base::error::Error;
 
-/// What the writer left behind.
+/// The files that the writer left.
 #[derive(Debug)]
 pub struct Written {
-    /// The output, or what there is of it.
+    /// The output, complete or partial.
     pub(crate) output: Option<PathBuf>,
-    /// The rejects, where there are any.
+    /// The rejects, if there are any.
     pub(crate) rejects: Option<PathBuf>,
-    /// The rows whose decision changed, where they were asked for.
+    /// The rows whose decision changed, if they were asked for.
     pub(crate) changes: Option<PathBuf>,
-    /// A directory of theirs that could not be synced: they are whole, and a power cut may undo their names.
+    /// A directory that could not be synced: the files in it are complete, but a power cut may undo
+    /// their renaming.
     pub(crate) unsynced: Option<PathBuf>,
 }
 
 impl Written {
-    /// Nothing at all.
+    /// No files.
     pub(crate) const NOTHING: Self = Self {
         output: None,
         rejects: None,
@@ -28,19 +29,19 @@ impl Written {
     };
 }
 
-/// The files could not be ended as they should.
+/// The files could not be completed.
 #[derive(Debug)]
 pub struct Unfinished {
     /// Why.
     pub(crate) error: WriteError,
-    /// What there is nevertheless.
+    /// The files that exist nevertheless.
     pub(crate) left: Written,
 }
 
 /// Writing to this output failed.
 #[derive(Debug)]
 pub enum WriteError {
-    /// Whoever read our standard output has gone: no error of anybody.
+    /// The reader of our standard output has gone away, which is not an error.
     Closed,
     /// Anything else.
     Failed(Error),
@@ -54,7 +55,7 @@ impl WriteError {
         Self::Failed(Error::stopped(format!("cannot write {to}")).because(error))
     }
 
-    /// It is about this file.
+    /// Adds the file that the error is about.
     pub(super) fn about(self, file: Option<&Path>) -> Self {
         match (self, file) {
             (Self::Failed(error), Some(file)) => Self::Failed(error.about(file)),
@@ -63,13 +64,13 @@ impl WriteError {
     }
 }
 
-/// The file that an output ended as, if it is a file, or why it could not be ended.
+/// The final file of an output, if it is a file, or why it could not be completed.
 pub(super) type FileEnd = Result<Option<PathBuf>, FileFault>;
 
-/// A file that could not be ended.
+/// A file that could not be completed.
 pub(super) struct FileFault {
     /// Why.
     pub(super) error: WriteError,
-    /// What is left of the file.
+    /// The partial file that is left.
     pub(super) left: Option<PathBuf>,
 }

@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 
 use super::name::FileIdentity;
 
-/// What stands behind a file's name until it is whole.
+/// The suffix of a file's name until the file is complete.
 pub(crate) const PARTIAL: &str = ".partial";
 
-/// The name that a file has until it is whole.
+/// The name of a file until it is complete.
 #[must_use]
 pub(crate) fn partial_of(path: &Path) -> PathBuf {
     let mut name = OsString::from(path);
@@ -18,9 +18,9 @@ pub(crate) fn partial_of(path: &Path) -> PathBuf {
     name.into()
 }
 
-/// The path that a chain of links ends at, whether or not there is a file yet.
+/// The path at the end of a chain of links, whether or not a file exists there.
 pub(super) fn follow(path: &Path) -> io::Result<PathBuf> {
-    // The kernel follows as many.
+    // The kernel's limit.
     const MOST_LINKS: usize = 40;
     let mut at = path.to_owned();
     for _ in 0..MOST_LINKS {
@@ -41,10 +41,10 @@ pub(super) fn directory_of(path: &Path) -> &Path {
         .unwrap_or(Path::new("."))
 }
 
-/// Whether two paths are one regular file, also through links, or will be once it exists.
+/// Whether two paths lead to the same regular file, also through links, or will once it exists.
 #[must_use]
 pub(crate) fn is_same_file(a: &Path, b: &Path) -> bool {
-    // Nobody is harmed by two names for `/dev/null`.
+    // Two names for `/dev/null` do no harm.
     let special = |path: &Path| fs::metadata(path).is_ok_and(|metadata| !metadata.is_file());
     if special(a) || special(b) {
         return false;

@@ -1,6 +1,7 @@
-//! Files that appear whole or not at all, and standard output.
+//! Files that appear complete or not at all, and standard output.
 //!
-//! A file is written as `NAME.partial` beside its target, and takes its name only when everything is on disk.
+//! A file is written as `NAME.partial` beside its target, and gets its final name only when
+//! everything is on disk.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -12,14 +13,14 @@ use super::outcome::{FileEnd, FileFault, WriteError};
 use crate::base::error::Error;
 use crate::base::own_file;
 
-/// A file that is whole but for its name, and how it is.
+/// A file that is complete except for its name: its final path and its metadata.
 pub(crate) type Sealed = (PathBuf, fs::Metadata);
 
 /// An open output.
 pub struct Sink {
     /// `None` once it has ended.
     to: Option<To>,
-    /// Bytes that were written whole.
+    /// The number of bytes in complete rows.
     whole: u64,
     name: String,
 }
@@ -36,9 +37,9 @@ enum To {
         encoder: Encoder,
         target: PathBuf,
         partial: PathBuf,
-        /// What it replaces.
+        /// The file that it replaces.
         old: Option<Old>,
-        /// Who may read it under its own name.
+        /// The permissions under its final name.
         mode: u32,
     },
 }
@@ -56,7 +57,7 @@ impl Sink {
         Self::of(writer, "the output".to_owned())
     }
 
-    /// A writer that people know by this name.
+    /// A writer with this name in messages.
     pub(super) fn of(writer: impl Write + Send + 'static, name: String) -> Self {
         Self {
             to: Some(To::Stream(Box::new(writer))),
@@ -65,7 +66,8 @@ impl Sink {
         }
     }
 
-    /// A partial file that becomes the target in the place of `old`, compressed by that one's name.
+    /// A partial file that becomes the target and replaces `old`. It is compressed as the target's
+    /// name says.
     pub(super) fn partial(
         file: File,
         partial: PathBuf,
@@ -90,7 +92,7 @@ impl Sink {
         matches!(self.to, Some(To::Stream(_)))
     }
 
-    /// The partial file, where there is one.
+    /// The partial file, if there is one.
     pub(super) fn path(&self) -> Option<&Path> {
         match &self.to {
             Some(To::File { partial, .. }) => Some(partial),
@@ -109,7 +111,7 @@ impl Sink {
         Ok(())
     }
 
-    /// Makes the file whole and durable under its partial name: how it will be under its own.
+    /// Completes the file durably under its partial name, and returns its state.
     ///
     /// # Errors
     /// It cannot be written.
@@ -131,10 +133,11 @@ impl Sink {
         }
     }
 
-    /// Makes the file whole, durable and known by its own name; that this one is durable is for [`name::sync`].
+    /// Completes the file durably and gives it its final name. Making the name durable is up to
+    /// [`name::sync`].
     ///
     /// # Errors
-    /// It cannot be; beside the error, the partial file that is left.
+    /// It cannot be written; with the error comes the partial file that is left.
     pub(super) fn commit(mut self) -> FileEnd {
         let Some(To::File {
             encoder,
@@ -158,13 +161,14 @@ impl Sink {
         };
         match name::give(&partial, &target, old) {
             Ok(()) => {
-                // Nothing but the owner's own leave to write is left to take away, as of a file that was read-only.
+                // At most the owner's write permission is left to be removed, if the old file was
+                // read-only.
                 let _ = own_file::set_mode(&file, mode);
                 Ok(Some(target))
             }
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
                 let error = Error::stopped(format!(
-                    "`{}` has appeared since the run started and is not replaced; `{}` is complete",
+                    "`{}` appeared after the run started and is not replaced; the complete output is in `{}`",
                     target.display(),
                     partial.display()
                 ));
@@ -177,8 +181,8 @@ impl Sink {
         }
     }
 
-    /// Removes the partial file, which got no row, and the file that would have been replaced: its rows would be taken for
-    /// this run's.
+    /// Removes the partial file, which has no rows, and the file that it would have replaced: its
+    /// rows would be mistaken for this run's.
     ///
     /// # Errors
     /// The old file cannot be removed.
@@ -199,10 +203,10 @@ impl Sink {
         }
     }
 
-    /// Makes durable what there is, under the partial name.
+    /// Makes the rows so far durable, under the partial name.
     ///
     /// # Errors
-    /// It cannot be; beside the error, the partial file that is left.
+    /// It cannot be written; with the error comes the partial file that is left.
     pub(super) fn keep_partial(mut self) -> FileEnd {
         let Some(To::File {
             encoder, partial, ..
@@ -221,7 +225,8 @@ impl Sink {
         }
     }
 
-    /// Leaves a partial file that could not be written on, without the row that it was cut off in.
+    /// Leaves a partial file that could not be written any further, without its last, incomplete
+    /// row.
     pub(super) fn give_up(mut self) -> Option<PathBuf> {
         let Some(To::File {
             encoder, partial, ..
@@ -230,7 +235,7 @@ impl Sink {
             return None;
         };
         if let Encoder::Plain(file) = encoder {
-            // On a disk that fails this may fail as well: then the file ends within a row.
+            // On a failing disk this may fail, too. Then the file ends within a row.
             let _ = file.set_len(self.whole);
         }
         Some(partial)
@@ -243,14 +248,15 @@ impl Sink {
         }
     }
 
-    /// Removes a partial file that holds nothing of worth.
+    /// Removes a partial file without any rows.
     pub(super) fn discard(mut self) {
         self.whole = 0;
     }
 }
 
 impl Drop for Sink {
-    /// A file that was opened and got nothing, as when another one could not be opened, must not be in the next run's way.
+    /// A file that was opened and stayed empty, for instance because another one could not be
+    /// opened, must not be in the way of the next run.
     fn drop(&mut self) {
         if let (
             0,
@@ -260,7 +266,7 @@ impl Drop for Sink {
         ) = (self.whole, self.to.take())
         {
             drop(encoder);
-            // That it could not be removed is no news.
+            // If it cannot be removed, nothing is lost.
             let _ = fs::remove_file(partial);
         }
     }

@@ -15,30 +15,31 @@ use crate::layout::{Format, Layout};
 use crate::row::Row;
 use crate::verdict::{DecisionPolicy, Failure, Verdict};
 
-/// Writes rows to the output, failed ones to the rejects and those with another decision than before to the changes.
+/// Writes rows to the output, failed rows also to the rejects, and rows whose decision changed also
+/// to the changes.
 pub struct Writer {
     layout: Layout,
-    /// What a score without a decision would have been.
+    /// Decides about earlier scores that have no decision.
     policy: DecisionPolicy,
     output: Sink,
     sides: Sides,
-    /// Whole rows only: what is written out never ends within a row.
+    /// Only complete rows: what is written to the file never ends within a row.
     buffer: Vec<u8>,
-    /// Rows that the output has taken.
+    /// The number of rows in the output.
     rows: u64,
-    /// What was found of decisions in them, since it was taken last.
+    /// The comparison of decisions in these rows, since it was last taken.
     drift: Drift,
     cells: csv::Cells,
-    /// What stands in front of rejects and of changes in a delimited file.
+    /// The columns in front of rejects and changes in a delimited file.
     reject: csv::Front,
     change: csv::Front,
 }
 
-/// A batch of usual rows, so that the buffer need not grow.
+/// Room for a batch of usual rows, so that the buffer does not have to grow.
 const BUFFER: usize = 128 * 1024;
 
 impl Writer {
-    /// A writer whose output begins with the byte order mark and the header.
+    /// A writer whose output starts with the byte order mark and the header.
     #[must_use]
     pub fn new(layout: Layout, policy: DecisionPolicy, output: Sink, mut sides: Sides) -> Self {
         let mut buffer = Vec::with_capacity(BUFFER);
@@ -69,10 +70,10 @@ impl Writer {
         }
     }
 
-    /// Takes rows in input order.
+    /// Writes rows in input order.
     ///
     /// # Errors
-    /// The output or a file beside it cannot be written.
+    /// The output, the rejects or the changes cannot be written.
     pub fn write(&mut self, rows: &[Finished]) -> Result<(), WriteError> {
         let mut drift = Drift::default();
         for finished in rows {
@@ -105,7 +106,8 @@ impl Writer {
                 }
             }
         }
-        // Not kept for later: these rows are paid for, and nothing gets a killed program's buffers back.
+        // Written right away: these rows are paid for, and the buffers of a killed program are
+        // lost.
         self.write_out()?;
         self.rows += rows.len() as u64;
         self.drift.add(&drift);
@@ -136,18 +138,18 @@ impl Writer {
         }
     }
 
-    /// How many rows the output has taken.
+    /// The number of rows in the output.
     #[must_use]
     pub(crate) const fn rows(&self) -> u64 {
         self.rows
     }
 
-    /// What was found of decisions in the rows that the output has taken since this was asked last.
+    /// The comparison of decisions in the rows that were written since the last call.
     pub(crate) fn take_drift(&mut self) -> Drift {
         std::mem::take(&mut self.drift)
     }
 
-    /// Takes blank lines that stood after the last row.
+    /// Adds the blank lines after the last row.
     pub(crate) fn trailer(&mut self, trailer: &[u8]) {
         self.buffer.extend_from_slice(trailer);
     }
@@ -160,11 +162,12 @@ impl Writer {
         Ok(())
     }
 
-    /// Ends a run that reached the end of its input: everything is on disk and under its own name. When all files are
-    /// whole but for their names, `note` is told how they are.
+    /// Completes a run that reached the end of its input: everything is on disk, and every file
+    /// gets its final name. Before the renaming, when all files are complete, `note` gets their
+    /// state.
     ///
     /// # Errors
-    /// The output or a file beside it cannot be written.
+    /// The output, the rejects or the changes cannot be written.
     pub fn commit(mut self, note: impl FnOnce(&[Sealed])) -> Result<Written, Box<Unfinished>> {
         match self.seal() {
             Ok(sealed) => note(&sealed),
@@ -173,7 +176,7 @@ impl Writer {
                 return Err(Box::new(Unfinished { error, left }));
             }
         }
-        // The output first: rejects alone under their own name would look like a run that is over.
+        // The output first: if only the rejects had their final name, the run would look complete.
         sync_names(self.sides.commit(self.output.commit())?)
     }
 
@@ -187,10 +190,11 @@ impl Writer {
         Ok(output.into_iter().chain(sides).collect())
     }
 
-    /// Ends a run that was stopped: whole rows stay in the partial file; a file without any row is removed.
+    /// Ends a run that was stopped: complete rows stay in the partial file; a file without rows is
+    /// removed.
     ///
     /// # Errors
-    /// The output or a file beside it cannot be written.
+    /// The output, the rejects or the changes cannot be written.
     pub(crate) fn keep_partial(mut self) -> Result<Written, Box<Unfinished>> {
         if self.rows == 0 {
             return Ok(self.give_up());
@@ -202,7 +206,7 @@ impl Writer {
         self.sides.keep_partial(self.output.keep_partial())
     }
 
-    /// Ends a run whose output cannot be written: nothing is tried again, what is there stays.
+    /// Ends a run whose output cannot be written: nothing is retried, and existing rows stay.
     #[must_use]
     pub(crate) fn give_up(self) -> Written {
         let output = if self.rows == 0 {
@@ -215,7 +219,7 @@ impl Writer {
     }
 }
 
-/// Makes the files' names durable.
+/// Syncs the directories, so that the files' names are durable.
 fn sync_names(mut written: Written) -> Result<Written, Box<Unfinished>> {
     let files = [&written.output, &written.rejects, &written.changes];
     let mut directories: Vec<_> = files

@@ -417,12 +417,12 @@ fn a_proxy_variable_that_makes_no_sense_is_refused_and_nothing_goes_out_directly
         (
             "http_proxy",
             "not a url pass-word",
-            "is not the address of a proxy",
+            "is not a proxy address",
         ),
         (
             "HTTP_PROXY",
             " http://me:pass-word@proxy:3128",
-            "is not the address of a proxy",
+            "is not a proxy address",
         ),
         (
             "ALL_PROXY",

@@ -219,7 +219,7 @@ fn a_key_file_of_no_use_stops_the_run_and_its_fault_is_said() {
         ),
         (
             |file| rotate(file, format!("{NEW}\n{NEW}\n")),
-            "the API key in `key.txt` has a line break",
+            "the API key in `key.txt` contains a line break",
         ),
         (
             // Nobody writes into it: whoever opened it would wait for ever.
