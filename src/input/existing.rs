@@ -17,7 +17,7 @@ const KEY_COLUMNS: usize = VERDICT_COLUMNS.len();
 
 /// A column of the input with a name that we write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct OurColumn {
     /// Its place among our columns.
     pub(super) column: usize,
     /// Its value could be ours.
@@ -39,7 +39,7 @@ pub(super) enum Conflict {
 
 impl Conflict {
     /// What is wrong with a header or an object that has these columns of ours, and the kept names of those in `previous`.
-    pub(super) fn of(existing: Existing, found: &[Found], previous: &[usize]) -> Option<Self> {
+    pub(super) fn of(existing: Existing, found: &[OurColumn], previous: &[usize]) -> Option<Self> {
         let has = |column: usize| found.iter().any(|found| found.column == column);
         match existing {
             Existing::Error => found.first().map(|found| Self::Present(found.column)),
@@ -211,7 +211,7 @@ mod tests {
     #[test]
     fn only_all_three_columns_with_our_values_are_ours() {
         let found = |columns: &[usize]| -> Vec<_> {
-            let found = |column: &usize| Found {
+            let found = |column: &usize| OurColumn {
                 column: *column,
                 fits: true,
             };
@@ -224,7 +224,7 @@ mod tests {
         assert_eq!(replaces(&[3]), Some(Conflict::Alone(3)));
         assert_eq!(replaces(&[0, 2, 3]), Some(Conflict::Alone(0)));
         let mut one_foreign = found(&[0, 1, 2]);
-        one_foreign.extend([Found {
+        one_foreign.extend([OurColumn {
             column: 1,
             fits: false,
         }]);

@@ -14,48 +14,53 @@ pub(super) struct Foreign {
     pub(super) fix: &'static str,
 }
 
-/// Where a mark stands, the mark, and what it says.
-type Mark = (usize, &'static [u8], &'static str, &'static str);
+/// The bytes by which a format is recognised.
+struct Signature {
+    at: usize,
+    bytes: &'static [u8],
+    format: Foreign,
+}
+
+const fn signature(
+    at: usize,
+    bytes: &'static [u8],
+    what: &'static str,
+    fix: &'static str,
+) -> Signature {
+    let format = Foreign { what, fix };
+    Signature { at, bytes, format }
+}
 
 const SAVE_AS: &str = "save it as \"CSV UTF-8\"";
 
-const MARKS: &[Mark] = &[
-    (0, ZIP, "a zip archive", "unpack it first with `unzip`"),
-    (
+const SIGNATURES: &[Signature] = &[
+    signature(0, ZIP, "a zip archive", "unpack it first with `unzip`"),
+    signature(0, OLE, "an Excel workbook", SAVE_AS),
+    signature(0, b"PAR1\x15", "a Parquet file", PARQUET_TO_CSV),
+    signature(4, b"1AY&SY", "bzip2 data", "unpack it first with `bunzip2`"),
+    signature(0, b"\xfd7zXZ\0", "xz data", "unpack it first with `unxz`"),
+    signature(
         0,
-        b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1",
-        "an Excel workbook",
-        SAVE_AS,
-    ),
-    (
-        0,
-        b"PAR1\x15",
-        "a Parquet file",
-        "write it as CSV first, as with `duckdb -c \"COPY (FROM 'users.parquet') TO 'users.csv'\"`",
-    ),
-    (4, b"1AY&SY", "bzip2 data", "unpack it first with `bunzip2`"),
-    (0, b"\xfd7zXZ\0", "xz data", "unpack it first with `unxz`"),
-    (
-        0,
-        b"7z\xbc\xaf\x27\x1c",
+        SEVEN_ZIP,
         "a 7-Zip archive",
         "unpack it first with `7z x`",
     ),
-    (
+    signature(
         257,
         b"ustar",
         "a tar archive",
         "unpack it first with `tar -xf`",
     ),
-    (
-        0,
-        b"%PDF-",
-        "a PDF document",
-        "export the table as CSV from the program that made it",
-    ),
-    (0, b"\xff\xfe", UTF_16.what, UTF_16.fix),
-    (0, b"\xfe\xff", UTF_16.what, UTF_16.fix),
+    signature(0, b"%PDF-", "a PDF document", EXPORT),
+    signature(0, b"\xff\xfe", UTF_16.what, UTF_16.fix),
+    signature(0, b"\xfe\xff", UTF_16.what, UTF_16.fix),
 ];
+
+const OLE: &[u8] = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1";
+const SEVEN_ZIP: &[u8] = b"7z\xbc\xaf\x27\x1c";
+const EXPORT: &str = "export the table as CSV from the program that made it";
+const PARQUET_TO_CSV: &str =
+    "write it as CSV first, as with `duckdb -c \"COPY (FROM 'users.parquet') TO 'users.csv'\"`";
 
 const UTF_16: Foreign = Foreign {
     what: "UTF-16 text",
@@ -89,10 +94,8 @@ pub(super) fn foreign(start: &[u8]) -> Option<Foreign> {
     if matches!(start.get(..4), Some([0, a, 0, b] | [a, 0, b, 0]) if *a != 0 && *b != 0) {
         return Some(UTF_16);
     }
-    MARKS
-        .iter()
-        .find(|(at, mark, ..)| has(*at, mark))
-        .map(|(_, _, what, fix)| Foreign { what, fix })
+    let found = SIGNATURES.iter().find(|known| has(known.at, known.bytes));
+    found.map(|known| known.format)
 }
 
 #[cfg(test)]

@@ -59,7 +59,7 @@ pub(super) fn unpack(
     let compression = Compression::of(raw.peek(ZSTD.len())?);
     let plain: Box<dyn Read + Send> = match compression {
         None => Box::new(raw),
-        Some(Compression::Gzip) => Box::new(Members {
+        Some(Compression::Gzip) => Box::new(GzipMembers {
             member: Some(GzDecoder::new(raw)),
             ignored: ignored.clone(),
         }),
@@ -136,13 +136,13 @@ impl<R: Read> BufRead for Ahead<R> {
 }
 
 /// gzip members one after the other.
-struct Members<R: Read> {
+struct GzipMembers<R: Read> {
     /// The one that is being read; `None` after the last.
     member: Option<GzDecoder<Ahead<R>>>,
     ignored: Ignored,
 }
 
-impl<R: Read> Read for Members<R> {
+impl<R: Read> Read for GzipMembers<R> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         while let Some(member) = &mut self.member {
             let read = member.read(into)?;

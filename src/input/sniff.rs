@@ -5,27 +5,14 @@
 use bytes::{Bytes, BytesMut};
 use memchr::memchr2;
 
-use super::csv::{Found, find_record};
+use super::buffer::{Buffer, line_end};
+use super::csv::{RecordScan, find_record};
+use super::settings::{FormatChoice, Input, ReaderSettings};
 use super::text::{BYTE_ORDER_MARK, HEAD};
-use super::{Buffer, Input, Settings, line_end};
 use crate::base::error::{Error, Result};
 use crate::fields;
 use crate::layout::{Format, Packing};
 use crate::raw_json;
-
-/// The format as a person gives it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum FormatChoice {
-    /// By the name's end or a look at the first bytes.
-    #[default]
-    Detect,
-    /// Comma or another delimiter.
-    Csv,
-    /// Tab.
-    Tsv,
-    /// One JSON object a line.
-    Jsonl,
-}
 
 /// Delimiters that are looked for, the likelier ones first.
 const DELIMITERS: [u8; 4] = [b',', b';', b'\t', b'|'];
@@ -33,7 +20,7 @@ const DELIMITERS: [u8; 4] = [b',', b';', b'\t', b'|'];
 const SAMPLE_ROWS: usize = 20;
 
 /// Finds out the format of what the buffer begins with, and takes off what stands before the header.
-pub(super) fn detect(settings: &Settings, buffer: &mut Buffer) -> Result<(Format, Bytes)> {
+pub(super) fn detect(settings: &ReaderSettings, buffer: &mut Buffer) -> Result<(Format, Bytes)> {
     let mut preamble = BytesMut::new();
     if buffer.bytes.starts_with(BYTE_ORDER_MARK) {
         preamble.unsplit(buffer.bytes.split_to(BYTE_ORDER_MARK.len()));
@@ -117,7 +104,7 @@ pub(super) fn refuse_other_text(first: Option<&[u8]>, file: &str) -> Result<()> 
 
 /// Takes Excel's first line that names the delimiter, such as `sep=;`, off the buffer.
 fn separator_line(
-    settings: &Settings,
+    settings: &ReaderSettings,
     buffer: &mut Buffer,
     preamble: &mut BytesMut,
 ) -> Result<Option<u8>> {
@@ -231,7 +218,7 @@ fn whole_rows(delimiter: u8, head: &[u8], over: bool) -> (&[u8], usize) {
     let (mut end, mut rows, mut cells) = (0, 0, Vec::new());
     while rows <= SAMPLE_ROWS
         && let Some(rest) = head.get(end..)
-        && let Found::Record(extent) = find_record(rest, delimiter, over, &mut cells)
+        && let RecordScan::Record(extent) = find_record(rest, delimiter, over, &mut cells)
     {
         end += extent.end;
         rows += 1;

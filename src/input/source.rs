@@ -14,8 +14,8 @@ use std::time::Duration;
 #[cfg(unix)]
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::Input;
 use super::packed::{self, Compression, Ignored};
+use super::settings::Input;
 use crate::base::error::{Error, Result};
 use crate::base::own_file;
 
@@ -96,7 +96,7 @@ impl Source {
         ignored: Ignored,
     ) -> Result<Self> {
         let consumed = Arc::new(AtomicU64::new(0));
-        let raw = Counted {
+        let raw = CountedReader {
             inner: raw,
             consumed: Arc::clone(&consumed),
         };
@@ -290,12 +290,12 @@ fn is_packed(mut file: &File) -> io::Result<bool> {
     Ok(Compression::of(&start).is_some())
 }
 
-struct Counted<R> {
+struct CountedReader<R> {
     inner: R,
     consumed: Arc<AtomicU64>,
 }
 
-impl<R: Read> Read for Counted<R> {
+impl<R: Read> Read for CountedReader<R> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let read = self.inner.read(into)?;
         self.consumed.fetch_add(read as u64, Ordering::Relaxed);

@@ -4,7 +4,12 @@
 
 use std::io::{self, Read};
 
-use super::*;
+use bytes::{Bytes, BytesMut};
+
+use super::{FormatChoice, Input, Prepared, Reader, ReaderSettings};
+use crate::base::error::Result;
+use crate::fields::{Assignments, InvalidPhone, UserRequest};
+use crate::layout::Existing;
 
 /// Hands out at most `step` bytes a read, is interrupted before every third, and fails at the `fails`th.
 struct Unsteady {
@@ -28,8 +33,8 @@ impl Read for Unsteady {
     }
 }
 
-fn settings() -> Settings {
-    Settings {
+fn settings() -> ReaderSettings {
+    ReaderSettings {
         input: Input::Stdin,
         format: FormatChoice::Detect,
         delimiter: None,
@@ -119,7 +124,7 @@ fn a_read_that_fails_is_an_error_and_never_a_short_file() {
 
 /// What each row has of an earlier score and decision, as written.
 fn earlier(text: &str, existing: Existing, delimiter: Option<u8>) -> Vec<(String, String)> {
-    let settings = Settings {
+    let settings = ReaderSettings {
         delimiter,
         existing,
         ..settings()

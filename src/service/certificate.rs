@@ -76,22 +76,7 @@ fn words(error: &CertificateError) -> String {
         Wrong::NotValidForNameContext {
             expected,
             presented,
-        } => {
-            let expected = quoted(&expected.to_str());
-            if presented.is_empty() {
-                return format!("it names no host at all, so it is not for {expected}");
-            }
-            let mut names: Vec<_> = presented
-                .iter()
-                .take(NAMES)
-                .map(|name| quoted(bare(name)))
-                .collect();
-            let more = presented.len().saturating_sub(NAMES);
-            if more > 0 {
-                names.push(format!("{more} more"));
-            }
-            format!("it is for {}, not for {expected}", names.join(", "))
-        }
+        } => other_names(&quoted(&expected.to_str()), presented),
         Wrong::BadSignature => {
             "its signature is wrong: it was changed, or signed by another authority of the same \
              name"
@@ -118,6 +103,23 @@ fn words(error: &CertificateError) -> String {
             known.map_or_else(|| cut(other.to_string()), |(_, words)| (*words).to_owned())
         }
     }
+}
+
+/// What a certificate is for instead of the expected host.
+fn other_names(expected: &str, presented: &[String]) -> String {
+    if presented.is_empty() {
+        return format!("it names no host at all, so it is not for {expected}");
+    }
+    let mut names: Vec<_> = presented
+        .iter()
+        .take(NAMES)
+        .map(|name| quoted(bare(name)))
+        .collect();
+    let more = presented.len().saturating_sub(NAMES);
+    if more > 0 {
+        names.push(format!("{more} more"));
+    }
+    format!("it is for {}, not for {expected}", names.join(", "))
 }
 
 /// Errors of the underlying library by name. If the names changed, the new ones would be shown.

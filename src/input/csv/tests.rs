@@ -4,12 +4,12 @@
 
 use proptest::prelude::*;
 
-use super::*;
+use super::scan::{RecordScan, find_record, unquote};
 
 /// All records of a text: cells, and whether quotes were broken; and every byte accounted for.
 fn records(text: &[u8]) -> Vec<(Vec<Vec<u8>>, bool)> {
     let (mut rest, mut cells, mut records) = (text, Vec::new(), Vec::new());
-    while let Found::Record(extent) = find_record(rest, b',', true, &mut cells) {
+    while let RecordScan::Record(extent) = find_record(rest, b',', true, &mut cells) {
         let values = cells
             .iter()
             .map(|cell| unquote(&rest[cell.range()]).into_owned())
@@ -38,7 +38,7 @@ proptest! {
         let ours = records(text.as_bytes());
         let closed = !matches!(
             find_record(text.as_bytes(), b',', true, &mut Vec::new()),
-            Found::Partial { .. }
+            RecordScan::Partial { .. }
         );
         let broken = ours.iter().any(|(_, malformed)| *malformed);
         let theirs = by_the_csv_crate(text.as_bytes());
@@ -56,8 +56,8 @@ proptest! {
         let whole = text.as_bytes();
         let cut = cut.min(whole.len());
         let (mut early, mut late) = (Vec::new(), Vec::new());
-        if let Found::Record(extent) = find_record(&whole[..cut], b',', false, &mut early) {
-            let Found::Record(again) = find_record(whole, b',', true, &mut late) else { panic!("lost a record") };
+        if let RecordScan::Record(extent) = find_record(&whole[..cut], b',', false, &mut early) {
+            let RecordScan::Record(again) = find_record(whole, b',', true, &mut late) else { panic!("lost a record") };
             prop_assert_eq!((extent.content, extent.end, early), (again.content, again.end, late));
         }
     }
@@ -73,7 +73,7 @@ fn a_broken_quote_is_found() {
     assert!(
         matches!(
             found,
-            Found::Partial {
+            RecordScan::Partial {
                 lines_before: 1,
                 open_quote: Some(0)
             }

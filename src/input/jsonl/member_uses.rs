@@ -12,7 +12,7 @@ use crate::layout::PREVIOUS;
 use crate::raw_json::{self, Pointer};
 
 /// One value that is wanted of every object.
-pub(super) enum Lookup {
+pub(super) enum MemberLookup {
     /// At this place, by `--map`.
     At(Pointer),
     /// Under any of the field's usual names.
@@ -21,7 +21,7 @@ pub(super) enum Lookup {
 
 /// What a member is used for.
 #[derive(Debug, Default)]
-pub(super) struct Uses {
+pub(super) struct KeyUses {
     /// Lookups that it answers, with how plainly it is named (0 is best).
     pub(super) lookups: Vec<(usize, usize)>,
     /// Our column of the same name.
@@ -37,32 +37,32 @@ const REMEMBERED_KEYS: usize = 1_024;
 const REMEMBERED_BYTES: usize = 256;
 
 /// What is wanted of every object.
-pub(super) struct Members {
-    lookups: Vec<Lookup>,
+pub(super) struct MemberUses {
+    lookups: Vec<MemberLookup>,
     /// Names of the columns that we write.
     columns: Vec<String>,
     /// What a key as written asks for; keys repeat in every row, so they are read once.
-    known: HashMap<Box<str>, Uses, RandomState>,
+    known: HashMap<Box<str>, KeyUses, RandomState>,
     /// What the last key asked for that is not remembered.
-    unknown: Uses,
+    unknown: KeyUses,
 }
 
-impl Members {
-    pub(super) fn new(lookups: Vec<Lookup>, columns: &[String]) -> Self {
+impl MemberUses {
+    pub(super) fn new(lookups: Vec<MemberLookup>, columns: &[String]) -> Self {
         Self {
             lookups,
             columns: columns.to_vec(),
             known: HashMap::default(),
-            unknown: Uses::default(),
+            unknown: KeyUses::default(),
         }
     }
 
-    pub(super) fn lookups(&self) -> &[Lookup] {
+    pub(super) fn lookups(&self) -> &[MemberLookup] {
         &self.lookups
     }
 
     /// What a member of this key is used for.
-    pub(super) fn uses(&mut self, key: &RawValue) -> &Uses {
+    pub(super) fn uses(&mut self, key: &RawValue) -> &KeyUses {
         let text = key.get();
         if !self.known.contains_key(text) {
             let uses = self.uses_of(key);
@@ -75,11 +75,11 @@ impl Members {
         self.known.get(text).unwrap_or(&self.unknown)
     }
 
-    fn uses_of(&self, key: &RawValue) -> Uses {
+    fn uses_of(&self, key: &RawValue) -> KeyUses {
         let name = raw_json::string(key).unwrap_or_default();
         let lookups = self.lookups_of(&name).collect();
         let position = |wanted: &str| self.columns.iter().position(|column| column == wanted);
-        Uses {
+        KeyUses {
             lookups,
             ours: position(&name),
             previous: name.strip_prefix(PREVIOUS).and_then(position),
@@ -91,8 +91,8 @@ impl Members {
         let named = fields::rank(name);
         let lookups = self.lookups.iter().enumerate();
         lookups.filter_map(move |(place, lookup)| match lookup {
-            Lookup::At(pointer) => (pointer.split_first().0 == name).then_some((place, 0)),
-            Lookup::Named(field) => named
+            MemberLookup::At(pointer) => (pointer.split_first().0 == name).then_some((place, 0)),
+            MemberLookup::Named(field) => named
                 .filter(|(found, _)| found == field)
                 .map(|(_, rank)| (place, rank)),
         })
@@ -110,8 +110,8 @@ mod tests {
 
     #[test]
     fn keys_without_end_do_not_fill_the_memory_and_are_read_all_the_same() {
-        let lookups = vec![Lookup::Named(Field::Email)];
-        let mut members = Members::new(lookups, &["decision".to_owned()]);
+        let lookups = vec![MemberLookup::Named(Field::Email)];
+        let mut members = MemberUses::new(lookups, &["decision".to_owned()]);
         let long = "x".repeat(REMEMBERED_BYTES);
         assert!(members.uses(&key(&long)).lookups.is_empty());
         assert_eq!(members.known.len(), 0);
