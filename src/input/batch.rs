@@ -5,7 +5,7 @@ use bytes::Bytes;
 use crate::row::Row;
 use crate::verdict::Failure;
 
-/// A row and what it asks, or why it can ask nothing.
+/// A row and its request, or why it has none.
 #[derive(Debug)]
 pub struct Prepared {
     /// The row.
@@ -14,13 +14,13 @@ pub struct Prepared {
     pub request: Result<Bytes, Failure>,
 }
 
-/// Some rows in order.
+/// Some consecutive rows.
 #[derive(Debug, Default)]
 pub struct RowBatch {
     /// The rows.
     pub rows: Vec<Prepared>,
-    /// How many bytes of the source are used up with them; for progress by bytes.
+    /// The position in the source after these rows, in bytes, for the progress.
     pub(crate) position: u64,
-    /// Blank lines after the last row; empty but in the last batch.
+    /// Blank lines after the last row; empty except in the last batch.
     pub trailer: Bytes,
 }

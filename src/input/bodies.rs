@@ -4,14 +4,15 @@ use bytes::{Bytes, BytesMut};
 
 use crate::fields::UserRequest;
 
-/// Writes the bytes that are sent for a valid request; it runs here so that the thread that makes calls need not.
+/// Writes the body of a valid request. It runs here to save the thread that makes the calls from
+/// it.
 pub type Compose = Box<dyn Fn(&UserRequest<'_>, &mut BytesMut) + Send>;
 
-/// A block of bodies: some 250 of them. One that waits holds the whole block.
+/// The size of a block, for about 250 bodies. A body that waits keeps its whole block in memory.
 const BODIES: usize = 64 * 1024;
 
-/// Makes requests' bodies, many to a block: an allocation for each would be freed by another thread, which is the dearest
-/// way.
+/// Makes the bodies of requests, many in one block: an allocation for each would be freed by
+/// another thread, which is the most expensive way.
 pub(super) struct Bodies {
     compose: Compose,
     block: BytesMut,

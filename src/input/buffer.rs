@@ -10,35 +10,37 @@ use super::text::{HEAD, Judge, NotText};
 use crate::base::error::{Error, Result};
 use crate::row::{Earlier, Row, RowNumber, Span};
 
-/// How much is read at once: large enough that reading costs little a row, small enough to keep memory flat.
+/// How much is read in one go: large enough that reading costs little per row, small enough to keep
+/// memory use flat.
 const BLOCK: usize = 128 * 1024;
 
-/// How long the first MiB of a pipe may take, to be judged before the first call: a program that passes on a file takes
-/// less. The first rows of one that waits for events are held up for so long, once.
+/// How long to wait for the first MiB of a pipe, so that it is checked before the first call. A
+/// program that passes on a file takes less. If a program waits for events, its first rows are
+/// delayed by this time, once.
 const HEAD_WAIT: Duration = Duration::from_millis(500);
 
-/// Where a record lies at the front of the buffer.
+/// The position of a record at the front of the buffer.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Extent {
     pub(super) content: Span,
     pub(super) end: usize,
     pub(super) lines_before: u64,
-    /// Lines that the record itself takes.
+    /// The number of lines of the record itself.
     pub(super) lines: u64,
-    /// Text stands after a closing quote.
+    /// Whether there is text after a closing quote.
     pub(super) malformed: bool,
 }
 
-/// The bytes that were read and not yet handed out.
+/// The bytes that were read and are not yet rows.
 pub(super) struct Buffer {
     pub(super) bytes: BytesMut,
     pub(super) source: Source,
     pub(super) at_end: bool,
-    /// The physical line that the buffer's first byte stands on.
+    /// The line number of the buffer's first byte.
     pub(super) line: u64,
-    /// Whether it is text.
+    /// Checks that the input is text.
     judge: Judge,
-    /// As much of the head has been read as is judged before the first call.
+    /// Whether the head, which is checked before the first call, has been read.
     has_head: bool,
 }
 
@@ -55,19 +57,19 @@ impl Buffer {
         }
     }
 
-    /// Reads another block; sets `at_end` when there is none.
+    /// Reads another block; sets `at_end` if there is none.
     ///
     /// # Errors
     /// It cannot be read, or is not text.
     pub(super) fn fill(&mut self) -> Result<()> {
         let held = self.bytes.len();
-        // What a record larger than a block still needs is doubled each time, so that it is scanned again a few times
-        // and not hundreds; pipes give little at once.
+        // For a record larger than a block the amount doubles each time, so that it is scanned
+        // again a few times and not hundreds of times: a pipe returns little per read.
         let enough = if held <= BLOCK { held + 1 } else { 2 * held };
         self.read(enough, held + BLOCK.max(held))
     }
 
-    /// Reads until there are `enough` bytes, and no more than `most`.
+    /// Reads until there are `enough` bytes, and at most `most`.
     fn read(&mut self, enough: usize, most: usize) -> Result<()> {
         while !self.at_end && self.bytes.len() < enough {
             let before = self.bytes.len();
@@ -90,7 +92,7 @@ impl Buffer {
         Ok(())
     }
 
-    /// Reads until there is a line that says something, so that the file can be judged by it.
+    /// Reads until there is a line that is not blank, by which the file can be judged.
     pub(super) fn fill_first_line(&mut self, max_record: usize) -> Result<()> {
         loop {
             let text = self.bytes.trim_ascii_start();
@@ -102,8 +104,8 @@ impl Buffer {
         }
     }
 
-    /// Reads what is judged before the first call. A pipe may have its second row in an hour: the rest of it is judged as it
-    /// comes.
+    /// Reads the head, which is checked before the first call. The second row of a pipe may come in
+    /// an hour: the rest of its head is checked as it comes.
     pub(super) fn fill_head(&mut self) -> Result<()> {
         let begin = Instant::now();
         while self.bytes.len() < HEAD && !self.at_end {
@@ -137,20 +139,21 @@ impl Buffer {
         }
     }
 
-    /// Fails when there is nothing but blank lines, and too many of them to hold.
+    /// Fails if there are only blank lines, and too many to keep.
     pub(super) fn check_blank_lines(&self, most: usize) -> Result<()> {
         if self.at_end || self.bytes.len() <= most {
             return Ok(());
         }
         Err(Error::usage(format!(
-            "{} has more than {most} bytes of blank lines from line {} on",
+            "{} has more than {most} bytes of blank lines, starting at line {}",
             self.source.name(),
             self.line
         ))
         .hint("`--max-record-bytes` raises the limit"))
     }
 
-    /// Fails when the record of `length` bytes at the front, or what there is of it, is larger than allowed.
+    /// Fails if the record of `length` bytes at the front, or its part so far, is larger than
+    /// allowed.
     pub(super) fn check_size(&self, length: usize, max_record: usize, line: u64) -> Result<()> {
         if length <= max_record {
             return Ok(());
@@ -163,7 +166,8 @@ impl Buffer {
     }
 }
 
-/// Length of the line end at `at`: 1 for LF or CR, 2 for CRLF, `None` when the byte after a CR is not there yet.
+/// The length of the line end at `at`: 1 for LF or CR, 2 for CRLF, `None` if the byte after a CR is
+/// not there yet.
 pub(super) fn line_end(bytes: &[u8], at: usize, at_end: bool) -> Option<usize> {
     match (bytes.get(at), bytes.get(at + 1)) {
         (Some(b'\r'), Some(b'\n')) => Some(2),

@@ -1,11 +1,12 @@
-//! File formats that are not read here: recognised by their first bytes, with what to do about each.
+//! File formats that cannot be read, recognised by their first bytes, and what to do about each.
 //!
-//! This file must not know where the bytes come from. A format that it does not know is found by a NUL byte, or by its encoding.
+//! This file must not know where the bytes come from. Formats that it does not know show by a NUL
+//! byte, or by their encoding.
 
-/// How many first bytes are needed: the mark of a tar archive is the furthest in.
+/// How many bytes are needed: the signature of a tar archive is the furthest from the start.
 pub(super) const START: usize = 512;
 
-/// A format that is not read here.
+/// A format that cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Foreign {
     /// What it is.
@@ -58,9 +59,9 @@ const SIGNATURES: &[Signature] = &[
 
 const OLE: &[u8] = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1";
 const SEVEN_ZIP: &[u8] = b"7z\xbc\xaf\x27\x1c";
-const EXPORT: &str = "export the table as CSV from the program that made it";
-const PARQUET_TO_CSV: &str =
-    "write it as CSV first, as with `duckdb -c \"COPY (FROM 'users.parquet') TO 'users.csv'\"`";
+const EXPORT: &str = "export the table as CSV from the program that created it";
+const PARQUET_TO_CSV: &str = "convert it to CSV first, for instance with \
+    `duckdb -c \"COPY (FROM 'users.parquet') TO 'users.csv'\"`";
 
 const UTF_16: Foreign = Foreign {
     what: "UTF-16 text",
@@ -68,9 +69,9 @@ const UTF_16: Foreign = Foreign {
 };
 
 const ZIP: &[u8] = b"PK\x03\x04";
-/// Where the name of the first file in a zip archive stands.
+/// The offset of the first file's name in a zip archive.
 const ZIP_NAME: usize = 30;
-/// Spreadsheets are zip archives that start with a file of such a name.
+/// Spreadsheets are zip archives that start with a file with one of these names.
 const SHEETS: &[(&[u8], &str)] = &[
     (b"[Content_Types].xml", WORKBOOK),
     (b"_rels/", WORKBOOK),
@@ -83,7 +84,7 @@ const SHEETS: &[(&[u8], &str)] = &[
 ];
 const WORKBOOK: &str = "an Excel workbook";
 
-/// What a file with these first bytes is, if it has one of these formats.
+/// The format of a file with these first bytes, if it is one of these.
 pub(super) fn foreign(start: &[u8]) -> Option<Foreign> {
     let has = |at: usize, mark: &[u8]| start.get(at..).is_some_and(|rest| rest.starts_with(mark));
     let sheet = SHEETS.iter().find(|(name, _)| has(ZIP_NAME, name));
@@ -102,7 +103,7 @@ pub(super) fn foreign(start: &[u8]) -> Option<Foreign> {
 mod tests {
     use super::*;
 
-    /// The start of a zip archive whose first file has this name and, uncompressed, this content.
+    /// The start of a zip archive whose first file has this name and this uncompressed content.
     fn zip(name: &str, content: &str) -> Vec<u8> {
         let mut start = b"PK\x03\x04\x14\0\0\0\0\0".to_vec();
         start.resize(30, 0);

@@ -15,9 +15,10 @@ use crate::layout::{Format, Layout};
 use crate::row::{Row, RowNumber};
 use crate::verdict::Failure;
 
-/// A batch is handed on with this many rows, so that the first ones need not wait for a whole block.
+/// A batch is complete with this many rows, so that the first rows do not have to wait for a whole
+/// block …
 const BATCH_ROWS: usize = 512;
-/// … or with this many bytes, so that large records do not pile up in front of the window.
+/// … or with this many bytes, so that large records do not pile up before the calls.
 const BATCH_BYTES: usize = 1024 * 1024;
 
 /// Reads rows from a source.
@@ -28,7 +29,7 @@ pub struct Reader {
     bodies: Bodies,
     number: RowNumber,
     first_rows: FirstRows,
-    /// Rows that were read to judge the file by them.
+    /// The rows that were read to check the file.
     early: Option<RowBatch>,
 }
 
@@ -50,7 +51,7 @@ impl FormatParser {
                 Ok((Self::Csv(parser), header))
             }
             Format::Jsonl if settings.no_header => Err(Error::usage(format!(
-                "`--no-header` is for CSV and TSV, and {} is JSONL",
+                "`--no-header` is for CSV and TSV, but {} is JSONL",
                 buffer.source.name()
             ))
             .hint("leave it out")),
@@ -75,33 +76,36 @@ impl FormatParser {
     }
 }
 
-/// What opening found out, for the writer and for people.
+/// What opening the source found out, for the writer and for messages.
 #[derive(Debug)]
 pub struct Opened {
-    /// The file's build.
+    /// The file's layout.
     pub layout: Layout,
-    /// One line for people: which column is which field.
+    /// Which column is which field, as one line for people.
     pub(crate) mapping: String,
-    /// Columns of ours that an earlier run left in the input and that are replaced.
+    /// Our columns from an earlier run that are replaced.
     pub(crate) replaced: Vec<String>,
-    /// The source's size in bytes, where it has one.
+    /// The source's size in bytes, if it has one.
     pub(crate) size: Option<u64>,
-    /// Who may read and write the source, as a file's permission bits; a pipe says nothing.
+    /// The source's permission bits. A pipe does not restrict them.
     pub(crate) mode: u32,
-    /// Whether bytes behind compressed data are ignored; of a large file or a stream it is known at its end.
+    /// Whether bytes after compressed data are ignored. For a large file or a stream this is known
+    /// at its end.
     pub(crate) ignored: Ignored,
 }
 
 impl Reader {
-    /// Opens the source and reads as far as the first row.
+    /// Opens the source and reads up to the first rows.
     ///
     /// # Errors
-    /// A source that cannot be read, an unknown format, a header that does not fit: exit code 2.
+    /// Exit code 2: the source cannot be read, has an unknown format, or a header that does not
+    /// fit.
     pub fn open(settings: ReaderSettings, compose: Compose) -> Result<(Self, Opened)> {
         Self::of_source(Source::open(&settings.input)?, settings, compose)
     }
 
-    /// As [`Self::open`], with any reader in the place of a pipe: the fuzz targets choose how bytes arrive.
+    /// Like [`Self::open`], but with any reader instead of a pipe: the fuzz targets choose how the
+    /// bytes arrive.
     ///
     /// # Errors
     /// As for [`Self::open`].
@@ -142,7 +146,7 @@ impl Reader {
             number: RowNumber::FIRST,
             early: None,
         };
-        // Whatever is wrong with all of them is found before a file is touched.
+        // What is wrong with all of them is found before any file is touched.
         reader.early = reader.gather(false)?;
         Ok((
             reader,
@@ -157,10 +161,11 @@ impl Reader {
         ))
     }
 
-    /// The next rows; `None` when there are no more.
+    /// The next rows; `None` at the end.
     ///
     /// # Errors
-    /// The source cannot be read on, or a record is broken so that nothing after it can be trusted.
+    /// The source cannot be read further, or a record is broken in such a way that nothing after it
+    /// can be trusted.
     pub fn next_batch(&mut self) -> Result<Option<RowBatch>> {
         match self.early.take() {
             Some(early) => Ok(Some(early)),
@@ -168,7 +173,8 @@ impl Reader {
         }
     }
 
-    /// Some rows; `None` at the end, and where there are none yet and nobody `waits` for them.
+    /// Some rows; `None` at the end, and if there are none yet and the caller does not `wait` for
+    /// them.
     fn gather(&mut self, waits: bool) -> Result<Option<RowBatch>> {
         let mut batch = self.gather_rows(waits)?;
         if let Some(batch) = &mut batch {
@@ -194,7 +200,7 @@ impl Reader {
                     let empty = batch.rows.is_empty() && batch.trailer.is_empty();
                     return Ok((!empty).then_some(batch));
                 }
-                // What is there goes on its way before more is awaited: a pipe may be slow.
+                // Existing rows are passed on before waiting for more: a pipe may be slow.
                 None if !batch.rows.is_empty() => return Ok(Some(batch)),
                 None if !waits => return Ok(None),
                 None => self.buffer.fill()?,
@@ -202,7 +208,7 @@ impl Reader {
         }
     }
 
-    /// The next record that is whole in the buffer.
+    /// The next complete record in the buffer.
     fn next_record(&mut self) -> Result<Option<Prepared>> {
         let extent = match &mut self.parser {
             FormatParser::Csv(parser) => parser.scan(&self.buffer, self.settings.max_record)?,

@@ -1,4 +1,4 @@
-//! What the reader must know.
+//! The settings of a reader.
 
 use std::path::PathBuf;
 
@@ -14,41 +14,41 @@ pub enum Input {
     File(PathBuf),
 }
 
-/// The format as a person gives it.
+/// The format as the user gives it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum FormatChoice {
-    /// By the name's end or a look at the first bytes.
+    /// Detected by the file extension or the first bytes.
     #[default]
     Detect,
     /// Comma or another delimiter.
     Csv,
     /// Tab.
     Tsv,
-    /// One JSON object a line.
+    /// One JSON object per line.
     Jsonl,
 }
 
-/// What the reader must know.
+/// The settings of a reader.
 #[derive(Debug, Clone)]
 pub struct ReaderSettings {
     /// Where rows come from.
     pub input: Input,
-    /// The format, or that it is to be found out.
+    /// The format, or that it is to be detected.
     pub format: FormatChoice,
-    /// The delimiter, where it was given.
+    /// The delimiter, if it was given.
     pub delimiter: Option<u8>,
-    /// There is no header: columns are known by their numbers.
+    /// There is no header: columns are named by number.
     pub no_header: bool,
-    /// What `--map` and `--set` asked for.
+    /// What `--map` and `--set` say.
     pub assignments: Assignments,
-    /// What to do with a bad phone number.
+    /// What to do with an invalid phone number.
     pub invalid_phone: InvalidPhone,
-    /// What to do with columns of our names.
+    /// What to do with columns that have our names.
     pub existing: Existing,
-    /// Names of the columns that we write.
+    /// The names of the columns that we write.
     pub columns: Vec<String>,
-    /// The largest record in bytes. A quote that is never closed must not swallow the memory.
+    /// The largest record in bytes. A quote that is never closed must not fill the memory.
     pub max_record: usize,
-    /// Refuse the file when its first rows all fail for one reason.
+    /// Whether to reject a file whose first rows all fail for the same reason.
     pub judges_first_rows: bool,
 }

@@ -7,7 +7,7 @@ use crate::fields::{self, Mapping};
 use crate::layout::PREVIOUS;
 use crate::row::Span;
 
-/// The error for a header that has what only a row of users has; `None` where it has none of it.
+/// The error for a header with values that only a user's row has; `None` if it has none.
 pub(super) fn no_header(names: &[String], file: &str) -> Option<Error> {
     let mut values = { (1..).zip(names) }
         .filter_map(|(number, name)| fields::value_in(name).map(|field| (number, field)));
@@ -16,7 +16,7 @@ pub(super) fn no_header(names: &[String], file: &str) -> Option<Error> {
         Error::usage(format!("row 1 of {file} does not look like a header"))
             .detail(format!("column {number} holds what looks like a value for `{field}`"))
             .hint(format!(
-                "if there is no header, add `--no-header` and name columns by number, as in `--map {field}={number}`"
+                "if there is no header, add `--no-header` and give columns by number, as in `--map {field}={number}`"
             )),
     )
 }
@@ -32,10 +32,10 @@ pub(super) fn spans(columns: &[Option<usize>], cells: &[Span]) -> Box<[(Span, us
     spans.into()
 }
 
-/// The header's cells that have our columns' names; empty when none has.
+/// The header's cells with our columns' names; empty if there are none.
 ///
 /// # Errors
-/// One that may not be touched.
+/// A column that must not be changed.
 pub(super) fn ours(
     names: &[String],
     mapping: &Mapping<usize>,

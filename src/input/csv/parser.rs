@@ -19,23 +19,24 @@ use crate::verdict::{Failure, Reason};
 /// Finds records and makes requests of them.
 pub(in crate::input) struct CsvParser {
     delimiter: u8,
-    /// The cells of the record that was scanned last, relative to its first byte.
+    /// The cells of the last record that was scanned, relative to its first byte.
     cells: Vec<Span>,
-    /// How many cells the header has, or without one the first row.
+    /// The number of cells in the header, or without a header in the first row.
     width: usize,
     no_header: bool,
     mapping: Mapping<usize>,
-    /// Names of the columns that we write.
+    /// The names of the columns that we write.
     columns: Vec<String>,
-    /// The header's cells that hold our columns, in our order; empty when there are none to replace.
+    /// The header's cells with our columns, in our order; empty if there are none to replace.
     replaced: Box<[Option<usize>]>,
-    /// The header's cells that hold an earlier score and decision, replaced or not.
+    /// The header's cells with an earlier score and decision, replaced or not.
     score: Option<usize>,
     decision: Option<usize>,
 }
 
 impl CsvParser {
-    /// Reads the header and holds the mapping against it. Without one, the first row tells how many columns there are.
+    /// Reads the header and maps the columns. Without a header, the first row tells how many
+    /// columns there are.
     pub(in crate::input) fn open(
         delimiter: u8,
         settings: &ReaderSettings,
@@ -68,7 +69,7 @@ impl CsvParser {
         };
         let file = buffer.source.name();
         let mapping = Mapping::of_header(&names, &settings.assignments, file)
-            // What would be shown of it may be a person.
+            // What would be shown of it may be personal data.
             .map_err(|error| no_header(&names, file).unwrap_or(error))?;
         let ours = ours(&names, &mapping, settings, file)?;
         if let Some(header) = &mut header {
@@ -96,7 +97,7 @@ impl CsvParser {
         Ok((parser, header))
     }
 
-    /// A file without a header and without rows, as of a nightly export that had nothing to say.
+    /// The parser of an empty file, such as a nightly export without news.
     fn of_nothing(delimiter: u8, settings: &ReaderSettings) -> Self {
         Self {
             delimiter,
@@ -123,7 +124,7 @@ impl CsvParser {
         there.map(|(name, _)| name.clone()).collect()
     }
 
-    /// Fails when a row that has been read already has a value in our columns that is not ours.
+    /// Fails if a row in the buffer has a value in our columns that is not ours.
     fn judge_first_rows(&mut self, buffer: &Buffer) -> Result<()> {
         if self.replaced.is_empty() {
             return Ok(());
@@ -142,8 +143,8 @@ impl CsvParser {
         Ok(())
     }
 
-    /// The first of our columns with a value in the record that we never write. Of a ragged one nobody knows which of its
-    /// cells are ours.
+    /// The first of our columns in which the record has a value that we never write. In a ragged
+    /// record, nobody knows which cells are ours.
     fn foreign<'a>(&self, bytes: impl Fn(Span) -> Option<&'a [u8]>) -> Option<Conflict> {
         if self.cells.len() != self.width {
             return None;
@@ -159,7 +160,7 @@ impl CsvParser {
         })
     }
 
-    /// Finds the record at the front of the buffer; `None` when it is not whole yet.
+    /// Finds the record at the front of the buffer; `None` if it is not complete yet.
     pub(in crate::input) fn scan(
         &mut self,
         buffer: &Buffer,
@@ -168,7 +169,7 @@ impl CsvParser {
         scan(buffer, self.delimiter, max_record, &mut self.cells)
     }
 
-    /// The request that the record asks for; marks where the row holds our columns.
+    /// The record's request. It also notes where the row has our columns.
     pub(in crate::input) fn request(
         &self,
         row: &mut Row,
@@ -180,8 +181,8 @@ impl CsvParser {
             return Err(conflict.fails(&self.columns));
         }
         if self.cells.len() == self.width {
-            // Also of a row that fails: it must not keep a verdict of last night. A ragged row stays as it is, as nobody
-            // knows which of its cells are ours.
+            // Also for a row that fails: it must not keep last night's verdict. A ragged row stays
+            // as it is, as nobody knows which of its cells are ours.
             row.existing = spans(&self.replaced, &self.cells);
             let cell =
                 |index: Option<usize>| index.and_then(|index| self.cells.get(index).copied());

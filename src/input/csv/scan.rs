@@ -8,7 +8,7 @@ use super::super::buffer::{Buffer, Extent, line_end};
 use crate::base::error::{Error, Result};
 use crate::row::Span;
 
-/// The value of a cell: without its quotes, doubled quotes made single.
+/// The value of a cell: without its quotes, and with doubled quotes made single.
 pub(super) fn unquote(cell: &[u8]) -> Cow<'_, [u8]> {
     let Some(inner) = cell
         .strip_prefix(b"\"")
@@ -47,7 +47,7 @@ pub(super) fn scan(
             match open_quote {
                 Some(lines) if buffer.at_end || buffer.bytes.len() > max_record => {
                     Err(Error::usage(format!(
-                        "{}: quote opened at line {} is never closed",
+                        "{}: the quote that opens at line {} is never closed",
                         buffer.source.name(),
                         line + lines
                     )))
@@ -63,12 +63,13 @@ pub(super) fn scan(
 #[derive(Debug)]
 pub(in crate::input) enum RecordScan {
     Record(Extent),
-    /// A record begins but more bytes are needed; within a quote that was opened so many lines after the record began.
+    /// A record starts, but more bytes are needed; with `open_quote`, it ends within a quote that
+    /// was opened this many lines after the start of the record.
     Partial {
         lines_before: u64,
         open_quote: Option<u64>,
     },
-    /// Blank lines at most.
+    /// Nothing, except perhaps blank lines.
     Nothing,
 }
 
@@ -141,7 +142,8 @@ fn skip_blank_lines(bytes: &[u8], at_end: bool) -> Option<(usize, u64)> {
     (at < bytes.len()).then_some((at, lines))
 }
 
-/// The offset after the quote that closes the cell whose text begins at `from`; `None` when it is not there (yet).
+/// The offset after the quote that closes the cell whose text starts at `from`; `None` if it is not
+/// there (yet).
 fn closing_quote(bytes: &[u8], from: usize, at_end: bool) -> Option<usize> {
     let mut at = from;
     loop {
@@ -154,7 +156,7 @@ fn closing_quote(bytes: &[u8], from: usize, at_end: bool) -> Option<usize> {
     }
 }
 
-/// Line ends within a record.
+/// The number of line ends within a record.
 fn lines_in(bytes: &[u8]) -> u64 {
     memchr2_iter(b'\n', b'\r', bytes)
         .filter(|at| {

@@ -8,14 +8,15 @@ use super::super::buffer::{Buffer, Extent, line_end};
 use crate::base::error::Result;
 use crate::row::Span;
 
-/// Lines that say something.
+/// Lines that are not blank.
 pub(super) fn lines_of(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     text.split(|byte| *byte == b'\n' || *byte == b'\r')
         .filter(|line| !line.trim_ascii().is_empty())
 }
 
-/// The bytes as text in which every byte keeps its place. What is not UTF-8 becomes question marks: a member that is not
-/// sent may hold anything, and one that is sent is held against the bytes again.
+/// The bytes as text in which every byte keeps its position. Bytes that are not UTF-8 become
+/// question marks: a member that is not sent may have any bytes, and one that is sent is compared
+/// with the original bytes.
 pub(super) fn readable(bytes: &[u8]) -> Cow<'_, str> {
     if let Ok(text) = std::str::from_utf8(bytes) {
         return Cow::Borrowed(text);
@@ -28,7 +29,7 @@ pub(super) fn readable(bytes: &[u8]) -> Cow<'_, str> {
     Cow::Owned(text)
 }
 
-/// Finds the line at the front of the buffer; `None` when it is not whole yet.
+/// Finds the line at the front of the buffer; `None` if it is not complete yet.
 pub(in crate::input) fn scan(buffer: &Buffer, max_record: usize) -> Result<Option<Extent>> {
     let bytes = &buffer.bytes;
     let (mut start, mut lines_before) = (0, 0);

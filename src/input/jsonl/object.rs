@@ -1,4 +1,4 @@
-//! What one object has that is needed.
+//! What one object has for us.
 
 use std::borrow::Cow;
 
@@ -12,11 +12,11 @@ use crate::raw_json;
 use crate::row::{Earlier, Span};
 use crate::verdict::{Failure, Reason};
 
-/// What one object has under names that we write.
+/// What one object has under our columns' names.
 #[derive(Default)]
 pub(super) struct OurNames {
     pub(super) found: Vec<OurColumn>,
-    /// Our columns whose kept names it has.
+    /// Our columns whose `previous_` names it has.
     pub(super) previous: Vec<usize>,
 }
 
@@ -34,7 +34,8 @@ impl OurNames {
     }
 }
 
-/// Whether we could have written this value: our scores are numbers, all else that we write is a string or null.
+/// Whether we could have written this value: our scores are numbers, and all other values are
+/// strings or null.
 fn value_fits(column: usize, value: &RawValue) -> bool {
     let text = match value.get() {
         "null" => Some(Cow::Borrowed("")),
@@ -44,10 +45,10 @@ fn value_fits(column: usize, value: &RawValue) -> bool {
     existing::fits(column, text.as_deref())
 }
 
-/// What one object has of what is wanted.
+/// The values of one object that are needed.
 pub(super) struct ObjectMembers<'a> {
     pub(super) values: Vec<Option<(usize, &'a RawValue)>>,
-    /// Where our columns' values stand.
+    /// The spans of our columns' values.
     pub(super) existing: Vec<(Span, usize)>,
     pub(super) earlier: Earlier,
     pub(super) names: OurNames,
@@ -75,7 +76,7 @@ impl<'a> ObjectMembers<'a> {
     ) {
         if raw_json::too_deep(value) {
             let message = format!(
-                "{} nests deeper than {} levels",
+                "{} is nested deeper than {} levels",
                 quoted_key(key),
                 raw_json::MAX_DEPTH
             );
@@ -90,7 +91,7 @@ impl<'a> ObjectMembers<'a> {
                 Some((held, _)) if *held == *rank => {
                     self.fail(
                         Reason::DuplicateKey,
-                        format!("{} or its like stands twice", quoted_key(key)),
+                        format!("{} or an equivalent name appears twice", quoted_key(key)),
                     );
                     return;
                 }
@@ -101,7 +102,7 @@ impl<'a> ObjectMembers<'a> {
             if self.existing.iter().any(|(_, there)| *there == column) {
                 self.fail(
                     Reason::DuplicateKey,
-                    format!("{} stands twice", quoted_key(key)),
+                    format!("{} appears twice", quoted_key(key)),
                 );
             }
             let part = if policy == Existing::Keep { key } else { value };

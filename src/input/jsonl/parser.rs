@@ -36,13 +36,14 @@ pub(in crate::input) struct JsonlParser {
     described: String,
 }
 
-/// Rows whose members are looked at for the mapping: as many as are in the first block, at most this many.
+/// How many rows are used for the mapping: those in the first block, but at most this many.
 const SAMPLE_ROWS: usize = 100;
-/// From so many objects without a required field on, the file is refused rather than each of its rows.
+/// If at least this many objects lack a required field, the file is rejected, and not each of its
+/// rows.
 const FEW_ROWS: usize = 10;
 
 impl JsonlParser {
-    /// Looks at the first objects and holds the mapping against their members.
+    /// Reads the first objects and maps their members.
     pub(in crate::input) fn open(settings: &ReaderSettings, buffer: &mut Buffer) -> Result<Self> {
         while !buffer.at_end
             && memchr::memchr(b'}', &buffer.bytes).is_none()
@@ -82,7 +83,8 @@ impl JsonlParser {
             sniff::refuse_other_text(lines_of(&buffer.bytes).next(), file)?;
         }
         let whole = at_end && rest.is_none();
-        // Without objects there is nothing to check: the file is empty, or its rows will say what is wrong with them.
+        // Without objects there is nothing to check: the file is empty, or its rows will fail with
+        // their own reasons.
         if objects > 0 {
             let sample = match (whole, objects) {
                 (true, _) => Sample::Whole,
@@ -110,8 +112,8 @@ impl JsonlParser {
         seen.map(|(_, name)| name.clone()).collect()
     }
 
-    /// Fails when a field is looked for under a name that we write. Whether the first objects have it does not matter, as
-    /// others may.
+    /// Fails if a field is looked up under a name that we write. It does not matter whether the
+    /// first objects have it, as others may.
     fn refuse_sources(&self, file: &str) -> Result<()> {
         for column in &self.columns {
             let mut lookups = self.members.lookups_of(column);
@@ -153,7 +155,7 @@ impl JsonlParser {
         }
     }
 
-    /// The request that the record asks for; marks where the row holds our columns.
+    /// The record's request. It also notes where the row has our columns.
     pub(in crate::input) fn request(
         &mut self,
         row: &mut Row,
@@ -164,7 +166,7 @@ impl JsonlParser {
         let bytes = raw.get(row.content.range()).unwrap_or_default();
         let content = readable(bytes);
         let mut gathered = ObjectMembers::new(self.members.lookups().len());
-        // Where a part's text lies in the row: `content` has the same places.
+        // The span of a part's text in the row: `content` has the same positions.
         let place_of = |part: &RawValue| part.get().as_ptr().addr() - content.as_ptr().addr();
         let before = row.before().len();
         let span = |part: &RawValue| {
@@ -189,7 +191,7 @@ impl JsonlParser {
         if let Some(conflict) = gathered.names.conflict(self.existing) {
             return Err(conflict.fails(&self.columns));
         }
-        // Also for a row that fails: its old values must not be taken for new ones.
+        // Also for a row that fails: its old values must not be mistaken for new ones.
         row.existing = std::mem::take(&mut gathered.existing).into();
         row.earlier = gathered.earlier;
         if let Some(failure) = gathered.failure {
@@ -230,6 +232,6 @@ fn not_an_object(content: &str, error: &serde_json::Error) -> Failure {
     }
     Failure::new(
         Reason::NotJson,
-        format!("no JSON from column {} on", error.column()),
+        format!("invalid JSON at column {}", error.column()),
     )
 }
