@@ -17,7 +17,7 @@ use super::member_uses::{MemberLookup, MemberUses};
 use super::object::{ObjectMembers, OurNames};
 use crate::base::error::Result;
 use crate::fields::{
-    self, ColumnSource, InvalidPhone, Mapping, PerField, Sample, Template, UserRequest,
+    self, ColumnSource, InvalidPhone, Mapping, MemberSample, PerField, Template, UserRequest,
 };
 use crate::layout::Existing;
 use crate::raw_json::{self, Pointer};
@@ -87,9 +87,9 @@ impl JsonlParser {
         // their own reasons.
         if objects > 0 {
             let sample = match (whole, objects) {
-                (true, _) => Sample::Whole,
-                (false, FEW_ROWS..) => Sample::Part,
-                (false, _) => Sample::Few,
+                (true, _) => MemberSample::Whole,
+                (false, FEW_ROWS..) => MemberSample::Part,
+                (false, _) => MemberSample::Few,
             };
             parser.described =
                 Mapping::of_members(&members, sample, &settings.assignments, file)?.described;
