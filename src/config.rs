@@ -21,7 +21,7 @@ use crate::verdict::DecisionPolicy;
 #[derive(Debug)]
 pub struct RunConfig {
     /// What is read, and how.
-    pub input: input::Settings,
+    pub input: input::ReaderSettings,
     /// Where rows go.
     pub output: OutputConfig,
     /// Who answers.
@@ -170,7 +170,7 @@ pub(crate) enum Forgotten {
     /// This user's.
     User(Box<UserRequest<'static>>),
     /// Those of all users of a file.
-    Users(Box<input::Settings>),
+    Users(Box<input::ReaderSettings>),
     /// Everybody's.
     Everybody,
 }

@@ -19,7 +19,8 @@ pub(crate) const MAX_DEPTH: usize = 128;
 /// Calls `visit` with every member of the object `text` in order: its key as written, including
 /// quotes, and its value.
 ///
-/// # Errors `text` is not a JSON object, or something follows it.
+/// # Errors
+/// `text` is not a JSON object, or something follows it.
 pub fn members<'a>(
     text: &'a str,
     visit: impl FnMut(&'a RawValue, &'a RawValue),
@@ -252,7 +253,8 @@ pub(crate) struct Ambiguous;
 
 /// Follows the tokens of a pointer, starting at `value`.
 ///
-/// # Errors [`Ambiguous`] if a member on the path appears twice.
+/// # Errors
+/// [`Ambiguous`] if a member on the path appears twice.
 pub(crate) fn follow<'a>(
     value: &'a RawValue,
     tokens: &[Box<str>],

@@ -47,12 +47,19 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("console", &["base/say.rs"]),
     ("csv", &["input/sniff.rs"]),
     ("csv_core", &["output/csv.rs"]),
-    ("fastrand", &["commands/run.rs", "pace/gate/permits.rs", "sandbox/"]),
+    (
+        "fastrand",
+        &["commands/run.rs", "pace/gate/permits.rs", "sandbox/"],
+    ),
     ("flate2", &["input/packed.rs", "output/file.rs"]),
     ("foldhash", &["input/members.rs", "scorer/transactions.rs"]),
     (
         "futures",
-        &["pace/gate/permits.rs", "pipeline/", "service/http/client.rs"],
+        &[
+            "pace/gate/permits.rs",
+            "pipeline/",
+            "service/http/client.rs",
+        ],
     ),
     ("governor", &["pace/limiter.rs"]),
     ("h2", &["service/http/fault.rs"]),

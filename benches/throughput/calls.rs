@@ -244,8 +244,8 @@ pub(crate) fn run_with(input: &Path, output: &Path, url: &str, rate: Rate, ledge
 }
 
 /// What a reader of a plain file needs.
-pub(crate) fn reader_settings(input: &Path) -> input::Settings {
-    input::Settings {
+pub(crate) fn reader_settings(input: &Path) -> input::ReaderSettings {
+    input::ReaderSettings {
         input: Input::File(PathBuf::from(input)),
         format: FormatChoice::Detect,
         delimiter: None,

@@ -12,7 +12,7 @@ use super::values::{self, Map, Set};
 use crate::base::error::{Error, Result};
 use crate::config::{CareConfig, Forgotten, Task};
 use crate::fields::{Assignments, InvalidPhone, PerField, UserRequest};
-use crate::input::{FormatChoice, Input, Settings};
+use crate::input::{FormatChoice, Input, ReaderSettings};
 use crate::layout::Existing;
 use crate::verdict::{Failure, Reason};
 
@@ -170,7 +170,7 @@ fn many(users: &Path, map: Vec<Map>, set: Vec<Set>, no_header: bool) -> Result<F
     for Set(field, value) in set {
         assignments.set(field, value)?;
     }
-    Ok(Forgotten::Users(Box::new(Settings {
+    Ok(Forgotten::Users(Box::new(ReaderSettings {
         input: if users == Path::new("-") {
             Input::Stdin
         } else {

@@ -21,7 +21,7 @@ use crate::config::{
     BudgetConfig, LedgerConfig, OutputConfig, PaceConfig, RejectsConfig, RunConfig, WatchConfig,
 };
 use crate::fields::Assignments;
-use crate::input::{FormatChoice, Input, Settings};
+use crate::input::{FormatChoice, Input, ReaderSettings};
 use crate::layout::{PREVIOUS, VERDICT_COLUMNS};
 use crate::ledger::{Place as LedgerPlace, Reuse, ledger_of};
 use crate::output::{Replace, Target};
@@ -369,7 +369,7 @@ impl RunArgs {
         ))
     }
 
-    fn input(&self, columns: Vec<String>) -> Result<Settings> {
+    fn input(&self, columns: Vec<String>) -> Result<ReaderSettings> {
         let input = match &self.input {
             Some(path) if path != Path::new("-") => Input::File(path.clone()),
             _ if std::io::stdin().is_terminal() => {
@@ -391,7 +391,7 @@ impl RunArgs {
                 "`--delimiter` has no effect with `--format jsonl`",
             ));
         }
-        Ok(Settings {
+        Ok(ReaderSettings {
             input,
             format: self.format.map_or(FormatChoice::Detect, Into::into),
             delimiter: self.delimiter,

@@ -59,7 +59,7 @@ impl Desk {
         self
     }
 
-    pub(super) fn prepare(&mut self, batch: input::Batch) -> Result<Batch, Stop> {
+    pub(super) fn prepare(&mut self, batch: input::RowBatch) -> Result<Batch, Stop> {
         let rows = self.ask_all(batch.rows).map_err(|error| Stop {
             reason: CancelReason::Ledger,
             error: Some(error),

@@ -172,7 +172,7 @@ fn of_input(source: &Input, ignored: bool, stats: &Stats) -> impl Iterator<Item 
 }
 
 /// Opens the input. One that is checked for long is said to be, unless nobody wants to hear it.
-fn open(settings: input::Settings, plan: Plan, speaks: bool) -> Result<(Reader, Opened)> {
+fn open(settings: input::ReaderSettings, plan: Plan, speaks: bool) -> Result<(Reader, Opened)> {
     if speaks && input::is_checked_for_long(&settings.input) {
         say("rescore: checking the compressed input before anything is sent");
     }

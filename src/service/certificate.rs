@@ -1,6 +1,6 @@
-//! Why a certificate is not trusted, in words for a person.
+//! Why a certificate is not trusted, in words for people.
 //!
-//! What stands in a certificate is anybody's: names are cut and quoted as any foreign text.
+//! Anybody can write a certificate: its names are cut and quoted like any text from outside.
 
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -8,9 +8,10 @@ use rustls::CertificateError;
 
 use crate::base::error::quoted;
 
-/// Names of hosts that are shown; a certificate of a large hoster has hundreds.
+/// How many host names are shown: the certificate of a large hosting company has hundreds.
 const NAMES: usize = 3;
-/// The longest explanation that is taken from the library, with what it quotes of the certificate.
+/// The longest explanation that is taken from the library, including what it quotes from the
+/// certificate.
 const CHARACTERS: usize = 300;
 
 /// Why a certificate is not trusted.
@@ -18,22 +19,24 @@ const CHARACTERS: usize = 300;
 pub struct Distrust {
     /// What is wrong with it.
     pub(crate) why: String,
-    /// The way out, where there is one on this side.
+    /// What the user can do about it, if anything.
     pub(crate) hint: Option<&'static str>,
 }
 
-/// For what was signed by nobody whom the system knows. It must be right as well where the option was given.
-const BY_WHOM: &str = "`--ca-file FILE` takes the certificate of the authority that signed it, or the service's own certificate";
+/// For a certificate that was not signed by anybody whom the system trusts. It must also be right
+/// if the option was given.
+const BY_WHOM: &str = "`--ca-file FILE` accepts the certificate of the authority that signed \
+    it, or the service's own certificate";
 
-/// What is wrong with a certificate, and what can be done.
+/// What is wrong with a certificate, and what the user can do.
 pub(super) fn distrust(error: &CertificateError) -> Distrust {
     use CertificateError as Wrong;
     let hint = match error {
         Wrong::UnknownIssuer | Wrong::BadSignature => Some(BY_WHOM),
         Wrong::Other(_) if is(error, CA_AS_SERVER) => Some(BY_WHOM),
-        Wrong::NotValidForName | Wrong::NotValidForNameContext { .. } => Some(
-            "give the address with a name that the certificate is for, as `--base-url https://NAME`",
-        ),
+        Wrong::NotValidForName | Wrong::NotValidForNameContext { .. } => {
+            Some("use a name that the certificate is for, as in `--base-url https://NAME`")
+        }
         Wrong::NotValidYet | Wrong::NotValidYetContext { .. } => {
             Some("check this machine's clock with `date`")
         }
@@ -45,10 +48,10 @@ pub(super) fn distrust(error: &CertificateError) -> Distrust {
     }
 }
 
-/// What the library calls an authority's certificate that a server shows as its own.
+/// The library's name for an authority's certificate that a server shows as its own.
 const CA_AS_SERVER: &str = "CaUsedAsEndEntity";
 
-/// Whether it is this error of the library below, which has no type that could be named.
+/// Whether it is this error of the underlying library, which has no public type.
 fn is(error: &CertificateError, name: &str) -> bool {
     error.to_string().contains(name)
 }
@@ -56,48 +59,36 @@ fn is(error: &CertificateError, name: &str) -> bool {
 fn words(error: &CertificateError) -> String {
     use CertificateError as Wrong;
     match error {
-        Wrong::UnknownIssuer => "it is not signed by anybody whom this machine trusts".to_owned(),
+        Wrong::UnknownIssuer => {
+            "it is not signed by an authority that this machine trusts".to_owned()
+        }
         Wrong::Expired => "it has expired".to_owned(),
         Wrong::ExpiredContext { not_after, .. } => {
             format!("it is not valid after {}", date(not_after.as_secs()))
         }
-        Wrong::NotValidYet => "by this machine's clock it is not valid yet".to_owned(),
+        Wrong::NotValidYet => "it is not valid yet, by this machine's clock".to_owned(),
         Wrong::NotValidYetContext { not_before, .. } => format!(
-            "by this machine's clock it is not valid before {}",
+            "it is not valid before {}, by this machine's clock",
             date(not_before.as_secs())
         ),
-        Wrong::Revoked => "it was revoked".to_owned(),
+        Wrong::Revoked => "it has been revoked".to_owned(),
         Wrong::NotValidForName => "it is for another host".to_owned(),
         Wrong::NotValidForNameContext {
             expected,
             presented,
-        } => {
-            let expected = quoted(&expected.to_str());
-            if presented.is_empty() {
-                return format!("it is for no host at all, so not for {expected}");
-            }
-            let mut names: Vec<_> = presented
-                .iter()
-                .take(NAMES)
-                .map(|name| quoted(bare(name)))
-                .collect();
-            let more = presented.len().saturating_sub(NAMES);
-            if more > 0 {
-                names.push(format!("{more} more"));
-            }
-            format!("it is for {}, not for {expected}", names.join(", "))
-        }
+        } => other_names(&quoted(&expected.to_str()), presented),
         Wrong::BadSignature => {
-            "its signature is wrong: another authority of the same name signed it, or it was changed"
+            "its signature is wrong: it was changed, or signed by another authority of the same \
+             name"
                 .to_owned()
         }
         Wrong::BadEncoding => "it is damaged".to_owned(),
         Wrong::UnhandledCriticalExtension => {
-            "it has an extension that must be understood and is not known here".to_owned()
+            "it has a critical extension that is not supported".to_owned()
         }
         Wrong::UnsupportedSignatureAlgorithmContext { .. }
         | Wrong::UnsupportedSignatureAlgorithmForPublicKeyContext { .. } => {
-            "it is signed in a way that is not accepted, as with SHA-1".to_owned()
+            "its signature algorithm is not accepted (SHA-1, for instance)".to_owned()
         }
         Wrong::InvalidPurpose | Wrong::InvalidPurposeContext { .. } => {
             "it is not meant for servers".to_owned()
@@ -105,7 +96,7 @@ fn words(error: &CertificateError) -> String {
         Wrong::UnknownRevocationStatus
         | Wrong::ExpiredRevocationList
         | Wrong::ExpiredRevocationListContext { .. } => {
-            "it is not known whether it was revoked".to_owned()
+            "it is not known whether it has been revoked".to_owned()
         }
         other => {
             let known = OTHERS.iter().find(|(name, _)| is(other, name));
@@ -114,11 +105,29 @@ fn words(error: &CertificateError) -> String {
     }
 }
 
-/// Errors of the library below by their names. Were these to change, the new names would be shown.
+/// What a certificate is for instead of the expected host.
+fn other_names(expected: &str, presented: &[String]) -> String {
+    if presented.is_empty() {
+        return format!("it names no host at all, so it is not for {expected}");
+    }
+    let mut names: Vec<_> = presented
+        .iter()
+        .take(NAMES)
+        .map(|name| quoted(bare(name)))
+        .collect();
+    let more = presented.len().saturating_sub(NAMES);
+    if more > 0 {
+        names.push(format!("{more} more"));
+    }
+    format!("it is for {}, not for {expected}", names.join(", "))
+}
+
+/// Errors of the underlying library by name. If the names changed, the new ones would be shown.
 const OTHERS: [(&str, &str); 5] = [
     (
         CA_AS_SERVER,
-        "it is the certificate of an authority and not of a server, as `openssl req -x509` makes it",
+        "it is the certificate of an authority and not of a server, as created \
+         by `openssl req -x509`",
     ),
     (
         "EndEntityUsedAsCa",
@@ -126,19 +135,19 @@ const OTHERS: [(&str, &str); 5] = [
     ),
     (
         "UnsupportedCertVersion",
-        "it is in the old form X.509 version 1, and version 3 is needed",
+        "it is an X.509 version 1 certificate, and version 3 is required",
     ),
     (
         "NameConstraintViolation",
-        "its authority may not sign for this host",
+        "its authority is not allowed to sign for this host",
     ),
     (
         "PathLenConstraintViolated",
-        "an authority signed it that may only sign for servers through fewer others",
+        "its chain is longer than one of its authorities allows",
     ),
 ];
 
-/// The name itself: the library gives it in its own notation, as `DnsName("example.com")`.
+/// The name itself: the library writes it in its own notation, such as `DnsName("example.com")`.
 fn bare(name: &str) -> &str {
     let inner = name
         .split_once('(')
@@ -147,7 +156,7 @@ fn bare(name: &str) -> &str {
     inner.trim_matches('"')
 }
 
-/// A date; a certificate may name one that no calendar has.
+/// A date; a certificate may have one that no calendar has.
 fn date(seconds: u64) -> String {
     const YEAR_10000: u64 = 253_402_300_800;
     let moment = UNIX_EPOCH.checked_add(Duration::from_secs(seconds));
@@ -172,7 +181,7 @@ mod tests {
 
     use super::*;
 
-    /// An error of the library below, as it names itself.
+    /// An error of the underlying library with its name.
     struct OfLibrary(&'static str);
 
     impl std::fmt::Debug for OfLibrary {
@@ -194,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn the_reason_is_said_and_foreign_names_are_short() {
+    fn reasons_are_plain_and_names_from_outside_are_cut() {
         let at = |seconds| UnixTime::since_unix_epoch(Duration::from_secs(seconds));
         let time = at(1_800_000_000);
         let not_for = |presented: &[&str]| CertificateError::NotValidForNameContext {
@@ -204,7 +213,7 @@ mod tests {
         for (error, said) in [
             (
                 CertificateError::UnknownIssuer,
-                "it is not signed by anybody whom this machine trusts",
+                "it is not signed by an authority that this machine trusts",
             ),
             (
                 CertificateError::ExpiredContext {
@@ -218,7 +227,7 @@ mod tests {
                     time,
                     not_before: at(u64::MAX),
                 },
-                "by this machine's clock it is not valid before a date that no calendar has",
+                "it is not valid before a date that no calendar has, by this machine's clock",
             ),
             (
                 not_for(&["DnsName(\"a.example\")", "IpAddress(192.0.2.1)"]),
@@ -226,7 +235,7 @@ mod tests {
             ),
             (
                 not_for(&[]),
-                "it is for no host at all, so not for `api.example.com`",
+                "it names no host at all, so it is not for `api.example.com`",
             ),
             (
                 CertificateError::InvalidPurpose,
@@ -234,7 +243,7 @@ mod tests {
             ),
             (
                 of_library("UnsupportedCertVersion"),
-                "it is in the old form X.509 version 1, and version 3 is needed",
+                "it is an X.509 version 1 certificate, and version 3 is required",
             ),
             (of_library("NewFashion"), "Other(OtherError(NewFashion))"),
         ] {

@@ -1,4 +1,5 @@
-//! One exchange with the service: the request goes out, and an answer comes back or a reason why there is none.
+//! One exchange with the service: a request is sent, and an answer comes back, or the reason why
+//! there is none.
 
 use std::future::Future;
 use std::time::Duration;
@@ -10,49 +11,51 @@ use super::certificate::Distrust;
 use super::proxy::ProxyName;
 use super::redact::Sent;
 
-/// Whoever answers: the HTTP client, or a script in tests.
+/// The service: the HTTP client, or a script in tests.
 pub(crate) trait Service {
-    /// Sends one request and waits for the whole answer.
+    /// Sends one request and waits for the complete answer.
     fn ask(&self, body: Bytes) -> impl Future<Output = Exchange>;
 
-    /// Looks where the key came from for a new one, for all requests that begin from now on.
+    /// Reads the API key again from where it came from. A new key is used for all requests that
+    /// start afterwards.
     fn renew_key(&self) -> Renewal;
 
-    /// How long a call can take: then it has ended, one way or the other.
+    /// The time limit for a call: after this it has ended, one way or the other.
     fn longest_call(&self) -> Duration;
 }
 
-/// What came of looking for a new key.
+/// The result of looking for a new key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Renewal {
-    /// Requests go out with another key from now on.
+    /// From now on, requests are sent with another key.
     Renewed,
-    /// The key stays; why, in one sentence.
+    /// The key stays the same; why, in one sentence.
     Kept(String),
-    /// The key stays: where it came from, nothing can have changed.
+    /// The key stays the same: it comes from a source that cannot change, such as a variable.
     Fixed,
 }
 
-/// What came of sending a request.
+/// The result of sending a request.
 pub(crate) type Exchange = Result<Reply, TransportFault>;
 
-/// An answer as it came, not yet judged.
+/// An answer as received, not yet classified.
 #[derive(Debug, Clone)]
 pub struct Reply {
     /// The HTTP status.
     pub status: u16,
     /// The headers.
     pub headers: HeaderMap,
-    /// The body, at most [`Reply::MAX_BODY`] bytes of it.
+    /// The body, cut at [`Reply::MAX_BODY`] bytes.
     pub body: Bytes,
-    /// The body was longer and was cut.
+    /// Whether the body was longer and was cut.
     pub cut: bool,
-    /// What it answers, so that no message repeats it.
+    /// The request that it answers, so that no message repeats its content.
     pub sent: Sent,
 }
 
 impl Reply {
-    /// A hundred times the largest answer seen; more is an attack or a wrong address, and memory must stay flat.
+    /// A hundred times the largest answer seen. A longer one is an attack or comes from a wrong
+    /// address, and memory use must stay flat.
     pub(crate) const MAX_BODY: usize = 1024 * 1024;
 
     /// A success with this body, for tests.
@@ -71,26 +74,27 @@ impl Reply {
 /// Why no answer came.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TransportFault {
-    /// The name of the service's host has no address.
+    /// The service's host name cannot be resolved.
     HostNotFound(String),
-    /// The name of the proxy's host has no address.
+    /// The proxy's host name cannot be resolved.
     ProxyNotFound(ProxyName),
-    /// No connection: refused, no route, timed out; the words are the system's.
+    /// No connection: refused, no route or timed out, in the system's words.
     Unreachable(String),
-    /// The other side does not speak TLS.
+    /// The server does not speak TLS.
     NotTls,
-    /// The TLS handshake failed, but for the certificate.
+    /// The TLS handshake failed, for another reason than the certificate.
     Handshake(String),
     /// The certificate is not trusted.
     Certificate(Distrust),
-    /// The proxy cannot be reached or did not connect, so that nothing went out.
+    /// The proxy cannot be reached or did not connect to the service, so nothing was sent.
     Proxy(ProxyName, String),
-    /// The proxy connects nobody without a login.
+    /// The proxy requires a login.
     ProxyLogin(ProxyName),
-    /// The request went out, and the server says that it has not processed it.
+    /// The request was sent, and the server says that it did not process it.
     Unprocessed(String),
-    /// The request went out and the whole answer did not come in time.
+    /// The request was sent, and the complete answer did not come in time.
     TimedOut,
-    /// The connection broke after the request went out: reset, end of file, a short body, garbage.
+    /// The connection broke after the request was sent: reset, end of file, a short body, or
+    /// garbage.
     Broken(String),
 }

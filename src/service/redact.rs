@@ -1,4 +1,5 @@
-//! What must not be repeated: servers like to quote what they refuse, and their words may reach a terminal or a log.
+//! Removes keys and personal data from the service's words: servers like to quote what they refuse,
+//! and their words may end up on a terminal or in a log.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -8,45 +9,48 @@ use bytes::Bytes;
 use super::traces::{GAP, Traces};
 use crate::base::secret::Secret;
 
-/// Every key that a run has used. Of a rotated key the service may repeat either, in any answer. Clones share them.
+/// Every API key that a run has used. After a rotation, any answer may repeat the old or the new
+/// key. Clones share the keys.
 #[derive(Debug, Clone)]
 pub struct ApiKeys(Arc<[Secret]>);
 
 impl ApiKeys {
-    /// The key that a run begins with.
+    /// The key that a run starts with.
     #[must_use]
     pub fn new(key: Secret) -> Self {
         Self(Arc::new([key]))
     }
 
-    /// These and one more.
+    /// These keys and one more.
     #[must_use]
     pub(crate) fn and(&self, key: &Secret) -> Self {
         let others = self.0.iter().filter(|known| known.expose() != key.expose());
         let mut keys: Vec<_> = others.chain([key]).cloned().collect();
-        // One may be the beginning of another: blotted out first, it would leave the rest of the longer one.
+        // One key may be a prefix of another. Redacted first, it would leave the rest of the longer
+        // one.
         keys.sort_by_key(|key| Reverse(key.expose().len()));
         Self(keys.into())
     }
 }
 
-/// What a request carried.
+/// What a request contained.
 #[derive(Debug, Clone)]
 pub struct Sent {
-    /// The key that went with it, and all others that the run had used when the answer came.
+    /// Its key, and all other keys that the run had used when the answer came.
     pub api_keys: ApiKeys,
-    /// Its body: a person's data.
+    /// Its body: personal data.
     pub body: Bytes,
 }
 
-/// Shorter values, as the name `Ann`, are taken out only where they stand alone: they may be parts of ordinary words.
+/// Shorter values, such as the name `Ann`, are removed only where they stand alone: they may be
+/// parts of ordinary words.
 const LONG: usize = 4;
 
 impl Sent {
-    /// `words` of the service, decoded already, without anything that we sent. `None` where traces of it are left: then
-    /// they must not be shown at all.
+    /// The service's `words`, already decoded, without anything that we sent. `None` if traces of
+    /// it remain: then the words must not be shown at all.
     ///
-    /// It takes words as a whole, before they are cut: half a key is still a key.
+    /// The words must be complete, not cut: half a key is still a secret.
     pub(super) fn redact(&self, words: &str) -> Option<String> {
         let mut words: Vec<char> = words.chars().filter(|c| *c != GAP).collect();
         let mut traces = Traces::default();
@@ -59,7 +63,7 @@ impl Sent {
                 words = without(&words, value, value.len() < LONG);
                 traces.add_value(value);
             }
-            // Services greet people by one of their names, and turn names around.
+            // Services address people by one of their names, or swap the names.
             for field in ["name", "email"] {
                 let value = fields.get(field).and_then(serde_json::Value::as_str);
                 let parts = value
@@ -74,7 +78,7 @@ impl Sent {
         (!traces.are_in(&words)).then(|| words.replace(GAP, "…"))
     }
 
-    /// A request that carried nothing, for tests.
+    /// A request without content, for tests.
     #[cfg(test)]
     pub(crate) fn nothing() -> Self {
         Self {
@@ -84,7 +88,8 @@ impl Sent {
     }
 }
 
-/// The text without `word` in any case, or with `alone` only where no letter or digit touches it.
+/// The text without `word`, ignoring case; with `alone`, only where no letter or digit is next to
+/// it.
 fn without(text: &[char], word: &str, alone: bool) -> Vec<char> {
     let lower = |c: &char| c.to_lowercase().next().unwrap_or(*c);
     let word: Vec<_> = word.chars().map(|c| lower(&c)).collect();
@@ -114,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn key_and_values_are_taken_out() {
+    fn key_and_values_are_removed() {
         let sent = Sent {
             api_keys: ApiKeys::new(Secret::new("sk/live/1")),
             body: Bytes::from_static(br#"{"name":"Jan\u00e9 Doe","ip":"::1","email":"j@x.org"}"#),
@@ -130,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn every_key_of_the_run_is_taken_out_whole() {
+    fn every_key_of_the_run_is_removed_whole() {
         let keys = ["sk-1", "sk-1-new", "sk-0", "sk-1"].map(Secret::new);
         let sent = Sent {
             api_keys: keys
@@ -147,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_value_is_taken_out_where_it_stands_alone() {
+    fn a_short_value_is_removed_where_it_stands_alone() {
         let sent = Sent {
             api_keys: ApiKeys::new(Secret::new("sk/live/1")),
             body: Bytes::from_static(br#"{"name":"Ann"}"#),

@@ -1,4 +1,4 @@
-//! When a service that refuses asks to be called again.
+//! When a service that throttles asks to be called again.
 
 use std::time::{Duration, SystemTime};
 
@@ -7,8 +7,8 @@ use http::header::{DATE, RETRY_AFTER};
 
 use super::quota::Quota;
 
-/// How long to wait: what `Retry-After` says, else until a quota that is used up begins anew; `None` where nothing is said
-/// that makes sense.
+/// How long to wait: as `Retry-After` says, or else until a used-up quota resets; `None` if the
+/// answer says neither in a way that makes sense.
 pub(super) fn wait(headers: &HeaderMap) -> Option<Duration> {
     retry_after(headers).or_else(|| {
         let quota = Quota::of(headers, SystemTime::now);
@@ -16,15 +16,16 @@ pub(super) fn wait(headers: &HeaderMap) -> Option<Duration> {
     })
 }
 
-/// How long `Retry-After` asks to wait; `None` where it is absent or makes no sense.
+/// How long `Retry-After` asks to wait; `None` if it is absent or makes no sense.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let value = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     if !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit()) {
-        // More digits than fit mean the same as the largest number: for ever.
+        // More digits than fit mean the same as the largest number: forever.
         return Some(Duration::from_secs(value.parse().unwrap_or(u64::MAX)));
     }
     let until = httpdate::parse_http_date(value).ok()?;
-    // Against the answer's own clock: ours may be wrong, and the difference of two of theirs is not.
+    // Measured by the server's clock: ours may be wrong, but the difference between two of its
+    // times is right.
     let now = headers
         .get(DATE)
         .and_then(|date| httpdate::parse_http_date(date.to_str().ok()?).ok());
@@ -52,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quota_that_is_used_up_says_when_where_nothing_else_does() {
+    fn without_retry_after_a_used_up_quota_says_when() {
         let used_up = ("x-ratelimit-remaining", "0");
         let reset = ("x-ratelimit-reset", "90");
         assert_eq!(of(&[used_up, reset]), Some(90));

@@ -68,7 +68,8 @@ impl Score {
 
     /// The score of a JSON number's text.
     ///
-    /// # Errors What is wrong with it: not a number, out of the range of a double, or too long.
+    /// # Errors
+    /// What is wrong with it: not a number, out of the range of a double, or too long.
     pub fn from_json_number(text: &str) -> Result<Self, &'static str> {
         if text.len() > Self::MAX_CHARACTERS {
             return Err("is longer than 64 characters");

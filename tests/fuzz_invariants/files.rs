@@ -6,7 +6,7 @@
 use bytes::{Bytes, BytesMut};
 use rescore::internals::error::Result;
 use rescore::internals::fields::{Assignments, Field, InvalidPhone, UserRequest};
-use rescore::internals::input::{FormatChoice, Input, ReadRow, Reader, Settings};
+use rescore::internals::input::{FormatChoice, Input, ReadRow, Reader, ReaderSettings};
 use rescore::internals::layout::{Existing, Layout, PREVIOUS, VERDICT_COLUMNS};
 use rescore::internals::output::{DoneRow, Sides, Sink, Writer};
 use rescore::internals::raw_json;
@@ -75,7 +75,7 @@ fn holds(input: &[u8], format: FormatChoice) {
     }
 }
 
-fn settings([flags, delimiter, ..]: [u8; CHOICES], format: FormatChoice) -> Settings {
+fn settings([flags, delimiter, ..]: [u8; CHOICES], format: FormatChoice) -> ReaderSettings {
     let has = |bit: u8| flags & (1 << bit) != 0;
     let mut assignments = Assignments::default();
     if has(2) {
@@ -93,7 +93,7 @@ fn settings([flags, delimiter, ..]: [u8; CHOICES], format: FormatChoice) -> Sett
     if has(3) {
         columns.push("level".to_owned());
     }
-    Settings {
+    ReaderSettings {
         input: Input::Stdin,
         format: if has(4) { FormatChoice::Detect } else { format },
         delimiter: DELIMITERS
@@ -134,7 +134,7 @@ struct Contents {
     ended: bool,
 }
 
-fn read(file: &[u8], step: usize, settings: &Settings) -> Result<Contents> {
+fn read(file: &[u8], step: usize, settings: &ReaderSettings) -> Result<Contents> {
     let compose = |request: &UserRequest<'_>, to: &mut BytesMut| {
         write_body(request, Plan::Free, to);
     };

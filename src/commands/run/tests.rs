@@ -16,7 +16,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::fields::{Assignments, InvalidPhone};
-use crate::input::{FormatChoice, Settings as InputSettings};
+use crate::input::{FormatChoice, ReaderSettings};
 use crate::layout::{Existing, VERDICT_COLUMNS};
 use crate::ledger::{self, Fails, Ledger, Place, Removed, Reuse};
 use crate::output::{Replace, Sides, Sink};
@@ -192,7 +192,7 @@ impl Course {
             output: unsteady,
             calls,
         } = trouble;
-        let settings = InputSettings {
+        let settings = ReaderSettings {
             input: Input::File(self.place.path().join("users.csv")),
             format: FormatChoice::Detect,
             delimiter: None,

@@ -2,7 +2,7 @@
 
 use bytes::{Bytes, BytesMut};
 
-/// A body as it arrives. Nearly every one is a single chunk: then nothing is copied.
+/// A body as it arrives. Nearly every body is a single chunk, which is not copied.
 #[derive(Default)]
 pub(super) struct Body {
     first: Bytes,

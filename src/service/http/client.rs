@@ -1,4 +1,4 @@
-//! The client: requests with headers and key, and the key's renewal.
+//! The client: builds requests with headers and key, and renews the key.
 
 use std::cell::RefCell;
 use std::path::PathBuf;
@@ -22,24 +22,25 @@ use super::fault;
 use crate::base::error::{Error, Result};
 use crate::base::secret::Secret;
 
-/// What the client must know.
+/// The settings of a client.
 #[derive(Debug, Clone)]
 pub struct ClientSettings {
     /// Where requests go.
     pub endpoint: Endpoint,
     /// The bearer token.
     pub api_key: Secret,
-    /// The file that it came from; `None` where nothing can have changed, as in a variable.
+    /// The file that the key came from; `None` if it came from a source that cannot change, such as
+    /// a variable.
     pub key_file: Option<KeyFile>,
     /// The calling application's identifier.
     pub service_id: ServiceId,
-    /// The proxy that a variable names for the endpoint.
+    /// The proxy that an environment variable names for the endpoint.
     pub proxy: Option<Proxy>,
-    /// From the request's begin to the answer's last byte.
+    /// The time limit from the start of the request to the last byte of the answer.
     pub timeout: Duration,
-    /// For the connection alone.
+    /// The time limit for connecting.
     pub connect_timeout: Duration,
-    /// A further certificate authority, or the service's own certificate, PEM.
+    /// A PEM file with a further certificate authority or the service's own certificate.
     pub ca_file: Option<PathBuf>,
 }
 
@@ -55,9 +56,9 @@ pub(crate) struct Client {
 /// The key in use.
 struct KeyInUse {
     secret: Secret,
-    /// What each request has at its head, this key with it.
+    /// The headers of every request, this key included.
     headers: HeaderMap,
-    /// It and those before it.
+    /// This key and those before it.
     used: ApiKeys,
 }
 
@@ -65,10 +66,10 @@ impl Client {
     /// Builds the client; sends nothing.
     ///
     /// # Errors
-    /// Exit code 2: a key that cannot stand in a header, a proxy's address that the library does not accept, or
-    /// certificates that cannot be read.
+    /// Exit code 2: a key that cannot be in a header, a proxy address that the library
+    /// does not accept, or certificates that cannot be read.
     pub(crate) fn new(settings: ClientSettings) -> Result<Self> {
-        // Another part of the process may have installed one: then that is used.
+        // If another part of the process has installed a provider, that one is used.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let named = settings.proxy.as_ref().map(Proxy::name).cloned();
         Ok(Self {
@@ -95,7 +96,7 @@ impl Client {
 
     #[expect(
         clippy::manual_async_fn,
-        reason = "an `async fn` holds twice what it is given, and this is a part of what is allocated for each row"
+        reason = "an `async fn` stores its arguments twice, and this future is allocated for each row"
     )]
     fn exchange(
         &self,
@@ -103,10 +104,12 @@ impl Client {
     ) -> impl Future<Output = std::result::Result<Reply, reqwest::Error>> {
         async move {
             let mut request = Request::new(Method::POST, self.endpoint.url().clone());
-            // One copy of the whole: header by header, with defaults of the client's behind, takes 500 instructions more.
+            // One clone of all headers: adding them one by one to the client's defaults takes 500
+            // instructions more.
             request.headers_mut().clone_from(&self.key.borrow().headers);
             *request.body_mut() = Some(sent.clone().into());
-            // Held until the answer is whole: by it the calls of a client are counted.
+            // Held until the answer is complete: the calls of a client are counted by its
+            // references.
             let client = self.connections.client();
             let mut response = client.execute(request).await?;
             let status = response.status().as_u16();
@@ -118,7 +121,8 @@ impl Client {
                         break;
                     }
                     Ok(Some(chunk)) => body.push(chunk),
-                    // A success that breaks off may have been billed. Of anything else the status says it all.
+                    // A success that breaks off may have been billed. For anything else the status
+                    // is enough.
                     Err(error) if (200..300).contains(&status) => return Err(error),
                     Ok(None) | Err(_) => break,
                 }
@@ -129,7 +133,7 @@ impl Client {
                 body: body.into_bytes(),
                 cut,
                 sent: Sent {
-                    // As of now: the key may have been renewed while this was out.
+                    // The keys as of now: the key may have been renewed since the request was sent.
                     api_keys: self.key.borrow().used.clone(),
                     body: sent,
                 },
@@ -173,14 +177,14 @@ impl Service for Client {
     }
 }
 
-/// The proxy for the library, which is then asked for every request.
+/// The proxy in the library's form. It is then used for every request.
 fn proxy(proxy: &Proxy) -> Result<reqwest::Proxy> {
-    // Without the cause: it may name the address, and so a password.
+    // Without the cause: it may contain the address, and so a password.
     reqwest::Proxy::all(proxy.url())
         .map_err(|_| Error::usage(format!("{} cannot be used", proxy.name())))
 }
 
-/// The headers of each request.
+/// The headers of every request.
 fn headers(service_id: &ServiceId, key: &Secret) -> Result<HeaderMap> {
     let mut headers = HeaderMap::new();
     headers.insert(AUTHORIZATION, authorization(key)?);
@@ -198,7 +202,7 @@ fn authorization(key: &Secret) -> Result<HeaderValue> {
 fn header(what: &str, text: &str) -> Result<HeaderValue> {
     HeaderValue::try_from(text).map_err(|_| {
         Error::usage(format!(
-            "the {what} has a line break or another control character in it"
+            "the {what} contains a line break or another control character"
         ))
     })
 }

@@ -8,19 +8,22 @@ use std::time::{Duration, SystemTime};
 use super::super::endpoint::LOCALHOST;
 use crate::base::error::{Error, Result};
 
-/// Connections idle for longer are not used again: at the usual 90 s, 9 of 40 sends met a server that was just closing.
+/// Connections that were idle for longer are not reused: with the usual 90 s, 9 of 40 requests met
+/// a server that was just closing the connection.
 pub(super) const POOL_IDLE: Duration = Duration::from_secs(4);
 
-/// Calls of one client at a time. Over HTTP/2 they share one connection, and the library has those wait unsent that are
-/// more than the server allows on it, while their time runs: they would seem to be slow, or to have been sent and got no
-/// answer. RFC 9113 (6.5.2) recommends that servers allow no fewer than these.
+/// Concurrent calls per client. Over HTTP/2 they share one connection. If there are more calls than
+/// the server allows on it, the library holds them back unsent while their time runs: they would
+/// look slow, or as if they had been sent and not answered. RFC 9113 (6.5.2) recommends that
+/// servers allow at least this many.
 const STREAMS: usize = 100;
 
-/// The connections, and how to make new ones. As many clients as the calls need have theirs.
+/// The connections, and how to make new ones. There are as many clients as the calls need, each
+/// with its own connections.
 ///
-/// The library does not use one again that was idle for long. But it tells time by a clock that stands still while a
-/// laptop sleeps, and then the first calls would go out on connections that nobody remembers: by the clock on the wall,
-/// after a rest of any kind, all are made anew.
+/// The library does not reuse connections that were idle for long. But it uses a clock that stops
+/// while a laptop sleeps, and afterwards the first calls would be sent on connections that the
+/// server has long forgotten. So after a pause by the wall clock, all connections are made again.
 pub(super) struct Connections {
     pub(super) setup: Setup,
     first: RefCell<Rc<reqwest::Client>>,
@@ -28,14 +31,14 @@ pub(super) struct Connections {
     pub(super) used: Cell<SystemTime>,
 }
 
-/// What a client is made of.
+/// The settings of the library's clients.
 pub(super) struct Setup {
     pub(super) connect_timeout: Duration,
     pub(super) timeout: Duration,
     pub(super) loopback: bool,
     pub(super) plain: bool,
     pub(super) proxy: Option<reqwest::Proxy>,
-    /// What TLS is set up with, where certificates were given.
+    /// The TLS configuration, if certificates were given.
     pub(super) tls: Option<rustls::ClientConfig>,
 }
 
@@ -52,10 +55,10 @@ impl Connections {
         })
     }
 
-    /// The client for a call that begins now, to be dropped when it is over.
+    /// The client for a call that starts now. The caller drops it when the call is over.
     pub(super) fn client(&self) -> Rc<reqwest::Client> {
         let now = SystemTime::now();
-        // A clock that was set back says nothing.
+        // A clock that was set back tells nothing.
         let rest = now
             .duration_since(self.used.replace(now))
             .unwrap_or_default();
@@ -66,12 +69,14 @@ impl Connections {
             *first = Rc::new(fresh);
             further.clear();
         }
-        // The first that has room: those that are not needed any more get no calls, and close their connections.
+        // The first client with room. Those that are no longer needed get no calls, and close their
+        // connections.
         let has_room = |client: &&Rc<_>| Rc::strong_count(client) <= STREAMS;
         if let Some(client) = std::iter::once(&*first).chain(&*further).find(has_room) {
             return Rc::clone(client);
         }
-        // The first one could be made, so this one can; were it not so, the call would wait within the library.
+        // The first client could be built, so this one can be, too. If not, the call waits within
+        // the library.
         let client = self
             .setup
             .client()
@@ -89,12 +94,13 @@ impl Setup {
             .retry(reqwest::retry::never())
             .referer(false)
             .pool_idle_timeout(POOL_IDLE)
-            // Were the whole time over first, a call that never left would count as perhaps billed.
+            // If the total time ended first, a call that was never sent would count as possibly
+            // billed.
             .connect_timeout(self.connect_timeout.min(self.timeout.mul_f64(0.8)))
             .timeout(self.timeout);
         if self.loopback {
-            // Whatever the resolver or a file of hosts says: key and data must not leave this machine unencrypted. An
-            // address that nobody listens at is passed over.
+            // Whatever the resolver or the hosts file says, key and data must not leave this
+            // machine unencrypted. An address where nobody listens is skipped.
             let here = [
                 SocketAddr::from((Ipv6Addr::LOCALHOST, 0)),
                 SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
@@ -104,7 +110,8 @@ impl Setup {
             builder = builder.proxy(proxy.clone());
         }
         if self.plain {
-            // No TLS will be spoken: a machine without certificates, as a small container, must do for the sandbox.
+            // TLS is not used. A machine without certificates, such as a small container, is enough
+            // for the sandbox.
             builder = builder.tls_certs_only([]);
         } else if let Some(tls) = &self.tls {
             builder = builder.tls_backend_preconfigured(tls.clone());

@@ -1,4 +1,5 @@
-//! When connections are used again and when not; everything else about the client is tested with real processes.
+//! Tests of when connections are reused. Everything else about the client is tested with real
+//! processes.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -18,7 +19,7 @@ use super::connections::POOL_IDLE;
 use super::{Client, ClientSettings};
 use crate::base::secret::Secret;
 
-/// A server that answers everything, and counts its connections.
+/// A server that answers every request and counts its connections.
 fn server() -> (String, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -41,7 +42,7 @@ fn server() -> (String, Arc<AtomicUsize>) {
 }
 
 #[tokio::test]
-async fn after_a_rest_by_the_clock_on_the_wall_connections_are_made_anew() {
+async fn after_a_pause_by_the_wall_clock_new_connections_are_made() {
     let (url, connections) = server();
     let client = Client::new(ClientSettings {
         endpoint: Endpoint::new(&url, false).unwrap(),
@@ -63,7 +64,7 @@ async fn after_a_rest_by_the_clock_on_the_wall_connections_are_made_anew() {
         .used
         .set(SystemTime::now() - POOL_IDLE * 2);
     assert_eq!((ask().await, ask().await, seen()), (204, 204, 2));
-    // A clock that is set back must not make a connection a call.
+    // A clock that is set back must not cause a connection per call.
     client
         .connections
         .used

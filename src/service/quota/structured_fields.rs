@@ -4,7 +4,8 @@
 
 use http::HeaderMap;
 
-/// Real lines have a hundred bytes or two. A longer one is passed over whole: cut, its last number would be wrong.
+/// Real lines have one or two hundred bytes. A longer line is ignored as a whole: if it were cut,
+/// its last number would be wrong.
 const LONGEST_LINE: usize = 4096;
 /// Lines of one header that are read …
 const MOST_LINES: usize = 16;
@@ -26,12 +27,12 @@ pub(super) fn members<'a>(headers: &'a HeaderMap, name: &str) -> impl Iterator<I
     lines(headers, name).flat_map(|line| split(line, b',').take(MOST_MEMBERS))
 }
 
-/// What a member is called or worth, before its parameters.
+/// A member's name or value, before its parameters.
 pub(super) fn head(member: &[u8]) -> &[u8] {
     split(member, b';').next().map_or(&[], unquoted)
 }
 
-/// The value of the first part `key=value` with one of these keys.
+/// The value of the first `key=value` with one of these keys.
 pub(super) fn find<'a>(text: &'a [u8], separator: u8, keys: &[&str]) -> Option<&'a [u8]> {
     split(text, separator).find_map(|part| {
         let (key, value) = part.split_at_checked(part.iter().position(|byte| *byte == b'=')?)?;
@@ -39,7 +40,7 @@ pub(super) fn find<'a>(text: &'a [u8], separator: u8, keys: &[&str]) -> Option<&
     })
 }
 
-/// Splits where the separator is not within quotes.
+/// Splits at separators outside of quotes.
 pub(super) fn split(text: &[u8], separator: u8) -> impl Iterator<Item = &[u8]> {
     let (mut quoted, mut after_backslash) = (false, false);
     text.split(move |byte| {
@@ -51,7 +52,7 @@ pub(super) fn split(text: &[u8], separator: u8) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// Without the quotes and the blanks around it.
+/// Without surrounding quotes and blanks.
 fn unquoted(value: &[u8]) -> &[u8] {
     let value = value.trim_ascii();
     value

@@ -183,14 +183,16 @@ fn a_compressed_file_that_is_cut_off_or_damaged_is_refused_before_the_first_call
         let mut checksum = packed.clone();
         checksum[packed.len() - 6] ^= 1;
         for (bytes, words) in [
-            (&packed[..half], "it ends too soon"),
-            (&packed[..packed.len() - 1], "it ends too soon"),
+            (&packed[..half], "it ends too early"),
+            (&packed[..packed.len() - 1], "it ends too early"),
             (&damaged, "it is damaged"),
             (&checksum, "it is damaged"),
         ] {
             let place = Place::with("users.csv", bytes);
             let done = place.score(&server, []);
-            done.exits(2).says("cannot unpack `users.csv`").says(words);
+            done.exits(2)
+                .says("cannot decompress `users.csv`")
+                .says(words);
             assert_eq!(place.names(), ["users.csv"]);
         }
     }
@@ -201,7 +203,7 @@ fn a_compressed_file_that_is_cut_off_or_damaged_is_refused_before_the_first_call
     let run = place.run(&server, ["-o", "scored.csv", "--format", "csv"]);
     let done = run.stdin(&packed[..packed.len() / 2]).done();
     done.exits(2)
-        .says("cannot unpack standard input: it ends too soon");
+        .says("cannot decompress standard input: it ends too early");
     assert!(!place.names().contains(&"scored.csv".to_owned()));
 }
 

@@ -30,7 +30,7 @@ fn what_was_finished_while_a_run_waited_for_its_input_is_not_replaced() {
         place.score(&server, []).exits(0);
         writeln!(rows, "\nJane,j@example.com,::1,u,").unwrap();
         drop(rows);
-        running.done().exits(2).says("`scored.csv` exists already");
+        running.done().exits(2).says("`scored.csv` already exists");
         assert_eq!(server.calls(), 5);
         assert_eq!(place.text("scored.csv"), users::scored(&csv));
         assert_eq!(place.names(), ["scored.csv", "users.csv"]);

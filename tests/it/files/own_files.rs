@@ -270,8 +270,9 @@ fn what_appears_while_a_run_is_on_is_neither_replaced_nor_removed() {
         drop(release);
         let done = running.done();
         done.exits(3)
-            .says(&format!("{name}` has appeared since the run started"))
-            .says(&format!("{name}.partial` is complete"));
+            .says(&format!("{name}` appeared after the run started"))
+            .says("the complete output is in `")
+            .says(&format!("{name}.partial`\n"));
         assert_eq!(place.text(name), "somebody's");
         let scored = users::scored_without(&csv, str::is_empty);
         let output = if name == "scored.csv" {

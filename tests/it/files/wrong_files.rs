@@ -84,8 +84,8 @@ fn a_file_of_another_kind_is_named_with_the_way_out() {
         (
             "users.csv",
             [csv.as_bytes(), b"9,Na\0me\n"].concat(),
-            "it is not text, as line 202 has a NUL byte",
-            "CSV, TSV or JSONL in UTF-8",
+            "it is not text: line 202 contains a NUL byte",
+            "CSV, TSV and JSONL in UTF-8",
         ),
     ] {
         refused(name, &content, []).says(what).says(fix);
@@ -114,7 +114,7 @@ fn json_that_is_not_one_object_a_line_is_named_with_the_command_that_makes_it_so
         format!("{object}\n").as_bytes(),
         ["--format", "csv"],
     );
-    done.says("as CSV: it has JSON objects")
+    done.says("as CSV: it contains JSON objects")
         .says("`--format jsonl`")
         .silent_about("example.com");
 }
@@ -309,7 +309,7 @@ fn a_constant_that_no_row_can_be_sent_with_is_refused() {
 fn a_file_whose_first_hundred_rows_all_fail_for_one_reason_is_refused() {
     let bad = |rows: usize| users::csv(rows).replace("192.0.2.", "host-");
     let done = refused("users.csv", bad(100).as_bytes(), []);
-    done.says("the first 100 rows of `users.csv` all fail for one reason, `invalid_ip`")
+    done.says("the first 100 rows of `users.csv` all fail for the same reason, `invalid_ip`")
         .says("ip ← `ip`")
         .says("`--map FIELD=COLUMN`")
         .says("`--give-up-after never`")

@@ -328,7 +328,7 @@ fn changes_overwrite_nothing_that_they_should_not() {
     compared(&place, &server)
         .done()
         .exits(2)
-        .says("`changes.csv` exists already")
+        .says("`changes.csv` already exists")
         .says("--overwrite");
     assert_eq!(place.text("changes.csv"), "last night's");
     place

@@ -216,7 +216,7 @@ fn rows_that_another_run_has_paid_for_are_not_replaced_because_some_ledger_is_th
     let partial = place.read("scored.csv.partial");
     run("scored.csv", &shared)
         .exits(2)
-        .says("scored.csv.partial` of an unfinished run is in the way");
+        .says("scored.csv.partial` from an unfinished run is in the way");
     assert!(place.read("scored.csv.partial") == partial);
     assert_eq!(server.calls(), 14);
 }

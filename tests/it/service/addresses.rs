@@ -13,19 +13,19 @@ fn nothing_but_scheme_host_and_path_of_an_address_is_shown() {
     for (base, why) in [
         (
             "http://api.example.com?api_key=SECRET",
-            "the base address has a query or a fragment",
+            "the base address contains a query or a fragment",
         ),
         (
             "https://api.example.com#SECRET",
-            "the base address has a query or a fragment",
+            "the base address contains a query or a fragment",
         ),
         (
             "http://me:SECRET@api.example.com",
-            "the base address has a user or password in it",
+            "the base address contains a user name or password",
         ),
         (
             "ftp://SECRET@api.example.com",
-            "the base address has a user or password in it",
+            "the base address contains a user name or password",
         ),
         (
             "secret:8080/SECRET",
@@ -120,7 +120,7 @@ fn a_service_id_that_a_header_may_not_carry_is_refused_and_not_shown() {
             program().arg("--service-id").arg(id).done(),
         ] {
             done.exits(2)
-                .says("error: the service id has a line break, another control character, or one beyond ASCII\n")
+                .says("error: the service id contains a line break, another control character, or a character that is not ASCII\n")
                 .says("hint: check `--service-id` or the variable `RESCORE_SERVICE_ID`")
                 .silent_about("my");
         }

@@ -459,7 +459,7 @@ fn three_useless_answers_at_the_start_stop_the_run() {
             r#"{"transaction_id":"t-1","summ"#,
             "the answer is cut off or broken JSON (29 bytes)",
         ),
-        ("[]", "the answer is JSON of another shape"),
+        ("[]", "the answer is JSON of an unknown shape"),
         (
             r#"{"transaction_id":"t-1","summary":{"risk_score":"1"}}"#,
             "the answer's `summary.risk_score` is not a number",

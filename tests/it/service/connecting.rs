@@ -35,7 +35,9 @@ fn a_host_that_does_not_exist_stops_at_once() {
     // A name that is reserved for not existing (RFC 6761).
     let done = run(&place, "https://rescore.invalid").done();
     done.exits(3)
-        .says("error: cannot find host `rescore.invalid`\n\nhint: check the base address")
+        .says(
+            "error: cannot resolve the host name `rescore.invalid`\n\nhint: check the base address",
+        )
         .says("1 call\n");
     assert_eq!(place.names(), ["users.csv"]);
 }
@@ -317,7 +319,7 @@ fn through(
 fn a_proxy_that_asks_for_a_login_stops_the_run_at_once() {
     let (proxy, done) = through(|_| answer(407, &[("proxy-authenticate", "Basic")], "who?"));
     done.exits(4).says(
-        "error: the proxy `127.0.0.1` of `HTTPS_PROXY` asks for a login\n\nhint: give it in `HTTPS_PROXY`, such as `http://user:password@proxy:3128`",
+        "error: the proxy `127.0.0.1` of `HTTPS_PROXY` requires a login\n\nhint: give it in `HTTPS_PROXY`, such as `http://user:password@proxy:3128`",
     );
     assert_eq!(proxy.calls(), 1);
 }
@@ -338,7 +340,7 @@ fn a_proxy_that_does_not_exist_is_named_and_stops_the_run_at_once() {
             .done();
         done.exits(3)
             .says(&format!(
-                "error: cannot find the proxy `{name}` of `HTTPS_PROXY`\n\nhint: check "
+                "error: cannot resolve the host name of the proxy `{name}` of `HTTPS_PROXY`\n\nhint: check "
             ))
             .says("1 call\n")
             .silent_about("users.example`")
@@ -352,7 +354,7 @@ fn a_proxy_that_does_not_connect_is_asked_again_and_then_stops_the_run() {
     for (code, why) in [
         (502, "it refuses to connect to the service"),
         (403, "it refuses to connect to the service"),
-        (0, "the other side hung up"),
+        (0, "the other side closed the connection"),
     ] {
         let (proxy, done) = through(move |_| match code {
             0 => silence().then_close(),
@@ -401,7 +403,7 @@ fn a_proxy_that_cannot_be_reached_is_named_and_not_the_service() {
         "https://users.example",
         "HTTPS_PROXY",
         tls,
-        "the other side hung up",
+        "the other side closed the connection",
     );
     assert_eq!(not_tls.calls(), 0);
 }
@@ -415,22 +417,22 @@ fn a_proxy_variable_that_makes_no_sense_is_refused_and_nothing_goes_out_directly
         (
             "http_proxy",
             "not a url pass-word",
-            "is not the address of a proxy",
+            "is not a proxy address",
         ),
         (
             "HTTP_PROXY",
             " http://me:pass-word@proxy:3128",
-            "is not the address of a proxy",
+            "is not a proxy address",
         ),
         (
             "ALL_PROXY",
             "ftp://me:pass-word@proxy",
-            "names a proxy of an unknown kind; only HTTP proxies can be used",
+            "names a proxy of an unknown kind, and only HTTP proxies are supported",
         ),
         (
             "all_proxy",
             "socks5://me:pass-word@proxy",
-            "names a SOCKS proxy; only HTTP proxies can be used",
+            "names a SOCKS proxy, and only HTTP proxies are supported",
         ),
     ] {
         let place = Place::with("users.csv", users::csv(5));
@@ -452,7 +454,7 @@ fn a_tls_handshake_that_fails_is_tried_again_and_then_stops_the_run() {
     for (way, why) in [
         (
             "close",
-            "the TLS handshake failed: the other side hung up\n",
+            "the TLS handshake failed: the other side closed the connection\n",
         ),
         ("reset", "cannot connect: connection reset by peer"),
         ("silence", "cannot connect: timed out"),

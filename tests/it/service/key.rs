@@ -193,7 +193,7 @@ fn a_key_file_that_has_not_changed_stops_the_run_and_that_is_said() {
     done.exits(4)
         .says("error: the service does not accept the API key")
         .says("the server's own words")
-        .says("`key.txt` was read again and holds the same key")
+        .says("`key.txt` was read again and has the same API key")
         .silent_about(RENEWED);
     done.check(
         server.calls() <= GOOD_FOR + CONCURRENCY,
@@ -211,7 +211,7 @@ fn a_key_file_of_no_use_stops_the_run_and_its_fault_is_said() {
     let cases: [(Spoil, &str); 4] = [
         (
             |file| fs::remove_file(file).unwrap(),
-            "the API key was to be read again: cannot read the API key in `key.txt`: no such file",
+            "no new API key: cannot read the API key from `key.txt`: no such file",
         ),
         (
             |file| rotate(file, "\n"),
@@ -219,7 +219,7 @@ fn a_key_file_of_no_use_stops_the_run_and_its_fault_is_said() {
         ),
         (
             |file| rotate(file, format!("{NEW}\n{NEW}\n")),
-            "the API key in `key.txt` has a line break",
+            "the API key in `key.txt` contains a line break",
         ),
         (
             // Nobody writes into it: whoever opened it would wait for ever.
@@ -228,7 +228,7 @@ fn a_key_file_of_no_use_stops_the_run_and_its_fault_is_said() {
                 let made = std::process::Command::new("mkfifo").arg(file).status();
                 assert!(made.unwrap().success());
             },
-            "the API key in `key.txt` cannot be read again: it is not a regular file",
+            "cannot read the API key in `key.txt` again: it is not a regular file",
         ),
     ];
     for (spoil, said) in cases {

@@ -210,14 +210,14 @@ fn each_refusal_of_the_run_says_why_in_the_services_words_and_the_way_out() {
         (
             308,
             "Permanent Redirect",
-            "the service redirects elsewhere; neither key nor data were sent there",
+            "the service redirects to another address; neither key nor data were sent there",
             "check the base address, including `https://` and a missing or extra `/`",
         ),
         (
             401,
             "Unauthorized",
             "the service does not accept the API key",
-            "check the key in `RESCORE_API_KEY` or `--api-key-file`, and that it belongs to this plan",
+            "check the key in `RESCORE_API_KEY` or `--api-key-file`, and whether it belongs to this plan",
         ),
         (
             402,
@@ -234,25 +234,25 @@ fn each_refusal_of_the_run_says_why_in_the_services_words_and_the_way_out() {
         (
             404,
             "Not Found",
-            "the service has nothing at this address",
+            "the service knows nothing at this address",
             ADDRESS,
         ),
         (
             405,
             "Method Not Allowed",
-            "this address does not take requests",
+            "this address does not accept requests",
             ADDRESS,
         ),
         (
             407,
             "Proxy Authentication Required",
-            "the proxy asks for a login",
+            "the proxy requires a login",
             LOGIN,
         ),
         (
             410,
             "Gone",
-            "the service has nothing at this address",
+            "the service knows nothing at this address",
             ADDRESS,
         ),
         (
@@ -264,7 +264,7 @@ fn each_refusal_of_the_run_says_why_in_the_services_words_and_the_way_out() {
         (
             511,
             "Network Authentication Required",
-            "the network asks for a login first",
+            "the network requires a login first",
             "log in to the network, or use another one",
         ),
     ] {

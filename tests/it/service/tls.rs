@@ -117,24 +117,24 @@ fn a_companys_own_authority_is_trusted_when_it_is_given() {
 fn a_certificate_that_is_not_to_be_trusted_stops_the_run_before_anything_is_sent() {
     let place = Place::with("users.csv", users::csv(5));
     let (by_whom, by_name) = (
-        "hint: `--ca-file FILE` takes the certificate of the authority that signed it, or the service's own certificate\n",
-        "hint: give the address with a name that the certificate is for, as `--base-url https://NAME`\n",
+        "hint: `--ca-file FILE` accepts the certificate of the authority that signed it, or the service's own certificate\n",
+        "hint: use a name that the certificate is for, as in `--base-url https://NAME`\n",
     );
-    let unknown = "it is not signed by anybody whom this machine trusts";
+    let unknown = "it is not signed by an authority that this machine trusts";
     for (certificate, authority, why, hint) in [
         ("good.pem", None, unknown, by_whom),
         ("self-signed.pem", None, unknown, by_whom),
         (
             "own-authority.pem",
             None,
-            "it is the certificate of an authority and not of a server, as `openssl req -x509` makes it",
+            "it is the certificate of an authority and not of a server, as created by `openssl req -x509`",
             by_whom,
         ),
         // Only that certificate itself, and not one that looks like it.
         (
             "nameless.pem",
             Some("own-authority.pem"),
-            "it is the certificate of an authority and not of a server, as `openssl req -x509` makes it",
+            "it is the certificate of an authority and not of a server, as created by `openssl req -x509`",
             by_whom,
         ),
         (

@@ -1,33 +1,26 @@
-//! Files that appear whole or not at all, and standard output.
+//! Files that appear complete or not at all, and standard output.
 //!
-//! A file is written as `NAME.partial` beside its target, and takes its name only when everything is on disk.
+//! A file is written as `NAME.partial` beside its target, and gets its final name only when
+//! everything is on disk.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use flate2::write::GzEncoder;
-use tokio::time::Instant;
-
-use super::WriteError;
-use super::name::{self, Old};
-use super::target::still_ours;
+use super::encoder::Encoder;
+use super::name::{self, Old, still_ours};
+use super::outcome::{FileEnd, FileFault, WriteError};
 use crate::base::error::Error;
 use crate::base::own_file;
-use crate::layout::Packing;
 
-/// The file that an output ended as, if it is one; beside an error, what is left of it.
-pub(super) type Ended = Result<Option<PathBuf>, (WriteError, Option<PathBuf>)>;
-
-/// A file that is whole but for its name, and how it is.
+/// A file that is complete except for its name: its final path and its metadata.
 pub(crate) type Sealed = (PathBuf, fs::Metadata);
 
 /// An open output.
 pub struct Sink {
     /// `None` once it has ended.
     to: Option<To>,
-    /// Bytes that were written whole.
+    /// The number of bytes in complete rows.
     whole: u64,
     name: String,
 }
@@ -44,9 +37,9 @@ enum To {
         encoder: Encoder,
         target: PathBuf,
         partial: PathBuf,
-        /// What it replaces.
+        /// The file that it replaces.
         old: Option<Old>,
-        /// Who may read it under its own name.
+        /// The permissions under its final name.
         mode: u32,
     },
 }
@@ -64,7 +57,7 @@ impl Sink {
         Self::of(writer, "the output".to_owned())
     }
 
-    /// A writer that people know by this name.
+    /// A writer with this name in messages.
     pub(super) fn of(writer: impl Write + Send + 'static, name: String) -> Self {
         Self {
             to: Some(To::Stream(Box::new(writer))),
@@ -73,7 +66,8 @@ impl Sink {
         }
     }
 
-    /// A partial file that becomes the target in the place of `old`, compressed by that one's name.
+    /// A partial file that becomes the target and replaces `old`. It is compressed as the target's
+    /// name says.
     pub(super) fn partial(
         file: File,
         partial: PathBuf,
@@ -98,7 +92,7 @@ impl Sink {
         matches!(self.to, Some(To::Stream(_)))
     }
 
-    /// The partial file, where there is one.
+    /// The partial file, if there is one.
     pub(super) fn path(&self) -> Option<&Path> {
         match &self.to {
             Some(To::File { partial, .. }) => Some(partial),
@@ -117,7 +111,7 @@ impl Sink {
         Ok(())
     }
 
-    /// Makes the file whole and durable under its partial name: how it will be under its own.
+    /// Completes the file durably under its partial name, and returns its state.
     ///
     /// # Errors
     /// It cannot be written.
@@ -139,11 +133,12 @@ impl Sink {
         }
     }
 
-    /// Makes the file whole, durable and known by its own name; that this one is durable is for [`name::sync`].
+    /// Completes the file durably and gives it its final name. Making the name durable is up to
+    /// [`name::sync`].
     ///
     /// # Errors
-    /// It cannot be; beside the error, the partial file that is left.
-    pub(super) fn commit(mut self) -> Ended {
+    /// It cannot be written; with the error comes the partial file that is left.
+    pub(super) fn commit(mut self) -> FileEnd {
         let Some(To::File {
             encoder,
             target,
@@ -162,35 +157,36 @@ impl Sink {
         };
         let file = match whole() {
             Ok(file) => file,
-            Err(e) => return Err((WriteError::new(e, false, &self.name), Some(partial))),
+            Err(e) => return Err(self.fault(e, partial)),
         };
         match name::give(&partial, &target, old) {
             Ok(()) => {
-                // Nothing but the owner's own leave to write is left to take away, as of a file that was read-only.
+                // At most the owner's write permission is left to be removed, if the old file was
+                // read-only.
                 let _ = own_file::set_mode(&file, mode);
                 Ok(Some(target))
             }
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
                 let error = Error::stopped(format!(
-                    "`{}` has appeared since the run started and is not replaced; `{}` is complete",
+                    "`{}` appeared after the run started and is not replaced; the complete output is in `{}`",
                     target.display(),
                     partial.display()
                 ));
-                Err((
-                    WriteError::Failed(error.hint("rename one of them")),
-                    Some(partial),
-                ))
+                Err(FileFault {
+                    error: WriteError::Failed(error.hint("rename one of them")),
+                    left: Some(partial),
+                })
             }
-            Err(e) => Err((WriteError::new(e, false, &self.name), Some(partial))),
+            Err(e) => Err(self.fault(e, partial)),
         }
     }
 
-    /// Removes the partial file, which got no row, and the file that would have been replaced: its rows would be taken for
-    /// this run's.
+    /// Removes the partial file, which has no rows, and the file that it would have replaced: its
+    /// rows would be mistaken for this run's.
     ///
     /// # Errors
     /// The old file cannot be removed.
-    pub(super) fn remove(mut self) -> Ended {
+    pub(super) fn remove(mut self) -> FileEnd {
         self.whole = 0;
         let Some(To::File { target, old, .. }) = &self.to else {
             return Ok(None);
@@ -199,16 +195,19 @@ impl Sink {
             Ok(()) => Ok(None),
             Err(e) => {
                 let message = format!("cannot remove the old `{}`", target.display());
-                Err((WriteError::Failed(Error::stopped(message).because(e)), None))
+                Err(FileFault {
+                    error: WriteError::Failed(Error::stopped(message).because(e)),
+                    left: None,
+                })
             }
         }
     }
 
-    /// Makes durable what there is, under the partial name.
+    /// Makes the rows so far durable, under the partial name.
     ///
     /// # Errors
-    /// It cannot be; beside the error, the partial file that is left.
-    pub(super) fn keep_partial(mut self) -> Ended {
+    /// It cannot be written; with the error comes the partial file that is left.
+    pub(super) fn keep_partial(mut self) -> FileEnd {
         let Some(To::File {
             encoder, partial, ..
         }) = self.to.take()
@@ -222,11 +221,12 @@ impl Sink {
         };
         match finish() {
             Ok(()) => Ok(Some(partial)),
-            Err(e) => Err((WriteError::new(e, false, &self.name), Some(partial))),
+            Err(e) => Err(self.fault(e, partial)),
         }
     }
 
-    /// Leaves a partial file that could not be written on, without the row that it was cut off in.
+    /// Leaves a partial file that could not be written any further, without its last, incomplete
+    /// row.
     pub(super) fn give_up(mut self) -> Option<PathBuf> {
         let Some(To::File {
             encoder, partial, ..
@@ -235,20 +235,28 @@ impl Sink {
             return None;
         };
         if let Encoder::Plain(file) = encoder {
-            // On a disk that fails this may fail as well: then the file ends within a row.
+            // On a failing disk this may fail, too. Then the file ends within a row.
             let _ = file.set_len(self.whole);
         }
         Some(partial)
     }
 
-    /// Removes a partial file that holds nothing of worth.
+    fn fault(&self, error: io::Error, partial: PathBuf) -> FileFault {
+        FileFault {
+            error: WriteError::new(error, false, &self.name),
+            left: Some(partial),
+        }
+    }
+
+    /// Removes a partial file without any rows.
     pub(super) fn discard(mut self) {
         self.whole = 0;
     }
 }
 
 impl Drop for Sink {
-    /// A file that was opened and got nothing, as when another one could not be opened, must not be in the next run's way.
+    /// A file that was opened and stayed empty, for instance because another one could not be
+    /// opened, must not be in the way of the next run.
     fn drop(&mut self) {
         if let (
             0,
@@ -258,72 +266,8 @@ impl Drop for Sink {
         ) = (self.whole, self.to.take())
         {
             drop(encoder);
-            // That it could not be removed is no news.
+            // If it cannot be removed, nothing is lost.
             let _ = fs::remove_file(partial);
-        }
-    }
-}
-
-enum Encoder {
-    Plain(File),
-    Gzip(GzEncoder<File>, Instant),
-    Zstd(zstd::Encoder<'static, File>, Instant),
-}
-
-/// How long rows may stay in a compressor: a killed program loses them, and a flush costs compression.
-const HELD_BACK: Duration = Duration::from_secs(1);
-
-impl Encoder {
-    /// By the name's end. The levels are the libraries' defaults: what `gzip` and `zstd` use.
-    fn new(file: File, path: &Path) -> io::Result<Self> {
-        let now = Instant::now();
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        Ok(match Packing::split(&name).1 {
-            Some(Packing::Gzip) => {
-                Self::Gzip(GzEncoder::new(file, flate2::Compression::default()), now)
-            }
-            Some(Packing::Zstd) => {
-                let level = zstd::DEFAULT_COMPRESSION_LEVEL;
-                Self::Zstd(zstd::Encoder::new(file, level)?, now)
-            }
-            None => Self::Plain(file),
-        })
-    }
-
-    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        let (encoder, flushed): (&mut dyn Write, _) = match self {
-            Self::Plain(file) => return file.write_all(bytes),
-            Self::Gzip(encoder, flushed) => (encoder, flushed),
-            Self::Zstd(encoder, flushed) => (encoder, flushed),
-        };
-        encoder.write_all(bytes)?;
-        if flushed.elapsed() >= HELD_BACK {
-            encoder.flush()?;
-            *flushed = Instant::now();
-        }
-        Ok(())
-    }
-
-    /// Writes what a compressor holds back; nothing may follow.
-    fn end(&mut self) -> io::Result<&File> {
-        match self {
-            Self::Plain(file) => Ok(file),
-            Self::Gzip(encoder, _) => {
-                encoder.try_finish()?;
-                Ok(encoder.get_ref())
-            }
-            Self::Zstd(encoder, _) => {
-                encoder.do_finish()?;
-                Ok(encoder.get_ref())
-            }
-        }
-    }
-
-    fn finish(self) -> io::Result<File> {
-        match self {
-            Self::Plain(file) => Ok(file),
-            Self::Gzip(encoder, _) => encoder.finish(),
-            Self::Zstd(encoder, _) => encoder.finish(),
         }
     }
 }

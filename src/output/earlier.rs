@@ -1,13 +1,14 @@
-//! What was said of a row's user the last time: by the row itself, or else by an older answer of the ledger.
+//! The earlier verdict on a row's user: from the row itself, or else from an older answer in the
+//! ledger.
 //!
-//! Only what can be understood counts: a word that is no decision and a number that is no score are nothing, never a
-//! guess. This file must not know what becomes of the comparison.
+//! A word that is not a decision and a number that is not a score are ignored, and nothing is ever
+//! guessed. This file must not know what the comparison is used for.
 
 use std::borrow::Cow;
 
 use serde::de::IgnoredAny;
 
-use super::DoneRow;
+use super::done_row::DoneRow;
 use crate::drift::Drift;
 use crate::layout::Format;
 use crate::row::{Earlier, Span};
@@ -15,24 +16,24 @@ use crate::verdict::{Decision, DecisionPolicy, Score};
 
 /// An earlier verdict.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Previous {
+pub(super) struct EarlierVerdict {
     pub(super) decision: Decision,
-    /// `None` where only the decision is known.
+    /// `None` if only the decision is known.
     pub(super) score: Option<Score>,
 }
 
-impl Previous {
-    /// What was said of this row's user; the row itself is believed before the ledger.
+impl EarlierVerdict {
+    /// The earlier verdict on this row's user; the row takes precedence over the ledger.
     pub(super) fn of(finished: &DoneRow, format: Format, policy: &DecisionPolicy) -> Option<Self> {
         let DoneRow { row, old, .. } = finished;
-        // Most files carry nothing: their rows must not pay for those that do.
+        // Most files have no earlier verdicts, and must not be slowed down by those that do.
         if row.earlier == Earlier::default() && old.is_none() {
             return None;
         }
         let text = |span: Span| text(row.slice(span), format);
         let decision = text(row.earlier.decision).and_then(|word| decision(&word));
         let score = text(row.earlier.score).and_then(|number| score(&number));
-        // What was decided counts, whatever the thresholds were: a change of theirs is to be seen.
+        // The earlier decision counts, whatever the thresholds were then: their change should show.
         let decision = decision.or_else(|| score.as_ref().map(|score| policy.decide(score)));
         if let Some(decision) = decision {
             return Some(Self { decision, score });
@@ -44,7 +45,14 @@ impl Previous {
     }
 }
 
-/// Longer than any decision or score, each character escaped: a large value is not worth a look.
+/// A decision that differs from the earlier one.
+pub(super) struct Change<'a> {
+    pub(super) before: &'a EarlierVerdict,
+    pub(super) decision: Decision,
+    pub(super) score: &'a Score,
+}
+
+/// Longer than any decision or score with each character escaped. Larger values are ignored.
 const LONGEST: usize = 8 * Score::MAX_CHARACTERS;
 
 /// The text of a cell or a JSON value, without quotes and white space around it.
@@ -75,7 +83,7 @@ fn decision(word: &str) -> Option<Decision> {
 
 fn score(text: &str) -> Option<Score> {
     let score = Score::from_json_number(text).ok()?;
-    // It is written as a JSON number, which `01` and `1.` are not.
+    // It must be written as a JSON number, which `01` and `1.` are not.
     serde_json::from_str::<IgnoredAny>(text).ok()?;
     Some(score)
 }
@@ -91,10 +99,10 @@ mod tests {
 
     const CSV: Format = Format::Delimited { delimiter: b',' };
 
-    /// A decision and perhaps a score.
+    /// A decision, and perhaps a score.
     type Understood = (&'static str, Option<&'static str>);
 
-    /// What is understood of a decision and a score that stand in a row as given, and of an older answer.
+    /// What is understood of a decision and a score in a row, and of an older answer.
     fn understood(
         format: Format,
         decision: &str,
@@ -114,10 +122,10 @@ mod tests {
                     score: end,
                 },
             },
-            verdict: Verdict::Failed(Failure::new(Reason::Refused, "not looked at here")),
+            verdict: Verdict::Failed(Failure::new(Reason::Refused, "not used here")),
             old: old.map(|digits| Score::from_json_number(digits).unwrap()),
         };
-        let previous = Previous::of(&finished, format, &DecisionPolicy::default())?;
+        let previous = EarlierVerdict::of(&finished, format, &DecisionPolicy::default())?;
         let digits = previous.score.map(|score| score.digits().to_owned());
         Some((previous.decision.word(), digits))
     }
@@ -135,14 +143,14 @@ mod tests {
     }
 
     #[test]
-    fn cells_are_understood_as_far_as_they_mean_something() {
+    fn only_cells_with_a_clear_meaning_are_understood() {
         holds(
             CSV,
             &[
                 ("approve", "1.50", Some(("approve", Some("1.50")))),
                 ("\"Block\"", "\"9\"", Some(("block", Some("9")))),
                 ("\" REVIEW \"", " 3.0 ", Some(("review", Some("3.0")))),
-                // The word counts, not what today's thresholds make of the score.
+                // The word counts, not the decision by today's thresholds.
                 ("block", "0.1", Some(("block", Some("0.1")))),
                 ("", "2", Some(("approve", Some("2")))),
                 ("approved by Jo", "5.01", Some(("block", Some("5.01")))),
@@ -165,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn json_values_are_understood_as_far_as_they_mean_something() {
+    fn only_json_values_with_a_clear_meaning_are_understood() {
         holds(
             Format::Jsonl,
             &[
@@ -192,11 +200,11 @@ mod tests {
     }
 
     #[test]
-    fn an_older_answer_counts_where_the_row_says_nothing() {
+    fn an_older_answer_counts_if_the_row_has_no_verdict() {
         let old = |decision, score| understood(CSV, decision, score, Some("3.50"));
         assert_eq!(old("", ""), Some(("review", Some("3.50".to_owned()))));
         assert_eq!(old("?", "?"), Some(("review", Some("3.50".to_owned()))));
-        // Never one's decision beside the other's score.
+        // Never the decision of one with the score of the other.
         assert_eq!(old("block", ""), Some(("block", None)));
         assert_eq!(old("", "1"), Some(("approve", Some("1".to_owned()))));
     }

@@ -1,4 +1,4 @@
-//! The text of the members of a JSON object that are sent.
+//! The text of the members that are sent.
 //!
 //! This file must not know which members they are.
 
@@ -39,7 +39,7 @@ pub(super) fn joined<'a>(
     }
 }
 
-/// The text of a member that is sent, or of what is in it at this pointer; null is absent.
+/// The text of a member that is sent, or of a value in it at this pointer. Null counts as absent.
 pub(super) fn text<'a>(
     value: &'a RawValue,
     pointer: Option<&Pointer>,
@@ -53,7 +53,7 @@ pub(super) fn text<'a>(
             Err(raw_json::Ambiguous) => {
                 return Err(Failure::new(
                     Reason::DuplicateKey,
-                    format!("a member on the way to {field} stands twice"),
+                    format!("a member on the path to {field} appears twice"),
                 ));
             }
         },

@@ -1,6 +1,6 @@
-//! What the members of a file's objects are used for, by their keys.
+//! What the members of a file's objects are used for, by key.
 //!
-//! This file must not know what becomes of a member's value.
+//! This file must not know what happens to a member's value.
 
 use std::collections::HashMap;
 
@@ -11,9 +11,9 @@ use crate::fields::{self, Field};
 use crate::layout::PREVIOUS;
 use crate::raw_json::{self, Pointer};
 
-/// One value that is wanted of every object.
-pub(super) enum Lookup {
-    /// At this place, by `--map`.
+/// One value that is looked up in every object.
+pub(super) enum MemberLookup {
+    /// At this path, by `--map`.
     At(Pointer),
     /// Under any of the field's usual names.
     Named(Field),
@@ -21,48 +21,48 @@ pub(super) enum Lookup {
 
 /// What a member is used for.
 #[derive(Debug, Default)]
-pub(super) struct Uses {
-    /// Lookups that it answers, with how plainly it is named (0 is best).
+pub(super) struct KeyUses {
+    /// The lookups that it matches, with their rank (0 is best).
     pub(super) lookups: Vec<(usize, usize)>,
-    /// Our column of the same name.
+    /// Our column with the same name.
     pub(super) ours: Option<usize>,
-    /// Our column that it is `previous_…` of.
+    /// Our column whose name it has with `previous_` in front.
     pub(super) previous: Option<usize>,
 }
 
-/// How many different keys are remembered: more than a record has. A file in which every row has new keys must not fill
-/// the memory.
+/// How many different keys are remembered: more than a record has. A file with new keys in every
+/// row must not fill the memory.
 const REMEMBERED_KEYS: usize = 1_024;
-/// The longest key that is remembered: longer than names are.
+/// The longest key that is remembered: longer than any usual name.
 const REMEMBERED_BYTES: usize = 256;
 
-/// What is wanted of every object.
-pub(super) struct Members {
-    lookups: Vec<Lookup>,
+/// What the keys of a file's objects are used for.
+pub(super) struct MemberUses {
+    lookups: Vec<MemberLookup>,
     /// Names of the columns that we write.
     columns: Vec<String>,
-    /// What a key as written asks for; keys repeat in every row, so they are read once.
-    known: HashMap<Box<str>, Uses, RandomState>,
-    /// What the last key asked for that is not remembered.
-    unknown: Uses,
+    /// What a key, as written, is used for. Keys repeat in every row, so each is looked up once.
+    known: HashMap<Box<str>, KeyUses, RandomState>,
+    /// The uses of the last key that is not remembered.
+    unknown: KeyUses,
 }
 
-impl Members {
-    pub(super) fn new(lookups: Vec<Lookup>, columns: &[String]) -> Self {
+impl MemberUses {
+    pub(super) fn new(lookups: Vec<MemberLookup>, columns: &[String]) -> Self {
         Self {
             lookups,
             columns: columns.to_vec(),
             known: HashMap::default(),
-            unknown: Uses::default(),
+            unknown: KeyUses::default(),
         }
     }
 
-    pub(super) fn lookups(&self) -> &[Lookup] {
+    pub(super) fn lookups(&self) -> &[MemberLookup] {
         &self.lookups
     }
 
-    /// What a member of this key is used for.
-    pub(super) fn uses(&mut self, key: &RawValue) -> &Uses {
+    /// What a member with this key is used for.
+    pub(super) fn uses(&mut self, key: &RawValue) -> &KeyUses {
         let text = key.get();
         if !self.known.contains_key(text) {
             let uses = self.uses_of(key);
@@ -75,24 +75,24 @@ impl Members {
         self.known.get(text).unwrap_or(&self.unknown)
     }
 
-    fn uses_of(&self, key: &RawValue) -> Uses {
+    fn uses_of(&self, key: &RawValue) -> KeyUses {
         let name = raw_json::string(key).unwrap_or_default();
         let lookups = self.lookups_of(&name).collect();
         let position = |wanted: &str| self.columns.iter().position(|column| column == wanted);
-        Uses {
+        KeyUses {
             lookups,
             ours: position(&name),
             previous: name.strip_prefix(PREVIOUS).and_then(position),
         }
     }
 
-    /// The lookups that a member of this name answers, with how plainly it is named.
+    /// The lookups that a member with this name matches, with their rank.
     pub(super) fn lookups_of(&self, name: &str) -> impl Iterator<Item = (usize, usize)> {
         let named = fields::rank(name);
         let lookups = self.lookups.iter().enumerate();
         lookups.filter_map(move |(place, lookup)| match lookup {
-            Lookup::At(pointer) => (pointer.split_first().0 == name).then_some((place, 0)),
-            Lookup::Named(field) => named
+            MemberLookup::At(pointer) => (pointer.split_first().0 == name).then_some((place, 0)),
+            MemberLookup::Named(field) => named
                 .filter(|(found, _)| found == field)
                 .map(|(_, rank)| (place, rank)),
         })
@@ -109,16 +109,16 @@ mod tests {
     }
 
     #[test]
-    fn keys_without_end_do_not_fill_the_memory_and_are_read_all_the_same() {
-        let lookups = vec![Lookup::Named(Field::Email)];
-        let mut members = Members::new(lookups, &["decision".to_owned()]);
+    fn endless_new_keys_do_not_fill_the_memory_and_still_work() {
+        let lookups = vec![MemberLookup::Named(Field::Email)];
+        let mut members = MemberUses::new(lookups, &["decision".to_owned()]);
         let long = "x".repeat(REMEMBERED_BYTES);
         assert!(members.uses(&key(&long)).lookups.is_empty());
         assert_eq!(members.known.len(), 0);
         for number in 0..3 * REMEMBERED_KEYS {
             assert_eq!(members.uses(&key(&format!("k{number}"))).ours, None);
         }
-        // The first ones stay, so that keys that are in every row are found again.
+        // The first keys stay, so that keys that are in every row are found again.
         assert_eq!(members.known.len(), REMEMBERED_KEYS);
         assert!(members.known.contains_key("\"k0\""));
         assert_eq!(members.uses(&key("decision")).ours, Some(0));
