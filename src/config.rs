@@ -3,7 +3,7 @@
 //! `cli` makes these, `commands` hands each stage its piece.
 
 use std::num::{NonZeroU64, NonZeroUsize};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::fields::UserRequest;
@@ -55,15 +55,6 @@ pub struct OutputConfig {
     pub changes: Option<PathBuf>,
     /// Output, rejects and changes that exist may be replaced.
     pub overwrite: bool,
-}
-
-impl OutputConfig {
-    /// The file that a run which was stopped is known by when it goes on; `None` where it writes to standard output alone.
-    #[must_use]
-    pub(crate) fn known_by(&self) -> Option<&Path> {
-        let target = self.target.as_ref().map(Target::path);
-        target.or(self.changes.as_deref())
-    }
 }
 
 /// What a run may spend.
@@ -139,6 +130,14 @@ pub struct WatchConfig {
     pub quiet: bool,
     /// Where the summary goes as JSON.
     pub summary: Option<PathBuf>,
+}
+
+impl WatchConfig {
+    /// Whether people see more than warnings, errors and JSON.
+    #[must_use]
+    pub(crate) fn speaks(&self) -> bool {
+        !self.quiet && self.style != Style::Json
+    }
 }
 
 /// `rescore ledger`.

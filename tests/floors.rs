@@ -45,7 +45,7 @@ const OWNERS: &[(&str, &[&str])] = &[
     (
         "rustix",
         &[
-            "commands/descriptors.rs",
+            "commands/run/fd_limit.rs",
             "commands/signals.rs",
             "input/source.rs",
             "program.rs",

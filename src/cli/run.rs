@@ -16,7 +16,7 @@ use super::values::{
 };
 use crate::base::decimal::Decimal;
 use crate::base::error::{Error, Result, quoted};
-use crate::commands::places::{self, Place};
+use crate::commands::run::files::{self, RunFile};
 use crate::config::{
     BudgetConfig, LedgerConfig, OutputConfig, PaceConfig, RejectsConfig, RunConfig, WatchConfig,
 };
@@ -373,7 +373,7 @@ impl RunArgs {
         let path = self.output.as_ref().filter(|path| *path != Path::new("-"));
         if let (Some(path), Input::File(input)) = (path, input) {
             // First of all: the hint to overwrite an output that exists must never be given for the input.
-            places::refuse_clashes(&[Place::input(input), Place::output(path)])?;
+            files::refuse_clashes(&[RunFile::input(input), RunFile::output(path)])?;
         }
         let target = path
             .map(|path| Target::new(path, |real| self.replace(real)))
