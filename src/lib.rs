@@ -40,8 +40,8 @@ pub mod internals {
     }
     pub mod config {
         pub use crate::config::{
-            BudgetConfig, LedgerConfig, OutputConfig, PaceConfig, RejectsConfig, RunConfig,
-            ServiceConfig, WatchConfig,
+            BudgetConfig, KeySource, LedgerChoice, LedgerConfig, OutputConfig, PaceConfig,
+            RealService, RunConfig, ServiceConfig, WatchConfig,
         };
     }
     pub mod error {
@@ -91,8 +91,7 @@ pub mod internals {
     }
     pub mod service {
         pub use crate::service::{
-            ClientSettings, Endpoint, Keys, Outcome, Plan, Quota, Reply, Sent, ServiceId, classify,
-            write_body,
+            Endpoint, Keys, Outcome, Plan, Quota, Reply, Sent, ServiceId, classify, write_body,
         };
     }
     pub mod verdict {

@@ -16,15 +16,13 @@ use super::values::{
 };
 use crate::base::decimal::Decimal;
 use crate::base::error::{Error, Result, quoted};
-use crate::commands::run::files::{self, RunFile};
 use crate::config::{
-    BudgetConfig, LedgerConfig, OutputConfig, PaceConfig, RejectsConfig, RunConfig, WatchConfig,
+    BudgetConfig, LedgerChoice, LedgerConfig, OutputConfig, PaceConfig, RunConfig, WatchConfig,
 };
 use crate::fields::Assignments;
 use crate::input::{FormatChoice, Input, Settings};
 use crate::layout::{PREVIOUS, VERDICT_COLUMNS};
-use crate::ledger::{Place as LedgerPlace, Reuse, ledger_of};
-use crate::output::{Replace, Target};
+use crate::ledger::Reuse;
 use crate::pace::{FailureBudget, FailureLimit, GiveUpAfter, Rate};
 use crate::raw_json::Pointer;
 use crate::scorer::Patience;
@@ -211,16 +209,15 @@ impl RunArgs {
         let policy = self.policy()?;
         let (names, captured) = self.columns()?;
         let input = self.input(names)?;
-        let mut warnings = Vec::new();
-        let service = self.service(sources, &mut warnings)?;
-        let output = self.output(&input.input)?;
-        let ledger = self.ledger(&output)?;
+        let service = self.service(sources)?;
+        let output = self.output();
+        let ledger = self.ledger();
         let budget = BudgetConfig {
             calls: self.max_calls,
             failures: FailureBudget(self.max_failures),
             give_up_after: self.give_up_after.unwrap_or_default(),
         };
-        let rows_on_terminal = output.target.is_none() && std::io::stdout().is_terminal();
+        let rows_on_terminal = output.path.is_none() && std::io::stdout().is_terminal();
         let watch = WatchConfig {
             style: self.progress.style(rows_on_terminal),
             every: self.progress_every,
@@ -238,7 +235,6 @@ impl RunArgs {
             policy,
             captured,
             watch,
-            warnings,
         })
     }
 
@@ -369,64 +365,21 @@ impl RunArgs {
         })
     }
 
-    fn output(&self, input: &Input) -> Result<OutputConfig> {
+    fn output(&self) -> OutputConfig {
         let path = self.output.as_ref().filter(|path| *path != Path::new("-"));
-        if let (Some(path), Input::File(input)) = (path, input) {
-            // First of all: the hint to overwrite an output that exists must never be given for the input.
-            files::refuse_clashes(&[RunFile::input(input), RunFile::output(path)])?;
-        }
-        let target = path
-            .map(|path| Target::new(path, |real| self.replace(real)))
-            .transpose()?;
-        let rejects = match (&self.rejects, path) {
-            (Some(path), _) => RejectsConfig::At(path.clone()),
-            // Beside `/dev/null` there is no place for files.
-            (None, Some(path)) if target.as_ref().is_some_and(|target| !target.is_special()) => {
-                RejectsConfig::Beside(path.clone())
-            }
-            (None, _) => RejectsConfig::Nowhere,
-        };
-        Ok(OutputConfig {
-            target,
-            rejects,
+        OutputConfig {
+            path: path.cloned(),
+            rejects: self.rejects.clone(),
             changes: self.changes.clone(),
             overwrite: self.overwrite,
-        })
-    }
-
-    /// What may be written over at the place of the output, as far as it can be told before the run has the place for
-    /// itself: what a ledger has the answers of, or what we are told to.
-    fn replace(&self, output: &Path) -> Replace {
-        let has_answers = |ledger: &Path| ledger.metadata().is_ok_and(|file| file.len() > 0);
-        let own = || has_answers(&ledger_of(output));
-        // Of what they know, the ledger itself has the last word. A pipe is not waited for to be refused then.
-        let is_known = match &self.ledger {
-            None => !self.no_ledger && own(),
-            Some(shared) => {
-                let is_file = { &self.input }
-                    .as_deref()
-                    .is_some_and(|path| path != Path::new("-"));
-                is_file && has_answers(shared)
-            }
-        };
-        if self.overwrite || self.retry_failed || is_known {
-            Replace::Whole
-        } else if self.ledger.as_deref().is_some_and(has_answers) {
-            Replace::Partial
-        } else {
-            Replace::Nothing
         }
     }
 
-    fn ledger(&self, output: &OutputConfig) -> Result<LedgerConfig> {
-        let dedupe = !self.no_dedupe;
-        let beside = output.target.as_ref().filter(|target| !target.is_special());
-        let place = match (&self.ledger, beside) {
-            (Some(path), _) => Some(LedgerPlace::Shared(path.clone())),
-            (None, Some(target)) if !self.no_ledger => {
-                Some(LedgerPlace::Beside(target.path().to_owned()))
-            }
-            _ => dedupe.then_some(LedgerPlace::Scratch),
+    fn ledger(&self) -> LedgerConfig {
+        let choice = match &self.ledger {
+            Some(path) => LedgerChoice::Shared(path.clone()),
+            None if self.no_ledger => LedgerChoice::Nowhere,
+            None => LedgerChoice::Own,
         };
         let reuse = match self.max_age {
             // It uses what the finished run used, whatever that is.
@@ -435,22 +388,10 @@ impl RunArgs {
             None if self.fresh => Reuse::Nothing,
             None => Reuse::All,
         };
-        let keeps = matches!(place, Some(LedgerPlace::Shared(_) | LedgerPlace::Beside(_)));
-        if reuse != Reuse::All && !keeps {
-            let flag = match reuse {
-                Reuse::Retry => "--retry-failed",
-                Reuse::Nothing => "--fresh",
-                Reuse::All | Reuse::Younger(_) => "--max-age",
-            };
-            return Err(Error::usage(format!(
-                "`{flag}` has no meaning without a ledger, and a stream has none of its own"
-            ))
-            .hint("name one with `--ledger FILE`"));
-        }
-        Ok(LedgerConfig {
-            place,
+        LedgerConfig {
+            choice,
             reuse,
-            dedupe,
-        })
+            dedupe: !self.no_dedupe,
+        }
     }
 }

@@ -26,7 +26,7 @@ use crate::base::secret::Secret;
 
 /// What the client must know.
 #[derive(Debug, Clone)]
-pub struct ClientSettings {
+pub(crate) struct ClientSettings {
     /// Where requests go.
     pub endpoint: Endpoint,
     /// The bearer token.

@@ -33,7 +33,7 @@ pub(crate) use classify::{Class, Fault, Health};
 pub use classify::{Outcome, classify};
 pub use endpoint::{Endpoint, Plan};
 pub(crate) use http::Client;
-pub use http::ClientSettings;
+pub(crate) use http::ClientSettings;
 pub(crate) use key::{KeyFile, check_key, unusable_key};
 pub(crate) use proxy::{Proxy, ProxyName};
 pub use quota::Quota;

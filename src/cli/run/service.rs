@@ -5,15 +5,11 @@ use super::super::sources::Sources;
 use super::super::values::PlanArg;
 use super::RunArgs;
 use crate::base::error::{Error, Result};
-use crate::config::ServiceConfig;
-use crate::service::{ClientSettings, Endpoint, KeyFile, Proxy, ServiceId};
+use crate::config::{RealService, ServiceConfig};
+use crate::service::{Endpoint, Proxy, ServiceId};
 
 impl RunArgs {
-    pub(super) fn service(
-        &self,
-        sources: Sources<'_>,
-        warnings: &mut Vec<String>,
-    ) -> Result<ServiceConfig> {
+    pub(super) fn service(&self, sources: Sources<'_>) -> Result<ServiceConfig> {
         let Self {
             timeout,
             connect_timeout,
@@ -38,8 +34,8 @@ impl RunArgs {
         };
         let service_id = { self.service_id.as_deref() }.filter(|id| !id.trim().is_empty());
         let key = key::find(self.api_key_file.as_deref())?;
-        let (Some(base), Some(service_id), Some((api_key, key_file))) = (base, service_id, &key)
-        else {
+        let is_key_named = key.is_some();
+        let (Some(base), Some(service_id), Some(key)) = (base, service_id, key) else {
             return Err(missing(&[
                 (
                     base.is_some(),
@@ -54,7 +50,7 @@ impl RunArgs {
                     "RESCORE_SERVICE_ID",
                 ),
                 (
-                    key.is_some(),
+                    is_key_named,
                     "API key",
                     "--api-key-file FILE".to_owned(),
                     key::VARIABLE,
@@ -64,11 +60,9 @@ impl RunArgs {
         let endpoint = Endpoint::new(base, self.allow_http).map_err(sources.in_value_of(id))?;
         let proxy = Proxy::of(&endpoint, std::env::var_os)?;
         let service_id = ServiceId::new(service_id).map_err(sources.in_value_of("service_id"))?;
-        warnings.extend(key_file.as_ref().and_then(KeyFile::warning));
-        Ok(ServiceConfig::Real(Box::new(ClientSettings {
+        Ok(ServiceConfig::Real(Box::new(RealService {
             endpoint,
-            api_key: api_key.clone(),
-            key_file: key_file.clone(),
+            key,
             service_id,
             proxy,
             timeout,

@@ -6,20 +6,20 @@
 use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
 
-use super::ledger::RunLedger;
+use super::ledger::{LedgerPlan, RunLedger};
 use super::service::Answerer;
 use super::{disk_space, file_names};
 use crate::base::error::{Error, Result};
 use crate::base::own_file;
-use crate::config::{LedgerConfig, OutputConfig, RejectsConfig};
+use crate::config::{LedgerChoice, LedgerConfig, OutputConfig};
 use crate::input::Input;
-use crate::layout::{Format, Layout};
-use crate::ledger;
+use crate::layout::Format;
+use crate::ledger::{self, Reuse, ledger_of};
 use crate::output::{PARTIAL, Replace, Sides, Sink, Target, is_same_file};
 use crate::service::KeyFile;
 
 /// A file that a run reads or writes.
-pub(crate) struct RunFile<'a> {
+struct RunFile<'a> {
     what: &'static str,
     path: &'a Path,
     /// What stands behind its name in those of the files that come and go with it.
@@ -28,12 +28,12 @@ pub(crate) struct RunFile<'a> {
 
 impl<'a> RunFile<'a> {
     /// A file that the run reads.
-    pub(crate) const fn input(path: &'a Path) -> Self {
+    const fn input(path: &'a Path) -> Self {
         Self::new("input", path)
     }
 
     /// A file that the run writes.
-    pub(crate) const fn output(path: &'a Path) -> Self {
+    const fn output(path: &'a Path) -> Self {
         Self::partial("output", path)
     }
 
@@ -71,7 +71,7 @@ impl<'a> RunFile<'a> {
 }
 
 /// Fails when a run would write two of these to one file, also through links and also while they are still partial.
-pub(crate) fn refuse_clashes(files: &[RunFile<'_>]) -> Result<()> {
+fn refuse_clashes(files: &[RunFile<'_>]) -> Result<()> {
     for (index, one) in files.iter().enumerate() {
         for other in files.iter().skip(index + 1) {
             let clash = one
@@ -95,6 +95,58 @@ pub(crate) fn refuse_clashes(files: &[RunFile<'_>]) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// The output's place, checked when the run starts.
+pub(super) struct OutputPlace {
+    config: OutputConfig,
+    /// `None` is standard output.
+    pub(super) target: Option<Target>,
+}
+
+impl OutputPlace {
+    /// Checks the output as far as possible before the run has it for itself. This is before the input is read: nobody
+    /// should wait for a pipe to hear that the output exists.
+    ///
+    /// # Errors
+    /// Exit code 2: it is the input, exists and may not be replaced, or cannot be made there.
+    pub(super) fn check(
+        config: OutputConfig,
+        input: &Input,
+        ledger: &LedgerConfig,
+    ) -> Result<Self> {
+        if let (Some(output), Input::File(input)) = (&config.path, input) {
+            // Before anything else: nobody must be told to overwrite the input.
+            refuse_clashes(&[RunFile::input(input), RunFile::output(output)])?;
+        }
+        let target = |path: &PathBuf| {
+            Target::new(path, |real| {
+                if config.overwrite {
+                    Replace::Whole
+                } else {
+                    replaceable(real, input, ledger)
+                }
+            })
+        };
+        let target = config.path.as_ref().map(target).transpose()?;
+        Ok(Self { config, target })
+    }
+}
+
+/// What may be replaced at the output's path: what a ledger may have the answers of. The ledger has the last word, once
+/// the run has it; see [`RunLedger::replace`].
+fn replaceable(output: &Path, input: &Input, ledger: &LedgerConfig) -> Replace {
+    let has_answers = |ledger: &Path| ledger.metadata().is_ok_and(|file| file.len() > 0);
+    match &ledger.choice {
+        _ if ledger.reuse == Reuse::Retry => Replace::Whole,
+        LedgerChoice::Own if has_answers(&ledger_of(output)) => Replace::Whole,
+        LedgerChoice::Shared(path) if has_answers(path) => match input {
+            Input::File(_) => Replace::Whole,
+            // The ledger would refuse to replace an output with these rows, but only after waiting for them.
+            Input::Stdin => Replace::Partial,
+        },
+        _ => Replace::Nothing,
+    }
 }
 
 /// The files that a run writes, named and not opened yet.
@@ -122,20 +174,22 @@ impl OutputFiles {
     /// # Errors
     /// Exit code 2: the rejects cannot have that name.
     pub(super) fn new(
-        config: OutputConfig,
+        place: OutputPlace,
         summary: Option<PathBuf>,
-        layout: &Layout,
+        format: Format,
     ) -> Result<Self> {
-        let rejects = match config.rejects {
-            RejectsConfig::Nowhere => None,
-            RejectsConfig::At(path) => Some(path),
-            RejectsConfig::Beside(output) => {
-                let extension = layout.format.extension();
-                Some(file_names::rejects_beside(&output, extension)?)
+        let OutputPlace { config, target } = place;
+        // Next to `/dev/null` there is no place for files.
+        let is_file = target.as_ref().is_some_and(|target| !target.is_special());
+        let rejects = match (config.rejects, config.path) {
+            (Some(path), _) => Some(path),
+            (None, Some(output)) if is_file => {
+                Some(file_names::rejects_beside(&output, format.extension())?)
             }
+            (None, _) => None,
         };
         Ok(Self {
-            output: config.target,
+            output: target,
             rejects,
             changes: config.changes,
             summary,
@@ -153,7 +207,7 @@ impl OutputFiles {
     pub(super) fn refuse_clashes(
         &self,
         input: &Input,
-        ledger: &LedgerConfig,
+        ledger: &LedgerPlan,
         answerer: &Answerer,
     ) -> Result<()> {
         let mut files = Vec::new();

@@ -8,14 +8,14 @@ use std::time::Duration;
 use super::disk_space;
 use super::lookup::LookupStage;
 use crate::base::error::{Error, Exit, Result, shown};
-use crate::config::LedgerConfig;
+use crate::config::{LedgerChoice, LedgerConfig};
 use crate::input::Input;
 use crate::ledger::{
     Finished, Held, Keeper, Key, KnownLimit, Ledger, Past, Place, Removed, Rest, Reuse, Settings,
     Standing,
 };
 use crate::observe::{Kept, counted, same_command};
-use crate::output::{Replace, Sealed};
+use crate::output::{Replace, Sealed, Target};
 use crate::raw_json::Pointer;
 use crate::service::ClientSettings;
 use crate::telemetry::event::CancelReason;
@@ -36,6 +36,53 @@ pub(super) struct RunLedger {
     fresh: bool,
     /// They are a stand-in's: nobody pays for them.
     sandbox: bool,
+}
+
+/// Which answers are kept and used, once the output is known.
+pub(super) struct LedgerPlan {
+    /// Where they are; `None` keeps none.
+    pub(super) place: Option<Place>,
+    reuse: Reuse,
+    dedupe: bool,
+}
+
+impl LedgerPlan {
+    /// Finds the place. An output that is a stream has no ledger of its own; to ask equal rows once, answers are then kept
+    /// only as long as the run lasts.
+    ///
+    /// # Errors
+    /// Exit code 2: answers that are not kept cannot be used again.
+    pub(super) fn new(config: &LedgerConfig, output: Option<&Target>) -> Result<Self> {
+        let LedgerConfig {
+            choice,
+            reuse,
+            dedupe,
+        } = config;
+        let (reuse, dedupe) = (*reuse, *dedupe);
+        let file = output.filter(|output| !output.is_special());
+        let kept = match (choice, file) {
+            (LedgerChoice::Shared(path), _) => Some(Place::Shared(path.clone())),
+            (LedgerChoice::Own, Some(output)) => Some(Place::Beside(output.path().to_owned())),
+            (LedgerChoice::Own, None) | (LedgerChoice::Nowhere, _) => None,
+        };
+        let option = match reuse {
+            Reuse::All => None,
+            Reuse::Retry => Some("--retry-failed"),
+            Reuse::Nothing => Some("--fresh"),
+            Reuse::Younger(_) => Some("--max-age"),
+        };
+        if let (None, Some(option)) = (&kept, option) {
+            return Err(Error::usage(format!(
+                "`{option}` has no meaning without a ledger, and a stream has none of its own"
+            ))
+            .hint("name one with `--ledger FILE`"));
+        }
+        Ok(Self {
+            place: kept.or_else(|| dedupe.then_some(Place::Scratch)),
+            reuse,
+            dedupe,
+        })
+    }
 }
 
 /// Who is asked, and on whose behalf.
@@ -71,18 +118,18 @@ fn path_of(input: &Input) -> Option<PathBuf> {
 
 impl RunLedger {
     pub(super) fn open(
-        config: LedgerConfig,
+        plan: LedgerPlan,
         account: Account,
         output: Option<&Path>,
         input: &Input,
         captured: &[Pointer],
         in_flight: NonZeroUsize,
     ) -> Result<Self> {
-        let LedgerConfig {
+        let LedgerPlan {
             place,
             reuse,
             dedupe,
-        } = config;
+        } = plan;
         let Account {
             endpoint,
             service_id,

@@ -9,7 +9,7 @@ mod disk_space;
 mod drive;
 mod fd_limit;
 mod file_names;
-pub(crate) mod files;
+mod files;
 mod input;
 mod ledger;
 mod lookup;

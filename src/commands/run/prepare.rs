@@ -4,11 +4,11 @@
 use std::fs::File;
 use std::num::NonZeroUsize;
 
-use super::fd_limit::{self, FdLimitFit};
-use super::files::OutputFiles;
+use super::fd_limit;
+use super::files::{OutputFiles, OutputPlace};
 use super::input::{InputFacts, OpenInput};
-use super::ledger::RunLedger;
-use super::service::{Answerer, ConnectedService};
+use super::ledger::{LedgerPlan, RunLedger};
+use super::service::Answerer;
 use super::stop_signals::StopSignals;
 use super::threads::StopChannel;
 use crate::base::error::Result;
@@ -78,63 +78,54 @@ impl Context {
 /// Opens and checks everything.
 ///
 /// # Errors
-/// Whatever keeps the run from starting. No file has been made or replaced then, but for an empty summary and what
-/// [`OutputFiles::open`] says.
+/// Whatever keeps the run from starting. Nothing has been sent then, and no output has been replaced.
 pub(super) fn prepare(config: RunConfig) -> Result<PreparedRun> {
     // Before anything is opened.
-    let FdLimitFit {
-        concurrency,
-        warning: lowered,
-    } = fd_limit::fit(&config)?;
-    let answerer = Answerer::new(config.service, config.plan)?;
+    let fit = fd_limit::fit(&config)?;
+    let mut answerer = Answerer::new(config.service, config.plan)?;
+    let output = OutputPlace::check(config.output, &config.input.input, &config.ledger)?;
+    let ledger = LedgerPlan::new(&config.ledger, output.target.as_ref())?;
     let stops = StopChannel::new();
     // Before the header is read, which may take for ever.
     let signals = StopSignals::start(stops.sender.clone())?;
-    let OpenInput {
-        reader,
-        layout,
-        mode,
-        facts,
-    } = OpenInput::open(config.input, config.plan, config.watch.speaks())?;
-    let files = OutputFiles::new(config.output, config.watch.summary.clone(), &layout)?;
-    files.refuse_clashes(&facts.source, &config.ledger, &answerer)?;
-    files.check_names(layout.format)?;
+    let input = OpenInput::open(config.input, config.plan, config.watch.speaks())?;
+    let format = input.layout.format;
+    let files = OutputFiles::new(output, config.watch.summary.clone(), format)?;
+    files.refuse_clashes(&input.facts.source, &ledger, &answerer)?;
+    files.check_names(format)?;
+    let warnings = [answerer.warning.take(), fit.warning];
     let account = answerer.account();
-    let ConnectedService {
-        client,
-        endpoint,
-        stand_in,
-    } = answerer.connect()?;
+    let service = answerer.connect()?;
     // Before any file is touched: another run may be writing them.
     let ledger = RunLedger::open(
-        config.ledger,
+        ledger,
         account,
         files.known_by(),
-        &facts.source,
+        &input.facts.source,
         &config.captured,
-        concurrency,
+        fit.concurrency,
     )?;
-    let files = files.open(&ledger, mode, facts.size)?;
+    let files = files.open(&ledger, input.mode, input.facts.size)?;
     Ok(PreparedRun {
         rows: RowParts {
-            reader,
-            layout,
+            reader: input.reader,
+            layout: input.layout,
             sink: files.sink,
             sides: files.sides,
         },
         calls: CallParts {
-            client,
-            gate: gate(config.pace, concurrency, ledger.known_limit()),
-            concurrency,
+            client: service.client,
+            gate: gate(config.pace, fit.concurrency, ledger.known_limit()),
+            concurrency: fit.concurrency,
             pace: config.pace,
             budget: config.budget,
             policy: config.policy,
             captured: config.captured,
         },
         context: Context {
-            input: facts,
-            endpoint,
-            stand_in,
+            input: input.facts,
+            endpoint: service.endpoint,
+            stand_in: service.stand_in,
             output: files.output,
             ledger,
             summary: files.summary,
@@ -142,7 +133,7 @@ pub(super) fn prepare(config: RunConfig) -> Result<PreparedRun> {
         },
         stops,
         signals,
-        warnings: config.warnings.into_iter().chain(lowered).collect(),
+        warnings: warnings.into_iter().flatten().collect(),
     })
 }
 

@@ -1,16 +1,20 @@
 //! Who answers a run: the service, or the built-in stand-in.
 
+use std::time::Duration;
+
 use super::ledger::Account;
 use crate::base::error::{Error, Result};
 use crate::base::secret::Secret;
-use crate::config::ServiceConfig;
+use crate::config::{KeySource, RealService, ServiceConfig};
 use crate::sandbox::{self, Sandbox};
-use crate::service::{Client, ClientSettings, Endpoint, Plan, ServiceId};
+use crate::service::{Client, ClientSettings, Endpoint, KeyFile, Plan, ServiceId};
 
 /// Whoever answers, before there is a client.
 pub(super) struct Answerer {
     pub(super) settings: ClientSettings,
     stand_in: Option<Sandbox>,
+    /// A warning about the key's file.
+    pub(super) warning: Option<String>,
 }
 
 /// Whoever answers, with the client that asks.
@@ -21,20 +25,43 @@ pub(super) struct ConnectedService {
 }
 
 impl Answerer {
-    /// Starts the stand-in where it is to answer.
+    /// Reads the key of the service, or starts the stand-in.
+    ///
+    /// # Errors
+    /// Exit code 2: there is no usable key. Exit code 3: the stand-in cannot be started.
     pub(super) fn new(config: ServiceConfig, plan: Plan) -> Result<Self> {
-        let (timeout, connect_timeout) = match config {
-            ServiceConfig::Real(settings) => {
-                return Ok(Self {
-                    settings: *settings,
-                    stand_in: None,
-                });
-            }
+        match config {
+            ServiceConfig::Real(service) => Self::of_service(*service),
             ServiceConfig::Sandbox {
                 timeout,
                 connect_timeout,
-            } => (timeout, connect_timeout),
+            } => Self::of_stand_in(plan, timeout, connect_timeout),
+        }
+    }
+
+    fn of_service(service: RealService) -> Result<Self> {
+        let (api_key, key_file) = match service.key {
+            KeySource::Variable(key) => (key, None),
+            KeySource::Credential(file) if !file.path().exists() => return Err(no_key()),
+            KeySource::File(file) | KeySource::Credential(file) => (file.read()?, Some(file)),
         };
+        Ok(Self {
+            warning: key_file.as_ref().and_then(KeyFile::warning),
+            settings: ClientSettings {
+                endpoint: service.endpoint,
+                api_key,
+                key_file,
+                service_id: service.service_id,
+                proxy: service.proxy,
+                timeout: service.timeout,
+                connect_timeout: service.connect_timeout,
+                ca_file: service.ca_file,
+            },
+            stand_in: None,
+        })
+    }
+
+    fn of_stand_in(plan: Plan, timeout: Duration, connect_timeout: Duration) -> Result<Self> {
         let stand_in = Sandbox::start(sandbox::Settings {
             plan: match plan {
                 Plan::Paid { .. } => sandbox::Plan::Paid,
@@ -56,6 +83,7 @@ impl Answerer {
         Ok(Self {
             settings,
             stand_in: Some(stand_in),
+            warning: None,
         })
     }
 
@@ -76,4 +104,13 @@ impl Answerer {
             stand_in: self.stand_in,
         })
     }
+}
+
+/// Nothing names a key, and systemd's credentials have none.
+fn no_key() -> Error {
+    Error::usage("no API key")
+        .detail(
+            "API key: give `--api-key-file FILE`, set the variable `RESCORE_API_KEY`, or load the systemd credential `rescore-api-key`",
+        )
+        .hint("with `--sandbox` a built-in stand-in answers, which needs no key")
 }
