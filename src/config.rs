@@ -28,6 +28,8 @@ pub struct RunConfig {
     pub output: OutputConfig,
     /// Who answers.
     pub service: ServiceConfig,
+    /// How long the client waits for it.
+    pub timeouts: TimeoutConfig,
     /// The plan, with its flags.
     pub plan: Plan,
     /// When calls are made.
@@ -96,12 +98,7 @@ pub enum ServiceConfig {
     /// The service.
     Real(Box<RealService>),
     /// The built-in stand-in.
-    Sandbox {
-        /// Time limit for one call.
-        timeout: Duration,
-        /// Time limit for a connection.
-        connect_timeout: Duration,
-    },
+    Sandbox,
 }
 
 /// The service, and how it is reached.
@@ -115,12 +112,17 @@ pub struct RealService {
     pub service_id: ServiceId,
     /// The proxy that a variable names for the endpoint.
     pub proxy: Option<Proxy>,
-    /// Time limit for one call.
-    pub timeout: Duration,
-    /// Time limit for a connection.
-    pub connect_timeout: Duration,
     /// A further certificate authority, or the service's own certificate, PEM.
     pub ca_file: Option<PathBuf>,
+}
+
+/// How long the client waits.
+#[derive(Debug, Clone, Copy)]
+pub struct TimeoutConfig {
+    /// For an answer, from the start of the call.
+    pub call: Duration,
+    /// For a connection.
+    pub connect: Duration,
 }
 
 /// Where the API key is.

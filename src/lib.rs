@@ -41,7 +41,7 @@ pub mod internals {
     pub mod config {
         pub use crate::config::{
             BudgetConfig, KeySource, LedgerChoice, LedgerConfig, OutputConfig, PaceConfig,
-            RealService, RunConfig, ServiceConfig, WatchConfig,
+            RealService, RunConfig, ServiceConfig, TimeoutConfig, WatchConfig,
         };
     }
     pub mod error {

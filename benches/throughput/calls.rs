@@ -12,7 +12,7 @@ use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
 use rescore::internals::commands::run;
 use rescore::internals::config::{
     BudgetConfig, KeySource, LedgerChoice, LedgerConfig, OutputConfig, PaceConfig, RealService,
-    RunConfig, ServiceConfig, WatchConfig,
+    RunConfig, ServiceConfig, TimeoutConfig, WatchConfig,
 };
 use rescore::internals::error::Exit;
 use rescore::internals::fields::{Assignments, InvalidPhone};
@@ -210,10 +210,12 @@ pub(crate) fn run_with(input: &Path, output: &Path, url: &str, rate: Rate, ledge
             key: KeySource::Variable(Secret::new("bench")),
             service_id: ServiceId::new("bench").unwrap(),
             proxy: None,
-            timeout: Duration::from_secs(30),
-            connect_timeout: Duration::from_secs(10),
             ca_file: None,
         })),
+        timeouts: TimeoutConfig {
+            call: Duration::from_secs(30),
+            connect: Duration::from_secs(10),
+        },
         plan: PLAN,
         pace: PaceConfig {
             concurrency: Some(CONCURRENCY.try_into().unwrap()),

@@ -1,28 +1,81 @@
-//! Who answers a run: the service with its address, identifier and key, or the stand-in.
+//! The arguments that say which service answers, and how it is reached.
+
+use std::path::PathBuf;
+
+use clap::Args;
 
 use super::super::key;
 use super::super::sources::Sources;
 use super::super::values::PlanArg;
-use super::RunArgs;
 use crate::base::error::{Error, Result};
 use crate::config::{RealService, ServiceConfig};
-use crate::service::{Endpoint, Proxy, ServiceId};
+use crate::service::{Endpoint, Plan, Proxy, ServiceId};
 
-impl RunArgs {
-    pub(super) fn service(&self, sources: Sources<'_>) -> Result<ServiceConfig> {
+const SERVICE: &str = "Service";
+
+// A doc comment would be taken for the help of `run`.
+#[derive(Debug, Args)]
+#[allow(
+    clippy::struct_excessive_bools,
+    clippy::doc_markdown,
+    reason = "flags are bools, and these comments are the help's text"
+)]
+pub(super) struct ServiceArgs {
+    /// The paid plan's base address
+    #[arg(long, value_name = "URL", help_heading = SERVICE)]
+    base_url: Option<String>,
+    /// The free plan's base address
+    #[arg(long, value_name = "URL", help_heading = SERVICE)]
+    free_base_url: Option<String>,
+    /// The plan to use
+    #[arg(long, value_enum, default_value = "paid", help_heading = SERVICE)]
+    plan: PlanArg,
+    /// The calling application's identifier (header X-Service-ID)
+    #[arg(long, value_name = "ID", help_heading = SERVICE)]
+    service_id: Option<String>,
+    /// A file with the API key, instead of the variable `RESCORE_API_KEY`; the key is never an argument
+    #[arg(long, value_name = "FILE", help_heading = SERVICE)]
+    api_key_file: Option<PathBuf>,
+    /// Ask for VPN and proxy detection (paid plan)
+    #[arg(long, help_heading = SERVICE)]
+    vpn_check: bool,
+    /// Ask for advanced processing (paid plan)
+    #[arg(long, help_heading = SERVICE)]
+    advanced: bool,
+    /// Allow an address that is not HTTPS: keys and personal data would be sent unencrypted
+    #[arg(long, help_heading = SERVICE)]
+    allow_http: bool,
+    /// A certificate to trust as well, in PEM: a company's own authority, or the service's own certificate
+    #[arg(long, value_name = "FILE", help_heading = SERVICE)]
+    ca_file: Option<PathBuf>,
+}
+
+impl ServiceArgs {
+    pub(super) fn plan(&self) -> Result<Plan> {
         let Self {
-            timeout,
-            connect_timeout,
+            vpn_check,
+            advanced,
             ..
         } = *self;
-        if self.sandbox {
-            refuse_address(sources)?;
-            // Addresses and keys in variables are for other runs: a stand-in never gets the real key.
-            return Ok(ServiceConfig::Sandbox {
-                timeout,
-                connect_timeout,
-            });
+        match self.plan {
+            PlanArg::Paid => Ok(Plan::Paid {
+                vpn_check,
+                advanced,
+            }),
+            PlanArg::Free if vpn_check || advanced => {
+                let flag = if vpn_check {
+                    "--vpn-check"
+                } else {
+                    "--advanced"
+                };
+                Err(Error::usage(format!("`{flag}` is for the paid plan only"))
+                    .hint("leave it out, or use `--plan paid`"))
+            }
+            PlanArg::Free => Ok(Plan::Free),
         }
+    }
+
+    pub(super) fn config(&self, sources: Sources<'_>) -> Result<ServiceConfig> {
         let (base, id, flag, variable) = match self.plan {
             PlanArg::Paid => (&self.base_url, "base_url", "--base-url", "RESCORE_BASE_URL"),
             PlanArg::Free => (
@@ -65,8 +118,6 @@ impl RunArgs {
             key,
             service_id,
             proxy,
-            timeout,
-            connect_timeout,
             ca_file: self.ca_file.clone(),
         })))
     }
@@ -89,7 +140,7 @@ fn missing(settings: &[(bool, &str, String, &str)]) -> Error {
 }
 
 /// A typed address shows that somebody means the service, whose scores would be made up.
-fn refuse_address(sources: Sources<'_>) -> Result<()> {
+pub(super) fn refuse_address(sources: Sources<'_>) -> Result<()> {
     let address = [
         ("base_url", "--base-url"),
         ("free_base_url", "--free-base-url"),

@@ -36,7 +36,7 @@ pub(super) struct FdLimitFit {
 pub(super) fn fit(config: &RunConfig) -> Result<FdLimitFit> {
     let asked = config.pace.concurrency;
     let concurrency = asked.unwrap_or(DEFAULT);
-    let sandbox = matches!(config.service, ServiceConfig::Sandbox { .. });
+    let sandbox = matches!(config.service, ServiceConfig::Sandbox);
     let further = [
         config.output.changes.is_some(),
         config.watch.summary.is_some(),

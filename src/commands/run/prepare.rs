@@ -82,7 +82,7 @@ impl Context {
 pub(super) fn prepare(config: RunConfig) -> Result<PreparedRun> {
     // Before anything is opened.
     let fit = fd_limit::fit(&config)?;
-    let mut answerer = Answerer::new(config.service, config.plan)?;
+    let mut answerer = Answerer::new(config.service, config.plan, config.timeouts)?;
     let output = OutputPlace::check(config.output, &config.input.input, &config.ledger)?;
     let ledger = LedgerPlan::new(&config.ledger, output.target.as_ref())?;
     let stops = StopChannel::new();

@@ -1,11 +1,9 @@
 //! Who answers a run: the service, or the built-in stand-in.
 
-use std::time::Duration;
-
 use super::ledger::Account;
 use crate::base::error::{Error, Result};
 use crate::base::secret::Secret;
-use crate::config::{KeySource, RealService, ServiceConfig};
+use crate::config::{KeySource, RealService, ServiceConfig, TimeoutConfig};
 use crate::sandbox::{self, Sandbox};
 use crate::service::{Client, ClientSettings, Endpoint, KeyFile, Plan, ServiceId};
 
@@ -29,17 +27,14 @@ impl Answerer {
     ///
     /// # Errors
     /// Exit code 2: there is no usable key. Exit code 3: the stand-in cannot be started.
-    pub(super) fn new(config: ServiceConfig, plan: Plan) -> Result<Self> {
+    pub(super) fn new(config: ServiceConfig, plan: Plan, timeouts: TimeoutConfig) -> Result<Self> {
         match config {
-            ServiceConfig::Real(service) => Self::of_service(*service),
-            ServiceConfig::Sandbox {
-                timeout,
-                connect_timeout,
-            } => Self::of_stand_in(plan, timeout, connect_timeout),
+            ServiceConfig::Real(service) => Self::of_service(*service, timeouts),
+            ServiceConfig::Sandbox => Self::of_stand_in(plan, timeouts),
         }
     }
 
-    fn of_service(service: RealService) -> Result<Self> {
+    fn of_service(service: RealService, timeouts: TimeoutConfig) -> Result<Self> {
         let (api_key, key_file) = match service.key {
             KeySource::Variable(key) => (key, None),
             KeySource::Credential(file) if !file.path().exists() => return Err(no_key()),
@@ -53,15 +48,15 @@ impl Answerer {
                 key_file,
                 service_id: service.service_id,
                 proxy: service.proxy,
-                timeout: service.timeout,
-                connect_timeout: service.connect_timeout,
+                timeout: timeouts.call,
+                connect_timeout: timeouts.connect,
                 ca_file: service.ca_file,
             },
             stand_in: None,
         })
     }
 
-    fn of_stand_in(plan: Plan, timeout: Duration, connect_timeout: Duration) -> Result<Self> {
+    fn of_stand_in(plan: Plan, timeouts: TimeoutConfig) -> Result<Self> {
         let stand_in = Sandbox::start(sandbox::Settings {
             plan: match plan {
                 Plan::Paid { .. } => sandbox::Plan::Paid,
@@ -76,8 +71,8 @@ impl Answerer {
             key_file: None,
             service_id: ServiceId::new("sandbox")?,
             proxy: None,
-            timeout,
-            connect_timeout,
+            timeout: timeouts.call,
+            connect_timeout: timeouts.connect,
             ca_file: None,
         };
         Ok(Self {

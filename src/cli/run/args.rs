@@ -1,7 +1,5 @@
 //! The arguments of `rescore run`.
 
-mod service;
-
 use std::collections::HashSet;
 use std::io::IsTerminal;
 use std::num::{NonZeroU64, NonZeroUsize};
@@ -10,14 +8,14 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::sources::Sources;
-use super::values::{
-    self, Column, ExistingArg, FormatArg, Map, PhoneArg, PlanArg, ProgressArg, Set,
-};
+use super::super::sources::Sources;
+use super::super::values::{self, Column, ExistingArg, FormatArg, Map, PhoneArg, ProgressArg, Set};
+use super::service::{ServiceArgs, refuse_address};
 use crate::base::decimal::Decimal;
 use crate::base::error::{Error, Result, quoted};
 use crate::config::{
-    BudgetConfig, LedgerChoice, LedgerConfig, OutputConfig, PaceConfig, RunConfig, WatchConfig,
+    BudgetConfig, LedgerChoice, LedgerConfig, OutputConfig, PaceConfig, RunConfig, ServiceConfig,
+    TimeoutConfig, WatchConfig,
 };
 use crate::fields::Assignments;
 use crate::input::{FormatChoice, Input, Settings};
@@ -26,10 +24,8 @@ use crate::ledger::Reuse;
 use crate::pace::{FailureBudget, FailureLimit, GiveUpAfter, Rate};
 use crate::raw_json::Pointer;
 use crate::scorer::Patience;
-use crate::service::Plan;
 use crate::verdict::DecisionPolicy;
 
-const SERVICE: &str = "Service";
 const FIELDS: &str = "Fields";
 const PACE: &str = "Pace";
 const LEDGER: &str = "Ledger";
@@ -42,7 +38,7 @@ const WATCH: &str = "Watching";
     clippy::doc_markdown,
     reason = "flags are bools, and these comments are the help's text"
 )]
-pub(super) struct RunArgs {
+pub(in crate::cli) struct RunArgs {
     /// The users: CSV, TSV or JSONL, plain, gzip or zstd; `-` or nothing is standard input
     input: Option<PathBuf>,
     /// Where the rows go, compressed when it ends in .gz or .zst; `-` or nothing is standard output
@@ -52,33 +48,8 @@ pub(super) struct RunArgs {
     #[arg(long)]
     sandbox: bool,
 
-    /// The paid plan's base address
-    #[arg(long, value_name = "URL", help_heading = SERVICE)]
-    base_url: Option<String>,
-    /// The free plan's base address
-    #[arg(long, value_name = "URL", help_heading = SERVICE)]
-    free_base_url: Option<String>,
-    /// The plan to use
-    #[arg(long, value_enum, default_value = "paid", help_heading = SERVICE)]
-    plan: PlanArg,
-    /// The calling application's identifier (header X-Service-ID)
-    #[arg(long, value_name = "ID", help_heading = SERVICE)]
-    service_id: Option<String>,
-    /// A file with the API key, instead of the variable `RESCORE_API_KEY`; the key is never an argument
-    #[arg(long, value_name = "FILE", help_heading = SERVICE)]
-    api_key_file: Option<PathBuf>,
-    /// Ask for VPN and proxy detection (paid plan)
-    #[arg(long, help_heading = SERVICE)]
-    vpn_check: bool,
-    /// Ask for advanced processing (paid plan)
-    #[arg(long, help_heading = SERVICE)]
-    advanced: bool,
-    /// Allow an address that is not HTTPS: keys and personal data would be sent unencrypted
-    #[arg(long, help_heading = SERVICE)]
-    allow_http: bool,
-    /// A certificate to trust as well, in PEM: a company's own authority, or the service's own certificate
-    #[arg(long, value_name = "FILE", help_heading = SERVICE)]
-    ca_file: Option<PathBuf>,
+    #[command(flatten)]
+    service: ServiceArgs,
 
     /// Take a field (name, email, phone, ip, user_agent) from this column, from several as `name={first} {last}`, or
     /// in JSONL from a JSON pointer as `ip=/device/ip` (repeatable)
@@ -203,13 +174,19 @@ pub(super) struct RunArgs {
 }
 
 impl RunArgs {
-    pub(super) fn into_config(self, sources: Sources<'_>) -> Result<RunConfig> {
-        let plan = self.plan()?;
+    pub(in crate::cli) fn into_config(self, sources: Sources<'_>) -> Result<RunConfig> {
+        let plan = self.service.plan()?;
         let pace = self.pace();
         let policy = self.policy()?;
         let (names, captured) = self.columns()?;
         let input = self.input(names)?;
-        let service = self.service(sources)?;
+        let service = if self.sandbox {
+            refuse_address(sources)?;
+            // Addresses and keys in variables are for other runs: a stand-in never gets the real key.
+            ServiceConfig::Sandbox
+        } else {
+            self.service.config(sources)?
+        };
         let output = self.output();
         let ledger = self.ledger();
         let budget = BudgetConfig {
@@ -228,6 +205,10 @@ impl RunArgs {
             input,
             output,
             service,
+            timeouts: TimeoutConfig {
+                call: self.timeout,
+                connect: self.connect_timeout,
+            },
             plan,
             pace,
             budget,
@@ -236,30 +217,6 @@ impl RunArgs {
             captured,
             watch,
         })
-    }
-
-    fn plan(&self) -> Result<Plan> {
-        let Self {
-            vpn_check,
-            advanced,
-            ..
-        } = *self;
-        match self.plan {
-            PlanArg::Paid => Ok(Plan::Paid {
-                vpn_check,
-                advanced,
-            }),
-            PlanArg::Free if vpn_check || advanced => {
-                let flag = if vpn_check {
-                    "--vpn-check"
-                } else {
-                    "--advanced"
-                };
-                Err(Error::usage(format!("`{flag}` is for the paid plan only"))
-                    .hint("leave it out, or use `--plan paid`"))
-            }
-            PlanArg::Free => Ok(Plan::Free),
-        }
     }
 
     fn pace(&self) -> PaceConfig {
