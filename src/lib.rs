@@ -40,8 +40,8 @@ pub mod internals {
     }
     pub mod config {
         pub use crate::config::{
-            BudgetConfig, LedgerConfig, OutputConfig, PaceConfig, RejectsConfig, RunConfig,
-            ServiceConfig, WatchConfig,
+            BudgetConfig, KeySource, LedgerChoice, LedgerConfig, OutputConfig, PaceConfig,
+            RealService, RunConfig, ServiceConfig, TimeoutConfig, WatchConfig,
         };
     }
     pub mod error {
@@ -88,8 +88,7 @@ pub mod internals {
     }
     pub mod service {
         pub use crate::service::{
-            ApiKeys, ClientSettings, Endpoint, Outcome, Plan, Quota, Reply, Sent, ServiceId,
-            classify, write_body,
+            ApiKeys, Endpoint, Outcome, Plan, Quota, Reply, Sent, ServiceId, classify, write_body,
         };
     }
     pub mod telemetry {

@@ -24,6 +24,7 @@ mod text;
 pub use batch::ReadRow;
 pub(crate) use batch::RowBatch;
 pub use bodies::Compose;
+pub(crate) use packed::Ignored;
 pub(crate) use reader::Opened;
 pub use reader::Reader;
 pub use settings::{FormatChoice, Input, ReaderSettings};

@@ -30,7 +30,7 @@ pub use endpoint::{Endpoint, Plan};
 pub use exchange::Reply;
 pub(crate) use exchange::{Exchange, Renewal, Service};
 pub(crate) use http::Client;
-pub use http::ClientSettings;
+pub(crate) use http::ClientSettings;
 pub(crate) use proxy::Proxy;
 pub use quota::Quota;
 pub use redact::{ApiKeys, Sent};

@@ -24,7 +24,7 @@ use crate::base::secret::Secret;
 
 /// The settings of a client.
 #[derive(Debug, Clone)]
-pub struct ClientSettings {
+pub(crate) struct ClientSettings {
     /// Where requests go.
     pub endpoint: Endpoint,
     /// The bearer token.

@@ -11,4 +11,4 @@ mod fault;
 mod tests;
 
 pub(crate) use client::Client;
-pub use client::ClientSettings;
+pub(crate) use client::ClientSettings;

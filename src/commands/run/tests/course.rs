@@ -1,10 +1,4 @@
-//! Every write of a run and every look-up fails, the first, the second, the third …, once or for ever: no row has another
-//! one's verdict, no answer that was kept is asked for again, and the next run gives the bytes of a run where nothing
-//! failed.
-
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
-
-mod reads;
+//! A run of the row stages over a scripted service, in which something fails, and what it and the next run must have done.
 
 use std::collections::HashSet;
 use std::fs;
@@ -14,38 +8,51 @@ use std::sync::{Arc, Mutex};
 
 use tempfile::TempDir;
 
-use super::*;
+use super::super::drive::{RowStages, RowsEnd, run_rows, runtime};
+use super::super::lookup::LookupStage;
+use super::super::threads::StopChannel;
+use crate::base::error::Exit;
+use crate::fields::UserRequest;
 use crate::fields::{Assignments, InvalidPhone};
 use crate::input::{FormatChoice, ReaderSettings};
+use crate::input::{Input, Reader};
 use crate::layout::{Existing, VERDICT_COLUMNS};
 use crate::ledger::{self, Fails, Ledger, Place, Removed, Reuse};
 use crate::output::{Replace, Sides, Sink};
+use crate::output::{Target, Writer};
+use crate::pace::{CallBudget, Gate, GiveUpPolicy, PaceLimits, RetryPolicy};
 use crate::pace::{FailureBudget, Rate};
 use crate::scorer::Patience;
+use crate::scorer::{Keyring, Outage, Scorer};
 use crate::service::scripted::{Brings, Scripted};
+use crate::telemetry::hub::Events;
+use crate::telemetry::pace::Limit;
 use crate::verdict::DecisionPolicy;
+use bytes::BytesMut;
+use std::cell::RefCell;
+use std::time::Duration;
 
-const ROWS: usize = 30;
+pub(super) const ROWS: usize = 30;
 /// Every fifth row asks the same as the one before, and some the same as one that has its answer long since.
-const UNIQUE: usize = 20;
-const CONCURRENCY: usize = 3;
+pub(super) const UNIQUE: usize = 20;
+pub(super) const CONCURRENCY: usize = 3;
 
 /// What fails in a run, or ends it.
 #[derive(Clone, Copy)]
-struct Trouble<'a> {
-    keeping: Fails,
+pub(super) struct Trouble<'a> {
+    pub(super) keeping: Fails,
     /// Look-ups of rows as they are read.
-    reading: Fails,
+    pub(super) reading: Fails,
     /// Those just before a call.
-    calling: Fails,
+    pub(super) calling: Fails,
     /// The output, which is the file otherwise.
-    output: Option<&'a Unsteady>,
+    pub(super) output: Option<&'a Unsteady>,
     /// As many calls as there can be.
-    calls: Option<NonZeroU64>,
+    pub(super) calls: Option<NonZeroU64>,
 }
 
 impl Trouble<'_> {
-    const NONE: Self = Self {
+    pub(super) const NONE: Self = Self {
         keeping: Fails::NEVER,
         reading: Fails::NEVER,
         calling: Fails::NEVER,
@@ -64,7 +71,7 @@ const fn user_of(row: usize) -> usize {
 }
 
 /// The file, and the file as it must come back; each row is longer by so many bytes.
-fn users(longer: usize) -> (String, String) {
+pub(super) fn users(longer: usize) -> (String, String) {
     let mut csv = "id,name,email,ip,user_agent,note\n".to_owned();
     let mut scored =
         "id,name,email,ip,user_agent,note,transaction_id,risk_score,decision\n".to_owned();
@@ -79,12 +86,12 @@ fn users(longer: usize) -> (String, String) {
 
 /// An output that takes a few bytes a write, and fails.
 #[derive(Clone)]
-struct Unsteady(Arc<Mutex<Taken>>);
+pub(super) struct Unsteady(pub(super) Arc<Mutex<Taken>>);
 
-struct Taken {
-    bytes: Vec<u8>,
-    writes: usize,
-    fails: Fails,
+pub(super) struct Taken {
+    pub(super) bytes: Vec<u8>,
+    pub(super) writes: usize,
+    pub(super) fails: Fails,
 }
 
 impl Write for Unsteady {
@@ -113,28 +120,28 @@ impl Write for Unsteady {
     }
 }
 
-struct Course {
+pub(super) struct Course {
     place: TempDir,
     /// Bytes that each row is longer by.
-    longer: usize,
+    pub(super) longer: usize,
     /// Whether the ledger is one that others may write to as well.
     shared: bool,
 }
 
-struct Ran {
-    exit: Exit,
-    error: Option<String>,
+pub(super) struct Ran {
+    pub(super) exit: Exit,
+    pub(super) error: Option<String>,
     /// Users that were asked for.
-    asked: Vec<u64>,
-    output: String,
+    pub(super) asked: Vec<u64>,
+    pub(super) output: String,
 }
 
 impl Course {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self::with(0, false)
     }
 
-    fn with(longer: usize, shared: bool) -> Self {
+    pub(super) fn with(longer: usize, shared: bool) -> Self {
         let place = tempfile::tempdir().unwrap();
         fs::write(place.path().join("users.csv"), users(longer).0).unwrap();
         Self {
@@ -166,7 +173,7 @@ impl Course {
     }
 
     /// Users whose answers are durable now.
-    fn durable(&self) -> HashSet<u64> {
+    pub(super) fn durable(&self) -> HashSet<u64> {
         let ledger = self.ledger();
         let (keys, lookup) = (ledger.keys(), ledger.lookup().unwrap());
         let Some(mut lookup) = lookup else {
@@ -184,7 +191,7 @@ impl Course {
     }
 
     /// A run as `execute` does it, with this trouble.
-    fn run(&self, trouble: Trouble<'_>) -> Ran {
+    pub(super) fn run(&self, trouble: Trouble<'_>) -> Ran {
         let Trouble {
             keeping,
             reading,
@@ -214,7 +221,7 @@ impl Course {
             Some(unsteady) => Sink::stream(unsteady.clone()),
             None => target.open(0o666).unwrap(),
         };
-        let desk = Desk::new(&ledger, true).unwrap().failing(reading);
+        let lookup = LookupStage::new(&ledger, true).unwrap().failing(reading);
         let keeper = ledger.failing_keeper(keeping).unwrap();
         keeper.fail_to_look(calling);
         let runtime = runtime().unwrap();
@@ -249,18 +256,14 @@ impl Course {
             host: "scripted.test".to_owned(),
             events: events.clone(),
         };
-        let rows = (
+        let decisions = DecisionPolicy::default();
+        let rows = RowStages {
             reader,
-            desk,
-            Writer::new(
-                opened.layout,
-                DecisionPolicy::default(),
-                sink,
-                Sides::default(),
-            ),
-        );
-        let stops = mpsc::unbounded_channel();
-        let (written, error) = drive(&runtime, &scorer, rows, stops, |_| ()).unwrap();
+            lookup,
+            writer: Writer::new(opened.layout, decisions, sink, Sides::default()),
+        };
+        let ended = run_rows(&runtime, &scorer, rows, StopChannel::new(), |_| ());
+        let RowsEnd { written, error } = ended.unwrap();
         let asked = scorer.service.rows();
         drop(scorer);
         let stats = events.with_stats(Clone::clone);
@@ -286,7 +289,7 @@ impl Course {
     }
 
     /// Holds a run in which something failed, and the run after it, to what they promise.
-    fn check(&self, failed: &Ran, words: &str, torn: bool, what: &str) {
+    pub(super) fn check(&self, failed: &Ran, words: &str, torn: bool, what: &str) {
         let scored = users(self.longer).1;
         assert_eq!(failed.exit, Exit::Stopped, "{what}");
         let error = failed.error.as_deref().unwrap_or_default();
@@ -335,81 +338,4 @@ impl Course {
             "{what}: the input, the output, a shared ledger"
         );
     }
-}
-
-/// All ways to fail at the nth operation.
-fn ways(nth: usize) -> impl Iterator<Item = Fails> {
-    [
-        (false, false, io::ErrorKind::StorageFull),
-        (true, false, io::ErrorKind::Other),
-        (false, true, io::ErrorKind::Other),
-    ]
-    .into_iter()
-    .map(move |(for_ever, durable, kind)| Fails {
-        nth,
-        for_ever,
-        durable,
-        kind,
-    })
-}
-
-#[test]
-fn whichever_group_of_answers_cannot_be_kept_the_next_run_goes_on() {
-    let mut failures = 0;
-    for nth in 1.. {
-        let mut any_failed = false;
-        for fails in ways(nth) {
-            let course = Course::new();
-            let ran = course.run(Trouble {
-                keeping: fails,
-                ..Trouble::NONE
-            });
-            if ran.exit == Exit::Complete {
-                assert_eq!((ran.output, ran.asked.len()), (users(0).1, UNIQUE));
-                continue;
-            }
-            any_failed = true;
-            failures += 1;
-            let what = format!("{fails:?}");
-            course.check(&ran, "error: cannot keep answers in", false, &what);
-        }
-        if !any_failed {
-            break;
-        }
-    }
-    // As many groups at least as two for each call in flight would make.
-    assert!(failures >= 3 * UNIQUE / (2 * CONCURRENCY), "{failures}");
-}
-
-#[test]
-fn whichever_write_of_the_output_fails_the_next_run_goes_on() {
-    let mut failures = 0;
-    for nth in 1.. {
-        let mut any_failed = false;
-        for fails in ways(nth) {
-            let course = Course::new();
-            let unsteady = Unsteady(Arc::new(Mutex::new(Taken {
-                bytes: Vec::new(),
-                writes: 0,
-                fails,
-            })));
-            let ran = course.run(Trouble {
-                output: Some(&unsteady),
-                ..Trouble::NONE
-            });
-            if ran.exit == Exit::Complete {
-                assert_eq!((ran.output, ran.asked.len()), (users(0).1, UNIQUE));
-                continue;
-            }
-            any_failed = true;
-            failures += 1;
-            let what = format!("{fails:?}");
-            course.check(&ran, "error: cannot write the output", true, &what);
-        }
-        if !any_failed {
-            break;
-        }
-    }
-    // Each write takes a hundred bytes at most.
-    assert!(failures >= 3 * users(0).1.len() / 100, "{failures}");
 }

@@ -21,14 +21,22 @@ const LEAST: usize = 24;
 /// What the stand-in takes as well: its own runtime, where it listens, and the other end of a connection.
 const OF_SANDBOX: usize = 6;
 
-/// The concurrency that the limit on open files has room for, and a warning where that is less than was asked for.
+/// What the limit on open files has room for.
+pub(super) struct FdLimitFit {
+    /// Calls in flight at most.
+    pub(super) concurrency: NonZeroUsize,
+    /// A warning where that is less than was asked for.
+    pub(super) warning: Option<String>,
+}
+
+/// The concurrency that the limit on open files has room for.
 ///
 /// # Errors
 /// Exit code 2: there is not even room for one call.
-pub(super) fn fit(config: &RunConfig) -> Result<(NonZeroUsize, Option<String>)> {
+pub(super) fn fit(config: &RunConfig) -> Result<FdLimitFit> {
     let asked = config.pace.concurrency;
     let concurrency = asked.unwrap_or(DEFAULT);
-    let sandbox = matches!(config.service, ServiceConfig::Sandbox { .. });
+    let sandbox = matches!(config.service, ServiceConfig::Sandbox);
     let further = [
         config.output.changes.is_some(),
         config.watch.summary.is_some(),
@@ -39,7 +47,10 @@ pub(super) fn fit(config: &RunConfig) -> Result<(NonZeroUsize, Option<String>)> 
     let ends = if sandbox { 2 } else { 1 };
     let needed = concurrency.get() * CONNECTIONS * ends + BESIDES;
     let Some(limit) = raise(needed).filter(|limit| *limit < needed) else {
-        return Ok((concurrency, None));
+        return Ok(FdLimitFit {
+            concurrency,
+            warning: None,
+        });
     };
     if limit < least {
         return Err(Error::usage(format!(
@@ -52,7 +63,10 @@ pub(super) fn fit(config: &RunConfig) -> Result<(NonZeroUsize, Option<String>)> 
     let warning = asked.map(|asked| {
         format!("at most {room} calls in flight instead of {asked}: this process may open only {limit} files (`ulimit -n`)")
     });
-    Ok((room, warning))
+    Ok(FdLimitFit {
+        concurrency: room,
+        warning,
+    })
 }
 
 /// Raises the limit towards `needed`; what it is then, `None` where there is none.

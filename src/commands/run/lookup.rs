@@ -12,7 +12,7 @@ use crate::telemetry::event::CancelReason;
 
 /// Turns rows that were read into rows that ask.
 #[derive(Default)]
-pub(super) struct Desk {
+pub(super) struct LookupStage {
     names: Option<Names>,
     /// `None` where there is nothing to be found.
     lookup: Option<Lookup>,
@@ -35,7 +35,7 @@ impl Names {
     }
 }
 
-impl Desk {
+impl LookupStage {
     /// A desk for this ledger; equal rows are asked once with `dedupe`, each otherwise.
     pub(super) fn new(ledger: &Ledger, dedupe: bool) -> Result<Self> {
         let keys = ledger.keys();

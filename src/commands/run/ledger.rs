@@ -5,27 +5,21 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::desk::Desk;
-use super::places::still_there;
-use super::space;
+use super::disk_space;
+use super::lookup::LookupStage;
 use crate::base::error::{Error, Exit, Result, shown};
-use crate::base::say::say;
-use crate::config::LedgerConfig;
+use crate::config::{LedgerChoice, LedgerConfig};
 use crate::input::Input;
 use crate::ledger::{
     Finished, Held, Keeper, Key, KnownLimit, Ledger, Past, Place, Removed, Rest, Reuse, Settings,
     Standing,
 };
-use crate::observe::{self, Kept, counted, day, moment, most, same_command};
-use crate::output::{Replace, Sealed};
+use crate::observe::{Kept, counted, same_command};
+use crate::output::{Replace, Sealed, Target};
 use crate::raw_json::Pointer;
 use crate::service::ClientSettings;
 use crate::telemetry::event::CancelReason;
-use crate::telemetry::pace::Limit;
 use crate::telemetry::stats::Stats;
-
-/// A run that began longer ago may be another night's. One of days is told so as well, which does no harm.
-const OLD: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// What closing the ledger gets when a service manager waits: all of a run's ends together take less than 30 s.
 const LAST_COMMIT: Duration = Duration::from_millis(1_500);
@@ -33,7 +27,7 @@ const LAST_COMMIT: Duration = Duration::from_millis(1_500);
 const CLOSING: Duration = Duration::from_secs(60);
 
 /// The answers of this run and of earlier ones; or none, where nothing is kept.
-pub(super) struct Answers {
+pub(super) struct RunLedger {
     ledger: Option<Ledger>,
     dedupe: bool,
     /// The input's path; `None` for a stream, which has none that stays.
@@ -44,14 +38,61 @@ pub(super) struct Answers {
     sandbox: bool,
 }
 
+/// Which answers are kept and used, once the output is known.
+pub(super) struct LedgerPlan {
+    /// Where they are; `None` keeps none.
+    pub(super) place: Option<Place>,
+    reuse: Reuse,
+    dedupe: bool,
+}
+
+impl LedgerPlan {
+    /// Finds the place. An output that is a stream has no ledger of its own; to ask equal rows once, answers are then kept
+    /// only as long as the run lasts.
+    ///
+    /// # Errors
+    /// Exit code 2: answers that are not kept cannot be used again.
+    pub(super) fn new(config: &LedgerConfig, output: Option<&Target>) -> Result<Self> {
+        let LedgerConfig {
+            choice,
+            reuse,
+            dedupe,
+        } = config;
+        let (reuse, dedupe) = (*reuse, *dedupe);
+        let file = output.filter(|output| !output.is_special());
+        let kept = match (choice, file) {
+            (LedgerChoice::Shared(path), _) => Some(Place::Shared(path.clone())),
+            (LedgerChoice::Own, Some(output)) => Some(Place::Beside(output.path().to_owned())),
+            (LedgerChoice::Own, None) | (LedgerChoice::Nowhere, _) => None,
+        };
+        let option = match reuse {
+            Reuse::All => None,
+            Reuse::Retry => Some("--retry-failed"),
+            Reuse::Nothing => Some("--fresh"),
+            Reuse::Younger(_) => Some("--max-age"),
+        };
+        if let (None, Some(option)) = (&kept, option) {
+            return Err(Error::usage(format!(
+                "`{option}` has no meaning without a ledger, and a stream has none of its own"
+            ))
+            .hint("name one with `--ledger FILE`"));
+        }
+        Ok(Self {
+            place: kept.or_else(|| dedupe.then_some(Place::Scratch)),
+            reuse,
+            dedupe,
+        })
+    }
+}
+
 /// Who is asked, and on whose behalf.
-pub(super) struct Whom {
+pub(super) struct Account {
     endpoint: String,
     service_id: String,
     sandbox: bool,
 }
 
-impl Whom {
+impl Account {
     pub(super) fn of(client: &ClientSettings, sandbox: bool) -> Self {
         let endpoint = if sandbox {
             // Its port is another one each time.
@@ -75,25 +116,25 @@ fn path_of(input: &Input) -> Option<PathBuf> {
     }
 }
 
-impl Answers {
+impl RunLedger {
     pub(super) fn open(
-        config: LedgerConfig,
+        plan: LedgerPlan,
+        account: Account,
         output: Option<&Path>,
-        whom: Whom,
         input: &Input,
         captured: &[Pointer],
         in_flight: NonZeroUsize,
     ) -> Result<Self> {
-        let LedgerConfig {
+        let LedgerPlan {
             place,
             reuse,
             dedupe,
-        } = config;
-        let Whom {
+        } = plan;
+        let Account {
             endpoint,
             service_id,
             sandbox,
-        } = whom;
+        } = account;
         let open = |place| {
             Ledger::open(Settings {
                 place,
@@ -109,9 +150,9 @@ impl Answers {
         let ledger = place.map(open).transpose();
         let ledger = ledger.map_err(|error| {
             if scratch {
-                space::in_temporary(error)
+                disk_space::in_temporary(error)
             } else {
-                space::at_the_start(error)
+                disk_space::at_the_start(error)
             }
         })?;
         Ok(Self {
@@ -155,80 +196,35 @@ impl Answers {
     }
 
     /// Notes how the run is about to leave its files.
-    pub(super) fn note(&self, files: &[Sealed]) {
+    pub(super) fn record(&self, files: &[Sealed]) {
         if let Some(ledger) = self.ledger.as_ref().filter(|ledger| !ledger.is_scratch()) {
             // Without the note the same command asks before it replaces them. That is better than to end with none.
             let _ = ledger.note(files, self.input.as_deref());
         }
     }
 
-    /// A warning of what is lost by starting over. A finished run's answers have done their work.
-    pub(super) fn thrown_away(&self) -> Option<String> {
-        let ledger = self.ledger.as_ref()?;
-        let Held { answers, begun } = ledger.replaced()?;
-        let is_wanted = !matches!(ledger.past(), Past::Finished { .. });
-        (is_wanted && answers > 0).then(|| {
-            format!(
-                "starting over; the {} of the run of {} are thrown away",
-                observe::answers(answers, self.sandbox),
-                moment(begun)
-            )
-        })
+    /// What the ledger holds of the run that this one continues.
+    pub(super) fn held(&self) -> Option<Held> {
+        self.ledger.as_ref()?.held()
     }
 
-    /// A warning where a run of another day goes on.
-    pub(super) fn aged(&self) -> Option<String> {
-        let ledger = self.ledger.as_ref()?;
-        let Held { answers, begun } = ledger.held()?;
-        let old = begun.elapsed().is_ok_and(|age| age >= OLD);
-        (old && answers > 0 && ledger.past() == Past::Stopped).then(|| {
-            format!(
-                "the run that goes on began at {}: {} of it are used, unless `--fresh` or `--max-age` says otherwise",
-                moment(begun),
-                counted(answers, "answer")
-            )
-        })
+    /// What the ledger holds and will lose to this run's first answer.
+    pub(super) fn replaced(&self) -> Option<Held> {
+        self.ledger.as_ref()?.replaced()
     }
 
-    /// Says what there is of earlier runs. `near` is what calls begin near of what is known: not all of it may be of use.
-    pub(super) fn introduce(&self, near: Limit) {
-        if let Some(KnownLimit { found, .. }) = self.known().filter(|_| near != Limit::NONE) {
-            let first = if near.is_doubtful() {
-                ", and checking it first"
-            } else {
-                ""
-            };
-            say(&format!(
-                "rescore: the limit found {} was {}: starting near it{first}",
-                day(found),
-                most(near)
-            ));
-        }
-        let Some(ledger) = &self.ledger else {
-            return;
-        };
-        let Some(Held { answers, begun }) = ledger.held() else {
-            return;
-        };
-        let has = match (answers, self.sandbox) {
-            (0, _) => String::new(),
-            (1, false) => ": 1 answer is paid for".to_owned(),
-            (_, false) => format!(": {} are paid for", counted(answers, "answer")),
-            (_, true) => format!(": it has {}", counted(answers, "answer")),
-        };
-        let begun = moment(begun);
-        say(&match ledger.past() {
-            Past::Finished { .. } => {
-                format!("rescore: retrying the failed rows of the run of {begun}{has}")
-            }
-            Past::Stopped | Past::Nothing => format!(
-                "rescore: continuing the run of {begun}{has} (`--fresh` asks everything again)"
-            ),
-        });
+    /// How the run before this one ended.
+    pub(super) fn past(&self) -> Past {
+        self.ledger.as_ref().map_or(Past::Nothing, Ledger::past)
+    }
+
+    /// Whether the stand-in answers, whom nobody pays.
+    pub(super) const fn is_sandbox(&self) -> bool {
+        self.sandbox
     }
 
     /// The limit that an earlier run found.
-    pub(super) fn known(&self) -> Option<KnownLimit> {
+    pub(super) fn known_limit(&self) -> Option<KnownLimit> {
         self.ledger.as_ref().and_then(Ledger::known)
     }
 
@@ -247,12 +243,12 @@ impl Answers {
     }
 
     /// Whether rows of earlier runs are written again without a call.
-    pub(super) fn go_on(&self) -> bool {
+    pub(super) fn goes_on(&self) -> bool {
         self.ledger.as_ref().is_some_and(Ledger::was_there) && !self.fresh
     }
 
     /// Whether they are there for another run.
-    pub(super) fn stay(&self) -> bool {
+    pub(super) fn stays(&self) -> bool {
         self.ledger.as_ref().and_then(Ledger::path).is_some()
     }
 
@@ -267,10 +263,10 @@ impl Answers {
         ))
     }
 
-    pub(super) fn desk(&self) -> Result<Desk> {
+    pub(super) fn lookup_stage(&self) -> Result<LookupStage> {
         match &self.ledger {
-            Some(ledger) => Desk::new(ledger, self.dedupe),
-            None => Ok(Desk::default()),
+            Some(ledger) => LookupStage::new(ledger, self.dedupe),
+            None => Ok(LookupStage::default()),
         }
     }
 
@@ -278,9 +274,9 @@ impl Answers {
     pub(super) fn explain(&self, error: Error, size: Option<u64>, stats: &Stats) -> Error {
         let ledger = self.ledger.as_ref();
         if stats.cancelled == Some(CancelReason::Ledger) && ledger.is_some_and(Ledger::is_scratch) {
-            return space::in_temporary(error);
+            return disk_space::in_temporary(error);
         }
-        space::for_the_rest(error, size, stats)
+        disk_space::for_the_rest(error, size, stats)
     }
 
     pub(super) fn keeper(&mut self) -> Result<Option<Keeper>> {
@@ -295,11 +291,10 @@ impl Answers {
         }
     }
 
-    /// Ends the ledger, once its keeper is gone: what stays of it, and a warning where it should have gone and is there.
-    /// `rows_stay` when an output is there, whole or not.
-    pub(super) fn end(self, stats: &Stats, rows_stay: bool) -> (Option<Kept>, Option<String>) {
+    /// Ends the ledger, after its keeper has gone. `rows_stay` when there is an output, whole or not.
+    pub(super) fn end(self, stats: &Stats, rows_stay: bool) -> LedgerEnd {
         let Some(ledger) = self.ledger else {
-            return (None, None);
+            return LedgerEnd::default();
         };
         let patience = if stats.terminated {
             LAST_COMMIT
@@ -317,21 +312,32 @@ impl Answers {
             Removed::WhenEmpty
         };
         match ledger.end(when, patience) {
-            Ok(Rest::Kept(answers)) => {
-                let fresh = self.fresh;
-                let kept = |path| Kept {
+            Ok(Rest::Kept(answers)) => LedgerEnd {
+                kept: path.map(|path| Kept {
                     path,
                     answers,
                     own,
-                    fresh,
+                    fresh: self.fresh,
                     damaged,
-                };
-                (still_there(path).map(kept), None)
-            }
-            Ok(Rest::Nothing) => (None, None),
-            Err(error) => (None, Some(error.report().replacen("error", "warning", 1))),
+                }),
+                warning: None,
+            },
+            Ok(Rest::Nothing) => LedgerEnd::default(),
+            Err(error) => LedgerEnd {
+                kept: None,
+                warning: Some(error.report().replacen("error", "warning", 1)),
+            },
         }
     }
+}
+
+/// How a ledger ended.
+#[derive(Default)]
+pub(super) struct LedgerEnd {
+    /// What stays of it.
+    pub(super) kept: Option<Kept>,
+    /// A warning that it should have been removed and was not.
+    pub(super) warning: Option<String>,
 }
 
 /// The refusal of a file that a finished run has left, with both ways on and what they cost.

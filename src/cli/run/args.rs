@@ -1,7 +1,5 @@
 //! The arguments of `rescore run`.
 
-mod service;
-
 use std::collections::HashSet;
 use std::io::IsTerminal;
 use std::num::{NonZeroU64, NonZeroUsize};
@@ -10,28 +8,24 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::sources::Sources;
-use super::values::{
-    self, Column, ExistingArg, FormatArg, Map, PhoneArg, PlanArg, ProgressArg, Set,
-};
+use super::super::sources::Sources;
+use super::super::values::{self, Column, ExistingArg, FormatArg, Map, PhoneArg, ProgressArg, Set};
+use super::service::{ServiceArgs, refuse_address};
 use crate::base::decimal::Decimal;
 use crate::base::error::{Error, Result, quoted};
-use crate::commands::places::{self, Place};
 use crate::config::{
-    BudgetConfig, LedgerConfig, OutputConfig, PaceConfig, RejectsConfig, RunConfig, WatchConfig,
+    BudgetConfig, LedgerChoice, LedgerConfig, OutputConfig, PaceConfig, RunConfig, ServiceConfig,
+    TimeoutConfig, WatchConfig,
 };
 use crate::fields::Assignments;
 use crate::input::{FormatChoice, Input, ReaderSettings};
 use crate::layout::{PREVIOUS, VERDICT_COLUMNS};
-use crate::ledger::{Place as LedgerPlace, Reuse, ledger_of};
-use crate::output::{Replace, Target};
+use crate::ledger::Reuse;
 use crate::pace::{FailureBudget, FailureLimit, GiveUpAfter, Rate};
 use crate::raw_json::Pointer;
 use crate::scorer::Patience;
-use crate::service::Plan;
 use crate::verdict::DecisionPolicy;
 
-const SERVICE: &str = "Service";
 const FIELDS: &str = "Fields and decisions";
 const PACE: &str = "Pace and limits";
 const LEDGER: &str = "Ledger";
@@ -44,7 +38,7 @@ const WATCH: &str = "Progress and summary";
     clippy::doc_markdown,
     reason = "flags are bools, and these comments are the help's text"
 )]
-pub(super) struct RunArgs {
+pub(in crate::cli) struct RunArgs {
     /// The users: a CSV, TSV or JSONL file, plain, gzip or zstd; `-` or nothing is standard input
     input: Option<PathBuf>,
     /// Write the rows to this file, compressed if it ends in .gz or .zst; `-` or nothing is standard output
@@ -54,33 +48,8 @@ pub(super) struct RunArgs {
     #[arg(long)]
     sandbox: bool,
 
-    /// Base address of the paid plan
-    #[arg(long, value_name = "URL", help_heading = SERVICE)]
-    base_url: Option<String>,
-    /// Base address of the free plan
-    #[arg(long, value_name = "URL", help_heading = SERVICE)]
-    free_base_url: Option<String>,
-    /// The plan to use
-    #[arg(long, value_enum, default_value = "paid", help_heading = SERVICE)]
-    plan: PlanArg,
-    /// Identifier of the calling application (header X-Service-ID)
-    #[arg(long, value_name = "ID", help_heading = SERVICE)]
-    service_id: Option<String>,
-    /// Read the API key from this file instead of the variable RESCORE_API_KEY
-    #[arg(long, value_name = "FILE", help_heading = SERVICE)]
-    api_key_file: Option<PathBuf>,
-    /// Request VPN and proxy detection (paid plan)
-    #[arg(long, help_heading = SERVICE)]
-    vpn_check: bool,
-    /// Request advanced processing (paid plan)
-    #[arg(long, help_heading = SERVICE)]
-    advanced: bool,
-    /// Allow an address without HTTPS: keys and personal data are sent unencrypted
-    #[arg(long, help_heading = SERVICE)]
-    allow_http: bool,
-    /// Trust one more certificate (PEM): a company's own authority, or the service's own certificate
-    #[arg(long, value_name = "FILE", help_heading = SERVICE)]
-    ca_file: Option<PathBuf>,
+    #[command(flatten)]
+    service: ServiceArgs,
 
     /// Take a field (name, email, phone, ip, user_agent) from this column (repeatable)
     ///
@@ -241,22 +210,27 @@ pub(super) struct RunArgs {
 }
 
 impl RunArgs {
-    pub(super) fn into_config(self, sources: Sources<'_>) -> Result<RunConfig> {
-        let plan = self.plan()?;
+    pub(in crate::cli) fn into_config(self, sources: Sources<'_>) -> Result<RunConfig> {
+        let plan = self.service.plan()?;
         let pace = self.pace();
         let policy = self.policy()?;
         let (names, captured) = self.columns()?;
         let input = self.input(names)?;
-        let mut warnings = Vec::new();
-        let service = self.service(sources, &mut warnings)?;
-        let output = self.output(&input.input)?;
-        let ledger = self.ledger(&output)?;
+        let service = if self.sandbox {
+            refuse_address(sources)?;
+            // Addresses and keys in variables are for other runs: a stand-in never gets the real key.
+            ServiceConfig::Sandbox
+        } else {
+            self.service.config(sources)?
+        };
+        let output = self.output();
+        let ledger = self.ledger();
         let budget = BudgetConfig {
             calls: self.max_calls,
             failures: FailureBudget(self.max_failures),
             give_up_after: self.give_up_after.unwrap_or_default(),
         };
-        let rows_on_terminal = output.target.is_none() && std::io::stdout().is_terminal();
+        let rows_on_terminal = output.path.is_none() && std::io::stdout().is_terminal();
         let watch = WatchConfig {
             style: self.progress.style(rows_on_terminal),
             every: self.progress_every,
@@ -267,6 +241,10 @@ impl RunArgs {
             input,
             output,
             service,
+            timeouts: TimeoutConfig {
+                call: self.timeout,
+                connect: self.connect_timeout,
+            },
             plan,
             pace,
             budget,
@@ -274,32 +252,7 @@ impl RunArgs {
             policy,
             captured,
             watch,
-            warnings,
         })
-    }
-
-    fn plan(&self) -> Result<Plan> {
-        let Self {
-            vpn_check,
-            advanced,
-            ..
-        } = *self;
-        match self.plan {
-            PlanArg::Paid => Ok(Plan::Paid {
-                vpn_check,
-                advanced,
-            }),
-            PlanArg::Free if vpn_check || advanced => {
-                let flag = if vpn_check {
-                    "--vpn-check"
-                } else {
-                    "--advanced"
-                };
-                Err(Error::usage(format!("`{flag}` is for the paid plan only"))
-                    .hint("leave it out, or use `--plan paid`"))
-            }
-            PlanArg::Free => Ok(Plan::Free),
-        }
     }
 
     fn pace(&self) -> PaceConfig {
@@ -405,65 +358,21 @@ impl RunArgs {
         })
     }
 
-    fn output(&self, input: &Input) -> Result<OutputConfig> {
+    fn output(&self) -> OutputConfig {
         let path = self.output.as_ref().filter(|path| *path != Path::new("-"));
-        if let (Some(path), Input::File(input)) = (path, input) {
-            // First: the hint to overwrite an existing output must never be given for the input.
-            places::refuse_clashes(&[Place::input(input), Place::output(path)])?;
-        }
-        let target = path
-            .map(|path| Target::new(path, |real| self.replace(real)))
-            .transpose()?;
-        let rejects = match (&self.rejects, path) {
-            (Some(path), _) => RejectsConfig::At(path.clone()),
-            // No file can be put beside `/dev/null`.
-            (None, Some(path)) if target.as_ref().is_some_and(|target| !target.is_special()) => {
-                RejectsConfig::Beside(path.clone())
-            }
-            (None, _) => RejectsConfig::Nowhere,
-        };
-        Ok(OutputConfig {
-            target,
-            rejects,
+        OutputConfig {
+            path: path.cloned(),
+            rejects: self.rejects.clone(),
             changes: self.changes.clone(),
             overwrite: self.overwrite,
-        })
-    }
-
-    /// What may be replaced at the path of the output, as far as that is known before the run holds its lock: files
-    /// that a ledger has the answers of, or everything with `--overwrite`.
-    fn replace(&self, output: &Path) -> Replace {
-        let has_answers = |ledger: &Path| ledger.metadata().is_ok_and(|file| file.len() > 0);
-        let own = || has_answers(&ledger_of(output));
-        // The ledger itself decides later what it knows. With a pipe as input it is decided here: nobody should wait
-        // for rows first, and be refused then.
-        let is_known = match &self.ledger {
-            None => !self.no_ledger && own(),
-            Some(shared) => {
-                let is_file = { &self.input }
-                    .as_deref()
-                    .is_some_and(|path| path != Path::new("-"));
-                is_file && has_answers(shared)
-            }
-        };
-        if self.overwrite || self.retry_failed || is_known {
-            Replace::Whole
-        } else if self.ledger.as_deref().is_some_and(has_answers) {
-            Replace::Partial
-        } else {
-            Replace::Nothing
         }
     }
 
-    fn ledger(&self, output: &OutputConfig) -> Result<LedgerConfig> {
-        let dedupe = !self.no_dedupe;
-        let beside = output.target.as_ref().filter(|target| !target.is_special());
-        let place = match (&self.ledger, beside) {
-            (Some(path), _) => Some(LedgerPlace::Shared(path.clone())),
-            (None, Some(target)) if !self.no_ledger => {
-                Some(LedgerPlace::Beside(target.path().to_owned()))
-            }
-            _ => dedupe.then_some(LedgerPlace::Scratch),
+    fn ledger(&self) -> LedgerConfig {
+        let choice = match &self.ledger {
+            Some(path) => LedgerChoice::Shared(path.clone()),
+            None if self.no_ledger => LedgerChoice::Nowhere,
+            None => LedgerChoice::Own,
         };
         let reuse = match self.max_age {
             // It uses the answers that the finished run used.
@@ -472,22 +381,10 @@ impl RunArgs {
             None if self.fresh => Reuse::Nothing,
             None => Reuse::All,
         };
-        let keeps = matches!(place, Some(LedgerPlace::Shared(_) | LedgerPlace::Beside(_)));
-        if reuse != Reuse::All && !keeps {
-            let flag = match reuse {
-                Reuse::Retry => "--retry-failed",
-                Reuse::Nothing => "--fresh",
-                Reuse::All | Reuse::Younger(_) => "--max-age",
-            };
-            return Err(Error::usage(format!(
-                "`{flag}` needs a ledger, and rows to a stream have none of their own"
-            ))
-            .hint("name one with `--ledger FILE`"));
-        }
-        Ok(LedgerConfig {
-            place,
+        LedgerConfig {
+            choice,
             reuse,
-            dedupe,
-        })
+            dedupe: !self.no_dedupe,
+        }
     }
 }

@@ -4,7 +4,7 @@ use std::sync::mpsc::Receiver;
 
 use tokio::sync::mpsc;
 
-use super::desk::Desk;
+use super::lookup::LookupStage;
 use crate::base::error::{Error, Result};
 use crate::input::Reader;
 use crate::output::{WriteError, Writer, Written};
@@ -15,17 +15,35 @@ use crate::telemetry::hub::Events;
 /// Batches between the reader's thread and the dispatcher, and between that and the writer's: one in work, one waiting.
 pub(super) const BATCHES: usize = 2;
 
-/// Reads until the input ends or nobody receives any more; when it is done, the second receiver is cut off.
-pub(super) fn reader(
-    mut reader: Reader,
-    mut desk: Desk,
-) -> Result<(mpsc::Receiver<Read>, Receiver<()>)> {
+/// Where signals and the writer's thread ask the run to stop.
+pub(super) struct StopChannel {
+    pub(super) sender: mpsc::UnboundedSender<Stop>,
+    pub(super) receiver: mpsc::UnboundedReceiver<Stop>,
+}
+
+impl StopChannel {
+    pub(super) fn new() -> Self {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        Self { sender, receiver }
+    }
+}
+
+/// A reader's thread.
+pub(super) struct ReaderThread {
+    /// What it reads.
+    pub(super) rows: mpsc::Receiver<Read>,
+    /// Disconnected when it has ended.
+    pub(super) ended: Receiver<()>,
+}
+
+/// Reads until the input ends or nobody receives any more.
+pub(super) fn reader(mut reader: Reader, mut lookup: LookupStage) -> Result<ReaderThread> {
     let (sender, receiver) = mpsc::channel(BATCHES);
     let (ended, end) = std::sync::mpsc::channel();
     let read = move || {
         loop {
             let message = match reader.next_batch() {
-                Ok(Some(batch)) => desk.prepare(batch).map_or_else(Read::Failed, Read::Rows),
+                Ok(Some(batch)) => lookup.prepare(batch).map_or_else(Read::Failed, Read::Rows),
                 Ok(None) => Read::End,
                 Err(error) => Read::Failed(Stop::of_input(error)),
             };
@@ -36,11 +54,14 @@ pub(super) fn reader(
             }
         }
         // What looks things up in the ledger is closed by then.
-        drop(desk);
+        drop(lookup);
         drop::<std::sync::mpsc::Sender<()>>(ended);
     };
     spawn("reader", read)?;
-    Ok((receiver, end))
+    Ok(ReaderThread {
+        rows: receiver,
+        ended: end,
+    })
 }
 
 /// What became of the writer: itself, or what one that failed left behind.
