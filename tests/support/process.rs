@@ -96,13 +96,27 @@ impl Place {
             ])
             .env("RESCORE_API_KEY", KEY);
         program.server = Some(server);
-        args.iter().fold(program, Program::arg)
+        program.args(args)
+    }
+
+    /// `users.csv` to `scored.csv` with a key, against any address and with nothing that a test's server would add.
+    pub(crate) fn run_at(&self, url: impl Into<OsString>) -> Program<'_> {
+        let args = [
+            "run",
+            "users.csv",
+            "-o",
+            "scored.csv",
+            "--service-id",
+            "test",
+        ];
+        let program = self.rescore(args).arg("--base-url").arg(url);
+        program.env("RESCORE_API_KEY", KEY)
     }
 
     /// The whole course that most tests take: `users.csv` to `scored.csv`.
     pub(crate) fn score<const N: usize>(&self, server: &Server, args: [&str; N]) -> Done {
         let program = self.run(server, ["users.csv", "-o", "scored.csv"]);
-        args.iter().fold(program, Program::arg).done()
+        program.args(args).done()
     }
 }
 
@@ -125,8 +139,9 @@ impl<'a> Program<'a> {
         self
     }
 
-    pub(crate) fn args<const N: usize>(self, args: [&str; N]) -> Self {
-        args.iter().fold(self, Self::arg)
+    pub(crate) fn args(mut self, args: impl IntoIterator<Item: Into<OsString>>) -> Self {
+        self.args.extend(args.into_iter().map(Into::into));
+        self
     }
 
     /// Sets a variable; the last one given counts.

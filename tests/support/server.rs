@@ -261,19 +261,37 @@ impl Server {
         Self::start(good)
     }
 
-    /// Answers the first so many users at once and all others when the sender is dropped.
-    pub(crate) fn holding(free: usize) -> (Self, Sender<()>) {
+    /// Gives every user the right verdict, but those that are held only once the sender is dropped.
+    pub(crate) fn holding_if(
+        held: impl Fn(&Request) -> bool + Send + Sync + 'static,
+    ) -> (Self, Sender<()>) {
+        Self::start_holding_if(held, good)
+    }
+
+    /// Answers as `script` says, but requests that are held only once the sender is dropped.
+    pub(crate) fn start_holding_if(
+        held: impl Fn(&Request) -> bool + Send + Sync + 'static,
+        script: impl Fn(&Request) -> Action + Send + Sync + 'static,
+    ) -> (Self, Sender<()>) {
         let (release, released) = channel();
         let released = Mutex::new(released);
         let server = Self::start(move |request| {
-            let name = request.name();
-            let user: usize = name.strip_prefix("User ").unwrap().parse().unwrap();
-            if user > free {
+            if held(request) {
+                // Ends with an error once the sender is gone.
                 let _ = released.lock().unwrap().recv();
             }
-            good(request)
+            script(request)
         });
         (server, release)
+    }
+
+    /// Answers the first so many users immediately, and all others when the sender is dropped.
+    pub(crate) fn holding(free: usize) -> (Self, Sender<()>) {
+        Self::holding_if(move |request| {
+            let name = request.name();
+            let user: usize = name.strip_prefix("User ").unwrap().parse().unwrap();
+            user > free
+        })
     }
 
     pub(crate) const fn port(&self) -> u16 {

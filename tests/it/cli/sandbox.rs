@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::support::process::{Done, KEY, Place, Program, Running};
+use crate::support::process::{Done, Place, Running};
 use crate::support::users::{self, COLUMNS};
 
 /// The path of a file that everybody gets with the program.
@@ -168,7 +168,7 @@ impl<'a> StandIn<'a> {
     /// Starts one where another one was.
     pub(crate) fn start_at(place: &'a Place, address: &str, arguments: &[&str]) -> Self {
         let program = place.rescore(["sandbox", "--listen", address]);
-        let program = arguments.iter().fold(program, Program::arg);
+        let program = program.args(arguments);
         let running = program.start();
         // The last words before it serves; the address is in the first.
         running.wait_for_words("Ctrl-C");
@@ -409,22 +409,8 @@ fn the_free_plan_takes_neither_flag() {
     place.write("users.csv", users::csv(3));
     let url = stand_in.url();
     let run = |plan| {
-        let arguments = [
-            "run",
-            "users.csv",
-            "-o",
-            "scored.csv",
-            "--overwrite",
-            "--service-id",
-            "test",
-            "--plan",
-            plan,
-            "--base-url",
-            &url,
-            "--free-base-url",
-            &url,
-        ];
-        place.rescore(arguments).env("RESCORE_API_KEY", KEY).done()
+        let program = place.run_at(&url).args(["--overwrite", "--plan", plan]);
+        program.args(["--free-base-url", &url]).done()
     };
     run("free").exits(0);
     run("paid").exits(4).says("403").says("plan");
@@ -461,25 +447,10 @@ fn above_its_limit_it_asks_to_wait() {
 fn rehearse(arguments: &[&str]) -> (Value, Value, String) {
     let place = Place::with("users.csv", users::csv(200));
     let stand_in = StandIn::start(&place, arguments);
-    let url = stand_in.url();
-    let arguments = [
-        "run",
-        "users.csv",
-        "-o",
-        "scored.csv",
-        "--base-url",
-        &url,
-        "--service-id",
-        "test",
-        "--rate",
-        "unlimited",
-        // The third back-off is the first that may take seconds.
-        "--retries",
-        "2",
-        "--summary",
-        "summary.json",
-    ];
-    let done = place.rescore(arguments).env("RESCORE_API_KEY", KEY).done();
+    let program = place.run_at(stand_in.url()).args(["--rate", "unlimited"]);
+    // The third back-off is the first that may take seconds.
+    let program = program.args(["--retries", "2", "--summary", "summary.json"]);
+    let done = program.done();
     let summary: Value = serde_json::from_slice(&place.read("summary.json")).unwrap();
     let failed = summary["failed"]["rows"].as_u64().unwrap();
     done.exits(i32::from(failed > 0));
@@ -612,7 +583,7 @@ fn what_it_cannot_play_is_refused_with_what_it_can() {
     ];
     for (arguments, words) in cases {
         let program = place.rescore(["sandbox"]);
-        let program = arguments.iter().fold(program, Program::arg);
+        let program = program.args(arguments);
         program.done().exits(2).says("error:").says(words);
     }
     let program = place.rescore(["sandbox"]);

@@ -309,17 +309,7 @@ fn a_key_or_service_id_with_a_line_break_is_refused_and_not_shown() {
 fn a_password_in_the_address_is_refused_and_not_shown() {
     let place = Place::with("users.csv", users::csv(1));
     let url = format!("https://user:{SECRET}@example.com");
-    let args = [
-        "run",
-        "users.csv",
-        "-o",
-        "scored.csv",
-        "--base-url",
-        &url,
-        "--service-id",
-        "test",
-    ];
-    let done = place.rescore(args).env("RESCORE_API_KEY", KEY).done();
+    let done = place.run_at(url).done();
     done.exits(2).says("password").silent_about(SECRET);
 }
 

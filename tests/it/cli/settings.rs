@@ -33,7 +33,7 @@ impl Desk {
             .env("RESCORE_SERVICE_ID", "test")
             .env("RESCORE_API_KEY", KEY)
             .env("RESCORE_RATE", "unlimited");
-        arguments.iter().fold(program, Program::arg)
+        program.args(arguments)
     }
 
     /// Ends with exit code 2 and all of these words; nothing is sent, printed or left.
@@ -89,7 +89,7 @@ fn help_and_version_are_printed_to_standard_output() {
         (&["--version"], &[&version]),
     ];
     for (arguments, words) in cases {
-        let program = arguments.iter().fold(place.rescore([]), Program::arg);
+        let program = place.rescore([]).args(arguments);
         let done = program.done();
         done.exits(0);
         let stdout = String::from_utf8(done.stdout.clone()).unwrap();
@@ -426,7 +426,7 @@ fn each_plan_has_its_address_and_its_flags() {
         let program = desk
             .typed(&["--overwrite"])
             .env("RESCORE_FREE_BASE_URL", free.url());
-        let program = arguments.iter().fold(program, Program::arg);
+        let program = program.args(arguments);
         program.done().exits(0);
     };
     run(&["--plan", "free"]);
@@ -510,7 +510,7 @@ fn thresholds_are_the_highest_scores_of_their_decision() {
         let csv = users::named(expected.iter().map(|(score, _)| score));
         let place = Place::with("users.csv", csv);
         let program = place.run(&server, ["users.csv", "-o", "scored.csv"]);
-        let done = arguments.iter().fold(program, Program::arg).done();
+        let done = program.args(arguments).done();
         done.exits(0);
         let wanted: Vec<_> = expected.iter().map(|(_, decision)| *decision).collect();
         let scored = place.text("scored.csv");
@@ -702,7 +702,7 @@ fn run_with_all(by_variable: bool) -> (Place, Vec<Request>) {
             let name = variable.trim_start_matches("RESCORE_").to_lowercase();
             program = program.arg(format!("--{}", name.replace('_', "-")));
         }
-        program = value.into_iter().fold(program, Program::arg);
+        program = program.args(value);
     }
     let done = program.done();
     done.exits(1);

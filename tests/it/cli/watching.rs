@@ -1,8 +1,5 @@
 //! What people and programs see: progress, the summary, and silence where it was asked for.
 
-use std::sync::Mutex;
-use std::sync::mpsc::channel;
-
 use serde_json::Value;
 
 use crate::support::process::Place;
@@ -116,14 +113,7 @@ fn a_stopped_run_has_a_summary_too() {
 
 #[test]
 fn progress_as_json_is_one_object_a_line() {
-    let (release, released) = channel::<()>();
-    let released = Mutex::new(released);
-    let server = Server::start(move |request| {
-        if request.nth > 4 {
-            let _ = released.lock().unwrap().recv();
-        }
-        good(request)
-    });
+    let (server, release) = Server::holding_if(|request| request.nth > 4);
     let place = Place::with("users.csv", users::csv(8));
     let args = [
         "users.csv",
@@ -174,14 +164,7 @@ fn progress_as_json_is_one_object_a_line() {
 
 #[test]
 fn off_a_terminal_a_line_comes_every_so_often() {
-    let (release, released) = channel::<()>();
-    let released = Mutex::new(released);
-    let server = Server::start(move |request| {
-        if request.nth > 2 {
-            let _ = released.lock().unwrap().recv();
-        }
-        good(request)
-    });
+    let (server, release) = Server::holding_if(|request| request.nth > 2);
     let place = Place::with("users.csv", users::csv(4));
     let args = [
         "users.csv",
@@ -256,9 +239,7 @@ fn one_answer_for_different_users_is_said_once_and_counted() {
     ] {
         let place = Place::with("users.csv", users::csv(9));
         let program = place.run(&server, ["users.csv", "-o", "scored.csv", "-c", "1"]);
-        let program = args
-            .iter()
-            .fold(program, crate::support::process::Program::arg);
+        let program = program.args(args);
         let done = program.arg("--summary").arg("summary.json").done();
         // The rows have what the service said, and nobody can know whose it was.
         done.exits(0);

@@ -10,7 +10,7 @@ use rustix::termios::{Winsize, tcsetwinsize};
 
 use serde_json::Value;
 
-use crate::support::process::{Place, Program};
+use crate::support::process::Place;
 use crate::support::server::{Server, answer, good, ok, status};
 use crate::support::users::{self, Verdict};
 
@@ -151,7 +151,7 @@ fn a_stand_ins_answers_are_never_called_paid() {
     let place = Place::with("users.csv", users::csv(30));
     let run = |flags: &[&str]| {
         let arguments = ["run", "users.csv", "-o", "scored.csv", "--sandbox"];
-        let program = flags.iter().fold(place.rescore(arguments), Program::arg);
+        let program = place.rescore(arguments).args(flags);
         let done = program.done();
         done.silent_about("paid");
         done

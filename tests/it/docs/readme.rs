@@ -72,7 +72,7 @@ fn the_first_command_does_what_it_says() {
         .strip_prefix("$ cargo run --release -- ")
         .unwrap()
         .split(' ');
-    let program = arguments.fold(place.rescore([]), crate::support::process::Program::arg);
+    let program = place.rescore([]).args(arguments);
     let done = program.done();
     done.exits(0);
     assert_eq!(without_times(&done.stderr), without_times(expected));
@@ -104,9 +104,7 @@ fn the_nightly_example_does_what_it_says() {
     let console = blocks("console").remove(1);
     let (command, expected) = console.split_once('\n').unwrap();
     let arguments = command.strip_prefix("$ rescore ").unwrap().split(' ');
-    let done = arguments
-        .fold(place.rescore([]), crate::support::process::Program::arg)
-        .done();
+    let done = place.rescore([]).args(arguments).done();
     done.exits(0);
     assert_eq!(without_times(&done.stderr), without_times(expected));
     assert_eq!(place.text("changes.csv").lines().count(), 1 + 16);
@@ -183,9 +181,7 @@ fn what_it_shows_of_a_ledger_is_what_is_printed() {
     for command in commands {
         let (command, expected) = command.split_once('\n').unwrap();
         let words = command.split(' ');
-        let done = words
-            .fold(place.rescore([]), crate::support::process::Program::arg)
-            .done();
+        let done = place.rescore([]).args(words).done();
         done.exits(0);
         let printed = String::from_utf8(done.stdout).unwrap();
         assert_eq!(without_moments(&printed), without_moments(expected));
@@ -197,7 +193,7 @@ fn every_flag_that_it_names_exists() {
     let place = Place::new();
     let help = |subcommand: &str| {
         let words = subcommand.split(' ').chain(["--help"]);
-        let program = words.fold(place.rescore([]), crate::support::process::Program::arg);
+        let program = place.rescore([]).args(words);
         String::from_utf8(program.done().stdout).unwrap()
     };
     let ledger = ["stats", "prune", "forget"].map(|command| help(&format!("ledger {command}")));

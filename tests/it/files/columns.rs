@@ -288,10 +288,7 @@ fn jsonl_members_are_mapped_by_pointer() {
         "ip=/device/0/ip",
     ];
     let program = place.run(&server, ["users.jsonl", "-o", "scored.jsonl"]);
-    map.iter()
-        .fold(program, crate::support::process::Program::arg)
-        .done()
-        .exits(0);
+    program.args(map).done().exits(0);
     let sent = server.only_request().json();
     assert_eq!(
         (&sent["name"], &sent["ip"]),

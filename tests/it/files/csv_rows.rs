@@ -200,10 +200,7 @@ fn an_empty_value_in_the_only_column_is_a_row() {
         "phone=+15550100199",
     ];
     let program = place.run(&server, ["users.csv", "-o", "scored.csv"]);
-    set.iter()
-        .fold(program, crate::support::process::Program::arg)
-        .done()
-        .exits(1);
+    program.args(set).done().exits(1);
     let cells = Verdict::of("A").cells(',');
     assert_eq!(
         place.text("scored.csv"),

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use serde_json::Value;
 
-use crate::support::process::{Done, Place, Program};
+use crate::support::process::{Done, Place};
 use crate::support::server::{Server, ok};
 use crate::support::users::{self, COLUMNS, Verdict, object};
 
@@ -50,7 +50,7 @@ fn a_column_that_rescore_did_not_write_is_refused_before_the_first_call() {
             format!("{HEADER}{columns}\nA,a@x.org,::1,u{cells}\n"),
         );
         let run = place.run(&server, ["users.csv", "-o", "scored.csv"]);
-        let done = args.iter().fold(run, Program::arg).done();
+        let done = run.args(args).done();
         done.exits(2)
             .says("does not come from rescore")
             .says(words)

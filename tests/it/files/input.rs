@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::Write;
 
-use crate::support::process::{Place, Program};
+use crate::support::process::Place;
 use crate::support::server::Server;
 use crate::support::users;
 
@@ -40,7 +40,7 @@ fn an_empty_csv_is_a_finished_run_of_no_rows() {
         for options in [&[][..], &["--no-header"]] {
             let place = Place::with("users.csv", empty);
             let program = place.run(&server, ["users.csv", "-o", "scored.csv"]);
-            let program = options.iter().fold(program, Program::arg);
+            let program = program.args(options);
             program
                 .done()
                 .exits(0)
@@ -155,7 +155,7 @@ fn a_file_that_has_no_size_is_read_to_its_end() {
     let arguments = "/proc/self/limits --format csv --delimiter , -o scored.csv \
         --set name=A --set email=a@x.org --set ip=::1 --set user_agent=u";
     let program = place.run(&server, []);
-    let program = arguments.split_whitespace().fold(program, Program::arg);
+    let program = program.args(arguments.split_whitespace());
     program.done().exits(0);
     let rows = place.text("scored.csv").lines().count();
     assert!(rows > 10, "{rows}");
@@ -294,7 +294,7 @@ fn blank_lines_are_held_up_to_the_limit_of_a_record() {
             .exits(0);
         let limit = ["--max-record-bytes", "4096", "--overwrite"];
         let program = place.run(&server, [name, "-o", "scored.out"]);
-        let program = limit.iter().fold(program, Program::arg);
+        let program = program.args(limit);
         let done = program
             .stdin_from(std::fs::File::open(place.path(name)).unwrap())
             .done();
@@ -380,13 +380,7 @@ fn a_file_that_shrinks_while_it_is_read_stops_the_run() {
         .chain((0..40).map(row))
         .collect();
     let place = Place::with("users.csv", &csv);
-    let (open, opened) = std::sync::mpsc::channel::<()>();
-    let opened = std::sync::Mutex::new(opened);
-    let server = Server::start(move |request| {
-        // Ends with an error once the sender is gone.
-        let _ = opened.lock().unwrap().recv();
-        crate::support::server::good(request)
-    });
+    let (server, release) = Server::holding_if(|_| true);
     let running = place
         .run(&server, ["users.csv", "-o", "scored.csv"])
         .start();
@@ -396,7 +390,7 @@ fn a_file_that_shrinks_while_it_is_read_stops_the_run() {
         .open(place.path("users.csv"))
         .unwrap();
     file.set_len(150 << 20).unwrap();
-    drop(open);
+    drop(release);
     running.done().exits(3).says("`users.csv`").says("shorter");
     let partial = place.text("scored.csv.partial");
     assert!(partial.ends_with('\n'), "whole rows only");

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use crate::service::hostile::clean;
-use crate::support::process::{KEY, Place, Program};
+use crate::support::process::{KEY, Place};
 use crate::support::server::{Server, good, status};
 use crate::support::users;
 
@@ -29,7 +29,7 @@ fn no_name_of_a_file_or_column_steers_a_terminal() {
         let run = place
             .run(&server, ["-c", "1", "--overwrite", "--progress", progress])
             .without_env("RESCORE_API_KEY");
-        [
+        run.args([
             file("users.csv"),
             "-o".to_owned(),
             file("out.csv"),
@@ -43,9 +43,7 @@ fn no_name_of_a_file_or_column_steers_a_terminal() {
             "name=name\u{1b}]0;owned\u{7}".to_owned(),
             "--ledger".to_owned(),
             file("ledger"),
-        ]
-        .into_iter()
-        .fold(run, Program::arg)
+        ])
     };
     let done = program("plain").done();
     done.exits(1)
@@ -73,9 +71,7 @@ fn no_name_of_a_file_or_column_steers_a_terminal() {
         (&["forget", "--all"], "ledger"),
         (&["stats"], "no-such-ledger"),
     ] {
-        let program = arguments
-            .iter()
-            .fold(place.rescore(["ledger"]), Program::arg);
+        let program = place.rescore(["ledger"]).args(arguments);
         let done = program.arg(file(name)).done();
         clean("standard error", &done.stderr);
         clean("standard output", &String::from_utf8_lossy(&done.stdout));

@@ -3,8 +3,6 @@
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read};
 use std::os::unix::fs::{PermissionsExt, symlink};
-use std::sync::Mutex;
-use std::sync::mpsc::channel;
 
 use crate::support::process::{Place, device};
 use crate::support::server::{Server, good, status};
@@ -230,14 +228,7 @@ fn standard_output_has_the_data_alone() {
 
 #[test]
 fn rows_flow_down_a_pipe_while_the_run_goes_on() {
-    let (release, released) = channel::<()>();
-    let released = Mutex::new(released);
-    let server = Server::start(move |request| {
-        if request.nth > 3 {
-            let _ = released.lock().unwrap().recv();
-        }
-        good(request)
-    });
+    let (server, release) = Server::holding_if(|request| request.nth > 3);
     let (csv, place) = (users::csv(4), Place::with("users.csv", users::csv(4)));
     let (reader, writer) = io::pipe().unwrap();
     let running = place
@@ -258,14 +249,7 @@ fn rows_flow_down_a_pipe_while_the_run_goes_on() {
 
 #[test]
 fn a_closed_pipe_ends_the_run_quietly_and_soon() {
-    let (release, released) = channel::<()>();
-    let released = Mutex::new(released);
-    let server = Server::start(move |request| {
-        if request.nth > 3 {
-            let _ = released.lock().unwrap().recv();
-        }
-        good(request)
-    });
+    let (server, release) = Server::holding_if(|request| request.nth > 3);
     let place = Place::with("users.csv", users::csv(5_000));
     let (reader, writer) = io::pipe().unwrap();
     let running = place.run(&server, ["users.csv"]).stdout(writer).start();
@@ -449,14 +433,7 @@ fn places_that_would_be_written_over_each_other_are_refused() {
 
 #[test]
 fn a_run_that_is_alive_is_named_and_its_file_is_not_taken_for_a_left_over() {
-    let (release, released) = channel::<()>();
-    let released = Mutex::new(released);
-    let server = Server::start(move |request| {
-        if request.nth > 1 {
-            let _ = released.lock().unwrap().recv();
-        }
-        good(request)
-    });
+    let (server, release) = Server::holding_if(|request| request.nth > 1);
     let place = Place::with("users.csv", users::csv(3));
     let first = place
         .run(&server, ["users.csv", "-o", "scored.csv"])

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::os::unix::fs::symlink;
 
-use crate::support::process::{Place, Program, Running};
+use crate::support::process::{Place, Running};
 use crate::support::server::{Server, good, status};
 use crate::support::users;
 
@@ -45,7 +45,7 @@ fn the_own_ledger_of_a_run_is_no_other_ones_and_a_shared_one_is_no_runs_own() {
         let run = |output, more: &[&str]| {
             let program = place.run(&server, ["users.csv", "-o", output]);
             let args = more.iter().chain(args);
-            args.fold(program, Program::arg).done()
+            program.args(args).done()
         };
         place.score(&server, ["--max-calls", "4"]).exits(3);
         let own = place.read("scored.csv.ledger");
@@ -187,7 +187,7 @@ fn the_output_of_another_input_is_not_replaced() {
         symlink("scored.csv", place.path("link-out.csv")).unwrap();
         let rejects = ["--rejects", "scored.rejects.csv", "--retry-failed"];
         let run = place.run(&server, [input, "-o", output]);
-        rejects.iter().fold(run, Program::arg).done().exits(0);
+        run.args(rejects).done().exits(0);
         assert_eq!(server.calls(), 12);
     }
 }
@@ -207,7 +207,7 @@ fn an_input_that_has_changed_or_comes_down_a_pipe_is_still_the_same() {
     let pipe = |rows: String, more: &[&str]| {
         let args = ["-", "-o", "scored.csv", "--format", "csv"];
         let program = place.run(&server, args).stdin(rows);
-        more.iter().fold(program, Program::arg).done()
+        program.args(more).done()
     };
     pipe(csv.clone() + "11,,u@example.com,::1,u\n", &[]).exits(1);
     pipe(csv.clone(), &["--retry-failed"])

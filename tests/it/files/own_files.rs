@@ -3,11 +3,9 @@
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::process::Command;
-use std::sync::Mutex;
-use std::sync::mpsc::{Sender, channel};
 
 use crate::support::process::Place;
-use crate::support::server::{Server, good};
+use crate::support::server::Server;
 use crate::support::users;
 
 /// Every name that a run of `users.csv` to `scored.csv` makes for itself, beside the output.
@@ -140,19 +138,6 @@ fn mode(place: &Place, name: &str) -> u32 {
     metadata.permissions().mode() & 0o777
 }
 
-/// A server that holds all answers from the `n`th call on until the sender is dropped.
-fn holding(n: usize) -> (Server, Sender<()>) {
-    let (release, released) = channel::<()>();
-    let released = Mutex::new(released);
-    let server = Server::start(move |request| {
-        if request.nth >= n {
-            let _ = released.lock().unwrap().recv();
-        }
-        good(request)
-    });
-    (server, release)
-}
-
 #[test]
 fn no_file_is_wider_than_the_input_or_the_file_that_it_replaces() {
     let csv = format!("{}9,,u@x.org,::1,u\n", users::csv(5));
@@ -178,7 +163,7 @@ fn no_file_is_wider_than_the_input_or_the_file_that_it_replaces() {
             place.write("scored.csv", "old");
             set_mode(&place, "scored.csv", old);
         }
-        let (server, release) = holding(3);
+        let (server, release) = Server::holding_if(|request| request.nth >= 3);
         let run = place.run(&server, ["users.csv", "-o", "scored.csv", "--overwrite"]);
         let run = run
             .args(CHANGES)
@@ -220,7 +205,7 @@ fn a_left_over_that_anybody_can_read_is_narrowed_before_a_row_is_in_it() {
     set_mode(&place, "users.csv", 0o600);
     place.write("scored.csv.partial", "");
     set_mode(&place, "scored.csv.partial", 0o666);
-    let (server, release) = holding(1);
+    let (server, release) = Server::holding_if(|request| request.nth >= 1);
     let running = place
         .run(&server, ["users.csv", "-o", "scored.csv", "--overwrite"])
         .start();
@@ -258,11 +243,9 @@ fn what_appears_while_a_run_is_on_is_neither_replaced_nor_removed() {
         if !args.is_empty() {
             place.write(name, "old");
         }
-        let (server, release) = holding(3);
+        let (server, release) = Server::holding_if(|request| request.nth >= 3);
         let run = place.run(&server, ["users.csv", "-o", "scored.csv", "-c", "1"]);
-        let run = args
-            .iter()
-            .fold(run.args(CHANGES), crate::support::process::Program::arg);
+        let run = run.args(CHANGES).args(args);
         let running = run.start();
         server.wait_for_calls(3);
         place.write("new", "somebody's");
@@ -286,7 +269,10 @@ fn what_appears_while_a_run_is_on_is_neither_replaced_nor_removed() {
 
 #[test]
 fn rejects_that_appear_while_a_run_without_any_is_on_stay() {
-    let (place, (server, release)) = (Place::with("users.csv", users::csv(3)), holding(2));
+    let (place, (server, release)) = (
+        Place::with("users.csv", users::csv(3)),
+        Server::holding_if(|request| request.nth >= 2),
+    );
     let running = place
         .run(&server, ["users.csv", "-o", "scored.csv"])
         .start();
@@ -361,7 +347,7 @@ fn no_file_of_a_run_is_another_one_by_whatever_name() {
         let before = place.names();
         let run = place.run(&server, ["users.csv", "-o", "scored.csv", "--overwrite"]);
         let run = run.args(["--api-key-file", "key.txt", "--ca-file", "ca.pem"]);
-        let run = args.iter().fold(run, crate::support::process::Program::arg);
+        let run = run.args(args);
         run.done().exits(2).says(words).says("would be one file");
         assert_eq!(
             (place.text("key.txt").as_str(), place.names()),

@@ -11,7 +11,7 @@ use crate::support::users::{self, COLUMNS, Verdict};
 fn refused<const N: usize>(name: &str, content: &[u8], args: [&str; N]) -> Done {
     let (place, server) = (Place::with(name, content), Server::good());
     let run = |program: Program<'_>| {
-        let done = args.iter().fold(program, Program::arg).done();
+        let done = program.args(args).done();
         done.exits(2);
         done.check(server.calls() == 0, "no call");
         done
@@ -235,7 +235,7 @@ fn without_a_header_columns_are_named_by_number_and_no_row_is_lost() {
     let place = Place::with("users.csv", csv);
     let numbers = "--no-header --map name=2 --map email=3 --map ip=4 --map user_agent=1";
     let program = place.run(&server, ["users.csv", "-o", "scored.csv"]);
-    let done = numbers.split(' ').fold(program, Program::arg).done();
+    let done = program.args(numbers.split(' ')).done();
     done.exits(1).says("name ← `2`, email ← `3`");
     let (a, b) = (Verdict::of("A").cells(','), Verdict::of("B").cells(','));
     let expected =
@@ -397,7 +397,7 @@ fn the_delimiter_of_a_pipe_does_not_depend_on_how_fast_it_is() {
     let map = "--map name=a --map email=b --map ip=c --set user_agent=u";
     let run = |place: &Place, from: std::io::PipeReader| {
         let program = place.run(&server, ["-o", "scored.csv"]).stdin_from(from);
-        map.split(' ').fold(program, Program::arg).start().done()
+        program.args(map.split(' ')).start().done()
     };
     let mut outputs = Vec::new();
     for steps in [vec![csv.len()], vec![6, 20, csv.len()]] {

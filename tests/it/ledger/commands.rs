@@ -1,11 +1,9 @@
 //! `rescore ledger`: what is in it, what is old, and people who are to be forgotten.
 
-use std::sync::Mutex;
-use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use crate::support::process::{Done, KEY, Place, Program};
-use crate::support::server::{Server, good};
+use crate::support::server::Server;
 use crate::support::users::{self, Verdict};
 
 const LEDGER: &str = "answers.ledger";
@@ -26,11 +24,11 @@ fn run(place: &Place, server: &Server, flags: &[&str]) -> Done {
         .env("RESCORE_API_KEY", KEY)
         .env("RESCORE_BASE_URL", server.url())
         .env("RESCORE_SERVICE_ID", "test");
-    flags.iter().fold(program, Program::arg).done()
+    program.args(flags).done()
 }
 
 fn ledger<'a>(place: &'a Place, words: &[&str]) -> Program<'a> {
-    words.iter().fold(place.rescore(["ledger"]), Program::arg)
+    place.rescore(["ledger"]).args(words)
 }
 
 /// `rescore ledger forget` about a user of `users.csv`.
@@ -255,14 +253,7 @@ fn a_ledger_says_what_is_in_it_and_is_not_changed() {
 
 #[test]
 fn a_runs_own_ledger_can_be_looked_into_and_is_else_left_to_it() {
-    let (release, released) = channel::<()>();
-    let released = Mutex::new(released);
-    let server = Server::start(move |request| {
-        if request.nth > 3 {
-            let _ = released.lock().unwrap().recv();
-        }
-        good(request)
-    });
+    let (server, release) = Server::holding_if(|request| request.nth > 3);
     let place = Place::with("users.csv", users::csv(5));
     let own = "scored.csv.ledger";
     let running = place
@@ -297,14 +288,7 @@ fn a_runs_own_ledger_can_be_looked_into_and_is_else_left_to_it() {
 
 #[test]
 fn a_run_goes_on_while_a_shared_ledger_is_cared_for() {
-    let (release, released) = channel::<()>();
-    let released = Mutex::new(released);
-    let server = Server::start(move |request| {
-        if request.nth > 3 {
-            let _ = released.lock().unwrap().recv();
-        }
-        good(request)
-    });
+    let (server, release) = Server::holding_if(|request| request.nth > 3);
     let place = Place::with("users.csv", users::csv(5));
     let running = place
         .run(

@@ -86,8 +86,7 @@ fn a_score_that_was_flipped_is_asked_again_and_the_ledger_is_named_as_damaged() 
         let run = |more: &[&str]| {
             let program = place.run(&server, ["users.csv", "-o", "scored.csv"]);
             let args = args.iter().chain(more);
-            args.fold(program, crate::support::process::Program::arg)
-                .done()
+            program.args(args).done()
         };
         run(&["--max-calls", "30"]).exits(3);
         let damaged = ledger_file::open(&place.path(ledger));
@@ -117,9 +116,7 @@ fn damage_that_comes_while_a_run_is_on_is_named_and_nobody_is_told_to_go_on() {
     let shared = ["-o", "scored.csv", "--ledger", "answers.ledger"];
     let run = |input: &str| {
         let program = place.run(&server, [input, "--overwrite"]);
-        shared
-            .iter()
-            .fold(program, crate::support::process::Program::arg)
+        program.args(shared)
     };
     run("users.csv").done().exits(0);
     let (input, mut rows) = io::pipe().unwrap();

@@ -420,7 +420,7 @@ fn older_answers_of_the_ledger_are_compared_where_the_input_has_none() {
             .arg("--ledger")
             .arg("answers")
             .arg("--overwrite");
-        more.iter().fold(program, Program::arg).done()
+        program.args(more).done()
     };
     let age = || {
         assert_eq!(ledger_file::age(&place.path("answers"), 60_000), 4);

@@ -1,6 +1,6 @@
 //! A run that reached the end of its input is finished: the same command is a new run. What failed can be retried.
 
-use crate::support::process::{Place, Program};
+use crate::support::process::Place;
 use crate::support::server::{Request, Server, answer, good, status};
 use crate::support::users;
 
@@ -147,7 +147,7 @@ fn a_run_that_stopped_asks_no_refused_row_again_and_keeps_what_was_said_of_it() 
         let run = |(place, server): (&Place, &Server), more: &[&str]| {
             let program = place.run(server, ["users.csv", "-o", "scored.csv", "-c", "1"]);
             let args = ledger.iter().chain(more);
-            args.fold(program, Program::arg).done()
+            program.args(args).done()
         };
         run((&whole.0, &whole.1), &[]).exits(1);
         for _ in 0..3 {
@@ -181,7 +181,7 @@ fn with_a_shared_ledger_a_retry_uses_what_the_finished_run_used() {
     let run = |more: &[&str]| {
         let program = place.run(&server, ["users.csv", "-o", "scored.csv"]);
         let args = ["--ledger", "answers.ledger"];
-        args.iter().chain(more).fold(program, Program::arg).done()
+        program.args(args.iter().chain(more)).done()
     };
     run(&[]).exits(1);
     run(&[])
@@ -206,7 +206,7 @@ fn rows_that_another_run_has_paid_for_are_not_replaced_because_some_ledger_is_th
     let (place, server) = (Place::with("users.csv", &csv), Server::good());
     let run = |output: &str, more: &[&str]| {
         let program = place.run(&server, ["users.csv", "-o", output]);
-        more.iter().fold(program, Program::arg).done()
+        program.args(more).done()
     };
     let shared = ["--ledger", "answers.ledger"];
     run("other.csv", &shared).exits(0);
@@ -230,7 +230,7 @@ fn an_empty_partial_file_is_in_nobodys_way() {
         let (place, server) = (Place::with("users.csv", &csv), Server::good());
         place.write("scored.csv.partial", "");
         let program = place.run(&server, ["users.csv", "-o", "scored.csv"]);
-        more.iter().fold(program, Program::arg).done().exits(0);
+        program.args(more).done().exits(0);
         assert_eq!(place.text("scored.csv"), users::scored(&csv));
     }
 }

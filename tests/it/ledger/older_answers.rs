@@ -83,7 +83,7 @@ impl Nights {
                 "-c1",
             ],
         );
-        more.iter().fold(program, Program::arg)
+        program.args(more)
     }
 
     fn run(&self, more: &[&str]) -> Done {
@@ -192,7 +192,7 @@ fn a_run_to_another_output_is_another_run() {
         .place
         .run(&nights.server, ["users.csv", "--ledger", "answers"]);
     let program = program.arg("--summary").arg("other.json");
-    other.iter().fold(program, Program::arg).done().exits(0);
+    program.args(other).done().exits(0);
     let other: Value = serde_json::from_str(&nights.place.text("other.json")).unwrap();
     let rows = USERS.iter().filter(|user| **user > 3).count();
     assert_eq!(other["drift"]["compared"], rows);
@@ -208,16 +208,9 @@ fn rows_down_a_pipe_are_known_by_their_changes() {
     let run = |more: &[&str]| {
         let args = ["--ledger", "answers", "--changes", "changes.csv", "-c1"];
         let program = nights.place.run(&nights.server, args).stdin(input());
-        let program = [
-            "--max-age",
-            "1h",
-            "--overwrite",
-            "--summary",
-            "summary.json",
-        ]
-        .iter()
-        .fold(program, Program::arg);
-        more.iter().fold(program, Program::arg).done()
+        let program = program.args(["--max-age", "1h", "--overwrite"]);
+        let program = program.args(["--summary", "summary.json"]);
+        program.args(more).done()
     };
     run(&["--max-calls", "3"]).exits(3);
     run(&[]).exits(0);

@@ -3,8 +3,6 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::sync::Mutex;
-use std::sync::mpsc::channel;
 
 use crate::support::ledger_file;
 use crate::support::process::{Done, Place, Program};
@@ -225,7 +223,7 @@ fn going_on_with_a_run_of_another_day_is_warned_of() {
             .run(&server, args)
             .arg("--ledger")
             .arg("answers.ledger");
-        let done = more.iter().fold(program, Program::arg).done();
+        let done = program.args(more).done();
         done.silent_about("warning").code()
     };
     assert_eq!(shared(&["--max-calls", "2"]), Some(3));
@@ -252,7 +250,7 @@ fn on_a_shared_ledger_fresh_asks_all_and_the_new_answers_take_the_old_ones_place
             .run(&server, args)
             .arg("--ledger")
             .arg("answers.ledger");
-        let program = more.iter().fold(program, Program::arg);
+        let program = program.args(more);
         program.done().exits(0);
         (server.calls(), place.text("scored.csv").contains(",t-6,"))
     };
@@ -327,14 +325,7 @@ fn equal_rows_that_are_asked_each_keep_their_own_answers_over_a_stop() {
 
 #[test]
 fn a_row_equal_to_one_that_is_out_waits_for_its_answer() {
-    let (release, released) = channel::<()>();
-    let released = Mutex::new(released);
-    let server = Server::start(move |request| {
-        if request.name() == "A" {
-            let _ = released.lock().unwrap().recv();
-        }
-        good(request)
-    });
+    let (server, release) = Server::holding_if(|request| request.name() == "A");
     let row = |id: usize, name: &str| format!("{id},{name},{name}@example.com,192.0.2.1,u");
     let names = ["B", "A", "A", "C", "A", "D"];
     let rows: Vec<_> = (1..).zip(names).map(|(id, name)| row(id, name)).collect();
@@ -366,7 +357,7 @@ fn a_foreign_file_or_a_newer_ledger_is_refused_and_left_as_it_is() {
             place.write("scored.csv.ledger", bytes);
             place.write("answers.ledger", bytes);
             let program = || place.run(&server, ["users.csv", "-o", "scored.csv"]);
-            let program = || args.iter().fold(program(), Program::arg);
+            let program = || program().args(args);
             program().done().exits(2).says(words);
             let shared = program().arg("--ledger").arg("answers.ledger").done();
             shared.exits(2).says(words);

@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::Duration;
 
-use crate::support::process::{Place, Program, Running};
+use crate::support::process::{Place, Running};
 use crate::support::server::{Request, Server, good, ok, status};
 use crate::support::users;
 
@@ -208,7 +208,7 @@ fn runs_that_want_different_fields_of_one_ledger_pay_for_nobody_again_and_again(
     let run = |columns: &[&str]| {
         let args = ["--ledger", "answers.ledger", "--overwrite"];
         let program = place.run(&server, ["users.csv", "-o", "scored.csv"]);
-        let program = args.iter().fold(program, Program::arg);
+        let program = program.args(args);
         let program = columns.iter().fold(program, |program, column| {
             program.arg("--column").arg(column)
         });
@@ -254,7 +254,7 @@ fn a_damaged_ledger_that_runs_share_is_refused_with_a_way_out_that_leads_somewhe
         let program = place.run(&server, ["users.csv", "-o", "scored.csv"]);
         let fresh = fresh.then_some("--fresh").into_iter();
         let args = shared.into_iter().chain(fresh);
-        let done = args.fold(program, Program::arg).done();
+        let done = program.args(args).done();
         done.exits(2)
             .says("the file is damaged\n\nhint: move it and the files whose names start with its name elsewhere")
             .silent_about("--fresh");

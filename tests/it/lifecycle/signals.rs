@@ -1,11 +1,9 @@
 //! Signals: what is in flight finishes, whole rows stay, the exit code tells which it was.
 
 use std::io::{self, Write};
-use std::sync::Mutex;
-use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-use crate::support::process::{Place, Program};
+use crate::support::process::Place;
 use crate::support::server::{Server, answer, good, status};
 use crate::support::users;
 
@@ -75,14 +73,7 @@ fn a_second_signal_ends_at_once() {
 #[test]
 fn rows_after_one_that_is_lost_are_kept_in_order() {
     // User 2 is never answered, those after it are.
-    let (release, released) = channel::<()>();
-    let released = Mutex::new(released);
-    let server = Server::start(move |request| {
-        if request.name() == "User 2" {
-            let _ = released.lock().unwrap().recv();
-        }
-        good(request)
-    });
+    let (server, release) = Server::holding_if(|request| request.name() == "User 2");
     let csv = users::csv(6);
     let place = Place::with("users.csv", &csv);
     let running = place
@@ -286,9 +277,7 @@ fn rows_to_a_stream_without_a_ledger_are_said_to_be_all_that_stays() {
         &["-o", "scored.csv"],
         &["-q"],
     ] {
-        let run = args
-            .iter()
-            .fold(place.run(&server, ["users.csv"]), Program::arg);
+        let run = place.run(&server, ["users.csv"]).args(args);
         run.done().exits(0).silent_about("no ledger");
     }
 }

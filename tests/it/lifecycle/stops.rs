@@ -1,9 +1,8 @@
 //! After a signal the same command goes on: with the bytes of a run that was left alone, and nothing paid for twice.
 
 use std::fs;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::mpsc::channel;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::support::process::Place;
@@ -200,14 +199,8 @@ fn a_stop_while_equal_rows_wait_for_one_answer_leaves_them_all_or_none() {
             .map(|name| format!("1,{name},{name}@example.com,::1,u\n"))
             .concat();
     let place = Place::with("users.csv", &csv);
-    let (release, released) = channel::<()>();
-    let released = Mutex::new(released);
-    let server = Server::start(move |request| {
-        if request.name() == "B" && request.attempt == 1 {
-            let _ = released.lock().unwrap().recv();
-        }
-        good(request)
-    });
+    let (server, release) =
+        Server::holding_if(|request| request.name() == "B" && request.attempt == 1);
     let running = place
         .run(&server, ["users.csv", "-o", "scored.csv"])
         .start();

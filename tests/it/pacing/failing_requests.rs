@@ -1,7 +1,7 @@
 //! Rows over which the service fails whenever it is asked. They must not be taken for a service that is down, nor the
 //! other way round.
 
-use crate::support::process::{Place, Program};
+use crate::support::process::Place;
 use crate::support::server::{Action, Request, Server, good, status};
 use crate::support::users;
 
@@ -69,7 +69,7 @@ fn the_next_night_they_are_asked_alone_and_are_known() {
             };
             let flags = flags.iter().chain(ledger).chain([&again]);
             let program = place.run(&server, ["users.csv", "-o", "scored.csv"]);
-            let done = flags.fold(program, Program::arg).done();
+            let done = program.args(flags).done();
             done.exits(1)
                 .says("failed 12")
                 .silent_about("service down")

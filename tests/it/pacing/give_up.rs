@@ -1,6 +1,6 @@
 //! Rows without a verdict, one after the other: a run gives up soon where nobody has answered yet, and gets past them.
 
-use crate::support::process::{Done, Place, Program};
+use crate::support::process::{Done, Place};
 use crate::support::server::{Action, Request, Server, answer, good, ok, silence};
 use crate::support::users;
 
@@ -10,7 +10,7 @@ fn refused() -> Action {
 
 fn run(place: &Place, server: &Server, more: &[&str]) -> Done {
     let program = place.run(server, ["users.csv", "-o", "scored.csv", "-c", "1"]);
-    more.iter().fold(program, Program::arg).done()
+    program.args(more).done()
 }
 
 #[test]

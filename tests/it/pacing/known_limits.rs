@@ -45,7 +45,7 @@ fn night<'a>(
     let program = place.rescore(["run", &file, "--base-url", url, "--service-id", "test"]);
     let output = format!("{name}.scored.csv");
     let args = ["-o", &output, "--ledger", "answers.ledger"];
-    let program = args.iter().chain(allowed).fold(program, Program::arg);
+    let program = program.args(args.iter().chain(allowed));
     program.env("RESCORE_API_KEY", KEY)
 }
 

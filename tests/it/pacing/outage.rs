@@ -6,7 +6,7 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::thread;
 use std::time::Duration;
 
-use crate::support::process::{Done, KEY, Place, Program};
+use crate::support::process::{Done, Place};
 use crate::support::server::{Action, Request, Server, answer, good, good_body, status};
 use crate::support::users;
 
@@ -90,21 +90,9 @@ fn a_network_that_goes_and_stays_away_stops_the_run() {
         _ => good(request),
     });
     let url = one_connection_to(&server);
-    let flags = ["run", "users.csv", "-o", "scored.csv", "--base-url", &url];
-    let program = [
-        "--service-id",
-        "test",
-        "--rate",
-        "unlimited",
-        "-c",
-        "1",
-        "--max-outage",
-        "1s",
-    ]
-    .into_iter()
-    .fold(place.rescore(flags), Program::arg);
-    program
-        .env("RESCORE_API_KEY", KEY)
+    place
+        .run_at(url)
+        .args(["--rate", "unlimited", "-c", "1", "--max-outage", "1s"])
         .done()
         .exits(3)
         .says("`127.0.0.1` has been down for 1 s")

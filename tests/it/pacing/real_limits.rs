@@ -11,26 +11,14 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::cli::sandbox::StandIn;
-use crate::support::process::{KEY, Place};
+use crate::support::process::Place;
 use crate::support::server::{Server, good};
 use crate::support::users;
 
 /// Scores so many users there without a word of how fast; the summary.
 fn found(place: &Place, url: &str, rows: usize) -> Value {
     place.write("users.csv", users::csv(rows));
-    let arguments = [
-        "run",
-        "users.csv",
-        "-o",
-        "scored.csv",
-        "--base-url",
-        url,
-        "--service-id",
-        "test",
-        "--summary",
-        "summary.json",
-    ];
-    let done = place.rescore(arguments).env("RESCORE_API_KEY", KEY).done();
+    let done = place.run_at(url).args(["--summary", "summary.json"]).done();
     done.exits(0).says("limit found: ");
     let scored = place.text("scored.csv");
     assert!(!scored.contains(users::EMPTY), "each row has its verdict");

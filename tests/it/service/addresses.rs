@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use super::connecting::{HOSTS, WITH_HOSTS, run};
+use super::connecting::{HOSTS, WITH_HOSTS};
 use crate::support::process::{KEY, Place};
 use crate::support::server::Server;
 use crate::support::users;
@@ -41,7 +41,7 @@ fn nothing_but_scheme_host_and_path_of_an_address_is_shown() {
             "the base address `http://api.example.com/risk` is not HTTPS",
         ),
     ] {
-        let done = run(&place, base).done();
+        let done = place.run_at(base).done();
         done.exits(2)
             .says(&format!("error: {why}"))
             .silent_about("SECRET")
@@ -53,7 +53,9 @@ fn nothing_but_scheme_host_and_path_of_an_address_is_shown() {
 fn a_name_below_localhost_is_a_name_as_any_other() {
     let (place, server) = (Place::with("users.csv", users::csv(1)), Server::good());
     for name in ["evil.localhost", "localhost.", "127.0.0.1.example.com"] {
-        let done = run(&place, &format!("http://{name}:{}", server.port())).done();
+        let done = place
+            .run_at(format!("http://{name}:{}", server.port()))
+            .done();
         done.exits(2).says("is not HTTPS").says("`--allow-http` ");
     }
     assert_eq!(server.connections(), 0);
@@ -73,7 +75,7 @@ fn localhost_is_this_machine_whatever_the_resolver_says() {
         return;
     }
     let url = format!("http://localhost:{}", server.port());
-    let program = run(&place, &url).arg("--connect-timeout").arg("2s");
+    let program = place.run_at(&url).arg("--connect-timeout").arg("2s");
     let done = program.arg("--retries").arg("0").under(WITH_HOSTS).done();
     done.exits(0);
     assert_eq!(server.calls(), 3);

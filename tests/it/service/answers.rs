@@ -1,7 +1,6 @@
 //! What the service says, and what a user gets for it.
 
-use std::sync::mpsc::channel;
-use std::sync::{Barrier, Mutex};
+use std::sync::Barrier;
 use std::time::Duration;
 
 use crate::support::process::{Done, Place};
@@ -19,10 +18,7 @@ fn in_turn<const N: usize>(
         Server::start(script),
     );
     let program = place.run(&server, ["users.csv", "-o", "scored.csv", "-c", "1"]);
-    let done = args
-        .iter()
-        .fold(program, crate::support::process::Program::arg)
-        .done();
+    let done = program.args(args).done();
     (place, server, done)
 }
 
@@ -54,14 +50,7 @@ fn sixty_four_answers_in_any_order_come_back_in_the_rows_order() {
 fn a_row_that_waits_holds_back_none_of_thousands() {
     const ROWS: usize = 4_500;
     let csv = users::csv(ROWS);
-    let (release, released) = channel::<()>();
-    let released = Mutex::new(released);
-    let server = Server::start(move |request| {
-        if request.name() == "User 2" {
-            let _ = released.lock().unwrap().recv();
-        }
-        good(request)
-    });
+    let (server, release) = Server::holding_if(|request| request.name() == "User 2");
     let place = Place::with("users.csv", &csv);
     let running = place
         .run(&server, ["users.csv", "-o", "scored.csv", "-c", "64"])

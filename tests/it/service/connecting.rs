@@ -10,30 +10,15 @@ use std::time::Duration;
 
 use socket2::{Domain, Socket, Type};
 
-use crate::support::process::{KEY, Place, Program};
+use crate::support::process::{KEY, Place};
 use crate::support::server::{Action, Request, Server, answer, good, silence};
 use crate::support::users;
-
-/// A run against any address, with nothing that a test's server would add.
-pub(crate) fn run<'a>(place: &'a Place, url: &str) -> Program<'a> {
-    let args = [
-        "run",
-        "users.csv",
-        "-o",
-        "scored.csv",
-        "--service-id",
-        "test",
-        "--base-url",
-        url,
-    ];
-    place.rescore(args).env("RESCORE_API_KEY", KEY)
-}
 
 #[test]
 fn a_host_that_does_not_exist_stops_at_once() {
     let place = Place::with("users.csv", users::csv(5));
     // A name that is reserved for not existing (RFC 6761).
-    let done = run(&place, "https://rescore.invalid").done();
+    let done = place.run_at("https://rescore.invalid").done();
     done.exits(3)
         .says("error: cannot find host `rescore.invalid`\n\nhint: check the base address")
         .says("1 call\n");
@@ -47,7 +32,8 @@ fn nobody_listening_is_tried_again_and_then_stops_the_run() {
         .local_addr()
         .unwrap();
     let place = Place::with("users.csv", users::csv(9));
-    let done = run(&place, &format!("http://{address}"))
+    let done = place
+        .run_at(format!("http://{address}"))
         .arg("--retries")
         .arg("1")
         .done();
@@ -106,7 +92,8 @@ fn of_a_host_with_two_addresses_the_one_that_answers_is_used() {
         return;
     }
     let url = format!("http://two.example:{}", server.port());
-    let done = run(&place, &url)
+    let done = place
+        .run_at(&url)
         .arg("--allow-http")
         .arg("-c")
         .arg("4")
@@ -121,7 +108,7 @@ fn of_a_host_with_two_addresses_the_one_that_answers_is_used() {
     // Where the good one is gone as well, the time for connecting is over at some point.
     let place = Place::with("users.csv", &csv);
     let url = format!("http://[::1]:{}", server.port());
-    let program = run(&place, &url).arg("--connect-timeout").arg("200ms");
+    let program = place.run_at(&url).arg("--connect-timeout").arg("200ms");
     let done = program.arg("--retries").arg("1").done();
     done.exits(3)
         .says("the last call: cannot connect: timed out")
@@ -292,7 +279,9 @@ fn through(
         Server::start(proxy),
     );
     let address = proxy.url().replace("http://", "http://me:pass-word@");
-    let program = run(&place, "https://users.example").env("HTTPS_PROXY", address);
+    let program = place
+        .run_at("https://users.example")
+        .env("HTTPS_PROXY", address);
     let done = program.arg("--retries").arg("1").done();
     assert_eq!(place.names(), ["users.csv"]);
     for request in proxy.requests() {
@@ -333,7 +322,8 @@ fn a_proxy_that_does_not_exist_is_named_and_stops_the_run_at_once() {
         ("no-such-proxy.invalid:3128", "no-such-proxy.invalid"),
     ] {
         let place = Place::with("users.csv", users::csv(5));
-        let done = run(&place, "https://users.example")
+        let done = place
+            .run_at("https://users.example")
             .env("HTTPS_PROXY", proxy)
             .done();
         done.exits(3)
@@ -376,7 +366,8 @@ fn a_proxy_that_cannot_be_reached_is_named_and_not_the_service() {
     let not_tls = Server::good();
     let through = |base: &str, name, proxy: String, why: &str| {
         let place = Place::with("users.csv", users::csv(5));
-        let program = run(&place, base)
+        let program = place
+            .run_at(base)
             .arg("--retries")
             .arg("1")
             .arg("--allow-http");
@@ -434,7 +425,8 @@ fn a_proxy_variable_that_makes_no_sense_is_refused_and_nothing_goes_out_directly
         ),
     ] {
         let place = Place::with("users.csv", users::csv(5));
-        let program = run(&place, &base)
+        let program = place
+            .run_at(&base)
             .arg("--allow-http")
             .arg("--retries")
             .arg("0");
@@ -485,7 +477,8 @@ fn a_tls_handshake_that_fails_is_tried_again_and_then_stops_the_run() {
         let place = Place::with("users.csv", users::csv(5));
         // Long enough for a busy machine where something comes, short where nothing does.
         let patience = if way == "silence" { "300ms" } else { "10s" };
-        let done = run(&place, &format!("https://{address}"))
+        let done = place
+            .run_at(format!("https://{address}"))
             .arg("--retries")
             .arg("1")
             .arg("--connect-timeout")

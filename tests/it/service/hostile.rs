@@ -1,8 +1,6 @@
 //! A service that means harm, or is broken as if it did: what steers a terminal, and answers without end.
 
 use std::io::Write as _;
-use std::sync::Mutex;
-use std::sync::mpsc::channel;
 
 use crate::support::process::{Done, Place, Program};
 use crate::support::server::{Action, Request, Server, answer, good, good_body, ok, raw, silence};
@@ -136,16 +134,8 @@ fn nothing_that_a_service_says_of_a_row_steers_a_terminal_or_turns_a_file_around
     ] {
         let (place, server) = (Place::with(input, content), Server::start(evil_about_a_row));
         let program = place.run(&server, [input, "-o", output, "-c", "1", "--retries", "0"]);
-        let program = [
-            "--resend-unknown",
-            "0",
-            "--summary",
-            "summary.json",
-            "--progress",
-            style,
-        ]
-        .iter()
-        .fold(with_columns(program), Program::arg);
+        let program = with_columns(program).args(["--resend-unknown", "0"]);
+        let program = program.args(["--summary", "summary.json", "--progress", style]);
         let done = program.arg("--progress-every").arg("1ms").done();
         done.exits(1);
         done.check(server.calls() == names.len(), "each row is asked once");
@@ -297,14 +287,10 @@ fn flooded(ways: &[&str], timeout: &str) -> (Place, Done, Vec<usize>, Option<usi
         .flat_map(|way| [format!("before {way}"), (*way).to_owned()]);
     let csv = users::named(names.chain(["last".to_owned()]));
     // The last one waits, so that there is a process to be asked for its memory.
-    let (release, released) = channel::<()>();
-    let released = Mutex::new(released);
-    let server = Server::start(move |request| {
-        if request.name() == "last" {
-            let _ = released.lock().unwrap().recv();
-        }
-        endless(&request.name()).unwrap_or_else(|| good(request))
-    });
+    let (server, release) = Server::start_holding_if(
+        |request| request.name() == "last",
+        |request| endless(&request.name()).unwrap_or_else(|| good(request)),
+    );
     let place = Place::with("users.csv", &csv);
     let args = ["users.csv", "-o", "scored.csv", "-c", "1", "--retries", "0"];
     let program = place.run(&server, args).arg("--resend-unknown").arg("0");

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use crate::support::process::{KEY, Place};
+use crate::support::process::Place;
 use crate::support::server::{Action, Request, Server, good, raw, silence, status};
 use crate::support::users;
 
@@ -187,21 +187,7 @@ fn a_connection_that_was_closed_while_idle_is_not_used_again() {
             .then_close()
     });
     let place = Place::with("users.csv", &csv);
-    let program = place.rescore([
-        "run",
-        "users.csv",
-        "-o",
-        "scored.csv",
-        "--service-id",
-        "test",
-        "--rate",
-        "4/s",
-    ]);
-    let done = program
-        .arg("--base-url")
-        .arg(server.url())
-        .env("RESCORE_API_KEY", KEY)
-        .done();
+    let done = place.run_at(server.url()).args(["--rate", "4/s"]).done();
     done.exits(0).silent_about("billed twice");
     assert_eq!(place.text("scored.csv"), users::scored(&csv));
     assert_eq!((server.calls(), server.connections()), (3, 3));
@@ -281,22 +267,8 @@ fn the_first_call_goes_alone() {
 #[test]
 fn the_rate_is_kept() {
     let (place, server) = (Place::with("users.csv", users::csv(6)), Server::good());
-    let program = place.rescore([
-        "run",
-        "users.csv",
-        "-o",
-        "scored.csv",
-        "--service-id",
-        "test",
-        "-r",
-        "600/m",
-    ]);
-    program
-        .arg("--base-url")
-        .arg(server.url())
-        .env("RESCORE_API_KEY", KEY)
-        .done()
-        .exits(0);
+    let program = place.run_at(server.url()).args(["-r", "600/m"]);
+    program.done().exits(0);
     let requests = server.requests();
     let took = requests[5].at - requests[0].at;
     assert!(
@@ -309,22 +281,9 @@ fn the_rate_is_kept() {
 fn a_proxy_serves_addresses_beyond_this_machine_and_none_on_it() {
     let (place, proxy) = (Place::with("users.csv", users::csv(1)), Server::good());
     let through = |base: &str, plain: &str| {
-        let args = [
-            "run",
-            "users.csv",
-            "-o",
-            "scored.csv",
-            "--overwrite",
-            "--service-id",
-            "test",
-            "--base-url",
-            base,
-        ];
-        let program = place
-            .rescore(args)
-            .env("RESCORE_API_KEY", KEY)
-            .env("http_proxy", plain);
-        program.arg("--allow-http").arg("--retries").arg("0").done()
+        let program = place.run_at(base).env("http_proxy", plain);
+        let program = program.args(["--overwrite", "--allow-http", "--retries", "0"]);
+        program.done()
     };
     through("http://users.example", &proxy.url()).exits(0);
     assert_eq!(

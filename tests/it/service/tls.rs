@@ -16,7 +16,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
-use crate::support::process::{Done, KEY, Place, Program};
+use crate::support::process::{Done, Place, Program};
 use crate::support::server::{good_body, read_request};
 use crate::support::users;
 
@@ -85,18 +85,7 @@ pub(crate) fn program<'a>(
     address: SocketAddr,
     authority: Option<&str>,
 ) -> Program<'a> {
-    let url = format!("https://{address}");
-    let args = [
-        "run",
-        "users.csv",
-        "-o",
-        "scored.csv",
-        "--service-id",
-        "test",
-        "--base-url",
-        &url,
-    ];
-    let program = place.rescore(args).env("RESCORE_API_KEY", KEY);
+    let program = place.run_at(format!("https://{address}"));
     match authority {
         Some(name) => program.arg("--ca-file").arg(file(name)),
         None => program,
