@@ -3,4 +3,6 @@
 pub(crate) mod ledger_file;
 pub(crate) mod process;
 pub(crate) mod server;
+pub(crate) mod stand_in;
+pub(crate) mod tls;
 pub(crate) mod users;

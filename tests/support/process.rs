@@ -16,6 +16,9 @@ use crate::support::server::Server;
 
 /// The key that runs use, and that must never be seen again.
 pub(crate) const KEY: &str = "test-key";
+/// Runs a command with names of hosts of its own, which stand in `hosts`: the script `with-hosts.sh`, and how to use it.
+pub(crate) const HOSTS: &str = "mount --bind hosts /etc/hosts && exec \"$@\"\n";
+pub(crate) const WITH_HOSTS: &[&str] = &["unshare", "-rm", "sh", "with-hosts.sh"];
 /// A run that takes longer hangs.
 const HANGS: Duration = Duration::from_secs(60);
 
@@ -460,4 +463,13 @@ impl fmt::Display for Done {
 /// A device or file that takes output.
 pub(crate) fn device(path: &str) -> File {
     File::options().write(true).open(path).unwrap()
+}
+
+/// Fails where anything that steers has come through raw.
+pub(crate) fn clean(what: &str, text: &str) {
+    let steers = |c: &char| {
+        *c != '\n' && (c.is_control() || "\u{202e}\u{2066}\u{200f}\u{feff}\u{2028}".contains(*c))
+    };
+    let found: Vec<_> = text.chars().filter(steers).collect();
+    assert!(found.is_empty(), "{what} has {found:?}:\n{text:?}");
 }

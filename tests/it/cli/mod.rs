@@ -1,6 +1,6 @@
 //! The command line: settings, what people and programs see, the stand-in.
 
-pub(crate) mod sandbox;
+mod sandbox;
 mod secrets;
 mod settings;
 mod watching;

@@ -2,13 +2,12 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs;
-use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
-use std::time::Duration;
+use std::net::TcpListener;
 
 use serde_json::{Value, json};
 
-use crate::support::process::{Done, Place, Running};
+use crate::support::process::{Done, Place};
+use crate::support::stand_in::{HEADERS, Reply, StandIn};
 use crate::support::users::{self, COLUMNS};
 
 /// The path of a file that everybody gets with the program.
@@ -131,112 +130,6 @@ fn the_messy_sample_shows_what_can_be_wrong_with_a_row() {
         .matches(",sandbox-")
         .count();
     assert_eq!(verdicts, 39 - 11);
-}
-
-/// `rescore sandbox` as a process of its own.
-pub(crate) struct StandIn<'a> {
-    address: String,
-    /// Until it was stopped.
-    running: Option<Running<'a>>,
-}
-
-/// An answer as it came over the wire.
-#[derive(Debug)]
-struct Reply {
-    status: u16,
-    head: String,
-    body: Value,
-}
-
-impl Reply {
-    fn header(&self, name: &str) -> Option<&str> {
-        let mut lines = self.head.lines().filter_map(|line| line.split_once(": "));
-        let (_, value) = lines.find(|(key, _)| key.eq_ignore_ascii_case(name))?;
-        Some(value)
-    }
-}
-
-/// The headers that the interface asks for.
-const HEADERS: &str =
-    "Authorization: Bearer any\r\nX-Service-ID: test\r\nContent-Type: application/json\r\n";
-
-impl<'a> StandIn<'a> {
-    pub(crate) fn start(place: &'a Place, arguments: &[&str]) -> Self {
-        Self::start_at(place, "127.0.0.1:0", arguments)
-    }
-
-    /// Starts one where another one was.
-    pub(crate) fn start_at(place: &'a Place, address: &str, arguments: &[&str]) -> Self {
-        let program = place.rescore(["sandbox", "--listen", address]);
-        let program = program.args(arguments);
-        let running = program.start();
-        // The last words before it serves; the address is in the first.
-        running.wait_for_words("Ctrl-C");
-        let said = running.said();
-        let (_, rest) = said.split_once("listening on http://").unwrap();
-        let address = rest.lines().next().unwrap().to_owned();
-        Self {
-            address,
-            running: Some(running),
-        }
-    }
-
-    pub(crate) fn url(&self) -> String {
-        format!("http://{}", self.address)
-    }
-
-    /// Sends a request with these header lines.
-    fn send(&self, line: &str, headers: &str, body: &str) -> Reply {
-        let mut stream = TcpStream::connect(&self.address).unwrap();
-        stream
-            .set_read_timeout(Some(Duration::from_secs(30)))
-            .unwrap();
-        let length = body.len();
-        let request = format!(
-            "{line} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n{headers}Content-Length: {length}\r\n\r\n{body}",
-            self.address
-        );
-        stream.write_all(request.as_bytes()).unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        let (head, body) = answer.split_once("\r\n\r\n").expect("an answer has a head");
-        Reply {
-            status: head.split(' ').nth(1).unwrap().parse().unwrap(),
-            head: head.to_owned(),
-            body: serde_json::from_str(body).expect("an answer's body is JSON"),
-        }
-    }
-
-    /// Asks about a user in the right way.
-    fn ask(&self, body: &Value) -> Reply {
-        self.send("POST /v1/validate/user", HEADERS, &body.to_string())
-    }
-
-    pub(crate) fn bill(&self) -> Value {
-        let reply = self.send("GET /billed", "", "");
-        assert_eq!(reply.status, 200, "{reply:?}");
-        reply.body
-    }
-
-    pub(crate) fn address(&self) -> String {
-        self.address.clone()
-    }
-
-    /// Ends it as Ctrl-C does.
-    pub(crate) fn stop(mut self) -> Done {
-        let running = self.running.take().unwrap();
-        running.signal("INT");
-        running.done()
-    }
-}
-
-impl Drop for StandIn<'_> {
-    fn drop(&mut self) {
-        // A test that fails must not leave a process behind.
-        if let Some(running) = &self.running {
-            running.signal("KILL");
-        }
-    }
 }
 
 fn user() -> Value {

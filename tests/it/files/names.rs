@@ -3,8 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use crate::service::hostile::clean;
-use crate::support::process::{KEY, Place};
+use crate::support::process::{KEY, Place, clean};
 use crate::support::server::{Server, good, status};
 use crate::support::users;
 

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::cli::sandbox::StandIn;
 use crate::support::process::{KEY, Place, Program};
 use crate::support::server::{Server, good, status};
+use crate::support::stand_in::StandIn;
 use crate::support::users;
 
 /// Bears so many calls in flight and refuses the others, which are counted.

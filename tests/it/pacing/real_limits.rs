@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::cli::sandbox::StandIn;
 use crate::support::process::Place;
 use crate::support::server::{Server, good};
+use crate::support::stand_in::StandIn;
 use crate::support::users;
 
 /// Scores so many users there without a word of how fast; the summary.

@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
-use crate::cli::sandbox::StandIn;
 use crate::support::process::{Place, Program};
+use crate::support::stand_in::StandIn;
 use crate::support::users;
 
 /// A run over the place's users against a stand-in, with the key in a file.

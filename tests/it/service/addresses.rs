@@ -2,8 +2,7 @@
 
 use std::process::Command;
 
-use super::connecting::{HOSTS, WITH_HOSTS};
-use crate::support::process::{KEY, Place};
+use crate::support::process::{HOSTS, KEY, Place, WITH_HOSTS};
 use crate::support::server::Server;
 use crate::support::users;
 

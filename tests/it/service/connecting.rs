@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use socket2::{Domain, Socket, Type};
 
-use crate::support::process::{KEY, Place};
+use crate::support::process::{HOSTS, KEY, Place, WITH_HOSTS};
 use crate::support::server::{Action, Request, Server, answer, good, silence};
 use crate::support::users;
 
@@ -58,10 +58,6 @@ fn black_hole(address: SocketAddr) -> Option<(Socket, Vec<TcpStream>)> {
     }
     Some((socket, queue))
 }
-
-/// Runs a command with names of hosts of its own.
-pub(crate) const HOSTS: &str = "mount --bind hosts /etc/hosts && exec \"$@\"\n";
-pub(crate) const WITH_HOSTS: &[&str] = &["unshare", "-rm", "sh", "with-hosts.sh"];
 
 #[test]
 fn of_a_host_with_two_addresses_the_one_that_answers_is_used() {

@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 
-use crate::support::process::{Done, Place, Program};
+use crate::support::process::{Done, Place, Program, clean};
 use crate::support::server::{Action, Request, Server, answer, good, good_body, ok, raw, silence};
 use crate::support::users;
 
@@ -23,15 +23,6 @@ fn json_string(text: &str, escaped: bool) -> String {
         })
         .collect();
     format!("\"{inner}\"")
-}
-
-/// Fails where anything that steers has come through raw.
-pub(crate) fn clean(what: &str, text: &str) {
-    let steers = |c: &char| {
-        *c != '\n' && (c.is_control() || "\u{202e}\u{2066}\u{200f}\u{feff}\u{2028}".contains(*c))
-    };
-    let found: Vec<_> = text.chars().filter(steers).collect();
-    assert!(found.is_empty(), "{what} has {found:?}:\n{text:?}");
 }
 
 /// Every file and stream that a person may look at.

@@ -14,10 +14,9 @@ use std::time::Duration;
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use serde_json::Value;
 
-use super::tls;
 use crate::support::process::{KEY, Place};
 use crate::support::server::good_body;
-use crate::support::users;
+use crate::support::{tls, users};
 
 type Stream = StreamOwned<ServerConnection, TcpStream>;
 

@@ -4,7 +4,7 @@ mod addresses;
 mod answers;
 mod connecting;
 mod echoes;
-pub(crate) mod hostile;
+mod hostile;
 mod http2;
 mod key;
 mod network;
