@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
 
-use crate::support::process::{Done, KEY, Place};
+use crate::support::process::{Done, Place};
 use crate::support::server::{Request, Server, answer, good, good_body, ok, raw};
 use crate::support::users;
 
@@ -175,42 +175,6 @@ fn key_and_person_are_not_shown_however_the_server_escapes_them() {
             assert!(!text.contains(key), "{code} {name}");
         }
     }
-    let place = Place::with("users.csv", users::csv(1));
-    let args = [
-        "run",
-        "users.csv",
-        "--service-id",
-        "x",
-        "--base-url",
-        "https://api.example.com?api_key=SECRET123",
-    ];
-    place
-        .rescore(args)
-        .env("RESCORE_API_KEY", key)
-        .done()
-        .exits(2)
-        .silent_about("SECRET123");
-}
-
-#[test]
-fn without_a_key_the_ways_to_give_one_are_named() {
-    let (place, server) = (Place::with("users.csv", users::csv(1)), Server::good());
-    let program = || {
-        place
-            .run(&server, ["users.csv", "-o", "scored.csv"])
-            .without_env("RESCORE_API_KEY")
-    };
-    program()
-        .done()
-        .exits(2)
-        .says("RESCORE_API_KEY")
-        .says("--api-key-file");
-    program()
-        .env("RESCORE_API_KEY", "")
-        .done()
-        .exits(2)
-        .says("RESCORE_API_KEY");
-    assert_eq!(server.calls(), 0);
 }
 
 #[test]
@@ -261,7 +225,7 @@ fn a_key_file_is_read_without_its_last_line_end_and_its_mode_is_looked_at() {
 }
 
 #[test]
-fn a_key_or_service_id_with_a_line_break_is_refused_and_not_shown() {
+fn a_key_with_a_line_break_is_refused_and_not_shown() {
     let (place, server) = (Place::with("users.csv", users::csv(1)), Server::good());
     for key in [
         format!("{SECRET}\n{SECRET}"),
@@ -285,32 +249,7 @@ fn a_key_or_service_id_with_a_line_break_is_refused_and_not_shown() {
             .exits(2)
             .silent_about(SECRET);
     }
-    let url = server.url();
-    let args = [
-        "run",
-        "users.csv",
-        "-o",
-        "scored.csv",
-        "--base-url",
-        &url,
-        "--service-id",
-        "te\nst",
-    ];
-    place
-        .rescore(args)
-        .env("RESCORE_API_KEY", KEY)
-        .done()
-        .exits(2)
-        .says("service id");
     assert_eq!(server.calls(), 0);
-}
-
-#[test]
-fn a_password_in_the_address_is_refused_and_not_shown() {
-    let place = Place::with("users.csv", users::csv(1));
-    let url = format!("https://user:{SECRET}@example.com");
-    let done = place.run_at(url).done();
-    done.exits(2).says("password").silent_about(SECRET);
 }
 
 #[test]

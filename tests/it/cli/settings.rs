@@ -257,8 +257,13 @@ fn everything_that_is_missing_is_named_in_one_message() {
             API key: give `--api-key-file FILE` or set the variable `RESCORE_API_KEY`\n\n\
             hint: with `--sandbox` a built-in stand-in answers, which needs none of these\n"],
     );
-    let without_key = desk.typed(&[]).without_env("RESCORE_API_KEY");
-    desk.refuses(without_key, &["error: no API key\n"]);
+    let without_key = || desk.typed(&[]).without_env("RESCORE_API_KEY");
+    for program in [without_key(), without_key().env("RESCORE_API_KEY", "")] {
+        desk.refuses(
+            program,
+            &["error: no API key\n", "RESCORE_API_KEY", "--api-key-file"],
+        );
+    }
 }
 
 #[test]
@@ -598,28 +603,6 @@ fn a_delimiter_is_one_character_and_only_for_csv() {
     desk.refuses_typed(
         &["--format", "jsonl", "--delimiter", ";"],
         &["`--delimiter`", "`--format jsonl`"],
-    );
-}
-
-#[test]
-fn the_longest_record_is_a_setting() {
-    let name = "x".repeat(4_000);
-    let (server, place) = (
-        Server::good(),
-        Place::with("users.csv", users::named(["Ann", &name])),
-    );
-    place
-        .score(&server, ["--max-record-bytes", "2048"])
-        .exits(2)
-        .says("line 3")
-        .says("2048 bytes")
-        .says("--max-record-bytes");
-    place
-        .score(&server, ["--max-record-bytes", "8192", "--overwrite"])
-        .exits(0);
-    assert_eq!(
-        place.text("scored.csv"),
-        users::scored(&users::named(["Ann", &name]))
     );
 }
 

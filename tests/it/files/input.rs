@@ -362,7 +362,7 @@ fn a_record_beyond_the_limit_stops_the_run_and_the_limit_can_be_raised() {
     let done = place.score(&server, ["--max-record-bytes", "200000"]);
     done.exits(2)
         .says("line 3")
-        .says("200000")
+        .says("200000 bytes")
         .says("--max-record-bytes");
     place
         .score(&server, ["--max-record-bytes", "500000", "--overwrite"])

@@ -1,10 +1,10 @@
 //! Signals: what is in flight finishes, whole rows stay, the exit code tells which it was.
 
 use std::io::{self, Write};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::support::process::Place;
-use crate::support::server::{Server, answer, good, status};
+use crate::support::server::Server;
 use crate::support::users;
 
 #[test]
@@ -112,56 +112,6 @@ fn a_signal_before_the_first_verdict_leaves_nothing_behind() {
     running.done().exits(130);
     assert_eq!(place.names(), ["users.csv"]);
     drop(release);
-}
-
-#[test]
-fn a_signal_while_the_service_asks_for_a_pause_ends_at_once() {
-    let server = Server::start(|request| match request.nth {
-        1 => good(request),
-        _ => answer(429, &[("retry-after", "600")], ""),
-    });
-    let place = Place::with("users.csv", users::csv(50));
-    let running = place
-        .run(&server, ["users.csv", "-o", "scored.csv", "-c", "4"])
-        .start();
-    running.wait_for_words("paused");
-    running.signal("INT");
-    running.done().exits(130);
-    assert_eq!(
-        place.text("scored.csv.partial"),
-        users::scored(&users::csv(1))
-    );
-}
-
-#[test]
-fn a_signal_while_all_rows_are_in_back_off_ends_at_once() {
-    let server = Server::start(|request| {
-        if request.nth == 1 {
-            good(request)
-        } else {
-            status(500)
-        }
-    });
-    let place = Place::with("users.csv", users::csv(4));
-    let running = place
-        .run(
-            &server,
-            ["users.csv", "-o", "scored.csv", "--retries", "15"],
-        )
-        .start();
-    server.wait_for_calls(1 + 3 * 3);
-    running.signal("INT");
-    let signalled = Instant::now();
-    running.done().exits(130);
-    assert!(
-        signalled.elapsed() < Duration::from_secs(3),
-        "{:?}",
-        signalled.elapsed()
-    );
-    assert_eq!(
-        place.text("scored.csv.partial"),
-        users::scored(&users::csv(1))
-    );
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::support::process::Place;
 use crate::support::server::{Server, answer, good, status};
@@ -116,7 +116,12 @@ fn a_run_that_is_terminated_during_a_back_off_goes_on() {
     // Both have been tried three times: the next one is a second away or more.
     server.wait_for_calls(8 + 2 * 3);
     running.signal("TERM");
+    let signalled = Instant::now();
     let done = running.done();
+    done.check(
+        signalled.elapsed() < Duration::from_secs(3),
+        "no back-off is waited for",
+    );
     done.exits(143)
         .says("scored.csv.ledger has 8 paid answers; the same command goes on from there");
     let left = |name: &str| ["User 7", "User 8"].contains(&name);

@@ -15,11 +15,19 @@ fn nothing_but_scheme_host_and_path_of_an_address_is_shown() {
             "the base address has a query or a fragment",
         ),
         (
+            "https://api.example.com?api_key=SECRET",
+            "the base address has a query or a fragment",
+        ),
+        (
             "https://api.example.com#SECRET",
             "the base address has a query or a fragment",
         ),
         (
             "http://me:SECRET@api.example.com",
+            "the base address has a user or password in it",
+        ),
+        (
+            "https://me:SECRET@api.example.com",
             "the base address has a user or password in it",
         ),
         (
@@ -114,7 +122,14 @@ fn a_service_id_that_a_header_may_not_carry_is_refused_and_not_shown() {
     let place = Place::with("users.csv", users::csv(1));
     let url = server.url();
     let args = ["run", "users.csv", "-o", "scored.csv", "--base-url", &url];
-    for id in ["my\tapp", "my app\n", "m\u{7f}y", "m\u{e9}y", "my\u{200b}"] {
+    for id in [
+        "my\tapp",
+        "my app\n",
+        "my\napp",
+        "m\u{7f}y",
+        "m\u{e9}y",
+        "my\u{200b}",
+    ] {
         let program = || place.rescore(args).env("RESCORE_API_KEY", KEY);
         for done in [
             program().env("RESCORE_SERVICE_ID", id).done(),
