@@ -3,6 +3,7 @@
 pub(crate) mod ledger_file;
 pub(crate) mod process;
 pub(crate) mod server;
+pub(crate) mod shown;
 pub(crate) mod stand_in;
 pub(crate) mod tls;
 pub(crate) mod users;

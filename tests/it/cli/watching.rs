@@ -1,9 +1,11 @@
 //! What people and programs see: progress, the summary, and silence where it was asked for.
 
+use insta::assert_snapshot;
 use serde_json::Value;
 
 use crate::support::process::Place;
 use crate::support::server::{Server, answer, good, good_body, ok, silence, status};
+use crate::support::shown::shown;
 use crate::support::users;
 
 /// A service with every kind of trouble that a run survives: one row is refused, one is answered at the third call, one
@@ -74,12 +76,19 @@ fn the_summary_counts_what_the_server_saw() {
     );
 
     // People are told the same.
-    done.says("20 rows")
-        .says("failed 1: refused 1, see")
-        .says("24 calls, 3 of them again");
-    done.says("1 row may have been billed twice")
-        .says("asked 1 time for fewer calls");
-    done.says("paused: service asks for 1 s\n");
+    assert_snapshot!(shown(&done, &server), @r"
+    rescore: users.csv to http://SERVER/v1/validate/user; at most 1 in flight, unlimited
+             name ← `name`, email ← `email`, phone not sent, ip ← `ip`, user_agent ← `user_agent`
+    rescore: paused: service asks for 1 s
+    rescore: 20 rows in TIME, SPEED rows/s
+             approve 4, review 7, block 8
+             failed 1: refused 1, see scored.rejects.csv
+             24 calls, 3 of them again; latency p50 TIME, p95 TIME, p99 TIME
+             the service asked 1 time for fewer calls (4.1 % of all); paused for TIME in all
+             1 row may have been billed twice: sent again after no answer came
+             wrote scored.csv
+             scored.csv.ledger has 19 paid answers; `--retry-failed` asks only the rows without a verdict
+    ");
 }
 
 #[test]
@@ -92,10 +101,22 @@ fn a_stopped_run_has_a_summary_too() {
         }
     });
     let place = Place::with("users.csv", users::csv(9));
-    place
-        .score(&server, ["-c", "1", "--summary", "summary.json"])
-        .exits(4)
-        .says("stopped early");
+    let done = place.score(&server, ["-c", "1", "--summary", "summary.json"]);
+    done.exits(4);
+    assert_snapshot!(shown(&done, &server), @r"
+    rescore: users.csv to http://SERVER/v1/validate/user; at most 1 in flight, unlimited
+             name ← `name`, email ← `email`, phone not sent, ip ← `ip`, user_agent ← `user_agent`
+    rescore: the service refuses the run: stopping
+    rescore: stopped early (refused): 3 rows in TIME, SPEED rows/s
+             approve 2, block 1
+             4 calls; latency p50 TIME, p95 TIME, p99 TIME
+             scored.csv.partial has the 3 finished rows; rows that were not finished are not in it
+             scored.csv.ledger has 3 paid answers; the same command goes on from there
+    error: the service does not accept the API key
+      the service said: 401 Unauthorized: `the server's own words`
+
+    hint: check the key in `RESCORE_API_KEY` or `--api-key-file`, and that it belongs to this plan
+    ");
     let summary = summary(&place);
     assert_eq!(
         (&summary["exit_code"], &summary["stopped"]),

@@ -5,6 +5,7 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::thread::{self, JoinHandle};
 
+use insta::assert_snapshot;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
@@ -12,6 +13,7 @@ use serde_json::Value;
 
 use crate::support::process::Place;
 use crate::support::server::{Server, answer, good, ok, status};
+use crate::support::shown::{shown, without_times};
 use crate::support::users::{self, Verdict};
 
 /// A terminal with so many columns: its other side, and what the program writes to it once that has ended.
@@ -119,11 +121,21 @@ fn what_there_is_none_of_is_left_out() {
     let refusing = Server::start(|_| status(422));
     let done = place.score(&refusing, ["--progress-every", "1ms"]);
     done.exits(3)
-        .says("\n         failed 3: refused 3, see scored.rejects.csv.partial\n         3 calls\n")
-        .says("\n         the same command goes on from there\n")
         .silent_about("approve")
-        .silent_about("0 paid answers")
         .silent_about("0 in flight");
+    let stopped = done.stderr.find("rescore: stopped early").unwrap();
+    let summary = without_times(&done.stderr[stopped..]);
+    assert_snapshot!(summary, @r"
+    rescore: stopped early (no verdicts): 3 rows in TIME, SPEED rows/s
+             failed 3: refused 3, see scored.rejects.csv.partial
+             3 calls
+             scored.csv.partial has the 3 finished rows; rows that were not finished are not in it
+             the same command goes on from there
+    error: `127.0.0.1` gave no verdict for 3 rows in a row
+      the last answer: 422 Unprocessable Entity: `the server's own words`
+
+    hint: check the base address, the plan and which columns are sent; `--give-up-after` says how many such rows a run bears
+    ");
     let approving = Server::start(|request| {
         let id = Verdict::of(&request.name()).id;
         ok(&format!(
@@ -132,18 +144,38 @@ fn what_there_is_none_of_is_left_out() {
     });
     let done = place.score(
         &approving,
-        ["--overwrite", "--fresh", "--ledger", "kept.ledger"],
+        [
+            "-c",
+            "4",
+            "--overwrite",
+            "--fresh",
+            "--ledger",
+            "kept.ledger",
+        ],
     );
-    done.exits(0)
-        .says("\n         approve 9\n         9 calls; latency")
-        .silent_about("starting over");
+    done.exits(0);
+    assert_snapshot!(shown(&done, &approving), @r"
+    rescore: users.csv to http://SERVER/v1/validate/user; at most 4 in flight, unlimited
+             name ← `name`, email ← `email`, phone not sent, ip ← `ip`, user_agent ← `user_agent`
+    rescore: 9 rows in TIME, SPEED rows/s
+             approve 9
+             9 calls; latency p50 TIME, p95 TIME, p99 TIME
+             wrote scored.csv
+             the answers are kept in kept.ledger
+    ");
     // Everything is known.
-    let done = place.run(&approving, ["users.csv", "-o", "again.csv"]);
-    done.args(["--ledger", "kept.ledger"])
-        .done()
-        .exits(0)
-        .says("without a call: 9 known from the ledger\n")
-        .silent_about("0 calls");
+    let done = place.run(&approving, ["users.csv", "-o", "again.csv", "-c", "4"]);
+    let done = done.args(["--ledger", "kept.ledger"]).done();
+    done.exits(0);
+    assert_snapshot!(shown(&done, &approving), @r"
+    rescore: users.csv to http://SERVER/v1/validate/user; at most 4 in flight, unlimited
+             name ← `name`, email ← `email`, phone not sent, ip ← `ip`, user_agent ← `user_agent`
+    rescore: 9 rows in TIME, SPEED rows/s
+             approve 9
+             without a call: 9 known from the ledger
+             wrote again.csv
+             the answers are kept in kept.ledger
+    ");
 }
 
 #[test]

@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
+use insta::assert_snapshot;
+
 use crate::support::process::{Done, KEY, Place, Program};
 use crate::support::server::Server;
+use crate::support::shown::without_times;
 use crate::support::users::{self, Verdict};
 
 const LEDGER: &str = "answers.ledger";
@@ -242,10 +245,16 @@ fn a_ledger_says_what_is_in_it_and_is_not_changed() {
     let before = place.read(LEDGER);
     let done = ledger(&place, &["stats", LEDGER]).done();
     done.exits(0);
-    prints(&done, "answers.ledger: a ledger of version 4, begun ");
-    prints(&done, &format!("{}/v1/validate/user", server.url()));
-    prints(&done, "  10 answers for 2 service ids, from ");
-    prints(&done, "  younger than 1 d: 10, 7 d: 10, 30 d: 10");
+    let printed = String::from_utf8(done.stdout.clone()).unwrap();
+    let printed = without_times(&printed).replace(&server.url(), "http://SERVER");
+    assert_snapshot!(printed, @r"
+    answers.ledger: a ledger of version 4, begun MOMENT
+    10 answers, SIZE bytes, SIZE an answer
+
+    http://SERVER/v1/validate/user
+      10 answers for 2 service ids, from MOMENT to MOMENT
+      younger than 1 d: 10, 7 d: 10, 30 d: 10
+    ");
     done.check(done.stderr.is_empty(), "nothing on standard error");
     assert_eq!(place.read(LEDGER), before);
     assert_eq!(place.names(), [LEDGER, "scored.csv", "users.csv"]);

@@ -5,8 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
+use insta::assert_snapshot;
+
 use crate::support::process::Place;
 use crate::support::server::{Server, answer, good, status};
+use crate::support::shown::shown;
 use crate::support::users;
 
 /// Gives every user the right verdict after some milliseconds.
@@ -72,11 +75,15 @@ fn interrupted_twice_a_run_loses_what_is_in_flight_and_goes_on() {
     running.signal("INT");
     running.wait_for_words("interrupted: finishing 4 calls in flight, up to 30 s (Ctrl-C again stops at once; their answers would be lost)");
     running.signal("INT");
-    running
-        .done()
-        .exits(130)
-        .says("stopped at once; `scored.csv.partial` has the rows")
-        .says("`scored.csv.ledger` has the paid answers that reached the disk; the same command goes on from there");
+    let done = running.done();
+    done.exits(130);
+    assert_snapshot!(shown(&done, &server), @r"
+    rescore: users.csv to http://SERVER/v1/validate/user; at most 4 in flight, unlimited
+             name ← `name`, email ← `email`, phone not sent, ip ← `ip`, user_agent ← `user_agent`
+    rescore: interrupted: finishing 4 calls in flight, up to 30 s (Ctrl-C again stops at once; their answers would be lost)
+    rescore: stopped at once; `scored.csv.partial` has the rows that were written so far
+             `scored.csv.ledger` has the paid answers that reached the disk; the same command goes on from there
+    ");
     assert_eq!(
         place.text("scored.csv.partial"),
         users::scored(&users::csv(12))
