@@ -421,7 +421,7 @@ fn a_rehearsal_with_faults_and_a_limit_adds_up() {
 }
 
 #[test]
-fn answers_that_were_billed_and_bring_nothing_are_told_apart() {
+fn answers_that_were_billed_without_a_verdict_are_counted_apart() {
     let (summary, bill, scored) = rehearse(&[
         "--fault",
         "bad-json=0.1",
@@ -454,7 +454,7 @@ fn it_listens_on_this_machine_only() {
 }
 
 #[test]
-fn what_it_cannot_play_is_refused_with_what_it_can() {
+fn faults_it_cannot_play_are_refused_with_those_it_can() {
     let place = Place::new();
     let cases: [(&[&str], &str); 9] = [
         (

@@ -178,7 +178,7 @@ fn key_and_person_are_not_shown_however_the_server_escapes_them() {
 }
 
 #[test]
-fn the_key_is_no_argument() {
+fn the_key_cannot_be_an_argument() {
     let (place, server) = (Place::with("users.csv", users::csv(1)), Server::good());
     let done = place.score(&server, ["--api-key", SECRET]);
     done.exits(2).silent_about(SECRET);

@@ -114,7 +114,7 @@ fn no_value_of_a_variable_is_in_the_help() {
 }
 
 #[test]
-fn what_is_unknown_is_answered_with_the_similar() {
+fn unknown_arguments_are_answered_with_similar_ones() {
     let desk = Desk::new();
     desk.refuses_typed(&["--concurency", "3"], &["--concurency", "'--concurrency'"]);
     desk.refuses_typed(&["--api-key-fil", "key.txt"], &["'--api-key-file'"]);
@@ -194,7 +194,7 @@ fn times_need_a_unit_and_an_end() {
 }
 
 #[test]
-fn addresses_that_cannot_be_meant_are_refused() {
+fn invalid_addresses_are_refused() {
     let desk = Desk::new();
     for (flag, plan) in [("--base-url", "paid"), ("--free-base-url", "free")] {
         for (address, words) in [

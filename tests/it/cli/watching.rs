@@ -184,7 +184,7 @@ fn progress_as_json_is_one_object_a_line() {
 }
 
 #[test]
-fn off_a_terminal_a_line_comes_every_so_often() {
+fn without_a_terminal_a_line_is_printed_at_intervals() {
     let (server, release) = Server::holding_if(|request| request.nth > 2);
     let place = Place::with("users.csv", users::csv(4));
     let args = [
@@ -208,7 +208,7 @@ fn off_a_terminal_a_line_comes_every_so_often() {
 }
 
 #[test]
-fn many_short_pauses_are_told_once_between_two_lines() {
+fn many_short_pauses_are_reported_once_between_two_lines() {
     let server = Server::start(|request| match request.nth {
         2 | 4 | 6 => answer(429, &[("retry-after", "1")], "slow down"),
         _ => good(request),
@@ -222,7 +222,7 @@ fn many_short_pauses_are_told_once_between_two_lines() {
 }
 
 #[test]
-fn quiet_is_quiet_and_errors_are_still_said() {
+fn quiet_is_quiet_except_for_errors() {
     let (place, server) = (Place::with("users.csv", users::csv(3)), Server::good());
     let done = place.score(&server, ["-q"]);
     done.exits(0);
@@ -235,7 +235,7 @@ fn quiet_is_quiet_and_errors_are_still_said() {
 }
 
 #[test]
-fn progress_off_leaves_the_beginning_and_the_summary() {
+fn progress_off_leaves_the_first_lines_and_the_summary() {
     let (place, server) = (Place::with("users.csv", users::csv(3)), Server::good());
     let done = place.score(&server, ["--progress", "off", "--progress-every", "1ms"]);
     done.exits(0)

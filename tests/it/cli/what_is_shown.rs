@@ -116,7 +116,7 @@ fn a_quiet_run_still_says_in_one_line_that_rows_failed() {
 }
 
 #[test]
-fn what_there_is_none_of_is_left_out() {
+fn a_summary_leaves_out_what_did_not_occur() {
     let place = Place::with("users.csv", users::csv(9));
     let refusing = Server::start(|_| status(422));
     let done = place.score(&refusing, ["--progress-every", "1ms"]);
@@ -179,7 +179,7 @@ fn what_there_is_none_of_is_left_out() {
 }
 
 #[test]
-fn a_stand_ins_answers_are_never_called_paid() {
+fn answers_of_the_stand_in_are_never_called_paid() {
     let place = Place::with("users.csv", users::csv(30));
     let run = |flags: &[&str]| {
         let arguments = ["run", "users.csv", "-o", "scored.csv", "--sandbox"];
@@ -204,7 +204,7 @@ fn a_stand_ins_answers_are_never_called_paid() {
 }
 
 #[test]
-fn files_that_were_removed_while_a_run_was_on_are_not_named_in_its_summary() {
+fn files_removed_during_a_run_are_not_named_in_its_summary() {
     let (server, release) = Server::holding(4);
     let place = Place::with("users.csv", users::csv(9));
     fs::create_dir(place.path("out")).unwrap();

@@ -74,7 +74,7 @@ fn what_is_empty_is_absent() {
 }
 
 #[test]
-fn what_was_mapped_is_said_once() {
+fn the_mapping_is_printed_once() {
     let server = Server::good();
     let csv = "Full Name,mail,ip address,UA\nA,a@x.org,::1,u\nB,b@x.org,::1,u\n";
     let (_, done) = score(csv, &server, []);

@@ -85,7 +85,7 @@ fn many_rows_stay_in_order_through_many_blocks() {
 }
 
 #[test]
-fn a_wrong_row_has_empty_cells_and_stands_in_the_rejects_as_it_was() {
+fn an_invalid_row_gets_empty_cells_and_is_in_the_rejects_as_it_was() {
     let server = Server::good();
     let csv = "\u{feff}name,email,ip,user_agent\r\n\
         A,a@x.org,::1,u\r\n\

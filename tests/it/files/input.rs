@@ -19,7 +19,7 @@ fn a_missing_file_is_named_and_nothing_is_sent() {
 }
 
 #[test]
-fn a_directory_is_no_input() {
+fn a_directory_is_not_an_input() {
     let (place, server) = (Place::new(), Server::good());
     fs::create_dir(place.path("users.csv")).unwrap();
     place
@@ -80,7 +80,7 @@ fn a_header_alone_gives_a_header_alone() {
 }
 
 #[test]
-fn a_byte_order_mark_stays_and_is_no_part_of_the_first_name() {
+fn a_byte_order_mark_stays_and_is_not_part_of_the_first_name() {
     let server = Server::good();
     let csv = "name,email,ip,user_agent\nJane,j@example.com,192.0.2.1,curl\n";
     let place = Place::with("users.csv", format!("\u{feff}{csv}"));
@@ -133,7 +133,7 @@ fn gzip_and_zstd_are_read_whatever_the_name() {
 }
 
 #[test]
-fn zstd_data_behind_a_frame_that_is_skipped_is_read() {
+fn zstd_data_after_a_skipped_frame_is_read() {
     let (csv, server) = (users::csv(30), Server::good());
     let zstd = zstd::encode_all(csv.as_bytes(), 0).unwrap();
     // As `pzstd` writes it.
@@ -206,7 +206,7 @@ fn a_compressed_file_that_is_cut_off_or_damaged_is_refused_before_the_first_call
 }
 
 #[test]
-fn what_stands_behind_gzip_data_is_ignored_with_a_warning() {
+fn bytes_after_gzip_data_are_ignored_with_a_warning() {
     let (csv, server) = (users::csv(30), Server::good());
     let said =
         "warning: the compressed data of the input is followed by other bytes, which are ignored";
@@ -232,7 +232,7 @@ fn what_stands_behind_gzip_data_is_ignored_with_a_warning() {
 }
 
 #[test]
-fn the_format_is_told_by_the_first_bytes_where_the_name_does_not() {
+fn the_first_bytes_tell_the_format_where_the_name_does_not() {
     let (csv, server) = (users::csv(3), Server::good());
     let done = Place::new().run(&server, []).stdin(csv.as_str()).done();
     done.exits(0);
@@ -322,7 +322,7 @@ fn a_given_delimiter_is_used() {
 }
 
 #[test]
-fn one_column_brings_the_delimiter_to_mind() {
+fn a_single_column_gives_a_hint_about_the_delimiter() {
     let (place, server) = (
         Place::with("users.csv", users::csv(1).replace(',', "~")),
         Server::good(),

@@ -112,7 +112,7 @@ fn rejects_and_summary_never_overwrite_input_or_output() {
 }
 
 #[test]
-fn a_place_that_cannot_be_written_is_found_out_before_the_first_call() {
+fn a_path_that_cannot_be_written_is_found_before_the_first_call() {
     let (place, server) = (Place::with("users.csv", users::csv(3)), Server::good());
     fs::create_dir(place.path("directory")).unwrap();
     for output in [
@@ -265,7 +265,7 @@ fn a_closed_pipe_ends_the_run_quietly_and_soon() {
 }
 
 #[test]
-fn a_full_device_is_said_and_is_no_panic() {
+fn a_full_device_is_an_error_and_not_a_panic() {
     let (place, server) = (Place::with("users.csv", users::csv(2_000)), Server::good());
     let done = place
         .run(&server, ["users.csv"])
@@ -309,7 +309,7 @@ fn rejects_go_where_they_are_asked_to_and_are_absent_when_there_are_none() {
 }
 
 #[test]
-fn rejects_can_be_mended_and_run_again() {
+fn rejects_can_be_fixed_and_run_again() {
     let server = Server::good();
     let place = Place::with(
         "users.csv",
@@ -384,7 +384,7 @@ fn rejects_that_cannot_be_written_cost_no_paid_row() {
 }
 
 #[test]
-fn places_that_would_be_written_over_each_other_are_refused() {
+fn paths_that_would_overwrite_each_other_are_refused() {
     let (csv, server) = (users::csv(3), Server::good());
     for args in [
         [

@@ -371,7 +371,7 @@ fn rows_of_a_pipe_are_judged_as_they_come() {
 }
 
 #[test]
-fn a_file_without_any_row_is_warned_of() {
+fn a_file_without_rows_gets_a_warning() {
     let server = Server::good();
     for (name, content) in [
         ("users.csv", "name,email,ip,user_agent\n"),

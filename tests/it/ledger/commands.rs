@@ -199,7 +199,7 @@ fn the_users_of_a_file_are_forgotten_and_none_of_their_data_is_shown() {
 }
 
 #[test]
-fn everybody_is_forgotten_at_once() {
+fn all_users_can_be_forgotten_together() {
     let server = Server::good();
     let place = kept(&server, &[]);
     let done = ledger(&place, &["forget", LEDGER, "--all"]).done();
@@ -217,7 +217,7 @@ fn everybody_is_forgotten_at_once() {
 }
 
 #[test]
-fn what_is_older_goes_and_what_is_younger_stays() {
+fn prune_removes_older_answers_and_keeps_younger_ones() {
     let server = Server::good();
     let place = kept(&server, &[]);
     let done = ledger(&place, &["prune", LEDGER, "--older-than", "30d"]).done();
@@ -238,7 +238,7 @@ fn what_is_older_goes_and_what_is_younger_stays() {
 }
 
 #[test]
-fn a_ledger_says_what_is_in_it_and_is_not_changed() {
+fn stats_prints_what_a_ledger_holds_and_changes_nothing() {
     let server = Server::good();
     let place = kept(&server, &[]);
     run(&place, &server, &["--service-id", "other"]).exits(0);
@@ -261,7 +261,7 @@ fn a_ledger_says_what_is_in_it_and_is_not_changed() {
 }
 
 #[test]
-fn a_runs_own_ledger_can_be_looked_into_and_is_else_left_to_it() {
+fn the_ledger_of_an_active_run_can_be_read_but_not_changed() {
     let (server, release) = Server::holding_if(|request| request.nth > 3);
     let place = Place::with("users.csv", users::csv(5));
     let own = "scored.csv.ledger";
@@ -296,7 +296,7 @@ fn a_runs_own_ledger_can_be_looked_into_and_is_else_left_to_it() {
 }
 
 #[test]
-fn a_run_goes_on_while_a_shared_ledger_is_cared_for() {
+fn a_run_continues_while_a_user_is_forgotten_in_its_shared_ledger() {
     let (server, release) = Server::holding_if(|request| request.nth > 3);
     let place = Place::with("users.csv", users::csv(5));
     let running = place
@@ -329,7 +329,7 @@ fn a_run_goes_on_while_a_shared_ledger_is_cared_for() {
 }
 
 #[test]
-fn it_must_be_said_who_and_a_user_who_cannot_have_been_asked_is_refused() {
+fn forget_needs_to_know_whom_and_refuses_a_user_who_cannot_have_been_asked() {
     let server = Server::good();
     let place = kept(&server, &[]);
     let before = place.read(LEDGER);
@@ -387,7 +387,7 @@ fn it_must_be_said_who_and_a_user_who_cannot_have_been_asked_is_refused() {
 }
 
 #[test]
-fn what_is_no_ledger_is_left_as_it_is() {
+fn a_file_that_is_not_a_ledger_is_left_as_it_is() {
     let place = Place::with("users.csv", users::csv(1));
     for (file, words) in [
         ("users.csv", "`users.csv` is no ledger of rescore"),

@@ -224,7 +224,7 @@ fn rows_that_another_run_has_paid_for_are_not_replaced_because_some_ledger_is_th
 }
 
 #[test]
-fn an_empty_partial_file_is_in_nobodys_way() {
+fn an_empty_partial_file_does_not_stop_a_run() {
     let csv = users::csv(5);
     for more in [&["--ledger", "answers.ledger"][..], &["--no-ledger"], &[]] {
         let (place, server) = (Place::with("users.csv", &csv), Server::good());

@@ -92,7 +92,7 @@ fn other_thresholds_cost_no_call() {
 }
 
 #[test]
-fn another_question_account_or_address_is_asked_anew() {
+fn another_question_account_or_address_is_asked_again() {
     let csv = users::csv(6);
     for args in [
         &["--advanced"][..],
@@ -201,7 +201,7 @@ fn starting_over_says_what_it_throws_away() {
 }
 
 #[test]
-fn going_on_with_a_run_of_another_day_is_warned_of() {
+fn continuing_a_run_of_another_day_gives_a_warning() {
     const WARNING: &str = "warning: the run that goes on began at ";
     let csv = users::csv(9);
     let (place, server) = (Place::with("users.csv", &csv), Server::good());
@@ -431,7 +431,7 @@ fn a_row_refused_for_good_by_a_pause_is_left_and_asked_by_the_next_run() {
 }
 
 #[test]
-fn a_slip_on_the_way_costs_no_paid_answer() {
+fn a_mistyped_command_in_between_costs_no_paid_answer() {
     let csv = users::csv(40);
     let (place, server, refuses) = (
         Place::with("users.csv", &csv),
@@ -484,7 +484,7 @@ fn a_row_that_fails_whenever_it_is_asked_holds_up_nobody_behind_it() {
 }
 
 #[test]
-fn a_new_ledger_is_no_leave_to_write_over_rows_that_were_paid_for() {
+fn a_new_ledger_does_not_allow_overwriting_rows_that_were_paid_for() {
     let (place, server) = (Place::with("users.csv", users::csv(9)), Server::good());
     place
         .score(&server, ["--no-ledger", "--max-calls", "4"])

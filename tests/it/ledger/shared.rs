@@ -118,7 +118,7 @@ fn a_run_uses_what_another_one_pays_for_meanwhile() {
 }
 
 #[test]
-fn many_runs_that_begin_a_ledger_together_all_end() {
+fn many_runs_that_create_a_ledger_together_all_finish() {
     let csv = users::csv(20);
     for _ in 0..5 {
         let (place, server) = (Place::with("users.csv", &csv), Server::good());

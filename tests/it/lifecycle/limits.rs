@@ -113,7 +113,7 @@ fn too_many_failures_stop_the_run_with_their_reasons_and_it_goes_on_once_they_ar
 }
 
 #[test]
-fn a_run_that_stopped_before_its_first_answer_is_in_nobodys_way() {
+fn a_run_that_stopped_before_its_first_answer_does_not_stop_the_next() {
     // The first rows can ask nothing, so that there are rows in the output and nothing in the ledger.
     let csv = "id,name,email,ip,user_agent\n0,,x@example.com,192.0.2.1,u\n".to_owned()
         + users::csv(3).split_once('\n').unwrap().1;
@@ -133,7 +133,7 @@ fn a_run_that_stopped_before_its_first_answer_is_in_nobodys_way() {
 }
 
 #[test]
-fn a_place_that_no_ledger_can_have_is_said_before_the_first_call() {
+fn a_path_where_no_ledger_can_be_is_reported_before_the_first_call() {
     let csv = users::csv(3);
     let (place, server) = (Place::with("users.csv", &csv), Server::good());
     fs::create_dir(place.path("directory")).unwrap();
@@ -235,7 +235,7 @@ fn standard_output_asks_equal_rows_once_and_leaves_nothing_behind() {
 }
 
 #[test]
-fn with_a_ledger_standard_output_goes_on_too() {
+fn with_a_ledger_a_run_to_standard_output_continues_too() {
     let csv = users::csv(30);
     let (place, server) = (Place::with("users.csv", &csv), Server::good());
     let run = || {
@@ -272,7 +272,7 @@ fn without_a_ledger_the_next_run_refuses_what_was_paid_for() {
 }
 
 #[test]
-fn an_answer_without_a_verdict_is_kept_by_nobody_once_the_run_is_finished() {
+fn an_answer_without_a_verdict_is_not_kept_once_the_run_is_finished() {
     let csv = users::csv(6);
     let (place, server) = (
         Place::with("users.csv", &csv),

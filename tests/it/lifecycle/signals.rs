@@ -115,7 +115,7 @@ fn a_signal_before_the_first_verdict_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_signal_while_a_producer_is_silent_ends_at_once() {
+fn a_signal_while_a_producer_is_silent_ends_the_run_immediately() {
     let (reader, mut producer) = io::pipe().unwrap();
     let (place, server) = (Place::new(), Server::good());
     let running = place

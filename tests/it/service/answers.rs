@@ -97,7 +97,7 @@ fn a_refused_key_costs_one_call_and_the_fix_is_named() {
 }
 
 #[test]
-fn a_key_revoked_in_mid_run_stops_within_the_calls_that_are_out() {
+fn a_key_revoked_during_a_run_stops_it_within_the_calls_in_flight() {
     let place = Place::with("users.csv", users::csv(300));
     let server = Server::start(|request| {
         if request.nth > 100 {
@@ -189,7 +189,7 @@ fn a_service_that_is_down_from_the_start_stops_after_one_row() {
 }
 
 #[test]
-fn the_rows_own_fault_is_told_in_the_services_words() {
+fn a_refused_row_has_the_services_words_as_its_message() {
     let script = |request: &Request| match request.nth {
         2 => answer(
             422,

@@ -15,7 +15,7 @@ use crate::support::server::{Action, Request, Server, answer, good, silence};
 use crate::support::users;
 
 #[test]
-fn a_host_that_does_not_exist_stops_at_once() {
+fn a_host_that_does_not_exist_stops_the_run_immediately() {
     let place = Place::with("users.csv", users::csv(5));
     // A name that is reserved for not existing (RFC 6761).
     let done = place.run_at("https://rescore.invalid").done();
@@ -184,7 +184,7 @@ fn where_too_few_files_may_be_open_for_one_call_nothing_is_begun_and_their_numbe
 }
 
 #[test]
-fn where_as_many_files_may_be_open_as_are_needed_the_run_ends_well() {
+fn a_run_with_just_enough_open_files_succeeds() {
     let csv = users::csv(90);
     for (limit, more) in [
         (24, &[][..]),
@@ -299,7 +299,7 @@ fn through(
 }
 
 #[test]
-fn a_proxy_that_asks_for_a_login_stops_the_run_at_once() {
+fn a_proxy_that_asks_for_a_login_stops_the_run_immediately() {
     let (proxy, done) = through(|_| answer(407, &[("proxy-authenticate", "Basic")], "who?"));
     done.exits(4).says(
         "error: the proxy `127.0.0.1` of `HTTPS_PROXY` asks for a login\n\nhint: give it in `HTTPS_PROXY`, such as `http://user:password@proxy:3128`",
@@ -308,7 +308,7 @@ fn a_proxy_that_asks_for_a_login_stops_the_run_at_once() {
 }
 
 #[test]
-fn a_proxy_that_does_not_exist_is_named_and_stops_the_run_at_once() {
+fn a_proxy_that_does_not_exist_is_named_and_stops_the_run_immediately() {
     for (proxy, name) in [
         ("http://no-such-proxy.invalid:3128", "no-such-proxy.invalid"),
         (

@@ -206,7 +206,7 @@ fn a_key_file_that_has_not_changed_stops_the_run_and_that_is_said() {
 }
 
 #[test]
-fn a_key_file_of_no_use_stops_the_run_and_its_fault_is_said() {
+fn an_unusable_key_file_stops_the_run_and_says_what_is_wrong() {
     type Spoil = fn(&Path);
     let cases: [(Spoil, &str); 4] = [
         (
@@ -273,7 +273,7 @@ fn a_new_key_that_is_refused_as_well_stops_the_run_within_the_calls_in_flight() 
 }
 
 #[test]
-fn a_key_from_the_variable_is_not_looked_for() {
+fn a_key_from_the_variable_is_not_looked_up_again() {
     let (place, server) = (place(), Server::start(rotated));
     let done = program(&place, &server)
         .without_env("RESCORE_API_KEY_FILE")
@@ -287,7 +287,7 @@ fn a_key_from_the_variable_is_not_looked_for() {
 }
 
 #[test]
-fn a_key_refused_at_the_first_call_is_not_looked_for() {
+fn a_key_refused_at_the_first_call_is_not_looked_up_again() {
     let place = place();
     let file = place.path("key.txt");
     let server = Server::start(move |_| {

@@ -113,7 +113,7 @@ fn a_date_counts_by_the_servers_own_clock() {
 }
 
 #[test]
-fn nought_is_at_once() {
+fn zero_means_immediately() {
     let run = refused_with(&[retry_after("0")]);
     goes_on_and_says(&run, Duration::ZERO, " % of all)\n");
     run.1.silent_about("paused: ");

@@ -116,7 +116,7 @@ fn every_status_that_ends_a_row_ends_only_that_row() {
 }
 
 #[test]
-fn every_status_that_condemns_the_run_costs_one_call() {
+fn every_status_that_stops_the_run_costs_one_call() {
     for code in (100..=599).filter(|code| fate(*code) == Fate::Stops) {
         let place = Place::with("users.csv", users::csv(20));
         let server =
@@ -133,7 +133,7 @@ fn every_status_that_condemns_the_run_costs_one_call() {
 }
 
 #[test]
-fn a_status_that_is_retried_is_retried_so_often() {
+fn a_status_that_is_retried_is_retried_as_often_as_asked() {
     let names = ["first", "S408", "S500", "S502", "S503", "S504"];
     let csv = users::named(names);
     let (place, server) = (Place::with("users.csv", &csv), Server::start(play));
