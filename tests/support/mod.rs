@@ -1,4 +1,4 @@
-//! What the tests have in common: the program, a scripted server, users and what becomes of them.
+//! What the tests share: the program, a scripted server, and users with their expected verdicts.
 
 pub(crate) mod ledger_file;
 pub(crate) mod process;

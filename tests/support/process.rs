@@ -1,4 +1,4 @@
-//! Runs the real program in a directory of its own, and tells everything about a run that did not do as it should.
+//! Runs the real program in a directory of its own, and reports everything about a run that failed its test.
 
 use std::ffi::OsString;
 use std::fmt::{self, Write as _};
@@ -14,12 +14,12 @@ use tempfile::TempDir;
 
 use crate::support::server::Server;
 
-/// The key that runs use, and that must never be seen again.
+/// The key that runs use. It must never appear anywhere else.
 pub(crate) const KEY: &str = "test-key";
-/// Runs a command with names of hosts of its own, which stand in `hosts`: the script `with-hosts.sh`, and how to use it.
+/// Runs a command with the host names in the file `hosts`: the script `with-hosts.sh`, and how to run it.
 pub(crate) const HOSTS: &str = "mount --bind hosts /etc/hosts && exec \"$@\"\n";
 pub(crate) const WITH_HOSTS: &[&str] = &["unshare", "-rm", "sh", "with-hosts.sh"];
-/// A run that takes longer hangs.
+/// A run that takes longer counts as hanging.
 const HANGS: Duration = Duration::from_secs(60);
 
 /// A temporary directory with the files of one test.
@@ -65,7 +65,7 @@ impl Place {
         names
     }
 
-    /// `rescore` with exactly these arguments, nothing in its environment but `PATH`.
+    /// `rescore` with exactly these arguments, and only `PATH` in its environment.
     pub(crate) fn rescore<const N: usize>(&self, args: [&str; N]) -> Program<'_> {
         Program {
             place: self,
@@ -102,7 +102,7 @@ impl Place {
         program.args(args)
     }
 
-    /// `users.csv` to `scored.csv` with a key, against any address and with nothing that a test's server would add.
+    /// `users.csv` to `scored.csv` with a key, against any address, without further settings.
     pub(crate) fn run_at(&self, url: impl Into<OsString>) -> Program<'_> {
         let args = [
             "run",
@@ -116,7 +116,7 @@ impl Place {
         program.env("RESCORE_API_KEY", KEY)
     }
 
-    /// The whole course that most tests take: `users.csv` to `scored.csv`.
+    /// What most tests do: score `users.csv` to `scored.csv`, to the end.
     pub(crate) fn score<const N: usize>(&self, server: &Server, args: [&str; N]) -> Done {
         let program = self.run(server, ["users.csv", "-o", "scored.csv"]);
         program.args(args).done()
@@ -169,7 +169,7 @@ impl<'a> Program<'a> {
         self
     }
 
-    /// Runs it by way of another program that takes a command as its arguments.
+    /// Runs it through another program that takes a command as its arguments.
     pub(crate) fn under(mut self, command: &'static [&'static str]) -> Self {
         self.under = command;
         self
@@ -209,7 +209,7 @@ impl<'a> Program<'a> {
             .stderr(self.stderr.unwrap_or_else(Stdio::piped));
         let told = format!("{command:?}\nin {}", self.place.0.path().display());
         let mut child = command.spawn().unwrap();
-        // A thread each, so that no full pipe can stop the program. It may rightly not read all of its input.
+        // One thread for each stream, so that a full pipe never blocks the program. It need not read all of its input.
         if let Some(mut stdin) = child.stdin.take() {
             thread::spawn(move || stdin.write_all(&self.stdin));
         }
@@ -227,7 +227,7 @@ impl<'a> Program<'a> {
     }
 }
 
-/// What came down a stream so far.
+/// What came down a stream so far, gathered by a thread.
 struct Gathered {
     bytes: Arc<Mutex<Vec<u8>>>,
     thread: JoinHandle<()>,
@@ -301,7 +301,7 @@ impl Running<'_> {
         String::from_utf8_lossy(&said.unwrap_or_default()).into_owned()
     }
 
-    /// Waits until what the system says of it under this word is as it should be.
+    /// Waits until this field of its process status is as expected.
     pub(crate) fn wait_for_status(&self, word: &str, ready: impl Fn(&str) -> bool) {
         self.wait_until(word, || {
             self.status(word).is_some_and(|value| ready(&value))
@@ -325,19 +325,19 @@ impl Running<'_> {
         self.child.id()
     }
 
-    /// The most memory that it has used so far, in KiB, where the system tells it.
+    /// Its peak memory so far in KiB, if the system reports it.
     pub(crate) fn peak_memory(&self) -> Option<usize> {
         self.status("VmHWM:")?.strip_suffix(" kB")?.parse().ok()
     }
 
-    /// What the system says of it under this word, where it says anything.
+    /// This field of its process status, if the system has it.
     pub(crate) fn status(&self, word: &str) -> Option<String> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.id())).ok()?;
         let value = status.lines().find_map(|line| line.strip_prefix(word))?;
         Some(value.trim().to_owned())
     }
 
-    /// Kills it as a power cut would, as soon as `ready`; it may have ended before.
+    /// Kills it with SIGKILL as soon as `ready` holds; it may have ended before.
     pub(crate) fn kill_when(mut self, ready: impl Fn() -> bool) -> Done {
         while self.child.try_wait().unwrap().is_none() && !ready() {
             assert!(
@@ -388,7 +388,7 @@ impl Running<'_> {
     }
 }
 
-/// What became of the program.
+/// The program after its end.
 pub(crate) struct Done {
     status: Option<ExitStatus>,
     pub(crate) took: Duration,
@@ -403,7 +403,7 @@ impl Done {
         self.status.and_then(|status| status.code())
     }
 
-    /// Whether the system wrote its memory to a file when it was killed.
+    /// Whether the system wrote a core file when it was killed.
     pub(crate) fn dumped_core(&self) -> bool {
         use std::os::unix::process::ExitStatusExt;
         self.status.is_some_and(|status| status.core_dumped())
@@ -418,7 +418,7 @@ impl Done {
     #[track_caller]
     pub(crate) fn exits(&self, code: i32) -> &Self {
         self.check(self.code() == Some(code), &format!("exit code {code}"));
-        // Whatever the end, a panic is none of them.
+        // No expected end is a panic.
         self.silent_about("panicked")
     }
 
@@ -430,7 +430,7 @@ impl Done {
         self
     }
 
-    /// Standard error has these words, in any case of letters.
+    /// Standard error has these words; case is ignored.
     #[track_caller]
     pub(crate) fn says(&self, words: &str) -> &Self {
         let said = self.stderr.to_lowercase().contains(&words.to_lowercase());
@@ -465,7 +465,7 @@ pub(crate) fn device(path: &str) -> File {
     File::options().write(true).open(path).unwrap()
 }
 
-/// Fails where anything that steers has come through raw.
+/// Fails if the text has a character that could control a terminal.
 pub(crate) fn clean(what: &str, text: &str) {
     let steers = |c: &char| {
         *c != '\n' && (c.is_control() || "\u{202e}\u{2066}\u{200f}\u{feff}\u{2028}".contains(*c))

@@ -1,14 +1,14 @@
-//! What people see, without what differs from run to run: times that were measured, moments, sizes of files, and the server's address.
+//! What people see, without what differs from run to run: measured times, dates, file sizes, and the server's address.
 
 use super::process::Done;
 use super::server::Server;
 
-/// Standard error of a run against this server, ready to be compared as a whole.
+/// The standard error of a run against this server, ready to be compared as a whole.
 pub(crate) fn shown(done: &Done, server: &Server) -> String {
     without_times(&done.stderr).replace(&server.url(), "http://SERVER")
 }
 
-/// The text with `TIME`, `SPEED`, `SIZE` and `MOMENT` where such were measured.
+/// The text with `TIME`, `SPEED`, `SIZE` and `MOMENT` in place of measured values.
 pub(crate) fn without_times(text: &str) -> String {
     let lines: Vec<_> = text.lines().map(line_without_times).collect();
     lines.join("\n")
@@ -33,7 +33,7 @@ fn line_without_times(line: &str) -> String {
                 let end = time.trim_start_matches(|c: char| c.is_ascii_digit() || c == ':');
                 (format!("MOMENT{end}"), 2)
             }
-            // Of today there is the time of day alone.
+            // A time today is shown without its date.
             _ if is_time_of_day(word) => ("MOMENT".to_owned(), 1),
             _ => ((*word).to_owned(), 1),
         };
@@ -51,7 +51,7 @@ fn is_time_of_day(word: &str) -> bool {
     is_numbers(word, ':', 2) || is_numbers(word, ':', 3)
 }
 
-/// Whether it is so many numbers with this between them.
+/// Whether it is this many numbers, separated by this character.
 fn is_numbers(word: &str, between: char, count: usize) -> bool {
     let parts: Vec<_> = word.split(between).collect();
     let is_number = |part: &&str| !part.is_empty() && part.chars().all(|c| c.is_ascii_digit());

@@ -11,7 +11,7 @@ use super::process::{Done, Place, Running};
 /// `rescore sandbox` as a process of its own.
 pub(crate) struct StandIn<'a> {
     address: String,
-    /// Until it was stopped.
+    /// `None` once it was stopped.
     running: Option<Running<'a>>,
 }
 
@@ -40,12 +40,12 @@ impl<'a> StandIn<'a> {
         Self::start_at(place, "127.0.0.1:0", arguments)
     }
 
-    /// Starts one where another one was.
+    /// Starts one at the address of an earlier one.
     pub(crate) fn start_at(place: &'a Place, address: &str, arguments: &[&str]) -> Self {
         let program = place.rescore(["sandbox", "--listen", address]);
         let program = program.args(arguments);
         let running = program.start();
-        // The last words before it serves; the address is in the first.
+        // The last words that it prints before it serves; the address is in the first.
         running.wait_for_words("Ctrl-C");
         let said = running.said();
         let (_, rest) = said.split_once("listening on http://").unwrap();
@@ -82,7 +82,7 @@ impl<'a> StandIn<'a> {
         }
     }
 
-    /// Asks about a user in the right way.
+    /// Sends a correct request about a user.
     pub(crate) fn ask(&self, body: &Value) -> Reply {
         self.send("POST /v1/validate/user", HEADERS, &body.to_string())
     }

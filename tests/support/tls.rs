@@ -25,7 +25,7 @@ fn file(name: &str) -> PathBuf {
         .join(name)
 }
 
-/// A server that gives every user the right verdict over TLS; the count is of connections that brought a request.
+/// A server that gives every user the right verdict over TLS, and a count of its requests.
 pub(crate) fn start(certificate: &str) -> (SocketAddr, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let config = config(certificate);
@@ -35,14 +35,14 @@ pub(crate) fn start(certificate: &str) -> (SocketAddr, Arc<AtomicUsize>) {
     thread::spawn(move || {
         for stream in listener.incoming() {
             let (config, count) = (Arc::clone(&config), Arc::clone(&count));
-            // An error here is the client's refusal: the test sees it from the other side.
+            // An error here means that the client refused: the test sees that from the other side.
             thread::spawn(move || serve(stream.unwrap(), config, &count));
         }
     });
     (address, served)
 }
 
-/// What a server with this certificate is set up with.
+/// The configuration of a server with this certificate.
 pub(crate) fn config(certificate: &str) -> ServerConfig {
     let path = file(certificate);
     let chain = CertificateDer::pem_file_iter(&path)
@@ -78,7 +78,7 @@ pub(crate) fn score(place: &Place, address: SocketAddr, authority: Option<&str>)
     program(place, address, authority).done()
 }
 
-/// The same, not started yet.
+/// The same, but not started yet.
 pub(crate) fn program<'a>(
     place: &'a Place,
     address: SocketAddr,

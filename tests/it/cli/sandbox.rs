@@ -22,7 +22,7 @@ fn score(place: &Place, name: &str, output: &str) -> Done {
         .done()
 }
 
-/// Takes everything out of `text` that begins with `begin` and ends before one of `ends`: what is left, what was taken.
+/// Takes each piece out of `text` that starts with `begin` and ends before one of `ends`. Returns the rest and the pieces.
 fn cut<'a>(text: &'a str, begin: &str, ends: &[char]) -> (String, Vec<&'a str>) {
     let mut pieces = text.split(begin);
     let mut left = pieces.next().unwrap().to_owned();
@@ -35,7 +35,7 @@ fn cut<'a>(text: &'a str, begin: &str, ends: &[char]) -> (String, Vec<&'a str>) 
     (left, taken)
 }
 
-/// The file that was scored, and of each row what follows its transaction id.
+/// The input of a scored file, and for each row what follows its transaction id.
 fn taken_apart(scored: &str) -> (String, Vec<String>) {
     let (left, taken) = if scored.starts_with('{') {
         cut(scored, ",\"transaction_id\":\"sandbox-", &['}'])
@@ -103,7 +103,7 @@ fn the_messy_sample_shows_what_can_be_wrong_with_a_row() {
     let mut reasons = BTreeMap::new();
     for line in String::from_utf8_lossy(&rejects).lines() {
         let cells: Vec<_> = line.splitn(4, ',').collect();
-        // Rows have line breaks in them: only what begins with our three cells begins a row.
+        // Rows contain line breaks: only a line with our three cells starts a row.
         if let [_, reason, message, _] = cells[..]
             && message.starts_with("line ")
         {
@@ -148,7 +148,7 @@ fn user_with(changes: &Value) -> Value {
     user
 }
 
-/// An error with this status that says these words, in the shape of kin services.
+/// An error with this status and these words, in the usual shape.
 #[track_caller]
 fn refused(reply: &Reply, status: u16, words: &str) {
     let message = reply.body["error"]["message"].as_str().unwrap_or_default();
@@ -264,7 +264,7 @@ fn a_right_request_is_scored_and_billed() {
     }
     assert_eq!(ids.len(), users.len(), "each transaction has its own id");
     assert!(scores[0] <= 2.0 && scores[3] > 5.0, "{scores:?}");
-    // Header names may be in any case, and a charset does no harm.
+    // Header names may be in any case, and a charset is allowed.
     let headers = HEADERS
         .to_lowercase()
         .replace("bearer any", "Bearer any")
@@ -314,7 +314,7 @@ fn the_free_plan_takes_neither_flag() {
 #[test]
 fn above_its_limit_it_asks_to_wait() {
     let place = Place::new();
-    // So slow that nothing grows back while the test runs.
+    // So slow that no call becomes free again during the test.
     let limit = ["--rate-limit", "0.001", "--burst", "2"];
     for (further, named) in [(&["--retry-after", "7"] as &[&str], Some("7")), (&[], None)] {
         let stand_in = StandIn::start(&place, &[&limit, further].concat());
@@ -336,12 +336,12 @@ fn above_its_limit_it_asks_to_wait() {
     }
 }
 
-/// Scores 200 users against a stand-in with these faults: what the program says of it, the bill, and the file.
+/// Scores 200 users against a stand-in with these faults. Returns the summary, the bill and the file.
 fn rehearse(arguments: &[&str]) -> (Value, Value, String) {
     let place = Place::with("users.csv", users::csv(200));
     let stand_in = StandIn::start(&place, arguments);
     let program = place.run_at(stand_in.url()).args(["--rate", "unlimited"]);
-    // The third back-off is the first that may take seconds.
+    // Only from the third on may a back-off take seconds.
     let program = program.args(["--retries", "2", "--summary", "summary.json"]);
     let done = program.done();
     let summary: Value = serde_json::from_slice(&place.read("summary.json")).unwrap();
@@ -355,7 +355,8 @@ fn rehearse(arguments: &[&str]) -> (Value, Value, String) {
     (summary, bill, place.text("scored.csv"))
 }
 
-/// Of a rehearsal with whatever faults: every call is in both books, and every verdict in the file was paid for once.
+/// After a rehearsal with any faults: the summary and the bill agree on every call, and each verdict in the file was paid
+/// for once.
 fn check_books(summary: &Value, bill: &Value, scored: &str) {
     let told = format!("{summary:#}\n{bill:#}");
     let number = |value: &Value| value.as_u64().unwrap_or_else(|| panic!("{value}\n{told}"));
@@ -383,13 +384,13 @@ fn check_books(summary: &Value, bill: &Value, scored: &str) {
     assert!(calls("maybe_billed_twice") <= lost, "{told}");
     let useless = number(&bill["faults"]["bad-json"]);
     assert_eq!(calls("billed_without_verdict"), useless, "{told}");
-    // A call whose outcome is unknown may have been billed. Here none was: the stand-in hangs up before it bills.
+    // A call with an unknown outcome may have been billed. None was here: the stand-in hangs up before it bills.
     assert_eq!(
         number(&bill["billed"]),
         verdicts + calls("billed_without_verdict"),
         "{told}"
     );
-    // Each call brought a verdict, was throttled, was tried again or was its row's last.
+    // Each call brought a verdict, was throttled, was retried, or was the last for its row.
     assert_eq!(
         calls("sent"),
         verdicts + calls("throttled") + calls("retries") + failed,
@@ -414,7 +415,7 @@ fn a_rehearsal_with_faults_and_a_limit_adds_up() {
         "0",
     ]);
     check_books(&summary, &bill, &scored);
-    // A fifth and a twentieth of at least 200 calls: none at all would mean that nothing was rehearsed.
+    // A fifth and a twentieth of at least 200 calls: zero would mean that nothing was rehearsed.
     for fault in ["500", "reset"] {
         assert!(bill["faults"][fault].as_u64() > Some(0), "{bill}");
     }
@@ -471,7 +472,7 @@ fn faults_it_cannot_play_are_refused_with_those_it_can() {
         (&["--burst", "3"], "--rate-limit"),
         (&["--retry-after", "3"], "--rate-limit"),
         (&["--latency", "30"], "`500ms`"),
-        // A key that was forgotten, as by `--accept-key "$KEY"`, must not stand for one that is accepted.
+        // An empty key, as from `--accept-key "$KEY"` with an unset variable, must not count as accepted.
         (&["--accept-key", ""], "--accept-key <KEY>"),
     ];
     for (arguments, words) in cases {

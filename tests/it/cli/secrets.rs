@@ -1,4 +1,4 @@
-//! The key and people's data: where they must go, and that they go nowhere else.
+//! The key and people's data: they go where they must, and nowhere else.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -73,7 +73,7 @@ fn the_key_is_in_no_output_whatever_the_server_repeats() {
         Some(&*format!("Bearer {SECRET}"))
     );
     nowhere(&place, &done, &[SECRET]);
-    // Files hold people's data, that is their purpose; a terminal or a log must not.
+    // Files hold people's data on purpose; a terminal or a log must not show it.
     done.silent_about("User 2")
         .silent_about("user2@")
         .silent_about("192.0.2.2");
@@ -110,7 +110,7 @@ fn nobody_else_is_contacted_whatever_an_answer_points_to() {
     done.exits(4)
         .says("error: the service redirects elsewhere; neither key nor data were sent there\n  the service said: 307 Temporary Redirect (JSON, 139 bytes)\n\nhint: check the base address, including `https://` and a missing or extra `/`")
         .says("the same command goes on from there");
-    // The redirect came in mid-run: what was paid for before stays, and nothing was sent after it.
+    // The redirect came during the run: rows paid for before it stay, and nothing was sent after it.
     assert_eq!(server.calls(), 5);
     assert_eq!(
         place.text("scored.csv.partial"),
@@ -134,7 +134,7 @@ fn a_refusal_that_repeats_key_and_person_shows_neither() {
     }
 }
 
-/// The same, escaped as PHP and Python do it: every slash, and everything that is not ASCII.
+/// The text with every slash and every non-ASCII character escaped, as PHP and Python do it.
 fn escaped(text: &str) -> String {
     let mut escaped = String::new();
     for c in text.chars() {
@@ -258,7 +258,7 @@ fn a_run_that_crashes_leaves_no_core_with_the_key_in_it() {
     const CORES: &str = "ulimit -c unlimited\nexec \"$@\"\n";
     let place = Place::with("users.csv", users::csv(1));
     place.write("cores.sh", CORES);
-    // Only where another program would leave one this says anything.
+    // This only shows something if another program would leave a core.
     let other = Command::new("sh")
         .args(["cores.sh", "sh", "-c", "kill -ABRT $$"])
         .current_dir(place.path(""))

@@ -10,7 +10,7 @@ use crate::support::process::{Done, KEY, Place, Program};
 use crate::support::server::{Action, Request, Server, good, ok, status};
 use crate::support::users::{self, Verdict};
 
-/// `users.csv` and a good server whose address stands in a variable, so that every argument is free for the test.
+/// `users.csv` and a good server whose address is in a variable, so that every argument is free for the test.
 struct Desk {
     place: Place,
     server: Server,
@@ -227,7 +227,7 @@ fn what_is_missing_is_named_with_the_flag_that_gives_it() {
         &["no service address", "`--base-url ", "`--sandbox`"],
     )
     .silent_about("--free-base-url");
-    // The paid plan's address is there, but this run must not go to it.
+    // The paid plan's address is given, but this run must not use it.
     desk.refuses(
         desk.typed(&["--plan", "free"]),
         &["no service address", "`--free-base-url ", "`--sandbox`"],
@@ -339,7 +339,7 @@ fn an_error_in_a_value_names_the_variable_that_it_came_from() {
     ] {
         desk.refuses(desk.typed(typed).env(name, value), &[words]);
     }
-    // What was typed is not blamed on a variable that it overrides, nor on others.
+    // An error in an argument does not name the variable that it overrides, nor others.
     let program = desk
         .typed(&["-c", "few"])
         .env("RESCORE_CONCURRENCY", "many");
@@ -415,7 +415,7 @@ fn flags_of_the_paid_plan_are_refused_on_the_free_one() {
             flag,
         ];
         desk.refuses_typed(&arguments, &[&format!("`{flag}`"), "paid", "`--plan paid`"]);
-        // A rehearsal must not pass what the service would refuse.
+        // A rehearsal must not accept what the service would refuse.
         desk.refuses_typed(&["--plan", "free", "--sandbox", flag], &[flag]);
     }
     let by_variable = desk
@@ -606,7 +606,7 @@ fn a_delimiter_is_one_character_and_only_for_csv() {
     );
 }
 
-/// Every setting that a run against a server can have, as its variable; `None` is a flag.
+/// Every setting of a run against a server, by its variable; `None` stands for a flag.
 const SETTINGS: [(&str, Option<&str>); 32] = [
     ("RESCORE_OUTPUT", Some("scored.csv")),
     ("RESCORE_FREE_BASE_URL", Some("https://free.example")),
@@ -651,7 +651,7 @@ fn write_key(place: &Place, name: &str, key: &str) {
     fs::set_permissions(place.path(name), fs::Permissions::from_mode(0o600)).unwrap();
 }
 
-/// What came of a run with all of [`SETTINGS`].
+/// Runs with all of [`SETTINGS`]. Returns the files and the requests.
 fn run_with_all(by_variable: bool) -> (Place, Vec<Request>) {
     let server = Server::start(|request| {
         if request.name() == "Trouble" {
@@ -769,7 +769,7 @@ fn an_argument_wins_over_its_variable() {
     done.exits(0).says("at most 2 in flight, 500/s");
     assert_eq!(desk.place.names(), ["scored.csv", "users.csv"]);
     assert_eq!(desk.place.text("scored.csv"), users::scored(&users::csv(3)));
-    // Without the arguments these variables do count.
+    // Without the arguments, the variables count.
     let done = desk
         .typed(&["--overwrite"])
         .env("RESCORE_CONCURRENCY", "7")
@@ -847,7 +847,7 @@ fn a_key_file_that_was_named_is_never_passed_over() {
     let empty = empty.to_str().unwrap();
     desk.refuses_typed(&["--api-key-file", "nowhere.txt"], &["nowhere.txt"]);
     desk.refuses_typed(&["--api-key-file", empty], &["API key", "is empty"]);
-    // Systemd's directory without our credential is as good as none.
+    // Systemd's directory without our credential counts as none.
     let program = desk
         .typed(&[])
         .without_env("RESCORE_API_KEY")

@@ -1,4 +1,4 @@
-//! What people and programs see: progress, the summary, and silence where it was asked for.
+//! What people and programs see: progress, the summary, and nothing with `--quiet`.
 
 use insta::assert_snapshot;
 use serde_json::Value;
@@ -8,8 +8,8 @@ use crate::support::server::{Server, answer, good, good_body, ok, silence, statu
 use crate::support::shown::shown;
 use crate::support::users;
 
-/// A service with every kind of trouble that a run survives: one row is refused, one is answered at the third call, one
-/// throttled, one cut off once.
+/// A service with every kind of trouble that a run survives: it refuses one row, answers one at the third call, throttles
+/// one, and cuts one off once.
 fn troubled() -> Server {
     Server::start(|request| match (request.name().as_str(), request.attempt) {
         ("User 3", _) => status(422),
@@ -75,7 +75,7 @@ fn the_summary_counts_what_the_server_saw() {
             .ends_with("scored.rejects.csv")
     );
 
-    // People are told the same.
+    // People read the same numbers.
     assert_snapshot!(shown(&done, &server), @r"
     rescore: users.csv to http://SERVER/v1/validate/user; at most 1 in flight, unlimited
              name ← `name`, email ← `email`, phone not sent, ip ← `ip`, user_agent ← `user_agent`
@@ -247,7 +247,7 @@ fn progress_off_leaves_the_first_lines_and_the_summary() {
 #[test]
 fn one_answer_for_different_users_is_said_once_and_counted() {
     const WARNING: &str = "warning: two different users got the same transaction id, in rows 2 and 5: a cache or proxy may be answering for the service";
-    // A cache that takes everybody for the second user, from the fifth on.
+    // A cache that takes each user from the fifth on for the second.
     let server = Server::start(|request| match request.name().as_str() {
         "User 5" | "User 6" | "User 7" | "User 8" => ok(&good_body("User 2")),
         _ => good(request),
@@ -262,7 +262,7 @@ fn one_answer_for_different_users_is_said_once_and_counted() {
         let program = place.run(&server, ["users.csv", "-o", "scored.csv", "-c", "1"]);
         let program = program.args(args);
         let done = program.arg("--summary").arg("summary.json").done();
-        // The rows have what the service said, and nobody can know whose it was.
+        // The rows have what the service answered: it cannot be known whose verdict it was.
         done.exits(0);
         let said: Vec<_> = done
             .stderr
@@ -293,7 +293,7 @@ fn equal_users_may_have_one_transaction_id() {
             )
         }))
         .collect();
-    // A service may well know a user again; it says the same id of equal users.
+    // A service may recognise a user; it gives equal users the same id.
     let (place, server) = (Place::with("users.csv", &csv), Server::good());
     let done = place.score(&server, ["-c", "1", "--summary", "summary.json"]);
     done.exits(0)
@@ -312,7 +312,7 @@ fn what_rate_limit_headers_ask_for_is_said_while_it_holds_and_that_they_were_dis
             answer(200, &headers, &good_body(&request.name()))
         }),
     );
-    // A call a second at most, until they have said the same five times.
+    // At most one call a second, until the headers have said the same five times.
     let score = |most| place.score(&server, ["--max-calls", most, "--summary", "summary.json"]);
     score("3")
         .exits(3)

@@ -1,5 +1,4 @@
-//! What people see of a run: a bar that fits its terminal, and a summary that says what there is, and nothing of what there
-//! is none of or what is gone.
+//! What people see of a run: a bar that fits its terminal, and a summary without lines for what did not occur.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -16,7 +15,7 @@ use crate::support::server::{Server, answer, good, ok, status};
 use crate::support::shown::{shown, without_times};
 use crate::support::users::{self, Verdict};
 
-/// A terminal with so many columns: its other side, and what the program writes to it once that has ended.
+/// A terminal with this many columns: the program's side, and what the program wrote once it has ended.
 fn terminal(columns: u16) -> (File, JoinHandle<String>) {
     let main = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
     grantpt(&main).unwrap();
@@ -32,7 +31,7 @@ fn terminal(columns: u16) -> (File, JoinHandle<String>) {
     let program_side = File::options().read(true).write(true).open(name).unwrap();
     let written = thread::spawn(move || {
         let (mut main, mut block, mut all) = (File::from(main), [0; 4096], Vec::new());
-        // When nobody has it open any more, reading it fails.
+        // Reading fails once no process has it open any more.
         while let Ok(read @ 1..) = main.read(&mut block) {
             all.extend_from_slice(&block[..read]);
         }
@@ -56,8 +55,8 @@ fn a_bar_fits_its_terminal_and_is_gone_before_anything_else_is_said() {
         let written = written.join().unwrap();
         let told = format!("{columns} columns: {written:?}");
 
-        // A bar begins at the beginning of a line and ends there: wherever a resized terminal puts its lines, the next one
-        // is drawn over all of it.
+        // A bar starts and ends at the start of a line, so that the next one is drawn over all of it, wherever a resized
+        // terminal puts its lines.
         let frames: Vec<_> = written.split("\u{1b}[J\r\u{1b}[1A").collect();
         let (last, frames) = frames.split_last().unwrap();
         let pauses = frames.iter().filter(|frame| frame.contains("paused: "));

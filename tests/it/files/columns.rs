@@ -1,4 +1,4 @@
-//! Which column is which field, what exactly is sent, and what becomes of columns that are ours already.
+//! Which column is which field, what exactly is sent, and what happens to columns with our names.
 
 use serde_json::json;
 
@@ -333,7 +333,7 @@ fn last_nights_columns_get_tonights_values_in_their_place() {
         ,C,c@x.org,nowhere,u,,,\r\n"
     );
     assert_eq!(place.text("scored.csv"), expected);
-    // The rejects have the row as it came, so that it can be mended and run again.
+    // The rejects have the row as it came, so that it can be fixed and run again.
     assert!(
         place
             .text("scored.rejects.csv")
@@ -517,7 +517,7 @@ fn a_pointer_that_no_answer_has_is_warned_of_once() {
             done.check(done.stderr.matches("warning").count() == 1, "once");
         }
     }
-    // Where one answer has it, it is one of the service's.
+    // If one answer has the member, the pointer is right.
     let rare = Server::start(|request| {
         let body = good_body(&request.name());
         if request.name() == "User 60" {

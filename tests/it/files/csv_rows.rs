@@ -1,4 +1,4 @@
-//! Rows of CSV: every byte comes back, and a row that is wrong is wrong alone.
+//! Rows of CSV: every byte comes back, and an invalid row affects no other row.
 
 use crate::support::process::{Done, Place};
 use crate::support::server::Server;
@@ -18,7 +18,7 @@ fn score(csv: &[u8], server: &Server, code: i32) -> (Vec<u8>, Option<String>, Do
     (place.read("scored.csv"), rejects, done)
 }
 
-/// `output` without our columns: each user's own cells, in order, each exactly once.
+/// `output` without our columns: the user's own cells, in order, each exactly once.
 fn without_columns(output: &[u8], names: &[&str]) -> Vec<u8> {
     let mut text = output.to_vec();
     let mut from = 0;
@@ -135,7 +135,7 @@ fn each_broken_rule_has_its_reason_word_and_costs_no_call() {
         (b"A,a\0@x.org,,::1,u", "nul_byte"),
     ];
     let (mut csv, mut expected) = (b"name,email,phone,ip,user_agent\n".to_vec(), Vec::new());
-    // Wrong bytes in the first MiB would be the fault of the file.
+    // Invalid bytes in the first MiB would condemn the whole file.
     csv.extend_from_slice("\n".repeat(1 << 20).as_bytes());
     for (row, reason) in &rows {
         csv.extend_from_slice(&[row, &b"\n"[..]].concat());

@@ -1,4 +1,4 @@
-//! The input file as a whole: there or not, its encoding, its compression, its format.
+//! The input file as a whole: missing or empty, its encoding, its compression, its format.
 
 use std::fs;
 use std::io::Write;
@@ -195,7 +195,7 @@ fn a_compressed_file_that_is_cut_off_or_damaged_is_refused_before_the_first_call
         }
     }
     assert_eq!(server.calls(), 0);
-    // Of a stream nothing can be known before it ends: what came is kept, and the run is not a finished one.
+    // A stream cannot be checked before it ends: the rows that came are kept, and the run does not count as finished.
     let place = Place::new();
     let packed = gzip(&csv);
     let run = place.run(&server, ["-o", "scored.csv", "--format", "csv"]);
@@ -214,7 +214,7 @@ fn bytes_after_gzip_data_are_ignored_with_a_warning() {
         (&b""[..], 0),
         (&[0; 1_024], 1),
         (b"some text\n", 1),
-        // Another member is not something else.
+        // A second gzip member is not trailing data.
         (&gzip(""), 0),
     ] {
         let packed = [&gzip(&csv)[..], behind].concat();
@@ -223,7 +223,7 @@ fn bytes_after_gzip_data_are_ignored_with_a_warning() {
         done.exits(0);
         done.check(done.stderr.matches(said).count() == warned, said);
         assert_eq!(place.text("scored.csv"), users::scored(&csv));
-        // Down a pipe it is known at the end.
+        // With a pipe it is only known at the end.
         let done = place.run(&server, ["--format", "csv"]).stdin(packed).done();
         done.exits(0);
         done.check(done.stderr.matches(said).count() == warned, said);
@@ -372,7 +372,7 @@ fn a_record_beyond_the_limit_stops_the_run_and_the_limit_can_be_raised() {
 
 #[test]
 fn a_file_that_shrinks_while_it_is_read_stops_the_run() {
-    // Rows too large for the window: the reader cannot be far ahead of the one call that waits.
+    // Rows too large for the window: the reader cannot get far ahead of the one waiting call.
     let note = "x".repeat(4 << 20);
     let header = "name,email,ip,user_agent,note\n";
     let row = |i| format!("User {i},u@example.com,192.0.2.1,curl,{note}\n");

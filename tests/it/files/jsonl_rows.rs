@@ -1,4 +1,4 @@
-//! Rows of JSONL: three members before the last brace, nothing else re-printed.
+//! Rows of JSONL: three members are added before the last brace, and nothing else changes.
 
 use crate::support::process::Place;
 use crate::support::server::Server;

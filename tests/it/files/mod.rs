@@ -1,4 +1,4 @@
-//! Files: what is read of an input, and what is written where.
+//! Files: what a run reads, and what it writes where.
 
 mod columns;
 mod csv_rows;

@@ -1,4 +1,4 @@
-//! Where the output goes: whole or not at all, never over something else, and quietly down a closed pipe.
+//! The output: written whole or not at all, never over another file, and ending quietly when a pipe is closed.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read};
@@ -300,7 +300,7 @@ fn rejects_go_where_they_are_asked_to_and_are_absent_when_there_are_none() {
         2,missing_name,line 3: no name,9,,u@x.org,::1,u\n";
     assert_eq!(place.text("bad.csv"), expected);
 
-    // Rejects that were mended leave no old rejects behind that could be taken for new ones.
+    // When the rejects were fixed, no old rejects are left that could be taken for new ones.
     place.write("users.csv", users::csv(1));
     place
         .score(&server, ["--rejects", "bad.csv", "--overwrite"])
@@ -317,13 +317,13 @@ fn rejects_can_be_fixed_and_run_again() {
     );
     place.score(&server, []).exits(1);
     place.write(
-        "mended.csv",
+        "fixed.csv",
         place
             .text("scored.rejects.csv")
             .replace("1.1.1,u", "1.1.1.1,u"),
     );
     place
-        .run(&server, ["mended.csv", "-o", "again.csv"])
+        .run(&server, ["fixed.csv", "-o", "again.csv"])
         .done()
         .exits(0);
     assert_eq!(server.only_request().name(), "A, B");
@@ -364,7 +364,7 @@ fn a_disk_that_fills_up_keeps_whole_rows_and_says_so() {
 #[test]
 fn a_device_that_takes_the_rejects_is_not_removed() {
     let (place, server) = (Place::with("users.csv", users::csv(1)), Server::good());
-    // What root would lose for the whole machine.
+    // As root, removing a device would break the whole machine.
     symlink("/dev/null", place.path("null")).unwrap();
     place.score(&server, ["--rejects", "null"]).exits(0);
     assert_eq!(place.names(), ["null", "scored.csv", "users.csv"]);
@@ -446,7 +446,7 @@ fn a_run_that_is_alive_is_named_and_its_file_is_not_taken_for_a_left_over() {
         .says("is writing `scored.csv`")
         .silent_about("move it away");
 
-    // Moved away all the same, it is not passed off as the whole.
+    // If it is moved away all the same, it is not taken for the whole output.
     fs::rename(place.path("scored.csv.partial"), place.path("moved.csv")).unwrap();
     place.write("scored.csv.partial", "somebody else's");
     drop(release);
@@ -501,7 +501,7 @@ fn a_reject_that_fails_again_has_its_reason_once() {
         let program = place.run(&server, []).arg(&input);
         program.arg("-o").arg(&output).done().exits(1);
         assert_eq!(place.text(&format!("again.rejects.{name}")), expected);
-        // The output is the input with our columns, also these.
+        // The output is the input with our columns, here as well.
         let scored = place.text(&output);
         let first = lines.lines().next().unwrap();
         assert!(scored.starts_with(first.trim_end_matches('}')), "{scored}");
@@ -516,13 +516,13 @@ fn a_reject_that_fails_again_has_its_reason_once() {
             "{head},name,email,ip,user_agent\n2,missing_name,line 3: no name,,b@x.org,::1,u\n"
         ),
     );
-    // As some programs write it again, with another delimiter and everything in quotes.
+    // As some programs save it: with another delimiter, and every cell in quotes.
     ends(
         "csv",
         "\"reject_row\";\"reject_reason\";\"reject_message\";\"name\";\"email\";\"ip\";\"user_agent\"\n\"9\";\"missing_name\";\"a;\"\"b\"\"\";\"\";\"b@x.org\";\"::1\";\"u\"\n",
         "reject_row;reject_reason;reject_message;\"name\";\"email\";\"ip\";\"user_agent\"\n1;missing_name;line 2: no name;\"\";\"b@x.org\";\"::1\";\"u\"\n",
     );
-    // Columns of these names that stand elsewhere are the user's.
+    // Columns with these names in other places are the user's.
     ends(
         "csv",
         "name,email,ip,user_agent,reject_row,reject_reason,reject_message\n,b@x.org,::1,u,1,2,3\n",

@@ -1,4 +1,5 @@
-//! Files that a run makes: never through a link, never wider than what they come from, never over what appeared meanwhile.
+//! Files that a run creates: never through a link, never readable by more people than the input, never over a file that
+//! appeared during the run.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -8,7 +9,7 @@ use crate::support::process::Place;
 use crate::support::server::Server;
 use crate::support::users;
 
-/// Every name that a run of `users.csv` to `scored.csv` makes for itself, beside the output.
+/// Every file that a run of `users.csv` to `scored.csv` creates for itself, beside the output.
 const NAMES: [&str; 7] = [
     "scored.csv.partial",
     "scored.rejects.csv.partial",
@@ -109,7 +110,7 @@ fn a_file_that_is_not_a_lock_of_ours_is_not_emptied() {
         .says("does not come from rescore")
         .says("move it away");
     assert_eq!(place.text("scored.csv.ledger-lock"), "my notes");
-    // What a run that was killed has left there is ours.
+    // A file that a killed run left there is ours.
     place.write("scored.csv.ledger-lock", "process 4194304");
     place.score(&server, []).exits(0);
     assert_eq!(place.names(), ["scored.csv", "users.csv"]);
@@ -147,7 +148,7 @@ fn no_file_is_wider_than_the_input_or_the_file_that_it_replaces() {
         "changes.csv",
         "summary.json",
     ];
-    // The input, the output from before, and what all the files must be.
+    // The mode of the input, the mode of the earlier output, and the mode that all files must have.
     for (input, old, expected) in [
         (0o600, None, 0o600),
         (0o640, None, 0o640),
@@ -170,7 +171,7 @@ fn no_file_is_wider_than_the_input_or_the_file_that_it_replaces() {
             .args(["--summary", "summary.json", "-c", "1"]);
         let running = run.start();
         server.wait_for_calls(3);
-        // While it is written already, and for its owner to go on with.
+        // Already while it is written, and its owner can continue.
         for name in [
             "scored.csv.partial",
             "scored.rejects.csv.partial",
@@ -234,7 +235,7 @@ fn what_appears_while_a_run_is_on_is_neither_replaced_nor_removed() {
     let csv = format!("{}9,,u@x.org,::1,u\n", users::csv(5));
     for (name, args) in [
         ("scored.csv", &[][..]),
-        // Also where there was a file to replace, and another one takes its place.
+        // Also if there was a file to replace, and another one takes its place.
         ("scored.csv", &["--overwrite"]),
         ("scored.rejects.csv", &[]),
         ("changes.csv", &[]),
@@ -283,7 +284,7 @@ fn rejects_that_appear_while_a_run_without_any_is_on_stay() {
     assert_eq!(place.text("scored.rejects.csv"), "somebody's");
 }
 
-/// Root may read any directory unless it gives that up; nobody else needs to.
+/// Root may read any directory unless it gives up that capability; other users have nothing to give up.
 fn without_root_s_rights() -> Option<&'static [&'static str]> {
     const GIVE_UP: &[&str] = &[
         "setpriv",

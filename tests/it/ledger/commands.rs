@@ -1,4 +1,4 @@
-//! `rescore ledger`: what is in it, what is old, and people who are to be forgotten.
+//! `rescore ledger`: show what a ledger holds, prune old answers, and forget people.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ fn kept(server: &Server, flags: &[&str]) -> Place {
     place
 }
 
-/// A run that shares the ledger; the address and the service id stand in variables, so that flags can name others.
+/// A run with the shared ledger. The address and the service id are in variables, so that flags can give others.
 fn run(place: &Place, server: &Server, flags: &[&str]) -> Done {
     let program = place
         .rescore(["run", "users.csv", "-o", "scored.csv", "--overwrite"])
@@ -164,7 +164,7 @@ fn the_users_of_a_file_are_forgotten_and_none_of_their_data_is_shown() {
         "answers.ledger: no answer about these users was stored",
     );
 
-    // Columns of other names, as in `run`; and a file that is broken changes nothing.
+    // Columns with other names, as in `run`; and an invalid file changes nothing.
     let other = users::csv(1).replace("ip,user_agent", "last_seen,agent");
     place.write("people.csv", other.replace(",Mozilla/5.0 (X11)", ",x"));
     let mapped = [
@@ -176,7 +176,7 @@ fn the_users_of_a_file_are_forgotten_and_none_of_their_data_is_shown() {
     let done = ledger(&place, &[&again[..], &mapped].concat()).done();
     done.exits(0);
     prints(&done, "forgot 1 answer");
-    // Without a header, too, and the first user is not taken for one.
+    // Also without a header: the first user is not taken for one.
     let headless: String = users::csv(3).split_inclusive('\n').skip(1).collect();
     place.write("people.csv", headless);
     let done = ledger(&place, &again).done();
@@ -224,7 +224,7 @@ fn prune_removes_older_answers_and_keeps_younger_ones() {
     done.exits(0);
     prints(&done, "removed 0 answers from before ");
     prints(&done, ", 5 stay");
-    // Times are kept in whole seconds.
+    // The ledger keeps times in whole seconds.
     std::thread::sleep(Duration::from_millis(2_100));
     let done = ledger(&place, &["prune", LEDGER])
         .env("RESCORE_LEDGER_OLDER_THAN", "1s")
@@ -286,7 +286,7 @@ fn the_ledger_of_an_active_run_can_be_read_but_not_changed() {
     running.wait_for_words("interrupted");
     drop(release);
     running.done().exits(130);
-    // Once it has ended, its answers are like all others.
+    // Once the run has ended, its answers can be forgotten like all others.
     let done = ledger(&place, &["forget", own, "--all"]).done();
     done.exits(0);
     prints(&done, "forgot 4 answers, 0 stay");

@@ -1,4 +1,4 @@
-//! What has changed since last night: the matrix of the summary and the rows of `--changes`.
+//! Decisions that changed since an earlier run: the matrix of the summary and the rows of `--changes`.
 
 use serde_json::{Value, json};
 
@@ -10,8 +10,8 @@ use crate::support::users::{self, COLUMNS, Verdict};
 const FRONT: &str = "change_row,old_decision,old_score,new_decision,new_score,";
 const DECISIONS: [&str; 3] = ["approve", "review", "block"];
 
-/// Last night's output about `User 1` to `User n`, in which every third user was judged otherwise than tonight, and
-/// what `--changes` must say of it.
+/// Last night's output for `User 1` to `User n`, in which every third user had another decision than tonight, and the rows
+/// that `--changes` must write.
 struct Night {
     input: String,
     changes: String,
@@ -94,12 +94,12 @@ fn a_decision_that_changed_since_last_night_is_counted_and_its_row_written_as_it
         place.names(),
         ["changes.csv", "scored.csv", "summary.json", "users.csv"]
     );
-    // Without the five columns in front these are lines of the input.
+    // Without the five columns in front, these are lines of the input.
     for line in place.text("changes.csv").lines() {
         let own = line.splitn(6, ',').nth(5).unwrap();
         assert!(night.input.lines().any(|line| line == own), "{own}");
     }
-    // The rows of each line of the matrix add up.
+    // The numbers in each line of the matrix add up.
     for before in DECISIONS {
         let line = done.stderr.lines().find(|line| {
             let words: Vec<_> = line.split_whitespace().collect();
@@ -122,7 +122,7 @@ fn what_is_kept_under_other_names_is_compared_as_well() {
     done.exits(0);
     assert_eq!(place.text("changes.csv"), night.changes);
     assert_eq!(summary(&place)["drift"], night.drift);
-    // A file with last night's verdicts under those names alone has nothing to be held against.
+    // A file that has last night's verdicts only under those names has nothing to compare with.
     let (header, rows) = place
         .text("scored.csv")
         .split_once('\n')
@@ -235,7 +235,7 @@ fn a_score_alone_is_judged_by_tonights_thresholds() {
         .done()
         .exits(0)
         .says("0 of 1 decision changed");
-    // A decision stays what it was, and a change of thresholds is seen.
+    // An old decision stays as it was, so that a change of thresholds is seen.
     let csv = format!("name,email,ip,user_agent,decision\n{user},block\n");
     place.write("users.csv", csv);
     compared(&place, &server)
@@ -264,7 +264,7 @@ fn when_nothing_changed_the_file_is_there_and_says_so() {
     assert_eq!(place.text("changes.csv"), format!("{FRONT}{header}\n"));
     assert_eq!(summary(&place)["changes"], "changes.csv");
 
-    // Nothing to be compared at all, and nobody who asked for the rows.
+    // Nothing to compare at all, and `--changes` was not given.
     let place = Place::with("users.csv", users::csv(5));
     let done = place.score(&server, ["--summary", "summary.json"]);
     done.exits(0).silent_about("decisions changed");
@@ -346,7 +346,7 @@ fn changes_overwrite_nothing_that_they_should_not() {
 #[test]
 fn a_run_that_stops_leaves_its_changes_beside_its_output() {
     let night = Night::of(12);
-    // The first eight users are answered, then credit is out, and in the second run everybody is.
+    // The first eight users are answered, then the credit runs out; in the second run all are answered.
     let script = |request: &Request| {
         if request.nth == 9 {
             status(402)
@@ -377,7 +377,7 @@ fn a_run_that_stops_leaves_its_changes_beside_its_output() {
     );
     assert_eq!(place.text("changes.csv.partial"), first(3));
     assert_eq!(summary(&place)["changes"], "changes.csv.partial");
-    // The same command goes on, and the changes are whole.
+    // The same command continues, and the changes are complete.
     compared(&place, &server).arg("-c1").done().exits(0);
     assert_eq!(place.text("changes.csv"), night.changes);
     assert_eq!(
@@ -386,7 +386,7 @@ fn a_run_that_stops_leaves_its_changes_beside_its_output() {
     );
     assert_eq!(server.calls(), 13);
 
-    // Without a ledger both files are in the next run's way, and both are named.
+    // Without a ledger both files block the next run, and both are named.
     let place = Place::with("users.csv", &night.input);
     compared(&place, &Server::start(script))
         .arg("-c1")
@@ -398,7 +398,7 @@ fn a_run_that_stops_leaves_its_changes_beside_its_output() {
 
 #[test]
 fn older_answers_of_the_ledger_are_compared_where_the_input_has_none() {
-    // Who is asked again is a little worse each time, and at last at the worst.
+    // A user who is asked again gets a slightly worse score each time.
     let server = Server::start(|request| {
         let Verdict { score, .. } = Verdict::of(&request.name());
         let now = ["0.5", "3.5", "9.5"][request.attempt.min(3) - 1];
@@ -431,7 +431,7 @@ fn older_answers_of_the_ledger_are_compared_where_the_input_has_none() {
         .exits(0)
         .says("4 of 4 decisions changed, see changes.csv");
     assert_eq!(place.text("changes.csv"), rows("approve,0.5", "review,3.5"));
-    // An answer that is used is no older one.
+    // An answer that is reused is not an older answer.
     run(&[]).exits(0).silent_about("before");
     age();
     run(&["--max-age", "1s"]).exits(0);
@@ -439,7 +439,7 @@ fn older_answers_of_the_ledger_are_compared_where_the_input_has_none() {
     assert_eq!(summary(&place)["drift"]["review"]["block"], 4);
 
     age();
-    // The row is believed before the ledger.
+    // The row's own verdict counts before the ledger's.
     let known = csv
         .replace("user_agent\n", &format!("user_agent{COLUMNS}\n"))
         .replace("(X11)\n", "(X11),,,block\n");

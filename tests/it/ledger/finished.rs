@@ -1,4 +1,4 @@
-//! A run that reached the end of its input is finished: the same command is a new run. What failed can be retried.
+//! A run that reached the end of its input is finished: the same command starts a new run. Failed rows can be retried.
 
 use crate::support::process::Place;
 use crate::support::server::{Request, Server, answer, good, status};
@@ -14,7 +14,7 @@ fn refuses_until(nth: usize) -> Server {
     })
 }
 
-/// Ten users, and one whom nobody can be asked about.
+/// Ten users, and one who cannot be sent.
 fn csv() -> String {
     users::csv(10) + "11,,u@example.com,192.0.2.11,curl/8\n"
 }
@@ -42,7 +42,7 @@ fn the_same_command_is_a_new_run_and_the_refusal_names_both_ways_and_their_costs
     assert!(place.read("scored.csv.ledger") == ledger);
     assert_eq!(server.calls(), 10);
 
-    // The nightly job: one bad row, and everybody is asked each night.
+    // The nightly job: one bad row, and all users are asked each night.
     for night in 2..=4 {
         place.score(&server, ["--overwrite"]).exits(1);
         assert_eq!(server.calls(), 10 * night);
@@ -167,7 +167,7 @@ fn a_run_that_stopped_asks_no_refused_row_again_and_keeps_what_was_said_of_it() 
             let bytes = place.read(name);
             assert!(!bytes.windows(9).any(|part| part == b"on a list"), "{name}");
         }
-        // After the end it is asked, with whatever else has no verdict.
+        // After the end it is asked together with all other rows without a verdict.
         let retry = run((&place, &server), &["--retry-failed"]);
         retry.exits(1).says("failed 1: refused 1");
         assert_eq!(server.calls(), 11);
@@ -188,7 +188,7 @@ fn with_a_shared_ledger_a_retry_uses_what_the_finished_run_used() {
         .exits(2)
         .says("`--retry-failed` asks only the rows without a verdict")
         .says("`--overwrite` starts a new run, which uses what the ledger has");
-    // It asked everybody, whatever there was; so the retry must not fall back on what was there before.
+    // It asked all users despite earlier answers, so the retry must not use those either.
     run(&["--fresh", "--overwrite"]).exits(1);
     assert_eq!(server.calls(), 20);
     run(&["--retry-failed"])

@@ -1,4 +1,4 @@
-//! `--fresh` starts over: nothing that is there is used, and nothing is thrown away for a run that does not begin.
+//! `--fresh` starts over: nothing that is there is used, and nothing is deleted for a run that cannot start.
 
 use std::fs;
 

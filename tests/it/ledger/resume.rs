@@ -1,5 +1,5 @@
-//! The same command goes on: what was asked is known by what was asked, wherever it stands and whatever became of the
-//! file, and everything that was not is asked.
+//! The same command continues: a row is recognised by its request, wherever it is in the file and however the file was
+//! edited, and every other row is asked.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -36,7 +36,7 @@ fn an_input_that_was_sorted_extended_or_edited_costs_only_what_is_new() {
     let edited = csv
         .replace("User 3,", "User Three,")
         .replace("\n5,", "\nfive,");
-    // The id is not sent: a row is known whatever it is.
+    // The id is not sent: a row is recognised without it.
     for (changed, new) in [(sorted, 0), (extended, 5), (shortened, 0), (edited, 1)] {
         let (place, server) = (Place::with("users.csv", &csv), Server::good());
         place.write("users.csv", csv.clone() + "9,,x@example.com,192.0.2.1,u\n");
@@ -49,7 +49,7 @@ fn an_input_that_was_sorted_extended_or_edited_costs_only_what_is_new() {
             .says("20 answers are paid for");
         assert_eq!(server.calls(), 20 + new);
         assert_eq!(place.text("scored.csv"), users::scored(&changed));
-        // Most of its answers were not used: they may be wanted again.
+        // Most of its answers were not used and may be needed later.
         let stays = rows(&changed).len() < 10;
         let names = place.names();
         assert_eq!(names.contains(&"scored.csv.ledger".to_owned()), stays);
@@ -208,7 +208,7 @@ fn continuing_a_run_of_another_day_gives_a_warning() {
     stopped(&place, &server, 2);
     stopped(&place, &server, 2).silent_about(WARNING);
     ledger_file::begun_long_ago(&place.path("scored.csv.ledger"));
-    // A nightly job is quiet, and must be told all the same.
+    // A nightly job runs with --quiet and must get the warning all the same.
     place
         .score(&server, ["--quiet"])
         .exits(0)
@@ -216,7 +216,7 @@ fn continuing_a_run_of_another_day_gives_a_warning() {
         .says(": 4 answers of it are used, unless `--fresh` or `--max-age` says otherwise");
     assert_eq!(server.calls(), 9);
     assert_eq!(place.text("scored.csv"), users::scored(&csv));
-    // A shared one is of no single day.
+    // A shared ledger belongs to no single day.
     let shared = |more: &[&str]| {
         let args = ["users.csv", "-o", "scored.csv", "--overwrite"];
         let program = place
@@ -287,7 +287,7 @@ fn answers_that_are_too_old_are_asked_for_again() {
 fn equal_rows_that_are_asked_each_keep_their_own_answers_over_a_stop() {
     let csv = users::named(["A"; 4]).replace(['2', '3', '4'], "1") + "9,B,b@example.com,::1,u\n";
     let csv = csv.replace("user1@example.com,191.0.1.1", "user1@example.com,192.0.2.1");
-    // Each call's answer is one of its own.
+    // Each call gets an answer of its own.
     let numbered = || {
         Server::start(|request| {
             let (name, attempt) = (request.name(), request.attempt);
@@ -382,7 +382,7 @@ fn an_output_on_a_link_has_its_ledger_beside_the_real_file() {
     run().arg("--max-calls").arg("4").done().exits(3);
     assert!(place.path("real/target.csv.ledger").exists());
     assert!(!place.path("link.csv.ledger").exists());
-    // By its real name it is the same output.
+    // Under its real name it is the same output.
     let real = place
         .run(&server, ["users.csv", "-o", "real/target.csv"])
         .done();
@@ -439,14 +439,14 @@ fn a_mistyped_command_in_between_costs_no_paid_answer() {
         Server::start(|_| status(401)),
     );
     stopped(&place, &server, 30);
-    // Another address, or account, that answers nobody; and another file under the same output's name.
+    // First an address that refuses everything, then another file with the same output.
     place.score(&refuses, []).exits(4);
     place.write("other.csv", users::named(["Somebody Else"]));
     let done = place.run(&server, ["other.csv", "-o", "scored.csv"]).done();
     done.exits(0)
         .says("scored.csv.ledger has 31 paid answers, of other rows");
     assert_eq!(server.calls(), 31);
-    // By then it is the output of another input.
+    // Now the output belongs to another input.
     place.score(&server, []).exits(2).says("--retry-failed");
     place
         .score(&server, ["--retry-failed"])

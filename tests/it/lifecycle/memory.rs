@@ -12,7 +12,7 @@ fn a_run_takes_no_huge_pages_where_the_system_gives_them_unasked() {
         .run(&server, ["users.csv", "-o", "scored.csv"])
         .start();
     server.wait_for_calls(1);
-    // Linux tells it from 5.0 on.
+    // Linux reports it since 5.0.
     let given = running.status("THP_enabled:");
     drop(release);
     running.done().exits(0);

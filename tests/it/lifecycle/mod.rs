@@ -1,4 +1,4 @@
-//! The life of a run: its limits, signals, kills, and what it asks of the system.
+//! The life of a run: its limits, signals, kills, and its use of the system.
 
 mod kills;
 mod limits;

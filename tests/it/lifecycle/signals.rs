@@ -1,4 +1,4 @@
-//! Signals: what is in flight finishes, whole rows stay, the exit code tells which it was.
+//! Signals: calls in flight finish, whole rows stay, and the exit code tells which signal it was.
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -59,7 +59,7 @@ fn a_second_signal_ends_at_once() {
     running.signal("INT");
     running.wait_for_words("interrupted");
     running.signal("INT");
-    // Nothing is ever answered: only "at once" can end before the timeout of 30 s.
+    // No call is ever answered: only an immediate stop ends before the timeout of 30 s.
     let done = running.done();
     done.exits(130);
     done.check(done.took < Duration::from_secs(20), "at once");
@@ -72,7 +72,7 @@ fn a_second_signal_ends_at_once() {
 
 #[test]
 fn rows_after_one_that_is_lost_are_kept_in_order() {
-    // User 2 is never answered, those after it are.
+    // User 2 is never answered; later users are.
     let (server, release) = Server::holding_if(|request| request.name() == "User 2");
     let csv = users::csv(6);
     let place = Place::with("users.csv", &csv);
@@ -87,7 +87,7 @@ fn rows_after_one_that_is_lost_are_kept_in_order() {
     let partial = place.text("scored.csv.partial");
     let all = users::scored(&csv);
     let mut expected = all.lines().filter(|line| !line.contains(",User 2,"));
-    // A call may have been answered without its answer being read in time.
+    // An answer may have come too late to be read.
     for line in partial.lines() {
         assert!(
             expected.any(|expected| expected == line),
@@ -188,7 +188,7 @@ fn a_signal_before_the_header_is_there_ends_the_run_with_a_word() {
             .stdin_from(reader)
             .start();
         running.wait_for_status("SigCgt:", |caught| {
-            // Bit 14 is that of SIGTERM, bit 0 that of SIGHUP, which is listened for last.
+            // Bit 14 is SIGTERM, bit 0 is SIGHUP, whose handler is installed last.
             u64::from_str_radix(caught, 16).unwrap() & 0x4001 == 0x4001
         });
         running.signal(signal);
@@ -220,7 +220,7 @@ fn rows_to_a_stream_without_a_ledger_are_said_to_be_all_that_stays() {
         String::from_utf8_lossy(&done.stdout),
         users::scored(&users::csv(7))
     );
-    // With one, or a file, nothing of the kind is said.
+    // With a ledger, or to a file, the message does not appear.
     let server = Server::good();
     for args in [
         &["--ledger", "answers.ledger"][..],
@@ -234,7 +234,7 @@ fn rows_to_a_stream_without_a_ledger_are_said_to_be_all_that_stays() {
 
 #[test]
 fn answers_that_the_output_did_not_take_are_counted() {
-    // Nobody reads the output: the pipe takes what it holds and no more.
+    // Nobody reads the output: the pipe fills up.
     let (reader, writer) = io::pipe().unwrap();
     let server = Server::good();
     let place = Place::with("users.csv", users::csv(20_000));
@@ -277,7 +277,7 @@ fn a_signal_while_nobody_reads_our_output_ends_the_run() {
         .run(&server, ["users.csv", "-c", "64"])
         .stdout(writer)
         .start();
-    // More than pipe and window hold together.
+    // More than the pipe and the window hold together.
     server.wait_for_calls(2_000);
     running.signal("TERM");
     let done = running.done();

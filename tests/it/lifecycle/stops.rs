@@ -1,4 +1,4 @@
-//! After a signal the same command goes on: with the bytes of a run that was left alone, and nothing paid for twice.
+//! After a signal the same command continues, writes the bytes of an undisturbed run, and pays for nothing twice.
 
 use std::fs;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ fn slow() -> Server {
     Server::start(|request| good(request).after(Duration::from_millis(3)))
 }
 
-/// Runs the same command to its end; each user was asked for so often in all.
+/// Runs the same command to its end, and checks how many calls there were in all.
 fn goes_on(place: &Place, server: &Server, csv: &str, calls: usize) {
     let done = place.score(server, ["-c", "4"]);
     done.exits(0).says("known from the ledger");
@@ -120,7 +120,7 @@ fn a_run_that_is_terminated_during_a_back_off_goes_on() {
             ],
         )
         .start();
-    // Both have been tried three times: the next one is a second away or more.
+    // Both were tried three times: the next attempt is at least a second away.
     server.wait_for_calls(8 + 2 * 3);
     running.signal("TERM");
     let signalled = Instant::now();
@@ -172,7 +172,7 @@ fn a_run_that_is_interrupted_while_the_service_asks_for_a_pause_goes_on() {
         assert!(refused <= 4, "{refused}");
         let done = place.score(&server, ["-c", "4"]);
         done.exits(0);
-        // Refused calls were not billed. With the second signal answers may be lost that were on their way to the disk.
+        // Refused calls were not billed. After a second signal, answers that were not on disk yet may be lost.
         let billed = server.calls() - refused;
         let lost = if signals.len() == 2 { 2 * 4 } else { 0 };
         done.check(
@@ -276,7 +276,7 @@ fn a_call_that_is_never_answered_holds_up_a_stop_no_longer_than_its_own_timeout(
 
 #[test]
 fn after_a_stop_the_ledger_alone_has_every_answer() {
-    // More rows than are read ahead, so that the reader is at work when the run stops.
+    // More rows than are read ahead, so that the reader is still busy when the run stops.
     let place = Place::with("users.csv", users::csv(20_000));
     let args = [
         "run",

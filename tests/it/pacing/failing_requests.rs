@@ -1,11 +1,11 @@
-//! Rows over which the service fails whenever it is asked. They must not be taken for a service that is down, nor the
-//! other way round.
+//! Rows for which the service fails each time. They must not be mistaken for a service that is down, nor the other way
+//! round.
 
 use crate::support::process::Place;
 use crate::support::server::{Action, Request, Server, good, status};
 use crate::support::users;
 
-/// Fails over every user of that name.
+/// Fails for every user with that name.
 fn script(request: &Request) -> Action {
     if request.name().starts_with("Failing") {
         status(500)
@@ -14,7 +14,7 @@ fn script(request: &Request) -> Action {
     }
 }
 
-/// A file of so many good users, and then so many of the other kind.
+/// A file of good users, followed by users for whom the service fails.
 fn with_failing_at_the_end(good: usize, failing: usize) -> String {
     let good = (1..=good).map(|i| format!("User {i}"));
     users::named(good.chain((1..=failing).map(|i| format!("Failing {i}"))))
@@ -36,12 +36,12 @@ fn at_the_end_of_a_file_failing_rows_are_given_up_and_no_further_run_is_suggeste
         place.text("scored.csv"),
         users::scored_without(&csv, failing)
     );
-    // Each twice; and two calls that asked whether the service is back are held against no row: one after 5 s for the row
-    // that had not asked yet, one after 6 s.
+    // Each failing row twice. Two further calls asked whether the service is back, and count against no row: one after 5 s
+    // for the row that had not been asked yet, one after 6 s.
     assert_eq!(server.calls(), 20 + 11 * 2 + 2);
 }
 
-/// A file of good users, and so many of the other kind, each after three of them.
+/// A file of good users, with a user for whom the service fails after every third.
 fn with_failing_amid(failing: usize) -> String {
     let group = |i| {
         [1, 2, 3]
@@ -112,7 +112,7 @@ fn a_service_that_fails_over_every_row_is_down_and_no_row_is_given_up() {
         .says("error: `127.0.0.1` has failed at every call for 1 s\n  the last call, for row 31: 500 ")
         .says("hint: run the same command again when it is well; if it is, it fails over rows up to about this one")
         .says("the service was down 1 time");
-    // Ten show it and one tries again. Of the ten, some may have been tried again before.
+    // Ten calls show the outage and one tries again. Some of the ten may have been retries.
     assert!((31..=41).contains(&server.calls()), "{}", server.calls());
     assert!(!place.names().iter().any(|name| name.contains("rejects")));
 }

@@ -1,4 +1,4 @@
-//! Refusals of a whole run, and a key that is rotated, rehearsed with the stand-in.
+//! Rehearsals with the stand-in: a run that is refused, and a key that is rotated.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! The address of the service and who asks it: what is accepted, where it leads, and what of it is ever shown.
+//! The service's address and the service id: what is accepted, where it leads, and what of it is shown.
 
 use std::process::Command;
 

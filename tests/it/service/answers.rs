@@ -1,4 +1,4 @@
-//! What the service says, and what a user gets for it.
+//! Answers of the service, and what a user gets for each.
 
 use std::sync::Barrier;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use crate::support::process::{Done, Place};
 use crate::support::server::{Action, Request, Server, answer, good, ok, silence, status};
 use crate::support::users::{self};
 
-/// Scores `users` rows of a server's script, one after the other so that the script's order is the rows'.
+/// Scores `users` rows, one after the other, so that the script sees them in order.
 fn in_turn<const N: usize>(
     users: usize,
     script: impl Fn(&Request) -> Action + Send + Sync + 'static,
@@ -25,7 +25,7 @@ fn in_turn<const N: usize>(
 #[test]
 fn sixty_four_answers_in_any_order_come_back_in_the_rows_order() {
     let csv = users::csv(65);
-    // Nobody is answered before all 64 are there; then each in its own time.
+    // No call is answered before all 64 are there; then each after its own delay.
     let all = Barrier::new(64);
     let server = Server::start(move |request| {
         if request.nth == 1 {
@@ -113,7 +113,7 @@ fn a_key_revoked_during_a_run_stops_it_within_the_calls_in_flight() {
         "no call after the first refusal but those in flight",
     );
     let partial = place.text("scored.csv.partial");
-    // What was in flight is written too, so a refused row may be missing before the last one.
+    // Calls in flight are written too, so a refused row may be missing before the last one.
     let all = users::scored(&users::csv(300));
     let mut expected = all.lines();
     for line in partial.lines() {
@@ -184,7 +184,7 @@ fn a_service_that_is_down_from_the_start_stops_after_one_row() {
     let (place, server, done) = in_turn(50, |_| status(503), ["--retries", "1"]);
     done.exits(3).says("503");
     assert_eq!(server.calls(), 2);
-    // The row that was given up is no verdict to keep.
+    // The row that was given up has no verdict to keep.
     assert!(!place.names().contains(&"scored.csv".to_owned()));
 }
 

@@ -17,7 +17,7 @@ use crate::support::users;
 #[test]
 fn a_host_that_does_not_exist_stops_the_run_immediately() {
     let place = Place::with("users.csv", users::csv(5));
-    // A name that is reserved for not existing (RFC 6761).
+    // A name that never exists (RFC 6761).
     let done = place.run_at("https://rescore.invalid").done();
     done.exits(3)
         .says("error: cannot find host `rescore.invalid`\n\nhint: check the base address")
@@ -43,8 +43,8 @@ fn nobody_listening_is_tried_again_and_then_stops_the_run() {
     assert_eq!(place.names(), ["users.csv"]);
 }
 
-/// An address that takes no connection and refuses none, as behind a firewall that drops packets: a listener whose queue
-/// is full. `None` where the system has no such address or queues without end.
+/// An address that neither accepts nor refuses connections, as behind a firewall that drops packets: a listener whose
+/// queue is full. `None` if the system has no such address or queues without limit.
 fn black_hole(address: SocketAddr) -> Option<(Socket, Vec<TcpStream>)> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, None).ok()?;
     socket.bind(&address.into()).ok()?;
@@ -68,7 +68,7 @@ fn of_a_host_with_two_addresses_the_one_that_answers_is_used() {
         return;
     };
     let place = Place::with("users.csv", &csv);
-    // The address that does not answer is the one that is tried first.
+    // The address that does not answer is tried first.
     place.write("hosts", "::1 two.example\n127.0.0.1 two.example\n");
     place.write("with-hosts.sh", HOSTS);
     let probe = Command::new("unshare")
@@ -101,7 +101,7 @@ fn of_a_host_with_two_addresses_the_one_that_answers_is_used() {
     assert_eq!(server.calls(), 20);
     assert_eq!(place.text("scored.csv"), users::scored(&csv));
 
-    // Where the good one is gone as well, the time for connecting is over at some point.
+    // If the good address is gone as well, the connect timeout ends the attempt.
     let place = Place::with("users.csv", &csv);
     let url = format!("http://[::1]:{}", server.port());
     let program = place.run_at(&url).arg("--connect-timeout").arg("200ms");
@@ -113,13 +113,13 @@ fn of_a_host_with_two_addresses_the_one_that_answers_is_used() {
     assert_eq!(place.names(), ["users.csv"]);
 }
 
-/// Runs a command with so many open files at most.
+/// Runs a command with a limit on open files.
 fn with_files(place: &Place, limit: &str) -> &'static [&'static str] {
     place.write("few-files.sh", format!("ulimit {limit}\nexec \"$@\"\n"));
     &["sh", "few-files.sh"]
 }
 
-/// Counts calls that are out at the same time.
+/// Counts the calls in flight.
 fn crowded() -> (Server, Arc<AtomicUsize>) {
     let (now, most) = (AtomicUsize::new(0), Arc::new(AtomicUsize::new(0)));
     let seen = Arc::clone(&most);
@@ -224,7 +224,7 @@ fn where_nobody_says_how_many_calls_there_are_as_many_as_files_may_be_open_in_si
         .silent_about("warning");
     assert_eq!(place.text("scored.csv"), users::scored(&csv));
     assert!(most.load(Ordering::SeqCst) <= 8);
-    // With room for all, the ceiling is the one that the help names.
+    // With enough open files, the maximum is the one in the help.
     let place = Place::with("users.csv", &csv);
     let under = with_files(&place, "-n 1072");
     let done = place.run(&server, args).under(under).done();
@@ -233,7 +233,7 @@ fn where_nobody_says_how_many_calls_there_are_as_many_as_files_may_be_open_in_si
 
 #[test]
 fn where_few_files_may_be_open_no_call_lacks_one() {
-    // A service that answers this fast has many connections made that no call waits for any more.
+    // With a service this fast, many connections are opened that no call waits for any more.
     let csv = users::csv(3_000);
     let place = Place::with("users.csv", &csv);
     let under = with_files(&place, "-n 256");
@@ -249,7 +249,7 @@ fn where_few_files_may_be_open_no_call_lacks_one() {
 fn a_limit_that_may_be_raised_is_raised_in_silence() {
     const TOGETHER: usize = 100;
     let csv = users::csv(1 + TOGETHER);
-    // Nobody but the first is answered before all are there.
+    // Only the first call is answered before all are there.
     let all = Barrier::new(TOGETHER);
     let server = Server::start(move |request| {
         if request.nth > 1 {
@@ -285,7 +285,7 @@ fn through(
             (request.method.as_str(), request.path.as_str()),
             ("CONNECT", "users.example:443")
         );
-        // Its own login, and nothing that is the service's.
+        // Its own login, and nothing meant for the service.
         assert_eq!(
             request.header("proxy-authorization"),
             Some("Basic bWU6cGFzcy13b3Jk")
@@ -396,7 +396,7 @@ fn a_proxy_that_cannot_be_reached_is_named_and_not_the_service() {
 #[test]
 fn a_proxy_variable_that_makes_no_sense_is_refused_and_nothing_goes_out_directly() {
     let direct = Server::good();
-    // To the service itself nothing may go: it is on this machine, but not by a name that is known to be.
+    // Nothing may go to the service directly: it is on this machine, but its name does not show that.
     let base = format!("http://service.localhost:{}", direct.port());
     for (name, value, why) in [
         (
@@ -457,7 +457,7 @@ fn a_tls_handshake_that_fails_is_tried_again_and_then_stops_the_run() {
                 count.fetch_add(1, Ordering::SeqCst);
                 let mut greeting = [0; 4096];
                 let read = stream.read(&mut greeting).unwrap();
-                // Whatever it is, it is no request.
+                // Whatever it is, it is not a request.
                 assert!(greeting[..read].starts_with(&[0x16, 3]));
                 match way {
                     "reset" => socket2::SockRef::from(&stream)
@@ -471,7 +471,7 @@ fn a_tls_handshake_that_fails_is_tried_again_and_then_stops_the_run() {
             }
         });
         let place = Place::with("users.csv", users::csv(5));
-        // Long enough for a busy machine where something comes, short where nothing does.
+        // Long enough on a busy machine if something comes, short if nothing does.
         let patience = if way == "silence" { "300ms" } else { "10s" };
         let done = place
             .run_at(format!("https://{address}"))

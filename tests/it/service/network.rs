@@ -1,4 +1,4 @@
-//! A network that breaks: what is sent again, what is not, and how many calls are out at once.
+//! A network that breaks: what is sent again, what is not, and how many calls are in flight.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,7 +12,7 @@ use crate::support::users;
 
 const HEAD: &str = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n";
 
-/// Every way in which a request can go out and no whole answer come back.
+/// Every way in which a request is sent and no whole answer comes back.
 fn broken(way: &str, request: &Request) -> Option<Action> {
     let body = crate::support::server::good_body(&request.name());
     let length = |bytes: usize| format!("{HEAD}content-length: {bytes}\r\n\r\n");
@@ -40,7 +40,7 @@ fn broken(way: &str, request: &Request) -> Option<Action> {
     })
 }
 
-/// The ways, and what the rejects say of each.
+/// The ways, and the message in the rejects for each.
 const WAYS: [(&str, &str); 12] = [
     ("reset", "the connection broke: connection reset by peer"),
     (
@@ -129,7 +129,7 @@ fn without_a_whole_answer_a_row_is_sent_once_more_and_that_is_said() {
     );
     let place = Place::with("users.csv", &csv);
     let done = place.score(&server, []);
-    // Four that were answered in the end, and one that was not.
+    // Four rows that were answered in the end, and one that was not.
     done.exits(1).says("5 rows may have been billed twice");
     assert_eq!(
         place.text("scored.csv"),
@@ -196,7 +196,7 @@ fn a_connection_that_was_closed_while_idle_is_not_used_again() {
 #[test]
 fn a_connection_that_closes_under_a_request_costs_one_more_call_at_most_and_that_is_said() {
     let csv = users::csv(4);
-    // The worst moment for an idle connection to close: with the next request on it, which may have been taken.
+    // The worst moment for an idle connection to close: when the next request is on it and may have been processed.
     let used = Mutex::new(HashSet::new());
     let server = Server::start(move |request| {
         let first = used.lock().unwrap().insert(request.connection);
@@ -208,7 +208,7 @@ fn a_connection_that_closes_under_a_request_costs_one_more_call_at_most_and_that
     });
     let place = Place::with("users.csv", &csv);
     let done = place.score(&server, ["-c", "1"]);
-    // How many it hits depends on how soon a row comes back.
+    // How many rows are affected depends on how soon a row is retried.
     let again = server.calls() - 4;
     done.check((2..=3).contains(&again), "some are sent again");
     done.exits(0)
@@ -253,7 +253,7 @@ fn the_first_call_goes_alone() {
     let server = Server::start(move |request| {
         calls.fetch_add(1, Ordering::SeqCst);
         if request.nth == 1 {
-            // A good while in which others would come.
+            // Long enough for other calls to come.
             thread::sleep(Duration::from_millis(150));
             alone.store(calls.load(Ordering::SeqCst), Ordering::SeqCst);
         }

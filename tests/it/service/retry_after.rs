@@ -1,4 +1,4 @@
-//! `Retry-After` in every shape, and by the server's own clock.
+//! `Retry-After` in every form, and by the server's own clock.
 
 use std::thread;
 use std::time::{Duration, SystemTime};
@@ -7,7 +7,7 @@ use crate::support::process::{Done, Place};
 use crate::support::server::{Request, Server, answer, good};
 use crate::support::users;
 
-/// Three users of whom the second is refused once with these headers. What became of the run, and what was asked.
+/// Scores three users, of whom the second is refused once with these headers. Returns the run and the requests.
 fn refused_with(headers: &[(&'static str, String)]) -> (Place, Done, Vec<Request>) {
     let headers = headers.to_vec();
     let server = Server::start(move |request| match request.nth {
@@ -33,7 +33,7 @@ fn date(value: &str) -> (&'static str, String) {
     ("date", value.to_owned())
 }
 
-/// The run went on to its end, asked for the row again after at least so long, and says this.
+/// Asserts that the run finished, sent the row again after at least this long, and says these words.
 #[track_caller]
 fn goes_on_and_says(
     (place, done, requests): &(Place, Done, Vec<Request>),
@@ -55,7 +55,7 @@ fn goes_on_and_says(
     done.check(pause >= least, &format!("{pause:?} is at least {least:?}"));
 }
 
-/// Runs all of these at once: they mostly sleep.
+/// Runs all of these in parallel: they mostly sleep.
 fn each<T: Send + Sync>(cases: &[T], check: impl Fn(&T) + Sync) {
     thread::scope(|scope| {
         for case in cases {
@@ -95,7 +95,7 @@ fn a_date_counts_by_the_servers_own_clock() {
             "Sunday, 06-Nov-94 08:49:38 GMT".to_owned(),
             ONE,
         ),
-        // The time has come already by the server's clock, whatever ours says.
+        // By the server's clock the time has passed already, whatever ours says.
         (from_now(1, 2), from_now(1, 1), NONE),
         // Without a date of the answer ours must do.
         (String::new(), from_now(-1, 0), NONE),
@@ -201,7 +201,7 @@ fn retry_after_pauses_everybody_and_fails_nobody() {
     );
     let requests = server.requests();
     let refused = requests[4].at;
-    // Those in flight with it had left already; they are answered at once.
+    // Calls in flight with it were sent already, and are answered immediately.
     let since = |request: &Request| request.at - refused;
     let within = requests[5..]
         .iter()

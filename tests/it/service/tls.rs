@@ -1,4 +1,4 @@
-//! HTTPS: certificates that are to be trusted and ones that are not.
+//! HTTPS: certificates that are trusted and certificates that are not.
 
 use std::io::Write as _;
 use std::net::TcpListener;
@@ -36,7 +36,7 @@ fn a_certificate_that_is_not_to_be_trusted_stops_the_run_before_anything_is_sent
             "it is the certificate of an authority and not of a server, as `openssl req -x509` makes it",
             by_whom,
         ),
-        // Only that certificate itself, and not one that looks like it.
+        // Only that certificate itself is trusted, not one that looks like it.
         (
             "nameless.pem",
             Some("own-authority.pem"),
@@ -108,7 +108,7 @@ fn plain_http_where_tls_was_meant_is_named() {
     let address = listener.local_addr().unwrap();
     thread::spawn(move || {
         for stream in listener.incoming() {
-            // As web servers answer a TLS greeting on their plain port.
+            // As web servers answer a TLS handshake on their plain port.
             let _ = stream
                 .unwrap()
                 .write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n");
