@@ -3,22 +3,25 @@
 use std::ffi::OsString;
 use std::fmt::{self, Write as _};
 use std::fs::{self, File};
-use std::io::{Read, Write};
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::{Arc, Mutex};
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-use crate::support::server::Server;
+use super::gathered::Gathered;
+use super::server::Server;
 
 /// The key that runs use. It must never appear anywhere else.
 pub(crate) const KEY: &str = "test-key";
+
 /// Runs a command with the host names in the file `hosts`: the script `with-hosts.sh`, and how to run it.
 pub(crate) const HOSTS: &str = "mount --bind hosts /etc/hosts && exec \"$@\"\n";
+
 pub(crate) const WITH_HOSTS: &[&str] = &["unshare", "-rm", "sh", "with-hosts.sh"];
+
 /// A run that takes longer counts as hanging.
 const HANGS: Duration = Duration::from_secs(60);
 
@@ -224,36 +227,6 @@ impl<'a> Program<'a> {
             stdout,
             stderr,
         }
-    }
-}
-
-/// What came down a stream so far, gathered by a thread.
-struct Gathered {
-    bytes: Arc<Mutex<Vec<u8>>>,
-    thread: JoinHandle<()>,
-}
-
-impl Gathered {
-    fn start(mut stream: impl Read + Send + 'static) -> Self {
-        let bytes = Arc::new(Mutex::new(Vec::new()));
-        let shared = Arc::clone(&bytes);
-        let thread = thread::spawn(move || {
-            let mut block = [0; 16 * 1024];
-            while let Ok(read @ 1..) = stream.read(&mut block) {
-                shared.lock().unwrap().extend_from_slice(&block[..read]);
-            }
-        });
-        Self { bytes, thread }
-    }
-
-    fn so_far(&self) -> Vec<u8> {
-        self.bytes.lock().unwrap().clone()
-    }
-
-    fn all(self) -> Vec<u8> {
-        let Self { bytes, thread } = self;
-        thread.join().unwrap();
-        std::mem::take(&mut bytes.lock().unwrap())
     }
 }
 

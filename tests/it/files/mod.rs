@@ -10,4 +10,7 @@ mod names;
 mod output;
 mod overwrite;
 mod own_files;
+mod rejects;
+mod rescoring;
+mod streams;
 mod wrong_files;

@@ -1,5 +1,7 @@
 //! The ledger: it keeps what was paid for, and can be inspected, pruned, and made to forget people.
 
+mod asked_again;
+mod changes;
 mod commands;
 mod damage;
 mod drift;

@@ -5,12 +5,12 @@ use std::fs;
 use std::os::unix::fs::symlink;
 
 use crate::support::ledger_file;
-use crate::support::process::{Done, Place, Program};
+use crate::support::process::{Done, Place};
 use crate::support::server::{Request, Server, answer, good, ok, status};
 use crate::support::users;
 
 /// A run of `users.csv` that stopped after so many calls.
-fn stopped<'a>(place: &'a Place, server: &'a Server, calls: usize) -> Done {
+pub(super) fn stopped<'a>(place: &'a Place, server: &'a Server, calls: usize) -> Done {
     let before = server.calls();
     let done = place.score(server, ["--max-calls", &calls.to_string()]);
     done.exits(3).says("the same command goes on from there");
@@ -18,11 +18,11 @@ fn stopped<'a>(place: &'a Place, server: &'a Server, calls: usize) -> Done {
     done
 }
 
-fn rows(csv: &str) -> Vec<&str> {
+pub(super) fn rows(csv: &str) -> Vec<&str> {
     csv.lines().skip(1).collect()
 }
 
-fn file<'a>(rows: impl IntoIterator<Item = &'a str>) -> String {
+pub(super) fn file<'a>(rows: impl IntoIterator<Item = &'a str>) -> String {
     let header = "id,name,email,ip,user_agent\n".to_owned();
     rows.into_iter().fold(header, |file, row| file + row + "\n")
 }
@@ -92,61 +92,6 @@ fn other_thresholds_cost_no_call() {
 }
 
 #[test]
-fn another_question_account_or_address_is_asked_again() {
-    let csv = users::csv(6);
-    for args in [
-        &["--advanced"][..],
-        &["--vpn-check"],
-        &["--service-id", "another"],
-        &["--set", "phone=+4915112345678"],
-    ] {
-        let (place, server) = (Place::with("users.csv", &csv), Server::good());
-        stopped(&place, &server, 4);
-        let other = args.iter().fold(
-            place.rescore(["run", "--base-url", &server.url(), "--rate", "unlimited"]),
-            Program::arg,
-        );
-        let other = if args[0] == "--service-id" {
-            other
-        } else {
-            other.arg("--service-id").arg("test")
-        };
-        let other = other.env("RESCORE_API_KEY", "test-key");
-        let other = other.arg("users.csv").arg("-o").arg("scored.csv").done();
-        other.exits(0).silent_about("known from the ledger");
-        assert_eq!(server.calls(), 4 + 6, "{args:?}");
-        assert_eq!(place.text("scored.csv"), users::scored(&csv));
-        assert_eq!(place.names(), ["scored.csv", "users.csv"]);
-    }
-    let (place, server, elsewhere) = (
-        Place::with("users.csv", &csv),
-        Server::good(),
-        Server::good(),
-    );
-    stopped(&place, &server, 4);
-    place.score(&elsewhere, []).exits(0);
-    assert_eq!((server.calls(), elsewhere.calls()), (4, 6));
-}
-
-#[test]
-fn another_account_or_address_keeps_the_answers_of_the_first() {
-    let csv = users::csv(6);
-    let (place, server, elsewhere) = (
-        Place::with("users.csv", &csv),
-        Server::good(),
-        Server::good(),
-    );
-    stopped(&place, &server, 4);
-    stopped(&place, &elsewhere, 2);
-    place
-        .score(&server, [])
-        .exits(0)
-        .says("4 answers are paid for");
-    assert_eq!((server.calls(), elsewhere.calls()), (6, 2));
-    assert_eq!(place.text("scored.csv"), users::scored(&csv));
-}
-
-#[test]
 fn failed_rows_alone_are_asked_again_and_put_in_their_place() {
     let csv = users::csv(10);
     let odd = |name: &str| ["User 3", "User 7"].contains(&name);
@@ -185,22 +130,6 @@ fn failed_rows_alone_are_asked_again_and_put_in_their_place() {
 }
 
 #[test]
-fn starting_over_says_what_it_throws_away() {
-    let csv = users::csv(9);
-    let (place, server) = (Place::with("users.csv", &csv), Server::good());
-    stopped(&place, &server, 4);
-    place
-        .score(&server, ["--fresh"])
-        .exits(0)
-        .says("warning: starting over; the 4 paid answers of the run of ")
-        .says("are thrown away")
-        .silent_about("continuing");
-    assert_eq!(server.calls(), 4 + 9);
-    assert_eq!(place.text("scored.csv"), users::scored(&csv));
-    assert_eq!(place.names(), ["scored.csv", "users.csv"]);
-}
-
-#[test]
 fn continuing_a_run_of_another_day_gives_a_warning() {
     const WARNING: &str = "warning: the run that goes on began at ";
     let csv = users::csv(9);
@@ -229,58 +158,6 @@ fn continuing_a_run_of_another_day_gives_a_warning() {
     assert_eq!(shared(&["--max-calls", "2"]), Some(3));
     ledger_file::begun_long_ago(&place.path("answers.ledger"));
     assert_eq!(shared(&[]), Some(0));
-}
-
-#[test]
-fn on_a_shared_ledger_fresh_asks_all_and_the_new_answers_take_the_old_ones_place() {
-    let csv = users::csv(5);
-    let (place, server) = (
-        Place::with("users.csv", &csv),
-        Server::start(|request| {
-            let body = format!(
-                r#"{{"transaction_id":"t-{}","summary":{{"risk_score":1}}}}"#,
-                request.nth
-            );
-            ok(&body)
-        }),
-    );
-    let run = |more: &[&str]| {
-        let args = ["users.csv", "-o", "scored.csv", "-c", "1", "--overwrite"];
-        let program = place
-            .run(&server, args)
-            .arg("--ledger")
-            .arg("answers.ledger");
-        let program = program.args(more);
-        program.done().exits(0);
-        (server.calls(), place.text("scored.csv").contains(",t-6,"))
-    };
-    assert_eq!(run(&[]), (5, false));
-    assert_eq!(run(&["--fresh"]), (10, true));
-    assert_eq!(run(&[]), (10, true));
-}
-
-#[test]
-fn answers_that_are_too_old_are_asked_for_again() {
-    let csv = users::csv(5);
-    let (place, server) = (Place::with("users.csv", &csv), Server::good());
-    let run = |age| {
-        let args = [
-            "--ledger",
-            "answers.ledger",
-            "--overwrite",
-            "--max-age",
-            age,
-        ];
-        place.score(&server, args).exits(0);
-        assert_eq!(place.text("scored.csv"), users::scored(&csv));
-        server.calls()
-    };
-    assert_eq!((run("1d"), run("1d")), (5, 5));
-    assert_eq!(
-        ledger_file::age(&place.path("answers.ledger"), 2 * 86_400_000),
-        5
-    );
-    assert_eq!((run("3d"), run("1d"), run("1d")), (5, 10, 10));
 }
 
 #[test]
@@ -390,25 +267,6 @@ fn an_output_on_a_link_has_its_ledger_beside_the_real_file() {
     assert_eq!(server.calls(), 6);
     assert_eq!(place.text("link.csv"), users::scored(&csv));
     assert_eq!(fs::read_dir(place.path("real")).unwrap().count(), 1);
-}
-
-#[test]
-fn further_fields_are_kept_too_and_asked_for_where_they_were_not() {
-    let csv = users::csv(6);
-    let (place, server) = (Place::with("users.csv", &csv), Server::good());
-    let column = ["--column", "label=/summary/verify_label"];
-    place
-        .score(&server, ["--max-calls", "3", column[0], column[1]])
-        .exits(3);
-    place.score(&server, column).exits(0);
-    assert_eq!(server.calls(), 6);
-    let whole = place.text("scored.csv");
-    assert_eq!(whole.matches(",Legit\n").count(), 6, "{whole}");
-
-    let (place, server) = (Place::with("users.csv", &csv), Server::good());
-    stopped(&place, &server, 3);
-    place.score(&server, column).exits(0);
-    assert_eq!((server.calls(), place.text("scored.csv")), (3 + 6, whole));
 }
 
 #[test]

@@ -4,6 +4,7 @@ mod kills;
 mod limits;
 #[cfg(target_os = "linux")]
 mod memory;
+mod open_files;
 mod signals;
 mod stops;
 mod unread;

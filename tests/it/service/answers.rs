@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::support::process::{Done, Place};
 use crate::support::server::{Action, Request, Server, answer, good, ok, silence, status};
-use crate::support::users::{self};
+use crate::support::users;
 
 /// Scores `users` rows, one after the other, so that the script sees them in order.
 fn in_turn<const N: usize>(

@@ -8,6 +8,7 @@ mod hostile;
 mod http2;
 mod key;
 mod network;
+mod proxies;
 mod retry_after;
 mod statuses;
 mod tls;
