@@ -126,7 +126,7 @@ const ANYWHERE: &[(&str, &str)] = &[
 ];
 
 fn module(source: &Source) -> &str {
-    // Those at the root have no module: the program, and the list of modules.
+    // `main.rs` and `lib.rs` are in no module.
     source.module.first().map_or("main", String::as_str)
 }
 
@@ -174,7 +174,7 @@ fn crates_of_others(tree: &Tree, source: &Source) -> Vec<String> {
     found
 }
 
-/// Fails with everything that was found.
+/// Fails and prints everything that was found.
 #[track_caller]
 fn assert_none(found: &[String]) {
     assert!(found.is_empty(), "\n{}\n", found.join("\n"));
@@ -269,7 +269,7 @@ fn only_say_writes_to_standard_error() {
             .iter()
             .filter(|path| path.names.ends_with(&["stderr".to_owned()]));
         for path in named {
-            // To ask what it is writes nothing.
+            // Asking whether it is a terminal writes nothing.
             if !lines[path.line - 1].contains("io::stderr().is_terminal()") {
                 found.push(format!(
                     "src/{}:{} names standard error; `say` makes texts safe",

@@ -73,7 +73,7 @@ impl LedgerPlan {
         };
         if let (None, Some(option)) = (&kept, option) {
             return Err(Error::usage(format!(
-                "`{option}` has no meaning without a ledger, and a stream has none of its own"
+                "`{option}` needs a ledger, and rows to a stream have none of their own"
             ))
             .hint("name one with `--ledger FILE`"));
         }
@@ -359,7 +359,7 @@ fn finished(file: &Path, ledger: &Ledger) -> Error {
         }
         None => "uses what the ledger has".to_owned(),
     };
-    Error::usage(format!("`{}` exists already", file.display()))
+    Error::usage(format!("`{}` already exists", file.display()))
         .detail(format!(
             "`--retry-failed` asks only the rows without a verdict, and puts them in their places ({retry})"
         ))

@@ -1,9 +1,9 @@
-//! Refusals of a whole run, and a key that is rotated, rehearsed with the stand-in.
+//! Rehearsals with the stand-in: a run that is refused, and a key that is rotated.
 
 use serde_json::json;
 
-use crate::cli::sandbox::StandIn;
 use crate::support::process::{Place, Program};
+use crate::support::stand_in::StandIn;
 use crate::support::users;
 
 /// A run over the place's users against a stand-in, with the key in a file.
