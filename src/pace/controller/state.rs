@@ -6,10 +6,11 @@ use crate::pace::breaker::CircuitBreaker;
 use crate::pace::latency::Latency;
 use crate::pace::levels::InFlightLevels;
 use crate::pace::limit_search::{LimitSearch, Quantity};
-use crate::pace::limiter::{Limiter, Rate};
+use crate::pace::limiter::Limiter;
 use crate::pace::pause::Pauses;
 use crate::pace::quota_hint::QuotaHint;
 use crate::pace::random_refusals::RandomRefusals;
+use crate::pace::rate::Rate;
 use crate::pace::throughput::Throughput;
 use crate::pace::types::{Allowance, PaceLimits};
 use crate::pace::window::QuotaWindow;
@@ -112,10 +113,13 @@ impl Controller {
         // No limit also means none from an earlier run.
         let known = if unlimited { Limit::NONE } else { limits.known };
         if let Some(known) = known.rate {
-            rate.start_near(known.value, known.times);
+            rate.start_near(known);
         }
         if let Some(known) = known.in_flight {
-            in_flight.start_near(known.value + 1.0, known.times);
+            in_flight.start_near(Found {
+                value: known.value + 1.0,
+                ..known
+            });
         }
         let mut controller = Self {
             rate,

@@ -15,7 +15,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::Controller;
-use crate::pace::limiter::Rate;
+use crate::pace::rate::Rate;
 use crate::pace::types::{Admission, Allowance, Call, CallOutcome, PaceEvent, PaceLimits, Try};
 use crate::telemetry::event::{Found, Limit};
 

@@ -203,15 +203,15 @@ impl LimitSearch {
     }
 
     /// Another run found the limit: the search starts just below it.
-    pub(in crate::pace) fn start_near(&mut self, limit: f64, times: u32) {
-        if limit < self.most {
+    pub(in crate::pace) fn start_near(&mut self, limit: Found) {
+        if limit.value < self.most {
             self.refused = Some(LowestRefused {
-                at: limit.max(self.least),
-                times,
-                rough: times <= SEEN,
+                at: limit.value.max(self.least),
+                times: limit.times,
+                rough: limit.is_doubtful(),
             });
-            self.sustained = limit * SPARE;
-            self.set(limit * NEAR_KNOWN);
+            self.sustained = limit.value * SPARE;
+            self.set(limit.value * NEAR_KNOWN);
             self.stage = Stage::ClosingIn;
         }
     }

@@ -89,7 +89,7 @@ pub(super) fn at_once(calls: usize, typical: f64, spread: f64, wire: f64) -> Box
     Box::new(Concurrency::new(calls, Work { typical, spread }, wire))
 }
 
-/// PaceLimits that stay as they are.
+/// Limits that stay as they are.
 pub(super) fn steady() -> Vec<Case> {
     vec![
         case("bucket of 50, 40/s, Retry-After", || {
@@ -167,7 +167,7 @@ pub(super) fn steady() -> Vec<Case> {
     ]
 }
 
-/// PaceLimits that change.
+/// Limits that change.
 pub(super) fn changing() -> Vec<Case> {
     vec![
         Case {
