@@ -48,7 +48,7 @@ pub(crate) struct RetryPolicy {
     budget: Cell<f64>,
 }
 
-/// The upper bound of the first back-off: a hiccup is over after that …
+/// The upper bound of the first back-off: many failures are over after that …
 const FIRST_BACK_OFF: Duration = Duration::from_millis(500);
 /// … doubling up to this: a restart takes as long.
 const LONGEST_BACK_OFF: Duration = Duration::from_secs(30);
