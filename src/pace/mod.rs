@@ -11,6 +11,8 @@
 mod breaker;
 mod budget;
 mod controller;
+#[cfg(test)]
+mod documented;
 mod gate;
 mod give_up;
 mod latency;
