@@ -25,7 +25,7 @@ enum Circuit {
     /// It is taken to be down.
     Open {
         since: Duration,
-        /// When the next single call may begin.
+        /// When the next single call may start.
         next: Duration,
         probes: u32,
         /// Good answers since the last bad one.
@@ -47,7 +47,7 @@ pub(super) enum FailureKind {
 pub(super) enum Transition {
     /// Nothing.
     Unchanged,
-    /// The service is taken to be down; the next single call may begin at `next`.
+    /// The service is taken to be down; the next single call may start at `next`.
     Down { since: Duration, next: Duration },
     /// It is back.
     Up { since: Duration },
@@ -81,7 +81,7 @@ impl CircuitBreaker {
         matches!(self.circuit, Circuit::Open { .. })
     }
 
-    /// When the next single call may begin; `None` while the service is well.
+    /// When the next single call may start; `None` while the service is well.
     pub(super) const fn next_probe(&self) -> Option<Duration> {
         match self.circuit {
             Circuit::Open { next, .. } => Some(next),
@@ -89,14 +89,14 @@ impl CircuitBreaker {
         }
     }
 
-    /// A call that began at `began` got an answer that shows that the service works.
+    /// A call that started at `began` got an answer that shows that the service works.
     pub(super) fn good(&mut self, began: Duration) -> Transition {
         match &mut self.circuit {
             Circuit::Closed => {
                 self.note(false);
                 Transition::Unchanged
             }
-            // It had begun before the last single call.
+            // It had started before the last single call.
             Circuit::Open { next, .. } if began < *next => Transition::Unchanged,
             Circuit::Open { since, good, .. } => {
                 *good += 1;
@@ -119,7 +119,7 @@ impl CircuitBreaker {
         Some(since)
     }
 
-    /// A call that began at `began` failed.
+    /// A call that started at `began` failed.
     pub(super) fn bad(&mut self, began: Duration, now: Duration, kind: FailureKind) -> Transition {
         match &mut self.circuit {
             Circuit::Closed => {
@@ -210,7 +210,7 @@ mod tests {
             assert_eq!(
                 bad(0, now, how),
                 Transition::Unchanged,
-                "it began before the last single call"
+                "it started before the last single call"
             );
             assert_eq!(bad(now, now, how), down(now + wait));
             now += wait;

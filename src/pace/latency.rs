@@ -52,7 +52,7 @@ const QUEUEING: f64 = 2.0;
 const LOOK_AGAIN_AT: f64 = 0.5;
 /// … which it has if answers take less than this share of what they took. If not, our calls were not the reason.
 const SHORTER: f64 = 0.75;
-/// Shorter latencies, in seconds, count as this one: so short a queue harms nobody, and may be on our own machine.
+/// Shorter latencies, in seconds, count as this one: so short a queue is harmless, and may be on our own machine.
 const SHORTEST: f64 = 0.010;
 
 impl Latency {

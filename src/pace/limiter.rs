@@ -1,4 +1,4 @@
-//! Lets calls begin at a rate. This is the only file that names governor.
+//! Lets calls start at a rate. This is the only file that names governor.
 
 use std::cell::Cell;
 use std::num::NonZeroU32;
@@ -15,11 +15,11 @@ use super::rate::Rate;
 /// The timer's resolution. A call may be late by this much, and then the next one may be early by as much: otherwise only
 /// 93 % of 80/s are reached. More would be refused by a service that allows no two calls closer together than its rate.
 const TICK: Duration = Duration::from_millis(1);
-/// The burst at rates with less than two ticks between calls: no service counts those so strictly, and calls that begin
+/// The burst at rates with less than two ticks between calls: no service counts those so strictly, and calls that start
 /// together need fewer wake-ups.
 const BURST: Duration = Duration::from_millis(10);
 
-/// Lets calls begin at a rate that may change at any time. Times are passed in, and count from the start of the run.
+/// Lets calls start at a rate that may change at any time. Times are passed in, and count from the start of the run.
 pub(super) struct Limiter {
     bucket: Option<Bucket>,
     now: ManualClock,
@@ -123,7 +123,7 @@ impl Clock for ManualClock {
 mod tests {
     use super::*;
 
-    /// Calls that begin within `seconds` if each asks again after the wait that it was given.
+    /// Calls that start within `seconds` if each asks again after the wait that it was given.
     fn calls_in(limiter: &mut Limiter, from: u64, seconds: u64) -> u64 {
         let (mut now, mut calls) = (Duration::from_secs(from), 0);
         while now < Duration::from_secs(from + seconds) {

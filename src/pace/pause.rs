@@ -55,12 +55,12 @@ impl Pauses {
         self.until.filter(|until| *until > now)
     }
 
-    /// Whether a call that began then began after the last pause.
+    /// Whether a call that started then started after the last pause.
     pub(super) fn is_after(&self, began: Duration) -> bool {
         self.until.is_none_or(|until| began >= until)
     }
 
-    /// Pauses all calls because the one that began at `began` was refused. `fraction` is random, from 0 up to 1. Returns the
+    /// Pauses all calls because the one that started at `began` was refused. `fraction` is random, from 0 up to 1. Returns the
     /// pause if it is a new or longer one.
     pub(super) fn begin(
         &mut self,
@@ -73,7 +73,7 @@ impl Pauses {
         let length = if let Some(named) = named {
             named.mul_f64(1.0 + JITTER * fraction)
         } else if !self.is_after(began) {
-            // It was sent before the last pause began and says nothing new.
+            // It was sent before the last pause started and says nothing new.
             return None;
         } else {
             match (self.guess, asked) {
@@ -106,7 +106,7 @@ impl Pauses {
         })
     }
 
-    /// The service did the work of a call that began at `began`: the last guess was long enough, unless the call began before
+    /// The service did the work of a call that started at `began`: the last guess was long enough, unless the call started before
     /// the pause.
     pub(super) fn answered(&mut self, began: Duration) {
         if self.is_after(began) {
@@ -123,7 +123,7 @@ impl Pauses {
         length
     }
 
-    /// A call that began at `began` ended in another way than refused.
+    /// A call that started at `began` ended in another way than refused.
     pub(super) fn not_refused(&mut self, began: Duration) {
         if self.is_after(began) {
             self.in_a_row = Duration::ZERO;
@@ -143,7 +143,7 @@ mod tests {
 
     const MILLISECOND: Duration = Duration::from_millis(1);
 
-    /// Refuses a call that began at once after the pause before; the pause's length in milliseconds.
+    /// Refuses a call that started right after the pause before. Returns the length of the new pause in milliseconds.
     fn refuse(pauses: &mut Pauses, now: &mut Duration, asked: Option<Duration>) -> u128 {
         let began = pauses.until.map_or(*now, |until| until.max(*now));
         *now = began + MILLISECOND;
@@ -166,7 +166,7 @@ mod tests {
         assert_eq!(
             pauses.in_a_row().as_millis(),
             183_500,
-            "the call began before the pause"
+            "the call started before the pause"
         );
         let after = now + LONGEST_GUESS;
         pauses.not_refused(after);

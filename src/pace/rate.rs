@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// The most calls that may begin in a time.
+/// The most calls that may start in a time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Rate {
     /// At most so many a second; finite, from [`Rate::LOWEST`] to [`Rate::HIGHEST`].

@@ -23,7 +23,7 @@ struct Count {
     refused: u64,
     /// How long all calls have paused since then.
     paused: Duration,
-    /// When the first accepted one began.
+    /// When the first accepted one started.
     opened: Option<Duration>,
 }
 
@@ -134,7 +134,7 @@ impl Throughput {
     }
 
     /// The single call after a pause was refused as well, so nothing more came in. Returns the rate since the previous count
-    /// began to accept calls.
+    /// started to accept calls.
     pub(super) fn still_refused(&mut self, call: Call) -> Option<Measurement> {
         self.current = Count::from_refused(call);
         self.measure(self.previous?.from, call.began)

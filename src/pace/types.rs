@@ -1,4 +1,4 @@
-//! What passes between the controller and its callers: when a call may begin, how it ended, and what that changed.
+//! What passes between the controller and its callers: when a call may start, how it ended, and what that changed.
 
 use std::num::NonZeroUsize;
 use std::time::Duration;
@@ -62,16 +62,16 @@ pub(super) struct Call {
     pub(super) began: Duration,
     /// Its number in the run, from 1.
     pub(super) number: u64,
-    /// How many calls were in flight when it began, with it.
+    /// How many calls were in flight when it started, with it.
     pub(super) level: u32,
     /// Whether it finds out if a service that is down is back.
     pub(super) probe: bool,
 }
 
-/// The answer to a call that wants to begin.
+/// The answer to a call that wants to start.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Admission {
-    /// It begins now.
+    /// It starts now.
     Admitted(Call),
     /// It may ask again then.
     NotBefore(Duration),
@@ -79,7 +79,7 @@ pub(super) enum Admission {
     AfterAnother,
 }
 
-/// What the end of a call changed for everybody.
+/// What the end of a call changed for all calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PaceEvent {
     /// All calls pause.

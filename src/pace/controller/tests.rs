@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use super::Controller;
+use super::state::Controller;
 use crate::pace::rate::Rate;
 use crate::pace::types::{Admission, Allowance, Call, CallOutcome, PaceEvent, PaceLimits, Try};
 use crate::telemetry::event::{Found, Limit};
@@ -37,7 +37,7 @@ const fn found(value: f64) -> Found {
 /// What happens next.
 #[derive(Debug, Clone)]
 enum Step {
-    /// As many calls begin as may.
+    /// As many calls start as may.
     Ask,
     /// Time passes.
     Wait(u64),
@@ -83,7 +83,7 @@ struct World {
     limits: PaceLimits,
     now: Duration,
     out: Vec<Call>,
-    /// When calls began.
+    /// When calls started.
     begun: Vec<Duration>,
     paused_until: Duration,
 }
@@ -135,7 +135,7 @@ impl World {
         }
     }
 
-    /// All calls are answered, and then another one can begin before long.
+    /// All calls are answered, and then another one can start before long.
     fn goes_on(&mut self) {
         for call in std::mem::take(&mut self.out) {
             self.controller
@@ -218,7 +218,7 @@ proptest! {
     }
 }
 
-/// Makes a call as soon as it may begin. It takes 50 ms and ends with this outcome.
+/// Makes a call as soon as it may start. It takes 50 ms and ends with this outcome.
 fn call(
     controller: &mut Controller,
     now: &mut Duration,

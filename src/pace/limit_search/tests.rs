@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use super::{Finding, LimitSearch, Quantity, QuietInterval};
+use super::progress::QuietInterval;
+use super::refusal::Finding;
+use super::search::{LimitSearch, Quantity};
 use crate::pace::throughput::Measurement;
 use crate::telemetry::event::{Found, Search};
 

@@ -24,7 +24,7 @@ pub(in crate::pace) struct RandomRefusals {
 /// Refusals at paces that should have been sustained, over one or more cuts.
 #[derive(Debug, Default)]
 struct UnexplainedRefusals {
-    /// Calls that began since then count: earlier ones are about the pace before.
+    /// Calls that started since then count: earlier ones are about the pace before.
     since: Duration,
     /// How often the pace was cut without effect.
     cuts: u32,
@@ -101,7 +101,7 @@ impl RandomRefusals {
         }
     }
 
-    /// What counts a call that began at `began`.
+    /// What counts a call that started at `began`.
     fn counting(&mut self, began: Duration) -> Option<&mut UnexplainedRefusals> {
         self.unexplained
             .as_mut()
@@ -181,7 +181,7 @@ mod tests {
     const NOW: Duration = Duration::ZERO;
     const SECOND: Option<Duration> = Some(Duration::from_secs(1));
 
-    /// A service whose calls end as soon as they begin.
+    /// A service whose calls end as soon as they start.
     #[derive(Default)]
     struct Service {
         random: RandomRefusals,

@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use super::pacers::{Answer, Pacer, Ticket};
-use crate::pace::CallOutcome;
-use crate::pace::types::Try;
+use crate::pace::types::{CallOutcome, Try};
 
 /// A pause of all calls: as long as the service names, or doubling until a call is accepted.
 #[derive(Default)]

@@ -8,7 +8,7 @@ use super::case::{Case, case};
 use super::cases::USUAL;
 use super::models::{Hint, Model, Work, refused};
 use super::rows::Row;
-use crate::pace::CallOutcome;
+use crate::pace::types::CallOutcome;
 
 pub(super) fn hidden() -> Vec<Case> {
     let unseen = |case| Case {

@@ -2,7 +2,7 @@
 
 use super::models::{Hint, Model, Work, refused};
 use super::rows::Row;
-use crate::pace::CallOutcome;
+use crate::pace::types::CallOutcome;
 
 /// What nginx does with calls within the burst.
 #[derive(Clone, Copy, PartialEq)]

@@ -5,9 +5,9 @@ use std::collections::BinaryHeap;
 use std::time::Duration;
 
 use super::rows::Row;
-use crate::pace::CallOutcome;
+use crate::pace::types::CallOutcome;
 
-/// A service. Times are since the simulation began.
+/// A service. Times are since the simulation started.
 pub(super) trait Model {
     /// How long a call takes to arrive.
     fn way(&mut self, _random: &mut fastrand::Rng) -> f64 {
@@ -327,7 +327,7 @@ impl<M: Model> Model for RefusingAtRandom<M> {
     }
 }
 
-/// Another service, whose window was used up by somebody else before.
+/// Another service, whose window was used up before by another caller.
 pub(super) struct UsedUp<M> {
     pub(super) service: M,
     pub(super) until: f64,

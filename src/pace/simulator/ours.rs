@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::pacers::{Answer, Pacer, Ticket};
 use crate::pace::controller::Controller;
-use crate::pace::types::{Admission, PaceEvent, PaceLimits, Try};
-use crate::pace::{CallOutcome, Rate};
+use crate::pace::rate::Rate;
+use crate::pace::types::{Admission, CallOutcome, PaceEvent, PaceLimits, Try};
 use crate::telemetry::event::Limit;
 
 impl Pacer for Controller {

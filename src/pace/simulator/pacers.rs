@@ -1,12 +1,11 @@
-//! What decides when calls begin, and what passes between it and the simulation.
+//! What decides when calls start, and what passes between it and the simulation.
 
 use std::time::Duration;
 
-use crate::pace::CallOutcome;
-use crate::pace::types::{Call, Try};
+use crate::pace::types::{Call, CallOutcome, Try};
 use crate::telemetry::event::Limit;
 
-/// Decides when calls begin.
+/// Decides when calls start.
 pub(super) trait Pacer {
     fn ask(&mut self, now: Duration) -> Answer;
 
@@ -27,7 +26,7 @@ pub(super) trait Pacer {
     }
 }
 
-/// Whether a call may begin.
+/// Whether a call may start.
 pub(super) enum Answer {
     Go(Ticket),
     /// It may ask again then.

@@ -8,7 +8,7 @@ use super::host::Host;
 use super::models::Model;
 use super::pacers::{Answer, Pacer, Ticket};
 use super::rows::{Row, Rows};
-use crate::pace::CallOutcome;
+use crate::pace::types::CallOutcome;
 
 /// What was seen in a run.
 #[derive(Debug, Default)]
@@ -318,7 +318,7 @@ impl World<'_> {
                 program.rows.is_done(row);
             }
         }
-        // The outcome may change when the next call may begin.
+        // The outcome may change when the next call may start.
         program.wake = Some(now);
     }
 }

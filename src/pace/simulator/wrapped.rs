@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use super::models::{Hint, Model, Work, refused};
 use super::rows::Row;
-use crate::pace::CallOutcome;
+use crate::pace::types::CallOutcome;
 
 /// Takes every call.
 pub(super) struct NoLimit {
