@@ -1,4 +1,4 @@
-//! Columns that are needed and not there: all of them in one error, with those that may be meant.
+//! Required columns that are missing: all of them in one error, with suggestions.
 
 use super::assignments::{Assigned, Assignments};
 use super::field::Field;
@@ -7,24 +7,24 @@ use super::template::Template;
 use crate::base::error::{Error, column, quoted};
 use crate::raw_json::Pointer;
 
-/// A field that gets no value from any row.
+/// A field that would get no value in any row.
 enum Missing<'a> {
-    /// No column means it.
+    /// No column matches it.
     Unmapped(Field),
-    /// `--map` takes it from columns of which these are not there.
+    /// `--map` takes it from columns, and these are missing.
     Named(Field, &'a Template<String>, Vec<&'a str>),
 }
 
-/// Which of the fields' columns must be there.
+/// Which columns must exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Needed {
-    /// Those of required fields: of a file's other members too few were seen.
+    /// Those of required fields: too few of the file's other members were seen.
     Required,
-    /// Those that a `--map` names as well.
+    /// Those, and the columns that `--map` names.
     All,
 }
 
-/// Fails where columns are missing. `is_there` tells whether a column that a `--map` names is.
+/// Fails if columns are missing. `is_there` tells whether a column that `--map` names exists.
 pub(super) fn refuse(
     assignments: &Assignments,
     columns: &[String],
@@ -74,7 +74,7 @@ pub(super) fn refuse(
             let field = first.field();
             let it = if missing.len() > 1 { "each" } else { "it" };
             error.hint(format!(
-                "name {it} with `--map {field}=COLUMN`, or give a constant with `--set {field}=VALUE`"
+                "give {it} with `--map {field}=COLUMN`, or a constant with `--set {field}=VALUE`"
             ))
         }
         _ => error.hint(format!("did you mean `{}`?", meant.join(" "))),
@@ -96,7 +96,7 @@ fn columns_line(columns: &[String]) -> String {
     format!("columns: {}{tail}", shown.join(", "))
 }
 
-/// As they stand in a sentence.
+/// Words as a list in a sentence.
 fn listed(words: &[String]) -> String {
     match words.split_last() {
         Some((last, others)) if !others.is_empty() => format!("{} and {last}", others.join(", ")),
@@ -122,7 +122,7 @@ impl Missing<'_> {
         }
     }
 
-    /// The option that may be meant.
+    /// The option that the user may have meant.
     fn meant(&self, columns: &[String]) -> Option<String> {
         let (field, template, names) = match self {
             Self::Unmapped(field) => return names::suggestion(*field, columns),
@@ -145,9 +145,9 @@ impl Missing<'_> {
     }
 }
 
-/// The column that is written most like `name`, which may be a pointer into a member.
+/// The column whose spelling is nearest to `name`, which may be a pointer into a member.
 fn nearest(name: &str, columns: &[String]) -> Option<String> {
-    /// Below this, jaro-winkler calls `note` like `name`.
+    /// Below this, Jaro-Winkler finds `note` similar to `name`.
     const ALIKE: f64 = 0.88;
     let pointer = Pointer::parse(name).unwrap_or_else(|_| Pointer::of_member(name));
     let member = pointer.split_first().0;

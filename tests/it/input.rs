@@ -332,7 +332,7 @@ fn one_column_brings_the_delimiter_to_mind() {
     place
         .score(&server, [])
         .exits(2)
-        .says("one column found; try `--delimiter`");
+        .says("only one column was found; try `--delimiter`");
     assert_eq!(server.calls(), 0);
 }
 
