@@ -81,7 +81,7 @@ pub mod internals {
         pub use crate::row::{Earlier, Row, RowNumber, Span};
     }
     pub mod sandbox {
-        pub use crate::sandbox::{RateLimit, Sandbox, Settings};
+        pub use crate::sandbox::{RateLimit, Sandbox, SandboxSettings};
     }
     pub mod scorer {
         pub use crate::scorer::Patience;

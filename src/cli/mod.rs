@@ -20,7 +20,7 @@ pub(crate) use sources::Variables;
 
 use crate::base::error::Error;
 use crate::config::{CareConfig, RunConfig};
-use crate::sandbox::Settings;
+use crate::sandbox::SandboxSettings;
 
 /// Score every user of a CSV or JSONL file through a user validation service and get the same file back with
 /// transaction_id, risk_score and decision appended.
@@ -66,7 +66,7 @@ pub(crate) enum Command {
     /// `rescore run`.
     Run(Box<RunConfig>),
     /// `rescore sandbox`.
-    Sandbox(Settings),
+    Sandbox(SandboxSettings),
     /// `rescore ledger`.
     Ledger(CareConfig),
 }

@@ -239,12 +239,12 @@ fn connect(service: ServiceConfig, plan: Plan) -> Result<(Option<Sandbox>, Clien
             timeout,
             connect_timeout,
         } => {
-            let settings = sandbox::Settings {
+            let settings = sandbox::SandboxSettings {
                 plan: match plan {
-                    Plan::Paid { .. } => sandbox::Plan::Paid,
-                    Plan::Free => sandbox::Plan::Free,
+                    Plan::Paid { .. } => sandbox::SandboxPlan::Paid,
+                    Plan::Free => sandbox::SandboxPlan::Free,
                 },
-                ..sandbox::Settings::default()
+                ..sandbox::SandboxSettings::default()
             };
             let stand_in = Sandbox::start(settings)
                 .map_err(|e| Error::stopped("cannot start the sandbox").because(e))?;
