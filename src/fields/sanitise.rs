@@ -145,7 +145,7 @@ pub(super) fn phone(value: Cow<'_, str>) -> Result<Cow<'_, str>, Failure> {
 /// it may be personal data.
 pub(super) fn wrong_constant(value: &str, field: Field) -> Option<&'static str> {
     let Ok(Some(value)) = clean(value.into(), field) else {
-        return Some("is empty");
+        return Some("is blank");
     };
     let (checked, wrong) = match field {
         Field::Name | Field::UserAgent => return None,

@@ -40,7 +40,7 @@ fn a_column_that_rescore_did_not_write_is_refused_before_the_first_call() {
             COLUMNS,
             ",t-1,1.0,manually approved by Eve",
             &[],
-            "value in row 1",
+            "the one in row 1",
         ),
         (COLUMNS, ",t-1,low,approve", &[], "`risk_score`"),
         (COLUMNS, ",=1+1,1.0,approve", &[], "`transaction_id`"),
@@ -58,7 +58,7 @@ fn a_column_that_rescore_did_not_write_is_refused_before_the_first_call() {
             .says("`--prefix rescore_`")
             .silent_about("Eve");
         if !args.is_empty() {
-            done.says("another name to `--column`");
+            done.says("give `--column` another name");
         }
         assert_eq!(place.names(), ["users.csv"]);
     }
@@ -241,7 +241,7 @@ fn a_member_that_rescore_did_not_write_is_refused_before_the_first_call() {
         ),
         (
             r#""transaction_id":"t","risk_score":1.0,"decision":"Eve""#,
-            "value in row 2",
+            "the one in row 2",
         ),
         (
             r#""transaction_id":"t","risk_score":"1.0","decision":null"#,
@@ -268,7 +268,7 @@ fn a_member_that_rescore_did_not_write_is_refused_before_the_first_call() {
     }
     let place = Place::with("users.jsonl", with("A", r#""level":1"#));
     let done = score_lines(&place, &server, ["--column", "level=/summary/risk_level"]);
-    done.exits(2).says("another name to `--column`");
+    done.exits(2).says("give `--column` another name");
     assert_eq!(server.calls(), 0);
 }
 

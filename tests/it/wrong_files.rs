@@ -106,7 +106,7 @@ fn json_that_is_not_one_object_a_line_is_named_with_the_command_that_makes_it_so
             done.says("it is a JSON array").says("`jq -c '.[]'`");
         }
         let done = refused(name, format!("{pretty}\n{pretty}\n").as_bytes(), []);
-        done.says("its JSON takes several lines").says("`jq -c .`");
+        done.says("its objects extend over several lines").says("`jq -c .`");
     }
     // No person's data is in the message.
     let done = refused(
@@ -294,7 +294,7 @@ fn a_constant_that_no_row_can_be_sent_with_is_refused() {
         ("ip=unknown", "neither IPv4 nor IPv6"),
         ("email=jane", "not an email address"),
         ("phone=0151", "not + and 7 to 15 digits"),
-        ("user_agent=\u{7}", "nothing that can be sent"),
+        ("user_agent=\u{7}", "is blank"),
     ] {
         let done = refused("users.csv", csv.as_bytes(), ["--set", set]);
         let (field, value) = set.split_once('=').unwrap();
