@@ -91,7 +91,7 @@ pub mod internals {
     }
     pub mod service {
         pub use crate::service::{
-            ApiKeys, ClientSettings, Endpoint, Outcome, Plan, Quota, Reply, Sent, ServiceId,
+            ApiKeys, ClientSettings, Endpoint, Outcome, Plan, Quota, Reply, SentRequest, ServiceId,
             classify, write_body,
         };
     }

@@ -8,7 +8,7 @@ use crate::base::error::{Error, Result, printable, shown};
 use crate::base::own_file;
 use crate::config::{LedgerConfig, OutputConfig, RejectsConfig, ServiceConfig};
 use crate::input::Input;
-use crate::layout::{Format, Layout, Packing};
+use crate::layout::{Compression, Format, Layout};
 use crate::ledger;
 use crate::output::{PARTIAL, Replace, Sides, Sink, Target, is_same_file};
 use crate::service::KeyFile;
@@ -281,7 +281,7 @@ fn beside(output: &Path, extension: &str) -> PathBuf {
         .file_name()
         .map(|name| name.to_string_lossy().into_owned())
         .unwrap_or_default();
-    let (name, _) = Packing::split(&name);
+    let (name, _) = Compression::split_name(&name);
     let known = ["csv", "tsv", "jsonl", "ndjson", "txt"];
     let is_known = |end: &str| known.iter().any(|known| end.eq_ignore_ascii_case(known));
     let stem = match name.rsplit_once('.') {

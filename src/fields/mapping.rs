@@ -5,7 +5,7 @@
 
 use super::assignments::{Assigned, Assignments};
 use super::field::{Field, PerField};
-use super::missing::{self, Needed};
+use super::missing::{self, Requirement};
 use super::names;
 use super::template::{Part, Template};
 use crate::base::error::{Error, Result, column, quoted};
@@ -56,22 +56,22 @@ impl Mapping<usize> {
             Some(Assigned::Columns(template)) => {
                 match template.try_map(|name| index_of(name, header)) {
                     Ok(template) => Ok(ColumnSource::Columns(template)),
-                    Err(Index::Twice(first, second)) => {
+                    Err(NoColumn::Ambiguous(first, second)) => {
                         Err(twice(field, header, first, second, file))
                     }
                     // Reported below, together with all others.
-                    Err(Index::Nowhere) => Ok(ColumnSource::Absent),
+                    Err(NoColumn::Missing) => Ok(ColumnSource::Absent),
                 }
             }
             None => by_name(field, header, file),
         })?;
         let is_there = |name: &str| index_of(name, header).is_ok();
-        missing::refuse(assignments, header, Needed::All, is_there, file).map_err(|error| {
-            match header {
+        missing::refuse(assignments, header, Requirement::All, is_there, file).map_err(
+            |error| match header {
                 [_] => error.hint("only one column was found; try `--delimiter`"),
                 _ => error,
-            }
-        })?;
+            },
+        )?;
         let described = describe(&sources, |template| {
             let name = |index: &usize| Ok::<_, ()>(header.get(*index).cloned().unwrap_or_default());
             template
@@ -84,24 +84,24 @@ impl Mapping<usize> {
 }
 
 /// Why a name does not identify a column.
-enum Index {
-    Nowhere,
-    Twice(usize, usize),
+enum NoColumn {
+    Missing,
+    Ambiguous(usize, usize),
 }
 
 /// Finds a column by its exact name, or else ignoring case.
-fn index_of(name: &str, header: &[String]) -> Result<usize, Index> {
+fn index_of(name: &str, header: &[String]) -> Result<usize, NoColumn> {
     let find = |is_it: &dyn Fn(&str) -> bool| {
         let columns = header.iter().enumerate();
         let mut found = columns.filter_map(|(index, column)| is_it(column).then_some(index));
         match (found.next(), found.next()) {
-            (None, _) => Err(Index::Nowhere),
+            (None, _) => Err(NoColumn::Missing),
             (Some(index), None) => Ok(index),
-            (Some(first), Some(second)) => Err(Index::Twice(first, second)),
+            (Some(first), Some(second)) => Err(NoColumn::Ambiguous(first, second)),
         }
     };
     match find(&|column| column == name) {
-        Err(Index::Nowhere) => find(&|column| column.trim().eq_ignore_ascii_case(name.trim())),
+        Err(NoColumn::Missing) => find(&|column| column.trim().eq_ignore_ascii_case(name.trim())),
         found => found,
     }
 }
@@ -222,8 +222,8 @@ impl Mapping<String> {
         // Before the end of a file, there may still be an object that has what `--map` names.
         let needed = match sample {
             MemberSample::Few => None,
-            MemberSample::Part => Some(Needed::Required),
-            MemberSample::Whole => Some(Needed::All),
+            MemberSample::Part => Some(Requirement::Required),
+            MemberSample::Whole => Some(Requirement::All),
         };
         let is_there = |name: &str| {
             let member = Pointer::parse(name).unwrap_or_else(|_| Pointer::of_member(name));

@@ -8,7 +8,7 @@ use crate::base::error::{Error, column, quoted};
 use crate::raw_json::Pointer;
 
 /// A field that would get no value in any row.
-enum Missing<'a> {
+enum MissingField<'a> {
     /// No column matches it.
     Unmapped(Field),
     /// `--map` takes it from columns, and these are missing.
@@ -17,7 +17,7 @@ enum Missing<'a> {
 
 /// Which columns must exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Needed {
+pub(super) enum Requirement {
     /// Those of required fields: too few of the file's other members were seen.
     Required,
     /// Those, and the columns that `--map` names.
@@ -28,7 +28,7 @@ pub(super) enum Needed {
 pub(super) fn refuse(
     assignments: &Assignments,
     columns: &[String],
-    needed: Needed,
+    needed: Requirement,
     is_there: impl Fn(&str) -> bool,
     file: &str,
 ) -> Result<(), Error> {
@@ -38,9 +38,9 @@ pub(super) fn refuse(
         assignments.get(field).is_none() && !columns.iter().any(|name| is_of(field, name))
     };
     let missing = |field: Field| match assignments.get(field) {
-        Some(Assigned::Columns(template)) if needed == Needed::All => {
+        Some(Assigned::Columns(template)) if needed == Requirement::All => {
             let names: Vec<_> = template.columns().filter(|name| !is_there(name)).collect();
-            (!names.is_empty()).then_some(Missing::Named(field, template, names))
+            (!names.is_empty()).then_some(MissingField::Named(field, template, names))
         }
         _ => {
             let is_required = match field {
@@ -48,7 +48,7 @@ pub(super) fn refuse(
                 Field::Email => is_absent(Field::Phone),
                 Field::Phone => false,
             };
-            (is_required && is_absent(field)).then_some(Missing::Unmapped(field))
+            (is_required && is_absent(field)).then_some(MissingField::Unmapped(field))
         }
     };
     let missing: Vec<_> = Field::ALL.into_iter().filter_map(missing).collect();
@@ -56,9 +56,9 @@ pub(super) fn refuse(
         return Ok(());
     }
     let words = |named: bool| {
-        let of =
-            { missing.iter() }.filter(|missing| matches!(missing, Missing::Named(..)) == named);
-        listed(&of.map(Missing::words).collect::<Vec<_>>())
+        let of = { missing.iter() }
+            .filter(|missing| matches!(missing, MissingField::Named(..)) == named);
+        listed(&of.map(MissingField::words).collect::<Vec<_>>())
     };
     let words = match (words(true), words(false)) {
         (named, unmapped) if named.is_empty() || unmapped.is_empty() => named + &unmapped,
@@ -104,7 +104,7 @@ fn listed(words: &[String]) -> String {
     }
 }
 
-impl Missing<'_> {
+impl MissingField<'_> {
     const fn field(&self) -> Field {
         match self {
             Self::Unmapped(field) | Self::Named(field, ..) => *field,

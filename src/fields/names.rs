@@ -38,7 +38,7 @@ pub(crate) fn rank(name: &str) -> Option<(Field, usize)> {
 
 /// A column that may be the other half of a name.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Half<'a> {
+pub(super) struct HalfName<'a> {
     /// Its name, which could also mean a full name.
     pub(super) column: &'a str,
     /// The column with the other half.
@@ -51,7 +51,7 @@ pub(super) struct Half<'a> {
 
 /// The column that may be only half of a name: there is a column for one half, and no other column
 /// for the second half. Sent alone, it would be a wrong name in every row.
-pub(super) fn half(columns: &[String]) -> Option<Half<'_>> {
+pub(super) fn half(columns: &[String]) -> Option<HalfName<'_>> {
     let find = |names: &[&str]| {
         columns
             .iter()
@@ -63,7 +63,7 @@ pub(super) fn half(columns: &[String]) -> Option<Half<'_>> {
         (None, Some(last)) => (last, "first", joined(column, last)),
         _ => return None,
     };
-    Some(Half {
+    Some(HalfName {
         column,
         other,
         which,
@@ -118,7 +118,7 @@ pub(crate) fn suggestion(field: Field, columns: &[String]) -> Option<String> {
                     .fold(0.0, f64::max);
                 (likeness, column)
             })
-            // Below this, jaro-winkler calls `note` like `name`.
+            // Below this, Jaro-Winkler finds `note` similar to `name`.
             .filter(|(likeness, _)| *likeness >= 0.88)
             .max_by(|a, b| a.0.total_cmp(&b.0))
             .map(|(_, column)| column)

@@ -29,10 +29,10 @@ pub struct Writer {
     rows: u64,
     /// The comparison of decisions in these rows, since it was last taken.
     drift: Drift,
-    cells: csv::Cells,
+    cells: csv::CellEncoder,
     /// The columns in front of rejects and changes in a delimited file.
-    reject: csv::Front,
-    change: csv::Front,
+    reject: csv::FrontColumns,
+    change: csv::FrontColumns,
 }
 
 /// Room for a batch of usual rows, so that the buffer does not have to grow.
@@ -44,9 +44,9 @@ impl Writer {
     pub fn new(layout: Layout, policy: DecisionPolicy, output: Sink, mut sides: Sides) -> Self {
         let mut buffer = Vec::with_capacity(BUFFER);
         buffer.extend_from_slice(&layout.preamble);
-        let mut cells = csv::Cells::new(layout.format);
+        let mut cells = csv::CellEncoder::new(layout.format);
         let [reject, change] = [&REJECT[..], &CHANGE]
-            .map(|names| csv::Front::new(names, layout.header.as_ref(), &cells));
+            .map(|names| csv::FrontColumns::new(names, layout.header.as_ref(), &cells));
         if let Some(header) = &layout.header {
             csv::write_header(&mut buffer, header, &layout, &mut cells);
             if let Some(rejects) = &mut sides.rejects {

@@ -107,7 +107,7 @@ mod tests {
             assert_eq!(server.read(&mut block).await.unwrap(), 15);
             deadline.met();
         }
-        let began = Instant::now();
+        let started = Instant::now();
         client.write_all(b"POST").await.unwrap();
         assert_eq!(server.read(&mut block).await.unwrap(), 4);
         sleep(Duration::from_secs(6)).await;
@@ -115,6 +115,6 @@ mod tests {
         assert_eq!(server.read(&mut block).await.unwrap(), 1);
         let late = server.read(&mut block).await.unwrap_err();
         assert_eq!(late.kind(), io::ErrorKind::TimedOut);
-        assert_eq!(began.elapsed(), LONGEST_REQUEST);
+        assert_eq!(started.elapsed(), LONGEST_REQUEST);
     }
 }

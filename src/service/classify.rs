@@ -331,7 +331,7 @@ mod tests {
 
     use super::super::certificate::Distrust;
     use super::super::proxy::ProxyName;
-    use super::super::redact::Sent;
+    use super::super::redact::SentRequest;
     use super::*;
 
     impl Class {
@@ -362,7 +362,7 @@ mod tests {
             headers,
             body: Bytes::copy_from_slice(body.as_bytes()),
             cut: false,
-            sent: Sent::nothing(),
+            sent: SentRequest::nothing(),
         };
         classify(Ok(reply), &[])
     }

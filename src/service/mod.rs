@@ -33,6 +33,6 @@ pub(crate) use http::Client;
 pub use http::ClientSettings;
 pub(crate) use proxy::Proxy;
 pub use quota::Quota;
-pub use redact::{ApiKeys, Sent};
+pub use redact::{ApiKeys, SentRequest};
 pub use request::write_body;
 pub use service_id::ServiceId;

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use rescore::internals::event::Limit;
 use rescore::internals::pace::{Allowance, Bounds, Gate, Rate};
 use rescore::internals::secret::Secret;
-use rescore::internals::service::{ApiKeys, Outcome, Quota, Reply, Sent, classify};
+use rescore::internals::service::{ApiKeys, Outcome, Quota, Reply, SentRequest, classify};
 use tokio::time::Instant;
 
 use super::{headers, line};
@@ -37,7 +37,7 @@ pub(crate) fn law(input: &[u8]) {
         headers: headers.clone(),
         body: Bytes::new(),
         cut: false,
-        sent: Sent {
+        sent: SentRequest {
             api_keys: ApiKeys::new(Secret::new("sk-live-0123456789")),
             body: Bytes::new(),
         },

@@ -473,7 +473,10 @@ fn a_run_that_is_alive_is_named_and_its_file_is_not_taken_for_a_left_over() {
     fs::rename(place.path("scored.csv.partial"), place.path("moved.csv")).unwrap();
     place.write("scored.csv.partial", "somebody else's");
     drop(release);
-    first.done().exits(3).says("another file has taken its place");
+    first
+        .done()
+        .exits(3)
+        .says("another file has taken its place");
     assert_eq!(place.text("moved.csv"), users::scored(&users::csv(3)));
     assert!(!place.names().contains(&"scored.csv".to_owned()));
 }

@@ -106,7 +106,8 @@ fn json_that_is_not_one_object_a_line_is_named_with_the_command_that_makes_it_so
             done.says("it is a JSON array").says("`jq -c '.[]'`");
         }
         let done = refused(name, format!("{pretty}\n{pretty}\n").as_bytes(), []);
-        done.says("its objects extend over several lines").says("`jq -c .`");
+        done.says("its objects extend over several lines")
+            .says("`jq -c .`");
     }
     // No person's data is in the message.
     let done = refused(
