@@ -5,7 +5,7 @@
 use csv_core::{QuoteStyle, WriteResult, Writer, WriterBuilder};
 
 use super::columns::has;
-use super::earlier::Change;
+use super::earlier::DecisionChange;
 use crate::base::control_chars::is_unsafe_to_print;
 use crate::layout::{Existing, Format, Layout, PREVIOUS};
 use crate::row::{Row, Span};
@@ -252,7 +252,7 @@ pub(super) fn write_change(
     out: &mut Vec<u8>,
     front: FrontColumns,
     row: &Row,
-    change: &Change<'_>,
+    change: &DecisionChange<'_>,
     cells: &mut CellEncoder,
 ) {
     // All of these are our own words or digits, also what was taken from the row, and never need

@@ -3,7 +3,7 @@
 use super::columns::{CHANGE, REJECT};
 use super::csv;
 use super::done_row::Finished;
-use super::earlier::{Change, EarlierVerdict};
+use super::earlier::{DecisionChange, EarlierVerdict};
 use super::jsonl;
 use super::name;
 use super::outcome::{Unfinished, WriteError, Written};
@@ -95,7 +95,7 @@ impl Writer {
                     if let Some(before) = before {
                         drift.count(before.decision, *now);
                         if before.decision != *now {
-                            let change = Change {
+                            let change = DecisionChange {
                                 before: &before,
                                 decision: *now,
                                 score: &answer.score,
@@ -126,7 +126,7 @@ impl Writer {
         }
     }
 
-    fn change(&mut self, row: &Row, change: &Change<'_>) {
+    fn change(&mut self, row: &Row, change: &DecisionChange<'_>) {
         let Some(changes) = &mut self.sides.changes else {
             return;
         };
