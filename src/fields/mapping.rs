@@ -311,7 +311,8 @@ mod tests {
                 ],
                 "error: no column `x` for `--map user_agent=…` in `x.csv`\n\
                  \x20 columns: full_nam, first, last, emial, last_login_ip\n\n\
-                 hint: give it with `--map user_agent=COLUMN`, or a constant with `--set user_agent=VALUE`",
+                 hint: name the column with `--map user_agent=COLUMN`, or give a constant with \
+                 `--set user_agent=VALUE`",
             ),
             (
                 &[(Field::Email, "x")],

@@ -72,9 +72,9 @@ pub(super) fn refuse(
     Err(match missing.first() {
         Some(first) if meant.is_empty() => {
             let field = first.field();
-            let it = if missing.len() > 1 { "each" } else { "it" };
+            let which = if missing.len() > 1 { "each" } else { "the" };
             error.hint(format!(
-                "give {it} with `--map {field}=COLUMN`, or a constant with `--set {field}=VALUE`"
+                "name {which} column with `--map {field}=COLUMN`, or give a constant with `--set {field}=VALUE`"
             ))
         }
         _ => error.hint(format!("did you mean `{}`?", meant.join(" "))),

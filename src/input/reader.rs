@@ -173,8 +173,7 @@ impl Reader {
         }
     }
 
-    /// Some rows; `None` at the end, and if there are none yet and the caller does not `wait` for
-    /// them.
+    /// Some rows; `None` at the end, and if there are none yet and `waits` is false.
     fn gather(&mut self, waits: bool) -> Result<Option<RowBatch>> {
         let mut batch = self.gather_rows(waits)?;
         if let Some(batch) = &mut batch {
