@@ -9,7 +9,7 @@ use super::sources::{self, Sources, Variables};
 use super::{help, ledger, run, sandbox};
 use crate::base::error::Error;
 use crate::config::{CareConfig, RunConfig};
-use crate::sandbox::Settings;
+use crate::sandbox::SandboxSettings;
 
 /// Score every user of a CSV or JSONL file through a user validation service and get the same file back with
 /// transaction_id, risk_score and decision appended.
@@ -43,7 +43,7 @@ pub(crate) enum Command {
     /// `rescore run`.
     Run(Box<RunConfig>),
     /// `rescore sandbox`.
-    Sandbox(Settings),
+    Sandbox(SandboxSettings),
     /// `rescore ledger`.
     Ledger(CareConfig),
 }

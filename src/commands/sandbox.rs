@@ -3,13 +3,13 @@
 use super::signals::Signals;
 use crate::base::error::{Error, Exit, Result};
 use crate::base::say::say;
-use crate::sandbox::{self, Settings};
+use crate::sandbox::{self, SandboxSettings};
 
 /// Serves until SIGINT or SIGTERM, then says what was billed.
 ///
 /// # Errors
 /// The address cannot be listened on.
-pub(crate) fn execute(settings: &Settings) -> Result<Exit> {
+pub(crate) fn execute(settings: &SandboxSettings) -> Result<Exit> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

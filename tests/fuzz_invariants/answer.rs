@@ -16,7 +16,9 @@ use rescore::internals::output::{DoneRow, Sides, Sink, Writer};
 use rescore::internals::raw_json::Pointer;
 use rescore::internals::row::{Earlier, Row, RowNumber, Span};
 use rescore::internals::secret::Secret;
-use rescore::internals::service::{ApiKeys, Outcome, Plan, Reply, Sent, classify, write_body};
+use rescore::internals::service::{
+    ApiKeys, Outcome, Plan, Reply, SentRequest, classify, write_body,
+};
 use rescore::internals::verdict::{Answer, DecisionPolicy, Verdict};
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
@@ -66,7 +68,7 @@ pub(crate) fn holds(input: &[u8]) {
         headers,
         body: Bytes::copy_from_slice(rest),
         cut,
-        sent: Sent {
+        sent: SentRequest {
             api_keys: ApiKeys::new(Secret::new(KEY)),
             body: request(&person),
         },

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use bytes::Bytes;
 use rescore::internals::pace::{Allowance, Gate, PaceLimits, Rate};
 use rescore::internals::secret::Secret;
-use rescore::internals::service::{ApiKeys, Outcome, Quota, Reply, Sent, classify};
+use rescore::internals::service::{ApiKeys, Outcome, Quota, Reply, SentRequest, classify};
 use rescore::internals::telemetry::Limit;
 use tokio::time::Instant;
 
@@ -34,7 +34,7 @@ pub(crate) fn holds(input: &[u8]) {
         headers: headers.clone(),
         body: Bytes::new(),
         cut: false,
-        sent: Sent {
+        sent: SentRequest {
             api_keys: ApiKeys::new(Secret::new("sk-live-0123456789")),
             body: Bytes::new(),
         },

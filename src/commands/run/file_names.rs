@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::base::error::{Error, Result, printable, shown};
-use crate::layout::{Format, Packing};
+use crate::layout::{Compression, Format};
 
 /// Ends of names of files that hold no lines, however they are written.
 const NO_LINES: [&str; 16] = [
@@ -76,7 +76,7 @@ fn beside(output: &Path, extension: &str) -> PathBuf {
         .file_name()
         .map(|name| name.to_string_lossy().into_owned())
         .unwrap_or_default();
-    let (name, _) = Packing::split(&name);
+    let (name, _) = Compression::split_name(&name);
     let known = ["csv", "tsv", "jsonl", "ndjson", "txt"];
     let is_known = |end: &str| known.iter().any(|known| end.eq_ignore_ascii_case(known));
     let stem = match name.rsplit_once('.') {

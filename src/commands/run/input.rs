@@ -5,7 +5,7 @@ use bytes::BytesMut;
 use crate::base::error::{Result, shown};
 use crate::base::say::say;
 use crate::fields::UserRequest;
-use crate::input::{self, Ignored, Input, Opened, Reader};
+use crate::input::{self, Input, Opened, Reader, TrailingGarbage};
 use crate::layout::Layout;
 use crate::service::{self, Plan};
 
@@ -23,7 +23,7 @@ pub(super) struct InputFacts {
     /// The size in bytes, where it is known.
     pub(super) size: Option<u64>,
     /// Whether bytes behind compressed data are ignored, as known now.
-    pub(super) ignored: Ignored,
+    pub(super) ignored: TrailingGarbage,
     /// The same, as known when the input was opened.
     pub(super) ignored_at_start: bool,
 }

@@ -57,12 +57,12 @@ impl Answerer {
     }
 
     fn of_stand_in(plan: Plan, timeouts: TimeoutConfig) -> Result<Self> {
-        let stand_in = Sandbox::start(sandbox::Settings {
+        let stand_in = Sandbox::start(sandbox::SandboxSettings {
             plan: match plan {
-                Plan::Paid { .. } => sandbox::Plan::Paid,
-                Plan::Free => sandbox::Plan::Free,
+                Plan::Paid { .. } => sandbox::SandboxPlan::Paid,
+                Plan::Free => sandbox::SandboxPlan::Free,
             },
-            ..sandbox::Settings::default()
+            ..sandbox::SandboxSettings::default()
         })
         .map_err(|e| Error::stopped("cannot start the sandbox").because(e))?;
         let settings = ClientSettings {

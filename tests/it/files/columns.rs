@@ -160,17 +160,17 @@ fn half_of_a_name_is_never_sent_as_the_whole() {
     for (columns, words, map) in [
         (
             "Vorname,Name",
-            "`Name` in `users.csv` may be the last name alone",
+            "`Name` in `users.csv` may be only the last name",
             "name={Vorname} {Name}",
         ),
         (
             "nom,prénom",
-            "`nom` in `users.csv` may be the last name alone",
+            "`nom` in `users.csv` may be only the last name",
             "name={prénom} {nom}",
         ),
         (
             "Nome,Cognome",
-            "may be the first name alone, as `Cognome` stands beside it",
+            "may be only the first name, as there is also a column `Cognome`",
             "name={Nome} {Cognome}",
         ),
         (
@@ -258,10 +258,10 @@ fn wrong_maps_are_refused_before_the_first_call() {
     let server = Server::good();
     for (args, words) in [
         (["--map", "ip=nowhere"], "nowhere"),
-        (["--map", "age=name"], "no field `age`"),
-        (["--map", "name={first"], "brace"),
+        (["--map", "age=name"], "unknown field `age`"),
+        (["--map", "name={first"], "without a `}`"),
         (["--map", "name"], "--map"),
-        (["--set", "shoe=1"], "no field `shoe`"),
+        (["--set", "shoe=1"], "unknown field `shoe`"),
     ] {
         let (place, done) = score(&users::csv(1), &server, args);
         done.exits(2).says(words);

@@ -182,7 +182,7 @@ fn a_quote_that_is_never_closed_is_named_with_its_line_before_the_first_call() {
     place
         .score(&server, [])
         .exits(2)
-        .says("quote that opens at line 4 is never closed");
+        .says("the quote that opens at line 4 is never closed");
     assert_eq!(place.names(), ["users.csv"]);
     assert_eq!(server.calls(), 0);
 }

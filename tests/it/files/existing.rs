@@ -40,7 +40,7 @@ fn a_column_that_rescore_did_not_write_is_refused_before_the_first_call() {
             COLUMNS,
             ",t-1,1.0,manually approved by Eve",
             &[],
-            "value in row 1",
+            "the one in row 1",
         ),
         (COLUMNS, ",t-1,low,approve", &[], "`risk_score`"),
         (COLUMNS, ",=1+1,1.0,approve", &[], "`transaction_id`"),
@@ -241,7 +241,7 @@ fn a_member_that_rescore_did_not_write_is_refused_before_the_first_call() {
         ),
         (
             r#""transaction_id":"t","risk_score":1.0,"decision":"Eve""#,
-            "value in row 2",
+            "the one in row 2",
         ),
         (
             r#""transaction_id":"t","risk_score":"1.0","decision":null"#,

@@ -332,7 +332,7 @@ fn a_single_column_gives_a_hint_about_the_delimiter() {
     place
         .score(&server, [])
         .exits(2)
-        .says("one column found; try `--delimiter`");
+        .says("only one column was found; try `--delimiter`");
     assert_eq!(server.calls(), 0);
 }
 

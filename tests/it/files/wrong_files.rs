@@ -295,7 +295,7 @@ fn a_constant_that_no_row_can_be_sent_with_is_refused() {
         ("ip=unknown", "neither IPv4 nor IPv6"),
         ("email=jane", "not an email address"),
         ("phone=0151", "not + and 7 to 15 digits"),
-        ("user_agent=\u{7}", "nothing that can be sent"),
+        ("user_agent=\u{7}", "is blank"),
     ] {
         let done = refused("users.csv", csv.as_bytes(), ["--set", set]);
         let (field, value) = set.split_once('=').unwrap();
