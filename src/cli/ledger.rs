@@ -1,6 +1,6 @@
 //! The arguments of `rescore ledger`.
 //!
-//! What a person types about a user is repeated in no message: it may be somebody else who reads it.
+//! No message repeats what was typed about a user: somebody else may read it.
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -128,14 +128,14 @@ impl ForgetArgs {
             (false, Some(users), false) => many(&users, map, set, no_header),
             (false, None, true) => Ok(Forgotten::Everybody),
             _ => Err(Error::usage(
-                "it must be said whom to forget, in one of three ways",
+                "specify whom to forget: `--users`, the fields of one user, or `--all`",
             )
             .hint("give `--users FILE`, `--all`, or one user's `--name`, `--email`, `--phone`, `--ip` and `--user-agent` as they were sent")),
         }
     }
 }
 
-/// One user, by the rules of a run: whom no run can have asked about, no ledger can have.
+/// One user, by the rules of a run: a user that no run can have asked about is in no ledger.
 fn one(user: &PerField<Option<String>>) -> Result<Forgotten> {
     let find = |field| Ok(user.get(field).clone().map(Cow::Owned));
     UserRequest::new(find, InvalidPhone::Reject)
@@ -147,14 +147,14 @@ fn one(user: &PerField<Option<String>>) -> Result<Forgotten> {
 fn refused(failure: &Failure) -> Error {
     let rule = match failure.reason {
         Reason::InvalidIp => "`--ip` is neither IPv4 nor IPv6",
-        Reason::InvalidEmail => "`--email` is no email address",
-        Reason::InvalidPhone => "`--phone` is no international number",
+        Reason::InvalidEmail => "`--email` is not an email address",
+        Reason::InvalidPhone => "`--phone` is not an international phone number",
         // These name a field and no value.
         _ => &*failure.message,
     };
     let hint = match failure.reason {
         Reason::InvalidPhone => {
-            "leave `--phone` out for a run with `--invalid-phone drop`, which has sent none"
+            "leave `--phone` out if the run had `--invalid-phone drop`, which sent none"
         }
         _ => {
             "give the fields as they were sent: name, IP address and user agent, with an email address, a phone number or both"
@@ -181,10 +181,10 @@ fn many(users: &Path, map: Vec<Map>, set: Vec<Set>, no_header: bool) -> Result<F
         delimiter: None,
         no_header,
         assignments,
-        // A run that rejects such a row has no answer for it; one that drops the number has this one.
+        // A run that rejects such a row has no answer for it; one that drops the number has an answer without it.
         invalid_phone: InvalidPhone::Drop,
         existing: Existing::Replace,
-        // Nothing is written, so no column is ours.
+        // Nothing is written, so there are no columns of ours.
         columns: Vec::new(),
         max_record: LONGEST_RECORD,
         // A row that cannot have been sent costs nothing here.

@@ -351,9 +351,9 @@ fn it_must_be_said_who_and_a_user_who_cannot_have_been_asked_is_refused() {
         "curl/8",
     ];
     for (words, expected) in [
-        (&[][..], "one of three ways"),
-        (&["--all", "--users", "x.csv"], "one of three ways"),
-        (&["--all", "--name", "Jane Doe"], "one of three ways"),
+        (&[][..], "specify whom to forget"),
+        (&["--all", "--users", "x.csv"], "specify whom to forget"),
+        (&["--all", "--name", "Jane Doe"], "specify whom to forget"),
         (&["--all", "--map", "ip=x"], "`--users`"),
         (&user[..6], "no user_agent"),
         (&user[2..], "no name"),

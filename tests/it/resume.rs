@@ -194,8 +194,8 @@ fn starting_over_says_what_it_throws_away() {
     place
         .score(&server, ["--fresh"])
         .exits(0)
-        .says("warning: starting over; the 4 paid answers of the run of ")
-        .says("are thrown away")
+        .says("warning: starting over: the 4 paid answers of the run of ")
+        .says("are discarded")
         .silent_about("continuing");
     assert_eq!(server.calls(), 4 + 9);
     assert_eq!(place.text("scored.csv"), users::scored(&csv));
@@ -204,7 +204,7 @@ fn starting_over_says_what_it_throws_away() {
 
 #[test]
 fn going_on_with_a_run_of_another_day_is_warned_of() {
-    const WARNING: &str = "warning: the run that goes on began at ";
+    const WARNING: &str = "warning: continuing a run that started at ";
     let csv = users::csv(9);
     let (place, server) = (Place::with("users.csv", &csv), Server::good());
     stopped(&place, &server, 2);
@@ -460,7 +460,7 @@ fn a_slip_on_the_way_costs_no_paid_answer() {
     place
         .score(&server, ["--retry-failed"])
         .exits(2)
-        .says("`scored.csv` was written by a run over another input");
+        .says("`scored.csv` was written by a run with another input");
     let done = place.score(&server, ["--retry-failed", "--overwrite"]);
     done.exits(0).says("30 known");
     assert_eq!(server.calls(), 41);

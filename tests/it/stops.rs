@@ -76,7 +76,7 @@ fn interrupted_twice_a_run_loses_what_is_in_flight_and_goes_on() {
     running
         .done()
         .exits(130)
-        .says("stopped at once; `scored.csv.partial` has the rows")
+        .says("stopped immediately; `scored.csv.partial` has the rows")
         .says("`scored.csv.ledger` has the paid answers that reached the disk; the same command goes on from there");
     assert_eq!(
         place.text("scored.csv.partial"),

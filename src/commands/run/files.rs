@@ -1,7 +1,7 @@
 //! The files that a run writes: checked before the first call, so that no paid answer lacks a place.
 //!
-//! An output is checked twice, here alone: when the run starts, so that nothing is waited for in vain, and when it has the ledger
-//! and so the output for itself. `output` makes the checks that belong to opening a file.
+//! An output is checked only here, but twice: when the run starts, before it may wait for its input, and when it holds the
+//! ledger, so that no other run can write the output any more. [`Target`] makes the checks themselves.
 
 use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ use crate::service::KeyFile;
 struct RunFile<'a> {
     what: &'static str,
     path: &'a Path,
-    /// What stands behind its name in those of the files that come and go with it.
+    /// Endings that its name has in the names of the files that come and go with it.
     ends: &'static [&'static str],
 }
 
@@ -37,7 +37,7 @@ impl<'a> RunFile<'a> {
         Self::partial("output", path)
     }
 
-    /// A file that is written straight away, or only read.
+    /// A file that is written under its own name from the start, or only read.
     const fn new(what: &'static str, path: &'a Path) -> Self {
         Self {
             what,
@@ -46,7 +46,7 @@ impl<'a> RunFile<'a> {
         }
     }
 
-    /// A file that has another name until it is whole.
+    /// A file that is called `.partial` until it is complete.
     const fn partial(what: &'static str, path: &'a Path) -> Self {
         let ends = &[PARTIAL];
         Self { what, path, ends }
@@ -81,16 +81,18 @@ fn refuse_clashes(files: &[RunFile<'_>]) -> Result<()> {
                 let (a, b) = (one.path.display(), other.path.display());
                 let error = if one.what == "input" {
                     Error::usage(format!(
-                        "the {} `{b}` is the input itself, or would be on the way",
+                        "the {} `{b}` would overwrite the input",
                         other.what
                     ))
                 } else {
                     Error::usage(format!(
-                        "the {} `{a}` and the {} `{b}` would be one file",
+                        "the {} `{a}` and the {} `{b}` would be the same file",
                         one.what, other.what
                     ))
                 };
-                return Err(error.hint("give another name; what is only read is never changed"));
+                return Err(
+                    error.hint("give another name; files that are only read are never changed")
+                );
             }
         }
     }
