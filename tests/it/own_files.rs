@@ -339,7 +339,7 @@ fn no_file_of_a_run_is_another_one_by_whatever_name() {
     for (args, words) in [
         (
             &["--summary", "key.txt"][..],
-            "the API key `key.txt` and the summary",
+            "the API key file `key.txt` and the summary",
         ),
         (&["--summary", "hard.txt"], "the API key"),
         (&["--summary", "soft.txt"], "the API key"),

@@ -31,7 +31,7 @@ const WINDOW_ROWS: usize = 128 * 1_024;
 const WINDOW_BYTES: usize = 64 * 1024 * 1024;
 
 /// A run whose rows have run, to the end or to a stop.
-pub(super) struct Driven {
+pub(super) struct DrivenRun {
     pub(super) context: Context,
     pub(super) ended: RowsEnd,
     pub(super) events: Events,
@@ -55,7 +55,7 @@ pub(super) struct RowStages {
 ///
 /// # Errors
 /// What kept the first call from being made, such as a signal.
-pub(super) fn drive(prepared: PreparedRun) -> Result<Driven> {
+pub(super) fn drive(prepared: PreparedRun) -> Result<DrivenRun> {
     let PreparedRun {
         mut context,
         rows,
@@ -86,7 +86,7 @@ pub(super) fn drive(prepared: PreparedRun) -> Result<Driven> {
     // A look-up of a name that hangs must not hold up the end.
     runtime.shutdown_background();
     drop(scorer);
-    Ok(Driven {
+    Ok(DrivenRun {
         context,
         ended,
         events,

@@ -52,6 +52,7 @@ impl<'a> RunFile<'a> {
         Self { what, path, ends }
     }
 
+    /// A ledger, which other files go with.
     const fn ledger(path: &'a Path) -> Self {
         Self {
             what: "ledger",
@@ -60,6 +61,7 @@ impl<'a> RunFile<'a> {
         }
     }
 
+    /// Its own path and those of the files that go with it.
     fn names(&self) -> impl Iterator<Item = PathBuf> {
         let ends = [""].into_iter().chain(self.ends.iter().copied());
         ends.map(|end| {
@@ -107,8 +109,8 @@ pub(super) struct OutputPlace {
 }
 
 impl OutputPlace {
-    /// Checks the output as far as possible before the run has it for itself. This is before the input is read: nobody
-    /// should wait for a pipe to hear that the output exists.
+    /// Checks the output as far as possible before the run has it for itself. The input is not read yet: nobody should wait
+    /// for a pipe only to be told that the output exists.
     ///
     /// # Errors
     /// Exit code 2: it is the input, exists and may not be replaced, or cannot be made there.
@@ -136,7 +138,7 @@ impl OutputPlace {
 }
 
 /// What may be replaced at the output's path: what a ledger may have the answers of. The ledger has the last word, once
-/// the run has it; see [`RunLedger::replace`].
+/// the run has it; see [`RunLedger::replaceable`].
 fn replaceable(output: &Path, input: &Input, ledger: &LedgerConfig) -> Replace {
     let has_answers = |ledger: &Path| ledger.metadata().is_ok_and(|file| file.len() > 0);
     match &ledger.choice {
@@ -217,7 +219,7 @@ impl OutputFiles {
             files.push(RunFile::input(path));
         }
         let key = answerer.settings.key_file.as_ref().map(KeyFile::path);
-        files.extend(key.map(|path| RunFile::new("API key", path)));
+        files.extend(key.map(|path| RunFile::new("API key file", path)));
         let ca = answerer.settings.ca_file.as_deref();
         files.extend(ca.map(|path| RunFile::new("certificate authority", path)));
         let output = self.output.as_ref().map(Target::path);
@@ -246,12 +248,12 @@ impl OutputFiles {
         .try_for_each(|(flag, path)| file_names::check(flag, path, format))
     }
 
-    /// Checks the files again and opens them; `mode` and `size` are the input's. Nobody may read them who cannot read the
-    /// input: its rows are in all of them.
+    /// Checks the files again and opens them; `mode` and `size` are the input's. Only those who can read the input may read
+    /// them, as its rows are in all of them.
     ///
     /// # Errors
-    /// Exit code 2: a file exists and may not be replaced, or cannot be made. Exit code 3: the disk is full. An output is
-    /// as it was then, and only the summary may be emptied.
+    /// Exit code 2: a file exists and may not be replaced, or cannot be made. Exit code 3: the disk is full. Nothing is
+    /// replaced then, but the summary may have been emptied.
     pub(super) fn open(
         self,
         ledger: &RunLedger,
@@ -263,7 +265,7 @@ impl OutputFiles {
             let replace = if self.overwrite || target.is_special() {
                 Replace::Whole
             } else {
-                ledger.replace(target.path())?
+                ledger.replaceable(target.path())?
             };
             target.again(replace)
         };

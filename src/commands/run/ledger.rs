@@ -95,6 +95,10 @@ fn path_of(input: &Input) -> Option<PathBuf> {
 }
 
 impl RunLedger {
+    /// Opens the ledger for a run of this account to `output`.
+    ///
+    /// # Errors
+    /// Exit code 2: another run has it, or it cannot be used or made. Exit code 3: the disk is full.
     pub(super) fn open(
         plan: LedgerPlan,
         account: Account,
@@ -146,7 +150,7 @@ impl RunLedger {
     ///
     /// # Errors
     /// Exit code 2: there is a file that is not what that run left, or the ledger cannot be read.
-    pub(super) fn replace(&self, file: &Path) -> Result<Replace> {
+    pub(super) fn replaceable(&self, file: &Path) -> Result<Replace> {
         let Some(ledger) = self.ledger.as_ref().filter(|ledger| ledger.was_there()) else {
             return Ok(Replace::Nothing);
         };
@@ -179,7 +183,7 @@ impl RunLedger {
     /// Records how the run is about to leave its files.
     pub(super) fn record(&self, files: &[Sealed]) {
         if let Some(ledger) = self.ledger.as_ref().filter(|ledger| !ledger.is_scratch()) {
-            // Without the record the same command refuses to replace them. That is better than leaving no files at all.
+            // If this fails, the same command will refuse to replace them. That is better than failing the run here.
             let _ = ledger.note(files, self.input.as_deref());
         }
     }
@@ -244,6 +248,10 @@ impl RunLedger {
         ))
     }
 
+    /// The stage that looks rows up in it.
+    ///
+    /// # Errors
+    /// Exit code 2: it cannot be opened for reading.
     pub(super) fn lookup_stage(&self) -> Result<LookupStage> {
         match &self.ledger {
             Some(ledger) => LookupStage::new(ledger, self.dedupe),
@@ -260,6 +268,10 @@ impl RunLedger {
         disk_space::for_the_rest(error, size, stats)
     }
 
+    /// What makes new answers durable. With it the run is recorded as started, so it comes last.
+    ///
+    /// # Errors
+    /// Exit code 2 or 3: the ledger cannot be written.
     pub(super) fn keeper(&mut self) -> Result<Option<Keeper>> {
         self.ledger.as_mut().map(Ledger::keeper).transpose()
     }

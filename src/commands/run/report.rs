@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use super::drive::{Driven, RowsEnd};
+use super::drive::{DrivenRun, RowsEnd};
 use super::input::{IGNORED, InputFacts};
 use super::ledger::LedgerEnd;
 use super::prepare::Context;
@@ -14,8 +14,8 @@ use crate::observe::{Style, Summary};
 use crate::telemetry::stats::Stats;
 
 /// Ends the ledger, writes the summary and says what ended the run early. Returns how the process should exit.
-pub(super) fn report(driven: Driven) -> Exit {
-    let Driven {
+pub(super) fn report(driven: DrivenRun) -> Exit {
+    let DrivenRun {
         context,
         ended: RowsEnd { written, error },
         events,
