@@ -1,36 +1,31 @@
 //! A run of the stages over a scripted service, in which something fails, and checks of it and of the next run.
 
+use std::cell::RefCell;
 use std::collections::HashSet;
 use std::fs;
 use std::io::{self, Write};
 use std::num::NonZeroU64;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
+use bytes::BytesMut;
 use tempfile::TempDir;
 
 use super::super::drive::{RowStages, RowsEnd, run_rows, runtime};
 use super::super::lookup::LookupStage;
 use super::super::threads::StopChannel;
 use crate::base::error::Exit;
-use crate::fields::UserRequest;
-use crate::fields::{Assignments, InvalidPhone};
-use crate::input::{FormatChoice, Settings as InputSettings};
-use crate::input::{Input, Reader};
+use crate::fields::{Assignments, InvalidPhone, UserRequest};
+use crate::input::{FormatChoice, Input, Reader, Settings as InputSettings};
 use crate::layout::{Existing, VERDICT_COLUMNS};
 use crate::ledger::{self, Fails, Ledger, Place, Removed, Reuse};
-use crate::output::{Replace, Sides, Sink};
-use crate::output::{Target, Writer};
-use crate::pace::{Bounds, CallBudget, Fuse, Gate, RetryPolicy};
-use crate::pace::{FailureBudget, Rate};
-use crate::scorer::Patience;
-use crate::scorer::{Keyring, Outage, Scorer};
+use crate::output::{Replace, Sides, Sink, Target, Writer};
+use crate::pace::{Bounds, CallBudget, FailureBudget, Fuse, Gate, Rate, RetryPolicy};
+use crate::scorer::{Keyring, Outage, Patience, Scorer};
 use crate::service::scripted::{Brings, Scripted};
 use crate::telemetry::event::Limit;
 use crate::telemetry::hub::Events;
 use crate::verdict::DecisionPolicy;
-use bytes::BytesMut;
-use std::cell::RefCell;
-use std::time::Duration;
 
 pub(super) const ROWS: usize = 30;
 /// Every fifth row has the request of the row before, and some have the request of a row that was answered long before.
