@@ -53,7 +53,7 @@ pub(crate) enum Command {
 pub(crate) enum ParseFailure {
     /// Arguments that clap refuses, or `--help` and `--version`, which it prints itself.
     Arguments(clap::Error),
-    /// Arguments that are well-formed and still make no run.
+    /// Well-formed arguments that do not make a valid config.
     Settings(Error),
 }
 
@@ -158,7 +158,7 @@ mod tests {
             for argument in subcommand.get_arguments() {
                 let variable = argument.get_env().unwrap().to_str().unwrap();
                 assert!(variable.starts_with("RESCORE_"), "{variable}");
-                // The key itself is no argument, so its variable must not become one either.
+                // The key itself is never an argument, so no argument may have its variable.
                 assert_ne!(variable, "RESCORE_API_KEY");
                 if let Some(long) = argument.get_long() {
                     assert!(

@@ -1,4 +1,4 @@
-//! The input of a run, open, and what was found out about it.
+//! The input of a run, opened, and what was found out about it.
 
 use bytes::BytesMut;
 
@@ -9,7 +9,7 @@ use crate::input::{self, Input, Opened, Reader, TrailingGarbage};
 use crate::layout::Layout;
 use crate::service::{self, Plan};
 
-/// A warning, in the words of gzip.
+/// A warning; gzip says the same.
 pub(super) const IGNORED: &str =
     "the compressed data of the input is followed by other bytes, which are ignored";
 
@@ -38,7 +38,7 @@ impl InputFacts {
     }
 }
 
-/// The input, open.
+/// An open input.
 pub(super) struct OpenInput {
     pub(super) reader: Reader,
     pub(super) layout: Layout,
@@ -48,7 +48,10 @@ pub(super) struct OpenInput {
 }
 
 impl OpenInput {
-    /// Opens the input, and says so where checking it takes long.
+    /// Opens the input. Where checking it takes long, it says so.
+    ///
+    /// # Errors
+    /// Exit code 2: it cannot be read, or cannot be the input of a run.
     pub(super) fn open(settings: input::ReaderSettings, plan: Plan, speaks: bool) -> Result<Self> {
         if speaks && input::is_checked_for_long(&settings.input) {
             say("rescore: checking the compressed input before anything is sent");

@@ -87,7 +87,7 @@ fn the_summary_counts_what_the_server_saw() {
              the service asked 1 time for fewer calls (4.1 % of all); paused for TIME in all
              1 row may have been billed twice: sent again after no answer came
              wrote scored.csv
-             scored.csv.ledger has 19 paid answers; `--retry-failed` asks only the rows without a verdict
+             scored.csv.ledger has 19 paid answers; `--retry-failed` asks only about the rows without a verdict
     ");
 }
 

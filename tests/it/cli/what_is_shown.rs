@@ -192,10 +192,10 @@ fn answers_of_the_stand_in_are_never_called_paid() {
         .says("scored.csv.ledger has 10 answers; the same command goes on from there");
     run(&["--max-calls", "5"])
         .exits(3)
-        .says(": it has 10 answers (`--fresh` asks everything again)");
+        .says(": it has 10 answers (`--fresh` asks about every row again)");
     run(&["--fresh", "--max-calls", "5"])
         .exits(3)
-        .says("starting over; the 15 answers of the run of ");
+        .says("starting over: the 15 answers of the run of ");
     run(&[]).exits(0);
     let stream = ["run", "users.csv", "--sandbox", "--max-calls", "5"];
     let done = place.rescore(stream).done();

@@ -258,7 +258,7 @@ fn without_space_for_temporary_files_a_run_to_a_stream_makes_no_call() {
     run.under(IN_A_NAMESPACE)
         .done()
         .says("keeps answers in `disk` while it lasts")
-        .says("hint: make space there, or name another directory with the variable `TMPDIR`");
+        .says("hint: free space there, or name another directory with the variable `TMPDIR`");
     assert_eq!(
         (place.text("codes"), server.calls()),
         ("3\n3\n3\n3\n".to_owned(), 0)

@@ -72,7 +72,7 @@ fn the_input_is_never_the_output_not_even_through_links() {
                     program
                 };
                 let done = program.done();
-                done.exits(2).says("is the input itself");
+                done.exits(2).says("would overwrite the input");
             }
         }
     }

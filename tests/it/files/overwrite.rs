@@ -146,7 +146,7 @@ fn what_the_run_never_wrote_is_not_replaced() {
     let (place, server) = (Place::with("users.csv", &csv), Server::good());
     place.score(&server, ["--max-calls", "4"]).exits(3);
     place.write("scored.csv", "precious");
-    let foreign = "`scored.csv` is not from the run that is unfinished";
+    let foreign = "`scored.csv` is not from the unfinished run";
     place.score(&server, []).exits(2).says(foreign);
     assert_eq!(place.text("scored.csv"), "precious");
     place.score(&server, ["--overwrite"]).exits(0);
@@ -155,7 +155,8 @@ fn what_the_run_never_wrote_is_not_replaced() {
     place.write("mine.csv", "precious");
     for file in ["--rejects", "--changes"] {
         let done = place.score(&server, [file, "mine.csv", "--retry-failed"]);
-        done.exits(2).says("`mine.csv` is not from the run");
+        done.exits(2)
+            .says("`mine.csv` is not from the finished run");
         assert_eq!(place.text("mine.csv"), "precious");
     }
     assert_eq!(server.calls(), 10);
@@ -170,7 +171,7 @@ fn the_output_of_another_input_is_not_replaced() {
     let other = || place.run(&server, retry);
     let done = other().done();
     done.exits(2)
-        .says("`scored.csv` was written by a run over another input");
+        .says("`scored.csv` was written by a run with another input");
     // Nor by rows that come down a pipe.
     let retry = ["-o", "scored.csv", "--format", "csv", "--retry-failed"];
     let piped = place.run(&server, retry);

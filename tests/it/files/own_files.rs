@@ -327,7 +327,7 @@ fn no_file_of_a_run_is_another_one_by_whatever_name() {
     for (args, words) in [
         (
             &["--summary", "key.txt"][..],
-            "the API key `key.txt` and the summary",
+            "the API key file `key.txt` and the summary",
         ),
         (&["--summary", "hard.txt"], "the API key"),
         (&["--summary", "soft.txt"], "the API key"),
@@ -350,7 +350,10 @@ fn no_file_of_a_run_is_another_one_by_whatever_name() {
         let run = place.run(&server, ["users.csv", "-o", "scored.csv", "--overwrite"]);
         let run = run.args(["--api-key-file", "key.txt", "--ca-file", "ca.pem"]);
         let run = run.args(args);
-        run.done().exits(2).says(words).says("would be one file");
+        run.done()
+            .exits(2)
+            .says(words)
+            .says("would be the same file");
         assert_eq!(
             (place.text("key.txt").as_str(), place.names()),
             ("key-of-the-file", before)

@@ -69,8 +69,8 @@ fn starting_over_says_what_it_throws_away() {
     place
         .score(&server, ["--fresh"])
         .exits(0)
-        .says("warning: starting over; the 4 paid answers of the run of ")
-        .says("are thrown away")
+        .says("warning: starting over: the 4 paid answers of the run of ")
+        .says("are discarded")
         .silent_about("continuing");
     assert_eq!(server.calls(), 4 + 9);
     assert_eq!(place.text("scored.csv"), users::scored(&csv));

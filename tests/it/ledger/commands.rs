@@ -344,9 +344,9 @@ fn forget_needs_to_know_whom_and_refuses_a_user_who_cannot_have_been_asked() {
         "curl/8",
     ];
     for (words, expected) in [
-        (&[][..], "one of three ways"),
-        (&["--all", "--users", "x.csv"], "one of three ways"),
-        (&["--all", "--name", "Jane Doe"], "one of three ways"),
+        (&[][..], "specify whom to forget"),
+        (&["--all", "--users", "x.csv"], "specify whom to forget"),
+        (&["--all", "--name", "Jane Doe"], "specify whom to forget"),
         (&["--all", "--map", "ip=x"], "`--users`"),
         (&user[..6], "no user_agent"),
         (&user[2..], "no name"),

@@ -107,7 +107,7 @@ fn failed_rows_alone_are_asked_again_and_put_in_their_place() {
     place
         .score(&server, [])
         .exits(1)
-        .says("scored.csv.ledger has 8 paid answers; `--retry-failed` asks only the rows without a verdict");
+        .says("scored.csv.ledger has 8 paid answers; `--retry-failed` asks only about the rows without a verdict");
     assert_eq!(place.text("scored.csv"), users::scored_without(&csv, odd));
     assert_eq!(
         place.names(),
@@ -131,7 +131,7 @@ fn failed_rows_alone_are_asked_again_and_put_in_their_place() {
 
 #[test]
 fn continuing_a_run_of_another_day_gives_a_warning() {
-    const WARNING: &str = "warning: the run that goes on began at ";
+    const WARNING: &str = "warning: continuing a run that started at ";
     let csv = users::csv(9);
     let (place, server) = (Place::with("users.csv", &csv), Server::good());
     stopped(&place, &server, 2);
@@ -309,7 +309,7 @@ fn a_mistyped_command_in_between_costs_no_paid_answer() {
     place
         .score(&server, ["--retry-failed"])
         .exits(2)
-        .says("`scored.csv` was written by a run over another input");
+        .says("`scored.csv` was written by a run with another input");
     let done = place.score(&server, ["--retry-failed", "--overwrite"]);
     done.exits(0).says("30 known");
     assert_eq!(server.calls(), 41);

@@ -116,7 +116,7 @@ fn where_nobody_says_how_many_calls_there_are_as_many_as_files_may_be_open_in_si
     let args = ["users.csv", "-o", "scored.csv", "--progress", "off"];
     let done = place.run(&server, args).under(under).done();
     done.exits(0)
-        .says("at most 8 in flight, unlimited")
+        .says("up to 8 calls at a time, no rate limit")
         .silent_about("warning");
     assert_eq!(place.text("scored.csv"), users::scored(&csv));
     assert!(most.load(Ordering::SeqCst) <= 8);
@@ -124,7 +124,8 @@ fn where_nobody_says_how_many_calls_there_are_as_many_as_files_may_be_open_in_si
     let place = Place::with("users.csv", &csv);
     let under = with_files(&place, "-n 1072");
     let done = place.run(&server, args).under(under).done();
-    done.exits(0).says("at most 512 in flight, unlimited");
+    done.exits(0)
+        .says("up to 512 calls at a time, no rate limit");
 }
 
 #[test]
@@ -136,7 +137,7 @@ fn where_few_files_may_be_open_no_call_lacks_one() {
     let args = ["run", "users.csv", "-o", "scored.csv", "--sandbox"];
     let done = place.rescore(args).under(under).done();
     done.exits(0)
-        .says("at most 52 in flight, unlimited")
+        .says("up to 52 calls at a time, no rate limit")
         .silent_about("down")
         .silent_about("again");
 }

@@ -195,7 +195,7 @@ fn a_signal_before_the_header_is_there_ends_the_run_with_a_word() {
         let done = running.done();
         done.exits(code)
             .says(&format!("error: {word}\n"))
-            .says("it was before the first call: nothing was sent");
+            .says("nothing was sent: it came before the first call");
         assert_eq!((server.calls(), place.names().len()), (0, 0));
         drop(producer);
     }
@@ -207,7 +207,7 @@ fn rows_to_a_stream_without_a_ledger_are_said_to_be_all_that_stays() {
     let place = Place::with("users.csv", users::csv(50));
     let args = ["users.csv", "-c", "4", "--timeout", "10s"];
     let running = place.run(&server, args).start();
-    running.wait_for_words("rescore: no ledger keeps the paid answers: a run that stops has to start over (`--ledger FILE` keeps them)");
+    running.wait_for_words("rescore: no ledger: paid answers are not kept, and a run that stops has to start over (`--ledger FILE` keeps them)");
     server.wait_for_calls(7);
     running.signal("INT");
     running.wait_for_words("interrupted");
@@ -281,7 +281,7 @@ fn a_signal_while_nobody_reads_our_output_ends_the_run() {
     server.wait_for_calls(2_000);
     running.signal("TERM");
     let done = running.done();
-    done.exits(143).says("the output takes no more rows");
+    done.exits(143).says("the output accepts no more rows");
     done.check(
         done.took < Duration::from_secs(50),
         "in time for a service manager",

@@ -81,7 +81,7 @@ fn interrupted_twice_a_run_loses_what_is_in_flight_and_goes_on() {
     rescore: users.csv to http://SERVER/v1/validate/user; at most 4 in flight, unlimited
              name ← `name`, email ← `email`, phone not sent, ip ← `ip`, user_agent ← `user_agent`
     rescore: interrupted: finishing 4 calls in flight, up to 30 s (Ctrl-C again stops at once; their answers would be lost)
-    rescore: stopped at once; `scored.csv.partial` has the rows that were written so far
+    rescore: stopped immediately; `scored.csv.partial` has the rows that were written so far
              `scored.csv.ledger` has the paid answers that reached the disk; the same command goes on from there
     ");
     assert_eq!(
