@@ -3,7 +3,6 @@
 //! Builds reader, scorer, writer and observers, connects them, and when all is over says how it went. The reader and
 //! the writer have threads of their own; calls, timers and the dispatcher share this one.
 
-use std::cell::RefCell;
 use std::fs::File;
 use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -32,9 +31,9 @@ use crate::ledger::KnownLimit;
 use crate::observe::{self, Progress, Setting, Style, Summary};
 use crate::output::{Sealed, Target, Unfinished, Writer, Written, partial_of};
 use crate::pace::{Bounds, CallBudget, Fuse, Gate, Rate, RetryPolicy};
-use crate::pipeline::{self, Channels, Stop, Window};
+use crate::pipeline::{self, Channels, Stop, WindowSize};
 use crate::sandbox::{self, Sandbox};
-use crate::scorer::{Absent, Keyring, Outage, Scorer};
+use crate::scorer::{Caller, Outage, Policies, Recorder, Scorer};
 use crate::service::{self, Client, ClientSettings, Endpoint, Plan, Service, ServiceId};
 use crate::telemetry::event::{CancelReason, Event, Limit};
 use crate::telemetry::hub::Events;
@@ -108,28 +107,23 @@ pub fn execute(config: RunConfig) -> Result<Exit> {
     let writer = Writer::new(opened.layout, policy.clone(), sink, sides);
     let rows = (reader, answers.desk()?, writer);
     signals.run_begins(farewell(output.target.as_ref(), &answers))?;
-    let scorer = Scorer {
-        service: client,
-        gate,
+    let policies = Policies {
         retries: RetryPolicy::new(pace.retries, pace.resends),
         patience: pace.patience,
-        outage: Outage::with_poison(answers.poison()),
-        fuse: RefCell::new(Fuse::new(budget.give_up_after)),
+        outage: Outage::with_known(answers.poison()),
+        fuse: Fuse::new(budget.give_up_after),
         calls: CallBudget::new(budget.calls),
         failures: budget.failures,
-        // Last of all, as it throws away what `--fresh` starts over from.
-        keeper: answers.keeper()?,
-        keys: Keyring::default(),
-        transactions: RefCell::default(),
-        absent: RefCell::new(Absent::new(&captured)),
-        policy,
-        columns: answers.fields(captured),
         host: endpoint.host().to_owned(),
-        events: events.clone(),
     };
+    // Last of all, as it throws away what `--fresh` starts over from.
+    let keeper = answers.keeper()?;
+    let recorder = Recorder::new(keeper, policy, events.clone(), &captured);
+    let caller = Caller::new(client, gate, answers.fields(captured));
+    let scorer = Scorer::new(caller, policies, recorder);
     let note = |files: &[Sealed]| answers.note(files);
     let (written, error) = drive(&runtime, &scorer, rows, stops, note)?;
-    scorer.end();
+    scorer.answers_ended();
     progress.finish();
     // A look-up of a name that hangs must not hold up the end.
     runtime.shutdown_background();
@@ -333,9 +327,9 @@ fn drive<S: Service>(
     note: impl FnOnce(&[Sealed]),
 ) -> Result<(Written, Option<Error>)> {
     let (write_sender, write) = mpsc::channel(BATCHES);
-    let writing = threads::writer(writer, write, scorer.events.clone(), stop_sender)?;
+    let writing = threads::writer(writer, write, scorer.events().clone(), stop_sender)?;
     let (read, reading) = threads::reader(reader, desk)?;
-    let window = Window {
+    let window = WindowSize {
         rows: WINDOW_ROWS,
         bytes: WINDOW_BYTES,
     };
@@ -348,19 +342,20 @@ fn drive<S: Service>(
     let run = AssertUnwindSafe(|| runtime.block_on(pipeline::run(scorer, channels, window)));
     let stop = catch_unwind(run).unwrap_or_else(|_| {
         let stop = Stop::internal("a part of the program broke down");
-        scorer.events.emit(Event::CancelBegan(stop.reason));
+        scorer.events().emit(Event::CancelBegan(stop.reason));
         Some(stop)
     });
     let mut error = stop.and_then(|stop| stop.error);
-    let writer = wait_for(&writing, &mut stops, &scorer.events, &mut error);
+    let writer = wait_for(&writing, &mut stops, scorer.events(), &mut error);
     // Whoever is last at the ledger puts the log into it, and that should be us. A reader that waits for a silent pipe
     // never ends.
     let _ = reading.recv_timeout(LOOK);
-    let ended = end(&scorer.events, writer, error, note);
-    if let Some(keeper) = &scorer.keeper
-        && scorer.events.with_stats(|stats| stats.cancelled.is_none())
+    let ended = end(scorer.events(), writer, error, note);
+    if scorer
+        .events()
+        .with_stats(|stats| stats.cancelled.is_none())
     {
-        keeper.finish(scorer.events.with_stats(Answers::finished));
+        scorer.finish(scorer.events().with_stats(Answers::finished));
     }
     Ok(ended)
 }

@@ -20,8 +20,7 @@ use crate::input::{FormatChoice, Settings as InputSettings};
 use crate::layout::{Existing, VERDICT_COLUMNS};
 use crate::ledger::{self, Fails, Ledger, Place, Removed, Reuse};
 use crate::output::{Replace, Sides, Sink};
-use crate::pace::{FailureBudget, Rate};
-use crate::scorer::Patience;
+use crate::scorer::Fixture;
 use crate::service::scripted::{Brings, Scripted};
 use crate::verdict::DecisionPolicy;
 
@@ -222,33 +221,12 @@ impl Course {
             let service = Scripted::new(Brings::Verdict.at_once());
             (service, Events::new(Vec::new()))
         });
-        let concurrency = CONCURRENCY.try_into().unwrap();
-        let scorer = Scorer {
-            service,
-            gate: Gate::new(
-                Bounds {
-                    rate: Rate::Unlimited,
-                    in_flight: concurrency,
-                    known: Limit::NONE,
-                    outage: Patience::DEFAULT.outage,
-                },
-                fastrand::Rng::with_seed(7),
-            ),
-            patience: Patience::DEFAULT,
-            retries: RetryPolicy::new(4, 1),
-            outage: Outage::default(),
-            fuse: RefCell::new(Fuse::default()),
-            calls: CallBudget::new(calls),
-            failures: FailureBudget::default(),
-            keeper: Some(keeper),
-            keys: Keyring::default(),
-            transactions: RefCell::default(),
-            absent: RefCell::default(),
-            policy: DecisionPolicy::default(),
-            columns: Box::default(),
-            host: "scripted.test".to_owned(),
-            events: events.clone(),
-        };
+        let scorer = Fixture::new(service)
+            .concurrency(CONCURRENCY)
+            .max_calls(calls)
+            .ledger(keeper)
+            .events(events.clone())
+            .build();
         let rows = (
             reader,
             desk,
@@ -261,7 +239,7 @@ impl Course {
         );
         let stops = mpsc::unbounded_channel();
         let (written, error) = drive(&runtime, &scorer, rows, stops, |_| ()).unwrap();
-        let asked = scorer.service.rows();
+        let asked = scorer.service().rows();
         drop(scorer);
         let stats = events.with_stats(Clone::clone);
         let removed = if stats.exit() == Exit::Complete {

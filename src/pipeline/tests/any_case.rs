@@ -6,8 +6,8 @@ use std::collections::{BTreeSet, HashMap};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 
+use super::harness::*;
 use super::ledger::Shared;
-use super::*;
 use crate::telemetry::event::Origin;
 use crate::verdict::Resolution;
 
@@ -126,13 +126,13 @@ async fn check(mut case: Case, keeps: bool) -> TestCaseResult {
     let log = Log::default();
     let shared = Shared::new();
     let mut ledger = shared.open();
-    let scorer = Scorer {
-        keeper: keeps.then(|| ledger.keeper().unwrap()),
-        ..scorer(case.concurrency, case.rate, &log, service)
-    };
-    let mut rows = prepared(case.users.len() as u64, &invalid);
-    for (ask, user) in rows.iter_mut().zip(&case.users) {
-        if let Ok(request) = &mut ask.request {
+    let scorer = fixture(case.concurrency, &log, service)
+        .rate(case.rate)
+        .ledger(keeps.then(|| ledger.keeper().unwrap()))
+        .build();
+    let mut rows = asked(case.users.len() as u64, &invalid);
+    for (asked, user) in rows.iter_mut().zip(&case.users) {
+        if let Ok(request) = asked {
             request.body = Scripted::body(*user);
             request.key = Some(ledger.keys().key(&request.body));
         }
@@ -140,7 +140,7 @@ async fn check(mut case: Case, keeps: bool) -> TestCaseResult {
     let around = Surroundings {
         read_delay: Duration::from_millis(case.read_delay),
         write_delay: Duration::from_millis(case.write_delay),
-        window: Window {
+        window: WindowSize {
             rows: case.window_rows,
             bytes: case.window_bytes,
         },
@@ -155,7 +155,7 @@ async fn check(mut case: Case, keeps: bool) -> TestCaseResult {
     let ran = run_with(&scorer, around, interrupt).await;
     let events = log.events();
 
-    prop_assert_eq!(scorer.events.with_stats(Stats::check_invariants), Ok(()));
+    prop_assert_eq!(scorer.events().with_stats(Stats::check_invariants), Ok(()));
     check_rows(&case, &scorer, &ran, &invalid)?;
     check_calls(&case, &scorer, &events)?;
     check_equal(&case, &events, keeps)?;
@@ -190,7 +190,7 @@ fn check_rows(
         return Ok(());
     };
     if stop.reason != CancelReason::Interrupted && case.first_is_good {
-        let failures = scorer.events.with_stats(Stats::failures);
+        let failures = scorer.events().with_stats(Stats::failures);
         prop_assert!(failures >= 2, "{:?} after {} failures", stop, failures);
         prop_assert!(
             stop.reason == CancelReason::Refused || failures >= 9,
@@ -206,7 +206,7 @@ fn check_calls(
     scorer: &Scorer<Scripted>,
     events: &[(Duration, Event)],
 ) -> TestCaseResult {
-    prop_assert!(scorer.service.most_in_flight() <= case.concurrency);
+    prop_assert!(scorer.service().most_in_flight() <= case.concurrency);
     let (mut in_flight, mut verdict_came) = (0, false);
     let mut allowed = vec![1 + u64::from(RETRIES); case.scripts.len() + 1];
     for (_, event) in events {
@@ -227,7 +227,7 @@ fn check_calls(
             _ => {}
         }
     }
-    let called = scorer.service.rows();
+    let called = scorer.service().rows();
     let valid = |row: &u64| case.scripts[usize::try_from(*row - 1).unwrap()].is_some();
     prop_assert!(called.iter().all(valid), "an invalid row is called");
     Ok(())
@@ -343,7 +343,7 @@ fn check_stop(
     prop_assert!(!called, "a call after the stop");
     prop_assert!(
         scorer
-            .service
+            .service()
             .made()
             .iter()
             .all(|made| made.ended.is_some()),

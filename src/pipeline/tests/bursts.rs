@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use tokio::sync::Notify;
 
-use super::*;
+use super::harness::*;
 
 /// Stands in for the connections: a call that begins wakes them, and they note how many have begun since their last turn.
 #[derive(Clone, Default)]
@@ -40,12 +40,14 @@ impl Connections {
 async fn calls_that_may_begin_together_are_sent_a_few_at_a_time() {
     const ROWS: u64 = 300;
     let service = Scripted::new(Brings::Verdict.after(20));
-    let mut scorer = scorer(64, Rate::Unlimited, &Log::default(), service);
     let connections = Connections::default();
-    scorer.events = Events::new(vec![Box::new(connections.clone())]);
+    let scorer = Fixture::new(service)
+        .concurrency(64)
+        .observer(connections.clone())
+        .build();
     let sending = tokio::spawn(connections.clone().send());
     // Rows come in the middle of a burst, too.
-    let around = Surroundings::of(batches(prepared(ROWS, &[]), &[100]));
+    let around = Surroundings::of(batches(asked(ROWS, &[]), &[100]));
     let ran = run_to_end(&scorer, around).await;
     sending.abort();
     assert_eq!(ran.written.len(), usize::try_from(ROWS).unwrap());

@@ -2,7 +2,7 @@
 
 use tempfile::TempDir;
 
-use super::*;
+use super::harness::*;
 use crate::ledger::{Key, Keys, Ledger, Place, Reuse, Settings};
 use crate::verdict::{Answer, Score, TransactionId};
 
@@ -30,9 +30,9 @@ impl Shared {
 
 /// Rows that ask by their keys.
 fn asking(rows: u64, keys: &Keys) -> Vec<Read> {
-    let mut rows = prepared(rows, &[]);
-    for ask in &mut rows {
-        let request = ask.request.as_mut().unwrap();
+    let mut rows = asked(rows, &[]);
+    for asked in &mut rows {
+        let request = asked.as_mut().unwrap();
         request.key = Some(keys.key(&request.body));
     }
     // The first one proves the service.
@@ -44,18 +44,17 @@ async fn answers_that_are_given_up_with_the_run_are_counted_as_lost() {
     let shared = Shared::new();
     let mut ledger = shared.open();
     let (log, service) = (Log::default(), Scripted::new(GOOD));
-    let scorer = Scorer {
-        keeper: Some(ledger.hanging_keeper().unwrap()),
-        ..scorer(8, Rate::Unlimited, &log, service)
-    };
+    let scorer = fixture(8, &log, service)
+        .ledger(ledger.hanging_keeper().unwrap())
+        .build();
     let mut around = Surroundings::of(asking(5, &ledger.keys()));
     around.read_delay = Duration::from_millis(10);
     let ran = run_with(&scorer, around, sleep(Duration::from_secs(1))).await;
     assert!(ran.elapsed >= Scripted::LONGEST_CALL, "{:?}", ran.elapsed);
-    let stats = scorer.events.with_stats(Clone::clone);
+    let stats = scorer.events().with_stats(Clone::clone);
     assert_eq!((stats.answered, stats.lost, stats.left), (5, 5, 5));
     assert!(ran.written.is_empty());
-    assert_law(&scorer);
+    assert_invariants(&scorer);
 }
 
 /// Another run gets an answer and has it durable, while nothing happens here.
@@ -81,10 +80,9 @@ async fn a_row_that_waited_behind_another_is_looked_up_again_before_its_call() {
     // The first row holds up the second one, and in one moment fails and lets it through.
     let service = Scripted::new(GOOD).row(1, [Brings::Status(422).after(1_000)]);
     let log = Log::default();
-    let scorer = Scorer {
-        keeper: Some(ours.keeper().unwrap()),
-        ..scorer(8, Rate::Unlimited, &log, service)
-    };
+    let scorer = fixture(8, &log, service)
+        .ledger(ours.keeper().unwrap())
+        .build();
     let key = ours.keys().key(&Scripted::body(2));
     let meanwhile = async {
         sleep(Duration::from_millis(500)).await;
@@ -94,7 +92,7 @@ async fn a_row_that_waited_behind_another_is_looked_up_again_before_its_call() {
     let around = Surroundings::of(asking(3, &ours.keys()));
     let ran = run_with(&scorer, around, meanwhile).await;
     assert_eq!(ran.rows(), [1, 2, 3]);
-    assert_eq!(scorer.service.rows(), [1, 3]);
-    assert_eq!(scorer.events.with_stats(|stats| stats.known), 1);
-    assert_law(&scorer);
+    assert_eq!(scorer.service().rows(), [1, 3]);
+    assert_eq!(scorer.events().with_stats(|stats| stats.known), 1);
+    assert_invariants(&scorer);
 }

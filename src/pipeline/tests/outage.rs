@@ -1,13 +1,13 @@
 //! A service that is down and rows over which it always fails: what costs which row what.
 
-use super::*;
+use super::harness::*;
 
 /// A run over so many rows, and what was counted.
 async fn run_over(rows: u64, scorer: &Scorer<Scripted>) -> (Ran, Stats) {
-    let read = batches(prepared(rows, &[]), &[usize::try_from(rows).unwrap()]);
+    let read = batches(asked(rows, &[]), &[usize::try_from(rows).unwrap()]);
     let ran = run_to_end(scorer, Surroundings::of(read)).await;
-    assert_law(scorer);
-    let stats = scorer.events.with_stats(Clone::clone);
+    assert_invariants(scorer);
+    let stats = scorer.events().with_stats(Clone::clone);
     (ran, stats)
 }
 
@@ -16,7 +16,7 @@ async fn run_over_poison(poison: u64, further: u64, log: &Log) -> (Ran, Stats) {
     let service = (101..=100 + poison).fold(Scripted::new(GOOD), |service, row| {
         service.row(row, [Brings::Status(500).after(10); 9])
     });
-    let scorer = scorer(8, Rate::Unlimited, log, service);
+    let scorer = scorer(8, log, service);
     run_over(100 + poison + further, &scorer).await
 }
 
@@ -44,20 +44,17 @@ async fn a_row_that_is_the_only_one_left_to_try_an_outage_with_is_asked_ever_mor
         let service = Scripted::new(Brings::Status(500).after(10));
         let service = (1..=100).fold(service, |service, row| service.row(row, [GOOD]));
         // Rows 101 to 110 show an outage, and are given up.
-        let scorer = Scorer {
-            retries: RetryPolicy::new(0, 1),
-            ..scorer(1, Rate::Unlimited, &log, service)
-        };
+        let scorer = fixture(1, &log, service).retries(0).build();
         let around = Surroundings {
             read_delay: Duration::from_secs(read_delay),
-            ..Surroundings::of(batches(prepared(111, &[]), &[111]))
+            ..Surroundings::of(batches(asked(111, &[]), &[111]))
         };
         let ran = run_to_end(&scorer, around).await;
         assert_eq!(ran.stop.is_some(), read_delay > 0);
-        let calls = scorer.service.made();
+        let calls = scorer.service().made();
         let calls = calls.iter().filter(|made| made.row == 111).count();
         assert_eq!(calls, expected);
-        assert_law(&scorer);
+        assert_invariants(&scorer);
     }
 }
 
@@ -78,17 +75,17 @@ async fn a_service_that_only_fails_in_the_midst_of_a_file_is_waited_for_and_cost
     let service = Scripted::new(Brings::Status(500).after(10));
     let service = (1..=100).fold(service, |service, row| service.row(row, [GOOD]));
     let log = Log::default();
-    let scorer = scorer(8, Rate::Unlimited, &log, service);
-    let read = batches(prepared(10_000, &[]), &[500; 20]);
+    let scorer = scorer(8, &log, service);
+    let read = batches(asked(10_000, &[]), &[500; 20]);
     let ran = run_to_end(&scorer, Surroundings::of(read)).await;
     let stop = ran.stop.as_ref().unwrap();
     assert_eq!(stop.reason, CancelReason::Unavailable);
-    let stats = scorer.events.with_stats(Clone::clone);
+    let stats = scorer.events().with_stats(Clone::clone);
     assert_eq!((stats.scored(), stats.failures()), (100, 0));
     // Those that showed it, those in flight beside them, and six a minute.
     assert!(stats.calls < 100 + 10 + 8 + 95, "{}", stats.calls);
     assert!((900..920).contains(&ran.elapsed.as_secs()));
-    assert_law(&scorer);
+    assert_invariants(&scorer);
 }
 
 #[tokio::test(start_paused = true)]
@@ -97,22 +94,22 @@ async fn a_service_that_fails_for_minutes_costs_no_row() {
         service.row(row, [Brings::Status(500).after(10)])
     });
     let log = Log::default();
-    let scorer = scorer(8, Rate::Unlimited, &log, service);
-    let read = batches(prepared(1_000, &[]), &[1_000]);
+    let scorer = scorer(8, &log, service);
+    let read = batches(asked(1_000, &[]), &[1_000]);
     let ran = run_to_end(&scorer, Surroundings::of(read)).await;
     assert!(ran.stop.is_none());
-    let stats = scorer.events.with_stats(Clone::clone);
+    let stats = scorer.events().with_stats(Clone::clone);
     assert_eq!((stats.scored(), stats.outages), (1_000, 1));
     assert!(stats.down > Duration::from_secs(180), "{:?}", stats.down);
-    assert_law(&scorer);
+    assert_invariants(&scorer);
 }
 
 /// A run over so many rows that goes on from an earlier one, to a service that fails over each.
 async fn run_over_nothing_but_failures(rows: u64) -> (Ran, Stats) {
     let log = Log::default();
     let service = Scripted::new(Brings::Status(500).after(10));
-    let scorer = scorer(8, Rate::Unlimited, &log, service);
-    scorer.fuse.borrow_mut().worked_before();
+    let scorer = scorer(8, &log, service);
+    scorer.worked_before();
     run_over(rows, &scorer).await
 }
 
