@@ -6,6 +6,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::drain::Drain;
+use super::interests::{Interests, StartNeeds, WriteNeeds};
 use super::messages::{Read, Write};
 use super::rows::Rows;
 use super::wake::Wake;
@@ -53,45 +54,6 @@ pub(super) enum Response<'a> {
     GiveUp,
 }
 
-/// What is waited for; nothing else can happen next, except for a stop.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Interests {
-    /// Whether a row is being scored and may be done.
-    pub(super) row_done: bool,
-    /// Whether there is room for more rows.
-    pub(super) read: bool,
-    /// Whether calls finish after a stop, which they must do in time.
-    pub(super) drain_end: bool,
-    /// What the next row needs to start.
-    pub(super) start: StartNeeds,
-    /// What finished rows need to be written.
-    pub(super) write: WriteNeeds,
-}
-
-/// What the next row that needs a call waits for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum StartNeeds {
-    /// There is no such row.
-    NoRow,
-    /// Calls that were started must be sent first.
-    CallsSent,
-    /// A permit.
-    Permit,
-    /// That the canary is done, or the service is taken to be down.
-    Canary,
-}
-
-/// What finished rows wait for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum WriteNeeds {
-    /// There are none, or the writer is gone.
-    NoRow,
-    /// More rows, though not for long.
-    More,
-    /// The writer.
-    Writer,
-}
-
 impl<'a, S: Service> Dispatcher<'a, S> {
     /// A dispatcher before the first row.
     pub(super) fn new(scorer: &'a Scorer<S>, size: WindowSize) -> Self {
@@ -125,7 +87,7 @@ impl<'a, S: Service> Dispatcher<'a, S> {
     pub(super) fn start_now(&mut self) -> Option<(RowCall, Permit<'a>)> {
         self.admit_without_call();
         while self.starts < STARTS && self.may_start() {
-            let permit = self.scorer.permit_now()?;
+            let permit = self.scorer.try_permit()?;
             if let Some(call) = self.start() {
                 self.starts += 1;
                 return Some((call, permit));

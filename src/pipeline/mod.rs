@@ -10,6 +10,7 @@
 mod dispatcher;
 mod drain;
 mod hand_over;
+mod interests;
 mod messages;
 mod pending_row;
 mod rows;

@@ -1,7 +1,7 @@
-//! What the dispatcher waits for. Here it is only named; the dispatcher acts on it.
+//! What happens next. Here it is only waited for and named; the dispatcher acts on it.
 //!
-//! Whatever is not waited for to its end loses nothing: receiving from a channel, reserving a place in one, waiting for a
-//! permit and waiting for the next row are all safe to drop, and what they bring is handed on in the same step.
+//! Only one thing wins each wait, and the other futures are dropped. They lose nothing: receiving from a channel, reserving
+//! a slot in one, waiting for a permit and waiting for the next row may all be dropped and started again.
 
 use std::pin::Pin;
 
@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 use tokio::task::yield_now;
 use tokio::time::{Instant, Sleep};
 
-use super::dispatcher::{Interests, StartNeeds, WriteNeeds};
+use super::interests::{Interests, StartNeeds, WriteNeeds};
 use super::messages::{Read, Write};
 use crate::pace::Permit;
 use crate::scorer::{RowOutcome, Scorer, Stop};
@@ -24,7 +24,7 @@ pub(super) enum Wake<'a> {
     CallsSent,
     /// A call may start.
     Permit(Permit<'a>),
-    /// The service has come to be taken to be down.
+    /// The service is taken to be down from now on.
     ServiceDown,
     /// The reader's thread sent something; `None` if it ended.
     Read(Option<Read>),
@@ -32,7 +32,7 @@ pub(super) enum Wake<'a> {
     WriterReady(mpsc::Permit<'a, Write>),
     /// The writer's thread takes nothing any more, for this reason if it gave one.
     WriterGone(Option<Stop>),
-    /// What is ready has waited for company long enough.
+    /// Finished rows have waited for others long enough.
     WriteDue,
     /// A signal or another thread asks for a stop.
     StopAsked(Stop),

@@ -5,7 +5,8 @@ use std::time::{Duration, SystemTime};
 use tokio::time::Instant;
 
 use super::abort::CallInFlight;
-use super::score::{RowCall, RowHistory, Scorer};
+use super::parts::Scorer;
+use super::row_call::{RowCall, RowHistory};
 use crate::pace::{Allowance, Change, Ended, Permit, Unsettled};
 use crate::row::RowNumber;
 use crate::service::{Exchange, Health, Outcome, Quota, Service, classify};

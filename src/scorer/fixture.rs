@@ -6,9 +6,9 @@ use std::num::NonZeroU64;
 
 use super::caller::Caller;
 use super::outage::Outage;
+use super::parts::Scorer;
 use super::policies::{Patience, Policies};
 use super::recorder::Recorder;
-use super::score::Scorer;
 use crate::ledger::Keeper;
 use crate::pace::{Bounds, CallBudget, FailureBudget, Fuse, Gate, GiveUpAfter, Rate, RetryPolicy};
 use crate::service::scripted::Scripted;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::outcome::Stop;
-use super::score::Scorer;
+use super::parts::Scorer;
 use crate::ledger::{Finished, Found, Keeper, Key, Known, Whose};
 use crate::pace::{Closed, Newcomers, Permit};
 use crate::service::Service;
@@ -18,7 +18,7 @@ impl<S> Scorer<S> {
     }
 
     /// A permit, if a call may start now and nobody waits for one.
-    pub(crate) fn permit_now(&self) -> Option<Permit<'_>> {
+    pub(crate) fn try_permit(&self) -> Option<Permit<'_>> {
         self.caller.gate.permit_at_once()
     }
 

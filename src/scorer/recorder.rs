@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::abort::PaidAnswer;
 use super::missing_fields::{FieldsMissing, MissingFields};
-use super::score::RowCall;
+use super::row_call::RowCall;
 use super::transactions::Transactions;
 use crate::base::error::Error;
 use crate::ledger::{Keeper, Key};

@@ -1,61 +1,12 @@
 //! One row's way to its verdict: attempts, each with a permit, until one settles it.
 
-use std::cell::RefCell;
-
-use bytes::Bytes;
-
-use super::caller::Caller;
 use super::outcome::{RowOutcome, Stop};
-use super::policies::Policies;
-use super::recorder::Recorder;
+use super::parts::Scorer;
+use super::row_call::{RowCall, RowHistory};
 use super::settle::NextStep;
-use crate::ledger::Key;
-use crate::pace::{Attempts, Closed, Permit, RowRefusals};
-use crate::row::RowNumber;
+use crate::pace::{Closed, Permit};
 use crate::service::Service;
-use crate::telemetry::event::{Again, CancelReason};
-
-/// Gets verdicts for rows.
-pub(crate) struct Scorer<S> {
-    pub(super) caller: Caller<S>,
-    pub(super) policies: RefCell<Policies>,
-    pub(super) recorder: Recorder,
-}
-
-/// A row that is to be called for.
-#[derive(Debug)]
-pub(crate) struct RowCall {
-    /// The row.
-    pub(crate) row: RowNumber,
-    /// What is sent.
-    pub(crate) body: Bytes,
-    /// Names the request in the ledger; `None` where nothing is kept.
-    pub(crate) key: Option<Key>,
-}
-
-/// What a row has been through.
-pub(super) struct RowHistory {
-    /// Its failed attempts.
-    pub(super) attempts: Attempts,
-    /// Its calls that were refused because they were too many.
-    pub(super) refusals: RowRefusals,
-    /// What its next call repeats.
-    pub(super) again: Option<Again>,
-    /// Whether the outcome of one of its calls is unknown.
-    pub(super) is_doubtful: bool,
-}
-
-impl<S> Scorer<S> {
-    /// A scorer of these parts.
-    #[must_use]
-    pub(crate) fn new(caller: Caller<S>, policies: Policies, recorder: Recorder) -> Self {
-        Self {
-            caller,
-            policies: RefCell::new(policies),
-            recorder,
-        }
-    }
-}
+use crate::telemetry::event::CancelReason;
 
 impl<S: Service> Scorer<S> {
     /// Gets the row's verdict; `permit` is for the first attempt. An answer is durable before it is a verdict.
@@ -120,12 +71,7 @@ impl<S: Service> Scorer<S> {
 
     /// The history of a row before its first call.
     fn history(&self, call: &RowCall) -> RowHistory {
-        RowHistory {
-            attempts: self.policies.borrow_mut().attempts(call.key.as_ref()),
-            refusals: RowRefusals::default(),
-            again: None,
-            is_doubtful: false,
-        }
+        RowHistory::new(self.policies.borrow_mut().attempts(call.key.as_ref()))
     }
 
     /// Takes a call out of the run's budget.

@@ -6,14 +6,15 @@ use super::attempt::EndedCall;
 use super::caller::KeyReplaced;
 use super::outage::{FailedBy, OutageVerdict};
 use super::outcome::{RowOutcome, Stop};
+use super::parts::Scorer;
 use super::policies::AfterFailure;
-use super::score::{RowCall, RowHistory, Scorer};
+use super::row_call::{RowCall, RowHistory};
 use super::stop_reasons;
 use crate::base::error::Error;
 use crate::pace::{Attempts, Change, Newcomers, Unsettled};
 use crate::row::RowNumber;
 use crate::service::{Class, Fault, Health, Outcome, Service};
-use crate::telemetry::event::{Again, CancelReason, Event, Next};
+use crate::telemetry::event::{CancelReason, Event, Next};
 use crate::verdict::{Answer, Failure, Reason, Verdict};
 
 /// What follows a call, for its row.
@@ -251,19 +252,6 @@ impl<S: Service> Scorer<S> {
             .attempt_failed(row, &run_refused(), latency, Next::Stop);
         let stop = Stop::new(CancelReason::Refused, error);
         NextStep::End(RowOutcome::stopped(row, stop))
-    }
-}
-
-impl RowHistory {
-    /// The next call repeats one that failed in this way.
-    fn repeats(&mut self, class: Class) {
-        let is_unknown = class == Class::OutcomeUnknown;
-        self.again = Some(if is_unknown && !self.is_doubtful {
-            Again::OutcomeUnknown
-        } else {
-            Again::Failed
-        });
-        self.is_doubtful |= is_unknown;
     }
 }
 

@@ -1,7 +1,8 @@
 //! Tests of the dispatcher's handlers without its loop: what each thing that happens does to its state.
 
 use crate::pace::{FailureBudget, FailureLimit};
-use crate::pipeline::dispatcher::{Dispatcher, Interests, Response, StartNeeds, WriteNeeds};
+use crate::pipeline::dispatcher::{Dispatcher, Response};
+use crate::pipeline::interests::{Interests, StartNeeds, WriteNeeds};
 use crate::pipeline::wake::Wake;
 use crate::scorer::{RowCall, RowOutcome};
 use crate::verdict::{Answer, Decision, Score, TransactionId};
@@ -88,13 +89,13 @@ async fn rows_are_read_only_while_none_waits() {
 async fn a_permit_that_no_row_needs_any_more_is_given_back() {
     let scorer = scorer(1, &Log::default(), Scripted::new(GOOD));
     let mut dispatcher = Dispatcher::new(&scorer, WINDOW);
-    let permit = scorer.permit_now().unwrap();
-    assert!(scorer.permit_now().is_none());
+    let permit = scorer.try_permit().unwrap();
+    assert!(scorer.try_permit().is_none());
     handle(&mut dispatcher, Wake::Permit(permit));
-    assert!(scorer.permit_now().is_some());
+    assert!(scorer.try_permit().is_some());
 
     handle(&mut dispatcher, rows(asked(1, &[])));
-    let permit = scorer.permit_now().unwrap();
+    let permit = scorer.try_permit().unwrap();
     let response = dispatcher.handle(Wake::Permit(permit));
     assert!(matches!(response, Response::Score(call, _) if call.row == RowNumber::FIRST));
 }
