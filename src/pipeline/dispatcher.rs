@@ -1,6 +1,6 @@
-//! The dispatcher's state, and what each thing that happens does to it. Nothing here waits.
+//! The dispatcher's state, and how each event changes it. Nothing here waits.
 //!
-//! There is one way to stop: whatever finds a reason hands it to [`Dispatcher::stop`], which acts on it at that moment.
+//! There is one way to stop: any reason is handed to [`Dispatcher::stop`], which acts on it without delay.
 
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -22,17 +22,17 @@ use crate::telemetry::event::{CancelReason, Event};
 /// the service answers without delay than is gained at 20 ms.
 const STARTS: usize = 8;
 
-/// What the run is at.
+/// The state of the pipeline.
 pub(super) struct Dispatcher<'a, S> {
     scorer: &'a Scorer<S>,
     rows: Rows<'a, S>,
     /// Rows that are being scored.
     scoring: usize,
-    /// Calls that were started and perhaps not sent yet.
+    /// Calls that were started, and perhaps not sent yet.
     starts: usize,
-    /// The input has more rows.
+    /// Whether the input may have more rows.
     reads: bool,
-    /// The writer takes rows.
+    /// Whether the writer takes rows.
     writes: bool,
     stopped: Option<Stopped>,
 }
@@ -44,13 +44,13 @@ struct Stopped {
     drain: Drain,
 }
 
-/// What must be done about something that happened, beside the dispatcher's own state.
+/// What the loop must do after something was handled.
 pub(super) enum Response<'a> {
     /// Nothing.
     None,
     /// This row is to be scored.
     Score(RowCall, Permit<'a>),
-    /// Rows that are being scored are to be given up.
+    /// The rows that are being scored are to be given up.
     GiveUp,
 }
 
@@ -82,8 +82,8 @@ impl<'a, S: Service> Dispatcher<'a, S> {
         !self.reads && !self.rows.has_waiting()
     }
 
-    /// The next row that may start at this moment, with its permit. A row without a permit is data in a queue and not a
-    /// future that waits. A row in back-off, which holds up everybody's order, has only rows like itself before it.
+    /// The next row that may start now, with its permit. A row without a permit is data in a queue and not a future that
+    /// waits. So a row that comes back from its back-off, which holds up the output, waits only behind rows like itself.
     pub(super) fn start_now(&mut self) -> Option<(RowCall, Permit<'a>)> {
         self.admit_without_call();
         while self.starts < STARTS && self.may_start() {
@@ -113,7 +113,7 @@ impl<'a, S: Service> Dispatcher<'a, S> {
         self.needs_permit() && self.scorer.may_start_beside(self.scoring)
     }
 
-    /// The row that a permit in hand is for, if there still is one.
+    /// The row to start with a permit that is there, if there still is one.
     fn start(&mut self) -> Option<RowCall> {
         if self.is_stopping() {
             return None;
@@ -180,7 +180,7 @@ impl<'a, S: Service> Dispatcher<'a, S> {
                     return Response::Score(call, permit);
                 }
             }
-            // That a row may start now is seen before the next wait.
+            // The next row may start now, which is seen before the next wait.
             Wake::ServiceDown => {}
             Wake::Read(read) => self.read(read),
             Wake::WriterReady(slot) => self.write(slot),
@@ -188,7 +188,7 @@ impl<'a, S: Service> Dispatcher<'a, S> {
                 self.writes = false;
                 self.stop(reason.unwrap_or_else(Stop::writer_ended));
             }
-            Wake::WriteDue => self.rows.write_is_due(),
+            Wake::WriteDue => self.rows.set_overdue(),
             Wake::StopAsked(stop) => self.stop(stop),
             Wake::DrainEnded => {
                 self.scoring = 0;
@@ -218,7 +218,7 @@ impl<'a, S: Service> Dispatcher<'a, S> {
                 self.scorer.events().emit(Event::InputEnded);
             }
             Some(Read::Failed(stop)) => self.stop(stop),
-            None => self.stop(Stop::internal("the reader's thread ended without a word")),
+            None => self.stop(Stop::internal("the reader's thread ended unexpectedly")),
         }
     }
 
@@ -226,7 +226,7 @@ impl<'a, S: Service> Dispatcher<'a, S> {
         slot.send(Write::Rows(self.rows.take_ready()));
     }
 
-    /// The run stops, for the first of all reasons; what is in flight may finish.
+    /// Stops the run; calls in flight may finish. The first reason stays the reason.
     pub(super) fn stop(&mut self, stop: Stop) {
         if let Some(stopped) = &mut self.stopped {
             return stopped.also(stop, self.scorer);
@@ -244,7 +244,7 @@ impl<'a, S: Service> Dispatcher<'a, S> {
         self.stopped = Some(Stopped { stop, drain });
     }
 
-    /// Takes all rows that are resolved and not yet written, and what follows the last one.
+    /// Takes the rows that are resolved and not yet written, and the blank lines after the last row of the input.
     pub(super) fn take_rest(&mut self) -> (Option<Write>, Option<Write>) {
         let rows = self.rows.take_rest();
         let trailer = self.rows.take_trailer();
@@ -260,10 +260,10 @@ impl<'a, S: Service> Dispatcher<'a, S> {
 }
 
 impl Stopped {
-    /// There is one more reason while calls finish. The first one stays the reason.
+    /// There is a further reason while calls finish.
     fn also<S>(&mut self, stop: Stop, scorer: &Scorer<S>) {
         let Stop { reason, error } = stop;
-        // What is lost must be reported, whatever the run stops for.
+        // A loss must be reported, whatever the run stops for.
         if matches!(reason, CancelReason::Ledger | CancelReason::Output) {
             self.stop.error = self.stop.error.take().or(error);
         }

@@ -30,7 +30,7 @@ pub(super) async fn hand_over<S: Service>(
                     dispatcher.stop(stop);
                     deadline = Instant::now() + HAND_OVER;
                 }
-                // What reads our output has stopped reading: the caller will notice.
+                // The program that reads the output has stopped reading: the caller will notice.
                 () = sleep_until(deadline), if dispatcher.is_stopping() => {
                     return dispatcher.into_stop();
                 }

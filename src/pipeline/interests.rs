@@ -1,13 +1,13 @@
 //! What the dispatcher waits for.
 
-/// What is waited for; nothing else can happen next, except for a stop.
+/// What is waited for. Nothing else happens next, except for a stop, which is always waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Interests {
     /// Whether a row is being scored and may be done.
     pub(super) row_done: bool,
     /// Whether there is room for more rows.
     pub(super) read: bool,
-    /// Whether calls finish after a stop, which they must do in time.
+    /// Whether the time for calls in flight to finish is running.
     pub(super) drain_end: bool,
     /// What the next row needs to start.
     pub(super) start: StartNeeds,
@@ -24,7 +24,7 @@ pub(super) enum StartNeeds {
     CallsSent,
     /// A permit.
     Permit,
-    /// That the canary is done, or the service is taken to be down.
+    /// The canary's verdict, or the service being taken to be down.
     Canary,
 }
 

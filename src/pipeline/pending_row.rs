@@ -15,7 +15,7 @@ pub(crate) struct PendingRow {
     pub(super) state: RowState,
 }
 
-/// What is asked about a user.
+/// The request for a row.
 #[derive(Debug)]
 pub(crate) struct Request {
     /// What is sent.
@@ -33,7 +33,7 @@ pub(super) enum RowState {
     Waiting(Result<Request, Failure>),
     /// It is in the window and has no verdict yet.
     Scoring {
-        /// The request that is out for it, where others may wait for the same answer.
+        /// Its request that is out, if equal rows may wait for the same answer.
         key: Option<Key>,
         /// How the user was judged before this run.
         old: Option<Score>,

@@ -1,7 +1,7 @@
-//! Rows on their way: before the window, in it, ready to be written.
+//! Rows on their way: before the window, in it, and ready to be written.
 //!
-//! Here it is decided whether a row costs a call. It does not if nothing can be asked about it, if the ledger knows the
-//! answer, or if an equal request is out already. Nothing here waits.
+//! This decides whether a row costs a call. It does not if it has no valid request, if the ledger knows the answer, or if an
+//! equal request is out already. Nothing here waits.
 
 use std::collections::HashMap;
 use std::mem;
@@ -18,7 +18,7 @@ use crate::scorer::{RowCall, RowOutcome, Scorer, Stop};
 use crate::telemetry::event::{Event, Origin};
 use crate::verdict::Verdict;
 
-/// The time between two waits: within one, nothing can have changed anywhere else.
+/// The time between two waits, within which nothing elsewhere can have changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Moment(u64);
 
@@ -26,7 +26,7 @@ struct Moment(u64);
 enum Needs {
     /// A call.
     Call,
-    /// Nothing: its verdict is known, from here.
+    /// Nothing: its verdict is known from here.
     Nothing(Origin),
     /// The answer to an equal request that is out.
     SameAnswer,
@@ -41,7 +41,7 @@ pub(super) struct Rows<'a, S> {
     /// When the ledger was asked again about the row that is admitted next.
     looked: Option<Moment>,
     now: Moment,
-    /// The clock as of `now`: to read it for each event would cost more than to count the event.
+    /// The clock as of `now`: reading it for each event would cost more than counting the event.
     time: Instant,
     trailer: Bytes,
 }
@@ -61,7 +61,7 @@ impl<'a, S> Rows<'a, S> {
         }
     }
 
-    /// Something was waited for; other runs may have written to the ledger meanwhile.
+    /// Notes that time has passed in a wait: other runs may have written to the ledger meanwhile.
     pub(super) fn time_passed(&mut self) {
         self.now.0 += 1;
         self.time = Instant::now();
@@ -133,7 +133,7 @@ impl<'a, S> Rows<'a, S> {
         self.window.has_waiting() && self.window.has_room()
     }
 
-    /// Admits the next row that needs a call; its permit is in hand. `None` if no row needs one any more.
+    /// Admits the next row that needs a call, for which a permit is there; `None` if no row needs one any more.
     ///
     /// # Errors
     /// The run must stop, as for [`Self::admit_without_call`].
@@ -251,9 +251,9 @@ impl<'a, S> Rows<'a, S> {
         self.window.has_ready()
     }
 
-    /// What is ready has waited long enough for more.
-    pub(super) const fn write_is_due(&mut self) {
-        self.window.is_due();
+    /// Notes that what is ready has waited long enough for more.
+    pub(super) const fn set_overdue(&mut self) {
+        self.window.set_overdue();
     }
 
     /// Whether what is ready should be written now.

@@ -1,6 +1,6 @@
-//! The window: which rows are between reading and writing, in input order and within bounds.
+//! The window: the rows between reading and writing, in input order and within bounds.
 //!
-//! Rows that were read but not admitted wait behind it in the same queue. Nothing here decides or reports anything.
+//! Rows that were read but not admitted wait behind it in the same queue. Decisions and events are left to `rows`.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -17,7 +17,7 @@ use crate::verdict::{Failure, Verdict};
 /// How much may be between reading and writing.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct WindowSize {
-    /// Rows. Much more than the concurrency, so that a row in back-off holds up nobody behind it.
+    /// Rows. Many more than the concurrency, so that a row in back-off does not hold up those behind it.
     pub(crate) rows: usize,
     /// Bytes of rows and their requests.
     pub(crate) bytes: usize,
@@ -217,8 +217,8 @@ impl RowWindow {
         !self.ready.is_empty()
     }
 
-    /// What is ready has waited long enough for more.
-    pub(super) const fn is_due(&mut self) {
+    /// Notes that what is ready has waited long enough for more.
+    pub(super) const fn set_overdue(&mut self) {
         self.is_overdue = true;
     }
 

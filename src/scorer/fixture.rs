@@ -95,12 +95,12 @@ impl Fixture {
         self
     }
 
-    /// With somebody who watches.
+    /// With an observer of its events.
     pub(crate) fn observer(self, observer: impl Observer + 'static) -> Self {
         self.events(Events::new(vec![Box::new(observer)]))
     }
 
-    /// With events that go here.
+    /// With this stream of events.
     pub(crate) fn events(mut self, events: Events) -> Self {
         self.events = events;
         self

@@ -3,9 +3,11 @@
 //! This is the only place where calls are made. It knows nothing of files, order or the window. It emits events and
 //! leaves decisions to its parts: `pace` says when a call may start, `service` says what its outcome means.
 //!
-//! [`Scorer`] has three parts: the [`Caller`] makes the calls, the [`Policies`] say what follows a failure, and the
-//! [`Recorder`] makes answers durable and reports. Each part is plain data with `&mut` methods behind one `RefCell` at
-//! most; no borrow is held across an `await`.
+//! The [`Scorer`] has three parts: the [`Caller`] makes calls, the [`Policies`] say what follows a failure, and the
+//! [`Recorder`] makes answers durable and emits events. What changes in them is plain data behind a `RefCell`, which is
+//! never borrowed across an `await`.
+//!
+//! A row goes round in `score`: `attempt` makes one call, `settle` decides without waiting what follows it.
 
 mod abort;
 mod api_key;

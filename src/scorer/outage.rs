@@ -1,7 +1,7 @@
 //! Whether the service is down, or only always fails over the rows that are left.
 //!
 //! Ten failures in a row look like an outage. In the middle of a file or at its end they may just as well be ten rows of
-//! the kind over which the service always fails; nobody should wait for the end of those, only to be asked to come back.
+//! the kind over which the service always fails; nobody should wait for them, only to be asked to come back later.
 //! Fresh rows, for which no call has been made yet, tell the two apart, and while there are any they are believed.
 
 use std::collections::HashSet;
@@ -17,16 +17,16 @@ const RESTART: Duration = Duration::from_secs(5 * 60);
 /// may be known from an evening on which the service was down, and it may be down again.
 const IN_A_ROW: u32 = 40;
 
-/// Whose call has failed while the service is taken to be down.
+/// What may have caused a failure while the service is taken to be down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FailedBy {
-    /// Any row's: it failed in a way that no row can cause.
+    /// It failed in a way that no row can cause.
     NoRow,
-    /// That of a row that had not failed before.
+    /// A row that had not failed before.
     FreshRow,
-    /// That of a row that had failed before, and fresh rows may still come.
+    /// A row that had failed before, while fresh rows may still come.
     RepeatedRow,
-    /// The same, and no fresh row is left.
+    /// A row that had failed before, while no fresh row is left.
     LastRows,
 }
 
@@ -70,7 +70,7 @@ impl Outage {
 
     /// Whether the service failed over this request before, and that is to be believed.
     pub(super) fn is_known_to_fail(&self, key: Option<&Key>) -> bool {
-        // Known requests that are answered today failed because of the hour.
+        // Known requests that are answered in this run failed only at that time.
         let is_believed = self.answered <= self.failed;
         is_believed && self.failed_in_a_row < IN_A_ROW && self.is_known(key)
     }

@@ -1,4 +1,4 @@
-//! What came of a row, and why a run must stop.
+//! The outcome of a row, and the reason to stop a run.
 
 use crate::base::error::{Error, Exit};
 use crate::row::RowNumber;
@@ -47,7 +47,7 @@ impl Stop {
     /// The stop for a writer that ended without giving a reason.
     #[must_use]
     pub(crate) fn writer_ended() -> Self {
-        Self::internal("the writer's thread ended without a word")
+        Self::internal("the writer's thread ended unexpectedly")
     }
 
     /// The stop for a bug of this program.
@@ -57,7 +57,7 @@ impl Stop {
     }
 }
 
-/// What came of a row.
+/// The outcome of a row.
 #[derive(Debug)]
 pub(crate) struct RowOutcome {
     /// The row.

@@ -1,4 +1,4 @@
-//! The part of the scorer that decides what a failure means: again, the row's failure, or the end of the run.
+//! The part of the scorer that decides what a failure leads to: a retry, the row's failure, or the end of the run.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::service::{Class, Fault, Health};
 use crate::telemetry::event::CancelReason;
 use crate::telemetry::stats::Stats;
 
-/// What the run's limits are, and what it has used up of them.
+/// The limits of the run, and how much of them is used up.
 pub(crate) struct Policies {
     /// Whether a row is tried again.
     pub(crate) retries: RetryPolicy,
@@ -54,7 +54,7 @@ impl Patience {
 pub(super) enum AfterFailure {
     /// The row is tried again after this back-off.
     BackOff(Duration),
-    /// The row has failed. So many rows in a row were refused, where that is worth a warning.
+    /// The row has failed. `warn`: so many rows in a row were refused that it is worth a warning.
     GiveUp { warn: Option<u32> },
     /// The run stops.
     Stop(Stop),
@@ -72,14 +72,15 @@ impl Policies {
         attempts
     }
 
-    /// What a call whose outcome is a verdict means for those that follow.
+    /// A call brought a verdict.
     pub(super) fn answered(&mut self, key: Option<&Key>) {
         self.retries.success();
         self.fuse.verdict();
         self.outage.answered(key);
     }
 
-    /// Why the run must stop for a refusal that asks for this wait, after `refused` of nothing but refusals.
+    /// Why the run must stop after a refusal that asks for this wait, if it must. For the time `refused` there were only
+    /// refusals.
     pub(super) fn throttled(&mut self, wait: Option<Duration>, refused: Duration) -> Option<Stop> {
         self.fuse.answered();
         let longest = self.patience.wait;
@@ -90,7 +91,7 @@ impl Policies {
         }
     }
 
-    /// What follows a failure that was not due to an outage. `fraction` is random, for the back-off.
+    /// What follows a failure that is not due to an outage. `fraction` is random, for the back-off.
     pub(super) fn failed(
         &mut self,
         fault: &Fault,
@@ -118,8 +119,8 @@ impl Policies {
         AfterFailure::Stop(stop)
     }
 
-    /// A row is given up for this fault. Whether the next run should know that the service fails over it: not if it may
-    /// have failed over any row just now.
+    /// A row is given up because of this fault. Whether the next run should know that the service fails over it: not if it
+    /// may have failed over any row at that time.
     pub(super) fn gave_up(
         &mut self,
         key: Option<&Key>,
@@ -133,7 +134,7 @@ impl Policies {
         }
         self.outage.gave_up(key);
         let is_well = (is_proven || self.outage.is_rows()) && !is_down;
-        // A single failure may be due to the hour.
+        // A single failure may be bad luck.
         !attempts.is_first() && (is_well || self.outage.is_known_to_fail(key))
     }
 

@@ -23,7 +23,7 @@ pub(super) enum NextStep {
     Keep(Answer),
     /// The row has failed, which is made durable if it is not to be sent again. With a stop, this answer ends the run.
     Fail(Fault, Option<Stop>),
-    /// There is nothing to make durable.
+    /// The row ends like this, with nothing to make durable.
     End(RowOutcome),
     /// The row is tried again as soon as a call may start.
     Retry,
@@ -92,8 +92,8 @@ impl<S: Service> Scorer<S> {
         self.recorder.check(call, answer);
     }
 
-    /// What follows a refusal that asks for less: everybody pauses unless that would take too long, or the row waits alone
-    /// and may have been refused too often.
+    /// What follows a refusal that asks for fewer calls: all pause, or only this row waits, which may have been refused too
+    /// often. With a stop, the pause would be too long.
     fn throttled(
         &self,
         row: RowNumber,
@@ -143,11 +143,11 @@ impl<S: Service> Scorer<S> {
         {
             return AfterFailure::Stop(stop);
         }
-        // That the service is down is not this row's doing: it only happened to be the probe.
+        // The service is down and the row happened to be its probe: that is not held against the row.
         if is_probe && fault.class != Class::OutcomeUnknown {
             match fault.health {
                 Health::Gone => return AfterFailure::BackOff(Duration::ZERO),
-                // It may be the row after all, so another failure of it shows nothing new.
+                // It may be the row after all, so a further failure of it shows nothing new.
                 Health::Failed => {
                     attempts.forgive();
                     return AfterFailure::BackOff(Duration::ZERO);

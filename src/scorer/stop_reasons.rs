@@ -22,7 +22,7 @@ pub(super) fn asks_to_wait(wait: Duration) -> Stop {
         let minutes = seconds.div_ceil(60);
         error
             .detail(format!("it asks to come back in {minutes} min, at {back}"))
-            .hint("`--max-wait` says how long a run waits")
+            .hint("`--max-wait` sets how long a run waits")
     };
     Stop::new(CancelReason::Unavailable, error)
 }
@@ -49,7 +49,7 @@ pub(super) fn down_for(host: &str, lasted: Duration, row: RowNumber, last: &Faul
     } else {
         Error::stopped(format!("{host} has been down for {lasted}"))
             .detail(format!("the last call: {message}"))
-            .hint("run the same command again when it is back; `--max-outage` says how long a run waits")
+            .hint("run the same command again when it is back; `--max-outage` sets how long a run waits")
     };
     Stop::new(CancelReason::Unavailable, error)
 }
@@ -72,7 +72,7 @@ pub(super) fn for_trouble(host: &str, trouble: Trouble, rows: u32, last: &Failur
                 if rows == 1 { "a row".to_owned() } else { format!("{rows} rows") }
             ))
             .detail(format!("the last answer: {last}"))
-            .hint("check the base address, the plan and which columns are sent; `--give-up-after` says after how many such rows a run stops");
+            .hint("check the base address, the plan and which columns are sent; `--give-up-after` sets after how many such rows a run stops");
             (CancelReason::NoVerdicts, error)
         }
         Trouble::Forbidden => {

@@ -101,7 +101,7 @@ async fn a_permit_that_no_row_needs_any_more_is_given_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_limit_of_failures_stops_the_admission_at_the_row_that_reaches_it() {
+async fn admission_stops_at_the_row_that_reaches_the_limit_of_failures() {
     let log = Log::default();
     let most = FailureLimit::Rows(3.try_into().unwrap());
     let scorer = fixture(4, &log, Scripted::new(GOOD))
@@ -118,7 +118,7 @@ async fn a_limit_of_failures_stops_the_admission_at_the_row_that_reaches_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_a_stop_no_row_starts_and_the_loss_of_answers_is_still_reported() {
+async fn after_a_stop_no_row_starts_and_a_lost_answer_is_still_reported() {
     let log = Log::default();
     let scorer = scorer(4, &log, Scripted::new(GOOD));
     let mut dispatcher = Dispatcher::new(&scorer, WINDOW);
@@ -159,7 +159,7 @@ async fn when_the_drain_ends_rows_without_a_verdict_are_left() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn threads_that_end_without_a_word_stop_the_run_as_a_bug() {
+async fn threads_that_end_without_a_message_stop_the_run_as_a_bug() {
     for wake in [|| Wake::Read(None), || Wake::WriterGone(None)] {
         let scorer = scorer(4, &Log::default(), Scripted::new(GOOD));
         let mut dispatcher = Dispatcher::new(&scorer, WINDOW);

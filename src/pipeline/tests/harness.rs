@@ -1,4 +1,4 @@
-//! What the tests of the pipeline share: rows, a reader and a writer that run beside the pipeline, and what came of a run.
+//! What the tests of the pipeline share: rows, a reader and a writer that run beside the pipeline, and the result of a run.
 
 pub(super) use std::sync::{Arc, Mutex};
 pub(super) use std::time::Duration;
@@ -50,7 +50,7 @@ impl Log {
     }
 }
 
-/// A scorer to be built, with so many calls in flight at most and a log of its events.
+/// A scorer to be built, with a limit of calls in flight and a log of its events.
 pub(super) fn fixture(concurrency: usize, log: &Log, service: Scripted) -> Fixture {
     Fixture::new(service)
         .concurrency(concurrency)
@@ -58,7 +58,7 @@ pub(super) fn fixture(concurrency: usize, log: &Log, service: Scripted) -> Fixtu
         .observer(log.clone())
 }
 
-/// A scorer without limits but the calls in flight.
+/// A scorer with no limit except for calls in flight.
 pub(super) fn scorer(concurrency: usize, log: &Log, service: Scripted) -> Scorer<Scripted> {
     fixture(concurrency, log, service).build()
 }
@@ -107,7 +107,7 @@ pub(super) fn pending(asked: Vec<Asked>) -> Vec<PendingRow> {
     rows
 }
 
-/// These rows in batches of these sizes in turn, and the end.
+/// The messages of a reader: rows in batches of these sizes in turn, and the end.
 pub(super) fn batches(asked: Vec<Asked>, sizes: &[usize]) -> Vec<Read> {
     let rows = pending(asked);
     let mut rows = rows.into_iter().peekable();
@@ -125,13 +125,13 @@ pub(super) fn batches(asked: Vec<Asked>, sizes: &[usize]) -> Vec<Read> {
     messages
 }
 
-/// What surrounds a run.
+/// The reader and the writer of a run, and its window.
 pub(super) struct Surroundings {
     pub(super) read: Vec<Read>,
     pub(super) read_delay: Duration,
     pub(super) write_delay: Duration,
-    /// The writer goes after so many rows; whether it says why.
-    pub(super) writer_goes: Option<(usize, bool)>,
+    /// The writer ends after so many rows; whether it gives a reason.
+    pub(super) writer_ends: Option<(usize, bool)>,
     pub(super) window: WindowSize,
 }
 
@@ -141,22 +141,22 @@ impl Surroundings {
             read,
             read_delay: Duration::ZERO,
             write_delay: Duration::ZERO,
-            writer_goes: None,
+            writer_ends: None,
             window: WINDOW,
         }
     }
 }
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Debug)]
 pub(super) struct Ran {
     pub(super) stop: Option<Stop>,
     pub(super) written: Vec<DoneRow>,
-    /// Rows of each hand-over to the writer.
+    /// How many rows each hand-over to the writer had.
     pub(super) hand_overs: Vec<usize>,
     pub(super) trailer: Bytes,
     pub(super) elapsed: Duration,
-    /// A stop that came when the run was over.
+    /// A stop that came after the end of the run.
     pub(super) late: Option<Stop>,
 }
 
@@ -167,7 +167,7 @@ impl Ran {
     }
 }
 
-/// Runs until the end; `interrupt` asks for a stop when it is done.
+/// Runs to the end; a signal comes when `interrupt` is done.
 pub(super) async fn run_with(
     scorer: &Scorer<Scripted>,
     around: Surroundings,
@@ -180,13 +180,13 @@ pub(super) async fn run_with(
     run_signalled(scorer, around, signals).await
 }
 
-/// A signal comes.
+/// Sends a signal.
 pub(super) fn signal(stops: &mpsc::UnboundedSender<Stop>, reason: CancelReason) {
     let error = None;
     let _ = stops.send(Stop { reason, error });
 }
 
-/// Runs until the end; `signals` stop it as they like.
+/// Runs to the end; `signals` may ask for stops.
 pub(super) async fn run_signalled(
     scorer: &Scorer<Scripted>,
     around: Surroundings,
@@ -196,7 +196,7 @@ pub(super) async fn run_signalled(
         read,
         read_delay,
         write_delay,
-        mut writer_goes,
+        mut writer_ends,
         window,
     } = around;
     let began = Instant::now();
@@ -218,10 +218,10 @@ pub(super) async fn run_signalled(
             pause(write_delay).await;
             match message {
                 Write::Rows(finished) => {
-                    if let Some((rows, says_why)) =
-                        writer_goes.take_if(|(rows, _)| written.len() + finished.len() > *rows)
+                    if let Some((rows, gives_reason)) =
+                        writer_ends.take_if(|(rows, _)| written.len() + finished.len() > *rows)
                     {
-                        if says_why {
+                        if gives_reason {
                             scorer.events().emit(Event::OutputFailed);
                             let error = Some(Error::stopped(format!("disk full at {rows}")));
                             let reason = CancelReason::Output;
@@ -251,7 +251,7 @@ pub(super) async fn run_signalled(
     };
     let interrupt = async {
         signals(stop_sender).await;
-        // Others may stop the run for as long as it lasts.
+        // The channel for stops stays open as long as the run lasts.
         std::future::pending::<()>().await;
     };
     let all = async { tokio::join!(pipeline, reader, writer) };
@@ -273,7 +273,7 @@ pub(super) async fn run_to_end(scorer: &Scorer<Scripted>, around: Surroundings) 
     run_with(scorer, around, std::future::pending()).await
 }
 
-/// Sleeps, but not at all for nothing: a sleep of zero still waits for the timer's next tick.
+/// Sleeps, unless the time is zero: that would still wait for the timer's next tick.
 pub(super) async fn pause(length: Duration) {
     if !length.is_zero() {
         sleep(length).await;
@@ -284,7 +284,7 @@ pub(super) fn assert_invariants(scorer: &Scorer<Scripted>) {
     assert_eq!(scorer.events().with_stats(Stats::check_invariants), Ok(()));
 }
 
-/// Rows that were in the window at most. The writer's turn comes within the instant, so only instants' ends count.
+/// The most rows that were in the window. The writer runs within the same instant, so only the ends of instants count.
 pub(super) fn most_in_window(log: &[(Duration, Event)]) -> usize {
     let (mut inside, mut most, mut last) = (0, 0, Duration::ZERO);
     for (at, event) in log {

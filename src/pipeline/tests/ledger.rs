@@ -1,4 +1,4 @@
-//! The dispatcher and a ledger: what is looked up when, and what is told of answers that get nowhere.
+//! The dispatcher with a ledger: what is looked up when, and what is reported of answers that are lost.
 
 use tempfile::TempDir;
 
@@ -6,7 +6,7 @@ use super::harness::*;
 use crate::ledger::{Key, Keys, Ledger, Place, Reuse, Settings};
 use crate::verdict::{Answer, Score, TransactionId};
 
-/// A ledger that runs share.
+/// A ledger that several runs share.
 pub(super) struct Shared(TempDir);
 
 impl Shared {
@@ -28,14 +28,14 @@ impl Shared {
     }
 }
 
-/// Rows that ask by their keys.
+/// The messages of a reader whose rows have keys.
 fn asking(rows: u64, keys: &Keys) -> Vec<Read> {
     let mut rows = asked(rows, &[]);
     for asked in &mut rows {
         let request = asked.as_mut().unwrap();
         request.key = Some(keys.key(&request.body));
     }
-    // The first one proves the service.
+    // The first row is the canary.
     batches(rows, &[1, 128])
 }
 
@@ -57,7 +57,7 @@ async fn answers_that_are_given_up_with_the_run_are_counted_as_lost() {
     assert_invariants(&scorer);
 }
 
-/// Another run gets an answer and has it durable, while nothing happens here.
+/// Another run gets an answer and makes it durable, while nothing happens here.
 fn paid_by_another_run(ledger: &mut Ledger, key: Key) {
     let keeper = ledger.keeper().unwrap();
     let answer = Answer {
@@ -65,7 +65,7 @@ fn paid_by_another_run(ledger: &mut Ledger, key: Key) {
         score: Score::from_json_number("1").unwrap(),
         captured: Box::default(),
     };
-    // On a thread of its own, as this one's clock would run on.
+    // On another thread: on this one the clock would run on.
     let kept = std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().build();
         runtime.unwrap().block_on(keeper.keep(key, answer)).is_ok()
@@ -77,7 +77,7 @@ fn paid_by_another_run(ledger: &mut Ledger, key: Key) {
 async fn a_row_that_waited_behind_another_is_looked_up_again_before_its_call() {
     let shared = Shared::new();
     let (mut ours, mut others) = (shared.open(), shared.open());
-    // The first row holds up the second one, and in one moment fails and lets it through.
+    // The first row holds up the second one. Its failure lets the second one through.
     let service = Scripted::new(GOOD).row(1, [Brings::Status(422).after(1_000)]);
     let log = Log::default();
     let scorer = fixture(8, &log, service)

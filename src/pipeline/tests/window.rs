@@ -2,7 +2,7 @@
 
 use super::harness::*;
 
-/// The design's simulated time: 2,000 rows of 100 ms, 8 at once, and 1 in 100 backs off four times, 4 s in all.
+/// The simulated time of 2,000 rows of 100 ms, 8 concurrently, of which 1 in 100 backs off four times, 4 s in all.
 async fn simulated_time(window: usize) -> Duration {
     let good = Brings::Verdict.after(100);
     let sick = [Brings::Status(500).after(100); 4];
@@ -54,7 +54,7 @@ async fn one_row_is_tried_until_the_first_verdict() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_slow_row_holds_the_window_to_its_bound() {
+async fn behind_a_slow_row_the_window_keeps_to_its_rows() {
     // The first row is the canary, so the slow one is the second.
     let service = Scripted::new(Brings::Verdict.after(1)).row(2, [Brings::Verdict.after(60_000)]);
     let log = Log::default();
@@ -72,7 +72,7 @@ async fn a_slow_row_holds_the_window_to_its_bound() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_writer_that_stalls_holds_the_windows_bytes_to_their_bound() {
+async fn while_the_writer_stalls_the_window_keeps_to_its_bytes() {
     let log = Log::default();
     let scorer = scorer(8, &log, Scripted::new(GOOD));
     let around = Surroundings {
@@ -90,7 +90,7 @@ async fn a_writer_that_stalls_holds_the_windows_bytes_to_their_bound() {
         .take_while(|(_, event)| !matches!(event, Event::RowsWritten { .. }))
         .filter(|(_, event)| matches!(event, Event::RowAdmitted(_)))
         .count();
-    // One window's worth in the window, in each place of the channel and in the writer's hands.
+    // As much as fits into the window is in it, in each slot of the channel and in the writer's hands.
     let most = (1 + BATCHES + 1) * 10;
     assert!(admitted <= most, "{admitted} rows instead of {most}");
     assert_invariants(&scorer);
@@ -126,7 +126,7 @@ async fn blank_lines_after_the_last_row_are_written_unless_the_run_stopped() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_empty_input_is_a_whole_run() {
+async fn an_empty_input_is_a_complete_run() {
     let log = Log::default();
     let scorer = scorer(4, &log, Scripted::new(GOOD));
     let ran = run_to_end(&scorer, Surroundings::of(vec![Read::End])).await;

@@ -10,7 +10,7 @@ async fn a_refused_key_stops_the_run() {
     assert_eq!(scorer.service().rows(), [1, 2, 3]);
 }
 
-/// How often somebody looked for a new key, and how many were found and told.
+/// How often a new key was looked for, and how many were found and reported.
 fn keys(scorer: &Scorer<Scripted>) -> (usize, u64) {
     (scorer.service().looks(), scorer.stats().keys_renewed)
 }
@@ -44,7 +44,7 @@ async fn a_rotated_key_is_renewed_and_uses_up_no_attempt() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_the_calls_in_flight_with_the_old_key_one_looks_and_all_go_on() {
+async fn one_of_the_calls_in_flight_with_the_old_key_looks_for_a_new_one_and_all_go_on() {
     // Row 9 meets the 401 long after the others, when the new key has brought verdicts.
     let service = (2..=8).fold(Scripted::new(GOOD), |service, row| {
         service.row(row, [Brings::Status(401).after(10)])
@@ -66,7 +66,7 @@ async fn of_the_calls_in_flight_with_the_old_key_one_looks_and_all_go_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_that_stayed_stops_the_run_and_is_looked_for_once() {
+async fn a_key_that_did_not_change_stops_the_run_and_is_looked_for_once() {
     for renewal in [Renewal::Fixed, Renewal::Kept("it is the same".to_owned())] {
         let service = Scripted::new(KEY_REFUSED).row(1, [GOOD]);
         let scorer = Fixture::new(service.renewals([renewal.clone(), Renewal::Renewed]))
@@ -88,7 +88,7 @@ async fn a_key_that_stayed_stops_the_run_and_is_looked_for_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_new_key_must_bring_a_verdict_before_another_is_looked_for() {
-    // A verdict that was asked for with the old key comes late: it says nothing of the new one.
+    // The verdict of a call with the old key comes late and says nothing about the new key.
     let service = Scripted::new(KEY_REFUSED)
         .row(1, [GOOD])
         .row(2, [Brings::Verdict.after(5)])

@@ -20,7 +20,7 @@ async fn a_row_has_its_retries_and_no_more() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_may_have_been_billed_is_sent_again_once_at_most() {
+async fn a_request_that_may_have_been_billed_is_sent_again_once_at_most() {
     let silence = [Brings::TimedOut.after(30_000); 2];
     let service = || {
         Scripted::new(GOOD)
@@ -52,7 +52,7 @@ async fn no_permit_is_held_in_a_back_off() {
 
 #[tokio::test(start_paused = true)]
 async fn the_runs_budget_ends_retries() {
-    // One row in four is sick, each tried twice: not enough for the service to seem down.
+    // One row in four fails, each tried twice: not enough for the service to look down.
     let sick = (2..=400).step_by(4);
     let service = sick.clone().fold(Scripted::new(GOOD), |service, row| {
         service.row(row, [SICK; 2])
@@ -62,11 +62,11 @@ async fn the_runs_budget_ends_retries() {
         scorer.outcome(row).await;
     }
     let tried_again = sick.filter(|row| scorer.calls(*row).len() == 2).count();
-    // 50 in store, and a tenth of 300 successes, but for the last rows'.
+    // 50 in reserve and a tenth of 300 successes, except for those after the last failure.
     assert!((78..=80).contains(&tried_again), "{tried_again}");
 }
 #[tokio::test(start_paused = true)]
-async fn a_closed_gate_leaves_waiting_rows_at_once() {
+async fn a_closed_gate_leaves_waiting_rows_without_delay() {
     let began = Instant::now();
     for first in [SICK, Brings::RetryAfter(429, "60").at_once()] {
         let scorer = Fixture::new(Scripted::new(GOOD).row(1, [first])).build();
@@ -105,7 +105,7 @@ async fn an_abandoned_call_counts_as_perhaps_billed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_answer_for_different_users_is_told_and_each_is_counted() {
+async fn one_answer_for_different_users_is_reported_and_counted_each_time() {
     let cached = [Brings::VerdictOf(2).at_once()];
     let service = Scripted::new(GOOD).row(4, cached).row(5, cached);
     let scorer = Fixture::new(service).build();
@@ -115,7 +115,7 @@ async fn one_answer_for_different_users_is_told_and_each_is_counted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_same_answer_for_the_same_user_is_nothing_to_tell() {
+async fn the_same_answer_for_the_same_user_is_not_reported() {
     let scorer = Fixture::new(Scripted::new(GOOD)).build();
     scorer.outcome(1).await;
     let outcome = scorer.outcome_of(2, 1).await;

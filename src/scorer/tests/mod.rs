@@ -1,5 +1,5 @@
-//! Tests of one row's way: what is sent again and how often, what stops the run, who waits for whom. A scripted service on
-//! a paused clock.
+//! Tests of how one row gets its verdict: what is sent again and how often, what stops the run, and who waits for whom, with
+//! a scripted service on a paused clock.
 
 #![allow(
     clippy::unwrap_used,

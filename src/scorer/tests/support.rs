@@ -1,4 +1,4 @@
-//! What the tests of the scorer share: steps of scripts, rows that are scored, outlines of what came of them.
+//! What the tests of the scorer share: steps of scripts, and rows that are scored with outlines of their outcomes.
 
 pub(super) use std::time::Duration;
 
@@ -32,7 +32,7 @@ impl Scorer<Scripted> {
         self.outcome_of(row, row).await
     }
 
-    /// Scores a row that asks the same as row `like`.
+    /// Scores a row with the same request as row `like`.
     pub(super) async fn outcome_of(&self, row: u64, like: u64) -> RowOutcome {
         let (row, body) = (number(row), Scripted::body(like));
         let call = RowCall {
@@ -76,14 +76,14 @@ impl RowOutcome {
         verdict.to_owned() + &stop.unwrap_or_default()
     }
 
-    /// What the error of its stop says.
+    /// The report of its stop's error.
     pub(super) fn report(&self) -> String {
         let stop = self.stop.as_ref().unwrap();
         stop.error.as_ref().unwrap().report()
     }
 }
 
-/// Asserts what comes of rows 1, 2, 3 … when they are scored one after the other.
+/// Asserts the outcomes of rows 1, 2, 3 … when they are scored one after the other.
 pub(super) async fn assert_outcomes(scorer: &Scorer<Scripted>, expected: &[&str]) {
     let mut outcomes = Vec::new();
     for row in 1..=expected.len() as u64 {
@@ -93,7 +93,7 @@ pub(super) async fn assert_outcomes(scorer: &Scorer<Scripted>, expected: &[&str]
     assert_eq!(scorer.stats().in_flight, 0);
 }
 
-/// Scores rows until the run stops. Returns what came of them.
+/// Scores rows until the run stops. Returns their outcomes.
 pub(super) async fn until_stopped(scorer: &Scorer<Scripted>) -> Vec<RowOutcome> {
     let mut outcomes = Vec::new();
     for row in 1.. {

@@ -19,7 +19,7 @@ async fn throttles_use_up_no_attempts() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_throttle_pauses_everybody() {
+async fn a_throttle_pauses_all_calls() {
     for throttle in [
         Brings::RetryAfter(503, "30"),
         Brings::RetryAfter(429, "30"),
@@ -30,7 +30,7 @@ async fn a_throttle_pauses_everybody() {
             .row(3, [SICK]);
         let scorer = Fixture::new(service).concurrency(8).build();
         scorer.outcome(1).await;
-        // Row 3 is in back-off when the pause begins, the others have not begun yet.
+        // Row 3 is in back-off when the pause starts; the others have not started yet.
         let later = async {
             tokio::time::sleep(Duration::from_millis(20)).await;
             join_all((4..=9).map(|row| scorer.outcome(row))).await
@@ -40,7 +40,7 @@ async fn a_throttle_pauses_everybody() {
         assert_eq!(calls.len(), 11);
         for call in &calls[3..] {
             assert!(call.began >= Duration::from_secs(30), "{call:?}");
-            // Twice the pause at most: then others go slowly at first.
+            // At most twice the pause: after it, calls start slowly.
             assert!(call.began <= Duration::from_secs(60), "{call:?}");
         }
         assert_eq!((scorer.stats().throttled, scorer.stats().retries), (1, 1));
@@ -48,7 +48,7 @@ async fn a_throttle_pauses_everybody() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pause_too_long_to_sit_out_stops_the_run() {
+async fn a_pause_that_is_too_long_to_wait_for_stops_the_run() {
     let began = Instant::now();
     for wait in ["901", "1000000000000", "99999999999999999999999"] {
         let service = Scripted::new(GOOD).row(2, [Brings::RetryAfter(429, wait).at_once()]);
@@ -88,7 +88,7 @@ async fn a_row_that_is_refused_while_others_are_accepted_ends_alone() {
 async fn a_service_that_only_refuses_stops_the_run_after_a_quarter_of_an_hour() {
     for (refusal, most) in [
         (Brings::RetryAfter(429, "60"), 17),
-        // At no rate of our own each row backs off by itself: 15 s on average.
+        // Without a rate limit of our own each row backs off by itself, for 15 s on average.
         (Brings::Status(429), 90),
     ] {
         let began = Instant::now();

@@ -1,9 +1,9 @@
-//! Tests of what stops the run: answers without a verdict, refusals, a service that is gone.
+//! Tests of what stops the run: answers without a verdict, refusals, and a service that cannot be reached.
 
 use super::support::*;
 
 #[tokio::test(start_paused = true)]
-async fn a_paid_answer_without_a_verdict_is_never_asked_for_again() {
+async fn after_a_paid_answer_without_a_verdict_nothing_is_sent_again() {
     let useless = Brings::Useless.at_once();
     let amid = Fixture::new(Scripted::new(useless).row(1, [GOOD])).build();
     assert_outcomes(&amid, &[&["t-1"], ["bad_answer"; 5].as_slice()].concat()).await;
@@ -25,7 +25,7 @@ async fn a_paid_answer_without_a_verdict_is_never_asked_for_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_bare_403_stops_the_start_and_three_in_a_row() {
+async fn a_bare_403_stops_the_run_at_the_start_or_after_three_in_a_row() {
     let forbidden = Brings::Status(403).at_once();
     let start = Fixture::new(Scripted::new(forbidden)).build();
     assert_outcomes(&start, &["- ! refused 4"]).await;
@@ -51,7 +51,7 @@ async fn a_bare_403_stops_the_start_and_three_in_a_row() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_rows_own_fault_is_never_sent_again_and_stops_only_the_start() {
+async fn a_row_at_fault_is_never_sent_again_and_stops_the_run_only_at_the_start() {
     let refusing = Scripted::new(Brings::Status(422).at_once()).row(1, [GOOD]);
     let amid = Fixture::new(refusing).build();
     assert_outcomes(&amid, &[&["t-1"], ["refused"; 90].as_slice()].concat()).await;
@@ -67,7 +67,7 @@ async fn the_rows_own_fault_is_never_sent_again_and_stops_only_the_start() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_service_that_is_gone_stops_the_run() {
+async fn a_service_that_cannot_be_reached_stops_the_run() {
     let nowhere = Scripted::new(Brings::HostNotFound.at_once());
     let nowhere = Fixture::new(nowhere).build();
     assert_outcomes(&nowhere, &["- ! unavailable 3"]).await;
@@ -83,8 +83,9 @@ async fn a_service_that_is_gone_stops_the_run() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_service_that_stays_away_is_tried_now_and_then_and_stops_the_run() {
-    // Ten that show it. A service that answers, with failures alone, is in the pipeline's tests: it takes several rows at once.
+async fn a_service_that_stays_away_is_probed_and_stops_the_run() {
+    // Ten calls show it. A service that answers, but only with failures, is in the pipeline's tests: that takes several
+    // concurrent rows.
     for (trouble, calls, lost) in [
         (Brings::Status(503).at_once(), 10, 2),
         (Brings::HostNotFound.at_once(), 10, 2),
@@ -95,7 +96,7 @@ async fn a_service_that_stays_away_is_tried_now_and_then_and_stops_the_run() {
         assert_eq!(outcomes.last().unwrap().outline(), "- ! unavailable 3");
         let outage = began.elapsed().as_secs();
         assert!((900..1_000).contains(&outage), "{outage} s");
-        // Then at 5, 10, 20, 40 and every 60 seconds.
+        // After that it is tried at 5, 10, 20, 40 and every 60 seconds.
         assert_eq!(scorer.service().made().len(), 1 + calls + 18);
         assert_eq!(outcomes.len() - 2, lost, "rows that were given up");
     }
