@@ -33,7 +33,7 @@ use crate::output::{Sealed, Target, Unfinished, Writer, Written, partial_of};
 use crate::pace::{Bounds, CallBudget, Fuse, Gate, Rate, RetryPolicy};
 use crate::pipeline::{self, Channels, Stop, WindowSize};
 use crate::sandbox::{self, Sandbox};
-use crate::scorer::{Caller, Outage, Policies, Recorder, Scorer};
+use crate::scorer::{Caller, Outage, Policies, RowRecorder, Scorer};
 use crate::service::{self, Client, ClientSettings, Endpoint, Plan, Service, ServiceId};
 use crate::telemetry::event::{CancelReason, Event, Limit};
 use crate::telemetry::hub::Events;
@@ -118,7 +118,7 @@ pub fn execute(config: RunConfig) -> Result<Exit> {
     };
     // Last of all, as it throws away what `--fresh` starts over from.
     let keeper = answers.keeper()?;
-    let recorder = Recorder::new(keeper, policy, events.clone(), &captured);
+    let recorder = RowRecorder::new(keeper, policy, events.clone(), &captured);
     let caller = Caller::new(client, gate, answers.fields(captured));
     let scorer = Scorer::new(caller, policies, recorder);
     let note = |files: &[Sealed]| answers.note(files);

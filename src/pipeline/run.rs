@@ -8,7 +8,7 @@ use tokio::time::sleep_until;
 use super::dispatcher::{Dispatcher, Response};
 use super::hand_over::hand_over;
 use super::messages::Channels;
-use super::wake::{Sources, Wake};
+use super::wake::{Wake, WakeSources};
 use super::window::WindowSize;
 use crate::scorer::{Scorer, Stop};
 use crate::service::Service;
@@ -24,7 +24,7 @@ pub(crate) async fn run<S: Service>(
     let mut dispatcher = Dispatcher::new(scorer, size);
     let write_timer = pin!(sleep_until(dispatcher.write_at()));
     let drain_timer = pin!(sleep_until(dispatcher.write_at()));
-    let mut sources = Sources {
+    let mut sources = WakeSources {
         scorer,
         scoring: FuturesUnordered::new(),
         read,
@@ -57,7 +57,7 @@ pub(crate) async fn run<S: Service>(
             dispatcher.row_done(outcome);
         }
     }
-    let Sources { read, stops, .. } = sources;
+    let WakeSources { read, stops, .. } = sources;
     // The reader may be blocked on a pipe; once nothing receives, its next batch ends it.
     drop(read);
     hand_over(dispatcher, &write, stops).await

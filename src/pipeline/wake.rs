@@ -41,7 +41,7 @@ pub(super) enum Wake<'a> {
 }
 
 /// Where what happens comes from.
-pub(super) struct Sources<'a, 'p, S, F> {
+pub(super) struct WakeSources<'a, 'p, S, F> {
     pub(super) scorer: &'a Scorer<S>,
     /// Rows that are being scored.
     pub(super) scoring: FuturesUnordered<F>,
@@ -53,7 +53,7 @@ pub(super) struct Sources<'a, 'p, S, F> {
     pub(super) drain_timer: Pin<&'p mut Sleep>,
 }
 
-impl<'a, S, F: Future<Output = RowOutcome>> Sources<'a, '_, S, F> {
+impl<'a, S, F: Future<Output = RowOutcome>> WakeSources<'a, '_, S, F> {
     /// Waits for the first of what is of interest. A stop always is.
     pub(super) async fn next(&mut self, interests: Interests) -> Wake<'a> {
         let Self {

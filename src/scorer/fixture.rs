@@ -8,7 +8,7 @@ use super::caller::Caller;
 use super::outage::Outage;
 use super::parts::Scorer;
 use super::policies::{Patience, Policies};
-use super::recorder::Recorder;
+use super::recorder::RowRecorder;
 use crate::ledger::Keeper;
 use crate::pace::{Bounds, CallBudget, FailureBudget, Fuse, Gate, GiveUpAfter, Rate, RetryPolicy};
 use crate::service::scripted::Scripted;
@@ -128,7 +128,7 @@ impl Fixture {
         Scorer::new(
             Caller::new(self.service, gate, Box::default()),
             policies,
-            Recorder::new(self.ledger, decisions, self.events, &[]),
+            RowRecorder::new(self.ledger, decisions, self.events, &[]),
         )
     }
 }

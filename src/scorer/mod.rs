@@ -4,7 +4,7 @@
 //! leaves decisions to its parts: `pace` says when a call may start, `service` says what its outcome means.
 //!
 //! The [`Scorer`] has three parts: the [`Caller`] makes calls, the [`Policies`] say what follows a failure, and the
-//! [`Recorder`] makes answers durable and emits events. What changes in them is plain data behind a `RefCell`, which is
+//! [`RowRecorder`] makes answers durable and emits events. What changes in them is plain data behind a `RefCell`, which is
 //! never borrowed across an `await`.
 //!
 //! A row goes round in `score`: `attempt` makes one call, `settle` decides without waiting what follows it.
@@ -38,5 +38,5 @@ pub(crate) use outcome::{RowOutcome, Stop};
 pub(crate) use parts::Scorer;
 pub use policies::Patience;
 pub(crate) use policies::Policies;
-pub(crate) use recorder::Recorder;
+pub(crate) use recorder::RowRecorder;
 pub(crate) use row_call::RowCall;

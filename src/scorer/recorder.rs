@@ -17,7 +17,7 @@ use crate::telemetry::hub::Events;
 use crate::verdict::{Answer, DecisionPolicy, Verdict};
 
 /// Makes results durable, checks answers and reports what happened.
-pub(crate) struct Recorder {
+pub(crate) struct RowRecorder {
     /// Makes results durable; without a ledger nothing is kept.
     pub(super) ledger: Option<Keeper>,
     /// Turns scores into decisions.
@@ -33,7 +33,7 @@ struct AnswerChecks {
     missing: MissingFields,
 }
 
-impl Recorder {
+impl RowRecorder {
     /// A recorder that watches the answers for these fields.
     #[must_use]
     pub(crate) fn new(
