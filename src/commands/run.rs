@@ -111,7 +111,7 @@ pub fn execute(config: RunConfig) -> Result<Exit> {
         retries: RetryPolicy::new(pace.retries, pace.resends),
         patience: pace.patience,
         outage: Outage::with_known(answers.poison()),
-        fuse: Fuse::new(budget.give_up_after),
+        give_up: Fuse::new(budget.give_up_after),
         calls: CallBudget::new(budget.calls),
         failures: budget.failures,
         host: endpoint.host().to_owned(),

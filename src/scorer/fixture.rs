@@ -119,7 +119,7 @@ impl Fixture {
             retries: RetryPolicy::new(self.retries, self.resends),
             patience: Patience::DEFAULT,
             outage: Outage::default(),
-            fuse: Fuse::new(self.give_up_after),
+            give_up: Fuse::new(self.give_up_after),
             calls: CallBudget::new(self.max_calls),
             failures: self.failures,
             host: "scripted.test".to_owned(),
@@ -146,6 +146,6 @@ impl Scorer<Scripted> {
 
     /// An earlier run had verdicts from the service.
     pub(crate) fn worked_before(&self) {
-        self.policies.borrow_mut().fuse.worked_before();
+        self.policies.borrow_mut().give_up.worked_before();
     }
 }

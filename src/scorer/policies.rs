@@ -22,7 +22,7 @@ pub(crate) struct Policies {
     /// Tells an outage of the service from rows that always fail.
     pub(crate) outage: Outage,
     /// Whether so much trouble must stop the run.
-    pub(crate) fuse: Fuse,
+    pub(crate) give_up: Fuse,
     /// How many calls may be made.
     pub(crate) calls: CallBudget,
     /// How many rows may fail.
@@ -67,7 +67,7 @@ impl Policies {
         if self.outage.is_known_to_fail(key) {
             // Its failure says nothing new about the service, which worked when this request failed before.
             attempts.forgive();
-            self.fuse.worked_before();
+            self.give_up.worked_before();
         }
         attempts
     }
@@ -75,14 +75,14 @@ impl Policies {
     /// A call brought a verdict.
     pub(super) fn answered(&mut self, key: Option<&Key>) {
         self.retries.success();
-        self.fuse.verdict();
+        self.give_up.verdict();
         self.outage.answered(key);
     }
 
     /// Why the run must stop after a refusal that asks for this wait, if it must. For the time `refused` there were only
     /// refusals.
     pub(super) fn throttled(&mut self, wait: Option<Duration>, refused: Duration) -> Option<Stop> {
-        self.fuse.answered();
+        self.give_up.answered();
         let longest = self.patience.wait;
         match wait.filter(|wait| *wait > longest) {
             Some(wait) => Some(stop_reasons::asks_to_wait(wait)),
@@ -99,7 +99,7 @@ impl Policies {
         fraction: f64,
     ) -> AfterFailure {
         if fault.class == Class::HostNotFound
-            && let Reaction::Stop(_) = self.fuse.react(Trouble::HostNotFound)
+            && let Reaction::Stop(_) = self.give_up.react(Trouble::HostNotFound)
         {
             return self.stop(Trouble::HostNotFound, 1, fault);
         }
@@ -107,7 +107,7 @@ impl Policies {
         if let Some(back_off) = self.retries.next(failed, attempts, fraction) {
             return AfterFailure::BackOff(back_off);
         }
-        match self.fuse.react(trouble) {
+        match self.give_up.react(trouble) {
             Reaction::Stop(rows) => self.stop(trouble, rows, fault),
             Reaction::Warn(rows) => AfterFailure::GiveUp { warn: Some(rows) },
             Reaction::GoOn => AfterFailure::GiveUp { warn: None },

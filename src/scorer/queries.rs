@@ -83,7 +83,7 @@ impl<S> Scorer<S> {
     pub(crate) fn known(&self, known: Known) -> Verdict {
         match known {
             Known::Answer(answer) => {
-                self.policies.borrow_mut().fuse.worked_before();
+                self.policies.borrow_mut().give_up.worked_before();
                 self.recorder.scored(answer)
             }
             Known::Failure(failure) => Verdict::Failed(failure),
