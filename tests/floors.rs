@@ -35,7 +35,7 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("rustls_platform_verifier", &["service/pinned.rs"]),
     ("governor", &["pace/limiter.rs"]),
     ("indicatif", &["observe/bar.rs", "observe/screen.rs"]),
-    ("console", &["base/say.rs"]),
+    ("console", &["base/stderr.rs"]),
     ("clap", &["cli/"]),
     ("hyper", &["sandbox/"]),
     ("csv_core", &["output/csv.rs"]),
@@ -165,7 +165,7 @@ fn only_say_writes_to_standard_error() {
                 .contains("io::stderr()")
         });
         assert!(
-            !named || file == "base/say.rs",
+            !named || file == "base/stderr.rs",
             "src/{file} names standard error; `say` makes texts safe"
         );
     }

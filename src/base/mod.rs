@@ -6,6 +6,7 @@ pub(crate) mod control_chars;
 pub(crate) mod decimal;
 pub(crate) mod error;
 pub(crate) mod own_file;
-pub(crate) mod say;
+
 pub(crate) mod secret;
+pub(crate) mod stderr;
 pub(crate) mod system;

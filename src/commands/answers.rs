@@ -9,14 +9,14 @@ use super::desk::Desk;
 use super::places::still_there;
 use super::space;
 use crate::base::error::{Error, Exit, Result, shown};
-use crate::base::say::say;
+use crate::base::stderr::say;
 use crate::config::LedgerConfig;
 use crate::input::Input;
 use crate::ledger::{
     Finished, Held, Keeper, Key, KnownLimit, Ledger, Past, Place, Removed, Rest, Reuse, Settings,
     Standing,
 };
-use crate::observe::{self, Kept, counted, day, moment, most, same_command};
+use crate::observe::{self, KeptLedger, counted, day, moment, most, same_command};
 use crate::output::{Replace, Sealed};
 use crate::raw_json::Pointer;
 use crate::service::ClientSettings;
@@ -297,7 +297,11 @@ impl Answers {
 
     /// Ends the ledger, once its keeper is gone: what stays of it, and a warning where it should have gone and is there.
     /// `rows_stay` when an output is there, whole or not.
-    pub(super) fn end(self, stats: &Stats, rows_stay: bool) -> (Option<Kept>, Option<String>) {
+    pub(super) fn end(
+        self,
+        stats: &Stats,
+        rows_stay: bool,
+    ) -> (Option<KeptLedger>, Option<String>) {
         let Some(ledger) = self.ledger else {
             return (None, None);
         };
@@ -319,7 +323,7 @@ impl Answers {
         match ledger.end(when, patience) {
             Ok(Rest::Kept(answers)) => {
                 let fresh = self.fresh;
-                let kept = |path| Kept {
+                let kept = |path| KeptLedger {
                     path,
                     answers,
                     own,

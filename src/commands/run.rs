@@ -22,14 +22,14 @@ use super::signals::Heeded;
 use super::threads::{self, BATCHES, WriterEnd, stop_of};
 use super::{descriptors, places, space};
 use crate::base::error::{Error, Exit, Result, printable, quoted, shown, system_words};
-use crate::base::say::say;
 use crate::base::secret::Secret;
+use crate::base::stderr::say;
 use crate::config::{PaceConfig, RunConfig, ServiceConfig, WatchConfig};
 use crate::fields::UserRequest;
 use crate::input::{self, Input, Opened, Reader};
 use crate::layout::Format;
 use crate::ledger::KnownLimit;
-use crate::observe::{self, Progress, Setting, Style, Summary};
+use crate::observe::{self, ProgressSettings, ProgressThread, RunSummary, Style};
 use crate::output::{Sealed, Target, Unfinished, Writer, Written, partial_of};
 use crate::pace::{Bounds, CallBudget, Fuse, Gate, Rate, RetryPolicy};
 use crate::pipeline::{self, Channels, Stop, Window};
@@ -144,7 +144,7 @@ pub fn execute(config: RunConfig) -> Result<Exit> {
     let of_input = of_input(&source, ignored_late, &stats);
     let was_there = written.output.is_some();
     let output = places::still_there(written.output);
-    let summary = Summary {
+    let summary = RunSummary {
         stats: &stats,
         elapsed: events.elapsed(),
         sandbox,
@@ -274,11 +274,18 @@ fn introduce(
     let name = named(input);
     let service = match service {
         Some(endpoint) => endpoint.to_string(),
-        None => "the built-in sandbox, a stand-in".to_owned(),
+        None => "the built-in sandbox, a stand-in for the service".to_owned(),
     };
-    say(&format!(
-        "rescore: {name} to {service}; at most {concurrency} in flight, {rate}"
-    ));
+    let calls = match concurrency.get() {
+        1 => "1 call at a time".to_owned(),
+        calls => format!("up to {calls} calls at a time"),
+    };
+    let pace = match rate {
+        Rate::Auto => "pace found automatically".to_owned(),
+        Rate::Unlimited => "no rate limit".to_owned(),
+        Rate::PerSecond(_) => format!("at most {rate}"),
+    };
+    say(&format!("rescore: {name} to {service}; {calls}, {pace}"));
     if !opened.mapping.is_empty() {
         say(&format!("         {}", printable(&opened.mapping)));
     }
@@ -309,10 +316,10 @@ fn observe(
     opened: &Opened,
     sandbox: bool,
     concurrency: NonZeroUsize,
-) -> (Events, Progress) {
+) -> (Events, ProgressThread) {
     let (notices, inbox) = observe::notices();
     let ender = notices.ender();
-    let setting = Setting {
+    let settings = ProgressSettings {
         style: if watch.quiet { Style::Off } else { watch.style },
         every: watch.every,
         size: opened.size,
@@ -321,7 +328,7 @@ fn observe(
     };
     // The runtime's clock is the run's clock.
     let events = runtime.block_on(async { Events::new(vec![Box::new(notices)]) });
-    let progress = Progress::start(setting, events.clone(), inbox, ender);
+    let progress = ProgressThread::start(settings, events.clone(), inbox, ender);
     (events, progress)
 }
 
@@ -449,7 +456,7 @@ fn end(
 }
 
 /// The summary for people or for programs, the one for `--summary`, and what ended the run early.
-fn tell(summary: &Summary<'_>, error: Option<&Error>, file: Option<File>, watch: &WatchConfig) {
+fn tell(summary: &RunSummary<'_>, error: Option<&Error>, file: Option<File>, watch: &WatchConfig) {
     match watch.style {
         _ if watch.quiet => summary.warning().iter().for_each(|line| say(line)),
         Style::Json => say(&summary.json_line()),

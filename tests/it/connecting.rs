@@ -53,7 +53,7 @@ fn nobody_listening_is_tried_again_and_then_stops_the_run() {
         .done();
     done.exits(3)
         .says("error: no call gets through to `127.0.0.1`\n  the last call: cannot connect: connection refused")
-        .says("2 calls, 1 of them again");
+        .says("2 calls, 1 of them retries");
     assert_eq!(place.names(), ["users.csv"]);
 }
 
@@ -114,7 +114,7 @@ fn of_a_host_with_two_addresses_the_one_that_answers_is_used() {
         .done();
     done.exits(0)
         .says("20 calls; ")
-        .silent_about("of them again");
+        .silent_about("of them retries");
     assert_eq!(server.calls(), 20);
     assert_eq!(place.text("scored.csv"), users::scored(&csv));
 
@@ -125,7 +125,7 @@ fn of_a_host_with_two_addresses_the_one_that_answers_is_used() {
     let done = program.arg("--retries").arg("1").done();
     done.exits(3)
         .says("the last call: cannot connect: timed out")
-        .says("2 calls, 1 of them again")
+        .says("2 calls, 1 of them retries")
         .silent_about("billed");
     assert_eq!(place.names(), ["users.csv"]);
 }
@@ -237,7 +237,7 @@ fn where_nobody_says_how_many_calls_there_are_as_many_as_files_may_be_open_in_si
     let args = ["users.csv", "-o", "scored.csv", "--progress", "off"];
     let done = place.run(&server, args).under(under).done();
     done.exits(0)
-        .says("at most 8 in flight, unlimited")
+        .says("up to 8 calls at a time, no rate limit")
         .silent_about("warning");
     assert_eq!(place.text("scored.csv"), users::scored(&csv));
     assert!(most.load(Ordering::SeqCst) <= 8);
@@ -245,7 +245,8 @@ fn where_nobody_says_how_many_calls_there_are_as_many_as_files_may_be_open_in_si
     let place = Place::with("users.csv", &csv);
     let under = with_files(&place, "-n 1072");
     let done = place.run(&server, args).under(under).done();
-    done.exits(0).says("at most 512 in flight, unlimited");
+    done.exits(0)
+        .says("up to 512 calls at a time, no rate limit");
 }
 
 #[test]
@@ -257,7 +258,7 @@ fn where_few_files_may_be_open_no_call_lacks_one() {
     let args = ["run", "users.csv", "-o", "scored.csv", "--sandbox"];
     let done = place.rescore(args).under(under).done();
     done.exits(0)
-        .says("at most 52 in flight, unlimited")
+        .says("up to 52 calls at a time, no rate limit")
         .silent_about("down")
         .silent_about("again");
 }

@@ -18,7 +18,7 @@ const ROWS: usize = 300;
 /// The old key is good for so many calls.
 const GOOD_FOR: usize = 100;
 const CONCURRENCY: usize = 8;
-const RENEWED: &str = "the API key was read again from its file; going on";
+const RENEWED: &str = "a new API key was read from its file; continuing with it";
 
 /// 300 users, and the old key in `key.txt`.
 fn place() -> Place {
@@ -122,7 +122,7 @@ fn a_key_file_rotated_before_the_old_key_ends_is_read_again_and_the_run_goes_on(
     });
     let done = program(&place, &server).done();
     went_on(&place, &server, &done, 1);
-    done.says("the API key was read again from its file 1 time");
+    done.says("a new API key was read from its file once");
     // While the old key is good it stays in use, and afterwards it is never sent again.
     let keys: Vec<_> = server.requests().iter().map(|r| key_of(r) == NEW).collect();
     let first = keys.iter().position(|new| *new).unwrap();

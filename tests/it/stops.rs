@@ -18,7 +18,7 @@ fn slow() -> Server {
 /// Runs the same command to its end; each user was asked for so often in all.
 fn goes_on(place: &Place, server: &Server, csv: &str, calls: usize) {
     let done = place.score(server, ["-c", "4"]);
-    done.exits(0).says("known from the ledger");
+    done.exits(0).says("taken from the ledger");
     let said = format!("{calls} calls in all and not {}", server.calls());
     done.check(server.calls() == calls, &said);
     assert_eq!(place.text("scored.csv"), users::scored(csv));
@@ -71,7 +71,7 @@ fn interrupted_twice_a_run_loses_what_is_in_flight_and_goes_on() {
         partial.split(|byte| *byte == b'\n').count() == 14
     });
     running.signal("INT");
-    running.wait_for_words("interrupted: finishing 4 calls in flight, up to 30 s (Ctrl-C again stops at once; their answers would be lost)");
+    running.wait_for_words("interrupted: finishing 4 calls in flight, up to 30 s (Ctrl-C again stops immediately; their answers would be lost)");
     running.signal("INT");
     running
         .done()
@@ -234,7 +234,7 @@ fn calls_in_flight_when_no_more_are_allowed_are_finished_and_kept_so_that_each_r
     for calls in [5, 10] {
         let done = place.score(&server, ["-c", "8", "--max-calls", "5", "--timeout", "5s"]);
         done.exits(3)
-            .says("no more calls are allowed: finishing 4 calls in flight, up to 5 s\n")
+            .says("`--max-calls` is reached: finishing 4 calls in flight, up to 5 s\n")
             .says(&format!(
                 "{calls} paid answers; the same command goes on from there"
             ));

@@ -79,10 +79,10 @@ fn the_summary_counts_what_the_server_saw() {
     // People are told the same.
     done.says("20 rows")
         .says("failed 1: refused 1, see")
-        .says("24 calls, 3 of them again");
+        .says("24 calls, 3 of them retries");
     done.says("1 row may have been billed twice")
-        .says("asked 1 time for fewer calls");
-    done.says("paused: service asks for 1 s\n");
+        .says("the service throttled 1 call");
+    done.says("paused: the service asked for 1 s\n");
 }
 
 #[test]
@@ -211,9 +211,8 @@ fn many_short_pauses_are_told_once_between_two_lines() {
     });
     let place = Place::with("users.csv", users::csv(5));
     let done = place.score(&server, ["-c", "1"]);
-    done.exits(0)
-        .says("the service asked 3 times for fewer calls");
-    let told = done.stderr.matches("paused: service asks");
+    done.exits(0).says("the service throttled 3 calls");
+    let told = done.stderr.matches("paused: the service asked");
     done.check(told.count() == 1, "a single line about pauses");
 }
 
@@ -271,7 +270,7 @@ fn one_answer_for_different_users_is_said_once_and_counted() {
             ["--quiet"] => done.check(done.stderr.lines().count() == 1, "nothing but the warning"),
             ["--progress", "json"] => {}
             _ => {
-                done.says("4 answers had the transaction id of a different user's");
+                done.says("4 answers had the transaction id of a different user");
             }
         }
     }
@@ -318,7 +317,7 @@ fn what_rate_limit_headers_ask_for_is_said_while_it_holds_and_that_they_were_dis
         serde_json::json!({"calls_per_second": 1.0, "disbelieved": false})
     );
     score("12").exits(0).says(
-        "the service's RateLimit headers were disbelieved: it accepted more than they allowed\n",
+        "the service's RateLimit headers were ignored: it accepted more calls than they allow\n",
     );
     assert_eq!(
         summary(&place)["headers"],

@@ -89,7 +89,7 @@ fn a_dumb_terminal_gets_lines_and_nothing_that_would_move_its_cursor() {
     done.exits(0);
     let written = written.join().unwrap();
     assert!(
-        written.contains("paused: service asks for 1"),
+        written.contains("paused: the service asked for 1"),
         "{written:?}"
     );
     assert!(written.contains("rescore: 9 rows in "), "{written:?}");
@@ -142,7 +142,7 @@ fn what_there_is_none_of_is_left_out() {
     done.args(["--ledger", "kept.ledger"])
         .done()
         .exits(0)
-        .says("without a call: 9 known from the ledger\n")
+        .says("9 rows already paid for, taken from the ledger\n")
         .silent_about("0 calls");
 }
 
@@ -184,7 +184,7 @@ fn files_that_were_removed_while_a_run_was_on_are_not_named_in_its_summary() {
     drop(release);
     let done = running.done();
     done.exits(3)
-        .says("the output was removed while the run was on\n")
+        .says("the output was removed during the run\n")
         .silent_about("the output lacks")
         .silent_about("may be lost")
         .silent_about("out/scored.csv.partial");
