@@ -275,7 +275,7 @@ fn more_calls_than_a_connection_takes_go_out_on_further_ones() {
     let done = tls::program(&place, address, Some("authority.pem"))
         .args(["--rate", "unlimited", "-c", &TOGETHER.to_string()])
         .done();
-    done.exits(0).silent_about("again").silent_about("billed");
+    done.exits(0).silent_about("retries").silent_about("billed");
     assert_eq!(place.text("scored.csv"), users::scored(&csv));
     assert_eq!(server.requests.load(Ordering::SeqCst), 1 + TOGETHER + 50);
     assert!(server.most_streams.load(Ordering::SeqCst) <= STREAMS);

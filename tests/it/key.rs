@@ -281,7 +281,7 @@ fn a_key_from_the_variable_is_not_looked_for() {
         .done();
     done.exits(4)
         .says("error: the service does not accept the API key")
-        .silent_about("read again")
+        .silent_about("a new API key")
         .silent_about("0123456789");
     assert!(server.calls() <= GOOD_FOR + CONCURRENCY, "{done}");
 }
@@ -295,7 +295,7 @@ fn a_key_refused_at_the_first_call_is_not_looked_for() {
         status(401)
     });
     let done = program(&place, &server).done();
-    done.exits(4).silent_about("read again");
+    done.exits(4).silent_about("a new API key");
     assert_eq!(server.calls(), 1);
 }
 
