@@ -51,7 +51,7 @@ const OWNERS: &[(&str, &[&str])] = &[
             "program.rs",
             "base/own_file.rs",
             "output/name.rs",
-            "base/system.rs",
+            "base/rlimit.rs",
         ],
     ),
 ];
