@@ -228,7 +228,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn numbers_are_ordered_by_their_exact_values(
+        fn the_order_is_that_of_exact_values(
             // Of 25 digits, where a double has 16: most neighbours are the same double.
             number in prop_oneof![-20..20_i128, -10_i128.pow(25)..10_i128.pow(25)],
             distance in -1..=1_i128,
