@@ -53,12 +53,7 @@ fn without_times(text: &str) -> String {
             .split_whitespace()
             .filter(|word| !is_time(word))
             .collect();
-        let timed = if line.contains("in flight") {
-            line[kept.len()..].to_owned()
-        } else {
-            timed.join(" ")
-        };
-        lines.push(format!("{kept}{timed}"));
+        lines.push(format!("{kept}{}", timed.join(" ")));
     }
     lines.join("\n")
 }
