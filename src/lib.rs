@@ -40,8 +40,8 @@ pub mod internals {
     }
     pub mod config {
         pub use crate::config::{
-            BudgetConfig, LedgerConfig, OutputConfig, PaceConfig, RejectsConfig, RunConfig,
-            ServiceConfig, WatchConfig,
+            BudgetConfig, KeySource, LedgerChoice, LedgerConfig, OutputConfig, PaceConfig,
+            RealService, RunConfig, ServiceConfig, TimeoutConfig, WatchConfig,
         };
     }
     pub mod error {
@@ -54,7 +54,7 @@ pub mod internals {
         pub use crate::base::control_chars::is_unsafe_to_print;
     }
     pub mod input {
-        pub use crate::input::{Compose, FormatChoice, Input, Prepared, Reader, Settings};
+        pub use crate::input::{Compose, FormatChoice, Input, ReadRow, Reader, ReaderSettings};
     }
     pub mod layout {
         pub use crate::layout::{Existing, Format, Layout, PREVIOUS, VERDICT_COLUMNS};
@@ -66,10 +66,10 @@ pub mod internals {
         pub use crate::observe::Style;
     }
     pub mod output {
-        pub use crate::output::{Finished, Replace, Sides, Sink, Target, Writer};
+        pub use crate::output::{DoneRow, Replace, Sides, Sink, Target, Writer};
     }
     pub mod pace {
-        pub use crate::pace::{Allowance, Bounds, FailureBudget, Gate, GiveUpAfter, Rate};
+        pub use crate::pace::{Allowance, FailureBudget, Gate, GiveUpAfter, PaceLimits, Rate};
     }
     pub mod raw_json {
         pub use crate::raw_json::{Pointer, members, string};
@@ -88,8 +88,7 @@ pub mod internals {
     }
     pub mod service {
         pub use crate::service::{
-            ClientSettings, Endpoint, Keys, Outcome, Plan, Quota, Reply, Sent, ServiceId, classify,
-            write_body,
+            ApiKeys, Endpoint, Outcome, Plan, Quota, Reply, Sent, ServiceId, classify, write_body,
         };
     }
     pub mod telemetry {

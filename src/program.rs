@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use crate::base::error::Exit;
 use crate::base::stderr::{flush, say};
-use crate::cli::{self, Command, Refusal};
+use crate::cli::{self, Command, ParseFailure};
 use crate::commands;
 
 /// Runs the program on the process's own arguments and environment.
@@ -41,8 +41,8 @@ fn execute() -> u8 {
             Command::Sandbox(settings) => commands::sandbox::execute(&settings),
         }
         .map_err(|error| variables.explain(error)),
-        Err(Refusal::Settings(error)) => Err(error),
-        Err(Refusal::Arguments(error)) => {
+        Err(ParseFailure::Settings(error)) => Err(error),
+        Err(ParseFailure::Arguments(error)) => {
             if error.use_stderr() {
                 say(error.render().to_string().trim_end());
             } else {

@@ -28,8 +28,8 @@ pub(crate) use transactions::Transactions;
 use crate::base::error::{Error, Exit};
 use crate::ledger::{Keeper, Key};
 use crate::pace::{
-    Allowance, Attempts, CallBudget, Change, Closed, Ended, FailureBudget, Fuse, Gate, Permit,
-    RetryPolicy, RowRefusals, Unsettled,
+    Allowance, Attempts, CallBudget, CallOutcome, Closed, FailureBudget, Gate, GiveUpPolicy,
+    PaceEvent, Permit, RetryPolicy, RowRefusals, Undurable,
 };
 use crate::raw_json::Pointer;
 use crate::row::RowNumber;
@@ -51,7 +51,7 @@ pub(crate) struct Scorer<S> {
     /// What shows that the service is down, and not that some rows always fail.
     pub(crate) outage: Outage,
     /// Who says that the run must stop.
-    pub(crate) fuse: RefCell<Fuse>,
+    pub(crate) fuse: RefCell<GiveUpPolicy>,
     /// How many calls may be made.
     pub(crate) calls: CallBudget,
     /// How many rows may fail.
@@ -272,11 +272,11 @@ impl<S: Service> Scorer<S> {
         attempts: Attempts,
         refusals: &mut RowRefusals,
         when: Instant,
-    ) -> (Outcome, Unsettled<'a>, Option<Change>) {
+    ) -> (Outcome, Undurable<'a>, Option<PaceEvent>) {
         self.heed_quota(&exchange);
         let outcome = classify(exchange, &self.columns);
         let ended = self.ended(&outcome, !attempts.is_first(), permit.is_probe());
-        let (unsettled, change) = permit.over(when, ended, refusals);
+        let (unsettled, change) = permit.finish(when, ended, refusals);
         self.tell_pace(row, change, when);
         (outcome, unsettled, change)
     }
@@ -293,36 +293,38 @@ impl<S: Service> Scorer<S> {
     }
 
     /// What the pace must know of an outcome; `repeats`: an attempt of the row had failed before.
-    fn ended(&self, outcome: &Outcome, repeats: bool, probe: bool) -> Ended {
+    fn ended(&self, outcome: &Outcome, repeats: bool, probe: bool) -> CallOutcome {
         match outcome {
             // The run stops: nobody needs the pause.
             Outcome::Throttled {
                 wait: Some(wait), ..
-            } if *wait > self.patience.wait => Ended::Abandoned,
-            Outcome::Throttled { wait, .. } => Ended::Throttled(*wait),
+            } if *wait > self.patience.wait => CallOutcome::Abandoned,
+            Outcome::Throttled { wait, .. } => CallOutcome::Throttled(*wait),
             Outcome::Failed(fault) => match fault.health {
-                Health::AtWork => Ended::Answered,
+                Health::AtWork => CallOutcome::Answered,
                 // A row over which the service always fails must not make it seem down.
-                Health::Failed if repeats && !probe => Ended::Abandoned,
+                Health::Failed if repeats && !probe => CallOutcome::Abandoned,
                 // Rows that have not asked yet tell an outage from rows that always fail, so they are tried every few
                 // seconds. One that has failed before tells nothing new: it is not asked more often than if nobody answered.
-                Health::Failed if repeats => Ended::Unwell,
-                Health::Failed => Ended::Failed,
-                Health::Gone => Ended::Unwell,
-                Health::Slow => Ended::TimedOut,
+                Health::Failed if repeats => CallOutcome::Unavailable,
+                Health::Failed => CallOutcome::Failed,
+                Health::Gone => CallOutcome::Unavailable,
+                Health::Slow => CallOutcome::TimedOut,
             },
-            Outcome::Answered(_) | Outcome::Refused(_) | Outcome::KeyRefused(_) => Ended::Answered,
+            Outcome::Answered(_) | Outcome::Refused(_) | Outcome::KeyRefused(_) => {
+                CallOutcome::Answered
+            }
         }
     }
 
-    fn tell_pace(&self, row: RowNumber, change: Option<Change>, when: Instant) {
+    fn tell_pace(&self, row: RowNumber, change: Option<PaceEvent>, when: Instant) {
         match change {
-            Some(Change::Down { lasted, next }) => {
+            Some(PaceEvent::Down { lasted, next }) => {
                 self.events.emit(Event::ServiceDown { row, lasted, next });
             }
-            Some(Change::Up { lasted }) => self.events.emit(Event::ServiceUp { lasted }),
+            Some(PaceEvent::Up { lasted }) => self.events.emit(Event::ServiceUp { lasted }),
             // Is told with the refusal.
-            Some(Change::Paused(_) | Change::RowWaits(_)) | None => {}
+            Some(PaceEvent::Paused(_) | PaceEvent::RowWaits(_)) | None => {}
         }
         if let Some(pace) = self.gate.new_pace(when) {
             self.events.emit(Event::PaceChanged(pace));
@@ -364,7 +366,7 @@ impl<S: Service> Scorer<S> {
         row: RowNumber,
         wait: Option<Duration>,
         when: Instant,
-        change: Option<Change>,
+        change: Option<PaceEvent>,
     ) -> Throttle {
         self.fuse.borrow_mut().answered();
         let longest = self.patience.wait;
@@ -376,8 +378,8 @@ impl<S: Service> Scorer<S> {
         };
         let (throttle, pause) = match (stop, change) {
             (Some(error), _) => (Throttle::Stop(error), None),
-            (None, Some(Change::RowWaits(least))) => (Throttle::Row { least }, None),
-            (None, Some(Change::Paused(pause))) => (Throttle::Everybody, Some(pause)),
+            (None, Some(PaceEvent::RowWaits(least))) => (Throttle::Row { least }, None),
+            (None, Some(PaceEvent::Paused(pause))) => (Throttle::Everybody, Some(pause)),
             (None, _) => (Throttle::Everybody, None),
         };
         self.events.emit(Event::Throttled { row, pause });

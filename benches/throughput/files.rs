@@ -11,7 +11,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
 use rescore::internals::input::{Compose, Reader};
-use rescore::internals::output::{Finished, Replace, Sides, Target, Writer};
+use rescore::internals::output::{DoneRow, Replace, Sides, Target, Writer};
 use rescore::internals::verdict::{Answer, DecisionPolicy, Score, TransactionId, Verdict};
 
 use crate::calls::{compose, reader_settings};
@@ -117,7 +117,7 @@ fn through(input: &Path, output: &Path, compose: Compose) -> f64 {
         Sides::default(),
     );
     let (batches, read) = sync_channel(BATCHES);
-    let (finished, write) = sync_channel::<Vec<Finished>>(BATCHES);
+    let (finished, write) = sync_channel::<Vec<DoneRow>>(BATCHES);
     let reading = spawn("reader", move || {
         while let Some(batch) = reader.next_batch().unwrap() {
             batches.send(batch).unwrap();
@@ -132,7 +132,7 @@ fn through(input: &Path, output: &Path, compose: Compose) -> f64 {
     for batch in read {
         let rows = batch.rows.into_iter().map(|prepared| {
             prepared.request.unwrap();
-            Finished {
+            DoneRow {
                 row: prepared.row,
                 verdict: verdict.clone(),
                 old: None,

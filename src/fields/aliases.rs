@@ -3,7 +3,7 @@
 //! Without case, spaces, punctuation and accents. A name is here only if it means the field beyond doubt: a wrong guess
 //! would be paid for in every row.
 
-use super::Field;
+use super::field::Field;
 
 /// Names for a name that may also be those of a half of it: `Nom` is a last name beside `Prénom`, `Nome` a first name beside
 /// `Cognome`.

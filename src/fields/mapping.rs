@@ -3,69 +3,13 @@
 //! [`Assignments`] are what a person asked for, by name; a [`Mapping`] is that held against a file, by whatever key the
 //! format uses (a column's index for CSV, a path for JSONL).
 
+use super::assignments::{Assigned, Assignments};
+use super::field::{Field, PerField};
 use super::missing::{self, Needed};
+use super::names;
 use super::template::{Part, Template};
-use super::{Field, PerField, names, sanitise};
 use crate::base::error::{Error, Result, column, quoted};
 use crate::raw_json::Pointer;
-
-/// What `--map` and `--set` asked for.
-#[derive(Debug, Clone, Default)]
-pub struct Assignments {
-    sources: PerField<Option<Assigned>>,
-}
-
-/// One `--map` or `--set`.
-#[derive(Debug, Clone)]
-pub(crate) enum Assigned {
-    /// `--map`: from these columns.
-    Columns(Template<String>),
-    /// `--set`: the same value in every row.
-    Constant(String),
-}
-
-impl Assignments {
-    /// Adds one `--map`.
-    ///
-    /// # Errors
-    /// When the field was given before.
-    pub(crate) fn map(&mut self, field: Field, template: Template<String>) -> Result<()> {
-        self.assign(field, Assigned::Columns(template))
-    }
-
-    /// Adds one `--set`.
-    ///
-    /// # Errors
-    /// When the field was given before, or no row could be sent with this value.
-    pub fn set(&mut self, field: Field, value: String) -> Result<()> {
-        if let Some(wrong) = sanitise::wrong_constant(&value, field) {
-            return Err(Error::usage(format!(
-                "no row could be sent with `--set {field}=…`: its value {wrong}"
-            ))
-            .hint(format!(
-                "give another value, or take it from a column with `--map {field}=COLUMN`"
-            )));
-        }
-        self.assign(field, Assigned::Constant(value))
-    }
-
-    fn assign(&mut self, field: Field, assigned: Assigned) -> Result<()> {
-        let slot = self.sources.get_mut(field);
-        if slot.is_some() {
-            return Err(Error::usage(format!(
-                "`{field}` is given twice by `--map` and `--set`"
-            )));
-        }
-        *slot = Some(assigned);
-        Ok(())
-    }
-
-    /// What was asked for one field.
-    #[must_use]
-    pub(crate) fn get(&self, field: Field) -> Option<&Assigned> {
-        self.sources.get(field).as_ref()
-    }
-}
 
 /// Where a field's value comes from in the file at hand.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -221,21 +165,6 @@ fn twice(field: Field, header: &[String], first: usize, second: usize, file: &st
     ))
 }
 
-/// More columns than this are counted, not listed: a wide export must not fill the screen.
-const LISTED_COLUMNS: usize = 20;
-
-pub(super) fn columns_line(columns: &[String]) -> String {
-    let shown = columns.iter().take(LISTED_COLUMNS);
-    let shown: Vec<_> = shown.map(|name| column(name)).collect();
-    let more = columns.len().saturating_sub(LISTED_COLUMNS);
-    let tail = if more > 0 {
-        format!(" … and {more} more")
-    } else {
-        String::new()
-    };
-    format!("columns: {}{tail}", shown.join(", "))
-}
-
 fn describe<K>(
     sources: &PerField<ColumnSource<K>>,
     show: impl Fn(&Template<K>) -> String,
@@ -254,7 +183,7 @@ fn describe<K>(
 
 /// How much of a JSONL file its first objects are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Sample {
+pub(crate) enum MemberSample {
     /// So few that nothing can be said of the others.
     Few,
     /// Enough to judge by.
@@ -272,7 +201,7 @@ impl Mapping<String> {
     /// say so.
     pub(crate) fn of_members(
         members: &[String],
-        sample: Sample,
+        sample: MemberSample,
         assignments: &Assignments,
         file: &str,
     ) -> Result<Self> {
@@ -291,9 +220,9 @@ impl Mapping<String> {
         })?;
         // Before the end of a file, an object may still come that has what `--map` names.
         let needed = match sample {
-            Sample::Few => None,
-            Sample::Part => Some(Needed::Required),
-            Sample::Whole => Some(Needed::All),
+            MemberSample::Few => None,
+            MemberSample::Part => Some(Needed::Required),
+            MemberSample::Whole => Some(Needed::All),
         };
         let is_there = |name: &str| {
             let member = Pointer::parse(name).unwrap_or_else(|_| Pointer::of_member(name));
@@ -388,7 +317,8 @@ mod tests {
         let (one, map) = (header(&["users"]), Assignments::default());
         let of_csv = Mapping::of_header(&one, &map, "`x.csv`").unwrap_err();
         assert!(of_csv.report().contains("--delimiter"));
-        let of_jsonl = Mapping::of_members(&one, Sample::Whole, &map, "`x.jsonl`").unwrap_err();
+        let of_jsonl =
+            Mapping::of_members(&one, MemberSample::Whole, &map, "`x.jsonl`").unwrap_err();
         assert!(!of_jsonl.report().contains("--delimiter"));
     }
 
@@ -397,9 +327,9 @@ mod tests {
         let members = header(&["name", "email", "device", "ua"]);
         let map = assignments(&[(Field::Ip, "/devcie/ip")]);
         let of = |sample| Mapping::of_members(&members, sample, &map, "`x.jsonl`");
-        assert!(of(Sample::Few).is_ok() && of(Sample::Part).is_ok());
+        assert!(of(MemberSample::Few).is_ok() && of(MemberSample::Part).is_ok());
         assert_eq!(
-            of(Sample::Whole).unwrap_err().report(),
+            of(MemberSample::Whole).unwrap_err().report(),
             "error: no column `/devcie/ip` for `--map ip=…` in `x.jsonl`\n  columns: name, email, device, ua\n\nhint: did you mean `--map 'ip=/device/ip'`?"
         );
     }

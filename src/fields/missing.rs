@@ -1,8 +1,10 @@
 //! Columns that are needed and not there: all of them in one error, with those that may be meant.
 
-use super::mapping::{Assigned, Assignments, columns_line};
-use super::{Field, Template, names};
-use crate::base::error::{Error, quoted};
+use super::assignments::{Assigned, Assignments};
+use super::field::Field;
+use super::names;
+use super::template::Template;
+use crate::base::error::{Error, column, quoted};
 use crate::raw_json::Pointer;
 
 /// A field that gets no value from any row.
@@ -77,6 +79,21 @@ pub(super) fn refuse(
         }
         _ => error.hint(format!("did you mean `{}`?", meant.join(" "))),
     })
+}
+
+/// More columns than this are counted, not listed: a wide export must not fill the screen.
+const LISTED_COLUMNS: usize = 20;
+
+fn columns_line(columns: &[String]) -> String {
+    let shown = columns.iter().take(LISTED_COLUMNS);
+    let shown: Vec<_> = shown.map(|name| column(name)).collect();
+    let more = columns.len().saturating_sub(LISTED_COLUMNS);
+    let tail = if more > 0 {
+        format!(" … and {more} more")
+    } else {
+        String::new()
+    };
+    format!("columns: {}{tail}", shown.join(", "))
 }
 
 /// As they stand in a sentence.

@@ -3,8 +3,8 @@
 //! A name that means a field beyond doubt is taken; one that might (`last_login_ip`, `first_name`) is only suggested:
 //! a wrong guess would be paid for in every row.
 
-use super::Field;
 use super::aliases::{BARE_NAMES, FIRST_NAMES, LAST_NAMES, aliases};
+use super::field::Field;
 use crate::base::error::COLUMN_CHARACTERS;
 
 /// A name without case, spaces, punctuation and the accents of the languages that we know.

@@ -8,7 +8,7 @@ use std::net::IpAddr;
 
 use memchr::{memchr, memchr_iter};
 
-use super::Field;
+use super::field::Field;
 use crate::base::error::quoted;
 use crate::verdict::{Failure, Reason};
 

@@ -1,7 +1,7 @@
-//! Compressed bytes to plain ones.
+//! Decompression.
 //!
-//! gzip's own rules: members follow each other, and what stands behind the last one and does not start another is ignored.
-//! This file must not know where the bytes come from.
+//! As with gzip itself, members follow each other, and bytes after the last member that do not
+//! start another one are ignored. This file must not know where the bytes come from.
 
 use std::io::{self, BufRead, BufReader, Read};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use flate2::bufread::GzDecoder;
 
-/// Whether bytes behind the compressed data were ignored; known once the end has been read.
+/// Whether bytes after the compressed data were ignored. It is known once the end has been read.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Ignored(Arc<AtomicBool>);
 
@@ -31,11 +31,12 @@ pub(super) enum Compression {
 /// What every gzip member starts with.
 const GZIP: &[u8] = &[0x1f, 0x8b];
 const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
-/// What follows the first byte, 0x50 to 0x5f, of a zstd frame that has something else than data, as `pzstd` puts it first.
+/// What follows the first byte (0x50 to 0x5f) of a zstd frame without data, with which the output
+/// of `pzstd` starts.
 const SKIPPABLE: &[u8] = &[0x2a, 0x4d, 0x18];
 
 impl Compression {
-    /// By the first bytes.
+    /// Detects it by the first bytes.
     pub(super) fn of(bytes: &[u8]) -> Option<Self> {
         let skippable =
             bytes.get(1..4) == Some(SKIPPABLE) && bytes.first().is_some_and(|byte| byte >> 4 == 5);
@@ -47,7 +48,7 @@ impl Compression {
     }
 }
 
-/// The plain bytes, and how they are compressed, if at all.
+/// The decompressed bytes, and how they were compressed, if at all.
 ///
 /// # Errors
 /// The first bytes cannot be read.
@@ -59,7 +60,7 @@ pub(super) fn unpack(
     let compression = Compression::of(raw.peek(ZSTD.len())?);
     let plain: Box<dyn Read + Send> = match compression {
         None => Box::new(raw),
-        Some(Compression::Gzip) => Box::new(Members {
+        Some(Compression::Gzip) => Box::new(GzipMembers {
             member: Some(GzDecoder::new(raw)),
             ignored: ignored.clone(),
         }),
@@ -68,18 +69,18 @@ pub(super) fn unpack(
     Ok((plain, compression))
 }
 
-/// Reads compressed bytes to their end and keeps none of the plain ones.
+/// Reads compressed bytes to the end, without keeping the result.
 ///
 /// # Errors
-/// They are damaged or cut off, or cannot be read.
+/// They are damaged, cut off, or cannot be read.
 pub(super) fn check(raw: impl Read + Send + 'static, ignored: &Ignored) -> io::Result<()> {
     let (mut plain, _) = unpack(raw, ignored)?;
     io::copy(&mut plain, &mut io::sink()).map(drop)
 }
 
-/// A reader whose next bytes can be looked at.
+/// A reader with a look at the next bytes.
 struct Ahead<R> {
-    /// Bytes that were looked at, up to where they have been taken.
+    /// Bytes that were looked at; some may have been read since.
     seen: Vec<u8>,
     taken: usize,
     rest: BufReader<R>,
@@ -94,7 +95,7 @@ impl<R: Read> Ahead<R> {
         }
     }
 
-    /// The next bytes without taking them; fewer where there are no more.
+    /// The next bytes, without consuming them; fewer at the end.
     fn peek(&mut self, bytes: usize) -> io::Result<&[u8]> {
         self.seen.drain(..self.taken);
         self.taken = 0;
@@ -135,14 +136,14 @@ impl<R: Read> BufRead for Ahead<R> {
     }
 }
 
-/// gzip members one after the other.
-struct Members<R: Read> {
-    /// The one that is being read; `None` after the last.
+/// Consecutive gzip members.
+struct GzipMembers<R: Read> {
+    /// The current member; `None` after the last.
     member: Option<GzDecoder<Ahead<R>>>,
     ignored: Ignored,
 }
 
-impl<R: Read> Read for Members<R> {
+impl<R: Read> Read for GzipMembers<R> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         while let Some(member) = &mut self.member {
             let read = member.read(into)?;
@@ -168,7 +169,7 @@ mod tests {
 
     use super::*;
 
-    /// Gives so many bytes at a time.
+    /// Returns at most this many bytes per read.
     struct Slow(io::Cursor<Vec<u8>>, usize);
 
     impl Read for Slow {
@@ -184,7 +185,7 @@ mod tests {
         encoder.finish().unwrap()
     }
 
-    /// What comes out, and whether bytes were ignored.
+    /// The result, and whether bytes were ignored.
     fn unpacked(bytes: &[u8], step: usize) -> io::Result<(Vec<u8>, bool)> {
         let ignored = Ignored::default();
         let raw = Slow(io::Cursor::new(bytes.to_vec()), step);
@@ -195,8 +196,8 @@ mod tests {
     }
 
     #[test]
-    fn members_follow_each_other_and_what_is_behind_the_last_is_ignored() {
-        // Empty members in between, as block-compressed files have them.
+    fn members_follow_each_other_and_bytes_after_the_last_are_ignored() {
+        // With an empty member in between, as in block-compressed files.
         let two = [gzip(b"one,"), gzip(b""), gzip(b"two")].concat();
         for step in [1, 2, 3, 7, usize::MAX] {
             assert_eq!(unpacked(&two, step).unwrap(), (b"one,two".to_vec(), false));
@@ -213,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn zstd_data_may_start_with_frames_that_are_skipped() {
+    fn zstd_data_may_start_with_skippable_frames() {
         let skipped = |mark: u8| [&[mark], SKIPPABLE, &[3, 0, 0, 0], b"abc"].concat();
         let data = zstd::encode_all(&b"some text"[..], 0).unwrap();
         let bytes = [skipped(0x50), skipped(0x5f), data].concat();
@@ -225,10 +226,10 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_cut_off_or_flipped_is_an_error_and_never_less_text() {
+    fn damaged_data_is_an_error_and_never_less_text() {
         let text = b"some text, some more text";
         let mut zstd = zstd::Encoder::new(Vec::new(), 0).unwrap();
-        // As the command does; without a checksum nobody can find a flipped letter.
+        // As the command does. Without a checksum, nobody could find a flipped letter.
         zstd.include_checksum(true).unwrap();
         zstd.write_all(text).unwrap();
         for whole in [gzip(text), zstd.finish().unwrap()] {
@@ -242,7 +243,7 @@ mod tests {
                 let mut flipped = whole.clone();
                 flipped[byte] ^= 0x10;
                 if let Ok((other, _)) = unpacked(&flipped, 3) {
-                    // A name or a time in the header, or no compressed data at all any more.
+                    // A name or a time in the header changed, or it no longer is compressed data.
                     assert!(other == text || other == flipped, "{byte}");
                 }
             }

@@ -7,17 +7,17 @@ use std::time::Duration;
 
 /// Counts failures and decides when to stop calling.
 #[derive(Debug)]
-pub(super) struct Breaker {
+pub(super) struct CircuitBreaker {
     /// How long anybody waits for the service: then a last call is made, and not later.
     longest: Duration,
-    state: State,
+    state: Circuit,
     /// Of the last calls, which failed.
     last: VecDeque<bool>,
     in_a_row: usize,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum State {
+enum Circuit {
     #[default]
     Closed,
     Open {
@@ -32,18 +32,18 @@ enum State {
 
 /// How a call failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Bad {
+pub(super) enum FailureKind {
     /// Somebody answered, with a failure.
-    Failed,
+    ErrorAnswer,
     /// Nobody answered.
     NoAnswer,
 }
 
 /// What an outcome changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Turned {
+pub(super) enum Transition {
     /// Nothing.
-    No,
+    Unchanged,
     /// The service is taken to be down: nothing is sent until then.
     Down { since: Duration, next: Duration },
     /// It is back.
@@ -62,12 +62,12 @@ const WHILE_FAILING: u64 = 10;
 /// Good answers in a row that end it: one may have been a balancer's lucky choice.
 const GOOD: u32 = 3;
 
-impl Breaker {
+impl CircuitBreaker {
     /// One that expects somebody to give up after `longest`.
     pub(super) const fn new(longest: Duration) -> Self {
         Self {
             longest,
-            state: State::Closed,
+            state: Circuit::Closed,
             last: VecDeque::new(),
             in_a_row: 0,
         }
@@ -75,41 +75,41 @@ impl Breaker {
 
     /// Whether the service is taken to be down.
     pub(super) const fn is_open(&self) -> bool {
-        matches!(self.state, State::Open { .. })
+        matches!(self.state, Circuit::Open { .. })
     }
 
     /// When the next single call may go; `None` where the service is well.
     pub(super) const fn next_probe(&self) -> Option<Duration> {
         match self.state {
-            State::Open { next, .. } => Some(next),
-            State::Closed => None,
+            Circuit::Open { next, .. } => Some(next),
+            Circuit::Closed => None,
         }
     }
 
     /// A call that began at `began` got an answer that shows a service at work.
-    pub(super) fn good(&mut self, began: Duration) -> Turned {
+    pub(super) fn good(&mut self, began: Duration) -> Transition {
         match &mut self.state {
-            State::Closed => {
+            Circuit::Closed => {
                 self.note(false);
-                Turned::No
+                Transition::Unchanged
             }
             // It was out when the service went down.
-            State::Open { next, .. } if began < *next => Turned::No,
-            State::Open { since, good, .. } => {
+            Circuit::Open { next, .. } if began < *next => Transition::Unchanged,
+            Circuit::Open { since, good, .. } => {
                 *good += 1;
                 if *good < GOOD {
-                    return Turned::No;
+                    return Transition::Unchanged;
                 }
                 let since = *since;
                 *self = Self::new(self.longest);
-                Turned::Up { since }
+                Transition::Up { since }
             }
         }
     }
 
     /// Nothing is wrong with the service: since when it was taken to be down.
     pub(super) fn dismiss(&mut self) -> Option<Duration> {
-        let State::Open { since, .. } = self.state else {
+        let Circuit::Open { since, .. } = self.state else {
             return None;
         };
         *self = Self::new(self.longest);
@@ -117,25 +117,25 @@ impl Breaker {
     }
 
     /// A call that began at `began` failed.
-    pub(super) fn bad(&mut self, began: Duration, now: Duration, how: Bad) -> Turned {
+    pub(super) fn bad(&mut self, began: Duration, now: Duration, how: FailureKind) -> Transition {
         match &mut self.state {
-            State::Closed => {
+            Circuit::Closed => {
                 self.note(true);
                 let failed = self.last.iter().filter(|failed| **failed).count();
                 if self.in_a_row < IN_A_ROW && failed * 2 < LAST {
-                    return Turned::No;
+                    return Transition::Unchanged;
                 }
                 let next = now + wait(0, how).min(self.longest);
-                self.state = State::Open {
+                self.state = Circuit::Open {
                     since: now,
                     next,
                     probes: 0,
                     good: 0,
                 };
-                Turned::Down { since: now, next }
+                Transition::Down { since: now, next }
             }
-            State::Open { next, .. } if began < *next => Turned::No,
-            State::Open {
+            Circuit::Open { next, .. } if began < *next => Transition::Unchanged,
+            Circuit::Open {
                 since,
                 next,
                 probes,
@@ -146,7 +146,7 @@ impl Breaker {
                 *good = 0;
                 let rest = (*since + self.longest).saturating_sub(now);
                 *next = now + wait(*probes, how).min(rest);
-                Turned::Down {
+                Transition::Down {
                     since: *since,
                     next: *next,
                 }
@@ -163,12 +163,12 @@ impl Breaker {
     }
 }
 
-fn wait(probes: u32, how: Bad) -> Duration {
+fn wait(probes: u32, how: FailureKind) -> Duration {
     let seconds = PROBES.get(probes as usize).or(PROBES.last());
     let seconds = seconds.copied().unwrap_or_default();
     Duration::from_secs(match how {
-        Bad::Failed => seconds.min(WHILE_FAILING),
-        Bad::NoAnswer => seconds,
+        FailureKind::ErrorAnswer => seconds.min(WHILE_FAILING),
+        FailureKind::NoAnswer => seconds,
     })
 }
 
@@ -182,42 +182,48 @@ mod tests {
 
     #[test]
     fn ten_failures_in_a_row_open_it_and_three_good_ones_close_it() {
-        let mut breaker = Breaker::new(second(1_000));
+        let mut breaker = CircuitBreaker::new(second(1_000));
         for _ in 0..9 {
-            assert_eq!(breaker.bad(second(0), second(1), Bad::NoAnswer), Turned::No);
+            assert_eq!(
+                breaker.bad(second(0), second(1), FailureKind::NoAnswer),
+                Transition::Unchanged
+            );
         }
-        let down = |next| Turned::Down {
+        let down = |next| Transition::Down {
             since: second(1),
             next: second(next),
         };
         let mut bad = |began, now, how| breaker.bad(second(began), second(now), how);
-        assert_eq!(bad(0, 1, Bad::NoAnswer), down(6));
+        assert_eq!(bad(0, 1, FailureKind::NoAnswer), down(6));
         let mut now = 6;
         for (how, wait) in [
-            (Bad::NoAnswer, 10),
-            (Bad::NoAnswer, 20),
-            (Bad::Failed, 10),
-            (Bad::NoAnswer, 60),
-            (Bad::NoAnswer, 60),
-            (Bad::Failed, 10),
+            (FailureKind::NoAnswer, 10),
+            (FailureKind::NoAnswer, 20),
+            (FailureKind::ErrorAnswer, 10),
+            (FailureKind::NoAnswer, 60),
+            (FailureKind::NoAnswer, 60),
+            (FailureKind::ErrorAnswer, 10),
         ] {
-            assert_eq!(bad(0, now, how), Turned::No, "old news");
+            assert_eq!(bad(0, now, how), Transition::Unchanged, "old news");
             assert_eq!(bad(now, now, how), down(now + wait));
             now += wait;
         }
-        assert_eq!(breaker.good(second(now)), Turned::No);
-        assert_eq!(breaker.good(second(now)), Turned::No);
-        assert_eq!(breaker.good(second(now)), Turned::Up { since: second(1) });
+        assert_eq!(breaker.good(second(now)), Transition::Unchanged);
+        assert_eq!(breaker.good(second(now)), Transition::Unchanged);
+        assert_eq!(
+            breaker.good(second(now)),
+            Transition::Up { since: second(1) }
+        );
         assert!(!breaker.is_open());
     }
 
     #[test]
     fn the_last_call_is_made_when_patience_ends() {
-        let mut breaker = Breaker::new(second(12));
+        let mut breaker = CircuitBreaker::new(second(12));
         let mut now = second(0);
         let mut calls = Vec::new();
         for _ in 0..IN_A_ROW + 2 {
-            if let Turned::Down { next, .. } = breaker.bad(now, now, Bad::NoAnswer) {
+            if let Transition::Down { next, .. } = breaker.bad(now, now, FailureKind::NoAnswer) {
                 now = next;
                 calls.push(next.as_secs());
             }
@@ -227,12 +233,12 @@ mod tests {
 
     #[test]
     fn half_of_the_last_forty_open_it() {
-        let mut breaker = Breaker::new(second(1_000));
+        let mut breaker = CircuitBreaker::new(second(1_000));
         let opened = (0..LAST).find(|_| {
             breaker.good(second(0));
             breaker.good(second(0));
-            breaker.bad(second(0), second(0), Bad::Failed);
-            breaker.bad(second(0), second(0), Bad::NoAnswer) != Turned::No
+            breaker.bad(second(0), second(0), FailureKind::ErrorAnswer);
+            breaker.bad(second(0), second(0), FailureKind::NoAnswer) != Transition::Unchanged
         });
         // Twenty failures, two a round.
         assert_eq!(opened, Some(9));
@@ -240,11 +246,14 @@ mod tests {
 
     #[test]
     fn one_in_three_never_opens_it() {
-        let mut breaker = Breaker::new(second(1_000));
+        let mut breaker = CircuitBreaker::new(second(1_000));
         for _ in 0..10_000 {
             breaker.good(second(0));
             breaker.good(second(0));
-            assert_eq!(breaker.bad(second(0), second(0), Bad::Failed), Turned::No);
+            assert_eq!(
+                breaker.bad(second(0), second(0), FailureKind::ErrorAnswer),
+                Transition::Unchanged
+            );
         }
     }
 }

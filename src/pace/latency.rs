@@ -10,16 +10,16 @@ pub(super) struct Latency {
     /// Of this interval, in seconds.
     samples: Vec<f64>,
     /// Of the last interval that had enough.
-    last: Option<Times>,
+    last: Option<Latencies>,
     /// The shortest of all intervals: what the service takes when nothing queues.
-    usual: Option<Times>,
+    usual: Option<Latencies>,
     /// Calls in flight, and what answers took, when it began to be slow or was last looked at.
     slow_since: Option<(f64, f64)>,
 }
 
 /// What answers took, in seconds.
 #[derive(Debug, Clone, Copy)]
-struct Times {
+struct Latencies {
     median: f64,
     /// One in [`FAST`] took less.
     fast: f64,
@@ -73,11 +73,11 @@ impl Latency {
         if self.samples.len() < ENOUGH {
             // They count with the next interval's.
             if self.last.is_none() {
-                self.last = Times::of(&mut self.samples.clone());
+                self.last = Latencies::of(&mut self.samples.clone());
             }
             return Trend::Usual;
         }
-        let Some(times) = Times::of(&mut self.samples) else {
+        let Some(times) = Latencies::of(&mut self.samples) else {
             return Trend::Usual;
         };
         self.samples.clear();
@@ -109,7 +109,7 @@ impl Latency {
     }
 }
 
-impl Times {
+impl Latencies {
     /// Of samples in any order; `None` where there are none.
     fn of(samples: &mut [f64]) -> Option<Self> {
         let mut one_in = |many| {

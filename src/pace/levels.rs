@@ -8,7 +8,7 @@ use std::time::Duration;
 
 /// How many were in flight when calls were accepted, and when they were refused.
 #[derive(Debug, Default)]
-pub(super) struct Levels {
+pub(super) struct InFlightLevels {
     /// Of the last accepted calls.
     accepted: VecDeque<u32>,
     /// The highest accepted, in this stretch of time and the one before.
@@ -32,7 +32,7 @@ const HIGHEST: usize = 10;
 /// How long a stretch is, in seconds: a search goes through several paces in two of them.
 const STRETCH: u64 = 30;
 
-impl Levels {
+impl InFlightLevels {
     /// A call was accepted that was the `level`th in flight.
     pub(super) fn accepted(&mut self, now: Duration, level: u32) {
         self.turn(now);
@@ -100,7 +100,7 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    fn accepted(levels: &mut Levels, up_to: u32) {
+    fn accepted(levels: &mut InFlightLevels, up_to: u32) {
         for level in (1..=up_to).cycle().take(200) {
             levels.accepted(SECOND, level);
         }
@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn who_refuses_only_what_finds_many_others_out_limits_them() {
-        let mut levels = Levels::default();
+        let mut levels = InFlightLevels::default();
         accepted(&mut levels, 20);
         assert_eq!(levels.refused(SECOND, 21, false), None);
         assert_eq!(levels.refused(SECOND, 23, false), None);
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn who_refuses_fewer_in_flight_at_a_lower_rate_limits_the_rate() {
-        let mut levels = Levels::default();
+        let mut levels = InFlightLevels::default();
         accepted(&mut levels, 20);
         levels.refused(SECOND, 27, false);
         assert_eq!(levels.refused(SECOND, 7, false), None);
@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn one_in_flight_is_never_too_many() {
-        let mut levels = Levels::default();
+        let mut levels = InFlightLevels::default();
         for _ in 0..10 {
             assert_eq!(levels.refused(SECOND, 1, true), None);
         }
@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn after_a_while_it_is_forgotten_how_many_there_were() {
-        let mut levels = Levels::default();
+        let mut levels = InFlightLevels::default();
         accepted(&mut levels, 20);
         let later = SECOND * 100;
         for level in [8, 8, 8] {

@@ -95,7 +95,7 @@ const BURST: Duration = Duration::from_millis(10);
 /// Lets calls begin at a rate that may change at any time. Time is told, not read: since the run began.
 pub(super) struct Limiter {
     bucket: Option<Bucket>,
-    now: Told,
+    now: ManualClock,
     rate: Rate,
     /// When a call was last let through.
     last: Option<Duration>,
@@ -104,7 +104,7 @@ pub(super) struct Limiter {
 /// Governor counts whole cells; a call takes as many as make a cell of it no longer than a tick of the timer, so that a
 /// burst can be less than a call.
 struct Bucket {
-    limiter: RateLimiter<NotKeyed, InMemoryState, Told, NoOpMiddleware<Duration>>,
+    limiter: RateLimiter<NotKeyed, InMemoryState, ManualClock, NoOpMiddleware<Duration>>,
     /// Cells of a call.
     call: NonZeroU32,
     /// Cells that can be had at once.
@@ -113,7 +113,7 @@ struct Bucket {
 
 impl Limiter {
     pub(super) fn new(rate: Rate) -> Self {
-        let now = Told::default();
+        let now = ManualClock::default();
         Self {
             bucket: Bucket::new(rate, &now),
             now,
@@ -151,7 +151,7 @@ impl Limiter {
 }
 
 impl Bucket {
-    fn new(rate: Rate, clock: &Told) -> Option<Self> {
+    fn new(rate: Rate, clock: &ManualClock) -> Option<Self> {
         let Rate::PerSecond(rate) = rate else {
             return None;
         };
@@ -181,9 +181,9 @@ const fn whole(cells: f64) -> u32 {
 
 /// The time as it was last told, so that there is one clock in the program and tests can make their own.
 #[derive(Debug, Clone, Default)]
-struct Told(Rc<Cell<Duration>>);
+struct ManualClock(Rc<Cell<Duration>>);
 
-impl Clock for Told {
+impl Clock for ManualClock {
     type Instant = Duration;
 
     fn now(&self) -> Duration {

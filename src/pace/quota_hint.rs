@@ -5,13 +5,13 @@
 
 use std::time::Duration;
 
-use super::calls::Allowance;
+use super::types::Allowance;
 use crate::telemetry::pace::Hint;
 
 /// What was asked for last, and whether it is to be believed.
 #[derive(Debug, Default)]
 pub(super) struct QuotaHint {
-    asked: Option<Asked>,
+    asked: Option<HintedRate>,
     /// Answers in a row that said that just as many calls are left, each in the window of the one before.
     alike: u32,
     disbelieved: bool,
@@ -20,7 +20,7 @@ pub(super) struct QuotaHint {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Asked {
+struct HintedRate {
     calls: u64,
     rate: f64,
     until: Duration,
@@ -60,7 +60,7 @@ impl QuotaHint {
             Some(before) if calls <= LEAST_CALLS => rate.min(before.rate),
             _ => rate,
         };
-        self.asked = Some(Asked {
+        self.asked = Some(HintedRate {
             calls,
             rate,
             until: now + lasts,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 /// The kinds of failed attempt that the policy tells apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Failed {
+pub(crate) enum FailedAttempt {
     /// It never reached the service: trying again costs the service nothing.
     NotProcessed,
     /// The service refused it, for a cause that may pass.
@@ -89,22 +89,22 @@ impl RetryPolicy {
     /// full jitter spreads rows that failed together.
     pub(crate) fn next(
         &self,
-        failed: Failed,
+        failed: FailedAttempt,
         attempts: &mut Attempts,
         fraction: f64,
     ) -> Option<Duration> {
         let allowed = match failed {
-            Failed::NotProcessed | Failed::Refused => attempts.retries < self.retries,
-            Failed::PerhapsBilled => {
+            FailedAttempt::NotProcessed | FailedAttempt::Refused => attempts.retries < self.retries,
+            FailedAttempt::PerhapsBilled => {
                 attempts.resends < self.resends && attempts.retries < self.retries
             }
-            Failed::ForGood => false,
+            FailedAttempt::ForGood => false,
         };
         if !allowed {
             return None;
         }
         // A call that never arrived hammers nobody: an outage must not use up what a service in trouble needs.
-        if failed != Failed::NotProcessed {
+        if failed != FailedAttempt::NotProcessed {
             if self.budget.get() < 1.0 {
                 return None;
             }
@@ -113,7 +113,7 @@ impl RetryPolicy {
         let ceiling = doubled(FIRST_BACK_OFF, attempts.retries);
         attempts.retries += 1;
         attempts.failed = true;
-        attempts.resends += Resends::from(failed == Failed::PerhapsBilled);
+        attempts.resends += Resends::from(failed == FailedAttempt::PerhapsBilled);
         Some(ceiling.mul_f64(fraction))
     }
 }
@@ -125,9 +125,10 @@ mod tests {
     #[test]
     fn back_off_doubles_up_to_its_ceiling_and_ends() {
         let (policy, mut attempts) = (RetryPolicy::new(8, 1), Attempts::default());
-        let waits: Vec<_> = std::iter::from_fn(|| policy.next(Failed::Refused, &mut attempts, 1.0))
-            .map(|wait| wait.as_millis())
-            .collect();
+        let waits: Vec<_> =
+            std::iter::from_fn(|| policy.next(FailedAttempt::Refused, &mut attempts, 1.0))
+                .map(|wait| wait.as_millis())
+                .collect();
         assert_eq!(
             waits,
             [500, 1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000]
@@ -139,26 +140,28 @@ mod tests {
         let (policy, mut attempts) = (RetryPolicy::new(4, 1), Attempts::default());
         assert!(
             policy
-                .next(Failed::PerhapsBilled, &mut attempts, 0.0)
+                .next(FailedAttempt::PerhapsBilled, &mut attempts, 0.0)
                 .is_some()
         );
         assert!(
             policy
-                .next(Failed::PerhapsBilled, &mut attempts, 0.0)
-                .is_none()
-        );
-        assert!(
-            policy.next(Failed::Refused, &mut attempts, 0.0).is_some(),
-            "other retries are left"
-        );
-        assert!(
-            RetryPolicy::new(4, 0)
-                .next(Failed::PerhapsBilled, &mut Attempts::default(), 0.0)
+                .next(FailedAttempt::PerhapsBilled, &mut attempts, 0.0)
                 .is_none()
         );
         assert!(
             policy
-                .next(Failed::ForGood, &mut Attempts::default(), 0.0)
+                .next(FailedAttempt::Refused, &mut attempts, 0.0)
+                .is_some(),
+            "other retries are left"
+        );
+        assert!(
+            RetryPolicy::new(4, 0)
+                .next(FailedAttempt::PerhapsBilled, &mut Attempts::default(), 0.0)
+                .is_none()
+        );
+        assert!(
+            policy
+                .next(FailedAttempt::ForGood, &mut Attempts::default(), 0.0)
                 .is_none()
         );
     }
@@ -169,13 +172,13 @@ mod tests {
         for _ in 0..1_000 {
             assert!(
                 policy
-                    .next(Failed::NotProcessed, &mut Attempts::default(), 0.0)
+                    .next(FailedAttempt::NotProcessed, &mut Attempts::default(), 0.0)
                     .is_some()
             );
         }
         assert!(
             policy
-                .next(Failed::Refused, &mut Attempts::default(), 0.0)
+                .next(FailedAttempt::Refused, &mut Attempts::default(), 0.0)
                 .is_some()
         );
     }
@@ -187,7 +190,7 @@ mod tests {
             (0..10_000)
                 .take_while(|_| {
                     policy
-                        .next(Failed::Refused, &mut Attempts::default(), 0.0)
+                        .next(FailedAttempt::Refused, &mut Attempts::default(), 0.0)
                         .is_some()
                 })
                 .count()

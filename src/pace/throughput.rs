@@ -5,19 +5,19 @@
 
 use std::time::Duration;
 
-use super::calls::Call;
+use super::types::Call;
 
 /// Counts calls since the service last refused.
 #[derive(Debug, Default)]
 pub(super) struct Throughput {
-    since: Mark,
+    since: Count,
     /// Where the count before that began, what it came to, and how long all calls paused in it.
-    before: Option<Before>,
+    before: Option<PreviousCount>,
 }
 
 /// A count that is over.
 #[derive(Debug, Clone, Copy)]
-struct Before {
+struct PreviousCount {
     from: Duration,
     calls: u64,
     paused: Duration,
@@ -25,7 +25,7 @@ struct Before {
 
 /// What the service accepted over a time.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Measured {
+pub(super) struct Measurement {
     /// Calls a second.
     pub(super) rate: f64,
     /// The same, of the time without pauses. Of a bucket that overflowed in a pause the first is too low; of one that filled
@@ -35,7 +35,7 @@ pub(super) struct Measured {
     pub(super) calls: u64,
 }
 
-impl Measured {
+impl Measurement {
     /// The likeliest of the two: where pauses were short the one with them, which is never too high.
     pub(super) fn likeliest(self) -> f64 {
         if self.has_long_pauses() {
@@ -53,7 +53,7 @@ impl Measured {
 
 /// Where a count begins.
 #[derive(Debug, Default)]
-struct Mark {
+struct Count {
     at: Duration,
     /// The first call that counts.
     call: u64,
@@ -65,6 +65,8 @@ struct Mark {
     opened: Option<Duration>,
 }
 
+/// The share of a measurement that is tried: a measurement is a little high by what a bucket had saved up, or by chance.
+pub(super) const SPARE: f64 = 0.95;
 /// Pauses are short when all the rest is so much of the time.
 const SHORT_PAUSES: f64 = 0.8;
 /// In less time than that, chance says more than the limit.
@@ -98,8 +100,8 @@ impl Throughput {
         &mut self,
         call: Call,
         back: Option<(Duration, u64)>,
-    ) -> Option<Measured> {
-        let Mark {
+    ) -> Option<Measurement> {
+        let Count {
             at,
             call: first,
             refused,
@@ -107,20 +109,20 @@ impl Throughput {
             opened,
         } = self.since;
         let accepted = call.number.saturating_sub(first).saturating_sub(refused);
-        self.before = Some(Before {
+        self.before = Some(PreviousCount {
             from: opened.unwrap_or(at),
             calls: accepted,
             paused,
         });
         self.since = match back {
-            Some((at, call)) => Mark {
+            Some((at, call)) => Count {
                 at,
                 call,
                 refused: 0,
                 paused: Duration::ZERO,
                 opened: None,
             },
-            None => Mark {
+            None => Count {
                 at: call.began,
                 call: call.number,
                 refused: 1,
@@ -133,8 +135,8 @@ impl Throughput {
 
     /// The single call after a pause was refused as well: nothing more came in. Calls a second before, since it last accepted some after
     /// none.
-    pub(super) fn still_refused(&mut self, call: Call) -> Option<Measured> {
-        self.since = Mark {
+    pub(super) fn still_refused(&mut self, call: Call) -> Option<Measurement> {
+        self.since = Count {
             at: call.began,
             call: call.number,
             refused: 1,
@@ -144,15 +146,15 @@ impl Throughput {
         self.over(self.before?.from, call.began)
     }
 
-    fn over(&self, from: Duration, until: Duration) -> Option<Measured> {
-        let Before { calls, paused, .. } = self.before?;
+    fn over(&self, from: Duration, until: Duration) -> Option<Measurement> {
+        let PreviousCount { calls, paused, .. } = self.before?;
         let length = until.saturating_sub(from);
         if calls == 0 || !(SHORTEST..=LONGEST).contains(&length) {
             return None;
         }
         #[allow(clippy::cast_precision_loss, reason = "a rate is no exact number")]
         let over = |time: Duration| calls as f64 / time.max(SHORTEST / 10).as_secs_f64();
-        Some(Measured {
+        Some(Measurement {
             rate: over(length),
             without_pauses: over(length.saturating_sub(paused)),
             calls,
@@ -174,7 +176,7 @@ mod tests {
         }
     }
 
-    fn rate(measured: Option<Measured>) -> Option<f64> {
+    fn rate(measured: Option<Measurement>) -> Option<f64> {
         measured.map(|measured| measured.rate)
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 /// What is known of its windows.
 #[derive(Debug, Default)]
-pub(super) struct Window {
+pub(super) struct QuotaWindow {
     /// How long they are at least.
     length: Option<Duration>,
     /// The wait that the service named last.
@@ -21,7 +21,7 @@ const LONGEST: Duration = Duration::from_secs(90);
 /// Too much is seen within a window and a half.
 const WINDOWS: f64 = 1.5;
 
-impl Window {
+impl QuotaWindow {
     /// Whether there are any.
     pub(super) const fn is_known(&self) -> bool {
         self.length.is_some()
@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn a_long_wait_is_a_window_until_that_is_disproved() {
-        let mut window = Window::default();
+        let mut window = QuotaWindow::default();
         assert_eq!(window.named(second(1)), Some(second(1)));
         assert!(!window.is_known());
         assert_eq!(window.named(second(40)), Some(second(40)));
@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn what_was_seen_and_not_named_stays() {
-        let mut window = Window::default();
+        let mut window = QuotaWindow::default();
         window.is_at_least(second(7));
         window.is_disproved();
         assert_eq!(window.shown(), second(7).mul_f64(1.5));

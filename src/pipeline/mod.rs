@@ -17,8 +17,8 @@ use tokio::task::yield_now;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::base::error::Error;
-use crate::output::Finished;
-use crate::pace::{Newcomers, Permit};
+use crate::output::DoneRow;
+use crate::pace::{FreshRows, Permit};
 use crate::row::RowNumber;
 use crate::scorer::{Fate, Scorer};
 use crate::service::Service;
@@ -42,8 +42,8 @@ pub(crate) enum Read {
 /// What the pipeline sends to the writer's thread.
 #[derive(Debug)]
 pub(crate) enum Write {
-    /// Finished rows, in input order.
-    Rows(Vec<Finished>),
+    /// Rows that are done, in input order.
+    Rows(Vec<DoneRow>),
     /// Blank lines after the last row.
     Trailer(Bytes),
 }
@@ -116,7 +116,7 @@ pub(crate) async fn run<S: Service>(
         while wants_permit && starts < STARTS && may_start(scorer, &running) {
             // A row without a permit is data in a queue and not a future that waits; and one that comes back from a
             // back-off, which holds up everybody's order, has nobody but its like before it.
-            let Some(permit) = scorer.gate.permit_at_once() else {
+            let Some(permit) = scorer.gate.try_permit() else {
                 break;
             };
             if !rows.still_wants_permit() {
@@ -138,7 +138,7 @@ pub(crate) async fn run<S: Service>(
             break;
         }
         let may_start = wants_permit && may_start(scorer, &running);
-        scorer.gate.set_newcomers(newcomers(may_start, all_read));
+        scorer.gate.set_fresh_rows(fresh_rows(may_start, all_read));
         let stop = tokio::select! {
             Some(done) = running.next(), if !running.is_empty() => resolve(&mut rows, &mut running, done),
             () = all_sent(&mut starts), if may_start && starts == STARTS => None,
@@ -281,11 +281,11 @@ fn may_start<S, F>(scorer: &Scorer<S>, running: &FuturesUnordered<F>) -> bool {
 }
 
 /// Whether there are rows that have not asked yet.
-const fn newcomers(waiting: bool, all_read: bool) -> Newcomers {
+const fn fresh_rows(waiting: bool, all_read: bool) -> FreshRows {
     match (waiting, all_read) {
-        (true, _) => Newcomers::Waiting,
-        (false, false) => Newcomers::Possible,
-        (false, true) => Newcomers::None,
+        (true, _) => FreshRows::Waiting,
+        (false, false) => FreshRows::Possible,
+        (false, true) => FreshRows::None,
     }
 }
 

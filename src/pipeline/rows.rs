@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::{Stop, WRITE_DELAY, WRITE_ROWS, Window};
 use crate::ledger::{Found, Keeper, Key, Known, Whose};
-use crate::output::Finished;
+use crate::output::DoneRow;
 use crate::row::{Row, RowNumber};
 use crate::scorer::{Fate, Scorer};
 use crate::telemetry::event::{CancelReason, Event, Origin};
@@ -89,7 +89,7 @@ pub(super) struct Rows<'a, S> {
     asking: HashMap<Key, Vec<RowNumber>>,
     /// Of what is admitted or ready.
     bytes: usize,
-    ready: Vec<Finished>,
+    ready: Vec<DoneRow>,
     ready_bytes: usize,
     now: Moment,
     /// The clock, as it was then: to read it for each event would cost more than to count it.
@@ -339,7 +339,7 @@ impl<'a, S> Rows<'a, S> {
                     self.write_at = self.time + WRITE_DELAY;
                 }
                 self.ready_bytes += slot.bytes;
-                self.ready.push(Finished {
+                self.ready.push(DoneRow {
                     row: slot.row,
                     verdict,
                     old: slot.old,
@@ -367,7 +367,7 @@ impl<'a, S> Rows<'a, S> {
         self.ready.len() >= WRITE_ROWS || (self.overdue && !self.ready.is_empty())
     }
 
-    pub(super) fn take_ready(&mut self) -> Vec<Finished> {
+    pub(super) fn take_ready(&mut self) -> Vec<DoneRow> {
         self.overdue = false;
         self.bytes -= std::mem::take(&mut self.ready_bytes);
         let ready = std::mem::take(&mut self.ready);
@@ -384,7 +384,7 @@ impl<'a, S> Rows<'a, S> {
     }
 
     /// Everything that is resolved but not yet written; rows that are still without a verdict are left.
-    pub(super) fn finish(&mut self) -> Vec<Finished> {
+    pub(super) fn finish(&mut self) -> Vec<DoneRow> {
         self.time_passed();
         for slot in &mut self.admitted {
             if matches!(slot.state, State::Scoring) {

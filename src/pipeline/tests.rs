@@ -17,7 +17,7 @@ use tokio::time::sleep;
 use super::*;
 use crate::base::error::Exit;
 use crate::ledger::Found;
-use crate::pace::{Bounds, CallBudget, FailureBudget, Fuse, Gate, Rate, RetryPolicy};
+use crate::pace::{CallBudget, FailureBudget, Gate, GiveUpPolicy, PaceLimits, Rate, RetryPolicy};
 use crate::row::{Earlier, Row, Span};
 use crate::scorer::{Keyring, Outage, Patience};
 use crate::service::scripted::{Brings, Scripted, Step};
@@ -57,7 +57,7 @@ fn scorer(concurrency: usize, rate: Rate, log: &Log, service: Scripted) -> Score
     Scorer {
         service,
         gate: Gate::new(
-            Bounds {
+            PaceLimits {
                 rate,
                 in_flight: concurrency.try_into().unwrap(),
                 known: Limit::NONE,
@@ -68,7 +68,7 @@ fn scorer(concurrency: usize, rate: Rate, log: &Log, service: Scripted) -> Score
         patience: Patience::DEFAULT,
         retries: RetryPolicy::new(RETRIES, 1),
         outage: Outage::default(),
-        fuse: RefCell::new(Fuse::default()),
+        fuse: RefCell::new(GiveUpPolicy::default()),
         calls: CallBudget::new(None),
         failures: FailureBudget::default(),
         keeper: None,
@@ -154,7 +154,7 @@ impl Surroundings {
 #[derive(Debug)]
 struct Ran {
     stop: Option<Stop>,
-    written: Vec<Finished>,
+    written: Vec<DoneRow>,
     /// Rows of each hand-over to the writer.
     hand_overs: Vec<usize>,
     trailer: Bytes,

@@ -6,7 +6,7 @@ use super::outage::{Means, Whose};
 use super::{Scorer, stops};
 use crate::base::error::Error;
 use crate::ledger::Key;
-use crate::pace::{Attempts, Change, Failed, Newcomers, Reaction, Speaker, Trouble};
+use crate::pace::{Attempts, FailedAttempt, FreshRows, PaceEvent, Reaction, Speaker, Trouble};
 use crate::row::RowNumber;
 use crate::service::{Class, Fault, Health};
 use crate::telemetry::event::{CancelReason, Event};
@@ -28,10 +28,10 @@ impl<S> Scorer<S> {
         row: RowNumber,
         fault: &Fault,
         probe: bool,
-        change: Option<Change>,
+        change: Option<PaceEvent>,
         attempts: &mut Attempts,
     ) -> Then {
-        if let Some(Change::Down { lasted, .. }) = change {
+        if let Some(PaceEvent::Down { lasted, .. }) = change {
             let whose = self.whose(fault, attempts);
             match self.outage.went_on(lasted, self.patience.outage, whose) {
                 Means::Wait => {}
@@ -67,19 +67,19 @@ impl<S> Scorer<S> {
         };
         let mut fuse = self.fuse.borrow_mut();
         let (failed, trouble) = match fault.class {
-            Class::OutcomeUnknown => (Failed::PerhapsBilled, Some(Trouble::GaveUp)),
+            Class::OutcomeUnknown => (FailedAttempt::PerhapsBilled, Some(Trouble::GaveUp)),
             Class::HostNotFound if fuse.react(Trouble::HostNotFound) != Reaction::GoOn => {
                 let (reason, error) =
                     stops::for_trouble(&self.host, Trouble::HostNotFound, 1, &fault.failure);
                 return Then::Stop(reason, error);
             }
             Class::HostNotFound | Class::NotProcessed => {
-                (Failed::NotProcessed, Some(Trouble::GaveUp))
+                (FailedAttempt::NotProcessed, Some(Trouble::GaveUp))
             }
-            Class::Unclear => (Failed::Refused, Some(Trouble::GaveUp)),
-            Class::Useless => (Failed::ForGood, Some(Trouble::Useless(speaker))),
-            Class::Forbidden => (Failed::ForGood, Some(Trouble::Forbidden)),
-            Class::RowsFault => (Failed::ForGood, Some(Trouble::Refused(speaker))),
+            Class::Unclear => (FailedAttempt::Refused, Some(Trouble::GaveUp)),
+            Class::Useless => (FailedAttempt::ForGood, Some(Trouble::Useless(speaker))),
+            Class::Forbidden => (FailedAttempt::ForGood, Some(Trouble::Forbidden)),
+            Class::RowsFault => (FailedAttempt::ForGood, Some(Trouble::Refused(speaker))),
         };
         if let Some(back_off) = self.retries.next(failed, attempts, self.gate.fraction()) {
             return Then::Again(back_off);
@@ -118,7 +118,7 @@ impl<S> Scorer<S> {
             Whose::Anybody
         } else if attempts.is_first() {
             Whose::Newcomer
-        } else if self.gate.newcomers() == Newcomers::None {
+        } else if self.gate.fresh_rows() == FreshRows::None {
             Whose::LastOnes
         } else {
             Whose::Repeater

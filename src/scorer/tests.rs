@@ -8,7 +8,7 @@ use futures::future::{join, join_all};
 use super::*;
 use tokio::time::Instant;
 
-use crate::pace::{Bounds, GiveUpAfter, Rate};
+use crate::pace::{GiveUpAfter, PaceLimits, Rate};
 use crate::service::scripted::{Brings, Made, Scripted, Step};
 use crate::telemetry::pace::{Hint, Limit};
 use crate::telemetry::stats::Stats;
@@ -34,7 +34,7 @@ fn scorer(limits: &Limits, service: Scripted) -> Scorer<Scripted> {
     Scorer {
         service,
         gate: Gate::new(
-            Bounds {
+            PaceLimits {
                 rate: Rate::Unlimited,
                 in_flight: limits.concurrency.try_into().unwrap(),
                 known: Limit::NONE,
@@ -45,7 +45,7 @@ fn scorer(limits: &Limits, service: Scripted) -> Scorer<Scripted> {
         patience: Patience::DEFAULT,
         retries: RetryPolicy::new(limits.retries, limits.resends),
         outage: Outage::default(),
-        fuse: RefCell::new(Fuse::default()),
+        fuse: RefCell::new(GiveUpPolicy::default()),
         calls: CallBudget::new(None),
         failures: FailureBudget::default(),
         keeper: None,
@@ -447,7 +447,7 @@ async fn the_rows_own_fault_is_never_sent_again_and_stops_only_the_start() {
     let expected = ["refused", "refused", "refused ! no_verdicts 3"];
     assert_fates(&start, &expected).await;
     let never = Scorer {
-        fuse: RefCell::new(Fuse::new(GiveUpAfter::Never)),
+        fuse: RefCell::new(GiveUpPolicy::new(GiveUpAfter::Never)),
         ..scorer(&LIMITS, Scripted::new(Brings::Status(422).at_once()))
     };
     assert_fates(&never, &["refused"; 90]).await;

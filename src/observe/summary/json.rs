@@ -13,7 +13,7 @@ use serde::Serialize;
 use super::run_summary::RunSummary;
 use crate::drift::Drift;
 use crate::observe::json::{one_line, rounded};
-use crate::raw_json::steering_escaped;
+use crate::raw_json::escape_unsafe;
 use crate::telemetry::event::CancelReason;
 use crate::telemetry::pace::{Hint, Pace};
 use crate::telemetry::stats::Stats;
@@ -257,7 +257,7 @@ impl RunSummary<'_> {
     /// The object for programs, on one line.
     #[must_use]
     pub(crate) fn json_line(&self) -> String {
-        steering_escaped(&one_line(&SummaryJson::new(self)))
+        escape_unsafe(&one_line(&SummaryJson::new(self)))
     }
 
     /// Writes the object for programs, indented.
@@ -266,7 +266,7 @@ impl RunSummary<'_> {
     /// Those of the writer.
     pub(crate) fn write_json(&self, mut to: impl Write) -> io::Result<()> {
         let text = serde_json::to_string_pretty(&SummaryJson::new(self))?;
-        let lines = text.lines().map(|line| steering_escaped(line) + "\n");
+        let lines = text.lines().map(|line| escape_unsafe(line) + "\n");
         to.write_all(lines.collect::<String>().as_bytes())?;
         to.flush()
     }

@@ -10,14 +10,19 @@
     reason = "tests"
 )]
 
+use std::time::Duration;
+
 use proptest::prelude::*;
 
-use super::*;
+use super::Controller;
+use crate::pace::limiter::Rate;
+use crate::pace::types::{Admission, Allowance, Call, CallOutcome, PaceEvent, PaceLimits, Try};
+use crate::telemetry::pace::{FoundLimit, Limit};
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 
-fn bounds(rate: Rate, in_flight: usize) -> Bounds {
-    Bounds {
+fn bounds(rate: Rate, in_flight: usize) -> PaceLimits {
+    PaceLimits {
         rate,
         in_flight: in_flight.try_into().unwrap(),
         known: Limit::NONE,
@@ -37,19 +42,19 @@ enum Step {
     /// Time goes by.
     Wait(u64),
     /// Of the calls that are out this one ends, after a little.
-    End(usize, Ended, f64),
+    End(usize, CallOutcome, f64),
     /// Headers say what is left.
     Allowed(u64, u64),
 }
 
-fn ended() -> impl Strategy<Value = Ended> {
+fn ended() -> impl Strategy<Value = CallOutcome> {
     prop_oneof![
-        8 => Just(Ended::Answered),
-        2 => prop::option::of(0_u64..100).prop_map(|wait| Ended::Throttled(wait.map(Duration::from_secs))),
-        1 => Just(Ended::Failed),
-        1 => Just(Ended::Unwell),
-        1 => Just(Ended::TimedOut),
-        1 => Just(Ended::Abandoned),
+        8 => Just(CallOutcome::Answered),
+        2 => prop::option::of(0_u64..100).prop_map(|wait| CallOutcome::Throttled(wait.map(Duration::from_secs))),
+        1 => Just(CallOutcome::Failed),
+        1 => Just(CallOutcome::Unavailable),
+        1 => Just(CallOutcome::TimedOut),
+        1 => Just(CallOutcome::Abandoned),
     ]
 }
 
@@ -75,7 +80,7 @@ fn rate() -> impl Strategy<Value = Rate> {
 /// A controller among calls, and everything that must hold.
 struct World {
     controller: Controller,
-    bounds: Bounds,
+    bounds: PaceLimits,
     now: Duration,
     out: Vec<Call>,
     /// When calls began.
@@ -86,18 +91,18 @@ struct World {
 impl World {
     fn ask(&mut self) {
         loop {
-            match self.controller.ask(self.now) {
-                Turn::Go(call) => {
+            match self.controller.admit(self.now) {
+                Admission::Admitted(call) => {
                     assert!(self.now >= self.paused_until, "a call in a pause");
                     self.out.push(call);
                     self.begun.push(self.now);
                     assert!(self.out.len() <= self.bounds.in_flight.get());
                 }
-                Turn::At(at) => {
+                Admission::NotBefore(at) => {
                     assert!(at > self.now, "told to ask again at once");
                     return;
                 }
-                Turn::AfterAnother => {
+                Admission::AfterAnother => {
                     assert!(!self.out.is_empty(), "waits for nobody, for ever");
                     return;
                 }
@@ -117,8 +122,8 @@ impl World {
                 let call = self.out.swap_remove(which % self.out.len());
                 let change = self
                     .controller
-                    .ended(self.now, call, how, Try::First, chance);
-                if let Some(Change::Paused(pause)) = change {
+                    .call_ended(self.now, call, how, Try::First, chance);
+                if let Some(PaceEvent::Paused(pause)) = change {
                     self.paused_until = self.paused_until.max(self.now + pause.length);
                 }
             }
@@ -134,13 +139,13 @@ impl World {
     fn goes_on(&mut self) {
         for call in std::mem::take(&mut self.out) {
             self.controller
-                .ended(self.now, call, Ended::Answered, Try::First, 0.0);
+                .call_ended(self.now, call, CallOutcome::Answered, Try::First, 0.0);
         }
         for _ in 0..1_000 {
-            match self.controller.ask(self.now) {
-                Turn::Go(_) => return,
-                Turn::At(at) => self.now = at,
-                Turn::AfterAnother => unreachable!("nobody is out"),
+            match self.controller.admit(self.now) {
+                Admission::Admitted(_) => return,
+                Admission::NotBefore(at) => self.now = at,
+                Admission::AfterAnother => unreachable!("nobody is out"),
             }
         }
         panic!("stalls for ever");
@@ -193,18 +198,18 @@ proptest! {
         let mut now = Duration::ZERO;
         for _ in 0..calls {
             let call = loop {
-                match controller.ask(now) {
-                    Turn::Go(call) => break call,
-                    Turn::At(at) => now = at,
-                    Turn::AfterAnother => unreachable!("nobody is out"),
+                match controller.admit(now) {
+                    Admission::Admitted(call) => break call,
+                    Admission::NotBefore(at) => now = at,
+                    Admission::AfterAnother => unreachable!("nobody is out"),
                 }
             };
             now += Duration::from_millis(20);
-            controller.ended(now, call, Ended::Answered, Try::First, 0.0);
+            controller.call_ended(now, call, CallOutcome::Answered, Try::First, 0.0);
         }
         now += Duration::from_secs(rest);
-        let at_once = std::iter::from_fn(|| match controller.ask(now) {
-            Turn::Go(call) => Some(call),
+        let at_once = std::iter::from_fn(|| match controller.admit(now) {
+            Admission::Admitted(call) => Some(call),
             _ => None,
         })
         .count();
@@ -214,15 +219,15 @@ proptest! {
 }
 
 /// Makes a call at the first moment that it may be made; it takes 50 ms and ends like that.
-fn call(controller: &mut Controller, now: &mut Duration, how: Ended) -> Option<Change> {
+fn call(controller: &mut Controller, now: &mut Duration, how: CallOutcome) -> Option<PaceEvent> {
     loop {
-        match controller.ask(*now) {
-            Turn::Go(call) => {
+        match controller.admit(*now) {
+            Admission::Admitted(call) => {
                 *now += MILLISECOND * 50;
-                return controller.ended(*now, call, how, Try::First, 0.0);
+                return controller.call_ended(*now, call, how, Try::First, 0.0);
             }
-            Turn::At(at) => *now = at,
-            Turn::AfterAnother => unreachable!("nobody is out"),
+            Admission::NotBefore(at) => *now = at,
+            Admission::AfterAnother => unreachable!("nobody is out"),
         }
     }
 }
@@ -236,7 +241,7 @@ fn a_run_begins_slowly_and_a_named_rate_at_once() {
     );
     let mut now = Duration::ZERO;
     for _ in 0..40 {
-        call(&mut auto, &mut now, Ended::Answered);
+        call(&mut auto, &mut now, CallOutcome::Answered);
     }
     assert!(auto.rate(now).unwrap() > 10.0, "{:?}", auto.rate(now));
     let named = Controller::new(bounds(Rate::PerSecond(30.0), 64));
@@ -247,7 +252,7 @@ fn a_run_begins_slowly_and_a_named_rate_at_once() {
 
 #[test]
 fn a_known_limit_is_where_a_run_begins() {
-    let near = Bounds {
+    let near = PaceLimits {
         known: Limit {
             rate: Some(found(100.0)),
             in_flight: Some(found(20.0)),
@@ -261,7 +266,7 @@ fn a_known_limit_is_where_a_run_begins() {
     // Until the service says something else, what is known is the limit.
     assert_eq!(controller.limit(), near.known);
     while now < Duration::from_secs(60) {
-        call(&mut controller, &mut now, Ended::Answered);
+        call(&mut controller, &mut now, CallOutcome::Answered);
     }
     // The calls of one after the other do not need more.
     assert!(controller.rate(now).unwrap() <= 95.0 + 1e-9);
@@ -271,7 +276,7 @@ fn a_known_limit_is_where_a_run_begins() {
 
 #[test]
 fn a_known_limit_outlives_one_early_refusal_and_not_two() {
-    let near = Bounds {
+    let near = PaceLimits {
         known: Limit {
             rate: Some(found(100.0)),
             in_flight: None,
@@ -281,9 +286,9 @@ fn a_known_limit_outlives_one_early_refusal_and_not_two() {
     let mut controller = Controller::new(near);
     let mut now = Duration::ZERO;
     let refused = |controller: &mut Controller, now: &mut Duration| {
-        call(controller, now, Ended::Throttled(None)).unwrap();
+        call(controller, now, CallOutcome::Throttled(None)).unwrap();
         // The one that goes first after the pause.
-        call(controller, now, Ended::Answered);
+        call(controller, now, CallOutcome::Answered);
     };
     // The bucket is as empty as the run before left it.
     refused(&mut controller, &mut now);
@@ -302,7 +307,7 @@ fn a_known_limit_is_of_no_use_where_the_user_allows_less_or_everything() {
         in_flight: Some(found(20.0)),
     };
     let limit = |rate, in_flight| {
-        let near = Bounds {
+        let near = PaceLimits {
             known,
             ..bounds(rate, in_flight)
         };
@@ -347,17 +352,17 @@ fn headers_slow_down_and_never_speed_up() {
 #[test]
 fn timeouts_lower_the_calls_in_flight_once_for_all_that_were_out() {
     let mut controller = Controller::new(bounds(Rate::Unlimited, 20));
-    let calls: Vec<Call> = std::iter::from_fn(|| match controller.ask(Duration::ZERO) {
-        Turn::Go(call) => Some(call),
+    let calls: Vec<Call> = std::iter::from_fn(|| match controller.admit(Duration::ZERO) {
+        Admission::Admitted(call) => Some(call),
         _ => None,
     })
     .collect();
     assert_eq!(calls.len(), 20);
     for call in &calls[..5] {
-        controller.ended(
+        controller.call_ended(
             Duration::from_secs(30),
             *call,
-            Ended::TimedOut,
+            CallOutcome::TimedOut,
             Try::First,
             0.0,
         );
@@ -370,8 +375,8 @@ fn without_a_rate_of_our_own_no_refusal_lowers_the_calls_in_flight() {
     let mut controller = Controller::new(bounds(Rate::Unlimited, 20));
     let mut now = Duration::ZERO;
     for _ in 0..6 {
-        let calls: Vec<Call> = std::iter::from_fn(|| match controller.ask(now) {
-            Turn::Go(call) => Some(call),
+        let calls: Vec<Call> = std::iter::from_fn(|| match controller.admit(now) {
+            Admission::Admitted(call) => Some(call),
             _ => None,
         })
         .collect();
@@ -379,14 +384,14 @@ fn without_a_rate_of_our_own_no_refusal_lowers_the_calls_in_flight() {
         let asked = Some(Duration::from_secs(1));
         for (nth, call) in calls.iter().enumerate() {
             let how = if nth < 10 {
-                Ended::Answered
+                CallOutcome::Answered
             } else {
-                Ended::Throttled(asked)
+                CallOutcome::Throttled(asked)
             };
-            controller.ended(now, *call, how, Try::First, 0.0);
+            controller.call_ended(now, *call, how, Try::First, 0.0);
         }
         now += Duration::from_secs(2);
-        call(&mut controller, &mut now, Ended::Answered);
+        call(&mut controller, &mut now, CallOutcome::Answered);
     }
     assert_eq!(
         (controller.rate(now), controller.most_in_flight()),
@@ -399,19 +404,23 @@ fn a_service_that_is_back_is_called_at_half_the_pace() {
     let mut controller = Controller::new(bounds(Rate::PerSecond(40.0), 20));
     let mut now = Duration::ZERO;
     while now < Duration::from_secs(20) {
-        call(&mut controller, &mut now, Ended::Answered);
+        call(&mut controller, &mut now, CallOutcome::Answered);
     }
     let before = now;
-    let down = std::iter::from_fn(|| Some(call(&mut controller, &mut now, Ended::Unwell)))
-        .take(10)
-        .last();
-    assert!(matches!(down, Some(Some(Change::Down { .. }))), "{down:?}");
-    call(&mut controller, &mut now, Ended::Unwell);
+    let down =
+        std::iter::from_fn(|| Some(call(&mut controller, &mut now, CallOutcome::Unavailable)))
+            .take(10)
+            .last();
+    assert!(
+        matches!(down, Some(Some(PaceEvent::Down { .. }))),
+        "{down:?}"
+    );
+    call(&mut controller, &mut now, CallOutcome::Unavailable);
     for _ in 0..2 {
-        assert_eq!(call(&mut controller, &mut now, Ended::Answered), None);
+        assert_eq!(call(&mut controller, &mut now, CallOutcome::Answered), None);
     }
-    let up = call(&mut controller, &mut now, Ended::Answered);
-    assert!(matches!(up, Some(Change::Up { .. })), "{up:?}");
+    let up = call(&mut controller, &mut now, CallOutcome::Answered);
+    assert!(matches!(up, Some(PaceEvent::Up { .. })), "{up:?}");
     assert!(now - before >= Duration::from_secs(15), "5 s and 10 s");
     let rate = controller.rate(now).unwrap();
     assert!(

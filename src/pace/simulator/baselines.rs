@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::pacers::{Answer, Pacer, Ticket};
-use crate::pace::Ended;
-use crate::pace::calls::Try;
+use crate::pace::CallOutcome;
+use crate::pace::types::Try;
 
 /// A pause for all, as long as the service names, or else doubling while nothing else comes.
 #[derive(Default)]
@@ -79,15 +79,15 @@ impl Pacer for FixedRate {
         &mut self,
         now: Duration,
         ticket: Ticket,
-        how: Ended,
+        how: CallOutcome,
         _tried: Try,
         _fraction: f64,
     ) -> Option<Duration> {
         self.out -= 1;
         match how {
-            Ended::Answered | Ended::Abandoned => self.hold.answered(ticket.began),
-            Ended::Throttled(wait) => self.hold.begin(now, ticket.began, wait),
-            Ended::Failed | Ended::Unwell | Ended::TimedOut => {
+            CallOutcome::Answered | CallOutcome::Abandoned => self.hold.answered(ticket.began),
+            CallOutcome::Throttled(wait) => self.hold.begin(now, ticket.began, wait),
+            CallOutcome::Failed | CallOutcome::Unavailable | CallOutcome::TimedOut => {
                 self.hold.begin(now, ticket.began, None);
             }
         }
@@ -132,12 +132,12 @@ impl Pacer for Aimd {
         &mut self,
         now: Duration,
         ticket: Ticket,
-        how: Ended,
+        how: CallOutcome,
         _tried: Try,
         _fraction: f64,
     ) -> Option<Duration> {
         self.out -= 1;
-        if how == Ended::Answered {
+        if how == CallOutcome::Answered {
             self.window = (self.window + 1.0 / self.window).min(self.most);
             return None;
         }
@@ -145,7 +145,7 @@ impl Pacer for Aimd {
             self.last_cut = now;
             self.window = (self.window * 0.5).max(1.0);
         }
-        if let Ended::Throttled(Some(wait)) = how {
+        if let CallOutcome::Throttled(Some(wait)) = how {
             self.hold.until = self.hold.until.max(now + wait);
         }
         None

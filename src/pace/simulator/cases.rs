@@ -37,11 +37,11 @@ pub(super) struct Case {
     /// So many rows have their answers after so many seconds.
     pub(super) rows: Option<(u64, f64)>,
     /// When the service changes for a while: the share in that time, and seconds to recover from it.
-    pub(super) change: Option<Change>,
+    pub(super) change: Option<Disturbance>,
 }
 
 #[derive(Clone)]
-pub(super) struct Change {
+pub(super) struct Disturbance {
     pub(super) from: usize,
     pub(super) to: usize,
     pub(super) share: f64,
@@ -174,7 +174,7 @@ pub(super) fn changing() -> Vec<Case> {
             minutes: 60,
             // Half as much again for as long as nobody knows that it has risen.
             share: 0.75,
-            change: Some(Change {
+            change: Some(Disturbance {
                 from: 600,
                 to: 1200,
                 share: 0.88,
@@ -186,7 +186,7 @@ pub(super) fn changing() -> Vec<Case> {
             })
         },
         Case {
-            change: Some(Change {
+            change: Some(Disturbance {
                 from: 600,
                 to: 780,
                 share: 0.0,
@@ -202,7 +202,7 @@ pub(super) fn changing() -> Vec<Case> {
             })
         },
         Case {
-            change: Some(Change {
+            change: Some(Disturbance {
                 from: 660,
                 to: 1740,
                 share: 0.9,
@@ -216,7 +216,7 @@ pub(super) fn changing() -> Vec<Case> {
         Case {
             // At the first refusal thirty calls are out, and on the way down some each time.
             refused: 80,
-            change: Some(Change {
+            change: Some(Disturbance {
                 from: 660,
                 to: 1740,
                 share: 0.9,
@@ -229,7 +229,7 @@ pub(super) fn changing() -> Vec<Case> {
         },
         Case {
             // Until the last call of a minute has timed out nobody knows.
-            change: Some(Change {
+            change: Some(Disturbance {
                 from: 600,
                 to: 660,
                 share: 0.0,

@@ -7,7 +7,7 @@ use super::cases::{Case, IN_FLIGHT, USUAL, at_once, bucket, case};
 use super::limit_req::{Burst, LimitReq};
 use super::models::{Hint, Model, Moody, Queue, TokenBucket, Work};
 use super::rows::Row;
-use super::wrapped::{Bad, BadRows, Evenly, Far, NoLimit, RefusedOnce, UnderWay};
+use super::wrapped::{BadRows, Evenly, Far, NoLimit, RefusedOnce, RefusedRows, UnderWay};
 
 /// Nothing says how many refusals there may be, or another expectation does.
 const ANY: u32 = u32::MAX;
@@ -167,9 +167,9 @@ fn bad_rows() -> Vec<Case> {
     const FIVE: &[Row] = &[100, 101, 700, 1_500, 4_000];
     let mut cases = Vec::new();
     for (many, bad, refused) in [
-        ("one row", Bad::These(&FIVE[..1]), 60),
-        ("five rows", Bad::These(FIVE), 100),
-        ("one row in 100", Bad::Every(100), ANY),
+        ("one row", RefusedRows::These(&FIVE[..1]), 60),
+        ("five rows", RefusedRows::These(FIVE), 100),
+        ("one row in 100", RefusedRows::Every(100), ANY),
     ] {
         for hint in [HINTS[0], HINTS[2]] {
             let name = |service: &str| format!("{many} always refused, {service}, {}", hint.0);

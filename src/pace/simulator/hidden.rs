@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::cases::{Case, USUAL, case};
 use super::models::{Hint, Model, Work, refused};
 use super::rows::Row;
-use crate::pace::Ended;
+use crate::pace::CallOutcome;
 
 pub(super) fn hidden() -> Vec<Case> {
     let unseen = |case| Case {
@@ -34,7 +34,7 @@ const LOG_SECONDS: f64 = 20.0;
 const SHUT_OUT: f64 = 15.0;
 
 impl Model for Log {
-    fn call(&mut self, now: f64, _: Row, random: &mut fastrand::Rng) -> (Ended, f64) {
+    fn call(&mut self, now: f64, _: Row, random: &mut fastrand::Rng) -> (CallOutcome, f64) {
         while self
             .accepted
             .front()
@@ -50,7 +50,7 @@ impl Model for Log {
             return (answer, 0.02);
         }
         self.accepted.push_back(now);
-        (Ended::Answered, USUAL.time(random))
+        (CallOutcome::Answered, USUAL.time(random))
     }
 
     /// Nobody who keeps to it is shut out.
@@ -80,7 +80,7 @@ const REPLICA_BURST: f64 = 8.0;
 const REPLICAS_BEST: f64 = 54.0;
 
 impl Model for Replicas {
-    fn call(&mut self, now: f64, _: Row, random: &mut fastrand::Rng) -> (Ended, f64) {
+    fn call(&mut self, now: f64, _: Row, random: &mut fastrand::Rng) -> (CallOutcome, f64) {
         let which = random.usize(..4);
         let grown = (now - self.at[which]) * REPLICA_RATE;
         self.tokens[which] = (self.tokens[which] + grown).min(REPLICA_BURST);
@@ -89,7 +89,7 @@ impl Model for Replicas {
             return (refused(Hint::None, 0.0), 0.01);
         }
         self.tokens[which] -= 1.0;
-        (Ended::Answered, USUAL.time(random))
+        (CallOutcome::Answered, USUAL.time(random))
     }
 
     fn allows(&self, _: f64) -> f64 {
@@ -128,7 +128,7 @@ impl Shedding {
 }
 
 impl Model for Shedding {
-    fn call(&mut self, now: f64, _: Row, random: &mut fastrand::Rng) -> (Ended, f64) {
+    fn call(&mut self, now: f64, _: Row, random: &mut fastrand::Rng) -> (CallOutcome, f64) {
         self.own *= (-(now - self.at) / LOOKS).exp();
         self.at = now;
         let load = Self::others(now) + self.own / CAPACITY;
@@ -140,12 +140,12 @@ impl Model for Shedding {
         if random.f64() < (load - BUSY) / (FULL - BUSY) {
             self.works(COST);
             return (
-                Ended::Throttled(Some(Duration::from_secs(2))),
+                CallOutcome::Throttled(Some(Duration::from_secs(2))),
                 work.time(random),
             );
         }
         self.works(1.0);
-        (Ended::Answered, work.time(random))
+        (CallOutcome::Answered, work.time(random))
     }
 
     /// As much as it does without refusing any.

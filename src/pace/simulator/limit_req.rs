@@ -2,7 +2,7 @@
 
 use super::models::{Hint, Model, Work, refused};
 use super::rows::Row;
-use crate::pace::Ended;
+use crate::pace::CallOutcome;
 
 /// What nginx does with calls within the burst.
 #[derive(Clone, Copy, PartialEq)]
@@ -61,7 +61,7 @@ impl Model for LimitReq {
         self.jitter / self.rate * random.f64()
     }
 
-    fn call(&mut self, now: f64, _: Row, random: &mut fastrand::Rng) -> (Ended, f64) {
+    fn call(&mut self, now: f64, _: Row, random: &mut fastrand::Rng) -> (CallOutcome, f64) {
         let milliseconds = (now * 1e3) as u64;
         let leaked = (milliseconds - self.last) as f64 * self.rate / 1e3;
         let excess = (self.excess - leaked + 1.0).max(0.0);
@@ -80,7 +80,7 @@ impl Model for LimitReq {
         } else {
             0.0
         };
-        (Ended::Answered, waits + self.work.time(random))
+        (CallOutcome::Answered, waits + self.work.time(random))
     }
 
     fn allows(&self, _: f64) -> f64 {

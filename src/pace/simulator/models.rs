@@ -5,7 +5,7 @@ use std::collections::BinaryHeap;
 use std::time::Duration;
 
 use super::rows::Row;
-use crate::pace::Ended;
+use crate::pace::CallOutcome;
 
 /// A service. Times are since the simulation began.
 pub(super) trait Model {
@@ -15,7 +15,7 @@ pub(super) trait Model {
     }
 
     /// What becomes of a call for this row that arrives at `now`, and how long it takes until that is heard.
-    fn call(&mut self, now: f64, row: Row, random: &mut fastrand::Rng) -> (Ended, f64);
+    fn call(&mut self, now: f64, row: Row, random: &mut fastrand::Rng) -> (CallOutcome, f64);
 
     /// Calls a second that it would do for somebody who knew everything, at `now`.
     fn allows(&self, now: f64) -> f64;
@@ -61,8 +61,8 @@ pub(super) enum Hint {
     Always(u32),
 }
 
-pub(super) fn refused(hint: Hint, back: f64) -> Ended {
-    Ended::Throttled(match hint {
+pub(super) fn refused(hint: Hint, back: f64) -> CallOutcome {
+    CallOutcome::Throttled(match hint {
         Hint::None => None,
         Hint::RetryAfter => Some(Duration::from_secs_f64(back.ceil().max(1.0))),
         Hint::Always(seconds) => Some(Duration::from_secs(seconds.into())),
@@ -94,7 +94,7 @@ impl TokenBucket {
 }
 
 impl Model for TokenBucket {
-    fn call(&mut self, now: f64, _: Row, random: &mut fastrand::Rng) -> (Ended, f64) {
+    fn call(&mut self, now: f64, _: Row, random: &mut fastrand::Rng) -> (CallOutcome, f64) {
         let rate = self.allows(now);
         self.tokens = (self.tokens + (now - self.at) * rate).min(self.burst);
         self.at = now;
@@ -102,7 +102,7 @@ impl Model for TokenBucket {
             return (refused(self.hint, 1.0 / rate), self.work.refusal(random));
         }
         self.tokens -= 1.0;
-        (Ended::Answered, self.work.time(random))
+        (CallOutcome::Answered, self.work.time(random))
     }
 
     fn allows(&self, now: f64) -> f64 {
@@ -123,10 +123,10 @@ pub(super) struct Cache {
 }
 
 impl Model for Cache {
-    fn call(&mut self, _: f64, _: Row, random: &mut fastrand::Rng) -> (Ended, f64) {
+    fn call(&mut self, _: f64, _: Row, random: &mut fastrand::Rng) -> (CallOutcome, f64) {
         let hit = random.f64() < self.hits;
         let work = if hit { self.hit } else { self.miss };
-        (Ended::Answered, work.time(random))
+        (CallOutcome::Answered, work.time(random))
     }
 
     fn allows(&self, _: f64) -> f64 {
@@ -164,7 +164,7 @@ impl Model for FixedWindow {
         clippy::cast_sign_loss,
         clippy::cast_precision_loss
     )]
-    fn call(&mut self, now: f64, _: Row, random: &mut fastrand::Rng) -> (Ended, f64) {
+    fn call(&mut self, now: f64, _: Row, random: &mut fastrand::Rng) -> (CallOutcome, f64) {
         let window = (now / self.seconds) as u64;
         if window > self.window {
             self.window = window;
@@ -175,7 +175,7 @@ impl Model for FixedWindow {
             return (refused(self.hint, back), self.work.refusal(random));
         }
         self.used += 1;
-        (Ended::Answered, self.work.time(random))
+        (CallOutcome::Answered, self.work.time(random))
     }
 
     fn allows(&self, _: f64) -> f64 {
@@ -206,19 +206,19 @@ impl Concurrency {
 }
 
 impl Model for Concurrency {
-    fn call(&mut self, now: f64, _: Row, random: &mut fastrand::Rng) -> (Ended, f64) {
+    fn call(&mut self, now: f64, _: Row, random: &mut fastrand::Rng) -> (CallOutcome, f64) {
         let arrives = now + self.wire / 2.0;
         // The caller's clock counts nanoseconds.
         self.busy.retain(|leaves| *leaves > arrives + 1e-8);
         if self.busy.len() >= self.calls {
             return (
-                Ended::Throttled(None),
+                CallOutcome::Throttled(None),
                 self.wire + self.work.refusal(random),
             );
         }
         let time = self.work.time(random);
         self.busy.push(arrives + time);
-        (Ended::Answered, self.wire + time)
+        (CallOutcome::Answered, self.wire + time)
     }
 
     /// What as many in flight as it bears at once can do, which it never refuses.
@@ -247,16 +247,16 @@ impl Queue {
 pub(super) const TIMEOUT: f64 = 30.0;
 
 impl Model for Queue {
-    fn call(&mut self, now: f64, _: Row, random: &mut fastrand::Rng) -> (Ended, f64) {
+    fn call(&mut self, now: f64, _: Row, random: &mut fastrand::Rng) -> (CallOutcome, f64) {
         let time = self.work.time(random);
         let mut first = self.workers.peek_mut().unwrap();
         let free = (first.0 as f64 / 1e9).max(now) + time;
         *first = Reverse((free * 1e9) as u64);
         let latency = free - now;
         if latency > TIMEOUT {
-            return (Ended::TimedOut, TIMEOUT);
+            return (CallOutcome::TimedOut, TIMEOUT);
         }
-        (Ended::Answered, latency)
+        (CallOutcome::Answered, latency)
     }
 
     fn allows(&self, _: f64) -> f64 {
@@ -280,13 +280,13 @@ impl<M: Model> Model for Faults<M> {
         self.service.way(random)
     }
 
-    fn call(&mut self, now: f64, row: Row, random: &mut fastrand::Rng) -> (Ended, f64) {
+    fn call(&mut self, now: f64, row: Row, random: &mut fastrand::Rng) -> (CallOutcome, f64) {
         let chance = random.f64();
         if chance < self.hanging {
-            return (Ended::TimedOut, TIMEOUT);
+            return (CallOutcome::TimedOut, TIMEOUT);
         }
         if chance < self.hanging + self.failing {
-            return (Ended::Failed, 0.05);
+            return (CallOutcome::Failed, 0.05);
         }
         self.service.call(now, row, random)
     }
@@ -311,7 +311,7 @@ impl<M: Model> Model for Moody<M> {
         self.service.way(random)
     }
 
-    fn call(&mut self, now: f64, row: Row, random: &mut fastrand::Rng) -> (Ended, f64) {
+    fn call(&mut self, now: f64, row: Row, random: &mut fastrand::Rng) -> (CallOutcome, f64) {
         if random.f64() < self.refusing {
             return (refused(self.hint, 1.0), 0.05);
         }
@@ -338,7 +338,7 @@ impl<M: Model> Model for UsedUp<M> {
         self.service.way(random)
     }
 
-    fn call(&mut self, now: f64, row: Row, random: &mut fastrand::Rng) -> (Ended, f64) {
+    fn call(&mut self, now: f64, row: Row, random: &mut fastrand::Rng) -> (CallOutcome, f64) {
         if now < self.until {
             return (refused(Hint::RetryAfter, self.until - now), 0.05);
         }
@@ -373,11 +373,11 @@ impl<M: Model> Model for Outage<M> {
         self.service.way(random)
     }
 
-    fn call(&mut self, now: f64, row: Row, random: &mut fastrand::Rng) -> (Ended, f64) {
+    fn call(&mut self, now: f64, row: Row, random: &mut fastrand::Rng) -> (CallOutcome, f64) {
         if (self.from..self.to).contains(&now) {
             return match self.away {
-                Away::Failing => (Ended::Failed, 0.05),
-                Away::Hanging => (Ended::TimedOut, TIMEOUT),
+                Away::Failing => (CallOutcome::Failed, 0.05),
+                Away::Hanging => (CallOutcome::TimedOut, TIMEOUT),
             };
         }
         self.service.call(now, row, random)

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::pace::Ended;
-use crate::pace::calls::{Call, Try};
+use crate::pace::CallOutcome;
+use crate::pace::types::{Call, Try};
 use crate::telemetry::pace::Limit;
 
 /// Somebody who decides when calls begin.
@@ -16,7 +16,7 @@ pub(super) trait Pacer {
         &mut self,
         now: Duration,
         ticket: Ticket,
-        how: Ended,
+        how: CallOutcome,
         tried: Try,
         fraction: f64,
     ) -> Option<Duration>;

@@ -5,8 +5,8 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::time::Duration;
 
-use crate::pace::calls::Try;
-use crate::pace::row_refusals::{Calls, RowRefusals};
+use crate::pace::row_refusals::{CallCounts, RowRefusals};
+use crate::pace::types::Try;
 
 /// The number of a row, from 0.
 pub(super) type Row = u32;
@@ -18,8 +18,8 @@ pub(super) struct Rows {
     /// Who asks next; nobody is the next new row, which is in it once.
     line: VecDeque<Option<Row>>,
     refused: HashMap<Row, RowRefusals>,
-    /// Everybody's calls.
-    calls: Calls,
+    /// All calls.
+    counts: CallCounts,
     /// Rows that were refused too often.
     pub(super) without_verdict: u32,
 }
@@ -31,7 +31,7 @@ impl Rows {
             waiting: BinaryHeap::new(),
             line: VecDeque::from([None]),
             refused: HashMap::new(),
-            calls: Calls::default(),
+            counts: CallCounts::default(),
             without_verdict: 0,
         }
     }
@@ -52,7 +52,7 @@ impl Rows {
     }
 
     pub(super) fn was_accepted(&mut self, row: Row) {
-        self.calls.accepted += 1;
+        self.counts.accept();
         self.is_done(row);
     }
 
@@ -72,11 +72,7 @@ impl Rows {
 
     /// The row was refused. Which try that was.
     pub(super) fn was_refused(&mut self, row: Row) -> Try {
-        let tried = self.refused.entry(row).or_default().note(self.calls);
-        if tried != Try::AgainAlone {
-            self.calls.refused += 1;
-        }
-        tried
+        self.counts.refuse(self.refused.entry(row).or_default())
     }
 
     /// It is tried again, after its own back-off, which is at least `least`, or else when the pause is over; unless it has

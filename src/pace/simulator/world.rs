@@ -8,7 +8,7 @@ use super::host::Host;
 use super::models::Model;
 use super::pacers::{Answer, Pacer, Ticket};
 use super::rows::{Row, Rows};
-use crate::pace::Ended;
+use crate::pace::CallOutcome;
 
 /// What was seen of a run.
 #[derive(Debug, Default)]
@@ -99,7 +99,7 @@ struct Out {
     who: usize,
     row: Row,
     ticket: Ticket,
-    how: Ended,
+    how: CallOutcome,
 }
 
 struct Program<'a> {
@@ -238,7 +238,7 @@ impl World<'_> {
             match program.pacer.ask(now) {
                 Answer::Go(ticket) => {
                     let row = program.rows.take(now);
-                    let how = Ended::Abandoned;
+                    let how = CallOutcome::Abandoned;
                     let slot = self.calls.begin(Out {
                         who,
                         row,
@@ -276,9 +276,9 @@ impl World<'_> {
             .call(now.as_secs_f64(), out.row, &mut self.random);
         out.how = how;
         let second = now.as_secs() as usize;
-        if matches!(how, Ended::Throttled(_)) {
+        if matches!(how, CallOutcome::Throttled(_)) {
             self.seen.refused += 1;
-        } else if how == Ended::Answered && second < self.plan.seconds {
+        } else if how == CallOutcome::Answered && second < self.plan.seconds {
             self.seen.accepted[second] += 1;
             let way = now.saturating_sub(out.ticket.began);
             self.seen.latency[second] += way.as_secs_f64() + time;
@@ -297,7 +297,7 @@ impl World<'_> {
         } = self.calls.end(slot);
         let program = &mut self.programs[who];
         let fraction = self.random.f64();
-        if let Ended::Throttled(_) = how {
+        if let CallOutcome::Throttled(_) = how {
             if self.seen.at_first_refusal == 0 {
                 self.seen.at_first_refusal = in_flight;
             }
@@ -308,7 +308,7 @@ impl World<'_> {
         } else {
             let tried = program.rows.tried(row);
             program.pacer.ended(now, ticket, how, tried, fraction);
-            if how == Ended::Answered {
+            if how == CallOutcome::Answered {
                 program.rows.was_accepted(row);
                 self.answers += 1;
                 if self.answers == self.plan.rows {

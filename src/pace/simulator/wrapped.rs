@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use super::models::{Hint, Model, Work, refused};
 use super::rows::Row;
-use crate::pace::Ended;
+use crate::pace::CallOutcome;
 
 /// Does at once whatever is asked.
 pub(super) struct NoLimit {
@@ -14,8 +14,8 @@ pub(super) struct NoLimit {
 }
 
 impl Model for NoLimit {
-    fn call(&mut self, _: f64, _: Row, random: &mut fastrand::Rng) -> (Ended, f64) {
-        (Ended::Answered, self.work.time(random))
+    fn call(&mut self, _: f64, _: Row, random: &mut fastrand::Rng) -> (CallOutcome, f64) {
+        (CallOutcome::Answered, self.work.time(random))
     }
 
     fn allows(&self, _: f64) -> f64 {
@@ -25,13 +25,13 @@ impl Model for NoLimit {
 
 /// Which rows are always refused.
 #[derive(Clone, Copy)]
-pub(super) enum Bad {
+pub(super) enum RefusedRows {
     These(&'static [Row]),
     /// Every so many-th.
     Every(Row),
 }
 
-impl Bad {
+impl RefusedRows {
     fn has(self, row: Row) -> bool {
         match self {
             Self::These(rows) => rows.contains(&row),
@@ -43,7 +43,7 @@ impl Bad {
 /// Another service that refuses some rows whatever anybody does. Compared with the service alone.
 pub(super) struct BadRows<M> {
     pub(super) service: M,
-    pub(super) bad: Bad,
+    pub(super) bad: RefusedRows,
     pub(super) hint: Hint,
 }
 
@@ -55,7 +55,7 @@ impl<M: Model> Model for BadRows<M> {
         self.service.way(random)
     }
 
-    fn call(&mut self, now: f64, row: Row, random: &mut fastrand::Rng) -> (Ended, f64) {
+    fn call(&mut self, now: f64, row: Row, random: &mut fastrand::Rng) -> (CallOutcome, f64) {
         if self.bad.has(row) {
             return (refused(self.hint, 1.0), REFUSAL);
         }
@@ -81,7 +81,7 @@ impl<M: Model> Model for RefusedOnce<M> {
         self.service.way(random)
     }
 
-    fn call(&mut self, now: f64, row: Row, random: &mut fastrand::Rng) -> (Ended, f64) {
+    fn call(&mut self, now: f64, row: Row, random: &mut fastrand::Rng) -> (CallOutcome, f64) {
         // A row that is refused by the service itself afterwards is refused here again; that is rare.
         if row.is_multiple_of(self.every) && !self.refused.remove(&row) {
             self.refused.insert(row);
@@ -106,7 +106,7 @@ impl<M: Model> Model for Far<M> {
         self.wire / 2.0
     }
 
-    fn call(&mut self, now: f64, row: Row, random: &mut fastrand::Rng) -> (Ended, f64) {
+    fn call(&mut self, now: f64, row: Row, random: &mut fastrand::Rng) -> (CallOutcome, f64) {
         let (how, time) = self.service.call(now, row, random);
         (how, time + self.wire / 2.0)
     }
@@ -132,7 +132,7 @@ impl<M: Model> Model for UnderWay<M> {
         self.least + (self.most - self.least) * random.f64()
     }
 
-    fn call(&mut self, now: f64, row: Row, random: &mut fastrand::Rng) -> (Ended, f64) {
+    fn call(&mut self, now: f64, row: Row, random: &mut fastrand::Rng) -> (CallOutcome, f64) {
         self.service.call(now, row, random)
     }
 
@@ -150,9 +150,9 @@ pub(super) struct Evenly<M> {
 }
 
 impl<M: Model> Model for Evenly<M> {
-    fn call(&mut self, now: f64, row: Row, random: &mut fastrand::Rng) -> (Ended, f64) {
+    fn call(&mut self, now: f64, row: Row, random: &mut fastrand::Rng) -> (CallOutcome, f64) {
         let (how, time) = self.service.call(now, row, random);
-        if how != Ended::Answered {
+        if how != CallOutcome::Answered {
             return (how, time);
         }
         (how, self.least + (self.most - self.least) * random.f64())

@@ -174,7 +174,7 @@ fn check_rows(
 ) -> TestCaseResult {
     let rows = ran.rows();
     prop_assert!(rows.is_sorted_by(|a, b| a < b), "order: {:?}", rows);
-    for Finished { row, verdict, .. } in &ran.written {
+    for DoneRow { row, verdict, .. } in &ran.written {
         let number = row.number.get();
         if let Verdict::Scored(answer, _) = verdict {
             let expected = format!("t-{}", case.user(row.number));

@@ -1,6 +1,10 @@
 //! Every look-up of the ledger fails: as rows are read, and just before their calls.
 
-use super::*;
+use std::num::NonZeroU64;
+
+use super::course::{Course, ROWS, Trouble, UNIQUE, users};
+use crate::base::error::Exit;
+use crate::ledger::Fails;
 
 /// The ways that a look-up fails from the nth on.
 fn ways(nth: usize) -> impl Iterator<Item = Fails> {

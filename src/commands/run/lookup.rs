@@ -1,0 +1,100 @@
+//! Between the reader and the dispatcher: names each row's request and looks up what the ledger knows of it.
+//!
+//! On the reader's thread, so that a disk that is slow to answer holds up rows to come and not calls that are out.
+
+use bytes::Bytes;
+
+use crate::base::error::{Error, Result};
+use crate::input::{self, ReadRow};
+use crate::ledger::{Found, Key, Keys, Ledger, Lookup, Occurrences};
+use crate::pipeline::{Ask, Batch, Request, Stop};
+use crate::telemetry::event::CancelReason;
+
+/// Turns rows that were read into rows that ask.
+#[derive(Default)]
+pub(super) struct LookupStage {
+    names: Option<Names>,
+    /// `None` where there is nothing to be found.
+    lookup: Option<Lookup>,
+}
+
+/// How requests are named.
+enum Names {
+    /// Equal ones alike: they are asked once.
+    Alike(Keys),
+    /// Each for itself.
+    Each(Keys, Box<Occurrences>),
+}
+
+impl Names {
+    fn name(&mut self, body: &[u8]) -> Key {
+        match self {
+            Self::Alike(keys) => keys.key(body),
+            Self::Each(keys, occurrences) => occurrences.key(keys, body),
+        }
+    }
+}
+
+impl LookupStage {
+    /// A desk for this ledger; equal rows are asked once with `dedupe`, each otherwise.
+    pub(super) fn new(ledger: &Ledger, dedupe: bool) -> Result<Self> {
+        let keys = ledger.keys();
+        let names = if dedupe {
+            Names::Alike(keys)
+        } else {
+            Names::Each(keys, Box::default())
+        };
+        Ok(Self {
+            names: Some(names),
+            lookup: ledger.lookup()?,
+        })
+    }
+
+    /// Has its look-ups fail as said.
+    #[cfg(test)]
+    pub(super) fn failing(mut self, fails: crate::ledger::Fails) -> Self {
+        if let Some(lookup) = &mut self.lookup {
+            lookup.fail(fails);
+        }
+        self
+    }
+
+    pub(super) fn prepare(&mut self, batch: input::RowBatch) -> Result<Batch, Stop> {
+        let rows = self.ask_all(batch.rows).map_err(|error| Stop {
+            reason: CancelReason::Ledger,
+            error: Some(error),
+        })?;
+        Ok(Batch {
+            rows,
+            position: batch.position,
+            trailer: batch.trailer,
+        })
+    }
+
+    fn ask_all(&mut self, rows: Vec<ReadRow>) -> Result<Vec<Ask>> {
+        if let Some(lookup) = &mut self.lookup {
+            lookup.begin()?;
+        }
+        let mut asks = Vec::with_capacity(rows.len());
+        for ReadRow { row, request } in rows {
+            let request = match request {
+                Ok(body) => Ok(self.ask(body)?),
+                Err(failure) => Err(failure),
+            };
+            asks.push(Ask { row, request });
+        }
+        if let Some(lookup) = &mut self.lookup {
+            lookup.end()?;
+        }
+        Ok(asks)
+    }
+
+    fn ask(&mut self, body: Bytes) -> Result<Request, Error> {
+        let key = self.names.as_mut().map(|names| names.name(&body));
+        let found = match (&mut self.lookup, &key) {
+            (Some(lookup), Some(key)) => lookup.find(key, &body)?,
+            _ => Found::default(),
+        };
+        Ok(Request { body, key, found })
+    }
+}
