@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use crate::base::error::Exit;
-use crate::base::say::{flush, say};
+use crate::base::stderr::{flush, say};
 use crate::cli::{self, Command, ParseFailure};
 use crate::commands;
 

@@ -43,7 +43,7 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("blake3", &["ledger/"]),
     ("chardetng", &["input/text.rs"]),
     ("clap", &["cli/"]),
-    ("console", &["base/say.rs"]),
+    ("console", &["base/stderr.rs"]),
     ("csv", &["input/sniff.rs"]),
     ("csv_core", &["output/csv.rs"]),
     (
@@ -72,7 +72,7 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("hdrhistogram", &["telemetry/latency.rs"]),
     ("http", &["service/"]),
     ("http_body_util", &["sandbox/"]),
-    ("httpdate", &["scorer/stops.rs", "service/"]),
+    ("httpdate", &["scorer/stop_reasons.rs", "service/"]),
     (
         "humantime",
         &["cli/values.rs", "sandbox/server/stand_in.rs"],
@@ -80,7 +80,7 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("hyper", &["sandbox/"]),
     ("hyper_util", &["sandbox/", "service/proxy.rs"]),
     ("indicatif", &["observe/bar.rs", "observe/screen.rs"]),
-    ("jiff", &["observe/words.rs"]),
+    ("jiff", &["observe/numbers.rs"]),
     ("memchr", &["fields/sanitise.rs", "input/", "raw_json.rs"]),
     ("mimalloc", &["main.rs"]),
     ("reqwest", &["service/http/client.rs", "service/http/"]),
@@ -94,7 +94,7 @@ const OWNERS: &[(&str, &[&str])] = &[
             "program.rs",
             "output/name.rs",
             "base/own_file.rs",
-            "base/system.rs",
+            "base/rlimit.rs",
         ],
     ),
     ("rustls", &["service/"]),
@@ -288,7 +288,10 @@ fn the_command_line_looks_at_no_file() {
 fn only_say_writes_to_standard_error() {
     let tree = Tree::read();
     let mut found = Vec::new();
-    for source in tree.shipped().filter(|source| source.file != "base/say.rs") {
+    for source in tree
+        .shipped()
+        .filter(|source| source.file != "base/stderr.rs")
+    {
         let lines: Vec<_> = source.text.lines().collect();
         let named = source
             .paths

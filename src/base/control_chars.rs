@@ -1,10 +1,10 @@
-//! Text from elsewhere, as a service or a file: which of its characters do something instead of standing there.
+//! Which characters of foreign text, such as a service's or a file's, do something to a terminal instead of being shown.
 //!
-//! Where such a character may not go, and what becomes of it there, is the business of those who ask.
+//! What to do with such a character is the caller's business.
 
-/// Whether the character can move, colour or rename a terminal, break a line, or turn around the direction of what is
-/// read: controls (C0, DEL, C1), the marks, embeddings, overrides and isolates of bidirectional text, and Unicode's own
-/// line and paragraph separators. Accents, joiners and emoji are none of them.
+/// Whether the character can control a terminal, break a line, or reverse the direction of text: control characters (C0,
+/// DEL, C1), the marks, embeddings, overrides and isolates of bidirectional text, Unicode's line and paragraph separators,
+/// and the byte order mark. Accents, joiners and emoji are safe.
 #[must_use]
 pub fn is_unsafe_to_print(c: char) -> bool {
     c.is_control()
@@ -19,10 +19,10 @@ pub fn is_unsafe_to_print(c: char) -> bool {
         )
 }
 
-/// Whether anything in the text [`is_unsafe_to_print`].
+/// Whether any character of the text [`is_unsafe_to_print`].
 #[must_use]
 pub(crate) fn any_unsafe_to_print(text: &str) -> bool {
-    // Ids and numbers of every answer come through here, and nearly all are plain ASCII.
+    // Ids and numbers of every answer are checked here, and nearly all are plain ASCII.
     let plain = text
         .bytes()
         .fold(true, |plain, byte| plain & (0x20..0x7f).contains(&byte));
@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_steers_is_told_from_what_is_written() {
+    fn control_characters_are_told_from_text() {
         for c in [
             '\0', '\t', '\n', '\r', '\u{1b}', '\u{7f}', '\u{85}', '\u{9b}', '\u{9d}', '\u{2029}',
             '\u{202e}', '\u{2066}', '\u{feff}',

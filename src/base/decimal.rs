@@ -1,21 +1,21 @@
-//! Decimal numbers that are compared by their digits: `2.0000000000000000001` is above `2`, which no double can tell.
+//! Decimal numbers that are compared by their digits: `2.0000000000000000001` is above `2`, although both are the same double.
 
 use std::cmp::Ordering;
 use std::fmt;
 use std::iter::repeat;
 
-/// A number as it was written. Equality and order are those of its exact value, so `2.0`, `2` and `20e-1` are equal.
+/// A number as it was written, ordered by its exact value: `2.0`, `2` and `20e-1` are equal.
 ///
 /// Exponents beyond ±10^18 count as ±10^18.
 #[derive(Debug, Clone)]
 pub(crate) struct Decimal(Box<str>);
 
 impl Decimal {
-    /// No number says anything in more characters; a megabyte of digits would fill memory and file.
+    /// No sensible number is longer; a megabyte of digits would fill memory and file.
     pub(crate) const MAX_CHARACTERS: usize = 64;
 
-    /// The number that a text stands for: digits, perhaps with a sign, a point and an exponent. `None` for anything else,
-    /// for what is too long, and for what is beyond the range of a double.
+    /// Parses digits with an optional sign, point and exponent. `None` for anything else, for a text that is too long, and
+    /// for a number beyond the range of a double.
     #[must_use]
     pub(crate) fn new(text: &str) -> Option<Self> {
         let finite = || text.parse().is_ok_and(f64::is_finite);
@@ -33,7 +33,7 @@ impl Decimal {
         let negative = number.starts_with('-');
         let number = number.trim_start_matches(['-', '+']);
         let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-        // A number that does not fit is far away, on the side of its sign.
+        // An exponent that does not fit is cut to the largest of its sign.
         let far = if exponent.starts_with('-') { -FAR } else { FAR };
         let exponent = exponent.parse().unwrap_or(far).clamp(-FAR, FAR);
         let digits = (whole.as_bytes(), fraction.as_bytes());
@@ -50,10 +50,10 @@ impl Decimal {
     }
 }
 
-/// No exponent that means anything is as far from zero.
+/// Larger than any exponent that makes sense.
 const FAR: i64 = 1_000_000_000_000_000_000;
 
-/// Lengths are at most [`Decimal::MAX_CHARACTERS`].
+/// A number of digits; at most [`Decimal::MAX_CHARACTERS`].
 fn distance(length: usize) -> i64 {
     i64::try_from(length).unwrap_or(FAR)
 }
@@ -67,7 +67,7 @@ struct Parts<'a> {
     negative: bool,
     power: i64,
     digits: (&'a [u8], &'a [u8]),
-    /// How many of the digits stand before the first one that is not zero.
+    /// The number of leading zeros in `digits`.
     zeros: usize,
 }
 
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_in_another_way_is_equal() {
+    fn different_notations_of_one_number_are_equal() {
         for same in [
             &[
                 "2",
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_are_one_double_are_told_apart() {
+    fn numbers_that_are_the_same_double_are_ordered() {
         let ordered = [
             "-1e300",
             "-2.0000000000000000001",
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_finite_number_of_sound_length_is_refused() {
+    fn only_finite_numbers_of_limited_length_are_accepted() {
         let long = format!("1.{}", "0".repeat(63));
         for bad in [
             "", "-", ".", "e1", "1e", "1,5", " 1", "0x1", "1_0", "inf", "NaN", "1e400", &long,
@@ -216,7 +216,7 @@ mod tests {
         assert_eq!(Decimal::new("2.50").unwrap().text(), "2.50");
     }
 
-    /// One of the ways in which a number of thousandths can be written: where the point stands, zeros before and behind.
+    /// One of the notations of a number of thousandths: with the point somewhere, and zeros before and after.
     fn written(thousandths: i128, (point, before, after): (usize, usize, usize)) -> String {
         let digits = thousandths.unsigned_abs().to_string();
         let digits = format!("{}{digits:0>1$}", "0".repeat(before), point + 1);
@@ -229,7 +229,7 @@ mod tests {
     proptest! {
         #[test]
         fn the_order_is_that_of_exact_values(
-            // Of 25 digits, where a double tells 16: neighbours are one double as a rule.
+            // Of 25 digits, where a double has 16: most neighbours are the same double.
             number in prop_oneof![-20..20_i128, -10_i128.pow(25)..10_i128.pow(25)],
             distance in -1..=1_i128,
             ways in any::<[(u8, u8, u8); 2]>(),
@@ -240,7 +240,7 @@ mod tests {
         }
 
         #[test]
-        fn doubles_that_differ_are_ordered_alike(a in any::<f64>(), b in any::<f64>()) {
+        fn different_doubles_have_the_order_of_doubles(a in any::<f64>(), b in any::<f64>()) {
             let (text_a, text_b) = (format!("{a:e}"), format!("{b:e}"));
             let doubles = a.partial_cmp(&b).filter(|order| a.is_finite() && b.is_finite() && order.is_ne());
             prop_assume!(doubles.is_some());

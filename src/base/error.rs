@@ -1,6 +1,6 @@
-//! Why a run cannot begin or cannot go on, with the way out and the exit code.
+//! Why a run cannot start or cannot go on, with a way out and the exit code; and how foreign text is made safe for messages.
 //!
-//! A row's failure is never an [`Error`]; see `verdict`. `Display` says its own level only: `main` prints the chain of
+//! A row's failure is never an [`Error`]; see `verdict`. `Display` shows only its own level: `main` prints the chain of
 //! sources. Wording: lower case, no full stop; what was being done, to what, where; the bad value in backticks.
 
 use std::error::Error as StdError;
@@ -8,14 +8,14 @@ use std::path::Path;
 
 use crate::base::control_chars::{any_unsafe_to_print, is_unsafe_to_print};
 
-/// How a run ended, as the exit code tells it.
+/// How a run ended: what the exit code says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
     /// Every row has a verdict.
     Complete,
     /// Finished; some rows have no verdict.
     SomeFailed,
-    /// Usage, settings or input: nothing is right yet, or the file is not what it says.
+    /// Usage, settings or input are wrong.
     Usage,
     /// Stopped early by the network, the service's health or the disk.
     Stopped,
@@ -45,7 +45,7 @@ impl Exit {
     }
 }
 
-/// The signals that end a run in order.
+/// The signals that end a run in an orderly way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Signal {
     /// SIGINT, Ctrl-C.
@@ -132,7 +132,7 @@ impl Error {
         self
     }
 
-    /// Adds the cause. A full disk is no fault of the settings, wherever it is met: the run stops, exit code 3.
+    /// Adds the cause. A full disk is not the fault of the settings, wherever it happens: the run stops with exit code 3.
     #[must_use]
     pub(crate) fn because(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         self.source = Some(source.into());
@@ -142,26 +142,26 @@ impl Error {
         self
     }
 
-    /// Says which file it is about, for what is told of full disks. The message names it in its own way.
+    /// Adds the file that it is about, for the details about full disks. The message names the file in its own way.
     #[must_use]
     pub(crate) fn about(mut self, file: &Path) -> Self {
         self.file = Some(file.into());
         self
     }
 
-    /// The file that it is about, if it is about one.
+    /// The file that it is about, if any.
     #[must_use]
     pub(crate) fn file(&self) -> Option<&Path> {
         self.file.as_deref()
     }
 
-    /// How the process should exit for this.
+    /// How the process exits because of it.
     #[must_use]
     pub const fn exit(&self) -> Exit {
         self.exit
     }
 
-    /// Whether it comes from a disk, or a share of one, that is full, or from a file that may not grow any more.
+    /// Whether a disk or a quota is full, or a file may not grow any further.
     #[must_use]
     pub(crate) fn is_disk_full(&self) -> bool {
         use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
@@ -170,7 +170,7 @@ impl Error {
             .any(|kind| self.comes_from(kind))
     }
 
-    /// Whether the system gave this reason.
+    /// Whether one of the causes is a system error of this kind.
     #[must_use]
     pub(crate) fn comes_from(&self, kind: std::io::ErrorKind) -> bool {
         let mut cause = self.source();
@@ -184,19 +184,19 @@ impl Error {
         false
     }
 
-    /// The whole text as a person should see it: message, causes, details, hint.
+    /// The whole text for people: message, causes, details, hint.
     #[must_use]
     pub fn report(&self) -> String {
         let mut text = format!("error: {}", printable(&self.message));
         let mut cause = self.source();
         while let Some(error) = cause {
-            let said = error
+            let words = error
                 .downcast_ref::<std::io::Error>()
                 .map_or_else(|| error.to_string(), system_words);
-            // Some libraries repeat their source in their own text; saying it twice helps nobody.
-            if !text.contains(&said) {
+            // Some libraries include their source in their own text; printing it twice helps nobody.
+            if !text.contains(&words) {
                 text.push_str(": ");
-                text.push_str(&printable(&said));
+                text.push_str(&printable(&words));
             }
             cause = error.source();
         }
@@ -212,7 +212,7 @@ impl Error {
     }
 }
 
-/// What the system says of an error, in our wording: lower case and without `(os error 111)`.
+/// The system's words for an error, in our style: lower case and without `(os error 111)`.
 #[must_use]
 pub(crate) fn system_words(error: &std::io::Error) -> String {
     let words = error.to_string();
@@ -223,7 +223,7 @@ pub(crate) fn system_words(error: &std::io::Error) -> String {
     }
 }
 
-/// `text` with control characters escaped, so that nothing from a file or a server can steer a terminal.
+/// The text with control characters escaped, so that nothing from a file or a server can control a terminal.
 #[must_use]
 pub(crate) fn printable(text: &str) -> String {
     if !any_unsafe_to_print(text) {
@@ -240,13 +240,13 @@ pub(crate) fn printable(text: &str) -> String {
         })
 }
 
-/// A path for a message, to be quoted by the caller where it stands in a sentence.
+/// A path for a message; within a sentence, the caller puts it in backticks.
 #[must_use]
 pub(crate) fn shown(path: &Path) -> String {
     printable(&path.display().to_string())
 }
 
-/// How much of a foreign value is quoted in a message: enough to recognise it, too little to flood a terminal.
+/// How many characters of a foreign value a message quotes: enough to recognise it, too few to flood a terminal.
 const QUOTED_CHARACTERS: usize = 80;
 
 /// A value in backticks, cut at 80 characters, control characters escaped.
@@ -255,7 +255,7 @@ pub(crate) fn quoted(value: &str) -> String {
     format!("`{}`", cut(value, QUOTED_CHARACTERS))
 }
 
-/// How much of a column's name is shown: what is longer is not a name that somebody gave.
+/// How many characters of a column's name are shown: no real name is longer.
 pub(crate) const COLUMN_CHARACTERS: usize = 40;
 
 /// A column's name, cut at 40 characters, control characters escaped.
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn foreign_text_cannot_steer_a_terminal() {
+    fn foreign_text_cannot_control_a_terminal() {
         assert_eq!(quoted("a\u{1b}[2Jb\u{202e}"), "`a\\u{1b}[2Jb\\u{202e}`");
         assert_eq!(quoted(&"x".repeat(100)).chars().count(), 83);
     }

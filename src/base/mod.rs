@@ -1,11 +1,12 @@
-//! What every other module may use: errors, secrets, numbers as they were written, safe text, and files of our own.
+//! What every other module may use: errors, standard error, secrets, exact decimals, and files that the program creates.
 //!
-//! Nothing here knows of rows, calls or the service.
+//! Nothing here knows about rows, calls or the service.
 
 pub(crate) mod control_chars;
 pub(crate) mod decimal;
 pub(crate) mod error;
 pub(crate) mod own_file;
-pub(crate) mod say;
+pub(crate) mod rlimit;
+
 pub(crate) mod secret;
-pub(crate) mod system;
+pub(crate) mod stderr;

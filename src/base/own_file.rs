@@ -1,29 +1,30 @@
-//! Files that the program makes under names of its own, as `OUTPUT.partial`: opened so that nothing else is written to.
+//! Files that the program creates under names of its own, such as `OUTPUT.partial`: opened in a way that never writes to
+//! anything else.
 //!
-//! What somebody else put under such a name may lead anywhere. So links are not followed, and a file with a second name, a
-//! pipe or a device is refused. This file knows nothing of what is written.
+//! Something else under such a name may lead anywhere. So links are not followed, and a hard link, a pipe or a device is
+//! refused. Nothing here knows what is written.
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io;
 use std::path::Path;
 
-/// What stands under a name of ours and is not a file that we made.
+/// Why what has a name of ours cannot be a file that we created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum NotOurs {
     /// A symbolic link.
     #[error("it is a symbolic link")]
     Link,
-    /// A file that has another name as well.
+    /// A hard link: the file has another name as well.
     #[error("it is a hard link: the file has another name as well")]
-    SecondName,
+    HardLink,
     /// A pipe, a device or a directory.
     #[error("it is not a regular file")]
     Special,
     /// A file of another user, who could read what is written.
     #[error("it belongs to another user")]
-    OfOther,
-    /// A file with something in it that we do not write.
-    #[error("what is in it does not come from rescore")]
+    OtherUser,
+    /// A file with content that we do not write.
+    #[error("its content does not come from rescore")]
     Content,
 }
 
@@ -34,7 +35,7 @@ impl NotOurs {
         } else if !metadata.is_file() {
             Some(Self::Special)
         } else {
-            (names(metadata) > 1).then_some(Self::SecondName)
+            (names(metadata) > 1).then_some(Self::HardLink)
         }
     }
 
@@ -43,7 +44,7 @@ impl NotOurs {
     }
 }
 
-/// Whether an error says that a file is not ours.
+/// Whether the error is a [`NotOurs`].
 #[must_use]
 pub(crate) fn is_not_ours(error: &io::Error) -> bool {
     error
@@ -52,27 +53,27 @@ pub(crate) fn is_not_ours(error: &io::Error) -> bool {
 }
 
 /// The way out of such an error.
-pub(crate) const HINT: &str = "move it away: rescore writes only to files that it made";
+pub(crate) const HINT: &str = "move it away: rescore writes only to files that it created";
 
-/// Fails when something stands at `path` that is not a file that we can have made.
+/// Checks that whatever is at `path` can be a file that we created.
 ///
 /// # Errors
-/// Its kind, as a [`NotOurs`].
+/// A [`NotOurs`] if it cannot.
 pub(crate) fn check(path: &Path) -> io::Result<()> {
     match fs::symlink_metadata(path) {
         Ok(metadata) => NotOurs::refuse(&metadata),
-        // Opening it will say what is wrong.
+        // Opening it will show what is wrong.
         Err(_) => Ok(()),
     }
 }
 
-/// Opens the file at `path` for reading and writing and touches nothing in it. Where there is none it is made with this
-/// mode, as far as the process's umask allows; with `only_new` one that is there is an error.
+/// Opens the file at `path` for reading and writing, without changing its content. A missing file is created with this
+/// mode, as far as the process's umask allows; with `only_new` an existing file is an error.
 ///
 /// # Errors
-/// It cannot be opened, or is not a file that we can have made.
+/// It cannot be opened, or it cannot be a file that we created.
 pub(crate) fn open(path: &Path, mode: u32, only_new: bool) -> io::Result<File> {
-    // Before it is opened, as that alone does something to some devices.
+    // Before opening it, because that alone affects some devices.
     check(path)?;
     let mut options = OpenOptions::new();
     options
@@ -94,10 +95,10 @@ pub(crate) fn mode_of(metadata: &Metadata) -> u32 {
     metadata.permissions().mode() & 0o777
 }
 
-/// Says who may read and write an open file.
+/// Sets who may read and write an open file. A file system without modes ignores it.
 ///
 /// # Errors
-/// It belongs to another user. A file system without modes leaves them as they are.
+/// The file belongs to another user.
 #[cfg(unix)]
 pub(crate) fn set_mode(file: &File, mode: u32) -> io::Result<()> {
     use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -107,12 +108,12 @@ pub(crate) fn set_mode(file: &File, mode: u32) -> io::Result<()> {
     }
     match file.set_permissions(fs::Permissions::from_mode(mode)) {
         Err(_) if metadata.uid() == rustix::process::geteuid().as_raw() => Ok(()),
-        Err(_) => Err(io::Error::other(NotOurs::OfOther)),
+        Err(_) => Err(io::Error::other(NotOurs::OtherUser)),
         Ok(()) => Ok(()),
     }
 }
 
-/// Has new files made with this mode.
+/// Makes `options` create files with this mode.
 #[cfg(unix)]
 pub(crate) fn with_mode(options: &mut OpenOptions, mode: u32) -> &mut OpenOptions {
     std::os::unix::fs::OpenOptionsExt::mode(options, mode)
@@ -122,7 +123,7 @@ pub(crate) fn with_mode(options: &mut OpenOptions, mode: u32) -> &mut OpenOption
 fn restrict(options: &mut OpenOptions, mode: u32) {
     use rustix::fs::OFlags;
     use std::os::unix::fs::OpenOptionsExt;
-    // A pipe that was put there meanwhile must not be waited for.
+    // Never wait for a pipe that was put there in the meantime.
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     with_mode(options, mode).custom_flags(flags.bits().cast_signed());
 }
@@ -140,13 +141,13 @@ pub(crate) fn mode_of(_: &Metadata) -> u32 {
     0o777
 }
 
-/// Says who may read and write an open file.
+/// Sets who may read and write an open file.
 #[cfg(not(unix))]
 pub(crate) fn set_mode(_: &File, _: u32) -> io::Result<()> {
     Ok(())
 }
 
-/// Has new files made with this mode.
+/// Makes `options` create files with this mode.
 #[cfg(not(unix))]
 pub(crate) fn with_mode(options: &mut OpenOptions, _: u32) -> &mut OpenOptions {
     options
@@ -168,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_leads_elsewhere_is_refused_and_not_touched() {
+    fn links_pipes_and_directories_are_refused_and_not_touched() {
         let place = tempfile::tempdir().unwrap();
         let at = |name: &str| place.path().join(name);
         fs::write(at("victim"), "precious").unwrap();
@@ -183,7 +184,7 @@ mod tests {
         for (name, what) in [
             ("link", NotOurs::Link),
             ("dangling", NotOurs::Link),
-            ("second", NotOurs::SecondName),
+            ("second", NotOurs::HardLink),
             ("pipe", NotOurs::Special),
             ("directory", NotOurs::Special),
         ] {
@@ -197,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_ours_is_made_narrow_and_opened_again_as_it_is() {
+    fn a_new_file_is_private_and_an_existing_one_keeps_its_mode() {
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("x");
         let file = open(&path, 0o600, true).unwrap();

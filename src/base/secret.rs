@@ -1,7 +1,7 @@
-//! Strings that cannot be printed.
+//! Strings that cannot be printed by accident.
 //!
-//! A key lives in a [`Secret`] from the moment it is read until the one place that puts it into a header. It must not
-//! know what the secret is for.
+//! A key stays in a [`Secret`] from the moment it is read until it is put into a header, in one place. Nothing here knows
+//! what the secret is for.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,13 +11,13 @@ use std::sync::Arc;
 pub struct Secret(Arc<str>);
 
 impl Secret {
-    /// Takes the string over.
+    /// Wraps the string.
     #[must_use]
     pub fn new(value: impl Into<Arc<str>>) -> Self {
         Self(value.into())
     }
 
-    /// The string itself. Every caller of this is a place to review.
+    /// The string itself. Every caller needs review.
     #[must_use]
     pub(crate) fn expose(&self) -> &str {
         &self.0

@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use bytes::BytesMut;
 
 use crate::base::error::{Error, Exit, Result, printable, shown};
-use crate::base::say::say;
+use crate::base::stderr::say;
 use crate::config::{CareConfig, Forgotten, Task};
 use crate::fields::UserRequest;
 use crate::input::{Reader, ReaderSettings};

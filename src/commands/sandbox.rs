@@ -2,7 +2,7 @@
 
 use super::signals::Signals;
 use crate::base::error::{Error, Exit, Result};
-use crate::base::say::say;
+use crate::base::stderr::say;
 use crate::sandbox::{self, SandboxSettings};
 
 /// Serves until SIGINT or SIGTERM, then says what was billed.

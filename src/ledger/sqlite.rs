@@ -18,7 +18,7 @@ use super::key::Keys;
 use super::lookup::AHEAD;
 use super::schema::{SCHEMA, VERSION, check_schema};
 use crate::base::error::{Error, Result};
-use crate::base::system::file_size_limit;
+use crate::base::rlimit::max_file_size;
 
 /// How long a database that another program has locked is waited for. Its longest hold is a group of answers, or a
 /// person's `prune` of a large file.
@@ -472,7 +472,7 @@ pub(super) fn system(error: &rusqlite::Error) -> io::Error {
     ];
     match error.sqlite_error_code() {
         // SQLite does not tell it from a disk that fails, which is far less likely.
-        _ if code.is_some_and(|code| grows.contains(&code)) && file_size_limit().is_some() => {
+        _ if code.is_some_and(|code| grows.contains(&code)) && max_file_size().is_some() => {
             io::Error::new(io::ErrorKind::FileTooLarge, "file too large")
         }
         // The log's index grows by itself, and only space can keep it from doing so.

@@ -1,53 +1,56 @@
-//! Progress on a terminal: indicatif draws two lines, and they fit it, however narrow.
+//! Progress on a terminal: two lines drawn by indicatif, which fit terminals of any width.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use super::reason::reasons;
+use super::notice::Notice;
+use super::numbers::{counted, percent, rate, time};
 use super::screen::Screen;
-use super::{Notice, Setting, Snapshot, View, words};
-use crate::base::say::{columns, draw, say};
+use super::snapshot::Snapshot;
+use super::view::{ProgressSettings, View};
+use super::wait_reason::wait_reasons;
+use super::words;
+use crate::base::stderr::{columns, draw, say};
 
-/// A bar with the rows, and a line below it with why calls wait, and what they brought.
+/// A bar with the rows, and a line below it: why calls wait, and what they brought.
 pub(super) struct Bar {
     progress: ProgressBar,
     screen: Screen,
-    setting: Setting,
+    settings: ProgressSettings,
 }
 
-/// The bar's length in units: per mille is finer than any terminal draws.
+/// The bar's length in units: finer than any terminal draws.
 const WHOLE: u64 = 1000;
-/// Pictures a second, where notices come in a rush: twice as many as there are without them.
+/// The most pictures a second when many notices come: twice as many as without them.
 const MOST_PICTURES: u8 = 20;
-/// Columns of the bar itself, where there are so many in all: what is said beside it counts for more.
+/// Columns of the bar itself, by the columns of the terminal: the words beside it matter more.
 const GAUGES: [(usize, usize); 2] = [(72, 16), (50, 8)];
 
 impl Bar {
-    pub(super) fn new(setting: Setting) -> Self {
+    pub(super) fn new(settings: ProgressSettings) -> Self {
         let screen = Screen::default();
         let target = Box::new(screen.clone());
         let target = ProgressDrawTarget::term_like_with_hz(target, MOST_PICTURES);
         Self {
             progress: ProgressBar::with_draw_target(Some(WHOLE), target),
             screen,
-            setting,
+            settings,
         }
     }
 
-    /// What indicatif draws; `None` where it has drawn only just now.
+    /// What indicatif draws; `None` if it has drawn only just now.
     fn picture(&self, now: &Snapshot, columns: u16) -> Option<Vec<String>> {
-        // In the last column some terminals begin the next line and others do not.
+        // After the last column some terminals start a new line and others do not.
         let width = usize::from(columns).saturating_sub(1);
         let gauge = now.share.and_then(|_| gauge(width));
         let room = width - gauge.map_or(0, |gauge| gauge + 1);
         let head = [
-            now.share.map(words::percent),
-            Some(words::counted(now.resolved, "row")),
-            now.remaining
-                .map(|left| format!("ETA {}", words::time(left))),
-            self.setting.sandbox.then(|| "sandbox".to_owned()),
-            now.rate.map(|rate| format!("{} rows/s", words::rate(rate))),
+            now.share.map(percent),
+            Some(counted(now.resolved, "row")),
+            now.remaining.map(|left| format!("ETA {}", time(left))),
+            self.settings.sandbox.then(|| "sandbox".to_owned()),
+            now.rate.map(|speed| format!("{} rows/s", rate(speed))),
         ];
-        let below = reasons(now, self.setting.concurrency)
+        let below = wait_reasons(now, self.settings.concurrency)
             .into_iter()
             .chain(words::verdicts(now))
             .chain(words::calls(now));
@@ -59,7 +62,7 @@ impl Bar {
         )]
         let done = (now.share.unwrap_or_default() * WHOLE as f64) as u64;
         self.screen.set_columns(columns);
-        // Of these none draws, unlike `set_…`: a picture shows all of them or none.
+        // Unlike `set_…`, none of these draws: a picture shows all of them or none.
         let bar = self.progress.clone().with_style(style(gauge));
         bar.with_position(done)
             .with_prefix(fit(head.into_iter().flatten(), room))
@@ -77,36 +80,32 @@ impl View for Bar {
     }
 
     fn notice(&mut self, notice: Notice, now: &Snapshot) {
-        let said = match notice {
-            Notice::KeyRenewed => Some(format!("rescore: {}", words::KEY_RENEWED)),
-            Notice::TransactionRepeated(..)
-            | Notice::ManyRefused(_)
-            | Notice::FieldsAbsent(..)
-            | Notice::Unusable(_) => notice.warning(),
-            Notice::Stopping(reason, in_flight, longest) => Some(format!(
-                "rescore: {}",
-                words::stopping(reason, in_flight, longest)
-            )),
-            Notice::Up(lasted) => Some(format!("rescore: {}", words::up(lasted))),
-            Notice::Dismissed => Some(format!("rescore: {}", words::OUTAGE_DISMISSED)),
+        let line = |words: &str| say(&format!("rescore: {words}"));
+        match notice {
+            Notice::Warning(warning) => say(&words::warning(&warning)),
+            Notice::KeyRenewed => line(words::KEY_RENEWED),
+            Notice::Stopping {
+                reason,
+                in_flight,
+                longest,
+            } => line(&words::stopping(reason, in_flight, longest)),
+            Notice::Up(lasted) => line(&words::up(lasted)),
+            Notice::OutageDismissed => line(words::OUTAGE_DISMISSED),
             // The bar itself counts down.
-            Notice::Paused(_) | Notice::Down(_) | Notice::End => None,
-        };
-        if let Some(said) = said {
-            say(&said);
+            Notice::Paused(_) | Notice::Down(_) | Notice::End => {}
         }
         self.frame(now);
     }
 
     fn end(&mut self) {
         self.progress.finish_and_clear();
-        if let Some(nothing) = self.screen.picture() {
-            draw(&nothing);
+        if let Some(empty) = self.screen.picture() {
+            draw(&empty);
         }
     }
 }
 
-/// Columns of the bar itself; `None` where there is no room for it.
+/// Columns of the bar itself; `None` if there is no room for it.
 fn gauge(width: usize) -> Option<usize> {
     let gauge = GAUGES.iter().find(|(least, _)| width >= *least);
     gauge.map(|(_, columns)| *columns)
@@ -120,7 +119,7 @@ fn style(gauge: Option<usize>) -> ProgressStyle {
         .progress_chars("█▉▊▋▌▍▎▏ ")
 }
 
-/// As many of these as fit, whole and in their order; only the first is cut, where it alone is too long.
+/// As many of these parts as fit, whole and in this order. Only the first is cut, if it alone is too long.
 fn fit(parts: impl Iterator<Item = String>, width: usize) -> String {
     let mut line = String::new();
     for part in parts {
@@ -149,7 +148,7 @@ fn cut(text: String, width: usize) -> String {
 mod tests {
     use std::time::Duration;
 
-    use super::super::Style;
+    use super::super::style::Style;
     use super::*;
     use crate::telemetry::pace::{Hint, Pace, Pause, Search};
 
@@ -162,6 +161,7 @@ mod tests {
         failed: 567,
         in_flight: 16,
         retries: 1_234,
+        throttled: 0,
         keys_renewed: 0,
         calls: 1_240_000,
         pause: None,
@@ -183,7 +183,7 @@ mod tests {
     };
 
     fn bar() -> Bar {
-        Bar::new(Setting {
+        Bar::new(ProgressSettings {
             style: Style::Bar,
             every: Duration::ZERO,
             size: Some(1),
@@ -202,27 +202,27 @@ mod tests {
             drawn(&BUSY, 120),
             [
                 "██████▌          40.4 % · 1,234,567 rows · ETA 12 min 3 s · sandbox · 412 rows/s",
-                "48.0/s, slower, to see whether fewer calls are refused · limit found: about 50.0/s · 16 in flight, retries 1,234"
+                "pace 48.0/s, cut to see if fewer calls are refused · limit found: about 50.0/s · 16 in flight, 1,234 retries"
             ]
         );
         assert_eq!(
             drawn(&BUSY, 80),
             [
                 "██████▌          40.4 % · 1,234,567 rows · ETA 12 min 3 s · sandbox",
-                "48.0/s, slower, to see whether fewer calls are refused"
+                "pace 48.0/s, cut to see if fewer calls are refused · limit found: about 50.0/s"
             ]
         );
         assert_eq!(
             drawn(&BUSY, 60),
             [
                 "███▎     40.4 % · 1,234,567 rows · ETA 12 min 3 s · sandbox",
-                "48.0/s, slower, to see whether fewer calls are refused"
+                "pace 48.0/s, cut to see if fewer calls are refused"
             ]
         );
     }
 
     #[test]
-    fn what_it_says_at_80_columns_while_the_limit_is_kept_to() {
+    fn at_80_columns_limit_pace_and_calls_fit_below_the_bar() {
         let mut now = BUSY;
         if let Some(pace) = &mut now.pace {
             pace.search = Search::Holding;
@@ -230,12 +230,12 @@ mod tests {
         }
         assert_eq!(
             drawn(&now, 80).last().unwrap(),
-            "limit found: about 50.0/s · now 48.0/s · 16 in flight, retries 1,234"
+            "limit found: about 50.0/s · pace 48.0/s · 16 in flight, 1,234 retries"
         );
     }
 
     #[test]
-    fn no_line_is_wider_than_the_terminal_and_no_reason_is_lost_at_60_columns() {
+    fn no_line_is_wider_than_the_terminal_and_no_reason_is_cut_at_60_columns() {
         let long = Duration::from_secs(754);
         let asked = |asked| Snapshot {
             pause: Some((
@@ -259,13 +259,13 @@ mod tests {
     }
 
     #[test]
-    fn the_bar_is_full_when_all_is_done_and_not_before() {
+    fn the_bar_is_full_only_when_everything_is_done() {
         let gauge = |share: f64, columns| {
             let mut now = BUSY;
             now.share = Some(share);
             let above = drawn(&now, columns).remove(0);
-            let percent = words::percent(share);
-            above.split_once(&percent).unwrap().0.to_owned()
+            let done = percent(share);
+            above.split_once(&done).unwrap().0.to_owned()
         };
         assert_eq!(gauge(0.0, 80), format!("{:17}", ""));
         assert_eq!(gauge(0.999, 80), "███████████████▉ ");
@@ -275,14 +275,14 @@ mod tests {
     }
 
     #[test]
-    fn a_rush_of_notices_is_not_a_rush_of_pictures() {
+    fn many_notices_do_not_cause_many_pictures() {
         let bar = bar();
         let pictures = (0..1_000).filter_map(|_| bar.picture(&BUSY, 80));
         assert!(pictures.count() < 500);
     }
 
     #[test]
-    fn where_the_end_is_not_known_there_are_words_alone_and_at_the_end_nothing() {
+    fn without_a_known_end_there_are_words_only_and_nothing_stays_when_the_bar_ends() {
         let mut bar = bar();
         let now = Snapshot {
             share: None,

@@ -1,7 +1,7 @@
-//! Where indicatif draws: a page instead of the terminal, as only `say` writes there.
+//! Where indicatif draws: a page in memory, as only `stderr` writes to the terminal.
 //!
-//! indicatif fills each line with spaces up to the terminal's width. When a terminal is made narrower it wraps such lines,
-//! and what has wrapped is not found again. So the page takes the spaces off and hands out lines.
+//! indicatif pads each line with spaces to the terminal's width. If the terminal is then made narrower, such lines wrap
+//! and can no longer be redrawn in place. So the page removes the padding and returns lines.
 
 use std::io::Result;
 use std::mem::take;
@@ -16,18 +16,18 @@ pub(super) struct Screen(Arc<Mutex<Page>>);
 #[derive(Debug, Default)]
 struct Page {
     columns: u16,
-    /// What came since the last picture, without line breaks: each line is as wide as the page.
+    /// What was drawn since the last picture, without line breaks: each line is as wide as the page.
     text: String,
     picture: Option<Vec<String>>,
 }
 
 impl Screen {
-    /// How wide the next picture is.
+    /// Sets the width of the next picture.
     pub(super) fn set_columns(&self, columns: u16) {
         self.page().columns = columns;
     }
 
-    /// The lines of a picture that was finished since; none at all when the bar was cleared.
+    /// The lines of the latest picture, if it was not taken before; none at all if the bar was cleared.
     pub(super) fn picture(&self) -> Option<Vec<String>> {
         self.page().picture.take()
     }
@@ -38,7 +38,7 @@ impl Screen {
     }
 }
 
-/// Each picture is drawn whole, and `say` knows where the one before it is: the cursor's moves and what is cleared say nothing.
+/// Each picture is drawn whole, and `stderr` knows where the previous one is: cursor moves and clearing can be ignored.
 impl TermLike for Screen {
     fn width(&self) -> u16 {
         self.page().columns
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_picture_has_the_lines_of_the_template_without_the_spaces_behind_them() {
+    fn a_picture_has_the_lines_of_the_template_without_padding() {
         let screen = Screen::default();
         let target = ProgressDrawTarget::term_like(Box::new(screen.clone()));
         let style = ProgressStyle::with_template("{bar:4} {prefix}\n\n{msg}").unwrap();

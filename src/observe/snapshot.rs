@@ -1,4 +1,4 @@
-//! The numbers that progress shows, at one moment, and how fast they have been moving.
+//! The numbers that progress shows at one moment, and how fast they change.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -18,21 +18,22 @@ pub(super) struct Snapshot {
     pub(super) failed: u64,
     pub(super) in_flight: u64,
     pub(super) retries: u64,
+    pub(super) throttled: u64,
     pub(super) keys_renewed: u64,
     pub(super) calls: u64,
     pub(super) pause: Option<(Duration, Pause)>,
     pub(super) outage: Option<OngoingOutage>,
     pub(super) pace: Option<Pace>,
     pub(super) stopping: bool,
-    /// The share of the source that is done.
+    /// The share of the source that is done, from 0 to 1.
     pub(super) share: Option<f64>,
     /// Rows a second.
     pub(super) rate: Option<f64>,
-    /// Time to the end at this run's own speed.
+    /// Estimated time to the end.
     pub(super) remaining: Option<Duration>,
 }
 
-/// Less says too little: a number that jumps about is worse than none.
+/// In less time there is too little to go by: a number that jumps about is worse than none.
 const SHORTEST_FOR_RATE: Duration = Duration::from_millis(500);
 const SHORTEST_FOR_END: Duration = Duration::from_secs(2);
 
@@ -41,7 +42,7 @@ impl Snapshot {
         let at = events.elapsed();
         events.with_stats(|stats| {
             let share = share(stats, size);
-            let now = Sample {
+            let now = ProgressPoint {
                 at,
                 resolved: stats.resolved(),
                 share: share.unwrap_or_default(),
@@ -57,6 +58,7 @@ impl Snapshot {
                 failed: stats.failures(),
                 in_flight: stats.in_flight,
                 retries: stats.retries,
+                throttled: stats.throttled,
                 keys_renewed: stats.keys_renewed,
                 calls: stats.calls,
                 pause: stats.pause_left(at),
@@ -65,7 +67,7 @@ impl Snapshot {
                 stopping: stats.cancelled.is_some(),
                 share,
                 rate: speed.and_then(Speed::rows),
-                // Nobody knows when the service is back.
+                // Nobody knows when the service will be back.
                 remaining: remaining
                     .filter(|_| stats.cancelled.is_none() && stats.outage.is_none()),
             }
@@ -73,8 +75,8 @@ impl Snapshot {
     }
 }
 
-/// The share of the source that is done: by bytes as far as it was read, by rows within that. A row that waits at the
-/// front of the window must not make the whole run look stuck.
+/// The share of the source that is done: the share that was read, by bytes, times the share of those rows that are done. A
+/// row that waits at the front of the window must not make the whole run look stuck.
 fn share(stats: &Stats, size: Option<u64>) -> Option<f64> {
     let size = size.filter(|size| *size > 0 && stats.read > 0)?;
     #[allow(clippy::cast_precision_loss, reason = "shown as a percentage")]
@@ -82,34 +84,34 @@ fn share(stats: &Stats, size: Option<u64>) -> Option<f64> {
         stats.position as f64 / size as f64,
         stats.resolved() as f64 / stats.read as f64,
     );
-    // A file that grows is read no further than its size at the start; a compressed one ends with its checksum.
+    // A file is read only up to its size at the start, and a compressed one ends with its checksum.
     Some((read * done).min(1.0))
 }
 
-/// How far a run was at one moment.
+/// How far the run was at one moment.
 #[derive(Debug, Clone, Copy, Default)]
-struct Sample {
+struct ProgressPoint {
     at: Duration,
     resolved: u64,
     share: f64,
 }
 
-/// How far the run was in the last seconds: rows that the ledger knows fly by at the start of a run that goes on, and say
-/// nothing about those that must be asked.
+/// How far the run was in the last seconds. When a run continues, rows from the ledger fly by at the start; they say
+/// nothing about the speed of rows that need a call.
 #[derive(Debug, Default)]
-pub(super) struct Recent(VecDeque<Sample>);
+pub(super) struct Recent(VecDeque<ProgressPoint>);
 
-/// What counts as recent: two lines of a log.
+/// What counts as recent: the time between three lines of a log.
 const RECENT: Duration = Duration::from_secs(20);
-/// With fewer rows than these in that time, the whole run says more.
+/// With fewer rows than these in that time, the whole run is the better guide.
 const FEW: u64 = 10;
 
 impl Recent {
-    /// The speed up to now; `began` is when the first row was done.
-    fn speed(&mut self, began: Option<Duration>, now: Sample) -> Option<Speed> {
-        let start = Sample {
-            at: began?,
-            ..Sample::default()
+    /// The current speed; `started` is when the first row was done.
+    fn speed(&mut self, started: Option<Duration>, now: ProgressPoint) -> Option<Speed> {
+        let start = ProgressPoint {
+            at: started?,
+            ..ProgressPoint::default()
         };
         while self
             .0
@@ -133,7 +135,7 @@ impl Recent {
     }
 }
 
-/// What was done in some time.
+/// What was done in a period.
 #[derive(Debug, Clone, Copy)]
 struct Speed {
     time: Duration,
@@ -147,7 +149,7 @@ impl Speed {
         (self.time >= SHORTEST_FOR_RATE).then(|| self.rows / self.time.as_secs_f64())
     }
 
-    /// Time until everything is done, when so much is done already.
+    /// Time until everything is done, given the share that is done.
     fn to_the_end(self, done: f64) -> Option<Duration> {
         if self.time < SHORTEST_FOR_END || self.share <= 0.0 {
             return None;
@@ -162,14 +164,14 @@ impl Speed {
 mod tests {
     use super::*;
 
-    /// Looks every second at a run of 100,000 rows; the last speed.
+    /// Looks at a run of 100,000 rows every second, and returns the last speed.
     fn run(seconds: u64, resolved: impl Fn(u64) -> u64) -> (f64, Option<Duration>) {
         let mut recent = Recent::default();
         let mut last = (0.0, None);
         for second in 0..=seconds {
             #[allow(clippy::cast_precision_loss, reason = "small")]
             let share = resolved(second) as f64 / 100_000.0;
-            let now = Sample {
+            let now = ProgressPoint {
                 at: Duration::from_secs(second),
                 resolved: resolved(second),
                 share,
@@ -181,8 +183,8 @@ mod tests {
     }
 
     #[test]
-    fn rows_that_were_known_are_soon_forgotten() {
-        // Half of the rows in the first second, then 50 a second.
+    fn rows_from_the_ledger_soon_stop_counting() {
+        // Half of the rows in the first second, then 50 rows a second.
         let (rate, left) = run(120, |second| match second {
             0 => 0,
             _ => 50_000 + 50 * (second - 1),
@@ -193,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_is_slow_is_judged_as_a_whole() {
+    fn a_slow_run_is_judged_as_a_whole() {
         let (rate, left) = run(600, |second| second / 20);
         assert!((0.04..0.06).contains(&rate), "{rate}");
         assert!(left.is_some());

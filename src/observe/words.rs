@@ -1,38 +1,15 @@
-//! Numbers and times as people read them.
+//! The sentences that people read while a run lasts: each stands here once, whichever view shows it.
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
-use super::Snapshot;
-use crate::row::RowNumber;
+use super::notice::Warning;
+use super::numbers::{count, counted, parts, per_time, percent, whole_seconds};
+use super::snapshot::Snapshot;
 use crate::telemetry::event::{CancelReason, Unusable};
-use crate::telemetry::pace::{FoundLimit, Limit, Pause, Search};
+use crate::telemetry::pace::{FoundLimit, Limit, Pause};
 use crate::telemetry::stats::OngoingOutage;
 
-/// `1234567` as `1,234,567`.
-#[must_use]
-pub(crate) fn count(number: u64) -> String {
-    let digits = number.to_string();
-    let mut grouped = String::with_capacity(digits.len() * 4 / 3);
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            grouped.push(',');
-        }
-        grouped.push(digit);
-    }
-    grouped
-}
-
-/// `1 row`, `2 rows`.
-#[must_use]
-pub(crate) fn counted(number: u64, thing: &str) -> String {
-    format!(
-        "{} {thing}{}",
-        count(number),
-        if number == 1 { "" } else { "s" }
-    )
-}
-
-/// How a run goes on that was stopped; told to start over once more, it would pay once more.
+/// The command that continues a run that was stopped. With `--fresh` it would start over and pay again.
 #[must_use]
 pub(crate) const fn same_command(fresh: bool) -> &'static str {
     if fresh {
@@ -40,96 +17,6 @@ pub(crate) const fn same_command(fresh: bool) -> &'static str {
     } else {
         "the same command"
     }
-}
-
-/// A moment by the clock on the wall: with its date unless it is today.
-#[must_use]
-pub(crate) fn moment(time: SystemTime) -> String {
-    by_the_clock(time, "%H:%M", "%Y-%m-%d %H:%M")
-}
-
-/// A day by the clock on the wall: `today`, or `on 2026-11-20`.
-#[must_use]
-pub(crate) fn day(time: SystemTime) -> String {
-    by_the_clock(time, "today", "on %Y-%m-%d")
-}
-
-fn by_the_clock(time: SystemTime, if_today: &str, otherwise: &str) -> String {
-    let Ok(time) = jiff::Timestamp::try_from(time) else {
-        return "an unknown time".to_owned();
-    };
-    let zone = jiff::tz::TimeZone::system();
-    let (time, today) = (
-        time.to_zoned(zone.clone()),
-        jiff::Timestamp::now().to_zoned(zone),
-    );
-    let format = if time.date() == today.date() {
-        if_today
-    } else {
-        otherwise
-    };
-    time.strftime(format).to_string()
-}
-
-/// Three significant digits are enough for a rate.
-pub(super) fn rate(rate: f64) -> String {
-    if rate >= 100.0 {
-        #[allow(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "a rate is finite and positive"
-        )]
-        let whole = rate.round() as u64;
-        count(whole)
-    } else if rate >= 10.0 {
-        format!("{rate:.1}")
-    } else {
-        format!("{rate:.2}")
-    }
-}
-
-/// Calls in a time that makes the number readable: `48.0/s`, `6.00/min`.
-pub(super) fn per_time(calls: f64) -> String {
-    if calls >= 0.5 {
-        format!("{}/s", rate(calls))
-    } else {
-        format!("{}/min", rate(calls * 60.0))
-    }
-}
-
-/// A share from 0 to 1, with a decimal: of a long run, a percent takes hours.
-pub(super) fn percent(share: f64) -> String {
-    // Rounded down: 100 % is said when it is.
-    format!("{:.1} %", (share * 1000.0).floor() / 10.0)
-}
-
-/// A time with two units at most.
-pub(super) fn time(time: Duration) -> String {
-    let seconds = time.as_secs();
-    match seconds {
-        0 if time.as_millis() < 10 => format!("{:.1} ms", time.as_secs_f64() * 1e3),
-        0 => format!("{} ms", time.as_millis()),
-        1..10 => format!("{:.1} s", time.as_secs_f64()),
-        10..60 => format!("{seconds} s"),
-        60..3_600 => format!("{} min {} s", seconds / 60, seconds % 60),
-        3_600..86_400 => format!("{} h {} min", seconds / 3_600, seconds % 3_600 / 60),
-        _ => format!("{} d {} h", seconds / 86_400, seconds % 86_400 / 3_600),
-    }
-}
-
-/// `3 paid answers`. A stand-in's answers cost nothing.
-#[must_use]
-pub(crate) fn answers(number: u64, sandbox: bool) -> String {
-    counted(number, if sandbox { "answer" } else { "paid answer" })
-}
-
-/// `approve 3, review 1`: what there is none of is left out.
-pub(super) fn parts(parts: &[(&str, u64)]) -> Option<String> {
-    let there = parts.iter().filter(|(_, number)| *number > 0);
-    let words: Vec<_> = there
-        .map(|(word, number)| format!("{word} {}", count(*number)))
-        .collect();
-    (!words.is_empty()).then(|| words.join(", "))
 }
 
 /// `approve 3, review 1, failed 2`.
@@ -142,47 +29,75 @@ pub(super) fn verdicts(now: &Snapshot) -> Option<String> {
     ])
 }
 
-/// `16 in flight, retries 5`.
+/// `16 in flight, 5 retries, 3 throttled (0.4 %)`.
 pub(super) fn calls(now: &Snapshot) -> Option<String> {
     let in_flight = (now.in_flight > 0).then(|| format!("{} in flight", count(now.in_flight)));
-    let retries = parts(&[("retries", now.retries)]);
-    let words: Vec<_> = in_flight.into_iter().chain(retries).collect();
+    let retries = (now.retries > 0).then(|| match now.retries {
+        1 => "1 retry".to_owned(),
+        retries => format!("{} retries", count(retries)),
+    });
+    let throttled = (now.throttled > 0).then(|| {
+        let share = share_of(now.throttled, now.calls);
+        let share = share.map(|share| format!(" ({share})"));
+        format!(
+            "{} throttled{}",
+            count(now.throttled),
+            share.unwrap_or_default()
+        )
+    });
+    let words = [in_flight, retries, throttled];
+    let words: Vec<_> = words.into_iter().flatten().collect();
     (!words.is_empty()).then(|| words.join(", "))
 }
 
-/// The same as programs read it.
-pub(super) const fn search(search: Search) -> &'static str {
-    match search {
-        Search::Growing => "growing",
-        Search::ClosingIn => "closing_in",
-        Search::Checking => "checking",
-        Search::Holding => "holding",
-        Search::Looking => "looking",
-    }
+/// A smaller share would be shown as 0.0 %.
+const LEAST_SHARE: f64 = 0.001;
+
+/// `0.4 %`; `None` if that would be 0.
+pub(super) fn share_of(some: u64, calls: u64) -> Option<String> {
+    #[allow(clippy::cast_precision_loss, reason = "shown as a percentage")]
+    let share = some as f64 / calls.max(1) as f64;
+    (share >= LEAST_SHARE).then(|| percent(share))
 }
 
-/// What a service was found to bear: `about 48.0/s`, `9 in flight`, or both, and which of them is doubtful. Nothing where
-/// nothing is known.
+/// `about 48.0/s`, `9 calls at a time`, or both, and which of them is doubtful; empty if no limit is known.
 #[must_use]
 pub(crate) fn most(limit: Limit) -> String {
-    let sure = |found: FoundLimit| match found.times {
+    let doubt = |found: FoundLimit| match found.times {
         _ if !found.is_doubtful() => "",
         0 | 1 => " (seen only once)",
         _ => " (seen only twice)",
     };
     let rate = limit
         .rate
-        .map(|found| format!("about {}{}", per_time(found.value), sure(found)));
-    let in_flight = limit
-        .in_flight
-        .map(|found| format!("{:.0} in flight{}", found.value, sure(found)));
+        .map(|found| format!("about {}{}", per_time(found.value), doubt(found)));
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a number of calls"
+    )]
+    let in_flight = limit.in_flight.map(|found| {
+        let calls = at_a_time(found.value.round() as usize);
+        format!("{calls}{}", doubt(found))
+    });
     let known: Vec<_> = rate.into_iter().chain(in_flight).collect();
     known.join(" and ")
 }
 
-/// Where the service was found to refuse.
+/// `9 calls at a time`.
+fn at_a_time(calls: usize) -> String {
+    let calls = calls.try_into().unwrap_or(u64::MAX);
+    format!("{} at a time", counted(calls, "call"))
+}
+
+/// The rate limit that was found.
 pub(super) fn limit(found: f64) -> String {
     format!("limit found: about {}", per_time(found))
+}
+
+/// The limit of concurrent calls that was found.
+pub(super) fn limit_in_flight(found: usize) -> String {
+    format!("limit found: {}", at_a_time(found))
 }
 
 /// What the service's headers ask for.
@@ -190,16 +105,11 @@ pub(super) fn asked_for(rate: f64) -> String {
     format!("the service's headers ask for about {}", per_time(rate))
 }
 
-/// That nobody keeps to what they ask for.
+/// The run does not keep to the service's headers.
 pub(super) const HEADERS_DISBELIEVED: &str =
-    "the service's RateLimit headers were disbelieved: it accepted more than they allowed";
+    "the service's RateLimit headers were ignored: it accepted more calls than they allow";
 
-/// How many in flight it was found to bear.
-pub(super) fn limit_in_flight(found: usize) -> String {
-    format!("limit found: {found} in flight")
-}
-
-/// That the service refuses some calls whatever is sent, with one digit: they were not many to count.
+/// The service refuses some calls at any pace. One digit: few of them were counted.
 pub(super) fn refused_at_any(share: f64) -> String {
     let calls = 1.0 / share;
     let digit = 10_f64.powf(calls.log10().floor());
@@ -215,7 +125,7 @@ pub(super) fn refused_at_any(share: f64) -> String {
     )
 }
 
-/// That the service is down.
+/// The service is down.
 pub(super) fn down(outage: OngoingOutage, now: Duration) -> String {
     let next = outage.next.saturating_sub(now);
     let next = if next.is_zero() {
@@ -230,91 +140,86 @@ pub(super) fn down(outage: OngoingOutage, now: Duration) -> String {
     format!("service down for {}, {next}", whole_seconds(lasted))
 }
 
-/// That it was not down, as far as can be told.
+/// The service was not down, as far as the run can tell.
 pub(super) const OUTAGE_DISMISSED: &str =
-    "the outage is put down to the rows: the service answers, and fails over each that is tried";
+    "not an outage: the service answers, but fails on every row that is tried";
 
-/// That it is back.
+/// The service is back.
 pub(super) fn up(lasted: Duration) -> String {
     format!(
-        "the service is back after {}; going on at half speed",
+        "the service is back after {}; continuing at half the pace",
         whole_seconds(lasted)
     )
 }
 
-/// That everybody waits from now on, and why.
+/// All calls wait from now on.
 pub(super) fn pausing(pause: Pause) -> String {
     match pause.asked {
-        Some(asked) => format!("paused: service asks for {}", whole_seconds(asked)),
+        Some(asked) => format!("paused: the service asked for {}", whole_seconds(asked)),
         None => format!(
-            "paused: service asks for fewer calls, going on in {}",
+            "paused for {}: the service asked for fewer calls",
             whole_seconds(pause.length)
         ),
     }
 }
 
-/// Whole seconds: a count-down with tenths only flickers.
-pub(super) fn whole_seconds(length: Duration) -> String {
-    let seconds = length.as_millis().div_ceil(1000);
-    let seconds = Duration::from_secs(seconds.try_into().unwrap_or(u64::MAX));
-    if seconds.as_secs() < 10 {
-        format!("{} s", seconds.as_secs())
-    } else {
-        time(seconds)
-    }
-}
-
-/// What is said when another key was found in the key's file.
-pub(super) const KEY_RENEWED: &str = "the API key was read again from its file; going on";
-
-/// The warning for two rows with different users and one transaction id.
-pub(super) fn repeated(one: RowNumber, other: RowNumber) -> String {
-    format!(
-        "warning: two different users got the same transaction id, in rows {one} and {other}: {MIXED_UP}"
-    )
-}
-
-/// The warning for rows that the service refuses one after the other.
-pub(super) fn many_refused(rows: u32) -> String {
-    format!("warning: the service has refused {rows} rows in a row; the rejects say why")
-}
-
-/// The warning for fields that no answer has so far.
-pub(super) fn fields_absent(answers: u32, fields: &str) -> String {
-    let none_of = match answers {
-        1 => "the only answer so far does not have".to_owned(),
-        answers => format!("none of the first {answers} answers has"),
+/// All calls wait for a while longer.
+pub(super) fn paused(left: Duration, pause: Pause) -> String {
+    let asked = match pause.asked {
+        Some(asked) => whole_seconds(asked),
+        None => "fewer calls".to_owned(),
     };
-    format!("warning: {none_of} {fields}: check the pointer of `--column`")
+    let left = whole_seconds(left);
+    format!("paused: the service asked for {asked}, {left} left")
 }
 
-/// The warning for an answer of the ledger that cannot be used.
-pub(super) fn unusable(why: Unusable) -> &'static str {
-    match why {
-        Unusable::Damaged => {
-            "warning: the ledger is damaged: an answer does not fit its checksum. Such answers are asked for again; `quick_check` of SQLite may tell more"
-        }
-        Unusable::FromTheFuture => {
-            "warning: the ledger has answers that are dated in the future, so that their age cannot be told; they are asked for again"
-        }
-    }
-}
+/// Another key was found in the key's file.
+pub(super) const KEY_RENEWED: &str = "a new API key was read from its file; continuing with it";
 
-/// What one answer for different users means.
+/// What it means if different users get the same answer.
 pub(super) const MIXED_UP: &str = "a cache or proxy may be answering for the service";
 
-/// What is said when a run begins to stop, and when calls that finish get less time.
+/// A warning, with the word in front.
+pub(super) fn warning(warning: &Warning) -> String {
+    let words = match warning {
+        Warning::TransactionRepeated(one, other) => format!(
+            "two different users got the same transaction id, in rows {one} and {other}: {MIXED_UP}"
+        ),
+        Warning::ManyRefused(rows) => {
+            format!("the service has refused {rows} rows in a row; the rejects say why")
+        }
+        Warning::FieldsAbsent(answers, fields) => {
+            let none_of = match answers {
+                1 => "the only answer so far does not have".to_owned(),
+                answers => format!("none of the first {answers} answers has"),
+            };
+            format!("{none_of} {fields}: check the pointer of `--column`")
+        }
+        Warning::Unusable(Unusable::Damaged) => {
+            "the ledger is damaged: an answer does not match its checksum. Such rows are sent again; SQLite's `quick_check` may tell more"
+                .to_owned()
+        }
+        Warning::Unusable(Unusable::FromTheFuture) => {
+            "answers in the ledger are dated in the future, so their age is unknown; their rows are sent again"
+                .to_owned()
+        }
+    };
+    format!("warning: {words}")
+}
+
+/// The run is stopping, or the calls in flight get less time than before.
 pub(super) fn stopping(reason: CancelReason, in_flight: u64, longest: Duration) -> String {
     let why = match reason {
         CancelReason::Interrupted => "interrupted",
         CancelReason::Terminated => "terminated",
         CancelReason::HungUp => "hung up",
         CancelReason::Refused => "the service refuses the run",
-        CancelReason::Unavailable => "the service is not available",
-        CancelReason::Input | CancelReason::InputChanged => "the input is broken",
+        CancelReason::Unavailable => "the service is unavailable",
+        CancelReason::Input => "the input is invalid",
+        CancelReason::InputChanged => "the input has changed",
         CancelReason::Ledger => "the ledger cannot be used",
         CancelReason::NoVerdicts => "too many rows in a row without a verdict",
-        CancelReason::MaxCalls => "no more calls are allowed",
+        CancelReason::MaxCalls => "`--max-calls` is reached",
         CancelReason::MaxFailures => "`--max-failures` is reached",
         CancelReason::Output => "the output cannot be written",
         CancelReason::OutputClosed => "standard output was closed",
@@ -324,7 +229,9 @@ pub(super) fn stopping(reason: CancelReason, in_flight: u64, longest: Duration) 
         return format!("{why}: stopping");
     }
     let again = match reason {
-        CancelReason::Interrupted => " (Ctrl-C again stops at once; their answers would be lost)",
+        CancelReason::Interrupted => {
+            " (Ctrl-C again stops immediately; their answers would be lost)"
+        }
         _ => "",
     };
     format!(
@@ -339,48 +246,42 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_read_easily() {
-        assert_eq!(count(0), "0");
-        assert_eq!(count(999), "999");
-        assert_eq!(count(1_234_567), "1,234,567");
-        assert_eq!(rate(1234.5), "1,235");
-        assert_eq!(rate(12.34), "12.3");
-        assert_eq!(rate(0.5), "0.50");
-        for (millis, said) in [
-            (1, "1.0 ms"),
-            (120, "120 ms"),
-            (1_500, "1.5 s"),
-            (59_000, "59 s"),
-            (61_000, "1 min 1 s"),
-            (3_660_000, "1 h 1 min"),
-        ] {
-            assert_eq!(time(Duration::from_millis(millis)), said);
-        }
+    fn a_limit_that_was_seen_rarely_is_marked() {
         let found = |value, times| Some(FoundLimit { value, times });
-        for (rate, in_flight, said) in [
+        for (rate, in_flight, expected) in [
             (found(48.0, 3), None, "about 48.0/s"),
             (found(0.1, 3), None, "about 6.00/min"),
-            (None, found(9.0, 8), "9 in flight"),
+            (None, found(9.0, 8), "9 calls at a time"),
+            (None, found(1.0, 8), "1 call at a time"),
             (
                 found(1234.5, 3),
                 found(9.0, 2),
-                "about 1,235/s and 9 in flight (seen only twice)",
+                "about 1,235/s and 9 calls at a time (seen only twice)",
             ),
             (found(48.0, 2), None, "about 48.0/s (seen only twice)"),
             (None, None, ""),
         ] {
-            assert_eq!(most(Limit { rate, in_flight }), said);
-        }
-        for (share, said) in [(0.05, "20"), (0.0112, "90"), (0.001, "1,000")] {
-            let said = format!("the service refuses about 1 call in {said} at any pace");
-            assert_eq!(refused_at_any(share), said);
+            assert_eq!(most(Limit { rate, in_flight }), expected);
         }
     }
 
     #[test]
-    fn a_day_is_today_or_has_its_date() {
-        assert_eq!(day(SystemTime::now()), "today");
-        let long_ago = SystemTime::UNIX_EPOCH + Duration::from_secs(86_400 * 365);
-        assert_eq!(day(long_ago), "on 1971-01-01");
+    fn a_share_of_refusals_has_one_digit() {
+        for (share, calls) in [(0.05, "20"), (0.0112, "90"), (0.001, "1,000")] {
+            let expected = format!("the service refuses about 1 call in {calls} at any pace");
+            assert_eq!(refused_at_any(share), expected);
+        }
+    }
+
+    #[test]
+    fn calls_are_counted_in_flight_retried_and_throttled() {
+        let mut now = Snapshot::default();
+        assert_eq!(calls(&now), None);
+        (now.calls, now.in_flight, now.retries, now.throttled) = (10_000, 16, 1, 9);
+        let expected = "16 in flight, 1 retry, 9 throttled";
+        assert_eq!(calls(&now).as_deref(), Some(expected));
+        (now.calls, now.retries) = (1_000, 1_234);
+        let expected = "16 in flight, 1,234 retries, 9 throttled (0.9 %)";
+        assert_eq!(calls(&now).as_deref(), Some(expected));
     }
 }

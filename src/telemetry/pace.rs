@@ -4,6 +4,8 @@
 
 use std::time::Duration;
 
+use serde::Serialize;
+
 /// A pause of all calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Pause {
@@ -46,7 +48,8 @@ impl Pace {
 }
 
 /// What the search for the service's limit is doing: why the pace changes, or does not.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub(crate) enum Search {
     /// Nothing has been refused yet: the pace doubles.
     Growing,

@@ -6,7 +6,7 @@ use super::input::IGNORED;
 use super::ledger::RunLedger;
 use super::prepare::{CallParts, Context, PreparedRun};
 use crate::base::error::{printable, quoted};
-use crate::base::say::say;
+use crate::base::stderr::say;
 use crate::layout::Format;
 use crate::ledger::{Held, KnownLimit, Past};
 use crate::observe::{self, counted, day, moment, most};
@@ -48,7 +48,7 @@ pub(super) fn announce(prepared: &PreparedRun) {
 fn introduce(context: &Context, calls: &CallParts, format: Format) {
     let input = &context.input;
     let service = if context.is_sandbox() {
-        "the built-in sandbox, a stand-in".to_owned()
+        "the built-in sandbox, a stand-in for the service".to_owned()
     } else {
         context.endpoint.to_string()
     };
@@ -79,7 +79,7 @@ fn pace(rate: Rate) -> String {
     match rate {
         Rate::Auto => "pace found automatically".to_owned(),
         Rate::Unlimited => "no rate limit".to_owned(),
-        Rate::PerSecond(_) => rate.to_string(),
+        Rate::PerSecond(_) => format!("at most {rate}"),
     }
 }
 

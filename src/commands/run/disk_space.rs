@@ -6,7 +6,7 @@ use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use crate::base::error::{Error, Result, shown};
-use crate::base::system::file_size_limit;
+use crate::base::rlimit::max_file_size;
 use crate::observe::count;
 use crate::output::{Target, partial_of};
 use crate::telemetry::stats::Stats;
@@ -51,7 +51,7 @@ pub(super) fn for_the_next_rows(
         all.clamp(LEAST, MEGABYTE).saturating_sub(old)
     };
     let grown = old.saturating_add(bytes);
-    let enough = match file_size_limit() {
+    let enough = match max_file_size() {
         Some(limit) if goes_on && old > 0 && grown > limit => {
             Err(io::Error::new(ErrorKind::FileTooLarge, "file too large"))
         }
@@ -143,7 +143,7 @@ fn needs(error: Error, what: impl FnOnce(&Path) -> String) -> Error {
 
 /// The error of a file that may not grow any more, with what limits it.
 fn limited(error: Error) -> Error {
-    match file_size_limit() {
+    match max_file_size() {
         Some(limit) => error
             .detail(format!(
                 "this process may write files of up to {} bytes",

@@ -13,7 +13,7 @@ use super::prepare::{CallParts, Context, PreparedRun, RowParts};
 use super::threads::{self, BATCHES, StopChannel, WriterEnd, stop_of};
 use crate::base::error::{Error, Result, shown};
 use crate::input::Reader;
-use crate::observe::{self, Progress, Setting, Style};
+use crate::observe::{self, ProgressSettings, ProgressThread, Style};
 use crate::output::{Sealed, Unfinished, Writer, Written, partial_of};
 use crate::pace::{CallBudget, GiveUpPolicy, RetryPolicy};
 use crate::pipeline::{self, Channels, Stop, WindowSize};
@@ -99,11 +99,15 @@ pub(super) fn runtime() -> Result<Runtime> {
         .map_err(|e| Error::internal("cannot start the runtime").because(e))
 }
 
-fn start_progress(runtime: &Runtime, context: &Context, concurrency: usize) -> (Events, Progress) {
+fn start_progress(
+    runtime: &Runtime,
+    context: &Context,
+    concurrency: usize,
+) -> (Events, ProgressThread) {
     let (notices, inbox) = observe::notices();
     let ender = notices.ender();
     let watch = &context.watch;
-    let setting = Setting {
+    let settings = ProgressSettings {
         style: if watch.quiet { Style::Off } else { watch.style },
         every: watch.every,
         size: context.input.size,
@@ -112,7 +116,7 @@ fn start_progress(runtime: &Runtime, context: &Context, concurrency: usize) -> (
     };
     // The runtime's clock is the run's clock.
     let events = runtime.block_on(async { Events::new(vec![Box::new(notices)]) });
-    let progress = Progress::start(setting, events.clone(), inbox, ender);
+    let progress = ProgressThread::start(settings, events.clone(), inbox, ender);
     (events, progress)
 }
 

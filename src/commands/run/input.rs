@@ -3,7 +3,7 @@
 use bytes::BytesMut;
 
 use crate::base::error::{Result, shown};
-use crate::base::say::say;
+use crate::base::stderr::say;
 use crate::fields::UserRequest;
 use crate::input::{self, Input, Opened, Reader, TrailingGarbage};
 use crate::layout::Layout;

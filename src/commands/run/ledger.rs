@@ -15,7 +15,7 @@ use crate::ledger::{
     Finished, Held, Keeper, Key, KnownLimit, Ledger, Past, Place, Removed, Rest, Reuse, Settings,
     Standing,
 };
-use crate::observe::{Kept, counted, same_command};
+use crate::observe::{KeptLedger, counted, same_command};
 use crate::output::{Replace, Sealed, Target};
 use crate::raw_json::Pointer;
 use crate::telemetry::event::CancelReason;
@@ -306,7 +306,7 @@ impl RunLedger {
         };
         match ledger.end(when, patience) {
             Ok(Rest::Kept(answers)) => LedgerEnd {
-                kept: path.map(|path| Kept {
+                kept: path.map(|path| KeptLedger {
                     path,
                     answers,
                     own,
@@ -328,7 +328,7 @@ impl RunLedger {
 #[derive(Default)]
 pub(super) struct LedgerEnd {
     /// What stays of it.
-    pub(super) kept: Option<Kept>,
+    pub(super) kept: Option<KeptLedger>,
     /// A warning that it should have been removed and was not.
     pub(super) warning: Option<String>,
 }

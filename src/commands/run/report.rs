@@ -8,9 +8,9 @@ use super::input::{IGNORED, InputFacts};
 use super::ledger::LedgerEnd;
 use super::prepare::Context;
 use crate::base::error::{Error, Exit, system_words};
-use crate::base::say::say;
+use crate::base::stderr::say;
 use crate::config::WatchConfig;
-use crate::observe::{Style, Summary};
+use crate::observe::{RunSummary, Style};
 use crate::telemetry::stats::Stats;
 
 /// Ends the ledger, writes the summary and says what ended the run early. Returns how the process should exit.
@@ -38,7 +38,7 @@ pub(super) fn report(driven: DrivenRun) -> Exit {
     } = ledger.end(&stats, was_there);
     let unsynced = written.unsynced.as_deref().map(unsynced);
     let output = still_there(written.output);
-    let summary = Summary {
+    let summary = RunSummary {
         stats: &stats,
         elapsed: events.elapsed(),
         sandbox: stand_in.is_some(),
@@ -85,7 +85,7 @@ fn is_there(file: &Path) -> bool {
 }
 
 /// Shows the summary for people or for programs, writes the one for `--summary`, and says what ended the run early.
-fn tell(summary: &Summary<'_>, error: Option<&Error>, file: Option<File>, watch: &WatchConfig) {
+fn tell(summary: &RunSummary<'_>, error: Option<&Error>, file: Option<File>, watch: &WatchConfig) {
     match watch.style {
         _ if watch.quiet => summary.warning().iter().for_each(|line| say(line)),
         Style::Json => say(&summary.json_line()),

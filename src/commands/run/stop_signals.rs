@@ -9,7 +9,7 @@ use tokio::time::timeout;
 use super::super::signals::Signals;
 use super::threads::spawn;
 use crate::base::error::{Error, Exit, Result, Signal};
-use crate::base::say::{flush, say};
+use crate::base::stderr::{flush, say};
 use crate::pipeline::Stop;
 use crate::telemetry::event::CancelReason;
 

@@ -64,7 +64,7 @@ fn the_samples_get_all_decisions_and_come_back_unchanged_but_for_them() {
         done.exits(0)
             .says("sandbox")
             .says("200 rows")
-            .says("6 equal to another row")
+            .says("6 rows reused the answer of an identical row")
             .says("194 billed by the stand-in");
         assert_eq!(place.names(), [name], "no partial file and no rejects");
         let scored = place.text(name);

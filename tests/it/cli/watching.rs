@@ -79,13 +79,13 @@ fn the_summary_counts_what_the_server_saw() {
     assert_snapshot!(shown(&done, &server), @r"
     rescore: users.csv to http://SERVER/v1/validate/user; at most 1 in flight, unlimited
              name ← `name`, email ← `email`, phone not sent, ip ← `ip`, user_agent ← `user_agent`
-    rescore: paused: service asks for 1 s
+    rescore: paused: the service asked for 1 s
     rescore: 20 rows in TIME, SPEED rows/s
              approve 4, review 7, block 8
              failed 1: refused 1, see scored.rejects.csv
-             24 calls, 3 of them again; latency p50 TIME, p95 TIME, p99 TIME
-             the service asked 1 time for fewer calls (4.1 % of all); paused for TIME in all
-             1 row may have been billed twice: sent again after no answer came
+             24 calls, 3 of them retries; latency p50 TIME, p95 TIME, p99 TIME
+             the service the service throttled 1 call (4.1 % of all); paused for TIME in all
+             1 row may have been billed twice: sent again because no answer came
              wrote scored.csv
              scored.csv.ledger has 19 paid answers; `--retry-failed` asks only about the rows without a verdict
     ");
@@ -215,9 +215,8 @@ fn many_short_pauses_are_reported_once_between_two_lines() {
     });
     let place = Place::with("users.csv", users::csv(5));
     let done = place.score(&server, ["-c", "1"]);
-    done.exits(0)
-        .says("the service asked 3 times for fewer calls");
-    let told = done.stderr.matches("paused: service asks");
+    done.exits(0).says("the service throttled 3 calls");
+    let told = done.stderr.matches("paused: the service asked");
     done.check(told.count() == 1, "a single line about pauses");
 }
 
@@ -275,7 +274,7 @@ fn one_answer_for_different_users_is_said_once_and_counted() {
             ["--quiet"] => done.check(done.stderr.lines().count() == 1, "nothing but the warning"),
             ["--progress", "json"] => {}
             _ => {
-                done.says("4 answers had the transaction id of a different user's");
+                done.says("4 answers had the transaction id of a different user");
             }
         }
     }
@@ -322,7 +321,7 @@ fn what_rate_limit_headers_ask_for_is_said_while_it_holds_and_that_they_were_dis
         serde_json::json!({"calls_per_second": 1.0, "disbelieved": false})
     );
     score("12").exits(0).says(
-        "the service's RateLimit headers were disbelieved: it accepted more than they allowed\n",
+        "the service's RateLimit headers were ignored: it accepted more calls than they allow\n",
     );
     assert_eq!(
         summary(&place)["headers"],

@@ -90,7 +90,7 @@ fn a_dumb_terminal_gets_lines_and_nothing_that_would_move_its_cursor() {
     done.exits(0);
     let written = written.join().unwrap();
     assert!(
-        written.contains("paused: service asks for 1"),
+        written.contains("paused: the service asked for 1"),
         "{written:?}"
     );
     assert!(written.contains("rescore: 9 rows in "), "{written:?}");
@@ -171,7 +171,7 @@ fn a_summary_leaves_out_what_did_not_occur() {
              name ← `name`, email ← `email`, phone not sent, ip ← `ip`, user_agent ← `user_agent`
     rescore: 9 rows in TIME, SPEED rows/s
              approve 9
-             without a call: 9 known from the ledger
+             without a call: 9 taken from the ledger
              wrote again.csv
              the answers are kept in kept.ledger
     ");
@@ -215,7 +215,7 @@ fn files_removed_during_a_run_are_not_named_in_its_summary() {
     drop(release);
     let done = running.done();
     done.exits(3)
-        .says("the output was removed while the run was on\n")
+        .says("the output was removed during the run\n")
         .silent_about("the output lacks")
         .silent_about("may be lost")
         .silent_about("out/scored.csv.partial");

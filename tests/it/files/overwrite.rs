@@ -201,7 +201,7 @@ fn an_input_that_has_changed_or_comes_down_a_pipe_is_still_the_same() {
     place
         .score(&server, ["--retry-failed"])
         .exits(0)
-        .says("8 known");
+        .says("8 rows already paid for");
     assert_eq!(place.text("scored.csv"), users::scored(&users::csv(12)));
 
     let (place, server) = (Place::new(), Server::good());
@@ -213,6 +213,6 @@ fn an_input_that_has_changed_or_comes_down_a_pipe_is_still_the_same() {
     pipe(csv.clone() + "11,,u@example.com,::1,u\n", &[]).exits(1);
     pipe(csv.clone(), &["--retry-failed"])
         .exits(0)
-        .says("10 known");
+        .says("10 rows already paid for");
     assert_eq!(place.text("scored.csv"), users::scored(&csv));
 }

@@ -28,7 +28,7 @@ fn another_question_account_or_address_is_asked_again() {
         };
         let other = other.env("RESCORE_API_KEY", "test-key");
         let other = other.arg("users.csv").arg("-o").arg("scored.csv").done();
-        other.exits(0).silent_about("known from the ledger");
+        other.exits(0).silent_about("taken from the ledger");
         assert_eq!(server.calls(), 4 + 6, "{args:?}");
         assert_eq!(place.text("scored.csv"), users::scored(&csv));
         assert_eq!(place.names(), ["scored.csv", "users.csv"]);

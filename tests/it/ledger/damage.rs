@@ -95,8 +95,8 @@ fn a_score_that_was_flipped_is_asked_again_and_the_ledger_is_named_as_damaged() 
         drop(damaged);
         let done = run(&["--summary", "summary.json"]);
         done.exits(0)
-            .says("warning: the ledger is damaged: an answer does not fit its checksum")
-            .says("the ledger is damaged: 3 answers asked for again");
+            .says("warning: the ledger is damaged: an answer does not match its checksum")
+            .says("the ledger is damaged: 3 answers failed the checksum, rows sent again");
         assert_eq!(done.stderr.matches("warning").count(), 1, "{done}");
         assert_eq!(server.calls(), ROWS + 3);
         assert_eq!(place.text("scored.csv"), users::scored(&csv));
@@ -146,7 +146,7 @@ fn damage_that_comes_while_a_run_is_on_is_named_and_nobody_is_told_to_go_on() {
         .done()
         .exits(3)
         .says("the file is damaged")
-        .says("answers.ledger is damaged, and no run can go on with it")
+        .says("answers.ledger is damaged: no run can continue with it")
         .says("hint: move it and the files whose names start with its name elsewhere")
         .silent_about("goes on from there");
     assert!(server.calls() <= MANY + 1 + 64, "{}", server.calls());
@@ -169,8 +169,8 @@ fn answers_dated_in_the_future_are_not_young_and_that_is_said_once() {
     );
     let done = run(["--max-age", "1d"]);
     done.exits(0)
-        .says("5 answers dated in the future, asked for again");
-    let warning = "warning: the ledger has answers that are dated in the future";
+        .says("5 answers in the ledger had a date in the future, rows sent again");
+    let warning = "warning: answers in the ledger are dated in the future";
     assert_eq!(done.stderr.matches(warning).count(), 1, "{done}");
     assert_eq!(server.calls(), 10);
     // The new answers have today's date.

@@ -108,7 +108,7 @@ fn what_a_finished_run_has_left_stays_until_the_next_one_has_its_first_answer() 
     place
         .score(&server, ["--retry-failed"])
         .exits(1)
-        .says("9 known from the ledger");
+        .says("9 rows already paid for, taken from the ledger");
     assert_eq!(server.calls(), 10 + 1 + 1);
     let nameless = |name: &str| name.is_empty();
     assert_eq!(
@@ -132,7 +132,7 @@ fn a_new_run_that_was_stopped_before_its_first_answer_does_not_continue_the_fini
         .score(&server, ["--overwrite"])
         .exits(1)
         .silent_about("continuing")
-        .silent_about("known from the ledger");
+        .silent_about("taken from the ledger");
     assert_eq!(server.calls(), 10 + 1 + 10);
 }
 
@@ -191,7 +191,7 @@ fn with_a_shared_ledger_a_retry_uses_what_the_finished_run_used() {
     assert_eq!(server.calls(), 20);
     run(&["--retry-failed"])
         .exits(0)
-        .says("9 known from the ledger");
+        .says("9 rows already paid for, taken from the ledger");
     assert_eq!(server.calls(), 21);
     assert_eq!(place.text("scored.csv"), users::scored(&csv));
     assert!(!place.names().contains(&"scored.rejects.csv".to_owned()));

@@ -39,7 +39,7 @@ fn runs_that_start_over_on_one_ledger_each_ask_everybody() {
     for run in 1..=RUNS {
         let args = ["--ledger", "answers.ledger", "--fresh", "--overwrite"];
         let done = place.score(&server, args);
-        done.exits(0).silent_about("known from the ledger");
+        done.exits(0).silent_about("taken from the ledger");
         assert_eq!(server.calls(), 5 * run);
     }
 }
@@ -59,7 +59,9 @@ fn what_stopped_after_starting_over_is_not_to_start_over_again() {
         run(&["--fresh", "--max-calls", "4"])
             .exits(3)
             .says("the same command without `--fresh` goes on from there");
-        run(&[]).exits(0).says("4 known from the ledger");
+        run(&[])
+            .exits(0)
+            .says("4 rows already paid for, taken from the ledger");
         assert_eq!(server.calls(), 9);
         assert_eq!(place.text("scored.csv"), users::scored(&csv));
     }

@@ -121,7 +121,7 @@ fn failed_rows_alone_are_asked_again_and_put_in_their_place() {
     place
         .score(&server, ["--retry-failed"])
         .exits(0)
-        .says("8 known from the ledger");
+        .says("8 rows already paid for, taken from the ledger");
     let again: Vec<_> = server.requests()[10..].iter().map(Request::name).collect();
     assert_eq!(again.len(), 2);
     assert!(again.iter().all(|name| odd(name)), "{again:?}");
@@ -196,7 +196,7 @@ fn equal_rows_that_are_asked_each_keep_their_own_answers_over_a_stop() {
     place
         .score(&server, [])
         .exits(0)
-        .says("3 equal to another row");
+        .says("3 rows reused the answer of an identical row");
     assert_eq!(server.calls(), 2);
 }
 
@@ -213,7 +213,10 @@ fn a_row_equal_to_one_that_is_out_waits_for_its_answer() {
         .start();
     server.wait_for_calls(4);
     drop(release);
-    running.done().exits(0).says("2 equal to another row");
+    running
+        .done()
+        .exits(0)
+        .says("2 rows reused the answer of an identical row");
     assert_eq!(server.calls(), 4);
     assert_eq!(place.text("scored.csv"), users::scored(&csv));
 }
@@ -302,7 +305,7 @@ fn a_mistyped_command_in_between_costs_no_paid_answer() {
     place.write("other.csv", users::named(["Somebody Else"]));
     let done = place.run(&server, ["other.csv", "-o", "scored.csv"]).done();
     done.exits(0)
-        .says("scored.csv.ledger has 31 paid answers, of other rows");
+        .says("scored.csv.ledger has 31 paid answers, also for other rows");
     assert_eq!(server.calls(), 31);
     // Now the output belongs to another input.
     place.score(&server, []).exits(2).says("--retry-failed");
@@ -311,7 +314,7 @@ fn a_mistyped_command_in_between_costs_no_paid_answer() {
         .exits(2)
         .says("`scored.csv` was written by a run with another input");
     let done = place.score(&server, ["--retry-failed", "--overwrite"]);
-    done.exits(0).says("30 known");
+    done.exits(0).says("30 rows already paid for");
     assert_eq!(server.calls(), 41);
     assert_eq!(place.text("scored.csv"), users::scored(&csv));
     assert_eq!(place.names(), ["other.csv", "scored.csv", "users.csv"]);

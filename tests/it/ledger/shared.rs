@@ -71,7 +71,7 @@ fn two_runs_at_once_share_what_either_paid_for() {
     let first = start(&place, &server, "users.csv", "first.csv");
     let second = start(&place, &server, "reversed.csv", "second.csv");
     for done in [first.done(), second.done()] {
-        done.exits(0).says("known from the ledger");
+        done.exits(0).says("taken from the ledger");
     }
     assert_eq!(place.text("first.csv"), users::scored(&csv));
     assert_eq!(place.text("second.csv"), users::scored(&reversed(&csv)));
@@ -83,7 +83,7 @@ fn two_runs_at_once_share_what_either_paid_for() {
     start(&place, &server, "users.csv", "third.csv")
         .done()
         .exits(0)
-        .says("300 known from the ledger");
+        .says("300 rows already paid for, taken from the ledger");
     assert_eq!(server.calls(), calls);
     assert_eq!(place.text("third.csv"), users::scored(&csv));
     assert_eq!(
@@ -162,7 +162,7 @@ fn a_run_that_was_killed_holds_nothing() {
         assert!(place.names().contains(&"scored.csv.partial".to_owned()));
         drop(release);
         let done = program().done();
-        done.exits(0).says("known from the ledger");
+        done.exits(0).says("taken from the ledger");
         assert_eq!(server.calls(), 24 + 30);
         assert_eq!(place.text("scored.csv"), users::scored(&csv));
         let left = place
@@ -186,7 +186,10 @@ fn a_run_goes_on_beside_one_that_was_killed_on_the_same_ledger() {
     server.wait_for_calls(25);
     killed.kill_when(|| true);
     drop(release);
-    living.done().exits(0).says("20 known from the ledger");
+    living
+        .done()
+        .exits(0)
+        .says("20 rows already paid for, taken from the ledger");
     assert_eq!(place.text("second.csv"), users::scored(&csv));
     assert_eq!(server.calls(), 24 + 40);
 }

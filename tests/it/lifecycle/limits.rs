@@ -211,7 +211,8 @@ fn standard_output_asks_equal_rows_once_and_leaves_nothing_behind() {
             .env("TMPDIR", place.path("tmp"))
     };
     let done = run(&server).done();
-    done.exits(0).says("43 equal to another row");
+    done.exits(0)
+        .says("43 rows reused the answer of an identical row");
     assert_eq!(String::from_utf8_lossy(&done.stdout), users::scored(&csv));
     assert_eq!((server.calls(), left()), (7, 0));
 
@@ -249,7 +250,8 @@ fn with_a_ledger_a_run_to_standard_output_continues_too() {
     let first = String::from_utf8_lossy(&done.stdout);
     assert_eq!(first, users::scored(&users::csv(12)));
     let done = run().done();
-    done.exits(0).says("12 known from the ledger");
+    done.exits(0)
+        .says("12 rows already paid for, taken from the ledger");
     assert_eq!(String::from_utf8_lossy(&done.stdout), users::scored(&csv));
     assert_eq!(server.calls(), 30);
     assert_eq!(place.names(), ["answers.ledger", "users.csv"]);

@@ -214,7 +214,7 @@ fn rows_to_a_stream_without_a_ledger_are_said_to_be_all_that_stays() {
     drop(release);
     let done = running.done();
     done.exits(130).says(
-        "no ledger has the 7 paid answers of this run: another run asks again (`--ledger FILE` keeps them)",
+        "no ledger has the 7 paid answers of this run: another run needs the same calls again (`--ledger FILE` keeps them)",
     );
     assert_eq!(
         String::from_utf8_lossy(&done.stdout),
@@ -254,7 +254,7 @@ fn answers_that_the_output_did_not_take_are_counted() {
     let lacks = answered - number(&summary["rows"]["written"]);
     assert!(lacks > 0, "{summary}");
     done.exits(130).says(&format!(
-        "and the output lacks {} of them: another run asks again",
+        "and the output lacks {} of them: another run needs the same calls again",
         with_commas(lacks)
     ));
     drop(reader);

@@ -20,7 +20,7 @@ fn slow() -> Server {
 /// Runs the same command to its end, and checks how many calls there were in all.
 fn goes_on(place: &Place, server: &Server, csv: &str, calls: usize) {
     let done = place.score(server, ["-c", "4"]);
-    done.exits(0).says("known from the ledger");
+    done.exits(0).says("taken from the ledger");
     let said = format!("{calls} calls in all and not {}", server.calls());
     done.check(server.calls() == calls, &said);
     assert_eq!(place.text("scored.csv"), users::scored(csv));
@@ -73,14 +73,14 @@ fn interrupted_twice_a_run_loses_what_is_in_flight_and_goes_on() {
         partial.split(|byte| *byte == b'\n').count() == 14
     });
     running.signal("INT");
-    running.wait_for_words("interrupted: finishing 4 calls in flight, up to 30 s (Ctrl-C again stops at once; their answers would be lost)");
+    running.wait_for_words("interrupted: finishing 4 calls in flight, up to 30 s (Ctrl-C again stops immediately; their answers would be lost)");
     running.signal("INT");
     let done = running.done();
     done.exits(130);
     assert_snapshot!(shown(&done, &server), @r"
     rescore: users.csv to http://SERVER/v1/validate/user; at most 4 in flight, unlimited
              name ← `name`, email ← `email`, phone not sent, ip ← `ip`, user_agent ← `user_agent`
-    rescore: interrupted: finishing 4 calls in flight, up to 30 s (Ctrl-C again stops at once; their answers would be lost)
+    rescore: interrupted: finishing 4 calls in flight, up to 30 s (Ctrl-C again stops immediately; their answers would be lost)
     rescore: stopped immediately; `scored.csv.partial` has the rows that were written so far
              `scored.csv.ledger` has the paid answers that reached the disk; the same command goes on from there
     ");
@@ -239,7 +239,7 @@ fn calls_in_flight_when_no_more_are_allowed_are_finished_and_kept_so_that_each_r
     for calls in [5, 10] {
         let done = place.score(&server, ["-c", "8", "--max-calls", "5", "--timeout", "5s"]);
         done.exits(3)
-            .says("no more calls are allowed: finishing 4 calls in flight, up to 5 s\n")
+            .says("`--max-calls` is reached: finishing 4 calls in flight, up to 5 s\n")
             .says(&format!(
                 "{calls} paid answers; the same command goes on from there"
             ));

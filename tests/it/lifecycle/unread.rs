@@ -59,7 +59,7 @@ fn ends_in_order(signal: &str, code: i32, timeout: &str, stderr: Stdio) {
     place
         .score(&server, [])
         .exits(0)
-        .says("3 known from the ledger");
+        .says("3 rows already paid for, taken from the ledger");
     assert_eq!(server.calls(), 7 + 6);
     assert_eq!(place.text("scored.csv"), users::scored(&csv));
 }

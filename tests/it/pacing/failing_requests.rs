@@ -28,8 +28,8 @@ fn at_the_end_of_a_file_failing_rows_are_given_up_and_no_further_run_is_suggeste
     let done = place.score(&server, flags);
     done.exits(1)
         .says("rescore: service down, next try in 5 s")
-        .says("rescore: the outage is put down to the rows: the service answers, and fails over each that is tried")
-        .says("for the service, which failed over each of the last rows")
+        .says("rescore: not an outage: the service answers, but fails on every row that is tried")
+        .says("for the service, which failed on each of the last rows")
         .silent_about("the service was down");
     let failing = |name: &str| name.starts_with("Failing");
     assert_eq!(
@@ -73,7 +73,7 @@ fn failing_rows_are_known_the_next_night_and_asked_alone() {
             done.exits(1)
                 .says("failed 12")
                 .silent_about("service down")
-                .silent_about("which failed over each of the last rows");
+                .silent_about("which failed on each of the last rows");
             assert_eq!(place.text("scored.csv"), scored);
             assert_eq!(server.calls() - before, new + FAILING * 2);
             before = server.calls();
@@ -111,7 +111,7 @@ fn a_service_that_fails_over_every_row_is_down_and_no_row_is_given_up() {
         .exits(3)
         .says("error: `127.0.0.1` has failed at every call for 1 s\n  the last call, for row 31: 500 ")
         .says("hint: run the same command again when the service works; if it works already, it fails over rows up to about this one")
-        .says("the service was down 1 time");
+        .says("the service was down once");
     // Ten calls show the outage and one tries again. Some of the ten may have been retries.
     assert!((31..=41).contains(&server.calls()), "{}", server.calls());
     assert!(!place.names().iter().any(|name| name.contains("rejects")));

@@ -35,7 +35,7 @@ fn a_service_that_comes_back_is_waited_for_and_costs_no_row_its_verdict() {
     done.exits(0)
         .says("service down, next try in 5 s")
         .says("the service is back after")
-        .says("the service was down 1 time, for ");
+        .says("the service was down once, for ");
     assert_eq!(place.text("scored.csv"), users::scored(&users::csv(60)));
     assert_eq!(server.calls(), 60 + 10);
 }
@@ -135,6 +135,6 @@ fn headers_that_tell_what_is_left_slow_a_run_down_before_anything_is_refused() {
     };
     let flags = ["-c", "2", "--progress", "plain", "--progress-every", "1s"];
     let (place, _, done) = run(12, script, flags);
-    done.exits(0).says("/s: the service's headers ask for it");
+    done.exits(0).says("/s, as the service's headers ask");
     assert_eq!(place.text("scored.csv"), users::scored(&users::csv(12)));
 }

@@ -68,7 +68,7 @@ fn a_rotated_key_can_be_rehearsed() {
     let after = StandIn::start_at(&place, &address, &[&slow[..], &["new-key"]].concat());
     let done = running.done();
     done.exits(0)
-        .says("rescore: the API key was read again from its file; going on")
+        .says("rescore: a new API key was read from its file; continuing with it")
         .says("400 rows in ");
     assert!(after.bill()["refused"].as_u64() > Some(0));
     after.stop().exits(0);

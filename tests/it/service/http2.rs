@@ -143,11 +143,11 @@ fn what_the_server_has_not_processed_is_sent_again_and_nothing_is_billed_twice()
         let csv = users::csv(5);
         let (place, (address, requests)) = (Place::with("users.csv", &csv), start(fault));
         let done = tls::score(&place, address, Some("authority.pem"));
-        done.exits(0).says("6 calls, 1 of them again");
+        done.exits(0).says("6 calls, 1 of them retries");
         if unprocessed {
             done.silent_about("billed");
         } else {
-            done.says("1 row may have been billed twice: sent again after no answer came");
+            done.says("1 row may have been billed twice: sent again because no answer came");
         }
         assert_eq!(place.text("scored.csv"), users::scored(&csv), "{fault:?}");
         assert_eq!(requests.load(Ordering::SeqCst), 6, "{fault:?}");
@@ -275,7 +275,7 @@ fn more_calls_than_a_connection_takes_go_out_on_further_ones() {
     let done = tls::program(&place, address, Some("authority.pem"))
         .args(["--rate", "unlimited", "-c", &TOGETHER.to_string()])
         .done();
-    done.exits(0).silent_about("again").silent_about("billed");
+    done.exits(0).silent_about("retries").silent_about("billed");
     assert_eq!(place.text("scored.csv"), users::scored(&csv));
     assert_eq!(server.requests.load(Ordering::SeqCst), 1 + TOGETHER + 50);
     assert!(server.most_streams.load(Ordering::SeqCst) <= STREAMS);

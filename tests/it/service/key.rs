@@ -18,7 +18,7 @@ const ROWS: usize = 300;
 /// For how many calls the old key is accepted.
 const GOOD_FOR: usize = 100;
 const CONCURRENCY: usize = 8;
-const RENEWED: &str = "the API key was read again from its file; going on";
+const RENEWED: &str = "a new API key was read from its file; continuing with it";
 
 /// 300 users, and the old key in `key.txt`.
 fn place() -> Place {
@@ -122,7 +122,7 @@ fn a_key_file_rotated_before_the_old_key_ends_is_read_again_and_the_run_goes_on(
     });
     let done = program(&place, &server).done();
     went_on(&place, &server, &done, 1);
-    done.says("the API key was read again from its file 1 time");
+    done.says("a new API key was read from its file once");
     // The old key stays in use while it is accepted, and is never sent again afterwards.
     let keys: Vec<_> = server.requests().iter().map(|r| key_of(r) == NEW).collect();
     let first = keys.iter().position(|new| *new).unwrap();
@@ -281,7 +281,7 @@ fn a_key_from_the_variable_is_not_looked_up_again() {
         .done();
     done.exits(4)
         .says("error: the service does not accept the API key")
-        .silent_about("read again")
+        .silent_about("a new API key")
         .silent_about("0123456789");
     assert!(server.calls() <= GOOD_FOR + CONCURRENCY, "{done}");
 }
@@ -295,7 +295,7 @@ fn a_key_refused_at_the_first_call_is_not_looked_up_again() {
         status(401)
     });
     let done = program(&place, &server).done();
-    done.exits(4).silent_about("read again");
+    done.exits(4).silent_about("a new API key");
     assert_eq!(server.calls(), 1);
 }
 

@@ -159,7 +159,7 @@ fn a_status_that_is_known_counts_even_when_its_body_breaks_off() {
     });
     let done = place.score(&server, ["-c", "1", "--retries", "0"]);
     done.exits(0)
-        .says("asked 1 time for fewer calls")
+        .says("the service throttled 1 call")
         .silent_about("billed twice");
 }
 
@@ -212,9 +212,9 @@ fn a_connection_that_closes_under_a_request_costs_one_more_call_at_most_and_that
     let again = server.calls() - 4;
     done.check((2..=3).contains(&again), "some are sent again");
     done.exits(0)
-        .says(&format!("{} calls, {again} of them again", 4 + again))
+        .says(&format!("{} calls, {again} of them retries", 4 + again))
         .says(&format!(
-            "{again} rows may have been billed twice: sent again after no answer came\n"
+            "{again} rows may have been billed twice: sent again because no answer came\n"
         ));
     assert_eq!(place.text("scored.csv"), users::scored(&csv));
     assert!(server.requests().iter().all(|request| request.attempt <= 2));

@@ -41,7 +41,7 @@ fn goes_on_and_says(
     words: &str,
 ) {
     done.exits(0)
-        .says("the service asked 1 time for fewer calls")
+        .says("the service throttled 1 call")
         .says(words);
     assert_eq!(
         (requests.len(), place.text("scored.csv")),
@@ -77,7 +77,7 @@ fn from_now(days: i64, seconds: u64) -> String {
 
 #[test]
 fn a_date_counts_by_the_servers_own_clock() {
-    const ONE: &str = "paused: service asks for 1 s";
+    const ONE: &str = "paused: the service asked for 1 s";
     const NONE: &str = " % of all)\n";
     let here = from_now(0, 0);
     let cases = [

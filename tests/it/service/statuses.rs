@@ -186,7 +186,7 @@ fn a_success_without_a_body_and_an_answer_that_is_none_are_told_by_their_status(
     let (place, server) = (Place::with("users.csv", &csv), Server::start(play));
     let done = place.score(&server, ["-c", "1", "--resend-unknown", "0"]);
     done.exits(1)
-        .says("3 calls had no verdict in the answer and will have been billed\n")
+        .says("3 calls got an answer without a verdict and will probably be billed\n")
         .says("2 calls may have been billed without an answer\n");
     assert_eq!(server.calls(), 2 * said.len());
     let rejects = place.text("scored.rejects.csv");

@@ -1,21 +1,17 @@
-//! Earlier decisions against those of the run, for people and for programs.
-//!
-//! Numbers come counted; here they are only set out.
+//! Earlier decisions compared with those of this run, as a table for people.
 
 use std::path::Path;
 
-use serde_json::{Map, Value, json};
-
-use super::words::{count, counted};
 use crate::base::error::shown;
 use crate::drift::Drift;
+use crate::observe::numbers::{count, counted};
 use crate::verdict::Decision;
 
-/// What stands above the earlier decisions and before those of now.
+/// The table's corner: above the earlier decisions, left of the new ones.
 const CORNER: &str = "before ↓ now →";
 
-/// The matrix and what it comes to; nothing where nothing was compared.
-pub(super) fn lines(drift: &Drift, changes: Option<&Path>) -> Vec<String> {
+/// The table, and a line with the sum; nothing if nothing was compared.
+pub(super) fn drift_table(drift: &Drift, changes: Option<&Path>) -> Vec<String> {
     if drift.compared() == 0 {
         return Vec::new();
     }
@@ -53,21 +49,6 @@ pub(super) fn lines(drift: &Drift, changes: Option<&Path>) -> Vec<String> {
     lines
 }
 
-/// The object for programs; null where nothing was compared.
-pub(super) fn json(drift: &Drift) -> Value {
-    if drift.compared() == 0 {
-        return Value::Null;
-    }
-    let mut object = Map::new();
-    object.insert("compared".to_owned(), drift.compared().into());
-    object.insert("changed".to_owned(), drift.changed().into());
-    for (before, [approve, review, block]) in drift.rows() {
-        let now = json!({ "approve": approve, "review": review, "block": block });
-        object.insert(before.word().to_owned(), now);
-    }
-    object.into()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -83,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn the_matrix_is_aligned_and_says_what_it_comes_to() {
+    fn the_table_is_aligned_and_has_a_sum() {
         use Decision::{Approve, Block, Review};
         let moved = drift(&[
             (Approve, Approve, 1_204),
@@ -98,28 +79,16 @@ mod tests {
             "block                 0  1,000,000      0",
             "1,000,007 of 1,001,211 decisions changed, see changes.csv",
         ];
-        assert_eq!(lines(&moved, Some(Path::new("changes.csv"))), expected);
-        let still = drift(&[(Review, Review, 1)]);
-        let said = lines(&still, Some(Path::new("changes.csv")));
         assert_eq!(
-            said.last().map(String::as_str),
+            drift_table(&moved, Some(Path::new("changes.csv"))),
+            expected
+        );
+        let still = drift(&[(Review, Review, 1)]);
+        let table = drift_table(&still, Some(Path::new("changes.csv")));
+        assert_eq!(
+            table.last().map(String::as_str),
             Some("0 of 1 decision changed")
         );
-        assert_eq!(lines(&Drift::default(), None), Vec::<String>::new());
-    }
-
-    #[test]
-    fn programs_get_every_cell_or_null() {
-        let moved = drift(&[(Decision::Block, Decision::Review, 2)]);
-        let nothing = json!({ "approve": 0, "review": 0, "block": 0 });
-        let expected = json!({
-            "compared": 2,
-            "changed": 2,
-            "approve": nothing,
-            "review": nothing,
-            "block": { "approve": 0, "review": 2, "block": 0 },
-        });
-        assert_eq!(json(&moved), expected);
-        assert_eq!(json(&Drift::default()), Value::Null);
+        assert_eq!(drift_table(&Drift::default(), None), Vec::<String>::new());
     }
 }

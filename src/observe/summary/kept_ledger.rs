@@ -1,33 +1,34 @@
-//! What the summary says of a ledger that stays.
+//! What the summary says about a ledger that stays.
 
 use std::path::PathBuf;
 
-use super::words::{answers, same_command};
 use crate::base::error::shown;
+use crate::observe::numbers::answers;
+use crate::observe::words::same_command;
 use crate::telemetry::event::CancelReason;
 use crate::telemetry::stats::Stats;
 
 /// A ledger that stays.
 #[derive(Debug, Clone)]
-pub(crate) struct Kept {
+pub(crate) struct KeptLedger {
     /// Where it is.
     pub(crate) path: PathBuf,
-    /// Answers of this service in it, where that is known.
+    /// The number of this service's answers in it, if known.
     pub(crate) answers: Option<u64>,
-    /// It is the run's own, and goes when every row has a verdict.
+    /// It belongs to this run alone, and is deleted once every row has a verdict.
     pub(crate) own: bool,
-    /// The run was told to start over: told so again, the next one would pay again.
+    /// The run was started with `--fresh`; with it, the next one would pay again.
     pub(crate) fresh: bool,
-    /// It is damaged: no run goes on with it.
+    /// It is damaged: no run can continue with it.
     pub(crate) damaged: bool,
 }
 
-impl Kept {
-    /// What stays for the next run, and what that will do with it.
+impl KeptLedger {
+    /// What stays for the next run, and what that run will do with it.
     pub(super) fn words(&self, stats: &Stats, sandbox: bool) -> String {
         let path = shown(&self.path);
         if self.damaged {
-            return format!("{path} is damaged, and no run can go on with it");
+            return format!("{path} is damaged: no run can continue with it");
         }
         let has = match self.answers {
             Some(0) => None,
@@ -40,7 +41,7 @@ impl Kept {
             Some(has) => format!("{has}; {what}"),
             None => what,
         };
-        // As it is, the same rows would stop it again.
+        // Otherwise the same rows would stop it again.
         let once = match stats.cancelled {
             Some(CancelReason::MaxFailures) => {
                 "once rows are fixed or `--max-failures` is raised, "
@@ -52,11 +53,11 @@ impl Kept {
             (Some(_), _, _) => then(format!("{once}{same} goes on from there")),
             (None, false, 0) => format!("the answers are kept in {path}"),
             (None, true, 0) => format!(
-                "{}, of other rows or for another account too; `--retry-failed` uses them, the next new run to this output replaces them",
+                "{}, also for other rows or another account; `--retry-failed` uses them, the next new run to this output replaces them",
                 has.unwrap_or(path)
             ),
             (None, _, _) => {
-                then("`--retry-failed` asks only the rows without a verdict".to_owned())
+                then("`--retry-failed` sends only the rows without a verdict".to_owned())
             }
         }
     }

@@ -1,12 +1,13 @@
-//! Why calls wait, or go no faster: what a person looks at progress for.
+//! Why calls wait, or are not faster: what people most want to know of a run.
 
-use super::Snapshot;
-use super::words::{down, limit, limit_in_flight, per_time, refused_at_any, whole_seconds};
-use crate::telemetry::pace::{Pace, Pause, Search};
+use super::numbers::per_time;
+use super::snapshot::Snapshot;
+use super::words::{down, limit, limit_in_flight, paused, refused_at_any};
+use crate::telemetry::pace::{Pace, Search};
 
-/// The reason first, then what else is known of it, the least important last. Nothing where nothing holds calls back.
-/// `ceiling` is the number of calls that may be in flight in any case.
-pub(super) fn reasons(now: &Snapshot, ceiling: usize) -> Vec<String> {
+/// The reason first, then more about it, the least important last. Empty if nothing holds calls back. `ceiling` is the
+/// highest number of calls in flight that the run allows.
+pub(super) fn wait_reasons(now: &Snapshot, ceiling: usize) -> Vec<String> {
     if now.stopping {
         return vec!["stopping".to_owned()];
     }
@@ -20,7 +21,7 @@ pub(super) fn reasons(now: &Snapshot, ceiling: usize) -> Vec<String> {
         return Vec::new();
     };
     let mut reasons = match usize::try_from(now.in_flight) {
-        // Of the two limits, the one that is used up is what calls wait for.
+        // Calls wait for the one of the two limits that is used up.
         Ok(in_flight) if in_flight >= pace.in_flight => calls_in_flight(pace, ceiling),
         _ => rate(pace),
     };
@@ -34,25 +35,25 @@ fn calls_in_flight(pace: Pace, ceiling: usize) -> Vec<String> {
         return vec![limit_in_flight(found)];
     }
     if pace.in_flight >= ceiling {
-        return vec!["`--concurrency` allows no more in flight".to_owned()];
+        return vec!["`--concurrency` allows no more calls at a time".to_owned()];
     }
     rate(pace)
 }
 
-/// Why calls do not go at a higher rate.
+/// Why the rate is not higher.
 fn rate(pace: Pace) -> Vec<String> {
-    let Some(now) = pace.rate.map(per_time) else {
+    let Some(now) = pace.rate.map(|rate| format!("pace {}", per_time(rate))) else {
         return Vec::new();
     };
     if pace.asked_for().is_some() {
-        return vec![format!("{now}: the service's headers ask for it")];
+        return vec![format!("{now}, as the service's headers ask")];
     }
     if pace.at_ceiling {
         return vec![format!("{now}, the most that `--rate` allows")];
     }
     let found = pace.limit.map(limit);
     match (pace.search, found) {
-        (Search::Holding, Some(found)) => vec![found, format!("now {now}")],
+        (Search::Holding, Some(found)) => vec![found, now],
         (search, found) => {
             let mut reasons = vec![format!("{now}, {}", why(search))];
             reasons.extend(found);
@@ -61,27 +62,15 @@ fn rate(pace: Pace) -> Vec<String> {
     }
 }
 
-/// What the search for the pace does.
+/// Why the pace changes, or does not.
 const fn why(search: Search) -> &'static str {
     match search {
-        Search::Growing => "growing while nothing is refused",
+        Search::Growing => "growing until calls are refused",
         Search::ClosingIn => "closing in on the limit",
-        Search::Checking => "slower, to see whether fewer calls are refused",
+        Search::Checking => "cut to see if fewer calls are refused",
         Search::Holding => "just below the limit",
-        Search::Looking => "looking whether more is allowed by now",
+        Search::Looking => "trying if more is accepted by now",
     }
-}
-
-/// Why everybody waits, and how much longer.
-fn paused(left: std::time::Duration, pause: Pause) -> String {
-    let asked = match pause.asked {
-        Some(asked) => whole_seconds(asked),
-        None => "fewer calls".to_owned(),
-    };
-    format!(
-        "paused: service asks for {asked}, {} left",
-        whole_seconds(left)
-    )
 }
 
 #[cfg(test)]
@@ -100,39 +89,42 @@ mod tests {
         refused_at_any: None,
     };
 
-    fn said(pace: Pace, in_flight: u64) -> String {
+    fn words(pace: Pace, in_flight: u64) -> String {
         let now = Snapshot {
             pace: Some(pace),
             in_flight,
             ..Snapshot::default()
         };
-        reasons(&now, 64).join("; ")
+        wait_reasons(&now, 64).join("; ")
     }
 
     #[test]
-    fn of_two_limits_the_one_that_binds_is_shown() {
-        assert_eq!(said(PACE, 16), "limit found: 16 in flight");
-        assert_eq!(said(PACE, 15), "limit found: about 50.0/s; now 48.0/s");
+    fn of_two_limits_the_one_that_is_used_up_is_shown() {
+        assert_eq!(words(PACE, 16), "limit found: 16 calls at a time");
+        assert_eq!(words(PACE, 15), "limit found: about 50.0/s; pace 48.0/s");
         let ceiling = Pace {
             in_flight: 64,
             limit_in_flight: None,
             at_ceiling: true,
             ..PACE
         };
-        let all_out = "`--concurrency` allows no more in flight";
-        assert_eq!(said(ceiling, 64), all_out);
-        assert_eq!(said(ceiling, 9), "48.0/s, the most that `--rate` allows");
+        let all_out = "`--concurrency` allows no more calls at a time";
+        assert_eq!(words(ceiling, 64), all_out);
+        assert_eq!(
+            words(ceiling, 9),
+            "pace 48.0/s, the most that `--rate` allows"
+        );
         let unlimited = Pace {
             rate: None,
             limit: None,
             ..ceiling
         };
-        assert_eq!(said(unlimited, 64), all_out);
-        assert_eq!(said(unlimited, 9), "");
+        assert_eq!(words(unlimited, 64), all_out);
+        assert_eq!(words(unlimited, 9), "");
     }
 
     #[test]
-    fn the_reason_comes_first_and_what_is_known_of_it_after_that() {
+    fn the_reason_comes_first_and_more_about_it_after_that() {
         let growing = Pace {
             search: Search::Growing,
             limit: None,
@@ -141,13 +133,13 @@ mod tests {
             ..PACE
         };
         assert_eq!(
-            said(growing, 3),
-            "48.0/s, growing while nothing is refused; the service refuses about 1 call in 20 at any pace"
+            words(growing, 3),
+            "pace 48.0/s, growing until calls are refused; the service refuses about 1 call in 20 at any pace"
         );
         let asked = Pace {
             headers: Hint::Asks(48.0),
             ..PACE
         };
-        assert_eq!(said(asked, 3), "48.0/s: the service's headers ask for it");
+        assert_eq!(words(asked, 3), "pace 48.0/s, as the service's headers ask");
     }
 }

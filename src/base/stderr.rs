@@ -1,11 +1,11 @@
-//! The only way to standard error: text that can do nothing to a terminal, and a picture of a few lines that is drawn over.
-//! Nobody waits for either.
+//! The only way to standard error: text that cannot control a terminal, and a picture of a few lines that is redrawn in
+//! place. Writing never blocks the caller.
 //!
-//! A file name or a column's name may hold any character. What must not break a line either, as a name within a text of
-//! several lines, is made [`printable`] by the code that puts it there.
+//! A file's or a column's name may contain any character. Where it must not break a line either, such as in a text of
+//! several lines, the caller makes it [`printable`].
 //!
-//! A paused pager, Ctrl-S or a collector that hangs stops whoever writes to standard error. So a thread of its own does,
-//! and all others leave their texts in a queue.
+//! A paused pager, Ctrl-S or a log collector that hangs blocks writes to standard error. So a thread of its own writes, and
+//! all others put their texts into a queue.
 
 use std::collections::VecDeque;
 use std::io::Write;
@@ -14,42 +14,41 @@ use std::time::Duration;
 
 use crate::base::error::printable;
 
-/// Bytes of progress that wait to be written: some minutes of it. Of what comes then the latest line tells all.
-const PROGRESS: usize = 16 * 1024;
-/// Bytes that wait in all. A run says little besides progress, but it may last for days.
-const ALL: usize = 1024 * 1024;
-/// What the last texts get. A service manager waits.
+/// Bytes of progress that may wait to be written: some minutes of it. Later lines are dropped.
+const MAX_PROGRESS: usize = 16 * 1024;
+/// Bytes that may wait in total. A run writes little besides progress, but it may last for days.
+const MAX_TOTAL: usize = 1024 * 1024;
+/// How long the last texts may take at the end of the process, because a service manager waits.
 const LAST_TEXTS: Duration = Duration::from_secs(1);
 
 static TEXTS: Texts = Texts::new();
 
-/// Writes the text and a line end. Line breaks in it are ours and stay; everything else that is unsafe to print is escaped.
+/// Writes the text and a line end. Line breaks are ours and stay; everything else that is unsafe to print is escaped.
 ///
-/// That nobody can read it must not end a run, and that nobody does must not hold it up.
+/// A closed standard error must not end a run, and a blocked one must not delay it.
 pub(crate) fn say(text: &str) {
-    TEXTS.put(Text::Words(safe(text)), ALL);
+    TEXTS.put(Text::Words(safe(text)), MAX_TOTAL);
 }
 
-/// As [`say`], for a line that tells how a run is doing: it is dropped where nobody has read those before it.
+/// Like [`say`], for a line of progress: it is dropped if too many earlier ones still wait to be written.
 pub(crate) fn say_progress(line: &str) {
-    TEXTS.put(Text::Words(safe(line)), PROGRESS);
+    TEXTS.put(Text::Words(safe(line)), MAX_PROGRESS);
 }
 
-/// Draws these lines in place of those that were drawn before, if nothing was said since; none at all clears them. Each must
-/// fit the terminal.
+/// Draws these lines over those that were drawn before; no lines at all clear them. Each line must fit the terminal.
 pub(crate) fn draw(lines: &[String]) {
     let lines: Vec<_> = lines.iter().map(|line| printable(line)).collect();
-    TEXTS.put(Text::Picture(lines), PROGRESS);
+    TEXTS.put(Text::Picture(lines), MAX_PROGRESS);
 }
 
-/// How many columns there are to draw in: 80 where the terminal does not tell it.
+/// The terminal's width in columns; 80 if it is unknown.
 #[must_use]
 pub(crate) fn columns() -> u16 {
     let (_, columns) = console::Term::stderr().size();
     columns
 }
 
-/// Waits until everything is written, but not for long: to be called before the process ends.
+/// Waits briefly until everything is written; to be called before the process ends.
 pub(crate) fn flush() {
     TEXTS.flush(LAST_TEXTS);
 }
@@ -59,15 +58,15 @@ fn safe(text: &str) -> String {
     lines.join("\n") + "\n"
 }
 
-/// What waits to be written.
+/// Something to write.
 enum Text {
-    /// Some lines that stay.
+    /// Lines that stay.
     Words(String),
-    /// Lines that are drawn over.
+    /// Lines that are redrawn in place.
     Picture(Vec<String>),
 }
 
-/// From the beginning of the line on, everything is cleared.
+/// Clears everything from the start of the line to the end of the screen.
 const CLEAR: &str = "\r\x1b[J";
 
 impl Text {
@@ -78,10 +77,12 @@ impl Text {
         }
     }
 
-    /// What is written where `drawn` says whether a picture is on the screen, and the cursor at its beginning: when a
-    /// terminal is made narrower it may wrap lines, and the cursor goes with its line. Whatever became of the others, they
-    /// are below it; only what has moved to the scroll-back stays. Each line is cleared before it is drawn, as tmux remembers
-    /// of others that they were wrapped, and not all of them with one `J`: of a whole screen, tmux keeps what that clears.
+    /// The bytes to write. `drawn` says whether a picture is on the screen, with the cursor at its start.
+    ///
+    /// The cursor waits at the start because a terminal that is made narrower may wrap lines, and moves the cursor along with
+    /// its line. The other lines are then still below the cursor; only lines that moved to the scroll-back stay. Each line is
+    /// cleared before it is drawn, because otherwise tmux remembers that the line was wrapped. One `J` for all lines would
+    /// not do: if the picture fills the screen, tmux keeps what a `J` clears.
     fn written(self, drawn: &mut bool) -> String {
         let clear = if *drawn { CLEAR } else { "" };
         *drawn = false;
@@ -100,25 +101,26 @@ impl Text {
     }
 }
 
-/// Texts that wait to be written.
+/// The queue, and a signal that it has changed.
 struct Texts {
-    waiting: Mutex<Waiting>,
+    queue: Mutex<TextQueue>,
     changed: Condvar,
 }
 
-struct Waiting {
+/// Texts that wait to be written.
+struct TextQueue {
     texts: VecDeque<Text>,
     bytes: usize,
-    /// One is being written.
+    /// A text is being written.
     writing: bool,
-    /// There is a thread that writes.
+    /// The thread that writes was started.
     started: bool,
 }
 
 impl Texts {
     const fn new() -> Self {
         Self {
-            waiting: Mutex::new(Waiting {
+            queue: Mutex::new(TextQueue {
                 texts: VecDeque::new(),
                 bytes: 0,
                 writing: false,
@@ -128,37 +130,37 @@ impl Texts {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
+    fn lock(&self) -> MutexGuard<'_, TextQueue> {
         // Nothing panics while it is held.
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has the text written, unless so many bytes wait already.
+    /// Queues the text, unless `most` bytes wait already.
     fn put(&'static self, text: Text, most: usize) {
-        let mut waiting = self.lock();
-        if !waiting.started {
-            let writer = std::thread::Builder::new().name("words".to_owned());
+        let mut queue = self.lock();
+        if !queue.started {
+            let writer = std::thread::Builder::new().name("stderr".to_owned());
             if writer.spawn(|| self.write(std::io::stderr())).is_err() {
-                // Without a thread to spare it is better to wait than to keep silent.
+                // Without the thread it is better to block than to stay silent.
                 let written = text.written(&mut false);
                 let _ = std::io::stderr().write_all(written.as_bytes());
                 return;
             }
-            waiting.started = true;
+            queue.started = true;
         }
-        waiting.put(text, most);
-        drop(waiting);
+        queue.put(text, most);
+        drop(queue);
         self.changed.notify_all();
     }
 
-    /// Writes what comes, for as long as the process lives.
+    /// Writes texts as they come, as long as the process lives.
     fn write(&self, mut to: impl Write) {
         let mut drawn = false;
         loop {
-            let idle = |waiting: &mut Waiting| waiting.texts.is_empty();
-            let waited = self.changed.wait_while(self.lock(), idle);
-            let text = waited.unwrap_or_else(PoisonError::into_inner).take();
-            // That nobody can read it must not end a run.
+            let idle = |queue: &mut TextQueue| queue.texts.is_empty();
+            let queue = self.changed.wait_while(self.lock(), idle);
+            let text = queue.unwrap_or_else(PoisonError::into_inner).take();
+            // A closed standard error must not end a run.
             let written = text.map(|text| text.written(&mut drawn));
             let _ = to.write_all(written.unwrap_or_default().as_bytes());
             self.lock().writing = false;
@@ -167,15 +169,15 @@ impl Texts {
     }
 
     fn flush(&self, longest: Duration) {
-        let busy = |waiting: &mut Waiting| waiting.writing || !waiting.texts.is_empty();
-        // What is not written by then is lost: nobody reads it.
+        let busy = |queue: &mut TextQueue| queue.writing || !queue.texts.is_empty();
+        // What is not written by then is lost.
         let _ = self.changed.wait_timeout_while(self.lock(), longest, busy);
     }
 }
 
-impl Waiting {
+impl TextQueue {
     fn put(&mut self, text: Text, most: usize) {
-        // Of pictures only the last one counts.
+        // A new picture replaces one that was not drawn yet.
         if let (Text::Picture(_), Some(Text::Picture(_))) = (&text, self.texts.back()) {
             self.texts
                 .pop_back()
@@ -188,7 +190,7 @@ impl Waiting {
         }
     }
 
-    /// The next text, which is being written from now on.
+    /// Takes the next text to write it.
     fn take(&mut self) -> Option<Text> {
         let text = self.texts.pop_front();
         self.bytes -= text.as_ref().map_or(0, Text::len);
@@ -202,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn line_breaks_stay_and_nothing_else_that_steers_a_terminal() {
+    fn line_breaks_stay_and_other_control_characters_are_escaped() {
         assert_eq!(
             safe("wrote a\u{1b}]0;owned\u{7}.csv\r\n  hint: é\u{9b}2J"),
             "wrote a\\u{1b}]0;owned\\u{7}.csv\\r\n  hint: é\\u{9b}2J\n"
@@ -210,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_picture_is_drawn_over_from_its_first_line_and_cleared_by_words() {
+    fn a_picture_is_redrawn_in_place_and_cleared_by_words() {
         let picture =
             |lines: &[&str]| Text::Picture(lines.iter().map(|line| (*line).to_owned()).collect());
         let words = |words: &str| Text::Words(words.to_owned());
@@ -228,35 +230,35 @@ mod tests {
     }
 
     #[test]
-    fn of_pictures_that_nobody_has_seen_only_the_last_one_waits() {
+    fn only_the_latest_picture_waits() {
         let texts = Texts::new();
-        let mut waiting = texts.lock();
+        let mut queue = texts.lock();
         for second in 0..1_000 {
-            waiting.put(Text::Picture(vec![second.to_string()]), PROGRESS);
+            queue.put(Text::Picture(vec![second.to_string()]), MAX_PROGRESS);
         }
-        assert_eq!((waiting.texts.len(), waiting.bytes), (1, "999".len()));
+        assert_eq!((queue.texts.len(), queue.bytes), (1, "999".len()));
     }
 
     #[test]
-    fn while_nobody_reads_progress_is_dropped_before_anything_else_is() {
+    fn while_nobody_reads_progress_is_dropped_first() {
         let texts = Texts::new();
-        let mut waiting = texts.lock();
+        let mut queue = texts.lock();
         let line = safe(&"x".repeat(99));
         for _ in 0..1_000 {
-            waiting.put(Text::Words(line.clone()), PROGRESS);
+            queue.put(Text::Words(line.clone()), MAX_PROGRESS);
         }
-        assert_eq!(waiting.texts.len(), PROGRESS.div_ceil(100));
-        waiting.put(Text::Words("the end\n".to_owned()), ALL);
-        let last = waiting.texts.back();
+        assert_eq!(queue.texts.len(), MAX_PROGRESS.div_ceil(100));
+        queue.put(Text::Words("the end\n".to_owned()), MAX_TOTAL);
+        let last = queue.texts.back();
         assert!(matches!(last, Some(Text::Words(words)) if words == "the end\n"));
         for _ in 0..20_000 {
-            waiting.put(Text::Words(line.clone()), ALL);
+            queue.put(Text::Words(line.clone()), MAX_TOTAL);
         }
-        assert!(waiting.bytes < ALL + line.len(), "{}", waiting.bytes);
-        // Once it is read again there is room again.
-        while !waiting.texts.is_empty() {
-            waiting.take();
+        assert!(queue.bytes < MAX_TOTAL + line.len(), "{}", queue.bytes);
+        // Once somebody reads again, there is room again.
+        while !queue.texts.is_empty() {
+            queue.take();
         }
-        assert_eq!(waiting.bytes, 0);
+        assert_eq!(queue.bytes, 0);
     }
 }

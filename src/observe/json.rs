@@ -1,0 +1,14 @@
+//! How JSON is written for programs.
+
+use serde::Serialize;
+
+/// Thousandths are as exact as anyone needs: of seconds, percent, or calls a second.
+pub(super) fn rounded(number: f64) -> f64 {
+    (number * 1000.0).round() / 1000.0
+}
+
+/// The record on one line.
+pub(super) fn one_line(record: &impl Serialize) -> String {
+    // It fails only on map keys that are not strings, and no record has any.
+    serde_json::to_string(record).unwrap_or_default()
+}

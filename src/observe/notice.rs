@@ -1,0 +1,148 @@
+//! What should be shown as soon as it happens, picked from the events.
+//!
+//! Notices carry values; their words are in `words`.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::Duration;
+
+use crate::row::RowNumber;
+use crate::telemetry::event::{CancelReason, Event, Unusable};
+use crate::telemetry::hub::Observer;
+use crate::telemetry::pace::Pause;
+use crate::telemetry::stats::Stats;
+
+/// Something to show now, not with the next line.
+#[derive(Debug, Clone)]
+pub(super) enum Notice {
+    /// All calls pause.
+    Paused(Pause),
+    /// The service is down: time until the next try.
+    Down(Duration),
+    /// The service is back, after this long.
+    Up(Duration),
+    /// The service was not down after all.
+    OutageDismissed,
+    /// The run goes on with another key.
+    KeyRenewed,
+    /// Shown in every style.
+    Warning(Warning),
+    /// The run is stopping.
+    Stopping {
+        /// Why.
+        reason: CancelReason,
+        /// Calls that get time to finish.
+        in_flight: u64,
+        /// How much time they get.
+        longest: Duration,
+    },
+    /// The run is over.
+    End,
+}
+
+/// Something that is shown even where no progress is.
+#[derive(Debug, Clone)]
+pub(super) enum Warning {
+    /// Two different users got the same transaction id, in these rows.
+    TransactionRepeated(RowNumber, RowNumber),
+    /// The service has refused this many rows in a row.
+    ManyRefused(u32),
+    /// None of this many answers has these fields.
+    FieldsAbsent(u32, Arc<str>),
+    /// Answers in the ledger cannot be used.
+    Unusable(Unusable),
+}
+
+/// The observer that sends notices.
+pub(crate) struct Notices(Sender<Notice>);
+
+/// Where the notices of [`Notices`] arrive.
+pub(crate) struct Inbox(Receiver<Notice>);
+
+/// Ends the progress.
+pub(crate) struct Ender(Sender<Notice>);
+
+/// An observer, and the inbox for its notices.
+#[must_use]
+pub(crate) fn notices() -> (Notices, Inbox) {
+    let (sender, receiver) = channel();
+    (Notices(sender), Inbox(receiver))
+}
+
+impl Notices {
+    /// A handle that ends the progress.
+    #[must_use]
+    pub(crate) fn ender(&self) -> Ender {
+        Ender(self.0.clone())
+    }
+}
+
+impl Ender {
+    /// Ends the progress.
+    pub(super) fn end(&self) {
+        // If nobody receives it, the progress has ended already.
+        let _ = self.0.send(Notice::End);
+    }
+}
+
+impl Inbox {
+    /// The next notice; an error if none comes in this time, or if none can come any more.
+    pub(super) fn next(&self, longest: Duration) -> Result<Notice, RecvTimeoutError> {
+        self.0.recv_timeout(longest)
+    }
+}
+
+impl Observer for Notices {
+    fn observe(&mut self, _: Duration, event: &Event, stats: &Stats) {
+        if let Some(notice) = notice_of(event, stats) {
+            // If nobody receives it, the run is over.
+            let _ = self.0.send(notice);
+        }
+    }
+}
+
+fn notice_of(event: &Event, stats: &Stats) -> Option<Notice> {
+    Some(match event {
+        Event::Throttled {
+            pause: Some(pause), ..
+        } => Notice::Paused(*pause),
+        // Only once for each outage; later tries appear in the next line.
+        Event::ServiceDown { lasted, next, .. } if lasted.is_zero() => Notice::Down(*next),
+        Event::ServiceUp { lasted } => Notice::Up(*lasted),
+        Event::OutageDismissed { .. } => Notice::OutageDismissed,
+        Event::KeyRenewed => Notice::KeyRenewed,
+        Event::CancelBegan(reason) if stats.in_flight == 0 => Notice::Stopping {
+            reason: *reason,
+            in_flight: 0,
+            longest: Duration::ZERO,
+        },
+        Event::DrainBegan { reason, longest } => Notice::Stopping {
+            reason: *reason,
+            in_flight: stats.in_flight,
+            longest: *longest,
+        },
+        event => Notice::Warning(warning_of(event, stats)?),
+    })
+}
+
+fn warning_of(event: &Event, stats: &Stats) -> Option<Warning> {
+    Some(match event {
+        // Only once: a cache that mixes up one answer mixes up many.
+        Event::TransactionRepeated { row, first } if stats.repeated_transactions == 1 => {
+            Warning::TransactionRepeated(*row.min(first), *row.max(first))
+        }
+        Event::ManyRefused { rows } => Warning::ManyRefused(*rows),
+        Event::FieldsAbsent { answers, fields } => {
+            Warning::FieldsAbsent(*answers, Arc::clone(fields))
+        }
+        // Only once for each reason; the summary has the numbers.
+        Event::AnswerUnusable { why, .. } => {
+            let so_far = match why {
+                Unusable::Damaged => stats.damaged_answers,
+                Unusable::FromTheFuture => stats.future_answers,
+            };
+            (so_far == 1).then_some(Warning::Unusable(*why))?
+        }
+        _ => return None,
+    })
+}

@@ -1,0 +1,170 @@
+//! Numbers and times as people read them.
+
+use std::time::{Duration, SystemTime};
+
+/// `1234567` as `1,234,567`.
+#[must_use]
+pub(crate) fn count(number: u64) -> String {
+    let digits = number.to_string();
+    let mut grouped = String::with_capacity(digits.len() * 4 / 3);
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
+/// `1 row`, `2 rows`.
+#[must_use]
+pub(crate) fn counted(number: u64, thing: &str) -> String {
+    format!(
+        "{} {thing}{}",
+        count(number),
+        if number == 1 { "" } else { "s" }
+    )
+}
+
+/// `once`, `2 times`.
+pub(super) fn times(number: u64) -> String {
+    match number {
+        1 => "once".to_owned(),
+        number => format!("{} times", count(number)),
+    }
+}
+
+/// A moment in local time, with the date unless it is today.
+#[must_use]
+pub(crate) fn moment(time: SystemTime) -> String {
+    local_time(time, "%H:%M", "%Y-%m-%d %H:%M")
+}
+
+/// A day in local time: `today`, or `on 2026-11-20`.
+#[must_use]
+pub(crate) fn day(time: SystemTime) -> String {
+    local_time(time, "today", "on %Y-%m-%d")
+}
+
+fn local_time(time: SystemTime, if_today: &str, otherwise: &str) -> String {
+    let Ok(time) = jiff::Timestamp::try_from(time) else {
+        return "an unknown time".to_owned();
+    };
+    let zone = jiff::tz::TimeZone::system();
+    let (time, today) = (
+        time.to_zoned(zone.clone()),
+        jiff::Timestamp::now().to_zoned(zone),
+    );
+    let format = if time.date() == today.date() {
+        if_today
+    } else {
+        otherwise
+    };
+    time.strftime(format).to_string()
+}
+
+/// A rate with three significant digits.
+pub(super) fn rate(rate: f64) -> String {
+    if rate >= 100.0 {
+        #[allow(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a rate is finite and positive"
+        )]
+        let whole = rate.round() as u64;
+        count(whole)
+    } else if rate >= 10.0 {
+        format!("{rate:.1}")
+    } else {
+        format!("{rate:.2}")
+    }
+}
+
+/// Calls a second or a minute, whichever is easier to read: `48.0/s`, `6.00/min`.
+pub(super) fn per_time(calls: f64) -> String {
+    if calls >= 0.5 {
+        format!("{}/s", rate(calls))
+    } else {
+        format!("{}/min", rate(calls * 60.0))
+    }
+}
+
+/// A share from 0 to 1 in percent, with a decimal: in a long run, one percent takes hours.
+pub(super) fn percent(share: f64) -> String {
+    // Rounded down, so that 100 % means that everything is done.
+    format!("{:.1} %", (share * 1000.0).floor() / 10.0)
+}
+
+/// A time, with two units at most.
+pub(super) fn time(time: Duration) -> String {
+    let seconds = time.as_secs();
+    match seconds {
+        0 if time.as_millis() < 10 => format!("{:.1} ms", time.as_secs_f64() * 1e3),
+        0 => format!("{} ms", time.as_millis()),
+        1..10 => format!("{:.1} s", time.as_secs_f64()),
+        10..60 => format!("{seconds} s"),
+        60..3_600 => format!("{} min {} s", seconds / 60, seconds % 60),
+        3_600..86_400 => format!("{} h {} min", seconds / 3_600, seconds % 3_600 / 60),
+        _ => format!("{} d {} h", seconds / 86_400, seconds % 86_400 / 3_600),
+    }
+}
+
+/// `3 paid answers`; a stand-in's answers cost nothing.
+#[must_use]
+pub(crate) fn answers(number: u64, sandbox: bool) -> String {
+    counted(number, if sandbox { "answer" } else { "paid answer" })
+}
+
+/// `approve 3, review 1`; what is 0 is left out.
+pub(super) fn parts(parts: &[(&str, u64)]) -> Option<String> {
+    let there = parts.iter().filter(|(_, number)| *number > 0);
+    let words: Vec<_> = there
+        .map(|(word, number)| format!("{word} {}", count(*number)))
+        .collect();
+    (!words.is_empty()).then(|| words.join(", "))
+}
+
+/// A time in whole seconds, rounded up: a countdown with tenths only flickers.
+pub(super) fn whole_seconds(length: Duration) -> String {
+    let seconds = length.as_millis().div_ceil(1000);
+    let seconds = Duration::from_secs(seconds.try_into().unwrap_or(u64::MAX));
+    if seconds.as_secs() < 10 {
+        format!("{} s", seconds.as_secs())
+    } else {
+        time(seconds)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_read_easily() {
+        assert_eq!(count(0), "0");
+        assert_eq!(count(999), "999");
+        assert_eq!(count(1_234_567), "1,234,567");
+        assert_eq!(times(1), "once");
+        assert_eq!(times(1_000), "1,000 times");
+        assert_eq!(rate(1234.5), "1,235");
+        assert_eq!(rate(12.34), "12.3");
+        assert_eq!(rate(0.5), "0.50");
+        for (millis, expected) in [
+            (1, "1.0 ms"),
+            (120, "120 ms"),
+            (1_500, "1.5 s"),
+            (59_000, "59 s"),
+            (61_000, "1 min 1 s"),
+            (3_660_000, "1 h 1 min"),
+        ] {
+            assert_eq!(time(Duration::from_millis(millis)), expected);
+        }
+    }
+
+    #[test]
+    fn a_day_is_today_or_has_its_date() {
+        assert_eq!(day(SystemTime::now()), "today");
+        let long_ago = SystemTime::UNIX_EPOCH + Duration::from_secs(86_400 * 365);
+        assert_eq!(day(long_ago), "on 1971-01-01");
+    }
+}

@@ -1,0 +1,135 @@
+//! The lines of the summary about calls: how many, what they may have cost, and how the service bore them.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use super::run_summary::RunSummary;
+use crate::observe::numbers::{count, counted, time, times};
+use crate::observe::words;
+use crate::telemetry::pace::{Hint, Pace};
+use crate::telemetry::stats::Stats;
+
+/// Everything about calls, the most important first.
+pub(super) fn call_lines(run: &RunSummary<'_>) -> Vec<String> {
+    let stats = run.stats;
+    let mut lines = Vec::new();
+    lines.extend((stats.calls > 0).then(|| calls(run)));
+    lines.extend((stats.throttled > 0).then(|| throttled(run)));
+    lines.extend(stats.pace.map(limits).into_iter().flatten());
+    lines.extend(outages(run));
+    lines.extend(doubtful_bills(stats));
+    lines.extend(rarities(stats));
+    lines
+}
+
+fn calls(run: &RunSummary<'_>) -> String {
+    let stats = run.stats;
+    let mut words = counted(stats.calls, "call");
+    if let Some(billed) = run.sandbox_billed.filter(|billed| *billed > 0) {
+        let _ = write!(words, " ({} billed by the stand-in)", count(billed));
+    }
+    if stats.retries > 0 {
+        let _ = write!(words, ", {} of them retries", count(stats.retries));
+    }
+    let quantile = |share: f64| stats.latency(share).map(time).unwrap_or_default();
+    if stats.answered > 0 {
+        let _ = write!(
+            words,
+            "; latency p50 {}, p95 {}, p99 {}",
+            quantile(0.5),
+            quantile(0.95),
+            quantile(0.99)
+        );
+    }
+    words
+}
+
+/// How often the service asked for fewer calls, and what that cost.
+fn throttled(run: &RunSummary<'_>) -> String {
+    let stats = run.stats;
+    let mut words = format!("the service throttled {}", counted(stats.throttled, "call"));
+    if let Some(share) = words::share_of(stats.throttled, stats.calls) {
+        let _ = write!(words, " ({share} of all)");
+    }
+    let paused = stats.time_paused(run.elapsed);
+    if !paused.is_zero() {
+        let _ = write!(words, "; paused for {} in total", time(paused));
+    }
+    words
+}
+
+/// The limits that were found, and what the service's headers asked for.
+fn limits(pace: Pace) -> Vec<String> {
+    let mut lines = Vec::new();
+    lines.extend(pace.limit.map(words::limit));
+    lines.extend(pace.asked_for().map(words::asked_for));
+    if pace.headers == Hint::Disbelieved {
+        lines.push(words::HEADERS_DISBELIEVED.to_owned());
+    }
+    lines.extend(pace.limit_in_flight.map(words::limit_in_flight));
+    lines.extend(pace.refused_at_any.map(words::refused_at_any));
+    lines
+}
+
+fn outages(run: &RunSummary<'_>) -> Vec<String> {
+    let stats = run.stats;
+    let mut lines = Vec::new();
+    if stats.outages > 0 {
+        lines.push(format!(
+            "the service was down {}, for {} in total",
+            times(stats.outages),
+            time(stats.time_down(run.elapsed))
+        ));
+    }
+    if stats.dismissed_outages > Duration::ZERO {
+        lines.push(format!(
+            "waited {} for the service, which failed on each of the last rows",
+            time(stats.dismissed_outages)
+        ));
+    }
+    lines
+}
+
+/// Calls that may have cost more than they brought.
+fn doubtful_bills(stats: &Stats) -> Vec<String> {
+    let mut lines = Vec::new();
+    if stats.maybe_billed_twice > 0 {
+        lines.push(format!(
+            "{} may have been billed twice: sent again because no answer came",
+            counted(stats.maybe_billed_twice, "row")
+        ));
+    }
+    let unanswered = stats.unknown_outcome - stats.maybe_billed_twice;
+    if unanswered > 0 {
+        lines.push(format!(
+            "{} may have been billed without an answer",
+            counted(unanswered, "call")
+        ));
+    }
+    if stats.billed_without_verdict > 0 {
+        lines.push(format!(
+            "{} got an answer without a verdict and will probably be billed",
+            counted(stats.billed_without_verdict, "call")
+        ));
+    }
+    lines
+}
+
+/// What few runs meet.
+fn rarities(stats: &Stats) -> Vec<String> {
+    let mut lines = Vec::new();
+    if stats.keys_renewed > 0 {
+        lines.push(format!(
+            "a new API key was read from its file {}",
+            times(stats.keys_renewed)
+        ));
+    }
+    if stats.repeated_transactions > 0 {
+        lines.push(format!(
+            "{} had the transaction id of a different user: {}",
+            counted(stats.repeated_transactions, "answer"),
+            words::MIXED_UP
+        ));
+    }
+    lines
+}

@@ -1,0 +1,161 @@
+//! Runs for the tests: one that met everything, and one that met nothing.
+
+use std::time::Duration;
+
+use super::kept_ledger::KeptLedger;
+use super::run_summary::RunSummary;
+use crate::drift::Drift;
+use crate::row::RowNumber;
+use crate::telemetry::event::{Again, Billing, CancelReason, Event, Next, Origin, Unusable};
+use crate::telemetry::pace::{Hint, Pace, Pause, Search};
+use crate::telemetry::stats::Stats;
+use crate::verdict::{Decision, Reason, Resolution};
+
+const ROW: RowNumber = RowNumber::FIRST;
+
+/// The statistics of a run that met everything, and was stopped by `--max-calls`.
+pub(super) fn stats() -> Stats {
+    let mut stats = Stats::default();
+    for event in calls().into_iter().chain(service()).chain(rows()) {
+        stats.apply(Duration::ZERO, &event);
+    }
+    stats
+}
+
+/// Five calls: answered, throttled, retried without an answer twice, and billed without a verdict.
+fn calls() -> Vec<Event> {
+    let began = |again| Event::AttemptBegan { row: ROW, again };
+    let failed = |billing| Event::AttemptFailed {
+        row: ROW,
+        reason: Reason::NoAnswer,
+        billing,
+        latency: Duration::from_secs(1),
+        next: Next::GiveUp,
+    };
+    vec![
+        began(None),
+        Event::AttemptAnswered {
+            row: ROW,
+            latency: Duration::from_millis(80),
+        },
+        began(None),
+        Event::Throttled {
+            row: ROW,
+            pause: Some(Pause {
+                length: Duration::from_millis(2_500),
+                asked: None,
+            }),
+        },
+        began(Some(Again::Failed)),
+        failed(Billing::Unknown),
+        began(Some(Again::OutcomeUnknown)),
+        failed(Billing::Unknown),
+        began(None),
+        failed(Billing::Billed),
+    ]
+}
+
+/// A limit, two outages, a new key, mixed-up and unusable answers, a full disk.
+fn service() -> Vec<Event> {
+    vec![
+        Event::PaceChanged(Pace {
+            rate: Some(48.0),
+            in_flight: 16,
+            search: Search::Holding,
+            limit: Some(50.0),
+            limit_in_flight: Some(16),
+            headers: Hint::Asks(48.0),
+            at_ceiling: false,
+            refused_at_any: Some(0.05),
+        }),
+        Event::ServiceDown {
+            row: ROW,
+            lasted: Duration::ZERO,
+            next: Duration::ZERO,
+        },
+        Event::ServiceUp {
+            lasted: Duration::from_secs(30),
+        },
+        Event::ServiceDown {
+            row: ROW,
+            lasted: Duration::ZERO,
+            next: Duration::ZERO,
+        },
+        Event::OutageDismissed {
+            lasted: Duration::from_secs(60),
+        },
+        Event::KeyRenewed,
+        Event::TransactionRepeated {
+            row: ROW,
+            first: ROW,
+        },
+        Event::AnswerUnusable {
+            row: ROW,
+            why: Unusable::Damaged,
+        },
+        Event::AnswerUnusable {
+            row: ROW,
+            why: Unusable::FromTheFuture,
+        },
+        Event::AnswerLost(ROW),
+    ]
+}
+
+/// Nine rows: one of each decision, one failed, five left.
+fn rows() -> Vec<Event> {
+    let resolved = |resolution, origin| Event::RowResolved {
+        row: ROW,
+        resolution,
+        origin,
+    };
+    let scored = |decision, origin| resolved(Resolution::Scored(decision), origin);
+    let mut drift = Drift::default();
+    drift.count(Decision::Approve, Decision::Block);
+    vec![
+        Event::RowsRead {
+            rows: 9,
+            position: 900,
+        },
+        scored(Decision::Approve, Origin::Called),
+        scored(Decision::Review, Origin::Ledger),
+        scored(Decision::Block, Origin::Duplicate),
+        resolved(Resolution::Failed(Reason::Refused), Origin::Called),
+        Event::RowsWritten { rows: 4 },
+        Event::DecisionsCompared(drift),
+        Event::CancelBegan(CancelReason::MaxCalls),
+    ]
+}
+
+/// The summary of such a run, with all files.
+pub(super) fn everything(stats: &Stats) -> RunSummary<'_> {
+    RunSummary {
+        output: Some("scored.csv.partial".into()),
+        rejects: Some("scored.rejects.csv.partial".into()),
+        changes: Some("changes.csv.partial".into()),
+        ledger: Some(KeptLedger {
+            path: "scored.csv.ledger".into(),
+            answers: Some(3),
+            own: true,
+            fresh: false,
+            damaged: false,
+        }),
+        elapsed: Duration::from_secs(100),
+        ..nothing(stats)
+    }
+}
+
+/// The summary of a run without files.
+pub(super) fn nothing(stats: &Stats) -> RunSummary<'_> {
+    RunSummary {
+        stats,
+        elapsed: Duration::ZERO,
+        sandbox: false,
+        endpoint: "https://api.example.com/v1/validate/user",
+        output: None,
+        rejects: None,
+        changes: None,
+        ledger: None,
+        sandbox_billed: None,
+        output_is_gone: false,
+    }
+}

@@ -1,0 +1,15 @@
+//! What is shown when a run is over: a few lines for people, a JSON object for programs.
+//!
+//! Both are made only of the statistics and of what the run was asked to do.
+
+mod call_lines;
+mod drift_table;
+#[cfg(test)]
+mod example;
+mod json;
+mod kept_ledger;
+mod run_summary;
+mod text;
+
+pub(crate) use kept_ledger::KeptLedger;
+pub(crate) use run_summary::RunSummary;

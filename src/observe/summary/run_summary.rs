@@ -1,0 +1,41 @@
+//! A run that is over: what its summary is made of.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::kept_ledger::KeptLedger;
+use crate::telemetry::stats::Stats;
+
+/// A run that is over.
+#[derive(Debug)]
+pub(crate) struct RunSummary<'a> {
+    /// What was counted.
+    pub(crate) stats: &'a Stats,
+    /// How long it took.
+    pub(crate) elapsed: Duration,
+    /// The stand-in answered, not the service.
+    pub(crate) sandbox: bool,
+    /// The service's address.
+    pub(crate) endpoint: &'a str,
+    /// The output, or its partial file after an early stop; `None` for standard output.
+    pub(crate) output: Option<PathBuf>,
+    /// The rejects, if there are any.
+    pub(crate) rejects: Option<PathBuf>,
+    /// The rows whose decision changed, if the run was asked for them.
+    pub(crate) changes: Option<PathBuf>,
+    /// The ledger, if one stays.
+    pub(crate) ledger: Option<KeptLedger>,
+    /// Calls that the stand-in billed.
+    pub(crate) sandbox_billed: Option<u64>,
+    /// The output was removed during the run.
+    pub(crate) output_is_gone: bool,
+}
+
+impl RunSummary<'_> {
+    /// The average speed; `None` if no row is done.
+    pub(super) fn rows_per_second(&self) -> Option<f64> {
+        let (rows, seconds) = (self.stats.resolved(), self.elapsed.as_secs_f64());
+        #[allow(clippy::cast_precision_loss, reason = "shown with three digits")]
+        (seconds > 0.0 && rows > 0).then(|| rows as f64 / seconds)
+    }
+}

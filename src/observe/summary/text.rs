@@ -1,0 +1,254 @@
+//! The summary for people.
+
+use super::call_lines::call_lines;
+use super::drift_table::drift_table;
+use super::run_summary::RunSummary;
+use crate::base::error::shown;
+use crate::observe::numbers::{answers, count, counted, parts, rate, time};
+use crate::telemetry::event::CancelReason;
+
+impl RunSummary<'_> {
+    /// The lines for people.
+    #[must_use]
+    pub(crate) fn text(&self) -> String {
+        let stats = self.stats;
+        let mut lines = vec![headline(self)];
+        if self.sandbox {
+            lines.push(
+                "sandbox: the scores come from the stand-in, not from the service".to_owned(),
+            );
+        }
+        lines.extend(parts(&[
+            ("approve", stats.approved),
+            ("review", stats.reviewed),
+            ("block", stats.blocked),
+        ]));
+        lines.extend(drift_table(&stats.drift, self.changes.as_deref()));
+        lines.extend(reasons(self).map(|why| format!("failed {}: {why}", count(stats.failures()))));
+        lines.extend(without_calls(self));
+        lines.extend(call_lines(self));
+        lines.extend(lost_answers(self));
+        lines.extend(ledger_answers(self));
+        lines.extend(output(self));
+        let ledger = self.ledger.as_ref();
+        lines.extend(ledger.map(|ledger| ledger.words(stats, self.sandbox)));
+        lines.extend(not_kept(self));
+        format!("rescore: {}", lines.join("\n         "))
+    }
+
+    /// The only line of a quiet run; `None` if every row has a verdict.
+    #[must_use]
+    pub(crate) fn warning(&self) -> Option<String> {
+        let rows = counted(self.stats.resolved(), "row");
+        let failed = count(self.stats.failures());
+        let why = reasons(self)?;
+        Some(format!("warning: {failed} of {rows} failed: {why}"))
+    }
+}
+
+/// How many rows are done, and how the run ended.
+fn headline(run: &RunSummary<'_>) -> String {
+    let stopped = run.stats.cancelled.map(stopped_by);
+    let stopped = stopped.map(|by| format!("stopped early ({by}): "));
+    let speed = run.rows_per_second();
+    let speed = speed.map(|speed| format!(", {} rows/s", rate(speed)));
+    format!(
+        "{}{} in {}{}",
+        stopped.unwrap_or_default(),
+        counted(run.stats.resolved(), "row"),
+        time(run.elapsed),
+        speed.unwrap_or_default()
+    )
+}
+
+const fn stopped_by(reason: CancelReason) -> &'static str {
+    match reason {
+        CancelReason::Interrupted => "interrupted",
+        CancelReason::Terminated => "terminated",
+        CancelReason::HungUp => "hung up",
+        CancelReason::Refused => "refused by the service",
+        CancelReason::Unavailable => "service unavailable",
+        CancelReason::Input => "invalid input",
+        CancelReason::InputChanged => "the input has changed",
+        CancelReason::Ledger => "ledger",
+        CancelReason::NoVerdicts => "no verdicts",
+        CancelReason::MaxCalls => "`--max-calls`",
+        CancelReason::MaxFailures => "`--max-failures`",
+        CancelReason::Output => "output",
+        CancelReason::OutputClosed => "standard output was closed",
+        CancelReason::Internal => "internal error",
+    }
+}
+
+/// Why rows failed, and where they are.
+fn reasons(run: &RunSummary<'_>) -> Option<String> {
+    let failed = run.stats.failed.iter();
+    let reasons: Vec<_> = failed
+        .map(|(reason, rows)| format!("{reason} {}", count(*rows)))
+        .collect();
+    let place = match &run.rejects {
+        Some(path) => format!(", see {}", shown(path)),
+        None => String::new(),
+    };
+    (!reasons.is_empty()).then(|| reasons.join(", ") + &place)
+}
+
+/// Rows that cost nothing.
+fn without_calls(run: &RunSummary<'_>) -> Vec<String> {
+    let (known, duplicates) = (run.stats.known, run.stats.duplicates);
+    let mut lines = Vec::new();
+    if known > 0 {
+        let paid = if run.sandbox {
+            ""
+        } else {
+            "already paid for, "
+        };
+        lines.push(format!(
+            "{} {paid}taken from the ledger",
+            counted(known, "row")
+        ));
+    }
+    if duplicates > 0 {
+        lines.push(format!(
+            "{} reused the answer of an identical row",
+            counted(duplicates, "row")
+        ));
+    }
+    lines
+}
+
+/// Paid answers that may not be on disk.
+fn lost_answers(run: &RunSummary<'_>) -> Option<String> {
+    let lost = run.stats.lost;
+    // Without a ledger none of the answers is kept, and that has a line of its own.
+    (lost > 0 && not_kept(run).is_none()).then(|| {
+        format!(
+            "{} may be lost: not confirmed to be on disk",
+            answers(lost, run.sandbox)
+        )
+    })
+}
+
+/// Answers in the ledger that could not be used.
+fn ledger_answers(run: &RunSummary<'_>) -> Vec<String> {
+    let (damaged, future) = (run.stats.damaged_answers, run.stats.future_answers);
+    let mut lines = Vec::new();
+    if damaged > 0 {
+        lines.push(format!(
+            "the ledger is damaged: {} failed the checksum, rows sent again",
+            counted(damaged, "answer")
+        ));
+    }
+    if future > 0 {
+        lines.push(format!(
+            "{} in the ledger had a date in the future, rows sent again",
+            counted(future, "answer")
+        ));
+    }
+    lines
+}
+
+/// Where the rows are, and what to do with them before another run.
+fn output(run: &RunSummary<'_>) -> Vec<String> {
+    let stats = run.stats;
+    let Some(path) = &run.output else {
+        let gone = "the output was removed during the run".to_owned();
+        return run.output_is_gone.then_some(gone).into_iter().collect();
+    };
+    let path = shown(path);
+    if stats.cancelled.is_none() {
+        return vec![format!("wrote {path}")];
+    }
+    let mut lines = vec![format!(
+        "{path} has the {}; unfinished rows are not in it",
+        counted(stats.written, "finished row")
+    )];
+    if run.ledger.is_none() {
+        // The next run refuses to replace any of these files: following this advice must not lead to another refusal.
+        let mut files = vec!["it".to_owned()];
+        let sides = [&run.rejects, &run.changes].into_iter().flatten();
+        files.extend(sides.map(|path| shown(path)));
+        lines.push(format!(
+            "before another run, move {} away or start over with `--overwrite`",
+            files.join(" and ")
+        ));
+    }
+    lines
+}
+
+/// What is lost when a run to a stream stops without a ledger.
+fn not_kept(run: &RunSummary<'_>) -> Option<String> {
+    let stats = run.stats;
+    let lost = stats.cancelled.is_some() && run.ledger.is_none() && run.output.is_none();
+    if !lost || stats.answered == 0 {
+        return None;
+    }
+    // At least: if the output failed, some of the rows that it took may have cost no call.
+    let unwritten = stats.answered - stats.paid.min(stats.written).min(stats.answered);
+    let of_them = match unwritten {
+        0 => String::new(),
+        _ if run.output_is_gone => String::new(),
+        unwritten => format!(", and the output lacks {} of them", count(unwritten)),
+    };
+    Some(format!(
+        "no ledger has the {} of this run{of_them}: another run needs the same calls again (`--ledger FILE` keeps them)",
+        answers(stats.answered, run.sandbox),
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::example;
+    use crate::telemetry::stats::Stats;
+
+    #[test]
+    fn a_summary_with_everything_reads_like_this() {
+        let stats = example::stats();
+        let expected = "\
+rescore: stopped early (`--max-calls`): 4 rows in 1 min 40 s, 0.04 rows/s
+         approve 1, review 1, block 1
+         before ↓ now →  approve  review  block
+         approve               0       0      1
+         review                0       0      0
+         block                 0       0      0
+         1 of 1 decision changed, see changes.csv.partial
+         failed 1: refused 1, see scored.rejects.csv.partial
+         1 row already paid for, taken from the ledger
+         1 row reused the answer of an identical row
+         5 calls, 2 of them retries; latency p50 80 ms, p95 80 ms, p99 80 ms
+         the service throttled 1 call (20.0 % of all); paused for 2.5 s in total
+         limit found: about 50.0/s
+         the service's headers ask for about 48.0/s
+         limit found: 16 calls at a time
+         the service refuses about 1 call in 20 at any pace
+         the service was down once, for 30 s in total
+         waited 1 min 0 s for the service, which failed on each of the last rows
+         1 row may have been billed twice: sent again because no answer came
+         1 call may have been billed without an answer
+         1 call got an answer without a verdict and will probably be billed
+         a new API key was read from its file once
+         1 answer had the transaction id of a different user: a cache or proxy may be answering for the service
+         1 paid answer may be lost: not confirmed to be on disk
+         the ledger is damaged: 1 answer failed the checksum, rows sent again
+         1 answer in the ledger had a date in the future, rows sent again
+         scored.csv.partial has the 4 finished rows; unfinished rows are not in it
+         scored.csv.ledger has 3 paid answers; the same command goes on from there";
+        assert_eq!(example::everything(&stats).text(), expected);
+    }
+
+    #[test]
+    fn what_is_zero_is_left_out() {
+        let stats = Stats::default();
+        let text = example::nothing(&stats).text();
+        assert_eq!(text, "rescore: 0 rows in 0.0 ms");
+    }
+
+    #[test]
+    fn a_quiet_run_has_one_line_and_only_if_rows_failed() {
+        let stats = example::stats();
+        let expected = "warning: 1 of 4 rows failed: refused 1, see scored.rejects.csv.partial";
+        let warning = example::everything(&stats).warning();
+        assert_eq!(warning.as_deref(), Some(expected));
+        assert_eq!(example::nothing(&Stats::default()).warning(), None);
+    }
+}
