@@ -1,4 +1,4 @@
-//! What a refusal says of the pace, and how much less is sent from then on.
+//! What a refusal says about the pace, and how much less is sent from then on.
 
 use std::time::Duration;
 
