@@ -133,7 +133,7 @@ impl GiveUpPolicy {
         }
     }
 
-    /// Verdicts of an earlier run do not count here: they say nothing of what answers today.
+    /// Verdicts of an earlier run do not count here: they say nothing about what answers today.
     fn without_verdict(&mut self, speaker: Speaker) -> Reaction {
         let rows = self.useless + self.refused;
         let at_start = match (self.give_up_after, speaker) {

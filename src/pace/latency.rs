@@ -11,16 +11,16 @@ pub(super) struct Latency {
     /// Seconds that the answers of this interval took.
     samples: Vec<f64>,
     /// The last interval that had enough answers.
-    last: Option<Latencies>,
+    last: Option<AnswerTimes>,
     /// The shortest of all intervals: what the service takes when nothing queues.
-    usual: Option<Latencies>,
+    usual: Option<AnswerTimes>,
     /// Calls in flight and the median when answers became slow, or when that was last looked at.
     slow_since: Option<(f64, f64)>,
 }
 
 /// What answers took, in seconds.
 #[derive(Debug, Clone, Copy)]
-struct Latencies {
+struct AnswerTimes {
     median: f64,
     /// One answer in [`FAST_ONE_IN`] was faster.
     fast: f64,
@@ -73,11 +73,11 @@ impl Latency {
         if self.samples.len() < ENOUGH {
             // They count towards the next interval.
             if self.last.is_none() {
-                self.last = Latencies::of(&mut self.samples.clone());
+                self.last = AnswerTimes::of(&mut self.samples.clone());
             }
             return Trend::Usual;
         }
-        let Some(times) = Latencies::of(&mut self.samples) else {
+        let Some(times) = AnswerTimes::of(&mut self.samples) else {
             return Trend::Usual;
         };
         self.samples.clear();
@@ -109,7 +109,7 @@ impl Latency {
     }
 }
 
-impl Latencies {
+impl AnswerTimes {
     /// Of samples in any order; `None` if there are none.
     fn of(samples: &mut [f64]) -> Option<Self> {
         let mut one_in = |many| {

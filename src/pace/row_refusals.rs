@@ -1,4 +1,4 @@
-//! Refusals that are about a row: one that is refused again and again while others are accepted says nothing of the pace.
+//! Refusals that are about a row: one that is refused again and again while others are accepted says nothing about the pace.
 //!
 //! A row's refusals are counted beside those of all rows. Such a row backs off by itself, and it fails once chance would
 //! not have refused it so often.
@@ -77,7 +77,7 @@ impl RowRefusals {
         let accepted = now.accepted - self.at_last.accepted;
         let refused = now.refused - self.at_last.refused;
         let others_pass = accepted >= ACCEPTED && accepted >= refused * OFTEN;
-        // If no other row is left, what was known of this one still holds.
+        // If no other row is left, what was known about this one still holds.
         let no_other = self.alone > 0 && accepted + refused == 0;
         let tried = match self.tried() {
             Try::Again if others_pass || no_other => Try::AgainAlone,

@@ -10,13 +10,13 @@ use super::types::Call;
 /// Counts calls since the service last refused.
 #[derive(Debug, Default)]
 pub(super) struct Throughput {
-    current: Count,
+    current: OpenCount,
     previous: Option<PreviousCount>,
 }
 
 /// A count that goes on.
 #[derive(Debug, Default)]
-struct Count {
+struct OpenCount {
     from: Duration,
     /// The first call that counts.
     call: u64,
@@ -76,7 +76,7 @@ impl Measurement {
     }
 }
 
-impl Count {
+impl OpenCount {
     /// Starts at a call that was refused.
     fn from_refused(call: Call) -> Self {
         Self {
@@ -116,12 +116,12 @@ impl Throughput {
         back: Option<(Duration, u64)>,
     ) -> Option<Measurement> {
         let next = match back {
-            Some((from, call)) => Count {
+            Some((from, call)) => OpenCount {
                 from,
                 call,
-                ..Count::default()
+                ..OpenCount::default()
             },
-            None => Count::from_refused(call),
+            None => OpenCount::from_refused(call),
         };
         let over = std::mem::replace(&mut self.current, next);
         let seen = call.number.saturating_sub(over.call);
@@ -136,7 +136,7 @@ impl Throughput {
     /// The single call after a pause was refused as well, so nothing more came in. Returns the rate since the previous count
     /// started to accept calls.
     pub(super) fn still_refused(&mut self, call: Call) -> Option<Measurement> {
-        self.current = Count::from_refused(call);
+        self.current = OpenCount::from_refused(call);
         self.measure(self.previous?.from, call.began)
     }
 

@@ -32,7 +32,7 @@ pub(crate) enum CallOutcome {
     Unavailable,
     /// There was no answer in time.
     TimedOut,
-    /// The call was given up, and says nothing of the service.
+    /// The call was given up, and says nothing about the service.
     Abandoned,
 }
 
@@ -84,7 +84,7 @@ pub(super) enum Admission {
 pub(crate) enum PaceEvent {
     /// All calls pause.
     Paused(Pause),
-    /// Only the refused row waits, at least this long: its refusal says nothing of the pace.
+    /// Only the refused row waits, at least this long: its refusal says nothing about the pace.
     RowWaits(Duration),
     /// The service is taken to be down.
     Down {

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-/// What is known of the service's windows.
+/// What is known about the service's windows.
 #[derive(Debug, Default)]
 pub(super) struct QuotaWindow {
     /// Their least length.

@@ -94,7 +94,7 @@ impl Controller {
     fn failed(&mut self, now: Duration, call: Call, kind: FailureKind) -> Option<PaceEvent> {
         self.pauses.not_refused(call.began);
         self.interval.failures += 1;
-        // A call that hangs says nothing of a service that has answered a later one.
+        // A call that hangs says nothing about a service that has answered a later one.
         if !self.breaker.is_open() && call.began < self.last_answered {
             return None;
         }

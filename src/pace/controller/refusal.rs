@@ -1,10 +1,10 @@
-//! What a refusal says of the pace, and how much less is sent from then on.
+//! What a refusal says about the pace, and how much less is sent from then on.
 
 use std::time::Duration;
 
 use super::state::{Controller, FIRST_RATE, SinceCut};
 use crate::pace::levels;
-use crate::pace::limit_search::Finding;
+use crate::pace::limit_search::RefusalKind;
 use crate::pace::random_refusals::RandomRefusals;
 use crate::pace::types::{Call, PaceEvent, Try};
 
@@ -127,10 +127,10 @@ impl Controller {
             return false;
         }
         let exact = self.window.is_proven();
-        let finding = self.rate.refused(now, pace, measured, exact);
+        let kind = self.rate.refused(now, pace, measured, exact);
         let accepted = measured.map(|measured| measured.rate);
         let is_random =
-            finding == Finding::Unexplained && self.random.unexplained(now, pace, accepted, wait);
+            kind == RefusalKind::Unexplained && self.random.unexplained(now, pace, accepted, wait);
         if is_random {
             self.forget_limit();
         }

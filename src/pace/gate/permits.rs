@@ -51,7 +51,7 @@ pub(crate) enum FreshRows {
     None,
 }
 
-/// The right to make one attempt. If it is dropped before its call has ended, that says nothing of the service.
+/// The right to make one attempt. If it is dropped before its call has ended, that says nothing about the service.
 pub(crate) struct Permit<'a> {
     gate: &'a Gate,
     call: Call,

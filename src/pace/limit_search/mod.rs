@@ -11,5 +11,5 @@ mod search;
 mod tests;
 
 pub(super) use progress::QuietInterval;
-pub(super) use refusal::Finding;
+pub(super) use refusal::RefusalKind;
 pub(super) use search::{LimitSearch, Quantity};

@@ -10,7 +10,7 @@ use crate::pace::throughput::{LEAST_UNMEASURED, Measurement, SPARE};
 
 /// What a refusal means for the search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::pace) enum Finding {
+pub(in crate::pace) enum RefusalKind {
     /// There was too much.
     TooMuch,
     /// That much had been sustained before.
@@ -51,11 +51,11 @@ impl LimitSearch {
         pace: f64,
         measured: Option<Measurement>,
         exact: bool,
-    ) -> Finding {
-        let finding = if self.is_sustained(pace) {
-            Finding::Unexplained
+    ) -> RefusalKind {
+        let kind = if self.is_sustained(pace) {
+            RefusalKind::Unexplained
         } else {
-            Finding::TooMuch
+            RefusalKind::TooMuch
         };
         let before = self.refused;
         // The first count started with all that a bucket had saved up.
@@ -73,30 +73,30 @@ impl LimitSearch {
         };
         if let Some((steps, before)) = small_look {
             self.limit_confirmed(now, steps, before);
-            return finding;
+            return kind;
         }
         if let Some(limit) = limit {
             self.hold_below(now, pace, limit, exact);
-            return finding;
+            return kind;
         }
         self.refused = Some(LowestRefused {
             at: pace,
             times: before.map_or(0, |before| before.times) + 1,
             rough: before.is_none_or(|before| before.rough),
         });
-        match (self.stage, finding) {
+        match (self.stage, kind) {
             (Stage::Looking { .. }, _) => self.limit_rose(now),
-            (Stage::Holding { .. }, Finding::Unexplained) if !self.eased => {
+            (Stage::Holding { .. }, RefusalKind::Unexplained) if !self.eased => {
                 self.ease(now, pace, since_refused);
             }
-            (_, Finding::Unexplained) => self.check(pace, measured_well, before),
-            (_, Finding::TooMuch) => match (measured_well, before) {
+            (_, RefusalKind::Unexplained) => self.check(pace, measured_well, before),
+            (_, RefusalKind::TooMuch) => match (measured_well, before) {
                 (Some(measured), _) if measured.rate < pace => self.close_in(pace, measured),
                 (_, None) => self.close_in_first(pace, measured),
                 (_, Some(_)) => self.close_in_blindly(pace, since_refused),
             },
         }
-        finding
+        kind
     }
 
     /// What was accepted is the limit if more was sent all the time, twice at different paces.

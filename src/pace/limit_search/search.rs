@@ -1,4 +1,4 @@
-//! One value that is searched for, what is known of its limit, and the steps of the search.
+//! One value that is searched for, what is known about its limit, and the steps of the search.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ pub(in crate::pace) enum Quantity {
     InFlight,
 }
 
-/// One value, and what is known of its limit.
+/// One value, and what is known about its limit.
 #[derive(Debug, Clone)]
 pub(in crate::pace) struct LimitSearch {
     pub(super) quantity: Quantity,
@@ -217,7 +217,7 @@ impl LimitSearch {
         }
     }
 
-    /// What was known of the limit no longer holds.
+    /// What was known about the limit no longer holds.
     pub(in crate::pace) fn forget(&mut self) {
         *self = Self::new(self.quantity, self.value, self.least, self.most);
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::progress::QuietInterval;
-use super::refusal::Finding;
+use super::refusal::RefusalKind;
 use super::search::{LimitSearch, Quantity};
 use crate::pace::throughput::Measurement;
 use crate::telemetry::pace::{FoundLimit, Search};
@@ -40,7 +40,7 @@ fn quiet(search: &mut LimitSearch, now: &mut Duration, length: Duration) {
 }
 
 /// The present value is refused, and this was accepted since the refusal before.
-fn refused(search: &mut LimitSearch, now: Duration, accepted: Option<Measurement>) -> Finding {
+fn refused(search: &mut LimitSearch, now: Duration, accepted: Option<Measurement>) -> RefusalKind {
     search.refused(now, search.value(), accepted, false)
 }
 
@@ -50,7 +50,7 @@ fn it_doubles_until_the_first_refusal_and_then_undoes_the_last_doubling() {
     quiet(&mut search, &mut now, INTERVAL * 4);
     assert!((search.value() - 160.0).abs() < 1e-9);
     assert_eq!(search.stage(), Search::Growing);
-    assert_eq!(refused(&mut search, now, None), Finding::TooMuch);
+    assert_eq!(refused(&mut search, now, None), RefusalKind::TooMuch);
     assert!((search.value() - 80.0).abs() < 1e-9);
     assert_eq!(search.stage(), Search::ClosingIn);
     assert_eq!(search.limit(), None, "nothing was sustained yet");
@@ -107,7 +107,7 @@ fn a_refusal_of_a_sustained_value_is_unexplained_and_the_cut_is_checked() {
     let sustained = 80.0;
     assert_eq!(
         search.refused(now, sustained, Some(measured(50.0, 9)), false),
-        Finding::Unexplained
+        RefusalKind::Unexplained
     );
     assert_eq!(search.stage(), Search::Checking);
     assert!(search.value() < sustained);

@@ -6,7 +6,7 @@ use super::in_order::FirstTryOutcome;
 use super::share::{HIGHEST_SHARE, LimitShown, RandomShare};
 use crate::pace::throughput::LEAST_UNMEASURED;
 
-/// What is known of random refusals.
+/// What is known about random refusals.
 #[derive(Debug, Default)]
 pub(in crate::pace) struct RandomRefusals {
     /// The share that the service refuses at any pace.

@@ -1,4 +1,4 @@
-//! The share of calls that the service refuses at any pace, which says nothing of a limit.
+//! The share of calls that the service refuses at any pace, which says nothing about a limit.
 //!
 //! More refusals than that are a hypothesis: they come from the pace. It is checked by counting refusals at the usual pace
 //! and then at half of it. If clearly fewer were refused at the slower pace, the pace was the cause; if not, the refusals
