@@ -60,7 +60,7 @@ pub struct OutputConfig {
 impl OutputConfig {
     /// The file that a run which was stopped is known by when it goes on; `None` where it writes to standard output alone.
     #[must_use]
-    pub fn known_by(&self) -> Option<&Path> {
+    pub(crate) fn known_by(&self) -> Option<&Path> {
         let target = self.target.as_ref().map(Target::path);
         target.or(self.changes.as_deref())
     }
@@ -143,16 +143,16 @@ pub struct WatchConfig {
 
 /// `rescore ledger`.
 #[derive(Debug)]
-pub struct CareConfig {
+pub(crate) struct CareConfig {
     /// The ledger.
-    pub ledger: PathBuf,
+    pub(crate) ledger: PathBuf,
     /// What to do with it.
-    pub task: Task,
+    pub(crate) task: Task,
 }
 
 /// What to do with a ledger.
 #[derive(Debug)]
-pub enum Task {
+pub(crate) enum Task {
     /// Say what is in it.
     Stats,
     /// Remove answers that are older.
@@ -166,7 +166,7 @@ pub enum Task {
 
 /// Whose answers are to be forgotten.
 #[derive(Debug)]
-pub enum Forgotten {
+pub(crate) enum Forgotten {
     /// This user's.
     User(Box<UserRequest<'static>>),
     /// Those of all users of a file.

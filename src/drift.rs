@@ -4,14 +4,15 @@ use crate::verdict::Decision;
 
 /// Rows by their earlier decision and the one of this run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Drift([[u64; 3]; 3]);
+pub(crate) struct Drift([[u64; 3]; 3]);
 
 impl Drift {
     /// The decisions, in the order in which they are shown.
-    pub const DECISIONS: [Decision; 3] = [Decision::Approve, Decision::Review, Decision::Block];
+    pub(crate) const DECISIONS: [Decision; 3] =
+        [Decision::Approve, Decision::Review, Decision::Block];
 
     /// Counts a row.
-    pub const fn count(&mut self, before: Decision, now: Decision) {
+    pub(crate) const fn count(&mut self, before: Decision, now: Decision) {
         let [approve, review, block] = &mut self.0;
         let row = match before {
             Decision::Approve => approve,
@@ -27,26 +28,26 @@ impl Drift {
     }
 
     /// Counts what another one counted.
-    pub fn add(&mut self, other: &Self) {
+    pub(crate) fn add(&mut self, other: &Self) {
         for (mine, others) in self.0.iter_mut().flatten().zip(other.0.iter().flatten()) {
             *mine += others;
         }
     }
 
     /// Each earlier decision with the rows that have each decision now.
-    pub fn rows(&self) -> impl Iterator<Item = (Decision, [u64; 3])> {
+    pub(crate) fn rows(&self) -> impl Iterator<Item = (Decision, [u64; 3])> {
         Self::DECISIONS.into_iter().zip(self.0)
     }
 
     /// Rows that had a decision before.
     #[must_use]
-    pub fn compared(&self) -> u64 {
+    pub(crate) fn compared(&self) -> u64 {
         self.0.iter().flatten().sum()
     }
 
     /// Rows whose decision is another one now.
     #[must_use]
-    pub fn changed(&self) -> u64 {
+    pub(crate) fn changed(&self) -> u64 {
         let [[approve, _, _], [_, review, _], [_, _, block]] = self.0;
         self.compared() - approve - review - block
     }

@@ -21,7 +21,7 @@ pub enum Format {
 impl Format {
     /// The usual end of a file's name.
     #[must_use]
-    pub const fn extension(self) -> &'static str {
+    pub(crate) const fn extension(self) -> &'static str {
         match self {
             Self::Delimited { delimiter: b'\t' } => "tsv",
             Self::Delimited { .. } => "csv",
@@ -32,7 +32,7 @@ impl Format {
 
 /// How a file is compressed, as its name's end says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Packing {
+pub(crate) enum Packing {
     /// `.gz`
     Gzip,
     /// `.zst`
@@ -42,7 +42,7 @@ pub enum Packing {
 impl Packing {
     /// A file's name without the end that says how it is compressed, and what it says; in any case of letters.
     #[must_use]
-    pub fn split(name: &str) -> (&str, Option<Self>) {
+    pub(crate) fn split(name: &str) -> (&str, Option<Self>) {
         let packing = match name.rsplit_once('.') {
             Some((stem, end)) if end.eq_ignore_ascii_case("gz") => Some((stem, Self::Gzip)),
             Some((stem, end)) if end.eq_ignore_ascii_case("zst") => Some((stem, Self::Zstd)),
@@ -70,9 +70,9 @@ pub const PREVIOUS: &str = "previous_";
 /// The three columns that every output has.
 pub const VERDICT_COLUMNS: [&str; 3] = ["transaction_id", "risk_score", "decision"];
 /// Where the score stands among our columns.
-pub const SCORE_COLUMN: usize = 1;
+pub(crate) const SCORE_COLUMN: usize = 1;
 /// Where the decision stands among our columns.
-pub const DECISION_COLUMN: usize = 2;
+pub(crate) const DECISION_COLUMN: usize = 2;
 
 /// Everything about a file that is known before its first row.
 #[derive(Debug, Clone)]

@@ -11,10 +11,10 @@ use memchr::memchr;
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-use crate::foreign::{any_steers, steers};
+use crate::base::control_chars::{any_unsafe_to_print, is_unsafe_to_print};
 
 /// Deeper nesting than this is refused. `serde_json` uses the same limit; no user record comes near it.
-pub const MAX_DEPTH: usize = 128;
+pub(crate) const MAX_DEPTH: usize = 128;
 
 /// Calls `visit` with every member of the object `text`, in order: its key as written, quotes included, and its value.
 ///
@@ -97,7 +97,7 @@ pub fn string(value: &RawValue) -> Option<Cow<'_, str>> {
 
 /// Writes `text` as a JSON string behind what is in `to`. One without anything to escape, as nearly each is, is copied:
 /// byte by byte it was a seventh of the reader's time.
-pub fn put_string(text: &str, to: &mut impl BufMut) {
+pub(crate) fn put_string(text: &str, to: &mut impl BufMut) {
     if must_escape(text) {
         // A string into memory: there is nothing that could fail.
         let written = serde_json::to_writer(to.writer(), text);
@@ -122,7 +122,7 @@ fn must_escape(text: &str) -> bool {
 
 /// Whether the value nests deeper than [`MAX_DEPTH`].
 #[must_use]
-pub fn too_deep(value: &RawValue) -> bool {
+pub(crate) fn too_deep(value: &RawValue) -> bool {
     // Each level takes two bytes.
     if value.get().len() <= 2 * MAX_DEPTH || !value.get().starts_with(['{', '[']) {
         return false;
@@ -147,9 +147,9 @@ pub fn too_deep(value: &RawValue) -> bool {
 }
 
 /// The value's text without white space between its tokens, so that it fits on one line, and with everything in it that
-/// [`steers`] written as JSON's own escapes: a file with it in can be looked at on a terminal.
+/// What [`is_unsafe_to_print`], written as JSON's own escapes: a file with it in can be looked at on a terminal.
 #[must_use]
-pub fn on_one_line(value: &RawValue) -> Box<str> {
+pub(crate) fn on_one_line(value: &RawValue) -> Box<str> {
     let text = value.get();
     if !text.starts_with(['{', '[']) {
         return steering_escaped(text).into();
@@ -171,15 +171,15 @@ pub fn on_one_line(value: &RawValue) -> Box<str> {
     steering_escaped(&kept).into()
 }
 
-/// JSON text on one line, with JSON's own escapes for what steers: that can stand in its strings alone.
+/// JSON text on one line, with JSON's own escapes for what is unsafe to print: it can stand in its strings alone.
 #[must_use]
-pub fn steering_escaped(text: &str) -> String {
-    if !any_steers(text) {
+pub(crate) fn steering_escaped(text: &str) -> String {
+    if !any_unsafe_to_print(text) {
         return text.to_owned();
     }
     let mut escaped = String::with_capacity(text.len() + 16);
     for c in text.chars() {
-        if steers(c) {
+        if is_unsafe_to_print(c) {
             for unit in c.encode_utf16(&mut [0; 2]) {
                 escaped += &format!("\\u{unit:04x}");
             }
@@ -224,13 +224,13 @@ impl Pointer {
 
     /// The pointer to a member of the outermost object.
     #[must_use]
-    pub fn of_member(name: &str) -> Self {
+    pub(crate) fn of_member(name: &str) -> Self {
         Self(Box::new([name.into()]))
     }
 
     /// The name of the outermost member, and the way on from there.
     #[must_use]
-    pub fn split_first(&self) -> (&str, &[Box<str>]) {
+    pub(crate) fn split_first(&self) -> (&str, &[Box<str>]) {
         match self.0.split_first() {
             Some((first, rest)) => (first, rest),
             None => ("", &[]),
@@ -239,7 +239,7 @@ impl Pointer {
 
     /// The value in the JSON text; `None` where there is none.
     #[must_use]
-    pub fn find<'a>(&self, text: &'a str) -> Option<&'a RawValue> {
+    pub(crate) fn find<'a>(&self, text: &'a str) -> Option<&'a RawValue> {
         let value: &RawValue = serde_json::from_str(text).ok()?;
         follow(value, &self.0).ok().flatten()
     }
@@ -247,13 +247,13 @@ impl Pointer {
 
 /// A member that was looked up stands twice in its object: which one is meant cannot be known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Ambiguous;
+pub(crate) struct Ambiguous;
 
 /// Follows the tokens of a pointer from `value` on.
 ///
 /// # Errors
 /// [`Ambiguous`] when a member on the way stands twice.
-pub fn follow<'a>(
+pub(crate) fn follow<'a>(
     value: &'a RawValue,
     tokens: &[Box<str>],
 ) -> Result<Option<&'a RawValue>, Ambiguous> {

@@ -41,9 +41,9 @@ impl fmt::Display for RowNumber {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Span {
     /// Offset of the first byte.
-    pub start: u32,
+    pub(crate) start: u32,
     /// Offset after the last byte.
-    pub end: u32,
+    pub(crate) end: u32,
 }
 
 impl Span {
@@ -68,9 +68,9 @@ impl Span {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Earlier {
     /// The score as written: a cell with its quotes, a JSON value.
-    pub score: Span,
+    pub(crate) score: Span,
     /// The decision, likewise.
-    pub decision: Span,
+    pub(crate) decision: Span,
 }
 
 /// One row of the input, with every byte that it came with.

@@ -17,16 +17,15 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use tokio::time::Instant;
 
-pub use absent::Absent;
+pub(crate) use absent::Absent;
 use after::Then;
 use call::{Call, Paid};
-pub use keyring::Keyring;
+pub(crate) use keyring::Keyring;
 use keyring::Refused;
-pub use outage::Outage;
-pub use transactions::Transactions;
+pub(crate) use outage::Outage;
+pub(crate) use transactions::Transactions;
 
-use crate::error::{Error, Exit};
-use crate::event::{Again, Billing, CancelReason, Event, Events, Next};
+use crate::base::error::{Error, Exit};
 use crate::ledger::{Keeper, Key};
 use crate::pace::{
     Allowance, Attempts, CallBudget, Change, Closed, Ended, FailureBudget, Fuse, Gate, Permit,
@@ -35,42 +34,44 @@ use crate::pace::{
 use crate::raw_json::Pointer;
 use crate::row::RowNumber;
 use crate::service::{Class, Exchange, Fault, Health, Outcome, Quota, Renewal, Service, classify};
+use crate::telemetry::event::{Again, Billing, CancelReason, Event, Next};
+use crate::telemetry::hub::Events;
 use crate::verdict::{Answer, DecisionPolicy, Failure, Reason, Verdict};
 
 /// Everything that a row's scoring needs.
-pub struct Scorer<S> {
+pub(crate) struct Scorer<S> {
     /// Whoever answers.
-    pub service: S,
+    pub(crate) service: S,
     /// Who lets calls begin.
-    pub gate: Gate,
+    pub(crate) gate: Gate,
     /// Who says whether a row is tried again.
-    pub retries: RetryPolicy,
+    pub(crate) retries: RetryPolicy,
     /// How long the service may keep the run waiting.
-    pub patience: Patience,
+    pub(crate) patience: Patience,
     /// What shows that the service is down, and not that some rows always fail.
-    pub outage: Outage,
+    pub(crate) outage: Outage,
     /// Who says that the run must stop.
-    pub fuse: RefCell<Fuse>,
+    pub(crate) fuse: RefCell<Fuse>,
     /// How many calls may be made.
-    pub calls: CallBudget,
+    pub(crate) calls: CallBudget,
     /// How many rows may fail.
-    pub failures: FailureBudget,
+    pub(crate) failures: FailureBudget,
     /// Who makes answers durable; without one nothing is kept.
-    pub keeper: Option<Keeper>,
+    pub(crate) keeper: Option<Keeper>,
     /// Which key calls go out with.
-    pub keys: Keyring,
+    pub(crate) keys: Keyring,
     /// What shows that one answer was given to two users.
-    pub transactions: RefCell<Transactions>,
+    pub(crate) transactions: RefCell<Transactions>,
     /// What shows that a further field is in no answer.
-    pub absent: RefCell<Absent>,
+    pub(crate) absent: RefCell<Absent>,
     /// Scores to decisions.
-    pub policy: DecisionPolicy,
+    pub(crate) policy: DecisionPolicy,
     /// Further fields of the answer that are kept; those that are written come first.
-    pub columns: Box<[Pointer]>,
+    pub(crate) columns: Box<[Pointer]>,
     /// The service's host, for messages.
-    pub host: String,
+    pub(crate) host: String,
     /// Where it is told.
-    pub events: Events,
+    pub(crate) events: Events,
 }
 
 /// How long the service may keep the run waiting before it stops: a person should know, and a nightly job should free
@@ -78,9 +79,9 @@ pub struct Scorer<S> {
 #[derive(Debug, Clone, Copy)]
 pub struct Patience {
     /// For a pause that the service asks for, or pauses without an answer in between.
-    pub wait: Duration,
+    pub(crate) wait: Duration,
     /// For a service that is down.
-    pub outage: Duration,
+    pub(crate) outage: Duration,
 }
 
 impl Patience {
@@ -93,11 +94,11 @@ impl Patience {
 
 /// What came of a row.
 #[derive(Debug)]
-pub struct Fate {
+pub(crate) struct Fate {
     /// Its verdict; `None` when it is left for a later run.
-    pub verdict: Option<Verdict>,
+    pub(crate) verdict: Option<Verdict>,
     /// The run must stop, for this reason.
-    pub stop: Option<(CancelReason, Error)>,
+    pub(crate) stop: Option<(CancelReason, Error)>,
 }
 
 impl Fate {
@@ -137,7 +138,7 @@ impl<S: Service> Scorer<S> {
         clippy::manual_async_fn,
         reason = "an `async fn` holds twice what it is given, and this is allocated and moved for each row"
     )]
-    pub fn score<'a>(
+    pub(crate) fn score<'a>(
         &'a self,
         row: RowNumber,
         body: Bytes,
@@ -346,7 +347,7 @@ impl<S: Service> Scorer<S> {
     }
 
     /// No more answers will come.
-    pub fn end(&self) {
+    pub(crate) fn end(&self) {
         let absent = self.absent.borrow_mut().take();
         self.tell_absent(absent);
     }

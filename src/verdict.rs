@@ -7,8 +7,8 @@ use std::fmt;
 
 use serde::Serialize;
 
-use crate::decimal::Decimal;
-use crate::foreign::any_steers;
+use crate::base::control_chars::any_unsafe_to_print;
+use crate::base::decimal::Decimal;
 
 /// The fate of one row.
 #[derive(Debug, Clone, PartialEq)]
@@ -22,7 +22,7 @@ pub enum Verdict {
 impl Verdict {
     /// What it holds in memory, beside itself.
     #[must_use]
-    pub fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         match self {
             Self::Scored(answer, _) => {
                 let captured = answer.captured.iter().flatten();
@@ -35,7 +35,7 @@ impl Verdict {
 
     /// The verdict in one word's worth of data, for events and counters.
     #[must_use]
-    pub fn outline(&self) -> Resolution {
+    pub(crate) fn outline(&self) -> Resolution {
         match self {
             Self::Scored(_, decision) => Resolution::Scored(*decision),
             Self::Failed(failure) => Resolution::Failed(failure.reason),
@@ -45,7 +45,7 @@ impl Verdict {
 
 /// A [`Verdict`] without its values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Resolution {
+pub(crate) enum Resolution {
     /// Scored, with this decision.
     Scored(Decision),
     /// Failed, for this reason.
@@ -65,13 +65,13 @@ pub struct Answer {
 }
 
 /// An identifier that is safe to write into any file: not empty, at most [`TransactionId::MAX_BYTES`] long, nothing in
-/// it that steers ([`any_steers`]), and nothing that a spreadsheet would run as a formula.
+/// it that is unsafe to print ([`any_unsafe_to_print`]), and nothing that a spreadsheet would run as a formula.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TransactionId(Box<str>);
 
 impl TransactionId {
     /// Identifiers seen are 36 characters long; seven times that leaves room and keeps a hostile one out of the file.
-    pub const MAX_BYTES: usize = 256;
+    pub(crate) const MAX_BYTES: usize = 256;
 
     /// Checks and takes an identifier.
     ///
@@ -82,7 +82,7 @@ impl TransactionId {
             Err("is empty")
         } else if text.len() > Self::MAX_BYTES {
             Err("is longer than 256 bytes")
-        } else if any_steers(text) {
+        } else if any_unsafe_to_print(text) {
             Err("has control characters")
         } else if is_formula(text) {
             Err("starts like a spreadsheet formula")
@@ -100,7 +100,7 @@ impl TransactionId {
 
 /// Whether a spreadsheet would read a cell as a formula (OWASP, "CSV injection"). Some leave out white space in front.
 #[must_use]
-pub fn is_formula(text: &str) -> bool {
+pub(crate) fn is_formula(text: &str) -> bool {
     text.trim_start().starts_with(['=', '+', '-', '@'])
 }
 
@@ -110,7 +110,7 @@ pub struct Score(Decimal);
 
 impl Score {
     /// The longest that is accepted.
-    pub const MAX_CHARACTERS: usize = Decimal::MAX_CHARACTERS;
+    pub(crate) const MAX_CHARACTERS: usize = Decimal::MAX_CHARACTERS;
 
     /// The score of a JSON number's text.
     ///
@@ -133,7 +133,7 @@ impl Score {
 
     /// The number.
     #[must_use]
-    pub const fn value(&self) -> &Decimal {
+    pub(crate) const fn value(&self) -> &Decimal {
         &self.0
     }
 }
@@ -179,7 +179,7 @@ pub struct DecisionPolicy {
 impl DecisionPolicy {
     /// A policy of these thresholds; `None` when the first is above the second.
     #[must_use]
-    pub fn new(approve_max: Decimal, review_max: Decimal) -> Option<Self> {
+    pub(crate) fn new(approve_max: Decimal, review_max: Decimal) -> Option<Self> {
         (approve_max <= review_max).then_some(Self {
             approve_max,
             review_max,
@@ -240,11 +240,11 @@ macro_rules! reasons {
 
         impl Reason {
             /// Every reason, in the order in which a summary lists them.
-            pub const ALL: &[Self] = &[$(Self::$variant,)*];
+            pub(crate) const ALL: &[Self] = &[$(Self::$variant,)*];
 
             /// The reason of a word.
             #[must_use]
-            pub fn of_word(word: &str) -> Option<Self> {
+            pub(crate) fn of_word(word: &str) -> Option<Self> {
                 Self::ALL.iter().copied().find(|reason| reason.word() == word)
             }
 
@@ -313,7 +313,7 @@ reasons! {
 impl Reason {
     /// Whether the row was asked: the others break a rule of ours and never cost a call.
     #[must_use]
-    pub const fn is_of_call(self) -> bool {
+    pub(crate) const fn is_of_call(self) -> bool {
         matches!(
             self,
             Self::Refused

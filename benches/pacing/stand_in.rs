@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use rescore::sandbox::{RateLimit, Sandbox, Settings};
+use rescore::internals::sandbox::{RateLimit, Sandbox, Settings};
 use serde_json::Value;
 
 use crate::limits::ROWS;

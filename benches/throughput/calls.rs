@@ -9,23 +9,23 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use futures::stream::{FuturesUnordered, StreamExt};
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
-use rescore::commands::run;
-use rescore::config::{
+use rescore::internals::commands::run;
+use rescore::internals::config::{
     BudgetConfig, LedgerConfig, OutputConfig, PaceConfig, RejectsConfig, RunConfig, ServiceConfig,
     WatchConfig,
 };
-use rescore::error::Exit;
-use rescore::fields::{Assignments, InvalidPhone};
-use rescore::input::{self, Compose, FormatChoice, Input, Reader};
-use rescore::layout::{Existing, VERDICT_COLUMNS};
-use rescore::ledger::Reuse;
-use rescore::observe::Style;
-use rescore::output::{Replace, Target};
-use rescore::pace::{FailureBudget, GiveUpAfter, Rate};
-use rescore::scorer::Patience;
-use rescore::secret::Secret;
-use rescore::service::{self, ClientSettings, Endpoint, Plan, ServiceId};
-use rescore::verdict::DecisionPolicy;
+use rescore::internals::error::Exit;
+use rescore::internals::fields::{Assignments, InvalidPhone};
+use rescore::internals::input::{self, Compose, FormatChoice, Input, Reader};
+use rescore::internals::layout::{Existing, VERDICT_COLUMNS};
+use rescore::internals::ledger::Reuse;
+use rescore::internals::observe::Style;
+use rescore::internals::output::{Replace, Target};
+use rescore::internals::pace::{FailureBudget, GiveUpAfter, Rate};
+use rescore::internals::scorer::Patience;
+use rescore::internals::secret::Secret;
+use rescore::internals::service::{self, ClientSettings, Endpoint, Plan, ServiceId};
+use rescore::internals::verdict::DecisionPolicy;
 
 use crate::data::Files;
 use crate::measure::{ROUNDS, Spread, Table, cpu_seconds, in_turn, ratios};

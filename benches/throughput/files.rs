@@ -10,9 +10,9 @@ use std::sync::mpsc::sync_channel;
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
-use rescore::input::{Compose, Reader};
-use rescore::output::{Finished, Replace, Sides, Target, Writer};
-use rescore::verdict::{Answer, DecisionPolicy, Score, TransactionId, Verdict};
+use rescore::internals::input::{Compose, Reader};
+use rescore::internals::output::{Finished, Replace, Sides, Target, Writer};
+use rescore::internals::verdict::{Answer, DecisionPolicy, Score, TransactionId, Verdict};
 
 use crate::calls::{compose, reader_settings};
 use crate::data::Files;

@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::time::Duration;
 
-use rescore::config::LedgerConfig;
-use rescore::ledger::{Place, Reuse};
-use rescore::pace::Rate;
+use rescore::internals::config::LedgerConfig;
+use rescore::internals::ledger::{Place, Reuse};
+use rescore::internals::pace::Rate;
 
 use crate::calls::{
     LATENCY, NOTHING_KEPT, ROWS, ROWS_WITH_LATENCY, Round, most_with_latency, run_with,

@@ -5,8 +5,8 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::error::Result;
-use crate::secret::Secret;
+use crate::base::error::Result;
+use crate::base::secret::Secret;
 use crate::service::{KeyFile, check_key, unusable_key};
 
 /// The variable that holds the key itself.

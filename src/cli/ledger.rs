@@ -9,8 +9,8 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 
 use super::values::{self, Map, Set};
+use crate::base::error::{Error, Result};
 use crate::config::{CareConfig, Forgotten, Task};
-use crate::error::{Error, Result};
 use crate::fields::{Assignments, InvalidPhone, PerField, UserRequest};
 use crate::input::{FormatChoice, Input, Settings};
 use crate::layout::Existing;

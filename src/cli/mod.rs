@@ -16,10 +16,10 @@ use clap::builder::BoolishValueParser;
 use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use sources::Sources;
-pub use sources::Variables;
+pub(crate) use sources::Variables;
 
+use crate::base::error::Error;
 use crate::config::{CareConfig, RunConfig};
-use crate::error::Error;
 use crate::sandbox::Settings;
 
 /// Score every user of a CSV or JSONL file through a user validation service and get the same file back with
@@ -62,7 +62,7 @@ enum Subcommands {
 
 /// What is to be done.
 #[derive(Debug)]
-pub enum Command {
+pub(crate) enum Command {
     /// `rescore run`.
     Run(Box<RunConfig>),
     /// `rescore sandbox`.
@@ -73,7 +73,7 @@ pub enum Command {
 
 /// Why nothing can be done.
 #[derive(Debug)]
-pub enum Refusal {
+pub(crate) enum Refusal {
     /// Arguments that clap refuses, or `--help` and `--version`: it prints these itself.
     Arguments(clap::Error),
     /// Arguments that are well-formed and still make no run.
@@ -84,7 +84,7 @@ pub enum Refusal {
 ///
 /// # Errors
 /// What is wrong with them, or the help that was asked for.
-pub fn parse(
+pub(crate) fn parse(
     arguments: impl IntoIterator<Item = OsString>,
 ) -> Result<(Command, Variables), Refusal> {
     let (command, arguments): (_, Vec<_>) = (command(), arguments.into_iter().collect());

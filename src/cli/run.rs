@@ -14,12 +14,12 @@ use super::sources::Sources;
 use super::values::{
     self, Column, ExistingArg, FormatArg, Map, PhoneArg, PlanArg, ProgressArg, Set,
 };
+use crate::base::decimal::Decimal;
+use crate::base::error::{Error, Result, quoted};
 use crate::commands::places::{self, Place};
 use crate::config::{
     BudgetConfig, LedgerConfig, OutputConfig, PaceConfig, RejectsConfig, RunConfig, WatchConfig,
 };
-use crate::decimal::Decimal;
-use crate::error::{Error, Result, quoted};
 use crate::fields::Assignments;
 use crate::input::{FormatChoice, Input, Settings};
 use crate::layout::{PREVIOUS, VERDICT_COLUMNS};

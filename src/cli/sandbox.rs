@@ -8,9 +8,9 @@ use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
 
 use super::values::{self, PlanArg};
-use crate::error::{Error, Result};
+use crate::base::error::{Error, Result};
+use crate::base::secret::Secret;
 use crate::sandbox::{FaultKind, Faults, Plan, RateLimit, Settings, parse_fault};
-use crate::secret::Secret;
 
 #[derive(Debug, Args)]
 pub(super) struct SandboxArgs {

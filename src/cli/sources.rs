@@ -7,7 +7,7 @@ use clap::error::{ContextKind, ContextValue};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Command};
 
-use crate::error::{Error, shown};
+use crate::base::error::{Error, shown};
 
 /// A subcommand with what was given for it.
 #[derive(Debug, Clone, Copy)]
@@ -65,7 +65,7 @@ impl<'a> Sources<'a> {
 
 /// The options whose values came from variables.
 #[derive(Debug)]
-pub struct Variables(Vec<Given>);
+pub(crate) struct Variables(Vec<Given>);
 
 /// An option whose value came from a variable.
 #[derive(Debug)]
@@ -80,7 +80,7 @@ struct Given {
 impl Variables {
     /// The error with the variables of all options that it names, and of all files.
     #[must_use]
-    pub fn explain(&self, error: Error) -> Error {
+    pub(crate) fn explain(&self, error: Error) -> Error {
         let message = error.to_string();
         let is_named = |given: &&Given| {
             { given.long.as_ref() }.is_some_and(|long| names(&message, long)) || {

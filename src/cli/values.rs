@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::ValueEnum;
 use clap::builder::{PathBufValueParser, TypedValueParser};
 
-use crate::decimal::Decimal;
+use crate::base::decimal::Decimal;
 use crate::fields::{Field, InvalidPhone, Template};
 use crate::input::FormatChoice;
 use crate::layout::Existing;

@@ -8,9 +8,9 @@ use std::time::Duration;
 use super::desk::Desk;
 use super::places::still_there;
 use super::space;
+use crate::base::error::{Error, Exit, Result, shown};
+use crate::base::say::say;
 use crate::config::LedgerConfig;
-use crate::error::{Error, Exit, Result, shown};
-use crate::event::{CancelReason, Limit};
 use crate::input::Input;
 use crate::ledger::{
     Finished, Held, Keeper, Key, KnownLimit, Ledger, Past, Place, Removed, Rest, Reuse, Settings,
@@ -19,9 +19,9 @@ use crate::ledger::{
 use crate::observe::{self, Kept, counted, day, moment, most, same_command};
 use crate::output::{Replace, Sealed};
 use crate::raw_json::Pointer;
-use crate::say::say;
 use crate::service::ClientSettings;
-use crate::stats::Stats;
+use crate::telemetry::event::{CancelReason, Limit};
+use crate::telemetry::stats::Stats;
 
 /// A run that began longer ago may be another night's. One of days is told so as well, which does no harm.
 const OLD: Duration = Duration::from_secs(24 * 60 * 60);

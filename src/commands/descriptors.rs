@@ -2,8 +2,8 @@
 
 use std::num::NonZeroUsize;
 
+use crate::base::error::{Error, Result};
 use crate::config::{RunConfig, ServiceConfig};
-use crate::error::{Error, Result};
 
 /// Calls in flight at most where nobody says how many. Services that bear more than that from one client are few, and each
 /// takes some 60 KB. It is only a ceiling: the search for what a service bears starts far below.

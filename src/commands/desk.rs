@@ -4,11 +4,11 @@
 
 use bytes::Bytes;
 
-use crate::error::{Error, Result};
-use crate::event::CancelReason;
+use crate::base::error::{Error, Result};
 use crate::input::{self, Prepared};
 use crate::ledger::{Found, Key, Keys, Ledger, Lookup, Occurrences};
 use crate::pipeline::{Ask, Batch, Request, Stop};
+use crate::telemetry::event::CancelReason;
 
 /// Turns rows that were read into rows that ask.
 #[derive(Default)]

@@ -9,13 +9,13 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::BytesMut;
 
+use crate::base::error::{Error, Exit, Result, printable, shown};
+use crate::base::say::say;
 use crate::config::{CareConfig, Forgotten, Task};
-use crate::error::{Error, Exit, Result, printable, shown};
 use crate::fields::UserRequest;
 use crate::input::{Reader, Settings};
 use crate::ledger::{AGES, Care, Cleaned, KnownLimit, Service, survey};
 use crate::observe::{count, counted, moment, most};
-use crate::say::say;
 use crate::service::{Plan, write_body};
 
 /// Does it, and says what came of it.
@@ -23,7 +23,7 @@ use crate::service::{Plan, write_body};
 /// # Errors
 /// Exit code 2: what is named is no ledger that could be used, or a file of users cannot be read; it is as it was. Exit
 /// code 3: traces of what was forgotten may be left.
-pub fn execute(config: CareConfig) -> Result<Exit> {
+pub(crate) fn execute(config: CareConfig) -> Result<Exit> {
     let CareConfig { ledger, task } = config;
     match task {
         Task::Stats => stats(&ledger),
@@ -55,7 +55,7 @@ fn stats(ledger: &Path) -> Result<Exit> {
 fn of_service(service: &Service) -> String {
     let Service {
         endpoint,
-        service_ids,
+        ids,
         answers,
         span,
         younger,
@@ -67,8 +67,8 @@ fn of_service(service: &Service) -> String {
         printable(endpoint),
         counted(*answers, "answer")
     );
-    if *service_ids > 1 {
-        let _ = write!(text, " for {service_ids} service ids");
+    if *ids > 1 {
+        let _ = write!(text, " for {ids} service ids");
     }
     if let Some((first, last)) = span {
         let _ = write!(text, ", from {} to {}", moment(*first), moment(*last));

@@ -3,10 +3,10 @@
 mod answers;
 mod descriptors;
 mod desk;
-pub mod ledger;
+pub(crate) mod ledger;
 pub(crate) mod places;
 pub mod run;
-pub mod sandbox;
+pub(crate) mod sandbox;
 mod signals;
 mod space;
 mod threads;

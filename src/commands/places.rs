@@ -4,13 +4,13 @@ use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
 
 use super::answers::Answers;
+use crate::base::error::{Error, Result, printable, shown};
+use crate::base::own_file;
 use crate::config::{LedgerConfig, OutputConfig, RejectsConfig, ServiceConfig};
-use crate::error::{Error, Result, printable, shown};
 use crate::input::Input;
 use crate::layout::{Format, Layout, Packing};
 use crate::ledger;
 use crate::output::{PARTIAL, Replace, Sides, Sink, Target, is_same_file};
-use crate::own_file;
 use crate::service::KeyFile;
 
 /// A file that a run reads or writes.
@@ -22,10 +22,12 @@ pub(crate) struct Place<'a> {
 }
 
 impl<'a> Place<'a> {
+    /// A file that the run reads.
     pub(crate) const fn input(path: &'a Path) -> Self {
         Self::new("input", path)
     }
 
+    /// A file that the run writes.
     pub(crate) const fn output(path: &'a Path) -> Self {
         Self::partial("output", path)
     }

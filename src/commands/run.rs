@@ -21,9 +21,10 @@ use super::places::Targets;
 use super::signals::Heeded;
 use super::threads::{self, BATCHES, WriterEnd, stop_of};
 use super::{descriptors, places, space};
+use crate::base::error::{Error, Exit, Result, printable, quoted, shown, system_words};
+use crate::base::say::say;
+use crate::base::secret::Secret;
 use crate::config::{PaceConfig, RunConfig, ServiceConfig, WatchConfig};
-use crate::error::{Error, Exit, Result, printable, quoted, shown, system_words};
-use crate::event::{CancelReason, Event, Events, Limit};
 use crate::fields::UserRequest;
 use crate::input::{self, Input, Opened, Reader};
 use crate::layout::Format;
@@ -33,11 +34,11 @@ use crate::output::{Sealed, Target, Unfinished, Writer, Written, partial_of};
 use crate::pace::{Bounds, CallBudget, Fuse, Gate, Rate, RetryPolicy};
 use crate::pipeline::{self, Channels, Stop, Window};
 use crate::sandbox::{self, Sandbox};
-use crate::say::say;
 use crate::scorer::{Absent, Keyring, Outage, Scorer};
-use crate::secret::Secret;
 use crate::service::{self, Client, ClientSettings, Endpoint, Plan, Service, ServiceId};
-use crate::stats::Stats;
+use crate::telemetry::event::{CancelReason, Event, Limit};
+use crate::telemetry::hub::Events;
+use crate::telemetry::stats::Stats;
 
 /// Said of a run whose output is a stream, and that has no ledger.
 const NO_LEDGER: &str = "rescore: no ledger keeps the paid answers: a run that stops has to start over (`--ledger FILE` keeps them)";
@@ -416,7 +417,7 @@ fn end(
     error: Option<Error>,
     note: impl FnOnce(&[Sealed]),
 ) -> (Written, Option<Error>) {
-    if let Err(broken) = events.with_stats(Stats::check_law) {
+    if let Err(broken) = events.with_stats(Stats::check_invariants) {
         events.emit(Event::CancelBegan(CancelReason::Internal));
         let error = Error::internal(broken)
             .hint("this is a bug: nothing in the partial file is to be trusted");

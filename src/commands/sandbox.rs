@@ -1,15 +1,15 @@
 //! `rescore sandbox`: the stand-in as a program of its own, for rehearsals.
 
 use super::signals::Signals;
-use crate::error::{Error, Exit, Result};
+use crate::base::error::{Error, Exit, Result};
+use crate::base::say::say;
 use crate::sandbox::{self, Settings};
-use crate::say::say;
 
 /// Serves until SIGINT or SIGTERM, then says what was billed.
 ///
 /// # Errors
 /// The address cannot be listened on.
-pub fn execute(settings: &Settings) -> Result<Exit> {
+pub(crate) fn execute(settings: &Settings) -> Result<Exit> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

@@ -9,10 +9,10 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::timeout;
 
 use super::threads::spawn;
-use crate::error::{Error, Exit, Result, Signal};
-use crate::event::CancelReason;
+use crate::base::error::{Error, Exit, Result, Signal};
+use crate::base::say::{flush, say};
 use crate::pipeline::Stop;
-use crate::say::{flush, say};
+use crate::telemetry::event::CancelReason;
 
 /// Listens from its making on, so that no signal is lost between two waits.
 pub(super) struct Signals {

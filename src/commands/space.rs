@@ -5,11 +5,11 @@ use std::fs::File;
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-use crate::error::{Error, Result, shown};
+use crate::base::error::{Error, Result, shown};
+use crate::base::system::file_size_limit;
 use crate::observe::count;
 use crate::output::{Target, partial_of};
-use crate::stats::Stats;
-use crate::system::file_size_limit;
+use crate::telemetry::stats::Stats;
 
 /// A megabyte, as `df` and people count them.
 const MEGABYTE: u64 = 1_000_000;

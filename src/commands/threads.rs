@@ -5,11 +5,12 @@ use std::sync::mpsc::Receiver;
 use tokio::sync::mpsc;
 
 use super::desk::Desk;
-use crate::error::{Error, Result};
-use crate::event::{CancelReason, Event, Events};
+use crate::base::error::{Error, Result};
 use crate::input::Reader;
 use crate::output::{WriteError, Writer, Written};
 use crate::pipeline::{Read, Stop, Write};
+use crate::telemetry::event::{CancelReason, Event};
+use crate::telemetry::hub::Events;
 
 /// Batches between the reader's thread and the dispatcher, and between that and the writer's: one in work, one waiting.
 pub(super) const BATCHES: usize = 2;

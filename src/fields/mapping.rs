@@ -6,7 +6,7 @@
 use super::missing::{self, Needed};
 use super::template::{Part, Template};
 use super::{Field, PerField, names, sanitise};
-use crate::error::{Error, Result, column, quoted};
+use crate::base::error::{Error, Result, column, quoted};
 use crate::raw_json::Pointer;
 
 /// What `--map` and `--set` asked for.
@@ -17,7 +17,7 @@ pub struct Assignments {
 
 /// One `--map` or `--set`.
 #[derive(Debug, Clone)]
-pub enum Assigned {
+pub(crate) enum Assigned {
     /// `--map`: from these columns.
     Columns(Template<String>),
     /// `--set`: the same value in every row.
@@ -29,7 +29,7 @@ impl Assignments {
     ///
     /// # Errors
     /// When the field was given before.
-    pub fn map(&mut self, field: Field, template: Template<String>) -> Result<()> {
+    pub(crate) fn map(&mut self, field: Field, template: Template<String>) -> Result<()> {
         self.assign(field, Assigned::Columns(template))
     }
 
@@ -62,14 +62,14 @@ impl Assignments {
 
     /// What was asked for one field.
     #[must_use]
-    pub fn get(&self, field: Field) -> Option<&Assigned> {
+    pub(crate) fn get(&self, field: Field) -> Option<&Assigned> {
         self.sources.get(field).as_ref()
     }
 }
 
 /// Where a field's value comes from in the file at hand.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ColumnSource<K> {
+pub(crate) enum ColumnSource<K> {
     /// Nowhere: the field is absent in every row.
     Absent,
     /// From the row.
@@ -80,11 +80,11 @@ pub enum ColumnSource<K> {
 
 /// Where every field's value comes from in the file at hand.
 #[derive(Debug, Clone)]
-pub struct Mapping<K> {
+pub(crate) struct Mapping<K> {
     /// The source of each field.
-    pub sources: PerField<ColumnSource<K>>,
+    pub(crate) sources: PerField<ColumnSource<K>>,
     /// One line for people: `name ← "Full Name", email ← …`.
-    pub described: String,
+    pub(crate) described: String,
 }
 
 impl<K> Mapping<K> {
@@ -102,7 +102,11 @@ impl Mapping<usize> {
     ///
     /// # Errors
     /// A column that is asked for and not there or there twice, or a required field without a column.
-    pub fn of_header(header: &[String], assignments: &Assignments, file: &str) -> Result<Self> {
+    pub(crate) fn of_header(
+        header: &[String],
+        assignments: &Assignments,
+        file: &str,
+    ) -> Result<Self> {
         let sources = PerField::try_from_fn(|field| match assignments.get(field) {
             Some(Assigned::Constant(value)) => Ok(ColumnSource::Constant(value.clone())),
             Some(Assigned::Columns(template)) => {
@@ -250,7 +254,7 @@ fn describe<K>(
 
 /// How much of a JSONL file its first objects are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Sample {
+pub(crate) enum Sample {
     /// So few that nothing can be said of the others.
     Few,
     /// Enough to judge by.
@@ -266,7 +270,7 @@ impl Mapping<String> {
     /// # Errors
     /// A required field, or a member that `--map` names, that none of the objects has; a small sample is not enough to
     /// say so.
-    pub fn of_members(
+    pub(crate) fn of_members(
         members: &[String],
         sample: Sample,
         assignments: &Assignments,

@@ -2,7 +2,7 @@
 
 use super::mapping::{Assigned, Assignments, columns_line};
 use super::{Field, Template, names};
-use crate::error::{Error, quoted};
+use crate::base::error::{Error, quoted};
 use crate::raw_json::Pointer;
 
 /// A field that gets no value from any row.

@@ -14,10 +14,11 @@ use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
-pub use mapping::{Assigned, Assignments, ColumnSource, Mapping, Sample};
-pub use names::{rank, suggestion};
-pub use sanitise::{text, value_in};
-pub use template::{Part, Template};
+pub use mapping::Assignments;
+pub(crate) use mapping::{Assigned, ColumnSource, Mapping, Sample};
+pub(crate) use names::rank;
+pub(crate) use sanitise::{text, value_in};
+pub(crate) use template::{Part, Template};
 
 use crate::verdict::{Failure, Reason};
 
@@ -38,7 +39,7 @@ pub enum Field {
 
 impl Field {
     /// Every field, in the order in which they are sent and shown.
-    pub const ALL: [Self; 5] = [
+    pub(crate) const ALL: [Self; 5] = [
         Self::Name,
         Self::Email,
         Self::Phone,
@@ -48,7 +49,7 @@ impl Field {
 
     /// The field's name in the interface and on the command line.
     #[must_use]
-    pub const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Name => "name",
             Self::Email => "email",
@@ -80,22 +81,22 @@ impl FromStr for Field {
 
 /// One value a field.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct PerField<T> {
+pub(crate) struct PerField<T> {
     /// For [`Field::Name`].
-    pub name: T,
+    pub(crate) name: T,
     /// For [`Field::Email`].
-    pub email: T,
+    pub(crate) email: T,
     /// For [`Field::Phone`].
-    pub phone: T,
+    pub(crate) phone: T,
     /// For [`Field::Ip`].
-    pub ip: T,
+    pub(crate) ip: T,
     /// For [`Field::UserAgent`].
-    pub user_agent: T,
+    pub(crate) user_agent: T,
 }
 
 impl<T> PerField<T> {
     /// The value of one field.
-    pub const fn get(&self, field: Field) -> &T {
+    pub(crate) const fn get(&self, field: Field) -> &T {
         match field {
             Field::Name => &self.name,
             Field::Email => &self.email,
@@ -106,7 +107,7 @@ impl<T> PerField<T> {
     }
 
     /// The value of one field, to change it.
-    pub const fn get_mut(&mut self, field: Field) -> &mut T {
+    pub(crate) const fn get_mut(&mut self, field: Field) -> &mut T {
         match field {
             Field::Name => &mut self.name,
             Field::Email => &mut self.email,
@@ -117,7 +118,7 @@ impl<T> PerField<T> {
     }
 
     /// A value for each field, made from the field.
-    pub fn from_fn(mut make: impl FnMut(Field) -> T) -> Self {
+    pub(crate) fn from_fn(mut make: impl FnMut(Field) -> T) -> Self {
         Self {
             name: make(Field::Name),
             email: make(Field::Email),
@@ -128,7 +129,7 @@ impl<T> PerField<T> {
     }
 
     /// As [`PerField::from_fn`], ending at the first error.
-    pub fn try_from_fn<E>(mut make: impl FnMut(Field) -> Result<T, E>) -> Result<Self, E> {
+    pub(crate) fn try_from_fn<E>(mut make: impl FnMut(Field) -> Result<T, E>) -> Result<Self, E> {
         Ok(Self {
             name: make(Field::Name)?,
             email: make(Field::Email)?,
@@ -169,7 +170,7 @@ impl<'a> UserRequest<'a> {
     ///
     /// # Errors
     /// The first rule that the row breaks.
-    pub fn new(
+    pub(crate) fn new(
         mut find: impl FnMut(Field) -> Result<Option<Cow<'a, str>>, Failure>,
         invalid_phone: InvalidPhone,
     ) -> Result<Self, Failure> {

@@ -5,7 +5,7 @@
 
 use super::Field;
 use super::aliases::{BARE_NAMES, FIRST_NAMES, LAST_NAMES, aliases};
-use crate::error::COLUMN_CHARACTERS;
+use crate::base::error::COLUMN_CHARACTERS;
 
 /// A name without case, spaces, punctuation and the accents of the languages that we know.
 fn plain(name: &str) -> String {
@@ -28,7 +28,7 @@ fn plain(name: &str) -> String {
 
 /// The field that a column's name means and how plainly it does: 0 is the field's own name.
 #[must_use]
-pub fn rank(name: &str) -> Option<(Field, usize)> {
+pub(crate) fn rank(name: &str) -> Option<(Field, usize)> {
     let plain = plain(name);
     Field::ALL.into_iter().find_map(|field| {
         let place = aliases(field).iter().position(|alias| *alias == plain)?;
@@ -77,7 +77,7 @@ fn joined(first: &str, last: &str) -> String {
 
 /// The `--map` argument worth trying for a field that no column was found for.
 #[must_use]
-pub fn suggestion(field: Field, columns: &[String]) -> Option<String> {
+pub(crate) fn suggestion(field: Field, columns: &[String]) -> Option<String> {
     // What is longer than a name that is shown is not one to be typed.
     let is_short = |column: &&String| column.chars().count() <= COLUMN_CHARACTERS;
     let columns: Vec<_> = columns.iter().filter(is_short).collect();

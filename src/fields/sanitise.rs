@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use memchr::{memchr, memchr_iter};
 
 use super::Field;
-use crate::error::quoted;
+use crate::base::error::quoted;
 use crate::verdict::{Failure, Reason};
 
 /// The longest address that a mail path can carry (RFC 5321, section 4.5.3.1.3, less the angle brackets).
@@ -23,7 +23,7 @@ const COUNTRY_CODE_DIGITS: std::ops::RangeInclusive<usize> = 1..=3;
 ///
 /// # Errors
 /// Bytes that are not UTF-8: a replacement character must never reach a paid call.
-pub fn text(bytes: Cow<'_, [u8]>, field: Field) -> Result<Cow<'_, str>, Failure> {
+pub(crate) fn text(bytes: Cow<'_, [u8]>, field: Field) -> Result<Cow<'_, str>, Failure> {
     let not_utf8 = |valid_up_to: usize| {
         Failure::new(
             Reason::NotUtf8,
@@ -155,7 +155,7 @@ pub(super) fn wrong_constant(value: &str, field: Field) -> Option<&'static str> 
 
 /// The field that a text has a value of, as the cells of a row have and names of columns have not.
 #[must_use]
-pub fn value_in(text: &str) -> Option<Field> {
+pub(crate) fn value_in(text: &str) -> Option<Field> {
     if text.contains("Mozilla/") {
         return Some(Field::UserAgent);
     }

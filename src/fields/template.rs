@@ -3,11 +3,11 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use crate::error::{column, quoted};
+use crate::base::error::{column, quoted};
 
 /// A piece of a template.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Part<K> {
+pub(crate) enum Part<K> {
     /// Text that stands in every row.
     Text(String),
     /// The value of a column.
@@ -16,14 +16,14 @@ pub enum Part<K> {
 
 /// One or more columns and texts that make a field's value together.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Template<K>(pub Vec<Part<K>>);
+pub(crate) struct Template<K>(pub(crate) Vec<Part<K>>);
 
 impl Template<String> {
     /// Reads `COLUMN` or a template such as `{first} {last}`; `{{` and `}}` stand for the braces themselves.
     ///
     /// # Errors
     /// What is wrong with it.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
         if text.is_empty() {
             return Err("the column's name is missing".to_owned());
         }
@@ -83,7 +83,10 @@ impl Template<String> {
 
 impl<K> Template<K> {
     /// The same template with its keys exchanged.
-    pub fn try_map<L, E>(&self, mut key: impl FnMut(&K) -> Result<L, E>) -> Result<Template<L>, E> {
+    pub(crate) fn try_map<L, E>(
+        &self,
+        mut key: impl FnMut(&K) -> Result<L, E>,
+    ) -> Result<Template<L>, E> {
         let part = |part: &Part<K>| match part {
             Part::Text(text) => Ok(Part::Text(text.clone())),
             Part::Column(column) => key(column).map(Part::Column),
@@ -97,7 +100,7 @@ impl<K> Template<K> {
 
     /// The key of a template that is one column alone, as most are.
     #[must_use]
-    pub fn column(&self) -> Option<&K> {
+    pub(crate) fn column(&self) -> Option<&K> {
         match self.0.as_slice() {
             [Part::Column(key)] => Some(key),
             _ => None,
@@ -105,7 +108,7 @@ impl<K> Template<K> {
     }
 
     /// The value for a row: a single column's value stays borrowed; joined ones are absent when all columns are empty.
-    pub fn value<'a>(
+    pub(crate) fn value<'a>(
         &self,
         mut get: impl FnMut(&K) -> Option<Cow<'a, [u8]>>,
     ) -> Option<Cow<'a, [u8]>> {

@@ -11,7 +11,7 @@ use memchr::{memchr, memchr2_iter, memchr3};
 
 use super::existing::{self, Conflict, Found as Ours};
 use super::{Bodies, Buffer, Extent, Settings, line_end};
-use crate::error::{Error, Result, quoted};
+use crate::base::error::{Error, Result, quoted};
 use crate::fields::{self, ColumnSource, InvalidPhone, Mapping, UserRequest};
 use crate::layout::{DECISION_COLUMN, Existing, PREVIOUS, SCORE_COLUMN};
 use crate::row::{Earlier, Row, RowNumber, Span};

@@ -6,8 +6,8 @@
 
 use serde::de::IgnoredAny;
 
+use crate::base::error::{Error, quoted};
 use crate::drift::Drift;
-use crate::error::{Error, quoted};
 use crate::fields::{ColumnSource, Field, Part, PerField};
 use crate::layout::{Existing, PREVIOUS, VERDICT_COLUMNS};
 use crate::verdict::{Failure, Reason, Score, TransactionId};

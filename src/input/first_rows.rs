@@ -1,7 +1,7 @@
 //! Whether the first rows all fail for one reason, before any can be sent: then the file or a setting is wrong, and not
 //! the rows.
 
-use crate::error::Error;
+use crate::base::error::Error;
 use crate::verdict::{Failure, Reason};
 
 /// How many rows are looked at: more than share one fault by chance.

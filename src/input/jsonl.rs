@@ -14,7 +14,7 @@ use super::existing::{self, Conflict, Found};
 use super::member::{self, quoted_key};
 use super::members::{Lookup, Members, Uses};
 use super::{Bodies, Buffer, Extent, Settings, line_end, sniff};
-use crate::error::Result;
+use crate::base::error::Result;
 use crate::fields::{
     self, ColumnSource, InvalidPhone, Mapping, PerField, Sample, Template, UserRequest,
 };

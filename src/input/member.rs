@@ -6,7 +6,7 @@ use std::borrow::Cow;
 
 use serde_json::value::RawValue;
 
-use crate::error::quoted;
+use crate::base::error::quoted;
 use crate::fields::{self, Field, Template};
 use crate::raw_json::{self, Pointer};
 use crate::verdict::{Failure, Reason};

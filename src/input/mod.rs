@@ -22,11 +22,11 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use tokio::time::Instant;
 
-pub use packed::Ignored;
+pub(crate) use packed::Ignored;
 pub use sniff::FormatChoice;
-pub use source::is_checked_for_long;
+pub(crate) use source::is_checked_for_long;
 
-use crate::error::{Error, Result};
+use crate::base::error::{Error, Result};
 use crate::fields::{Assignments, InvalidPhone, UserRequest};
 use crate::layout::{Existing, Layout};
 use crate::row::{Earlier, Row, RowNumber, Span};
@@ -87,7 +87,7 @@ pub struct Batch {
     /// The rows.
     pub rows: Vec<Prepared>,
     /// How many bytes of the source are used up with them; for progress by bytes.
-    pub position: u64,
+    pub(crate) position: u64,
     /// Blank lines after the last row; empty but in the last batch.
     pub trailer: Bytes,
 }
@@ -130,15 +130,15 @@ pub struct Opened {
     /// The file's build.
     pub layout: Layout,
     /// One line for people: which column is which field.
-    pub mapping: String,
+    pub(crate) mapping: String,
     /// Columns of ours that an earlier run left in the input and that are replaced.
-    pub replaced: Vec<String>,
+    pub(crate) replaced: Vec<String>,
     /// The source's size in bytes, where it has one.
-    pub size: Option<u64>,
+    pub(crate) size: Option<u64>,
     /// Who may read and write the source, as a file's permission bits; a pipe says nothing.
-    pub mode: u32,
+    pub(crate) mode: u32,
     /// Whether bytes behind compressed data are ignored; of a large file or a stream it is known at its end.
-    pub ignored: Ignored,
+    pub(crate) ignored: Ignored,
 }
 
 impl Reader {

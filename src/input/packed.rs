@@ -11,12 +11,12 @@ use flate2::bufread::GzDecoder;
 
 /// Whether bytes behind the compressed data were ignored; known once the end has been read.
 #[derive(Debug, Clone, Default)]
-pub struct Ignored(Arc<AtomicBool>);
+pub(crate) struct Ignored(Arc<AtomicBool>);
 
 impl Ignored {
     /// Whether there were any so far.
     #[must_use]
-    pub fn any(&self) -> bool {
+    pub(crate) fn any(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 }

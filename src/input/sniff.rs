@@ -8,7 +8,7 @@ use memchr::memchr2;
 use super::csv::{Found, find_record};
 use super::text::{BYTE_ORDER_MARK, HEAD};
 use super::{Buffer, Input, Settings, line_end};
-use crate::error::{Error, Result};
+use crate::base::error::{Error, Result};
 use crate::fields;
 use crate::layout::{Format, Packing};
 use crate::raw_json;

@@ -16,8 +16,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::Input;
 use super::packed::{self, Compression, Ignored};
-use crate::error::{Error, Result};
-use crate::own_file;
+use crate::base::error::{Error, Result};
+use crate::base::own_file;
 
 /// An open source.
 pub(super) struct Source {
@@ -257,7 +257,7 @@ const SLOW: u64 = 64 * 1024 * 1024;
 
 /// Whether opening this input takes long, as it is compressed and checked first.
 #[must_use]
-pub fn is_checked_for_long(input: &Input) -> bool {
+pub(crate) fn is_checked_for_long(input: &Input) -> bool {
     let Input::File(path) = input else {
         return false;
     };

@@ -8,7 +8,7 @@ use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
 use memchr::{memchr, memchr2};
 
 use super::magic::{self, Foreign};
-use crate::error::Error;
+use crate::base::error::Error;
 
 /// How much of the input is judged: it is read in a moment, and one MiB of users shows what letters a file has.
 pub(super) const HEAD: usize = 1024 * 1024;

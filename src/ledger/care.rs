@@ -15,7 +15,7 @@ use super::file::Lock;
 use super::key::{Key, Keys};
 use super::survey::bytes;
 use super::{millis, sqlite};
-use crate::error::{Error, Result};
+use crate::base::error::{Error, Result};
 
 /// How long somebody else who holds the ledger, or an old state of it, is waited for. A run holds it for a group of
 /// answers; who holds it longer is no run.
@@ -34,7 +34,7 @@ const REWRITTEN_BESIDE_RUNS: u64 = 64 * 1024 * 1024;
 const AHEAD: u32 = 100;
 
 /// A ledger that answers are removed from.
-pub struct Care {
+pub(crate) struct Care {
     connection: Connection,
     /// As it was named.
     path: PathBuf,
@@ -52,21 +52,21 @@ pub struct Care {
 
 /// How a ledger is when answers have been removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Cleaned {
+pub(crate) struct Cleaned {
     /// Answers in it.
-    pub answers: u64,
+    pub(crate) answers: u64,
     /// Bytes of the file and of the log beside it.
-    pub bytes: u64,
+    pub(crate) bytes: u64,
     /// The file was written anew: nothing that was removed is in unused bytes of it.
-    pub rewritten: bool,
+    pub(crate) rewritten: bool,
     /// The log is empty: no old page is in it, and none is missing in the file.
-    pub log_emptied: bool,
+    pub(crate) log_emptied: bool,
 }
 
 impl Cleaned {
     /// Whether nothing of what was removed is in the files.
     #[must_use]
-    pub const fn is_without_trace(&self) -> bool {
+    pub(crate) const fn is_without_trace(&self) -> bool {
         self.rewritten && self.log_emptied
     }
 }
@@ -76,7 +76,7 @@ impl Care {
     ///
     /// # Errors
     /// Exit code 2: it is missing, no ledger, of a newer version, damaged, or held by a run whose own it is.
-    pub fn open(path: &Path) -> Result<Self> {
+    pub(crate) fn open(path: &Path) -> Result<Self> {
         let real = existing(path)?;
         let who = format!("`rescore ledger`, process {}", std::process::id());
         let lock = Lock::try_take(&real, &who)?.map_err(|holder| {
@@ -111,7 +111,7 @@ impl Care {
 
     /// Bytes of the file and of the log beside it.
     #[must_use]
-    pub fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         bytes(&self.real)
     }
 
@@ -122,7 +122,10 @@ impl Care {
     ///
     /// # Errors
     /// The ledger cannot be read.
-    pub fn note<'a>(&mut self, bodies: &(impl Iterator<Item = &'a [u8]> + Clone)) -> Result<u64> {
+    pub(crate) fn note<'a>(
+        &mut self,
+        bodies: &(impl Iterator<Item = &'a [u8]> + Clone),
+    ) -> Result<u64> {
         let before = self.noted.len();
         let found = (&mut self.noted, &mut self.failed);
         look_for(&self.connection, &self.contexts, bodies, found)
@@ -135,7 +138,7 @@ impl Care {
     ///
     /// # Errors
     /// Exit code 2 or 3: the ledger cannot be written.
-    pub fn forget(&mut self) -> Result<(u64, u64)> {
+    pub(crate) fn forget(&mut self) -> Result<(u64, u64)> {
         let sorted = |keys: &mut Vec<Key>| {
             let mut keys = std::mem::take(keys);
             keys.sort_unstable_by_key(|key| key.0);
@@ -166,7 +169,7 @@ impl Care {
     ///
     /// # Errors
     /// Exit code 2 or 3: the ledger cannot be written.
-    pub fn forget_all(&mut self) -> Result<u64> {
+    pub(crate) fn forget_all(&mut self) -> Result<u64> {
         self.remove_before(i64::MAX)
     }
 
@@ -174,7 +177,7 @@ impl Care {
     ///
     /// # Errors
     /// Exit code 2 or 3: the ledger cannot be written.
-    pub fn prune(&mut self, before: SystemTime) -> Result<u64> {
+    pub(crate) fn prune(&mut self, before: SystemTime) -> Result<u64> {
         self.remove_before(millis(before))
     }
 
@@ -246,7 +249,7 @@ impl Care {
     ///
     /// # Errors
     /// Exit code 3: it cannot be written anew, as on a full disk. What was removed stays removed.
-    pub fn finish(self, rewrite: bool) -> Result<Cleaned> {
+    pub(crate) fn finish(self, rewrite: bool) -> Result<Cleaned> {
         let Self {
             connection,
             path,

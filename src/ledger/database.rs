@@ -14,7 +14,7 @@ use super::key::Key;
 use super::limits::{Finding, Known};
 use super::run::Run;
 use super::{millis, poison, sqlite};
-use crate::error::Result;
+use crate::base::error::Result;
 use crate::verdict::Answer;
 
 /// A ledger's database, to write to.

@@ -5,8 +5,8 @@ use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
 use super::schema::VERSION;
-use crate::error::{Error, Result};
-use crate::own_file::{self, NotOurs};
+use crate::base::error::{Error, Result};
+use crate::base::own_file::{self, NotOurs};
 
 /// The name of a ledger's file with this behind it.
 fn beside(path: &Path, end: &str) -> PathBuf {
@@ -22,7 +22,7 @@ pub(super) fn log_of(ledger: &Path) -> PathBuf {
 
 /// The run's own ledger for an output of this name.
 #[must_use]
-pub fn ledger_of(output: &Path) -> PathBuf {
+pub(crate) fn ledger_of(output: &Path) -> PathBuf {
     beside(output, ".ledger")
 }
 
@@ -137,7 +137,7 @@ pub(super) fn check_own(path: &Path) -> Result<()> {
 const DATABASE: [&str; 4] = ["", "-wal", "-shm", "-journal"];
 
 /// What stands behind a ledger's name in those of the files that come and go with it.
-pub const ENDS: &[&str] = &["-wal", "-shm", "-journal", LOCK];
+pub(crate) const ENDS: &[&str] = &["-wal", "-shm", "-journal", LOCK];
 const LOCK: &str = "-lock";
 
 /// Removes a ledger with everything that SQLite keeps beside it. The database goes first: a log without it is ignored.

@@ -19,8 +19,8 @@ use super::lookup::{Found, Lookup};
 use super::millis;
 use super::queue::{Entrance, Exit, queue};
 use super::seen::Seen;
-use crate::error::{Error, Result};
-use crate::event::Limit;
+use crate::base::error::{Error, Result};
+use crate::telemetry::event::Limit;
 use crate::verdict::{Answer, Failure};
 
 /// What became of a request, to keep.
@@ -58,11 +58,11 @@ pub(super) trait Store: Send {
 
 /// How a run came to the end of its input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Finished {
+pub(crate) struct Finished {
     /// Rows without a verdict, whose number may be 0: there is nothing to come back to.
-    pub failed_rows: u64,
+    pub(crate) failed_rows: u64,
     /// Of them, those that a call was made for.
-    pub failed_calls: u64,
+    pub(crate) failed_calls: u64,
 }
 
 /// The calls' side of a ledger.
@@ -180,7 +180,12 @@ impl Keeper {
     ///
     /// # Errors
     /// As [`Self::keep`].
-    pub async fn keep_failure(&self, key: Key, body: &[u8], failure: &Failure) -> Result<()> {
+    pub(crate) async fn keep_failure(
+        &self,
+        key: Key,
+        body: &[u8],
+        failure: &Failure,
+    ) -> Result<()> {
         let sealed = SealedFailure::new(&self.keys, &key, body, failure);
         self.put(key, Kept::Failure(sealed)).await?;
         self.again.borrow_mut().lookup.expect_failures();
@@ -205,7 +210,7 @@ impl Keeper {
     ///
     /// # Errors
     /// The ledger cannot be read.
-    pub fn look_again(&self, key: &Key, body: &[u8]) -> Result<Option<(Found, Whose)>> {
+    pub(crate) fn look_again(&self, key: &Key, body: &[u8]) -> Result<Option<(Found, Whose)>> {
         let mut again = self.again.borrow_mut();
         let Again {
             lookup,
@@ -229,7 +234,7 @@ impl Keeper {
 
     /// Has the ledger know that the run has come to the end of its input, once its answers are durable: what is written
     /// to the same output after it is another run.
-    pub fn finish(&self, finished: Finished) {
+    pub(crate) fn finish(&self, finished: Finished) {
         self.told.news().finished = Some(finished);
     }
 
@@ -247,14 +252,14 @@ impl Keeper {
 
     /// Whether others write to the ledger as well.
     #[must_use]
-    pub fn is_shared(&self) -> bool {
+    pub(crate) fn is_shared(&self) -> bool {
         self.again.borrow().shared
     }
 }
 
 /// Which run an answer came in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Whose {
+pub(crate) enum Whose {
     /// This one.
     Ours,
     /// Another one that writes to the same ledger.

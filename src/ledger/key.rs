@@ -98,7 +98,7 @@ impl Key {
 /// Gives equal requests of a file keys of their own, for runs that ask each of them: the second, third … in the file's
 /// order, so that a run that goes on finds each row's own answer again.
 #[derive(Default)]
-pub struct Occurrences {
+pub(crate) struct Occurrences {
     seen: Seen,
     /// Of those that came more than once. A few that came once are in it as well, as the filter may err; it errs in
     /// the same way whenever the same file is read.
@@ -107,7 +107,7 @@ pub struct Occurrences {
 
 impl Occurrences {
     /// The key of the next row with this body.
-    pub fn key(&mut self, keys: &Keys, body: &[u8]) -> Key {
+    pub(crate) fn key(&mut self, keys: &Keys, body: &[u8]) -> Key {
         let key = keys.key(body);
         if !self.seen.insert(&key) {
             return key;

@@ -10,7 +10,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::checksum::Checksums;
 use super::{millis, time};
-use crate::event::{Found, Limit};
+use crate::telemetry::event::{Found, Limit};
 
 /// How long a limit is believed. A plan, a quota or the service itself may be another one by then, and to look for the
 /// limit anew takes a minute. It is as long as that for the sake of jobs that rest at weekends.
@@ -23,11 +23,11 @@ const NOTABLE: f64 = 0.1;
 
 /// A limit that an earlier run found.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Known {
+pub(crate) struct Known {
     /// The limit.
-    pub limit: Limit,
+    pub(crate) limit: Limit,
     /// When the service showed it last.
-    pub found: SystemTime,
+    pub(crate) found: SystemTime,
 }
 
 impl Known {

@@ -14,8 +14,8 @@ use super::key::{Key, Keys};
 use super::run::Run;
 use super::sqlite::{self, damaged};
 use super::{failures, fields, millis};
-use crate::error::{Error, Result};
-use crate::event::Unusable;
+use crate::base::error::{Error, Result};
+use crate::telemetry::event::Unusable;
 use crate::verdict::{Answer, Failure, Score, TransactionId};
 
 /// What is known of a request.
@@ -25,9 +25,9 @@ pub struct Found {
     pub known: Option<Known>,
     /// How the user was judged before the run began, where this run replaces that answer or has done so: the same
     /// however often it was stopped since, and for all rows that ask the same.
-    pub old: Option<Score>,
+    pub(crate) old: Option<Score>,
     /// Why an answer that is there is not used, where that is nobody's wish.
-    pub unusable: Option<Unusable>,
+    pub(crate) unusable: Option<Unusable>,
 }
 
 /// What became of a request.
@@ -133,7 +133,7 @@ impl Lookup {
     ///
     /// # Errors
     /// The ledger cannot be read.
-    pub fn begin(&mut self) -> Result<()> {
+    pub(crate) fn begin(&mut self) -> Result<()> {
         self.execute("BEGIN")
     }
 
@@ -141,7 +141,7 @@ impl Lookup {
     ///
     /// # Errors
     /// The ledger cannot be read.
-    pub fn end(&mut self) -> Result<()> {
+    pub(crate) fn end(&mut self) -> Result<()> {
         self.execute("COMMIT")
     }
 

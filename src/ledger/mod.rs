@@ -2,7 +2,7 @@
 //!
 //! A [`Ledger`] is one SQLite database of answers by what was asked. It gives three things: [`Keys`], which name
 //! requests; a [`Lookup`] for what earlier runs were told; and a [`Keeper`] that makes new answers durable. Without a run,
-//! [`survey`] tells what is in one and [`Care`] removes answers. It knows neither files of users nor calls, and holds
+//! [`survey()`] tells what is in one and [`Care`] removes answers. It knows neither files of users nor calls, and holds
 //! nothing of a person.
 
 mod care;
@@ -36,21 +36,23 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tempfile::TempDir;
 
-pub use care::{Care, Cleaned};
-pub use file::{ENDS, ledger_of};
-pub use keeper::{Finished, Keeper, Whose};
-pub use key::{Key, Keys, Occurrences};
-pub use left::Standing;
-pub use limits::Known as KnownLimit;
-pub use lookup::{Found, Known, Lookup};
+pub(crate) use care::{Care, Cleaned};
+pub(crate) use file::{ENDS, ledger_of};
+pub(crate) use keeper::{Finished, Keeper, Whose};
+pub(crate) use key::{Key, Keys, Occurrences};
+pub(crate) use left::Standing;
+pub(crate) use limits::Known as KnownLimit;
+pub(crate) use lookup::Lookup;
+pub use lookup::{Found, Known};
 pub use place::Place;
-pub use run::Past;
-pub use survey::{AGES, Service, Survey, survey};
+pub(crate) use run::Past;
+pub use survey::survey;
+pub(crate) use survey::{AGES, Service};
 
 #[cfg(test)]
 pub(crate) use failing::Fails;
 
-use crate::error::{Error, Result};
+use crate::base::error::{Error, Result};
 use crate::raw_json::Pointer;
 use checksum::Checksums;
 use database::{Database, Writing};
@@ -96,11 +98,11 @@ pub struct Settings {
 
 /// Answers that a run's own ledger holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Held {
+pub(crate) struct Held {
     /// How many, of the address and service id at hand.
-    pub answers: u64,
+    pub(crate) answers: u64,
     /// When the run began that they are from.
-    pub begun: SystemTime,
+    pub(crate) begun: SystemTime,
 }
 
 /// An open ledger.
@@ -248,25 +250,25 @@ impl Ledger {
 
     /// What the run's own ledger held of the run that this one goes on with.
     #[must_use]
-    pub fn held(&self) -> Option<Held> {
+    pub(crate) fn held(&self) -> Option<Held> {
         self.held.filter(|_| !self.replaces)
     }
 
     /// What it holds and will lose to the run's first answer.
     #[must_use]
-    pub fn replaced(&self) -> Option<Held> {
+    pub(crate) fn replaced(&self) -> Option<Held> {
         self.held.filter(|_| self.replaces)
     }
 
     /// What was noted of the run to this output before this one.
     #[must_use]
-    pub const fn past(&self) -> Past {
+    pub(crate) const fn past(&self) -> Past {
         self.past
     }
 
     /// Whether this run goes on with the one before, or retries what failed there.
     #[must_use]
-    pub fn goes_on(&self) -> bool {
+    pub(crate) fn goes_on(&self) -> bool {
         match self.past {
             Past::Nothing => false,
             Past::Stopped => self.reuse != Reuse::Nothing,
@@ -276,25 +278,25 @@ impl Ledger {
 
     /// Whether it was there when it was opened.
     #[must_use]
-    pub const fn was_there(&self) -> bool {
+    pub(crate) const fn was_there(&self) -> bool {
         self.was_there
     }
 
     /// Where it is; `None` for one that goes with the run.
     #[must_use]
-    pub fn path(&self) -> Option<&Path> {
+    pub(crate) fn path(&self) -> Option<&Path> {
         (self.place != Place::Scratch).then_some(&*self.path)
     }
 
     /// Whether it goes with the run.
     #[must_use]
-    pub fn is_scratch(&self) -> bool {
+    pub(crate) fn is_scratch(&self) -> bool {
         self.place == Place::Scratch
     }
 
     /// Whether it is the run's own and stays until every row has a verdict.
     #[must_use]
-    pub const fn is_own(&self) -> bool {
+    pub(crate) const fn is_own(&self) -> bool {
         matches!(self.place, Place::Beside(_))
     }
 
@@ -315,7 +317,7 @@ impl Ledger {
     ///
     /// # Errors
     /// Exit code 3: the ledger cannot be written. Then the same command does not know them again.
-    pub fn note(&self, files: &[(PathBuf, Metadata)], input: Option<&Path>) -> Result<()> {
+    pub(crate) fn note(&self, files: &[(PathBuf, Metadata)], input: Option<&Path>) -> Result<()> {
         sqlite::open_beside(&self.path)
             .and_then(|mut connection| {
                 let head = sqlite::head(&connection)?;
@@ -329,13 +331,13 @@ impl Ledger {
 
     /// The limit that an earlier run found, unless that was too long ago.
     #[must_use]
-    pub const fn known(&self) -> Option<KnownLimit> {
+    pub(crate) const fn known(&self) -> Option<KnownLimit> {
         self.known
     }
 
     /// Requests over which the service failed in earlier runs while it answered others.
     #[must_use]
-    pub fn poison(&self) -> HashSet<Key> {
+    pub(crate) fn poison(&self) -> HashSet<Key> {
         self.poison.clone()
     }
 
@@ -426,7 +428,7 @@ impl Ledger {
 
     /// Whether its file is damaged, so that no run can go on with it. All of it is read.
     #[must_use]
-    pub fn is_damaged(&self) -> bool {
+    pub(crate) fn is_damaged(&self) -> bool {
         sqlite::is_damaged(&self.path)
     }
 

@@ -6,7 +6,7 @@ use tempfile::TempDir;
 
 use super::file::{self, Kind, Lock, ledger_of};
 use super::sqlite;
-use crate::error::{Error, Result};
+use crate::base::error::{Error, Result};
 
 /// Where a ledger lies, and whose it is.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -21,7 +21,7 @@ use super::{Reuse, sqlite};
 
 /// What the ledger has noted of the run to an output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Past {
+pub(crate) enum Past {
     /// Nothing: none was stopped, and none left rows without a verdict.
     Nothing,
     /// It was stopped early.

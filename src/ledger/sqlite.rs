@@ -17,8 +17,8 @@ use super::file::{self, Kind, What};
 use super::key::Keys;
 use super::lookup::AHEAD;
 use super::schema::{SCHEMA, VERSION, check_schema};
-use crate::error::{Error, Result};
-use crate::system::file_size_limit;
+use crate::base::error::{Error, Result};
+use crate::base::system::file_size_limit;
 
 /// How long a database that another program has locked is waited for. Its longest hold is a group of answers, or a
 /// person's `prune` of a large file.

@@ -12,45 +12,45 @@ use super::care::{self, PATIENCE};
 use super::checksum::Checksums;
 use super::limits::{self, Known};
 use super::{file, millis, poison, sqlite, time};
-use crate::error::Result;
+use crate::base::error::Result;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The ages that answers are counted by, in days.
-pub const AGES: [u32; 3] = [1, 7, 30];
+pub(crate) const AGES: [u32; 3] = [1, 7, 30];
 
 /// What is in a ledger.
 #[derive(Debug)]
 pub struct Survey {
     /// Bytes of the file and of the log beside it.
-    pub bytes: u64,
+    pub(crate) bytes: u64,
     /// The schema's version.
-    pub version: i32,
+    pub(crate) version: i32,
     /// When it was begun.
-    pub begun: SystemTime,
+    pub(crate) begun: SystemTime,
     /// How many answers there are.
-    pub answers: u64,
+    pub(crate) answers: u64,
     /// What each address was asked, in the order of their names.
-    pub services: Vec<Service>,
+    pub(crate) services: Vec<Service>,
 }
 
 /// The answers of one address.
 #[derive(Debug, PartialEq)]
-pub struct Service {
+pub(crate) struct Service {
     /// The address.
-    pub endpoint: String,
+    pub(crate) endpoint: String,
     /// How many service ids it was asked with.
-    pub service_ids: u64,
+    pub(crate) ids: u64,
     /// How many answers there are.
-    pub answers: u64,
+    pub(crate) answers: u64,
     /// When the first and the last of them came; `None` without any.
-    pub span: Option<(SystemTime, SystemTime)>,
+    pub(crate) span: Option<(SystemTime, SystemTime)>,
     /// How many are younger than each of [`AGES`].
-    pub younger: [u64; AGES.len()],
+    pub(crate) younger: [u64; AGES.len()],
     /// The limits that runs found, one for each service id at most.
-    pub limits: Vec<Known>,
+    pub(crate) limits: Vec<Known>,
     /// Over how many requests it failed while it was well.
-    pub failed_over: u64,
+    pub(crate) failed_over: u64,
 }
 
 /// Answers of one context while they are counted, with times in milliseconds since 1970.
@@ -124,14 +124,14 @@ fn by_address(
             .entry(endpoint)
             .or_insert_with_key(|endpoint| Service {
                 endpoint: endpoint.clone(),
-                service_ids: 0,
+                ids: 0,
                 answers: 0,
                 span: None,
                 younger: [0; AGES.len()],
                 limits: Vec::new(),
                 failed_over: 0,
             });
-        service.service_ids += 1;
+        service.ids += 1;
         service.limits.extend(limits.get(&context));
         service.failed_over += failed.get(&context).copied().unwrap_or_default();
         let Some(count) = counts.get(&context) else {

@@ -13,7 +13,7 @@ use futures::future::join_all;
 use super::keeper::{Counted, Record, Store};
 use super::schema::VERSION;
 use super::*;
-use crate::event::{self, Limit, Unusable};
+use crate::telemetry::event::{self, Limit, Unusable};
 use crate::verdict::{Answer, Failure, Reason, Score, TransactionId};
 
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -5,7 +5,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use super::reason::reasons;
 use super::screen::Screen;
 use super::{Notice, Setting, Snapshot, View, words};
-use crate::say::{columns, draw, say};
+use crate::base::say::{columns, draw, say};
 
 /// A bar with the rows, and a line below it with why calls wait, and what they brought.
 pub(super) struct Bar {
@@ -151,7 +151,7 @@ mod tests {
 
     use super::super::Style;
     use super::*;
-    use crate::event::{Hint, Pace, Pause, Search};
+    use crate::telemetry::event::{Hint, Pace, Pause, Search};
 
     const BUSY: Snapshot = Snapshot {
         at: Duration::from_secs(3_000),

@@ -3,23 +3,23 @@
 use std::path::PathBuf;
 
 use super::words::{answers, same_command};
-use crate::error::shown;
-use crate::event::CancelReason;
-use crate::stats::Stats;
+use crate::base::error::shown;
+use crate::telemetry::event::CancelReason;
+use crate::telemetry::stats::Stats;
 
 /// A ledger that stays.
 #[derive(Debug, Clone)]
-pub struct Kept {
+pub(crate) struct Kept {
     /// Where it is.
-    pub path: PathBuf,
+    pub(crate) path: PathBuf,
     /// Answers of this service in it, where that is known.
-    pub answers: Option<u64>,
+    pub(crate) answers: Option<u64>,
     /// It is the run's own, and goes when every row has a verdict.
-    pub own: bool,
+    pub(crate) own: bool,
     /// The run was told to start over: told so again, the next one would pay again.
-    pub fresh: bool,
+    pub(crate) fresh: bool,
     /// It is damaged: no run goes on with it.
-    pub damaged: bool,
+    pub(crate) damaged: bool,
 }
 
 impl Kept {

@@ -6,8 +6,8 @@ use serde_json::json;
 
 use super::reason::reasons;
 use super::{Notice, Setting, Snapshot, View, words};
-use crate::say::{say, say_progress};
-use crate::stats::Outage;
+use crate::base::say::{say, say_progress};
+use crate::telemetry::stats::Outage;
 
 /// Lines for logs.
 pub(super) struct Plain {

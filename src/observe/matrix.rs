@@ -7,8 +7,8 @@ use std::path::Path;
 use serde_json::{Map, Value, json};
 
 use super::words::{count, counted};
+use crate::base::error::shown;
 use crate::drift::Drift;
-use crate::error::shown;
 use crate::verdict::Decision;
 
 /// What stands above the earlier decisions and before those of now.

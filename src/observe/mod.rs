@@ -19,13 +19,14 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-pub use kept::Kept;
-pub use summary::Summary;
-pub use words::{answers, count, counted, day, moment, most, same_command};
+pub(crate) use kept::Kept;
+pub(crate) use summary::Summary;
+pub(crate) use words::{answers, count, counted, day, moment, most, same_command};
 
-use crate::event::{CancelReason, Event, Events, Observer, Pause, Unusable};
 use crate::row::RowNumber;
-use crate::stats::Stats;
+use crate::telemetry::event::{CancelReason, Event, Pause, Unusable};
+use crate::telemetry::hub::{Events, Observer};
+use crate::telemetry::stats::Stats;
 use snapshot::{Recent, Snapshot};
 
 /// How progress is shown.
@@ -44,7 +45,7 @@ pub enum Style {
 impl Style {
     /// A bar where somebody looks and a bar can be drawn over, lines elsewhere.
     #[must_use]
-    pub fn automatic() -> Self {
+    pub(crate) fn automatic() -> Self {
         let dumb = std::env::var_os("TERM").is_some_and(|kind| kind == "dumb");
         if std::io::stderr().is_terminal() && !dumb {
             Self::Bar
@@ -56,17 +57,17 @@ impl Style {
 
 /// What is known of a run besides its numbers.
 #[derive(Debug, Clone, Copy)]
-pub struct Setting {
+pub(crate) struct Setting {
     /// How progress is shown.
-    pub style: Style,
+    pub(crate) style: Style,
     /// Time between lines.
-    pub every: Duration,
+    pub(crate) every: Duration,
     /// The source's size in bytes, where it has one.
-    pub size: Option<u64>,
+    pub(crate) size: Option<u64>,
     /// The stand-in answers, not the service: said wherever numbers are shown.
-    pub sandbox: bool,
+    pub(crate) sandbox: bool,
     /// Calls that may be in flight in any case.
-    pub concurrency: usize,
+    pub(crate) concurrency: usize,
 }
 
 /// Something that should be said at once, not with the next line.
@@ -94,14 +95,14 @@ enum Notice {
 }
 
 /// An observer that passes on what should be said at once.
-pub struct Notices(Sender<Notice>);
+pub(crate) struct Notices(Sender<Notice>);
 
 /// Where [`Notices`] arrive.
-pub struct Inbox(Receiver<Notice>);
+pub(crate) struct Inbox(Receiver<Notice>);
 
 /// An observer and the place where its notices arrive.
 #[must_use]
-pub fn notices() -> (Notices, Inbox) {
+pub(crate) fn notices() -> (Notices, Inbox) {
     let (sender, receiver) = channel();
     (Notices(sender), Inbox(receiver))
 }
@@ -127,13 +128,13 @@ impl Notices {
 
     /// A handle that ends the progress when asked.
     #[must_use]
-    pub fn ender(&self) -> Ender {
+    pub(crate) fn ender(&self) -> Ender {
         Ender(self.clone_sender())
     }
 }
 
 /// Ends the progress.
-pub struct Ender(Sender<Notice>);
+pub(crate) struct Ender(Sender<Notice>);
 
 impl Observer for Notices {
     fn observe(&mut self, _: Duration, event: &Event, stats: &Stats) {
@@ -177,7 +178,7 @@ impl Observer for Notices {
 }
 
 /// The thread that draws.
-pub struct Progress {
+pub(crate) struct Progress {
     /// `None` where there is no thread to spare.
     thread: Option<JoinHandle<()>>,
     ender: Ender,
@@ -189,7 +190,7 @@ const FRAME: Duration = Duration::from_millis(100);
 impl Progress {
     /// Starts to draw.
     #[must_use]
-    pub fn start(setting: Setting, events: Events, inbox: Inbox, ender: Ender) -> Self {
+    pub(crate) fn start(setting: Setting, events: Events, inbox: Inbox, ender: Ender) -> Self {
         let thread = std::thread::Builder::new().name("progress".to_owned());
         // Without a thread to spare the run goes on unseen.
         let thread = thread.spawn(move || draw(setting, &events, &inbox.0)).ok();
@@ -197,7 +198,7 @@ impl Progress {
     }
 
     /// Draws for the last time and leaves the terminal clean.
-    pub fn finish(self) {
+    pub(crate) fn finish(self) {
         let _ = self.ender.0.send(Notice::End);
         // It waits for nobody but us: see `say`.
         let _ = self.thread.map(JoinHandle::join);

@@ -3,8 +3,9 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use crate::event::{Events, Pace, Pause};
-use crate::stats::{Outage, Stats};
+use crate::telemetry::event::{Pace, Pause};
+use crate::telemetry::hub::Events;
+use crate::telemetry::stats::{Outage, Stats};
 
 /// The numbers at one moment.
 #[derive(Debug, Clone, Copy, Default)]

@@ -13,43 +13,43 @@ use super::kept::Kept;
 use super::lines::seconds;
 use super::matrix;
 use super::words::{self, MIXED_UP, count, counted, rate, time};
-use crate::error::shown;
-use crate::event::{CancelReason, Hint, Pace};
+use crate::base::error::shown;
 use crate::raw_json::steering_escaped;
-use crate::stats::Stats;
+use crate::telemetry::event::{CancelReason, Hint, Pace};
+use crate::telemetry::stats::Stats;
 
 /// A smaller share would be shown as 0.0 %.
 const LEAST_SHARE: f64 = 0.001;
 
 /// A run that is over.
 #[derive(Debug)]
-pub struct Summary<'a> {
+pub(crate) struct Summary<'a> {
     /// What was counted.
-    pub stats: &'a Stats,
+    pub(crate) stats: &'a Stats,
     /// How long it took.
-    pub elapsed: Duration,
+    pub(crate) elapsed: Duration,
     /// The stand-in answered, not the service.
-    pub sandbox: bool,
+    pub(crate) sandbox: bool,
     /// The service's address.
-    pub endpoint: &'a str,
+    pub(crate) endpoint: &'a str,
     /// The output, or its partial file after an early stop; `None` for standard output.
-    pub output: Option<PathBuf>,
+    pub(crate) output: Option<PathBuf>,
     /// The rejects, where there are any.
-    pub rejects: Option<PathBuf>,
+    pub(crate) rejects: Option<PathBuf>,
     /// The rows whose decision changed, where they were asked for.
-    pub changes: Option<PathBuf>,
+    pub(crate) changes: Option<PathBuf>,
     /// The ledger, where one stays.
-    pub ledger: Option<Kept>,
+    pub(crate) ledger: Option<Kept>,
     /// Calls that the stand-in billed.
-    pub sandbox_billed: Option<u64>,
+    pub(crate) sandbox_billed: Option<u64>,
     /// Somebody has removed the output while the run was on.
-    pub output_is_gone: bool,
+    pub(crate) output_is_gone: bool,
 }
 
 impl Summary<'_> {
     /// The lines for people.
     #[must_use]
-    pub fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         let stats = self.stats;
         let mut lines = Vec::new();
         let stopped = stats
@@ -185,7 +185,7 @@ impl Summary<'_> {
 
     /// The one line of a quiet run that somebody must read; `None` where every row has a verdict.
     #[must_use]
-    pub fn warning(&self) -> Option<String> {
+    pub(crate) fn warning(&self) -> Option<String> {
         let rows = counted(self.stats.resolved(), "row");
         let failed = count(self.stats.failures());
         let why = self.reasons()?;
@@ -312,7 +312,7 @@ impl Summary<'_> {
 
     /// The object for programs. README documents every member; members are added, never changed.
     #[must_use]
-    pub fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         let stats = self.stats;
         let failed: Map<String, Value> = stats
             .failed
@@ -392,7 +392,7 @@ impl Summary<'_> {
 
     /// The object for programs on one line.
     #[must_use]
-    pub fn json_line(&self) -> String {
+    pub(crate) fn json_line(&self) -> String {
         steering_escaped(&self.json().to_string())
     }
 
@@ -400,7 +400,7 @@ impl Summary<'_> {
     ///
     /// # Errors
     /// As the writer's.
-    pub fn write_json(&self, mut to: impl Write) -> io::Result<()> {
+    pub(crate) fn write_json(&self, mut to: impl Write) -> io::Result<()> {
         let text = format!("{:#}", self.json());
         let lines = text.lines().map(|line| steering_escaped(line) + "\n");
         to.write_all(lines.collect::<String>().as_bytes())?;

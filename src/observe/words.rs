@@ -3,13 +3,13 @@
 use std::time::{Duration, SystemTime};
 
 use super::Snapshot;
-use crate::event::{CancelReason, Found, Limit, Pause, Search, Unusable};
 use crate::row::RowNumber;
-use crate::stats::Outage;
+use crate::telemetry::event::{CancelReason, Found, Limit, Pause, Search, Unusable};
+use crate::telemetry::stats::Outage;
 
 /// `1234567` as `1,234,567`.
 #[must_use]
-pub fn count(number: u64) -> String {
+pub(crate) fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut grouped = String::with_capacity(digits.len() * 4 / 3);
     for (place, digit) in digits.chars().enumerate() {
@@ -23,7 +23,7 @@ pub fn count(number: u64) -> String {
 
 /// `1 row`, `2 rows`.
 #[must_use]
-pub fn counted(number: u64, thing: &str) -> String {
+pub(crate) fn counted(number: u64, thing: &str) -> String {
     format!(
         "{} {thing}{}",
         count(number),
@@ -33,7 +33,7 @@ pub fn counted(number: u64, thing: &str) -> String {
 
 /// How a run goes on that was stopped; told to start over once more, it would pay once more.
 #[must_use]
-pub const fn same_command(fresh: bool) -> &'static str {
+pub(crate) const fn same_command(fresh: bool) -> &'static str {
     if fresh {
         "the same command without `--fresh`"
     } else {
@@ -43,13 +43,13 @@ pub const fn same_command(fresh: bool) -> &'static str {
 
 /// A moment by the clock on the wall: with its date unless it is today.
 #[must_use]
-pub fn moment(time: SystemTime) -> String {
+pub(crate) fn moment(time: SystemTime) -> String {
     by_the_clock(time, "%H:%M", "%Y-%m-%d %H:%M")
 }
 
 /// A day by the clock on the wall: `today`, or `on 2026-11-20`.
 #[must_use]
-pub fn day(time: SystemTime) -> String {
+pub(crate) fn day(time: SystemTime) -> String {
     by_the_clock(time, "today", "on %Y-%m-%d")
 }
 
@@ -118,7 +118,7 @@ pub(super) fn time(time: Duration) -> String {
 
 /// `3 paid answers`. A stand-in's answers cost nothing.
 #[must_use]
-pub fn answers(number: u64, sandbox: bool) -> String {
+pub(crate) fn answers(number: u64, sandbox: bool) -> String {
     counted(number, if sandbox { "answer" } else { "paid answer" })
 }
 
@@ -163,7 +163,7 @@ pub(super) const fn search(search: Search) -> &'static str {
 /// What a service was found to bear: `about 48.0/s`, `9 in flight`, or both, and which of them is doubtful. Nothing where
 /// nothing is known.
 #[must_use]
-pub fn most(limit: Limit) -> String {
+pub(crate) fn most(limit: Limit) -> String {
     let sure = |found: Found| match found.times {
         _ if !found.is_doubtful() => "",
         0 | 1 => " (seen only once)",

@@ -5,7 +5,7 @@
 use csv_core::{QuoteStyle, WriteResult, Writer, WriterBuilder};
 
 use super::previous::Previous;
-use crate::foreign::steers;
+use crate::base::control_chars::is_unsafe_to_print;
 use crate::layout::{Existing, Format, Layout, PREVIOUS};
 use crate::row::{Row, Span};
 use crate::verdict::{Decision, Failure, Score, Verdict, is_formula};
@@ -54,11 +54,11 @@ impl Cells {
         out.truncate(start + written);
     }
 
-    /// A cell with text from outside: nothing that a spreadsheet would run, nothing that steers whoever looks at it.
+    /// A cell with text from outside: nothing that a spreadsheet would run, nothing that is unsafe to print.
     fn put_foreign(&mut self, out: &mut Vec<u8>, text: &str) {
         let mut safe: String = text
             .chars()
-            .map(|c| if steers(c) { ' ' } else { c })
+            .map(|c| if is_unsafe_to_print(c) { ' ' } else { c })
             .collect();
         if is_formula(&safe) {
             safe.insert(0, '\'');

@@ -13,15 +13,15 @@ use tokio::time::Instant;
 use super::WriteError;
 use super::name::{self, Old};
 use super::target::still_ours;
-use crate::error::Error;
+use crate::base::error::Error;
+use crate::base::own_file;
 use crate::layout::Packing;
-use crate::own_file;
 
 /// The file that an output ended as, if it is one; beside an error, what is left of it.
 pub(super) type Ended = Result<Option<PathBuf>, (WriteError, Option<PathBuf>)>;
 
 /// A file that is whole but for its name, and how it is.
-pub type Sealed = (PathBuf, fs::Metadata);
+pub(crate) type Sealed = (PathBuf, fs::Metadata);
 
 /// An open output.
 pub struct Sink {
@@ -54,7 +54,7 @@ enum To {
 impl Sink {
     /// Standard output.
     #[must_use]
-    pub fn stdout() -> Self {
+    pub(crate) fn stdout() -> Self {
         Self::of(io::stdout(), "standard output".to_owned())
     }
 

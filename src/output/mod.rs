@@ -15,15 +15,17 @@ mod target;
 use std::io;
 use std::path::{Path, PathBuf};
 
-pub use file::{Sealed, Sink};
+pub(crate) use file::Sealed;
+pub use file::Sink;
 pub use side::Sides;
-pub use target::{PARTIAL, Replace, Target, is_same_file, partial_of};
+pub(crate) use target::{PARTIAL, is_same_file, partial_of};
+pub use target::{Replace, Target};
 
 use previous::Previous;
 use target::directory_of;
 
+use crate::base::error::{Error, Result};
 use crate::drift::Drift;
-use crate::error::{Error, Result};
 use crate::layout::{Format, Layout};
 use crate::row::Row;
 use crate::verdict::{Decision, DecisionPolicy, Failure, Score, Verdict};
@@ -62,18 +64,18 @@ pub struct Writer {
 #[derive(Debug)]
 pub struct Written {
     /// The output, or what there is of it.
-    pub output: Option<PathBuf>,
+    pub(crate) output: Option<PathBuf>,
     /// The rejects, where there are any.
-    pub rejects: Option<PathBuf>,
+    pub(crate) rejects: Option<PathBuf>,
     /// The rows whose decision changed, where they were asked for.
-    pub changes: Option<PathBuf>,
+    pub(crate) changes: Option<PathBuf>,
     /// A directory of theirs that could not be synced: they are whole, and a power cut may undo their names.
-    pub unsynced: Option<PathBuf>,
+    pub(crate) unsynced: Option<PathBuf>,
 }
 
 impl Written {
     /// Nothing at all.
-    pub const NOTHING: Self = Self {
+    pub(crate) const NOTHING: Self = Self {
         output: None,
         rejects: None,
         changes: None,
@@ -108,9 +110,9 @@ impl Written {
 #[derive(Debug)]
 pub struct Unfinished {
     /// Why.
-    pub error: WriteError,
+    pub(crate) error: WriteError,
     /// What there is nevertheless.
-    pub left: Written,
+    pub(crate) left: Written,
 }
 
 /// Writing to this output failed.
@@ -240,17 +242,17 @@ impl Writer {
 
     /// How many rows the output has taken.
     #[must_use]
-    pub const fn rows(&self) -> u64 {
+    pub(crate) const fn rows(&self) -> u64 {
         self.rows
     }
 
     /// What was found of decisions in the rows that the output has taken since this was asked last.
-    pub fn take_drift(&mut self) -> Drift {
+    pub(crate) fn take_drift(&mut self) -> Drift {
         std::mem::take(&mut self.drift)
     }
 
     /// Takes blank lines that stood after the last row.
-    pub fn trailer(&mut self, trailer: &[u8]) {
+    pub(crate) fn trailer(&mut self, trailer: &[u8]) {
         self.buffer.extend_from_slice(trailer);
     }
 
@@ -293,7 +295,7 @@ impl Writer {
     ///
     /// # Errors
     /// The output or a file beside it cannot be written.
-    pub fn keep_partial(mut self) -> Result<Written, Box<Unfinished>> {
+    pub(crate) fn keep_partial(mut self) -> Result<Written, Box<Unfinished>> {
         if self.rows == 0 {
             return Ok(self.give_up());
         }
@@ -306,7 +308,7 @@ impl Writer {
 
     /// Ends a run whose output cannot be written: nothing is tried again, what is there stays.
     #[must_use]
-    pub fn give_up(self) -> Written {
+    pub(crate) fn give_up(self) -> Written {
         let output = if self.rows == 0 {
             self.output.discard();
             None

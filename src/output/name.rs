@@ -4,7 +4,7 @@ use std::fs::{self, Metadata};
 use std::io;
 use std::path::Path;
 
-use crate::own_file;
+use crate::base::own_file;
 
 /// A file that stood at an output's place when the run started, and that it may replace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use super::file::{Ended, Sealed, Sink};
 use super::target::Target;
 use super::{Unfinished, WriteError, Written};
-use crate::error::Result;
+use crate::base::error::Result;
 
 /// What becomes of a file that got no row until the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

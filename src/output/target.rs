@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use super::file::Sink;
 use super::name::{Identity, Old};
-use crate::error::{Error, Result};
-use crate::own_file;
+use crate::base::error::{Error, Result};
+use crate::base::own_file;
 
 /// A place that a file will be written to.
 #[derive(Debug, Clone)]
@@ -23,11 +23,11 @@ pub struct Target {
 }
 
 /// What stands behind a file's name until it is whole.
-pub const PARTIAL: &str = ".partial";
+pub(crate) const PARTIAL: &str = ".partial";
 
 /// The name that a file has until it is whole.
 #[must_use]
-pub fn partial_of(path: &Path) -> PathBuf {
+pub(crate) fn partial_of(path: &Path) -> PathBuf {
     let mut name = OsString::from(path);
     name.push(PARTIAL);
     name.into()
@@ -82,7 +82,7 @@ impl Target {
     ///
     /// # Errors
     /// As [`Target::new`].
-    pub fn again(&self, replace: Replace) -> Result<Self> {
+    pub(crate) fn again(&self, replace: Replace) -> Result<Self> {
         let target = Self {
             replace,
             ..self.clone()
@@ -120,7 +120,7 @@ impl Target {
 
     /// Whether it is a device or a pipe rather than a file.
     #[must_use]
-    pub const fn is_special(&self) -> bool {
+    pub(crate) const fn is_special(&self) -> bool {
         self.special
     }
 
@@ -132,7 +132,7 @@ impl Target {
 
     /// Who can read the file that is there, which is to be replaced.
     #[must_use]
-    pub fn mode(&self) -> Option<u32> {
+    pub(crate) fn mode(&self) -> Option<u32> {
         let old = Old::at(&self.real).filter(|_| !self.special);
         old.map(|old| old.mode)
     }
@@ -270,7 +270,7 @@ pub(super) fn directory_of(path: &Path) -> &Path {
 
 /// Whether two paths are one regular file, also through links, or will be once it exists.
 #[must_use]
-pub fn is_same_file(a: &Path, b: &Path) -> bool {
+pub(crate) fn is_same_file(a: &Path, b: &Path) -> bool {
     // Nobody is harmed by two names for `/dev/null`.
     let special = |path: &Path| fs::metadata(path).is_ok_and(|metadata| !metadata.is_file());
     if special(a) || special(b) {

@@ -4,12 +4,12 @@ use std::cell::Cell;
 use std::cmp::Reverse;
 use std::num::NonZeroU64;
 
-use crate::error::Error;
-use crate::stats::Stats;
+use crate::base::error::Error;
+use crate::telemetry::stats::Stats;
 
 /// Calls that a run may make. Each is reserved before it is sent, so that no number in flight can pass the limit.
 #[derive(Debug)]
-pub struct CallBudget {
+pub(crate) struct CallBudget {
     most: Option<NonZeroU64>,
     left: Cell<u64>,
 }
@@ -17,7 +17,7 @@ pub struct CallBudget {
 impl CallBudget {
     /// A budget of so many calls; `None` is without limit.
     #[must_use]
-    pub fn new(most: Option<NonZeroU64>) -> Self {
+    pub(crate) fn new(most: Option<NonZeroU64>) -> Self {
         Self {
             most,
             left: Cell::new(most.map_or(u64::MAX, NonZeroU64::get)),
@@ -28,7 +28,7 @@ impl CallBudget {
     ///
     /// # Errors
     /// There is none left: exit code 3.
-    pub fn reserve(&self) -> Result<(), Error> {
+    pub(crate) fn reserve(&self) -> Result<(), Error> {
         let Some(most) = self.most else {
             return Ok(());
         };
@@ -46,7 +46,7 @@ impl CallBudget {
 
 /// Rows that may fail before the run stops.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum FailureLimit {
+pub(crate) enum FailureLimit {
     /// So many.
     Rows(NonZeroU64),
     /// So many of a hundred, above 0 and up to 100.
@@ -60,12 +60,12 @@ const REASONS_NAMED: usize = 3;
 
 /// The rows that may fail, if there is a limit.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct FailureBudget(pub Option<FailureLimit>);
+pub struct FailureBudget(pub(crate) Option<FailureLimit>);
 
 impl FailureBudget {
     /// The error to stop with once the limit is reached.
     #[must_use]
-    pub fn used_up(&self, stats: &Stats) -> Option<Error> {
+    pub(crate) fn used_up(&self, stats: &Stats) -> Option<Error> {
         let (failed, resolved) = (stats.failures(), stats.resolved());
         #[allow(
             clippy::cast_precision_loss,
@@ -104,8 +104,8 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::event::{Event, Origin};
     use crate::row::RowNumber;
+    use crate::telemetry::event::{Event, Origin};
     use crate::verdict::{Decision, Reason, Resolution};
 
     #[test]

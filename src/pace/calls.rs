@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use super::limiter::Rate;
-use crate::event::{Limit, Pause};
+use crate::telemetry::event::{Limit, Pause};
 
 /// What a user allows, and where to start.
 #[derive(Debug, Clone, Copy)]
@@ -21,7 +21,7 @@ pub struct Bounds {
 
 /// How a call ended, as far as the pace is concerned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ended {
+pub(crate) enum Ended {
     /// The service did its work, whatever it said.
     Answered,
     /// It asks for less, perhaps with a time.
@@ -81,7 +81,7 @@ pub(super) enum Turn {
 
 /// What the end of a call changed for everybody.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Change {
+pub(crate) enum Change {
     /// All pause.
     Paused(Pause),
     /// Only the refused row waits, at least so long: its refusal says nothing of the pace.

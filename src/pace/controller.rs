@@ -17,7 +17,7 @@ use super::quota_hint::QuotaHint;
 use super::random_refusals::RandomRefusals;
 use super::throughput::Throughput;
 use super::window::Window;
-use crate::event::{Found, Limit, Pace};
+use crate::telemetry::event::{Found, Limit, Pace};
 
 /// Decides when calls begin.
 pub(super) struct Controller {

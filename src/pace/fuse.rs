@@ -6,7 +6,7 @@ use std::num::NonZeroU32;
 
 /// What a call or row ran into.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Trouble {
+pub(crate) enum Trouble {
     /// A success without a verdict in it, which is billed.
     Useless(Speaker),
     /// The service refuses the row.
@@ -21,7 +21,7 @@ pub enum Trouble {
 
 /// Who seems to have answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Speaker {
+pub(crate) enum Speaker {
     /// Somebody who speaks JSON, or says nothing.
     Service,
     /// Somebody else: a proxy, a login page, another program on a wrong port.
@@ -42,7 +42,7 @@ pub enum GiveUpAfter {
 
 /// What trouble calls for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reaction {
+pub(crate) enum Reaction {
     /// Nothing but the row's own failure.
     GoOn,
     /// A warning: so many rows in a row were refused.
@@ -53,9 +53,9 @@ pub enum Reaction {
 
 /// Rows without a verdict that the start may have: one may be a bad row and two bad luck. Each is a person's data that
 /// goes out, and may be paid for.
-pub const AT_START: u32 = 3;
+pub(crate) const AT_START: u32 = 3;
 /// Useless answers in a row later, all paid for: a maintenance page is there for longer, a bad part of a file is shorter.
-pub const USELESS_LATER: u32 = 20;
+pub(crate) const USELESS_LATER: u32 = 20;
 /// Refused rows in a row that are warned of. They cost nothing, so the run goes on.
 const REFUSED_LATER: u32 = 50;
 /// Bare 403 in a row: one is a firewall that dislikes a row, three are a key that was revoked.
@@ -63,7 +63,7 @@ const FORBIDDEN_IN_A_ROW: u32 = 3;
 
 /// Counts trouble in a row.
 #[derive(Debug, Default)]
-pub struct Fuse {
+pub(crate) struct Fuse {
     give_up_after: GiveUpAfter,
     verdicts: bool,
     /// An earlier run had verdicts from this service, for this account.
@@ -77,7 +77,7 @@ pub struct Fuse {
 impl Fuse {
     /// One that has seen nothing yet.
     #[must_use]
-    pub fn new(give_up_after: GiveUpAfter) -> Self {
+    pub(crate) fn new(give_up_after: GiveUpAfter) -> Self {
         Self {
             give_up_after,
             ..Self::default()
@@ -85,7 +85,7 @@ impl Fuse {
     }
 
     /// A call brought a verdict.
-    pub const fn verdict(&mut self) {
+    pub(crate) const fn verdict(&mut self) {
         self.verdicts = true;
         self.useless = 0;
         self.refused = 0;
@@ -94,18 +94,18 @@ impl Fuse {
 
     /// An earlier run had a verdict. A run that goes on asks only rows that failed: that the first of them cannot be
     /// answered says little of the service, as it may fail whenever it is asked.
-    pub const fn worked_before(&mut self) {
+    pub(crate) const fn worked_before(&mut self) {
         self.known = true;
     }
 
     /// The service answered something about this row: it is there and well.
-    pub const fn answered(&mut self) {
+    pub(crate) const fn answered(&mut self) {
         self.forbidden = 0;
     }
 
     /// Takes note of trouble.
     #[must_use]
-    pub fn react(&mut self, trouble: Trouble) -> Reaction {
+    pub(crate) fn react(&mut self, trouble: Trouble) -> Reaction {
         let stops = match trouble {
             Trouble::Useless(speaker) => {
                 self.useless += 1;

@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use super::calls::{Allowance, Bounds, Call, Change, Ended, Try, Turn};
 use super::controller::Controller;
 use super::row_refusals::{Calls, RowRefusals};
-use crate::event::{Limit, Pace};
+use crate::telemetry::event::{Limit, Pace};
 
 /// Gives permits for attempts.
 pub struct Gate {
@@ -45,7 +45,7 @@ pub struct Gate {
 
 /// Whether there are rows that have not asked yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Newcomers {
+pub(crate) enum Newcomers {
     /// One waits for its permit.
     Waiting,
     /// One may come.
@@ -55,7 +55,7 @@ pub enum Newcomers {
 }
 
 /// The right to make one attempt. Dropped before its call is over, it says nothing of the service.
-pub struct Permit<'a> {
+pub(crate) struct Permit<'a> {
     gate: &'a Gate,
     call: Call,
     over: bool,
@@ -65,19 +65,19 @@ pub struct Permit<'a> {
 impl<'a> Permit<'a> {
     /// When the permit was given.
     #[must_use]
-    pub fn began(&self) -> Instant {
+    pub(crate) fn began(&self) -> Instant {
         self.gate.began + self.call.began
     }
 
     /// Whether the service is taken to be down and this call finds out whether it is back.
     #[must_use]
-    pub const fn is_probe(&self) -> bool {
+    pub(crate) const fn is_probe(&self) -> bool {
         self.call.probe
     }
 
     /// The call of this row ended at `when`: another one may begin. What stays is to be dropped when its answer is durable.
     #[must_use]
-    pub fn over(
+    pub(crate) fn over(
         mut self,
         when: Instant,
         how: Ended,
@@ -125,7 +125,7 @@ impl Drop for Permit<'_> {
 }
 
 /// A call whose answer is not durable yet, until it is dropped.
-pub struct Unsettled<'a>(
+pub(crate) struct Unsettled<'a>(
     #[allow(dead_code, reason = "held, not read")] Option<SemaphorePermit<'a>>,
 );
 
@@ -135,7 +135,7 @@ const UNSETTLED: usize = 2;
 
 /// The run is stopping: no call may begin any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Closed;
+pub(crate) struct Closed;
 
 impl Gate {
     /// A gate for calls within these bounds.
@@ -166,7 +166,7 @@ impl Gate {
     /// Whether the service has given a verdict yet. Until then one row is tried at a time (the canary): a wrong key or a
     /// service that is down must not get a call of every row.
     #[must_use]
-    pub const fn is_proven(&self) -> bool {
+    pub(crate) const fn is_proven(&self) -> bool {
         self.proven.get()
     }
 
@@ -174,7 +174,7 @@ impl Gate {
     ///
     /// # Errors
     /// [`Closed`] as soon as the run is stopping.
-    pub async fn permit(&self) -> Result<Permit<'_>, Closed> {
+    pub(crate) async fn permit(&self) -> Result<Permit<'_>, Closed> {
         loop {
             if let Some(permit) = self.pass(|| false).await? {
                 return Ok(permit);
@@ -187,7 +187,7 @@ impl Gate {
     ///
     /// # Errors
     /// [`Closed`] as soon as the run is stopping.
-    pub async fn permit_again(&self) -> Result<Permit<'_>, Closed> {
+    pub(crate) async fn permit_again(&self) -> Result<Permit<'_>, Closed> {
         let gives_way =
             || self.newcomers.get() == Newcomers::Waiting && self.controller.borrow().is_down();
         loop {
@@ -227,7 +227,7 @@ impl Gate {
 
     /// A permit, if nobody waits for one and a call may begin at once: of a fast service's calls nearly each, and then
     /// to wait would cost more than all the rest here.
-    pub fn permit_at_once(&self) -> Option<Permit<'_>> {
+    pub(crate) fn permit_at_once(&self) -> Option<Permit<'_>> {
         let unsettled = self.unsettled.try_acquire().ok()?;
         let _passing = self.turnstile.try_lock().ok()?;
         match self.ask() {
@@ -274,12 +274,12 @@ impl Gate {
     }
 
     /// Whether there are rows that have not asked yet.
-    pub const fn newcomers(&self) -> Newcomers {
+    pub(crate) const fn newcomers(&self) -> Newcomers {
         self.newcomers.get()
     }
 
     /// Somebody knows whether there are rows that have not asked yet.
-    pub fn set_newcomers(&self, newcomers: Newcomers) {
+    pub(crate) fn set_newcomers(&self, newcomers: Newcomers) {
         if self.newcomers.replace(newcomers) == Newcomers::Waiting
             && newcomers != Newcomers::Waiting
         {
@@ -288,17 +288,17 @@ impl Gate {
     }
 
     /// Whether the service is taken to be down.
-    pub fn is_down(&self) -> bool {
+    pub(crate) fn is_down(&self) -> bool {
         self.controller.borrow().is_down()
     }
 
     /// Waits until the service comes to be taken to be down.
-    pub async fn goes_down(&self) {
+    pub(crate) async fn goes_down(&self) {
         self.down.notified().await;
     }
 
     /// The service is not down, whatever it seemed: for how long it was taken to be.
-    pub fn dismiss_outage(&self) -> Option<Duration> {
+    pub(crate) fn dismiss_outage(&self) -> Option<Duration> {
         let now = self.began.elapsed();
         let lasted = self.controller.borrow_mut().dismiss_outage(now);
         self.changed.notify_one();
@@ -310,7 +310,7 @@ impl Gate {
     ///
     /// # Errors
     /// [`Closed`] as soon as the run is stopping.
-    pub async fn back_off(&self, length: Duration) -> Result<(), Closed> {
+    pub(crate) async fn back_off(&self, length: Duration) -> Result<(), Closed> {
         if self.closed.get() {
             return Err(Closed);
         }
@@ -329,7 +329,7 @@ impl Gate {
     }
 
     /// The service gave a verdict: the canary has come back.
-    pub fn verdict_came(&self) {
+    pub(crate) fn verdict_came(&self) {
         self.proven.set(true);
     }
 
@@ -341,7 +341,7 @@ impl Gate {
     }
 
     /// For how long, up to `when`, calls have been refused and none of those that began since was accepted.
-    pub fn refused_for(&self, when: Instant) -> Duration {
+    pub(crate) fn refused_for(&self, when: Instant) -> Duration {
         let since = self.refused_since.get();
         since.map_or(Duration::ZERO, |since| {
             (when - self.began).saturating_sub(since)
@@ -355,30 +355,30 @@ impl Gate {
     }
 
     /// The limit of the service that calls keep to.
-    pub fn limit(&self) -> Limit {
+    pub(crate) fn limit(&self) -> Limit {
         self.controller.borrow().limit()
     }
 
     /// That limit, if it is another one than when this was asked last, or when the run began.
-    pub fn new_limit(&self) -> Option<Limit> {
+    pub(crate) fn new_limit(&self) -> Option<Limit> {
         let limit = self.limit();
         (self.told_limit.replace(limit) != limit).then_some(limit)
     }
 
     /// Gives no permit any more and wakes everybody who waits for one.
-    pub fn close(&self) {
+    pub(crate) fn close(&self) {
         self.closed.set(true);
         self.unsettled.close();
         self.closing.notify_waiters();
     }
 
     /// Whether the run is stopping.
-    pub const fn is_closed(&self) -> bool {
+    pub(crate) const fn is_closed(&self) -> bool {
         self.closed.get()
     }
 
     /// A random number from 0 up to 1, from the run's one source.
-    pub fn fraction(&self) -> f64 {
+    pub(crate) fn fraction(&self) -> f64 {
         let mut random = self.random.replace(fastrand::Rng::with_seed(0));
         let fraction = random.f64();
         self.random.set(random);

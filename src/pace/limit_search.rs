@@ -9,7 +9,7 @@ use std::time::Duration;
 pub(super) use refusal::Finding;
 
 use super::throughput::Measured;
-use crate::event::{Found, Search};
+use crate::telemetry::event::{Found, Search};
 
 /// What is searched for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -25,9 +25,9 @@ pub enum Rate {
 
 impl Rate {
     /// One call in 1,000 seconds: slower is a mistake in the unit.
-    pub const LOWEST: f64 = 0.001;
+    pub(crate) const LOWEST: f64 = 0.001;
     /// Beyond this the limiter's own clock is too coarse, and no service of this kind is meant.
-    pub const HIGHEST: f64 = 100_000.0;
+    pub(crate) const HIGHEST: f64 = 100_000.0;
 }
 
 impl FromStr for Rate {

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use crate::event::Pause;
+use crate::telemetry::event::Pause;
 
 /// The pause that is on, and those before it.
 #[derive(Debug)]

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use super::calls::Allowance;
-use crate::event::Hint;
+use crate::telemetry::event::Hint;
 
 /// What was asked for last, and whether it is to be believed.
 #[derive(Debug, Default)]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 /// The kinds of failed attempt that the policy tells apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Failed {
+pub(crate) enum Failed {
     /// It never reached the service: trying again costs the service nothing.
     NotProcessed,
     /// The service refused it, for a cause that may pass.
@@ -17,11 +17,11 @@ pub enum Failed {
 }
 
 /// How often an attempt whose outcome is unknown may be sent again.
-pub type Resends = u32;
+pub(crate) type Resends = u32;
 
 /// What a row has used up so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Attempts {
+pub(crate) struct Attempts {
     retries: u32,
     resends: Resends,
     failed: bool,
@@ -30,19 +30,19 @@ pub struct Attempts {
 impl Attempts {
     /// Whether no attempt of the row has failed yet.
     #[must_use]
-    pub const fn is_first(&self) -> bool {
+    pub(crate) const fn is_first(&self) -> bool {
         !self.failed
     }
 
     /// An attempt failed that is not held against the row.
-    pub const fn forgive(&mut self) {
+    pub(crate) const fn forgive(&mut self) {
         self.failed = true;
     }
 }
 
 /// Limits of a row and a budget of the whole run.
 #[derive(Debug)]
-pub struct RetryPolicy {
+pub(crate) struct RetryPolicy {
     retries: u32,
     resends: Resends,
     budget: Cell<f64>,
@@ -71,7 +71,7 @@ pub(super) fn doubled(first: Duration, times: u32) -> Duration {
 impl RetryPolicy {
     /// A policy with these limits a row.
     #[must_use]
-    pub const fn new(retries: u32, resends: Resends) -> Self {
+    pub(crate) const fn new(retries: u32, resends: Resends) -> Self {
         Self {
             retries,
             resends,
@@ -80,14 +80,19 @@ impl RetryPolicy {
     }
 
     /// A call succeeded.
-    pub fn success(&self) {
+    pub(crate) fn success(&self) {
         self.budget
             .set((self.budget.get() + PER_SUCCESS).min(MOST_SAVED));
     }
 
     /// The back-off before the row's next attempt; `None` when there is none. `fraction` is random, from 0 up to 1:
     /// full jitter spreads rows that failed together.
-    pub fn next(&self, failed: Failed, attempts: &mut Attempts, fraction: f64) -> Option<Duration> {
+    pub(crate) fn next(
+        &self,
+        failed: Failed,
+        attempts: &mut Attempts,
+        fraction: f64,
+    ) -> Option<Duration> {
         let allowed = match failed {
             Failed::NotProcessed | Failed::Refused => attempts.retries < self.retries,
             Failed::PerhapsBilled => {

@@ -10,7 +10,7 @@ use super::retry::doubled;
 
 /// How often a row was refused, and what became of others meanwhile.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct RowRefusals {
+pub(crate) struct RowRefusals {
     times: u32,
     /// Those before which the row had been refused while others were accepted in between.
     alone: u32,
@@ -43,7 +43,7 @@ const FIRST_BACK_OFF: Duration = Duration::from_millis(250);
 impl RowRefusals {
     /// How often the row was refused.
     #[must_use]
-    pub const fn times(&self) -> u32 {
+    pub(crate) const fn times(&self) -> u32 {
         self.times
     }
 
@@ -79,7 +79,7 @@ impl RowRefusals {
 
     /// Whether chance would not have refused it so often, with the share of refusals that others have had since its first.
     #[must_use]
-    pub fn are_no_chance(&self) -> bool {
+    pub(crate) fn are_no_chance(&self) -> bool {
         let accepted = self.at_last.accepted - self.at_first.accepted;
         let refused = self.at_last.refused - self.at_first.refused;
         #[allow(clippy::cast_precision_loss, reason = "a share is no exact number")]
@@ -91,7 +91,7 @@ impl RowRefusals {
     /// again after others were accepted backs off in any case, or a few such rows would be first after every pause. `fraction` is random, from 0
     /// up to 1: half of the wait spreads rows that were refused together, and none comes back at once.
     #[must_use]
-    pub fn wait(&self, least: Option<Duration>, fraction: f64) -> Duration {
+    pub(crate) fn wait(&self, least: Option<Duration>, fraction: f64) -> Duration {
         if least.is_none() && !self.others_accepted {
             return Duration::ZERO;
         }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::event::CancelReason;
+use crate::telemetry::event::CancelReason;
 
 /// What an answer gets to reach the disk when its call is over. A disk that takes longer hangs.
 const COMMIT: Duration = Duration::from_secs(5);

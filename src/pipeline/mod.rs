@@ -16,21 +16,21 @@ use tokio::sync::mpsc;
 use tokio::task::yield_now;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use crate::error::Error;
-use crate::event::{CancelReason, Event};
+use crate::base::error::Error;
 use crate::output::Finished;
 use crate::pace::{Newcomers, Permit};
 use crate::row::RowNumber;
 use crate::scorer::{Fate, Scorer};
 use crate::service::Service;
+use crate::telemetry::event::{CancelReason, Event};
 use drain::Drain;
 use rows::{Rows, Start};
 
-pub use rows::{Ask, Batch, Request};
+pub(crate) use rows::{Ask, Batch, Request};
 
 /// What the reader's thread sends. The end is said, not implied: a reader that died must not look like a short file.
 #[derive(Debug)]
-pub enum Read {
+pub(crate) enum Read {
     /// Some rows.
     Rows(Batch),
     /// There are no more.
@@ -41,7 +41,7 @@ pub enum Read {
 
 /// What the pipeline sends to the writer's thread.
 #[derive(Debug)]
-pub enum Write {
+pub(crate) enum Write {
     /// Finished rows, in input order.
     Rows(Vec<Finished>),
     /// Blank lines after the last row.
@@ -50,30 +50,30 @@ pub enum Write {
 
 /// Somebody asks the run to stop early.
 #[derive(Debug)]
-pub struct Stop {
+pub(crate) struct Stop {
     /// Why, in a word.
-    pub reason: CancelReason,
+    pub(crate) reason: CancelReason,
     /// Why, in full; `None` where the reason says it all.
-    pub error: Option<Error>,
+    pub(crate) error: Option<Error>,
 }
 
 /// How much may be between reading and writing.
 #[derive(Debug, Clone, Copy)]
-pub struct Window {
+pub(crate) struct Window {
     /// Rows. Much more than the concurrency, so that a row in back-off holds up nobody behind it.
-    pub rows: usize,
+    pub(crate) rows: usize,
     /// Bytes of rows and their requests.
-    pub bytes: usize,
+    pub(crate) bytes: usize,
 }
 
 /// The pipeline's ends.
-pub struct Channels<'a> {
+pub(crate) struct Channels<'a> {
     /// From the reader's thread.
-    pub read: mpsc::Receiver<Read>,
+    pub(crate) read: mpsc::Receiver<Read>,
     /// To the writer's thread.
-    pub write: mpsc::Sender<Write>,
+    pub(crate) write: mpsc::Sender<Write>,
     /// From signals and the writer's thread. What comes after the pipeline's end is left in it.
-    pub stops: &'a mut mpsc::UnboundedReceiver<Stop>,
+    pub(crate) stops: &'a mut mpsc::UnboundedReceiver<Stop>,
 }
 
 /// Calls that begin before the connections' tasks get their turn and send them. Answers that come together would
@@ -90,7 +90,7 @@ const HAND_OVER: Duration = Duration::from_secs(4);
 
 /// Runs rows from `channels.read` to `channels.write` until the input ends or somebody stops the run; then finishes
 /// what is in flight. Returns why it stopped.
-pub async fn run<S: Service>(
+pub(crate) async fn run<S: Service>(
     scorer: &Scorer<S>,
     channels: Channels<'_>,
     window: Window,
@@ -344,8 +344,8 @@ impl Stop {
 
     /// The stop for an input that cannot be read on.
     #[must_use]
-    pub fn of_input(error: Error) -> Self {
-        let reason = if error.exit() == crate::error::Exit::Stopped {
+    pub(crate) fn of_input(error: Error) -> Self {
+        let reason = if error.exit() == crate::base::error::Exit::Stopped {
             CancelReason::InputChanged
         } else {
             CancelReason::Input
@@ -358,7 +358,7 @@ impl Stop {
 
     /// A stop for a bug of ours.
     #[must_use]
-    pub fn internal(what: &str) -> Self {
+    pub(crate) fn internal(what: &str) -> Self {
         Self {
             reason: CancelReason::Internal,
             error: Some(Error::internal(what)),

@@ -9,42 +9,42 @@ use bytes::Bytes;
 use tokio::time::Instant;
 
 use super::{Stop, WRITE_DELAY, WRITE_ROWS, Window};
-use crate::event::{CancelReason, Event, Origin};
 use crate::ledger::{Found, Keeper, Key, Known, Whose};
 use crate::output::Finished;
 use crate::row::{Row, RowNumber};
 use crate::scorer::{Fate, Scorer};
+use crate::telemetry::event::{CancelReason, Event, Origin};
 use crate::verdict::{Failure, Score, Verdict};
 
 /// Some rows in order, with what is asked about each.
 #[derive(Debug, Default)]
-pub struct Batch {
+pub(crate) struct Batch {
     /// The rows.
     pub rows: Vec<Ask>,
     /// How many bytes of the source are used up with them; for progress by bytes.
-    pub position: u64,
+    pub(crate) position: u64,
     /// Blank lines after the last row; empty but in the last batch.
     pub trailer: Bytes,
 }
 
 /// A row and what is asked about it, or why nothing can be.
 #[derive(Debug)]
-pub struct Ask {
+pub(crate) struct Ask {
     /// The row.
-    pub row: Row,
+    pub(crate) row: Row,
     /// The request, or the rule that the row breaks.
-    pub request: Result<Request, Failure>,
+    pub(crate) request: Result<Request, Failure>,
 }
 
 /// What is asked about a user.
 #[derive(Debug)]
-pub struct Request {
+pub(crate) struct Request {
     /// What is sent.
-    pub body: Bytes,
+    pub(crate) body: Bytes,
     /// Names the request: rows with the same key are asked once. `None` where each is asked and nothing is kept.
-    pub key: Option<Key>,
+    pub(crate) key: Option<Key>,
     /// What the ledger had when the row was read.
-    pub found: Found,
+    pub(crate) found: Found,
 }
 
 /// A row whose call begins.
@@ -409,7 +409,7 @@ impl Waiting {
         asking: &HashMap<Key, Vec<RowNumber>>,
         keeper: Option<&Keeper>,
         now: Moment,
-    ) -> crate::error::Result<Needs> {
+    ) -> crate::base::error::Result<Needs> {
         let Ok(request) = &mut self.request else {
             return Ok(Needs::Nothing);
         };

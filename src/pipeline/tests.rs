@@ -15,15 +15,16 @@ use std::sync::{Arc, Mutex};
 use tokio::time::sleep;
 
 use super::*;
-use crate::error::Exit;
-use crate::event::Observer;
-use crate::event::{Events, Limit};
+use crate::base::error::Exit;
 use crate::ledger::Found;
 use crate::pace::{Bounds, CallBudget, FailureBudget, Fuse, Gate, Rate, RetryPolicy};
 use crate::row::{Earlier, Row, Span};
 use crate::scorer::{Keyring, Outage, Patience};
 use crate::service::scripted::{Brings, Scripted, Step};
-use crate::stats::Stats;
+use crate::telemetry::event::Limit;
+use crate::telemetry::hub::Events;
+use crate::telemetry::hub::Observer;
+use crate::telemetry::stats::Stats;
 use crate::verdict::{DecisionPolicy, Failure, Reason, Verdict};
 
 const GOOD: Step = Brings::Verdict.at_once();
@@ -283,7 +284,7 @@ async fn pause(length: Duration) {
 }
 
 fn assert_law(scorer: &Scorer<Scripted>) {
-    assert_eq!(scorer.events.with_stats(Stats::check_law), Ok(()));
+    assert_eq!(scorer.events.with_stats(Stats::check_invariants), Ok(()));
 }
 
 /// Rows that were in the window at most. The writer's turn comes within the instant, so only instants' ends count.

@@ -9,7 +9,7 @@ use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap};
 use serde::Deserialize;
 
 use super::Plan;
-use crate::secret::Secret;
+use crate::base::secret::Secret;
 
 /// A user that may be scored.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -7,7 +7,7 @@ pub(super) const KINDS: usize = 7;
 
 /// A way to fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FaultKind {
+pub(crate) enum FaultKind {
     /// Status 402: the account is out of credit.
     OutOfCredit,
     /// Status 403, without a word on why.
@@ -26,7 +26,7 @@ pub enum FaultKind {
 
 impl FaultKind {
     /// Every kind, in the order in which chances are tried.
-    pub const ALL: [Self; KINDS] = [
+    pub(crate) const ALL: [Self; KINDS] = [
         Self::OutOfCredit,
         Self::Forbidden,
         Self::ServerError,
@@ -38,7 +38,7 @@ impl FaultKind {
 
     /// Its name on the command line and in the report.
     #[must_use]
-    pub const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::OutOfCredit => "402",
             Self::Forbidden => "403",
@@ -60,7 +60,7 @@ impl Faults {
     ///
     /// # Errors
     /// When all kinds together come to more than 1.
-    pub fn add(&mut self, kind: FaultKind, probability: f64) -> Result<(), String> {
+    pub(crate) fn add(&mut self, kind: FaultKind, probability: f64) -> Result<(), String> {
         for (slot, other) in self.0.iter_mut().zip(FaultKind::ALL) {
             if other == kind {
                 *slot = probability;
@@ -76,13 +76,13 @@ impl Faults {
 
     /// Whether nothing ever goes wrong.
     #[must_use]
-    pub fn is_none(&self) -> bool {
+    pub(crate) fn is_none(&self) -> bool {
         self.0.iter().all(|probability| *probability == 0.0)
     }
 
     /// The fault that a random number from 0 up to 1 hits, if any.
     #[must_use]
-    pub fn pick(&self, chance: f64) -> Option<FaultKind> {
+    pub(crate) fn pick(&self, chance: f64) -> Option<FaultKind> {
         let mut up_to = 0.0;
         self.0
             .iter()
@@ -98,7 +98,7 @@ impl Faults {
 ///
 /// # Errors
 /// What is wrong with it, and what is allowed.
-pub fn parse(text: &str) -> Result<(FaultKind, f64), String> {
+pub(crate) fn parse(text: &str) -> Result<(FaultKind, f64), String> {
     text.parse::<Pair>()
         .map(|Pair(kind, probability)| (kind, probability))
 }

@@ -17,11 +17,10 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-pub use faults::{FaultKind, Faults, parse as parse_fault};
-pub use score::{PATTERNS, Pattern};
-pub use server::{Report, listen, serve};
+pub(crate) use faults::{FaultKind, Faults, parse as parse_fault};
+pub(crate) use server::{Report, listen, serve};
 
-use crate::secret::Secret;
+use crate::base::secret::Secret;
 
 /// The plan that the stand-in plays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -7,16 +7,16 @@ use super::check::User;
 
 /// A pattern that adds to a score.
 #[derive(Debug, Clone, Copy)]
-pub struct Pattern {
+pub(crate) struct Pattern {
     /// Its name in `risk_patterns`.
-    pub name: &'static str,
+    pub(crate) name: &'static str,
     /// Hundredths that it adds.
-    pub points: u32,
+    pub(crate) points: u32,
     shown: fn(&User) -> bool,
 }
 
 /// Every pattern.
-pub const PATTERNS: [Pattern; 8] = [
+pub(crate) const PATTERNS: [Pattern; 8] = [
     Pattern {
         name: "disposable_mail_domain",
         points: 350,

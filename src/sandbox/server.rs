@@ -32,7 +32,7 @@ const MAX_BODY: usize = 1024 * 1024;
 ///
 /// # Errors
 /// The address is not on loopback, or it is taken.
-pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+pub(crate) fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     if !address.ip().is_loopback() {
         // A stand-in that answers to a network would sooner or later be taken for the service.
         return Err(io::Error::new(
@@ -49,7 +49,7 @@ pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
 ///
 /// # Errors
 /// The listener cannot be used.
-pub async fn serve(
+pub(crate) async fn serve(
     listener: TcpListener,
     settings: Settings,
     stop: impl Future<Output = ()>,
@@ -74,15 +74,15 @@ pub async fn serve(
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Report {
     /// Requests in all, but for those that asked for this count.
-    pub requests: u64,
+    pub(crate) requests: u64,
     /// Answers with success: what the service would have charged.
-    pub billed: u64,
+    pub(crate) billed: u64,
     /// Requests above the rate limit.
-    pub throttled: u64,
+    pub(crate) throttled: u64,
     /// Requests against the interface.
-    pub refused: u64,
+    pub(crate) refused: u64,
     /// Faults, in the order of [`FaultKind::ALL`].
-    pub faults: [u64; KINDS],
+    pub(crate) faults: [u64; KINDS],
 }
 
 impl fmt::Display for Report {

@@ -10,7 +10,7 @@ const FIRST: u32 = 100;
 
 /// The fields that none of the first answers had.
 #[derive(Debug, Default)]
-pub struct Absent {
+pub(crate) struct Absent {
     /// Each with its place among the answer's fields.
     fields: Vec<(usize, Pointer)>,
     answers: u32,
@@ -22,7 +22,7 @@ pub(super) type Found = (u32, Arc<str>);
 impl Absent {
     /// Watches these fields, which stand first in every answer.
     #[must_use]
-    pub fn new(fields: &[Pointer]) -> Self {
+    pub(crate) fn new(fields: &[Pointer]) -> Self {
         Self {
             fields: fields.iter().cloned().enumerate().collect(),
             answers: 0,

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use super::outage::{Means, Whose};
 use super::{Scorer, stops};
-use crate::error::Error;
-use crate::event::{CancelReason, Event};
+use crate::base::error::Error;
 use crate::ledger::Key;
 use crate::pace::{Attempts, Change, Failed, Newcomers, Reaction, Speaker, Trouble};
 use crate::row::RowNumber;
 use crate::service::{Class, Fault, Health};
+use crate::telemetry::event::{CancelReason, Event};
 
 /// What follows a failed call.
 pub(super) enum Then {

@@ -2,8 +2,9 @@
 
 use tokio::time::Instant;
 
-use crate::event::{Again, Event, Events};
 use crate::row::RowNumber;
+use crate::telemetry::event::{Again, Event};
+use crate::telemetry::hub::Events;
 
 /// A call that is out. Dropped before its end, it tells that it was abandoned: it may have been billed.
 pub(super) struct Call<'a> {

@@ -7,7 +7,7 @@ use std::cell::Cell;
 
 /// The keys of a run, counted. Runs on one thread.
 #[derive(Debug, Default)]
-pub struct Keyring {
+pub(crate) struct Keyring {
     number: Cell<u64>,
     proven: Cell<bool>,
 }

@@ -44,7 +44,7 @@ pub(super) enum Means {
 
 /// What was seen of the outage that is on.
 #[derive(Debug, Default)]
-pub struct Outage {
+pub(crate) struct Outage {
     shown: Cell<bool>,
     /// For how long it had lasted when it was the first of nothing but failures that may be the rows' doing.
     failing_since: Cell<Option<Duration>>,
@@ -59,7 +59,7 @@ pub struct Outage {
 impl Outage {
     /// What will be seen of outages where the service has failed over these before, while it answered others.
     #[must_use]
-    pub fn with_poison(poison: HashSet<Key>) -> Self {
+    pub(crate) fn with_poison(poison: HashSet<Key>) -> Self {
         Self {
             poison,
             ..Self::default()

@@ -2,11 +2,11 @@
 
 use std::time::{Duration, SystemTime};
 
-use crate::error::{Error, quoted};
-use crate::event::CancelReason;
+use crate::base::error::{Error, quoted};
 use crate::pace::{Speaker, Trouble};
 use crate::row::RowNumber;
 use crate::service::{Fault, Health};
+use crate::telemetry::event::CancelReason;
 use crate::verdict::{Failure, Reason};
 
 /// The stop for a pause that is too long to sit out, with the time to come back.

@@ -8,10 +8,10 @@ use futures::future::{join, join_all};
 use super::*;
 use tokio::time::Instant;
 
-use crate::event::{Hint, Limit};
 use crate::pace::{Bounds, GiveUpAfter, Rate};
 use crate::service::scripted::{Brings, Made, Scripted, Step};
-use crate::stats::Stats;
+use crate::telemetry::event::{Hint, Limit};
+use crate::telemetry::stats::Stats;
 
 const GOOD: Step = Brings::Verdict.at_once();
 const SICK: Step = Brings::Status(500).at_once();

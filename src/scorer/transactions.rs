@@ -17,7 +17,7 @@ const LAST: usize = 4_096;
 /// What is remembered, in two generations: when the younger is full, the older is forgotten as a whole. To find and
 /// remove the oldest at each answer would cost more than all the rest.
 #[derive(Debug, Default)]
-pub struct Transactions {
+pub(crate) struct Transactions {
     hashes: RandomState,
     younger: HashMap<u64, Seen, RandomState>,
     older: HashMap<u64, Seen, RandomState>,

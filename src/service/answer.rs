@@ -12,7 +12,7 @@ use crate::raw_json::{self, Pointer};
 use crate::verdict::{Answer, Score, TransactionId};
 
 /// Further fields of the answer that are asked for.
-pub type Columns = [Pointer];
+pub(crate) type Columns = [Pointer];
 
 #[derive(Deserialize)]
 struct Wire<'a> {

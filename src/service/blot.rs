@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::traces::{GAP, Traces};
-use crate::secret::Secret;
+use crate::base::secret::Secret;
 
 /// Every key that a run has used. Of a rotated key the service may repeat either, in any answer. Clones share them.
 #[derive(Debug, Clone)]
@@ -21,7 +21,7 @@ impl Keys {
 
     /// These and one more.
     #[must_use]
-    pub fn and(&self, key: &Secret) -> Self {
+    pub(crate) fn and(&self, key: &Secret) -> Self {
         let others = self.0.iter().filter(|known| known.expose() != key.expose());
         let mut keys: Vec<_> = others.chain([key]).cloned().collect();
         // One may be the beginning of another: blotted out first, it would leave the rest of the longer one.

@@ -11,7 +11,7 @@ use super::answer::{self, Columns};
 use super::wait::wait;
 use super::words::said;
 use super::{Exchange, Quota, Reply, TransportFault, page};
-use crate::error::{Error, quoted};
+use crate::base::error::{Error, quoted};
 use crate::verdict::{Answer, Failure, Reason};
 
 /// The outcome of one call.
@@ -38,11 +38,11 @@ pub enum Outcome {
 #[derive(Debug, PartialEq, Eq)]
 pub struct Fault {
     /// What it means for another attempt.
-    pub class: Class,
+    pub(crate) class: Class,
     /// What it says of the service.
-    pub health: Health,
+    pub(crate) health: Health,
     /// It does not come from the service, as far as its body tells: that is not JSON.
-    pub from_stranger: bool,
+    pub(crate) from_stranger: bool,
     /// What becomes of the row when there is none.
     pub failure: Failure,
 }
@@ -51,7 +51,7 @@ impl Fault {
     /// The fault of a row whose calls were throttled so many times, the last one with this status, while others were
     /// accepted. Nothing was processed, so a later run asks again.
     #[must_use]
-    pub fn throttled(times: u32, status: u16) -> Self {
+    pub(crate) fn throttled(times: u32, status: u16) -> Self {
         let message = format!(
             "the service refused this row {times} times ({status}) while it accepted others"
         );
@@ -66,7 +66,7 @@ impl Fault {
 
 /// What a call that brought nothing says of the service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Health {
+pub(crate) enum Health {
     /// It does its work, whatever it thinks of this row.
     AtWork,
     /// It failed, perhaps over this row.
@@ -79,7 +79,7 @@ pub enum Health {
 
 /// Could the call have been billed?
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Class {
+pub(crate) enum Class {
     /// A: it was not processed.
     NotProcessed,
     /// A, and the name of the host or of its proxy does not resolve: before the first answer this is a wrong address.
@@ -100,7 +100,7 @@ impl Class {
     /// Whether a request that ends so is not to be sent again in the same run: it was billed, may have been, or would be
     /// refused again.
     #[must_use]
-    pub const fn is_for_good(self) -> bool {
+    pub(crate) const fn is_for_good(self) -> bool {
         match self {
             Self::OutcomeUnknown | Self::Useless | Self::RowsFault | Self::Forbidden => true,
             Self::NotProcessed | Self::HostNotFound | Self::Unclear => false,

@@ -4,7 +4,7 @@ use std::fmt;
 
 use url::{Host, Url};
 
-use crate::error::{Error, Result, quoted};
+use crate::base::error::{Error, Result, quoted};
 
 /// The plan that an account is on, with the flags that only the paid one has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub enum Plan {
 
 impl Plan {
     /// Every plan with every choice of flags: whatever a user can have been asked with.
-    pub const EVERY: [Self; 5] = [
+    pub(crate) const EVERY: [Self; 5] = [
         Self::Free,
         Self::paid(false, false),
         Self::paid(false, true),
@@ -91,25 +91,25 @@ impl Endpoint {
 
     /// The URL.
     #[must_use]
-    pub const fn url(&self) -> &Url {
+    pub(crate) const fn url(&self) -> &Url {
         &self.0
     }
 
     /// The host, for messages.
     #[must_use]
-    pub fn host(&self) -> &str {
+    pub(crate) fn host(&self) -> &str {
         self.0.host_str().unwrap_or_default()
     }
 
     /// Whether requests stay on this machine.
     #[must_use]
-    pub fn is_loopback(&self) -> bool {
+    pub(crate) fn is_loopback(&self) -> bool {
         is_loopback(&self.0)
     }
 
     /// Whether the connection is plain HTTP.
     #[must_use]
-    pub fn is_plain(&self) -> bool {
+    pub(crate) fn is_plain(&self) -> bool {
         self.0.scheme() == "http"
     }
 }

@@ -21,8 +21,8 @@ use super::{
     Endpoint, Exchange, KeyFile, Keys, Proxy, ProxyName, Renewal, Reply, Sent, Service, ServiceId,
     pinned,
 };
-use crate::error::{Error, Result};
-use crate::secret::Secret;
+use crate::base::error::{Error, Result};
+use crate::base::secret::Secret;
 
 /// What the client must know.
 #[derive(Debug, Clone)]
@@ -49,7 +49,7 @@ pub struct ClientSettings {
 const POOL_IDLE: Duration = Duration::from_secs(4);
 
 /// A client for one endpoint.
-pub struct Client {
+pub(crate) struct Client {
     connections: Connections,
     endpoint: Endpoint,
     proxy: Option<ProxyName>,
@@ -72,7 +72,7 @@ impl Client {
     /// # Errors
     /// Exit code 2: a key that cannot stand in a header, a proxy's address that the library does not accept, or
     /// certificates that cannot be read.
-    pub fn new(settings: ClientSettings) -> Result<Self> {
+    pub(crate) fn new(settings: ClientSettings) -> Result<Self> {
         // Another part of the process may have installed one: then that is used.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let named = settings.proxy.as_ref().map(Proxy::name).cloned();

@@ -8,8 +8,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::error::{Error, Result, system_words};
-use crate::secret::Secret;
+use crate::base::error::{Error, Result, system_words};
+use crate::base::secret::Secret;
 
 /// A file with an API key in it. It may hold another one later: keys are rotated.
 #[derive(Debug, Clone)]
@@ -18,13 +18,13 @@ pub struct KeyFile(PathBuf);
 impl KeyFile {
     /// The file at `path`; it is not looked at yet.
     #[must_use]
-    pub fn new(path: &Path) -> Self {
+    pub(crate) fn new(path: &Path) -> Self {
         Self(path.to_owned())
     }
 
     /// Where it is.
     #[must_use]
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.0
     }
 
@@ -32,7 +32,7 @@ impl KeyFile {
     ///
     /// # Errors
     /// Exit code 2: it cannot be read, or holds no usable key.
-    pub fn read(&self) -> Result<Secret> {
+    pub(crate) fn read(&self) -> Result<Secret> {
         let shown = self.0.display();
         let bytes = fs::read(&self.0).map_err(|e| {
             Error::usage(format!("cannot read the API key in `{shown}`")).because(e)
@@ -69,7 +69,7 @@ impl KeyFile {
 
     /// What to warn of: others on this machine can read it.
     #[must_use]
-    pub fn warning(&self) -> Option<String> {
+    pub(crate) fn warning(&self) -> Option<String> {
         let shown = self.0.display();
         open_to_others(&self.0).then(|| {
             format!(
@@ -83,7 +83,7 @@ impl KeyFile {
 ///
 /// # Errors
 /// Exit code 2: it is empty, or has characters that no key has.
-pub fn check_key(key: &str, place: &str) -> Result<Secret> {
+pub(crate) fn check_key(key: &str, place: &str) -> Result<Secret> {
     if key.is_empty() {
         return Err(Error::usage(format!("the API key {place} is empty")));
     }
@@ -96,7 +96,7 @@ pub fn check_key(key: &str, place: &str) -> Result<Secret> {
 
 /// The error for a key at `place` that has characters which no key has.
 #[must_use]
-pub fn unusable_key(place: &str) -> Error {
+pub(crate) fn unusable_key(place: &str) -> Error {
     Error::usage(format!(
         "the API key {place} has a line break, white space or other characters that no key has"
     ))

@@ -28,20 +28,21 @@ use std::time::Duration;
 use ::http::HeaderMap;
 use bytes::Bytes;
 
-pub use answer::Columns;
 pub use blot::{Keys, Sent};
-pub use classify::{Class, Fault, Health, Outcome, classify};
+pub(crate) use classify::{Class, Fault, Health};
+pub use classify::{Outcome, classify};
 pub use endpoint::{Endpoint, Plan};
-pub use http::{Client, ClientSettings};
-pub use key::{KeyFile, check_key, unusable_key};
-pub use proxy::{Proxy, ProxyName};
+pub(crate) use http::Client;
+pub use http::ClientSettings;
+pub(crate) use key::{KeyFile, check_key, unusable_key};
+pub(crate) use proxy::{Proxy, ProxyName};
 pub use quota::Quota;
 pub use request::write_body;
 pub use service_id::ServiceId;
-pub use trust::Distrust;
+pub(crate) use trust::Distrust;
 
 /// Whoever answers: the HTTP client, or a script in tests.
-pub trait Service {
+pub(crate) trait Service {
     /// Sends one request and waits for the whole answer.
     fn ask(&self, body: Bytes) -> impl Future<Output = Exchange>;
 
@@ -54,7 +55,7 @@ pub trait Service {
 
 /// What came of looking for a new key.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Renewal {
+pub(crate) enum Renewal {
     /// Requests go out with another key from now on.
     Renewed,
     /// The key stays; why, in one sentence.
@@ -64,7 +65,7 @@ pub enum Renewal {
 }
 
 /// What came of sending a request.
-pub type Exchange = Result<Reply, TransportFault>;
+pub(crate) type Exchange = Result<Reply, TransportFault>;
 
 /// An answer as it came, not yet judged.
 #[derive(Debug, Clone)]
@@ -83,7 +84,7 @@ pub struct Reply {
 
 impl Reply {
     /// A hundred times the largest answer seen; more is an attack or a wrong address, and memory must stay flat.
-    pub const MAX_BODY: usize = 1024 * 1024;
+    pub(crate) const MAX_BODY: usize = 1024 * 1024;
 
     /// A success with this body, for tests.
     #[cfg(test)]

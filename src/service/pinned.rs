@@ -15,7 +15,7 @@ use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, SignatureScheme};
 
 use super::Endpoint;
-use crate::error::{Error, Result};
+use crate::base::error::{Error, Result};
 
 /// What connections to the service are made with: what this machine trusts, and the certificates of this PEM file.
 ///

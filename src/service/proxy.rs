@@ -10,8 +10,8 @@ use hyper_util::client::proxy::matcher::Matcher;
 use url::Url;
 
 use super::Endpoint;
-use crate::error::{Error, Result, quoted};
-use crate::secret::Secret;
+use crate::base::error::{Error, Result, quoted};
+use crate::base::secret::Secret;
 
 /// A proxy from a variable.
 #[derive(Debug, Clone)]
@@ -35,7 +35,7 @@ impl Proxy {
     ///
     /// # Errors
     /// Exit code 2: the variable that applies does not name a proxy that can be used.
-    pub fn of(
+    pub(crate) fn of(
         endpoint: &Endpoint,
         variable: impl Fn(&'static str) -> Option<OsString>,
     ) -> Result<Option<Self>> {

@@ -1,6 +1,6 @@
 //! The calling application's identifier (interface, section 5).
 
-use crate::error::{Error, Result};
+use crate::base::error::{Error, Result};
 
 /// An identifier that any HTTP version can carry as a header: not empty, visible ASCII with spaces only inside.
 ///
@@ -34,7 +34,7 @@ impl ServiceId {
 
     /// The identifier.
     #[must_use]
-    pub fn as_str(&self) -> &str {
+    pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use rustls::CertificateError;
 
-use crate::error::quoted;
+use crate::base::error::quoted;
 
 /// Names of hosts that are shown; a certificate of a large hoster has hundreds.
 const NAMES: usize = 3;
@@ -17,9 +17,9 @@ const CHARACTERS: usize = 300;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Distrust {
     /// What is wrong with it.
-    pub why: String,
+    pub(crate) why: String,
     /// The way out, where there is one on this side.
-    pub hint: Option<&'static str>,
+    pub(crate) hint: Option<&'static str>,
 }
 
 /// For what was signed by nobody whom the system knows. It must be right as well where the option was given.

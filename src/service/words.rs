@@ -5,7 +5,7 @@
 use serde_json::Value;
 
 use super::{Reply, Sent};
-use crate::error::quoted;
+use crate::base::error::quoted;
 
 /// Longer words are a page or a trace of a program, and not a message for a person.
 const LONGEST: usize = 500;
@@ -120,7 +120,7 @@ mod tests {
     use bytes::Bytes;
 
     use super::*;
-    use crate::secret::Secret;
+    use crate::base::secret::Secret;
     use crate::service::Keys;
 
     fn reply(status: u16, body: &[u8]) -> Reply {

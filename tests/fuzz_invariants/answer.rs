@@ -9,15 +9,15 @@ use std::collections::HashMap;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::{Bytes, BytesMut};
-use rescore::fields::UserRequest;
-use rescore::foreign::steers;
-use rescore::layout::{Existing, Format, Layout, VERDICT_COLUMNS};
-use rescore::output::{Finished, Sides, Sink, Writer};
-use rescore::raw_json::Pointer;
-use rescore::row::{Earlier, Row, RowNumber, Span};
-use rescore::secret::Secret;
-use rescore::service::{Keys, Outcome, Plan, Reply, Sent, classify, write_body};
-use rescore::verdict::{Answer, DecisionPolicy, Verdict};
+use rescore::internals::control_chars::is_unsafe_to_print;
+use rescore::internals::fields::UserRequest;
+use rescore::internals::layout::{Existing, Format, Layout, VERDICT_COLUMNS};
+use rescore::internals::output::{Finished, Sides, Sink, Writer};
+use rescore::internals::raw_json::Pointer;
+use rescore::internals::row::{Earlier, Row, RowNumber, Span};
+use rescore::internals::secret::Secret;
+use rescore::internals::service::{Keys, Outcome, Plan, Reply, Sent, classify, write_body};
+use rescore::internals::verdict::{Answer, DecisionPolicy, Verdict};
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
@@ -89,7 +89,10 @@ pub(crate) fn holds(input: &[u8]) {
             error.report().replace('\n', " ")
         }
     };
-    assert!(!message.contains(steers), "steers a terminal: {message:?}");
+    assert!(
+        !message.contains(is_unsafe_to_print),
+        "is_unsafe_to_print a terminal: {message:?}"
+    );
     assert!(message.len() < 4096, "too long to be read: {message}");
     check_secrets(&message, &person);
 }
@@ -137,12 +140,12 @@ fn check_answer(answer: &Answer, body: &[u8]) {
     let id = answer.transaction_id.as_str();
     let sent = members["transaction_id"].get();
     assert!(sent == id || serde_json::from_str::<String>(sent).unwrap() == id);
-    assert!(!id.is_empty() && id.len() <= 256 && !id.contains(steers));
+    assert!(!id.is_empty() && id.len() <= 256 && !id.contains(is_unsafe_to_print));
     assert!(!id.starts_with(['=', '+', '-', '@']), "a formula: {id:?}");
     assert_eq!(answer.captured.len(), COLUMNS.len());
     for value in answer.captured.iter().flatten() {
         assert!(serde_json::from_str::<IgnoredAny>(value).is_ok(), "{value}");
-        assert!(!value.contains(steers), "{value:?}");
+        assert!(!value.contains(is_unsafe_to_print), "{value:?}");
     }
     for delimiter in [b',', b';', b'\t', b'|', b' '] {
         check_row(answer, delimiter);
@@ -185,7 +188,7 @@ fn check_row(answer: &Answer, delimiter: u8) {
         let is_number = cell.parse::<f64>().is_ok();
         let formula = cell.starts_with(['=', '+', '-', '@', '\t', '\r']);
         assert!(is_number || !formula, "a formula: {cell:?}");
-        assert!(!cell.contains(steers), "{cell:?}");
+        assert!(!cell.contains(is_unsafe_to_print), "{cell:?}");
         assert!(value.is_some() || cell.is_empty());
     }
 }

@@ -1,8 +1,8 @@
 //! The cells and members expected for the invented verdicts, written without the code in `output`.
 
-use rescore::layout::{Existing, Format, Layout, PREVIOUS};
-use rescore::row::{Row, RowNumber};
-use rescore::verdict::{Answer, Decision, Score, TransactionId, Verdict};
+use rescore::internals::layout::{Existing, Format, Layout, PREVIOUS};
+use rescore::internals::row::{Row, RowNumber};
+use rescore::internals::verdict::{Answer, Decision, Score, TransactionId, Verdict};
 
 /// A further field of the answer, as it came.
 const LEVEL: &str = r#"{"k":"v, w"}"#;

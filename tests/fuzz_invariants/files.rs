@@ -4,15 +4,15 @@
 //! The first [`CHOICES`] bytes of an input choose options, the rest is the file.
 
 use bytes::{Bytes, BytesMut};
-use rescore::error::Result;
-use rescore::fields::{Assignments, Field, InvalidPhone, UserRequest};
-use rescore::input::{FormatChoice, Input, Prepared, Reader, Settings};
-use rescore::layout::{Existing, Layout, PREVIOUS, VERDICT_COLUMNS};
-use rescore::output::{Finished, Sides, Sink, Writer};
-use rescore::raw_json;
-use rescore::row::{Row, RowNumber};
-use rescore::service::{Plan, write_body};
-use rescore::verdict::{DecisionPolicy, Failure, Reason, Verdict};
+use rescore::internals::error::Result;
+use rescore::internals::fields::{Assignments, Field, InvalidPhone, UserRequest};
+use rescore::internals::input::{FormatChoice, Input, Prepared, Reader, Settings};
+use rescore::internals::layout::{Existing, Layout, PREVIOUS, VERDICT_COLUMNS};
+use rescore::internals::output::{Finished, Sides, Sink, Writer};
+use rescore::internals::raw_json;
+use rescore::internals::row::{Row, RowNumber};
+use rescore::internals::service::{Plan, write_body};
+use rescore::internals::verdict::{DecisionPolicy, Failure, Reason, Verdict};
 use serde::de::IgnoredAny;
 
 use super::cells::{self, Ours, is_appended};

@@ -6,10 +6,10 @@ use std::num::NonZeroUsize;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
-use rescore::event::Limit;
-use rescore::pace::{Allowance, Bounds, Gate, Rate};
-use rescore::secret::Secret;
-use rescore::service::{Keys, Outcome, Quota, Reply, Sent, classify};
+use rescore::internals::event::Limit;
+use rescore::internals::pace::{Allowance, Bounds, Gate, Rate};
+use rescore::internals::secret::Secret;
+use rescore::internals::service::{Keys, Outcome, Quota, Reply, Sent, classify};
 use tokio::time::Instant;
 
 use super::{headers, line};

@@ -11,11 +11,11 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use rescore::error::Error;
-use rescore::event::{self, Limit};
-use rescore::ledger::{Found, Known, Ledger, Place, Removed, Reuse, Settings, survey};
-use rescore::raw_json::Pointer;
-use rescore::verdict::{Answer, Score, TransactionId};
+use rescore::internals::error::Error;
+use rescore::internals::event::{self, Limit};
+use rescore::internals::ledger::{Found, Known, Ledger, Place, Removed, Reuse, Settings, survey};
+use rescore::internals::raw_json::Pointer;
+use rescore::internals::verdict::{Answer, Score, TransactionId};
 
 const PATIENCE: Duration = Duration::from_secs(10);
 const BODIES: [&[u8]; 3] = [br#"{"name":"A"}"#, br#"{"name":"B"}"#, br#"{"name":"C"}"#];

@@ -2,10 +2,10 @@
 
 use std::fs;
 
-use rescore::layout::Layout;
-use rescore::output::{Finished, Replace, Sides, Sink, Target, Writer};
-use rescore::row::Row;
-use rescore::verdict::{DecisionPolicy, Failure, Verdict};
+use rescore::internals::layout::Layout;
+use rescore::internals::output::{Finished, Replace, Sides, Sink, Target, Writer};
+use rescore::internals::row::Row;
+use rescore::internals::verdict::{DecisionPolicy, Failure, Verdict};
 
 use super::cells;
 use super::drip::Kept;

@@ -4,8 +4,8 @@ use super::super::key;
 use super::super::sources::Sources;
 use super::super::values::PlanArg;
 use super::RunArgs;
+use crate::base::error::{Error, Result};
 use crate::config::ServiceConfig;
-use crate::error::{Error, Result};
 use crate::service::{ClientSettings, Endpoint, KeyFile, Proxy, ServiceId};
 
 impl RunArgs {

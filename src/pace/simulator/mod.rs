@@ -31,7 +31,7 @@ mod table;
 mod world;
 mod wrapped;
 
-use crate::event::Limit;
+use crate::telemetry::event::Limit;
 use baselines::{Aimd, FixedRate};
 use cases::{Case, changing, steady, troubled, uneven};
 use demands::demands;

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use super::pacers::{Answer, Pacer, Ticket};
-use crate::event::Limit;
 use crate::pace::calls::{Bounds, Change, Try, Turn};
 use crate::pace::controller::Controller;
 use crate::pace::{Ended, Rate};
+use crate::telemetry::event::Limit;
 
 impl Pacer for Controller {
     fn ask(&mut self, now: Duration) -> Answer {

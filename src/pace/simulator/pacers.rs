@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use crate::event::Limit;
 use crate::pace::Ended;
 use crate::pace::calls::{Call, Try};
+use crate::telemetry::event::Limit;
 
 /// Somebody who decides when calls begin.
 pub(super) trait Pacer {

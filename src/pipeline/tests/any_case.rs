@@ -8,7 +8,7 @@ use proptest::test_runner::TestCaseResult;
 
 use super::ledger::Shared;
 use super::*;
-use crate::event::Origin;
+use crate::telemetry::event::Origin;
 use crate::verdict::Resolution;
 
 /// One user's part of a generated case; no script means that the user's rows are invalid.
@@ -155,7 +155,7 @@ async fn check(mut case: Case, keeps: bool) -> TestCaseResult {
     let ran = run_with(&scorer, around, interrupt).await;
     let events = log.events();
 
-    prop_assert_eq!(scorer.events.with_stats(Stats::check_law), Ok(()));
+    prop_assert_eq!(scorer.events.with_stats(Stats::check_invariants), Ok(()));
     check_rows(&case, &scorer, &ran, &invalid)?;
     check_calls(&case, &scorer, &events)?;
     check_equal(&case, &events, keeps)?;

@@ -7,7 +7,7 @@ use std::error::Error as StdError;
 use std::io;
 
 use super::super::{Endpoint, ProxyName, TransportFault, trust};
-use crate::error::system_words;
+use crate::base::error::system_words;
 
 const HUNG_UP: &str = "the other side hung up";
 

@@ -8,106 +8,106 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
+use crate::base::error::{Exit, Signal};
 use crate::drift::Drift;
-use crate::error::{Exit, Signal};
-use crate::event::{Again, Billing, CancelReason, Event, Origin, Pace, Pause, Unusable};
-use crate::timeline::Timeline;
+use crate::telemetry::event::{Again, Billing, CancelReason, Event, Origin, Pace, Pause, Unusable};
+use crate::telemetry::timeline::Timeline;
 use crate::verdict::{Decision, Reason, Resolution};
 
 /// Everything that was counted of a run.
 #[derive(Debug, Clone)]
-pub struct Stats {
+pub(crate) struct Stats {
     /// Rows that the reader handed on.
-    pub read: u64,
+    pub(crate) read: u64,
     /// Whether the input came to its end.
-    pub input_ended: bool,
+    pub(crate) input_ended: bool,
     /// Rows that entered the window.
-    pub admitted: u64,
+    pub(crate) admitted: u64,
     /// Rows with each decision.
-    pub approved: u64,
+    pub(crate) approved: u64,
     /// Rows for review.
-    pub reviewed: u64,
+    pub(crate) reviewed: u64,
     /// Rows blocked.
-    pub blocked: u64,
+    pub(crate) blocked: u64,
     /// Rows without a verdict, by reason.
-    pub failed: BTreeMap<Reason, u64>,
+    pub(crate) failed: BTreeMap<Reason, u64>,
     /// Rows whose verdict came from a call of their own.
-    pub paid: u64,
+    pub(crate) paid: u64,
     /// Of the rows with a verdict, those whose answer an earlier run paid for.
-    pub known: u64,
+    pub(crate) known: u64,
     /// Of the rows with a verdict, those that share the answer of an equal row.
-    pub duplicates: u64,
+    pub(crate) duplicates: u64,
     /// Earlier decisions against those of this run.
-    pub drift: Drift,
+    pub(crate) drift: Drift,
     /// Admitted rows that were left for a later run.
-    pub left: u64,
+    pub(crate) left: u64,
     /// Rows in the output.
-    pub written: u64,
+    pub(crate) written: u64,
     /// Bytes of the source that are used up with the rows read.
-    pub position: u64,
+    pub(crate) position: u64,
     /// Whether the writer failed.
-    pub output_failed: bool,
+    pub(crate) output_failed: bool,
     /// Calls that went out.
-    pub calls: u64,
+    pub(crate) calls: u64,
     /// Calls that are out.
-    pub in_flight: u64,
+    pub(crate) in_flight: u64,
     /// Calls that brought a verdict.
-    pub answered: u64,
+    pub(crate) answered: u64,
     /// Calls that repeat an earlier one of their row.
-    pub retries: u64,
+    pub(crate) retries: u64,
     /// Calls that the service refused for coming too fast.
-    pub throttled: u64,
+    pub(crate) throttled: u64,
     /// Calls that repeat one which may have been billed.
-    pub maybe_billed_twice: u64,
+    pub(crate) maybe_billed_twice: u64,
     /// Calls that may have been billed although no answer came back, sent again or not.
-    pub unknown_outcome: u64,
+    pub(crate) unknown_outcome: u64,
     /// Calls that were billed without a usable verdict.
-    pub billed_without_verdict: u64,
+    pub(crate) billed_without_verdict: u64,
     /// Answers that were paid for and may not be durable; their rows are left.
-    pub lost: u64,
+    pub(crate) lost: u64,
     /// Answers in the ledger that were damaged, and asked for again.
-    pub damaged_answers: u64,
+    pub(crate) damaged_answers: u64,
     /// Answers in the ledger that are dated in the future, and asked for again.
-    pub future_answers: u64,
+    pub(crate) future_answers: u64,
     /// Answers whose transaction id a different user's answer had before.
-    pub repeated_transactions: u64,
+    pub(crate) repeated_transactions: u64,
     /// Times that a new API key was read from its file.
-    pub keys_renewed: u64,
+    pub(crate) keys_renewed: u64,
     /// The pause that is on or was last.
-    pub pause: Option<(Duration, Pause)>,
+    pub(crate) pause: Option<(Duration, Pause)>,
     /// Time in pauses so far, without a pause that is still on.
-    pub paused: Duration,
+    pub(crate) paused: Duration,
     /// How fast calls may go.
-    pub pace: Option<Pace>,
+    pub(crate) pace: Option<Pace>,
     /// When calls were made.
-    pub timeline: Timeline,
+    pub(crate) timeline: Timeline,
     /// That the service is down, if it is.
-    pub outage: Option<Outage>,
+    pub(crate) outage: Option<Outage>,
     /// How often it was down.
-    pub outages: u64,
+    pub(crate) outages: u64,
     /// How long it was down in all, without an outage that is still on.
-    pub down: Duration,
+    pub(crate) down: Duration,
     /// How long it was waited for when it was not down, but failed over the rows that were left.
-    pub waited_in_vain: Duration,
+    pub(crate) waited_in_vain: Duration,
     /// Why the run stopped early.
-    pub cancelled: Option<CancelReason>,
+    pub(crate) cancelled: Option<CancelReason>,
     /// SIGTERM or SIGHUP came: whoever sent it does not wait for long.
-    pub terminated: bool,
+    pub(crate) terminated: bool,
     /// When the first row was resolved.
-    pub first_resolved: Option<Duration>,
+    pub(crate) first_resolved: Option<Duration>,
     /// When the last event was.
-    pub at: Duration,
+    pub(crate) at: Duration,
     /// Latency of calls that brought an answer, in microseconds.
     latency: Option<Histogram<u32>>,
 }
 
 /// A time in which the service is taken to be down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Outage {
+pub(crate) struct Outage {
     /// When it began.
-    pub since: Duration,
+    pub(crate) since: Duration,
     /// When the next single call may go.
-    pub next: Duration,
+    pub(crate) next: Duration,
 }
 
 /// Latencies above an hour are counted as an hour: no timeout is that long.
@@ -165,7 +165,7 @@ impl Default for Stats {
 
 impl Stats {
     /// Counts one event.
-    pub fn apply(&mut self, at: Duration, event: &Event) {
+    pub(crate) fn apply(&mut self, at: Duration, event: &Event) {
         self.at = self.at.max(at);
         match event {
             Event::RowsRead { rows, position } => {
@@ -275,19 +275,19 @@ impl Stats {
 
     /// Rows with a decision.
     #[must_use]
-    pub const fn scored(&self) -> u64 {
+    pub(crate) const fn scored(&self) -> u64 {
         self.approved + self.reviewed + self.blocked
     }
 
     /// Rows without a verdict.
     #[must_use]
-    pub fn failures(&self) -> u64 {
+    pub(crate) fn failures(&self) -> u64 {
         self.failed.values().sum()
     }
 
     /// Rows without a verdict that a call was made for. Equal ones share it.
     #[must_use]
-    pub fn failed_calls(&self) -> u64 {
+    pub(crate) fn failed_calls(&self) -> u64 {
         let by_call = |reason: &Reason| reason.is_of_call();
         let failed = self.failed.iter().filter(|(reason, _)| by_call(reason));
         failed.map(|(_, rows)| rows).sum()
@@ -295,13 +295,13 @@ impl Stats {
 
     /// Rows that are done, either way.
     #[must_use]
-    pub fn resolved(&self) -> u64 {
+    pub(crate) fn resolved(&self) -> u64 {
         self.scored() + self.failures()
     }
 
     /// Time in pauses up to `now`.
     #[must_use]
-    pub fn time_paused(&self, now: Duration) -> Duration {
+    pub(crate) fn time_paused(&self, now: Duration) -> Duration {
         let current = self.pause.map_or(Duration::ZERO, |(began, pause)| {
             now.saturating_sub(began).min(pause.length)
         });
@@ -310,7 +310,7 @@ impl Stats {
 
     /// How long the service was down, up to `now`.
     #[must_use]
-    pub fn time_down(&self, now: Duration) -> Duration {
+    pub(crate) fn time_down(&self, now: Duration) -> Duration {
         let current = self
             .outage
             .map_or(Duration::ZERO, |outage| now.saturating_sub(outage.since));
@@ -319,7 +319,7 @@ impl Stats {
 
     /// How much of the current pause is left at `now`.
     #[must_use]
-    pub fn pause_left(&self, now: Duration) -> Option<(Duration, Pause)> {
+    pub(crate) fn pause_left(&self, now: Duration) -> Option<(Duration, Pause)> {
         let (began, pause) = self.pause?;
         let left = (began + pause.length).saturating_sub(now);
         (!left.is_zero()).then_some((left, pause))
@@ -327,7 +327,7 @@ impl Stats {
 
     /// The latency that this share of the answered calls did not exceed; `None` before the first.
     #[must_use]
-    pub fn latency(&self, quantile: f64) -> Option<Duration> {
+    pub(crate) fn latency(&self, quantile: f64) -> Option<Duration> {
         let latency = self
             .latency
             .as_ref()
@@ -337,7 +337,7 @@ impl Stats {
 
     /// How the run ended, for the exit code.
     #[must_use]
-    pub fn exit(&self) -> Exit {
+    pub(crate) fn exit(&self) -> Exit {
         match self.cancelled {
             None if self.failed.is_empty() => Exit::Complete,
             None => Exit::SomeFailed,
@@ -364,7 +364,7 @@ impl Stats {
     ///
     /// # Errors
     /// The numbers that do not add up: a bug, not a circumstance.
-    pub fn check_law(&self) -> Result<(), String> {
+    pub(crate) fn check_invariants(&self) -> Result<(), String> {
         let resolved = self.resolved();
         let whole = self.cancelled.is_none();
         let broken = self.admitted != resolved + self.left
@@ -413,19 +413,22 @@ mod tests {
             Event::InputEnded,
         ];
         assert!(
-            told(&events).check_law().is_err(),
+            told(&events).check_invariants().is_err(),
             "resolved but not written"
         );
         events.push(Event::RowsWritten { rows: 1 });
-        assert_eq!(told(&events).check_law(), Ok(()));
+        assert_eq!(told(&events).check_invariants(), Ok(()));
         events.push(Event::RowsRead {
             rows: 1,
             position: 9,
         });
-        assert!(told(&events).check_law().is_err(), "read but not admitted");
+        assert!(
+            told(&events).check_invariants().is_err(),
+            "read but not admitted"
+        );
         events.push(Event::CancelBegan(CancelReason::Interrupted));
         assert_eq!(
-            told(&events).check_law(),
+            told(&events).check_invariants(),
             Ok(()),
             "a stopped run may leave rows"
         );

@@ -9,7 +9,7 @@ use std::path::Path;
 
 /// What stands under a name of ours and is not a file that we made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum NotOurs {
+pub(crate) enum NotOurs {
     /// A symbolic link.
     #[error("it is a symbolic link")]
     Link,
@@ -45,20 +45,20 @@ impl NotOurs {
 
 /// Whether an error says that a file is not ours.
 #[must_use]
-pub fn is_not_ours(error: &io::Error) -> bool {
+pub(crate) fn is_not_ours(error: &io::Error) -> bool {
     error
         .get_ref()
         .is_some_and(<dyn std::error::Error + Send + Sync>::is::<NotOurs>)
 }
 
 /// The way out of such an error.
-pub const HINT: &str = "move it away: rescore writes only to files that it made";
+pub(crate) const HINT: &str = "move it away: rescore writes only to files that it made";
 
 /// Fails when something stands at `path` that is not a file that we can have made.
 ///
 /// # Errors
 /// Its kind, as a [`NotOurs`].
-pub fn check(path: &Path) -> io::Result<()> {
+pub(crate) fn check(path: &Path) -> io::Result<()> {
     match fs::symlink_metadata(path) {
         Ok(metadata) => NotOurs::refuse(&metadata),
         // Opening it will say what is wrong.
@@ -71,7 +71,7 @@ pub fn check(path: &Path) -> io::Result<()> {
 ///
 /// # Errors
 /// It cannot be opened, or is not a file that we can have made.
-pub fn open(path: &Path, mode: u32, only_new: bool) -> io::Result<File> {
+pub(crate) fn open(path: &Path, mode: u32, only_new: bool) -> io::Result<File> {
     // Before it is opened, as that alone does something to some devices.
     check(path)?;
     let mut options = OpenOptions::new();
@@ -89,7 +89,7 @@ pub fn open(path: &Path, mode: u32, only_new: bool) -> io::Result<File> {
 /// Who may read and write a file: its permission bits.
 #[must_use]
 #[cfg(unix)]
-pub fn mode_of(metadata: &Metadata) -> u32 {
+pub(crate) fn mode_of(metadata: &Metadata) -> u32 {
     use std::os::unix::fs::PermissionsExt;
     metadata.permissions().mode() & 0o777
 }
@@ -99,7 +99,7 @@ pub fn mode_of(metadata: &Metadata) -> u32 {
 /// # Errors
 /// It belongs to another user. A file system without modes leaves them as they are.
 #[cfg(unix)]
-pub fn set_mode(file: &File, mode: u32) -> io::Result<()> {
+pub(crate) fn set_mode(file: &File, mode: u32) -> io::Result<()> {
     use std::os::unix::fs::{MetadataExt, PermissionsExt};
     let metadata = file.metadata()?;
     if mode_of(&metadata) == mode {
@@ -114,7 +114,7 @@ pub fn set_mode(file: &File, mode: u32) -> io::Result<()> {
 
 /// Has new files made with this mode.
 #[cfg(unix)]
-pub fn with_mode(options: &mut OpenOptions, mode: u32) -> &mut OpenOptions {
+pub(crate) fn with_mode(options: &mut OpenOptions, mode: u32) -> &mut OpenOptions {
     std::os::unix::fs::OpenOptionsExt::mode(options, mode)
 }
 
@@ -136,19 +136,19 @@ fn names(metadata: &Metadata) -> u64 {
 /// Who may read and write a file; systems without such bits keep that elsewhere.
 #[must_use]
 #[cfg(not(unix))]
-pub fn mode_of(_: &Metadata) -> u32 {
+pub(crate) fn mode_of(_: &Metadata) -> u32 {
     0o777
 }
 
 /// Says who may read and write an open file.
 #[cfg(not(unix))]
-pub fn set_mode(_: &File, _: u32) -> io::Result<()> {
+pub(crate) fn set_mode(_: &File, _: u32) -> io::Result<()> {
     Ok(())
 }
 
 /// Has new files made with this mode.
 #[cfg(not(unix))]
-pub fn with_mode(options: &mut OpenOptions, _: u32) -> &mut OpenOptions {
+pub(crate) fn with_mode(options: &mut OpenOptions, _: u32) -> &mut OpenOptions {
     options
 }
 

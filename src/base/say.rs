@@ -12,7 +12,7 @@ use std::io::Write;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::error::printable;
+use crate::base::error::printable;
 
 /// Bytes of progress that wait to be written: some minutes of it. Of what comes then the latest line tells all.
 const PROGRESS: usize = 16 * 1024;
@@ -23,34 +23,34 @@ const LAST_TEXTS: Duration = Duration::from_secs(1);
 
 static TEXTS: Texts = Texts::new();
 
-/// Writes the text and a line end. Line breaks in it are ours and stay; everything else that steers a terminal is escaped.
+/// Writes the text and a line end. Line breaks in it are ours and stay; everything else that is unsafe to print is escaped.
 ///
 /// That nobody can read it must not end a run, and that nobody does must not hold it up.
-pub fn say(text: &str) {
+pub(crate) fn say(text: &str) {
     TEXTS.put(Text::Words(safe(text)), ALL);
 }
 
 /// As [`say`], for a line that tells how a run is doing: it is dropped where nobody has read those before it.
-pub fn say_progress(line: &str) {
+pub(crate) fn say_progress(line: &str) {
     TEXTS.put(Text::Words(safe(line)), PROGRESS);
 }
 
 /// Draws these lines in place of those that were drawn before, if nothing was said since; none at all clears them. Each must
 /// fit the terminal.
-pub fn draw(lines: &[String]) {
+pub(crate) fn draw(lines: &[String]) {
     let lines: Vec<_> = lines.iter().map(|line| printable(line)).collect();
     TEXTS.put(Text::Picture(lines), PROGRESS);
 }
 
 /// How many columns there are to draw in: 80 where the terminal does not tell it.
 #[must_use]
-pub fn columns() -> u16 {
+pub(crate) fn columns() -> u16 {
     let (_, columns) = console::Term::stderr().size();
     columns
 }
 
 /// Waits until everything is written, but not for long: to be called before the process ends.
-pub fn flush() {
+pub(crate) fn flush() {
     TEXTS.flush(LAST_TEXTS);
 }
 

@@ -8,23 +8,23 @@ use std::iter::repeat;
 ///
 /// Exponents beyond ±10^18 count as ±10^18.
 #[derive(Debug, Clone)]
-pub struct Decimal(Box<str>);
+pub(crate) struct Decimal(Box<str>);
 
 impl Decimal {
     /// No number says anything in more characters; a megabyte of digits would fill memory and file.
-    pub const MAX_CHARACTERS: usize = 64;
+    pub(crate) const MAX_CHARACTERS: usize = 64;
 
     /// The number that a text stands for: digits, perhaps with a sign, a point and an exponent. `None` for anything else,
     /// for what is too long, and for what is beyond the range of a double.
     #[must_use]
-    pub fn new(text: &str) -> Option<Self> {
+    pub(crate) fn new(text: &str) -> Option<Self> {
         let finite = || text.parse().is_ok_and(f64::is_finite);
         (text.len() <= Self::MAX_CHARACTERS && finite()).then(|| Self(text.into()))
     }
 
     /// The number as it was written.
     #[must_use]
-    pub fn text(&self) -> &str {
+    pub(crate) fn text(&self) -> &str {
         &self.0
     }
 

@@ -19,7 +19,7 @@ impl Secret {
 
     /// The string itself. Every caller of this is a place to review.
     #[must_use]
-    pub fn expose(&self) -> &str {
+    pub(crate) fn expose(&self) -> &str {
         &self.0
     }
 }

@@ -3,19 +3,16 @@
 //! Events are past tense and carry row numbers and reason words, never a value of a field. Stages emit them; nobody
 //! prints, counts or draws but the observers that fold them.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
-
-use tokio::time::Instant;
 
 use crate::drift::Drift;
 use crate::row::RowNumber;
-use crate::stats::Stats;
 use crate::verdict::{Reason, Resolution};
 
 /// One thing that happened.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Event {
+pub(crate) enum Event {
     /// The reader handed on this many rows.
     RowsRead {
         /// How many.
@@ -147,7 +144,7 @@ pub enum Event {
 
 /// Where a row's verdict comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Origin {
+pub(crate) enum Origin {
     /// From calls for this row, or from none when it could ask nothing.
     Called,
     /// From an answer of an earlier run, or of another one at the same time.
@@ -158,7 +155,7 @@ pub enum Origin {
 
 /// Why an answer that is in the ledger cannot be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unusable {
+pub(crate) enum Unusable {
     /// It is not as it was written.
     Damaged,
     /// It is dated in the future, so that its age cannot be told.
@@ -167,7 +164,7 @@ pub enum Unusable {
 
 /// What a repeated call follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Again {
+pub(crate) enum Again {
     /// A call that failed.
     Failed,
     /// The row's first call whose outcome is unknown: the row may be billed twice now.
@@ -176,11 +173,11 @@ pub enum Again {
 
 /// A pause of all calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Pause {
+pub(crate) struct Pause {
     /// How long.
-    pub length: Duration,
+    pub(crate) length: Duration,
     /// What the service asked for; `None` where it named no time and we chose one.
-    pub asked: Option<Duration>,
+    pub(crate) asked: Option<Duration>,
 }
 
 /// How fast calls may go.
@@ -189,25 +186,25 @@ pub struct Pace {
     /// Calls a second; `None` where nothing limits them.
     pub rate: Option<f64>,
     /// Calls in flight.
-    pub in_flight: usize,
+    pub(crate) in_flight: usize,
     /// What the search for the pace does.
-    pub search: Search,
+    pub(crate) search: Search,
     /// Calls a second at which the service refused: its limit, as far as it is known.
-    pub limit: Option<f64>,
+    pub(crate) limit: Option<f64>,
     /// Calls in flight that are kept to because the service refused more.
-    pub limit_in_flight: Option<usize>,
+    pub(crate) limit_in_flight: Option<usize>,
     /// What the service's headers ask for.
-    pub headers: Hint,
+    pub(crate) headers: Hint,
     /// It is what the user allows at most.
-    pub at_ceiling: bool,
+    pub(crate) at_ceiling: bool,
     /// The share of calls that the service refuses at any pace, where it does.
-    pub refused_at_any: Option<f64>,
+    pub(crate) refused_at_any: Option<f64>,
 }
 
 impl Pace {
     /// The rate that the service's headers ask for, where that is what calls keep to.
     #[must_use]
-    pub fn asked_for(&self) -> Option<f64> {
+    pub(crate) fn asked_for(&self) -> Option<f64> {
         match self.headers {
             Hint::Asks(rate) if self.rate.is_none_or(|most| rate <= most) => Some(rate),
             _ => None,
@@ -217,7 +214,7 @@ impl Pace {
 
 /// Why the pace changes, or does not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Search {
+pub(crate) enum Search {
     /// Nothing was refused yet: it doubles.
     Growing,
     /// Something was refused: it closes in on the limit.
@@ -232,7 +229,7 @@ pub enum Search {
 
 /// What the service's `RateLimit` headers ask for.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Hint {
+pub(crate) enum Hint {
     /// Nothing.
     Silent,
     /// At most so many calls a second.
@@ -252,14 +249,14 @@ pub struct Limit {
 
 impl Limit {
     /// Nothing is known.
-    pub const NONE: Self = Self {
+    pub(crate) const NONE: Self = Self {
         rate: None,
         in_flight: None,
     };
 
     /// What may be remembered for another run.
     #[must_use]
-    pub fn seen_as_limit(self) -> Self {
+    pub(crate) fn seen_as_limit(self) -> Self {
         Self {
             rate: self.rate.filter(Found::was_seen_as_limit),
             in_flight: self.in_flight.filter(Found::was_seen_as_limit),
@@ -268,7 +265,7 @@ impl Limit {
 
     /// Whether any of it was seen too rarely to be believed unchecked.
     #[must_use]
-    pub fn is_doubtful(self) -> bool {
+    pub(crate) fn is_doubtful(self) -> bool {
         let mut found = self.rate.iter().chain(&self.in_flight);
         found.any(|found| found.is_doubtful())
     }
@@ -295,14 +292,14 @@ impl Found {
 
     /// Whether it was seen too rarely to be believed unchecked.
     #[must_use]
-    pub const fn is_doubtful(self) -> bool {
+    pub(crate) const fn is_doubtful(self) -> bool {
         self.times < Self::SURE_FROM
     }
 }
 
 /// What the service may have charged for a failed call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Billing {
+pub(crate) enum Billing {
     /// Nothing: it was not processed, or refused.
     Unlikely,
     /// It cannot be known: the request went out and no answer came back.
@@ -313,7 +310,7 @@ pub enum Billing {
 
 /// What follows a failed attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Next {
+pub(crate) enum Next {
     /// Another attempt after this back-off.
     Again(Duration),
     /// None: the row has failed.
@@ -324,7 +321,7 @@ pub enum Next {
 
 /// Why a run stops early, in a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CancelReason {
+pub(crate) enum CancelReason {
     /// SIGINT.
     Interrupted,
     /// SIGTERM.
@@ -358,13 +355,13 @@ pub enum CancelReason {
 impl CancelReason {
     /// Whether the system or a service manager wants the process to end, and may kill it soon.
     #[must_use]
-    pub const fn hurries(self) -> bool {
+    pub(crate) const fn hurries(self) -> bool {
         matches!(self, Self::Terminated | Self::HungUp)
     }
 
     /// The reason's word, as the summary has it.
     #[must_use]
-    pub const fn word(self) -> &'static str {
+    pub(crate) const fn word(self) -> &'static str {
         match self {
             Self::Interrupted => "interrupted",
             Self::Terminated => "terminated",
@@ -381,80 +378,5 @@ impl CancelReason {
             Self::OutputClosed => "output_closed",
             Self::Internal => "internal",
         }
-    }
-}
-
-/// Somebody who watches a run. Called under a lock from every thread of the run: it must be quick and never block.
-pub trait Observer: Send {
-    /// An event happened at `at` after the run's begin; `stats` have it counted already.
-    fn observe(&mut self, at: Duration, event: &Event, stats: &Stats);
-}
-
-/// Where stages put their events: counts them and shows them to the observers, in one order for everybody.
-#[derive(Clone)]
-pub struct Events(Arc<Hub>);
-
-struct Hub {
-    began: Instant,
-    state: Mutex<State>,
-}
-
-struct State {
-    stats: Stats,
-    observers: Vec<Box<dyn Observer>>,
-}
-
-impl Events {
-    /// A stream that begins now.
-    #[must_use]
-    pub fn new(observers: Vec<Box<dyn Observer>>) -> Self {
-        let state = Mutex::new(State {
-            stats: Stats::default(),
-            observers,
-        });
-        Self(Arc::new(Hub {
-            began: Instant::now(),
-            state,
-        }))
-    }
-
-    /// Tells that `event` happened now.
-    pub fn emit(&self, event: Event) {
-        self.emit_at(Instant::now(), event);
-    }
-
-    /// Tells that `event` happened at `when`: for whoever has just read the clock anyhow. Events are told in their order,
-    /// but times may go back by as long as it takes to settle what is done.
-    #[allow(
-        clippy::needless_pass_by_value,
-        reason = "an event is told once and is gone"
-    )]
-    pub fn emit_at(&self, when: Instant, event: Event) {
-        let at = when.saturating_duration_since(self.0.began);
-        // A panic in another thread must not turn into one here; counters are whole after each event.
-        let mut state = self.0.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let State { stats, observers } = &mut *state;
-        stats.apply(at, &event);
-        for observer in observers {
-            observer.observe(at, &event, stats);
-        }
-    }
-
-    /// Time since the run began.
-    #[must_use]
-    pub fn elapsed(&self) -> Duration {
-        self.0.began.elapsed()
-    }
-
-    /// Looks at the counters.
-    pub fn with_stats<T>(&self, look: impl FnOnce(&Stats) -> T) -> T {
-        look(
-            &self
-                .0
-                .state
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .stats,
-        )
     }
 }

@@ -6,7 +6,7 @@
 use std::error::Error as StdError;
 use std::path::Path;
 
-use crate::foreign::{any_steers, steers};
+use crate::base::control_chars::{any_unsafe_to_print, is_unsafe_to_print};
 
 /// How a run ended, as the exit code tells it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,31 +85,31 @@ impl Error {
 
     /// Usage, settings or input.
     #[must_use]
-    pub fn usage(message: impl Into<String>) -> Self {
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
         Self::new(Exit::Usage, message)
     }
 
     /// The run stops early, through no fault of the settings.
     #[must_use]
-    pub fn stopped(message: impl Into<String>) -> Self {
+    pub(crate) fn stopped(message: impl Into<String>) -> Self {
         Self::new(Exit::Stopped, message)
     }
 
     /// The service refuses the run.
     #[must_use]
-    pub fn refused(message: impl Into<String>) -> Self {
+    pub(crate) fn refused(message: impl Into<String>) -> Self {
         Self::new(Exit::Refused, message)
     }
 
     /// A bug of ours.
     #[must_use]
-    pub fn internal(message: impl Into<String>) -> Self {
+    pub(crate) fn internal(message: impl Into<String>) -> Self {
         Self::new(Exit::Internal, message)
     }
 
     /// A person or a service manager stopped the run.
     #[must_use]
-    pub fn interrupted(signal: Signal) -> Self {
+    pub(crate) fn interrupted(signal: Signal) -> Self {
         let message = match signal {
             Signal::Interrupt => "interrupted",
             Signal::Terminate => "terminated",
@@ -120,21 +120,21 @@ impl Error {
 
     /// Adds a line of detail below the message.
     #[must_use]
-    pub fn detail(mut self, detail: impl Into<String>) -> Self {
+    pub(crate) fn detail(mut self, detail: impl Into<String>) -> Self {
         self.details.push(detail.into());
         self
     }
 
     /// Adds the way out: one sentence that names an exact flag or command.
     #[must_use]
-    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into().into());
         self
     }
 
     /// Adds the cause. A full disk is no fault of the settings, wherever it is met: the run stops, exit code 3.
     #[must_use]
-    pub fn because(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+    pub(crate) fn because(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         self.source = Some(source.into());
         if self.exit == Exit::Usage && self.is_disk_full() {
             self.exit = Exit::Stopped;
@@ -144,14 +144,14 @@ impl Error {
 
     /// Says which file it is about, for what is told of full disks. The message names it in its own way.
     #[must_use]
-    pub fn about(mut self, file: &Path) -> Self {
+    pub(crate) fn about(mut self, file: &Path) -> Self {
         self.file = Some(file.into());
         self
     }
 
     /// The file that it is about, if it is about one.
     #[must_use]
-    pub fn file(&self) -> Option<&Path> {
+    pub(crate) fn file(&self) -> Option<&Path> {
         self.file.as_deref()
     }
 
@@ -163,7 +163,7 @@ impl Error {
 
     /// Whether it comes from a disk, or a share of one, that is full, or from a file that may not grow any more.
     #[must_use]
-    pub fn is_disk_full(&self) -> bool {
+    pub(crate) fn is_disk_full(&self) -> bool {
         use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
         [StorageFull, QuotaExceeded, FileTooLarge]
             .into_iter()
@@ -172,7 +172,7 @@ impl Error {
 
     /// Whether the system gave this reason.
     #[must_use]
-    pub fn comes_from(&self, kind: std::io::ErrorKind) -> bool {
+    pub(crate) fn comes_from(&self, kind: std::io::ErrorKind) -> bool {
         let mut cause = self.source();
         while let Some(error) = cause {
             let error_kind = error.downcast_ref().map(std::io::Error::kind);
@@ -214,7 +214,7 @@ impl Error {
 
 /// What the system says of an error, in our wording: lower case and without `(os error 111)`.
 #[must_use]
-pub fn system_words(error: &std::io::Error) -> String {
+pub(crate) fn system_words(error: &std::io::Error) -> String {
     let words = error.to_string();
     let words = words.split(" (os error").next().unwrap_or(&words);
     match words.split_at_checked(1) {
@@ -225,13 +225,13 @@ pub fn system_words(error: &std::io::Error) -> String {
 
 /// `text` with control characters escaped, so that nothing from a file or a server can steer a terminal.
 #[must_use]
-pub fn printable(text: &str) -> String {
-    if !any_steers(text) {
+pub(crate) fn printable(text: &str) -> String {
+    if !any_unsafe_to_print(text) {
         return text.to_owned();
     }
     text.chars()
         .fold(String::with_capacity(text.len() + 16), |mut out, c| {
-            if steers(c) {
+            if is_unsafe_to_print(c) {
                 out.extend(c.escape_default());
             } else {
                 out.push(c);
@@ -242,7 +242,7 @@ pub fn printable(text: &str) -> String {
 
 /// A path for a message, to be quoted by the caller where it stands in a sentence.
 #[must_use]
-pub fn shown(path: &Path) -> String {
+pub(crate) fn shown(path: &Path) -> String {
     printable(&path.display().to_string())
 }
 
@@ -251,16 +251,16 @@ const QUOTED_CHARACTERS: usize = 80;
 
 /// A value in backticks, cut at 80 characters, control characters escaped.
 #[must_use]
-pub fn quoted(value: &str) -> String {
+pub(crate) fn quoted(value: &str) -> String {
     format!("`{}`", cut(value, QUOTED_CHARACTERS))
 }
 
 /// How much of a column's name is shown: what is longer is not a name that somebody gave.
-pub const COLUMN_CHARACTERS: usize = 40;
+pub(crate) const COLUMN_CHARACTERS: usize = 40;
 
 /// A column's name, cut at 40 characters, control characters escaped.
 #[must_use]
-pub fn column(name: &str) -> String {
+pub(crate) fn column(name: &str) -> String {
     cut(name, COLUMN_CHARACTERS)
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 /// Calls over time.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Timeline {
+pub(crate) struct Timeline {
     /// How long a slot is.
     slot: Duration,
     calls: Vec<u64>,
@@ -26,7 +26,7 @@ impl Default for Timeline {
 
 impl Timeline {
     /// A call began at `at`.
-    pub fn note(&mut self, at: Duration) {
+    pub(crate) fn note(&mut self, at: Duration) {
         let mut place = self.place(at);
         while place >= MOST {
             self.slot *= 2;
@@ -43,13 +43,13 @@ impl Timeline {
 
     /// The length of a slot.
     #[must_use]
-    pub const fn slot(&self) -> Duration {
+    pub(crate) const fn slot(&self) -> Duration {
         self.slot
     }
 
     /// Calls in each slot, from the run's begin to the last call.
     #[must_use]
-    pub fn calls(&self) -> &[u64] {
+    pub(crate) fn calls(&self) -> &[u64] {
         &self.calls
     }
 

@@ -3,7 +3,7 @@
 /// How large a file may be that this process writes (`ulimit -f`); `None` without a limit.
 #[must_use]
 #[cfg(unix)]
-pub fn file_size_limit() -> Option<u64> {
+pub(crate) fn file_size_limit() -> Option<u64> {
     use rustix::process::{Resource, getrlimit};
     getrlimit(Resource::Fsize).current
 }
@@ -11,6 +11,6 @@ pub fn file_size_limit() -> Option<u64> {
 /// How large a file may be that this process writes; `None` without a limit.
 #[must_use]
 #[cfg(not(unix))]
-pub fn file_size_limit() -> Option<u64> {
+pub(crate) fn file_size_limit() -> Option<u64> {
     None
 }

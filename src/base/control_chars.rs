@@ -6,7 +6,7 @@
 /// read: controls (C0, DEL, C1), the marks, embeddings, overrides and isolates of bidirectional text, and Unicode's own
 /// line and paragraph separators. Accents, joiners and emoji are none of them.
 #[must_use]
-pub fn steers(c: char) -> bool {
+pub fn is_unsafe_to_print(c: char) -> bool {
     c.is_control()
         || matches!(
             c,
@@ -19,14 +19,14 @@ pub fn steers(c: char) -> bool {
         )
 }
 
-/// Whether anything in the text [`steers`].
+/// Whether anything in the text [`is_unsafe_to_print`].
 #[must_use]
-pub fn any_steers(text: &str) -> bool {
+pub(crate) fn any_unsafe_to_print(text: &str) -> bool {
     // Ids and numbers of every answer come through here, and nearly all are plain ASCII.
     let plain = text
         .bytes()
         .fold(true, |plain, byte| plain & (0x20..0x7f).contains(&byte));
-    !plain && text.chars().any(steers)
+    !plain && text.chars().any(is_unsafe_to_print)
 }
 
 #[cfg(test)]
@@ -39,12 +39,20 @@ mod tests {
             '\0', '\t', '\n', '\r', '\u{1b}', '\u{7f}', '\u{85}', '\u{9b}', '\u{9d}', '\u{2029}',
             '\u{202e}', '\u{2066}', '\u{feff}',
         ] {
-            assert!(steers(c), "{}", c.escape_unicode());
-            assert!(any_steers(&format!("a{c}b")), "{}", c.escape_unicode());
+            assert!(is_unsafe_to_print(c), "{}", c.escape_unicode());
+            assert!(
+                any_unsafe_to_print(&format!("a{c}b")),
+                "{}",
+                c.escape_unicode()
+            );
         }
         for c in [' ', 'é', '\u{200d}', '\u{301}', '漢', 'ا', '🦀', '…'] {
-            assert!(!steers(c), "{}", c.escape_unicode());
-            assert!(!any_steers(&format!("a{c}b")), "{}", c.escape_unicode());
+            assert!(!is_unsafe_to_print(c), "{}", c.escape_unicode());
+            assert!(
+                !any_unsafe_to_print(&format!("a{c}b")),
+                "{}",
+                c.escape_unicode()
+            );
         }
     }
 }
