@@ -237,7 +237,7 @@ struct Log {
 }
 
 /// Longer than anything here can take on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 impl Server {
     /// Answers each request as `script` says. A script may block: each connection has a thread of its own.

@@ -259,7 +259,7 @@ fn faults_it_cannot_play_are_refused_with_those_it_can() {
             "402, 403, 500, 503, reset, stall and bad-json",
         ),
         (&["--fault", "500"], "`500=0.01`"),
-        (&["--fault", "500=1.5"], "from 0 to 1"),
+        (&["--fault", "500=1.5"], "between 0 and 1"),
         (
             &["--fault", "500=0.9", "--fault", "reset=0.2"],
             "more than 1",
