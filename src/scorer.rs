@@ -26,7 +26,7 @@ pub(crate) use outage::Outage;
 pub(crate) use transactions::Transactions;
 
 use crate::base::error::{Error, Exit};
-use crate::ledger::{Keeper, Key};
+use crate::ledger::{Keeper, RequestKey};
 use crate::pace::{
     Allowance, Attempts, CallBudget, Change, Closed, Ended, FailureBudget, Fuse, Gate, Permit,
     RetryPolicy, RowRefusals, Unsettled,
@@ -142,7 +142,7 @@ impl<S: Service> Scorer<S> {
         &'a self,
         row: RowNumber,
         body: Bytes,
-        key: Option<Key>,
+        key: Option<RequestKey>,
         mut permit: Permit<'a>,
     ) -> impl Future<Output = Fate> + 'a {
         async move {
@@ -253,7 +253,7 @@ impl<S: Service> Scorer<S> {
     }
 
     /// The attempts of a row that begins.
-    fn attempts(&self, key: Option<&Key>) -> Attempts {
+    fn attempts(&self, key: Option<&RequestKey>) -> Attempts {
         let mut attempts = Attempts::default();
         if self.outage.is_poison(key) {
             // That it fails is no news of the service, which worked when it failed before.
@@ -406,7 +406,12 @@ impl<S: Service> Scorer<S> {
     }
 
     /// Makes an answer durable, and a verdict of it.
-    async fn keep(&self, row: RowNumber, key: Option<Key>, answer: Answer) -> Result<Fate, Error> {
+    async fn keep(
+        &self,
+        row: RowNumber,
+        key: Option<RequestKey>,
+        answer: Answer,
+    ) -> Result<Fate, Error> {
         let answer = if let (Some(keeper), Some(key)) = (&self.keeper, key) {
             let paid = Paid::begin(&self.events, row);
             let answer = keeper.keep(key, answer).await?;
@@ -422,7 +427,7 @@ impl<S: Service> Scorer<S> {
     /// Makes durable that a request is not to be sent again in this run, where that is so: its verdict.
     async fn keep_failure(
         &self,
-        key: Option<Key>,
+        key: Option<RequestKey>,
         body: &[u8],
         fault: Fault,
     ) -> Result<Verdict, Error> {

@@ -13,8 +13,8 @@ use crate::base::say::say;
 use crate::config::LedgerConfig;
 use crate::input::Input;
 use crate::ledger::{
-    Finished, Held, Keeper, Key, KnownLimit, Ledger, Past, Place, Removed, Rest, Reuse, Settings,
-    Standing,
+    Finished, Held, Keeper, KnownLimit, Ledger, Past, Place, Removed, RequestKey, Rest, Reuse,
+    Settings, Standing,
 };
 use crate::observe::{self, Kept, counted, day, moment, most, same_command};
 use crate::output::{Replace, Sealed};
@@ -232,7 +232,7 @@ impl Answers {
     }
 
     /// Requests over which the service failed in earlier runs while it answered others.
-    pub(super) fn poison(&self) -> HashSet<Key> {
+    pub(super) fn poison(&self) -> HashSet<RequestKey> {
         let poison = self.ledger.as_ref().map(Ledger::poison);
         poison.unwrap_or_default()
     }

@@ -6,46 +6,28 @@ use bytes::Bytes;
 
 use crate::base::error::{Error, Result};
 use crate::input::{self, Prepared};
-use crate::ledger::{Found, Key, Keys, Ledger, Lookup, Occurrences};
+use crate::ledger::{Found, Ledger, Lookup, RequestHasher};
 use crate::pipeline::{Ask, Batch, Request, Stop};
+use crate::row::RowNumber;
 use crate::telemetry::event::CancelReason;
 
 /// Turns rows that were read into rows that ask.
 #[derive(Default)]
 pub(super) struct Desk {
-    names: Option<Names>,
+    /// `None` where nothing is kept.
+    hasher: Option<RequestHasher>,
+    /// Whether equal rows share an answer.
+    dedupe: bool,
     /// `None` where there is nothing to be found.
     lookup: Option<Lookup>,
-}
-
-/// How requests are named.
-enum Names {
-    /// Equal ones alike: they are asked once.
-    Alike(Keys),
-    /// Each for itself.
-    Each(Keys, Box<Occurrences>),
-}
-
-impl Names {
-    fn name(&mut self, body: &[u8]) -> Key {
-        match self {
-            Self::Alike(keys) => keys.key(body),
-            Self::Each(keys, occurrences) => occurrences.key(keys, body),
-        }
-    }
 }
 
 impl Desk {
     /// A desk for this ledger; equal rows are asked once with `dedupe`, each otherwise.
     pub(super) fn new(ledger: &Ledger, dedupe: bool) -> Result<Self> {
-        let keys = ledger.keys();
-        let names = if dedupe {
-            Names::Alike(keys)
-        } else {
-            Names::Each(keys, Box::default())
-        };
         Ok(Self {
-            names: Some(names),
+            hasher: Some(ledger.keys()),
+            dedupe,
             lookup: ledger.lookup()?,
         })
     }
@@ -78,7 +60,7 @@ impl Desk {
         let mut asks = Vec::with_capacity(rows.len());
         for Prepared { row, request } in rows {
             let request = match request {
-                Ok(body) => Ok(self.ask(body)?),
+                Ok(body) => Ok(self.ask(body, row.number)?),
                 Err(failure) => Err(failure),
             };
             asks.push(Ask { row, request });
@@ -89,8 +71,15 @@ impl Desk {
         Ok(asks)
     }
 
-    fn ask(&mut self, body: Bytes) -> Result<Request, Error> {
-        let key = self.names.as_mut().map(|names| names.name(&body));
+    fn ask(&mut self, body: Bytes, row: RowNumber) -> Result<Request, Error> {
+        let key = self.hasher.as_ref().map(|hasher| {
+            let shared = hasher.key(&body);
+            if self.dedupe {
+                shared
+            } else {
+                shared.for_row(row)
+            }
+        });
         let found = match (&mut self.lookup, &key) {
             (Some(lookup), Some(key)) => lookup.find(key, &body)?,
             _ => Found::default(),

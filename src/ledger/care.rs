@@ -8,11 +8,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use rusqlite::{CachedStatement, Connection, OptionalExtension, TransactionBehavior, params};
+use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 use tokio::time::Instant;
 
 use super::file::Lock;
-use super::key::{Key, Keys};
+use super::request_key::{Hash, RequestHasher};
 use super::survey::bytes;
 use super::{millis, sqlite};
 use crate::base::error::{Error, Result};
@@ -29,10 +29,6 @@ const SCATTERED: usize = 512;
 /// A ledger up to this size is rewritten also while runs use it: they wait for it, in the order of a second.
 const REWRITTEN_BESIDE_RUNS: u64 = 64 * 1024 * 1024;
 
-/// After the last equal row that has an answer, so many further ones are looked for. Each row that a run asks of its own
-/// has its number, and some have no answer: they failed, or were out when the run was killed.
-const AHEAD: u32 = 100;
-
 /// A ledger that answers are removed from.
 pub(crate) struct Care {
     connection: Connection,
@@ -40,10 +36,10 @@ pub(crate) struct Care {
     path: PathBuf,
     /// With links followed, as what SQLite keeps beside it lies beside the real one.
     real: PathBuf,
-    contexts: Vec<Keys>,
-    noted: Vec<Key>,
+    contexts: Vec<RequestHasher>,
+    noted: Vec<Hash>,
     /// Of those bodies, what failed.
-    failed: Vec<Key>,
+    failed: Vec<Hash>,
     patience: Duration,
     rewritten_beside_runs: u64,
     // Last: the database is closed before the lock goes.
@@ -117,8 +113,7 @@ impl Care {
 
     /// Notes every answer to one of these bodies, whoever was asked on whose behalf: how many there are.
     ///
-    /// Rows that were asked each by itself have an answer each. All are found as long as fewer than a hundred
-    /// equal rows one after the other lack theirs.
+    /// Rows that were each asked on their own have an answer each, and all of them are found.
     ///
     /// # Errors
     /// The ledger cannot be read.
@@ -126,11 +121,9 @@ impl Care {
         &mut self,
         bodies: &(impl Iterator<Item = &'a [u8]> + Clone),
     ) -> Result<u64> {
-        let before = self.noted.len();
         let found = (&mut self.noted, &mut self.failed);
         look_for(&self.connection, &self.contexts, bodies, found)
-            .map_err(|error| self.cannot("read", &error))?;
-        Ok(u64::try_from(self.noted.len() - before).unwrap_or(u64::MAX))
+            .map_err(|error| self.cannot("read", &error))
     }
 
     /// Removes what was noted: how many answers went, and of how many requests it is not known any more that the service
@@ -139,27 +132,27 @@ impl Care {
     /// # Errors
     /// Exit code 2 or 3: the ledger cannot be written.
     pub(crate) fn forget(&mut self) -> Result<(u64, u64)> {
-        let sorted = |keys: &mut Vec<Key>| {
+        let sorted = |keys: &mut Vec<Hash>| {
             let mut keys = std::mem::take(keys);
-            keys.sort_unstable_by_key(|key| key.0);
+            keys.sort_unstable();
             keys.dedup();
             keys
         };
         let (noted, failed) = (sorted(&mut self.noted), sorted(&mut self.failed));
         let removed = self.remove("DELETE FROM answers WHERE key = ?", &noted)?;
         // One request may be in both.
-        self.remove("DELETE FROM poison WHERE key = ?", &failed)?;
+        self.remove("DELETE FROM failing_requests WHERE key = ?", &failed)?;
         self.remove("DELETE FROM failures WHERE key = ?", &failed)?;
         Ok((removed, u64::try_from(failed.len()).unwrap_or(u64::MAX)))
     }
 
-    fn remove(&mut self, delete: &str, keys: &[Key]) -> Result<u64> {
+    fn remove(&mut self, delete: &str, keys: &[Hash]) -> Result<u64> {
         let mut removed = 0;
         for keys in keys.chunks(SCATTERED) {
             removed += self.piece(|connection| {
                 let mut delete = connection.prepare_cached(delete)?;
                 keys.iter()
-                    .try_fold(0, |sum, key| Ok(sum + delete.execute([key.0])?))
+                    .try_fold(0, |sum, key| Ok(sum + delete.execute([key])?))
             })?;
         }
         Ok(removed)
@@ -188,16 +181,16 @@ impl Care {
         // One that is damaged stays so.
         const BLANK: &str = "UPDATE answers SET replaced = NULL, replaced_at = NULL,
             checksum = iif(
-                checksum = answer_checksum(key, transaction_id, score, capture, captured, at, replaced),
-                answer_checksum(key, transaction_id, score, capture, captured, at, NULL),
+                checksum = answer_checksum(key, row, transaction_id, score, capture, captured, at, replaced),
+                answer_checksum(key, row, transaction_id, score, capture, captured, at, NULL),
                 checksum)
             WHERE key > ? AND key <= ? AND replaced_at < ?";
         const FAILURES: &str =
-            "DELETE FROM failures WHERE run IN (SELECT id FROM runs WHERE begun < ?)";
-        const RUNS: &str = "DELETE FROM runs WHERE begun < ?";
-        const FIELDS: &str = "DELETE FROM fields WHERE wanted < ?";
+            "DELETE FROM failures WHERE run IN (SELECT id FROM runs WHERE started < ?)";
+        const RUNS: &str = "DELETE FROM runs WHERE started < ?";
+        const FIELDS: &str = "DELETE FROM fields WHERE requested < ?";
         const LIMITS: &str = "DELETE FROM limits WHERE at < ?";
-        const POISON: &str = "DELETE FROM poison WHERE at < ?";
+        const POISON: &str = "DELETE FROM failing_requests WHERE at < ?";
         // Longer than any key.
         const ABOVE_ALL: [u8; 17] = [u8::MAX; 17];
         let mut removed = 0;
@@ -293,50 +286,30 @@ impl Care {
     }
 }
 
-/// Looks for every answer to one of these bodies.
+/// Looks for every answer to one of these bodies: how many there are.
 fn look_for<'a>(
     connection: &Connection,
-    contexts: &[Keys],
+    contexts: &[RequestHasher],
     bodies: &(impl Iterator<Item = &'a [u8]> + Clone),
-    (found, failed): (&mut Vec<Key>, &mut Vec<Key>),
-) -> rusqlite::Result<()> {
+    (found, failed): (&mut Vec<Hash>, &mut Vec<Hash>),
+) -> rusqlite::Result<u64> {
     // One state of it for all, which costs less for each.
     let reading = connection.unchecked_transaction()?;
-    let mut statement = reading.prepare_cached("SELECT 1 FROM answers WHERE key = ?")?;
+    let mut answers = reading.prepare_cached("SELECT count(*) FROM answers WHERE key = ?")?;
     let mut failing = reading.prepare_cached(
-        "SELECT 1 FROM poison WHERE key = ?1 UNION ALL SELECT 1 FROM failures WHERE key = ?1",
+        "SELECT 1 FROM failing_requests WHERE key = ?1 UNION ALL SELECT 1 FROM failures WHERE key = ?1",
     )?;
+    let mut all = 0;
     for keys in contexts {
         for body in bodies.clone() {
-            look_for_each(&mut statement, keys, body, |key, answered| {
-                found.extend(answered.then_some(key));
-                let has_failed = failing.exists([key.0])?;
-                failed.extend(has_failed.then_some(key));
-                Ok(answered || has_failed)
-            })?;
+            let key = keys.key(body).hash;
+            let count: i64 = answers.query_row([key], |row| row.get(0))?;
+            all += count.unsigned_abs();
+            found.extend((count > 0).then_some(key));
+            failed.extend(failing.exists([key])?.then_some(key));
         }
     }
-    Ok(())
-}
-
-fn look_for_each(
-    statement: &mut CachedStatement<'_>,
-    keys: &Keys,
-    body: &[u8],
-    mut is_there: impl FnMut(Key, bool) -> rusqlite::Result<bool>,
-) -> rusqlite::Result<()> {
-    let first = keys.key(body);
-    is_there(first, statement.exists([first.0])?)?;
-    // The second may be there without the first: see `Occurrences`.
-    let (mut nth, mut last) = (2, 1);
-    while nth <= AHEAD.saturating_add(last) {
-        let key = keys.nth(body, nth);
-        if is_there(key, statement.exists([key.0])?)? {
-            last = nth;
-        }
-        nth += 1;
-    }
-    Ok(())
+    Ok(all)
 }
 
 /// Puts all that the log has into the file and cuts it off; `false` when somebody reads an old state all the while.

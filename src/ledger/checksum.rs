@@ -16,8 +16,8 @@ pub(super) struct Checksums {
 
 /// The name of the function that sums up an answer within SQL.
 const FUNCTION: &str = "answer_checksum";
-/// How many values of an answer are summed up: key, transaction id, score, capture, captured, at, replaced.
-const VALUES: usize = 7;
+/// How many values of an answer are summed up: key, row, transaction id, score, capture, captured, at, replaced.
+const VALUES: usize = 8;
 
 impl Checksums {
     pub(super) const fn new(secret: [u8; 32]) -> Self {

@@ -10,8 +10,8 @@ use rusqlite::{Connection, Transaction, TransactionBehavior, params};
 use super::checksum::Checksums;
 use super::file::Identity;
 use super::keeper::{Counted, Finished, Kept, Record, Store};
-use super::key::Key;
 use super::limits::{Finding, Known};
+use super::request_key::RequestKey;
 use super::run::Run;
 use super::{millis, poison, sqlite};
 use crate::base::error::Result;
@@ -29,7 +29,7 @@ pub(super) struct Database {
     run: Run,
     finding: Finding,
     /// What the service failed over and is not noted yet.
-    failed: Vec<Key>,
+    failed: Vec<RequestKey>,
     /// Whether it is the run's own. Only then answers are counted at the end, which takes a while.
     own: bool,
 }
@@ -165,7 +165,7 @@ impl Store for Database {
         self.finding.changed(latest);
     }
 
-    fn failed(&mut self, keys: Vec<Key>) {
+    fn failed(&mut self, keys: Vec<RequestKey>) {
         self.failed.extend(keys);
     }
 
@@ -211,7 +211,7 @@ struct Put {
 macro_rules! replaced {
     ($old:literal, $left:literal) => {
         concat!(
-            "iif(checksum = answer_checksum(key, transaction_id, score, capture, captured, at, replaced), iif(at < ?8, ",
+            "iif(checksum = answer_checksum(key, row, transaction_id, score, capture, captured, at, replaced), iif(at < ?9, ",
             $old,
             ", ",
             $left,
@@ -221,9 +221,9 @@ macro_rules! replaced {
 }
 
 const PUT: &str = concat!(
-    "INSERT INTO answers VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, NULL, NULL, ?9)
-    ON CONFLICT (key) DO UPDATE SET
-        checksum = answer_checksum(key, excluded.transaction_id, excluded.score, excluded.capture, excluded.captured, excluded.at, ",
+    "INSERT INTO answers VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, NULL, NULL, ?10)
+    ON CONFLICT (key, row) DO UPDATE SET
+        checksum = answer_checksum(key, row, excluded.transaction_id, excluded.score, excluded.capture, excluded.captured, excluded.at, ",
     replaced!("score", "replaced"),
     "),
         replaced = ",
@@ -243,7 +243,7 @@ impl Put {
     fn put(
         &self,
         connection: &Connection,
-        key: &Key,
+        key: &RequestKey,
         answer: &Answer,
         at: i64,
     ) -> rusqlite::Result<()> {
@@ -252,7 +252,8 @@ impl Put {
             .and_then(|_| serde_json::to_string(&answer.captured).ok());
         let (id, score) = (answer.transaction_id.as_str(), answer.score.digits());
         let checksum = self.checksums.of_answer([
-            ValueRef::Blob(&key.0),
+            ValueRef::Blob(&key.hash),
+            ValueRef::Integer(key.stored_row()),
             id.into(),
             score.into(),
             self.capture.map_or(ValueRef::Null, ValueRef::Integer),
@@ -263,7 +264,8 @@ impl Put {
         connection
             .prepare_cached(PUT)?
             .execute(params![
-                key.0,
+                key.hash,
+                key.stored_row(),
                 self.context,
                 id,
                 score,

@@ -3,8 +3,8 @@
 use std::io;
 
 use super::keeper::{Counted, Finished, Record, Store};
-use super::key::Key;
 use super::limits::Known;
+use super::request_key::RequestKey;
 
 /// When and how keeping answers or looking them up fails.
 #[derive(Debug, Clone, Copy)]
@@ -64,7 +64,7 @@ impl<S: Store> Store for Failing<S> {
         self.store.found(latest);
     }
 
-    fn failed(&mut self, keys: Vec<Key>) {
+    fn failed(&mut self, keys: Vec<RequestKey>) {
         self.store.failed(keys);
     }
 
@@ -116,7 +116,7 @@ impl Store for Hanging {
 
     fn found(&mut self, _: Known) {}
 
-    fn failed(&mut self, _: Vec<Key>) {}
+    fn failed(&mut self, _: Vec<RequestKey>) {}
 
     fn end(&mut self, _: Option<Finished>) {}
 

@@ -8,7 +8,7 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::checksum::Checksums;
-use super::key::{Key, Keys};
+use super::request_key::{RequestHasher, RequestKey};
 use crate::verdict::{Failure, Reason};
 
 /// A failure as it is kept.
@@ -20,7 +20,12 @@ pub(super) struct SealedFailure {
 
 impl SealedFailure {
     /// Seals the failure of a request with this body.
-    pub(super) fn new(keys: &Keys, key: &Key, body: &[u8], failure: &Failure) -> Self {
+    pub(super) fn new(
+        keys: &RequestHasher,
+        key: &RequestKey,
+        body: &[u8],
+        failure: &Failure,
+    ) -> Self {
         let mut message: Box<[u8]> = failure.message.as_bytes().into();
         keys.seal(key, body, &mut message);
         Self {
@@ -30,7 +35,7 @@ impl SealedFailure {
     }
 
     /// Opens it again with the request's body; `None` where it is not what was sealed.
-    fn open(mut self, keys: &Keys, key: &Key, body: &[u8]) -> Option<Failure> {
+    fn open(mut self, keys: &RequestHasher, key: &RequestKey, body: &[u8]) -> Option<Failure> {
         keys.seal(key, body, &mut self.message);
         let message = String::from_utf8(self.message.into()).ok()?;
         Some(Failure::new(self.reason, message))
@@ -41,14 +46,21 @@ impl SealedFailure {
         &self,
         connection: &Connection,
         checksums: Checksums,
-        key: &Key,
+        key: &RequestKey,
         run: i64,
     ) -> rusqlite::Result<()> {
         let reason = self.reason.word();
         let checksum = checksum(checksums, key, run, reason, &self.message);
         connection
-            .prepare_cached("INSERT OR REPLACE INTO failures VALUES (?, ?, ?, ?, ?)")?
-            .execute(params![key.0, run, reason, self.message, checksum])
+            .prepare_cached("INSERT OR REPLACE INTO failures VALUES (?, ?, ?, ?, ?, ?)")?
+            .execute(params![
+                key.hash,
+                key.stored_row(),
+                run,
+                reason,
+                self.message,
+                checksum
+            ])
             .map(drop)
     }
 }
@@ -57,13 +69,15 @@ impl SealedFailure {
 pub(super) fn find(
     connection: &Connection,
     checksums: Checksums,
-    keys: &Keys,
-    (key, body): (&Key, &[u8]),
+    keys: &RequestHasher,
+    (key, body): (&RequestKey, &[u8]),
     run: i64,
 ) -> rusqlite::Result<Option<Failure>> {
     let found = connection
-        .prepare_cached("SELECT reason, message, checksum FROM failures WHERE key = ? AND run = ?")?
-        .query_row(params![key.0, run], |row| {
+        .prepare_cached(
+            "SELECT reason, message, checksum FROM failures WHERE key = ? AND row = ? AND run = ?",
+        )?
+        .query_row(params![key.hash, key.stored_row(), run], |row| {
             let (reason, message) = (row.get_ref(0)?, row.get_ref(1)?);
             let (Ok(reason), Ok(message)) = (reason.as_str(), message.as_blob()) else {
                 return Ok(None);
@@ -90,9 +104,10 @@ pub(super) fn any(connection: &Connection, run: i64) -> rusqlite::Result<bool> {
     )
 }
 
-fn checksum(checksums: Checksums, key: &Key, run: i64, reason: &str, message: &[u8]) -> i64 {
+fn checksum(checksums: Checksums, key: &RequestKey, run: i64, reason: &str, message: &[u8]) -> i64 {
     let values = [
-        ValueRef::Blob(&key.0),
+        ValueRef::Blob(&key.hash),
+        ValueRef::Integer(key.stored_row()),
         ValueRef::Integer(run),
         ValueRef::Text(reason.as_bytes()),
         ValueRef::Blob(message),

@@ -54,9 +54,9 @@ impl Fields {
 
 fn remember(connection: &Connection, wanted: &[Pointer], now: i64) -> rusqlite::Result<()> {
     const PUT: &str = "INSERT INTO fields VALUES (?, ?)
-        ON CONFLICT DO UPDATE SET wanted = max(wanted, excluded.wanted)";
+        ON CONFLICT DO UPDATE SET requested = max(requested, excluded.requested)";
     const FORGET: &str = "DELETE FROM fields WHERE pointer NOT IN
-        (SELECT pointer FROM fields ORDER BY wanted DESC, pointer LIMIT ?)";
+        (SELECT pointer FROM fields ORDER BY requested DESC, pointer LIMIT ?)";
     let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
     for pointer in wanted {
         transaction.execute(PUT, params![pointer.to_string(), now])?;

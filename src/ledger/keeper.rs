@@ -12,13 +12,13 @@ use std::time::SystemTime;
 
 use tokio::sync::oneshot;
 
+use super::bloom_filter::BloomFilter;
 use super::failures::SealedFailure;
-use super::key::{Key, Keys};
 use super::limits;
 use super::lookup::{Found, Lookup};
 use super::millis;
 use super::queue::{Entrance, Exit, queue};
-use super::seen::Seen;
+use super::request_key::{RequestHasher, RequestKey};
 use crate::base::error::{Error, Result};
 use crate::telemetry::event::Limit;
 use crate::verdict::{Answer, Failure};
@@ -26,7 +26,7 @@ use crate::verdict::{Answer, Failure};
 /// What became of a request, to keep.
 #[derive(Debug)]
 pub(super) struct Record {
-    pub(super) key: Key,
+    pub(super) key: RequestKey,
     pub(super) what: Kept,
     /// When it came, in milliseconds since 1970.
     pub(super) at: i64,
@@ -47,7 +47,7 @@ pub(super) trait Store: Send {
     fn found(&mut self, latest: limits::Known);
 
     /// The service has failed over these.
-    fn failed(&mut self, keys: Vec<Key>);
+    fn failed(&mut self, keys: Vec<RequestKey>);
 
     /// The run is over; what is noted of it where it came to the end of its input.
     fn end(&mut self, finished: Option<Finished>);
@@ -67,7 +67,7 @@ pub(crate) struct Finished {
 
 /// The calls' side of a ledger.
 pub struct Keeper {
-    keys: Keys,
+    keys: RequestHasher,
     // Closed before the thread is let go: of two connections that close together, neither is the last one, which alone
     // puts the log into the ledger.
     again: RefCell<Again>,
@@ -87,7 +87,7 @@ struct Told {
 #[derive(Default)]
 struct News {
     limit: Option<limits::Known>,
-    failed: Vec<Key>,
+    failed: Vec<RequestKey>,
     finished: Option<Finished>,
 }
 
@@ -104,7 +104,7 @@ type Brought = (Record, oneshot::Sender<Result<Kept>>);
 /// What is looked up once more just before a call.
 struct Again {
     lookup: Lookup,
-    seen: Seen,
+    seen: BloomFilter,
     /// Others write to the ledger as well, so that only the ledger itself can tell.
     shared: bool,
 }
@@ -129,7 +129,7 @@ impl Keeper {
     pub(super) fn start(
         store: impl Store + 'static,
         name: &Path,
-        keys: Keys,
+        keys: RequestHasher,
         lookup: Lookup,
         shared: bool,
         enough: usize,
@@ -150,7 +150,7 @@ impl Keeper {
         let earliest = lookup.earliest();
         let again = RefCell::new(Again {
             lookup,
-            seen: Seen::default(),
+            seen: BloomFilter::default(),
             shared,
         });
         Ok((
@@ -169,7 +169,7 @@ impl Keeper {
     ///
     /// # Errors
     /// Exit code 3: it could not be written; nothing can be kept any more.
-    pub async fn keep(&self, key: Key, answer: Answer) -> Result<Answer> {
+    pub async fn keep(&self, key: RequestKey, answer: Answer) -> Result<Answer> {
         match self.put(key, Kept::Answer(answer)).await? {
             Kept::Answer(answer) => Ok(answer),
             Kept::Failure(_) => Err(gone()),
@@ -182,7 +182,7 @@ impl Keeper {
     /// As [`Self::keep`].
     pub(crate) async fn keep_failure(
         &self,
-        key: Key,
+        key: RequestKey,
         body: &[u8],
         failure: &Failure,
     ) -> Result<()> {
@@ -192,7 +192,7 @@ impl Keeper {
         Ok(())
     }
 
-    async fn put(&self, key: Key, what: Kept) -> Result<Kept> {
+    async fn put(&self, key: RequestKey, what: Kept) -> Result<Kept> {
         let record = Record {
             key,
             what,
@@ -210,14 +210,18 @@ impl Keeper {
     ///
     /// # Errors
     /// The ledger cannot be read.
-    pub(crate) fn look_again(&self, key: &Key, body: &[u8]) -> Result<Option<(Found, Whose)>> {
+    pub(crate) fn look_again(
+        &self,
+        key: &RequestKey,
+        body: &[u8],
+    ) -> Result<Option<(Found, Whose)>> {
         let mut again = self.again.borrow_mut();
         let Again {
             lookup,
             seen,
             shared,
         } = &mut *again;
-        let ours = seen.has(key);
+        let ours = seen.may_contain(key);
         if !ours && !*shared {
             return Ok(None);
         }
@@ -246,7 +250,7 @@ impl Keeper {
 
     /// Has the ledger remember that the service failed over this while it answered others, with the next answers or at
     /// the end.
-    pub fn failed(&self, key: Key) {
+    pub fn failed(&self, key: RequestKey) {
         self.told.news().failed.push(key);
     }
 

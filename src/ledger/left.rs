@@ -53,7 +53,7 @@ pub(super) fn standing(
     file: &Path,
     input: Option<&Path>,
 ) -> rusqlite::Result<Standing> {
-    const QUERY: &str = "SELECT size, modified, input FROM files WHERE path = ?";
+    const QUERY: &str = "SELECT size, modified, input FROM outputs WHERE path = ?";
     let state = match fs::metadata(file).and_then(|metadata| State::of(&metadata)) {
         Ok(state) => state,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Standing::Absent),
@@ -89,8 +89,8 @@ pub(super) fn note(
     input: Option<&Path>,
 ) -> rusqlite::Result<()> {
     const INSERT: &str =
-        "INSERT OR IGNORE INTO files (path, size, modified, input) VALUES (?, ?, ?, ?)";
-    const DELETE: &str = "DELETE FROM files WHERE path = ? AND NOT (size = ? AND modified = ?)";
+        "INSERT OR IGNORE INTO outputs (path, size, modified, input) VALUES (?, ?, ?, ?)";
+    const DELETE: &str = "DELETE FROM outputs WHERE path = ? AND NOT (size = ? AND modified = ?)";
     let input = hash(head, input);
     let transaction = connection.transaction()?;
     for (path, metadata) in files {

@@ -10,7 +10,7 @@ use rusqlite::{Connection, Row, params};
 use super::checksum::Checksums;
 #[cfg(test)]
 use super::failing::{FailingReads, Fails};
-use super::key::{Key, Keys};
+use super::request_key::{RequestHasher, RequestKey};
 use super::run::Run;
 use super::sqlite::{self, damaged};
 use super::{failures, fields, millis};
@@ -48,7 +48,7 @@ pub struct Lookup {
     connection: Connection,
     path: PathBuf,
     checksums: Checksums,
-    keys: Keys,
+    keys: RequestHasher,
     run: Run,
     /// Whether ages matter: then an answer from the future is not used.
     ages: bool,
@@ -68,7 +68,7 @@ pub struct Lookup {
 #[derive(Clone)]
 pub(super) struct Reading {
     pub(super) checksums: Checksums,
-    pub(super) keys: Keys,
+    pub(super) keys: RequestHasher,
     pub(super) run: Run,
     /// Whether answers may be too old to be used.
     pub(super) ages: bool,
@@ -123,7 +123,7 @@ impl Lookup {
     ///
     /// # Errors
     /// The ledger cannot be read.
-    pub fn find(&mut self, key: &Key, body: &[u8]) -> Result<Found> {
+    pub fn find(&mut self, key: &RequestKey, body: &[u8]) -> Result<Found> {
         self.look(key, body)
             .map_err(|error| self.cannot_read(&error))
     }
@@ -161,7 +161,7 @@ impl Lookup {
         sqlite::cannot_use(&self.path, "read", error)
     }
 
-    fn look(&mut self, key: &Key, body: &[u8]) -> rusqlite::Result<Found> {
+    fn look(&mut self, key: &RequestKey, body: &[u8]) -> rusqlite::Result<Found> {
         let mut found = self.answer(key)?;
         if self.failures && found.known.is_none() {
             let failure = failures::find(
@@ -176,11 +176,11 @@ impl Lookup {
         Ok(found)
     }
 
-    fn answer(&mut self, key: &Key) -> rusqlite::Result<Found> {
+    fn answer(&mut self, key: &RequestKey) -> rusqlite::Result<Found> {
         // In the order that `checksum` has them.
         const QUERY: &str =
-            "SELECT key, transaction_id, score, capture, captured, at, replaced, checksum
-            FROM answers WHERE key = ?";
+            "SELECT key, row, transaction_id, score, capture, captured, at, replaced, checksum
+            FROM answers WHERE key = ? AND row = ?";
         #[cfg(test)]
         self.failing.read()?;
         let Self {
@@ -190,7 +190,7 @@ impl Lookup {
             ..
         } = self;
         let mut statement = connection.prepare_cached(QUERY)?;
-        let mut rows = statement.query(params![key.0])?;
+        let mut rows = statement.query(params![key.hash, key.stored_row()])?;
         let Some(row) = rows.next()? else {
             return Ok(Found::default());
         };
@@ -270,16 +270,16 @@ impl Stored {
         }
         // The columns of the query in `Lookup::answer`.
         let text = |column: usize| row.get_ref(column).ok()?.as_str().ok();
-        let replaced = match row.get_ref(6).ok()?.as_str_or_null().ok()? {
+        let replaced = match row.get_ref(7).ok()?.as_str_or_null().ok()? {
             Some(digits) => Some(Score::from_json_number(digits).ok()?),
             None => None,
         };
         Some(Self {
-            transaction_id: TransactionId::new(text(1)?).ok()?,
-            score: Score::from_json_number(text(2)?).ok()?,
-            capture: row.get(3).ok()?,
-            captured: row.get(4).ok()?,
-            at: row.get(5).ok()?,
+            transaction_id: TransactionId::new(text(2)?).ok()?,
+            score: Score::from_json_number(text(3)?).ok()?,
+            capture: row.get(4).ok()?,
+            captured: row.get(5).ok()?,
+            at: row.get(6).ok()?,
             replaced,
         })
     }

@@ -1,10 +1,11 @@
 //! Every paid answer, durable: what was asked once is never paid for again.
 //!
-//! A [`Ledger`] is one SQLite database of answers by what was asked. It gives three things: [`Keys`], which name
+//! A [`Ledger`] is one SQLite database of answers by what was asked. It gives three things: [`RequestHasher`], which name
 //! requests; a [`Lookup`] for what earlier runs were told; and a [`Keeper`] that makes new answers durable. Without a run,
 //! [`survey()`] tells what is in one and [`Care`] removes answers. It knows neither files of users nor calls, and holds
 //! nothing of a person.
 
+mod bloom_filter;
 mod care;
 mod checksum;
 mod database;
@@ -14,16 +15,15 @@ mod failures;
 mod fields;
 mod file;
 mod keeper;
-mod key;
 mod left;
 mod limits;
 mod lookup;
 mod place;
 mod poison;
 mod queue;
+mod request_key;
 mod run;
 mod schema;
-mod seen;
 mod sqlite;
 mod survey;
 
@@ -39,12 +39,12 @@ use tempfile::TempDir;
 pub(crate) use care::{Care, Cleaned};
 pub(crate) use file::{ENDS, ledger_of};
 pub(crate) use keeper::{Finished, Keeper, Whose};
-pub(crate) use key::{Key, Keys, Occurrences};
 pub(crate) use left::Standing;
 pub(crate) use limits::Known as KnownLimit;
 pub(crate) use lookup::Lookup;
 pub use lookup::{Found, Known};
 pub use place::Place;
+pub(crate) use request_key::{RequestHasher, RequestKey};
 pub(crate) use run::Past;
 pub use survey::survey;
 pub(crate) use survey::{AGES, Service};
@@ -109,7 +109,7 @@ pub(crate) struct Held {
 pub struct Ledger {
     path: PathBuf,
     place: Place,
-    keys: Keys,
+    keys: RequestHasher,
     checksums: Checksums,
     captured: Vec<Pointer>,
     fields: Box<[Pointer]>,
@@ -118,7 +118,7 @@ pub struct Ledger {
     past: Past,
     reuse: Reuse,
     known: Option<KnownLimit>,
-    poison: HashSet<Key>,
+    poison: HashSet<RequestKey>,
     /// There are answers in it.
     any: bool,
     held: Option<Held>,
@@ -178,7 +178,7 @@ impl Ledger {
         let head = sqlite::head(&connection).map_err(damaged)?;
         sqlite::reserve(&connection, in_flight).map_err(damaged)?;
         let checksums = head.checksums();
-        let keys = Keys::new(&head.secret, &endpoint, &service_id);
+        let keys = RequestHasher::new(&head.secret, &endpoint, &service_id);
         let output = output.as_deref();
         let noted = Run::find(&connection, checksums, &keys, output).map_err(damaged)?;
         let past = noted.map_or(Past::Nothing, |(_, past)| past);
@@ -337,13 +337,13 @@ impl Ledger {
 
     /// Requests over which the service failed in earlier runs while it answered others.
     #[must_use]
-    pub(crate) fn poison(&self) -> HashSet<Key> {
+    pub(crate) fn poison(&self) -> HashSet<RequestKey> {
         self.poison.clone()
     }
 
     /// Names requests.
     #[must_use]
-    pub fn keys(&self) -> Keys {
+    pub fn keys(&self) -> RequestHasher {
         self.keys.clone()
     }
 

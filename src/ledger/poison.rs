@@ -8,8 +8,8 @@ use std::time::{Duration, SystemTime};
 
 use rusqlite::{Connection, params};
 
-use super::key::Key;
 use super::millis;
+use super::request_key::RequestKey;
 
 /// How long a request is known for it after it failed last: the job of a month must know again what failed in the one
 /// before. To be wrong about some costs little, as they are asked all the same.
@@ -23,10 +23,10 @@ pub(super) fn known(
     connection: &Connection,
     context: i64,
     now: SystemTime,
-) -> rusqlite::Result<HashSet<Key>> {
+) -> rusqlite::Result<HashSet<RequestKey>> {
     // What was answered since is none.
-    const QUERY: &str = "SELECT key FROM poison WHERE context = ? AND at > ? AND NOT EXISTS (
-        SELECT 1 FROM answers WHERE answers.key = poison.key AND answers.at >= poison.at
+    const QUERY: &str = "SELECT key, row FROM failing_requests WHERE context = ? AND at > ? AND NOT EXISTS (
+        SELECT 1 FROM answers WHERE answers.key = failing_requests.key AND answers.row = failing_requests.row AND answers.at >= failing_requests.at
     ) LIMIT ?";
     connection
         .prepare(QUERY)?
@@ -36,9 +36,9 @@ pub(super) fn known(
 
 /// All that there is, however old.
 #[cfg(test)]
-pub(super) fn all(connection: &Connection) -> rusqlite::Result<HashSet<Key>> {
+pub(super) fn all(connection: &Connection) -> rusqlite::Result<HashSet<RequestKey>> {
     connection
-        .prepare("SELECT key FROM poison")?
+        .prepare("SELECT key, row FROM failing_requests")?
         .query_map([], key)?
         .collect()
 }
@@ -46,7 +46,7 @@ pub(super) fn all(connection: &Connection) -> rusqlite::Result<HashSet<Key>> {
 /// How much there is of each context, however old.
 pub(super) fn counts(connection: &Connection) -> rusqlite::Result<HashMap<i64, u64>> {
     connection
-        .prepare("SELECT context, COUNT(*) FROM poison GROUP BY context")?
+        .prepare("SELECT context, count(DISTINCT key) FROM failing_requests GROUP BY context")?
         .query_map([], |row| {
             let count: i64 = row.get(1)?;
             Ok((row.get(0)?, count.unsigned_abs()))
@@ -58,24 +58,29 @@ pub(super) fn counts(connection: &Connection) -> rusqlite::Result<HashMap<i64, u
 pub(super) fn note(
     connection: &Connection,
     context: i64,
-    failed: &[Key],
+    failed: &[RequestKey],
     now: SystemTime,
 ) -> rusqlite::Result<()> {
     if failed.is_empty() {
         return Ok(());
     }
-    let mut insert = connection.prepare_cached("INSERT OR REPLACE INTO poison VALUES (?, ?, ?)")?;
+    let mut insert =
+        connection.prepare_cached("INSERT OR REPLACE INTO failing_requests VALUES (?, ?, ?, ?)")?;
     for key in failed {
-        insert.execute(params![key.0, context, millis(now)])?;
+        insert.execute(params![key.hash, key.stored_row(), context, millis(now)])?;
     }
     connection
-        .prepare_cached("DELETE FROM poison WHERE at <= ?")?
+        .prepare_cached("DELETE FROM failing_requests WHERE at <= ?")?
         .execute([oldest(now)])
         .map(drop)
 }
 
-fn key(row: &rusqlite::Row<'_>) -> rusqlite::Result<Key> {
-    row.get(0).map(Key)
+fn key(row: &rusqlite::Row<'_>) -> rusqlite::Result<RequestKey> {
+    let number: i64 = row.get(1)?;
+    Ok(RequestKey {
+        hash: row.get(0)?,
+        row: number.unsigned_abs(),
+    })
 }
 
 fn oldest(now: SystemTime) -> i64 {
@@ -98,7 +103,7 @@ mod tests {
         std::fs::write(&path, "").unwrap();
         let connection = sqlite::open(&path, Kind::Shared, true).unwrap();
         let now = SystemTime::now();
-        let [one, other] = [Key([1; 16]), Key([2; 16])];
+        let [one, other] = [1, 2].map(RequestKey::some);
         note(&connection, 1, &[one, other], now).unwrap();
         note(&connection, 1, &[one], now + DAY * 30).unwrap();
         let known = |context, days| known(&connection, context, now + DAY * days).unwrap();
@@ -109,8 +114,8 @@ mod tests {
         // What was answered since is none.
         connection
             .execute(
-                "INSERT INTO answers (key, context, transaction_id, score, at, checksum) VALUES (?, 1, 't', '1', ?, 0)",
-                params![other.0, millis(now + DAY)],
+                "INSERT INTO answers (key, row, context, transaction_id, score, at, checksum) VALUES (?, 0, 1, 't', '1', ?, 0)",
+                params![other.hash, millis(now + DAY)],
             )
             .unwrap();
         assert_eq!(known(1, 31), HashSet::from([one]));

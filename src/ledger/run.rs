@@ -16,7 +16,7 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::checksum::Checksums;
-use super::key::{Key, Keys};
+use super::request_key::{Hash, RequestHasher};
 use super::{Reuse, sqlite};
 
 /// What the ledger has noted of the run to an output.
@@ -36,7 +36,7 @@ pub(crate) enum Past {
 /// A run, over all its stops.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Run {
-    name: Key,
+    name: Hash,
     /// Its number; `None` until it is noted.
     id: Option<i64>,
     /// In milliseconds since 1970.
@@ -49,7 +49,12 @@ pub(super) struct Run {
 
 impl Run {
     /// A run to this output, or to standard output, that begins at `begun`.
-    pub(super) fn begin(keys: &Keys, output: Option<&Path>, begun: i64, not_before: i64) -> Self {
+    pub(super) fn begin(
+        keys: &RequestHasher,
+        output: Option<&Path>,
+        begun: i64,
+        not_before: i64,
+    ) -> Self {
         Self {
             name: keys.run(output),
             id: None,
@@ -63,11 +68,11 @@ impl Run {
     pub(super) fn find(
         connection: &Connection,
         checksums: Checksums,
-        keys: &Keys,
+        keys: &RequestHasher,
         output: Option<&Path>,
     ) -> rusqlite::Result<Option<(Self, Past)>> {
         const QUERY: &str =
-            "SELECT id, begun, not_before, leftover, finished, checksum FROM runs WHERE name = ?";
+            "SELECT id, started, not_before, leftover, finished, checksum FROM runs WHERE name = ?";
         let name = keys.run(output);
         let read = |row: &Row<'_>| {
             let run = Self {
@@ -80,7 +85,7 @@ impl Run {
             let finished: Option<i64> = row.get(4)?;
             Ok((run, finished, row.get::<_, i64>(5)?))
         };
-        let found = connection.query_row(QUERY, [name.0], read).optional()?;
+        let found = connection.query_row(QUERY, [name], read).optional()?;
         let Some((run, finished, checksum)) = found else {
             return Ok(None);
         };
@@ -132,13 +137,13 @@ impl Run {
         connection: &Connection,
         checksums: Checksums,
     ) -> rusqlite::Result<()> {
-        const NOTE: &str = "INSERT INTO runs (name, begun, not_before, leftover, finished, checksum)
+        const NOTE: &str = "INSERT INTO runs (name, started, not_before, leftover, finished, checksum)
             VALUES (?, ?, ?, ?, NULL, ?)
-            ON CONFLICT (name) DO UPDATE SET begun = excluded.begun, not_before = excluded.not_before,
+            ON CONFLICT (name) DO UPDATE SET started = excluded.started, not_before = excluded.not_before,
                 leftover = excluded.leftover, finished = NULL, checksum = excluded.checksum
             RETURNING id";
         let values = params![
-            self.name.0,
+            self.name,
             self.begun,
             self.not_before,
             self.leftover,
@@ -206,7 +211,7 @@ impl Run {
 
     fn checksum(&self, checksums: Checksums, finished: Option<i64>) -> i64 {
         let values = [
-            ValueRef::Blob(&self.name.0),
+            ValueRef::Blob(&self.name),
             ValueRef::Integer(self.begun),
             ValueRef::Integer(self.not_before),
             ValueRef::Integer(self.leftover.into()),

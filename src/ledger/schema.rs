@@ -7,30 +7,31 @@ use rusqlite::Connection;
 use super::sqlite::damaged;
 
 /// The schema's version. What another version has written is refused, never guessed at.
-pub(super) const VERSION: i32 = 4;
+pub(super) const VERSION: i32 = 1;
 
 /// The tables.
 pub(super) const SCHEMA: &str = "
-    -- All times are milliseconds since 1970. Checksums are over all values of a row but as said.
-    -- One row: the secret that all keys are made with and its checksum, when the ledger was made, and the time from which
-    -- on answers are new to the last run that used none from before.
+    -- All times are milliseconds since 1970. A checksum is over all values of its row unless stated otherwise.
+
+    -- One row: the secret that all keys are made with and its checksum, when the ledger was created, and the time from
+    -- which answers are new to the last run that used no older ones.
     CREATE TABLE ledger (
         id INTEGER PRIMARY KEY CHECK (id = 1),
         secret BLOB NOT NULL,
         checksum INTEGER NOT NULL,
-        begun INTEGER NOT NULL,
+        created INTEGER NOT NULL,
         fresh_from INTEGER NOT NULL
     ) STRICT;
-    -- Files as runs left them: keyed hashes of their paths and of the runs' inputs, and when they were changed last
-    -- (nanoseconds since 1970).
-    CREATE TABLE files (
+    -- Output files as runs left them: keyed hashes of their paths and of the runs' inputs, and when they were last
+    -- modified (nanoseconds since 1970).
+    CREATE TABLE outputs (
         path BLOB NOT NULL,
         size INTEGER NOT NULL,
         modified INTEGER NOT NULL,
         input BLOB NOT NULL,
         PRIMARY KEY (path, size, modified, input)
     ) STRICT, WITHOUT ROWID;
-    -- Who was asked: a hash of address and service id, and the address for people to read.
+    -- Who was asked: a hash of address and service ID, and the address in plain text.
     CREATE TABLE contexts (
         id INTEGER PRIMARY KEY,
         hash BLOB NOT NULL UNIQUE,
@@ -38,9 +39,9 @@ pub(super) const SCHEMA: &str = "
         -- Over the hash.
         checksum INTEGER NOT NULL
     ) STRICT;
-    -- Which further fields runs wanted of an answer, as pointers, and when the last time.
-    CREATE TABLE fields (pointer TEXT PRIMARY KEY, wanted INTEGER NOT NULL) STRICT, WITHOUT ROWID;
-    -- Which of them were kept of an answer: a JSON array of pointers.
+    -- The additional answer fields that runs asked for, as pointers, and when a run last did.
+    CREATE TABLE fields (pointer TEXT PRIMARY KEY, requested INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+    -- The fields that an answer was stored with: a JSON array of pointers.
     CREATE TABLE captures (
         id INTEGER PRIMARY KEY,
         pointers TEXT NOT NULL UNIQUE,
@@ -51,33 +52,37 @@ pub(super) const SCHEMA: &str = "
         id INTEGER PRIMARY KEY,
         -- A hash of the output.
         name BLOB NOT NULL UNIQUE,
-        begun INTEGER NOT NULL,
-        -- Answers from before are not used.
+        started INTEGER NOT NULL,
+        -- Older answers are not used.
         not_before INTEGER NOT NULL,
-        -- Whether answers of an earlier run are still there, which the first answer of this one replaces.
+        -- Whether answers of an earlier run are still there, to be replaced by this run's first answer.
         leftover INTEGER NOT NULL,
-        -- How many rows had been asked and had no verdict when it reached the end; null before that.
+        -- How many rows had been asked about and had no verdict at the end of the input; null before that.
         finished INTEGER,
         checksum INTEGER NOT NULL
     ) STRICT;
-    -- Requests that a run is not to send again: the outcome is unknown, the answer useless, or the service refused them.
+    -- Requests that a run must not send again: the outcome is unknown, the answer useless, or the service refused them.
+    -- The row is that of answers.
     CREATE TABLE failures (
         key BLOB NOT NULL,
+        row INTEGER NOT NULL,
         run INTEGER NOT NULL,
         reason TEXT NOT NULL,
-        -- The message, sealed: it can be read only with the request at hand.
+        -- The message, sealed: only who has the request can read it.
         message BLOB NOT NULL,
         checksum INTEGER NOT NULL,
-        PRIMARY KEY (key, run)
+        PRIMARY KEY (key, row, run)
     ) STRICT, WITHOUT ROWID;
-    -- Requests over which the service failed while it answered others, and when it did so last.
-    CREATE TABLE poison (
-        key BLOB PRIMARY KEY,
+    -- Requests that the service failed on while it answered others, and when it last did. The row is that of answers.
+    CREATE TABLE failing_requests (
+        key BLOB NOT NULL,
+        row INTEGER NOT NULL,
         context INTEGER NOT NULL,
-        at INTEGER NOT NULL
+        at INTEGER NOT NULL,
+        PRIMARY KEY (key, row)
     ) STRICT, WITHOUT ROWID;
-    -- How much the service was found to bear: calls a second and calls in flight, each with how often it refused above
-    -- and accepted below, and when it showed that.
+    -- The load that the service was found to accept: calls per second and calls in flight, each with how often it refused
+    -- above that and accepted below, and when it last showed that.
     CREATE TABLE limits (
         context INTEGER PRIMARY KEY,
         rate REAL,
@@ -88,21 +93,25 @@ pub(super) const SCHEMA: &str = "
         checksum INTEGER NOT NULL
     ) STRICT;
     CREATE TABLE answers (
-        key BLOB PRIMARY KEY,
+        -- A keyed hash of the request.
+        key BLOB NOT NULL,
+        -- 0 where equal rows share the answer; the row's number where each row was asked on its own.
+        row INTEGER NOT NULL,
         context INTEGER NOT NULL,
         transaction_id TEXT NOT NULL,
         -- The digits as sent.
         score TEXT NOT NULL,
-        -- The values of a row of captures: a JSON array of their JSON as text, null where a field was absent.
+        -- A row of captures, and the values of its fields: a JSON array of their JSON as text, null for an absent field.
         capture INTEGER,
         captured TEXT,
-        -- When it came.
+        -- When it arrived.
         at INTEGER NOT NULL,
-        -- The score of the answer that it took the place of, and when that had come.
+        -- The score of the answer that this one replaced, and when that one had arrived.
         replaced TEXT,
         replaced_at INTEGER,
-        -- Over all but the context and the last time.
-        checksum INTEGER NOT NULL
+        -- Over all values but the context and the last time.
+        checksum INTEGER NOT NULL,
+        PRIMARY KEY (key, row)
     ) STRICT, WITHOUT ROWID;
 ";
 

@@ -14,8 +14,8 @@ use tokio::time::Instant;
 
 use super::checksum::Checksums;
 use super::file::{self, Kind, What};
-use super::key::Keys;
 use super::lookup::AHEAD;
+use super::request_key::RequestHasher;
 use super::schema::{SCHEMA, VERSION, check_schema};
 use crate::base::error::{Error, Result};
 use crate::base::system::file_size_limit;
@@ -238,7 +238,7 @@ impl Head {
 
 pub(super) fn head(connection: &Connection) -> rusqlite::Result<Head> {
     let (head, checksum) =
-        connection.query_row("SELECT secret, begun, checksum FROM ledger", [], |row| {
+        connection.query_row("SELECT secret, created, checksum FROM ledger", [], |row| {
             let head = Head {
                 secret: row.get(0)?,
                 begun: row.get(1)?,
@@ -271,9 +271,9 @@ pub(super) fn fresh_from(connection: &Connection, now: i64) -> rusqlite::Result<
 pub(super) fn remove_leftover(connection: &Connection, context: i64) -> rusqlite::Result<()> {
     if is_only_context(connection, context)? {
         // Without a condition SQLite need not look at each.
-        return connection.execute_batch("DELETE FROM answers; DELETE FROM poison");
+        return connection.execute_batch("DELETE FROM answers; DELETE FROM failing_requests");
     }
-    for table in ["answers", "poison"] {
+    for table in ["answers", "failing_requests"] {
         connection.execute(&format!("DELETE FROM {table} WHERE context = ?"), [context])?;
     }
     Ok(())
@@ -340,7 +340,7 @@ pub(super) fn is_damage(error: &rusqlite::Error) -> bool {
 pub(super) fn context(
     connection: &Connection,
     checksums: Checksums,
-    keys: &Keys,
+    keys: &RequestHasher,
     endpoint: &str,
 ) -> rusqlite::Result<i64> {
     connection.execute(
@@ -393,7 +393,7 @@ fn is_only_context(connection: &Connection, context: i64) -> rusqlite::Result<bo
 }
 
 /// The keys of every address and service id that was ever asked through this ledger.
-pub(super) fn contexts(connection: &Connection) -> rusqlite::Result<Vec<Keys>> {
+pub(super) fn contexts(connection: &Connection) -> rusqlite::Result<Vec<RequestHasher>> {
     let checksums = head(connection)?.checksums();
     let mut statement = connection.prepare("SELECT hash, checksum FROM contexts")?;
     let mut rows = statement.query([])?;
@@ -404,7 +404,7 @@ pub(super) fn contexts(connection: &Connection) -> rusqlite::Result<Vec<Keys>> {
         if row.get::<_, i64>(1)? != checksum_of_context(checksums, &hash) {
             return Err(damaged());
         }
-        contexts.push(Keys::of_context(hash));
+        contexts.push(RequestHasher::of_context(hash));
     }
     Ok(contexts)
 }

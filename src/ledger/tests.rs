@@ -393,7 +393,7 @@ fn age(path: &Path, seconds: i64) {
     let checksums = sqlite::head(&connection).unwrap().checksums();
     checksums.install(&connection).unwrap();
     let age = "UPDATE answers SET at = at - ?1, checksum =
-        answer_checksum(key, transaction_id, score, capture, captured, at - ?1, replaced)";
+        answer_checksum(key, row, transaction_id, score, capture, captured, at - ?1, replaced)";
     assert_eq!(connection.execute(age, [seconds * 1_000]), Ok(1));
 }
 
@@ -700,7 +700,7 @@ impl Store for Noted {
 
     fn found(&mut self, _: KnownLimit) {}
 
-    fn failed(&mut self, _: Vec<Key>) {}
+    fn failed(&mut self, _: Vec<RequestKey>) {}
 
     fn end(&mut self, _: Option<Finished>) {}
 
@@ -709,7 +709,7 @@ impl Store for Noted {
     }
 }
 
-type Notes = (Keeper, Keys, Arc<Mutex<Vec<usize>>>, Sender<()>);
+type Notes = (Keeper, RequestHasher, Arc<Mutex<Vec<usize>>>, Sender<()>);
 
 fn noted(place: &Directory, fails: usize) -> Notes {
     let ledger = Ledger::open(place.shared()).unwrap();

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use tokio::time::Instant;
 
 use super::{Stop, WRITE_DELAY, WRITE_ROWS, Window};
-use crate::ledger::{Found, Keeper, Key, Known, Whose};
+use crate::ledger::{Found, Keeper, Known, RequestKey, Whose};
 use crate::output::Finished;
 use crate::row::{Row, RowNumber};
 use crate::scorer::{Fate, Scorer};
@@ -42,7 +42,7 @@ pub(crate) struct Request {
     /// What is sent.
     pub(crate) body: Bytes,
     /// Names the request: rows with the same key are asked once. `None` where each is asked and nothing is kept.
-    pub(crate) key: Option<Key>,
+    pub(crate) key: Option<RequestKey>,
     /// What the ledger had when the row was read.
     pub(crate) found: Found,
 }
@@ -51,7 +51,7 @@ pub(crate) struct Request {
 pub(super) struct Start {
     pub(super) number: RowNumber,
     pub(super) body: Bytes,
-    pub(super) key: Option<Key>,
+    pub(super) key: Option<RequestKey>,
 }
 
 /// A row before the window.
@@ -86,7 +86,7 @@ pub(super) struct Rows<'a, S> {
     admitted: VecDeque<Slot>,
     first: RowNumber,
     /// Requests that are out, with the rows that wait for the same answer.
-    asking: HashMap<Key, Vec<RowNumber>>,
+    asking: HashMap<RequestKey, Vec<RowNumber>>,
     /// Of what is admitted or ready.
     bytes: usize,
     ready: Vec<Finished>,
@@ -106,7 +106,7 @@ struct Slot {
     /// What it counts for in the window.
     bytes: usize,
     /// What is out for it.
-    key: Option<Key>,
+    key: Option<RequestKey>,
     /// How the user was judged before this run.
     old: Option<Score>,
     state: State,
@@ -406,7 +406,7 @@ impl Waiting {
     /// What the row needs now. The ledger is asked again once: an answer may have come since the row was read.
     fn needs(
         &mut self,
-        asking: &HashMap<Key, Vec<RowNumber>>,
+        asking: &HashMap<RequestKey, Vec<RowNumber>>,
         keeper: Option<&Keeper>,
         now: Moment,
     ) -> crate::base::error::Result<Needs> {

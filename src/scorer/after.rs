@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::outage::{Means, Whose};
 use super::{Scorer, stops};
 use crate::base::error::Error;
-use crate::ledger::Key;
+use crate::ledger::RequestKey;
 use crate::pace::{Attempts, Change, Failed, Newcomers, Reaction, Speaker, Trouble};
 use crate::row::RowNumber;
 use crate::service::{Class, Fault, Health};
@@ -97,7 +97,7 @@ impl<S> Scorer<S> {
     }
 
     /// Has the next run know that the service fails over this row, unless it may have failed over any.
-    pub(super) fn remember(&self, key: Option<Key>, fault: &Fault, attempts: &Attempts) {
+    pub(super) fn remember(&self, key: Option<RequestKey>, fault: &Fault, attempts: &Attempts) {
         if fault.health != Health::Failed {
             return;
         }

@@ -8,7 +8,7 @@ use std::cell::Cell;
 use std::collections::HashSet;
 use std::time::Duration;
 
-use crate::ledger::Key;
+use crate::ledger::RequestKey;
 
 /// How long a service that answers may fail over the rows that are left, until it is put down to them. Most restarts are
 /// over by then, and a file's end waits for it but once: the next run knows.
@@ -49,7 +49,7 @@ pub(crate) struct Outage {
     /// For how long it had lasted when it was the first of nothing but failures that may be the rows' doing.
     failing_since: Cell<Option<Duration>>,
     rows: Cell<bool>,
-    poison: HashSet<Key>,
+    poison: HashSet<RequestKey>,
     /// Of those, how many were answered in this run, how many failed again, and how many did so since any answer.
     answered: Cell<u32>,
     failed: Cell<u32>,
@@ -59,7 +59,7 @@ pub(crate) struct Outage {
 impl Outage {
     /// What will be seen of outages where the service has failed over these before, while it answered others.
     #[must_use]
-    pub(crate) fn with_poison(poison: HashSet<Key>) -> Self {
+    pub(crate) fn with_poison(poison: HashSet<RequestKey>) -> Self {
         Self {
             poison,
             ..Self::default()
@@ -67,14 +67,14 @@ impl Outage {
     }
 
     /// Whether the service has failed over this before, and that is to be believed.
-    pub(super) fn is_poison(&self, key: Option<&Key>) -> bool {
+    pub(super) fn is_poison(&self, key: Option<&RequestKey>) -> bool {
         // What it answers today it failed over because of the hour.
         let believed = self.answered.get() <= self.failed.get();
         believed && self.failed_in_a_row.get() < IN_A_ROW && self.is_known(key)
     }
 
     /// A request was answered.
-    pub(super) fn answered(&self, key: Option<&Key>) {
+    pub(super) fn answered(&self, key: Option<&RequestKey>) {
         self.failed_in_a_row.set(0);
         if self.is_known(key) {
             self.answered.set(self.answered.get().saturating_add(1));
@@ -82,7 +82,7 @@ impl Outage {
     }
 
     /// A request was given up, because the service failed over it.
-    pub(super) fn gave_up(&self, key: Option<&Key>) {
+    pub(super) fn gave_up(&self, key: Option<&RequestKey>) {
         if self.is_known(key) {
             let one_more = |count: &Cell<u32>| count.set(count.get().saturating_add(1));
             one_more(&self.failed);
@@ -90,7 +90,7 @@ impl Outage {
         }
     }
 
-    fn is_known(&self, key: Option<&Key>) -> bool {
+    fn is_known(&self, key: Option<&RequestKey>) -> bool {
         key.is_some_and(|key| self.poison.contains(key))
     }
 
@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     fn what_is_known_is_believed_until_today_shows_otherwise() {
-        let key = Key::some;
+        let key = RequestKey::some;
         let known = || Outage::with_poison((0..100).map(key).collect());
         let outage = known();
         assert!(outage.is_poison(Some(&key(1))));

@@ -244,7 +244,7 @@ fn a_ledger_says_what_is_in_it_and_is_not_changed() {
     let before = place.read(LEDGER);
     let done = ledger(&place, &["stats", LEDGER]).done();
     done.exits(0);
-    prints(&done, "answers.ledger: a ledger of version 4, begun ");
+    prints(&done, "answers.ledger: a ledger of version 1, begun ");
     prints(&done, &format!("{}/v1/validate/user", server.url()));
     prints(&done, "  10 answers for 2 service ids, from ");
     prints(&done, "  younger than 1 d: 10, 7 d: 10, 30 d: 10");

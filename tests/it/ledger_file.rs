@@ -44,13 +44,13 @@ pub(crate) fn open(path: &Path) -> Connection {
 /// Makes all answers older by so many milliseconds: how many there are.
 pub(crate) fn age(path: &Path, milliseconds: i64) -> usize {
     const AGE: &str = "UPDATE answers SET at = at - ?1, checksum =
-        checksum_of_answers(key, transaction_id, score, capture, captured, at - ?1, replaced)";
+        checksum_of_answers(key, row, transaction_id, score, capture, captured, at - ?1, replaced)";
     open(path).execute(AGE, [milliseconds]).unwrap()
 }
 
 /// Has all runs begin in 1970.
 pub(crate) fn begun_long_ago(path: &Path) {
-    const BEGUN: &str = "UPDATE runs SET begun = 0, checksum =
+    const BEGUN: &str = "UPDATE runs SET started = 0, checksum =
         checksum_of_runs(name, 0, not_before, leftover, finished)";
     assert_eq!(open(path).execute(BEGUN, []).unwrap(), 1);
 }

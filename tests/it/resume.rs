@@ -326,6 +326,42 @@ fn equal_rows_that_are_asked_each_keep_their_own_answers_over_a_stop() {
 }
 
 #[test]
+fn a_killed_run_that_asks_about_each_of_equal_rows_pays_for_none_twice() {
+    let row = users::csv(1).lines().last().unwrap().to_owned() + "\n";
+    let csv = users::csv(1) + &row.repeat(4);
+    let place = Place::with("users.csv", &csv);
+    // The third call is never answered, and so never paid for.
+    let (release, released) = channel::<()>();
+    let released = Mutex::new(released);
+    let server = Server::start(move |request| {
+        if request.nth == 3 {
+            let _ = released.lock().unwrap().recv();
+        }
+        good(request)
+    });
+    let flags = ["--no-dedupe", "-c", "1"];
+    let run = flags.into_iter().fold(
+        place.run(&server, ["users.csv", "-o", "scored.csv"]),
+        Program::arg,
+    );
+    let stored = || {
+        let ledger = ledger_file::open(&place.path("scored.csv.ledger"));
+        let count = ledger.query_row("SELECT count(*) FROM answers", [], |row| {
+            row.get::<_, i64>(0)
+        });
+        count.unwrap_or(0)
+    };
+    let killed = run
+        .start()
+        .kill_when(|| server.calls() >= 3 && stored() == 2);
+    assert_eq!(killed.code(), None);
+    drop(release);
+    place.score(&server, flags).exits(0);
+    assert_eq!(place.text("scored.csv"), users::scored(&csv));
+    assert_eq!(server.calls(), 3 + 3, "two of five were paid for before");
+}
+
+#[test]
 fn a_row_equal_to_one_that_is_out_waits_for_its_answer() {
     let (release, released) = channel::<()>();
     let released = Mutex::new(released);

@@ -3,7 +3,7 @@
 use tempfile::TempDir;
 
 use super::*;
-use crate::ledger::{Key, Keys, Ledger, Place, Reuse, Settings};
+use crate::ledger::{Ledger, Place, RequestHasher, RequestKey, Reuse, Settings};
 use crate::verdict::{Answer, Score, TransactionId};
 
 /// A ledger that runs share.
@@ -29,7 +29,7 @@ impl Shared {
 }
 
 /// Rows that ask by their keys.
-fn asking(rows: u64, keys: &Keys) -> Vec<Read> {
+fn asking(rows: u64, keys: &RequestHasher) -> Vec<Read> {
     let mut rows = prepared(rows, &[]);
     for ask in &mut rows {
         let request = ask.request.as_mut().unwrap();
@@ -59,7 +59,7 @@ async fn answers_that_are_given_up_with_the_run_are_counted_as_lost() {
 }
 
 /// Another run gets an answer and has it durable, while nothing happens here.
-fn paid_by_another_run(ledger: &mut Ledger, key: Key) {
+fn paid_by_another_run(ledger: &mut Ledger, key: RequestKey) {
     let keeper = ledger.keeper().unwrap();
     let answer = Answer {
         transaction_id: TransactionId::new("another-run").unwrap(),
