@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::fields::UserRequest;
 use crate::input;
-use crate::ledger::{Place, Reuse};
+use crate::ledger::{LedgerLocation, Reuse};
 use crate::observe::Style;
 use crate::output::Target;
 use crate::pace::{FailureBudget, GiveUpAfter, Rate, Resends};
@@ -32,7 +32,7 @@ pub struct RunConfig {
     pub pace: PaceConfig,
     /// What the run may spend.
     pub budget: BudgetConfig,
-    /// Which answers are kept and used.
+    /// Which answers are stored and used.
     pub ledger: LedgerConfig,
     /// Scores to decisions.
     pub policy: DecisionPolicy,
@@ -77,14 +77,14 @@ pub struct BudgetConfig {
     pub give_up_after: GiveUpAfter,
 }
 
-/// Which answers are kept and used.
+/// Which answers are stored and used.
 #[derive(Debug, Clone)]
 pub struct LedgerConfig {
-    /// Where they are; `None` keeps none.
-    pub place: Option<Place>,
+    /// Where they are; `None` stores none.
+    pub location: Option<LedgerLocation>,
     /// Which of those that are there are used.
     pub reuse: Reuse,
-    /// Equal rows are asked once.
+    /// Equal rows share one call and its answer.
     pub dedupe: bool,
 }
 
@@ -143,30 +143,30 @@ pub struct WatchConfig {
 
 /// `rescore ledger`.
 #[derive(Debug)]
-pub(crate) struct CareConfig {
+pub(crate) struct AdminConfig {
     /// The ledger.
     pub(crate) ledger: PathBuf,
     /// What to do with it.
-    pub(crate) task: Task,
+    pub(crate) task: AdminTask,
 }
 
 /// What to do with a ledger.
 #[derive(Debug)]
-pub(crate) enum Task {
-    /// Say what is in it.
+pub(crate) enum AdminTask {
+    /// Show what is in it.
     Stats,
-    /// Remove answers that are older.
+    /// Remove old answers.
     Prune {
-        /// Than this.
-        than: Duration,
+        /// Those that are older than this.
+        older_than: Duration,
     },
     /// Remove answers about people, so that nothing of them stays.
-    Forget(Forgotten),
+    Forget(ForgetTarget),
 }
 
-/// Whose answers are to be forgotten.
+/// Whose answers are to be removed.
 #[derive(Debug)]
-pub(crate) enum Forgotten {
+pub(crate) enum ForgetTarget {
     /// This user's.
     User(Box<UserRequest<'static>>),
     /// Those of all users of a file.

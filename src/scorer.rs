@@ -26,7 +26,7 @@ pub(crate) use outage::Outage;
 pub(crate) use transactions::Transactions;
 
 use crate::base::error::{Error, Exit};
-use crate::ledger::{Keeper, RequestKey};
+use crate::ledger::{LedgerWriter, RequestKey};
 use crate::pace::{
     Allowance, Attempts, CallBudget, Change, Closed, Ended, FailureBudget, Fuse, Gate, Permit,
     RetryPolicy, RowRefusals, Unsettled,
@@ -57,7 +57,7 @@ pub(crate) struct Scorer<S> {
     /// How many rows may fail.
     pub(crate) failures: FailureBudget,
     /// Who makes answers durable; without one nothing is kept.
-    pub(crate) keeper: Option<Keeper>,
+    pub(crate) keeper: Option<LedgerWriter>,
     /// Which key calls go out with.
     pub(crate) keys: Keyring,
     /// What shows that one answer was given to two users.

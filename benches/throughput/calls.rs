@@ -188,7 +188,7 @@ fn rounds(files: &Files, rows: u32, latency: Duration) -> (Vec<Round>, Vec<Round
 
 /// Without a ledger, and each row asked: what other sections are about.
 pub(crate) const NOTHING_KEPT: LedgerConfig = LedgerConfig {
-    place: None,
+    location: None,
     reuse: Reuse::All,
     dedupe: false,
 };

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use rescore::internals::config::LedgerConfig;
-use rescore::internals::ledger::{Place, Reuse};
+use rescore::internals::ledger::{LedgerLocation, Reuse};
 use rescore::internals::pace::Rate;
 
 use crate::calls::{
@@ -20,7 +20,7 @@ const KNOWN_ROWS: u32 = 400_000;
 /// The run's own ledger, as every run to a file has it.
 fn own(output: &Path) -> LedgerConfig {
     LedgerConfig {
-        place: Some(Place::Beside(output.to_owned())),
+        location: Some(LedgerLocation::Beside(output.to_owned())),
         reuse: Reuse::All,
         dedupe: true,
     }
@@ -79,7 +79,7 @@ pub(crate) fn known(files: &Files, table: &mut Table) {
     let mut server = Server::start(Duration::ZERO);
     let path = files.output("answers.ledger");
     let shared = || LedgerConfig {
-        place: Some(Place::Shared(path.clone())),
+        location: Some(LedgerLocation::Shared(path.clone())),
         reuse: Reuse::All,
         dedupe: true,
     };

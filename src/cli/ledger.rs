@@ -1,6 +1,6 @@
 //! The arguments of `rescore ledger`.
 //!
-//! What a person types about a user is repeated in no message: it may be somebody else who reads it.
+//! No message repeats what a person types about a user: somebody else may read it.
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use clap::{Args, Subcommand};
 
 use super::values::{self, Map, Set};
 use crate::base::error::{Error, Result};
-use crate::config::{CareConfig, Forgotten, Task};
+use crate::config::{AdminConfig, AdminTask, ForgetTarget};
 use crate::fields::{Assignments, InvalidPhone, PerField, UserRequest};
 use crate::input::{FormatChoice, Input, Settings};
 use crate::layout::Existing;
@@ -18,25 +18,25 @@ use crate::verdict::{Failure, Reason};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum LedgerCommand {
-    /// Say what is in it
+    /// Show what is in a ledger
     Stats(StatsArgs),
-    /// Remove answers that are older
+    /// Remove old answers
     Prune(PruneArgs),
-    /// Remove all answers about a user, the users of a file, or everybody, so that nothing of them stays in the ledger
+    /// Remove all answers about one user, the users in a file, or everybody, leaving no trace in the ledger
     Forget(Box<ForgetArgs>),
 }
 
 #[derive(Debug, Args)]
 pub(super) struct StatsArgs {
-    /// The ledger: that of `--ledger`, or an OUTPUT.ledger
+    /// The ledger: the file of `--ledger`, or an OUTPUT.ledger
     file: PathBuf,
 }
 
 #[derive(Debug, Args)]
 pub(super) struct PruneArgs {
-    /// The ledger: that of `--ledger`, or an OUTPUT.ledger
+    /// The ledger: the file of `--ledger`, or an OUTPUT.ledger
     file: PathBuf,
-    /// Remove answers that are older, such as `30d`
+    /// Remove answers older than this, such as `30d`
     #[arg(long, value_name = "TIME", value_parser = values::age)]
     older_than: Duration,
 }
@@ -44,18 +44,18 @@ pub(super) struct PruneArgs {
 #[derive(Debug, Args)]
 #[allow(clippy::doc_markdown, reason = "these comments are the help's text")]
 pub(super) struct ForgetArgs {
-    /// The ledger: that of `--ledger`, or an OUTPUT.ledger
+    /// The ledger: the file of `--ledger`, or an OUTPUT.ledger
     file: PathBuf,
-    /// Forget the users of this file, read as by `run`; `-` is standard input, so that nobody's data need be an argument
+    /// Forget the users in this file, read as `run` reads it; `-` is standard input
     #[arg(long, value_name = "FILE")]
     users: Option<PathBuf>,
     /// Take a field of that file from this column, as in `run` (repeatable)
     #[arg(long, value_name = "FIELD=COLUMN", value_delimiter = '\n', value_parser = values::map)]
     map: Vec<Map>,
-    /// The same value for a field in every row of that file, as in `run` (repeatable)
+    /// Use the same value for a field in every row of that file, as in `run` (repeatable)
     #[arg(long, value_name = "FIELD=VALUE", value_delimiter = '\n', value_parser = values::set)]
     set: Vec<Set>,
-    /// That file has no header, and `--map` takes the numbers of columns, as in `run`
+    /// That file has no header; `--map` takes column numbers, as in `run`
     #[arg(long, requires = "users")]
     no_header: bool,
     /// Forget everybody
@@ -85,18 +85,20 @@ const USER: &str = "One user";
 const LONGEST_RECORD: usize = 16 * 1024 * 1024;
 
 impl LedgerCommand {
-    pub(super) fn into_config(self) -> Result<CareConfig> {
+    pub(super) fn into_config(self) -> Result<AdminConfig> {
         let (ledger, task) = match self {
-            Self::Stats(StatsArgs { file }) => (file, Task::Stats),
-            Self::Prune(PruneArgs { file, older_than }) => (file, Task::Prune { than: older_than }),
-            Self::Forget(arguments) => (arguments.file.clone(), Task::Forget(arguments.whom()?)),
+            Self::Stats(StatsArgs { file }) => (file, AdminTask::Stats),
+            Self::Prune(PruneArgs { file, older_than }) => (file, AdminTask::Prune { older_than }),
+            Self::Forget(arguments) => {
+                (arguments.file.clone(), AdminTask::Forget(arguments.whom()?))
+            }
         };
-        Ok(CareConfig { ledger, task })
+        Ok(AdminConfig { ledger, task })
     }
 }
 
 impl ForgetArgs {
-    fn whom(self) -> Result<Forgotten> {
+    fn whom(self) -> Result<ForgetTarget> {
         let Self {
             file: _,
             users,
@@ -119,27 +121,25 @@ impl ForgetArgs {
         };
         let fields = user != PerField::default();
         if users.is_none() && !(map.is_empty() && set.is_empty()) {
-            return Err(Error::usage(
-                "`--map` and `--set` have no meaning without `--users`",
-            ));
+            return Err(Error::usage("`--map` and `--set` need `--users`"));
         }
         match (fields, users, all) {
             (true, None, false) => one(&user),
             (false, Some(users), false) => many(&users, map, set, no_header),
-            (false, None, true) => Ok(Forgotten::Everybody),
+            (false, None, true) => Ok(ForgetTarget::Everybody),
             _ => Err(Error::usage(
-                "it must be said whom to forget, in one of three ways",
+                "specify whom to forget: `--users`, `--name` and the other fields, or `--all`",
             )
-            .hint("give `--users FILE`, `--all`, or one user's `--name`, `--email`, `--phone`, `--ip` and `--user-agent` as they were sent")),
+            .hint("one user is given by `--name`, `--ip`, `--user-agent` and `--email` or `--phone`, as they were sent")),
         }
     }
 }
 
-/// One user, by the rules of a run: whom no run can have asked about, no ledger can have.
-fn one(user: &PerField<Option<String>>) -> Result<Forgotten> {
+/// One user, by the rules of a run: a ledger has no answers about a user that no run can have asked about.
+fn one(user: &PerField<Option<String>>) -> Result<ForgetTarget> {
     let find = |field| Ok(user.get(field).clone().map(Cow::Owned));
     UserRequest::new(find, InvalidPhone::Reject)
-        .map(|request| Forgotten::User(Box::new(request)))
+        .map(|request| ForgetTarget::User(Box::new(request)))
         .map_err(|failure| refused(&failure))
 }
 
@@ -147,14 +147,14 @@ fn one(user: &PerField<Option<String>>) -> Result<Forgotten> {
 fn refused(failure: &Failure) -> Error {
     let rule = match failure.reason {
         Reason::InvalidIp => "`--ip` is neither IPv4 nor IPv6",
-        Reason::InvalidEmail => "`--email` is no email address",
-        Reason::InvalidPhone => "`--phone` is no international number",
+        Reason::InvalidEmail => "`--email` is not an email address",
+        Reason::InvalidPhone => "`--phone` is not an international number",
         // These name a field and no value.
         _ => &*failure.message,
     };
     let hint = match failure.reason {
         Reason::InvalidPhone => {
-            "leave `--phone` out for a run with `--invalid-phone drop`, which has sent none"
+            "leave out `--phone`: a run with `--invalid-phone drop` has sent none"
         }
         _ => {
             "give the fields as they were sent: name, IP address and user agent, with an email address, a phone number or both"
@@ -163,7 +163,7 @@ fn refused(failure: &Failure) -> Error {
     Error::usage(format!("no run can have asked about this user: {rule}")).hint(hint)
 }
 
-fn many(users: &Path, map: Vec<Map>, set: Vec<Set>, no_header: bool) -> Result<Forgotten> {
+fn many(users: &Path, map: Vec<Map>, set: Vec<Set>, no_header: bool) -> Result<ForgetTarget> {
     let mut assignments = Assignments::default();
     for Map(field, template) in map {
         assignments.map(field, template)?;
@@ -171,7 +171,7 @@ fn many(users: &Path, map: Vec<Map>, set: Vec<Set>, no_header: bool) -> Result<F
     for Set(field, value) in set {
         assignments.set(field, value)?;
     }
-    Ok(Forgotten::Users(Box::new(Settings {
+    Ok(ForgetTarget::Users(Box::new(Settings {
         input: if users == Path::new("-") {
             Input::Stdin
         } else {
@@ -187,7 +187,7 @@ fn many(users: &Path, map: Vec<Map>, set: Vec<Set>, no_header: bool) -> Result<F
         // Nothing is written, so no column is ours.
         columns: Vec::new(),
         max_record: LONGEST_RECORD,
-        // A row that cannot have been sent costs nothing here.
+        // A row that cannot have been sent does no harm here.
         judges_first_rows: false,
     })))
 }

@@ -19,7 +19,7 @@ use sources::Sources;
 pub(crate) use sources::Variables;
 
 use crate::base::error::Error;
-use crate::config::{CareConfig, RunConfig};
+use crate::config::{AdminConfig, RunConfig};
 use crate::sandbox::Settings;
 
 /// Score every user of a CSV or JSONL file through a user validation service and get the same file back with
@@ -68,7 +68,7 @@ pub(crate) enum Command {
     /// `rescore sandbox`.
     Sandbox(Settings),
     /// `rescore ledger`.
-    Ledger(CareConfig),
+    Ledger(AdminConfig),
 }
 
 /// Why nothing can be done.

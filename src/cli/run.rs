@@ -23,7 +23,7 @@ use crate::config::{
 use crate::fields::Assignments;
 use crate::input::{FormatChoice, Input, Settings};
 use crate::layout::{PREVIOUS, VERDICT_COLUMNS};
-use crate::ledger::{Place as LedgerPlace, Reuse, ledger_of};
+use crate::ledger::{LedgerLocation, Reuse, ledger_of};
 use crate::output::{Replace, Target};
 use crate::pace::{FailureBudget, FailureLimit, GiveUpAfter, Rate};
 use crate::raw_json::Pointer;
@@ -422,12 +422,12 @@ impl RunArgs {
     fn ledger(&self, output: &OutputConfig) -> Result<LedgerConfig> {
         let dedupe = !self.no_dedupe;
         let beside = output.target.as_ref().filter(|target| !target.is_special());
-        let place = match (&self.ledger, beside) {
-            (Some(path), _) => Some(LedgerPlace::Shared(path.clone())),
+        let location = match (&self.ledger, beside) {
+            (Some(path), _) => Some(LedgerLocation::Shared(path.clone())),
             (None, Some(target)) if !self.no_ledger => {
-                Some(LedgerPlace::Beside(target.path().to_owned()))
+                Some(LedgerLocation::Beside(target.path().to_owned()))
             }
-            _ => dedupe.then_some(LedgerPlace::Scratch),
+            _ => dedupe.then_some(LedgerLocation::Scratch),
         };
         let reuse = match self.max_age {
             // It uses what the finished run used, whatever that is.
@@ -436,7 +436,10 @@ impl RunArgs {
             None if self.fresh => Reuse::Nothing,
             None => Reuse::All,
         };
-        let keeps = matches!(place, Some(LedgerPlace::Shared(_) | LedgerPlace::Beside(_)));
+        let keeps = matches!(
+            location,
+            Some(LedgerLocation::Shared(_) | LedgerLocation::Beside(_))
+        );
         if reuse != Reuse::All && !keeps {
             let flag = match reuse {
                 Reuse::Retry => "--retry-failed",
@@ -449,7 +452,7 @@ impl RunArgs {
             .hint("name one with `--ledger FILE`"));
         }
         Ok(LedgerConfig {
-            place,
+            location,
             reuse,
             dedupe,
         })

@@ -13,8 +13,8 @@ use crate::base::say::say;
 use crate::config::LedgerConfig;
 use crate::input::Input;
 use crate::ledger::{
-    Finished, Held, Keeper, KnownLimit, Ledger, Past, Place, Removed, RequestKey, Rest, Reuse,
-    Settings, Standing,
+    ClosedLedger, EarlierAnswers, FinishedRun, KnownLimit, LedgerLocation, LedgerSettings,
+    LedgerWriter, OpenLedger, OutputState, PreviousRun, Removal, RequestKey, Reuse, RunningLedger,
 };
 use crate::observe::{self, Kept, counted, day, moment, most, same_command};
 use crate::output::{Replace, Sealed};
@@ -31,9 +31,9 @@ const LAST_COMMIT: Duration = Duration::from_millis(1_500);
 /// What it gets otherwise: a large log goes into the database first. Ctrl-C ends it.
 const CLOSING: Duration = Duration::from_secs(60);
 
-/// The answers of this run and of earlier ones; or none, where nothing is kept.
+/// The answers of earlier runs, before this one starts; or none, where nothing is stored.
 pub(super) struct Answers {
-    ledger: Option<Ledger>,
+    ledger: Option<OpenLedger>,
     dedupe: bool,
     /// The input's path; `None` for a stream, which has none that stays.
     input: Option<PathBuf>,
@@ -41,6 +41,13 @@ pub(super) struct Answers {
     fresh: bool,
     /// They are a stand-in's: nobody pays for them.
     sandbox: bool,
+}
+
+/// The answers of a run that has started; or none, where nothing is stored.
+pub(super) struct RunAnswers {
+    ledger: Option<RunningLedger>,
+    input: Option<PathBuf>,
+    fresh: bool,
 }
 
 /// Who is asked, and on whose behalf.
@@ -84,7 +91,7 @@ impl Answers {
         in_flight: NonZeroUsize,
     ) -> Result<Self> {
         let LedgerConfig {
-            place,
+            location,
             reuse,
             dedupe,
         } = config;
@@ -93,9 +100,9 @@ impl Answers {
             service_id,
             sandbox,
         } = whom;
-        let open = |place| {
-            Ledger::open(Settings {
-                place,
+        let open = |location| {
+            OpenLedger::open(LedgerSettings {
+                location,
                 reuse,
                 output: output.map(Path::to_owned),
                 endpoint,
@@ -104,8 +111,8 @@ impl Answers {
                 in_flight,
             })
         };
-        let scratch = place == Some(Place::Scratch);
-        let ledger = place.map(open).transpose();
+        let scratch = location == Some(LedgerLocation::Scratch);
+        let ledger = location.map(open).transpose();
         let ledger = ledger.map_err(|error| {
             if scratch {
                 space::in_temporary(error)
@@ -124,53 +131,46 @@ impl Answers {
 
     /// What may be written over unasked at a file's place: what the run that this one goes on with left there.
     pub(super) fn replace(&self, file: &Path) -> Result<Replace> {
-        let Some(ledger) = self.ledger.as_ref().filter(|ledger| ledger.was_there()) else {
+        let Some(ledger) = self.ledger.as_ref().filter(|ledger| ledger.existed()) else {
             return Ok(Replace::Nothing);
         };
-        let is_new = matches!(ledger.past(), Past::Finished { .. }) && !ledger.goes_on();
+        let is_new =
+            matches!(ledger.previous_run(), PreviousRun::Finished { .. }) && !ledger.continues();
         if is_new && file.exists() {
             return Err(finished(file, ledger));
         }
         // Of a run that shares its ledger only this one's own run can have left rows here that are paid for.
-        if is_new || (!ledger.is_own() && !ledger.goes_on()) {
+        if is_new || (!ledger.is_own() && !ledger.continues()) {
             return Ok(Replace::Nothing);
         }
-        let retries = matches!(ledger.past(), Past::Finished { .. });
+        let retries = matches!(ledger.previous_run(), PreviousRun::Finished { .. });
         if !ledger.is_own() && !retries {
             return Ok(Replace::Partial);
         }
         let shown = file.display();
         let run = if retries { "finished" } else { "unfinished" };
-        let why = match ledger.standing(file, self.input.as_deref())? {
-            Standing::Absent => return Ok(Replace::Partial),
-            Standing::AsLeft => return Ok(Replace::Whole),
-            Standing::Changed => format!("`{shown}` has changed since the {run} run left it"),
-            Standing::OfOtherInput => {
+        let why = match ledger.output_state(file, self.input.as_deref())? {
+            OutputState::Absent => return Ok(Replace::Partial),
+            OutputState::AsLeft => return Ok(Replace::Whole),
+            OutputState::Changed => format!("`{shown}` has changed since the {run} run left it"),
+            OutputState::OfOtherInput => {
                 format!("`{shown}` was written by a run over another input")
             }
-            Standing::Foreign => format!("`{shown}` is not from the run that is {run}"),
+            OutputState::Foreign => format!("`{shown}` is not from the run that is {run}"),
         };
         Err(Error::usage(why).hint("move it away, or replace it with `--overwrite`"))
-    }
-
-    /// Notes how the run is about to leave its files.
-    pub(super) fn note(&self, files: &[Sealed]) {
-        if let Some(ledger) = self.ledger.as_ref().filter(|ledger| !ledger.is_scratch()) {
-            // Without the note the same command asks before it replaces them. That is better than to end with none.
-            let _ = ledger.note(files, self.input.as_deref());
-        }
     }
 
     /// A warning of what is lost by starting over. A finished run's answers have done their work.
     pub(super) fn thrown_away(&self) -> Option<String> {
         let ledger = self.ledger.as_ref()?;
-        let Held { answers, begun } = ledger.replaced()?;
-        let is_wanted = !matches!(ledger.past(), Past::Finished { .. });
+        let EarlierAnswers { answers, started } = ledger.replaced_answers()?;
+        let is_wanted = !matches!(ledger.previous_run(), PreviousRun::Finished { .. });
         (is_wanted && answers > 0).then(|| {
             format!(
                 "starting over; the {} of the run of {} are thrown away",
                 observe::answers(answers, self.sandbox),
-                moment(begun)
+                moment(started)
             )
         })
     }
@@ -178,12 +178,12 @@ impl Answers {
     /// A warning where a run of another day goes on.
     pub(super) fn aged(&self) -> Option<String> {
         let ledger = self.ledger.as_ref()?;
-        let Held { answers, begun } = ledger.held()?;
-        let old = begun.elapsed().is_ok_and(|age| age >= OLD);
-        (old && answers > 0 && ledger.past() == Past::Stopped).then(|| {
+        let EarlierAnswers { answers, started } = ledger.earlier_answers()?;
+        let old = started.elapsed().is_ok_and(|age| age >= OLD);
+        (old && answers > 0 && ledger.previous_run() == PreviousRun::Stopped).then(|| {
             format!(
                 "the run that goes on began at {}: {} of it are used, unless `--fresh` or `--max-age` says otherwise",
-                moment(begun),
+                moment(started),
                 counted(answers, "answer")
             )
         })
@@ -206,7 +206,7 @@ impl Answers {
         let Some(ledger) = &self.ledger else {
             return;
         };
-        let Some(Held { answers, begun }) = ledger.held() else {
+        let Some(EarlierAnswers { answers, started }) = ledger.earlier_answers() else {
             return;
         };
         let has = match (answers, self.sandbox) {
@@ -215,26 +215,26 @@ impl Answers {
             (_, false) => format!(": {} are paid for", counted(answers, "answer")),
             (_, true) => format!(": it has {}", counted(answers, "answer")),
         };
-        let begun = moment(begun);
-        say(&match ledger.past() {
-            Past::Finished { .. } => {
-                format!("rescore: retrying the failed rows of the run of {begun}{has}")
+        let started = moment(started);
+        say(&match ledger.previous_run() {
+            PreviousRun::Finished { .. } => {
+                format!("rescore: retrying the failed rows of the run of {started}{has}")
             }
-            Past::Stopped | Past::Nothing => format!(
-                "rescore: continuing the run of {begun}{has} (`--fresh` asks everything again)"
+            PreviousRun::Stopped | PreviousRun::None => format!(
+                "rescore: continuing the run of {started}{has} (`--fresh` asks everything again)"
             ),
         });
     }
 
     /// The limit that an earlier run found.
     pub(super) fn known(&self) -> Option<KnownLimit> {
-        self.ledger.as_ref().and_then(Ledger::known)
+        self.ledger.as_ref().and_then(OpenLedger::known_limit)
     }
 
-    /// Requests over which the service failed in earlier runs while it answered others.
-    pub(super) fn poison(&self) -> HashSet<RequestKey> {
-        let poison = self.ledger.as_ref().map(Ledger::poison);
-        poison.unwrap_or_default()
+    /// Requests that the service failed on in earlier runs while it answered others.
+    pub(super) fn failing_requests(&self) -> HashSet<RequestKey> {
+        let failing = self.ledger.as_ref().map(OpenLedger::failing_requests);
+        failing.unwrap_or_default()
     }
 
     /// The further fields that answers must be brought with, those that are written first.
@@ -247,12 +247,12 @@ impl Answers {
 
     /// Whether rows of earlier runs are written again without a call.
     pub(super) fn go_on(&self) -> bool {
-        self.ledger.as_ref().is_some_and(Ledger::was_there) && !self.fresh
+        self.ledger.as_ref().is_some_and(OpenLedger::existed) && !self.fresh
     }
 
     /// Whether they are there for another run.
     pub(super) fn stay(&self) -> bool {
-        self.ledger.as_ref().and_then(Ledger::path).is_some()
+        self.ledger.as_ref().and_then(OpenLedger::path).is_some()
     }
 
     /// What a run that is ended at once says of the answers that stay; `None` where none do.
@@ -273,30 +273,49 @@ impl Answers {
         }
     }
 
+    /// Starts the run.
+    pub(super) fn start(self) -> Result<(RunAnswers, Option<LedgerWriter>)> {
+        let (ledger, writer) = self.ledger.map(OpenLedger::start).transpose()?.unzip();
+        let answers = RunAnswers {
+            ledger,
+            input: self.input,
+            fresh: self.fresh,
+        };
+        Ok((answers, writer))
+    }
+}
+
+impl RunAnswers {
+    /// Records how the run is about to leave its files.
+    pub(super) fn record_outputs(&self, files: &[Sealed]) {
+        if let Some(ledger) = self.ledger.as_ref().filter(|ledger| !ledger.is_scratch()) {
+            // Without the record the same command asks before it replaces them. That is better than to end with none.
+            let _ = ledger.record_outputs(files, self.input.as_deref());
+        }
+    }
+
     /// What ended the run early, with the space that it needs and where, as far as it comes from there.
     pub(super) fn explain(&self, error: Error, size: Option<u64>, stats: &Stats) -> Error {
         let ledger = self.ledger.as_ref();
-        if stats.cancelled == Some(CancelReason::Ledger) && ledger.is_some_and(Ledger::is_scratch) {
+        if stats.cancelled == Some(CancelReason::Ledger)
+            && ledger.is_some_and(RunningLedger::is_scratch)
+        {
             return space::in_temporary(error);
         }
         space::for_the_rest(error, size, stats)
     }
 
-    pub(super) fn keeper(&mut self) -> Result<Option<Keeper>> {
-        self.ledger.as_mut().map(Ledger::keeper).transpose()
-    }
-
     /// How a run ended that reached the end of its input.
-    pub(super) fn finished(stats: &Stats) -> Finished {
-        Finished {
+    pub(super) fn finished(stats: &Stats) -> FinishedRun {
+        FinishedRun {
             failed_rows: stats.failures(),
             failed_calls: stats.failed_calls(),
         }
     }
 
-    /// Ends the ledger, once its keeper is gone: what stays of it, and a warning where it should have gone and is there.
-    /// `rows_stay` when an output is there, whole or not.
-    pub(super) fn end(self, stats: &Stats, rows_stay: bool) -> (Option<Kept>, Option<String>) {
+    /// Closes the ledger, once its writer is gone: what is left of it, and a warning where it should have been removed and
+    /// is there. `rows_stay` when an output is there, complete or not.
+    pub(super) fn close(self, stats: &Stats, rows_stay: bool) -> (Option<Kept>, Option<String>) {
         let Some(ledger) = self.ledger else {
             return (None, None);
         };
@@ -307,16 +326,16 @@ impl Answers {
         };
         let (path, own) = (ledger.path().map(Path::to_owned), ledger.is_own());
         let damaged = stats.cancelled == Some(CancelReason::Ledger) && ledger.is_damaged();
-        let when = if stats.exit() == Exit::Complete {
-            Removed::WhenUsed(stats.known + stats.answered)
+        let removal = if stats.exit() == Exit::Complete {
+            Removal::WhenUsed(stats.known + stats.answered)
         } else if rows_stay {
-            // Without a ledger the next run would refuse to write over them.
-            Removed::Never
+            // Without a ledger the next run would refuse to replace them.
+            Removal::Never
         } else {
-            Removed::WhenEmpty
+            Removal::WhenEmpty
         };
-        match ledger.end(when, patience) {
-            Ok(Rest::Kept(answers)) => {
+        match ledger.close(removal, patience) {
+            Ok(ClosedLedger::Kept(answers)) => {
                 let fresh = self.fresh;
                 let kept = |path| Kept {
                     path,
@@ -327,24 +346,24 @@ impl Answers {
                 };
                 (still_there(path).map(kept), None)
             }
-            Ok(Rest::Nothing) => (None, None),
+            Ok(ClosedLedger::Removed) => (None, None),
             Err(error) => (None, Some(error.report().replacen("error", "warning", 1))),
         }
     }
 }
 
 /// The refusal of a file that a finished run has left, with both ways on and what they cost.
-fn finished(file: &Path, ledger: &Ledger) -> Error {
-    let failed = match ledger.past() {
-        Past::Finished { failed } => failed,
-        Past::Nothing | Past::Stopped => 0,
+fn finished(file: &Path, ledger: &OpenLedger) -> Error {
+    let failed = match ledger.previous_run() {
+        PreviousRun::Finished { failed } => failed,
+        PreviousRun::None | PreviousRun::Stopped => 0,
     };
     let retry = match failed {
         0 => "calls only for rows that were fixed since".to_owned(),
         failed => format!("{} at most", counted(failed, "call")),
     };
-    let fresh = match ledger.replaced() {
-        Some(Held { answers, .. }) => {
+    let fresh = match ledger.replaced_answers() {
+        Some(EarlierAnswers { answers, .. }) => {
             format!(
                 "asks everybody (about {})",
                 counted(answers + failed, "call")

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use crate::base::error::{Error, Result};
 use crate::input::{self, Prepared};
-use crate::ledger::{Found, Ledger, Lookup, RequestHasher};
+use crate::ledger::{Lookup, LookupResult, OpenLedger, RequestHasher};
 use crate::pipeline::{Ask, Batch, Request, Stop};
 use crate::row::RowNumber;
 use crate::telemetry::event::CancelReason;
@@ -24,9 +24,9 @@ pub(super) struct Desk {
 
 impl Desk {
     /// A desk for this ledger; equal rows are asked once with `dedupe`, each otherwise.
-    pub(super) fn new(ledger: &Ledger, dedupe: bool) -> Result<Self> {
+    pub(super) fn new(ledger: &OpenLedger, dedupe: bool) -> Result<Self> {
         Ok(Self {
-            hasher: Some(ledger.keys()),
+            hasher: Some(ledger.hasher()),
             dedupe,
             lookup: ledger.lookup()?,
         })
@@ -34,9 +34,9 @@ impl Desk {
 
     /// Has its look-ups fail as said.
     #[cfg(test)]
-    pub(super) fn failing(mut self, fails: crate::ledger::Fails) -> Self {
+    pub(super) fn failing(mut self, faults: crate::ledger::StoreFaults) -> Self {
         if let Some(lookup) = &mut self.lookup {
-            lookup.fail(fails);
+            lookup.fail(faults);
         }
         self
     }
@@ -82,7 +82,7 @@ impl Desk {
         });
         let found = match (&mut self.lookup, &key) {
             (Some(lookup), Some(key)) => lookup.find(key, &body)?,
-            _ => Found::default(),
+            _ => LookupResult::default(),
         };
         Ok(Request { body, key, found })
     }

@@ -51,7 +51,7 @@ impl<'a> Place<'a> {
         Self {
             what: "ledger",
             path,
-            ends: ledger::ENDS,
+            ends: ledger::SUFFIXES,
         }
     }
 
@@ -186,7 +186,10 @@ pub(super) fn check(
     ledger: &LedgerConfig,
     service: &ServiceConfig,
 ) -> Result<()> {
-    let ledger = ledger.place.as_ref().and_then(ledger::Place::path);
+    let ledger = ledger
+        .location
+        .as_ref()
+        .and_then(ledger::LedgerLocation::path);
     let mut places = Vec::new();
     if let Input::File(path) = input {
         places.push(Place::input(path));

@@ -15,7 +15,7 @@ use bytes::BytesMut;
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 
-use super::answers::{Answers, Whom};
+use super::answers::{Answers, RunAnswers, Whom};
 use super::desk::Desk;
 use super::places::Targets;
 use super::signals::Heeded;
@@ -85,7 +85,7 @@ pub fn execute(config: RunConfig) -> Result<Exit> {
     let client = Client::new(client)?;
     // Before any file is touched: another run may be at them.
     let known_by = output.known_by();
-    let mut answers = Answers::open(ledger, known_by, whom, &source, &captured, concurrency)?;
+    let answers = Answers::open(ledger, known_by, whom, &source, &captured, concurrency)?;
     let targets = Targets::check(&output, rejects.as_deref(), &answers)?;
     let summary_file = places::summary(summary, opened.mode)?;
     space::for_the_next_rows(output.target.as_ref(), answers.go_on(), opened.size)?;
@@ -93,7 +93,7 @@ pub fn execute(config: RunConfig) -> Result<Exit> {
 
     let gate = gate(pace, concurrency, answers.known());
     if speaks {
-        let service = if sandbox { None } else { Some(&endpoint) };
+        let service = (!sandbox).then_some(&endpoint);
         introduce(&source, &opened, service, concurrency, pace.rate);
         answers.introduce(gate.limit());
         let stream = output.target.as_ref().is_none_or(Target::is_special);
@@ -101,34 +101,35 @@ pub fn execute(config: RunConfig) -> Result<Exit> {
             say(NO_LEDGER);
         }
     }
-    let ignored = ignored_early.then(|| IGNORED.to_owned());
-    warn(warnings.into_iter().chain(lowered).chain(ignored), &answers);
+    warn(warnings.into_iter().chain(lowered), ignored_early, &answers);
     let runtime = runtime()?;
     let (events, progress) = observe(&runtime, &watch, &opened, sandbox, concurrency);
     let writer = Writer::new(opened.layout, policy.clone(), sink, sides);
     let rows = (reader, answers.desk()?, writer);
     signals.run_begins(farewell(output.target.as_ref(), &answers))?;
+    let (failing, columns) = (answers.failing_requests(), answers.fields(captured.clone()));
+    // Last of all, as it throws away what `--fresh` starts over from.
+    let (answers, keeper) = answers.start()?;
     let scorer = Scorer {
         service: client,
         gate,
         retries: RetryPolicy::new(pace.retries, pace.resends),
         patience: pace.patience,
-        outage: Outage::with_poison(answers.poison()),
+        outage: Outage::with_poison(failing),
         fuse: RefCell::new(Fuse::new(budget.give_up_after)),
         calls: CallBudget::new(budget.calls),
         failures: budget.failures,
-        // Last of all, as it throws away what `--fresh` starts over from.
-        keeper: answers.keeper()?,
+        keeper,
         keys: Keyring::default(),
         transactions: RefCell::default(),
         absent: RefCell::new(Absent::new(&captured)),
         policy,
-        columns: answers.fields(captured),
+        columns,
         host: endpoint.host().to_owned(),
         events: events.clone(),
     };
-    let note = |files: &[Sealed]| answers.note(files);
-    let (written, error) = drive(&runtime, &scorer, rows, stops, note)?;
+    let record = |files: &_| answers.record_outputs(files);
+    let (written, error) = drive(&runtime, &scorer, rows, stops, record)?;
     scorer.end();
     progress.finish();
     // A look-up of a name that hangs must not hold up the end.
@@ -137,10 +138,7 @@ pub fn execute(config: RunConfig) -> Result<Exit> {
 
     let stats = events.with_stats(Clone::clone);
     let error = error.map(|error| answers.explain(error, opened.size, &stats));
-    let (kept, left_over) = answers.end(&stats, written.output.is_some());
-    let unsynced = written.unsynced.as_deref().map(unsynced);
-    let ignored_late = !ignored_early && opened.ignored.any();
-    let of_input = of_input(&source, ignored_late, &stats);
+    let (kept, left_over) = answers.close(&stats, written.output.is_some());
     let was_there = written.output.is_some();
     let output = places::still_there(written.output);
     let summary = Summary {
@@ -156,6 +154,8 @@ pub fn execute(config: RunConfig) -> Result<Exit> {
         sandbox_billed: stand_in.map(|stand_in| stand_in.stop().billed),
     };
     tell(&summary, error.as_ref(), summary_file, &watch);
+    let unsynced = written.unsynced.as_deref().map(unsynced);
+    let of_input = of_input(&source, !ignored_early && opened.ignored.any(), &stats);
     for warning in left_over.into_iter().chain(unsynced).chain(of_input) {
         say(&warning);
     }
@@ -185,9 +185,10 @@ fn open(settings: input::Settings, plan: Plan, speaks: bool) -> Result<(Reader, 
 const IGNORED: &str =
     "the compressed data of the input is followed by other bytes, which are ignored";
 
-fn warn(warnings: impl Iterator<Item = String>, answers: &Answers) {
+fn warn(warnings: impl Iterator<Item = String>, ignored: bool, answers: &Answers) {
+    let of_input = ignored.then(|| IGNORED.to_owned());
     let of_ledger = answers.thrown_away().or_else(|| answers.aged());
-    for warning in warnings.chain(of_ledger) {
+    for warning in warnings.chain(of_input).chain(of_ledger) {
         say(&format!("warning: {}", printable(&warning)));
     }
 }
@@ -360,7 +361,7 @@ fn drive<S: Service>(
     if let Some(keeper) = &scorer.keeper
         && scorer.events.with_stats(|stats| stats.cancelled.is_none())
     {
-        keeper.finish(scorer.events.with_stats(Answers::finished));
+        keeper.finish(scorer.events.with_stats(RunAnswers::finished));
     }
     Ok(ended)
 }

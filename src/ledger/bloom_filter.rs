@@ -55,12 +55,12 @@ fn bits_of(key: &RequestKey) -> impl Iterator<Item = (usize, usize, u64)> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::request_key::Hash;
+    use super::super::request_key::KeyHash;
     use super::*;
 
     fn key(number: u32) -> RequestKey {
         let digest = blake3::hash(&number.to_le_bytes());
-        let mut hash = Hash::default();
+        let mut hash = KeyHash::default();
         hash.copy_from_slice(digest.as_bytes().split_at(16).0);
         RequestKey { hash, row: 0 }
     }

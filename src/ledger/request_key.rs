@@ -9,13 +9,13 @@ use std::path::{Path, absolute};
 use crate::row::RowNumber;
 
 /// Half of a BLAKE3 hash: among ten million, two that are equal by chance are out of reach.
-pub(super) type Hash = [u8; 16];
+pub(super) type KeyHash = [u8; 16];
 
 /// Names a request. Rows with the same key share one answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct RequestKey {
     /// What is asked.
-    pub(super) hash: Hash,
+    pub(super) hash: KeyHash,
     /// 0 where equal rows share an answer, and the row's number where each row is asked on its own.
     pub(super) row: u64,
 }
@@ -83,7 +83,7 @@ impl RequestHasher {
     }
 
     /// Names a run that writes to this file, or to standard output.
-    pub(super) fn run(&self, output: Option<&Path>) -> Hash {
+    pub(super) fn run(&self, output: Option<&Path>) -> KeyHash {
         // The absolute path: a file of this name in another directory is a different output.
         let path = output.map(|path| absolute(path).unwrap_or_else(|_| path.to_owned()));
         let bytes = path
@@ -108,7 +108,7 @@ impl RequestHasher {
         }
     }
 
-    fn hash(&self, bytes: &[u8]) -> Hash {
+    fn hash(&self, bytes: &[u8]) -> KeyHash {
         let hash = blake3::keyed_hash(&self.context, bytes);
         let (half, _) = hash.as_bytes().split_at(16);
         let mut key = [0; 16];

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use tokio::time::Instant;
 
 use super::{Stop, WRITE_DELAY, WRITE_ROWS, Window};
-use crate::ledger::{Found, Keeper, Known, RequestKey, Whose};
+use crate::ledger::{AnsweredIn, KnownOutcome, LedgerWriter, LookupResult, RequestKey};
 use crate::output::Finished;
 use crate::row::{Row, RowNumber};
 use crate::scorer::{Fate, Scorer};
@@ -44,7 +44,7 @@ pub(crate) struct Request {
     /// Names the request: rows with the same key are asked once. `None` where each is asked and nothing is kept.
     pub(crate) key: Option<RequestKey>,
     /// What the ledger had when the row was read.
-    pub(crate) found: Found,
+    pub(crate) found: LookupResult,
 }
 
 /// A row whose call begins.
@@ -196,12 +196,12 @@ impl<'a, S> Rows<'a, S> {
                 }
                 (_, Ok(Request { found, .. })) => {
                     let verdict = found.known.map(|known| match known {
-                        Known::Answer(answer) => {
+                        KnownOutcome::Answer(answer) => {
                             self.scorer.fuse.borrow_mut().worked_before();
                             let decision = self.scorer.policy.decide(&answer.score);
                             Verdict::Scored(answer, decision)
                         }
-                        Known::Failure(failure) => Verdict::Failed(failure),
+                        KnownOutcome::Failure(failure) => Verdict::Failed(failure),
                     });
                     if verdict.is_some() {
                         self.settle(number, verdict, origin);
@@ -220,7 +220,11 @@ impl<'a, S> Rows<'a, S> {
 
     /// As [`Self::wants_permit`] for a row whose permit is in hand now: it may have waited for that since it was looked up.
     pub(super) fn still_wants_permit(&mut self) -> bool {
-        let shared = self.scorer.keeper.as_ref().is_some_and(Keeper::is_shared);
+        let shared = self
+            .scorer
+            .keeper
+            .as_ref()
+            .is_some_and(LedgerWriter::is_shared);
         if let (true, Some(next)) = (shared, self.waiting.front_mut()) {
             next.looked = next.looked.filter(|looked| *looked == self.now);
         }
@@ -407,7 +411,7 @@ impl Waiting {
     fn needs(
         &mut self,
         asking: &HashMap<RequestKey, Vec<RowNumber>>,
-        keeper: Option<&Keeper>,
+        keeper: Option<&LedgerWriter>,
         now: Moment,
     ) -> crate::base::error::Result<Needs> {
         let Ok(request) = &mut self.request else {
@@ -426,12 +430,12 @@ impl Waiting {
         self.looked.get_or_insert(now);
         if is_new
             && let Some(keeper) = keeper
-            && let Some((found, whose)) = keeper.look_again(&key, &request.body)?
+            && let Some((found, answered_in)) = keeper.look_again(&key, &request.body)?
         {
             request.found = found;
-            self.origin = match whose {
-                Whose::Ours => Origin::Duplicate,
-                Whose::Others => Origin::Ledger,
+            self.origin = match answered_in {
+                AnsweredIn::ThisRun => Origin::Duplicate,
+                AnsweredIn::OtherRun => Origin::Ledger,
             };
             return Ok(Needs::Nothing);
         }

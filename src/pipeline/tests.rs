@@ -16,7 +16,7 @@ use tokio::time::sleep;
 
 use super::*;
 use crate::base::error::Exit;
-use crate::ledger::Found;
+use crate::ledger::LookupResult;
 use crate::pace::{Bounds, CallBudget, FailureBudget, Fuse, Gate, Rate, RetryPolicy};
 use crate::row::{Earlier, Row, Span};
 use crate::scorer::{Keyring, Outage, Patience};
@@ -103,7 +103,7 @@ fn prepared(rows: u64, invalid: &[u64]) -> Vec<Ask> {
                 Ok(Request {
                     body: Scripted::body(row),
                     key: None,
-                    found: Found::default(),
+                    found: LookupResult::default(),
                 })
             },
         });

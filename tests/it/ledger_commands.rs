@@ -80,7 +80,7 @@ fn a_user_who_is_forgotten_is_in_no_file_of_it_and_is_asked_again() {
     done.exits(0);
     prints(
         &done,
-        "answers.ledger: forgot 1 answer about this user, 4 stay",
+        "answers.ledger: forgot 1 answer about this user, 4 left",
     );
     assert!(!has(&place, 3) && has(&place, 2));
     assert_eq!(place.names(), [LEDGER, "scored.csv", "users.csv"]);
@@ -89,7 +89,7 @@ fn a_user_who_is_forgotten_is_in_no_file_of_it_and_is_asked_again() {
     done.exits(1);
     prints(
         &done,
-        "answers.ledger: no answer about this user was stored, and nothing was removed",
+        "answers.ledger: no answers about this user were stored; nothing was removed",
     );
 
     run(&place, &server, &[]).exits(0);
@@ -120,7 +120,7 @@ fn whatever_a_user_was_asked_with_is_forgotten() {
     run(&place, &server, &["--no-dedupe"]).exits(0);
     let done = forget_user(&place, 3);
     done.exits(0);
-    prints(&done, "forgot 9 answers about this user, 24 stay");
+    prints(&done, "forgot 9 answers about this user, 24 left");
     assert!(!has(&place, 3));
 }
 
@@ -138,9 +138,9 @@ fn the_users_of_a_file_are_forgotten_and_none_of_their_data_is_shown() {
         .stdin(people.clone())
         .done();
     done.exits(0).says("name ← `name`");
-    prints(&done, "forgot 2 answers about the users of 2 rows, 3 stay");
-    prints(&done, "1 row had no answer in it");
-    prints(&done, "1 row without a sound request");
+    prints(&done, "forgot 2 answers about the users in 2 rows, 3 left");
+    prints(&done, "1 row had no answer in the ledger");
+    prints(&done, "1 row without a valid request");
     done.silent_about("User ").silent_about("@example.com");
     assert!(!has(&place, 2) && !has(&place, 4) && has(&place, 1));
 
@@ -150,7 +150,7 @@ fn the_users_of_a_file_are_forgotten_and_none_of_their_data_is_shown() {
     done.exits(1);
     prints(
         &done,
-        "answers.ledger: no answer about these users was stored, and nothing was removed",
+        "answers.ledger: no answers about these users were stored; nothing was removed",
     );
     run(&place, &server, &[]).exits(0);
     assert_eq!(server.calls(), 7);
@@ -160,7 +160,7 @@ fn the_users_of_a_file_are_forgotten_and_none_of_their_data_is_shown() {
     done.exits(1).silent_about("rescore ledger: \n");
     prints(
         &done,
-        "answers.ledger: no answer about these users was stored",
+        "answers.ledger: no answers about these users were stored",
     );
 
     // Columns of other names, as in `run`; and a file that is broken changes nothing.
@@ -185,8 +185,8 @@ fn the_users_of_a_file_are_forgotten_and_none_of_their_data_is_shown() {
     let numbers = "--no-header --map name=2 --map email=3 --map ip=4 --map user_agent=5";
     let numbers: Vec<_> = numbers.split(' ').collect();
     let done = ledger(&place, &[&again[..], &numbers].concat()).done();
-    prints(&done, "forgot 2 answers about the users of 2 rows");
-    prints(&done, "1 row had no answer in it");
+    prints(&done, "forgot 2 answers about the users in 2 rows");
+    prints(&done, "1 row had no answer in the ledger");
     place.write("people.csv", users::csv(5) + "9,\"never closed");
     let before = place.read(LEDGER);
     ledger(&place, &again).done().exits(2);
@@ -203,13 +203,13 @@ fn everybody_is_forgotten_at_once() {
     let place = kept(&server, &[]);
     let done = ledger(&place, &["forget", LEDGER, "--all"]).done();
     done.exits(0);
-    prints(&done, "forgot 5 answers, 0 stay");
+    prints(&done, "forgot 5 answers, 0 left");
     assert!((1..=5).all(|user| !has(&place, user)));
     let done = ledger(&place, &["forget", LEDGER, "--all"]).done();
     done.exits(1);
     prints(
         &done,
-        "answers.ledger: no answer was stored, and nothing was removed",
+        "answers.ledger: no answers were stored; nothing was removed",
     );
     run(&place, &server, &[]).exits(0);
     assert_eq!(server.calls(), 10);
@@ -222,7 +222,7 @@ fn what_is_older_goes_and_what_is_younger_stays() {
     let done = ledger(&place, &["prune", LEDGER, "--older-than", "30d"]).done();
     done.exits(0);
     prints(&done, "removed 0 answers from before ");
-    prints(&done, ", 5 stay");
+    prints(&done, ", 5 left");
     // Times are kept in whole seconds.
     std::thread::sleep(Duration::from_millis(2_100));
     let done = ledger(&place, &["prune", LEDGER])
@@ -230,7 +230,7 @@ fn what_is_older_goes_and_what_is_younger_stays() {
         .done();
     done.exits(0);
     prints(&done, "answers.ledger: removed 5 answers from before ");
-    prints(&done, ", 0 stay");
+    prints(&done, ", 0 left");
     prints(&done, " bytes before, ");
     run(&place, &server, &[]).exits(0);
     assert_eq!(server.calls(), 10);
@@ -244,9 +244,9 @@ fn a_ledger_says_what_is_in_it_and_is_not_changed() {
     let before = place.read(LEDGER);
     let done = ledger(&place, &["stats", LEDGER]).done();
     done.exits(0);
-    prints(&done, "answers.ledger: a ledger of version 1, begun ");
+    prints(&done, "answers.ledger: ledger version 1, created ");
     prints(&done, &format!("{}/v1/validate/user", server.url()));
-    prints(&done, "  10 answers for 2 service ids, from ");
+    prints(&done, "  10 answers for 2 service IDs, from ");
     prints(&done, "  younger than 1 d: 10, 7 d: 10, 30 d: 10");
     done.check(done.stderr.is_empty(), "nothing on standard error");
     assert_eq!(place.read(LEDGER), before);
@@ -289,7 +289,7 @@ fn a_runs_own_ledger_can_be_looked_into_and_is_else_left_to_it() {
     // Once it has ended, its answers are like all others.
     let done = ledger(&place, &["forget", own, "--all"]).done();
     done.exits(0);
-    prints(&done, "forgot 4 answers, 0 stay");
+    prints(&done, "forgot 4 answers, 0 left");
     place.score(&server, []).exits(0);
     assert_eq!(server.calls(), 9);
     assert_eq!(place.text("scored.csv"), users::scored(&users::csv(5)));
@@ -351,9 +351,9 @@ fn it_must_be_said_who_and_a_user_who_cannot_have_been_asked_is_refused() {
         "curl/8",
     ];
     for (words, expected) in [
-        (&[][..], "one of three ways"),
-        (&["--all", "--users", "x.csv"], "one of three ways"),
-        (&["--all", "--name", "Jane Doe"], "one of three ways"),
+        (&[][..], "specify whom to forget"),
+        (&["--all", "--users", "x.csv"], "specify whom to forget"),
+        (&["--all", "--name", "Jane Doe"], "specify whom to forget"),
         (&["--all", "--map", "ip=x"], "`--users`"),
         (&user[..6], "no user_agent"),
         (&user[2..], "no name"),
@@ -397,7 +397,7 @@ fn it_must_be_said_who_and_a_user_who_cannot_have_been_asked_is_refused() {
 fn what_is_no_ledger_is_left_as_it_is() {
     let place = Place::with("users.csv", users::csv(1));
     for (file, words) in [
-        ("users.csv", "`users.csv` is no ledger of rescore"),
+        ("users.csv", "`users.csv` is not a rescore ledger"),
         (
             "none.ledger",
             "cannot open the ledger `none.ledger`: no such file",

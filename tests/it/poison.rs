@@ -1,28 +1,27 @@
-//! Rows over which the service fails whenever it is asked. They must not be taken for a service that is down, nor the
-//! other way round.
+//! Requests that the service fails on whenever they are sent. They must not be taken for an outage, nor an outage for them.
 
 use crate::process::{Place, Program};
 use crate::server::{Action, Request, Server, good, status};
 use crate::users;
 
-/// Fails over every user of that name.
+/// Fails on every user whose name starts with `Failing`.
 fn script(request: &Request) -> Action {
-    if request.name().starts_with("Poison") {
+    if request.name().starts_with("Failing") {
         status(500)
     } else {
         good(request)
     }
 }
 
-/// A file of so many good users, and then so many of the other kind.
-fn with_poison_at_the_end(good: usize, poison: usize) -> String {
+/// A file of so many good users, and then so many that the service fails on.
+fn with_failing_at_the_end(good: usize, failing: usize) -> String {
     let good = (1..=good).map(|i| format!("User {i}"));
-    users::named(good.chain((1..=poison).map(|i| format!("Poison {i}"))))
+    users::named(good.chain((1..=failing).map(|i| format!("Failing {i}"))))
 }
 
 #[test]
-fn at_the_end_of_a_file_they_are_given_up_and_nobody_is_told_to_come_back() {
-    let csv = with_poison_at_the_end(20, 11);
+fn failing_requests_at_the_end_of_a_file_are_given_up_without_a_hint_to_come_back() {
+    let csv = with_failing_at_the_end(20, 11);
     let (place, server) = (Place::with("users.csv", &csv), Server::start(script));
     let flags = ["-c", "1", "--retries", "1", "--max-outage", "6s"];
     let done = place.score(&server, flags);
@@ -31,36 +30,36 @@ fn at_the_end_of_a_file_they_are_given_up_and_nobody_is_told_to_come_back() {
         .says("rescore: the outage is put down to the rows: the service answers, and fails over each that is tried")
         .says("for the service, which failed over each of the last rows")
         .silent_about("the service was down");
-    let poison = |name: &str| name.starts_with("Poison");
+    let failing = |name: &str| name.starts_with("Failing");
     assert_eq!(
         place.text("scored.csv"),
-        users::scored_without(&csv, poison)
+        users::scored_without(&csv, failing)
     );
-    // Each twice; and two calls that asked whether the service is back are held against no row: one after 5 s for the row
-    // that had not asked yet, one after 6 s.
+    // Each twice, and two calls that tested whether the service was back and count against no row: one after 5 s for the row
+    // that had not been asked about yet, one after 6 s.
     assert_eq!(server.calls(), 20 + 11 * 2 + 2);
 }
 
-/// A file of good users, and so many of the other kind, each after three of them.
-fn with_poison_amid(poison: usize) -> String {
+/// A file of good users and so many that the service fails on, each after three good ones.
+fn with_failing_among_good(failing: usize) -> String {
     let group = |i| {
         [1, 2, 3]
             .map(|good| format!("User {i}-{good}"))
             .into_iter()
-            .chain([format!("Poison {i}")])
+            .chain([format!("Failing {i}")])
     };
-    users::named((1..=poison).flat_map(group))
+    users::named((1..=failing).flat_map(group))
 }
 
 #[test]
-fn the_next_night_they_are_asked_alone_and_are_known() {
-    const POISON: usize = 12;
-    let csv = with_poison_amid(POISON);
-    let scored = users::scored_without(&csv, |name| name.starts_with("Poison"));
+fn failing_requests_are_recognised_the_next_night_when_nothing_else_is_asked() {
+    const FAILING: usize = 12;
+    let csv = with_failing_among_good(FAILING);
+    let scored = users::scored_without(&csv, |name| name.starts_with("Failing"));
     for ledger in [&[][..], &["--ledger", "nightly.ledger"]] {
         let (place, server) = (Place::with("users.csv", &csv), Server::start(script));
         let mut before = 0;
-        for new in [POISON * 3, 0] {
+        for new in [FAILING * 3, 0] {
             let flags = ["-c", "4", "--retries", "1", "--max-outage", "1s"];
             let again = if before > 0 {
                 "--retry-failed"
@@ -75,7 +74,7 @@ fn the_next_night_they_are_asked_alone_and_are_known() {
                 .silent_about("service down")
                 .silent_about("which failed over each of the last rows");
             assert_eq!(place.text("scored.csv"), scored);
-            assert_eq!(server.calls() - before, new + POISON * 2);
+            assert_eq!(server.calls() - before, new + FAILING * 2);
             before = server.calls();
         }
         if let [_, file] = ledger {
@@ -83,7 +82,7 @@ fn the_next_night_they_are_asked_alone_and_are_known() {
             done.exits(0);
             let stats = String::from_utf8_lossy(&done.stdout);
             assert!(
-                stats.contains("\n  12 users over which it failed; they are asked again\n"),
+                stats.contains("\n  calls for 12 users failed while others were answered; a run asks about them again\n"),
                 "{stats}"
             );
             let whom = ["ledger", "forget", file, "--users", "users.csv"];
@@ -91,7 +90,7 @@ fn the_next_night_they_are_asked_alone_and_are_known() {
             done.exits(0);
             let forgot = String::from_utf8_lossy(&done.stdout);
             assert!(
-                forgot.contains("\nforgot as well that the service had failed over 12 requests\n"),
+                forgot.contains("\nalso forgot that the service had failed for 12 requests\n"),
                 "{forgot}"
             );
         }
@@ -99,7 +98,7 @@ fn the_next_night_they_are_asked_alone_and_are_known() {
 }
 
 #[test]
-fn a_service_that_fails_over_every_row_is_down_and_no_row_is_given_up() {
+fn a_service_that_fails_on_every_row_is_down_and_no_row_is_given_up() {
     let place = Place::with("users.csv", users::csv(500));
     let server = Server::start(|request: &Request| match request.nth {
         21.. => status(500),
@@ -118,13 +117,16 @@ fn a_service_that_fails_over_every_row_is_down_and_no_row_is_given_up() {
 }
 
 #[test]
-fn who_failed_once_and_was_not_tried_again_is_not_noted() {
-    let csv = with_poison_amid(3);
+fn a_request_that_failed_once_without_a_retry_is_not_stored_as_failing() {
+    let csv = with_failing_among_good(3);
     let (place, server) = (Place::with("users.csv", csv), Server::start(script));
     let flags = ["-c", "1", "--retries", "0", "--ledger", "nightly.ledger"];
     place.score(&server, flags).exits(1).says("failed 3");
     let done = place.rescore(["ledger", "stats", "nightly.ledger"]).done();
     let stats = String::from_utf8_lossy(&done.stdout);
     done.exits(0);
-    assert!(!stats.contains("over which it failed"), "{stats}");
+    assert!(
+        !stats.contains("failed while others were answered"),
+        "{stats}"
+    );
 }

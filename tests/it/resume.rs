@@ -396,7 +396,7 @@ fn a_foreign_file_or_a_newer_ledger_is_refused_and_left_as_it_is() {
     let newer = place.read("scored.csv.ledger");
     for (bytes, words) in [
         (&newer[..], "version 99"),
-        (b"id,name\n1,Jane\n", "no ledger"),
+        (b"id,name\n1,Jane\n", "is not a rescore ledger"),
     ] {
         for args in [&["--fresh"][..], &["--overwrite"], &[]] {
             place.write("scored.csv.ledger", bytes);

@@ -18,7 +18,7 @@ use super::*;
 use crate::fields::{Assignments, InvalidPhone};
 use crate::input::{FormatChoice, Settings as InputSettings};
 use crate::layout::{Existing, VERDICT_COLUMNS};
-use crate::ledger::{self, Fails, Ledger, Place, Removed, Reuse};
+use crate::ledger::{LedgerLocation, LedgerSettings, OpenLedger, Removal, Reuse, StoreFaults};
 use crate::output::{Replace, Sides, Sink};
 use crate::pace::{FailureBudget, Rate};
 use crate::scorer::Patience;
@@ -33,11 +33,11 @@ const CONCURRENCY: usize = 3;
 /// What fails in a run, or ends it.
 #[derive(Clone, Copy)]
 struct Trouble<'a> {
-    keeping: Fails,
+    keeping: StoreFaults,
     /// Look-ups of rows as they are read.
-    reading: Fails,
+    reading: StoreFaults,
     /// Those just before a call.
-    calling: Fails,
+    calling: StoreFaults,
     /// The output, which is the file otherwise.
     output: Option<&'a Unsteady>,
     /// As many calls as there can be.
@@ -46,9 +46,9 @@ struct Trouble<'a> {
 
 impl Trouble<'_> {
     const NONE: Self = Self {
-        keeping: Fails::NEVER,
-        reading: Fails::NEVER,
-        calling: Fails::NEVER,
+        keeping: StoreFaults::NEVER,
+        reading: StoreFaults::NEVER,
+        calling: StoreFaults::NEVER,
         output: None,
         calls: None,
     };
@@ -84,14 +84,14 @@ struct Unsteady(Arc<Mutex<Taken>>);
 struct Taken {
     bytes: Vec<u8>,
     writes: usize,
-    fails: Fails,
+    fails: StoreFaults,
 }
 
 impl Write for Unsteady {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let mut taken = self.0.lock().unwrap();
         taken.writes += 1;
-        let Fails {
+        let StoreFaults {
             nth,
             for_ever,
             durable,
@@ -148,12 +148,12 @@ impl Course {
         self.place.path().join("scored.csv")
     }
 
-    fn ledger(&self) -> Ledger {
-        let settings = ledger::Settings {
-            place: if self.shared {
-                Place::Shared(self.place.path().join("answers.ledger"))
+    fn ledger(&self) -> OpenLedger {
+        let settings = LedgerSettings {
+            location: if self.shared {
+                LedgerLocation::Shared(self.place.path().join("answers.ledger"))
             } else {
-                Place::Beside(self.output())
+                LedgerLocation::Beside(self.output())
             },
             reuse: Reuse::All,
             output: Some(self.output()),
@@ -162,13 +162,13 @@ impl Course {
             captured: Vec::new(),
             in_flight: CONCURRENCY.try_into().unwrap(),
         };
-        Ledger::open(settings).unwrap()
+        OpenLedger::open(settings).unwrap()
     }
 
     /// Users whose answers are durable now.
     fn durable(&self) -> HashSet<u64> {
         let ledger = self.ledger();
-        let (keys, lookup) = (ledger.keys(), ledger.lookup().unwrap());
+        let (keys, lookup) = (ledger.hasher(), ledger.lookup().unwrap());
         let Some(mut lookup) = lookup else {
             return HashSet::new();
         };
@@ -208,14 +208,14 @@ impl Course {
             to.extend_from_slice(request.name.as_bytes());
         });
         let (reader, opened) = Reader::open(settings, compose).unwrap();
-        let mut ledger = self.ledger();
+        let ledger = self.ledger();
         let target = Target::new(&self.output(), |_| Replace::Whole).unwrap();
         let sink = match unsteady {
             Some(unsteady) => Sink::stream(unsteady.clone()),
             None => target.open(0o666).unwrap(),
         };
         let desk = Desk::new(&ledger, true).unwrap().failing(reading);
-        let keeper = ledger.failing_keeper(keeping).unwrap();
+        let (ledger, keeper) = ledger.start_failing(keeping).unwrap();
         keeper.fail_to_look(calling);
         let runtime = runtime().unwrap();
         let (service, events) = runtime.block_on(async {
@@ -265,13 +265,13 @@ impl Course {
         drop(scorer);
         let stats = events.with_stats(Clone::clone);
         let removed = if stats.exit() == Exit::Complete {
-            Removed::WhenUsed(stats.known + stats.answered)
+            Removal::WhenUsed(stats.known + stats.answered)
         } else if written.output.is_some() {
-            Removed::Never
+            Removal::Never
         } else {
-            Removed::WhenEmpty
+            Removal::WhenEmpty
         };
-        ledger.end(removed, Duration::from_secs(30)).unwrap();
+        ledger.close(removed, Duration::from_secs(30)).unwrap();
         let output = match (unsteady, written.output) {
             (Some(unsteady), _) => unsteady.0.lock().unwrap().bytes.clone(),
             (None, Some(path)) => fs::read(path).unwrap(),
@@ -338,14 +338,14 @@ impl Course {
 }
 
 /// All ways to fail at the nth operation.
-fn ways(nth: usize) -> impl Iterator<Item = Fails> {
+fn ways(nth: usize) -> impl Iterator<Item = StoreFaults> {
     [
         (false, false, io::ErrorKind::StorageFull),
         (true, false, io::ErrorKind::Other),
         (false, true, io::ErrorKind::Other),
     ]
     .into_iter()
-    .map(move |(for_ever, durable, kind)| Fails {
+    .map(move |(for_ever, durable, kind)| StoreFaults {
         nth,
         for_ever,
         durable,

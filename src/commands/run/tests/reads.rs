@@ -3,11 +3,11 @@
 use super::*;
 
 /// The ways that a look-up fails from the nth on.
-fn ways(nth: usize) -> impl Iterator<Item = Fails> {
-    [false, true].into_iter().map(move |for_ever| Fails {
+fn ways(nth: usize) -> impl Iterator<Item = StoreFaults> {
+    [false, true].into_iter().map(move |for_ever| StoreFaults {
         nth,
         for_ever,
-        ..Fails::NEVER
+        ..StoreFaults::NEVER
     })
 }
 
@@ -15,7 +15,7 @@ fn ways(nth: usize) -> impl Iterator<Item = Fails> {
 /// what there is before the run.
 fn whichever_fails(
     prepare: impl Fn() -> Course,
-    trouble: impl Fn(Fails) -> Trouble<'static>,
+    trouble: impl Fn(StoreFaults) -> Trouble<'static>,
 ) -> usize {
     let mut failures = 0;
     for nth in 1.. {
