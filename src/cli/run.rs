@@ -157,8 +157,8 @@ pub(super) struct RunArgs {
     /// Keep no answers: a run that stops cannot go on
     #[arg(long, conflicts_with_all = ["ledger", "max_age", "fresh", "retry_failed"], help_heading = LEDGER)]
     no_ledger: bool,
-    /// Ask about each of several equal rows; its answer belongs to the row number, so a run that continues on an edited
-    /// input asks about rows that moved again
+    /// Ask about every row, also equal ones; answers then belong to row numbers, so a run that continues on an edited input
+    /// asks again about rows that moved
     #[arg(long, help_heading = LEDGER)]
     no_dedupe: bool,
 
