@@ -118,21 +118,21 @@ pub(crate) struct StoredAnswer {
 
 impl StoredAnswer {
     /// By the columns of the query in [`find`]; `None` where the row is not as it was written.
-    fn of(row: &Row<'_>, checksums: Checksums) -> Option<Self> {
-        if !checksums.fits(row) {
+    fn of(key: &RequestKey, row: &Row<'_>, checksums: Checksums) -> Option<Self> {
+        if !checksums.fits(key, row) {
             return None;
         }
         let text = |column: usize| row.get_ref(column).ok()?.as_str().ok();
-        let replaced = match row.get_ref(7).ok()?.as_str_or_null().ok()? {
+        let replaced = match row.get_ref(5).ok()?.as_str_or_null().ok()? {
             Some(digits) => Some(Score::from_json_number(digits).ok()?),
             None => None,
         };
         Some(Self {
-            transaction_id: TransactionId::new(text(2)?).ok()?,
-            score: Score::from_json_number(text(3)?).ok()?,
-            capture: row.get(4).ok()?,
-            captured: row.get(5).ok()?,
-            at: row.get(6).ok()?,
+            transaction_id: TransactionId::new(text(0)?).ok()?,
+            score: Score::from_json_number(text(1)?).ok()?,
+            capture: row.get(2).ok()?,
+            captured: row.get(3).ok()?,
+            at: row.get(4).ok()?,
             replaced,
         })
     }
@@ -144,16 +144,15 @@ pub(crate) fn find(
     checksums: Checksums,
     key: &RequestKey,
 ) -> rusqlite::Result<AnswerState> {
-    // In the order that `checksum` has them.
-    const QUERY: &str =
-        "SELECT key, row, transaction_id, score, capture, captured, at, replaced, checksum
+    // In the order that `checksum` has them, after the key.
+    const QUERY: &str = "SELECT transaction_id, score, capture, captured, at, replaced, checksum
         FROM answers WHERE key = ? AND row = ?";
     let mut statement = connection.prepare_cached(QUERY)?;
     let mut rows = statement.query(params![key.hash, key.stored_row()])?;
     let Some(row) = rows.next()? else {
         return Ok(AnswerState::Absent);
     };
-    Ok(StoredAnswer::of(row, checksums).map_or(AnswerState::Damaged, AnswerState::Sound))
+    Ok(StoredAnswer::of(key, row, checksums).map_or(AnswerState::Damaged, AnswerState::Sound))
 }
 
 /// Whether there is any answer.

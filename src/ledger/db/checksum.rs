@@ -8,6 +8,8 @@ use rusqlite::functions::{Context, FunctionFlags};
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Row};
 
+use crate::ledger::request_key::RequestKey;
+
 /// Makes the checksums of one ledger.
 #[derive(Clone, Copy)]
 pub(crate) struct Checksums {
@@ -34,18 +36,26 @@ impl Checksums {
         let mut bytes = Vec::with_capacity(256);
         bytes.extend_from_slice(table.as_bytes());
         for value in values {
-            // A tag, and the length where it varies: no two lists of values run together to the same bytes.
-            let mut put = |tag: u8, value: &[u8]| {
-                bytes.push(tag);
-                bytes.extend_from_slice(&(value.len() as u64).to_le_bytes());
-                bytes.extend_from_slice(value);
+            // A tag, and the length where it varies: no two lists of values run together to the same bytes. An answer
+            // usually fits in two of the hash's blocks, which is what a lookup's speed depends on.
+            let tag = match value {
+                ValueRef::Null => 0,
+                ValueRef::Integer(_) => 1,
+                ValueRef::Real(_) => 2,
+                ValueRef::Text(_) => 3,
+                ValueRef::Blob(_) => 4,
             };
+            bytes.push(tag);
             match value {
-                ValueRef::Null => put(0, b""),
-                ValueRef::Integer(number) => put(1, &number.to_le_bytes()),
-                ValueRef::Real(number) => put(2, &number.to_bits().to_le_bytes()),
-                ValueRef::Text(text) => put(3, text),
-                ValueRef::Blob(blob) => put(4, blob),
+                ValueRef::Null => {}
+                ValueRef::Integer(number) => bytes.extend_from_slice(&number.to_le_bytes()),
+                ValueRef::Real(number) => {
+                    bytes.extend_from_slice(&number.to_bits().to_le_bytes());
+                }
+                ValueRef::Text(varying) | ValueRef::Blob(varying) => {
+                    bytes.extend_from_slice(&(varying.len() as u64).to_le_bytes());
+                    bytes.extend_from_slice(varying);
+                }
             }
         }
         let [a, b, c, d, ..] = *blake3::keyed_hash(&self.secret, &bytes).as_bytes();
@@ -58,16 +68,24 @@ impl Checksums {
         self.of("answers", values)
     }
 
-    /// Whether the first columns of a row are an answer's values and the one after them is their checksum.
-    pub(crate) fn fits(&self, row: &Row<'_>) -> bool {
+    /// Whether the first columns of a row are the values of this key's answer, but for the key itself, and the column after
+    /// them is their checksum.
+    pub(crate) fn fits(&self, key: &RequestKey, row: &Row<'_>) -> bool {
         let mut values = [ValueRef::Null; VALUES];
-        for (column, value) in values.iter_mut().enumerate() {
+        let [hash, row_number, columns @ ..] = &mut values;
+        // They are what the row was found by.
+        (*hash, *row_number) = (
+            ValueRef::Blob(&key.hash),
+            ValueRef::Integer(key.stored_row()),
+        );
+        let checksum = columns.len();
+        for (column, value) in columns.iter_mut().enumerate() {
             let Ok(found) = row.get_ref(column) else {
                 return false;
             };
             *value = found;
         }
-        row.get::<_, i64>(VALUES)
+        row.get::<_, i64>(checksum)
             .is_ok_and(|checksum| checksum == self.of_answer(values))
     }
 
