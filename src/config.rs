@@ -36,7 +36,7 @@ pub struct RunConfig {
     pub pace: PaceConfig,
     /// What the run may spend.
     pub budget: BudgetConfig,
-    /// Which answers are kept and used.
+    /// Which answers are stored and used.
     pub ledger: LedgerConfig,
     /// Scores to decisions.
     pub policy: DecisionPolicy,
@@ -70,7 +70,7 @@ pub struct BudgetConfig {
     pub give_up_after: GiveUpAfter,
 }
 
-/// Which answers are kept and used.
+/// Which answers are stored and used.
 #[derive(Debug, Clone)]
 pub struct LedgerConfig {
     /// Where they are kept.
@@ -174,30 +174,30 @@ impl WatchConfig {
 
 /// `rescore ledger`.
 #[derive(Debug)]
-pub(crate) struct CareConfig {
+pub(crate) struct AdminConfig {
     /// The ledger.
     pub(crate) ledger: PathBuf,
     /// What to do with it.
-    pub(crate) task: Task,
+    pub(crate) task: AdminTask,
 }
 
 /// What to do with a ledger.
 #[derive(Debug)]
-pub(crate) enum Task {
-    /// Say what is in it.
+pub(crate) enum AdminTask {
+    /// Show what is in it.
     Stats,
-    /// Remove answers that are older.
+    /// Remove old answers.
     Prune {
-        /// Than this.
-        than: Duration,
+        /// Those that are older than this.
+        older_than: Duration,
     },
     /// Remove answers about people, so that nothing of them stays.
-    Forget(Forgotten),
+    Forget(ForgetTarget),
 }
 
-/// Whose answers are to be forgotten.
+/// Whose answers are to be removed.
 #[derive(Debug)]
-pub(crate) enum Forgotten {
+pub(crate) enum ForgetTarget {
     /// This user's.
     User(Box<UserRequest<'static>>),
     /// Those of all users of a file.

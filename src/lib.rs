@@ -60,7 +60,10 @@ pub mod internals {
         pub use crate::layout::{Existing, Format, Layout, PREVIOUS, VERDICT_COLUMNS};
     }
     pub mod ledger {
-        pub use crate::ledger::{Found, Known, Ledger, Place, Removed, Reuse, Settings, survey};
+        pub use crate::ledger::{
+            KnownOutcome, LedgerLocation, LedgerSettings, LookupResult, OpenLedger, Removal, Reuse,
+            read_stats,
+        };
     }
     pub mod observe {
         pub use crate::observe::Style;

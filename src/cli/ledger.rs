@@ -10,7 +10,7 @@ use clap::{Args, Subcommand};
 
 use super::values::{self, Map, Set};
 use crate::base::error::{Error, Result};
-use crate::config::{CareConfig, Forgotten, Task};
+use crate::config::{AdminConfig, AdminTask, ForgetTarget};
 use crate::fields::{Assignments, InvalidPhone, PerField, UserRequest};
 use crate::input::{FormatChoice, Input, ReaderSettings};
 use crate::layout::Existing;
@@ -86,18 +86,20 @@ const USER: &str = "One user";
 const LONGEST_RECORD: usize = 16 * 1024 * 1024;
 
 impl LedgerCommand {
-    pub(super) fn into_config(self) -> Result<CareConfig> {
+    pub(super) fn into_config(self) -> Result<AdminConfig> {
         let (ledger, task) = match self {
-            Self::Stats(StatsArgs { file }) => (file, Task::Stats),
-            Self::Prune(PruneArgs { file, older_than }) => (file, Task::Prune { than: older_than }),
-            Self::Forget(arguments) => (arguments.file.clone(), Task::Forget(arguments.whom()?)),
+            Self::Stats(StatsArgs { file }) => (file, AdminTask::Stats),
+            Self::Prune(PruneArgs { file, older_than }) => (file, AdminTask::Prune { older_than }),
+            Self::Forget(arguments) => {
+                (arguments.file.clone(), AdminTask::Forget(arguments.whom()?))
+            }
         };
-        Ok(CareConfig { ledger, task })
+        Ok(AdminConfig { ledger, task })
     }
 }
 
 impl ForgetArgs {
-    fn whom(self) -> Result<Forgotten> {
+    fn whom(self) -> Result<ForgetTarget> {
         let Self {
             file: _,
             users,
@@ -125,7 +127,7 @@ impl ForgetArgs {
         match (fields, users, all) {
             (true, None, false) => one(&user),
             (false, Some(users), false) => many(&users, map, set, no_header),
-            (false, None, true) => Ok(Forgotten::Everybody),
+            (false, None, true) => Ok(ForgetTarget::Everybody),
             _ => Err(Error::usage(
                 "specify whom to forget: `--users`, the fields of one user, or `--all`",
             )
@@ -135,10 +137,10 @@ impl ForgetArgs {
 }
 
 /// One user, by the rules of a run: a ledger cannot have answers about a user that no run can have sent.
-fn one(user: &PerField<Option<String>>) -> Result<Forgotten> {
+fn one(user: &PerField<Option<String>>) -> Result<ForgetTarget> {
     let find = |field| Ok(user.get(field).clone().map(Cow::Owned));
     UserRequest::new(find, InvalidPhone::Reject)
-        .map(|request| Forgotten::User(Box::new(request)))
+        .map(|request| ForgetTarget::User(Box::new(request)))
         .map_err(|failure| refused(&failure))
 }
 
@@ -162,7 +164,7 @@ fn refused(failure: &Failure) -> Error {
     Error::usage(format!("no run can have asked about this user: {rule}")).hint(hint)
 }
 
-fn many(users: &Path, map: Vec<Map>, set: Vec<Set>, no_header: bool) -> Result<Forgotten> {
+fn many(users: &Path, map: Vec<Map>, set: Vec<Set>, no_header: bool) -> Result<ForgetTarget> {
     let mut assignments = Assignments::default();
     for Map(field, template) in map {
         assignments.map(field, template)?;
@@ -170,7 +172,7 @@ fn many(users: &Path, map: Vec<Map>, set: Vec<Set>, no_header: bool) -> Result<F
     for Set(field, value) in set {
         assignments.set(field, value)?;
     }
-    Ok(Forgotten::Users(Box::new(ReaderSettings {
+    Ok(ForgetTarget::Users(Box::new(ReaderSettings {
         input: if users == Path::new("-") {
             Input::Stdin
         } else {
@@ -186,7 +188,7 @@ fn many(users: &Path, map: Vec<Map>, set: Vec<Set>, no_header: bool) -> Result<F
         // Nothing is written, so there are no columns of ours.
         columns: Vec::new(),
         max_record: LONGEST_RECORD,
-        // A row that cannot have been sent costs nothing here.
+        // A row that cannot have been sent does no harm here.
         judges_first_rows: false,
     })))
 }

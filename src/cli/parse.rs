@@ -8,7 +8,7 @@ use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use super::sources::{self, Sources, Variables};
 use super::{help, ledger, run, sandbox};
 use crate::base::error::Error;
-use crate::config::{CareConfig, RunConfig};
+use crate::config::{AdminConfig, RunConfig};
 use crate::sandbox::SandboxSettings;
 
 /// Score every user of a CSV or JSONL file through a user validation service and get the same file back with
@@ -45,7 +45,7 @@ pub(crate) enum Command {
     /// `rescore sandbox`.
     Sandbox(SandboxSettings),
     /// `rescore ledger`.
-    Ledger(CareConfig),
+    Ledger(AdminConfig),
 }
 
 /// Why nothing can be done.

@@ -1,135 +1,130 @@
-//! What a ledger knows of a request.
+//! Looking up what a ledger knows about a request.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use rusqlite::{Connection, Row, params};
+use rusqlite::Connection;
 
-use super::checksum::Checksums;
+use super::clock::millis;
+use super::db::answers::{self, AnswerState, StoredAnswer};
+use super::db::checksum::Checksums;
+use super::db::connect::{Connect, Mode};
+use super::db::runs::Run;
+use super::db::schema::MAX_AHEAD;
+use super::db::{captures, errors, failures};
 #[cfg(test)]
-use super::failing::{FailingReads, Fails};
-use super::key::{Key, Keys};
-use super::run::Run;
-use super::sqlite::{self, damaged};
-use super::{failures, fields, millis};
+use super::faults::{FailingReads, StoreFaults};
+use super::request_key::{RequestHasher, RequestKey};
 use crate::base::error::{Error, Result};
 use crate::telemetry::event::Unusable;
-use crate::verdict::{Answer, Failure, Score, TransactionId};
+use crate::verdict::{Answer, Failure, Score};
 
-/// What is known of a request.
+/// What a ledger knows about a request.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Found {
+pub struct LookupResult {
     /// What became of it, where that can be used.
-    pub known: Option<Known>,
-    /// How the user was judged before the run began, where this run replaces that answer or has done so: the same
-    /// however often it was stopped since, and for all rows that ask the same.
+    pub known: Option<KnownOutcome>,
+    /// The user's score before the run started, where this run replaces that answer or has done so: the same however often
+    /// the run was stopped since, and for all rows that ask the same.
     pub(crate) old: Option<Score>,
-    /// Why an answer that is there is not used, where that is nobody's wish.
+    /// Why an answer that is there is not used, where no setting asks for that.
     pub(crate) unusable: Option<Unusable>,
+}
+
+impl LookupResult {
+    fn unusable(why: Unusable) -> Self {
+        Self {
+            unusable: Some(why),
+            ..Self::default()
+        }
+    }
 }
 
 /// What became of a request.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Known {
+pub enum KnownOutcome {
     /// It was answered.
     Answer(Answer),
-    /// It is not to be sent again in this run.
+    /// It must not be sent again in this run.
     Failure(Failure),
 }
 
-/// How far ahead of the clock an answer may be dated: runs that use no older answers date theirs up to an hour ahead
-/// where the clock was set back in between (`sqlite::fresh_from`). Further ahead, a clock was wrong.
-pub(super) const AHEAD: i64 = 60 * 60 * 1_000;
-
-/// Looks things up, over a connection of its own.
+/// Looks requests up, over a connection of its own.
 pub struct Lookup {
     connection: Connection,
     path: PathBuf,
-    checksums: Checksums,
-    keys: Keys,
-    run: Run,
-    /// Whether ages matter: then an answer from the future is not used.
-    ages: bool,
-    /// Answers from later have their age looked at, in milliseconds since 1970.
+    scope: LookupScope,
+    /// Answers from later have their age checked, in milliseconds since 1970.
     not_after: i64,
-    /// The further fields that the run needs of an answer, as pointers.
-    wanted: Vec<String>,
-    /// Where the wanted fields stand in what was captured; `None` where not all of them were, or where that is damaged.
-    captures: HashMap<i64, Option<Box<[usize]>>>,
-    /// Whether the run may have failures that are kept.
+    /// Where the run's fields are in what was captured; `None` where not all of them were, or where that is damaged.
+    places: HashMap<i64, Option<Box<[usize]>>>,
+    /// Whether the run may have stored failures.
     failures: bool,
     #[cfg(test)]
-    failing: FailingReads,
+    reads: FailingReads,
 }
 
-/// What a look-up must know of its run.
+/// What a lookup must know about its run.
 #[derive(Clone)]
-pub(super) struct Reading {
+pub(super) struct LookupScope {
     pub(super) checksums: Checksums,
-    pub(super) keys: Keys,
+    pub(super) hasher: RequestHasher,
     pub(super) run: Run,
-    /// Whether answers may be too old to be used.
+    /// Whether answers may be too old to be used: then an answer from the future is not used either.
     pub(super) ages: bool,
-    pub(super) wanted: Vec<String>,
+    /// The additional fields that the run needs of an answer, as pointers.
+    pub(super) fields: Vec<String>,
 }
 
 impl Lookup {
-    pub(super) fn open(path: &Path, reading: Reading) -> Result<Self> {
-        let connection = sqlite::open_again(path)?;
-        let Reading {
-            checksums,
-            keys,
-            run,
-            ages,
-            wanted,
-        } = reading;
-        let failures = failures::any(&connection, run.id())
-            .map_err(|error| sqlite::cannot_open(path, &error))?;
+    pub(super) fn open(path: &Path, scope: LookupScope) -> Result<Self> {
+        let open = || {
+            let connection = Connect::to(Mode::Read).open(path)?;
+            let failures = failures::any(&connection, scope.run.id())?;
+            Ok((connection, failures))
+        };
+        let (connection, failures) = open().map_err(|error| errors::cannot_open(path, &error))?;
         Ok(Self {
             connection,
             path: path.to_owned(),
-            checksums,
-            keys,
-            run,
-            ages,
+            scope,
             not_after: millis(SystemTime::now()),
-            wanted,
-            captures: HashMap::new(),
+            places: HashMap::new(),
             failures,
             #[cfg(test)]
-            failing: FailingReads::default(),
+            reads: FailingReads::default(),
         })
     }
 
-    /// Fails from now on as said.
+    /// Fails from now on.
     #[cfg(test)]
-    pub(crate) const fn fail(&mut self, fails: Fails) {
-        self.failing = FailingReads::new(fails);
+    pub(crate) const fn fail(&mut self, faults: StoreFaults) {
+        self.reads = FailingReads::new(faults);
     }
 
-    /// No answer that comes now is from before, whatever the clock does meanwhile: it is of this run, and can be used.
+    /// Answers that arrive now are dated no earlier, whatever the clock does meanwhile: they are of this run, and usable.
     pub(super) fn earliest(&self) -> i64 {
-        self.run.not_before.max(self.run.begun)
+        self.scope.run.not_before.max(self.scope.run.started)
     }
 
-    /// From now on the run may have failures that are kept.
+    /// From now on the run may have stored failures.
     pub(super) const fn expect_failures(&mut self) {
         self.failures = true;
     }
 
-    /// What is known now of the request with this key and body.
+    /// What is known now about the request with this key and body.
     ///
     /// # Errors
     /// The ledger cannot be read.
-    pub fn find(&mut self, key: &Key, body: &[u8]) -> Result<Found> {
+    pub fn find(&mut self, key: &RequestKey, body: &[u8]) -> Result<LookupResult> {
         self.look(key, body)
             .map_err(|error| self.cannot_read(&error))
     }
 
-    /// Looks what follows up at the ledger's state of now, which costs less for each. To be ended soon: the log grows
-    /// meanwhile.
+    /// Makes the lookups that follow see the ledger's present state, which costs less for each. To be ended soon: the log
+    /// grows meanwhile.
     ///
     /// # Errors
     /// The ledger cannot be read.
@@ -137,7 +132,7 @@ impl Lookup {
         self.execute("BEGIN")
     }
 
-    /// Ends what was begun.
+    /// Ends what [`Self::begin`] started.
     ///
     /// # Errors
     /// The ledger cannot be read.
@@ -147,7 +142,7 @@ impl Lookup {
 
     fn execute(&mut self, statement: &str) -> Result<()> {
         #[cfg(test)]
-        self.failing
+        self.reads
             .read()
             .map_err(|error| self.cannot_read(&error))?;
         self.connection
@@ -158,70 +153,47 @@ impl Lookup {
     }
 
     fn cannot_read(&self, error: &rusqlite::Error) -> Error {
-        sqlite::cannot_use(&self.path, "read", error)
+        errors::cannot_use(&self.path, "read", error)
     }
 
-    fn look(&mut self, key: &Key, body: &[u8]) -> rusqlite::Result<Found> {
-        let mut found = self.answer(key)?;
+    fn look(&mut self, key: &RequestKey, body: &[u8]) -> rusqlite::Result<LookupResult> {
+        #[cfg(test)]
+        self.reads.read()?;
+        let mut found = match answers::find(&self.connection, self.scope.checksums, key)? {
+            AnswerState::Absent => LookupResult::default(),
+            AnswerState::Damaged => LookupResult::unusable(Unusable::Damaged),
+            AnswerState::Sound(answer) => self.judge(answer)?,
+        };
         if self.failures && found.known.is_none() {
             let failure = failures::find(
                 &self.connection,
-                self.checksums,
-                &self.keys,
+                self.scope.checksums,
+                &self.scope.hasher,
                 (key, body),
-                self.run.id(),
+                self.scope.run.id(),
             )?;
-            found.known = failure.map(Known::Failure);
+            found.known = failure.map(KnownOutcome::Failure);
         }
         Ok(found)
     }
 
-    fn answer(&mut self, key: &Key) -> rusqlite::Result<Found> {
-        // In the order that `checksum` has them.
-        const QUERY: &str =
-            "SELECT key, transaction_id, score, capture, captured, at, replaced, checksum
-            FROM answers WHERE key = ?";
-        #[cfg(test)]
-        self.failing.read()?;
-        let Self {
-            connection,
-            captures,
-            wanted,
-            ..
-        } = self;
-        let mut statement = connection.prepare_cached(QUERY)?;
-        let mut rows = statement.query(params![key.0])?;
-        let Some(row) = rows.next()? else {
-            return Ok(Found::default());
-        };
-        let Some(stored) = Stored::of(row, self.checksums) else {
-            return Ok(Found::unusable(Unusable::Damaged));
-        };
-        let captured = if wanted.is_empty() {
-            Some(Box::default())
-        } else if let (Some(capture), Some(values)) = (stored.capture, stored.captured) {
-            match places(connection, self.checksums, captures, wanted, capture)? {
-                // The checksum fits, so it is not damage: we wrote something else than we read.
-                Some(places) => Some(pick(places, &values).ok_or_else(damaged)?),
-                None => None,
-            }
-        } else {
-            None
-        };
+    /// What a stored answer is to this run.
+    fn judge(&mut self, stored: StoredAnswer) -> rusqlite::Result<LookupResult> {
+        let captured = self.captured(&stored)?;
         let Run {
-            begun,
+            started,
             not_before,
             leftover,
             ..
-        } = self.run;
+        } = self.scope.run;
         if leftover && stored.at < not_before {
-            // It goes with this run's first answer, and must not be there before and gone afterwards.
-            return Ok(Found::default());
+            // It is removed with this run's first answer, and must not be found before that either.
+            return Ok(LookupResult::default());
         }
-        let from_the_future = self.ages && is_ahead(stored.at, &mut self.not_after);
+        let from_the_future = self.scope.ages && is_ahead(stored.at, &mut self.not_after);
         // An answer that lacks a field which the run writes cannot be used either.
         let captured = captured.filter(|_| stored.at >= not_before && !from_the_future);
-        let old = if stored.at >= begun {
+        let old = if stored.at >= started {
             stored.replaced
         } else if captured.is_none() {
             Some(stored.score.clone())
@@ -229,91 +201,57 @@ impl Lookup {
             None
         };
         let known = captured.map(|captured| {
-            Known::Answer(Answer {
+            KnownOutcome::Answer(Answer {
                 transaction_id: stored.transaction_id,
                 score: stored.score,
                 captured,
             })
         });
-        Ok(Found {
+        Ok(LookupResult {
             known,
             old,
             unusable: from_the_future.then_some(Unusable::FromTheFuture),
         })
     }
-}
 
-impl Found {
-    fn unusable(why: Unusable) -> Self {
-        Self {
-            unusable: Some(why),
-            ..Self::default()
+    /// The values of the run's fields in an answer; `None` where not all of them were captured.
+    fn captured(&mut self, stored: &StoredAnswer) -> rusqlite::Result<Option<FieldValues>> {
+        if self.scope.fields.is_empty() {
+            return Ok(Some(FieldValues::default()));
         }
-    }
-}
-
-/// An answer as it is stored, found sound.
-struct Stored {
-    transaction_id: TransactionId,
-    score: Score,
-    capture: Option<i64>,
-    captured: Option<String>,
-    at: i64,
-    replaced: Option<Score>,
-}
-
-impl Stored {
-    /// `None` where it is not as it was written.
-    fn of(row: &Row<'_>, checksums: Checksums) -> Option<Self> {
-        if !checksums.fits(row) {
-            return None;
-        }
-        // The columns of the query in `Lookup::answer`.
-        let text = |column: usize| row.get_ref(column).ok()?.as_str().ok();
-        let replaced = match row.get_ref(6).ok()?.as_str_or_null().ok()? {
-            Some(digits) => Some(Score::from_json_number(digits).ok()?),
-            None => None,
+        let (Some(list), Some(values)) = (stored.capture, &stored.captured) else {
+            return Ok(None);
         };
-        Some(Self {
-            transaction_id: TransactionId::new(text(1)?).ok()?,
-            score: Score::from_json_number(text(2)?).ok()?,
-            capture: row.get(3).ok()?,
-            captured: row.get(4).ok()?,
-            at: row.get(5).ok()?,
-            replaced,
-        })
+        let places = match self.places.entry(list) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(unknown) => {
+                let list = captures::list(&self.connection, self.scope.checksums, list)?;
+                let list = list.unwrap_or_default();
+                let place = |field: &String| list.iter().position(|pointer| pointer == field);
+                unknown.insert(self.scope.fields.iter().map(place).collect())
+            }
+        };
+        match places {
+            // The checksum matches, so it is not damage: we wrote something else than we read.
+            Some(places) => Ok(Some(pick(places, values).ok_or_else(errors::damaged)?)),
+            None => Ok(None),
+        }
     }
 }
+
+/// The values of additional fields.
+type FieldValues = Box<[Option<Box<str>>]>;
 
 /// Whether a time is further ahead of the clock than it may be. The clock is read again only for times after `not_after`.
 fn is_ahead(at: i64, not_after: &mut i64) -> bool {
     if at > *not_after {
-        *not_after = millis(SystemTime::now()).saturating_add(AHEAD);
+        *not_after = millis(SystemTime::now()).saturating_add(MAX_AHEAD);
     }
     at > *not_after
 }
 
-/// Where the wanted fields stand among what was captured under this number.
-fn places<'a>(
-    connection: &Connection,
-    checksums: Checksums,
-    known: &'a mut HashMap<i64, Option<Box<[usize]>>>,
-    wanted: &[String],
-    capture: i64,
-) -> rusqlite::Result<Option<&'a [usize]>> {
-    let places = match known.entry(capture) {
-        Entry::Occupied(known) => known.into_mut(),
-        Entry::Vacant(unknown) => {
-            let pointers = fields::list(connection, checksums, capture)?.unwrap_or_default();
-            let place = |wanted: &String| pointers.iter().position(|pointer| pointer == wanted);
-            unknown.insert(wanted.iter().map(place).collect())
-        }
-    };
-    Ok(places.as_deref())
-}
-
 /// The values at these places of what was captured.
-fn pick(places: &[usize], values: &str) -> Option<Box<[Option<Box<str>>]>> {
+fn pick(places: &[usize], values: &str) -> Option<FieldValues> {
     let values: Vec<Option<Box<str>>> = serde_json::from_str(values).ok()?;
     places
         .iter()

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use crate::ledger::{Found, Key};
+use crate::ledger::{LookupResult, RequestKey};
 use crate::row::Row;
 use crate::verdict::{Failure, Score, Verdict};
 
@@ -21,9 +21,9 @@ pub(crate) struct Request {
     /// What is sent.
     pub(crate) body: Bytes,
     /// Names the request: rows with the same key share one call. `None` where each row has its own and nothing is kept.
-    pub(crate) key: Option<Key>,
+    pub(crate) key: Option<RequestKey>,
     /// What the ledger had when the row was read.
-    pub(crate) found: Found,
+    pub(crate) found: LookupResult,
 }
 
 /// How far a row has come.
@@ -34,7 +34,7 @@ pub(super) enum RowState {
     /// It is in the window and has no verdict yet.
     Scoring {
         /// Its request that is out, if equal rows may wait for the same answer.
-        key: Option<Key>,
+        key: Option<RequestKey>,
         /// How the user was judged before this run.
         old: Option<Score>,
     },

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::pending_row::{PendingRow, Request};
 use super::window::{Admitted, RowWindow, WindowSize};
-use crate::ledger::Key;
+use crate::ledger::RequestKey;
 use crate::output::DoneRow;
 use crate::row::RowNumber;
 use crate::scorer::{RowCall, RowOutcome, Scorer, Stop};
@@ -37,7 +37,7 @@ pub(super) struct Rows<'a, S> {
     scorer: &'a Scorer<S>,
     window: RowWindow,
     /// Requests that are out, each with the rows that wait for the same answer.
-    out: HashMap<Key, Vec<RowNumber>>,
+    out: HashMap<RequestKey, Vec<RowNumber>>,
     /// When the ledger was asked again about the row that is admitted next.
     looked: Option<Moment>,
     now: Moment,

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::pending_row::{PendingRow, Request, RowState};
-use crate::ledger::Key;
+use crate::ledger::RequestKey;
 use crate::output::DoneRow;
 use crate::row::RowNumber;
 use crate::verdict::{Failure, Verdict};
@@ -116,14 +116,14 @@ impl RowWindow {
     }
 
     /// Notes the request that is out for a row in the window.
-    pub(super) fn set_key(&mut self, number: RowNumber, new: Key) {
+    pub(super) fn set_key(&mut self, number: RowNumber, new: RequestKey) {
         if let Some(RowState::Scoring { key, .. }) = self.state(number) {
             *key = Some(new);
         }
     }
 
     /// Takes back the request that is out for a row.
-    pub(super) fn take_key(&mut self, number: RowNumber) -> Option<Key> {
+    pub(super) fn take_key(&mut self, number: RowNumber) -> Option<RequestKey> {
         match self.state(number)? {
             RowState::Scoring { key, .. } => key.take(),
             _ => None,

@@ -9,7 +9,7 @@ use super::outage::Outage;
 use super::parts::Scorer;
 use super::policies::{Patience, Policies};
 use super::recorder::RowRecorder;
-use crate::ledger::Keeper;
+use crate::ledger::LedgerWriter;
 use crate::pace::{
     CallBudget, FailureBudget, Gate, GiveUpAfter, GiveUpPolicy, PaceLimits, Rate, RetryPolicy,
 };
@@ -28,7 +28,7 @@ pub(crate) struct Fixture {
     max_calls: Option<NonZeroU64>,
     failures: FailureBudget,
     give_up_after: GiveUpAfter,
-    ledger: Option<Keeper>,
+    ledger: Option<LedgerWriter>,
     events: Events,
 }
 
@@ -92,7 +92,7 @@ impl Fixture {
     }
 
     /// With this ledger, if any.
-    pub(crate) fn ledger(mut self, ledger: impl Into<Option<Keeper>>) -> Self {
+    pub(crate) fn ledger(mut self, ledger: impl Into<Option<LedgerWriter>>) -> Self {
         self.ledger = ledger.into();
         self
     }

@@ -7,7 +7,7 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use crate::ledger::Key;
+use crate::ledger::RequestKey;
 
 /// How long a service that answers may fail over the rows that are left before they are blamed. Most restarts are over by
 /// then, and the end of a file waits for it only once: the next run knows these rows.
@@ -49,7 +49,7 @@ pub(crate) struct Outage {
     failing_since: Option<Duration>,
     is_rows: bool,
     /// Requests over which the service failed in earlier runs while it answered others.
-    known: HashSet<Key>,
+    known: HashSet<RequestKey>,
     /// Of the known requests: how many were answered in this run, …
     answered: u32,
     /// … how many failed again, …
@@ -61,7 +61,7 @@ pub(crate) struct Outage {
 impl Outage {
     /// For a run that knows requests over which the service failed before, while it answered others.
     #[must_use]
-    pub(crate) fn with_known(known: HashSet<Key>) -> Self {
+    pub(crate) fn with_known(known: HashSet<RequestKey>) -> Self {
         Self {
             known,
             ..Self::default()
@@ -69,14 +69,14 @@ impl Outage {
     }
 
     /// Whether the service failed over this request before, and that is to be believed.
-    pub(super) fn is_known_to_fail(&self, key: Option<&Key>) -> bool {
+    pub(super) fn is_known_to_fail(&self, key: Option<&RequestKey>) -> bool {
         // Known requests that are answered in this run failed only at that time.
         let is_believed = self.answered <= self.failed;
         is_believed && self.failed_in_a_row < IN_A_ROW && self.is_known(key)
     }
 
     /// A request was answered.
-    pub(super) fn answered(&mut self, key: Option<&Key>) {
+    pub(super) fn answered(&mut self, key: Option<&RequestKey>) {
         self.failed_in_a_row = 0;
         if self.is_known(key) {
             self.answered = self.answered.saturating_add(1);
@@ -84,14 +84,14 @@ impl Outage {
     }
 
     /// A request was given up because the service failed over it.
-    pub(super) fn gave_up(&mut self, key: Option<&Key>) {
+    pub(super) fn gave_up(&mut self, key: Option<&RequestKey>) {
         if self.is_known(key) {
             self.failed = self.failed.saturating_add(1);
             self.failed_in_a_row = self.failed_in_a_row.saturating_add(1);
         }
     }
 
-    fn is_known(&self, key: Option<&Key>) -> bool {
+    fn is_known(&self, key: Option<&RequestKey>) -> bool {
         key.is_some_and(|key| self.known.contains(key))
     }
 
@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn known_failures_are_believed_until_this_run_shows_otherwise() {
-        let key = Key::some;
+        let key = RequestKey::some;
         let known = || Outage::with_known((0..100).map(key).collect());
         let mut outage = known();
         assert!(outage.is_known_to_fail(Some(&key(1))));

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::outage::Outage;
 use super::outcome::Stop;
 use super::stop_reasons;
-use crate::ledger::Key;
+use crate::ledger::RequestKey;
 use crate::pace::{
     Attempts, CallBudget, FailedAttempt, FailureBudget, GiveUpPolicy, Reaction, RetryPolicy,
     Speaker, Trouble,
@@ -63,7 +63,7 @@ pub(super) enum AfterFailure {
 
 impl Policies {
     /// The attempts of a row before its first call.
-    pub(super) fn attempts(&mut self, key: Option<&Key>) -> Attempts {
+    pub(super) fn attempts(&mut self, key: Option<&RequestKey>) -> Attempts {
         let mut attempts = Attempts::default();
         if self.outage.is_known_to_fail(key) {
             // Its failure says nothing new about the service, which worked when this request failed before.
@@ -74,7 +74,7 @@ impl Policies {
     }
 
     /// A call brought a verdict.
-    pub(super) fn answered(&mut self, key: Option<&Key>) {
+    pub(super) fn answered(&mut self, key: Option<&RequestKey>) {
         self.retries.success();
         self.give_up.verdict();
         self.outage.answered(key);
@@ -124,7 +124,7 @@ impl Policies {
     /// may have failed over any row at that time.
     pub(super) fn gave_up(
         &mut self,
-        key: Option<&Key>,
+        key: Option<&RequestKey>,
         fault: &Fault,
         attempts: &Attempts,
         is_proven: bool,

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use super::outcome::Stop;
 use super::parts::Scorer;
-use crate::ledger::{Finished, Found, Keeper, Key, Known, Whose};
+use crate::ledger::{
+    AnsweredIn, FinishedRun, KnownOutcome, LedgerWriter, LookupResult, RequestKey,
+};
 use crate::pace::{Closed, FreshRows, Permit};
 use crate::service::Service;
 use crate::telemetry::event::{CancelReason, Origin};
@@ -55,7 +57,10 @@ impl<S> Scorer<S> {
 
     /// Whether other runs write to the same ledger.
     pub(crate) fn shares_ledger(&self) -> bool {
-        self.recorder.ledger.as_ref().is_some_and(Keeper::is_shared)
+        self.recorder
+            .ledger
+            .as_ref()
+            .is_some_and(LedgerWriter::is_shared)
     }
 
     /// Looks in the ledger for what has become of a request since its row was read.
@@ -64,9 +69,9 @@ impl<S> Scorer<S> {
     /// The ledger cannot be read, so the run must stop.
     pub(crate) fn look_again(
         &self,
-        key: &Key,
+        key: &RequestKey,
         body: &[u8],
-    ) -> Result<Option<(Found, Origin)>, Stop> {
+    ) -> Result<Option<(LookupResult, Origin)>, Stop> {
         let Some(ledger) = &self.recorder.ledger else {
             return Ok(None);
         };
@@ -74,19 +79,19 @@ impl<S> Scorer<S> {
             .look_again(key, body)
             .map_err(|error| Stop::new(CancelReason::Ledger, error))?;
         Ok(found.map(|(found, whose)| match whose {
-            Whose::Ours => (found, Origin::Duplicate),
-            Whose::Others => (found, Origin::Ledger),
+            AnsweredIn::ThisRun => (found, Origin::Duplicate),
+            AnsweredIn::OtherRun => (found, Origin::Ledger),
         }))
     }
 
     /// The verdict of a row whose request is known from the ledger.
-    pub(crate) fn known(&self, known: Known) -> Verdict {
+    pub(crate) fn known(&self, known: KnownOutcome) -> Verdict {
         match known {
-            Known::Answer(answer) => {
+            KnownOutcome::Answer(answer) => {
                 self.policies.borrow_mut().give_up.worked_before();
                 self.recorder.scored(answer)
             }
-            Known::Failure(failure) => Verdict::Failed(failure),
+            KnownOutcome::Failure(failure) => Verdict::Failed(failure),
         }
     }
 
@@ -109,7 +114,7 @@ impl<S> Scorer<S> {
     }
 
     /// Has the ledger remember that the run came to the end of its input.
-    pub(crate) fn finish(&self, finished: Finished) {
+    pub(crate) fn finish(&self, finished: FinishedRun) {
         if let Some(ledger) = &self.recorder.ledger {
             ledger.finish(finished);
         }

@@ -8,7 +8,7 @@ use super::missing_fields::{FieldsMissing, MissingFields};
 use super::row_call::RowCall;
 use super::transactions::Transactions;
 use crate::base::error::Error;
-use crate::ledger::{Keeper, Key};
+use crate::ledger::{LedgerWriter, RequestKey};
 use crate::raw_json::Pointer;
 use crate::row::RowNumber;
 use crate::service::{Class, Fault};
@@ -19,7 +19,7 @@ use crate::verdict::{Answer, DecisionPolicy, Verdict};
 /// Makes results durable, checks answers and reports what happened.
 pub(crate) struct RowRecorder {
     /// Makes results durable; without a ledger nothing is kept.
-    pub(super) ledger: Option<Keeper>,
+    pub(super) ledger: Option<LedgerWriter>,
     /// Turns scores into decisions.
     pub(super) decisions: DecisionPolicy,
     /// Where events go.
@@ -37,7 +37,7 @@ impl RowRecorder {
     /// A recorder that watches the answers for these fields.
     #[must_use]
     pub(crate) fn new(
-        ledger: Option<Keeper>,
+        ledger: Option<LedgerWriter>,
         decisions: DecisionPolicy,
         events: Events,
         fields: &[Pointer],
@@ -82,7 +82,7 @@ impl RowRecorder {
     pub(super) async fn keep(
         &self,
         row: RowNumber,
-        key: Option<Key>,
+        key: Option<RequestKey>,
         answer: Answer,
     ) -> Result<Verdict, Error> {
         let answer = if let (Some(ledger), Some(key)) = (&self.ledger, key) {
@@ -105,7 +105,7 @@ impl RowRecorder {
     /// Makes it durable that a request is not to be sent again in this run, if that is so. Returns its verdict.
     pub(super) async fn keep_failure(
         &self,
-        key: Option<Key>,
+        key: Option<RequestKey>,
         body: &[u8],
         fault: Fault,
     ) -> Result<Verdict, Error> {

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use crate::ledger::Key;
+use crate::ledger::RequestKey;
 use crate::pace::{Attempts, RowRefusals};
 use crate::row::RowNumber;
 use crate::service::Class;
@@ -16,7 +16,7 @@ pub(crate) struct RowCall {
     /// What is sent.
     pub(crate) body: Bytes,
     /// Names the request in the ledger; `None` where nothing is kept.
-    pub(crate) key: Option<Key>,
+    pub(crate) key: Option<RequestKey>,
 }
 
 /// What a row has been through.

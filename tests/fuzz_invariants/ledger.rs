@@ -12,7 +12,10 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use rescore::internals::error::Error;
-use rescore::internals::ledger::{Found, Known, Ledger, Place, Removed, Reuse, Settings, survey};
+use rescore::internals::ledger::{
+    KnownOutcome, LedgerLocation, LedgerSettings, LookupResult, OpenLedger, Removal, Reuse,
+    read_stats,
+};
 use rescore::internals::raw_json::Pointer;
 use rescore::internals::telemetry::{FoundLimit, Limit};
 use rescore::internals::verdict::{Answer, Score, TransactionId};
@@ -47,7 +50,7 @@ pub(crate) fn holds(input: &[u8]) {
         2 => Reuse::Younger(Duration::from_secs(3600)),
         _ => Reuse::Nothing,
     };
-    let ended = survey(&path).map(drop);
+    let ended = read_stats(&path).map(drop);
     check(ended.as_ref().err(), &path, foreign);
     if foreign {
         assert!(ended.is_err());
@@ -61,18 +64,18 @@ pub(crate) fn holds(input: &[u8]) {
     }
 }
 
-fn place(directory: &Path, shared: bool) -> Place {
+fn place(directory: &Path, shared: bool) -> LedgerLocation {
     if shared {
-        Place::Shared(directory.join("answers.ledger"))
+        LedgerLocation::Shared(directory.join("answers.ledger"))
     } else {
-        Place::Beside(directory.join("scored.csv"))
+        LedgerLocation::Beside(directory.join("scored.csv"))
     }
 }
 
-fn settings(place: Place, reuse: Reuse, captures: bool) -> Settings {
+fn settings(location: LedgerLocation, reuse: Reuse, captures: bool) -> LedgerSettings {
     let pointer = captures.then(|| Pointer::parse(POINTER).unwrap());
-    Settings {
-        place,
+    LedgerSettings {
+        location,
         reuse,
         output: None,
         endpoint: "https://api.example.com/v1/validate/user".to_owned(),
@@ -90,12 +93,12 @@ fn answer(number: usize) -> Answer {
     }
 }
 
-/// What a run does with a ledger, from opening to closing it.
-fn go_through(settings: Settings) -> Result<(), Error> {
+/// What a run does with a ledger, from opening to end.
+fn go_through(settings: LedgerSettings) -> Result<(), Error> {
     let wanted = settings.captured.len();
-    let mut ledger = Ledger::open(settings)?;
-    let keys = ledger.keys();
-    ledger.standing(Path::new("scored.csv"), None)?;
+    let ledger = OpenLedger::open(settings)?;
+    let keys = ledger.hasher();
+    ledger.output_state(Path::new("scored.csv"), None)?;
     if let Some(mut lookup) = ledger.lookup()? {
         for (number, body) in BODIES.iter().enumerate() {
             let found = lookup.find(&keys.key(body), body)?;
@@ -111,26 +114,27 @@ fn go_through(settings: Settings) -> Result<(), Error> {
             }
         }
     }
-    let keeper = ledger.keeper()?;
+    let fields = ledger.fields().len();
+    let (ledger, writer) = ledger.start()?;
     let kept = wait(async {
         for (number, body) in BODIES.iter().enumerate() {
-            let captured = ledger.fields().iter().map(|_| None).collect();
+            let captured = (0..fields).map(|_| None).collect();
             let answer = Answer {
                 captured,
                 ..answer(number)
             };
-            keeper.keep(keys.key(body), answer).await?;
+            writer.keep(keys.key(body), answer).await?;
         }
         Ok(())
     });
-    drop(keeper);
-    ledger.end(Removed::WhenUsed(1), PATIENCE)?;
+    drop(writer);
+    ledger.close(Removal::WhenUsed(1), PATIENCE)?;
     kept
 }
 
-fn usable(found: Found) -> Option<Answer> {
+fn usable(found: LookupResult) -> Option<Answer> {
     match found.known {
-        Some(Known::Answer(answer)) => Some(answer),
+        Some(KnownOutcome::Answer(answer)) => Some(answer),
         _ => None,
     }
 }
@@ -159,20 +163,21 @@ fn make((shared, killed): (bool, bool)) -> BTreeMap<String, Vec<u8>> {
         });
         there.collect()
     };
-    let mut ledger = Ledger::open(settings(place, Reuse::All, true)).unwrap();
-    let keeper = ledger.keeper().unwrap();
+    let ledger = OpenLedger::open(settings(place, Reuse::All, true)).unwrap();
+    let keys = ledger.hasher();
+    let (ledger, writer) = ledger.start().unwrap();
     let found = |value| Some(FoundLimit { value, times: 3 });
-    keeper.found(Limit {
+    writer.found(Limit {
         rate: found(7.5),
         in_flight: found(3.0),
     });
-    keeper.failed(ledger.keys().key(b"{}"));
+    writer.failed(keys.key(b"{}"));
     for (number, body) in BODIES.iter().enumerate().take(KEPT) {
-        wait(keeper.keep(ledger.keys().key(body), answer(number))).unwrap();
+        wait(writer.keep(keys.key(body), answer(number))).unwrap();
     }
     let open: BTreeMap<_, _> = read();
-    drop(keeper);
-    ledger.end(Removed::Never, PATIENCE).unwrap();
+    drop(writer);
+    ledger.close(Removal::Never, PATIENCE).unwrap();
     if killed { open } else { read() }
 }
 

@@ -6,8 +6,8 @@ use rusqlite::Connection;
 use rusqlite::functions::FunctionFlags;
 use rusqlite::types::ValueRef;
 
-/// Opens a ledger, with functions that compute checksums as the program does: a keyed hash over the table's name and, for
-/// each value, its type, its length and its bytes.
+/// Opens a ledger, with a function that sums up values as the program does: a keyed hash over the table's name and, for
+/// each value, its kind, its length where it varies, and its bytes.
 pub(crate) fn open(path: &Path) -> Connection {
     let connection = Connection::open(path).unwrap();
     let secret: [u8; 32] = connection
@@ -17,15 +17,18 @@ pub(crate) fn open(path: &Path) -> Connection {
         let sum = move |context: &rusqlite::functions::Context<'_>| {
             let mut bytes = table.as_bytes().to_vec();
             for argument in 0..context.len() {
+                let varying = |value: &[u8]| {
+                    let length = u64::try_from(value.len()).unwrap().to_le_bytes();
+                    [&length[..], value].concat()
+                };
                 let (kind, value) = match context.get_raw(argument) {
                     ValueRef::Null => (0, vec![]),
                     ValueRef::Integer(number) => (1, number.to_le_bytes().to_vec()),
                     ValueRef::Real(number) => (2, number.to_bits().to_le_bytes().to_vec()),
-                    ValueRef::Text(text) => (3, text.to_vec()),
-                    ValueRef::Blob(blob) => (4, blob.to_vec()),
+                    ValueRef::Text(text) => (3, varying(text)),
+                    ValueRef::Blob(blob) => (4, varying(blob)),
                 };
                 bytes.push(kind);
-                bytes.extend(u64::try_from(value.len()).unwrap().to_le_bytes());
                 bytes.extend(value);
             }
             let hash = blake3::keyed_hash(&secret, &bytes);
@@ -44,13 +47,13 @@ pub(crate) fn open(path: &Path) -> Connection {
 /// Makes all answers older by this many milliseconds. Returns how many there are.
 pub(crate) fn age(path: &Path, milliseconds: i64) -> usize {
     const AGE: &str = "UPDATE answers SET at = at - ?1, checksum =
-        checksum_of_answers(key, transaction_id, score, capture, captured, at - ?1, replaced)";
+        checksum_of_answers(key, row, transaction_id, score, capture, captured, at - ?1, replaced)";
     open(path).execute(AGE, [milliseconds]).unwrap()
 }
 
 /// Sets the start of all runs to 1970.
 pub(crate) fn begun_long_ago(path: &Path) {
-    const BEGUN: &str = "UPDATE runs SET begun = 0, checksum =
+    const BEGUN: &str = "UPDATE runs SET started = 0, checksum =
         checksum_of_runs(name, 0, not_before, leftover, finished)";
     assert_eq!(open(path).execute(BEGUN, []).unwrap(), 1);
 }

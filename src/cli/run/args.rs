@@ -154,7 +154,8 @@ pub(in crate::cli) struct RunArgs {
     /// Keep no answers: a run that stops cannot continue
     #[arg(long, conflicts_with_all = ["ledger", "max_age", "fresh", "retry_failed"], help_heading = LEDGER)]
     no_ledger: bool,
-    /// Send each of several identical rows
+    /// Send every row, also identical ones; answers then belong to row numbers, so a run that continues on an edited input
+    /// sends rows that moved again
     #[arg(long, help_heading = LEDGER)]
     no_dedupe: bool,
 

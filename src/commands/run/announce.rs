@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use super::input::IGNORED;
-use super::ledger::RunLedger;
+use super::ledger::PreparedLedger;
 use super::prepare::{CallParts, Context, PreparedRun};
 use crate::base::error::{printable, quoted};
 use crate::base::stderr::say;
 use crate::layout::Format;
-use crate::ledger::{Held, KnownLimit, Past};
+use crate::ledger::{EarlierAnswers, KnownLimit, PreviousRun};
 use crate::observe::{self, counted, day, moment, most};
 use crate::output::Target;
 use crate::pace::Rate;
@@ -24,6 +24,7 @@ const OLD: Duration = Duration::from_secs(24 * 60 * 60);
 pub(super) fn announce(prepared: &PreparedRun) {
     let PreparedRun {
         context,
+        ledger,
         calls,
         rows,
         warnings,
@@ -31,15 +32,15 @@ pub(super) fn announce(prepared: &PreparedRun) {
     } = prepared;
     if context.watch.speaks() {
         introduce(context, calls, rows.layout.format);
-        tell_limit(&context.ledger, calls.gate.limit());
-        tell_earlier_run(&context.ledger);
+        tell_limit(ledger, calls.gate.limit());
+        tell_earlier_run(ledger);
         let is_stream = context.output.as_ref().is_none_or(Target::is_special);
-        if is_stream && !context.is_sandbox() && !context.ledger.stays() {
+        if is_stream && !context.is_sandbox() && !ledger.stays() {
             say(NO_LEDGER);
         }
     }
     let ignored = context.input.ignored_at_start.then(|| IGNORED.to_owned());
-    let of_ledger = thrown_away(&context.ledger).or_else(|| aged(&context.ledger));
+    let of_ledger = thrown_away(ledger).or_else(|| aged(ledger));
     for warning in warnings.iter().cloned().chain(ignored).chain(of_ledger) {
         say(&format!("warning: {}", printable(&warning)));
     }
@@ -84,7 +85,7 @@ fn pace(rate: Rate) -> String {
 }
 
 /// Says which limit an earlier run found. `start` is the part of it that calls start near: settings may rule out the rest.
-fn tell_limit(ledger: &RunLedger, start: Limit) {
+fn tell_limit(ledger: &PreparedLedger, start: Limit) {
     if start == Limit::NONE {
         return;
     }
@@ -103,8 +104,8 @@ fn tell_limit(ledger: &RunLedger, start: Limit) {
 }
 
 /// Says which run this one continues, and what is paid for.
-fn tell_earlier_run(ledger: &RunLedger) {
-    let Some(Held { answers, begun }) = ledger.held() else {
+fn tell_earlier_run(ledger: &PreparedLedger) {
+    let Some(EarlierAnswers { answers, started }) = ledger.earlier_answers() else {
         return;
     };
     let has = match (answers, ledger.is_sandbox()) {
@@ -113,40 +114,40 @@ fn tell_earlier_run(ledger: &RunLedger) {
         (_, false) => format!(": {} are paid for", counted(answers, "answer")),
         (_, true) => format!(": it has {}", counted(answers, "answer")),
     };
-    let begun = moment(begun);
-    say(&match ledger.past() {
-        Past::Finished { .. } => {
-            format!("rescore: retrying the failed rows of the run of {begun}{has}")
+    let started = moment(started);
+    say(&match ledger.previous_run() {
+        PreviousRun::Finished { .. } => {
+            format!("rescore: retrying the failed rows of the run of {started}{has}")
         }
-        Past::Stopped | Past::Nothing => {
+        PreviousRun::Stopped | PreviousRun::None => {
             format!(
-                "rescore: continuing the run of {begun}{has} (`--fresh` asks about every row again)"
+                "rescore: continuing the run of {started}{has} (`--fresh` asks about every row again)"
             )
         }
     });
 }
 
 /// A warning of what is lost by starting over. The answers of a finished run have served their purpose.
-fn thrown_away(ledger: &RunLedger) -> Option<String> {
-    let Held { answers, begun } = ledger.replaced()?;
-    let is_finished = matches!(ledger.past(), Past::Finished { .. });
+fn thrown_away(ledger: &PreparedLedger) -> Option<String> {
+    let EarlierAnswers { answers, started } = ledger.replaced_answers()?;
+    let is_finished = matches!(ledger.previous_run(), PreviousRun::Finished { .. });
     (!is_finished && answers > 0).then(|| {
         format!(
             "starting over: the {} of the run of {} are discarded",
             observe::answers(answers, ledger.is_sandbox()),
-            moment(begun)
+            moment(started)
         )
     })
 }
 
 /// A warning where this run continues one of another day.
-fn aged(ledger: &RunLedger) -> Option<String> {
-    let Held { answers, begun } = ledger.held()?;
-    let is_old = begun.elapsed().is_ok_and(|age| age >= OLD);
-    (is_old && answers > 0 && ledger.past() == Past::Stopped).then(|| {
+fn aged(ledger: &PreparedLedger) -> Option<String> {
+    let EarlierAnswers { answers, started } = ledger.earlier_answers()?;
+    let is_old = started.elapsed().is_ok_and(|age| age >= OLD);
+    (is_old && answers > 0 && ledger.previous_run() == PreviousRun::Stopped).then(|| {
         format!(
             "continuing a run that started at {}: {} of it are used, unless `--fresh` or `--max-age` says otherwise",
-            moment(begun),
+            moment(started),
             counted(answers, "answer")
         )
     })

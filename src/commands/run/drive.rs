@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 
-use super::ledger::RunLedger;
+use super::ledger::{PreparedLedger, RunLedger};
 use super::lookup::LookupStage;
 use super::prepare::{CallParts, Context, PreparedRun, RowParts};
 use super::threads::{self, BATCHES, StopChannel, WriterEnd, stop_of};
@@ -32,6 +32,7 @@ const WINDOW_BYTES: usize = 64 * 1024 * 1024;
 /// A run whose rows have run, to the end or to a stop.
 pub(super) struct DrivenRun {
     pub(super) context: Context,
+    pub(super) ledger: RunLedger,
     pub(super) ended: RowsEnd,
     pub(super) events: Events,
 }
@@ -56,7 +57,8 @@ pub(super) struct RowStages {
 /// What kept the first call from being made, such as a signal.
 pub(super) fn drive(prepared: PreparedRun) -> Result<DrivenRun> {
     let PreparedRun {
-        mut context,
+        context,
+        ledger,
         rows,
         calls,
         stops,
@@ -73,12 +75,12 @@ pub(super) fn drive(prepared: PreparedRun) -> Result<DrivenRun> {
     } = rows;
     let rows = RowStages {
         reader,
-        lookup: context.ledger.lookup_stage()?,
+        lookup: ledger.lookup_stage()?,
         writer: Writer::new(layout, calls.policy.clone(), sink, sides),
     };
-    signals.run_starts(farewell(&context))?;
-    let scorer = scorer(calls, &mut context, &events)?;
-    let record = |files: &[Sealed]| context.ledger.record(files);
+    signals.run_starts(farewell(&context, &ledger))?;
+    let (ledger, scorer) = start_ledger(ledger, calls, &context, &events)?;
+    let record = |files: &[Sealed]| ledger.record(files);
     let ended = run_rows(&runtime, &scorer, rows, stops, record)?;
     scorer.answers_ended();
     progress.finish();
@@ -87,6 +89,7 @@ pub(super) fn drive(prepared: PreparedRun) -> Result<DrivenRun> {
     drop(scorer);
     Ok(DrivenRun {
         context,
+        ledger,
         ended,
         events,
     })
@@ -121,7 +124,7 @@ fn start_progress(
 }
 
 /// The last words of a run that the second signal ends.
-fn farewell(context: &Context) -> String {
+fn farewell(context: &Context, ledger: &PreparedLedger) -> String {
     let output = context.output.as_ref();
     let stopped = match output.filter(|target| !target.is_special()) {
         Some(target) => format!(
@@ -130,28 +133,34 @@ fn farewell(context: &Context) -> String {
         ),
         None => "rescore: stopped immediately".to_owned(),
     };
-    match context.ledger.farewell() {
+    match ledger.farewell() {
         Some(kept) => format!("{stopped}\n         {kept}"),
         None => stopped,
     }
 }
 
-/// The scorer. It is made last, as with its keeper the ledger throws away what `--fresh` starts over from.
-fn scorer(calls: CallParts, context: &mut Context, events: &Events) -> Result<Scorer<Client>> {
-    let ledger = &mut context.ledger;
+/// Starts the run in its ledger and makes the scorer, which gives the ledger new answers. Nothing may fail after this and
+/// before the first call, as with `--fresh` the ledger then discards what the run starts over from.
+fn start_ledger(
+    ledger: PreparedLedger,
+    calls: CallParts,
+    context: &Context,
+    events: &Events,
+) -> Result<(RunLedger, Scorer<Client>)> {
     let policies = Policies {
         retries: RetryPolicy::new(calls.pace.retries, calls.pace.resends),
         patience: calls.pace.patience,
-        outage: Outage::with_known(ledger.poison()),
+        outage: Outage::with_known(ledger.failing_requests()),
         give_up: GiveUpPolicy::new(calls.budget.give_up_after),
         calls: CallBudget::new(calls.budget.calls),
         failures: calls.budget.failures,
         host: context.endpoint.host().to_owned(),
     };
-    let keeper = ledger.keeper()?;
-    let recorder = RowRecorder::new(keeper, calls.policy, events.clone(), &calls.captured);
-    let caller = Caller::new(calls.client, calls.gate, ledger.fields(calls.captured));
-    Ok(Scorer::new(caller, policies, recorder))
+    let fields = ledger.fields(calls.captured.clone());
+    let (ledger, writer) = ledger.start()?;
+    let recorder = RowRecorder::new(writer, calls.policy, events.clone(), &calls.captured);
+    let caller = Caller::new(calls.client, calls.gate, fields);
+    Ok((ledger, Scorer::new(caller, policies, recorder)))
 }
 
 /// Connects the stages and lets rows run until the end or a stop; then ends the files accordingly.

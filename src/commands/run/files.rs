@@ -6,7 +6,7 @@
 use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
 
-use super::ledger::{LedgerPlan, RunLedger};
+use super::ledger::{LedgerPlan, PreparedLedger};
 use super::service::Answerer;
 use super::{disk_space, file_names};
 use crate::base::error::{Error, Result};
@@ -57,7 +57,7 @@ impl<'a> RunFile<'a> {
         Self {
             what: "ledger",
             path,
-            ends: ledger::ENDS,
+            ends: ledger::SUFFIXES,
         }
     }
 
@@ -230,7 +230,7 @@ impl OutputFiles {
         files.extend(changes.map(|path| RunFile::partial("changes", path)));
         let summary = self.summary.as_deref();
         files.extend(summary.map(|path| RunFile::new("summary", path)));
-        let ledger = ledger.place.as_ref().and_then(ledger::Place::path);
+        let ledger = { ledger.location.as_ref() }.and_then(ledger::LedgerLocation::path);
         files.extend(ledger.as_deref().map(RunFile::ledger));
         refuse_clashes(&files)
     }
@@ -256,7 +256,7 @@ impl OutputFiles {
     /// replaced then, but the summary may have been emptied.
     pub(super) fn open(
         self,
-        ledger: &RunLedger,
+        ledger: &PreparedLedger,
         mode: u32,
         size: Option<u64>,
     ) -> Result<OpenFiles> {
@@ -277,7 +277,7 @@ impl OutputFiles {
         let rejects = further(self.rejects)?;
         let changes = further(self.changes)?;
         let summary = self.summary.map(|path| summary(&path, mode)).transpose()?;
-        disk_space::for_the_next_rows(output.as_ref(), ledger.goes_on(), size)?;
+        disk_space::for_the_next_rows(output.as_ref(), ledger.continues(), size)?;
         // Next to an output whose mode was narrowed by hand, the other files are as narrow.
         let beside = mode & output.as_ref().and_then(Target::mode).unwrap_or(mode);
         let open = |target: &Target| {

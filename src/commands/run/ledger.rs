@@ -12,8 +12,8 @@ use crate::base::error::{Error, Exit, Result, shown};
 use crate::config::{LedgerChoice, LedgerConfig};
 use crate::input::Input;
 use crate::ledger::{
-    Finished, Held, Keeper, Key, KnownLimit, Ledger, Past, Place, Removed, Rest, Reuse, Settings,
-    Standing,
+    ClosedLedger, EarlierAnswers, FinishedRun, KnownLimit, LedgerLocation, LedgerSettings,
+    LedgerWriter, OpenLedger, OutputState, PreviousRun, Removal, RequestKey, Reuse, RunningLedger,
 };
 use crate::observe::{KeptLedger, counted, same_command};
 use crate::output::{Replace, Sealed, Target};
@@ -26,9 +26,9 @@ const LAST_COMMIT: Duration = Duration::from_millis(1_500);
 /// How long it may take otherwise: a large log is merged into the database first. Ctrl-C ends it.
 const CLOSING: Duration = Duration::from_secs(60);
 
-/// The answers of this run and of earlier ones, or nothing where none are kept.
-pub(super) struct RunLedger {
-    ledger: Option<Ledger>,
+/// The answers of earlier runs before this one starts, or nothing where none are stored.
+pub(super) struct PreparedLedger {
+    ledger: Option<OpenLedger>,
     dedupe: bool,
     /// The input's path with links followed; `None` for a stream.
     input: Option<PathBuf>,
@@ -38,16 +38,23 @@ pub(super) struct RunLedger {
     sandbox: bool,
 }
 
-/// Which answers are kept and used, once the output is known.
+/// The answers of a run that has started, or nothing where none are stored.
+pub(super) struct RunLedger {
+    ledger: Option<RunningLedger>,
+    input: Option<PathBuf>,
+    fresh: bool,
+}
+
+/// Which answers are stored and used, once the output is known.
 pub(super) struct LedgerPlan {
-    /// Where they are; `None` keeps none.
-    pub(super) place: Option<Place>,
+    /// Where they are; `None` stores none.
+    pub(super) location: Option<LedgerLocation>,
     reuse: Reuse,
     dedupe: bool,
 }
 
 impl LedgerPlan {
-    /// Finds the place. An output that is a stream has no ledger of its own; to ask equal rows once, answers are then kept
+    /// Finds the location. An output that is a stream has no ledger of its own; to ask equal rows once, answers are then kept
     /// only as long as the run lasts.
     ///
     /// # Errors
@@ -61,8 +68,10 @@ impl LedgerPlan {
         let (reuse, dedupe) = (*reuse, *dedupe);
         let file = output.filter(|output| !output.is_special());
         let kept = match (choice, file) {
-            (LedgerChoice::Shared(path), _) => Some(Place::Shared(path.clone())),
-            (LedgerChoice::Own, Some(output)) => Some(Place::Beside(output.path().to_owned())),
+            (LedgerChoice::Shared(path), _) => Some(LedgerLocation::Shared(path.clone())),
+            (LedgerChoice::Own, Some(output)) => {
+                Some(LedgerLocation::Beside(output.path().to_owned()))
+            }
             (LedgerChoice::Own, None) | (LedgerChoice::Nowhere, _) => None,
         };
         let option = match reuse {
@@ -78,7 +87,7 @@ impl LedgerPlan {
             .hint("name one with `--ledger FILE`"));
         }
         Ok(Self {
-            place: kept.or_else(|| dedupe.then_some(Place::Scratch)),
+            location: kept.or_else(|| dedupe.then_some(LedgerLocation::Scratch)),
             reuse,
             dedupe,
         })
@@ -94,7 +103,7 @@ fn path_of(input: &Input) -> Option<PathBuf> {
     }
 }
 
-impl RunLedger {
+impl PreparedLedger {
     /// Opens the ledger for a run of this account to `output`.
     ///
     /// # Errors
@@ -108,7 +117,7 @@ impl RunLedger {
         in_flight: NonZeroUsize,
     ) -> Result<Self> {
         let LedgerPlan {
-            place,
+            location,
             reuse,
             dedupe,
         } = plan;
@@ -117,9 +126,9 @@ impl RunLedger {
             service_id,
             sandbox,
         } = account;
-        let open = |place| {
-            Ledger::open(Settings {
-                place,
+        let open = |location| {
+            OpenLedger::open(LedgerSettings {
+                location,
                 reuse,
                 output: output.map(Path::to_owned),
                 endpoint,
@@ -128,8 +137,8 @@ impl RunLedger {
                 in_flight,
             })
         };
-        let scratch = place == Some(Place::Scratch);
-        let ledger = place.map(open).transpose();
+        let scratch = location == Some(LedgerLocation::Scratch);
+        let ledger = location.map(open).transpose();
         let ledger = ledger.map_err(|error| {
             if scratch {
                 disk_space::in_temporary(error)
@@ -151,56 +160,50 @@ impl RunLedger {
     /// # Errors
     /// Exit code 2: there is a file that is not what that run left, or the ledger cannot be read.
     pub(super) fn replaceable(&self, file: &Path) -> Result<Replace> {
-        let Some(ledger) = self.ledger.as_ref().filter(|ledger| ledger.was_there()) else {
+        let Some(ledger) = self.ledger.as_ref().filter(|ledger| ledger.existed()) else {
             return Ok(Replace::Nothing);
         };
-        let is_new = matches!(ledger.past(), Past::Finished { .. }) && !ledger.goes_on();
+        let is_new =
+            matches!(ledger.previous_run(), PreviousRun::Finished { .. }) && !ledger.continues();
         if is_new && file.exists() {
             return Err(finished(file, ledger));
         }
         // Where runs share a ledger, a run to another output may have made it: it says nothing of this file.
-        if is_new || (!ledger.is_own() && !ledger.goes_on()) {
+        if is_new || (!ledger.is_own() && !ledger.continues()) {
             return Ok(Replace::Nothing);
         }
-        let retries = matches!(ledger.past(), Past::Finished { .. });
+        let retries = matches!(ledger.previous_run(), PreviousRun::Finished { .. });
         if !ledger.is_own() && !retries {
             return Ok(Replace::Partial);
         }
         let shown = file.display();
         let run = if retries { "finished" } else { "unfinished" };
-        let why = match ledger.standing(file, self.input.as_deref())? {
-            Standing::Absent => return Ok(Replace::Partial),
-            Standing::AsLeft => return Ok(Replace::Whole),
-            Standing::Changed => format!("`{shown}` has changed since the {run} run left it"),
-            Standing::OfOtherInput => {
+        let why = match ledger.output_state(file, self.input.as_deref())? {
+            OutputState::Absent => return Ok(Replace::Partial),
+            OutputState::AsLeft => return Ok(Replace::Whole),
+            OutputState::Changed => format!("`{shown}` has changed since the {run} run left it"),
+            OutputState::OfOtherInput => {
                 format!("`{shown}` was written by a run with another input")
             }
-            Standing::Foreign => format!("`{shown}` is not from the {run} run"),
+            OutputState::Foreign => format!("`{shown}` is not from the {run} run"),
         };
         Err(Error::usage(why).hint("move it away, or replace it with `--overwrite`"))
     }
 
-    /// Records how the run is about to leave its files.
-    pub(super) fn record(&self, files: &[Sealed]) {
-        if let Some(ledger) = self.ledger.as_ref().filter(|ledger| !ledger.is_scratch()) {
-            // If this fails, the same command will refuse to replace them. That is better than failing the run here.
-            let _ = ledger.note(files, self.input.as_deref());
-        }
-    }
-
     /// What the ledger holds of the run that this one continues.
-    pub(super) fn held(&self) -> Option<Held> {
-        self.ledger.as_ref()?.held()
+    pub(super) fn earlier_answers(&self) -> Option<EarlierAnswers> {
+        self.ledger.as_ref()?.earlier_answers()
     }
 
     /// What the ledger holds and will lose to this run's first answer.
-    pub(super) fn replaced(&self) -> Option<Held> {
-        self.ledger.as_ref()?.replaced()
+    pub(super) fn replaced_answers(&self) -> Option<EarlierAnswers> {
+        self.ledger.as_ref()?.replaced_answers()
     }
 
     /// How the run before this one ended.
-    pub(super) fn past(&self) -> Past {
-        self.ledger.as_ref().map_or(Past::Nothing, Ledger::past)
+    pub(super) fn previous_run(&self) -> PreviousRun {
+        let ledger = self.ledger.as_ref();
+        ledger.map_or(PreviousRun::None, OpenLedger::previous_run)
     }
 
     /// Whether the stand-in answers, whom nobody pays.
@@ -210,13 +213,13 @@ impl RunLedger {
 
     /// The limit that an earlier run found.
     pub(super) fn known_limit(&self) -> Option<KnownLimit> {
-        self.ledger.as_ref().and_then(Ledger::known)
+        self.ledger.as_ref().and_then(OpenLedger::known_limit)
     }
 
     /// Requests that the service failed on in earlier runs while it answered others.
-    pub(super) fn poison(&self) -> HashSet<Key> {
-        let poison = self.ledger.as_ref().map(Ledger::poison);
-        poison.unwrap_or_default()
+    pub(super) fn failing_requests(&self) -> HashSet<RequestKey> {
+        let failing = self.ledger.as_ref().map(OpenLedger::failing_requests);
+        failing.unwrap_or_default()
     }
 
     /// The further fields to keep of each answer, those that are written first.
@@ -228,13 +231,13 @@ impl RunLedger {
     }
 
     /// Whether rows of earlier runs are written without a call.
-    pub(super) fn goes_on(&self) -> bool {
-        self.ledger.as_ref().is_some_and(Ledger::was_there) && !self.fresh
+    pub(super) fn continues(&self) -> bool {
+        self.ledger.as_ref().is_some_and(OpenLedger::existed) && !self.fresh
     }
 
     /// Whether answers stay for another run.
     pub(super) fn stays(&self) -> bool {
-        self.ledger.as_ref().and_then(Ledger::path).is_some()
+        self.ledger.as_ref().and_then(OpenLedger::path).is_some()
     }
 
     /// What stays of a run that is ended immediately; `None` where no answers do.
@@ -259,33 +262,52 @@ impl RunLedger {
         }
     }
 
+    /// Starts the run and what makes its answers durable. It comes last, as with `--fresh` the first answer of the run
+    /// discards those of earlier runs.
+    ///
+    /// # Errors
+    /// Exit code 2 or 3: the ledger cannot be written.
+    pub(super) fn start(self) -> Result<(RunLedger, Option<LedgerWriter>)> {
+        let (ledger, writer) = self.ledger.map(OpenLedger::start).transpose()?.unzip();
+        let ledger = RunLedger {
+            ledger,
+            input: self.input,
+            fresh: self.fresh,
+        };
+        Ok((ledger, writer))
+    }
+}
+
+impl RunLedger {
+    /// Records how the run is about to leave its files.
+    pub(super) fn record(&self, files: &[Sealed]) {
+        if let Some(ledger) = self.ledger.as_ref().filter(|ledger| !ledger.is_scratch()) {
+            // If this fails, the same command will refuse to replace them. That is better than failing the run here.
+            let _ = ledger.record_outputs(files, self.input.as_deref());
+        }
+    }
+
     /// What ended the run early; where a disk is full, with the space that is needed and where.
     pub(super) fn explain(&self, error: Error, size: Option<u64>, stats: &Stats) -> Error {
         let ledger = self.ledger.as_ref();
-        if stats.cancelled == Some(CancelReason::Ledger) && ledger.is_some_and(Ledger::is_scratch) {
+        if stats.cancelled == Some(CancelReason::Ledger)
+            && ledger.is_some_and(RunningLedger::is_scratch)
+        {
             return disk_space::in_temporary(error);
         }
         disk_space::for_the_rest(error, size, stats)
     }
 
-    /// What makes new answers durable. With it the run is recorded as started, so it comes last.
-    ///
-    /// # Errors
-    /// Exit code 2 or 3: the ledger cannot be written.
-    pub(super) fn keeper(&mut self) -> Result<Option<Keeper>> {
-        self.ledger.as_mut().map(Ledger::keeper).transpose()
-    }
-
     /// What to record of a run that reached the end of its input.
-    pub(super) fn finished(stats: &Stats) -> Finished {
-        Finished {
+    pub(super) fn finished(stats: &Stats) -> FinishedRun {
+        FinishedRun {
             failed_rows: stats.failures(),
             failed_calls: stats.failed_calls(),
         }
     }
 
-    /// Ends the ledger, after its keeper has gone. `rows_stay` when there is an output, whole or not.
-    pub(super) fn end(self, stats: &Stats, rows_stay: bool) -> LedgerEnd {
+    /// Closes the ledger, after its writer has gone. `rows_stay` when there is an output, whole or not.
+    pub(super) fn close(self, stats: &Stats, rows_stay: bool) -> LedgerEnd {
         let Some(ledger) = self.ledger else {
             return LedgerEnd::default();
         };
@@ -296,16 +318,16 @@ impl RunLedger {
         };
         let (path, own) = (ledger.path().map(Path::to_owned), ledger.is_own());
         let damaged = stats.cancelled == Some(CancelReason::Ledger) && ledger.is_damaged();
-        let when = if stats.exit() == Exit::Complete {
-            Removed::WhenUsed(stats.known + stats.answered)
+        let removal = if stats.exit() == Exit::Complete {
+            Removal::WhenUsed(stats.known + stats.answered)
         } else if rows_stay {
             // Without a ledger the next run would refuse to replace it.
-            Removed::Never
+            Removal::Never
         } else {
-            Removed::WhenEmpty
+            Removal::WhenEmpty
         };
-        match ledger.end(when, patience) {
-            Ok(Rest::Kept(answers)) => LedgerEnd {
+        match ledger.close(removal, patience) {
+            Ok(ClosedLedger::Kept(answers)) => LedgerEnd {
                 kept: path.map(|path| KeptLedger {
                     path,
                     answers,
@@ -315,7 +337,7 @@ impl RunLedger {
                 }),
                 warning: None,
             },
-            Ok(Rest::Nothing) => LedgerEnd::default(),
+            Ok(ClosedLedger::Removed) => LedgerEnd::default(),
             Err(error) => LedgerEnd {
                 kept: None,
                 warning: Some(error.report().replacen("error", "warning", 1)),
@@ -334,17 +356,17 @@ pub(super) struct LedgerEnd {
 }
 
 /// The refusal to replace what a finished run left, with both ways to go on and what they cost.
-fn finished(file: &Path, ledger: &Ledger) -> Error {
-    let failed = match ledger.past() {
-        Past::Finished { failed } => failed,
-        Past::Nothing | Past::Stopped => 0,
+fn finished(file: &Path, ledger: &OpenLedger) -> Error {
+    let failed = match ledger.previous_run() {
+        PreviousRun::Finished { failed } => failed,
+        PreviousRun::None | PreviousRun::Stopped => 0,
     };
     let retry = match failed {
         0 => "calls only for rows that were fixed since".to_owned(),
         failed => format!("up to {}", counted(failed, "call")),
     };
-    let fresh = match ledger.replaced() {
-        Some(Held { answers, .. }) => {
+    let fresh = match ledger.replaced_answers() {
+        Some(EarlierAnswers { answers, .. }) => {
             format!(
                 "asks about every row again (about {})",
                 counted(answers + failed, "call")

@@ -6,56 +6,38 @@ use bytes::Bytes;
 
 use crate::base::error::{Error, Result};
 use crate::input::{self, ReadRow};
-use crate::ledger::{Found, Key, Keys, Ledger, Lookup, Occurrences};
+use crate::ledger::{Lookup, LookupResult, OpenLedger, RequestHasher};
 use crate::pipeline::{PendingRow, Read, Request, Stop};
+use crate::row::RowNumber;
 use crate::telemetry::event::CancelReason;
 
 /// Turns rows that were read into rows that wait for a verdict.
 #[derive(Default)]
 pub(super) struct LookupStage {
-    keys: Option<KeyRule>,
+    /// `None` where nothing is stored.
+    hasher: Option<RequestHasher>,
+    /// Whether equal rows share an answer.
+    dedupe: bool,
     /// `None` where there is nothing to find.
     lookup: Option<Lookup>,
 }
 
-/// How requests get their keys.
-enum KeyRule {
-    /// Identical requests share a key: they are sent once.
-    Shared(Keys),
-    /// Each row has its own.
-    PerRow(Keys, Box<Occurrences>),
-}
-
-impl KeyRule {
-    fn key(&mut self, body: &[u8]) -> Key {
-        match self {
-            Self::Shared(keys) => keys.key(body),
-            Self::PerRow(keys, occurrences) => occurrences.key(keys, body),
-        }
-    }
-}
-
 impl LookupStage {
-    /// A stage over this ledger. With `dedupe`, identical requests are sent once.
+    /// A stage over this ledger. With `dedupe`, equal rows share one call and its answer.
     ///
     /// # Errors
     /// Exit code 2: the ledger cannot be opened for reading.
-    pub(super) fn new(ledger: &Ledger, dedupe: bool) -> Result<Self> {
-        let keys = ledger.keys();
-        let rule = if dedupe {
-            KeyRule::Shared(keys)
-        } else {
-            KeyRule::PerRow(keys, Box::default())
-        };
+    pub(super) fn new(ledger: &OpenLedger, dedupe: bool) -> Result<Self> {
         Ok(Self {
-            keys: Some(rule),
+            hasher: Some(ledger.hasher()),
+            dedupe,
             lookup: ledger.lookup()?,
         })
     }
 
     /// The same stage, with look-ups that fail like this.
     #[cfg(test)]
-    pub(super) fn failing(mut self, fails: crate::ledger::Fails) -> Self {
+    pub(super) fn failing(mut self, fails: crate::ledger::StoreFaults) -> Self {
         if let Some(lookup) = &mut self.lookup {
             lookup.fail(fails);
         }
@@ -81,7 +63,7 @@ impl LookupStage {
         let mut asks = Vec::with_capacity(rows.len());
         for ReadRow { row, request } in rows {
             let request = match request {
-                Ok(body) => Ok(self.ask(body)?),
+                Ok(body) => Ok(self.ask(body, row.number)?),
                 Err(failure) => Err(failure),
             };
             asks.push(PendingRow::new(row, request));
@@ -92,11 +74,18 @@ impl LookupStage {
         Ok(asks)
     }
 
-    fn ask(&mut self, body: Bytes) -> Result<Request, Error> {
-        let key = self.keys.as_mut().map(|rule| rule.key(&body));
+    fn ask(&mut self, body: Bytes, row: RowNumber) -> Result<Request, Error> {
+        let key = self.hasher.as_ref().map(|hasher| {
+            let shared = hasher.key(&body);
+            if self.dedupe {
+                shared
+            } else {
+                shared.for_row(row)
+            }
+        });
         let found = match (&mut self.lookup, &key) {
             (Some(lookup), Some(key)) => lookup.find(key, &body)?,
-            _ => Found::default(),
+            _ => LookupResult::default(),
         };
         Ok(Request { body, key, found })
     }

@@ -7,7 +7,7 @@ use std::num::NonZeroUsize;
 use super::fd_limit;
 use super::files::{OutputFiles, OutputPlace};
 use super::input::{InputFacts, OpenInput};
-use super::ledger::{LedgerPlan, RunLedger};
+use super::ledger::{LedgerPlan, PreparedLedger};
 use super::service::Answerer;
 use super::stop_signals::StopSignals;
 use super::threads::StopChannel;
@@ -27,6 +27,7 @@ use crate::verdict::DecisionPolicy;
 /// A run that is ready to start.
 pub(super) struct PreparedRun {
     pub(super) context: Context,
+    pub(super) ledger: PreparedLedger,
     pub(super) rows: RowParts,
     pub(super) calls: CallParts,
     pub(super) stops: StopChannel,
@@ -43,7 +44,6 @@ pub(super) struct Context {
     pub(super) stand_in: Option<Sandbox>,
     /// The output; `None` is standard output.
     pub(super) output: Option<Target>,
-    pub(super) ledger: RunLedger,
     /// Where the summary goes as JSON.
     pub(super) summary: Option<File>,
     pub(super) watch: WatchConfig,
@@ -97,7 +97,7 @@ pub(super) fn prepare(config: RunConfig) -> Result<PreparedRun> {
     let account = answerer.account();
     let service = answerer.connect()?;
     // Before any file is touched: another run may be writing them.
-    let ledger = RunLedger::open(
+    let ledger = PreparedLedger::open(
         ledger,
         account,
         files.known_by(),
@@ -127,10 +127,10 @@ pub(super) fn prepare(config: RunConfig) -> Result<PreparedRun> {
             endpoint: service.endpoint,
             stand_in: service.stand_in,
             output: files.output,
-            ledger,
             summary: files.summary,
             watch: config.watch,
         },
+        ledger,
         stops,
         signals,
         warnings: warnings.into_iter().flatten().collect(),

@@ -1,4 +1,4 @@
-//! The last phase: ends the ledger and says how the run went. The summary comes after everything that it tells of.
+//! The last phase: closes the ledger and says how the run went. The summary comes after everything that it tells of.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -13,10 +13,11 @@ use crate::config::WatchConfig;
 use crate::observe::{RunSummary, Style};
 use crate::telemetry::stats::Stats;
 
-/// Ends the ledger, writes the summary and says what ended the run early. Returns how the process should exit.
+/// Closes the ledger, writes the summary and says what ended the run early. Returns how the process should exit.
 pub(super) fn report(driven: DrivenRun) -> Exit {
     let DrivenRun {
         context,
+        ledger,
         ended: RowsEnd { written, error },
         events,
     } = driven;
@@ -24,7 +25,6 @@ pub(super) fn report(driven: DrivenRun) -> Exit {
         input,
         endpoint,
         stand_in,
-        ledger,
         summary: summary_file,
         watch,
         output: _,
@@ -35,7 +35,7 @@ pub(super) fn report(driven: DrivenRun) -> Exit {
     let LedgerEnd {
         kept,
         warning: left_over,
-    } = ledger.end(&stats, was_there);
+    } = ledger.close(&stats, was_there);
     let unsynced = written.unsynced.as_deref().map(unsynced);
     let output = still_there(written.output);
     let summary = RunSummary {

@@ -125,16 +125,18 @@ async fn check(mut case: Case, keeps: bool) -> TestCaseResult {
     }
     let log = Log::default();
     let shared = Shared::new();
-    let mut ledger = shared.open();
+    let ledger = shared.open();
+    let keys = ledger.hasher();
+    let (_running, writer) = keeps.then(|| ledger.start().unwrap()).unzip();
     let scorer = fixture(case.concurrency, &log, service)
         .rate(case.rate)
-        .ledger(keeps.then(|| ledger.keeper().unwrap()))
+        .ledger(writer)
         .build();
     let mut rows = asked(case.users.len() as u64, &invalid);
     for (asked, user) in rows.iter_mut().zip(&case.users) {
         if let Ok(request) = asked {
             request.body = Scripted::body(*user);
-            request.key = Some(ledger.keys().key(&request.body));
+            request.key = Some(keys.key(&request.body));
         }
     }
     let around = Surroundings {

@@ -21,7 +21,7 @@ pub(super) use crate::telemetry::hub::Observer;
 pub(super) use crate::telemetry::stats::Stats;
 pub(super) use crate::verdict::{Failure, Reason, Verdict};
 
-use crate::ledger::Found;
+use crate::ledger::LookupResult;
 use crate::row::{Earlier, Row, Span};
 
 pub(super) const GOOD: Step = Brings::Verdict.at_once();
@@ -73,7 +73,7 @@ pub(super) fn request(row: u64) -> Request {
     Request {
         body: Scripted::body(row),
         key: None,
-        found: Found::default(),
+        found: LookupResult::default(),
     }
 }
 

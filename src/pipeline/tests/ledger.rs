@@ -3,7 +3,7 @@
 use tempfile::TempDir;
 
 use super::harness::*;
-use crate::ledger::{Key, Keys, Ledger, Place, Reuse, Settings};
+use crate::ledger::{LedgerLocation, LedgerSettings, OpenLedger, RequestHasher, RequestKey, Reuse};
 use crate::verdict::{Answer, Score, TransactionId};
 
 /// A ledger that several runs share.
@@ -14,9 +14,9 @@ impl Shared {
         Self(tempfile::tempdir().unwrap())
     }
 
-    pub(super) fn open(&self) -> Ledger {
-        Ledger::open(Settings {
-            place: Place::Shared(self.0.path().join("answers.ledger")),
+    pub(super) fn open(&self) -> OpenLedger {
+        OpenLedger::open(LedgerSettings {
+            location: LedgerLocation::Shared(self.0.path().join("answers.ledger")),
             reuse: Reuse::All,
             output: None,
             endpoint: "https://scripted.test".to_owned(),
@@ -29,7 +29,7 @@ impl Shared {
 }
 
 /// The messages of a reader whose rows have keys.
-fn asking(rows: u64, keys: &Keys) -> Vec<Read> {
+fn asking(rows: u64, keys: &RequestHasher) -> Vec<Read> {
     let mut rows = asked(rows, &[]);
     for asked in &mut rows {
         let request = asked.as_mut().unwrap();
@@ -42,12 +42,12 @@ fn asking(rows: u64, keys: &Keys) -> Vec<Read> {
 #[tokio::test(start_paused = true)]
 async fn answers_that_are_given_up_with_the_run_are_counted_as_lost() {
     let shared = Shared::new();
-    let mut ledger = shared.open();
+    let ledger = shared.open();
+    let keys = ledger.hasher();
+    let (_running, writer) = ledger.start_hanging().unwrap();
     let (log, service) = (Log::default(), Scripted::new(GOOD));
-    let scorer = fixture(8, &log, service)
-        .ledger(ledger.hanging_keeper().unwrap())
-        .build();
-    let mut around = Surroundings::of(asking(5, &ledger.keys()));
+    let scorer = fixture(8, &log, service).ledger(writer).build();
+    let mut around = Surroundings::of(asking(5, &keys));
     around.read_delay = Duration::from_millis(10);
     let ran = run_with(&scorer, around, sleep(Duration::from_secs(1))).await;
     assert!(ran.elapsed >= Scripted::LONGEST_CALL, "{:?}", ran.elapsed);
@@ -58,8 +58,8 @@ async fn answers_that_are_given_up_with_the_run_are_counted_as_lost() {
 }
 
 /// Another run gets an answer and makes it durable, while nothing happens here.
-fn paid_by_another_run(ledger: &mut Ledger, key: Key) {
-    let keeper = ledger.keeper().unwrap();
+fn paid_by_another_run(ledger: OpenLedger, key: RequestKey) {
+    let (_running, keeper) = ledger.start().unwrap();
     let answer = Answer {
         transaction_id: TransactionId::new("another-run").unwrap(),
         score: Score::from_json_number("1").unwrap(),
@@ -76,20 +76,20 @@ fn paid_by_another_run(ledger: &mut Ledger, key: Key) {
 #[tokio::test(start_paused = true)]
 async fn a_row_that_waited_behind_another_is_looked_up_again_before_its_call() {
     let shared = Shared::new();
-    let (mut ours, mut others) = (shared.open(), shared.open());
+    let (ours, others) = (shared.open(), shared.open());
+    let keys = ours.hasher();
+    let (_running, writer) = ours.start().unwrap();
     // The first row holds up the second one. Its failure lets the second one through.
     let service = Scripted::new(GOOD).row(1, [Brings::Status(422).after(1_000)]);
     let log = Log::default();
-    let scorer = fixture(8, &log, service)
-        .ledger(ours.keeper().unwrap())
-        .build();
-    let key = ours.keys().key(&Scripted::body(2));
+    let scorer = fixture(8, &log, service).ledger(writer).build();
+    let key = keys.key(&Scripted::body(2));
     let meanwhile = async {
         sleep(Duration::from_millis(500)).await;
-        paid_by_another_run(&mut others, key);
+        paid_by_another_run(others, key);
         std::future::pending::<()>().await;
     };
-    let around = Surroundings::of(asking(3, &ours.keys()));
+    let around = Surroundings::of(asking(3, &keys));
     let ran = run_with(&scorer, around, meanwhile).await;
     assert_eq!(ran.rows(), [1, 2, 3]);
     assert_eq!(scorer.service().rows(), [1, 3]);

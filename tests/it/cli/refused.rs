@@ -129,7 +129,7 @@ fn a_device_cannot_be_a_ledger() {
     CommandLine::new().refuses_typed(
         &["--ledger", "/dev/null"],
         &[
-            "error: `/dev/null` cannot be a ledger: it is not a regular file\n\nhint: name a file; with `--no-ledger` a run keeps no answers\n",
+            "error: `/dev/null` cannot be a ledger: it is not a regular file\n\nhint: name a file, or run without a ledger with `--no-ledger`\n",
         ],
     );
 }

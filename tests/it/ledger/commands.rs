@@ -81,7 +81,7 @@ fn a_user_who_is_forgotten_is_in_no_file_of_it_and_is_asked_again() {
     done.exits(0);
     prints(
         &done,
-        "answers.ledger: forgot 1 answer about this user, 4 stay",
+        "answers.ledger: forgot 1 answer about this user, 4 left",
     );
     assert!(!has(&place, 3) && has(&place, 2));
     assert_eq!(place.names(), [LEDGER, "scored.csv", "users.csv"]);
@@ -90,7 +90,7 @@ fn a_user_who_is_forgotten_is_in_no_file_of_it_and_is_asked_again() {
     done.exits(1);
     prints(
         &done,
-        "answers.ledger: no answer about this user was stored, and nothing was removed",
+        "answers.ledger: no answers about this user were stored; nothing was removed",
     );
 
     run(&place, &server, &[]).exits(0);
@@ -121,7 +121,7 @@ fn whatever_a_user_was_asked_with_is_forgotten() {
     run(&place, &server, &["--no-dedupe"]).exits(0);
     let done = forget_user(&place, 3);
     done.exits(0);
-    prints(&done, "forgot 9 answers about this user, 24 stay");
+    prints(&done, "forgot 9 answers about this user, 24 left");
     assert!(!has(&place, 3));
 }
 
@@ -139,9 +139,9 @@ fn the_users_of_a_file_are_forgotten_and_none_of_their_data_is_shown() {
         .stdin(people.clone())
         .done();
     done.exits(0).says("name ← `name`");
-    prints(&done, "forgot 2 answers about the users of 2 rows, 3 stay");
-    prints(&done, "1 row had no answer in it");
-    prints(&done, "1 row without a sound request");
+    prints(&done, "forgot 2 answers about the users in 2 rows, 3 left");
+    prints(&done, "1 row had no answer in the ledger");
+    prints(&done, "1 row without a valid request");
     done.silent_about("User ").silent_about("@example.com");
     assert!(!has(&place, 2) && !has(&place, 4) && has(&place, 1));
 
@@ -151,7 +151,7 @@ fn the_users_of_a_file_are_forgotten_and_none_of_their_data_is_shown() {
     done.exits(1);
     prints(
         &done,
-        "answers.ledger: no answer about these users was stored, and nothing was removed",
+        "answers.ledger: no answers about these users were stored; nothing was removed",
     );
     run(&place, &server, &[]).exits(0);
     assert_eq!(server.calls(), 7);
@@ -161,7 +161,7 @@ fn the_users_of_a_file_are_forgotten_and_none_of_their_data_is_shown() {
     done.exits(1).silent_about("rescore ledger: \n");
     prints(
         &done,
-        "answers.ledger: no answer about these users was stored",
+        "answers.ledger: no answers about these users were stored",
     );
 
     // Columns with other names, as in `run`; and an invalid file changes nothing.
@@ -186,8 +186,8 @@ fn the_users_of_a_file_are_forgotten_and_none_of_their_data_is_shown() {
     let numbers = "--no-header --map name=2 --map email=3 --map ip=4 --map user_agent=5";
     let numbers: Vec<_> = numbers.split(' ').collect();
     let done = ledger(&place, &[&again[..], &numbers].concat()).done();
-    prints(&done, "forgot 2 answers about the users of 2 rows");
-    prints(&done, "1 row had no answer in it");
+    prints(&done, "forgot 2 answers about the users in 2 rows");
+    prints(&done, "1 row had no answer in the ledger");
     place.write("people.csv", users::csv(5) + "9,\"never closed");
     let before = place.read(LEDGER);
     ledger(&place, &again).done().exits(2);
@@ -204,13 +204,13 @@ fn all_users_can_be_forgotten_together() {
     let place = kept(&server, &[]);
     let done = ledger(&place, &["forget", LEDGER, "--all"]).done();
     done.exits(0);
-    prints(&done, "forgot 5 answers, 0 stay");
+    prints(&done, "forgot 5 answers, 0 left");
     assert!((1..=5).all(|user| !has(&place, user)));
     let done = ledger(&place, &["forget", LEDGER, "--all"]).done();
     done.exits(1);
     prints(
         &done,
-        "answers.ledger: no answer was stored, and nothing was removed",
+        "answers.ledger: no answers were stored; nothing was removed",
     );
     run(&place, &server, &[]).exits(0);
     assert_eq!(server.calls(), 10);
@@ -231,7 +231,7 @@ fn prune_removes_older_answers_and_keeps_younger_ones() {
         .done();
     done.exits(0);
     prints(&done, "answers.ledger: removed 5 answers from before ");
-    prints(&done, ", 0 stay");
+    prints(&done, ", 0 left");
     prints(&done, " bytes before, ");
     run(&place, &server, &[]).exits(0);
     assert_eq!(server.calls(), 10);
@@ -248,11 +248,11 @@ fn stats_prints_what_a_ledger_holds_and_changes_nothing() {
     let printed = String::from_utf8(done.stdout.clone()).unwrap();
     let printed = without_times(&printed).replace(&server.url(), "http://SERVER");
     assert_snapshot!(printed, @r"
-    answers.ledger: a ledger of version 4, begun MOMENT
+    answers.ledger: ledger version 1, created MOMENT
     10 answers, SIZE bytes, SIZE an answer
 
     http://SERVER/v1/validate/user
-      10 answers for 2 service ids, from MOMENT to MOMENT
+      10 answers for 2 service IDs, from MOMENT to MOMENT
       younger than 1 d: 10, 7 d: 10, 30 d: 10
     ");
     done.check(done.stderr.is_empty(), "nothing on standard error");
@@ -289,7 +289,7 @@ fn the_ledger_of_an_active_run_can_be_read_but_not_changed() {
     // Once the run has ended, its answers can be forgotten like all others.
     let done = ledger(&place, &["forget", own, "--all"]).done();
     done.exits(0);
-    prints(&done, "forgot 4 answers, 0 stay");
+    prints(&done, "forgot 4 answers, 0 left");
     place.score(&server, []).exits(0);
     assert_eq!(server.calls(), 9);
     assert_eq!(place.text("scored.csv"), users::scored(&users::csv(5)));
@@ -390,7 +390,7 @@ fn forget_needs_to_know_whom_and_refuses_a_user_who_cannot_have_been_asked() {
 fn a_file_that_is_not_a_ledger_is_left_as_it_is() {
     let place = Place::with("users.csv", users::csv(1));
     for (file, words) in [
-        ("users.csv", "`users.csv` is no ledger of rescore"),
+        ("users.csv", "`users.csv` is not a rescore ledger"),
         (
             "none.ledger",
             "cannot open the ledger `none.ledger`: no such file",

@@ -201,6 +201,33 @@ fn equal_rows_that_are_asked_each_keep_their_own_answers_over_a_stop() {
 }
 
 #[test]
+fn a_killed_run_that_sends_each_of_several_equal_rows_pays_for_none_twice() {
+    let row = users::csv(1).lines().last().unwrap().to_owned() + "\n";
+    let csv = users::csv(1) + &row.repeat(4);
+    let place = Place::with("users.csv", &csv);
+    // The third call is never answered, and so never paid for.
+    let (server, release) = Server::holding_if(|request| request.nth == 3);
+    let flags = ["--no-dedupe", "-c", "1"];
+    let run = place.run(&server, ["users.csv", "-o", "scored.csv"]);
+    let run = run.args(flags);
+    let stored = || {
+        let ledger = ledger_file::open(&place.path("scored.csv.ledger"));
+        let count = ledger.query_row("SELECT count(*) FROM answers", [], |row| {
+            row.get::<_, i64>(0)
+        });
+        count.unwrap_or(0)
+    };
+    let killed = run
+        .start()
+        .kill_when(|| server.calls() >= 3 && stored() == 2);
+    assert_eq!(killed.code(), None);
+    drop(release);
+    place.score(&server, flags).exits(0);
+    assert_eq!(place.text("scored.csv"), users::scored(&csv));
+    assert_eq!(server.calls(), 3 + 3, "two of five were paid for before");
+}
+
+#[test]
 fn a_row_equal_to_one_that_is_out_waits_for_its_answer() {
     let (server, release) = Server::holding_if(|request| request.name() == "A");
     let row = |id: usize, name: &str| format!("{id},{name},{name}@example.com,192.0.2.1,u");
@@ -231,7 +258,7 @@ fn a_foreign_file_or_a_newer_ledger_is_refused_and_left_as_it_is() {
     let newer = place.read("scored.csv.ledger");
     for (bytes, words) in [
         (&newer[..], "version 99"),
-        (b"id,name\n1,Jane\n", "no ledger"),
+        (b"id,name\n1,Jane\n", "is not a rescore ledger"),
     ] {
         for args in [&["--fresh"][..], &["--overwrite"], &[]] {
             place.write("scored.csv.ledger", bytes);

@@ -83,7 +83,7 @@ fn failing_rows_are_known_the_next_night_and_asked_alone() {
             done.exits(0);
             let stats = String::from_utf8_lossy(&done.stdout);
             assert!(
-                stats.contains("\n  12 users over which it failed; they are asked again\n"),
+                stats.contains("\n  calls for 12 users failed while others were answered; a run asks about them again\n"),
                 "{stats}"
             );
             let whom = ["ledger", "forget", file, "--users", "users.csv"];
@@ -91,7 +91,7 @@ fn failing_rows_are_known_the_next_night_and_asked_alone() {
             done.exits(0);
             let forgot = String::from_utf8_lossy(&done.stdout);
             assert!(
-                forgot.contains("\nforgot as well that the service had failed over 12 requests\n"),
+                forgot.contains("\nalso forgot that the service had failed for 12 requests\n"),
                 "{forgot}"
             );
         }
@@ -99,7 +99,7 @@ fn failing_rows_are_known_the_next_night_and_asked_alone() {
 }
 
 #[test]
-fn a_service_that_fails_over_every_row_is_down_and_no_row_is_given_up() {
+fn a_service_that_fails_on_every_row_is_down_and_no_row_is_given_up() {
     let place = Place::with("users.csv", users::csv(500));
     let server = Server::start(|request: &Request| match request.nth {
         21.. => status(500),
@@ -126,5 +126,8 @@ fn a_request_that_failed_once_and_was_not_retried_is_not_recorded() {
     let done = place.rescore(["ledger", "stats", "nightly.ledger"]).done();
     let stats = String::from_utf8_lossy(&done.stdout);
     done.exits(0);
-    assert!(!stats.contains("over which it failed"), "{stats}");
+    assert!(
+        !stats.contains("failed while others were answered"),
+        "{stats}"
+    );
 }

@@ -17,7 +17,7 @@ use crate::base::error::Exit;
 use crate::fields::{Assignments, InvalidPhone, UserRequest};
 use crate::input::{FormatChoice, Input, Reader, ReaderSettings};
 use crate::layout::{Existing, VERDICT_COLUMNS};
-use crate::ledger::{self, Fails, Ledger, Place, Removed, Reuse};
+use crate::ledger::{LedgerLocation, LedgerSettings, OpenLedger, Removal, Reuse, StoreFaults};
 use crate::output::{Replace, Sides, Sink, Target, Writer};
 use crate::scorer::Fixture;
 use crate::service::scripted::{Brings, Scripted};
@@ -32,11 +32,11 @@ pub(super) const CONCURRENCY: usize = 3;
 /// What fails in a run, or ends it.
 #[derive(Clone, Copy)]
 pub(super) struct Trouble<'a> {
-    pub(super) keeping: Fails,
+    pub(super) keeping: StoreFaults,
     /// Look-ups of rows as they are read.
-    pub(super) reading: Fails,
+    pub(super) reading: StoreFaults,
     /// Look-ups just before a call.
-    pub(super) calling: Fails,
+    pub(super) calling: StoreFaults,
     /// An output in place of the file.
     pub(super) output: Option<&'a Unsteady>,
     /// The most calls.
@@ -45,9 +45,9 @@ pub(super) struct Trouble<'a> {
 
 impl Trouble<'_> {
     pub(super) const NONE: Self = Self {
-        keeping: Fails::NEVER,
-        reading: Fails::NEVER,
-        calling: Fails::NEVER,
+        keeping: StoreFaults::NEVER,
+        reading: StoreFaults::NEVER,
+        calling: StoreFaults::NEVER,
         output: None,
         calls: None,
     };
@@ -83,14 +83,14 @@ pub(super) struct Unsteady(pub(super) Arc<Mutex<Taken>>);
 pub(super) struct Taken {
     pub(super) bytes: Vec<u8>,
     pub(super) writes: usize,
-    pub(super) fails: Fails,
+    pub(super) fails: StoreFaults,
 }
 
 impl Write for Unsteady {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let mut taken = self.0.lock().unwrap();
         taken.writes += 1;
-        let Fails {
+        let StoreFaults {
             nth,
             for_ever,
             durable,
@@ -147,12 +147,12 @@ impl Course {
         self.place.path().join("scored.csv")
     }
 
-    fn ledger(&self) -> Ledger {
-        let settings = ledger::Settings {
-            place: if self.shared {
-                Place::Shared(self.place.path().join("answers.ledger"))
+    fn ledger(&self) -> OpenLedger {
+        let settings = LedgerSettings {
+            location: if self.shared {
+                LedgerLocation::Shared(self.place.path().join("answers.ledger"))
             } else {
-                Place::Beside(self.output())
+                LedgerLocation::Beside(self.output())
             },
             reuse: Reuse::All,
             output: Some(self.output()),
@@ -161,13 +161,13 @@ impl Course {
             captured: Vec::new(),
             in_flight: CONCURRENCY.try_into().unwrap(),
         };
-        Ledger::open(settings).unwrap()
+        OpenLedger::open(settings).unwrap()
     }
 
     /// Users whose answers are durable now.
     pub(super) fn durable(&self) -> HashSet<u64> {
         let ledger = self.ledger();
-        let (keys, lookup) = (ledger.keys(), ledger.lookup().unwrap());
+        let (keys, lookup) = (ledger.hasher(), ledger.lookup().unwrap());
         let Some(mut lookup) = lookup else {
             return HashSet::new();
         };
@@ -207,14 +207,14 @@ impl Course {
             to.extend_from_slice(request.name.as_bytes());
         });
         let (reader, opened) = Reader::open(settings, compose).unwrap();
-        let mut ledger = self.ledger();
+        let ledger = self.ledger();
         let target = Target::new(&self.output(), |_| Replace::Whole).unwrap();
         let sink = match unsteady {
             Some(unsteady) => Sink::stream(unsteady.clone()),
             None => target.open(0o666).unwrap(),
         };
         let lookup = LookupStage::new(&ledger, true).unwrap().failing(reading);
-        let keeper = ledger.failing_keeper(keeping).unwrap();
+        let (ledger, keeper) = ledger.start_failing(keeping).unwrap();
         keeper.fail_to_look(calling);
         let runtime = runtime().unwrap();
         let (service, events) = runtime.block_on(async {
@@ -239,13 +239,13 @@ impl Course {
         drop(scorer);
         let stats = events.with_stats(Clone::clone);
         let removed = if stats.exit() == Exit::Complete {
-            Removed::WhenUsed(stats.known + stats.answered)
+            Removal::WhenUsed(stats.known + stats.answered)
         } else if written.output.is_some() {
-            Removed::Never
+            Removal::Never
         } else {
-            Removed::WhenEmpty
+            Removal::WhenEmpty
         };
-        ledger.end(removed, Duration::from_secs(30)).unwrap();
+        ledger.close(removed, Duration::from_secs(30)).unwrap();
         let output = match (unsteady, written.output) {
             (Some(unsteady), _) => unsteady.0.lock().unwrap().bytes.clone(),
             (None, Some(path)) => fs::read(path).unwrap(),

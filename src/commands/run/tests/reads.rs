@@ -4,14 +4,14 @@ use std::num::NonZeroU64;
 
 use super::course::{Course, ROWS, Trouble, UNIQUE, users};
 use crate::base::error::Exit;
-use crate::ledger::Fails;
+use crate::ledger::StoreFaults;
 
 /// The ways that a look-up fails from the nth on.
-fn ways(nth: usize) -> impl Iterator<Item = Fails> {
-    [false, true].into_iter().map(move |for_ever| Fails {
+fn ways(nth: usize) -> impl Iterator<Item = StoreFaults> {
+    [false, true].into_iter().map(move |for_ever| StoreFaults {
         nth,
         for_ever,
-        ..Fails::NEVER
+        ..StoreFaults::NEVER
     })
 }
 
@@ -19,7 +19,7 @@ fn ways(nth: usize) -> impl Iterator<Item = Fails> {
 /// the run.
 fn whichever_fails(
     prepare: impl Fn() -> Course,
-    trouble: impl Fn(Fails) -> Trouble<'static>,
+    trouble: impl Fn(StoreFaults) -> Trouble<'static>,
 ) -> usize {
     let mut failures = 0;
     for nth in 1.. {

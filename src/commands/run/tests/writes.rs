@@ -5,17 +5,17 @@ use std::sync::{Arc, Mutex};
 
 use super::course::{CONCURRENCY, Course, Taken, Trouble, UNIQUE, Unsteady, users};
 use crate::base::error::Exit;
-use crate::ledger::Fails;
+use crate::ledger::StoreFaults;
 
 /// All ways to fail at the nth operation.
-fn ways(nth: usize) -> impl Iterator<Item = Fails> {
+fn ways(nth: usize) -> impl Iterator<Item = StoreFaults> {
     [
         (false, false, io::ErrorKind::StorageFull),
         (true, false, io::ErrorKind::Other),
         (false, true, io::ErrorKind::Other),
     ]
     .into_iter()
-    .map(move |(for_ever, durable, kind)| Fails {
+    .map(move |(for_ever, durable, kind)| StoreFaults {
         nth,
         for_ever,
         durable,

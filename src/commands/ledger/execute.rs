@@ -1,0 +1,31 @@
+//! Runs one of the commands and prints its result.
+
+use std::io::Write as _;
+
+use super::{forget, prune, stats};
+use crate::base::error::{Exit, Result};
+use crate::config::{AdminConfig, AdminTask};
+
+/// Runs it and prints its result.
+///
+/// # Errors
+/// Exit code 2: the file is not a usable ledger, or a file of users cannot be read; the ledger is as it was. Exit code 3:
+/// traces of what was forgotten may be left.
+pub(crate) fn execute(config: AdminConfig) -> Result<Exit> {
+    let AdminConfig { ledger, task } = config;
+    match task {
+        AdminTask::Stats => print(&stats::stats(&ledger)?),
+        AdminTask::Prune { older_than } => print(&prune::prune(&ledger, older_than)?),
+        AdminTask::Forget(target) => {
+            let done = forget::forget(&ledger, target)?;
+            print(&done.text);
+            return done.exit;
+        }
+    }
+    Ok(Exit::Complete)
+}
+
+/// Prints the result. What was done stays done, also when nobody can read it.
+fn print(text: &str) {
+    let _ = writeln!(std::io::stdout(), "{text}");
+}

@@ -1,0 +1,10 @@
+//! `rescore ledger`: what is in a ledger, removing what is old, and forgetting people.
+//!
+//! The result goes to standard output. It contains nobody's data: only numbers and times are known here.
+
+mod execute;
+mod forget;
+mod prune;
+mod stats;
+
+pub(crate) use execute::execute;

@@ -1,0 +1,27 @@
+//! Finding a ledger that a person has named, and the words for one that cannot be opened.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::base::error::{Error, Result};
+use crate::ledger::db::{errors, header};
+
+/// The real path of a ledger that is there; anything else is left as it is.
+pub(super) fn existing(path: &Path) -> Result<PathBuf> {
+    let cannot = |e| errors::unreadable(path).because(e);
+    let real = fs::canonicalize(path).map_err(cannot)?;
+    header::check(path)?;
+    if fs::metadata(&real).map_err(cannot)?.len() == 0 {
+        return Err(errors::foreign(path));
+    }
+    Ok(real)
+}
+
+/// The error for a ledger that cannot be opened, and is as it was.
+pub(super) fn cannot_open(path: &Path, error: &rusqlite::Error) -> Error {
+    if errors::is_busy(error) || errors::is_damage(error) {
+        errors::cannot_open(path, error)
+    } else {
+        errors::unreadable(path).because(errors::as_io_error(error))
+    }
+}

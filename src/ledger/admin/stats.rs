@@ -1,0 +1,150 @@
+//! What is in a ledger, for people: read while runs may be using it, and without changing anything.
+//!
+//! It must not know how it is shown.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use rusqlite::Connection;
+
+use super::access::{cannot_open, existing};
+use crate::base::error::Result;
+use crate::ledger::clock::{millis, time};
+use crate::ledger::db::checksum::Checksums;
+use crate::ledger::db::connect::{Connect, Mode};
+use crate::ledger::db::limits::{self, KnownLimit};
+use crate::ledger::db::schema::{self, Head};
+use crate::ledger::db::{answers, contexts, failing};
+use crate::ledger::file;
+
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// The ages that answers are counted by, in days.
+pub(crate) const AGES: [u32; 3] = [1, 7, 30];
+
+/// What is in a ledger.
+#[derive(Debug)]
+pub struct LedgerStats {
+    /// Bytes of the file and of the log beside it.
+    pub(crate) bytes: u64,
+    /// The schema's version.
+    pub(crate) version: i32,
+    /// When it was created.
+    pub(crate) created: SystemTime,
+    /// How many answers there are.
+    pub(crate) answers: u64,
+    /// By address, in the order of their names.
+    pub(crate) endpoints: Vec<EndpointStats>,
+}
+
+/// What is in a ledger about one address.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct EndpointStats {
+    /// The address.
+    pub(crate) endpoint: String,
+    /// How many service IDs it was asked with.
+    pub(crate) ids: u64,
+    /// How many answers there are.
+    pub(crate) answers: u64,
+    /// When the first and the last of them arrived; `None` without any.
+    pub(crate) span: Option<(SystemTime, SystemTime)>,
+    /// How many are younger than each of [`AGES`].
+    pub(crate) younger: [u64; AGES.len()],
+    /// The limits that runs found, at most one for each service ID.
+    pub(crate) limits: Vec<KnownLimit>,
+    /// About how many users it failed while it answered others.
+    pub(crate) failing: u64,
+}
+
+/// The answers of one context while they are counted, with times in milliseconds since 1970.
+#[derive(Default)]
+struct ContextCounts {
+    answers: u64,
+    span: Option<(i64, i64)>,
+    younger: [u64; AGES.len()],
+}
+
+/// Reads what is in a ledger.
+///
+/// # Errors
+/// Exit code 2: it is missing, not a ledger, of another version, damaged, or in use by another program.
+pub fn read_stats(path: &Path) -> Result<LedgerStats> {
+    let real = existing(path)?;
+    Connect::to(Mode::Inspect)
+        .open(&real)
+        .and_then(|connection| read(&connection, &real))
+        .map_err(|error| cannot_open(path, &error))
+}
+
+fn read(connection: &Connection, path: &Path) -> rusqlite::Result<LedgerStats> {
+    // One state of it from here on, whatever is written meanwhile.
+    let connection = connection.unchecked_transaction()?;
+    let version = schema::version(&connection)?;
+    let head = Head::read(&connection)?;
+    let counts = count(&connection)?;
+    let endpoints = by_endpoint(&connection, head.checksums(), &counts)?;
+    Ok(LedgerStats {
+        bytes: file::bytes(path),
+        version,
+        created: time(head.created),
+        answers: counts.values().map(|count| count.answers).sum(),
+        endpoints,
+    })
+}
+
+/// One pass over the table, which has no index that would help.
+fn count(connection: &Connection) -> rusqlite::Result<HashMap<i64, ContextCounts>> {
+    let now = SystemTime::now();
+    let since = AGES.map(|days| millis(now.checked_sub(DAY * days).unwrap_or(now)));
+    let mut counts: HashMap<i64, ContextCounts> = HashMap::new();
+    answers::for_each(connection, |context, at| {
+        let count = counts.entry(context).or_default();
+        count.answers += 1;
+        let (first, last) = count.span.unwrap_or((at, at));
+        count.span = Some((first.min(at), last.max(at)));
+        for (younger, since) in count.younger.iter_mut().zip(since) {
+            *younger += u64::from(at >= since);
+        }
+    })?;
+    Ok(counts)
+}
+
+fn by_endpoint(
+    connection: &Connection,
+    checksums: Checksums,
+    counts: &HashMap<i64, ContextCounts>,
+) -> rusqlite::Result<Vec<EndpointStats>> {
+    let limits: HashMap<_, _> = limits::all(connection, checksums)?.into_iter().collect();
+    let failing = failing::counts(connection)?;
+    let mut endpoints: BTreeMap<String, EndpointStats> = BTreeMap::new();
+    for (context, endpoint) in contexts::endpoints(connection)? {
+        let stats = endpoints
+            .entry(endpoint)
+            .or_insert_with_key(|endpoint| EndpointStats {
+                endpoint: endpoint.clone(),
+                ..EndpointStats::default()
+            });
+        stats.ids += 1;
+        stats.limits.extend(limits.get(&context));
+        stats.failing += failing.get(&context).copied().unwrap_or_default();
+        if let Some(counts) = counts.get(&context) {
+            stats.add(counts);
+        }
+    }
+    Ok(endpoints.into_values().collect())
+}
+
+impl EndpointStats {
+    fn add(&mut self, counts: &ContextCounts) {
+        self.answers += counts.answers;
+        for (sum, younger) in self.younger.iter_mut().zip(counts.younger) {
+            *sum += younger;
+        }
+        if let Some((first, last)) = counts.span {
+            let (first, last) = (time(first), time(last));
+            let (earliest, latest) = self.span.unwrap_or((first, last));
+            self.span = Some((earliest.min(first), latest.max(last)));
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! The additional fields that answers are stored with: those that the run asks for, and those that earlier runs asked for.
+//!
+//! An answer that lacks a field is asked for again, and the new one replaces it. If each run stored only its own fields,
+//! two runs with different ones would discard each other's, and pay every time. Fields of two answers are never combined
+//! instead: a field belongs to the transaction that it came with.
+
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::checksum::Checksums;
+use super::connect::writing;
+use super::errors::damaged;
+use crate::raw_json::Pointer;
+
+/// How many fields of all runs are remembered, the most recent ones: far more than anybody looks at, and few enough to
+/// bound how large answers grow. A run that asks for more gets all of its own.
+const REMEMBERED: u32 = 64;
+
+/// The fields that new answers are stored with.
+pub(crate) struct CapturedFields {
+    /// Those of the run, in its order, and then those of other runs.
+    pub(crate) pointers: Box<[Pointer]>,
+    /// The number of this list; `None` when it is empty.
+    pub(crate) list: Option<i64>,
+}
+
+impl CapturedFields {
+    /// Remembers the fields of the run, and finds those of other runs.
+    pub(crate) fn open(
+        connection: &Connection,
+        checksums: Checksums,
+        requested: &[Pointer],
+        now: i64,
+    ) -> rusqlite::Result<Self> {
+        if !requested.is_empty() {
+            remember(connection, requested, now)?;
+        }
+        let mut pointers = requested.to_vec();
+        for remembered in remembered(connection)? {
+            if !pointers.contains(&remembered) {
+                pointers.push(remembered);
+            }
+        }
+        let list = if pointers.is_empty() {
+            None
+        } else {
+            Some(number(connection, checksums, &pointers)?)
+        };
+        Ok(Self {
+            pointers: pointers.into(),
+            list,
+        })
+    }
+}
+
+fn remember(connection: &Connection, requested: &[Pointer], now: i64) -> rusqlite::Result<()> {
+    const PUT: &str = "INSERT INTO fields VALUES (?, ?)
+        ON CONFLICT DO UPDATE SET requested = max(requested, excluded.requested)";
+    const FORGET: &str = "DELETE FROM fields WHERE pointer NOT IN
+        (SELECT pointer FROM fields ORDER BY requested DESC, pointer LIMIT ?)";
+    let transaction = writing(connection)?;
+    for pointer in requested {
+        transaction.execute(PUT, params![pointer.to_string(), now])?;
+    }
+    transaction.execute(FORGET, [REMEMBERED])?;
+    transaction.commit()
+}
+
+fn remembered(connection: &Connection) -> rusqlite::Result<Vec<Pointer>> {
+    let mut statement = connection.prepare("SELECT pointer FROM fields ORDER BY pointer")?;
+    let mut rows = statement.query([])?;
+    let mut pointers = Vec::new();
+    while let Some(row) = rows.next()? {
+        let pointer = Pointer::parse(row.get_ref(0)?.as_str()?);
+        pointers.push(pointer.map_err(|_| damaged())?);
+    }
+    Ok(pointers)
+}
+
+/// The number of a list, which is added where it is new.
+fn number(
+    connection: &Connection,
+    checksums: Checksums,
+    pointers: &[Pointer],
+) -> rusqlite::Result<i64> {
+    const LAST: &str = "SELECT coalesce(max(id), 0) FROM captures";
+    let pointers: Vec<_> = pointers.iter().map(Pointer::to_string).collect();
+    let pointers = serde_json::Value::from(pointers).to_string();
+    let known = || {
+        connection
+            .query_row(
+                "SELECT id FROM captures WHERE pointers = ?",
+                [&pointers],
+                |row| row.get(0),
+            )
+            .optional()
+    };
+    if let Some(known) = known()? {
+        return Ok(known);
+    }
+    let transaction = writing(connection)?;
+    if let Some(known) = known()? {
+        return Ok(known);
+    }
+    let last: i64 = transaction.query_row(LAST, [], |row| row.get(0))?;
+    let number = last + 1;
+    transaction.execute(
+        "INSERT INTO captures VALUES (?, ?, ?)",
+        params![number, pointers, checksum(checksums, number, &pointers)],
+    )?;
+    transaction.commit()?;
+    Ok(number)
+}
+
+/// The list of a number; `None` where it is damaged or absent.
+pub(crate) fn list(
+    connection: &Connection,
+    checksums: Checksums,
+    number: i64,
+) -> rusqlite::Result<Option<Vec<String>>> {
+    let found = connection
+        .query_row(
+            "SELECT pointers, checksum FROM captures WHERE id = ?",
+            [number],
+            |row| Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?)),
+        )
+        .optional()?;
+    Ok(found
+        .filter(|(pointers, sum)| *sum == checksum(checksums, number, pointers))
+        .and_then(|(pointers, _)| serde_json::from_str(&pointers).ok()))
+}
+
+/// Removes fields that no run has asked for since this time.
+pub(crate) fn remove_before(connection: &Connection, before: i64) -> rusqlite::Result<()> {
+    connection
+        .execute("DELETE FROM fields WHERE requested < ?", [before])
+        .map(drop)
+}
+
+fn checksum(checksums: Checksums, number: i64, pointers: &str) -> i64 {
+    let values = [
+        ValueRef::Integer(number),
+        ValueRef::Text(pointers.as_bytes()),
+    ];
+    checksums.of("captures", values)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing)]
+mod tests {
+    use super::super::connect::{Connect, Mode};
+    use super::super::schema::Head;
+    use super::*;
+    use crate::ledger::file::LedgerKind;
+
+    fn pointers<T: AsRef<str>>(texts: impl IntoIterator<Item = T>) -> Vec<Pointer> {
+        let pointers = texts.into_iter().map(|text| Pointer::parse(text.as_ref()));
+        pointers.map(Result::unwrap).collect()
+    }
+
+    /// The fields that answers are stored with for runs that ask for these, one after the other.
+    fn stored(requested: &[Vec<Pointer>]) -> Vec<Vec<Pointer>> {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("answers.ledger");
+        std::fs::write(&path, "").unwrap();
+        let connection = Connect::to(Mode::Create(LedgerKind::Shared))
+            .open(&path)
+            .unwrap();
+        let checksums = Head::read(&connection).unwrap().checksums();
+        let fields = (1..).zip(requested).map(|(now, requested)| {
+            let CapturedFields { pointers, list } =
+                CapturedFields::open(&connection, checksums, requested, now).unwrap();
+            assert_eq!(list.is_some(), !pointers.is_empty());
+            pointers.into()
+        });
+        fields.collect()
+    }
+
+    #[test]
+    fn answers_are_stored_with_the_fields_of_this_run_and_then_those_of_others() {
+        let requested = [&[][..], &["/c", "/a/b", "/c"], &["/b~1~0", "/a/b"], &[]].map(pointers);
+        let expected = [
+            &[][..],
+            &["/c", "/a/b", "/c"],
+            &["/b~1~0", "/a/b", "/c"],
+            &["/a/b", "/b~1~0", "/c"],
+        ];
+        assert_eq!(stored(&requested), expected.map(pointers));
+    }
+
+    #[test]
+    fn the_most_recent_fields_are_remembered_and_not_too_many() {
+        let some = |range: std::ops::Range<u32>| pointers(range.map(|n| format!("/{n:03}")));
+        let requested = [
+            some(0..40),
+            some(40..80),
+            some(30..35),
+            some(100..200),
+            vec![],
+        ];
+        let stored = stored(&requested);
+        assert_eq!(stored[1], [some(40..80), some(0..24)].concat());
+        // Asking for a field again makes it recent.
+        assert_eq!(stored[2].len(), 64);
+        assert_eq!(stored[3][..100], some(100..200), "a run has all of its own");
+        assert_eq!(stored[4], some(100..164));
+    }
+}

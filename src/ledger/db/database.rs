@@ -1,0 +1,194 @@
+//! A ledger's database as a run writes it: groups of records, and the state of the run.
+
+use std::io;
+use std::path::PathBuf;
+use std::time::SystemTime;
+
+use rusqlite::Connection;
+
+use super::answers::{self, AnswerTable};
+use super::checksum::Checksums;
+use super::connect::writing;
+use super::errors;
+use super::failing;
+use super::limits::{KnownLimit, LimitRecorder};
+use super::runs::Run;
+use super::store::{AnswerCounts, FinishedRun, Payload, Record, Store};
+use crate::base::error::Result;
+use crate::ledger::clock::millis;
+use crate::ledger::file::FileId;
+use crate::ledger::request_key::RequestKey;
+
+/// A ledger's database, open for a run to write.
+pub(crate) struct Database {
+    connection: Connection,
+    path: PathBuf,
+    file_id: Option<FileId>,
+    scope: WriteScope,
+    limits: LimitRecorder,
+    /// Requests that the service failed on and that are not stored yet.
+    failing: Vec<RequestKey>,
+}
+
+/// What a run writes for.
+#[derive(Clone, Copy)]
+pub(crate) struct WriteScope {
+    pub(crate) checksums: Checksums,
+    pub(crate) context: i64,
+    /// The number of the list of fields that answers are stored with.
+    pub(crate) capture: Option<i64>,
+    pub(crate) run: Run,
+    /// Whether the ledger is the run's own. Only then are answers counted at the end, which takes a while.
+    pub(crate) own: bool,
+}
+
+impl Database {
+    /// The database of this connection, at this path.
+    pub(crate) fn new(connection: Connection, path: PathBuf, scope: WriteScope) -> Self {
+        Self {
+            connection,
+            file_id: FileId::at(&path),
+            path,
+            scope,
+            limits: LimitRecorder::new(scope.context, scope.checksums),
+            failing: Vec::new(),
+        }
+    }
+
+    /// Records that the run is under way; with `replaces`, that it uses none of the answers that are there. Returns the run
+    /// as it is recorded.
+    ///
+    /// # Errors
+    /// Exit code 3: the ledger cannot be written.
+    pub(crate) fn start_run(&mut self, replaces: bool) -> Result<Run> {
+        self.record_run(replaces)
+            .map_err(|error| errors::cannot_use(&self.path, "write", &error))?;
+        Ok(self.scope.run)
+    }
+
+    fn record_run(&mut self, replaces: bool) -> rusqlite::Result<()> {
+        let WriteScope { checksums, run, .. } = &mut self.scope;
+        checksums.install(&self.connection)?;
+        let transaction = writing(&self.connection)?;
+        if replaces {
+            run.replace_leftover(&transaction, millis(SystemTime::now()))?;
+        }
+        run.record(&transaction, *checksums)?;
+        transaction.commit()
+    }
+
+    /// Its files have been removed on purpose.
+    #[cfg(unix)]
+    pub(crate) fn expect_no_name(&mut self) {
+        self.file_id = None;
+    }
+
+    fn write(&mut self, group: &[Record]) -> rusqlite::Result<()> {
+        let WriteScope {
+            checksums,
+            context,
+            capture,
+            run,
+            ..
+        } = &mut self.scope;
+        let transaction = writing(&self.connection)?;
+        self.limits.record(&transaction)?;
+        failing::record(&transaction, *context, &self.failing, SystemTime::now())?;
+        // A group that fails is the last one, so it does no harm that the run already believes this done.
+        if group
+            .iter()
+            .any(|record| matches!(record.payload, Payload::Answer(_)))
+        {
+            run.drop_leftover(&transaction, *checksums, *context)?;
+        }
+        let answers = AnswerTable {
+            checksums: *checksums,
+            context: *context,
+            capture: *capture,
+            started: run.started,
+        };
+        for Record { key, payload, at } in group {
+            match payload {
+                Payload::Answer(answer) => answers.put(&transaction, key, answer, *at)?,
+                Payload::Failure(failure) => {
+                    failure.put(&transaction, *checksums, key, run.id())?;
+                }
+            }
+        }
+        transaction.commit()?;
+        self.failing.clear();
+        Ok(())
+    }
+
+    fn record_failing(&self) -> rusqlite::Result<()> {
+        if self.failing.is_empty() {
+            return Ok(());
+        }
+        let transaction = writing(&self.connection)?;
+        let now = SystemTime::now();
+        failing::record(&transaction, self.scope.context, &self.failing, now)?;
+        transaction.commit()
+    }
+
+    fn end_run(&self, finished: FinishedRun) -> rusqlite::Result<()> {
+        let WriteScope {
+            checksums,
+            run,
+            own,
+            ..
+        } = &self.scope;
+        let transaction = writing(&self.connection)?;
+        let FinishedRun {
+            failed_rows,
+            failed_calls,
+        } = finished;
+        // What is left of a run's own ledger after a complete run must not look like a run to continue.
+        if failed_rows == 0 && !own {
+            run.forget(&transaction)?;
+        } else {
+            run.finish(&transaction, *checksums, failed_calls)?;
+        }
+        transaction.commit()
+    }
+}
+
+impl Store for Database {
+    fn commit(&mut self, group: &[Record]) -> io::Result<()> {
+        // A file without a name accepts everything, and loses it when it is closed.
+        if FileId::at(&self.path) != self.file_id {
+            return Err(io::Error::other("it was removed while it was in use"));
+        }
+        self.write(group)
+            .map_err(|error| errors::as_io_error(&error))
+    }
+
+    fn set_limit(&mut self, latest: KnownLimit) {
+        self.limits.set(latest);
+    }
+
+    fn add_failing(&mut self, keys: Vec<RequestKey>) {
+        self.failing.extend(keys);
+    }
+
+    fn end(&mut self, finished: Option<FinishedRun>) {
+        // If this fails, the next run searches for the limit itself.
+        let _ = self.limits.record_last(&self.connection);
+        // If this fails, the next run takes requests that always fail for an outage, and waits.
+        let _ = self.record_failing();
+        if let Some(finished) = finished {
+            // If this fails, the next run to the same output takes itself for this one and continues it. That is not worth
+            // failing for when every row is written.
+            let _ = self.end_run(finished);
+        }
+    }
+
+    fn count(&self) -> Option<AnswerCounts> {
+        if !self.scope.own {
+            return None;
+        }
+        Some(AnswerCounts {
+            ours: answers::count_of(&self.connection, self.scope.context).ok()?,
+            all: answers::count_all(&self.connection).ok()?,
+        })
+    }
+}

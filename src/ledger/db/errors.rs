@@ -1,0 +1,127 @@
+//! What SQLite's errors mean, in the program's words.
+
+use std::io;
+use std::path::Path;
+
+use rusqlite::ErrorCode;
+
+use crate::base::error::Error;
+use crate::base::rlimit::max_file_size;
+
+/// Whether another connection is in the way.
+pub(crate) fn is_busy(error: &rusqlite::Error) -> bool {
+    matches!(
+        error.sqlite_error_code(),
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked)
+    )
+}
+
+/// Whether the file is not what it should be: SQLite says so, or cannot make sense of it, or we cannot.
+pub(crate) fn is_damage(error: &rusqlite::Error) -> bool {
+    use rusqlite::Error as Sqlite;
+    match error {
+        Sqlite::SqliteFailure(error, _) => matches!(
+            error.code,
+            ErrorCode::DatabaseCorrupt
+                | ErrorCode::NotADatabase
+                | ErrorCode::TypeMismatch
+                | ErrorCode::ConstraintViolation
+                | ErrorCode::Unknown
+        ),
+        // All statements are fixed: it is the file that they do not fit.
+        Sqlite::SqlInputError { .. }
+        | Sqlite::FromSqlConversionFailure(..)
+        | Sqlite::IntegralValueOutOfRange(..)
+        | Sqlite::Utf8Error(..)
+        | Sqlite::InvalidColumnName(..)
+        | Sqlite::InvalidColumnType(..)
+        | Sqlite::QueryReturnedNoRows => true,
+        _ => false,
+    }
+}
+
+/// The error for content that this program cannot have written.
+pub(crate) fn damaged() -> rusqlite::Error {
+    let code = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CORRUPT);
+    rusqlite::Error::SqliteFailure(code, None)
+}
+
+/// A failure in the operating system's words, and so that a full disk is recognised as one.
+pub(crate) fn as_io_error(error: &rusqlite::Error) -> io::Error {
+    use rusqlite::ffi::{SQLITE_IOERR_SHMSIZE, SQLITE_IOERR_TRUNCATE, SQLITE_IOERR_WRITE};
+    let code = error.sqlite_error().map(|error| error.extended_code);
+    let grows = [
+        SQLITE_IOERR_SHMSIZE,
+        SQLITE_IOERR_TRUNCATE,
+        SQLITE_IOERR_WRITE,
+    ];
+    match error.sqlite_error_code() {
+        // SQLite does not tell it from a disk that fails, which is far less likely.
+        _ if code.is_some_and(|code| grows.contains(&code)) && max_file_size().is_some() => {
+            io::Error::new(io::ErrorKind::FileTooLarge, "file too large")
+        }
+        // The log's index grows without a write of ours, and only a full disk keeps it from growing.
+        _ if code == Some(SQLITE_IOERR_SHMSIZE) => {
+            io::Error::new(io::ErrorKind::StorageFull, "no space left on device")
+        }
+        Some(ErrorCode::DiskFull) => {
+            io::Error::new(io::ErrorKind::StorageFull, "no space left on device")
+        }
+        Some(ErrorCode::SystemIoFailure) => io::Error::other("the disk failed"),
+        Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => {
+            io::Error::new(io::ErrorKind::PermissionDenied, "permission denied")
+        }
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+            io::Error::other("another program is using it")
+        }
+        _ if is_damage(error) => io::Error::other("the file is damaged"),
+        _ => io::Error::other(error.to_string()),
+    }
+}
+
+/// The error for a ledger that cannot be opened, without its cause.
+pub(crate) fn unreadable(path: &Path) -> Error {
+    Error::usage(format!("cannot open the ledger `{}`", path.display()))
+}
+
+/// The error for a ledger that cannot be opened, before anything has been sent. A full disk is not a fault of the
+/// settings: exit code 3.
+pub(crate) fn cannot_open(path: &Path, error: &rusqlite::Error) -> Error {
+    let cause = as_io_error(error);
+    let full = matches!(
+        cause.kind(),
+        io::ErrorKind::StorageFull | io::ErrorKind::FileTooLarge
+    );
+    let hint = match error.sqlite_error_code() {
+        _ if full => "make space there; then the same command goes on",
+        _ if is_damage(error) => {
+            "move it and the files whose names start with its name elsewhere; answers in it are paid for again"
+        }
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+            "run the same command again when the other program is done"
+        }
+        _ => "name another place with `--ledger FILE`, or do without a ledger with `--no-ledger`",
+    };
+    let cannot = if full {
+        Error::stopped(format!("cannot write the ledger `{}`", path.display()))
+    } else {
+        unreadable(path)
+    };
+    cannot.because(cause).about(path).hint(hint)
+}
+
+/// The error for a ledger that was open and fails now. Running the same command again does not repair a damaged one.
+pub(crate) fn cannot_use(path: &Path, doing: &str, error: &rusqlite::Error) -> Error {
+    if is_damage(error) {
+        return cannot_open(path, error);
+    }
+    Error::stopped(format!("cannot {doing} the ledger `{}`", path.display()))
+        .because(as_io_error(error))
+        .about(path)
+}
+
+/// The error for a file that is not a ledger.
+pub(crate) fn foreign(path: &Path) -> Error {
+    Error::usage(format!("`{}` is not a rescore ledger", path.display()))
+        .hint("name another file; this one is left as it is")
+}

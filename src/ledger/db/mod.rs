@@ -1,0 +1,20 @@
+//! The ledger's SQLite database: all SQL is in here.
+//!
+//! One table holds the answers. No names, addresses or phone numbers of people are in the database, and no key that would
+//! let anybody call the service. It must not know how runs are scheduled or what is shown to people.
+
+pub(super) mod answers;
+pub(super) mod captures;
+pub(super) mod checksum;
+pub(super) mod connect;
+pub(super) mod contexts;
+pub(super) mod database;
+pub(super) mod errors;
+pub(super) mod failing;
+pub(super) mod failures;
+pub(super) mod header;
+pub(super) mod limits;
+pub(super) mod outputs;
+pub(super) mod runs;
+pub(super) mod schema;
+pub(super) mod store;

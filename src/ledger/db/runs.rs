@@ -1,0 +1,211 @@
+//! The table of runs: whether a run can be continued, and when it started.
+//!
+//! A run is recognised by its output. It is recorded when it starts and removed when it reaches the end of its input with
+//! a verdict for every row; one that left rows without a verdict is recorded as finished instead. So a run that is found
+//! here was either stopped early, and the next run to that output continues it; or it is finished, and the next run is
+//! another one, unless it is asked to retry the failed rows.
+//!
+//! What matters is when a run started, and not how often it was stopped: older answers are compared with the last one from
+//! before the run. A new answer replaces an old one and keeps the old one's score. Only one score is kept: when runs to two
+//! outputs each replace an answer while a third one is stopped, that one compares with the first's.
+
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use super::answers;
+use super::checksum::Checksums;
+use super::errors::damaged;
+use super::failing;
+use super::schema::fresh_from;
+use crate::ledger::request_key::KeyHash;
+
+/// What the ledger has recorded about the previous run to an output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PreviousRun {
+    /// Nothing: none was stopped, and none left rows without a verdict.
+    None,
+    /// It was stopped early.
+    Stopped,
+    /// It reached the end of its input.
+    Finished {
+        /// Rows that were asked about and got no verdict.
+        failed: u64,
+    },
+}
+
+/// A run, over all its stops.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Run {
+    name: KeyHash,
+    /// Its number; `None` until it is recorded.
+    id: Option<i64>,
+    /// In milliseconds since 1970.
+    pub(crate) started: i64,
+    /// Older answers are not used, in milliseconds since 1970.
+    pub(crate) not_before: i64,
+    /// Answers of an earlier run are still there, to be replaced by the first answer of this one.
+    pub(crate) leftover: bool,
+}
+
+impl Run {
+    /// A run of this name that starts at this time.
+    pub(crate) const fn new(name: KeyHash, started: i64, not_before: i64) -> Self {
+        Self {
+            name,
+            id: None,
+            started,
+            not_before,
+            leftover: false,
+        }
+    }
+
+    /// The run of this name that is recorded, and how it ended.
+    pub(crate) fn find(
+        connection: &Connection,
+        checksums: Checksums,
+        name: KeyHash,
+    ) -> rusqlite::Result<Option<(Self, PreviousRun)>> {
+        const QUERY: &str =
+            "SELECT id, started, not_before, leftover, finished, checksum FROM runs WHERE name = ?";
+        let read = |row: &Row<'_>| {
+            let run = Self {
+                name,
+                id: Some(row.get(0)?),
+                started: row.get(1)?,
+                not_before: row.get(2)?,
+                leftover: row.get(3)?,
+            };
+            let finished: Option<i64> = row.get(4)?;
+            Ok((run, finished, row.get::<_, i64>(5)?))
+        };
+        let found = connection.query_row(QUERY, [name], read).optional()?;
+        let Some((run, finished, checksum)) = found else {
+            return Ok(None);
+        };
+        if checksum != run.checksum(checksums, finished) {
+            return Err(damaged());
+        }
+        let previous = finished.map_or(PreviousRun::Stopped, |failed| PreviousRun::Finished {
+            failed: failed.unsigned_abs(),
+        });
+        Ok(Some((run, previous)))
+    }
+
+    /// From when it is recorded, it has no failures.
+    pub(crate) const fn discard_failures(&mut self) {
+        self.id = None;
+    }
+
+    /// It replaces an earlier run, whose answers are still there: from now on none of them is used.
+    pub(super) fn replace_leftover(
+        &mut self,
+        connection: &Connection,
+        now: i64,
+    ) -> rusqlite::Result<()> {
+        self.not_before = fresh_from(connection, now)?;
+        self.started = self.not_before;
+        self.leftover = true;
+        Ok(())
+    }
+
+    /// Records that it is under way, in place of the previous run of this name.
+    pub(super) fn record(
+        &mut self,
+        connection: &Connection,
+        checksums: Checksums,
+    ) -> rusqlite::Result<()> {
+        const RECORD: &str =
+            "INSERT INTO runs (name, started, not_before, leftover, finished, checksum)
+            VALUES (?, ?, ?, ?, NULL, ?)
+            ON CONFLICT (name) DO UPDATE SET started = excluded.started, not_before = excluded.not_before,
+                leftover = excluded.leftover, finished = NULL, checksum = excluded.checksum
+            RETURNING id";
+        let values = params![
+            self.name,
+            self.started,
+            self.not_before,
+            self.leftover,
+            self.checksum(checksums, None)
+        ];
+        let id: i64 = connection.query_row(RECORD, values, |row| row.get(0))?;
+        if self.id.replace(id).is_none() {
+            // What another run to this output must not send again means nothing to this one.
+            connection.execute("DELETE FROM failures WHERE run = ?", [id])?;
+        }
+        Ok(())
+    }
+
+    /// Removes the answers of the earlier run, together with the first answer of this one.
+    pub(super) fn drop_leftover(
+        &mut self,
+        connection: &Connection,
+        checksums: Checksums,
+        context: i64,
+    ) -> rusqlite::Result<()> {
+        if !self.leftover {
+            return Ok(());
+        }
+        answers::remove_of(connection, context)?;
+        failing::remove_of(connection, context)?;
+        self.leftover = false;
+        self.record(connection, checksums)
+    }
+
+    /// The run's number; 0, which none has, until it is recorded.
+    pub(crate) fn id(&self) -> i64 {
+        self.id.unwrap_or_default()
+    }
+
+    /// It has reached the end of its input, and so many rows that were asked about got no verdict: the next run to the same
+    /// output is another one.
+    pub(super) fn finish(
+        &self,
+        connection: &Connection,
+        checksums: Checksums,
+        failed: u64,
+    ) -> rusqlite::Result<()> {
+        let Some(id) = self.id else {
+            return Ok(());
+        };
+        connection.execute("DELETE FROM failures WHERE run = ?", [id])?;
+        let failed = i64::try_from(failed).unwrap_or(i64::MAX);
+        connection
+            .execute(
+                "UPDATE runs SET finished = ?, checksum = ? WHERE id = ?",
+                params![failed, self.checksum(checksums, Some(failed)), id],
+            )
+            .map(drop)
+    }
+
+    /// It has reached the end of its input, and every row has its verdict: there is nothing to continue.
+    pub(super) fn forget(&self, connection: &Connection) -> rusqlite::Result<()> {
+        let Some(id) = self.id else {
+            return Ok(());
+        };
+        connection.execute("DELETE FROM failures WHERE run = ?", [id])?;
+        connection
+            .execute("DELETE FROM runs WHERE id = ?", [id])
+            .map(drop)
+    }
+
+    fn checksum(&self, checksums: Checksums, finished: Option<i64>) -> i64 {
+        let values = [
+            ValueRef::Blob(&self.name),
+            ValueRef::Integer(self.started),
+            ValueRef::Integer(self.not_before),
+            ValueRef::Integer(self.leftover.into()),
+            finished.map_or(ValueRef::Null, ValueRef::Integer),
+        ];
+        checksums.of("runs", values)
+    }
+}
+
+/// Removes runs that started before this time, with their failures.
+pub(crate) fn remove_before(connection: &Connection, before: i64) -> rusqlite::Result<()> {
+    const FAILURES: &str =
+        "DELETE FROM failures WHERE run IN (SELECT id FROM runs WHERE started < ?)";
+    connection.execute(FAILURES, [before])?;
+    connection
+        .execute("DELETE FROM runs WHERE started < ?", [before])
+        .map(drop)
+}

@@ -1,0 +1,127 @@
+//! A store that fails when a test says so, around the real one; one that hangs; and lookups that fail.
+
+use std::io;
+
+use super::db::limits::KnownLimit;
+use super::db::store::{AnswerCounts, FinishedRun, Record, Store};
+use super::request_key::RequestKey;
+
+/// When and how storing answers or looking them up fails.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct StoreFaults {
+    /// Which group of answers or which read fails first, from 1; none does at 0.
+    pub(crate) nth: usize,
+    /// Whether all later ones fail as well.
+    pub(crate) for_ever: bool,
+    /// Whether the group is durable all the same, as when only the disk's confirmation was lost.
+    pub(crate) durable: bool,
+    /// The error; a read always fails as a disk does.
+    pub(crate) kind: io::ErrorKind,
+}
+
+impl StoreFaults {
+    pub(crate) const NEVER: Self = Self {
+        nth: 0,
+        for_ever: false,
+        durable: false,
+        kind: io::ErrorKind::Other,
+    };
+
+    const fn fails(self, nth: usize) -> bool {
+        self.nth != 0 && (nth == self.nth || (nth > self.nth && self.for_ever))
+    }
+}
+
+/// The real store, with faults.
+pub(super) struct FailingStore<S> {
+    store: S,
+    faults: StoreFaults,
+    groups: usize,
+}
+
+impl<S> FailingStore<S> {
+    pub(super) const fn new(store: S, faults: StoreFaults) -> Self {
+        Self {
+            store,
+            faults,
+            groups: 0,
+        }
+    }
+}
+
+impl<S: Store> Store for FailingStore<S> {
+    fn commit(&mut self, group: &[Record]) -> io::Result<()> {
+        self.groups += 1;
+        if !self.faults.fails(self.groups) {
+            return self.store.commit(group);
+        }
+        if self.faults.durable {
+            self.store.commit(group)?;
+        }
+        Err(self.faults.kind.into())
+    }
+
+    fn set_limit(&mut self, latest: KnownLimit) {
+        self.store.set_limit(latest);
+    }
+
+    fn add_failing(&mut self, keys: Vec<RequestKey>) {
+        self.store.add_failing(keys);
+    }
+
+    fn end(&mut self, finished: Option<FinishedRun>) {
+        self.store.end(finished);
+    }
+
+    fn count(&self) -> Option<AnswerCounts> {
+        self.store.count()
+    }
+}
+
+/// Reads of a lookup, counted.
+pub(super) struct FailingReads {
+    faults: StoreFaults,
+    reads: usize,
+}
+
+impl Default for FailingReads {
+    fn default() -> Self {
+        Self::new(StoreFaults::NEVER)
+    }
+}
+
+impl FailingReads {
+    pub(super) const fn new(faults: StoreFaults) -> Self {
+        Self { faults, reads: 0 }
+    }
+
+    pub(super) fn read(&mut self) -> rusqlite::Result<()> {
+        self.reads += 1;
+        if self.faults.fails(self.reads) {
+            let code = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_IOERR_READ);
+            return Err(rusqlite::Error::SqliteFailure(code, None));
+        }
+        Ok(())
+    }
+}
+
+/// A disk that never answers, such as that of a file server that is gone.
+pub(super) struct HangingStore;
+
+impl Store for HangingStore {
+    fn commit(&mut self, _: &[Record]) -> io::Result<()> {
+        loop {
+            std::thread::park();
+        }
+    }
+
+    fn set_limit(&mut self, _: KnownLimit) {}
+
+    fn add_failing(&mut self, _: Vec<RequestKey>) {}
+
+    fn end(&mut self, _: Option<FinishedRun>) {}
+
+    fn count(&self) -> Option<AnswerCounts> {
+        None
+    }
+}

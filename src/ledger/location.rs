@@ -1,0 +1,192 @@
+//! Where a ledger is, and what a run must claim before it may use the files there.
+
+use std::path::{Path, PathBuf};
+
+use tempfile::TempDir;
+
+use super::db::errors;
+use super::file::{self, LedgerKind, ledger_of};
+use super::lock::Lock;
+use crate::base::error::{Error, Result};
+
+/// Where a ledger is, and whose it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LedgerLocation {
+    /// The run's own, beside the output of this path.
+    Beside(PathBuf),
+    /// This file, which other runs use as well, also at the same time.
+    Shared(PathBuf),
+    /// In a temporary directory, for as long as the run lasts: only so that equal requests are sent once.
+    Scratch,
+}
+
+impl LedgerLocation {
+    /// The ledger's path; `None` where it is not known before the ledger is created.
+    #[must_use]
+    pub fn path(&self) -> Option<PathBuf> {
+        match self {
+            Self::Beside(output) => Some(ledger_of(output)),
+            Self::Shared(path) => Some(path.clone()),
+            Self::Scratch => None,
+        }
+    }
+
+    /// Claims the location for a run.
+    pub(super) fn claim(self) -> Result<ClaimedLocation> {
+        let (path, lock, scratch) = match &self {
+            Self::Beside(output) => {
+                let path = ledger_of(output);
+                let lock = Lock::take(&path, output, &this_process())?;
+                file::check_own(&path)?;
+                (path, Some(lock), None)
+            }
+            Self::Shared(path) => (path.clone(), None, None),
+            Self::Scratch => {
+                let directory = tempfile::Builder::new()
+                    .prefix("rescore-")
+                    .tempdir()
+                    .map_err(|e| {
+                        Error::usage("cannot create a temporary directory for answers").because(e)
+                    })?;
+                let path = directory.path().join("answers.ledger");
+                (path, None, Some(directory))
+            }
+        };
+        Ok(ClaimedLocation {
+            location: self,
+            path,
+            scratch,
+            _lock: lock,
+        })
+    }
+}
+
+/// A location that a run may use.
+pub(super) struct ClaimedLocation {
+    location: LedgerLocation,
+    path: PathBuf,
+    /// The directory that is removed with the run.
+    scratch: Option<TempDir>,
+    // Last: the lock is released after everything else.
+    _lock: Option<Lock>,
+}
+
+impl ClaimedLocation {
+    /// The ledger's path.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The kind of ledger that belongs here.
+    pub(super) const fn kind(&self) -> LedgerKind {
+        match self.location {
+            LedgerLocation::Beside(_) | LedgerLocation::Scratch => LedgerKind::Own,
+            LedgerLocation::Shared(_) => LedgerKind::Shared,
+        }
+    }
+
+    /// Whether the ledger is the run's own and stays until every row has a verdict.
+    pub(super) const fn is_own(&self) -> bool {
+        matches!(self.location, LedgerLocation::Beside(_))
+    }
+
+    /// Whether other runs use the ledger as well.
+    pub(super) const fn is_shared(&self) -> bool {
+        matches!(self.location, LedgerLocation::Shared(_))
+    }
+
+    /// Whether the ledger is removed with the run.
+    pub(super) const fn is_scratch(&self) -> bool {
+        matches!(self.location, LedgerLocation::Scratch)
+    }
+
+    /// Removes the temporary directory, if there is one, while everybody who needs the ledger has it open: without a name
+    /// it disappears with the process, however that ends. Whether there was one.
+    #[cfg(unix)]
+    pub(super) fn remove_scratch(&mut self) -> bool {
+        self.scratch.take().is_some()
+    }
+
+    /// Fails when the ledger that is there, if any, is of the other kind. What a run removes at its end must not be in use
+    /// by others, and what runs share must not be removed.
+    pub(super) fn refuse_other_kind(&self, found: Option<LedgerKind>) -> Result<()> {
+        let path = self.path.display();
+        match (found, self.kind()) {
+            (Some(LedgerKind::Own), LedgerKind::Shared) => Err(Error::usage(format!(
+                "`{path}` is the own ledger of an unfinished run, which removes it at its end"
+            ))
+            .hint("finish that run first, or name another file with `--ledger`")),
+            (Some(LedgerKind::Shared), LedgerKind::Own) => Err(Error::usage(format!(
+                "`{path}` is a ledger that runs share, and this one would remove it at its end"
+            ))
+            .hint(format!(
+                "use it with `--ledger {path}`, or name another output"
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    /// The error for a ledger that cannot be opened. Only the run's own can be replaced by starting over.
+    pub(super) fn cannot_open(&self, error: &rusqlite::Error) -> Error {
+        let cannot = errors::cannot_open(&self.path, error);
+        if self.is_own() && errors::is_damage(error) {
+            return cannot.hint("move it and the files whose names start with its name elsewhere, or start over with `--fresh`; answers in it are paid for again");
+        }
+        cannot
+    }
+
+    /// The error for a ledger that cannot be written.
+    pub(super) fn cannot_write(&self) -> Error {
+        Error::usage(format!("cannot write the ledger `{}`", self.path.display()))
+            .about(&self.path)
+            .hint("name another place with `--ledger FILE`, or do without a ledger with `--no-ledger`")
+    }
+
+    /// The error for a ledger without a finished run whose failed rows could be asked about again.
+    pub(super) fn nothing_to_retry(&self, exists: bool) -> Error {
+        let path = self.path.display();
+        let error = if exists {
+            Error::usage(format!(
+                "nothing to retry: `{path}` knows of no run to this output with this service address and service ID that left rows without a verdict"
+            ))
+        } else {
+            Error::usage(format!("nothing to retry: `{path}` does not exist"))
+        };
+        error.hint("leave out `--retry-failed`")
+    }
+}
+
+/// What a lock's file says about this process.
+fn this_process() -> String {
+    format!("process {}", std::process::id())
+}
+
+/// A ledger that was created for a run that has not started. If the run does not start, the ledger is removed: a file of
+/// its name would mean that there is a run to continue.
+pub(super) struct NewFile(Option<PathBuf>);
+
+impl NewFile {
+    /// Guards this file.
+    pub(super) const fn at(path: PathBuf) -> Self {
+        Self(Some(path))
+    }
+
+    /// Guards nothing, as the file was there before.
+    pub(super) const fn none() -> Self {
+        Self(None)
+    }
+
+    /// The file stays.
+    pub(super) fn keep(&mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for NewFile {
+    fn drop(&mut self) {
+        if let Some(path) = &self.0 {
+            // The cause of the failure may also keep it from being removed; it has no answers.
+            let _ = file::remove(path);
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! Names for requests: what was asked, without telling who it was about.
+//!
+//! A key is a hash of the service's address, the service ID and the request's body, made with a secret that each ledger
+//! draws for itself, and a row number. Two ledgers have no key in common, and a key cannot be turned back into a request.
+//! This file must not know how answers are stored.
+
+use std::path::{Path, absolute};
+
+use crate::row::RowNumber;
+
+/// Half of a BLAKE3 hash: among ten million, two that are equal by chance are out of reach.
+pub(super) type KeyHash = [u8; 16];
+
+/// Names a request. Rows with the same key share one answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct RequestKey {
+    /// What is asked.
+    pub(super) hash: KeyHash,
+    /// 0 where equal rows share an answer, and the row's number where each row is asked on its own.
+    pub(super) row: u64,
+}
+
+impl RequestKey {
+    /// The key of the same request for this row alone.
+    #[must_use]
+    pub(crate) fn for_row(self, row: RowNumber) -> Self {
+        Self {
+            row: row.get(),
+            ..self
+        }
+    }
+
+    /// The row as the database stores it.
+    pub(super) fn stored_row(&self) -> i64 {
+        // No file has that many rows.
+        i64::try_from(self.row).unwrap_or(i64::MAX)
+    }
+
+    /// Some key, for tests.
+    #[cfg(test)]
+    pub(crate) const fn some(number: u8) -> Self {
+        Self {
+            hash: [number; 16],
+            row: 0,
+        }
+    }
+}
+
+/// Makes the keys of one service and one service ID within one ledger.
+#[derive(Clone)]
+pub struct RequestHasher {
+    context: [u8; 32],
+}
+
+impl RequestHasher {
+    /// For a ledger with this secret, and this address and service ID.
+    pub(super) fn new(secret: &[u8; 32], endpoint: &str, service_id: &str) -> Self {
+        let mut hasher = blake3::Hasher::new_keyed(secret);
+        for part in [endpoint, service_id] {
+            // The length first: no two pairs run together to the same bytes.
+            hasher.update(&(part.len() as u64).to_le_bytes());
+            hasher.update(part.as_bytes());
+        }
+        Self::of_context(*hasher.finalize().as_bytes())
+    }
+
+    /// For a context that a ledger holds.
+    pub(super) const fn of_context(context: [u8; 32]) -> Self {
+        Self { context }
+    }
+
+    pub(super) const fn context(&self) -> &[u8; 32] {
+        &self.context
+    }
+
+    /// The key of a request with this body, shared by all equal rows. The same user and flags always give the same body.
+    #[must_use]
+    pub fn key(&self, body: &[u8]) -> RequestKey {
+        RequestKey {
+            hash: self.hash(body),
+            row: 0,
+        }
+    }
+
+    /// Names a run that writes to this file, or to standard output.
+    pub(super) fn run(&self, output: Option<&Path>) -> KeyHash {
+        // The absolute path: a file of this name in another directory is a different output.
+        let path = output.map(|path| absolute(path).unwrap_or_else(|_| path.to_owned()));
+        let bytes = path
+            .as_ref()
+            .map(|path| path.as_os_str().as_encoded_bytes());
+        self.hash(bytes.unwrap_or_default())
+    }
+
+    /// Seals text, or opens what was sealed, with the request's body: without the body it is noise.
+    pub(super) fn seal(&self, key: &RequestKey, body: &[u8], text: &mut [u8]) {
+        let mut hasher = blake3::Hasher::new_keyed(&self.context);
+        // The prefix keeps this apart from a key's hash, as a body starts with a brace. The key differs from row to row
+        // where equal rows are each asked.
+        hasher.update(b"sealed");
+        hasher.update(&key.hash);
+        hasher.update(&key.row.to_le_bytes());
+        hasher.update(body);
+        let mut noise = vec![0; text.len()];
+        hasher.finalize_xof().fill(&mut noise);
+        for (byte, noise) in text.iter_mut().zip(noise) {
+            *byte ^= noise;
+        }
+    }
+
+    fn hash(&self, bytes: &[u8]) -> KeyHash {
+        let hash = blake3::keyed_hash(&self.context, bytes);
+        let (half, _) = hash.as_bytes().split_at(16);
+        let mut key = [0; 16];
+        key.copy_from_slice(half);
+        key
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_services_accounts_and_ledgers_have_different_keys() {
+        let hasher = |secret, endpoint, id| RequestHasher::new(&[secret; 32], endpoint, id);
+        let usual = hasher(1, "https://a", "b").key(b"{}");
+        assert_eq!(hasher(1, "https://a", "b").key(b"{}"), usual);
+        for other in [
+            hasher(2, "https://a", "b").key(b"{}"),
+            hasher(1, "https://", "ab").key(b"{}"),
+            hasher(1, "https://a", "c").key(b"{}"),
+            hasher(1, "https://a", "b").key(b"{ }"),
+        ] {
+            assert_ne!(other, usual);
+        }
+    }
+
+    #[test]
+    fn a_row_of_its_own_shares_its_key_with_no_other_row() {
+        let key = RequestHasher::new(&[1; 32], "https://a", "b").key(b"{}");
+        let (first, second) = (RowNumber::FIRST, RowNumber::FIRST.next());
+        let keys = [key, key.for_row(first), key.for_row(second)];
+        let different: std::collections::HashSet<_> = keys.into_iter().collect();
+        assert_eq!(different.len(), 3);
+        assert_eq!(key.for_row(second), keys[2]);
+        assert!(keys.iter().all(|row| row.hash == key.hash));
+    }
+}

@@ -1,0 +1,36 @@
+//! How a ledger ends, and what is left of it.
+
+use crate::ledger::db::store::AnswerCounts;
+
+/// When the run's own ledger is removed at the end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Removal {
+    /// Every row has its verdict, from so many answers: the ledger is removed, with what is left of rows that were edited
+    /// meanwhile. It stays when most of it was not used: then it belongs to another file or account, used by mistake, and
+    /// was paid for as well.
+    WhenUsed(u64),
+    /// There is nothing to continue but what may be in it.
+    WhenEmpty,
+    /// The next run continues with rows that are there.
+    Never,
+}
+
+impl Removal {
+    /// Whether a ledger with so many answers is removed.
+    pub(super) const fn applies_to(self, counts: AnswerCounts) -> bool {
+        match self {
+            Self::Never => false,
+            Self::WhenUsed(used) => counts.all <= used.saturating_mul(2),
+            Self::WhenEmpty => counts.all == 0,
+        }
+    }
+}
+
+/// What is left of a ledger.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ClosedLedger {
+    /// Nothing.
+    Removed,
+    /// The file, with so many answers of the run's address and service ID, where that is known.
+    Kept(Option<u64>),
+}

@@ -1,0 +1,14 @@
+//! A run's time with a ledger, a type for each part: an [`OpenLedger`] has not been changed by the run, a
+//! [`RunningLedger`] gets its answers, and a [`ClosedLedger`] is what is left.
+
+mod closed;
+mod file;
+mod open;
+mod plan;
+mod running;
+
+pub(crate) use closed::ClosedLedger;
+pub use closed::Removal;
+pub(crate) use open::EarlierAnswers;
+pub use open::OpenLedger;
+pub(crate) use running::RunningLedger;

@@ -1,0 +1,312 @@
+//! A ledger that is open for a run that has not started.
+
+use std::collections::HashSet;
+use std::num::NonZeroUsize;
+use std::path::Path;
+use std::time::SystemTime;
+
+use rusqlite::Connection;
+
+use super::file::LedgerFile;
+use super::plan::{RunContext, RunPlan};
+use super::running::RunningLedger;
+use crate::base::error::Result;
+use crate::ledger::clock::{millis, time};
+use crate::ledger::db::captures::CapturedFields;
+use crate::ledger::db::connect::{Connect, Mode};
+use crate::ledger::db::database::{Database, WriteScope};
+use crate::ledger::db::limits::KnownLimit;
+use crate::ledger::db::outputs::OutputState;
+use crate::ledger::db::runs::{PreviousRun, Run};
+use crate::ledger::db::schema::Head;
+use crate::ledger::db::store::Store;
+use crate::ledger::db::{answers, contexts, errors, failing, limits, outputs};
+#[cfg(test)]
+use crate::ledger::faults::{FailingStore, HangingStore, StoreFaults};
+use crate::ledger::location::{ClaimedLocation, NewFile};
+use crate::ledger::lookup::{Lookup, LookupScope};
+use crate::ledger::request_key::{RequestHasher, RequestKey};
+use crate::ledger::settings::{LedgerSettings, Reuse};
+use crate::ledger::writer::{LedgerWriter, WriterSettings};
+use crate::raw_json::Pointer;
+
+/// Answers of an earlier run in a run's own ledger.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct EarlierAnswers {
+    /// How many, of the run's address and service ID.
+    pub(crate) answers: u64,
+    /// When the run started that they come from.
+    pub(crate) started: SystemTime,
+}
+
+/// What a ledger has for a run.
+struct Contents {
+    /// Whether there are answers, of whatever run.
+    any: bool,
+    earlier: Option<EarlierAnswers>,
+    known_limit: Option<KnownLimit>,
+    failing: HashSet<RequestKey>,
+}
+
+/// A ledger that is open for a run that has not started.
+pub struct OpenLedger {
+    plan: RunPlan,
+    contents: Contents,
+    lookups: LookupScope,
+    fields: Box<[Pointer]>,
+    in_flight: NonZeroUsize,
+    existed: bool,
+    database: Database,
+    // In this order: the database is closed before its file is removed, and the lock is released last.
+    new_file: NewFile,
+    claim: ClaimedLocation,
+}
+
+impl OpenLedger {
+    /// Opens the ledger, and creates it where there is none.
+    ///
+    /// # Errors
+    /// Exit code 2: another run holds it, it is not a ledger, of another version, damaged, or cannot be created; or there is
+    /// no finished run whose failed rows could be retried.
+    pub fn open(settings: LedgerSettings) -> Result<Self> {
+        let now = SystemTime::now();
+        let claim = settings.location.claim()?;
+        let file = LedgerFile::open(&claim, settings.reuse, settings.in_flight)?;
+        let (connection, own) = (&file.connection, claim.is_own());
+        let unreadable = |error| claim.cannot_open(&error);
+
+        let head = Head::read(connection).map_err(unreadable)?;
+        let checksums = head.checksums();
+        let hasher = RequestHasher::new(&head.secret, &settings.endpoint, &settings.service_id);
+        let name = hasher.run(settings.output.as_deref());
+        let found = Run::find(connection, checksums, name).map_err(unreadable)?;
+        if settings.reuse == Reuse::Retry && found.is_none() {
+            return Err(claim.nothing_to_retry(file.existed));
+        }
+        let context =
+            contexts::id(connection, checksums, &hasher, &settings.endpoint).map_err(unreadable)?;
+        let CapturedFields { pointers, list } =
+            CapturedFields::open(connection, checksums, &settings.captured, millis(now))
+                .map_err(unreadable)?;
+        let contents =
+            Contents::read(connection, &head, (context, own), found, now).map_err(unreadable)?;
+        let plan = RunContext {
+            name,
+            found,
+            reuse: settings.reuse,
+            own,
+            any: contents.any,
+        };
+        let plan = RunPlan::make(connection, &plan, now).map_err(unreadable)?;
+
+        let scope = WriteScope {
+            checksums,
+            context,
+            capture: list,
+            run: plan.run,
+            own,
+        };
+        Ok(Self {
+            database: Database::new(file.connection, claim.path().to_owned(), scope),
+            new_file: file.new_file,
+            existed: file.existed,
+            lookups: LookupScope {
+                checksums,
+                hasher,
+                run: plan.run,
+                ages: matches!(plan.reuse, Reuse::Younger(_)),
+                fields: settings.captured.iter().map(Pointer::to_string).collect(),
+            },
+            plan,
+            contents,
+            fields: pointers,
+            in_flight: settings.in_flight,
+            claim,
+        })
+    }
+
+    /// What the run's own ledger has of the run that this one continues.
+    #[must_use]
+    pub(crate) fn earlier_answers(&self) -> Option<EarlierAnswers> {
+        // A new run that was stopped has no use for what it has not replaced yet.
+        let usable = !self.plan.replaces && !self.plan.run.leftover;
+        self.contents.earlier.filter(|_| usable)
+    }
+
+    /// What the run's own ledger has and will lose with the run's first answer.
+    #[must_use]
+    pub(crate) fn replaced_answers(&self) -> Option<EarlierAnswers> {
+        let replaced = self.plan.replaces && !self.plan.run.leftover;
+        self.contents.earlier.filter(|_| replaced)
+    }
+
+    /// What was recorded about the previous run to this output.
+    #[must_use]
+    pub(crate) const fn previous_run(&self) -> PreviousRun {
+        self.plan.previous
+    }
+
+    /// Whether this run continues the previous one, or retries what failed there.
+    #[must_use]
+    pub(crate) fn continues(&self) -> bool {
+        self.plan.continues()
+    }
+
+    /// Whether the ledger was there when it was opened.
+    #[must_use]
+    pub(crate) const fn existed(&self) -> bool {
+        self.existed
+    }
+
+    /// The ledger's path; `None` for one that is removed with the run.
+    #[must_use]
+    pub(crate) fn path(&self) -> Option<&Path> {
+        (!self.claim.is_scratch()).then(|| self.claim.path())
+    }
+
+    /// Whether it is the run's own and stays until every row has a verdict.
+    #[must_use]
+    pub(crate) const fn is_own(&self) -> bool {
+        self.claim.is_own()
+    }
+
+    /// How a file relates to the run that this one continues, over this input; `None` is an input without a path.
+    ///
+    /// # Errors
+    /// Exit code 2: the ledger cannot be read.
+    pub fn output_state(&self, file: &Path, input: Option<&Path>) -> Result<OutputState> {
+        let path = self.claim.path();
+        Connect::to(Mode::Read)
+            .open(path)
+            .and_then(|connection| {
+                let head = Head::read(&connection)?;
+                outputs::state(&connection, &head, file, input)
+            })
+            .map_err(|error| errors::cannot_open(path, &error))
+    }
+
+    /// The limit that an earlier run found, unless that was too long ago.
+    #[must_use]
+    pub(crate) const fn known_limit(&self) -> Option<KnownLimit> {
+        self.contents.known_limit
+    }
+
+    /// Requests that the service failed on in earlier runs while it answered others.
+    #[must_use]
+    pub(crate) fn failing_requests(&self) -> HashSet<RequestKey> {
+        self.contents.failing.clone()
+    }
+
+    /// Makes the keys of requests.
+    #[must_use]
+    pub fn hasher(&self) -> RequestHasher {
+        self.lookups.hasher.clone()
+    }
+
+    /// The additional fields that new answers must be stored with: those that the run needs, in its order, and then those
+    /// that other runs of the ledger need.
+    #[must_use]
+    pub fn fields(&self) -> &[Pointer] {
+        &self.fields
+    }
+
+    /// Looks up what earlier runs stored; `None` where there is nothing to find.
+    ///
+    /// # Errors
+    /// Exit code 2: the ledger cannot be opened once more.
+    pub fn lookup(&self) -> Result<Option<Lookup>> {
+        // A run that was stopped may have stored only failures.
+        let may_find = (self.contents.any && !self.plan.replaces) || self.continues();
+        may_find.then(|| self.open_lookup()).transpose()
+    }
+
+    pub(in crate::ledger) fn open_lookup(&self) -> Result<Lookup> {
+        Lookup::open(self.claim.path(), self.lookups.clone())
+    }
+
+    /// Starts the run, when everything else is ready: the run is recorded now, and its answers can be written.
+    ///
+    /// # Errors
+    /// Exit code 2 or 3: the ledger cannot be opened once more or written, or a thread cannot be started.
+    pub fn start(self) -> Result<(RunningLedger, LedgerWriter)> {
+        self.start_over(|database| database)
+    }
+
+    /// As [`Self::start`], over a store that fails.
+    #[cfg(test)]
+    pub(crate) fn start_failing(
+        self,
+        faults: StoreFaults,
+    ) -> Result<(RunningLedger, LedgerWriter)> {
+        self.start_over(|database| FailingStore::new(database, faults))
+    }
+
+    /// As [`Self::start`], over a store that never answers.
+    #[cfg(test)]
+    pub(crate) fn start_hanging(self) -> Result<(RunningLedger, LedgerWriter)> {
+        self.start_over(|_| HangingStore)
+    }
+
+    fn start_over<S: Store + 'static>(
+        mut self,
+        store: impl FnOnce(Database) -> S,
+    ) -> Result<(RunningLedger, LedgerWriter)> {
+        self.lookups.run = self.database.start_run(self.plan.replaces)?;
+        let lookup = self.open_lookup()?;
+        #[cfg(unix)]
+        if self.claim.remove_scratch() {
+            self.database.expect_no_name();
+        }
+        let settings = WriterSettings {
+            path: self.claim.path().to_owned(),
+            hasher: self.lookups.hasher,
+            lookup,
+            shared: self.claim.is_shared(),
+            // Half of the answers gather while the other calls are out.
+            enough: self.in_flight.get() / 2,
+        };
+        let (writer, counts) = LedgerWriter::start(store(self.database), settings)?;
+        self.new_file.keep();
+        Ok((RunningLedger::new(self.claim, counts), writer))
+    }
+}
+
+impl Contents {
+    fn read(
+        connection: &Connection,
+        head: &Head,
+        (context, own): (i64, bool),
+        found: Option<(Run, PreviousRun)>,
+        now: SystemTime,
+    ) -> rusqlite::Result<Self> {
+        // In a shared ledger nobody waits for all of it to be counted.
+        let answers = if own {
+            answers::count_of(connection, context)?
+        } else {
+            0
+        };
+        let started = found.map_or(head.created, |(run, _)| run.started);
+        Ok(Self {
+            any: answers::any(connection)?,
+            earlier: (answers > 0).then(|| EarlierAnswers {
+                answers,
+                started: time(started),
+            }),
+            known_limit: limits::known(connection, head.checksums(), context, now)?,
+            failing: failing::known(connection, context, now)?,
+        })
+    }
+}
+
+#[cfg(test)]
+impl OpenLedger {
+    /// The run as it will be recorded.
+    pub(in crate::ledger) const fn run(&self) -> Run {
+        self.plan.run
+    }
+
+    /// The path, also of a ledger that is removed with the run.
+    pub(in crate::ledger) fn scratch_path(&self) -> std::path::PathBuf {
+        self.claim.path().to_owned()
+    }
+}

@@ -1,0 +1,103 @@
+//! A ledger that gets a run's answers.
+
+use std::fs::Metadata;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::Receiver;
+use std::time::Duration;
+
+use super::closed::{ClosedLedger, Removal};
+use crate::base::error::{Error, Result};
+use crate::ledger::db::connect::{self, Connect, Mode};
+use crate::ledger::db::schema::Head;
+use crate::ledger::db::store::AnswerCounts;
+use crate::ledger::db::{errors, outputs};
+use crate::ledger::file;
+use crate::ledger::location::ClaimedLocation;
+
+/// A ledger that gets a run's answers through its [`LedgerWriter`](crate::ledger::writer::LedgerWriter).
+pub struct RunningLedger {
+    /// Gets the number of answers when the writer's thread has ended.
+    counts: Receiver<Option<AnswerCounts>>,
+    claim: ClaimedLocation,
+}
+
+impl RunningLedger {
+    pub(super) const fn new(
+        claim: ClaimedLocation,
+        counts: Receiver<Option<AnswerCounts>>,
+    ) -> Self {
+        Self { counts, claim }
+    }
+
+    /// The ledger's path; `None` for one that is removed with the run.
+    #[must_use]
+    pub(crate) fn path(&self) -> Option<&Path> {
+        (!self.is_scratch()).then(|| self.claim.path())
+    }
+
+    /// Whether it is removed with the run.
+    #[must_use]
+    pub(crate) const fn is_scratch(&self) -> bool {
+        self.claim.is_scratch()
+    }
+
+    /// Whether it is the run's own and stays until every row has a verdict.
+    #[must_use]
+    pub(crate) const fn is_own(&self) -> bool {
+        self.claim.is_own()
+    }
+
+    /// Records how this run is about to leave its files.
+    ///
+    /// # Errors
+    /// Exit code 3: the ledger cannot be written. Then the same command does not recognise the files.
+    pub(crate) fn record_outputs(
+        &self,
+        files: &[(PathBuf, Metadata)],
+        input: Option<&Path>,
+    ) -> Result<()> {
+        let path = self.claim.path();
+        Connect::to(Mode::Write)
+            .open(path)
+            .and_then(|connection| {
+                let head = Head::read(&connection)?;
+                outputs::record(&connection, &head, files, input)
+            })
+            .map_err(|error| {
+                Error::stopped(format!("cannot write the ledger `{}`", path.display()))
+                    .because(errors::as_io_error(&error))
+            })
+    }
+
+    /// Whether its file is damaged, so that no run can continue with it. All of it is read.
+    #[must_use]
+    pub(crate) fn is_damaged(&self) -> bool {
+        connect::is_damaged(self.claim.path())
+    }
+
+    /// Closes it, once its writer is gone. The run's own is removed as `removal` says, another one never. The writer's
+    /// thread gets this long to close the database, on a disk that may hang.
+    ///
+    /// # Errors
+    /// It should be removed and cannot be.
+    pub fn close(self, removal: Removal, patience: Duration) -> Result<ClosedLedger> {
+        let counts = match self.counts.recv_timeout(patience) {
+            Ok(counts) => counts,
+            // The thread is still using the files: they stay.
+            Err(_) if self.is_own() => return Ok(ClosedLedger::Kept(None)),
+            Err(_) => None,
+        };
+        let path = self.claim.path();
+        // A ledger that somebody has removed is not reported.
+        if self.is_scratch() || !path.exists() {
+            return Ok(ClosedLedger::Removed);
+        }
+        if self.is_own() && counts.is_some_and(|counts| removal.applies_to(counts)) {
+            file::remove(path).map_err(|e| {
+                Error::stopped(format!("cannot remove `{}`", path.display())).because(e)
+            })?;
+            return Ok(ClosedLedger::Removed);
+        }
+        Ok(ClosedLedger::Kept(counts.map(|counts| counts.ours)))
+    }
+}

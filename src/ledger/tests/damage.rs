@@ -1,0 +1,100 @@
+//! Files that are damaged, or not ledgers of this version at all.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+
+use std::fs;
+
+use super::support::{BODY, Directory, answer, current, find, keep, reusing};
+use crate::ledger::db::header::VERSION;
+use crate::ledger::{LookupResult, OpenLedger, Reuse, ledger_of};
+use crate::telemetry::event::Unusable;
+
+#[test]
+fn a_damaged_answer_counts_as_absent() {
+    for (column, value) in [
+        ("score", "'6.50'"),
+        ("transaction_id", "'t-2'"),
+        ("at", "at + 1"),
+        ("replaced", "'9.50'"),
+        ("capture", "2"),
+        ("captured", "'[1]'"),
+        ("checksum", "checksum + 1"),
+    ] {
+        let place = Directory::new();
+        keep(place.shared(), BODY, &answer("t-1"));
+        let path = place.path("answers.ledger");
+        let connection = rusqlite::Connection::open(&path).unwrap();
+        let damage = format!("UPDATE answers SET {column} = {value}");
+        assert_eq!(connection.execute(&damage, []), Ok(1));
+        drop(connection);
+        let damaged = LookupResult {
+            unusable: Some(Unusable::Damaged),
+            ..LookupResult::default()
+        };
+        assert_eq!(find(place.shared(), BODY), damaged, "{column}");
+        // The answer that replaces it is intact, and keeps nothing of it.
+        keep(place.shared(), BODY, &answer("t-3"));
+        assert_eq!(find(place.shared(), BODY), current(answer("t-3")));
+    }
+}
+
+#[test]
+fn a_row_number_that_is_damaged_gives_the_answer_to_no_other_row() {
+    let place = Directory::new();
+    keep(place.shared(), BODY, &answer("t-1"));
+    let connection = rusqlite::Connection::open(place.path("answers.ledger")).unwrap();
+    assert_eq!(connection.execute("UPDATE answers SET row = 1", []), Ok(1));
+    drop(connection);
+    let ledger = OpenLedger::open(place.shared()).unwrap();
+    let key = ledger.hasher().key(BODY);
+    let mut lookup = ledger.lookup().unwrap().unwrap();
+    assert_eq!(lookup.find(&key, BODY).unwrap(), LookupResult::default());
+    let moved = lookup.find(&key.for_row(crate::row::RowNumber::FIRST), BODY);
+    assert_eq!(moved.unwrap().unusable, Some(Unusable::Damaged));
+}
+
+#[test]
+fn a_file_that_is_not_a_ledger_or_of_another_version_is_refused_and_left_as_it_is() {
+    let place = Directory::new();
+    let path = place.path("answers.ledger");
+    let foreign = rusqlite::Connection::open(&path).unwrap();
+    foreign.execute("CREATE TABLE x (y)", []).unwrap();
+    drop(foreign);
+    let database = fs::read(&path).unwrap();
+    for bytes in [&database[..], b"id,name\n1,Jane\n"] {
+        fs::write(&path, bytes).unwrap();
+        let error = OpenLedger::open(place.shared()).err().unwrap();
+        assert_eq!(error.exit().code(), 2);
+        let words = "is not a rescore ledger";
+        assert!(error.report().contains(words), "{}", error.report());
+        assert_eq!(fs::read(&path).unwrap(), bytes);
+    }
+    fs::remove_file(&path).unwrap();
+    keep(place.shared(), BODY, &answer("t-1"));
+    for version in [VERSION - 1, VERSION + 1] {
+        let other = rusqlite::Connection::open(&path).unwrap();
+        other.pragma_update(None, "user_version", version).unwrap();
+        drop(other);
+        let bytes = fs::read(&path).unwrap();
+        let error = OpenLedger::open(place.shared()).err().unwrap();
+        let words = format!("version {version}");
+        assert!(error.report().contains(&words), "{}", error.report());
+        assert_eq!(fs::read(&path).unwrap(), bytes);
+        assert_eq!(place.names(), ["answers.ledger"]);
+    }
+}
+
+#[test]
+fn a_damaged_ledger_is_refused_with_a_way_to_continue() {
+    let place = Directory::new();
+    keep(place.own(), BODY, &answer("t-1"));
+    let path = ledger_of(&place.output());
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[100..].fill(0x55);
+    fs::write(&path, bytes).unwrap();
+    let error = OpenLedger::open(place.own()).err().unwrap();
+    assert_eq!(error.exit().code(), 2);
+    assert!(error.report().contains("--fresh"), "{}", error.report());
+    let fresh = reusing(Reuse::Nothing, place.own());
+    assert!(OpenLedger::open(fresh).is_ok());
+}

@@ -1,0 +1,9 @@
+//! Tests of the ledger as a whole: what was stored is found, what should not be used is not, and what cannot be stored is
+//! reported.
+
+mod continuing;
+mod damage;
+mod files;
+mod lookups;
+mod support;
+mod writing;

@@ -1,0 +1,294 @@
+//! Paid answers on their way to the disk, in groups: while one group is synced, the next one gathers.
+//!
+//! A thread of its own writes, and each answer's call waits until the answer is durable. A failed sync is never retried:
+//! after one, what the system says about the disk cannot be trusted.
+
+use std::cell::RefCell;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
+
+use tokio::sync::oneshot;
+
+use super::bloom_filter::BloomFilter;
+use super::clock::millis;
+use super::db::failures::SealedFailure;
+use super::db::limits::KnownLimit;
+use super::db::store::{AnswerCounts, FinishedRun, Payload, Record, Store};
+use super::group_commit::{Receiver, Sender, queue};
+use super::lookup::{Lookup, LookupResult};
+use super::request_key::{RequestHasher, RequestKey};
+use crate::base::error::{Error, Result};
+use crate::telemetry::pace::Limit;
+use crate::verdict::{Answer, Failure};
+
+/// Makes a run's answers durable, and finds those that arrived since a row was looked up.
+pub struct LedgerWriter {
+    hasher: RequestHasher,
+    // Closed before the thread is released: of two connections that close at the same time, neither is the last one, and
+    // only the last one copies the log into the ledger.
+    recheck: RefCell<Recheck>,
+    /// Answers that arrive now are dated no earlier, in milliseconds since 1970.
+    earliest: i64,
+    records: Sender<Pending>,
+    notes: Arc<Notes>,
+}
+
+/// A record that waits to be durable, and the call that waits for it.
+struct Pending {
+    record: Record,
+    done: oneshot::Sender<Result<Payload>>,
+}
+
+/// What the thread that writes gets besides answers.
+#[derive(Default)]
+struct Notes(Mutex<NewNotes>);
+
+/// Notes that the thread has not taken yet.
+#[derive(Default)]
+struct NewNotes {
+    limit: Option<KnownLimit>,
+    failing: Vec<RequestKey>,
+    finished: Option<FinishedRun>,
+}
+
+impl Notes {
+    fn lock(&self) -> MutexGuard<'_, NewNotes> {
+        // A panic elsewhere cannot leave them half written.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Looks requests up once more just before their calls.
+struct Recheck {
+    lookup: Lookup,
+    /// What this run has stored.
+    stored: BloomFilter,
+    /// Other runs write to the ledger as well, so that only a lookup can tell.
+    shared: bool,
+}
+
+/// The run that an answer arrived in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AnsweredIn {
+    /// This one.
+    ThisRun,
+    /// Another one that writes to the same ledger.
+    OtherRun,
+}
+
+/// What a writer needs besides its store.
+pub(super) struct WriterSettings {
+    /// The ledger's path, for messages.
+    pub(super) path: PathBuf,
+    pub(super) hasher: RequestHasher,
+    pub(super) lookup: Lookup,
+    /// Whether other runs write to the ledger as well.
+    pub(super) shared: bool,
+    /// A group of so many records waits no longer.
+    pub(super) enough: usize,
+}
+
+impl LedgerWriter {
+    /// Starts the thread. When the writer is gone and everything is durable, the receiver gets the number of answers.
+    pub(super) fn start(
+        store: impl Store + 'static,
+        settings: WriterSettings,
+    ) -> Result<(Self, mpsc::Receiver<Option<AnswerCounts>>)> {
+        let WriterSettings {
+            path,
+            hasher,
+            lookup,
+            shared,
+            enough,
+        } = settings;
+        let (sender, records) = queue(enough);
+        let (ended, end) = mpsc::channel();
+        let notes = Arc::new(Notes::default());
+        let thread_notes = Arc::clone(&notes);
+        std::thread::Builder::new()
+            .name("ledger".to_owned())
+            .spawn(move || {
+                let counts = write(store, &records, &path, &thread_notes);
+                // Nobody waits any more when the run was given up.
+                let _ = ended.send(counts);
+            })
+            .map_err(|e| Error::stopped("cannot start a thread").because(e))?;
+        let earliest = lookup.earliest();
+        let recheck = RefCell::new(Recheck {
+            lookup,
+            stored: BloomFilter::default(),
+            shared,
+        });
+        let writer = Self {
+            hasher,
+            recheck,
+            earliest,
+            records: sender,
+            notes,
+        };
+        Ok((writer, end))
+    }
+
+    /// Stores an answer, and returns it when it is durable.
+    ///
+    /// # Errors
+    /// Exit code 3: it could not be written; nothing can be stored any more.
+    pub async fn keep(&self, key: RequestKey, answer: Answer) -> Result<Answer> {
+        match self.put(key, Payload::Answer(answer)).await? {
+            Payload::Answer(answer) => Ok(answer),
+            Payload::Failure(_) => Err(thread_is_gone()),
+        }
+    }
+
+    /// Stores that the request with this key and body must not be sent again in this run; returns when that is durable.
+    ///
+    /// # Errors
+    /// As [`Self::keep`].
+    pub(crate) async fn keep_failure(
+        &self,
+        key: RequestKey,
+        body: &[u8],
+        failure: &Failure,
+    ) -> Result<()> {
+        let sealed = SealedFailure::new(&self.hasher, &key, body, failure);
+        self.put(key, Payload::Failure(sealed)).await?;
+        self.recheck.borrow_mut().lookup.expect_failures();
+        Ok(())
+    }
+
+    async fn put(&self, key: RequestKey, payload: Payload) -> Result<Payload> {
+        let record = Record {
+            key,
+            payload,
+            at: millis(SystemTime::now()).max(self.earliest),
+        };
+        let (done, durable) = oneshot::channel();
+        self.records
+            .send(Pending { record, done })
+            .map_err(|_| thread_is_gone())?;
+        let payload = durable.await.map_err(|_| thread_is_gone())??;
+        self.recheck.borrow_mut().stored.insert(&key);
+        Ok(payload)
+    }
+
+    /// Looks for what has become of a request since its row was looked up: in this run or, in a shared ledger, in
+    /// another one.
+    ///
+    /// # Errors
+    /// The ledger cannot be read.
+    pub(crate) fn look_again(
+        &self,
+        key: &RequestKey,
+        body: &[u8],
+    ) -> Result<Option<(LookupResult, AnsweredIn)>> {
+        let mut recheck = self.recheck.borrow_mut();
+        let Recheck {
+            lookup,
+            stored,
+            shared,
+        } = &mut *recheck;
+        let ours = stored.may_contain(key);
+        if !ours && !*shared {
+            return Ok(None);
+        }
+        let source = if ours {
+            AnsweredIn::ThisRun
+        } else {
+            AnsweredIn::OtherRun
+        };
+        let found = lookup.find(key, body)?;
+        Ok(found.known.is_some().then_some((found, source)))
+    }
+
+    /// Makes looking again fail from now on.
+    #[cfg(test)]
+    pub(crate) fn fail_to_look(&self, faults: super::faults::StoreFaults) {
+        self.recheck.borrow_mut().lookup.fail(faults);
+    }
+
+    /// Records that the run has reached the end of its input, once its answers are durable: what is written to the same
+    /// output after it is another run.
+    pub(crate) fn finish(&self, finished: FinishedRun) {
+        self.notes.lock().finished = Some(finished);
+    }
+
+    /// Stores the load that the service was just found to accept, with the next answers or at the end.
+    pub fn found(&self, limit: Limit) {
+        let found = SystemTime::now();
+        self.notes.lock().limit = Some(KnownLimit { limit, found });
+    }
+
+    /// Stores that the service failed on this request while it answered others, with the next answers or at the end.
+    pub fn failed(&self, key: RequestKey) {
+        self.notes.lock().failing.push(key);
+    }
+
+    /// Whether other runs write to the ledger as well.
+    #[must_use]
+    pub(crate) fn is_shared(&self) -> bool {
+        self.recheck.borrow().shared
+    }
+}
+
+fn thread_is_gone() -> Error {
+    Error::internal("the ledger's thread ended without a word")
+}
+
+/// Writes groups until the writer is gone, and returns how many answers there are then.
+fn write(
+    mut store: impl Store,
+    records: &Receiver<Pending>,
+    path: &Path,
+    notes: &Notes,
+) -> Option<AnswerCounts> {
+    let mut broken = None;
+    while let Some(pending) = records.next() {
+        let (group, waiting): (Vec<_>, Vec<_>) = pending
+            .into_iter()
+            .map(|Pending { record, done }| (record, done))
+            .unzip();
+        if broken.is_none() {
+            pass_on(notes, &mut store);
+            broken = store.commit(&group).err();
+        }
+        for (record, done) in group.into_iter().zip(waiting) {
+            let result = match &broken {
+                None => Ok(record.payload),
+                Some(error) => Err(cannot_keep(path, error)),
+            };
+            // The call may have been given up; its answer is stored all the same.
+            let _ = done.send(result);
+        }
+    }
+    // What a disk says after a failure cannot be trusted.
+    if broken.is_none() {
+        let finished = pass_on(notes, &mut store);
+        store.end(finished);
+    }
+    store.count()
+}
+
+/// Passes new notes on to the store; returns how the run finished, if it has.
+fn pass_on(notes: &Notes, store: &mut impl Store) -> Option<FinishedRun> {
+    let NewNotes {
+        limit,
+        failing,
+        finished,
+    } = std::mem::take(&mut *notes.lock());
+    if let Some(limit) = limit {
+        store.set_limit(limit);
+    }
+    if !failing.is_empty() {
+        store.add_failing(failing);
+    }
+    finished
+}
+
+fn cannot_keep(path: &Path, error: &io::Error) -> Error {
+    Error::stopped(format!("cannot keep answers in `{}`", path.display()))
+        .because(io::Error::new(error.kind(), error.to_string()))
+        .about(path)
+}
