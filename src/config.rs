@@ -1,8 +1,8 @@
 //! What a command is to do: valid values only, with nothing left to parse.
 //!
-//! `cli` makes these from arguments and variables, without looking at any file. `commands` looks at the files and hands each
-//! stage its part. This stands between the stages and the commands, as it is made of the stages' own types and no stage
-//! knows it; benchmarks build a [`RunConfig`] without arguments.
+//! `cli` makes a config from arguments and variables, without looking at a file. `commands` looks at the files and gives each
+//! stage its part. The config stands between them and the stages: it is made of the stages' types, no stage knows it, and
+//! `cli` and `commands` share nothing else. Benchmarks build a [`RunConfig`] without a command line.
 
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::PathBuf;
@@ -62,11 +62,11 @@ pub struct OutputConfig {
 /// What a run may spend.
 #[derive(Debug, Clone, Copy)]
 pub struct BudgetConfig {
-    /// Calls at most.
+    /// The most calls.
     pub calls: Option<NonZeroU64>,
-    /// Rows that may fail.
+    /// How many rows may fail.
     pub failures: FailureBudget,
-    /// Rows in a row that may bring no verdict.
+    /// How many rows in a row may end without a verdict.
     pub give_up_after: GiveUpAfter,
 }
 
@@ -75,9 +75,9 @@ pub struct BudgetConfig {
 pub struct LedgerConfig {
     /// Where they are kept.
     pub choice: LedgerChoice,
-    /// Which of those that are there are used.
+    /// Which answers of earlier runs are used.
     pub reuse: Reuse,
-    /// Equal rows are asked once.
+    /// Identical requests are sent once.
     pub dedupe: bool,
 }
 
@@ -128,7 +128,7 @@ pub struct TimeoutConfig {
 /// Where the API key is.
 #[derive(Debug)]
 pub enum KeySource {
-    /// In a variable, which cannot change while the run is on.
+    /// In a variable, which cannot change during the run.
     Variable(Secret),
     /// In a file that an option names.
     File(KeyFile),
@@ -139,11 +139,11 @@ pub enum KeySource {
 /// When calls are made.
 #[derive(Debug, Clone, Copy)]
 pub struct PaceConfig {
-    /// Calls in flight at most; `None` where the user leaves it to us.
+    /// The most calls in flight; `None` where the user gives no number.
     pub concurrency: Option<NonZeroUsize>,
-    /// Calls a second at most.
+    /// The most calls per second.
     pub rate: Rate,
-    /// Further attempts a row.
+    /// Further attempts for each row.
     pub retries: u32,
     /// Further attempts after one whose outcome is unknown.
     pub resends: Resends,
@@ -158,14 +158,14 @@ pub struct WatchConfig {
     pub style: Style,
     /// Time between lines.
     pub every: Duration,
-    /// Only errors are said.
+    /// Nothing but warnings and errors is shown.
     pub quiet: bool,
     /// Where the summary goes as JSON.
     pub summary: Option<PathBuf>,
 }
 
 impl WatchConfig {
-    /// Whether people see more than warnings, errors and JSON.
+    /// Whether words for people are shown besides warnings and errors.
     #[must_use]
     pub(crate) fn speaks(&self) -> bool {
         !self.quiet && self.style != Style::Json

@@ -31,26 +31,28 @@ impl Format {
     }
 }
 
-/// How a file is compressed, according to the extension of its name.
+/// How a file is compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Packing {
+pub(crate) enum Compression {
     /// `.gz`
     Gzip,
     /// `.zst`
     Zstd,
 }
 
-impl Packing {
+impl Compression {
     /// A file's name without the extension for its compression, and the compression. Case does not
     /// matter.
     #[must_use]
-    pub(crate) fn split(name: &str) -> (&str, Option<Self>) {
-        let packing = match name.rsplit_once('.') {
+    pub(crate) fn split_name(name: &str) -> (&str, Option<Self>) {
+        let compression = match name.rsplit_once('.') {
             Some((stem, end)) if end.eq_ignore_ascii_case("gz") => Some((stem, Self::Gzip)),
             Some((stem, end)) if end.eq_ignore_ascii_case("zst") => Some((stem, Self::Zstd)),
             _ => None,
         };
-        packing.map_or((name, None), |(stem, packing)| (stem, Some(packing)))
+        compression.map_or((name, None), |(stem, compression)| {
+            (stem, Some(compression))
+        })
     }
 }
 

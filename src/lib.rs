@@ -78,7 +78,7 @@ pub mod internals {
         pub use crate::row::{Earlier, Row, RowNumber, Span};
     }
     pub mod sandbox {
-        pub use crate::sandbox::{RateLimit, Sandbox, Settings};
+        pub use crate::sandbox::{RateLimit, Sandbox, SandboxSettings};
     }
     pub mod scorer {
         pub use crate::scorer::Patience;
@@ -88,7 +88,8 @@ pub mod internals {
     }
     pub mod service {
         pub use crate::service::{
-            ApiKeys, Endpoint, Outcome, Plan, Quota, Reply, Sent, ServiceId, classify, write_body,
+            ApiKeys, Endpoint, Outcome, Plan, Quota, Reply, SentRequest, ServiceId, classify,
+            write_body,
         };
     }
     pub mod telemetry {

@@ -1,4 +1,4 @@
-//! Everything that the fuzz targets have kept still meets the invariants.
+//! Every input that the fuzz targets kept still meets the invariants.
 //!
 //! `fuzz/README.md` says how to search for more. Input that breaks an invariant there is added to `fuzz/corpus` and replayed here.
 

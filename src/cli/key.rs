@@ -1,7 +1,7 @@
 //! Where the API key comes from: a file, a variable or systemd's credentials, never an argument.
 //!
-//! A key in an argument could be seen by everybody on the machine (`ps`) and kept in shell histories. No file is looked at
-//! here: `service` knows what a key may look like, and reads its file again during a run.
+//! A key in an argument would be visible to everybody on the machine (`ps`) and stay in shell histories. The file is not
+//! read here: `service` knows what a key may look like, and reads its file again during a run.
 
 use std::path::Path;
 
@@ -14,7 +14,10 @@ pub(super) const VARIABLE: &str = "RESCORE_API_KEY";
 /// The name of systemd's credential: `LoadCredential=rescore-api-key:/etc/rescore/key`.
 const CREDENTIAL: &str = "rescore-api-key";
 
-/// Where the key is; `None` where nothing names one.
+/// Where the key is, if anything names a place.
+///
+/// # Errors
+/// Exit code 2: the variable holds no usable key.
 pub(super) fn find(file: Option<&Path>) -> Result<Option<KeySource>> {
     if let Some(file) = file {
         return Ok(Some(KeySource::File(KeyFile::new(file))));

@@ -1,6 +1,6 @@
 //! The arguments of `rescore ledger`.
 //!
-//! No message repeats what a person types about a user: somebody else may read it.
+//! No message repeats what was typed about a user: somebody else may read it.
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -127,7 +127,7 @@ impl ForgetArgs {
             (false, Some(users), false) => many(&users, map, set, no_header),
             (false, None, true) => Ok(Forgotten::Everybody),
             _ => Err(Error::usage(
-                "specify whom to forget, in one of three ways",
+                "specify whom to forget: `--users`, the fields of one user, or `--all`",
             )
             .hint("give `--users FILE`, `--all`, or `--name`, `--email`, `--phone`, `--ip` and `--user-agent` as they were sent")),
         }
@@ -147,7 +147,7 @@ fn refused(failure: &Failure) -> Error {
     let rule = match failure.reason {
         Reason::InvalidIp => "`--ip` is neither IPv4 nor IPv6",
         Reason::InvalidEmail => "`--email` is not an email address",
-        Reason::InvalidPhone => "`--phone` is not an international number",
+        Reason::InvalidPhone => "`--phone` is not an international phone number",
         // These name a field and no value.
         _ => &*failure.message,
     };

@@ -9,7 +9,7 @@ use super::sources::{self, Sources, Variables};
 use super::{help, ledger, run, sandbox};
 use crate::base::error::Error;
 use crate::config::{CareConfig, RunConfig};
-use crate::sandbox::Settings;
+use crate::sandbox::SandboxSettings;
 
 /// Score every user of a CSV or JSONL file through a user validation service and get the same file back with
 /// transaction_id, risk_score and decision appended.
@@ -43,7 +43,7 @@ pub(crate) enum Command {
     /// `rescore run`.
     Run(Box<RunConfig>),
     /// `rescore sandbox`.
-    Sandbox(Settings),
+    Sandbox(SandboxSettings),
     /// `rescore ledger`.
     Ledger(CareConfig),
 }
@@ -53,7 +53,7 @@ pub(crate) enum Command {
 pub(crate) enum ParseFailure {
     /// Arguments that clap refuses, or `--help` and `--version`, which it prints itself.
     Arguments(clap::Error),
-    /// Arguments that are well-formed and still make no run.
+    /// Well-formed arguments that do not make a valid config.
     Settings(Error),
 }
 
@@ -158,7 +158,7 @@ mod tests {
             for argument in subcommand.get_arguments() {
                 let variable = argument.get_env().unwrap().to_str().unwrap();
                 assert!(variable.starts_with("RESCORE_"), "{variable}");
-                // The key itself is no argument, so its variable must not become one either.
+                // The key itself is never an argument, so no argument may have its variable.
                 assert_ne!(variable, "RESCORE_API_KEY");
                 if let Some(long) = argument.get_long() {
                     assert!(

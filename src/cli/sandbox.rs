@@ -10,7 +10,7 @@ use clap::builder::NonEmptyStringValueParser;
 use super::values::{self, PlanArg};
 use crate::base::error::{Error, Result};
 use crate::base::secret::Secret;
-use crate::sandbox::{FaultKind, Faults, Plan, RateLimit, Settings, parse_fault};
+use crate::sandbox::{FaultKind, Faults, RateLimit, SandboxPlan, SandboxSettings, parse_fault};
 
 #[derive(Debug, Args)]
 pub(super) struct SandboxArgs {
@@ -48,7 +48,7 @@ pub(super) struct SandboxArgs {
 }
 
 impl SandboxArgs {
-    pub(super) fn into_settings(self) -> Result<Settings> {
+    pub(super) fn into_settings(self) -> Result<SandboxSettings> {
         if !self.listen.ip().is_loopback() {
             return Err(
                 Error::usage(format!("`{}` is not on loopback", self.listen))
@@ -66,11 +66,11 @@ impl SandboxArgs {
             burst: self.burst,
             retry_after: self.retry_after,
         };
-        Ok(Settings {
+        Ok(SandboxSettings {
             listen: self.listen,
             plan: match self.plan {
-                PlanArg::Paid => Plan::Paid,
-                PlanArg::Free => Plan::Free,
+                PlanArg::Paid => SandboxPlan::Paid,
+                PlanArg::Free => SandboxPlan::Free,
             },
             accepted_keys: self.accept_key.into_iter().map(Secret::new).collect(),
             latency: self.latency,

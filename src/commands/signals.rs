@@ -1,27 +1,27 @@
-//! The signals that end a run in order: SIGINT, SIGTERM and, on Linux, SIGHUP; Ctrl-C elsewhere. And SIGXFSZ, which must
-//! not end it: the write that it comes with fails, as on a full disk.
+//! The signals that end a run in order: SIGINT, SIGTERM and, on Linux, SIGHUP; elsewhere Ctrl-C. SIGXFSZ must not end it: the
+//! write that causes it fails, as on a full disk.
 
 use std::io;
 
 use crate::base::error::Signal;
 
-/// Listens from its making on, so that no signal is lost between two waits.
+/// A listener for signals. It listens as long as it exists, so that no signal is lost between two waits.
 pub(super) struct Signals {
     #[cfg(unix)]
     interrupt: tokio::signal::unix::Signal,
     #[cfg(unix)]
     terminate: tokio::signal::unix::Signal,
-    /// `None` where it is left as it is.
+    /// `None` where SIGHUP keeps its default action.
     #[cfg(unix)]
     hang_up: Option<tokio::signal::unix::Signal>,
 }
 
 impl Signals {
-    /// Begins to listen; needs a runtime.
+    /// Starts to listen; needs a runtime.
     #[cfg(unix)]
     pub(super) fn listen() -> io::Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
-        // It stays caught when nobody listens any more.
+        // It stays caught after the listener is dropped.
         let file_too_large = SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw());
         drop(signal(file_too_large)?);
         Ok(Self {
@@ -33,7 +33,7 @@ impl Signals {
         })
     }
 
-    /// Begins to listen; needs a runtime.
+    /// Starts to listen; needs a runtime.
     #[cfg(not(unix))]
     pub(super) fn listen() -> io::Result<Self> {
         Ok(Self {})
@@ -64,8 +64,8 @@ impl Signals {
         Signal::Interrupt
     }
 
-    /// The next signal that says for a second time that the run is to end. When a connection drops, the shell and the
-    /// system send SIGHUP each: nobody is impatient then.
+    /// The next signal that asks again for the end. SIGHUP does not: when a connection drops, the shell and the system send
+    /// one each, and nobody is impatient.
     pub(super) async fn second(&mut self) -> Signal {
         loop {
             let signal = self.next().await;
@@ -76,8 +76,8 @@ impl Signals {
     }
 }
 
-/// Whether SIGHUP is known not to be ignored. Under `nohup` it is, and must stay so. Where the system does not tell it in
-/// this way, nothing is changed.
+/// Whether SIGHUP is known not to be ignored. Under `nohup` it is ignored and must stay so. Where the system does not tell,
+/// nothing is changed.
 #[cfg(unix)]
 fn hang_up_counts() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();

@@ -1,11 +1,11 @@
-//! What `--map` and `--set` say: a source for each field, by column name.
+//! What `--map` and `--set` say: the sources of fields, by column name.
 
 use super::field::{Field, PerField};
 use super::sanitise;
 use super::template::Template;
 use crate::base::error::{Error, Result};
 
-/// What `--map` and `--set` asked for.
+/// What `--map` and `--set` say.
 #[derive(Debug, Clone, Default)]
 pub struct Assignments {
     sources: PerField<Option<Assigned>>,
@@ -24,7 +24,7 @@ impl Assignments {
     /// Adds one `--map`.
     ///
     /// # Errors
-    /// When the field was given before.
+    /// The field was given before.
     pub(crate) fn map(&mut self, field: Field, template: Template<String>) -> Result<()> {
         self.assign(field, Assigned::Columns(template))
     }
@@ -32,14 +32,14 @@ impl Assignments {
     /// Adds one `--set`.
     ///
     /// # Errors
-    /// When the field was given before, or no row could be sent with this value.
+    /// The field was given before, or no row could be sent with this value.
     pub fn set(&mut self, field: Field, value: String) -> Result<()> {
         if let Some(wrong) = sanitise::wrong_constant(&value, field) {
             return Err(Error::usage(format!(
                 "no row could be sent with `--set {field}=…`: its value {wrong}"
             ))
             .hint(format!(
-                "give another value, or take it from a column with `--map {field}=COLUMN`"
+                "give another value, or use a column with `--map {field}=COLUMN`"
             )));
         }
         self.assign(field, Assigned::Constant(value))
@@ -49,14 +49,14 @@ impl Assignments {
         let slot = self.sources.get_mut(field);
         if slot.is_some() {
             return Err(Error::usage(format!(
-                "`{field}` is given twice by `--map` and `--set`"
+                "`{field}` is given twice in `--map` and `--set`"
             )));
         }
         *slot = Some(assigned);
         Ok(())
     }
 
-    /// What was asked for one field.
+    /// What was given for one field.
     #[must_use]
     pub(crate) fn get(&self, field: Field) -> Option<&Assigned> {
         self.sources.get(field).as_ref()

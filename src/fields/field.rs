@@ -3,16 +3,16 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// The five fields of a user that the service asks for (interface, section 2.1).
+/// The five fields of a user (interface, section 2.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Field {
-    /// Full name; required.
+    /// The full name; required.
     Name,
-    /// Email address; required when there is no phone.
+    /// The email address; required if there is no phone number.
     Email,
-    /// Phone number in the international form; required when there is no email.
+    /// The phone number in international form; required if there is no email address.
     Phone,
-    /// IP address; required.
+    /// The IP address; required.
     Ip,
     /// The browser's user agent; required.
     UserAgent,
@@ -55,12 +55,12 @@ impl FromStr for Field {
             .into_iter()
             .find(|field| field.name() == text)
             .ok_or_else(|| {
-                format!("no field `{text}`: allowed are name, email, phone, ip, user_agent")
+                format!("unknown field `{text}`: allowed are name, email, phone, ip and user_agent")
             })
     }
 }
 
-/// One value a field.
+/// One value per field.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct PerField<T> {
     /// For [`Field::Name`].
@@ -109,7 +109,7 @@ impl<T> PerField<T> {
         }
     }
 
-    /// As [`PerField::from_fn`], ending at the first error.
+    /// Like [`PerField::from_fn`], but stops at the first error.
     pub(crate) fn try_from_fn<E>(mut make: impl FnMut(Field) -> Result<T, E>) -> Result<Self, E> {
         Ok(Self {
             name: make(Field::Name)?,

@@ -6,33 +6,33 @@ use super::field::Field;
 use super::sanitise;
 use crate::verdict::{Failure, Reason};
 
-/// What to do with a phone number that cannot be brought into the international form.
+/// What to do with a phone number that cannot be converted to the international form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum InvalidPhone {
     /// The row fails.
     #[default]
     Reject,
-    /// The row is sent without it where it has an email.
+    /// The row is sent without it, if it has an email address.
     Drop,
 }
 
-/// A user as the service may be asked about: sanitised and valid by the interface's rules.
+/// A user as sent to the service: sanitised, and valid by the interface's rules.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UserRequest<'a> {
-    /// Full name.
+    /// The full name.
     pub name: Cow<'a, str>,
-    /// Email address.
+    /// The email address.
     pub email: Option<Cow<'a, str>>,
-    /// Phone number: `+` and 7 to 15 digits.
+    /// The phone number: `+` and 7 to 15 digits.
     pub phone: Option<Cow<'a, str>>,
-    /// IPv4 or IPv6 address.
+    /// The IPv4 or IPv6 address.
     pub ip: Cow<'a, str>,
     /// The browser's user agent.
     pub user_agent: Cow<'a, str>,
 }
 
 impl<'a> UserRequest<'a> {
-    /// Sanitises and checks what `find` finds in a row for each field; `None` is absent.
+    /// Sanitises and checks the values that `find` returns for each field; `None` is absent.
     ///
     /// # Errors
     /// The first rule that the row breaks.
@@ -95,7 +95,7 @@ mod tests {
         found
     }
 
-    /// The request of what was found, taken for text as CSV's cells are.
+    /// The request from these values, which are read as text like CSV cells.
     fn request(
         mut found: PerField<Option<Cow<'static, [u8]>>>,
         invalid_phone: InvalidPhone,
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_trimmed_of_unicode_white_space_and_control_characters() {
+    fn unicode_white_space_and_control_characters_are_removed() {
         let request = request(
             user(&[(
                 Field::Name,
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn phones_come_into_the_international_form() {
+    fn phone_numbers_are_converted_to_the_international_form() {
         for (written, sent) in [
             ("+1 (555) 010-0199", "+15550100199"),
             ("0049.151.2345678", "+491512345678"),
@@ -179,7 +179,7 @@ mod tests {
             ("+44\u{a0}20\u{2011}7946 [0958]", "+442079460958"),
             ("(+44)(0)20 7946 0958", "+442079460958"),
             ("00 44-(0)20 7946 0958", "+442079460958"),
-            // A zero that is not directly behind the country code is a digit like any other.
+            // A zero that is not directly after the country code is an ordinary digit.
             ("+44 20 (0)7946 0958", "+4420079460958"),
             ("+4420 (0)7946 0958", "+4420079460958"),
             ("+1 555 010 (0)199", "+15550100199"),
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_phone_is_dropped_only_when_asked_and_only_beside_an_email() {
+    fn an_invalid_phone_is_dropped_only_on_request_and_only_if_there_is_an_email() {
         let bad = || user(&[(Field::Phone, b"12")]);
         assert_eq!(request(bad(), InvalidPhone::Drop).unwrap().phone, None);
         let alone = PerField {

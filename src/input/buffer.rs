@@ -6,7 +6,7 @@ use bytes::BytesMut;
 use tokio::time::Instant;
 
 use super::source::Source;
-use super::text::{HEAD, Judge, NotText};
+use super::text::{HEAD, NotText, TextCheck};
 use crate::base::error::{Error, Result};
 use crate::row::{Earlier, Row, RowNumber, Span};
 
@@ -39,7 +39,7 @@ pub(super) struct Buffer {
     /// The line number of the buffer's first byte.
     pub(super) line: u64,
     /// Checks that the input is text.
-    judge: Judge,
+    check: TextCheck,
     /// Whether the head, which is checked before the first call, has been read.
     has_head: bool,
 }
@@ -52,7 +52,7 @@ impl Buffer {
             source,
             at_end: false,
             line: 1,
-            judge: Judge::default(),
+            check: TextCheck::default(),
             has_head: false,
         }
     }
@@ -79,10 +79,10 @@ impl Buffer {
             self.bytes.truncate(before + *read.as_ref().unwrap_or(&0));
             self.at_end = read? == 0;
             let new = self.bytes.get(before..).unwrap_or_default();
-            let taken = self.judge.take(new, self.at_end);
+            let taken = self.check.add(new, self.at_end);
             let judged = taken.and_then(|()| {
                 if self.has_head {
-                    self.judge.verdict()
+                    self.check.result()
                 } else {
                     Ok(())
                 }
@@ -107,16 +107,16 @@ impl Buffer {
     /// Reads the head, which is checked before the first call. The second row of a pipe may come in
     /// an hour: the rest of its head is checked as it comes.
     pub(super) fn fill_head(&mut self) -> Result<()> {
-        let begin = Instant::now();
+        let started = Instant::now();
         while self.bytes.len() < HEAD && !self.at_end {
-            let left = HEAD_WAIT.saturating_sub(begin.elapsed());
+            let left = HEAD_WAIT.saturating_sub(started.elapsed());
             if !self.source.has_more(left) {
                 break;
             }
             self.read(self.bytes.len() + 1, HEAD)?;
         }
         self.has_head = true;
-        self.refuse(self.judge.verdict())
+        self.refuse(self.check.result())
     }
 
     fn refuse(&self, judged: std::result::Result<(), NotText>) -> Result<()> {

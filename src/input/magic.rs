@@ -8,7 +8,7 @@ pub(super) const START: usize = 512;
 
 /// A format that cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Foreign {
+pub(super) struct ForeignFormat {
     /// What it is.
     pub(super) what: &'static str,
     /// What to do about it.
@@ -19,7 +19,7 @@ pub(super) struct Foreign {
 struct Signature {
     at: usize,
     bytes: &'static [u8],
-    format: Foreign,
+    format: ForeignFormat,
 }
 
 const fn signature(
@@ -28,7 +28,7 @@ const fn signature(
     what: &'static str,
     fix: &'static str,
 ) -> Signature {
-    let format = Foreign { what, fix };
+    let format = ForeignFormat { what, fix };
     Signature { at, bytes, format }
 }
 
@@ -63,7 +63,7 @@ const EXPORT: &str = "export the table as CSV from the program that created it";
 const PARQUET_TO_CSV: &str = "convert it to CSV first, for instance with \
     `duckdb -c \"COPY (FROM 'users.parquet') TO 'users.csv'\"`";
 
-const UTF_16: Foreign = Foreign {
+const UTF_16: ForeignFormat = ForeignFormat {
     what: "UTF-16 text",
     fix: "convert it with `iconv -f UTF-16 -t UTF-8`",
 };
@@ -85,11 +85,11 @@ const SHEETS: &[(&[u8], &str)] = &[
 const WORKBOOK: &str = "an Excel workbook";
 
 /// The format of a file with these first bytes, if it is one of these.
-pub(super) fn foreign(start: &[u8]) -> Option<Foreign> {
+pub(super) fn foreign(start: &[u8]) -> Option<ForeignFormat> {
     let has = |at: usize, mark: &[u8]| start.get(at..).is_some_and(|rest| rest.starts_with(mark));
     let sheet = SHEETS.iter().find(|(name, _)| has(ZIP_NAME, name));
     if let Some((_, what)) = sheet.filter(|_| has(0, ZIP)) {
-        return Some(Foreign { what, fix: SAVE_AS });
+        return Some(ForeignFormat { what, fix: SAVE_AS });
     }
     // A letter in every other byte: UTF-16 without a byte order mark.
     if matches!(start.get(..4), Some([0, a, 0, b] | [a, 0, b, 0]) if *a != 0 && *b != 0) {

@@ -4,9 +4,9 @@ use super::batch::{ReadRow, RowBatch};
 use super::bodies::{Bodies, Compose};
 use super::buffer::Buffer;
 use super::csv::CsvParser;
+use super::decompress::TrailingGarbage;
 use super::first_rows::{self, FirstRows};
 use super::jsonl::{self, JsonlParser};
-use super::packed::Ignored;
 use super::settings::ReaderSettings;
 use super::sniff;
 use super::source::Source;
@@ -91,7 +91,7 @@ pub struct Opened {
     pub(crate) mode: u32,
     /// Whether bytes after compressed data are ignored. For a large file or a stream this is known
     /// at its end.
-    pub(crate) ignored: Ignored,
+    pub(crate) ignored: TrailingGarbage,
 }
 
 impl Reader {
@@ -173,8 +173,7 @@ impl Reader {
         }
     }
 
-    /// Some rows; `None` at the end, and if there are none yet and the caller does not `wait` for
-    /// them.
+    /// Some rows; `None` at the end, and if there are none yet and `waits` is false.
     fn gather(&mut self, waits: bool) -> Result<Option<RowBatch>> {
         let mut batch = self.gather_rows(waits)?;
         if let Some(batch) = &mut batch {

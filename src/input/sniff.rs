@@ -11,7 +11,7 @@ use super::settings::{FormatChoice, Input, ReaderSettings};
 use super::text::{BYTE_ORDER_MARK, HEAD};
 use crate::base::error::{Error, Result};
 use crate::fields;
-use crate::layout::{Format, Packing};
+use crate::layout::{Compression, Format};
 use crate::raw_json;
 
 /// Delimiters that are tried, the likeliest first.
@@ -52,7 +52,7 @@ fn by_name(input: &Input) -> Option<FormatChoice> {
         return None;
     };
     let name = path.file_name()?.to_str()?.to_ascii_lowercase();
-    match Packing::split(&name).0.rsplit_once('.')?.1 {
+    match Compression::split_name(&name).0.rsplit_once('.')?.1 {
         "csv" => Some(FormatChoice::Csv),
         "tsv" | "tab" => Some(FormatChoice::Tsv),
         "jsonl" | "ndjson" => Some(FormatChoice::Jsonl),
@@ -61,7 +61,7 @@ fn by_name(input: &Input) -> Option<FormatChoice> {
 }
 
 /// Fails if the file is a JSON array of objects, or has objects where cells are expected. No header
-/// looks like that.
+/// trials like that.
 fn refuse_json(format: FormatChoice, buffer: &Buffer) -> Result<()> {
     let text = buffer.bytes.trim_ascii_start();
     let Some((first, rest)) = text.split_first() else {
@@ -152,30 +152,30 @@ fn delimiter(buffer: &mut Buffer) -> Result<u8> {
 /// The delimiter with the most columns whose names we know, then the most rows of equal length,
 /// then the most columns; `None` if more bytes are needed.
 fn likeliest(head: &[u8], over: bool) -> Option<u8> {
-    let looks: Option<Vec<Look>> = { DELIMITERS.iter() }
-        .map(|delimiter| Look::of(*delimiter, head, over))
+    let trials: Option<Vec<Trial>> = { DELIMITERS.iter() }
+        .map(|delimiter| Trial::of(*delimiter, head, over))
         .collect();
-    let looks = looks?;
-    let most = looks.iter().map(|look| look.known).max()?;
-    let mut best = looks.iter().filter(|look| look.known == most);
+    let trials = trials?;
+    let most = trials.iter().map(|trial| trial.known).max()?;
+    let mut best = trials.iter().filter(|trial| trial.known == most);
     // If the header is clear, there is no need to wait for a live pipe's rows.
     if let (Some(only), None) = (best.next(), best.next()) {
         return Some(only.delimiter);
     }
-    if !looks.iter().all(|look| look.whole) {
+    if !trials.iter().all(|trial| trial.whole) {
         return None;
     }
     // `max_by_key` takes the last of equals, so the likelier delimiters come last.
-    let key = |look: &&Look| (look.known, look.equal, look.width);
-    looks
+    let key = |trial: &&Trial| (trial.known, trial.equal, trial.width);
+    trials
         .iter()
         .rev()
         .max_by_key(key)
-        .map(|look| look.delimiter)
+        .map(|trial| trial.delimiter)
 }
 
 /// The first rows, split by one delimiter.
-struct Look {
+struct Trial {
     delimiter: u8,
     /// The number of columns whose names we know.
     known: usize,
@@ -186,7 +186,7 @@ struct Look {
     whole: bool,
 }
 
-impl Look {
+impl Trial {
     /// `None` if the header is not complete yet.
     fn of(delimiter: u8, head: &[u8], over: bool) -> Option<Self> {
         let (text, rows) = whole_rows(delimiter, head, over);

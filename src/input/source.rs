@@ -15,7 +15,7 @@ use std::time::Duration;
 #[cfg(unix)]
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::packed::{self, Compression, Ignored};
+use super::decompress::{self, TrailingGarbage, compression_of};
 use super::settings::Input;
 use crate::base::error::{Error, Result};
 use crate::base::own_file;
@@ -30,7 +30,7 @@ pub(super) struct Source {
     waits_for: WaitsFor,
     consumed: Arc<AtomicU64>,
     compressed: bool,
-    ignored: Ignored,
+    ignored: TrailingGarbage,
 }
 
 impl Source {
@@ -39,7 +39,7 @@ impl Source {
     /// # Errors
     /// Exit code 2: it does not exist, is a directory or is unreadable.
     pub(super) fn open(input: &Input) -> Result<Self> {
-        let ignored = Ignored::default();
+        let ignored = TrailingGarbage::default();
         let path = match input {
             Input::Stdin => {
                 let name = "standard input".to_owned();
@@ -48,7 +48,14 @@ impl Source {
                     Some(mode) => (mode, WaitsFor::Nothing),
                     None => (PIPE, WaitsFor::stream(&io::stdin())),
                 };
-                return Self::unpacked(Box::new(io::stdin()), name, None, mode, waits_for, ignored);
+                return Self::decompressed(
+                    Box::new(io::stdin()),
+                    name,
+                    None,
+                    mode,
+                    waits_for,
+                    ignored,
+                );
             }
             Input::File(path) => path,
         };
@@ -56,7 +63,7 @@ impl Source {
         let (file, metadata) = open_file(path).map_err(|e| unreadable(&name, false, e))?;
         if !metadata.is_file() {
             let waits_for = WaitsFor::stream(&file);
-            return Self::unpacked(Box::new(file), name, None, PIPE, waits_for, ignored);
+            return Self::decompressed(Box::new(file), name, None, PIPE, waits_for, ignored);
         }
         let mode = own_file::mode_of(&metadata);
         // Files that the system creates as they are read, as in `/proc`, have no size: they are
@@ -71,7 +78,7 @@ impl Source {
                 Box::new(Fixed { file, left: size })
             }
         };
-        Self::unpacked(raw, name, size, mode, WaitsFor::Nothing, ignored)
+        Self::decompressed(raw, name, size, mode, WaitsFor::Nothing, ignored)
     }
 
     /// Any reader instead of a pipe.
@@ -80,23 +87,23 @@ impl Source {
     /// As for [`Self::open`].
     pub(super) fn of_reader(reader: impl Read + Send + 'static) -> Result<Self> {
         let name = "the input".to_owned();
-        Self::unpacked(
+        Self::decompressed(
             Box::new(reader),
             name,
             None,
             PIPE,
             WaitsFor::Unknown,
-            Ignored::default(),
+            TrailingGarbage::default(),
         )
     }
 
-    fn unpacked(
+    fn decompressed(
         raw: Box<dyn Read + Send>,
         name: String,
         size: Option<u64>,
         mode: u32,
         waits_for: WaitsFor,
-        ignored: Ignored,
+        ignored: TrailingGarbage,
     ) -> Result<Self> {
         let consumed = Arc::new(AtomicU64::new(0));
         let raw = CountedReader {
@@ -104,7 +111,7 @@ impl Source {
             consumed: Arc::clone(&consumed),
         };
         let (reader, compression) =
-            packed::unpack(raw, &ignored).map_err(|e| unreadable(&name, true, e))?;
+            decompress::decompress(raw, &ignored).map_err(|e| unreadable(&name, true, e))?;
         Ok(Self {
             reader,
             name,
@@ -164,7 +171,7 @@ impl Source {
     }
 
     /// Whether bytes after compressed data are ignored.
-    pub(super) fn ignored(&self) -> Ignored {
+    pub(super) fn ignored(&self) -> TrailingGarbage {
         self.ignored.clone()
     }
 
@@ -268,30 +275,30 @@ pub(crate) fn is_checked_for_long(input: &Input) -> bool {
     let checked = || {
         let (file, metadata) = open_file(path)?;
         let size = metadata.len();
-        Ok::<_, io::Error>((SLOW..CHECKED).contains(&size) && is_packed(&file)?)
+        Ok::<_, io::Error>((SLOW..CHECKED).contains(&size) && is_compressed(&file)?)
     };
     checked().unwrap_or(false)
 }
 
 /// Reads a file to its end if it is compressed, and returns to its start.
-fn check(mut file: &File, size: u64, ignored: &Ignored) -> io::Result<()> {
-    if size >= CHECKED || !is_packed(file)? {
+fn check(mut file: &File, size: u64, ignored: &TrailingGarbage) -> io::Result<()> {
+    if size >= CHECKED || !is_compressed(file)? {
         return Ok(());
     }
     let whole = Fixed {
         file: file.try_clone()?,
         left: size,
     };
-    packed::check(whole, ignored)?;
+    decompress::check(whole, ignored)?;
     file.rewind()
 }
 
 /// Whether a file that was just opened is compressed.
-fn is_packed(mut file: &File) -> io::Result<bool> {
+fn is_compressed(mut file: &File) -> io::Result<bool> {
     let mut start = Vec::new();
     file.take(4).read_to_end(&mut start)?;
     file.rewind()?;
-    Ok(Compression::of(&start).is_some())
+    Ok(compression_of(&start).is_some())
 }
 
 struct CountedReader<R> {

@@ -7,7 +7,7 @@
 use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
 use memchr::{memchr, memchr2};
 
-use super::magic::{self, Foreign};
+use super::magic::{self, ForeignFormat};
 use crate::base::error::Error;
 
 /// How much of the input is checked: it is read in no time, and one MiB of users shows the letters
@@ -18,7 +18,7 @@ pub(super) const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// Judges bytes in the order in which they arrive.
 #[derive(Debug, Default)]
-pub(super) struct Judge {
+pub(super) struct TextCheck {
     /// The first bytes, by which formats are recognised.
     start: Vec<u8>,
     /// How many bytes have been judged.
@@ -40,19 +40,19 @@ pub(super) struct Judge {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum NotText {
     /// It is in another file format.
-    Foreign(Foreign),
+    OtherFormat(ForeignFormat),
     /// A NUL byte on this line.
     Nul(u64),
     /// This line is in another encoding.
     Encoding(u64),
 }
 
-impl Judge {
+impl TextCheck {
     /// Adds the next bytes. Those after the head are not checked.
     ///
     /// # Errors
     /// A NUL byte: this is not text, whatever follows.
-    pub(super) fn take(&mut self, bytes: &[u8], at_end: bool) -> Result<(), NotText> {
+    pub(super) fn add(&mut self, bytes: &[u8], at_end: bool) -> Result<(), NotText> {
         let bytes = bytes.get(..HEAD - self.judged).unwrap_or(bytes);
         self.judged += bytes.len();
         let missing = magic::START.saturating_sub(self.start.len());
@@ -105,7 +105,7 @@ impl Judge {
     ///
     /// # Errors
     /// It is in another file format or another encoding.
-    pub(super) fn verdict(&self) -> Result<(), NotText> {
+    pub(super) fn result(&self) -> Result<(), NotText> {
         self.foreign()?;
         if self.broken > self.utf8 && !self.start.starts_with(BYTE_ORDER_MARK) {
             return Err(NotText::Encoding(self.first_broken));
@@ -114,7 +114,7 @@ impl Judge {
     }
 
     fn foreign(&self) -> Result<(), NotText> {
-        magic::foreign(&self.start).map_or(Ok(()), |foreign| Err(NotText::Foreign(foreign)))
+        magic::foreign(&self.start).map_or(Ok(()), |foreign| Err(NotText::OtherFormat(foreign)))
     }
 }
 
@@ -122,7 +122,7 @@ impl NotText {
     /// The error; `bytes` are the start of the input called `name`.
     pub(super) fn error(&self, name: &str, bytes: &[u8]) -> Error {
         match self {
-            Self::Foreign(Foreign { what, fix }) => {
+            Self::OtherFormat(ForeignFormat { what, fix }) => {
                 Error::usage(format!("cannot read {name}: it is {what}")).hint(*fix)
             }
             Self::Nul(line) => Error::usage(format!(
@@ -153,12 +153,12 @@ mod tests {
 
     /// The verdict on bytes that arrive in pieces of this size.
     fn judged(bytes: &[u8], step: usize) -> Result<(), NotText> {
-        let mut judge = Judge::default();
+        let mut check = TextCheck::default();
         for piece in bytes.chunks(step) {
-            judge.take(piece, false)?;
+            check.add(piece, false)?;
         }
-        judge.take(b"", true)?;
-        judge.verdict()
+        check.add(b"", true)?;
+        check.result()
     }
 
     #[test]

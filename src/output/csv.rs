@@ -5,7 +5,7 @@
 use csv_core::{QuoteStyle, WriteResult, Writer, WriterBuilder};
 
 use super::columns::has;
-use super::earlier::Change;
+use super::earlier::DecisionChange;
 use crate::base::control_chars::is_unsafe_to_print;
 use crate::layout::{Existing, Format, Layout, PREVIOUS};
 use crate::row::{Row, Span};
@@ -14,7 +14,7 @@ use crate::verdict::{Failure, Score, Verdict, is_formula};
 /// Encodes single cells. They are quoted if they contain the delimiter, or another one that a
 /// spreadsheet may use: many split at the delimiter of the machine's locale or the user's choice,
 /// and the text after it could be a formula.
-pub(super) struct Cells {
+pub(super) struct CellEncoder {
     writer: Writer,
     quoting: Writer,
     delimiter: u8,
@@ -23,7 +23,7 @@ pub(super) struct Cells {
 /// Delimiters that spreadsheets use, besides the file's own.
 const SPLITS: [u8; 2] = *b";\t";
 
-impl Cells {
+impl CellEncoder {
     pub(super) fn new(format: Format) -> Self {
         let delimiter = match format {
             Format::Delimited { delimiter } => delimiter,
@@ -71,9 +71,14 @@ impl Cells {
     }
 }
 
-pub(super) fn write_header(out: &mut Vec<u8>, header: &Row, layout: &Layout, cells: &mut Cells) {
+pub(super) fn write_header(
+    out: &mut Vec<u8>,
+    header: &Row,
+    layout: &Layout,
+    cells: &mut CellEncoder,
+) {
     let keep = layout.existing == Existing::Keep;
-    let rename = |out: &mut Vec<u8>, column: usize, cells: &mut Cells, old: &[u8]| {
+    let rename = |out: &mut Vec<u8>, column: usize, cells: &mut CellEncoder, old: &[u8]| {
         if keep {
             let name = layout.columns.get(column).map_or("", String::as_str);
             cells.put(out, format!("{PREVIOUS}{name}").as_bytes());
@@ -99,7 +104,7 @@ pub(super) fn write_row(
     row: &Row,
     verdict: &Verdict,
     layout: &Layout,
-    cells: &mut Cells,
+    cells: &mut CellEncoder,
 ) {
     out.extend_from_slice(row.before());
     splice(out, row, |out, column, _| {
@@ -135,7 +140,7 @@ fn splice(out: &mut Vec<u8>, row: &Row, mut put: impl FnMut(&mut Vec<u8>, usize,
     }));
 }
 
-fn put_cell(out: &mut Vec<u8>, verdict: &Verdict, column: usize, cells: &mut Cells) {
+fn put_cell(out: &mut Vec<u8>, verdict: &Verdict, column: usize, cells: &mut CellEncoder) {
     let Verdict::Scored(answer, decision) = verdict else {
         return;
     };
@@ -162,14 +167,18 @@ fn put_cell(out: &mut Vec<u8>, verdict: &Verdict, column: usize, cells: &mut Cel
 /// ragged row they would end up in any column. If the input already is such a file, for instance
 /// rejects that were fixed, its old columns are replaced.
 #[derive(Clone, Copy)]
-pub(super) struct Front {
+pub(super) struct FrontColumns {
     names: &'static [&'static str],
     /// How many cells of the input they replace.
     replaced: usize,
 }
 
-impl Front {
-    pub(super) fn new(names: &'static [&'static str], header: Option<&Row>, cells: &Cells) -> Self {
+impl FrontColumns {
+    pub(super) fn new(
+        names: &'static [&'static str],
+        header: Option<&Row>,
+        cells: &CellEncoder,
+    ) -> Self {
         let mut rest = header.map(Row::content).unwrap_or_default();
         let there = names.iter().all(|name| {
             let (cell, behind) = split_cell(rest, cells.delimiter);
@@ -206,10 +215,10 @@ fn split_cell(content: &[u8], delimiter: u8) -> (&[u8], &[u8]) {
 /// The header of the rejects or the changes.
 pub(super) fn write_side_header(
     out: &mut Vec<u8>,
-    front: Front,
+    front: FrontColumns,
     header: &Row,
     layout: &Layout,
-    cells: &mut Cells,
+    cells: &mut CellEncoder,
 ) {
     out.extend_from_slice(&layout.preamble);
     for name in front.names {
@@ -223,10 +232,10 @@ pub(super) fn write_side_header(
 /// A reject is the original row with three cells in front.
 pub(super) fn write_reject(
     out: &mut Vec<u8>,
-    front: Front,
+    front: FrontColumns,
     row: &Row,
     failure: &Failure,
-    cells: &mut Cells,
+    cells: &mut CellEncoder,
 ) {
     out.extend_from_slice(row.number.to_string().as_bytes());
     out.push(cells.delimiter);
@@ -241,10 +250,10 @@ pub(super) fn write_reject(
 /// A change is the original row with five cells in front.
 pub(super) fn write_change(
     out: &mut Vec<u8>,
-    front: Front,
+    front: FrontColumns,
     row: &Row,
-    change: &Change<'_>,
-    cells: &mut Cells,
+    change: &DecisionChange<'_>,
+    cells: &mut CellEncoder,
 ) {
     // All of these are our own words or digits, also what was taken from the row, and never need
     // quotes.
@@ -289,11 +298,11 @@ mod tests {
             ("a\"b;", "\"a\"\"b;\""),
         ] {
             let mut out = Vec::new();
-            Cells::new(Format::Delimited { delimiter: b',' }).put_foreign(&mut out, text);
+            CellEncoder::new(Format::Delimited { delimiter: b',' }).put_foreign(&mut out, text);
             assert_eq!(String::from_utf8_lossy(&out), cell);
         }
         let mut out = Vec::new();
-        let mut cells = Cells::new(Format::Delimited { delimiter: b'|' });
+        let mut cells = CellEncoder::new(Format::Delimited { delimiter: b'|' });
         // A transaction id, and JSON as sent.
         for cell in ["a;b", "[1,\t2]", "a|b", "a,b"] {
             cells.put(&mut out, cell.as_bytes());

@@ -46,7 +46,7 @@ impl EarlierVerdict {
 }
 
 /// A decision that differs from the earlier one.
-pub(super) struct Change<'a> {
+pub(super) struct DecisionChange<'a> {
     pub(super) before: &'a EarlierVerdict,
     pub(super) decision: Decision,
     pub(super) score: &'a Score,

@@ -8,7 +8,7 @@ use std::time::Duration;
 use flate2::write::GzEncoder;
 use tokio::time::Instant;
 
-use crate::layout::Packing;
+use crate::layout::Compression;
 
 /// A file that may be compressed.
 pub(super) enum Encoder {
@@ -27,11 +27,11 @@ impl Encoder {
     pub(super) fn new(file: File, path: &Path) -> io::Result<Self> {
         let now = Instant::now();
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        Ok(match Packing::split(&name).1 {
-            Some(Packing::Gzip) => {
+        Ok(match Compression::split_name(&name).1 {
+            Some(Compression::Gzip) => {
                 Self::Gzip(GzEncoder::new(file, flate2::Compression::default()), now)
             }
-            Some(Packing::Zstd) => {
+            Some(Compression::Zstd) => {
                 let level = zstd::DEFAULT_COMPRESSION_LEVEL;
                 Self::Zstd(zstd::Encoder::new(file, level)?, now)
             }

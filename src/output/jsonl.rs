@@ -3,7 +3,7 @@
 //! A line's own bytes are copied. Our members are added before the last brace, or replace old ones.
 
 use super::columns::{CHANGE, REJECT, has};
-use super::earlier::Change;
+use super::earlier::DecisionChange;
 use crate::layout::{Existing, Layout, PREVIOUS};
 use crate::raw_json::{self, put_string};
 use crate::row::{Row, Span};
@@ -138,7 +138,7 @@ fn without(object: &[u8], names: &[&str]) -> Option<Vec<u8>> {
 }
 
 /// A change is the original line with five more members.
-pub(super) fn write_change(out: &mut Vec<u8>, row: &Row, change: &Change<'_>) {
+pub(super) fn write_change(out: &mut Vec<u8>, row: &Row, change: &DecisionChange<'_>) {
     side_line(out, row, brace(row), &CHANGE, |out| {
         let [number, old_decision, old_score, new_decision, new_score] = CHANGE;
         let members = format!(

@@ -8,7 +8,7 @@ use crate::base::own_file;
 
 /// A file that was at an output's path when the run started, and that the run may replace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Old {
+pub(super) struct OldFile {
     identity: FileIdentity,
     /// Who could read it.
     pub(super) mode: u32,
@@ -31,7 +31,7 @@ impl FileIdentity {
     }
 }
 
-impl Old {
+impl OldFile {
     /// The file that is there now.
     pub(super) fn at(path: &Path) -> Option<Self> {
         let metadata = fs::symlink_metadata(path).ok()?;
@@ -62,8 +62,8 @@ pub(super) fn still_ours(file: &File, path: &Path) -> io::Result<()> {
 ///
 /// # Errors
 /// `AlreadyExists`: such a file is there.
-pub(super) fn give(partial: &Path, target: &Path, old: Option<Old>) -> io::Result<()> {
-    if Old::still_at(old, target) {
+pub(super) fn give(partial: &Path, target: &Path, old: Option<OldFile>) -> io::Result<()> {
+    if OldFile::still_at(old, target) {
         return fs::rename(partial, target);
     }
     match without_replacing(partial, target) {
@@ -73,8 +73,8 @@ pub(super) fn give(partial: &Path, target: &Path, old: Option<Old>) -> io::Resul
 }
 
 /// Removes the file that was there when the run started, if it is still there.
-pub(super) fn remove(target: &Path, old: Option<Old>) -> io::Result<()> {
-    if !Old::still_at(old, target) {
+pub(super) fn remove(target: &Path, old: Option<OldFile>) -> io::Result<()> {
+    if !OldFile::still_at(old, target) {
         return Ok(());
     }
     match fs::remove_file(target) {
@@ -160,7 +160,7 @@ mod tests {
             fs::remove_file(&target).unwrap();
         }
         fs::write(&target, "old").unwrap();
-        let old = Old::at(&target);
+        let old = OldFile::at(&target);
         give(&partial, &target, old).unwrap();
         assert_eq!(read(&target), "new");
         // Another file under the name of the old one.
@@ -169,7 +169,7 @@ mod tests {
         remove(&target, old).unwrap();
         remove(&target, None).unwrap();
         assert!(target.exists());
-        remove(&target, Old::at(&target)).unwrap();
+        remove(&target, OldFile::at(&target)).unwrap();
         give(&partial, &target, old).unwrap();
     }
 

@@ -23,7 +23,7 @@ enum Empty {
 
 /// A file for some of the rows.
 #[derive(Debug)]
-pub(super) struct Side {
+pub(super) struct SideFile {
     sink: Sink,
     /// Bytes that are not in the file yet. The header waits here for the first row.
     buffer: Vec<u8>,
@@ -34,7 +34,7 @@ pub(super) struct Side {
     empty: Empty,
 }
 
-impl Side {
+impl SideFile {
     fn open(target: &Target, mode: u32, empty: Empty) -> Result<Self> {
         Ok(Self {
             sink: target
@@ -118,9 +118,9 @@ impl Side {
 #[derive(Debug, Default)]
 pub struct Sides {
     /// For rows without a verdict.
-    pub(super) rejects: Option<Side>,
+    pub(super) rejects: Option<SideFile>,
     /// For rows whose decision changed.
-    pub(super) changes: Option<Side>,
+    pub(super) changes: Option<SideFile>,
 }
 
 impl Sides {
@@ -130,7 +130,7 @@ impl Sides {
     /// As [`Target::open`].
     pub fn open(rejects: Option<&Target>, changes: Option<&Target>, mode: u32) -> Result<Self> {
         let open = |target: Option<&Target>, empty| {
-            let side = target.map(|target| Side::open(target, mode, empty));
+            let side = target.map(|target| SideFile::open(target, mode, empty));
             side.transpose()
         };
         Ok(Self {
@@ -156,30 +156,34 @@ impl Sides {
 
     /// Gives the files their final names, after the output.
     pub(super) fn commit(self, output: FileEnd) -> Result<Written, Box<Unfinished>> {
-        self.end(output, Side::commit)
+        self.end(output, SideFile::commit)
     }
 
     /// Keeps partial files, as after a stopped run, after the output.
     pub(super) fn keep_partial(self, output: FileEnd) -> Result<Written, Box<Unfinished>> {
-        self.end(output, Side::keep_partial)
+        self.end(output, SideFile::keep_partial)
     }
 
     /// Leaves the files as they are.
     pub(super) fn give_up(self, output: Option<PathBuf>) -> Written {
         Written {
             output,
-            rejects: self.rejects.and_then(Side::give_up),
-            changes: self.changes.and_then(Side::give_up),
+            rejects: self.rejects.and_then(SideFile::give_up),
+            changes: self.changes.and_then(SideFile::give_up),
             unsynced: None,
         }
     }
 
     /// Ends one file after the other. If one fails, those after it keep their partial names: a file
     /// under its final name would make the run look complete.
-    fn end(self, output: FileEnd, end: fn(Side) -> FileEnd) -> Result<Written, Box<Unfinished>> {
+    fn end(
+        self,
+        output: FileEnd,
+        end: fn(SideFile) -> FileEnd,
+    ) -> Result<Written, Box<Unfinished>> {
         let mut failed = None;
         let output = settle(output, &mut failed);
-        let mut one = |side: Side| match failed {
+        let mut one = |side: SideFile| match failed {
             Some(_) => side.give_up(),
             None => settle(end(side), &mut failed),
         };

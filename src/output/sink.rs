@@ -8,7 +8,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use super::encoder::Encoder;
-use super::name::{self, Old, still_ours};
+use super::name::{self, OldFile, still_ours};
 use super::outcome::{FileEnd, FileFault, WriteError};
 use crate::base::error::Error;
 use crate::base::own_file;
@@ -19,7 +19,7 @@ pub(crate) type Sealed = (PathBuf, fs::Metadata);
 /// An open output.
 pub struct Sink {
     /// `None` once it has ended.
-    to: Option<To>,
+    to: Option<Destination>,
     /// The number of bytes in complete rows.
     whole: u64,
     name: String,
@@ -31,14 +31,14 @@ impl std::fmt::Debug for Sink {
     }
 }
 
-enum To {
+enum Destination {
     Stream(Box<dyn Write + Send>),
     File {
         encoder: Encoder,
         target: PathBuf,
         partial: PathBuf,
         /// The file that it replaces.
-        old: Option<Old>,
+        old: Option<OldFile>,
         /// The permissions under its final name.
         mode: u32,
     },
@@ -60,7 +60,7 @@ impl Sink {
     /// A writer with this name in messages.
     pub(super) fn of(writer: impl Write + Send + 'static, name: String) -> Self {
         Self {
-            to: Some(To::Stream(Box::new(writer))),
+            to: Some(Destination::Stream(Box::new(writer))),
             whole: 0,
             name,
         }
@@ -72,13 +72,13 @@ impl Sink {
         file: File,
         partial: PathBuf,
         target: &Path,
-        old: Option<Old>,
+        old: Option<OldFile>,
         mode: u32,
     ) -> io::Result<Self> {
         Ok(Self {
             name: format!("`{}`", partial.display()),
             whole: 0,
-            to: Some(To::File {
+            to: Some(Destination::File {
                 encoder: Encoder::new(file, target)?,
                 target: target.to_owned(),
                 partial,
@@ -89,21 +89,23 @@ impl Sink {
     }
 
     const fn is_stream(&self) -> bool {
-        matches!(self.to, Some(To::Stream(_)))
+        matches!(self.to, Some(Destination::Stream(_)))
     }
 
     /// The partial file, if there is one.
     pub(super) fn path(&self) -> Option<&Path> {
         match &self.to {
-            Some(To::File { partial, .. }) => Some(partial),
+            Some(Destination::File { partial, .. }) => Some(partial),
             _ => None,
         }
     }
 
     pub(super) fn write(&mut self, bytes: &[u8]) -> Result<(), WriteError> {
         let written = match &mut self.to {
-            Some(To::Stream(stream)) => stream.write_all(bytes).and_then(|()| stream.flush()),
-            Some(To::File { encoder, .. }) => encoder.write(bytes),
+            Some(Destination::Stream(stream)) => {
+                stream.write_all(bytes).and_then(|()| stream.flush())
+            }
+            Some(Destination::File { encoder, .. }) => encoder.write(bytes),
             None => Ok(()),
         };
         written.map_err(|e| WriteError::new(e, self.is_stream(), &self.name))?;
@@ -116,7 +118,7 @@ impl Sink {
     /// # Errors
     /// It cannot be written.
     pub(super) fn seal(&mut self) -> Result<Option<Sealed>, WriteError> {
-        let Some(To::File {
+        let Some(Destination::File {
             encoder, target, ..
         }) = &mut self.to
         else {
@@ -139,7 +141,7 @@ impl Sink {
     /// # Errors
     /// It cannot be written; with the error comes the partial file that is left.
     pub(super) fn commit(mut self) -> FileEnd {
-        let Some(To::File {
+        let Some(Destination::File {
             encoder,
             target,
             partial,
@@ -188,7 +190,7 @@ impl Sink {
     /// The old file cannot be removed.
     pub(super) fn remove(mut self) -> FileEnd {
         self.whole = 0;
-        let Some(To::File { target, old, .. }) = &self.to else {
+        let Some(Destination::File { target, old, .. }) = &self.to else {
             return Ok(None);
         };
         match name::remove(target, *old) {
@@ -208,7 +210,7 @@ impl Sink {
     /// # Errors
     /// It cannot be written; with the error comes the partial file that is left.
     pub(super) fn keep_partial(mut self) -> FileEnd {
-        let Some(To::File {
+        let Some(Destination::File {
             encoder, partial, ..
         }) = self.to.take()
         else {
@@ -228,7 +230,7 @@ impl Sink {
     /// Leaves a partial file that could not be written any further, without its last, incomplete
     /// row.
     pub(super) fn give_up(mut self) -> Option<PathBuf> {
-        let Some(To::File {
+        let Some(Destination::File {
             encoder, partial, ..
         }) = self.to.take()
         else {
@@ -260,7 +262,7 @@ impl Drop for Sink {
     fn drop(&mut self) {
         if let (
             0,
-            Some(To::File {
+            Some(Destination::File {
                 partial, encoder, ..
             }),
         ) = (self.whole, self.to.take())

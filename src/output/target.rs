@@ -5,7 +5,7 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::name::{Old, still_ours};
+use super::name::{OldFile, still_ours};
 use super::paths::{follow, partial_of};
 use super::sink::Sink;
 use crate::base::error::{Error, Result};
@@ -126,7 +126,7 @@ impl Target {
     /// The permissions of the file that will be replaced.
     #[must_use]
     pub(crate) fn mode(&self) -> Option<u32> {
-        let old = Old::at(&self.real).filter(|_| !self.special);
+        let old = OldFile::at(&self.real).filter(|_| !self.special);
         old.map(|old| old.mode)
     }
 
@@ -158,7 +158,7 @@ impl Target {
             return Err(exists);
         }
         file.set_len(0).map_err(|e| cannot().because(e))?;
-        let old = Old::at(&self.real);
+        let old = OldFile::at(&self.real);
         let metadata = file.metadata().map_err(|e| cannot().because(e))?;
         let mode = match old {
             Some(old) => old.mode & (mode | 0o700),

@@ -3,7 +3,7 @@
 use super::columns::{CHANGE, REJECT};
 use super::csv;
 use super::done_row::DoneRow;
-use super::earlier::{Change, EarlierVerdict};
+use super::earlier::{DecisionChange, EarlierVerdict};
 use super::jsonl;
 use super::name;
 use super::outcome::{Unfinished, WriteError, Written};
@@ -29,10 +29,10 @@ pub struct Writer {
     rows: u64,
     /// The comparison of decisions in these rows, since it was last taken.
     drift: Drift,
-    cells: csv::Cells,
+    cells: csv::CellEncoder,
     /// The columns in front of rejects and changes in a delimited file.
-    reject: csv::Front,
-    change: csv::Front,
+    reject: csv::FrontColumns,
+    change: csv::FrontColumns,
 }
 
 /// Room for a batch of usual rows, so that the buffer does not have to grow.
@@ -44,9 +44,9 @@ impl Writer {
     pub fn new(layout: Layout, policy: DecisionPolicy, output: Sink, mut sides: Sides) -> Self {
         let mut buffer = Vec::with_capacity(BUFFER);
         buffer.extend_from_slice(&layout.preamble);
-        let mut cells = csv::Cells::new(layout.format);
+        let mut cells = csv::CellEncoder::new(layout.format);
         let [reject, change] = [&REJECT[..], &CHANGE]
-            .map(|names| csv::Front::new(names, layout.header.as_ref(), &cells));
+            .map(|names| csv::FrontColumns::new(names, layout.header.as_ref(), &cells));
         if let Some(header) = &layout.header {
             csv::write_header(&mut buffer, header, &layout, &mut cells);
             if let Some(rejects) = &mut sides.rejects {
@@ -95,7 +95,7 @@ impl Writer {
                     if let Some(before) = before {
                         drift.count(before.decision, *now);
                         if before.decision != *now {
-                            let change = Change {
+                            let change = DecisionChange {
                                 before: &before,
                                 decision: *now,
                                 score: &answer.score,
@@ -126,7 +126,7 @@ impl Writer {
         }
     }
 
-    fn change(&mut self, row: &Row, change: &Change<'_>) {
+    fn change(&mut self, row: &Row, change: &DecisionChange<'_>) {
         let Some(changes) = &mut self.sides.changes else {
             return;
         };

@@ -1,13 +1,13 @@
-//! When the run must stop rather than let row after row fail.
+//! When the run must give up instead of letting row after row fail.
 //!
-//! A wrong key, address or plan, or a service that is gone, must cost one call or ten, never a file.
+//! A wrong key, address or plan, or a service that is gone, must cost a few calls, never a file.
 
 use std::num::NonZeroU32;
 
-/// What a call or row ran into.
+/// The trouble that a call or a row had.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Trouble {
-    /// A success without a verdict in it, which is billed.
+    /// A success without a verdict, which is billed.
     Useless(Speaker),
     /// The service refuses the row.
     Refused(Speaker),
@@ -15,58 +15,60 @@ pub(crate) enum Trouble {
     Forbidden,
     /// The host's name has no address.
     HostNotFound,
-    /// A row used up its attempts because the service cannot be reached or is not well.
+    /// A row used up its attempts because the service cannot be reached or answers with errors.
     GaveUp,
 }
 
 /// Who seems to have answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Speaker {
-    /// Somebody who speaks JSON, or says nothing.
+    /// Something that answers with JSON, or with nothing.
     Service,
-    /// Somebody else: a proxy, a login page, another program on a wrong port.
+    /// Something else: a proxy, a login page, another program on a wrong port.
     Stranger,
 }
 
-/// After how many rows in a row without a verdict a run gives up.
+/// After how many rows without a verdict in a row the run gives up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum GiveUpAfter {
-    /// As many as is right for most: see [`AT_START`] and [`USELESS_LATER`].
+    /// The default: see [`AT_START`] and [`USELESS_LATER`].
     #[default]
     Usual,
-    /// So many, before the first verdict and later.
+    /// This many, before the first verdict and later.
     Rows(NonZeroU32),
-    /// It goes on to the end.
+    /// The run goes on to the end.
     Never,
 }
 
 /// What trouble calls for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reaction {
-    /// Nothing but the row's own failure.
+    /// Only the row fails.
     GoOn,
-    /// A warning: so many rows in a row were refused.
+    /// A warning: this many rows in a row were refused.
     Warn(u32),
-    /// The run stops; without a verdict were so many rows in a row.
+    /// The run stops: this many rows in a row had no verdict.
     Stop(u32),
 }
 
-/// Rows without a verdict that the start may have: one may be a bad row and two bad luck. Each is a person's data that
-/// goes out, and may be paid for.
+/// Rows without a verdict at the start that stop the run: one may be a bad row, and two bad luck. Each sends a person's
+/// data and may be billed.
 pub(crate) const AT_START: u32 = 3;
-/// Useless answers in a row later, all paid for: a maintenance page is there for longer, a bad part of a file is shorter.
+/// Useless answers in a row that stop the run later, all of them billed: a maintenance page stays longer than that, a bad
+/// part of a file is shorter.
 pub(crate) const USELESS_LATER: u32 = 20;
-/// Refused rows in a row that are warned of. They cost nothing, so the run goes on.
+/// Refused rows in a row that bring a warning. They cost nothing, so the run goes on.
 const REFUSED_LATER: u32 = 50;
-/// Bare 403 in a row: one is a firewall that dislikes a row, three are a key that was revoked.
+/// Bare 403 answers in a row that stop the run: one is a firewall that dislikes a row, three are a revoked key.
 const FORBIDDEN_IN_A_ROW: u32 = 3;
 
-/// Counts trouble in a row.
+/// Counts trouble in a row, and says when it is too much.
 #[derive(Debug, Default)]
 pub(crate) struct GiveUpPolicy {
     give_up_after: GiveUpAfter,
+    /// There was a verdict in this run.
     verdicts: bool,
-    /// An earlier run had verdicts from this service, for this account.
+    /// An earlier run had verdicts from this service for this account.
     known: bool,
     useless: u32,
     refused: u32,
@@ -75,7 +77,7 @@ pub(crate) struct GiveUpPolicy {
 }
 
 impl GiveUpPolicy {
-    /// One that has seen nothing yet.
+    /// A policy that has seen nothing yet.
     #[must_use]
     pub(crate) fn new(give_up_after: GiveUpAfter) -> Self {
         Self {
@@ -92,18 +94,18 @@ impl GiveUpPolicy {
         self.forbidden = 0;
     }
 
-    /// An earlier run had a verdict. A run that goes on asks only rows that failed: that the first of them cannot be
-    /// answered says little of the service, as it may fail whenever it is asked.
+    /// An earlier run had a verdict. A resumed run asks only for rows that failed: if the first of them fails again, that
+    /// says little about the service.
     pub(crate) const fn worked_before(&mut self) {
         self.known = true;
     }
 
-    /// The service answered something about this row: it is there and well.
+    /// The service answered something about this row: it works.
     pub(crate) const fn answered(&mut self) {
         self.forbidden = 0;
     }
 
-    /// Takes note of trouble.
+    /// Counts trouble, and says what it calls for.
     #[must_use]
     pub(crate) fn react(&mut self, trouble: Trouble) -> Reaction {
         let stops = match trouble {
@@ -121,7 +123,7 @@ impl GiveUpPolicy {
                 (!self.verdicts && !self.known) || self.forbidden >= FORBIDDEN_IN_A_ROW
             }
             Trouble::HostNotFound => !self.verdicts,
-            // Later the breaker notices, and waits for the service to come back.
+            // Later the circuit breaker notices, and waits for the service to come back.
             Trouble::GaveUp => !self.verdicts && !self.known,
         };
         if stops {
@@ -131,7 +133,7 @@ impl GiveUpPolicy {
         }
     }
 
-    /// That answers of an earlier run are known does not count here: these say nothing of who answers today.
+    /// Verdicts of an earlier run do not count here: they say nothing of what answers today.
     fn without_verdict(&mut self, speaker: Speaker) -> Reaction {
         let rows = self.useless + self.refused;
         let at_start = match (self.give_up_after, speaker) {
@@ -178,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn at_the_start_little_is_enough_whatever_earlier_runs_were_told() {
+    fn at_the_start_little_trouble_is_enough_whatever_earlier_runs_had() {
         for known in [false, true] {
             for (trouble, after) in [
                 (USELESS, Some(3)),
@@ -227,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn fifty_refused_rows_are_warned_of_once() {
+    fn fifty_refused_rows_bring_one_warning() {
         let mut policy = later(GiveUpAfter::Usual);
         let warnings: Vec<_> = (1..=200)
             .filter(|_| policy.react(REFUSED) == Reaction::Warn(50))
@@ -236,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn one_number_changes_both_and_never_is_never() {
+    fn a_number_replaces_both_defaults_and_never_is_never() {
         let seven = GiveUpAfter::Rows(NonZeroU32::new(7).unwrap());
         for trouble in [USELESS, REFUSED, Trouble::Useless(Speaker::Stranger)] {
             assert_eq!(stops_after(&mut GiveUpPolicy::new(seven), trouble), Some(7));

@@ -99,7 +99,7 @@ impl RowRefusals {
     pub(crate) fn are_no_chance(&self) -> bool {
         let accepted = self.at_last.accepted - self.at_first.accepted;
         let refused = self.at_last.refused - self.at_first.refused;
-        #[allow(clippy::cast_precision_loss, reason = "a share is no exact number")]
+        #[allow(clippy::cast_precision_loss, reason = "a share need not be exact")]
         let share = (refused + 1) as f64 / (accepted + refused + 2) as f64;
         self.alone >= FEWEST_REFUSALS && share.powf(self.alone.into()) < BY_CHANCE
     }

@@ -1,47 +1,47 @@
-//! What the controller and those who call say to each other: when a call may begin, how it ended, what that changed.
+//! What passes between the controller and its callers: when a call may start, how it ended, and what that changed.
 
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
-use super::limiter::Rate;
+use super::rate::Rate;
 use crate::telemetry::pace::{Limit, Pause};
 
-/// What a user allows, and where to start.
+/// What the user allows, and where to start.
 #[derive(Debug, Clone, Copy)]
 pub struct PaceLimits {
-    /// Calls a second at most.
+    /// The most calls a second.
     pub rate: Rate,
-    /// Calls in flight at most.
+    /// The most calls in flight.
     pub in_flight: NonZeroUsize,
-    /// The limit that an earlier run found. Above what the user allows it is of no use.
+    /// The limit that an earlier run found. It is ignored where the user allows less.
     pub known: Limit,
-    /// How long a service that is down is waited for.
+    /// How long to wait for a service that is down.
     pub outage: Duration,
 }
 
-/// How a call ended, as far as the pace is concerned.
+/// How a call ended, as far as it matters for the pace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CallOutcome {
     /// The service did its work, whatever it said.
     Answered,
-    /// It asks for less, perhaps with a time.
+    /// It asked for fewer calls, and perhaps named a time to wait.
     Throttled(Option<Duration>),
-    /// It is there, and failed.
+    /// It answered with a failure.
     Failed,
-    /// It could not be reached, or what stands before it says that it is away.
+    /// It could not be reached, or a proxy answered that it is away.
     Unavailable,
-    /// No answer in time.
+    /// There was no answer in time.
     TimedOut,
-    /// It was given up, and says nothing.
+    /// The call was given up, and says nothing of the service.
     Abandoned,
 }
 
-/// What an answer's headers say is left of the service's quota. It can slow calls down, never speed them up.
+/// What is left of the service's quota, as an answer's headers say. It can slow calls down, never speed them up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Allowance {
-    /// Calls that are left …
+    /// Calls that are left.
     pub calls: u64,
-    /// … for this long.
+    /// How long they must last.
     pub lasts: Duration,
 }
 
@@ -50,9 +50,9 @@ pub struct Allowance {
 pub(super) enum Try {
     /// The row had not been refused before.
     First,
-    /// It had been.
+    /// The row had been refused before.
     Again,
-    /// It was refused again, while others were accepted in between.
+    /// The row was refused again, and others were accepted in between.
     AgainAlone,
 }
 
@@ -60,42 +60,42 @@ pub(super) enum Try {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Call {
     pub(super) began: Duration,
-    /// The how many-th of the run it is.
+    /// Its number in the run, from 1.
     pub(super) number: u64,
-    /// The how many-th in flight it was.
+    /// How many calls were in flight when it started, with it.
     pub(super) level: u32,
-    /// Whether it finds out if the service is back.
+    /// Whether it finds out if a service that is down is back.
     pub(super) probe: bool,
 }
 
-/// Whether a call may begin.
+/// The answer to a call that wants to start.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Admission {
-    /// Now, as this one.
+    /// It starts now.
     Admitted(Call),
-    /// Not before then.
+    /// It may ask again then.
     NotBefore(Duration),
-    /// When another one has ended.
+    /// It may ask again when another call has ended.
     AfterAnother,
 }
 
-/// What the end of a call changed for everybody.
+/// What the end of a call changed for all calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PaceEvent {
-    /// All pause.
+    /// All calls pause.
     Paused(Pause),
-    /// Only the refused row waits, at least so long: its refusal says nothing of the pace.
+    /// Only the refused row waits, at least this long: its refusal says nothing of the pace.
     RowWaits(Duration),
-    /// The service is taken to be down; the next single call is in so long.
+    /// The service is taken to be down.
     Down {
-        /// For how long it has been.
+        /// For how long it has been down.
         lasted: Duration,
-        /// The wait.
+        /// How long until the next single call.
         next: Duration,
     },
-    /// It is back.
+    /// The service is back.
     Up {
-        /// How long it was down.
+        /// For how long it was down.
         lasted: Duration,
     },
 }

@@ -9,7 +9,7 @@ use http::HeaderMap;
 
 use super::certificate::Distrust;
 use super::proxy::ProxyName;
-use super::redact::Sent;
+use super::redact::SentRequest;
 
 /// The service: the HTTP client, or a script in tests.
 pub(crate) trait Service {
@@ -50,7 +50,7 @@ pub struct Reply {
     /// Whether the body was longer and was cut.
     pub cut: bool,
     /// The request that it answers, so that no message repeats its content.
-    pub sent: Sent,
+    pub sent: SentRequest,
 }
 
 impl Reply {
@@ -66,7 +66,7 @@ impl Reply {
             headers: HeaderMap::new(),
             body: Bytes::copy_from_slice(body.as_bytes()),
             cut: false,
-            sent: Sent::nothing(),
+            sent: SentRequest::nothing(),
         }
     }
 }

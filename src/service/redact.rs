@@ -35,7 +35,7 @@ impl ApiKeys {
 
 /// What a request contained.
 #[derive(Debug, Clone)]
-pub struct Sent {
+pub struct SentRequest {
     /// Its key, and all other keys that the run had used when the answer came.
     pub api_keys: ApiKeys,
     /// Its body: personal data.
@@ -46,7 +46,7 @@ pub struct Sent {
 /// parts of ordinary words.
 const LONG: usize = 4;
 
-impl Sent {
+impl SentRequest {
     /// The service's `words`, already decoded, without anything that we sent. `None` if traces of
     /// it remain: then the words must not be shown at all.
     ///
@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn key_and_values_are_removed() {
-        let sent = Sent {
+        let sent = SentRequest {
             api_keys: ApiKeys::new(Secret::new("sk/live/1")),
             body: Bytes::from_static(br#"{"name":"Jan\u00e9 Doe","ip":"::1","email":"j@x.org"}"#),
         };
@@ -137,7 +137,7 @@ mod tests {
     #[test]
     fn every_key_of_the_run_is_removed_whole() {
         let keys = ["sk-1", "sk-1-new", "sk-0", "sk-1"].map(Secret::new);
-        let sent = Sent {
+        let sent = SentRequest {
             api_keys: keys
                 .iter()
                 .fold(ApiKeys::new(Secret::new("old")), |keys, key| keys.and(key)),
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn a_short_value_is_removed_where_it_stands_alone() {
-        let sent = Sent {
+        let sent = SentRequest {
             api_keys: ApiKeys::new(Secret::new("sk/live/1")),
             body: Bytes::from_static(br#"{"name":"Ann"}"#),
         };

@@ -16,7 +16,7 @@ use http::header::{HeaderName, HeaderValue, RETRY_AFTER};
 use tokio::time::{Instant, sleep};
 
 use super::exchange::{Exchange, Renewal, Reply, Service, TransportFault};
-use super::redact::Sent;
+use super::redact::SentRequest;
 
 /// What a call brings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -245,6 +245,6 @@ fn reply(status: u16, body: String) -> Reply {
         headers: HeaderMap::new(),
         body: body.into(),
         cut: false,
-        sent: Sent::nothing(),
+        sent: SentRequest::nothing(),
     }
 }

@@ -6,7 +6,7 @@
 use serde_json::Value;
 
 use super::exchange::Reply;
-use super::redact::Sent;
+use super::redact::SentRequest;
 use crate::base::error::quoted;
 
 /// Longer words are a web page or a stack trace, and not a message for a person.
@@ -59,7 +59,7 @@ pub(super) fn not_json(reply: &Reply) -> String {
     }
 }
 
-fn shown(words: &str, sent: &Sent) -> Option<String> {
+fn shown(words: &str, sent: &SentRequest) -> Option<String> {
     let words = words.trim();
     if words.is_empty() || words.len() > LONGEST {
         return None;
@@ -130,7 +130,7 @@ mod tests {
         Reply {
             status,
             body: Bytes::copy_from_slice(body),
-            sent: Sent {
+            sent: SentRequest {
                 api_keys: ApiKeys::new(Secret::new("sk-live-0123456789")),
                 body: Bytes::from_static(br#"{"name":"Jane Doe"}"#),
             },

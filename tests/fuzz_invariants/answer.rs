@@ -1,7 +1,7 @@
-//! What the service says: never a panic, a verdict only where there is one, and nothing shown that was sent.
+//! Answers of the service: never a panic, a verdict only if there is one, and no message that repeats what was sent.
 //!
-//! The first line is the status, perhaps with `cut` and the number of a person behind it; then come headers, each on a
-//! line, an empty line and the body.
+//! The first line is the status, perhaps followed by `cut` and the number of a person; then come headers, one on each line,
+//! an empty line, and the body.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -16,7 +16,9 @@ use rescore::internals::output::{DoneRow, Sides, Sink, Writer};
 use rescore::internals::raw_json::Pointer;
 use rescore::internals::row::{Earlier, Row, RowNumber, Span};
 use rescore::internals::secret::Secret;
-use rescore::internals::service::{ApiKeys, Outcome, Plan, Reply, Sent, classify, write_body};
+use rescore::internals::service::{
+    ApiKeys, Outcome, Plan, Reply, SentRequest, classify, write_body,
+};
 use rescore::internals::verdict::{Answer, DecisionPolicy, Verdict};
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
@@ -45,7 +47,7 @@ const PEOPLE: [[&str; 5]; 3] = [
     ["Ann Li", "a@b.example", "+4930123456", "192.0.2.1", "curl"],
 ];
 
-/// Further fields that are asked for.
+/// Further fields to capture.
 const COLUMNS: [&str; 4] = ["/summary/risk_level", "/a/0", "/", "/summary"];
 
 pub(crate) fn holds(input: &[u8]) {
@@ -66,7 +68,7 @@ pub(crate) fn holds(input: &[u8]) {
         headers,
         body: Bytes::copy_from_slice(rest),
         cut,
-        sent: Sent {
+        sent: SentRequest {
             api_keys: ApiKeys::new(Secret::new(KEY)),
             body: request(&person),
         },
@@ -85,7 +87,7 @@ pub(crate) fn holds(input: &[u8]) {
         Outcome::Failed(fault) => fault.failure.message.into_string(),
         Outcome::Refused(error) | Outcome::KeyRefused(error) => {
             assert_eq!(error.exit().code(), 4);
-            // Line ends of the report itself are not the service's.
+            // The report has line ends of its own.
             error.report().replace('\n', " ")
         }
     };
@@ -111,12 +113,12 @@ fn request([name, email, phone, ip, user_agent]: &[&'static str; 5]) -> Bytes {
     body.freeze()
 }
 
-/// Neither the key nor what was sent of the person is in the words, in any case, nor the key encoded.
+/// Asserts that the words have neither the key, in any case or encoding, nor the person's data.
 fn check_secrets(message: &str, person: &[&str; 5]) {
     let hex: String = KEY.bytes().map(|byte| format!("{byte:02x}")).collect();
     let lower = message.to_lowercase();
     let words = [KEY, &hex].into_iter().chain(person.iter().copied());
-    // A short word may be part of an ordinary one.
+    // A short word may be part of an ordinary word.
     for word in words.filter(|word| word.chars().count() > 4) {
         assert!(
             !lower.contains(&word.to_lowercase()),
@@ -126,7 +128,7 @@ fn check_secrets(message: &str, person: &[&str; 5]) {
     assert!(!message.contains(&STANDARD.encode(KEY)), "{message:?}");
 }
 
-/// The answer says what the body says, and can be written into either format.
+/// Asserts that the answer has what the body has, and can be written in both formats.
 fn check_answer(answer: &Answer, body: &[u8]) {
     type Members<'a> = HashMap<String, &'a RawValue>;
     let body = body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(body);
@@ -162,7 +164,7 @@ fn columns() -> Vec<String> {
         .collect()
 }
 
-/// As another reader of delimited text sees it, the row has these cells and no others, and none is a formula.
+/// As another CSV parser reads it, the row has exactly these cells, and none is a formula.
 fn check_row(answer: &Answer, delimiter: u8) {
     let written = write(answer, Format::Delimited { delimiter }, "x");
     let mut reader = ::csv::ReaderBuilder::new();
@@ -193,7 +195,7 @@ fn check_row(answer: &Answer, delimiter: u8) {
     }
 }
 
-/// As another reader of JSON sees it, the line has these members and no others.
+/// As another JSON parser reads it, the line has exactly these members.
 fn check_object(answer: &Answer) {
     let written = write(answer, Format::Jsonl, "{}");
     let members: HashMap<String, &RawValue> = serde_json::from_slice(&written).unwrap();

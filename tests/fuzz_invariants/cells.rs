@@ -1,4 +1,4 @@
-//! The cells and members that the made-up verdicts become, written down without the help of `output`.
+//! The cells and members expected for the invented verdicts, written without the code in `output`.
 
 use rescore::internals::layout::{Existing, Format, Layout, PREVIOUS};
 use rescore::internals::row::{Row, RowNumber};
@@ -7,7 +7,7 @@ use rescore::internals::verdict::{Answer, Decision, Score, TransactionId, Verdic
 /// A further field of the answer, as it came.
 const LEVEL: &str = r#"{"k":"v, w"}"#;
 
-/// A verdict that no other row has. Its id needs quotes in either format.
+/// A verdict that no other row has. Its id needs quotes in both formats.
 pub(super) fn scored(number: RowNumber) -> Verdict {
     let answer = Answer {
         transaction_id: TransactionId::new(&id(number)).unwrap(),
@@ -53,12 +53,12 @@ pub(super) fn quoted(text: &str, delimiter: u8) -> Vec<u8> {
     }
 }
 
-/// Whether the output has this column behind what the input has, and not in the place of an old one.
+/// Whether the output appends this column, instead of replacing an old one.
 pub(super) fn is_appended(layout: &Layout, there: &Row, column: usize) -> bool {
     layout.existing == Existing::Keep || !there.existing.iter().any(|(_, ours)| *ours == column)
 }
 
-/// What stands in an old cell's place, or in the place of its name, and what is put behind the row.
+/// What replaces an old cell or its name, and what is appended to the row.
 pub(super) struct Ours {
     pub(super) replaced: Vec<Vec<u8>>,
     pub(super) appended: Vec<u8>,
@@ -135,8 +135,8 @@ impl Ours {
         }
     }
 
-    /// Whether the written row is the row that was read with these in it and nothing else. Behind the appended ones stands
-    /// the row's `tail`: nothing but a JSON object's last brace and what follows it.
+    /// Whether the written row is the row that was read with only these changes. After the appended ones comes the row's
+    /// `tail`: a JSON object's last brace and what follows it, otherwise nothing.
     pub(super) fn are_all_that_is_new(&self, written: &[u8], row: &Row, tail: &[u8]) -> bool {
         let taken_out = || {
             let written = written.strip_suffix(row.line_end())?.strip_suffix(tail)?;

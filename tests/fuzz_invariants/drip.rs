@@ -1,9 +1,9 @@
-//! A source that gives few bytes at a time, and an output that can be looked at.
+//! A reader that gives few bytes at a time, and a writer whose bytes can be inspected.
 
 use std::io::{self, Read, Write};
 use std::sync::{Arc, Mutex};
 
-/// Gives at most so many bytes a read, or all of them.
+/// Gives at most `step` bytes with each read.
 pub(super) struct Drip {
     bytes: io::Cursor<Vec<u8>>,
     step: usize,
@@ -34,7 +34,7 @@ impl Kept {
         self.0.lock().unwrap().clone()
     }
 
-    /// What came since this was asked last.
+    /// What was written since the last call.
     pub(super) fn take(&self) -> Vec<u8> {
         std::mem::take(&mut self.0.lock().unwrap())
     }

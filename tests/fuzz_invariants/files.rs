@@ -1,5 +1,5 @@
-//! Reading a file and writing it back: without our cells the output is the input, whatever is in it and however its bytes
-//! arrive.
+//! Reading a file and writing it back: without our cells the output is the input, whatever its content and however its
+//! bytes arrive.
 //!
 //! The first [`CHOICES`] bytes of an input choose options, the rest is the file.
 
@@ -21,9 +21,9 @@ use super::sides;
 
 /// How many bytes choose options.
 const CHOICES: usize = 4;
-/// Delimiters that may be given; in the place of the quote, which may not, none is.
+/// Delimiters that may be given. The quote may not: in its place none is given.
 const DELIMITERS: &[u8; 8] = b",;\t|_ \0\"";
-/// Large enough for any input here, or small enough to be in the way.
+/// Large enough for any input here, or small enough to be exceeded.
 const MAX_RECORD: [usize; 2] = [1 << 20, 48];
 
 /// Delimited text.
@@ -40,7 +40,7 @@ fn holds(input: &[u8], format: FormatChoice) {
     let Some((choices, file)) = input.split_first_chunk::<CHOICES>() else {
         return;
     };
-    // Bytes that are not UTF-8 pass through a file that otherwise is: a byte order mark says so.
+    // Bytes that are not UTF-8 pass through a file that is otherwise UTF-8, as a byte order mark says.
     let marked = [&b"\xef\xbb\xbf"[..], file].concat();
     let file = if std::str::from_utf8(file).is_ok() || is_packed(file) {
         file
@@ -52,7 +52,7 @@ fn holds(input: &[u8], format: FormatChoice) {
     let [flags, _, step, pattern] = *choices;
     let whole = read(file, usize::MAX, &settings);
     let dripped = read(file, usize::from(step).max(1), &settings);
-    // What is there decides whether a file is refused at the start, and a pipe may have its second row in an hour.
+    // The bytes at hand decide whether a file is refused at the start, and a pipe's second row may come an hour later.
     if let (Ok(whole), Ok(dripped)) = (&whole, &dripped) {
         whole.agrees_with(dripped, limited);
     }
@@ -189,10 +189,10 @@ impl Contents {
         bytes
     }
 
-    /// Where both have a row, it is the same one. How many rows come before a limit is reached may differ.
+    /// Rows that both have are equal. How many rows come before a limit is reached may differ.
     fn agrees_with(&self, other: &Self, limited: bool) {
         if self.layout.format != other.layout.format {
-            // The delimiter is guessed by what is there.
+            // The delimiter is guessed from the bytes at hand.
             return;
         }
         for (a, b) in self.rows.iter().zip(&other.rows) {
@@ -211,7 +211,7 @@ impl Contents {
         }
     }
 
-    /// The rows with verdicts: those that ask nothing fail, of eight others those fail that the pattern says.
+    /// The rows with verdicts: rows without a request fail, and of every eight others those in the pattern.
     fn finished(&self, pattern: u8) -> Vec<DoneRow> {
         let verdict = |read: &ReadRow| match &read.request {
             Err(failure) => Verdict::Failed(failure.clone()),
@@ -229,7 +229,7 @@ impl Contents {
     }
 }
 
-/// What the writer makes of the rows.
+/// What the writer wrote for the rows.
 struct Output {
     /// The byte order mark and the header.
     head: Vec<u8>,
@@ -281,12 +281,12 @@ fn check_cells(contents: &Contents, finished: &[DoneRow], written: &Output, deli
     }
 }
 
-/// Whether readers differ over what the row's cells are.
+/// Whether parsers disagree about the row's cells.
 pub(super) fn is_broken(finished: &DoneRow) -> bool {
     matches!(&finished.verdict, Verdict::Failed(failure) if failure.reason == Reason::TextAfterQuote)
 }
 
-/// As another reader sees it, every cell of the input is in its place, and ours are under our names.
+/// As another parser reads it, every cell of the input is in its place, and ours are under our names.
 fn check_columns(contents: &Contents, finished: &[DoneRow], written: &Output, delimiter: u8) {
     if !contents.ended || finished.iter().any(is_broken) {
         return;
@@ -308,7 +308,7 @@ fn check_columns(contents: &Contents, finished: &[DoneRow], written: &Output, de
     {
         let (number, value) = (row.number, |column| cells::value(row, verdict, column));
         assert_eq!(new.len(), old.len() + appended.len(), "row {number}");
-        // Nobody knows which cells of a ragged row are ours.
+        // In a ragged row it is not defined which cells are ours.
         let ragged = old.len() != read[0].len();
         assert!(!ragged || row.existing.is_empty(), "row {number}");
         let (kept, added) = new.split_at(old.len());
@@ -339,7 +339,7 @@ pub(super) fn by_the_csv_crate(text: &[u8], delimiter: u8) -> Vec<Vec<Vec<u8>>> 
         .collect()
 }
 
-/// Without our members the output is the input, and what was JSON still is.
+/// Without our members the output is the input, and valid JSON stays valid.
 fn check_members(contents: &Contents, finished: &[DoneRow], written: &Output) {
     let layout = &contents.layout;
     assert_eq!(written.head, layout.preamble);
@@ -353,7 +353,7 @@ fn check_members(contents: &Contents, finished: &[DoneRow], written: &Output) {
             is_json(row.content()),
             "row {number} is no JSON and has a verdict"
         );
-        // Blank lines before the row may be of bytes that are not white space to JSON.
+        // Blank lines before the row may contain bytes that are not white space in JSON.
         let line = &written[row.before().len()..];
         assert!(is_json(line), "row {number} became broken JSON");
         let content = row.content().trim_ascii_end();
@@ -383,7 +383,7 @@ pub(super) fn is_json(text: &[u8]) -> bool {
     serde_json::from_slice::<IgnoredAny>(text).is_ok()
 }
 
-/// Names and values of an object's members; `None` where it is not UTF-8.
+/// Names and values of an object's members; `None` if it is not UTF-8.
 fn members(text: &[u8]) -> Option<Vec<(String, String)>> {
     let text = std::str::from_utf8(text).ok()?;
     let mut members = Vec::new();

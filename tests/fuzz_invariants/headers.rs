@@ -1,4 +1,4 @@
-//! What headers ask for: never a panic, and nothing that a pace cannot work with.
+//! Headers that ask for a pace: never a panic, and never a value that the pace cannot use.
 //!
 //! The first line is the status, then come headers, each on a line.
 
@@ -8,13 +8,13 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use bytes::Bytes;
 use rescore::internals::pace::{Allowance, Gate, PaceLimits, Rate};
 use rescore::internals::secret::Secret;
-use rescore::internals::service::{ApiKeys, Outcome, Quota, Reply, Sent, classify};
+use rescore::internals::service::{ApiKeys, Outcome, Quota, Reply, SentRequest, classify};
 use rescore::internals::telemetry::Limit;
 use tokio::time::Instant;
 
 use super::{headers, line};
 
-/// As far ahead as a window may reach.
+/// The longest window that is accepted.
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 pub(crate) fn holds(input: &[u8]) {
@@ -34,7 +34,7 @@ pub(crate) fn holds(input: &[u8]) {
         headers: headers.clone(),
         body: Bytes::new(),
         cut: false,
-        sent: Sent {
+        sent: SentRequest {
             api_keys: ApiKeys::new(Secret::new("sk-live-0123456789")),
             body: Bytes::new(),
         },
@@ -43,14 +43,14 @@ pub(crate) fn holds(input: &[u8]) {
         return;
     };
     let quota = Quota::of(&headers, SystemTime::now);
-    // A time comes from somewhere: from `Retry-After`, or from a quota that is used up.
+    // A time has a source: `Retry-After`, or a quota that is used up.
     assert!(wait.is_none() || said || quota.is_used_up());
     if !said {
         assert!(wait.is_none_or(|wait| wait <= LONGEST));
     }
 }
 
-/// A pace takes any allowance, and stays one.
+/// A pace accepts any allowance and stays valid.
 fn allow(allowance: Allowance) {
     let bounds = PaceLimits {
         rate: Rate::Auto,

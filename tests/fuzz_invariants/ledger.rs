@@ -1,9 +1,9 @@
-//! Opening whatever lies where a ledger should be: it is used, or refused in a sentence, and what is not a ledger stays as
-//! it is.
+//! Opening any file in a ledger's place: it is used or refused with a clear message, and a file that is not a ledger stays
+//! as it is.
 //!
 //! The first byte of an input chooses the ledger and how it is opened. The rest is the file, or changes to a good ledger
-//! of two answers: five bytes each, of which the first says what is done, the next three where, the last with
-//! what.
+//! of two answers: five bytes each, of which the first says what to do, the next three where, and the last with which
+//! value.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,7 +19,7 @@ use rescore::internals::verdict::{Answer, Score, TransactionId};
 
 const PATIENCE: Duration = Duration::from_secs(10);
 const BODIES: [&[u8]; 3] = [br#"{"name":"A"}"#, br#"{"name":"B"}"#, br#"{"name":"C"}"#];
-/// Those that a good ledger has answers to.
+/// The requests for which a good ledger has answers.
 const KEPT: usize = 2;
 const SCORE: &str = "2.48";
 const POINTER: &str = "/summary/risk_level";
@@ -90,7 +90,7 @@ fn answer(number: usize) -> Answer {
     }
 }
 
-/// What a run does with a ledger, from opening to end.
+/// What a run does with a ledger, from opening to closing it.
 fn go_through(settings: Settings) -> Result<(), Error> {
     let wanted = settings.captured.len();
     let mut ledger = Ledger::open(settings)?;
@@ -100,7 +100,7 @@ fn go_through(settings: Settings) -> Result<(), Error> {
         for (number, body) in BODIES.iter().enumerate() {
             let found = lookup.find(&keys.key(body), body)?;
             if let Some(found) = usable(found) {
-                // Damage may cost an answer, and never makes another of it.
+                // Damage may lose an answer, but never changes one.
                 assert!(number < KEPT, "an answer that nobody gave: {found:?}");
                 let captured = answer(number).captured.into_iter().take(wanted);
                 let kept = Answer {
@@ -140,7 +140,7 @@ fn wait<T>(future: impl Future<Output = T>) -> T {
     { runtime }.build().unwrap().block_on(future)
 }
 
-/// The files of a good ledger by the ends of their names: closed well, or as a run leaves them that is killed.
+/// The files of a good ledger by the ends of their names: closed properly, or as a killed run leaves them.
 fn good(shared: bool, killed: bool) -> &'static BTreeMap<String, Vec<u8>> {
     static GOOD: OnceLock<[BTreeMap<String, Vec<u8>>; 4]> = OnceLock::new();
     let make = || [(false, false), (true, false), (false, true), (true, true)].map(make);
@@ -182,7 +182,7 @@ fn beside(path: &Path, end: &str) -> PathBuf {
     name.into()
 }
 
-/// The files with the changes that an input asks for.
+/// The files with the changes that the input describes.
 fn changed(good: &BTreeMap<String, Vec<u8>>, changes: &[u8]) -> BTreeMap<String, Vec<u8>> {
     let mut files = good.clone();
     for change in changes.chunks_exact(5) {
@@ -196,7 +196,7 @@ fn changed(good: &BTreeMap<String, Vec<u8>>, changes: &[u8]) -> BTreeMap<String,
             2 | 3 => file[at] = change[4],
             4 => file.truncate(at),
             5 => file.extend(std::iter::repeat_n(change[4], at % 512)),
-            // A sector that the disk lost, and one that it wrote to another place.
+            // A sector that the disk lost, and one that it wrote to a wrong place.
             6 => {
                 let sector = at / 512 * 512;
                 let end = (sector + 512).min(file.len());
@@ -223,7 +223,7 @@ fn place_of(file: &[u8], [high, middle, low]: [u8; 3]) -> usize {
     }
 }
 
-/// Whether a file says that it is a ledger, of whatever version; an empty one may become one.
+/// Whether a file claims to be a ledger, of any version; an empty file may become one.
 fn is_ledger(file: &[u8]) -> bool {
     let ours = |id: &[u8]| id == b"rsco" || id == b"rscs";
     file.len() >= 72 && file.starts_with(b"SQLite format 3\0") && ours(&file[68..72])
@@ -242,7 +242,7 @@ fn untouched(path: &Path, files: &BTreeMap<String, Vec<u8>>) {
     );
 }
 
-/// Words of the database, which tell nobody what to do.
+/// Words of the database that do not help a person.
 const RAW: [&str; 12] = [
     "sql",
     "table",
@@ -258,7 +258,7 @@ const RAW: [&str; 12] = [
     "disk image",
 ];
 
-/// An error is one that a person can do something about.
+/// Asserts that a person can act on the error.
 fn check(error: Option<&Error>, path: &Path, foreign: bool) {
     let Some(error) = error else {
         return;

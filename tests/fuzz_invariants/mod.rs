@@ -21,7 +21,7 @@ mod sides;
 use http::HeaderMap;
 use http::header::{HeaderName, HeaderValue};
 
-/// Takes the line at the front off, without its line end.
+/// Takes the first line off, without its line end.
 fn line<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     if rest.is_empty() {
         return None;
@@ -32,7 +32,7 @@ fn line<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     Some(line)
 }
 
-/// Takes headers off the front, up to an empty line. What HTTP does not allow is left out: the client never sees it.
+/// Takes headers off the front, up to an empty line. Headers that HTTP does not allow are left out: no client gets them.
 fn headers(rest: &mut &[u8]) -> HeaderMap {
     let mut headers = HeaderMap::new();
     while let Some(line) = line(rest).filter(|line| !line.is_empty()) {

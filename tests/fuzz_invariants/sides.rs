@@ -1,4 +1,4 @@
-//! The files beside the output: each of their lines can be read, and is the row that it is about.
+//! The files beside the output: each line can be parsed, and is about the row that it names.
 
 use std::fs;
 
@@ -25,7 +25,7 @@ pub(super) fn check(layout: &Layout, finished: &[DoneRow]) {
     let read = |target: &Target| fs::read(target.path()).unwrap_or_default();
     let failed: Vec<_> = finished.iter().filter_map(failed).collect();
     match cells::delimiter(layout) {
-        // Readers differ over rows with broken quotes, so nobody can say what is in the file.
+        // Parsers disagree about rows with broken quotes, so the expected content is not defined.
         Some(_) if finished.iter().any(is_broken) => {}
         Some(delimiter) => {
             check_cells(layout, &failed, &read(&rejects), delimiter);
@@ -72,7 +72,7 @@ fn check_changed_cells(layout: &Layout, changes: &[u8], finished: &[DoneRow], de
     }
 }
 
-/// The cells of a row as it was. A byte order mark that stands there is a part of the first.
+/// The cells of a row as it was read. A byte order mark in front is part of the first.
 fn cells_of(row: &Row, delimiter: u8) -> Vec<Vec<u8>> {
     let content = [b"x\n", row.content()].concat();
     by_the_csv_crate(&content, delimiter).remove(1)

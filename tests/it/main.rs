@@ -1,13 +1,13 @@
-//! What a user gets: the real program, real files, a server that does as each test says.
+//! What a user gets: the real program, real files, and a server that does what each test tells it.
 //!
-//! Each folder is a group of topics, each file in it a topic; `tests/support` is what they have in common.
+//! Each folder is a group of topics, and each file in it is one topic. What they share is in `tests/support`.
 
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing,
-    // Seeds and figures, seen when a test fails.
+    // Seeds and figures, shown when a test fails.
     clippy::print_stdout,
     clippy::string_slice,
     // A real process and a real network live in real time.

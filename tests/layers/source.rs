@@ -1,5 +1,5 @@
-//! What a source file says, as far as the architecture is concerned: the paths that it names, what it imports and what
-//! it defines. Comments, strings and what stands under `#[cfg(test)]` are left out; everything below such an item counts.
+//! What the tests of the architecture need of a source file: the paths that it names, its imports and its items. Comments,
+//! strings and items under `#[cfg(test)]` are left out; everything below such an item counts.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,11 +11,11 @@ use proc_macro2::{Delimiter, TokenStream, TokenTree};
 /// The path of a module or of a name in it, without `crate`.
 pub(crate) type Names = Vec<String>;
 
-/// A path of the code that ships, as it is written: `super::Row`, `serde_json::Value`.
+/// A path in the code that ships, as it is written: `super::Row`, `serde_json::Value`.
 #[derive(Debug)]
 pub(crate) struct Written {
     pub(crate) line: usize,
-    /// The module where it stands.
+    /// The module that contains it.
     pub(crate) within: Names,
     pub(crate) names: Names,
 }
@@ -38,7 +38,7 @@ pub(crate) struct Source {
     pub(crate) module: Names,
     pub(crate) paths: Vec<Written>,
     pub(crate) imports: Vec<Import>,
-    /// What it defines itself, besides modules.
+    /// What it defines, except modules.
     pub(crate) items: BTreeSet<Names>,
     pub(crate) modules: BTreeSet<Names>,
     /// Modules that are built for tests only.
@@ -113,7 +113,7 @@ impl Source {
         });
     }
 
-    /// Takes in a tree of imports: `a::{b, c as d}`.
+    /// Reads a tree of imports: `a::{b, c as d}`.
     fn import(&mut self, tree: &[TokenTree], here: &Names, public: bool) {
         let line = tree.first().map_or(0, |token| token.span().start().line);
         for (name, of) in flattened(tree, &Names::new()) {
@@ -147,7 +147,7 @@ pub(crate) fn read_all(root: &Path) -> Vec<Source> {
     sources
 }
 
-/// `pace/gate.rs` is `pace::gate`; the roots are the crate itself.
+/// `pace/gate.rs` is `pace::gate`; `lib.rs` and `main.rs` are the crate itself.
 fn module_of(file: &str) -> Names {
     let path = file.trim_end_matches(".rs").trim_end_matches("/mod");
     let names = path.split('/').map(str::to_owned).collect();
@@ -183,7 +183,7 @@ fn is_cfg_test(tokens: &[TokenTree]) -> bool {
         && (attribute == "cfg(test)" || attribute.starts_with("cfg(all(test,"))
 }
 
-/// How many tokens the item, field or arm takes that stands at the front, with attributes of its own.
+/// How many tokens the first item, field or arm takes, with its attributes.
 fn item_length(tokens: &[TokenTree]) -> usize {
     const STATEMENTS: [&str; 5] = ["use", "const", "static", "type", "let"];
     const FUNCTIONS: [&str; 4] = ["fn", "unsafe", "async", "extern"];
@@ -224,7 +224,7 @@ fn item_length(tokens: &[TokenTree]) -> usize {
     tokens.len()
 }
 
-/// How many tokens there are up to and with the next `;`.
+/// How many tokens there are up to the next `;`, with it.
 fn statement_length(tokens: &[TokenTree]) -> usize {
     let end = tokens.iter().position(|token| is_punct(Some(token), ';'));
     end.map_or(tokens.len(), |end| end + 1)
@@ -248,7 +248,7 @@ fn is_visibility(tokens: &[TokenTree]) -> bool {
     }
 }
 
-/// The name of the item whose keyword stands at the front.
+/// The name of the item that starts here.
 fn defined(tokens: &[TokenTree]) -> Option<String> {
     const KEYWORDS: [&str; 8] = [
         "fn", "struct", "enum", "union", "trait", "type", "const", "static",
@@ -269,7 +269,7 @@ fn defined(tokens: &[TokenTree]) -> Option<String> {
     }
 }
 
-/// The path at the front, and how many tokens it takes. It starts with an empty name if it starts with `::`.
+/// The path that starts here, and how many tokens it takes. Its first name is empty if it starts with `::`.
 fn path(tokens: &[TokenTree]) -> (Names, usize) {
     let mut names = Names::new();
     let mut at = 0;
@@ -289,7 +289,7 @@ fn path(tokens: &[TokenTree]) -> (Names, usize) {
     (names, at)
 }
 
-/// The names of a tree of imports, each with what it stands for; `*` is a name too.
+/// The names that a tree of imports brings in, each with its path; `*` counts as a name.
 fn flattened(tree: &[TokenTree], prefix: &Names) -> Vec<(String, Names)> {
     let (names, length) = path(tree);
     let whole = joined(prefix, &names);

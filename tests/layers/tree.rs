@@ -1,4 +1,4 @@
-//! All sources together: what each path stands for, the arrows that run upward inside a folder, and the circles there.
+//! All sources together: where each path leads, upward arrows inside a folder, and circles there.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -12,11 +12,11 @@ pub(crate) struct Tree {
     test_modules: BTreeSet<Names>,
 }
 
-/// A path of the crate itself that a file names.
+/// A use of the crate's own modules by a file.
 pub(crate) struct Use<'a> {
     pub(crate) source: &'a Source,
     pub(crate) line: usize,
-    /// Where it leads, from the crate's root.
+    /// The path from the crate's root.
     pub(crate) to: Names,
 }
 
@@ -38,12 +38,12 @@ impl Tree {
         }
     }
 
-    /// All files, those that only tests use among them.
+    /// All files, including those that only tests use.
     pub(crate) fn files(&self) -> &[Source] {
         &self.sources
     }
 
-    /// The files that are in the program.
+    /// The files that ship.
     pub(crate) fn shipped(&self) -> impl Iterator<Item = &Source> {
         let is_test = |source: &Source| {
             let module = &source.module;
@@ -61,7 +61,7 @@ impl Tree {
         })
     }
 
-    /// The foreign crates that a file names, or what looks like one.
+    /// The foreign crates that a file names, and other names that might be one.
     pub(crate) fn foreign<'a>(
         &'a self,
         source: &'a Source,
@@ -80,7 +80,7 @@ impl Tree {
         })
     }
 
-    /// Where a path leads, from the crate's root; `None` where it leads out of the crate or starts at a name of the file.
+    /// The path from the crate's root; `None` if it leads out of the crate or starts with a local name.
     fn absolute(&self, within: &Names, names: &[String]) -> Option<Names> {
         let (first, rest) = names.split_first()?;
         match first.as_str() {
@@ -112,7 +112,7 @@ impl Tree {
             .find(|import| import.within == module && import.name == name)
     }
 
-    /// The module where the thing is that a path leads to, by way of every façade.
+    /// The module that defines what a path names, behind every façade.
     fn home(&self, path: &[String]) -> Names {
         let known = (0..=path.len())
             .rev()
@@ -126,7 +126,7 @@ impl Tree {
         }
     }
 
-    /// What children use of their parents' own files, one line for each pair of files.
+    /// What files use of the file of a folder above them, one line for each pair of files.
     pub(crate) fn upward_arrows(&self) -> Vec<String> {
         let mut arrows = BTreeMap::<(String, String), BTreeSet<String>>::new();
         for source in self.shipped() {
@@ -146,7 +146,7 @@ impl Tree {
         arrows.iter().map(line).collect()
     }
 
-    /// The folder above a module in whose own file the path ends, and what it names there.
+    /// If the path ends in the file of a folder above the module: that folder, and what it names there.
     fn taken_from_a_parent(&self, module: &[String], path: &[String]) -> Option<(Names, String)> {
         let folder = common(module, path);
         let name = path.get(folder.len())?;
@@ -168,7 +168,7 @@ impl Tree {
         Some((folder.to_vec(), format!("`{name}` ({how})")))
     }
 
-    /// What `mod.rs` files define themselves, besides modules.
+    /// What `mod.rs` files define, except modules.
     pub(crate) fn more_than_facades(&self) -> Vec<String> {
         let folders = self
             .shipped()
@@ -182,9 +182,9 @@ impl Tree {
         found
     }
 
-    /// Neighbours in one folder that use each other, however far around.
+    /// Neighbours in one folder that use each other, directly or through others.
     pub(crate) fn circles(&self) -> Vec<String> {
-        // By folder and child: the children that it uses, each with a place where it does.
+        // By folder and child: the neighbours that the child uses, each with a line where it does.
         let mut arrows = BTreeMap::<Names, BTreeMap<String, BTreeMap<String, String>>>::new();
         for source in self.shipped() {
             for used in self.uses(source) {
@@ -225,13 +225,13 @@ impl Tree {
     }
 }
 
-/// What two paths have in common at their beginning.
+/// The common start of two paths.
 fn common<'a>(one: &'a [String], other: &[String]) -> &'a [String] {
     let same = one.iter().zip(other).take_while(|(a, b)| a == b);
     &one[..same.count()]
 }
 
-/// What can be reached from a child by one arrow or more.
+/// What a child reaches by one arrow or more.
 fn reachable(
     arrows: &BTreeMap<String, BTreeMap<String, String>>,
     from: &String,

@@ -1,4 +1,4 @@
-//! A ledger's file, changed as a test wants it: older, or damaged.
+//! Changes to a ledger's file: making it older, or damaging it.
 
 use std::path::Path;
 
@@ -6,8 +6,8 @@ use rusqlite::Connection;
 use rusqlite::functions::FunctionFlags;
 use rusqlite::types::ValueRef;
 
-/// Opens a ledger, with a function that sums up values as the program does: a keyed hash over the table's name and, for
-/// each value, its kind, its length and its bytes.
+/// Opens a ledger, with functions that compute checksums as the program does: a keyed hash over the table's name and, for
+/// each value, its type, its length and its bytes.
 pub(crate) fn open(path: &Path) -> Connection {
     let connection = Connection::open(path).unwrap();
     let secret: [u8; 32] = connection
@@ -41,14 +41,14 @@ pub(crate) fn open(path: &Path) -> Connection {
     connection
 }
 
-/// Makes all answers older by so many milliseconds: how many there are.
+/// Makes all answers older by this many milliseconds. Returns how many there are.
 pub(crate) fn age(path: &Path, milliseconds: i64) -> usize {
     const AGE: &str = "UPDATE answers SET at = at - ?1, checksum =
         checksum_of_answers(key, transaction_id, score, capture, captured, at - ?1, replaced)";
     open(path).execute(AGE, [milliseconds]).unwrap()
 }
 
-/// Has all runs begin in 1970.
+/// Sets the start of all runs to 1970.
 pub(crate) fn begun_long_ago(path: &Path) {
     const BEGUN: &str = "UPDATE runs SET begun = 0, checksum =
         checksum_of_runs(name, 0, not_before, leftover, finished)";

@@ -1,22 +1,28 @@
-//! Runs the real program in a directory of its own, and tells everything about a run that did not do as it should.
+//! Runs the real program in a directory of its own, and reports everything about a run that failed its test.
 
 use std::ffi::OsString;
 use std::fmt::{self, Write as _};
 use std::fs::{self, File};
-use std::io::{Read, Write};
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::{Arc, Mutex};
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-use crate::support::server::Server;
+use super::gathered::Gathered;
+use super::server::Server;
 
-/// The key that runs use, and that must never be seen again.
+/// The key that runs use. It must never appear anywhere else.
 pub(crate) const KEY: &str = "test-key";
-/// A run that takes longer hangs.
+
+/// Runs a command with the host names in the file `hosts`: the script `with-hosts.sh`, and how to run it.
+pub(crate) const HOSTS: &str = "mount --bind hosts /etc/hosts && exec \"$@\"\n";
+
+pub(crate) const WITH_HOSTS: &[&str] = &["unshare", "-rm", "sh", "with-hosts.sh"];
+
+/// A run that takes longer counts as hanging.
 const HANGS: Duration = Duration::from_secs(60);
 
 /// A temporary directory with the files of one test.
@@ -62,7 +68,7 @@ impl Place {
         names
     }
 
-    /// `rescore` with exactly these arguments, nothing in its environment but `PATH`.
+    /// `rescore` with exactly these arguments, and only `PATH` in its environment.
     pub(crate) fn rescore<const N: usize>(&self, args: [&str; N]) -> Program<'_> {
         Program {
             place: self,
@@ -96,13 +102,27 @@ impl Place {
             ])
             .env("RESCORE_API_KEY", KEY);
         program.server = Some(server);
-        args.iter().fold(program, Program::arg)
+        program.args(args)
     }
 
-    /// The whole course that most tests take: `users.csv` to `scored.csv`.
+    /// `users.csv` to `scored.csv` with a key, against any address, without further settings.
+    pub(crate) fn run_at(&self, url: impl Into<OsString>) -> Program<'_> {
+        let args = [
+            "run",
+            "users.csv",
+            "-o",
+            "scored.csv",
+            "--service-id",
+            "test",
+        ];
+        let program = self.rescore(args).arg("--base-url").arg(url);
+        program.env("RESCORE_API_KEY", KEY)
+    }
+
+    /// What most tests do: score `users.csv` to `scored.csv`, to the end.
     pub(crate) fn score<const N: usize>(&self, server: &Server, args: [&str; N]) -> Done {
         let program = self.run(server, ["users.csv", "-o", "scored.csv"]);
-        args.iter().fold(program, Program::arg).done()
+        program.args(args).done()
     }
 }
 
@@ -125,8 +145,9 @@ impl<'a> Program<'a> {
         self
     }
 
-    pub(crate) fn args<const N: usize>(self, args: [&str; N]) -> Self {
-        args.iter().fold(self, Self::arg)
+    pub(crate) fn args(mut self, args: impl IntoIterator<Item: Into<OsString>>) -> Self {
+        self.args.extend(args.into_iter().map(Into::into));
+        self
     }
 
     /// Sets a variable; the last one given counts.
@@ -151,7 +172,7 @@ impl<'a> Program<'a> {
         self
     }
 
-    /// Runs it by way of another program that takes a command as its arguments.
+    /// Runs it through another program that takes a command as its arguments.
     pub(crate) fn under(mut self, command: &'static [&'static str]) -> Self {
         self.under = command;
         self
@@ -191,7 +212,7 @@ impl<'a> Program<'a> {
             .stderr(self.stderr.unwrap_or_else(Stdio::piped));
         let told = format!("{command:?}\nin {}", self.place.0.path().display());
         let mut child = command.spawn().unwrap();
-        // A thread each, so that no full pipe can stop the program. It may rightly not read all of its input.
+        // One thread for each stream, so that a full pipe never blocks the program. It need not read all of its input.
         if let Some(mut stdin) = child.stdin.take() {
             thread::spawn(move || stdin.write_all(&self.stdin));
         }
@@ -206,36 +227,6 @@ impl<'a> Program<'a> {
             stdout,
             stderr,
         }
-    }
-}
-
-/// What came down a stream so far.
-struct Gathered {
-    bytes: Arc<Mutex<Vec<u8>>>,
-    thread: JoinHandle<()>,
-}
-
-impl Gathered {
-    fn start(mut stream: impl Read + Send + 'static) -> Self {
-        let bytes = Arc::new(Mutex::new(Vec::new()));
-        let shared = Arc::clone(&bytes);
-        let thread = thread::spawn(move || {
-            let mut block = [0; 16 * 1024];
-            while let Ok(read @ 1..) = stream.read(&mut block) {
-                shared.lock().unwrap().extend_from_slice(&block[..read]);
-            }
-        });
-        Self { bytes, thread }
-    }
-
-    fn so_far(&self) -> Vec<u8> {
-        self.bytes.lock().unwrap().clone()
-    }
-
-    fn all(self) -> Vec<u8> {
-        let Self { bytes, thread } = self;
-        thread.join().unwrap();
-        std::mem::take(&mut bytes.lock().unwrap())
     }
 }
 
@@ -283,7 +274,7 @@ impl Running<'_> {
         String::from_utf8_lossy(&said.unwrap_or_default()).into_owned()
     }
 
-    /// Waits until what the system says of it under this word is as it should be.
+    /// Waits until this field of its process status is as expected.
     pub(crate) fn wait_for_status(&self, word: &str, ready: impl Fn(&str) -> bool) {
         self.wait_until(word, || {
             self.status(word).is_some_and(|value| ready(&value))
@@ -307,19 +298,19 @@ impl Running<'_> {
         self.child.id()
     }
 
-    /// The most memory that it has used so far, in KiB, where the system tells it.
+    /// Its peak memory so far in KiB, if the system reports it.
     pub(crate) fn peak_memory(&self) -> Option<usize> {
         self.status("VmHWM:")?.strip_suffix(" kB")?.parse().ok()
     }
 
-    /// What the system says of it under this word, where it says anything.
+    /// This field of its process status, if the system has it.
     pub(crate) fn status(&self, word: &str) -> Option<String> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.id())).ok()?;
         let value = status.lines().find_map(|line| line.strip_prefix(word))?;
         Some(value.trim().to_owned())
     }
 
-    /// Kills it as a power cut would, as soon as `ready`; it may have ended before.
+    /// Kills it with SIGKILL as soon as `ready` holds; it may have ended before.
     pub(crate) fn kill_when(mut self, ready: impl Fn() -> bool) -> Done {
         while self.child.try_wait().unwrap().is_none() && !ready() {
             assert!(
@@ -370,7 +361,7 @@ impl Running<'_> {
     }
 }
 
-/// What became of the program.
+/// The program after its end.
 pub(crate) struct Done {
     status: Option<ExitStatus>,
     pub(crate) took: Duration,
@@ -385,7 +376,7 @@ impl Done {
         self.status.and_then(|status| status.code())
     }
 
-    /// Whether the system wrote its memory to a file when it was killed.
+    /// Whether the system wrote a core file when it was killed.
     pub(crate) fn dumped_core(&self) -> bool {
         use std::os::unix::process::ExitStatusExt;
         self.status.is_some_and(|status| status.core_dumped())
@@ -400,7 +391,7 @@ impl Done {
     #[track_caller]
     pub(crate) fn exits(&self, code: i32) -> &Self {
         self.check(self.code() == Some(code), &format!("exit code {code}"));
-        // Whatever the end, a panic is none of them.
+        // No expected end is a panic.
         self.silent_about("panicked")
     }
 
@@ -412,7 +403,7 @@ impl Done {
         self
     }
 
-    /// Standard error has these words, in any case of letters.
+    /// Standard error has these words; case is ignored.
     #[track_caller]
     pub(crate) fn says(&self, words: &str) -> &Self {
         let said = self.stderr.to_lowercase().contains(&words.to_lowercase());
@@ -445,4 +436,13 @@ impl fmt::Display for Done {
 /// A device or file that takes output.
 pub(crate) fn device(path: &str) -> File {
     File::options().write(true).open(path).unwrap()
+}
+
+/// Fails if the text has a character that could control a terminal.
+pub(crate) fn clean(what: &str, text: &str) {
+    let steers = |c: &char| {
+        *c != '\n' && (c.is_control() || "\u{202e}\u{2066}\u{200f}\u{feff}\u{2028}".contains(*c))
+    };
+    let found: Vec<_> = text.chars().filter(steers).collect();
+    assert!(found.is_empty(), "{what} has {found:?}:\n{text:?}");
 }

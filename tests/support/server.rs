@@ -1,4 +1,4 @@
-//! A scripted HTTP server on plain threads and sockets: it answers, or misbehaves, exactly as a test says.
+//! A scripted HTTP server on plain threads and sockets: it answers or misbehaves exactly as a test tells it.
 //!
 //! It knows just enough HTTP/1.1 to read a request. Its threads live as long as the test binary: nothing needs them to
 //! end sooner.
@@ -74,7 +74,7 @@ impl fmt::Debug for Request {
     }
 }
 
-/// What the server does about a request, step by step. Afterwards it waits for the next one on the connection.
+/// What the server does with a request, step by step. Afterwards it waits for the next one on the connection.
 #[derive(Debug, Clone)]
 pub(crate) struct Action(Vec<Step>);
 
@@ -183,7 +183,7 @@ pub(crate) fn answer(status: u16, headers: &[(&str, &str)], body: &str) -> Actio
         .iter()
         .map(|(name, value)| format!("{name}: {value}\r\n"))
         .collect();
-    // These have no body, and a length would be a lie.
+    // These have no body, so a length would be wrong.
     let bodiless = matches!(status, 100..=199 | 204 | 304);
     let length = if bodiless {
         String::new()
@@ -210,7 +210,7 @@ pub(crate) fn ok(body: &str) -> Action {
     answer(200, &[("content-type", "application/json")], body)
 }
 
-/// The body of a good answer about `name`, shaped as the notes beside the interface have it.
+/// The body of a good answer about `name`, in the shape that the interface notes describe.
 pub(crate) fn good_body(name: &str) -> String {
     let Verdict { id, score, .. } = Verdict::of(name);
     let summary = format!(r#"{{"risk_level":0,"verify_label":"Legit","risk_score":{score}}}"#);
@@ -249,7 +249,7 @@ impl Server {
         thread::spawn(move || {
             for stream in listener.incoming() {
                 let (script, log) = (Arc::clone(&script), Arc::clone(&shared));
-                // An error here is the client's end of the connection: the test sees it from the other side.
+                // An error here means that the client closed the connection: the test sees that from the other side.
                 thread::spawn(move || stream.and_then(|stream| serve(&stream, &*script, &log)));
             }
         });
@@ -261,19 +261,37 @@ impl Server {
         Self::start(good)
     }
 
-    /// Answers the first so many users at once and all others when the sender is dropped.
-    pub(crate) fn holding(free: usize) -> (Self, Sender<()>) {
+    /// Gives every user the right verdict. Calls for which `held` is true wait until the sender is dropped.
+    pub(crate) fn holding_if(
+        held: impl Fn(&Request) -> bool + Send + Sync + 'static,
+    ) -> (Self, Sender<()>) {
+        Self::start_holding_if(held, good)
+    }
+
+    /// Answers as `script` says. Calls for which `held` is true wait until the sender is dropped.
+    pub(crate) fn start_holding_if(
+        held: impl Fn(&Request) -> bool + Send + Sync + 'static,
+        script: impl Fn(&Request) -> Action + Send + Sync + 'static,
+    ) -> (Self, Sender<()>) {
         let (release, released) = channel();
         let released = Mutex::new(released);
         let server = Self::start(move |request| {
-            let name = request.name();
-            let user: usize = name.strip_prefix("User ").unwrap().parse().unwrap();
-            if user > free {
+            if held(request) {
+                // Ends with an error once the sender is gone.
                 let _ = released.lock().unwrap().recv();
             }
-            good(request)
+            script(request)
         });
         (server, release)
+    }
+
+    /// Answers the first `free` users immediately, and all others when the sender is dropped.
+    pub(crate) fn holding(free: usize) -> (Self, Sender<()>) {
+        Self::holding_if(move |request| {
+            let name = request.name();
+            let user: usize = name.strip_prefix("User ").unwrap().parse().unwrap();
+            user > free
+        })
     }
 
     pub(crate) const fn port(&self) -> u16 {
@@ -306,12 +324,12 @@ impl Server {
         *self.log.connections.lock().unwrap()
     }
 
-    /// How many bytes of a flood could be sent so far, by the request that it answers.
+    /// How many bytes of a flood were sent so far, by the number of its request.
     pub(crate) fn flooded(&self) -> HashMap<usize, usize> {
         self.log.flooded.lock().unwrap().clone()
     }
 
-    /// Waits until so many requests have come.
+    /// Waits until this many requests have come.
     pub(crate) fn wait_for_calls(&self, calls: usize) {
         let requests = self.log.requests.lock().unwrap();
         let few = |requests: &mut Vec<Request>| requests.len() < calls;

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-/// What the scripted server says of a user: a pure function of the name, so that a verdict in the wrong row shows.
+/// The scripted server's verdict on a user: a pure function of the name, so that a verdict in the wrong row is noticed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Verdict {
     pub(crate) id: String,

@@ -1,4 +1,4 @@
-//! The arguments of `rescore run`.
+//! The arguments of `rescore run`, and the config that they make.
 
 use std::collections::HashSet;
 use std::io::IsTerminal;

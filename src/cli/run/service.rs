@@ -123,7 +123,7 @@ impl ServiceArgs {
     }
 }
 
-/// Everything that is missing, in one message: nobody should have to find it out one by one.
+/// Names everything that is missing together, so that nobody finds it out piece by piece.
 fn missing(settings: &[(bool, &str, String, &str)]) -> Error {
     let missing = || settings.iter().filter(|(is_there, ..)| !is_there);
     let names: Vec<_> = missing()
@@ -139,7 +139,8 @@ fn missing(settings: &[(bool, &str, String, &str)]) -> Error {
         .hint("`--sandbox` uses a built-in stand-in, which needs none of these")
 }
 
-/// A typed address shows that somebody means the service; with the stand-in, the scores would be made up.
+/// Refuses `--sandbox` with an address on the command line: whoever types one means the service, and must not get made-up
+/// scores.
 pub(super) fn refuse_address(sources: Sources<'_>) -> Result<()> {
     let address = [
         ("base_url", "--base-url"),

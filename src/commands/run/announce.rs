@@ -14,13 +14,13 @@ use crate::output::Target;
 use crate::pace::Rate;
 use crate::telemetry::pace::Limit;
 
-/// Said of a run whose output is a stream, and that has no ledger.
-const NO_LEDGER: &str = "rescore: no ledger keeps the paid answers: a run that stops has to start over (`--ledger FILE` keeps them)";
+/// For a run to a stream that has no ledger.
+const NO_LEDGER: &str = "rescore: no ledger: paid answers are not kept, and a run that stops has to start over (`--ledger FILE` keeps them)";
 
-/// A run that started longer ago may be another night's. The same is said of a run that takes days, which does no harm.
+/// A run that started longer ago may be another night's. A run that takes days is warned of as well, which does no harm.
 const OLD: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Says what is read, who answers, what earlier runs left, and what to be warned of.
+/// Says what is read, who answers and what earlier runs left, then the warnings.
 pub(super) fn announce(prepared: &PreparedRun) {
     let PreparedRun {
         context,
@@ -48,22 +48,15 @@ pub(super) fn announce(prepared: &PreparedRun) {
 fn introduce(context: &Context, calls: &CallParts, format: Format) {
     let input = &context.input;
     let service = if context.is_sandbox() {
-        "the built-in sandbox, a stand-in for the service".to_owned()
+        "the built-in sandbox, a stand-in".to_owned()
     } else {
         context.endpoint.to_string()
     };
-    let at_a_time = match calls.concurrency.get() {
-        1 => "1 call at a time".to_owned(),
-        calls => format!("up to {calls} calls at a time"),
-    };
-    let pace = match calls.pace.rate {
-        Rate::Auto => "pace found automatically".to_owned(),
-        Rate::Unlimited => "no rate limit".to_owned(),
-        rate @ Rate::PerSecond(_) => format!("at most {rate}"),
-    };
     say(&format!(
-        "rescore: {} to {service}; {at_a_time}, {pace}",
-        input.name()
+        "rescore: {} to {service}; up to {} at a time, {}",
+        input.name(),
+        counted(calls.concurrency.get() as u64, "call"),
+        pace(calls.pace.rate)
     ));
     if !input.mapping.is_empty() {
         say(&format!("         {}", printable(&input.mapping)));
@@ -81,8 +74,16 @@ fn introduce(context: &Context, calls: &CallParts, format: Format) {
     }
 }
 
-/// Says which limit an earlier run found. `start` is the limit that calls start near: not all that was found may be of
-/// use.
+/// How fast calls start.
+fn pace(rate: Rate) -> String {
+    match rate {
+        Rate::Auto => "pace found automatically".to_owned(),
+        Rate::Unlimited => "no rate limit".to_owned(),
+        Rate::PerSecond(_) => rate.to_string(),
+    }
+}
+
+/// Says which limit an earlier run found. `start` is the part of it that calls start near: settings may rule out the rest.
 fn tell_limit(ledger: &RunLedger, start: Limit) {
     if start == Limit::NONE {
         return;
@@ -118,18 +119,20 @@ fn tell_earlier_run(ledger: &RunLedger) {
             format!("rescore: retrying the failed rows of the run of {begun}{has}")
         }
         Past::Stopped | Past::Nothing => {
-            format!("rescore: continuing the run of {begun}{has} (`--fresh` asks everything again)")
+            format!(
+                "rescore: continuing the run of {begun}{has} (`--fresh` asks about every row again)"
+            )
         }
     });
 }
 
-/// A warning of what is lost by starting over. A finished run's answers have served their purpose.
+/// A warning of what is lost by starting over. The answers of a finished run have served their purpose.
 fn thrown_away(ledger: &RunLedger) -> Option<String> {
     let Held { answers, begun } = ledger.replaced()?;
     let is_finished = matches!(ledger.past(), Past::Finished { .. });
     (!is_finished && answers > 0).then(|| {
         format!(
-            "starting over; the {} of the run of {} are thrown away",
+            "starting over: the {} of the run of {} are discarded",
             observe::answers(answers, ledger.is_sandbox()),
             moment(begun)
         )
@@ -142,7 +145,7 @@ fn aged(ledger: &RunLedger) -> Option<String> {
     let is_old = begun.elapsed().is_ok_and(|age| age >= OLD);
     (is_old && answers > 0 && ledger.past() == Past::Stopped).then(|| {
         format!(
-            "the run that goes on began at {}: {} of it are used, unless `--fresh` or `--max-age` says otherwise",
+            "continuing a run that started at {}: {} of it are used, unless `--fresh` or `--max-age` says otherwise",
             moment(begun),
             counted(answers, "answer")
         )

@@ -1,4 +1,4 @@
-//! Space on disks: whether there is enough for a run to start, and how much it needs where a disk is full.
+//! Disk space: whether there is enough for a run to start, and how much is needed where a disk is full.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -11,16 +11,16 @@ use crate::observe::count;
 use crate::output::{Target, partial_of};
 use crate::telemetry::stats::Stats;
 
-/// A megabyte, as `df` and people count them.
+/// A megabyte, as people and `df -H` count.
 const MEGABYTE: u64 = 1_000_000;
-/// What an output needs at least to be begun or gone on with: the rows of a group of answers, as rows are as a rule.
+/// The least space that an output needs to start or continue: the usual size of the rows of one group of answers.
 const LEAST: u64 = 64 * 1024;
 
-/// Fails when there is no space for the next rows of an output: what is paid for must have a place. `size` is the
-/// input's, where it is known, and `goes_on` whether rows that an earlier run wrote are written again first.
+/// Fails when there is no space for the next rows of an output: what is paid for must have a place. `size` is the size of
+/// the input, where it is known; `goes_on` says that rows of an earlier run are written again first.
 ///
-/// It asks for no more than the rest of the input needs without a verdict, and a megabyte of that, so that no run is
-/// refused that can end. Of pipes and devices nothing is known.
+/// It asks for no more than the rest of the input takes without verdicts, and for a megabyte at most, so that no run is
+/// refused that could finish. Nothing is known about pipes and devices.
 pub(super) fn for_the_next_rows(
     output: Option<&Target>,
     goes_on: bool,
@@ -42,12 +42,12 @@ pub(super) fn for_the_next_rows(
     let old = output.map_or(0, |_| length(&file));
     let ends = output.and_then(|target| target.path().extension());
     let compressed = ends.is_some_and(|end| end == "gz" || end == "zst");
-    // How much smaller the rows get, nobody knows.
+    // How much smaller compressed rows are is not known.
     let all = size.filter(|_| !compressed).unwrap_or(0);
     let bytes = if goes_on {
         all.saturating_sub(old).clamp(LEAST, MEGABYTE)
     } else {
-        // The old rows go before the new ones come.
+        // The old rows are removed before new ones are written.
         all.clamp(LEAST, MEGABYTE).saturating_sub(old)
     };
     let grown = old.saturating_add(bytes);
@@ -63,14 +63,14 @@ pub(super) fn for_the_next_rows(
     })
 }
 
-/// The file that standard output goes to, where it goes to one and the system tells it.
+/// The file that standard output goes to, where it is a file and the system tells which.
 fn behind_stdout() -> Option<PathBuf> {
     let file = Path::new("/proc/self/fd/1").canonicalize().ok()?;
     file.is_file().then_some(file)
 }
 
-/// Fills so much of a disk for a moment, in a file without a name. Only a full disk is a reason not to start: where such
-/// a file cannot be made at all, an output can be made all the same.
+/// Fills this much of a disk for a moment, in a file without a name. Only a full disk is a reason not to start: where such
+/// a file cannot be made at all, an output may still be.
 fn try_out(directory: &Path, bytes: u64) -> io::Result<()> {
     let fill = |mut file: File| {
         let block = [0; 16 * 1024];
@@ -81,7 +81,7 @@ fn try_out(directory: &Path, bytes: u64) -> io::Result<()> {
             file.write_all(part)?;
             left -= part.len() as u64;
         }
-        // Some systems find out only now.
+        // Some file systems report a full disk only now.
         file.sync_data()
     };
     match tempfile::tempfile_in(directory).and_then(fill) {
@@ -90,28 +90,28 @@ fn try_out(directory: &Path, bytes: u64) -> io::Result<()> {
     }
 }
 
-/// An error of a run that could not even begin, with what it needs at least where the file is that it is about.
+/// An error of a run that could not start; where a disk is full, with the space that it needs at least.
 pub(super) fn at_the_start(error: Error) -> Error {
     needs(error, |_| "the run needs at least 1 MB more".to_owned())
 }
 
-/// An error of the answers that are kept for the run alone, with where that is: nobody has named the place.
+/// An error of the answers that are kept only for the run, with the directory, which the user did not name.
 pub(super) fn in_temporary(error: Error) -> Error {
     let error = error.detail(format!(
-        "to ask equal rows once the run keeps answers in `{}` while it lasts",
+        "so that identical rows need one call, the run keeps answers in `{}` while it lasts",
         shown(&std::env::temp_dir())
     ));
     if error.comes_from(ErrorKind::FileTooLarge) {
         return limited(error);
     }
-    error.hint("make space there, or name another directory with the variable `TMPDIR`")
+    error.hint("free space there, or name another directory with the variable `TMPDIR`")
 }
 
-/// An error of a run that stopped, with the space that the rest of the file will take that it is about, by what that took
-/// so far.
+/// An error of a run that stopped; where a disk is full, with the space that the rest of the file needs, estimated from what it has
+/// taken so far.
 pub(super) fn for_the_rest(error: Error, size: Option<u64>, stats: &Stats) -> Error {
     needs(error, |file| {
-        // A ledger's last answers are in its log, and where there is no space that is where they stay.
+        // The last answers of a ledger are in its log, and stay there when there is no space.
         let taken = length(file).max(length(&log_of(file)));
         let needed = match size {
             Some(size) if stats.position > 0 => {
@@ -129,7 +129,7 @@ pub(super) fn for_the_rest(error: Error, size: Option<u64>, stats: &Stats) -> Er
     })
 }
 
-/// An error, with what its file needs where a disk is full.
+/// The error, with what its file needs where a disk is full.
 fn needs(error: Error, what: impl FnOnce(&Path) -> String) -> Error {
     if error.comes_from(ErrorKind::FileTooLarge) {
         return limited(error);
@@ -141,7 +141,7 @@ fn needs(error: Error, what: impl FnOnce(&Path) -> String) -> Error {
     error.detail(detail)
 }
 
-/// An error of a file that may not grow any more, with who says so.
+/// The error of a file that may not grow any more, with what limits it.
 fn limited(error: Error) -> Error {
     match max_file_size() {
         Some(limit) => error
@@ -150,7 +150,7 @@ fn limited(error: Error) -> Error {
                 count(limit)
             ))
             .hint("raise the file size limit (`ulimit -f`)"),
-        None => error.detail("the file system takes no file as large as that"),
+        None => error.detail("the file system allows no file of that size"),
     }
 }
 
@@ -158,7 +158,7 @@ fn length(path: &Path) -> u64 {
     path.metadata().map_or(0, |metadata| metadata.len())
 }
 
-/// Where SQLite has what is not in a database yet.
+/// Where SQLite keeps what is not in the database yet.
 fn log_of(file: &Path) -> PathBuf {
     let mut name = OsString::from(file);
     name.push("-wal");

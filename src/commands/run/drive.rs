@@ -24,14 +24,14 @@ use crate::telemetry::event::{CancelReason, Event};
 use crate::telemetry::hub::Events;
 use crate::telemetry::stats::Stats;
 
-/// Rows of the window: at 300 rows/s a row may wait for seven minutes before it holds up the others. Only while one waits
-/// are there so many in memory, at 0.9 KB each.
+/// Rows of the window: at 300 rows/s a row may wait for seven minutes before it holds up the others. There are this many in
+/// memory, at 0.9 KB each, only while one waits.
 const WINDOW_ROWS: usize = 128 * 1_024;
 /// Bytes of the window, for files with huge records.
 const WINDOW_BYTES: usize = 64 * 1024 * 1024;
 
 /// A run whose rows have run, to the end or to a stop.
-pub(super) struct Driven {
+pub(super) struct DrivenRun {
     pub(super) context: Context,
     pub(super) ended: RowsEnd,
     pub(super) events: Events,
@@ -55,7 +55,7 @@ pub(super) struct RowStages {
 ///
 /// # Errors
 /// What kept the first call from being made, such as a signal.
-pub(super) fn drive(prepared: PreparedRun) -> Result<Driven> {
+pub(super) fn drive(prepared: PreparedRun) -> Result<DrivenRun> {
     let PreparedRun {
         mut context,
         rows,
@@ -86,7 +86,7 @@ pub(super) fn drive(prepared: PreparedRun) -> Result<Driven> {
     // A look-up of a name that hangs must not hold up the end.
     runtime.shutdown_background();
     drop(scorer);
-    Ok(Driven {
+    Ok(DrivenRun {
         context,
         ended,
         events,
@@ -126,10 +126,10 @@ fn farewell(context: &Context) -> String {
     let output = context.output.as_ref();
     let stopped = match output.filter(|target| !target.is_special()) {
         Some(target) => format!(
-            "rescore: stopped at once; `{}` has the rows that were written so far",
+            "rescore: stopped immediately; `{}` has the rows that were written so far",
             shown(&partial_of(target.path()))
         ),
-        None => "rescore: stopped at once".to_owned(),
+        None => "rescore: stopped immediately".to_owned(),
     };
     match context.ledger.farewell() {
         Some(kept) => format!("{stopped}\n         {kept}"),
@@ -160,7 +160,7 @@ fn scorer(calls: CallParts, context: &mut Context, events: &Events) -> Result<Sc
     })
 }
 
-/// Connects the parts and lets rows run until the end or a stop; then ends the files accordingly.
+/// Connects the stages and lets rows run until the end or a stop; then ends the files accordingly.
 ///
 /// # Errors
 /// A thread cannot be started.
@@ -195,7 +195,7 @@ pub(super) fn run_rows<S: Service>(
     // Even if it panics, rows that are paid for still reach the disk.
     let run = AssertUnwindSafe(|| runtime.block_on(pipeline::run(scorer, channels, window)));
     let stop = catch_unwind(run).unwrap_or_else(|_| {
-        let stop = Stop::internal("a part of the program broke down");
+        let stop = Stop::internal("the dispatcher panicked");
         scorer.events.emit(Event::CancelBegan(stop.reason));
         Some(stop)
     });
@@ -245,11 +245,11 @@ fn wait_for(
                 if !left.is_zero() {
                     continue;
                 }
-                Error::stopped("the output takes no more rows; the last ones are lost")
+                Error::stopped("the output accepts no more rows; the last ones are lost")
             }
             Err(RecvTimeoutError::Disconnected) => {
                 events.emit(Event::CancelBegan(CancelReason::Internal));
-                Error::internal("the writer's thread broke down")
+                Error::internal("the writer's thread panicked")
             }
         };
         events.emit(Event::OutputFailed);
@@ -268,7 +268,7 @@ fn end_files(
     if let Err(broken) = events.with_stats(Stats::check_invariants) {
         events.emit(Event::CancelBegan(CancelReason::Internal));
         let error = Error::internal(broken)
-            .hint("this is a bug: nothing in the partial file is to be trusted");
+            .hint("this is a bug: do not rely on anything in the partial file");
         return RowsEnd {
             written: writer.map_or_else(|left| left, Writer::give_up),
             error: Some(error),

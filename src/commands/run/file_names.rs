@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use crate::base::error::{Error, Result, printable, shown};
-use crate::layout::{Format, Packing};
+use crate::layout::{Compression, Format};
 
-/// Ends of names of files that hold no lines, however they are written.
+/// Endings of files that are not made of lines.
 const NO_LINES: [&str; 16] = [
     "xlsx", "xlsm", "xlsb", "xls", "ods", "numbers", "parquet", "avro", "arrow", "feather", "orc",
     "pdf", "zip", "7z", "bz2", "xz",
@@ -25,7 +25,7 @@ pub(super) fn check(flag: &str, path: &Path, format: Format) -> Result<()> {
     let fits = match (end, format) {
         ("jsonl" | "ndjson" | "json", format) => format == Format::Jsonl,
         ("csv", format) => format != Format::Jsonl,
-        // Who reads a file of this name does not look for another delimiter.
+        // A program that reads a file of this name does not look for another delimiter.
         ("tsv", format) => format == Format::Delimited { delimiter: b'\t' },
         (end, _) => !NO_LINES.contains(&end),
     };
@@ -37,7 +37,7 @@ pub(super) fn check(flag: &str, path: &Path, format: Format) -> Result<()> {
         Format::Delimited { .. } => "CSV",
         Format::Jsonl => "JSONL",
     };
-    // In the case that it has. `scored.csv.zip` is meant to be `scored.csv`.
+    // Upper and lower case stay. `scored.csv.zip` is meant to be `scored.csv`.
     let stem = name.get(..stem.len()).unwrap_or(stem);
     let stem = stem
         .strip_suffix(&format!(".{}", format.extension()))
@@ -76,7 +76,7 @@ fn beside(output: &Path, extension: &str) -> PathBuf {
         .file_name()
         .map(|name| name.to_string_lossy().into_owned())
         .unwrap_or_default();
-    let (name, _) = Packing::split(&name);
+    let (name, _) = Compression::split_name(&name);
     let known = ["csv", "tsv", "jsonl", "ndjson", "txt"];
     let is_known = |end: &str| known.iter().any(|known| end.eq_ignore_ascii_case(known));
     let stem = match name.rsplit_once('.') {
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn rejects_lie_beside_the_output() {
+    fn rejects_go_next_to_the_output() {
         for (output, rejects) in [
             ("scored.csv", "scored.rejects.csv"),
             ("out/scored.csv.gz", "out/scored.rejects.csv"),

@@ -1,7 +1,7 @@
 //! The files that a run writes: checked before the first call, so that no paid answer lacks a place.
 //!
-//! An output is checked twice, here alone: when the run starts, so that nothing is waited for in vain, and when it has the ledger
-//! and so the output for itself. `output` makes the checks that belong to opening a file.
+//! An output is checked only here, but twice: when the run starts, before it may wait for its input, and when it holds the
+//! ledger, so that no other run can write the output any more. [`Target`] makes the checks themselves.
 
 use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ use crate::service::KeyFile;
 struct RunFile<'a> {
     what: &'static str,
     path: &'a Path,
-    /// What stands behind its name in those of the files that come and go with it.
+    /// Endings that its name has in the names of the files that come and go with it.
     ends: &'static [&'static str],
 }
 
@@ -37,7 +37,7 @@ impl<'a> RunFile<'a> {
         Self::partial("output", path)
     }
 
-    /// A file that is written straight away, or only read.
+    /// A file that is written under its own name from the start, or only read.
     const fn new(what: &'static str, path: &'a Path) -> Self {
         Self {
             what,
@@ -46,12 +46,13 @@ impl<'a> RunFile<'a> {
         }
     }
 
-    /// A file that has another name until it is whole.
+    /// A file that is called `.partial` until it is complete.
     const fn partial(what: &'static str, path: &'a Path) -> Self {
         let ends = &[PARTIAL];
         Self { what, path, ends }
     }
 
+    /// A ledger, which other files go with.
     const fn ledger(path: &'a Path) -> Self {
         Self {
             what: "ledger",
@@ -60,6 +61,7 @@ impl<'a> RunFile<'a> {
         }
     }
 
+    /// Its own path and those of the files that go with it.
     fn names(&self) -> impl Iterator<Item = PathBuf> {
         let ends = [""].into_iter().chain(self.ends.iter().copied());
         ends.map(|end| {
@@ -81,16 +83,18 @@ fn refuse_clashes(files: &[RunFile<'_>]) -> Result<()> {
                 let (a, b) = (one.path.display(), other.path.display());
                 let error = if one.what == "input" {
                     Error::usage(format!(
-                        "the {} `{b}` is the input itself, or would be on the way",
+                        "the {} `{b}` would overwrite the input",
                         other.what
                     ))
                 } else {
                     Error::usage(format!(
-                        "the {} `{a}` and the {} `{b}` would be one file",
+                        "the {} `{a}` and the {} `{b}` would be the same file",
                         one.what, other.what
                     ))
                 };
-                return Err(error.hint("give another name; what is only read is never changed"));
+                return Err(
+                    error.hint("give another name; files that are only read are never changed")
+                );
             }
         }
     }
@@ -105,8 +109,8 @@ pub(super) struct OutputPlace {
 }
 
 impl OutputPlace {
-    /// Checks the output as far as possible before the run has it for itself. This is before the input is read: nobody
-    /// should wait for a pipe to hear that the output exists.
+    /// Checks the output as far as possible before the run has it for itself. The input is not read yet: nobody should wait
+    /// for a pipe only to be told that the output exists.
     ///
     /// # Errors
     /// Exit code 2: it is the input, exists and may not be replaced, or cannot be made there.
@@ -134,7 +138,7 @@ impl OutputPlace {
 }
 
 /// What may be replaced at the output's path: what a ledger may have the answers of. The ledger has the last word, once
-/// the run has it; see [`RunLedger::replace`].
+/// the run has it; see [`RunLedger::replaceable`].
 fn replaceable(output: &Path, input: &Input, ledger: &LedgerConfig) -> Replace {
     let has_answers = |ledger: &Path| ledger.metadata().is_ok_and(|file| file.len() > 0);
     match &ledger.choice {
@@ -215,7 +219,7 @@ impl OutputFiles {
             files.push(RunFile::input(path));
         }
         let key = answerer.settings.key_file.as_ref().map(KeyFile::path);
-        files.extend(key.map(|path| RunFile::new("API key", path)));
+        files.extend(key.map(|path| RunFile::new("API key file", path)));
         let ca = answerer.settings.ca_file.as_deref();
         files.extend(ca.map(|path| RunFile::new("certificate authority", path)));
         let output = self.output.as_ref().map(Target::path);
@@ -244,12 +248,12 @@ impl OutputFiles {
         .try_for_each(|(flag, path)| file_names::check(flag, path, format))
     }
 
-    /// Checks the files again and opens them; `mode` and `size` are the input's. Nobody may read them who cannot read the
-    /// input: its rows are in all of them.
+    /// Checks the files again and opens them; `mode` and `size` are the input's. Only those who can read the input may read
+    /// them, as its rows are in all of them.
     ///
     /// # Errors
-    /// Exit code 2: a file exists and may not be replaced, or cannot be made. Exit code 3: the disk is full. An output is
-    /// as it was then, and only the summary may be emptied.
+    /// Exit code 2: a file exists and may not be replaced, or cannot be made. Exit code 3: the disk is full. Nothing is
+    /// replaced then, but the summary may have been emptied.
     pub(super) fn open(
         self,
         ledger: &RunLedger,
@@ -261,7 +265,7 @@ impl OutputFiles {
             let replace = if self.overwrite || target.is_special() {
                 Replace::Whole
             } else {
-                ledger.replace(target.path())?
+                ledger.replaceable(target.path())?
             };
             target.again(replace)
         };

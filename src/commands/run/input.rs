@@ -1,15 +1,15 @@
-//! The input of a run, open, and what was found out about it.
+//! The input of a run, opened, and what was found out about it.
 
 use bytes::BytesMut;
 
 use crate::base::error::{Result, shown};
 use crate::base::stderr::say;
 use crate::fields::UserRequest;
-use crate::input::{self, Ignored, Input, Opened, Reader};
+use crate::input::{self, Input, Opened, Reader, TrailingGarbage};
 use crate::layout::Layout;
 use crate::service::{self, Plan};
 
-/// A warning, in the words of gzip.
+/// A warning; gzip says the same.
 pub(super) const IGNORED: &str =
     "the compressed data of the input is followed by other bytes, which are ignored";
 
@@ -23,7 +23,7 @@ pub(super) struct InputFacts {
     /// The size in bytes, where it is known.
     pub(super) size: Option<u64>,
     /// Whether bytes behind compressed data are ignored, as known now.
-    pub(super) ignored: Ignored,
+    pub(super) ignored: TrailingGarbage,
     /// The same, as known when the input was opened.
     pub(super) ignored_at_start: bool,
 }
@@ -38,7 +38,7 @@ impl InputFacts {
     }
 }
 
-/// The input, open.
+/// An open input.
 pub(super) struct OpenInput {
     pub(super) reader: Reader,
     pub(super) layout: Layout,
@@ -48,7 +48,10 @@ pub(super) struct OpenInput {
 }
 
 impl OpenInput {
-    /// Opens the input, and says so where checking it takes long.
+    /// Opens the input. Where checking it takes long, it says so.
+    ///
+    /// # Errors
+    /// Exit code 2: it cannot be read, or cannot be the input of a run.
     pub(super) fn open(settings: input::ReaderSettings, plan: Plan, speaks: bool) -> Result<Self> {
         if speaks && input::is_checked_for_long(&settings.input) {
             say("rescore: checking the compressed input before anything is sent");

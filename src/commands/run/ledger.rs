@@ -1,4 +1,4 @@
-//! The run's ledger, whichever it is: opened before any file is touched, introduced, ended with the run.
+//! The run's ledger, whichever it is: opened before any file is touched, ended with the run.
 
 use std::collections::HashSet;
 use std::num::NonZeroUsize;
@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::disk_space;
 use super::lookup::LookupStage;
+use super::service::Account;
 use crate::base::error::{Error, Exit, Result, shown};
 use crate::config::{LedgerChoice, LedgerConfig};
 use crate::input::Input;
@@ -17,24 +18,23 @@ use crate::ledger::{
 use crate::observe::{KeptLedger, counted, same_command};
 use crate::output::{Replace, Sealed, Target};
 use crate::raw_json::Pointer;
-use crate::service::ClientSettings;
 use crate::telemetry::event::CancelReason;
 use crate::telemetry::stats::Stats;
 
-/// What closing the ledger gets when a service manager waits: all of a run's ends together take less than 30 s.
+/// How long closing the ledger may take when a service manager waits: all that ends a run takes less than 30 s together.
 const LAST_COMMIT: Duration = Duration::from_millis(1_500);
-/// What it gets otherwise: a large log goes into the database first. Ctrl-C ends it.
+/// How long it may take otherwise: a large log is merged into the database first. Ctrl-C ends it.
 const CLOSING: Duration = Duration::from_secs(60);
 
-/// The answers of this run and of earlier ones; or none, where nothing is kept.
+/// The answers of this run and of earlier ones, or nothing where none are kept.
 pub(super) struct RunLedger {
     ledger: Option<Ledger>,
     dedupe: bool,
-    /// The input's path; `None` for a stream, which has none that stays.
+    /// The input's path with links followed; `None` for a stream.
     input: Option<PathBuf>,
-    /// It was started over.
+    /// The run starts over, by `--fresh`.
     fresh: bool,
-    /// They are a stand-in's: nobody pays for them.
+    /// The answers are the stand-in's: nobody pays for them.
     sandbox: bool,
 }
 
@@ -73,7 +73,7 @@ impl LedgerPlan {
         };
         if let (None, Some(option)) = (&kept, option) {
             return Err(Error::usage(format!(
-                "`{option}` has no meaning without a ledger, and a stream has none of its own"
+                "`{option}` needs a ledger, and rows to a stream have none of their own"
             ))
             .hint("name one with `--ledger FILE`"));
         }
@@ -85,30 +85,8 @@ impl LedgerPlan {
     }
 }
 
-/// Who is asked, and on whose behalf.
-pub(super) struct Account {
-    endpoint: String,
-    service_id: String,
-    sandbox: bool,
-}
-
-impl Account {
-    pub(super) fn of(client: &ClientSettings, sandbox: bool) -> Self {
-        let endpoint = if sandbox {
-            // Its port is another one each time.
-            "the sandbox".to_owned()
-        } else {
-            client.endpoint.to_string()
-        };
-        Self {
-            endpoint,
-            service_id: client.service_id.as_str().to_owned(),
-            sandbox,
-        }
-    }
-}
-
-/// The path of an input that is a file, with links followed.
+/// The path of an input that is a file, with links followed. The path of a pipe, such as `/dev/fd/63`, is another one each
+/// time.
 fn path_of(input: &Input) -> Option<PathBuf> {
     match input {
         Input::File(path) if path.is_file() => path.canonicalize().ok(),
@@ -117,6 +95,10 @@ fn path_of(input: &Input) -> Option<PathBuf> {
 }
 
 impl RunLedger {
+    /// Opens the ledger for a run of this account to `output`.
+    ///
+    /// # Errors
+    /// Exit code 2: another run has it, or it cannot be used or made. Exit code 3: the disk is full.
     pub(super) fn open(
         plan: LedgerPlan,
         account: Account,
@@ -164,8 +146,11 @@ impl RunLedger {
         })
     }
 
-    /// What may be written over unasked at a file's place: what the run that this one goes on with left there.
-    pub(super) fn replace(&self, file: &Path) -> Result<Replace> {
+    /// What may be replaced at a file's path without `--overwrite`: what the run left there that this one continues.
+    ///
+    /// # Errors
+    /// Exit code 2: there is a file that is not what that run left, or the ledger cannot be read.
+    pub(super) fn replaceable(&self, file: &Path) -> Result<Replace> {
         let Some(ledger) = self.ledger.as_ref().filter(|ledger| ledger.was_there()) else {
             return Ok(Replace::Nothing);
         };
@@ -173,7 +158,7 @@ impl RunLedger {
         if is_new && file.exists() {
             return Err(finished(file, ledger));
         }
-        // Of a run that shares its ledger only this one's own run can have left rows here that are paid for.
+        // Where runs share a ledger, a run to another output may have made it: it says nothing of this file.
         if is_new || (!ledger.is_own() && !ledger.goes_on()) {
             return Ok(Replace::Nothing);
         }
@@ -188,17 +173,17 @@ impl RunLedger {
             Standing::AsLeft => return Ok(Replace::Whole),
             Standing::Changed => format!("`{shown}` has changed since the {run} run left it"),
             Standing::OfOtherInput => {
-                format!("`{shown}` was written by a run over another input")
+                format!("`{shown}` was written by a run with another input")
             }
-            Standing::Foreign => format!("`{shown}` is not from the run that is {run}"),
+            Standing::Foreign => format!("`{shown}` is not from the {run} run"),
         };
         Err(Error::usage(why).hint("move it away, or replace it with `--overwrite`"))
     }
 
-    /// Notes how the run is about to leave its files.
+    /// Records how the run is about to leave its files.
     pub(super) fn record(&self, files: &[Sealed]) {
         if let Some(ledger) = self.ledger.as_ref().filter(|ledger| !ledger.is_scratch()) {
-            // Without the note the same command asks before it replaces them. That is better than to end with none.
+            // If this fails, the same command will refuse to replace them. That is better than failing the run here.
             let _ = ledger.note(files, self.input.as_deref());
         }
     }
@@ -228,13 +213,13 @@ impl RunLedger {
         self.ledger.as_ref().and_then(Ledger::known)
     }
 
-    /// Requests over which the service failed in earlier runs while it answered others.
+    /// Requests that the service failed on in earlier runs while it answered others.
     pub(super) fn poison(&self) -> HashSet<Key> {
         let poison = self.ledger.as_ref().map(Ledger::poison);
         poison.unwrap_or_default()
     }
 
-    /// The further fields that answers must be brought with, those that are written first.
+    /// The further fields to keep of each answer, those that are written first.
     pub(super) fn fields(&self, captured: Box<[Pointer]>) -> Box<[Pointer]> {
         match &self.ledger {
             Some(ledger) => ledger.fields().into(),
@@ -242,17 +227,17 @@ impl RunLedger {
         }
     }
 
-    /// Whether rows of earlier runs are written again without a call.
+    /// Whether rows of earlier runs are written without a call.
     pub(super) fn goes_on(&self) -> bool {
         self.ledger.as_ref().is_some_and(Ledger::was_there) && !self.fresh
     }
 
-    /// Whether they are there for another run.
+    /// Whether answers stay for another run.
     pub(super) fn stays(&self) -> bool {
         self.ledger.as_ref().and_then(Ledger::path).is_some()
     }
 
-    /// What a run that is ended at once says of the answers that stay; `None` where none do.
+    /// What stays of a run that is ended immediately; `None` where no answers do.
     pub(super) fn farewell(&self) -> Option<String> {
         let path = self.ledger.as_ref()?.path()?;
         Some(format!(
@@ -263,6 +248,10 @@ impl RunLedger {
         ))
     }
 
+    /// The stage that looks rows up in it.
+    ///
+    /// # Errors
+    /// Exit code 2: it cannot be opened for reading.
     pub(super) fn lookup_stage(&self) -> Result<LookupStage> {
         match &self.ledger {
             Some(ledger) => LookupStage::new(ledger, self.dedupe),
@@ -270,7 +259,7 @@ impl RunLedger {
         }
     }
 
-    /// What ended the run early, with the space that it needs and where, as far as it comes from there.
+    /// What ended the run early; where a disk is full, with the space that is needed and where.
     pub(super) fn explain(&self, error: Error, size: Option<u64>, stats: &Stats) -> Error {
         let ledger = self.ledger.as_ref();
         if stats.cancelled == Some(CancelReason::Ledger) && ledger.is_some_and(Ledger::is_scratch) {
@@ -279,11 +268,15 @@ impl RunLedger {
         disk_space::for_the_rest(error, size, stats)
     }
 
+    /// What makes new answers durable. With it the run is recorded as started, so it comes last.
+    ///
+    /// # Errors
+    /// Exit code 2 or 3: the ledger cannot be written.
     pub(super) fn keeper(&mut self) -> Result<Option<Keeper>> {
         self.ledger.as_mut().map(Ledger::keeper).transpose()
     }
 
-    /// How a run ended that reached the end of its input.
+    /// What to record of a run that reached the end of its input.
     pub(super) fn finished(stats: &Stats) -> Finished {
         Finished {
             failed_rows: stats.failures(),
@@ -306,7 +299,7 @@ impl RunLedger {
         let when = if stats.exit() == Exit::Complete {
             Removed::WhenUsed(stats.known + stats.answered)
         } else if rows_stay {
-            // Without a ledger the next run would refuse to write over them.
+            // Without a ledger the next run would refuse to replace it.
             Removed::Never
         } else {
             Removed::WhenEmpty
@@ -340,7 +333,7 @@ pub(super) struct LedgerEnd {
     pub(super) warning: Option<String>,
 }
 
-/// The refusal of a file that a finished run has left, with both ways on and what they cost.
+/// The refusal to replace what a finished run left, with both ways to go on and what they cost.
 fn finished(file: &Path, ledger: &Ledger) -> Error {
     let failed = match ledger.past() {
         Past::Finished { failed } => failed,
@@ -348,21 +341,21 @@ fn finished(file: &Path, ledger: &Ledger) -> Error {
     };
     let retry = match failed {
         0 => "calls only for rows that were fixed since".to_owned(),
-        failed => format!("{} at most", counted(failed, "call")),
+        failed => format!("up to {}", counted(failed, "call")),
     };
     let fresh = match ledger.replaced() {
         Some(Held { answers, .. }) => {
             format!(
-                "asks everybody (about {})",
+                "asks about every row again (about {})",
                 counted(answers + failed, "call")
             )
         }
-        None => "uses what the ledger has".to_owned(),
+        None => "uses the answers in the ledger".to_owned(),
     };
-    Error::usage(format!("`{}` exists already", file.display()))
+    Error::usage(format!("`{}` already exists", file.display()))
         .detail(format!(
-            "`--retry-failed` asks only the rows without a verdict, and puts them in their places ({retry})"
+            "`--retry-failed` asks only about the rows without a verdict and keeps all others ({retry})"
         ))
         .detail(format!("`--overwrite` starts a new run, which {fresh}"))
-        .hint("add one of the two")
+        .hint("add one of these two options")
 }

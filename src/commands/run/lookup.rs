@@ -1,6 +1,6 @@
-//! Between the reader and the dispatcher: names each row's request and looks up what the ledger knows of it.
+//! The stage between the reader and the dispatcher: gives each row's request its key, and looks up what the ledger knows of it.
 //!
-//! On the reader's thread, so that a disk that is slow to answer holds up rows to come and not calls that are out.
+//! It works on the reader's thread, so that a slow disk holds up rows to come and not calls in flight.
 
 use bytes::Bytes;
 
@@ -10,47 +10,50 @@ use crate::ledger::{Found, Key, Keys, Ledger, Lookup, Occurrences};
 use crate::pipeline::{Ask, Batch, Request, Stop};
 use crate::telemetry::event::CancelReason;
 
-/// Turns rows that were read into rows that ask.
+/// Turns rows that were read into rows that wait for a verdict.
 #[derive(Default)]
 pub(super) struct LookupStage {
-    names: Option<Names>,
-    /// `None` where there is nothing to be found.
+    keys: Option<KeyRule>,
+    /// `None` where there is nothing to find.
     lookup: Option<Lookup>,
 }
 
-/// How requests are named.
-enum Names {
-    /// Equal ones alike: they are asked once.
-    Alike(Keys),
-    /// Each for itself.
-    Each(Keys, Box<Occurrences>),
+/// How requests get their keys.
+enum KeyRule {
+    /// Identical requests share a key: they are sent once.
+    Shared(Keys),
+    /// Each row has its own.
+    PerRow(Keys, Box<Occurrences>),
 }
 
-impl Names {
-    fn name(&mut self, body: &[u8]) -> Key {
+impl KeyRule {
+    fn key(&mut self, body: &[u8]) -> Key {
         match self {
-            Self::Alike(keys) => keys.key(body),
-            Self::Each(keys, occurrences) => occurrences.key(keys, body),
+            Self::Shared(keys) => keys.key(body),
+            Self::PerRow(keys, occurrences) => occurrences.key(keys, body),
         }
     }
 }
 
 impl LookupStage {
-    /// A desk for this ledger; equal rows are asked once with `dedupe`, each otherwise.
+    /// A stage over this ledger. With `dedupe`, identical requests are sent once.
+    ///
+    /// # Errors
+    /// Exit code 2: the ledger cannot be opened for reading.
     pub(super) fn new(ledger: &Ledger, dedupe: bool) -> Result<Self> {
         let keys = ledger.keys();
-        let names = if dedupe {
-            Names::Alike(keys)
+        let rule = if dedupe {
+            KeyRule::Shared(keys)
         } else {
-            Names::Each(keys, Box::default())
+            KeyRule::PerRow(keys, Box::default())
         };
         Ok(Self {
-            names: Some(names),
+            keys: Some(rule),
             lookup: ledger.lookup()?,
         })
     }
 
-    /// Has its look-ups fail as said.
+    /// The same stage, with look-ups that fail like this.
     #[cfg(test)]
     pub(super) fn failing(mut self, fails: crate::ledger::Fails) -> Self {
         if let Some(lookup) = &mut self.lookup {
@@ -59,6 +62,10 @@ impl LookupStage {
         self
     }
 
+    /// Gives the rows of a batch their keys, and what the ledger knows of them.
+    ///
+    /// # Errors
+    /// The stop for a ledger that cannot be read.
     pub(super) fn prepare(&mut self, batch: input::RowBatch) -> Result<Batch, Stop> {
         let rows = self.ask_all(batch.rows).map_err(|error| Stop {
             reason: CancelReason::Ledger,
@@ -90,7 +97,7 @@ impl LookupStage {
     }
 
     fn ask(&mut self, body: Bytes) -> Result<Request, Error> {
-        let key = self.names.as_mut().map(|names| names.name(&body));
+        let key = self.keys.as_mut().map(|rule| rule.key(&body));
         let found = match (&mut self.lookup, &key) {
             (Some(lookup), Some(key)) => lookup.find(key, &body)?,
             _ => Found::default(),

@@ -1,5 +1,5 @@
-//! The first phase: opens and checks everything that a run needs. Nothing is sent yet, and whatever can be refused is
-//! refused before a file is made or replaced.
+//! The first phase: opens and checks everything that a run needs. Nothing is sent here, and every refusal that can be known
+//! comes before an output is made or replaced.
 
 use std::fs::File;
 use std::num::NonZeroUsize;
@@ -57,7 +57,7 @@ pub(super) struct RowParts {
     pub(super) sides: Sides,
 }
 
-/// What calls are made with.
+/// What makes calls.
 pub(super) struct CallParts {
     pub(super) client: Client,
     pub(super) gate: Gate,
@@ -78,7 +78,7 @@ impl Context {
 /// Opens and checks everything.
 ///
 /// # Errors
-/// Whatever keeps the run from starting. Nothing has been sent then, and no output has been replaced.
+/// What keeps the run from starting. No output has been replaced then.
 pub(super) fn prepare(config: RunConfig) -> Result<PreparedRun> {
     // Before anything is opened.
     let fit = fd_limit::fit(&config)?;
@@ -86,7 +86,7 @@ pub(super) fn prepare(config: RunConfig) -> Result<PreparedRun> {
     let output = OutputPlace::check(config.output, &config.input.input, &config.ledger)?;
     let ledger = LedgerPlan::new(&config.ledger, output.target.as_ref())?;
     let stops = StopChannel::new();
-    // Before the header is read, which may take for ever.
+    // Before the header is read, as that may never come.
     let signals = StopSignals::start(stops.sender.clone())?;
     let input = OpenInput::open(config.input, config.plan, config.watch.speaks())?;
     let format = input.layout.format;

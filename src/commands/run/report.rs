@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use super::drive::{Driven, RowsEnd};
+use super::drive::{DrivenRun, RowsEnd};
 use super::input::{IGNORED, InputFacts};
 use super::ledger::LedgerEnd;
 use super::prepare::Context;
@@ -13,9 +13,9 @@ use crate::config::WatchConfig;
 use crate::observe::{RunSummary, Style};
 use crate::telemetry::stats::Stats;
 
-/// Ends the ledger, writes the summary and says what ended the run early; how the process should exit.
-pub(super) fn report(driven: Driven) -> Exit {
-    let Driven {
+/// Ends the ledger, writes the summary and says what ended the run early. Returns how the process should exit.
+pub(super) fn report(driven: DrivenRun) -> Exit {
+    let DrivenRun {
         context,
         ended: RowsEnd { written, error },
         events,
@@ -58,7 +58,7 @@ pub(super) fn report(driven: Driven) -> Exit {
     stats.exit()
 }
 
-/// Warnings of what was found out when the input was read to its end.
+/// Warnings of what shows only at the end of the input.
 fn of_input(input: &InputFacts, stats: &Stats) -> impl Iterator<Item = String> + use<> {
     let ignored = !input.ignored_at_start && input.ignored.any();
     let ignored = ignored.then(|| format!("warning: {IGNORED}"));
@@ -67,7 +67,7 @@ fn of_input(input: &InputFacts, stats: &Stats) -> impl Iterator<Item = String> +
     ignored.into_iter().chain(no_rows)
 }
 
-/// A warning that the names of files could not be made durable, as in a directory that allows no more than adding files.
+/// A warning that the names of files could not be made durable, as in a directory where we may only add files.
 fn unsynced(directory: &Path) -> String {
     format!(
         "warning: `{}` cannot be synced: the files in it are complete, but a power cut now may undo their names",
@@ -75,7 +75,7 @@ fn unsynced(directory: &Path) -> String {
     )
 }
 
-/// The file, unless somebody has removed it, as with its directory.
+/// The file, unless somebody has removed it during the run, perhaps with its directory.
 fn still_there(file: Option<PathBuf>) -> Option<PathBuf> {
     file.filter(|file| is_there(file))
 }
@@ -84,7 +84,7 @@ fn is_there(file: &Path) -> bool {
     file.symlink_metadata().is_ok()
 }
 
-/// The summary for people or for programs, the one for `--summary`, and what ended the run early.
+/// Shows the summary for people or for programs, writes the one for `--summary`, and says what ended the run early.
 fn tell(summary: &RunSummary<'_>, error: Option<&Error>, file: Option<File>, watch: &WatchConfig) {
     match watch.style {
         _ if watch.quiet => summary.warning().iter().for_each(|line| say(line)),
@@ -92,7 +92,7 @@ fn tell(summary: &RunSummary<'_>, error: Option<&Error>, file: Option<File>, wat
         _ => say(&summary.text()),
     }
     if let Some(Err(failed)) = file.map(|file| summary.write_json(file)) {
-        // The rows are safe: the exit code stays theirs.
+        // The rows are safe, so this does not change the exit code.
         say(&format!(
             "warning: cannot write the summary: {}",
             system_words(&failed)

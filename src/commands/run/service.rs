@@ -1,13 +1,12 @@
 //! Who answers a run: the service, or the built-in stand-in.
 
-use super::ledger::Account;
 use crate::base::error::{Error, Result};
 use crate::base::secret::Secret;
 use crate::config::{KeySource, RealService, ServiceConfig, TimeoutConfig};
 use crate::sandbox::{self, Sandbox};
 use crate::service::{Client, ClientSettings, Endpoint, KeyFile, Plan, ServiceId};
 
-/// Whoever answers, before there is a client.
+/// The service or the stand-in, before there is a client.
 pub(super) struct Answerer {
     pub(super) settings: ClientSettings,
     stand_in: Option<Sandbox>,
@@ -15,7 +14,15 @@ pub(super) struct Answerer {
     pub(super) warning: Option<String>,
 }
 
-/// Whoever answers, with the client that asks.
+/// Who is asked, and on whose behalf: answers of one account are never used for another.
+pub(super) struct Account {
+    pub(super) endpoint: String,
+    pub(super) service_id: String,
+    /// The stand-in answers, whom nobody pays.
+    pub(super) sandbox: bool,
+}
+
+/// The service or the stand-in, with the client that calls it.
 pub(super) struct ConnectedService {
     pub(super) client: Client,
     pub(super) endpoint: Endpoint,
@@ -57,12 +64,12 @@ impl Answerer {
     }
 
     fn of_stand_in(plan: Plan, timeouts: TimeoutConfig) -> Result<Self> {
-        let stand_in = Sandbox::start(sandbox::Settings {
+        let stand_in = Sandbox::start(sandbox::SandboxSettings {
             plan: match plan {
-                Plan::Paid { .. } => sandbox::Plan::Paid,
-                Plan::Free => sandbox::Plan::Free,
+                Plan::Paid { .. } => sandbox::SandboxPlan::Paid,
+                Plan::Free => sandbox::SandboxPlan::Free,
             },
-            ..sandbox::Settings::default()
+            ..sandbox::SandboxSettings::default()
         })
         .map_err(|e| Error::stopped("cannot start the sandbox").because(e))?;
         let settings = ClientSettings {
@@ -84,7 +91,17 @@ impl Answerer {
 
     /// On whose behalf it is asked.
     pub(super) fn account(&self) -> Account {
-        Account::of(&self.settings, self.stand_in.is_some())
+        let sandbox = self.stand_in.is_some();
+        Account {
+            endpoint: if sandbox {
+                // Its port is different each time.
+                "the sandbox".to_owned()
+            } else {
+                self.settings.endpoint.to_string()
+            },
+            service_id: self.settings.service_id.as_str().to_owned(),
+            sandbox,
+        }
     }
 
     /// Makes the client.

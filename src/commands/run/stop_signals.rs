@@ -13,19 +13,19 @@ use crate::base::stderr::{flush, say};
 use crate::pipeline::Stop;
 use crate::telemetry::event::CancelReason;
 
-/// What a run gets to open its files after a signal. It may wait for ever: for the first line of a pipe, or for somebody
-/// who reads one.
+/// How long a run may go on opening its files after a signal. Without a limit it could wait for ever: for the first line
+/// of a pipe, or for a reader of one.
 const OPENING: Duration = Duration::from_millis(250);
 
-/// Listens for signals for as long as the process lives: the first stops the run in order, the second immediately, even
-/// while the disk or a pipe holds everything else up.
+/// A thread that listens for signals as long as the process lives: the first one stops the run in order, the second one
+/// immediately, even while a disk or a pipe blocks everything else.
 pub(super) struct StopSignals(Arc<SignalState>);
 
 #[derive(Default)]
 struct SignalState {
     /// The first signal.
-    came: OnceLock<Signal>,
-    /// What is said at the second one, where nothing else is said any more. There is none until the run is on.
+    first: OnceLock<Signal>,
+    /// The last words, at the second signal. There are none until rows run.
     farewell: OnceLock<String>,
 }
 
@@ -44,31 +44,34 @@ impl StopSignals {
         let shared = Arc::new(SignalState::default());
         let heard = Arc::clone(&shared);
         spawn("signals", move || {
-            runtime.block_on(heed(listening, &stops, &heard));
+            runtime.block_on(listen(listening, &stops, &heard));
         })?;
         Ok(Self(shared))
     }
 
-    /// The run is on: it takes stops from now on. `farewell` is what the second signal says.
+    /// Rows start to run: from now on the first signal is left to the dispatcher. `farewell` is what the second one says.
     ///
     /// # Errors
-    /// It must not begin: there was a signal.
+    /// There was a signal, so the run must not start.
     pub(super) fn run_starts(&self, farewell: String) -> Result<()> {
         let Self(shared) = self;
-        if let Some(signal) = shared.came.get() {
+        if let Some(signal) = shared.first.get() {
             return Err(before_the_first_call(*signal));
         }
-        // There is one run.
+        // Set once, as there is one run.
         let _ = shared.farewell.set(farewell);
         Ok(())
     }
 }
 
-async fn heed(mut signals: Signals, stops: &UnboundedSender<Stop>, shared: &SignalState) {
-    let SignalState { came, farewell } = shared;
+async fn listen(mut signals: Signals, stops: &UnboundedSender<Stop>, state: &SignalState) {
+    let SignalState {
+        first: came,
+        farewell,
+    } = state;
     let first = signals.next().await;
     let _ = came.set(first);
-    // Nobody receives it when the run is over already.
+    // Nobody receives it when the run is already over.
     let _ = stops.send(Stop {
         reason: first.into(),
         error: None,
@@ -94,7 +97,7 @@ async fn heed(mut signals: Signals, stops: &UnboundedSender<Stop>, shared: &Sign
 }
 
 fn before_the_first_call(signal: Signal) -> Error {
-    Error::interrupted(signal).detail("it was before the first call: nothing was sent")
+    Error::interrupted(signal).detail("nothing was sent: it came before the first call")
 }
 
 impl From<Signal> for CancelReason {

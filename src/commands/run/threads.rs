@@ -1,4 +1,4 @@
-//! The reader's and the writer's threads: each moves what its part makes into or out of a channel, and says how it ended.
+//! The threads of the reader and the writer: each moves rows into or out of a channel, and says how it ended.
 
 use std::sync::mpsc::Receiver;
 
@@ -12,7 +12,8 @@ use crate::pipeline::{Read, Stop, Write};
 use crate::telemetry::event::{CancelReason, Event};
 use crate::telemetry::hub::Events;
 
-/// Batches between the reader's thread and the dispatcher, and between that and the writer's: one in work, one waiting.
+/// Batches between the reader's thread and the dispatcher, and between the dispatcher and the writer's thread: one in work,
+/// one waiting.
 pub(super) const BATCHES: usize = 2;
 
 /// Where signals and the writer's thread ask the run to stop.
@@ -53,7 +54,7 @@ pub(super) fn reader(mut reader: Reader, mut lookup: LookupStage) -> Result<Read
                 break;
             }
         }
-        // What looks things up in the ledger is closed by then.
+        // The ledger is closed for reading before the end is known.
         drop(lookup);
         drop::<std::sync::mpsc::Sender<()>>(ended);
     };
@@ -64,10 +65,10 @@ pub(super) fn reader(mut reader: Reader, mut lookup: LookupStage) -> Result<Read
     })
 }
 
-/// What became of the writer: itself, or what one that failed left behind.
+/// How the writer ended: itself, or the files that it left behind when it failed.
 pub(super) type WriterEnd = std::result::Result<Writer, Written>;
 
-/// Writes until nobody sends any more, and then says how it ended.
+/// Writes until nobody sends any more, then says how it ended.
 pub(super) fn writer(
     mut writer: Writer,
     mut rows: mpsc::Receiver<Write>,
@@ -101,12 +102,12 @@ pub(super) fn writer(
         }
         Ok(writer)
     };
-    // Nobody waits any more when the run was given up.
+    // Nobody waits any more when the run has given up on the writer.
     spawn("writer", move || drop(ended.send(write())))?;
     Ok(end)
 }
 
-/// Starts a thread that nobody waits for.
+/// Starts a thread that nobody joins.
 pub(super) fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<()> {
     std::thread::Builder::new()
         .name(name.to_owned())
@@ -115,7 +116,7 @@ pub(super) fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<
         .map_err(|e| Error::stopped("cannot start a thread").because(e))
 }
 
-/// The stop that a failed writer asks for.
+/// The stop that a failed writer asks for: the reader of our standard output has gone, or writing failed.
 pub(super) fn stop_of(error: WriteError) -> Stop {
     match error {
         WriteError::Closed => Stop {

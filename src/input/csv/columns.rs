@@ -42,7 +42,7 @@ pub(super) fn ours(
     settings: &ReaderSettings,
     file: &str,
 ) -> Result<Box<[Option<usize>]>> {
-    let place = |wanted: &str| names.iter().position(|name| name.trim() == wanted);
+    let place = |ours: &str| names.iter().position(|name| name.trim() == ours);
     let (mut ours, mut found, mut previous) = (Vec::new(), Vec::new(), Vec::new());
     for (column, name) in settings.columns.iter().enumerate() {
         let first = place(name);

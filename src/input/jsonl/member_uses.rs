@@ -78,7 +78,7 @@ impl MemberUses {
     fn uses_of(&self, key: &RawValue) -> KeyUses {
         let name = raw_json::string(key).unwrap_or_default();
         let lookups = self.lookups_of(&name).collect();
-        let position = |wanted: &str| self.columns.iter().position(|column| column == wanted);
+        let position = |name: &str| self.columns.iter().position(|column| column == name);
         KeyUses {
             lookups,
             ours: position(&name),

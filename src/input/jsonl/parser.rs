@@ -127,7 +127,7 @@ impl JsonlParser {
 
     fn new(settings: &ReaderSettings) -> Self {
         let mut lookups = Vec::new();
-        let mut wanted = |lookup| {
+        let mut add = |lookup| {
             lookups.push(lookup);
             lookups.len() - 1
         };
@@ -136,12 +136,12 @@ impl JsonlParser {
             Some(fields::Assigned::Columns(template)) => {
                 let place = |name: &String| {
                     let pointer = Pointer::parse(name).unwrap_or_else(|_| Pointer::of_member(name));
-                    Ok::<_, std::convert::Infallible>(wanted(MemberLookup::At(pointer)))
+                    Ok::<_, std::convert::Infallible>(add(MemberLookup::At(pointer)))
                 };
                 let Ok(template) = template.try_map(place);
                 ColumnSource::Columns(template)
             }
-            None => ColumnSource::Columns(Template(vec![fields::Part::Column(wanted(
+            None => ColumnSource::Columns(Template(vec![fields::Part::Column(add(
                 MemberLookup::Named(field),
             ))])),
         });

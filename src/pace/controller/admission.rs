@@ -1,4 +1,4 @@
-//! Whether a call may begin now.
+//! Whether a call may start now.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use super::state::Controller;
 use crate::pace::types::{Admission, Call};
 
 impl Controller {
-    /// Whether a call may begin now. `Admitted` counts it as begun.
+    /// Whether a call may start now. `Admitted` counts it as started.
     pub(in crate::pace) fn admit(&mut self, now: Duration) -> Admission {
         self.end_interval(now);
         if let Some(until) = self.pauses.until(now) {

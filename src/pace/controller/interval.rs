@@ -57,7 +57,7 @@ impl Controller {
         self.search_on(now, length, &over, trend);
     }
 
-    /// Calls a second that were refused now: those that are allowed if they are used, or else those that began.
+    /// Calls a second that were refused now: those that are allowed if they are used, or else those that started.
     pub(super) fn pace_used(&self, now: Duration) -> f64 {
         let lasted = at_least_an_interval(now, self.interval.began);
         let begun = self.last_pace.max(f64::from(self.interval.calls) / lasted);

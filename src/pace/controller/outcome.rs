@@ -11,7 +11,7 @@ use crate::pace::types::{Call, CallOutcome, PaceEvent, Try};
 const ANSWERS_A_TIMEOUT: u32 = 4;
 /// The share of the calls in flight that is left after more timeouts than that: the service is overloaded.
 const AFTER_TIMEOUT: f64 = 0.7;
-/// The share of the pace that is left after an outage: everybody who waited comes back together.
+/// The share of the pace that is left after an outage: all who waited come back together.
 const AFTER_OUTAGE: f64 = 0.5;
 
 impl Controller {

@@ -12,7 +12,7 @@ use crate::pace::types::{Call, PaceEvent, Try};
 const FEW_ANSWERS: u32 = 3;
 /// A cut for a single row is undone once in this many calls: where there are many such rows, they are a share of all.
 const UNDONE_ONCE_IN: u64 = 300;
-/// The shortest time between two single calls that a pace is made of.
+/// Seconds between single calls are taken to be at least this, or without a pause their pace would be infinite.
 const SHORTEST_SPACING: f64 = 0.01;
 
 impl Controller {

@@ -6,16 +6,17 @@ use crate::pace::breaker::CircuitBreaker;
 use crate::pace::latency::Latency;
 use crate::pace::levels::InFlightLevels;
 use crate::pace::limit_search::{LimitSearch, Quantity};
-use crate::pace::limiter::{Limiter, Rate};
+use crate::pace::limiter::Limiter;
 use crate::pace::pause::Pauses;
 use crate::pace::quota_hint::QuotaHint;
 use crate::pace::random_refusals::RandomRefusals;
+use crate::pace::rate::Rate;
 use crate::pace::throughput::Throughput;
 use crate::pace::types::{Allowance, PaceLimits};
 use crate::pace::window::QuotaWindow;
 use crate::telemetry::pace::{FoundLimit, Limit, Pace};
 
-/// Decides when calls begin.
+/// Decides when calls start.
 pub(in crate::pace) struct Controller {
     pub(super) rate: LimitSearch,
     pub(super) in_flight: LimitSearch,
@@ -24,7 +25,7 @@ pub(in crate::pace) struct Controller {
     pub(super) unlimited: bool,
     /// Calls that are out now.
     pub(super) out: usize,
-    /// Calls that have begun.
+    /// Calls that have started.
     pub(super) calls: u64,
     pub(super) pauses: Pauses,
     pub(super) breaker: CircuitBreaker,
@@ -35,15 +36,15 @@ pub(in crate::pace) struct Controller {
     pub(super) window: QuotaWindow,
     pub(super) quota_hint: QuotaHint,
     pub(super) interval: Interval,
-    /// Calls a second that began in the interval before.
+    /// Calls a second that started in the interval before.
     pub(super) last_pace: f64,
     /// Calls a second that are in use while random refusals are not being checked.
     pub(super) pace_in_use: f64,
     /// The pace to keep to while it is checked whether a slower one brings fewer refusals.
     pub(super) slowed: Option<f64>,
-    /// When the pace was last cut: refusals of calls that began before are about a pace that was given up already.
+    /// When the pace was last cut: refusals of calls that started before are about a pace that was given up already.
     pub(super) last_cut: Duration,
-    /// When the call began whose refusal led to that.
+    /// When the call started whose refusal led to that.
     pub(super) cut_for: Duration,
     pub(super) since_cut: SinceCut,
     /// Both searches as they were before the last cut, while it may turn out to be about a single row.
@@ -54,11 +55,11 @@ pub(in crate::pace) struct Controller {
     pub(super) early_refusal: bool,
     /// After a pause a single call goes first.
     pub(super) half_open: bool,
-    /// When the single call began that is out, after a pause or in an outage.
+    /// When the single call started that is out, after a pause or in an outage.
     pub(super) single: Option<Duration>,
     /// Answers a second while the service was well.
     pub(super) healthy_rate: Option<f64>,
-    /// When the latest call began of those that were answered.
+    /// When the latest call started of those that were answered.
     pub(super) last_answered: Duration,
 }
 
@@ -112,10 +113,13 @@ impl Controller {
         // No limit also means none from an earlier run.
         let known = if unlimited { Limit::NONE } else { limits.known };
         if let Some(known) = known.rate {
-            rate.start_near(known.value, known.times);
+            rate.start_near(known);
         }
         if let Some(known) = known.in_flight {
-            in_flight.start_near(known.value + 1.0, known.times);
+            in_flight.start_near(FoundLimit {
+                value: known.value + 1.0,
+                ..known
+            });
         }
         let mut controller = Self {
             rate,

@@ -1,6 +1,6 @@
 //! The gate that every attempt passes.
 //!
-//! The controller decides when a call may begin; here calls wait for that on tokio's clock, one after the other. The gate
+//! The controller decides when a call may start; here calls wait for that on tokio's clock, one after the other. The gate
 //! also limits what a power cut can bill twice, and it lets no call through once the run stops. It runs on one thread.
 
 mod permits;

@@ -72,7 +72,7 @@ impl<'a> Permit<'a> {
         self.call.probe
     }
 
-    /// The call of this row ended at `when`, so another one may begin. Drop the [`Undurable`] once the answer is durable.
+    /// The call of this row ended at `when`, so another one may start. Drop the [`Undurable`] once the answer is durable.
     #[must_use]
     pub(crate) fn finish(
         mut self,
@@ -135,7 +135,7 @@ pub(crate) struct Undurable<'a>(
 /// of answers is being synced.
 const UNDURABLE: usize = 2;
 
-/// The run is stopping: no call may begin any more.
+/// The run is stopping: no call may start any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Closed;
 
@@ -172,7 +172,7 @@ impl Gate {
         self.proven.get()
     }
 
-    /// Waits until a call may begin. If it is dropped before, nothing is used up.
+    /// Waits until a call may start. If it is dropped before, nothing is used up.
     ///
     /// # Errors
     /// [`Closed`] once the run is stopping.
@@ -202,7 +202,7 @@ impl Gate {
         }
     }
 
-    /// Waits in the queue until a call may begin, or returns `None` if this one has to give way.
+    /// Waits in the queue until a call may start, or returns `None` if this one has to give way.
     async fn pass(&self, gives_way: impl Fn() -> bool) -> Result<Option<Permit<'_>>, Closed> {
         let undurable = self.undurable.acquire().await.map_err(|_| Closed)?;
         let first = self.queue.lock().await;
@@ -227,7 +227,7 @@ impl Gate {
         Ok(Some(self.permit_for(call, undurable)))
     }
 
-    /// A permit, if nobody waits for one and a call may begin now. With a fast service that is nearly always so, and waiting
+    /// A permit, if no row waits for one and a call may start now. With a fast service that is nearly always so, and waiting
     /// would cost more than everything else here.
     pub(crate) fn try_permit(&self) -> Option<Permit<'_>> {
         let undurable = self.undurable.try_acquire().ok()?;
@@ -238,7 +238,7 @@ impl Gate {
         }
     }
 
-    /// A call that began at `began` was accepted.
+    /// A call that started at `began` was accepted.
     fn accepted(&self, began: Duration) {
         if self.refused_since.get().is_some_and(|since| began >= since) {
             self.refused_since.set(None);
@@ -339,7 +339,7 @@ impl Gate {
             .allowed(self.began.elapsed(), allowance);
     }
 
-    /// For how long, up to `when`, calls have been refused without any call that began since being accepted.
+    /// For how long, up to `when`, calls have been refused without any call that started since being accepted.
     pub(crate) fn refused_for(&self, when: Instant) -> Duration {
         let since = self.refused_since.get();
         since.map_or(Duration::ZERO, |since| {
@@ -360,7 +360,7 @@ impl Gate {
         self.controller.borrow().limit()
     }
 
-    /// That limit, if it has changed since the last time this was asked, or since the run began.
+    /// That limit, if it has changed since the last time this was asked, or since the run started.
     pub(crate) fn new_limit(&self) -> Option<Limit> {
         let limit = self.limit();
         (self.last_limit.replace(limit) != limit).then_some(limit)

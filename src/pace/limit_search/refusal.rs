@@ -6,7 +6,7 @@ use super::search::{
     FIRST_HOLD, GROWTH, LONGEST_HOLD, LOOK, LimitSearch, LowestRefused, Quantity, SMALL_LOOKS,
     Stage,
 };
-use crate::pace::throughput::{Measurement, SPARE};
+use crate::pace::throughput::{LEAST_UNMEASURED, Measurement, SPARE};
 
 /// What a refusal means for the search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,25 +19,27 @@ pub(in crate::pace) enum Finding {
 
 /// Of fewer calls a rate is not measured: chance would decide.
 const FEWEST_MEASURED: u64 = 10;
-/// The share that is left by a cut below what should have been sustained.
+/// A cut below what should have been sustained leaves this share: enough of a difference to show, and little lost if it
+/// does not help.
 const CUT: f64 = 0.8;
-/// The share that is left by such a cut where nothing was measured.
+/// Such a cut leaves this share if nothing was measured: the limit may be far below.
 const CUT_BLINDLY: f64 = 0.65;
 /// A cut leaves at least this share of what was accepted at best, pauses included: a limit is hardly ever below that …
 const CUT_AT_MOST: f64 = 0.5;
 /// … and the best is believed less by this factor with each cut, as the limit may have fallen.
 const FORGOTTEN: f64 = 0.8;
-/// After this many refusals in a row only what was just measured counts, and after one more it is what is tried.
+/// From this many refusals in a row only what was just measured counts, and after one more that is what is tried: what was
+/// sustained before is out of date.
 const IN_A_ROW: u32 = 2;
-/// A cut of the rate that rests on no measurement goes no lower: with fewer calls nothing could be seen within minutes.
-const BLIND: f64 = 1.0;
-/// The middle between sustained and refused is not tried if it is more than this many times what was just accepted.
+/// The middle between sustained and refused is not tried if it is more than this many times what was just accepted: it
+/// would be refused.
 const FAR: f64 = 2.0;
 /// What a bucket had saved up may explain this many steps before the one that was refused.
 const LAST_STEPS: u32 = 3;
-/// What was sent is clearly more than what was accepted when it is this many times as much.
+/// What was sent is clearly more than what was accepted if it is this many times as much: a smaller difference is within
+/// the error of the measurement.
 const ABOVE: f64 = 1.08;
-/// Two measurements are the same when one is at least this share of the other.
+/// Two measurements are the same if one is at least this share of the other: chance makes up for the rest.
 const SAME: f64 = 0.9;
 
 impl LimitSearch {
@@ -219,7 +221,7 @@ impl LimitSearch {
     /// The least that a cut of a refused pace leaves if it rests on no measurement.
     fn least_blind_cut(&self, pace: f64) -> f64 {
         match self.quantity {
-            Quantity::Rate => BLIND.min(pace),
+            Quantity::Rate => LEAST_UNMEASURED.min(pace),
             Quantity::InFlight => 0.0,
         }
     }

@@ -77,7 +77,8 @@ pub(super) enum Stage {
 pub(super) const GROWTH: f64 = 2.0;
 /// The growth after a cut that had nothing to do with a limit, such as for answers that queue.
 const GENTLE_GROWTH: f64 = 1.1;
-/// The limit is known closely enough when the refused value is at most this many times the sustained one.
+/// The limit is known closely enough if the refused value is at most this many times the sustained one: closing in further
+/// would cost refusals for little gain.
 const CLOSE: f64 = 1.05;
 /// The share of the measured limit that is held: the measurement is a little high, as buckets have a burst.
 const NEAR: f64 = 0.99;
@@ -203,15 +204,15 @@ impl LimitSearch {
     }
 
     /// Another run found the limit: the search starts just below it.
-    pub(in crate::pace) fn start_near(&mut self, limit: f64, times: u32) {
-        if limit < self.most {
+    pub(in crate::pace) fn start_near(&mut self, limit: FoundLimit) {
+        if limit.value < self.most {
             self.refused = Some(LowestRefused {
-                at: limit.max(self.least),
-                times,
-                rough: times <= SEEN,
+                at: limit.value.max(self.least),
+                times: limit.times,
+                rough: limit.is_doubtful(),
             });
-            self.sustained = limit * SPARE;
-            self.set(limit * NEAR_KNOWN);
+            self.sustained = limit.value * SPARE;
+            self.set(limit.value * NEAR_KNOWN);
             self.stage = Stage::ClosingIn;
         }
     }

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
-use super::{Finding, LimitSearch, Quantity, QuietInterval};
+use super::progress::QuietInterval;
+use super::refusal::Finding;
+use super::search::{LimitSearch, Quantity};
 use crate::pace::throughput::Measurement;
-use crate::telemetry::pace::Search;
+use crate::telemetry::pace::{FoundLimit, Search};
 
 const MINUTE: Duration = Duration::from_secs(60);
 const INTERVAL: Duration = Duration::from_millis(500);
@@ -127,7 +129,10 @@ fn a_refusal_of_a_sustained_value_is_unexplained_and_the_cut_is_checked() {
 #[test]
 fn a_limit_that_is_gone_is_forgotten() {
     let (mut search, mut now) = (search(), Duration::ZERO);
-    search.start_near(40.0, 5);
+    search.start_near(FoundLimit {
+        value: 40.0,
+        times: 5,
+    });
     assert!((search.value() - 28.0).abs() < 1e-9);
     quiet(&mut search, &mut now, MINUTE * 10);
     assert!(search.value() > 1_000.0, "{}", search.value());

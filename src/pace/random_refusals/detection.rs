@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::in_order::FirstTryOutcome;
 use super::share::{HIGHEST_SHARE, LimitShown, RandomShare};
+use crate::pace::throughput::LEAST_UNMEASURED;
 
 /// What is known of random refusals.
 #[derive(Debug, Default)]
@@ -23,7 +24,7 @@ pub(in crate::pace) struct RandomRefusals {
 /// Refusals at paces that should have been sustained, over one or more cuts.
 #[derive(Debug, Default)]
 struct UnexplainedRefusals {
-    /// Calls that began since then count: earlier ones are about the pace before.
+    /// Calls that started since then count: earlier ones are about the pace before.
     since: Duration,
     /// How often the pace was cut without effect.
     cuts: u32,
@@ -40,9 +41,7 @@ struct UnexplainedRefusals {
 const CUTS: u32 = 3;
 /// At least this many calls must be accepted during the cuts: if next to none is, the pauses are too short.
 const FEWEST_ACCEPTED: u32 = 6;
-/// A refusal at this many calls a second, the lowest pace of a blind cut, is not put down to the pace.
-const HARMLESS: f64 = 1.0;
-/// Refusals that are rarer than half of one in this many calls cost too little to look into.
+/// Refusals that are rarer than one in twice this many calls cost too little to look into.
 const RAREST: u32 = 1_000;
 /// After this many times the calls that bring one refusal, it is not chance that there was none …
 const QUIET: f64 = 6.0;
@@ -102,7 +101,7 @@ impl RandomRefusals {
         }
     }
 
-    /// What counts a call that began at `began`.
+    /// What counts a call that started at `began`.
     fn counting(&mut self, began: Duration) -> Option<&mut UnexplainedRefusals> {
         self.unexplained
             .as_mut()
@@ -138,14 +137,14 @@ impl RandomRefusals {
         let share = refused / calls;
         // Of few calls the share is uncertain: less by a standard deviation.
         let surely = (refused - refused.sqrt()) / calls;
-        let is_low = pace <= seen.best.max(HARMLESS);
+        let is_low = pace <= seen.best.max(LEAST_UNMEASURED);
         if seen.cuts <= CUTS || seen.accepted < FEWEST_ACCEPTED || surely > HIGHEST_SHARE || !is_low
         {
             return false;
         }
         let refused = f64::from(seen.refused.max(1));
         self.unexplained = None;
-        if share * f64::from(RAREST) < 0.5 {
+        if share * f64::from(RAREST) * 2.0 < 1.0 {
             return false;
         }
         let calls = refused / share.min(HIGHEST_SHARE);
@@ -182,7 +181,7 @@ mod tests {
     const NOW: Duration = Duration::ZERO;
     const SECOND: Option<Duration> = Some(Duration::from_secs(1));
 
-    /// A service whose calls end as soon as they begin.
+    /// A service whose calls end as soon as they start.
     #[derive(Default)]
     struct Service {
         random: RandomRefusals,

@@ -1,12 +1,12 @@
-//! How calls ended, in the order in which they began.
+//! How calls ended, in the order in which they started.
 //!
 //! A service refuses sooner than it accepts. So while the pace changes, more of the calls that have just ended were refused
-//! than of the calls that were sent. In the order in which they began, that is not so.
+//! than of the calls that were sent. In the order in which they started, that is not so.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// How a row's first call ended, and when it began.
+/// How a row's first call ended, and when it started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::pace) enum FirstTryOutcome {
     Accepted(Duration),

@@ -40,7 +40,7 @@ enum ShareCheck {
     Slower { usual: PaceSample, seen: PaceSample },
 }
 
-/// Calls that began at one pace.
+/// Calls that started at one pace.
 #[derive(Debug, Clone, Copy)]
 struct PaceSample {
     since: Duration,

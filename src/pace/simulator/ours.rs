@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::pacers::{Answer, Pacer, Ticket};
 use crate::pace::controller::Controller;
-use crate::pace::types::{Admission, PaceEvent, PaceLimits, Try};
-use crate::pace::{CallOutcome, Rate};
+use crate::pace::rate::Rate;
+use crate::pace::types::{Admission, CallOutcome, PaceEvent, PaceLimits, Try};
 use crate::telemetry::pace::Limit;
 
 impl Pacer for Controller {
@@ -44,7 +44,7 @@ pub(super) fn ours(in_flight: usize) -> Box<dyn Pacer> {
     ours_near(in_flight, Limit::NONE)
 }
 
-/// Ours, which begins near what an earlier one found.
+/// Ours, starting near the limit that an earlier run found.
 pub(super) fn ours_near(in_flight: usize, known: Limit) -> Box<dyn Pacer> {
     Box::new(Controller::new(PaceLimits {
         rate: Rate::Auto,

@@ -14,10 +14,10 @@ use super::super::endpoint::Endpoint;
 use super::super::exchange::{Exchange, Renewal, Reply, Service};
 use super::super::pinned;
 use super::super::proxy::{Proxy, ProxyName};
-use super::super::redact::{ApiKeys, Sent};
+use super::super::redact::{ApiKeys, SentRequest};
 use super::super::service_id::ServiceId;
 use super::body::Body;
-use super::connections::{Connections, Setup};
+use super::connections::{ClientOptions, Connections};
 use super::fault;
 use crate::base::error::{Error, Result};
 use crate::base::secret::Secret;
@@ -73,7 +73,7 @@ impl Client {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let named = settings.proxy.as_ref().map(Proxy::name).cloned();
         Ok(Self {
-            connections: Connections::new(Setup {
+            connections: Connections::new(ClientOptions {
                 connect_timeout: settings.connect_timeout,
                 timeout: settings.timeout,
                 loopback: settings.endpoint.is_loopback(),
@@ -132,7 +132,7 @@ impl Client {
                 headers: std::mem::take(response.headers_mut()),
                 body: body.into_bytes(),
                 cut,
-                sent: Sent {
+                sent: SentRequest {
                     // The keys as of now: the key may have been renewed since the request was sent.
                     api_keys: self.key.borrow().used.clone(),
                     body: sent,
@@ -173,7 +173,7 @@ impl Service for Client {
     }
 
     fn longest_call(&self) -> Duration {
-        self.connections.setup.timeout
+        self.connections.options.timeout
     }
 }
 

@@ -25,14 +25,14 @@ const STREAMS: usize = 100;
 /// while a laptop sleeps, and afterwards the first calls would be sent on connections that the
 /// server has long forgotten. So after a pause by the wall clock, all connections are made again.
 pub(super) struct Connections {
-    pub(super) setup: Setup,
+    pub(super) options: ClientOptions,
     first: RefCell<Rc<reqwest::Client>>,
     further: RefCell<Vec<Rc<reqwest::Client>>>,
     pub(super) used: Cell<SystemTime>,
 }
 
 /// The settings of the library's clients.
-pub(super) struct Setup {
+pub(super) struct ClientOptions {
     pub(super) connect_timeout: Duration,
     pub(super) timeout: Duration,
     pub(super) loopback: bool,
@@ -43,12 +43,12 @@ pub(super) struct Setup {
 }
 
 impl Connections {
-    pub(super) fn new(setup: Setup) -> Result<Self> {
-        let client = setup
+    pub(super) fn new(options: ClientOptions) -> Result<Self> {
+        let client = options
             .client()
             .map_err(|e| Error::usage("cannot set up the HTTP client").because(e))?;
         Ok(Self {
-            setup,
+            options,
             first: RefCell::new(Rc::new(client)),
             further: RefCell::default(),
             used: Cell::new(SystemTime::now()),
@@ -64,7 +64,7 @@ impl Connections {
             .unwrap_or_default();
         let (mut first, mut further) = (self.first.borrow_mut(), self.further.borrow_mut());
         if rest > POOL_IDLE
-            && let Ok(fresh) = self.setup.client()
+            && let Ok(fresh) = self.options.client()
         {
             *first = Rc::new(fresh);
             further.clear();
@@ -78,7 +78,7 @@ impl Connections {
         // The first client could be built, so this one can be, too. If not, the call waits within
         // the library.
         let client = self
-            .setup
+            .options
             .client()
             .map_or_else(|_| Rc::clone(&first), Rc::new);
         further.push(Rc::clone(&client));
@@ -86,7 +86,7 @@ impl Connections {
     }
 }
 
-impl Setup {
+impl ClientOptions {
     fn client(&self) -> reqwest::Result<reqwest::Client> {
         let mut builder = reqwest::Client::builder()
             .user_agent(concat!("rescore/", env!("CARGO_PKG_VERSION")))

@@ -1,7 +1,12 @@
 //! The command line: settings, what people and programs see, the stand-in.
 
-pub(crate) mod sandbox;
+mod help;
+mod refused;
+mod sandbox;
+mod sandbox_requests;
 mod secrets;
 mod settings;
+mod thresholds;
+mod variables;
 mod watching;
 mod what_is_shown;

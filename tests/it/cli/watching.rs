@@ -1,16 +1,15 @@
-//! What people and programs see: progress, the summary, and silence where it was asked for.
+//! What people and programs see: progress, the summary, and nothing with `--quiet`.
 
-use std::sync::Mutex;
-use std::sync::mpsc::channel;
-
+use insta::assert_snapshot;
 use serde_json::Value;
 
 use crate::support::process::Place;
 use crate::support::server::{Server, answer, good, good_body, ok, silence, status};
+use crate::support::shown::shown;
 use crate::support::users;
 
-/// A service with every kind of trouble that a run survives: one row is refused, one is answered at the third call, one
-/// throttled, one cut off once.
+/// A service with every kind of trouble that a run survives: it refuses one row, answers one at the third call, throttles
+/// one, and cuts one off once.
 fn troubled() -> Server {
     Server::start(|request| match (request.name().as_str(), request.attempt) {
         ("User 3", _) => status(422),
@@ -76,13 +75,20 @@ fn the_summary_counts_what_the_server_saw() {
             .ends_with("scored.rejects.csv")
     );
 
-    // People are told the same.
-    done.says("20 rows")
-        .says("failed 1: refused 1, see")
-        .says("24 calls, 3 of them retries");
-    done.says("1 row may have been billed twice")
-        .says("the service throttled 1 call");
-    done.says("paused: the service asked for 1 s\n");
+    // People read the same numbers.
+    assert_snapshot!(shown(&done, &server), @r"
+    rescore: users.csv to http://SERVER/v1/validate/user; up to 1 call at a time, no rate limit
+             name ← `name`, email ← `email`, phone not sent, ip ← `ip`, user_agent ← `user_agent`
+    rescore: paused: the service asked for 1 s
+    rescore: 20 rows in TIME, SPEED rows/s
+             approve 4, review 7, block 8
+             failed 1: refused 1, see scored.rejects.csv
+             24 calls, 3 of them retries; latency p50 TIME, p95 TIME, p99 TIME
+             the service throttled 1 call (4.1 % of all); paused for TIME in total
+             1 row may have been billed twice: sent again because no answer came
+             wrote scored.csv
+             scored.csv.ledger has 19 paid answers; `--retry-failed` asks only about the rows without a verdict
+    ");
 }
 
 #[test]
@@ -95,10 +101,22 @@ fn a_stopped_run_has_a_summary_too() {
         }
     });
     let place = Place::with("users.csv", users::csv(9));
-    place
-        .score(&server, ["-c", "1", "--summary", "summary.json"])
-        .exits(4)
-        .says("stopped early");
+    let done = place.score(&server, ["-c", "1", "--summary", "summary.json"]);
+    done.exits(4);
+    assert_snapshot!(shown(&done, &server), @r"
+    rescore: users.csv to http://SERVER/v1/validate/user; up to 1 call at a time, no rate limit
+             name ← `name`, email ← `email`, phone not sent, ip ← `ip`, user_agent ← `user_agent`
+    rescore: the service refuses the run: stopping
+    rescore: stopped early (refused by the service): 3 rows in TIME, SPEED rows/s
+             approve 2, block 1
+             4 calls; latency p50 TIME, p95 TIME, p99 TIME
+             scored.csv.partial has the 3 finished rows; unfinished rows are not in it
+             scored.csv.ledger has 3 paid answers; the same command goes on from there
+    error: the service does not accept the API key
+      the service said: 401 Unauthorized: `the server's own words`
+
+    hint: check the key in `RESCORE_API_KEY` or `--api-key-file`, and whether it belongs to this plan
+    ");
     let summary = summary(&place);
     assert_eq!(
         (&summary["exit_code"], &summary["stopped"]),
@@ -116,14 +134,7 @@ fn a_stopped_run_has_a_summary_too() {
 
 #[test]
 fn progress_as_json_is_one_object_a_line() {
-    let (release, released) = channel::<()>();
-    let released = Mutex::new(released);
-    let server = Server::start(move |request| {
-        if request.nth > 4 {
-            let _ = released.lock().unwrap().recv();
-        }
-        good(request)
-    });
+    let (server, release) = Server::holding_if(|request| request.nth > 4);
     let place = Place::with("users.csv", users::csv(8));
     let args = [
         "users.csv",
@@ -173,15 +184,8 @@ fn progress_as_json_is_one_object_a_line() {
 }
 
 #[test]
-fn off_a_terminal_a_line_comes_every_so_often() {
-    let (release, released) = channel::<()>();
-    let released = Mutex::new(released);
-    let server = Server::start(move |request| {
-        if request.nth > 2 {
-            let _ = released.lock().unwrap().recv();
-        }
-        good(request)
-    });
+fn without_a_terminal_a_line_is_printed_at_intervals() {
+    let (server, release) = Server::holding_if(|request| request.nth > 2);
     let place = Place::with("users.csv", users::csv(4));
     let args = [
         "users.csv",
@@ -204,7 +208,7 @@ fn off_a_terminal_a_line_comes_every_so_often() {
 }
 
 #[test]
-fn many_short_pauses_are_told_once_between_two_lines() {
+fn many_short_pauses_are_reported_once_between_two_lines() {
     let server = Server::start(|request| match request.nth {
         2 | 4 | 6 => answer(429, &[("retry-after", "1")], "slow down"),
         _ => good(request),
@@ -217,7 +221,7 @@ fn many_short_pauses_are_told_once_between_two_lines() {
 }
 
 #[test]
-fn quiet_is_quiet_and_errors_are_still_said() {
+fn quiet_is_quiet_except_for_errors() {
     let (place, server) = (Place::with("users.csv", users::csv(3)), Server::good());
     let done = place.score(&server, ["-q"]);
     done.exits(0);
@@ -230,7 +234,7 @@ fn quiet_is_quiet_and_errors_are_still_said() {
 }
 
 #[test]
-fn progress_off_leaves_the_beginning_and_the_summary() {
+fn progress_off_leaves_the_first_lines_and_the_summary() {
     let (place, server) = (Place::with("users.csv", users::csv(3)), Server::good());
     let done = place.score(&server, ["--progress", "off", "--progress-every", "1ms"]);
     done.exits(0)
@@ -242,7 +246,7 @@ fn progress_off_leaves_the_beginning_and_the_summary() {
 #[test]
 fn one_answer_for_different_users_is_said_once_and_counted() {
     const WARNING: &str = "warning: two different users got the same transaction id, in rows 2 and 5: a cache or proxy may be answering for the service";
-    // A cache that takes everybody for the second user, from the fifth on.
+    // A cache that takes each user from the fifth on for the second.
     let server = Server::start(|request| match request.name().as_str() {
         "User 5" | "User 6" | "User 7" | "User 8" => ok(&good_body("User 2")),
         _ => good(request),
@@ -255,11 +259,9 @@ fn one_answer_for_different_users_is_said_once_and_counted() {
     ] {
         let place = Place::with("users.csv", users::csv(9));
         let program = place.run(&server, ["users.csv", "-o", "scored.csv", "-c", "1"]);
-        let program = args
-            .iter()
-            .fold(program, crate::support::process::Program::arg);
+        let program = program.args(args);
         let done = program.arg("--summary").arg("summary.json").done();
-        // The rows have what the service said, and nobody can know whose it was.
+        // The rows have what the service answered: it cannot be known whose verdict it was.
         done.exits(0);
         let said: Vec<_> = done
             .stderr
@@ -290,7 +292,7 @@ fn equal_users_may_have_one_transaction_id() {
             )
         }))
         .collect();
-    // A service may well know a user again; it says the same id of equal users.
+    // A service may recognise a user; it gives equal users the same id.
     let (place, server) = (Place::with("users.csv", &csv), Server::good());
     let done = place.score(&server, ["-c", "1", "--summary", "summary.json"]);
     done.exits(0)
@@ -309,7 +311,7 @@ fn what_rate_limit_headers_ask_for_is_said_while_it_holds_and_that_they_were_dis
             answer(200, &headers, &good_body(&request.name()))
         }),
     );
-    // A call a second at most, until they have said the same five times.
+    // At most one call a second, until the headers have said the same five times.
     let score = |most| place.score(&server, ["--max-calls", most, "--summary", "summary.json"]);
     score("3")
         .exits(3)

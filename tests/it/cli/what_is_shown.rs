@@ -1,20 +1,21 @@
-//! What people see of a run: a bar that fits its terminal, and a summary that says what there is, and nothing of what there
-//! is none of or what is gone.
+//! What people see of a run: a bar that fits its terminal, and a summary without lines for what did not occur.
 
 use std::fs::{self, File};
 use std::io::Read;
 use std::thread::{self, JoinHandle};
 
+use insta::assert_snapshot;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
 use serde_json::Value;
 
-use crate::support::process::{Place, Program};
+use crate::support::process::Place;
 use crate::support::server::{Server, answer, good, ok, status};
+use crate::support::shown::{shown, without_times};
 use crate::support::users::{self, Verdict};
 
-/// A terminal with so many columns: its other side, and what the program writes to it once that has ended.
+/// A terminal with this many columns: the program's side, and what the program wrote once it has ended.
 fn terminal(columns: u16) -> (File, JoinHandle<String>) {
     let main = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
     grantpt(&main).unwrap();
@@ -30,7 +31,7 @@ fn terminal(columns: u16) -> (File, JoinHandle<String>) {
     let program_side = File::options().read(true).write(true).open(name).unwrap();
     let written = thread::spawn(move || {
         let (mut main, mut block, mut all) = (File::from(main), [0; 4096], Vec::new());
-        // When nobody has it open any more, reading it fails.
+        // Reading fails once no process has it open any more.
         while let Ok(read @ 1..) = main.read(&mut block) {
             all.extend_from_slice(&block[..read]);
         }
@@ -54,8 +55,8 @@ fn a_bar_fits_its_terminal_and_is_gone_before_anything_else_is_said() {
         let written = written.join().unwrap();
         let told = format!("{columns} columns: {written:?}");
 
-        // A bar begins at the beginning of a line and ends there: wherever a resized terminal puts its lines, the next one
-        // is drawn over all of it.
+        // A bar starts and ends at the start of a line, so that the next one is drawn over all of it, wherever a resized
+        // terminal puts its lines.
         let frames: Vec<_> = written.split("\u{1b}[J\r\u{1b}[1A").collect();
         let (last, frames) = frames.split_last().unwrap();
         let pauses = frames.iter().filter(|frame| frame.contains("paused: "));
@@ -114,16 +115,26 @@ fn a_quiet_run_still_says_in_one_line_that_rows_failed() {
 }
 
 #[test]
-fn what_there_is_none_of_is_left_out() {
+fn a_summary_leaves_out_what_did_not_occur() {
     let place = Place::with("users.csv", users::csv(9));
     let refusing = Server::start(|_| status(422));
     let done = place.score(&refusing, ["--progress-every", "1ms"]);
     done.exits(3)
-        .says("\n         failed 3: refused 3, see scored.rejects.csv.partial\n         3 calls\n")
-        .says("\n         the same command goes on from there\n")
         .silent_about("approve")
-        .silent_about("0 paid answers")
         .silent_about("0 in flight");
+    let stopped = done.stderr.find("rescore: stopped early").unwrap();
+    let summary = without_times(&done.stderr[stopped..]);
+    assert_snapshot!(summary, @r"
+    rescore: stopped early (no verdicts): 3 rows in TIME, SPEED rows/s
+             failed 3: refused 3, see scored.rejects.csv.partial
+             3 calls
+             scored.csv.partial has the 3 finished rows; unfinished rows are not in it
+             the same command goes on from there
+    error: `127.0.0.1` gave no verdict for 3 rows in a row
+      the last answer: 422 Unprocessable Entity: `the server's own words`
+
+    hint: check the base address, the plan and which columns are sent; `--give-up-after` says how many such rows a run bears
+    ");
     let approving = Server::start(|request| {
         let id = Verdict::of(&request.name()).id;
         ok(&format!(
@@ -132,26 +143,46 @@ fn what_there_is_none_of_is_left_out() {
     });
     let done = place.score(
         &approving,
-        ["--overwrite", "--fresh", "--ledger", "kept.ledger"],
+        [
+            "-c",
+            "4",
+            "--overwrite",
+            "--fresh",
+            "--ledger",
+            "kept.ledger",
+        ],
     );
-    done.exits(0)
-        .says("\n         approve 9\n         9 calls; latency")
-        .silent_about("starting over");
+    done.exits(0);
+    assert_snapshot!(shown(&done, &approving), @r"
+    rescore: users.csv to http://SERVER/v1/validate/user; up to 4 calls at a time, no rate limit
+             name ← `name`, email ← `email`, phone not sent, ip ← `ip`, user_agent ← `user_agent`
+    rescore: 9 rows in TIME, SPEED rows/s
+             approve 9
+             9 calls; latency p50 TIME, p95 TIME, p99 TIME
+             wrote scored.csv
+             the answers are kept in kept.ledger
+    ");
     // Everything is known.
-    let done = place.run(&approving, ["users.csv", "-o", "again.csv"]);
-    done.args(["--ledger", "kept.ledger"])
-        .done()
-        .exits(0)
-        .says("9 rows already paid for, taken from the ledger\n")
-        .silent_about("0 calls");
+    let done = place.run(&approving, ["users.csv", "-o", "again.csv", "-c", "4"]);
+    let done = done.args(["--ledger", "kept.ledger"]).done();
+    done.exits(0);
+    assert_snapshot!(shown(&done, &approving), @r"
+    rescore: users.csv to http://SERVER/v1/validate/user; up to 4 calls at a time, no rate limit
+             name ← `name`, email ← `email`, phone not sent, ip ← `ip`, user_agent ← `user_agent`
+    rescore: 9 rows in TIME, SPEED rows/s
+             approve 9
+             9 rows already paid for, taken from the ledger
+             wrote again.csv
+             the answers are kept in kept.ledger
+    ");
 }
 
 #[test]
-fn a_stand_ins_answers_are_never_called_paid() {
+fn answers_of_the_stand_in_are_never_called_paid() {
     let place = Place::with("users.csv", users::csv(30));
     let run = |flags: &[&str]| {
         let arguments = ["run", "users.csv", "-o", "scored.csv", "--sandbox"];
-        let program = flags.iter().fold(place.rescore(arguments), Program::arg);
+        let program = place.rescore(arguments).args(flags);
         let done = program.done();
         done.silent_about("paid");
         done
@@ -161,10 +192,10 @@ fn a_stand_ins_answers_are_never_called_paid() {
         .says("scored.csv.ledger has 10 answers; the same command goes on from there");
     run(&["--max-calls", "5"])
         .exits(3)
-        .says(": it has 10 answers (`--fresh` asks everything again)");
+        .says(": it has 10 answers (`--fresh` asks about every row again)");
     run(&["--fresh", "--max-calls", "5"])
         .exits(3)
-        .says("starting over; the 15 answers of the run of ");
+        .says("starting over: the 15 answers of the run of ");
     run(&[]).exits(0);
     let stream = ["run", "users.csv", "--sandbox", "--max-calls", "5"];
     let done = place.rescore(stream).done();
@@ -172,7 +203,7 @@ fn a_stand_ins_answers_are_never_called_paid() {
 }
 
 #[test]
-fn files_that_were_removed_while_a_run_was_on_are_not_named_in_its_summary() {
+fn files_removed_during_a_run_are_not_named_in_its_summary() {
     let (server, release) = Server::holding(4);
     let place = Place::with("users.csv", users::csv(9));
     fs::create_dir(place.path("out")).unwrap();

@@ -1,4 +1,4 @@
-//! Rows of CSV: every byte comes back, and a row that is wrong is wrong alone.
+//! Rows of CSV: every byte comes back, and an invalid row affects no other row.
 
 use crate::support::process::{Done, Place};
 use crate::support::server::Server;
@@ -18,7 +18,7 @@ fn score(csv: &[u8], server: &Server, code: i32) -> (Vec<u8>, Option<String>, Do
     (place.read("scored.csv"), rejects, done)
 }
 
-/// `output` without our columns: each user's own cells, in order, each exactly once.
+/// `output` without our columns: the user's own cells, in order, each exactly once.
 fn without_columns(output: &[u8], names: &[&str]) -> Vec<u8> {
     let mut text = output.to_vec();
     let mut from = 0;
@@ -85,7 +85,7 @@ fn many_rows_stay_in_order_through_many_blocks() {
 }
 
 #[test]
-fn a_wrong_row_has_empty_cells_and_stands_in_the_rejects_as_it_was() {
+fn an_invalid_row_gets_empty_cells_and_is_in_the_rejects_as_it_was() {
     let server = Server::good();
     let csv = "\u{feff}name,email,ip,user_agent\r\n\
         A,a@x.org,::1,u\r\n\
@@ -135,7 +135,7 @@ fn each_broken_rule_has_its_reason_word_and_costs_no_call() {
         (b"A,a\0@x.org,,::1,u", "nul_byte"),
     ];
     let (mut csv, mut expected) = (b"name,email,phone,ip,user_agent\n".to_vec(), Vec::new());
-    // Wrong bytes in the first MiB would be the fault of the file.
+    // Invalid bytes in the first MiB would condemn the whole file.
     csv.extend_from_slice("\n".repeat(1 << 20).as_bytes());
     for (row, reason) in &rows {
         csv.extend_from_slice(&[row, &b"\n"[..]].concat());
@@ -182,7 +182,7 @@ fn a_quote_that_is_never_closed_is_named_with_its_line_before_the_first_call() {
     place
         .score(&server, [])
         .exits(2)
-        .says("quote opened at line 4 is never closed");
+        .says("the quote that opens at line 4 is never closed");
     assert_eq!(place.names(), ["users.csv"]);
     assert_eq!(server.calls(), 0);
 }
@@ -200,10 +200,7 @@ fn an_empty_value_in_the_only_column_is_a_row() {
         "phone=+15550100199",
     ];
     let program = place.run(&server, ["users.csv", "-o", "scored.csv"]);
-    set.iter()
-        .fold(program, crate::support::process::Program::arg)
-        .done()
-        .exits(1);
+    program.args(set).done().exits(1);
     let cells = Verdict::of("A").cells(',');
     assert_eq!(
         place.text("scored.csv"),

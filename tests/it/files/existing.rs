@@ -1,10 +1,10 @@
-//! Columns of the input that have names of ours: last night's are replaced, all others stay what they are.
+//! Columns of the input that have our names: those of an earlier run are replaced, and all others stay as they are.
 
 use std::io::Write;
 
 use serde_json::Value;
 
-use crate::support::process::{Done, Place, Program};
+use crate::support::process::{Done, Place};
 use crate::support::server::{Server, ok};
 use crate::support::users::{self, COLUMNS, Verdict, object};
 
@@ -40,7 +40,7 @@ fn a_column_that_rescore_did_not_write_is_refused_before_the_first_call() {
             COLUMNS,
             ",t-1,1.0,manually approved by Eve",
             &[],
-            "value in row 1",
+            "the one in row 1",
         ),
         (COLUMNS, ",t-1,low,approve", &[], "`risk_score`"),
         (COLUMNS, ",=1+1,1.0,approve", &[], "`transaction_id`"),
@@ -50,7 +50,7 @@ fn a_column_that_rescore_did_not_write_is_refused_before_the_first_call() {
             format!("{HEADER}{columns}\nA,a@x.org,::1,u{cells}\n"),
         );
         let run = place.run(&server, ["users.csv", "-o", "scored.csv"]);
-        let done = args.iter().fold(run, Program::arg).done();
+        let done = run.args(args).done();
         done.exits(2)
             .says("does not come from rescore")
             .says(words)
@@ -58,7 +58,7 @@ fn a_column_that_rescore_did_not_write_is_refused_before_the_first_call() {
             .says("`--prefix rescore_`")
             .silent_about("Eve");
         if !args.is_empty() {
-            done.says("another name to `--column`");
+            done.says("give `--column` another name");
         }
         assert_eq!(place.names(), ["users.csv"]);
     }
@@ -82,13 +82,13 @@ fn a_name_that_a_field_is_taken_from_is_refused_whatever_is_asked_for() {
         done.exits(2).says("the field `email`").says("--prefix");
         assert_eq!(place.names(), ["users.jsonl"]);
     }
-    // A pointer goes through a member, which is a source as well.
+    // The member that a pointer goes through is a source as well.
     let place = Place::with("users.jsonl", &line);
     let args = ["--map", "ip=/device/ip", "--column", "device=/summary/x"];
     let done = score_lines(&place, &server, args);
     done.exits(2).says("the field `ip`");
     assert_eq!(server.calls(), 0);
-    // Put in front of all names, the text makes them others.
+    // A prefix makes all names different.
     let place = Place::with("users.csv", &csv);
     let args = ["--column", column, "--prefix", "risk of "];
     place.score(&server, args).exits(0);
@@ -120,7 +120,7 @@ fn each_way_out_keeps_the_column_of_the_user() {
         place.score(&server, args).exits(0);
         let expected = format!("{HEADER}{header}\nA,a@x.org,::1,u,{eve}{cells}\n");
         assert_eq!(place.text("scored.csv"), expected);
-        // The night after, with the same command.
+        // The next night, with the same command.
         let program = place.run(&server, ["scored.csv", "-o", "again.csv"]);
         let done = program.args(args).done();
         if args[0] == "--prefix" {
@@ -150,7 +150,7 @@ fn last_nights_output_is_scored_again_without_further_options_and_that_is_said()
         done.check(done.stderr.contains(said) == (from != "1.csv"), said);
     }
     assert_eq!(place.text("4.csv"), place.text("2.csv"));
-    // What `--existing keep` has written is last night's output like any other.
+    // The output of `--existing keep` can be scored again like any other.
     let keep = place.run(&server, ["2.csv", "-o", "kept.csv", "--existing", "keep"]);
     keep.args(column).done().exits(1).silent_about("replacing");
     let again = place.run(&server, ["kept.csv", "-o", "again.csv"]);
@@ -198,7 +198,7 @@ fn a_later_row_with_a_value_that_rescore_never_writes_fails_and_stays_as_it_is()
     let row = |name: &str, cells: &str| format!("{name},a@x.org,::1,u{cells}\n");
     let eve = row("C", ",t-1,1.0,manually approved by Eve");
     let start = format!("{HEADER}{COLUMNS}\n{}", row("A", ",t-old,9.9,block"));
-    // More than is looked at before the first call.
+    // More than the program checks before the first call.
     let blank = "\n".repeat(1_100_000);
     let end = row("B", ",,,");
     let place = Place::with("users.csv", format!("{start}{blank}{eve}{end}"));
@@ -216,7 +216,7 @@ fn a_later_row_with_a_value_that_rescore_never_writes_fails_and_stays_as_it_is()
     assert!(reject.ends_with(eve.trim_end()), "{reject}");
     assert_eq!(server.calls(), 2);
 
-    // Of a pipe no more than the header may be there at first.
+    // From a pipe, only the header may have come at first.
     let (reader, mut producer) = std::io::pipe().unwrap();
     let place = Place::new();
     let run = place.run(&server, ["-o", "scored.csv", "--format", "csv"]);
@@ -241,7 +241,7 @@ fn a_member_that_rescore_did_not_write_is_refused_before_the_first_call() {
         ),
         (
             r#""transaction_id":"t","risk_score":1.0,"decision":"Eve""#,
-            "value in row 2",
+            "the one in row 2",
         ),
         (
             r#""transaction_id":"t","risk_score":"1.0","decision":null"#,
@@ -268,7 +268,7 @@ fn a_member_that_rescore_did_not_write_is_refused_before_the_first_call() {
     }
     let place = Place::with("users.jsonl", with("A", r#""level":1"#));
     let done = score_lines(&place, &server, ["--column", "level=/summary/risk_level"]);
-    done.exits(2).says("another name to `--column`");
+    done.exits(2).says("give `--column` another name");
     assert_eq!(server.calls(), 0);
 }
 
@@ -302,7 +302,7 @@ fn a_third_night_with_keep_is_refused_and_error_refuses_objects_too() {
         place.names(),
         ["scored.jsonl", "second.jsonl", "users.jsonl"]
     );
-    // What one of our own new columns would be called is known without the file.
+    // The names of our own new columns are known without reading the file.
     let args = [
         "--existing",
         "keep",
@@ -315,7 +315,7 @@ fn a_third_night_with_keep_is_refused_and_error_refuses_objects_too() {
         .says("--existing keep");
 }
 
-/// Objects with every choice of members of our names, in several orders, sound and not.
+/// Objects with every combination of members with our names, in several orders, valid and invalid.
 fn objects_of_all_kinds() -> Vec<String> {
     let members = [
         r#""transaction_id":"t-old""#,
@@ -351,7 +351,7 @@ fn objects_of_all_kinds() -> Vec<String> {
 fn whatever_members_an_object_has_the_line_that_comes_out_is_json() {
     let server = Server::good();
     let objects = objects_of_all_kinds();
-    // As many as the file is judged by, and none of them with a name of ours.
+    // As many rows as the file is judged by, none of them with a name of ours.
     let first = format!("{}\n", object("A")).repeat(100);
     let input = format!("{first}{}\n", objects.join("\n"));
     let is_json = |line: &str| serde_json::from_str::<Value>(line).is_ok();

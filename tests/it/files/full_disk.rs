@@ -1,5 +1,5 @@
-//! A disk that takes no more, at every place where it can begin to: nothing is torn or lost, and with space again the
-//! same command goes on.
+//! A disk that fills up, at every point where that can happen: nothing is torn or lost, and with free space the same
+//! command continues.
 //!
 //! `ulimit -f` bounds each file; a tmpfs of some kilobytes bounds all of
 //! them together, where a test may mount one.
@@ -22,7 +22,7 @@ fn wide(rows: usize, bytes: usize) -> String {
     format!("{header},more\n{rows}")
 }
 
-/// Whether all lines are lines of the whole, in order and to their ends. Some may be missing: their answers are lost.
+/// Whether all lines are whole lines of the expected output, in order. Some may be missing: their answers were lost.
 fn whole_rows(partial: &str, whole: &str) -> bool {
     let mut whole = whole.split_inclusive('\n');
     let mut partial = partial.split_inclusive('\n');
@@ -31,7 +31,7 @@ fn whole_rows(partial: &str, whole: &str) -> bool {
 
 const LIMIT: &str = "hint: raise the file size limit (`ulimit -f`)";
 
-/// Runs once with files of so many blocks at most, and then without a limit. What became of the first run.
+/// Runs once with a limit on the size of files, and then without one. Returns what the first run did.
 fn run_limited(csv: &str, blocks: usize, server: &Server) -> Done {
     let rows = csv.lines().count() - 1;
     let place = Place::with("users.csv", csv);
@@ -48,7 +48,7 @@ fn run_limited(csv: &str, blocks: usize, server: &Server) -> Done {
             assert_eq!((place.text("scored.csv"), asked), (scored, rows));
             return limited;
         }
-        // A full disk is no fault of the settings, also where nothing could begin.
+        // A full disk is not an error in the settings, even if nothing could start.
         Some(3) if asked == 0 => {
             limited.says("cannot ").says(LIMIT).check(
                 names == ["limited.sh", "users.csv"],
@@ -78,7 +78,7 @@ fn run_limited(csv: &str, blocks: usize, server: &Server) -> Done {
     limited
 }
 
-/// First nothing can begin, then it stops, then it ends. What stopped it, in the error's own words.
+/// First the run cannot start, then it stops, then it finishes. Returns the errors that stopped it.
 fn run_with_growing_limits(csv: &str, mut blocks: usize) -> Vec<String> {
     let server = Server::good();
     let (mut codes, mut errors) = (Vec::new(), Vec::new());
@@ -129,7 +129,7 @@ cp -r disk last
 exit $code
 "#;
 
-/// In a namespace of mounts of its own, so that the disk goes with it.
+/// In a mount namespace of its own, so that the disk disappears with it.
 const IN_A_NAMESPACE: &[&str] = &["unshare", "-rm", "sh", "on-a-small-disk.sh"];
 
 /// Whether a test may mount a disk here.
@@ -150,8 +150,8 @@ fn a_full_disk_is_said_with_the_space_it_needs_and_with_space_the_same_command_g
         println!("skipped: no file system can be mounted here");
         return;
     }
-    // Rows as wide as to fill the disk by the output, which needs more than is looked for at the start, and then such as
-    // to fill it by the ledger.
+    // First rows so wide that the output fills the disk, although there seemed to be space at the start; then rows so narrow
+    // that the ledger does.
     for (csv, fills, mut kilobytes) in [
         (wide(60, 40_000), ".partial", 900),
         (users::csv(60), ".ledger", 4),
@@ -213,7 +213,7 @@ fn on_a_disk_that_is_full_the_same_command_makes_no_call_however_often_it_is_run
         println!("skipped: no file system can be mounted here");
         return;
     }
-    // Either fills a disk of its own: on a disk of both it is chance which of them is told.
+    // Each fills a disk of its own: on a shared disk it would be chance which of them is named.
     let of_output = ["-o", "disk/scored.csv", "--ledger", "paid.ledger"];
     let of_ledger = ["-o", "scored.csv", "--ledger", "disk/paid.ledger"];
     for (csv, options, file, kilobytes) in [
@@ -232,7 +232,7 @@ fn on_a_disk_that_is_full_the_same_command_makes_no_call_however_often_it_is_run
         done.check(tries[0].contains(&calls), "all calls were the first one's");
         let rest = format!("the rest of `disk/{file}` needs about ");
         done.check(tries[0].contains(&rest), "what is missing for which file");
-        // Rows that are paid for may be written before it is full again; then it cannot begin at all.
+        // Rows that are paid for may be written before the disk is full again; then the run cannot start at all.
         for again in &tries[1..] {
             let full = format!("disk/{file}`: no space left on device\n");
             done.check(again.contains(&full), "where it is full");
@@ -258,7 +258,7 @@ fn without_space_for_temporary_files_a_run_to_a_stream_makes_no_call() {
     run.under(IN_A_NAMESPACE)
         .done()
         .says("keeps answers in `disk` while it lasts")
-        .says("hint: make space there, or name another directory with the variable `TMPDIR`");
+        .says("hint: free space there, or name another directory with the variable `TMPDIR`");
     assert_eq!(
         (place.text("codes"), server.calls()),
         ("3\n3\n3\n3\n".to_owned(), 0)
@@ -340,7 +340,7 @@ fn the_space_that_is_missing_is_told_for_the_file_that_lacks_it() {
 
 #[test]
 fn without_space_for_temporary_files_a_run_says_where_that_is_and_what_names_it() {
-    // As many as to need more space than an empty ledger does.
+    // Enough rows to need more space than an empty ledger.
     let (csv, server) = (users::csv(300), Server::good());
     let place = Place::with("users.csv", &csv);
     place.write("limited.sh", "ulimit -f $BLOCKS\nexec \"$@\"\n");

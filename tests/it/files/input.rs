@@ -1,9 +1,9 @@
-//! The input file as a whole: there or not, its encoding, its compression, its format.
+//! The input file as a whole: missing or empty, its encoding, its compression, its format.
 
 use std::fs;
 use std::io::Write;
 
-use crate::support::process::{Place, Program};
+use crate::support::process::Place;
 use crate::support::server::Server;
 use crate::support::users;
 
@@ -19,7 +19,7 @@ fn a_missing_file_is_named_and_nothing_is_sent() {
 }
 
 #[test]
-fn a_directory_is_no_input() {
+fn a_directory_is_not_an_input() {
     let (place, server) = (Place::new(), Server::good());
     fs::create_dir(place.path("users.csv")).unwrap();
     place
@@ -40,7 +40,7 @@ fn an_empty_csv_is_a_finished_run_of_no_rows() {
         for options in [&[][..], &["--no-header"]] {
             let place = Place::with("users.csv", empty);
             let program = place.run(&server, ["users.csv", "-o", "scored.csv"]);
-            let program = options.iter().fold(program, Program::arg);
+            let program = program.args(options);
             program
                 .done()
                 .exits(0)
@@ -80,7 +80,7 @@ fn a_header_alone_gives_a_header_alone() {
 }
 
 #[test]
-fn a_byte_order_mark_stays_and_is_no_part_of_the_first_name() {
+fn a_byte_order_mark_stays_and_is_not_part_of_the_first_name() {
     let server = Server::good();
     let csv = "name,email,ip,user_agent\nJane,j@example.com,192.0.2.1,curl\n";
     let place = Place::with("users.csv", format!("\u{feff}{csv}"));
@@ -133,7 +133,7 @@ fn gzip_and_zstd_are_read_whatever_the_name() {
 }
 
 #[test]
-fn zstd_data_behind_a_frame_that_is_skipped_is_read() {
+fn zstd_data_after_a_skipped_frame_is_read() {
     let (csv, server) = (users::csv(30), Server::good());
     let zstd = zstd::encode_all(csv.as_bytes(), 0).unwrap();
     // As `pzstd` writes it.
@@ -155,7 +155,7 @@ fn a_file_that_has_no_size_is_read_to_its_end() {
     let arguments = "/proc/self/limits --format csv --delimiter , -o scored.csv \
         --set name=A --set email=a@x.org --set ip=::1 --set user_agent=u";
     let program = place.run(&server, []);
-    let program = arguments.split_whitespace().fold(program, Program::arg);
+    let program = program.args(arguments.split_whitespace());
     program.done().exits(0);
     let rows = place.text("scored.csv").lines().count();
     assert!(rows > 10, "{rows}");
@@ -197,7 +197,7 @@ fn a_compressed_file_that_is_cut_off_or_damaged_is_refused_before_the_first_call
         }
     }
     assert_eq!(server.calls(), 0);
-    // Of a stream nothing can be known before it ends: what came is kept, and the run is not a finished one.
+    // A stream cannot be checked before it ends: the rows that came are kept, and the run does not count as finished.
     let place = Place::new();
     let packed = gzip(&csv);
     let run = place.run(&server, ["-o", "scored.csv", "--format", "csv"]);
@@ -208,7 +208,7 @@ fn a_compressed_file_that_is_cut_off_or_damaged_is_refused_before_the_first_call
 }
 
 #[test]
-fn what_stands_behind_gzip_data_is_ignored_with_a_warning() {
+fn bytes_after_gzip_data_are_ignored_with_a_warning() {
     let (csv, server) = (users::csv(30), Server::good());
     let said =
         "warning: the compressed data of the input is followed by other bytes, which are ignored";
@@ -216,7 +216,7 @@ fn what_stands_behind_gzip_data_is_ignored_with_a_warning() {
         (&b""[..], 0),
         (&[0; 1_024], 1),
         (b"some text\n", 1),
-        // Another member is not something else.
+        // A second gzip member is not trailing data.
         (&gzip(""), 0),
     ] {
         let packed = [&gzip(&csv)[..], behind].concat();
@@ -225,7 +225,7 @@ fn what_stands_behind_gzip_data_is_ignored_with_a_warning() {
         done.exits(0);
         done.check(done.stderr.matches(said).count() == warned, said);
         assert_eq!(place.text("scored.csv"), users::scored(&csv));
-        // Down a pipe it is known at the end.
+        // With a pipe it is only known at the end.
         let done = place.run(&server, ["--format", "csv"]).stdin(packed).done();
         done.exits(0);
         done.check(done.stderr.matches(said).count() == warned, said);
@@ -234,7 +234,7 @@ fn what_stands_behind_gzip_data_is_ignored_with_a_warning() {
 }
 
 #[test]
-fn the_format_is_told_by_the_first_bytes_where_the_name_does_not() {
+fn the_first_bytes_tell_the_format_where_the_name_does_not() {
     let (csv, server) = (users::csv(3), Server::good());
     let done = Place::new().run(&server, []).stdin(csv.as_str()).done();
     done.exits(0);
@@ -296,7 +296,7 @@ fn blank_lines_are_held_up_to_the_limit_of_a_record() {
             .exits(0);
         let limit = ["--max-record-bytes", "4096", "--overwrite"];
         let program = place.run(&server, [name, "-o", "scored.out"]);
-        let program = limit.iter().fold(program, Program::arg);
+        let program = program.args(limit);
         let done = program
             .stdin_from(std::fs::File::open(place.path(name)).unwrap())
             .done();
@@ -324,7 +324,7 @@ fn a_given_delimiter_is_used() {
 }
 
 #[test]
-fn one_column_brings_the_delimiter_to_mind() {
+fn a_single_column_gives_a_hint_about_the_delimiter() {
     let (place, server) = (
         Place::with("users.csv", users::csv(1).replace(',', "~")),
         Server::good(),
@@ -332,7 +332,7 @@ fn one_column_brings_the_delimiter_to_mind() {
     place
         .score(&server, [])
         .exits(2)
-        .says("one column found; try `--delimiter`");
+        .says("only one column was found; try `--delimiter`");
     assert_eq!(server.calls(), 0);
 }
 
@@ -364,7 +364,7 @@ fn a_record_beyond_the_limit_stops_the_run_and_the_limit_can_be_raised() {
     let done = place.score(&server, ["--max-record-bytes", "200000"]);
     done.exits(2)
         .says("line 3")
-        .says("200000")
+        .says("200000 bytes")
         .says("--max-record-bytes");
     place
         .score(&server, ["--max-record-bytes", "500000", "--overwrite"])
@@ -374,7 +374,7 @@ fn a_record_beyond_the_limit_stops_the_run_and_the_limit_can_be_raised() {
 
 #[test]
 fn a_file_that_shrinks_while_it_is_read_stops_the_run() {
-    // Rows too large for the window: the reader cannot be far ahead of the one call that waits.
+    // Rows too large for the window: the reader cannot get far ahead of the one waiting call.
     let note = "x".repeat(4 << 20);
     let header = "name,email,ip,user_agent,note\n";
     let row = |i| format!("User {i},u@example.com,192.0.2.1,curl,{note}\n");
@@ -382,13 +382,7 @@ fn a_file_that_shrinks_while_it_is_read_stops_the_run() {
         .chain((0..40).map(row))
         .collect();
     let place = Place::with("users.csv", &csv);
-    let (open, opened) = std::sync::mpsc::channel::<()>();
-    let opened = std::sync::Mutex::new(opened);
-    let server = Server::start(move |request| {
-        // Ends with an error once the sender is gone.
-        let _ = opened.lock().unwrap().recv();
-        crate::support::server::good(request)
-    });
+    let (server, release) = Server::holding_if(|_| true);
     let running = place
         .run(&server, ["users.csv", "-o", "scored.csv"])
         .start();
@@ -398,7 +392,7 @@ fn a_file_that_shrinks_while_it_is_read_stops_the_run() {
         .open(place.path("users.csv"))
         .unwrap();
     file.set_len(150 << 20).unwrap();
-    drop(open);
+    drop(release);
     running.done().exits(3).says("`users.csv`").says("shorter");
     let partial = place.text("scored.csv.partial");
     assert!(partial.ends_with('\n'), "whole rows only");

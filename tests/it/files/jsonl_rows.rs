@@ -1,4 +1,4 @@
-//! Rows of JSONL: three members before the last brace, nothing else re-printed.
+//! Rows of JSONL: three members are added before the last brace, and nothing else changes.
 
 use crate::support::process::Place;
 use crate::support::server::Server;
@@ -54,7 +54,7 @@ fn dropping_our_members_gives_back_the_input_byte_for_byte() {
 }
 
 #[test]
-fn a_line_that_is_no_object_passes_through_and_stands_in_the_rejects() {
+fn a_line_that_is_not_an_object_passes_through_and_is_in_the_rejects() {
     let server = Server::good();
     let good = object("A");
     let deep = format!("{{\"name\":{}", "[".repeat(100_000));
@@ -104,7 +104,7 @@ fn a_line_that_is_no_object_passes_through_and_stands_in_the_rejects() {
 }
 
 #[test]
-fn a_wrong_object_has_nulls_and_stands_in_the_rejects_as_it_was() {
+fn an_invalid_object_gets_nulls_and_is_in_the_rejects_as_it_was() {
     let server = Server::good();
     let cases = [
         (

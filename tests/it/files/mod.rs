@@ -1,4 +1,4 @@
-//! Files: what is read of an input, and what is written where.
+//! Files: what a run reads, and what it writes where.
 
 mod columns;
 mod csv_rows;
@@ -10,4 +10,7 @@ mod names;
 mod output;
 mod overwrite;
 mod own_files;
+mod rejects;
+mod rescoring;
+mod streams;
 mod wrong_files;

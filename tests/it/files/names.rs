@@ -1,16 +1,15 @@
-//! Names of files and columns that would steer a terminal: they may come with a download, out of an archive, or by a glob.
+//! Names of files and columns with terminal escape sequences, as a download, an archive or a glob may bring them.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use crate::service::hostile::clean;
-use crate::support::process::{KEY, Place, Program};
+use crate::support::process::{KEY, Place, clean};
 use crate::support::server::{Server, good, status};
 use crate::support::users;
 
-/// Renames the window, rings, goes back to the line's start, forges a line, and turns what follows around.
+/// Renames the window, rings the bell, returns to the start of the line, forges a line, and reverses what follows.
 const EVIL: &str = "\u{1b}]0;owned\u{7}\r\nwarning: forged\u{9b}31m\u{202e}";
-/// How it is shown in a message.
+/// How a message shows it.
 const SHOWN: &str = "\\u{1b}]0;owned\\u{7}\\r\\nwarning: forged\\u{9b}31m\\u{202e}";
 
 #[test]
@@ -29,7 +28,7 @@ fn no_name_of_a_file_or_column_steers_a_terminal() {
         let run = place
             .run(&server, ["-c", "1", "--overwrite", "--progress", progress])
             .without_env("RESCORE_API_KEY");
-        [
+        run.args([
             file("users.csv"),
             "-o".to_owned(),
             file("out.csv"),
@@ -43,9 +42,7 @@ fn no_name_of_a_file_or_column_steers_a_terminal() {
             "name=name\u{1b}]0;owned\u{7}".to_owned(),
             "--ledger".to_owned(),
             file("ledger"),
-        ]
-        .into_iter()
-        .fold(run, Program::arg)
+        ])
     };
     let done = program("plain").done();
     done.exits(1)
@@ -56,7 +53,7 @@ fn no_name_of_a_file_or_column_steers_a_terminal() {
         .says(&format!("ledger{SHOWN} has the paid answers;"));
     clean("standard error", &done.stderr);
 
-    // For programs the same names are JSON that means the file.
+    // For programs the same names are JSON strings with the real name.
     let summary = place.text(&file("summary.json"));
     clean("the summary", &summary);
     let summary: serde_json::Value = serde_json::from_str(&summary).unwrap();
@@ -73,9 +70,7 @@ fn no_name_of_a_file_or_column_steers_a_terminal() {
         (&["forget", "--all"], "ledger"),
         (&["stats"], "no-such-ledger"),
     ] {
-        let program = arguments
-            .iter()
-            .fold(place.rescore(["ledger"]), Program::arg);
+        let program = place.rescore(["ledger"]).args(arguments);
         let done = program.arg(file(name)).done();
         clean("standard error", &done.stderr);
         clean("standard output", &String::from_utf8_lossy(&done.stdout));

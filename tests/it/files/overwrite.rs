@@ -1,9 +1,9 @@
-//! What may be written over, and what may not: a file that somebody may still want, another run's ledger.
+//! What may be overwritten and what may not: a file that somebody may still need, another run's ledger.
 
 use std::io::{self, Write};
 use std::os::unix::fs::symlink;
 
-use crate::support::process::{Place, Program, Running};
+use crate::support::process::{Place, Running};
 use crate::support::server::{Server, good, status};
 use crate::support::users;
 
@@ -12,7 +12,7 @@ fn waiting<'a>(place: &'a Place, server: &'a Server) -> (Running<'a>, impl Write
     let (input, mut rows) = io::pipe().unwrap();
     let run = place.run(server, ["-", "-o", "scored.csv", "--format", "csv"]);
     let running = run.stdin_from(input).start();
-    // More than a pipe holds, and no whole line: it is being read, and that is not enough.
+    // More than a pipe holds, and not yet a whole line: the run reads it and needs more.
     write!(rows, "name,email,ip,user_agent,{}", "x".repeat(100_000)).unwrap();
     (running, rows)
 }
@@ -20,7 +20,7 @@ fn waiting<'a>(place: &'a Place, server: &'a Server) -> (Running<'a>, impl Write
 #[test]
 fn what_was_finished_while_a_run_waited_for_its_input_is_not_replaced() {
     let csv = users::csv(5);
-    // Neither where there was nothing, nor where there was an unfinished run that the waiting one would have gone on with.
+    // Neither if there was nothing, nor if there was an unfinished run that the waiting one would have continued.
     for unfinished in [false, true] {
         let (place, server) = (Place::with("users.csv", &csv), Server::good());
         if unfinished {
@@ -45,7 +45,7 @@ fn the_own_ledger_of_a_run_is_no_other_ones_and_a_shared_one_is_no_runs_own() {
         let run = |output, more: &[&str]| {
             let program = place.run(&server, ["users.csv", "-o", output]);
             let args = more.iter().chain(args);
-            args.fold(program, Program::arg).done()
+            program.args(args).done()
         };
         place.score(&server, ["--max-calls", "4"]).exits(3);
         let own = place.read("scored.csv.ledger");
@@ -120,15 +120,15 @@ fn what_somebody_changed_since_the_run_left_it_is_not_replaced() {
     let csv = users::csv(10);
     for name in ["scored.csv", "scored.rejects.csv"] {
         let (place, server) = unfinished(&csv);
-        let mended = place.text(name) + "by hand\n";
-        place.write(name, &mended);
+        let fixed = place.text(name) + "by hand\n";
+        place.write(name, &fixed);
         let ledger = place.read("scored.csv.ledger");
         place
             .score(&server, ["--retry-failed"])
             .exits(2)
             .says(&format!("`{name}` has changed since"))
             .says("--overwrite");
-        assert_eq!(place.text(name), mended);
+        assert_eq!(place.text(name), fixed);
         assert!(place.read("scored.csv.ledger") == ledger);
         assert_eq!(server.calls(), 10);
         let both = ["--retry-failed", "--overwrite"];
@@ -146,7 +146,7 @@ fn what_the_run_never_wrote_is_not_replaced() {
     let (place, server) = (Place::with("users.csv", &csv), Server::good());
     place.score(&server, ["--max-calls", "4"]).exits(3);
     place.write("scored.csv", "precious");
-    let foreign = "`scored.csv` is not from the run that is unfinished";
+    let foreign = "`scored.csv` is not from the unfinished run";
     place.score(&server, []).exits(2).says(foreign);
     assert_eq!(place.text("scored.csv"), "precious");
     place.score(&server, ["--overwrite"]).exits(0);
@@ -155,7 +155,8 @@ fn what_the_run_never_wrote_is_not_replaced() {
     place.write("mine.csv", "precious");
     for file in ["--rejects", "--changes"] {
         let done = place.score(&server, [file, "mine.csv", "--retry-failed"]);
-        done.exits(2).says("`mine.csv` is not from the run");
+        done.exits(2)
+            .says("`mine.csv` is not from the finished run");
         assert_eq!(place.text("mine.csv"), "precious");
     }
     assert_eq!(server.calls(), 10);
@@ -170,13 +171,13 @@ fn the_output_of_another_input_is_not_replaced() {
     let other = || place.run(&server, retry);
     let done = other().done();
     done.exits(2)
-        .says("`scored.csv` was written by a run over another input");
-    // Nor by rows from a pipe.
+        .says("`scored.csv` was written by a run with another input");
+    // Nor by rows that come down a pipe.
     let retry = ["-o", "scored.csv", "--format", "csv", "--retry-failed"];
     let piped = place.run(&server, retry);
     piped.stdin(csv.as_str()).done().exits(2);
     assert_eq!(server.calls(), 10);
-    // However the same input and output are named, it is the same run.
+    // The same input and output under other names are still the same run.
     for (input, output) in [
         ("./users.csv", "scored.csv"),
         ("link.csv", "./scored.csv"),
@@ -187,7 +188,7 @@ fn the_output_of_another_input_is_not_replaced() {
         symlink("scored.csv", place.path("link-out.csv")).unwrap();
         let rejects = ["--rejects", "scored.rejects.csv", "--retry-failed"];
         let run = place.run(&server, [input, "-o", output]);
-        rejects.iter().fold(run, Program::arg).done().exits(0);
+        run.args(rejects).done().exits(0);
         assert_eq!(server.calls(), 12);
     }
 }
@@ -207,7 +208,7 @@ fn an_input_that_has_changed_or_comes_down_a_pipe_is_still_the_same() {
     let pipe = |rows: String, more: &[&str]| {
         let args = ["-", "-o", "scored.csv", "--format", "csv"];
         let program = place.run(&server, args).stdin(rows);
-        more.iter().fold(program, Program::arg).done()
+        program.args(more).done()
     };
     pipe(csv.clone() + "11,,u@example.com,::1,u\n", &[]).exits(1);
     pipe(csv.clone(), &["--retry-failed"])

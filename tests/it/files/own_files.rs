@@ -1,16 +1,15 @@
-//! Files that a run makes: never through a link, never wider than what they come from, never over what appeared meanwhile.
+//! Files that a run creates: never through a link, never readable by more people than the input, never over a file that
+//! appeared during the run.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::process::Command;
-use std::sync::Mutex;
-use std::sync::mpsc::{Sender, channel};
 
 use crate::support::process::Place;
-use crate::support::server::{Server, good};
+use crate::support::server::Server;
 use crate::support::users;
 
-/// Every name that a run of `users.csv` to `scored.csv` makes for itself, beside the output.
+/// Every file that a run of `users.csv` to `scored.csv` creates for itself, beside the output.
 const NAMES: [&str; 7] = [
     "scored.csv.partial",
     "scored.rejects.csv.partial",
@@ -111,7 +110,7 @@ fn a_file_that_is_not_a_lock_of_ours_is_not_emptied() {
         .says("does not come from rescore")
         .says("move it away");
     assert_eq!(place.text("scored.csv.ledger-lock"), "my notes");
-    // What a run that was killed has left there is ours.
+    // A file that a killed run left there is ours.
     place.write("scored.csv.ledger-lock", "process 4194304");
     place.score(&server, []).exits(0);
     assert_eq!(place.names(), ["scored.csv", "users.csv"]);
@@ -140,19 +139,6 @@ fn mode(place: &Place, name: &str) -> u32 {
     metadata.permissions().mode() & 0o777
 }
 
-/// A server that holds all answers from the `n`th call on until the sender is dropped.
-fn holding(n: usize) -> (Server, Sender<()>) {
-    let (release, released) = channel::<()>();
-    let released = Mutex::new(released);
-    let server = Server::start(move |request| {
-        if request.nth >= n {
-            let _ = released.lock().unwrap().recv();
-        }
-        good(request)
-    });
-    (server, release)
-}
-
 #[test]
 fn no_file_is_wider_than_the_input_or_the_file_that_it_replaces() {
     let csv = format!("{}9,,u@x.org,::1,u\n", users::csv(5));
@@ -162,7 +148,7 @@ fn no_file_is_wider_than_the_input_or_the_file_that_it_replaces() {
         "changes.csv",
         "summary.json",
     ];
-    // The input, the output from before, and what all the files must be.
+    // The mode of the input, the mode of the earlier output, and the mode that all files must have.
     for (input, old, expected) in [
         (0o600, None, 0o600),
         (0o640, None, 0o640),
@@ -178,14 +164,14 @@ fn no_file_is_wider_than_the_input_or_the_file_that_it_replaces() {
             place.write("scored.csv", "old");
             set_mode(&place, "scored.csv", old);
         }
-        let (server, release) = holding(3);
+        let (server, release) = Server::holding_if(|request| request.nth >= 3);
         let run = place.run(&server, ["users.csv", "-o", "scored.csv", "--overwrite"]);
         let run = run
             .args(CHANGES)
             .args(["--summary", "summary.json", "-c", "1"]);
         let running = run.start();
         server.wait_for_calls(3);
-        // While it is written already, and for its owner to go on with.
+        // Already while it is written, and its owner can continue.
         for name in [
             "scored.csv.partial",
             "scored.rejects.csv.partial",
@@ -220,7 +206,7 @@ fn a_left_over_that_anybody_can_read_is_narrowed_before_a_row_is_in_it() {
     set_mode(&place, "users.csv", 0o600);
     place.write("scored.csv.partial", "");
     set_mode(&place, "scored.csv.partial", 0o666);
-    let (server, release) = holding(1);
+    let (server, release) = Server::holding_if(|request| request.nth >= 1);
     let running = place
         .run(&server, ["users.csv", "-o", "scored.csv", "--overwrite"])
         .start();
@@ -249,7 +235,7 @@ fn what_appears_while_a_run_is_on_is_neither_replaced_nor_removed() {
     let csv = format!("{}9,,u@x.org,::1,u\n", users::csv(5));
     for (name, args) in [
         ("scored.csv", &[][..]),
-        // Also where there was a file to replace, and another one takes its place.
+        // Also if there was a file to replace, and another one takes its place.
         ("scored.csv", &["--overwrite"]),
         ("scored.rejects.csv", &[]),
         ("changes.csv", &[]),
@@ -258,11 +244,9 @@ fn what_appears_while_a_run_is_on_is_neither_replaced_nor_removed() {
         if !args.is_empty() {
             place.write(name, "old");
         }
-        let (server, release) = holding(3);
+        let (server, release) = Server::holding_if(|request| request.nth >= 3);
         let run = place.run(&server, ["users.csv", "-o", "scored.csv", "-c", "1"]);
-        let run = args
-            .iter()
-            .fold(run.args(CHANGES), crate::support::process::Program::arg);
+        let run = run.args(CHANGES).args(args);
         let running = run.start();
         server.wait_for_calls(3);
         place.write("new", "somebody's");
@@ -287,7 +271,10 @@ fn what_appears_while_a_run_is_on_is_neither_replaced_nor_removed() {
 
 #[test]
 fn rejects_that_appear_while_a_run_without_any_is_on_stay() {
-    let (place, (server, release)) = (Place::with("users.csv", users::csv(3)), holding(2));
+    let (place, (server, release)) = (
+        Place::with("users.csv", users::csv(3)),
+        Server::holding_if(|request| request.nth >= 2),
+    );
     let running = place
         .run(&server, ["users.csv", "-o", "scored.csv"])
         .start();
@@ -298,7 +285,7 @@ fn rejects_that_appear_while_a_run_without_any_is_on_stay() {
     assert_eq!(place.text("scored.rejects.csv"), "somebody's");
 }
 
-/// Root may read any directory unless it gives that up; nobody else needs to.
+/// Root may read any directory unless it gives up that capability; other users have nothing to give up.
 fn without_root_s_rights() -> Option<&'static [&'static str]> {
     const GIVE_UP: &[&str] = &[
         "setpriv",
@@ -340,7 +327,7 @@ fn no_file_of_a_run_is_another_one_by_whatever_name() {
     for (args, words) in [
         (
             &["--summary", "key.txt"][..],
-            "the API key `key.txt` and the summary",
+            "the API key file `key.txt` and the summary",
         ),
         (&["--summary", "hard.txt"], "the API key"),
         (&["--summary", "soft.txt"], "the API key"),
@@ -362,8 +349,11 @@ fn no_file_of_a_run_is_another_one_by_whatever_name() {
         let before = place.names();
         let run = place.run(&server, ["users.csv", "-o", "scored.csv", "--overwrite"]);
         let run = run.args(["--api-key-file", "key.txt", "--ca-file", "ca.pem"]);
-        let run = args.iter().fold(run, crate::support::process::Program::arg);
-        run.done().exits(2).says(words).says("would be one file");
+        let run = run.args(args);
+        run.done()
+            .exits(2)
+            .says(words)
+            .says("would be the same file");
         assert_eq!(
             (place.text("key.txt").as_str(), place.names()),
             ("key-of-the-file", before)

@@ -1,4 +1,4 @@
-//! Files that are not what they seem: found before the first call, named, with the way out.
+//! Files that are not what they seem: found before the first call, and named with what to do about it.
 
 use std::fs::File;
 use std::io::Write;
@@ -7,24 +7,24 @@ use crate::support::process::{Done, Place, Program};
 use crate::support::server::Server;
 use crate::support::users::{self, COLUMNS, Verdict};
 
-/// Runs a file to an output of any name; nothing may be left of it, and nobody may be asked.
+/// Runs a file that must be refused: no file may be left, and no call may be made.
 fn refused<const N: usize>(name: &str, content: &[u8], args: [&str; N]) -> Done {
     let (place, server) = (Place::with(name, content), Server::good());
     let run = |program: Program<'_>| {
-        let done = args.iter().fold(program, Program::arg).done();
+        let done = program.args(args).done();
         done.exits(2);
         done.check(server.calls() == 0, "no call");
         done
     };
     let done = run(place.run(&server, [name, "-o", "scored.out"]));
     done.check(place.names() == [name], "the input alone");
-    // Down a pipe it is just the same.
+    // The same down a pipe.
     let file = File::open(place.path(name)).unwrap();
     run(place.run(&server, ["-o", "scored.out"]).stdin_from(file));
     done
 }
 
-/// A zip archive of one file that is not compressed, as far as anybody looks at it.
+/// The start of a zip archive with one uncompressed file, as far as the program reads it.
 fn zip(name: &str, content: &str) -> Vec<u8> {
     let mut zip = b"PK\x03\x04\x0a\0\0\0\0\0".to_vec();
     zip.resize(26, 0);
@@ -50,7 +50,7 @@ fn a_file_of_another_kind_is_named_with_the_way_out() {
             "an Excel workbook",
             "CSV UTF-8",
         ),
-        // Whatever it is called.
+        // Whatever its name.
         (
             "users.csv",
             zip("xl/workbook.xml", "<xml>\n"),
@@ -106,9 +106,10 @@ fn json_that_is_not_one_object_a_line_is_named_with_the_command_that_makes_it_so
             done.says("it is a JSON array").says("`jq -c '.[]'`");
         }
         let done = refused(name, format!("{pretty}\n{pretty}\n").as_bytes(), []);
-        done.says("its JSON takes several lines").says("`jq -c .`");
+        done.says("its objects extend over several lines")
+            .says("`jq -c .`");
     }
-    // No person's data is in the message.
+    // The message has no personal data.
     let done = refused(
         "users.csv",
         format!("{object}\n").as_bytes(),
@@ -216,7 +217,7 @@ fn the_first_row_of_a_file_without_a_header_is_never_printed() {
         done.says("does not look like a header")
             .silent_about("example");
     }
-    // A phone number is enough, also one without its country code; a date may be the name of a column.
+    // A phone number is enough, even without its country code; a date may be the name of a column.
     let done = refused("users.csv", b"Jane Doe,Berlin,030/1234 567\n", []);
     done.says("column 3 holds what looks like a value for `phone`")
         .silent_about("Jane");
@@ -235,7 +236,7 @@ fn without_a_header_columns_are_named_by_number_and_no_row_is_lost() {
     let place = Place::with("users.csv", csv);
     let numbers = "--no-header --map name=2 --map email=3 --map ip=4 --map user_agent=1";
     let program = place.run(&server, ["users.csv", "-o", "scored.csv"]);
-    let done = numbers.split(' ').fold(program, Program::arg).done();
+    let done = program.args(numbers.split(' ')).done();
     done.exits(1).says("name ← `2`, email ← `3`");
     let (a, b) = (Verdict::of("A").cells(','), Verdict::of("B").cells(','));
     let expected =
@@ -276,7 +277,7 @@ fn columns_in_messages_are_few_and_short() {
         .says(" … and 11 more")
         .silent_about(&"x".repeat(41));
 
-    // A hint does not repeat a longer one either, and a column that is used is cut as well.
+    // A hint does not repeat a longer name either, and the name of a column that is used is cut as well.
     let long = format!("ip{}", "x".repeat(60));
     let csv = format!("name,email,ip {long},ua\nA,a@x.org,::1,u\n");
     refused("users.csv", csv.as_bytes(), []).silent_about(&"x".repeat(41));
@@ -294,7 +295,7 @@ fn a_constant_that_no_row_can_be_sent_with_is_refused() {
         ("ip=unknown", "neither IPv4 nor IPv6"),
         ("email=jane", "not an email address"),
         ("phone=0151", "not + and 7 to 15 digits"),
-        ("user_agent=\u{7}", "nothing that can be sent"),
+        ("user_agent=\u{7}", "is blank"),
     ] {
         let done = refused("users.csv", csv.as_bytes(), ["--set", set]);
         let (field, value) = set.split_once('=').unwrap();
@@ -318,7 +319,7 @@ fn a_file_whose_first_hundred_rows_all_fail_for_one_reason_is_refused() {
     let server = Server::good();
     let place = Place::with("users.csv", bad(99));
     place.score(&server, []).exits(1).says("failed 99");
-    // One row that can be sent shows that the columns are right.
+    // A single row that can be sent shows that the columns are right.
     let (_, good) = users::csv(1)
         .split_once('\n')
         .map(|(a, b)| (a.to_owned(), b.to_owned()))
@@ -361,7 +362,7 @@ fn rows_of_a_pipe_are_judged_as_they_come() {
     producer.write_all(first.as_bytes()).unwrap();
     running.wait_for_file("scored.csv.partial", |partial| partial.ends_with(b",,,\n"));
     producer.write_all(rest.as_bytes()).unwrap();
-    // It is not waited for the end of the pipe.
+    // The run does not wait for the end of the pipe.
     running
         .done()
         .exits(2)
@@ -371,7 +372,7 @@ fn rows_of_a_pipe_are_judged_as_they_come() {
 }
 
 #[test]
-fn a_file_without_any_row_is_warned_of() {
+fn a_file_without_rows_gets_a_warning() {
     let server = Server::good();
     for (name, content) in [
         ("users.csv", "name,email,ip,user_agent\n"),
@@ -392,12 +393,12 @@ fn a_file_without_any_row_is_warned_of() {
 #[test]
 fn the_delimiter_of_a_pipe_does_not_depend_on_how_fast_it_is() {
     let server = Server::good();
-    // The header and the first row speak for the comma, the rows for the semicolon.
+    // The header and the first row suggest the comma, the other rows the semicolon.
     let csv = format!("a;b;c;d,e\n1,1\n{}", "A;a@x.org;::1;u\n".repeat(25));
     let map = "--map name=a --map email=b --map ip=c --set user_agent=u";
     let run = |place: &Place, from: std::io::PipeReader| {
         let program = place.run(&server, ["-o", "scored.csv"]).stdin_from(from);
-        map.split(' ').fold(program, Program::arg).start().done()
+        program.args(map.split(' ')).start().done()
     };
     let mut outputs = Vec::new();
     for steps in [vec![csv.len()], vec![6, 20, csv.len()]] {
@@ -409,7 +410,7 @@ fn the_delimiter_of_a_pipe_does_not_depend_on_how_fast_it_is() {
             for to in steps {
                 producer.write_all(&csv.as_bytes()[from..to]).unwrap();
                 from = to;
-                // Long enough for the other side to look at what is there; a test that passes either way when it is not.
+                // Long enough for the program to look at what is there. If it is too short, the test passes anyway.
                 std::thread::sleep(std::time::Duration::from_millis(50));
             }
         });

@@ -1,11 +1,12 @@
-//! `rescore ledger`: what is in it, what is old, and people who are to be forgotten.
+//! `rescore ledger`: show what a ledger holds, prune old answers, and forget people.
 
-use std::sync::Mutex;
-use std::sync::mpsc::channel;
 use std::time::Duration;
 
+use insta::assert_snapshot;
+
 use crate::support::process::{Done, KEY, Place, Program};
-use crate::support::server::{Server, good};
+use crate::support::server::Server;
+use crate::support::shown::without_times;
 use crate::support::users::{self, Verdict};
 
 const LEDGER: &str = "answers.ledger";
@@ -17,7 +18,7 @@ fn kept(server: &Server, flags: &[&str]) -> Place {
     place
 }
 
-/// A run that shares the ledger; the address and the service id stand in variables, so that flags can name others.
+/// A run with the shared ledger. The address and the service id are in variables, so that flags can give others.
 fn run(place: &Place, server: &Server, flags: &[&str]) -> Done {
     let program = place
         .rescore(["run", "users.csv", "-o", "scored.csv", "--overwrite"])
@@ -26,11 +27,11 @@ fn run(place: &Place, server: &Server, flags: &[&str]) -> Done {
         .env("RESCORE_API_KEY", KEY)
         .env("RESCORE_BASE_URL", server.url())
         .env("RESCORE_SERVICE_ID", "test");
-    flags.iter().fold(program, Program::arg).done()
+    program.args(flags).done()
 }
 
 fn ledger<'a>(place: &'a Place, words: &[&str]) -> Program<'a> {
-    words.iter().fold(place.rescore(["ledger"]), Program::arg)
+    place.rescore(["ledger"]).args(words)
 }
 
 /// `rescore ledger forget` about a user of `users.csv`.
@@ -163,7 +164,7 @@ fn the_users_of_a_file_are_forgotten_and_none_of_their_data_is_shown() {
         "answers.ledger: no answer about these users was stored",
     );
 
-    // Columns of other names, as in `run`; and a file that is broken changes nothing.
+    // Columns with other names, as in `run`; and an invalid file changes nothing.
     let other = users::csv(1).replace("ip,user_agent", "last_seen,agent");
     place.write("people.csv", other.replace(",Mozilla/5.0 (X11)", ",x"));
     let mapped = [
@@ -175,7 +176,7 @@ fn the_users_of_a_file_are_forgotten_and_none_of_their_data_is_shown() {
     let done = ledger(&place, &[&again[..], &mapped].concat()).done();
     done.exits(0);
     prints(&done, "forgot 1 answer");
-    // Without a header, too, and the first user is not taken for one.
+    // Also without a header: the first user is not taken for one.
     let headless: String = users::csv(3).split_inclusive('\n').skip(1).collect();
     place.write("people.csv", headless);
     let done = ledger(&place, &again).done();
@@ -198,7 +199,7 @@ fn the_users_of_a_file_are_forgotten_and_none_of_their_data_is_shown() {
 }
 
 #[test]
-fn everybody_is_forgotten_at_once() {
+fn all_users_can_be_forgotten_together() {
     let server = Server::good();
     let place = kept(&server, &[]);
     let done = ledger(&place, &["forget", LEDGER, "--all"]).done();
@@ -216,14 +217,14 @@ fn everybody_is_forgotten_at_once() {
 }
 
 #[test]
-fn what_is_older_goes_and_what_is_younger_stays() {
+fn prune_removes_older_answers_and_keeps_younger_ones() {
     let server = Server::good();
     let place = kept(&server, &[]);
     let done = ledger(&place, &["prune", LEDGER, "--older-than", "30d"]).done();
     done.exits(0);
     prints(&done, "removed 0 answers from before ");
     prints(&done, ", 5 stay");
-    // Times are kept in whole seconds.
+    // The ledger keeps times in whole seconds.
     std::thread::sleep(Duration::from_millis(2_100));
     let done = ledger(&place, &["prune", LEDGER])
         .env("RESCORE_LEDGER_OLDER_THAN", "1s")
@@ -237,32 +238,31 @@ fn what_is_older_goes_and_what_is_younger_stays() {
 }
 
 #[test]
-fn a_ledger_says_what_is_in_it_and_is_not_changed() {
+fn stats_prints_what_a_ledger_holds_and_changes_nothing() {
     let server = Server::good();
     let place = kept(&server, &[]);
     run(&place, &server, &["--service-id", "other"]).exits(0);
     let before = place.read(LEDGER);
     let done = ledger(&place, &["stats", LEDGER]).done();
     done.exits(0);
-    prints(&done, "answers.ledger: a ledger of version 4, begun ");
-    prints(&done, &format!("{}/v1/validate/user", server.url()));
-    prints(&done, "  10 answers for 2 service ids, from ");
-    prints(&done, "  younger than 1 d: 10, 7 d: 10, 30 d: 10");
+    let printed = String::from_utf8(done.stdout.clone()).unwrap();
+    let printed = without_times(&printed).replace(&server.url(), "http://SERVER");
+    assert_snapshot!(printed, @r"
+    answers.ledger: a ledger of version 4, begun MOMENT
+    10 answers, SIZE bytes, SIZE an answer
+
+    http://SERVER/v1/validate/user
+      10 answers for 2 service ids, from MOMENT to MOMENT
+      younger than 1 d: 10, 7 d: 10, 30 d: 10
+    ");
     done.check(done.stderr.is_empty(), "nothing on standard error");
     assert_eq!(place.read(LEDGER), before);
     assert_eq!(place.names(), [LEDGER, "scored.csv", "users.csv"]);
 }
 
 #[test]
-fn a_runs_own_ledger_can_be_looked_into_and_is_else_left_to_it() {
-    let (release, released) = channel::<()>();
-    let released = Mutex::new(released);
-    let server = Server::start(move |request| {
-        if request.nth > 3 {
-            let _ = released.lock().unwrap().recv();
-        }
-        good(request)
-    });
+fn the_ledger_of_an_active_run_can_be_read_but_not_changed() {
+    let (server, release) = Server::holding_if(|request| request.nth > 3);
     let place = Place::with("users.csv", users::csv(5));
     let own = "scored.csv.ledger";
     let running = place
@@ -286,7 +286,7 @@ fn a_runs_own_ledger_can_be_looked_into_and_is_else_left_to_it() {
     running.wait_for_words("interrupted");
     drop(release);
     running.done().exits(130);
-    // Once it has ended, its answers are like all others.
+    // Once the run has ended, its answers can be forgotten like all others.
     let done = ledger(&place, &["forget", own, "--all"]).done();
     done.exits(0);
     prints(&done, "forgot 4 answers, 0 stay");
@@ -296,15 +296,8 @@ fn a_runs_own_ledger_can_be_looked_into_and_is_else_left_to_it() {
 }
 
 #[test]
-fn a_run_goes_on_while_a_shared_ledger_is_cared_for() {
-    let (release, released) = channel::<()>();
-    let released = Mutex::new(released);
-    let server = Server::start(move |request| {
-        if request.nth > 3 {
-            let _ = released.lock().unwrap().recv();
-        }
-        good(request)
-    });
+fn a_run_continues_while_a_user_is_forgotten_in_its_shared_ledger() {
+    let (server, release) = Server::holding_if(|request| request.nth > 3);
     let place = Place::with("users.csv", users::csv(5));
     let running = place
         .run(
@@ -336,7 +329,7 @@ fn a_run_goes_on_while_a_shared_ledger_is_cared_for() {
 }
 
 #[test]
-fn it_must_be_said_who_and_a_user_who_cannot_have_been_asked_is_refused() {
+fn forget_needs_to_know_whom_and_refuses_a_user_who_cannot_have_been_asked() {
     let server = Server::good();
     let place = kept(&server, &[]);
     let before = place.read(LEDGER);
@@ -351,9 +344,9 @@ fn it_must_be_said_who_and_a_user_who_cannot_have_been_asked_is_refused() {
         "curl/8",
     ];
     for (words, expected) in [
-        (&[][..], "one of three ways"),
-        (&["--all", "--users", "x.csv"], "one of three ways"),
-        (&["--all", "--name", "Jane Doe"], "one of three ways"),
+        (&[][..], "specify whom to forget"),
+        (&["--all", "--users", "x.csv"], "specify whom to forget"),
+        (&["--all", "--name", "Jane Doe"], "specify whom to forget"),
         (&["--all", "--map", "ip=x"], "`--users`"),
         (&user[..6], "no user_agent"),
         (&user[2..], "no name"),
@@ -394,7 +387,7 @@ fn it_must_be_said_who_and_a_user_who_cannot_have_been_asked_is_refused() {
 }
 
 #[test]
-fn what_is_no_ledger_is_left_as_it_is() {
+fn a_file_that_is_not_a_ledger_is_left_as_it_is() {
     let place = Place::with("users.csv", users::csv(1));
     for (file, words) in [
         ("users.csv", "`users.csv` is no ledger of rescore"),

@@ -1,4 +1,4 @@
-//! A ledger that is not as it was left: the right bytes, or a stop before any call with the way on.
+//! A damaged ledger: the output is right, or the run stops before any call and says what to do.
 
 use std::fs;
 use std::io::{self, Seek, SeekFrom, Write};
@@ -19,7 +19,7 @@ fn stopped(csv: &str) -> Place {
     place
 }
 
-/// Whether the run ended with the right bytes; otherwise it must have stopped before any call, with a way on.
+/// Whether the run wrote the right bytes; otherwise it must have stopped before any call and said what to do.
 fn is_right(done: &Done, place: &Place, server: &Server, csv: &str) -> bool {
     if done.code() == Some(0) {
         assert_eq!(place.text("scored.csv"), users::scored(csv), "{done}");
@@ -48,7 +48,7 @@ fn whatever_bit_is_flipped_and_wherever_it_is_cut_the_bytes_are_right_or_nobody_
         bytes[at] ^= 1 << (at % 8);
         bytes
     });
-    // The head of the file is short, and each of its bytes means something.
+    // The file header is short, and each of its bytes matters.
     let head = (16..100).step_by(3).map(|at| {
         let mut bytes = ledger.clone();
         bytes[at] ^= 0x41;
@@ -65,7 +65,7 @@ fn whatever_bit_is_flipped_and_wherever_it_is_cut_the_bytes_are_right_or_nobody_
             right += 1;
         } else {
             refused += 1;
-            // The way on leads somewhere.
+            // What the message suggests works.
             place
                 .score(&server, ["--overwrite", "--fresh"])
                 .exits_with_one_of(&[0, 2]);
@@ -86,8 +86,7 @@ fn a_score_that_was_flipped_is_asked_again_and_the_ledger_is_named_as_damaged() 
         let run = |more: &[&str]| {
             let program = place.run(&server, ["users.csv", "-o", "scored.csv"]);
             let args = args.iter().chain(more);
-            args.fold(program, crate::support::process::Program::arg)
-                .done()
+            program.args(args).done()
         };
         run(&["--max-calls", "30"]).exits(3);
         let damaged = ledger_file::open(&place.path(ledger));
@@ -117,9 +116,7 @@ fn damage_that_comes_while_a_run_is_on_is_named_and_nobody_is_told_to_go_on() {
     let shared = ["-o", "scored.csv", "--ledger", "answers.ledger"];
     let run = |input: &str| {
         let program = place.run(&server, [input, "--overwrite"]);
-        shared
-            .iter()
-            .fold(program, crate::support::process::Program::arg)
+        program.args(shared)
     };
     run("users.csv").done().exits(0);
     let (input, mut rows) = io::pipe().unwrap();
@@ -135,14 +132,14 @@ fn damage_that_comes_while_a_run_is_on_is_named_and_nobody_is_told_to_go_on() {
     )
     .unwrap();
     server.wait_for_calls(MANY + 1);
-    // Whoever has the file open looks into its pages only now.
+    // The program reads these pages only now.
     let ledger = fs::File::options()
         .write(true)
         .open(place.path("answers.ledger"));
     let (mut ledger, length) = (ledger.unwrap(), place.read("answers.ledger").len());
     ledger.seek(SeekFrom::Start(100)).unwrap();
     ledger.write_all(&vec![0x55; length - 100]).unwrap();
-    // It stops before it has read them all.
+    // The run stops before it has read them all.
     let _ = rows.write_all(known.as_bytes());
     drop(rows);
     running
@@ -176,7 +173,7 @@ fn answers_dated_in_the_future_are_not_young_and_that_is_said_once() {
     let warning = "warning: answers in the ledger are dated in the future";
     assert_eq!(done.stderr.matches(warning).count(), 1, "{done}");
     assert_eq!(server.calls(), 10);
-    // The new ones have today's date.
+    // The new answers have today's date.
     run(["--max-age", "1d"]).exits(0).silent_about("future");
     assert_eq!(server.calls(), 10);
 }

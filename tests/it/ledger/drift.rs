@@ -1,25 +1,25 @@
-//! What has changed since last night: the matrix of the summary and the rows of `--changes`.
+//! Decisions that changed since an earlier run: the matrix of the summary and the rows of `--changes`.
 
 use serde_json::{Value, json};
 
-use crate::support::ledger_file;
 use crate::support::process::{Place, Program};
-use crate::support::server::{Request, Server, good, good_body, ok, status};
+use crate::support::server::{Server, good, status};
 use crate::support::users::{self, COLUMNS, Verdict};
 
-const FRONT: &str = "change_row,old_decision,old_score,new_decision,new_score,";
-const DECISIONS: [&str; 3] = ["approve", "review", "block"];
+pub(super) const FRONT: &str = "change_row,old_decision,old_score,new_decision,new_score,";
 
-/// Last night's output about `User 1` to `User n`, in which every third user was judged otherwise than tonight, and
-/// what `--changes` must say of it.
-struct Night {
-    input: String,
-    changes: String,
-    drift: Value,
+pub(super) const DECISIONS: [&str; 3] = ["approve", "review", "block"];
+
+/// Last night's output for `User 1` to `User n`, in which every third user had another decision than tonight, and the rows
+/// that `--changes` must write.
+pub(super) struct Night {
+    pub(super) input: String,
+    pub(super) changes: String,
+    pub(super) drift: Value,
 }
 
 impl Night {
-    fn of(n: usize) -> Self {
+    pub(super) fn of(n: usize) -> Self {
         let tonight = users::csv(n);
         let header = tonight.lines().next().unwrap();
         let mut input = format!("{header}{COLUMNS}\n");
@@ -55,12 +55,12 @@ impl Night {
     }
 }
 
-fn summary(place: &Place) -> Value {
+pub(super) fn summary(place: &Place) -> Value {
     serde_json::from_str(&place.text("summary.json")).unwrap()
 }
 
 /// `users.csv` to `scored.csv` with a summary and changes.
-fn compared<'a>(place: &'a Place, server: &'a Server) -> Program<'a> {
+pub(super) fn compared<'a>(place: &'a Place, server: &'a Server) -> Program<'a> {
     place.run(
         server,
         [
@@ -94,12 +94,12 @@ fn a_decision_that_changed_since_last_night_is_counted_and_its_row_written_as_it
         place.names(),
         ["changes.csv", "scored.csv", "summary.json", "users.csv"]
     );
-    // Without the five columns in front these are lines of the input.
+    // Without the five columns in front, these are lines of the input.
     for line in place.text("changes.csv").lines() {
         let own = line.splitn(6, ',').nth(5).unwrap();
         assert!(night.input.lines().any(|line| line == own), "{own}");
     }
-    // The rows of each line of the matrix add up.
+    // The numbers in each line of the matrix add up.
     for before in DECISIONS {
         let line = done.stderr.lines().find(|line| {
             let words: Vec<_> = line.split_whitespace().collect();
@@ -122,7 +122,7 @@ fn what_is_kept_under_other_names_is_compared_as_well() {
     done.exits(0);
     assert_eq!(place.text("changes.csv"), night.changes);
     assert_eq!(summary(&place)["drift"], night.drift);
-    // A file with last night's verdicts under those names alone has nothing to be held against.
+    // A file that has last night's verdicts only under those names has nothing to compare with.
     let (header, rows) = place
         .text("scored.csv")
         .split_once('\n')
@@ -235,7 +235,7 @@ fn a_score_alone_is_judged_by_tonights_thresholds() {
         .done()
         .exits(0)
         .says("0 of 1 decision changed");
-    // A decision stays what it was, and a change of thresholds is seen.
+    // An old decision stays as it was, so that a change of thresholds is seen.
     let csv = format!("name,email,ip,user_agent,decision\n{user},block\n");
     place.write("users.csv", csv);
     compared(&place, &server)
@@ -264,7 +264,7 @@ fn when_nothing_changed_the_file_is_there_and_says_so() {
     assert_eq!(place.text("changes.csv"), format!("{FRONT}{header}\n"));
     assert_eq!(summary(&place)["changes"], "changes.csv");
 
-    // Nothing to be compared at all, and nobody who asked for the rows.
+    // Nothing to compare at all, and `--changes` was not given.
     let place = Place::with("users.csv", users::csv(5));
     let done = place.score(&server, ["--summary", "summary.json"]);
     done.exits(0).silent_about("decisions changed");
@@ -291,181 +291,4 @@ fn a_row_that_fails_tonight_is_not_compared() {
     assert_eq!(place.text("changes.csv"), expected);
     // Rejects and changes are two files.
     assert_eq!(place.text("scored.rejects.csv").lines().count(), 3);
-}
-
-#[test]
-fn changes_overwrite_nothing_that_they_should_not() {
-    let server = Server::good();
-    let csv = users::csv(3);
-    for changes in [
-        "users.csv",
-        "scored.csv",
-        "./scored.csv.partial",
-        "scored.rejects.csv",
-        "scored.csv.ledger",
-        "summary.json",
-    ] {
-        let place = Place::with("users.csv", &csv);
-        place
-            .score(
-                &server,
-                [
-                    "--overwrite",
-                    "--summary",
-                    "summary.json",
-                    "--changes",
-                    changes,
-                ],
-            )
-            .exits(2)
-            .says("changes")
-            .says("another name");
-        assert_eq!(place.text("users.csv"), csv);
-        assert_eq!(place.names(), ["users.csv"]);
-    }
-    let place = Place::with("users.csv", &csv);
-    place.write("changes.csv", "last night's");
-    compared(&place, &server)
-        .done()
-        .exits(2)
-        .says("`changes.csv` already exists")
-        .says("--overwrite");
-    assert_eq!(place.text("changes.csv"), "last night's");
-    place
-        .score(&server, ["--changes", "no/such/changes.csv"])
-        .exits(2)
-        .says("no/such/changes.csv");
-    assert_eq!(
-        (place.names(), server.calls()),
-        (vec!["changes.csv".to_owned(), "users.csv".to_owned()], 0)
-    );
-    compared(&place, &server).arg("--overwrite").done().exits(0);
-    assert_eq!(place.text("changes.csv").lines().count(), 1);
-}
-
-#[test]
-fn a_run_that_stops_leaves_its_changes_beside_its_output() {
-    let night = Night::of(12);
-    // The first eight users are answered, then credit is out, and in the second run everybody is.
-    let script = |request: &Request| {
-        if request.nth == 9 {
-            status(402)
-        } else {
-            good(request)
-        }
-    };
-    let first = |lines: usize| -> String {
-        let lines = night.changes.lines().take(lines);
-        lines.map(|line| format!("{line}\n")).collect()
-    };
-    let place = Place::with("users.csv", &night.input);
-    let server = Server::start(script);
-    compared(&place, &server)
-        .arg("-c1")
-        .done()
-        .exits(4)
-        .says("2 of 8 decisions changed, see changes.csv.partial");
-    assert_eq!(
-        place.names(),
-        [
-            "changes.csv.partial",
-            "scored.csv.ledger",
-            "scored.csv.partial",
-            "summary.json",
-            "users.csv"
-        ]
-    );
-    assert_eq!(place.text("changes.csv.partial"), first(3));
-    assert_eq!(summary(&place)["changes"], "changes.csv.partial");
-    // The same command goes on, and the changes are whole.
-    compared(&place, &server).arg("-c1").done().exits(0);
-    assert_eq!(place.text("changes.csv"), night.changes);
-    assert_eq!(
-        place.names(),
-        ["changes.csv", "scored.csv", "summary.json", "users.csv"]
-    );
-    assert_eq!(server.calls(), 13);
-
-    // Without a ledger both files are in the next run's way, and both are named.
-    let place = Place::with("users.csv", &night.input);
-    compared(&place, &Server::start(script))
-        .arg("-c1")
-        .arg("--no-ledger")
-        .done()
-        .exits(4)
-        .says("move it and changes.csv.partial away");
-}
-
-#[test]
-fn older_answers_of_the_ledger_are_compared_where_the_input_has_none() {
-    // Who is asked again is a little worse each time, and at last at the worst.
-    let server = Server::start(|request| {
-        let Verdict { score, .. } = Verdict::of(&request.name());
-        let now = ["0.5", "3.5", "9.5"][request.attempt.min(3) - 1];
-        let body = good_body(&request.name());
-        ok(&body.replace(&format!(":{score}}}"), &format!(":{now}}}")))
-    });
-    let csv = users::csv(4);
-    let rows = |before: &str, now: &str| -> String {
-        let mut lines = csv.lines();
-        let header = lines.next().unwrap();
-        let rows = (1..)
-            .zip(lines)
-            .map(|(row, line)| format!("{row},{before},{now},{line}\n"));
-        format!("{FRONT}{header}\n{}", rows.collect::<String>())
-    };
-    let place = Place::with("users.csv", &csv);
-    let run = |more: &[&str]| {
-        let program = compared(&place, &server)
-            .arg("--ledger")
-            .arg("answers")
-            .arg("--overwrite");
-        more.iter().fold(program, Program::arg).done()
-    };
-    let age = || {
-        assert_eq!(ledger_file::age(&place.path("answers"), 60_000), 4);
-    };
-    run(&[]).exits(0).silent_about("before");
-    age();
-    run(&["--fresh"])
-        .exits(0)
-        .says("4 of 4 decisions changed, see changes.csv");
-    assert_eq!(place.text("changes.csv"), rows("approve,0.5", "review,3.5"));
-    // An answer that is used is no older one.
-    run(&[]).exits(0).silent_about("before");
-    age();
-    run(&["--max-age", "1s"]).exits(0);
-    assert_eq!(place.text("changes.csv"), rows("review,3.5", "block,9.5"));
-    assert_eq!(summary(&place)["drift"]["review"]["block"], 4);
-
-    age();
-    // The row is believed before the ledger.
-    let known = csv
-        .replace("user_agent\n", &format!("user_agent{COLUMNS}\n"))
-        .replace("(X11)\n", "(X11),,,block\n");
-    place.write("users.csv", known);
-    run(&["--fresh"]).exits(0).says("0 of 4 decisions changed");
-    assert_eq!(server.calls(), 16);
-}
-
-#[test]
-fn rows_may_go_down_a_pipe_and_changes_to_a_file() {
-    let (server, night) = (Server::good(), Night::of(6));
-    let place = Place::new();
-    let done = place
-        .run(&server, ["--changes", "changes.csv.gz"])
-        .stdin(night.input)
-        .done();
-    done.exits(0)
-        .says("2 of 6 decisions changed, see changes.csv.gz");
-    assert_eq!(done.stdout, users::scored(&users::csv(6)).into_bytes());
-    let mut unpacked = String::new();
-    let packed = place.read("changes.csv.gz");
-    std::io::Read::read_to_string(
-        &mut flate2::read::GzDecoder::new(packed.as_slice()),
-        &mut unpacked,
-    )
-    .unwrap();
-    assert_eq!(unpacked, night.changes);
-    assert_eq!(place.names(), ["changes.csv.gz"]);
 }

@@ -1,6 +1,6 @@
-//! A run that reached the end of its input is finished: the same command is a new run. What failed can be retried.
+//! A run that reached the end of its input is finished: the same command starts a new run. Failed rows can be retried.
 
-use crate::support::process::{Place, Program};
+use crate::support::process::Place;
 use crate::support::server::{Request, Server, answer, good, status};
 use crate::support::users;
 
@@ -14,7 +14,7 @@ fn refuses_until(nth: usize) -> Server {
     })
 }
 
-/// Ten users, and one whom nobody can be asked about.
+/// Ten users, and one who cannot be sent.
 fn csv() -> String {
     users::csv(10) + "11,,u@example.com,192.0.2.11,curl/8\n"
 }
@@ -29,20 +29,20 @@ fn the_same_command_is_a_new_run_and_the_refusal_names_both_ways_and_their_costs
     place
         .score(&server, [])
         .exits(1)
-        .says("scored.csv.ledger has 9 paid answers; `--retry-failed` sends only the rows without a verdict");
+        .says("scored.csv.ledger has 9 paid answers; `--retry-failed` asks only about the rows without a verdict");
     let scored = users::scored_without(&csv(), failed);
     assert_eq!(place.text("scored.csv"), scored);
     let ledger = place.read("scored.csv.ledger");
     place
         .score(&server, [])
         .exits(2)
-        .says("error: `scored.csv` exists already\n")
-        .says("`--retry-failed` asks only the rows without a verdict, and puts them in their places (1 call at most)\n")
-        .says("`--overwrite` starts a new run, which asks everybody (about 10 calls)\n");
+        .says("error: `scored.csv` already exists\n")
+        .says("`--retry-failed` asks only about the rows without a verdict, and puts them in their places (1 call at most)\n")
+        .says("`--overwrite` starts a new run, which asks about every row again (about 10 calls)\n");
     assert!(place.read("scored.csv.ledger") == ledger);
     assert_eq!(server.calls(), 10);
 
-    // The nightly job: one bad row, and everybody is asked each night.
+    // The nightly job: one bad row, and all users are asked each night.
     for night in 2..=4 {
         place.score(&server, ["--overwrite"]).exits(1);
         assert_eq!(server.calls(), 10 * night);
@@ -145,7 +145,7 @@ fn a_run_that_stopped_asks_no_refused_row_again_and_keeps_what_was_said_of_it() 
         let run = |(place, server): (&Place, &Server), more: &[&str]| {
             let program = place.run(server, ["users.csv", "-o", "scored.csv", "-c", "1"]);
             let args = ledger.iter().chain(more);
-            args.fold(program, Program::arg).done()
+            program.args(args).done()
         };
         run((&whole.0, &whole.1), &[]).exits(1);
         for _ in 0..3 {
@@ -165,7 +165,7 @@ fn a_run_that_stopped_asks_no_refused_row_again_and_keeps_what_was_said_of_it() 
             let bytes = place.read(name);
             assert!(!bytes.windows(9).any(|part| part == b"on a list"), "{name}");
         }
-        // After the end it is asked, with whatever else has no verdict.
+        // After the end it is asked together with all other rows without a verdict.
         let retry = run((&place, &server), &["--retry-failed"]);
         retry.exits(1).says("failed 1: refused 1");
         assert_eq!(server.calls(), 11);
@@ -179,14 +179,14 @@ fn with_a_shared_ledger_a_retry_uses_what_the_finished_run_used() {
     let run = |more: &[&str]| {
         let program = place.run(&server, ["users.csv", "-o", "scored.csv"]);
         let args = ["--ledger", "answers.ledger"];
-        args.iter().chain(more).fold(program, Program::arg).done()
+        program.args(args.iter().chain(more)).done()
     };
     run(&[]).exits(1);
     run(&[])
         .exits(2)
-        .says("`--retry-failed` asks only the rows without a verdict")
-        .says("`--overwrite` starts a new run, which uses what the ledger has");
-    // It asked everybody, whatever there was; so the retry must not fall back on what was there before.
+        .says("`--retry-failed` asks only about the rows without a verdict")
+        .says("`--overwrite` starts a new run, which uses the answers in the ledger");
+    // It asked all users despite earlier answers, so the retry must not use those either.
     run(&["--fresh", "--overwrite"]).exits(1);
     assert_eq!(server.calls(), 20);
     run(&["--retry-failed"])
@@ -204,7 +204,7 @@ fn rows_that_another_run_has_paid_for_are_not_replaced_because_some_ledger_is_th
     let (place, server) = (Place::with("users.csv", &csv), Server::good());
     let run = |output: &str, more: &[&str]| {
         let program = place.run(&server, ["users.csv", "-o", output]);
-        more.iter().fold(program, Program::arg).done()
+        program.args(more).done()
     };
     let shared = ["--ledger", "answers.ledger"];
     run("other.csv", &shared).exits(0);
@@ -222,13 +222,13 @@ fn rows_that_another_run_has_paid_for_are_not_replaced_because_some_ledger_is_th
 }
 
 #[test]
-fn an_empty_partial_file_is_in_nobodys_way() {
+fn an_empty_partial_file_does_not_stop_a_run() {
     let csv = users::csv(5);
     for more in [&["--ledger", "answers.ledger"][..], &["--no-ledger"], &[]] {
         let (place, server) = (Place::with("users.csv", &csv), Server::good());
         place.write("scored.csv.partial", "");
         let program = place.run(&server, ["users.csv", "-o", "scored.csv"]);
-        more.iter().fold(program, Program::arg).done().exits(0);
+        program.args(more).done().exits(0);
         assert_eq!(place.text("scored.csv"), users::scored(&csv));
     }
 }

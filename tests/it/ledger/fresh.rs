@@ -1,8 +1,8 @@
-//! `--fresh` starts over: nothing that is there is used, and nothing is thrown away for a run that does not begin.
+//! `--fresh` starts over: nothing that is there is used, and nothing is deleted for a run that cannot start.
 
 use std::fs;
 
-use crate::support::process::{Place, Program};
+use crate::support::process::Place;
 use crate::support::server::Server;
 use crate::support::users;
 
@@ -54,7 +54,7 @@ fn what_stopped_after_starting_over_is_not_to_start_over_again() {
             let ledger = ["--ledger", "answers.ledger"];
             let ledger = ledger.into_iter().filter(|_| shared);
             let args = ledger.chain(more.iter().copied());
-            args.fold(program, Program::arg).done()
+            program.args(args).done()
         };
         run(&["--fresh", "--max-calls", "4"])
             .exits(3)

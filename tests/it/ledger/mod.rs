@@ -1,5 +1,7 @@
-//! The ledger: what is paid for is known, and can be looked at, pruned and forgotten.
+//! The ledger: it keeps what was paid for, and can be inspected, pruned, and made to forget people.
 
+mod asked_again;
+mod changes;
 mod commands;
 mod damage;
 mod drift;

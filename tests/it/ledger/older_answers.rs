@@ -1,4 +1,4 @@
-//! What has changed since the ledger's older answers, when a run is stopped and goes on.
+//! Changes since the ledger's older answers, for a run that is stopped and continued.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,10 +13,10 @@ const SCORES: [&str; 3] = ["0.5", "3.5", "9.5"];
 const DECISIONS: [&str; 3] = ["approve", "review", "block"];
 /// The users of the rows.
 const USERS: [usize; 9] = [1, 2, 3, 2, 4, 5, 6, 2, 6];
-/// How many they are.
+/// The number of different users.
 const UNIQUE: usize = 6;
 
-/// What is said of a user in a night: all but the first one are judged otherwise in each.
+/// The verdict on a user in a night: all but the first user get another one each night.
 fn judged(user: usize, night: usize) -> usize {
     if user == 1 { 0 } else { (user + night) % 3 }
 }
@@ -26,7 +26,7 @@ struct Nights {
     place: Place,
     server: Server,
     night: Arc<AtomicUsize>,
-    /// Requests after so many are left without an answer.
+    /// Requests after this many get no answer.
     held: Arc<AtomicUsize>,
 }
 
@@ -83,7 +83,7 @@ impl Nights {
                 "-c1",
             ],
         );
-        more.iter().fold(program, Program::arg)
+        program.args(more)
     }
 
     fn run(&self, more: &[&str]) -> Done {
@@ -131,11 +131,11 @@ fn input() -> String {
 
 #[test]
 fn a_run_that_was_stopped_tells_all_changes_and_the_next_night_only_its_own() {
-    // Each with the command that goes on.
+    // Each time the same command continues.
     for (first, goes_on) in [
         (&["--max-age", "1h"][..], &["--max-age", "1h"][..]),
         (&["--fresh"], &["--max-age", "1h"]),
-        // Everything again, and still held against last night.
+        // All users again, and still compared with last night.
         (&["--fresh"], &["--fresh"]),
     ] {
         for stops in [&[][..], &["1"], &["3"], &["5"], &["2", "3"]] {
@@ -153,7 +153,7 @@ fn a_run_that_was_stopped_tells_all_changes_and_the_next_night_only_its_own() {
             if goes_on != ["--fresh"] {
                 assert_eq!(calls, 2 * UNIQUE, "{stops:?}");
             }
-            // It has told them: whoever uses these answers now has nothing to be compared.
+            // The changes were reported: a run that uses these answers now has nothing to compare.
             nights.run(&["--max-age", "1h"]).exits(0);
             assert_eq!(
                 (nights.drift(), nights.server.calls()),
@@ -186,17 +186,17 @@ fn a_run_to_another_output_is_another_run() {
     let tonight = ["--max-age", "1h"];
     let stopped = ["--max-age", "1h", "--max-calls", "3"];
     nights.run(&stopped).exits(3);
-    // What the other one has replaced before this one began is nothing old; the rest is.
+    // Answers that the other run replaced before this one started are not older answers; the rest are.
     let other = ["-o", "other.csv", "--max-age", "1h"];
     let program = nights
         .place
         .run(&nights.server, ["users.csv", "--ledger", "answers"]);
     let program = program.arg("--summary").arg("other.json");
-    other.iter().fold(program, Program::arg).done().exits(0);
+    program.args(other).done().exits(0);
     let other: Value = serde_json::from_str(&nights.place.text("other.json")).unwrap();
     let rows = USERS.iter().filter(|user| **user > 3).count();
     assert_eq!(other["drift"]["compared"], rows);
-    // For the first one it does not matter whose answers came since it began.
+    // For the first run it does not matter which answers came after it started.
     nights.run(&tonight).exits(0);
     nights.changed(1, 2);
     assert_eq!(nights.server.calls(), 2 * UNIQUE);
@@ -208,16 +208,9 @@ fn rows_down_a_pipe_are_known_by_their_changes() {
     let run = |more: &[&str]| {
         let args = ["--ledger", "answers", "--changes", "changes.csv", "-c1"];
         let program = nights.place.run(&nights.server, args).stdin(input());
-        let program = [
-            "--max-age",
-            "1h",
-            "--overwrite",
-            "--summary",
-            "summary.json",
-        ]
-        .iter()
-        .fold(program, Program::arg);
-        more.iter().fold(program, Program::arg).done()
+        let program = program.args(["--max-age", "1h", "--overwrite"]);
+        let program = program.args(["--summary", "summary.json"]);
+        program.args(more).done()
     };
     run(&["--max-calls", "3"]).exits(3);
     run(&[]).exits(0);

@@ -1,18 +1,16 @@
-//! The same command goes on: what was asked is known by what was asked, wherever it stands and whatever became of the
-//! file, and everything that was not is asked.
+//! The same command continues: a row is recognised by its request, wherever it is in the file and however the file was
+//! edited, and every other row is asked.
 
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::sync::Mutex;
-use std::sync::mpsc::channel;
 
 use crate::support::ledger_file;
-use crate::support::process::{Done, Place, Program};
+use crate::support::process::{Done, Place};
 use crate::support::server::{Request, Server, answer, good, ok, status};
 use crate::support::users;
 
 /// A run of `users.csv` that stopped after so many calls.
-fn stopped<'a>(place: &'a Place, server: &'a Server, calls: usize) -> Done {
+pub(super) fn stopped<'a>(place: &'a Place, server: &'a Server, calls: usize) -> Done {
     let before = server.calls();
     let done = place.score(server, ["--max-calls", &calls.to_string()]);
     done.exits(3).says("the same command goes on from there");
@@ -20,11 +18,11 @@ fn stopped<'a>(place: &'a Place, server: &'a Server, calls: usize) -> Done {
     done
 }
 
-fn rows(csv: &str) -> Vec<&str> {
+pub(super) fn rows(csv: &str) -> Vec<&str> {
     csv.lines().skip(1).collect()
 }
 
-fn file<'a>(rows: impl IntoIterator<Item = &'a str>) -> String {
+pub(super) fn file<'a>(rows: impl IntoIterator<Item = &'a str>) -> String {
     let header = "id,name,email,ip,user_agent\n".to_owned();
     rows.into_iter().fold(header, |file, row| file + row + "\n")
 }
@@ -38,7 +36,7 @@ fn an_input_that_was_sorted_extended_or_edited_costs_only_what_is_new() {
     let edited = csv
         .replace("User 3,", "User Three,")
         .replace("\n5,", "\nfive,");
-    // The id is not sent: a row is known whatever it is.
+    // The id is not sent: a row is recognised without it.
     for (changed, new) in [(sorted, 0), (extended, 5), (shortened, 0), (edited, 1)] {
         let (place, server) = (Place::with("users.csv", &csv), Server::good());
         place.write("users.csv", csv.clone() + "9,,x@example.com,192.0.2.1,u\n");
@@ -51,7 +49,7 @@ fn an_input_that_was_sorted_extended_or_edited_costs_only_what_is_new() {
             .says("20 answers are paid for");
         assert_eq!(server.calls(), 20 + new);
         assert_eq!(place.text("scored.csv"), users::scored(&changed));
-        // Most of its answers were not used: they may be wanted again.
+        // Most of its answers were not used and may be needed later.
         let stays = rows(&changed).len() < 10;
         let names = place.names();
         assert_eq!(names.contains(&"scored.csv.ledger".to_owned()), stays);
@@ -94,61 +92,6 @@ fn other_thresholds_cost_no_call() {
 }
 
 #[test]
-fn another_question_account_or_address_is_asked_anew() {
-    let csv = users::csv(6);
-    for args in [
-        &["--advanced"][..],
-        &["--vpn-check"],
-        &["--service-id", "another"],
-        &["--set", "phone=+4915112345678"],
-    ] {
-        let (place, server) = (Place::with("users.csv", &csv), Server::good());
-        stopped(&place, &server, 4);
-        let other = args.iter().fold(
-            place.rescore(["run", "--base-url", &server.url(), "--rate", "unlimited"]),
-            Program::arg,
-        );
-        let other = if args[0] == "--service-id" {
-            other
-        } else {
-            other.arg("--service-id").arg("test")
-        };
-        let other = other.env("RESCORE_API_KEY", "test-key");
-        let other = other.arg("users.csv").arg("-o").arg("scored.csv").done();
-        other.exits(0).silent_about("taken from the ledger");
-        assert_eq!(server.calls(), 4 + 6, "{args:?}");
-        assert_eq!(place.text("scored.csv"), users::scored(&csv));
-        assert_eq!(place.names(), ["scored.csv", "users.csv"]);
-    }
-    let (place, server, elsewhere) = (
-        Place::with("users.csv", &csv),
-        Server::good(),
-        Server::good(),
-    );
-    stopped(&place, &server, 4);
-    place.score(&elsewhere, []).exits(0);
-    assert_eq!((server.calls(), elsewhere.calls()), (4, 6));
-}
-
-#[test]
-fn another_account_or_address_keeps_the_answers_of_the_first() {
-    let csv = users::csv(6);
-    let (place, server, elsewhere) = (
-        Place::with("users.csv", &csv),
-        Server::good(),
-        Server::good(),
-    );
-    stopped(&place, &server, 4);
-    stopped(&place, &elsewhere, 2);
-    place
-        .score(&server, [])
-        .exits(0)
-        .says("4 answers are paid for");
-    assert_eq!((server.calls(), elsewhere.calls()), (6, 2));
-    assert_eq!(place.text("scored.csv"), users::scored(&csv));
-}
-
-#[test]
 fn failed_rows_alone_are_asked_again_and_put_in_their_place() {
     let csv = users::csv(10);
     let odd = |name: &str| ["User 3", "User 7"].contains(&name);
@@ -164,7 +107,7 @@ fn failed_rows_alone_are_asked_again_and_put_in_their_place() {
     place
         .score(&server, [])
         .exits(1)
-        .says("scored.csv.ledger has 8 paid answers; `--retry-failed` sends only the rows without a verdict");
+        .says("scored.csv.ledger has 8 paid answers; `--retry-failed` asks only about the rows without a verdict");
     assert_eq!(place.text("scored.csv"), users::scored_without(&csv, odd));
     assert_eq!(
         place.names(),
@@ -187,30 +130,14 @@ fn failed_rows_alone_are_asked_again_and_put_in_their_place() {
 }
 
 #[test]
-fn starting_over_says_what_it_throws_away() {
-    let csv = users::csv(9);
-    let (place, server) = (Place::with("users.csv", &csv), Server::good());
-    stopped(&place, &server, 4);
-    place
-        .score(&server, ["--fresh"])
-        .exits(0)
-        .says("warning: starting over; the 4 paid answers of the run of ")
-        .says("are thrown away")
-        .silent_about("continuing");
-    assert_eq!(server.calls(), 4 + 9);
-    assert_eq!(place.text("scored.csv"), users::scored(&csv));
-    assert_eq!(place.names(), ["scored.csv", "users.csv"]);
-}
-
-#[test]
-fn going_on_with_a_run_of_another_day_is_warned_of() {
-    const WARNING: &str = "warning: the run that goes on began at ";
+fn continuing_a_run_of_another_day_gives_a_warning() {
+    const WARNING: &str = "warning: continuing a run that started at ";
     let csv = users::csv(9);
     let (place, server) = (Place::with("users.csv", &csv), Server::good());
     stopped(&place, &server, 2);
     stopped(&place, &server, 2).silent_about(WARNING);
     ledger_file::begun_long_ago(&place.path("scored.csv.ledger"));
-    // A nightly job is quiet, and must be told all the same.
+    // A nightly job runs with --quiet and must get the warning all the same.
     place
         .score(&server, ["--quiet"])
         .exits(0)
@@ -218,14 +145,14 @@ fn going_on_with_a_run_of_another_day_is_warned_of() {
         .says(": 4 answers of it are used, unless `--fresh` or `--max-age` says otherwise");
     assert_eq!(server.calls(), 9);
     assert_eq!(place.text("scored.csv"), users::scored(&csv));
-    // A shared one is of no single day.
+    // A shared ledger belongs to no single day.
     let shared = |more: &[&str]| {
         let args = ["users.csv", "-o", "scored.csv", "--overwrite"];
         let program = place
             .run(&server, args)
             .arg("--ledger")
             .arg("answers.ledger");
-        let done = more.iter().fold(program, Program::arg).done();
+        let done = program.args(more).done();
         done.silent_about("warning").code()
     };
     assert_eq!(shared(&["--max-calls", "2"]), Some(3));
@@ -234,62 +161,10 @@ fn going_on_with_a_run_of_another_day_is_warned_of() {
 }
 
 #[test]
-fn on_a_shared_ledger_fresh_asks_all_and_the_new_answers_take_the_old_ones_place() {
-    let csv = users::csv(5);
-    let (place, server) = (
-        Place::with("users.csv", &csv),
-        Server::start(|request| {
-            let body = format!(
-                r#"{{"transaction_id":"t-{}","summary":{{"risk_score":1}}}}"#,
-                request.nth
-            );
-            ok(&body)
-        }),
-    );
-    let run = |more: &[&str]| {
-        let args = ["users.csv", "-o", "scored.csv", "-c", "1", "--overwrite"];
-        let program = place
-            .run(&server, args)
-            .arg("--ledger")
-            .arg("answers.ledger");
-        let program = more.iter().fold(program, Program::arg);
-        program.done().exits(0);
-        (server.calls(), place.text("scored.csv").contains(",t-6,"))
-    };
-    assert_eq!(run(&[]), (5, false));
-    assert_eq!(run(&["--fresh"]), (10, true));
-    assert_eq!(run(&[]), (10, true));
-}
-
-#[test]
-fn answers_that_are_too_old_are_asked_for_again() {
-    let csv = users::csv(5);
-    let (place, server) = (Place::with("users.csv", &csv), Server::good());
-    let run = |age| {
-        let args = [
-            "--ledger",
-            "answers.ledger",
-            "--overwrite",
-            "--max-age",
-            age,
-        ];
-        place.score(&server, args).exits(0);
-        assert_eq!(place.text("scored.csv"), users::scored(&csv));
-        server.calls()
-    };
-    assert_eq!((run("1d"), run("1d")), (5, 5));
-    assert_eq!(
-        ledger_file::age(&place.path("answers.ledger"), 2 * 86_400_000),
-        5
-    );
-    assert_eq!((run("3d"), run("1d"), run("1d")), (5, 10, 10));
-}
-
-#[test]
 fn equal_rows_that_are_asked_each_keep_their_own_answers_over_a_stop() {
     let csv = users::named(["A"; 4]).replace(['2', '3', '4'], "1") + "9,B,b@example.com,::1,u\n";
     let csv = csv.replace("user1@example.com,191.0.1.1", "user1@example.com,192.0.2.1");
-    // Each call's answer is one of its own.
+    // Each call gets an answer of its own.
     let numbered = || {
         Server::start(|request| {
             let (name, attempt) = (request.name(), request.attempt);
@@ -327,14 +202,7 @@ fn equal_rows_that_are_asked_each_keep_their_own_answers_over_a_stop() {
 
 #[test]
 fn a_row_equal_to_one_that_is_out_waits_for_its_answer() {
-    let (release, released) = channel::<()>();
-    let released = Mutex::new(released);
-    let server = Server::start(move |request| {
-        if request.name() == "A" {
-            let _ = released.lock().unwrap().recv();
-        }
-        good(request)
-    });
+    let (server, release) = Server::holding_if(|request| request.name() == "A");
     let row = |id: usize, name: &str| format!("{id},{name},{name}@example.com,192.0.2.1,u");
     let names = ["B", "A", "A", "C", "A", "D"];
     let rows: Vec<_> = (1..).zip(names).map(|(id, name)| row(id, name)).collect();
@@ -369,7 +237,7 @@ fn a_foreign_file_or_a_newer_ledger_is_refused_and_left_as_it_is() {
             place.write("scored.csv.ledger", bytes);
             place.write("answers.ledger", bytes);
             let program = || place.run(&server, ["users.csv", "-o", "scored.csv"]);
-            let program = || args.iter().fold(program(), Program::arg);
+            let program = || program().args(args);
             program().done().exits(2).says(words);
             let shared = program().arg("--ledger").arg("answers.ledger").done();
             shared.exits(2).says(words);
@@ -394,7 +262,7 @@ fn an_output_on_a_link_has_its_ledger_beside_the_real_file() {
     run().arg("--max-calls").arg("4").done().exits(3);
     assert!(place.path("real/target.csv.ledger").exists());
     assert!(!place.path("link.csv.ledger").exists());
-    // By its real name it is the same output.
+    // Under its real name it is the same output.
     let real = place
         .run(&server, ["users.csv", "-o", "real/target.csv"])
         .done();
@@ -402,25 +270,6 @@ fn an_output_on_a_link_has_its_ledger_beside_the_real_file() {
     assert_eq!(server.calls(), 6);
     assert_eq!(place.text("link.csv"), users::scored(&csv));
     assert_eq!(fs::read_dir(place.path("real")).unwrap().count(), 1);
-}
-
-#[test]
-fn further_fields_are_kept_too_and_asked_for_where_they_were_not() {
-    let csv = users::csv(6);
-    let (place, server) = (Place::with("users.csv", &csv), Server::good());
-    let column = ["--column", "label=/summary/verify_label"];
-    place
-        .score(&server, ["--max-calls", "3", column[0], column[1]])
-        .exits(3);
-    place.score(&server, column).exits(0);
-    assert_eq!(server.calls(), 6);
-    let whole = place.text("scored.csv");
-    assert_eq!(whole.matches(",Legit\n").count(), 6, "{whole}");
-
-    let (place, server) = (Place::with("users.csv", &csv), Server::good());
-    stopped(&place, &server, 3);
-    place.score(&server, column).exits(0);
-    assert_eq!((server.calls(), place.text("scored.csv")), (3 + 6, whole));
 }
 
 #[test]
@@ -443,7 +292,7 @@ fn a_row_refused_for_good_by_a_pause_is_left_and_asked_by_the_next_run() {
 }
 
 #[test]
-fn a_slip_on_the_way_costs_no_paid_answer() {
+fn a_mistyped_command_in_between_costs_no_paid_answer() {
     let csv = users::csv(40);
     let (place, server, refuses) = (
         Place::with("users.csv", &csv),
@@ -451,21 +300,22 @@ fn a_slip_on_the_way_costs_no_paid_answer() {
         Server::start(|_| status(401)),
     );
     stopped(&place, &server, 30);
-    // Another address, or account, that answers nobody; and another file under the same output's name.
+    // First an address that refuses everything, then another file with the same output.
     place.score(&refuses, []).exits(4);
     place.write("other.csv", users::named(["Somebody Else"]));
     let done = place.run(&server, ["other.csv", "-o", "scored.csv"]).done();
     done.exits(0)
         .says("scored.csv.ledger has 31 paid answers, also for other rows");
     assert_eq!(server.calls(), 31);
-    // By then it is the output of another input.
+    // Now the output belongs to another input.
     place.score(&server, []).exits(2).says("--retry-failed");
     place
         .score(&server, ["--retry-failed"])
         .exits(2)
-        .says("`scored.csv` was written by a run over another input");
+        .says("`scored.csv` was written by a run with another input");
     let done = place.score(&server, ["--retry-failed", "--overwrite"]);
-    done.exits(0).says("30 rows already paid for");
+    done.exits(0)
+        .says("30 rows already paid for, taken from the ledger");
     assert_eq!(server.calls(), 41);
     assert_eq!(place.text("scored.csv"), users::scored(&csv));
     assert_eq!(place.names(), ["other.csv", "scored.csv", "users.csv"]);
@@ -496,7 +346,7 @@ fn a_row_that_fails_whenever_it_is_asked_holds_up_nobody_behind_it() {
 }
 
 #[test]
-fn a_new_ledger_is_no_leave_to_write_over_rows_that_were_paid_for() {
+fn a_new_ledger_does_not_allow_overwriting_rows_that_were_paid_for() {
     let (place, server) = (Place::with("users.csv", users::csv(9)), Server::good());
     place
         .score(&server, ["--no-ledger", "--max-calls", "4"])

@@ -1,13 +1,13 @@
-//! Several runs at once: on one output the second is refused and the first named; one ledger serves them all.
+//! Several runs at the same time: a second run on one output is refused, and one ledger serves them all.
 
 use std::fs;
 use std::time::Duration;
 
-use crate::support::process::{Place, Program, Running};
+use crate::support::process::{Place, Running};
 use crate::support::server::{Request, Server, good, ok, status};
 use crate::support::users;
 
-/// Answers each after some milliseconds.
+/// Answers each request after some milliseconds.
 fn slow() -> Server {
     Server::start(|request: &Request| {
         good(request).after(Duration::from_millis(1 + request.nth as u64 % 3))
@@ -46,7 +46,7 @@ fn of_two_runs_to_one_output_the_second_is_refused_and_the_first_named() {
             .says(&format!("another run (process {}) is writing", first.id()))
             .says("scored.csv");
     }
-    // With a ledger elsewhere or with none, it is still the same output.
+    // With another ledger or without one, it is still the same output.
     place
         .score(&server, ["--ledger", "answers.ledger"])
         .exits(2)
@@ -75,11 +75,11 @@ fn two_runs_at_once_share_what_either_paid_for() {
     }
     assert_eq!(place.text("first.csv"), users::scored(&csv));
     assert_eq!(place.text("second.csv"), users::scored(&reversed(&csv)));
-    // They meet in the middle, where each may have as many calls out as are not durable yet.
+    // They meet in the middle, where each may have calls in flight and answers that are not durable yet.
     let calls = server.calls();
     assert!((ROWS..=ROWS + 4 * 4).contains(&calls), "{calls}");
-    // A third run, of what both know, costs nothing. Of two that end in the same moment neither may be the last one, which
-    // puts the log into the ledger; this one is.
+    // A third run over the same users costs nothing. Only the last run to end merges the log into the ledger; of two that
+    // end at the same moment neither may be the last, but this one is.
     start(&place, &server, "users.csv", "third.csv")
         .done()
         .exits(0)
@@ -118,7 +118,7 @@ fn a_run_uses_what_another_one_pays_for_meanwhile() {
 }
 
 #[test]
-fn many_runs_that_begin_a_ledger_together_all_end() {
+fn many_runs_that_create_a_ledger_together_all_finish() {
     let csv = users::csv(20);
     for _ in 0..5 {
         let (place, server) = (Place::with("users.csv", &csv), Server::good());
@@ -182,7 +182,7 @@ fn a_run_goes_on_beside_one_that_was_killed_on_the_same_ledger() {
     server.wait_for_calls(24);
     killed.wait_for_file("first.csv.partial", |partial| lines(partial) == 21);
     let living = start(&place, &server, "users.csv", "second.csv");
-    // It knows twenty, and its first call waits as the others' do.
+    // It knows twenty users, and its first call waits like the others.
     server.wait_for_calls(25);
     killed.kill_when(|| true);
     drop(release);
@@ -194,7 +194,7 @@ fn a_run_goes_on_beside_one_that_was_killed_on_the_same_ledger() {
     assert_eq!(server.calls(), 24 + 40);
 }
 
-/// Answers with a number of its own for each call, which stands in two fields as well.
+/// Answers each call with a number of its own, also in two further fields.
 fn numbered() -> Server {
     Server::start(|request: &Request| {
         let nth = request.nth;
@@ -211,7 +211,7 @@ fn runs_that_want_different_fields_of_one_ledger_pay_for_nobody_again_and_again(
     let run = |columns: &[&str]| {
         let args = ["--ledger", "answers.ledger", "--overwrite"];
         let program = place.run(&server, ["users.csv", "-o", "scored.csv"]);
-        let program = args.iter().fold(program, Program::arg);
+        let program = program.args(args);
         let program = columns.iter().fold(program, |program, column| {
             program.arg("--column").arg(column)
         });
@@ -221,7 +221,7 @@ fn runs_that_want_different_fields_of_one_ledger_pay_for_nobody_again_and_again(
             let cells: Vec<_> = row.split(',').skip(5).collect();
             let (verdict, fields) = cells.split_at(3);
             assert_eq!(fields.len(), columns.len());
-            // They are those of the very transaction.
+            // They belong to the same transaction.
             let number = verdict[0].strip_prefix("t-").unwrap();
             assert!(fields.iter().all(|field| *field == number), "{scored}");
         }
@@ -229,13 +229,13 @@ fn runs_that_want_different_fields_of_one_ledger_pay_for_nobody_again_and_again(
     };
     let (a, b) = ("a=/summary/a", "b=/summary/b");
     assert_eq!(run(&[]), 4);
-    // Those that lack what is wanted are paid for once more, and then serve everybody.
+    // Answers without a needed field are paid for once more, and then serve both runs.
     assert_eq!(run(&[a]), 8);
     assert_eq!(run(&[b]), 12);
     for columns in [&[a][..], &[b], &[], &[a, b], &[b, a], &[a]] {
         assert_eq!(run(columns), 12);
     }
-    // So do answers to come, whoever pays for them.
+    // So do later answers, whichever run pays for them.
     for (calls, columns) in [(13, &[][..]), (14, &[b]), (15, &[a])] {
         place.write("users.csv", users::csv(calls - 8));
         assert_eq!(run(columns), calls);
@@ -257,7 +257,7 @@ fn a_damaged_ledger_that_runs_share_is_refused_with_a_way_out_that_leads_somewhe
         let program = place.run(&server, ["users.csv", "-o", "scored.csv"]);
         let fresh = fresh.then_some("--fresh").into_iter();
         let args = shared.into_iter().chain(fresh);
-        let done = args.fold(program, Program::arg).done();
+        let done = program.args(args).done();
         done.exits(2)
             .says("the file is damaged\n\nhint: move it and the files whose names start with its name elsewhere")
             .silent_about("--fresh");
@@ -278,7 +278,7 @@ fn failed_rows_of_a_finished_run_are_asked_again_as_the_summary_says() {
     place
         .score(&server, shared)
         .exits(1)
-        .says("`--retry-failed` sends only the rows without a verdict");
+        .says("`--retry-failed` asks only about the rows without a verdict");
     place
         .score(&server, [shared[0], shared[1], "--retry-failed"])
         .exits(0)

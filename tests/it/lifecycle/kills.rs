@@ -1,5 +1,5 @@
-//! Killed again and again at random moments, a run still gives the bytes of a run that was left alone, and pays for
-//! little twice.
+//! A run that is killed again and again at random moments still writes the bytes of an undisturbed run, and pays for little
+//! twice.
 //!
 //! Each test prints its seed and its figures; `RESCORE_TEST_SEED` repeats a seed.
 
@@ -14,7 +14,7 @@ use crate::support::users;
 
 const ROWS: usize = 600;
 const CONCURRENCY: usize = 8;
-/// Rows that have no name until their file is mended.
+/// Rows that have no name until their file is fixed.
 const NAMELESS: [usize; 4] = [1, 77, 300, 599];
 
 fn chance() -> fastrand::Rng {
@@ -24,7 +24,7 @@ fn chance() -> fastrand::Rng {
     fastrand::Rng::with_seed(seed)
 }
 
-/// Answers as a function of the body, each after a few milliseconds of its own.
+/// Answers by the body, each after its own delay of a few milliseconds.
 fn server() -> Server {
     Server::start(|request: &Request| {
         let hash = request.body.iter().fold(request.nth, |hash, byte| {
@@ -34,7 +34,7 @@ fn server() -> Server {
     })
 }
 
-/// Numbers of users for as many rows: every tenth row or so asks the same as one before.
+/// The user of each row: about every tenth row repeats an earlier user.
 fn users(chance: &mut fastrand::Rng) -> Vec<usize> {
     let mut users: Vec<usize> = Vec::new();
     for row in 1..=ROWS {
@@ -77,12 +77,12 @@ struct Course<'a> {
     input: &'static str,
     output: &'static str,
     unique: usize,
-    /// What the output must be as soon as it has its name.
+    /// What the output must be once it has its final name.
     check: &'a dyn Fn(&[u8]),
 }
 
 impl Course<'_> {
-    /// Kills the command so often, or until it is complete. How often it was killed.
+    /// Kills the command this many times, or until it is complete. Returns how many times it was killed.
     fn kill(&self, kills: usize, chance: &mut fastrand::Rng) -> usize {
         let mut killed = 0;
         // A run that is killed after its last word is finished, and goes through its file again only when told to.
@@ -94,9 +94,9 @@ impl Course<'_> {
             let more = chance.usize(..30);
             let all_asked = Cell::new(None);
             let ready = || match nth % 5 {
-                // As it starts, goes on from the ledger, or ends: whatever it does by then.
+                // While it starts, continues from the ledger, or ends.
                 0 => began.elapsed() >= time,
-                // In the midst of it, while there is something to ask.
+                // In the middle, while there are rows to ask.
                 _ if 3 * killed < 2 * kills => self.server.calls() >= calls + more,
                 // At the end.
                 _ if self.server.calls() >= self.unique => {
@@ -114,7 +114,7 @@ impl Course<'_> {
             }
             let done = program.start().kill_when(ready);
             if done.code() == Some(2) && !retries {
-                done.says("exists already").says("--retry-failed");
+                done.says("already exists").says("--retry-failed");
                 retries = true;
                 continue;
             }
@@ -160,7 +160,7 @@ impl Figures {
 fn a_run_that_is_killed_again_and_again_gives_the_bytes_of_one_that_was_not() {
     let mut chance = chance();
     let users = users(&mut chance);
-    let (csv, mended) = (csv(&users, &NAMELESS), csv(&users, &[]));
+    let (csv, fixed) = (csv(&users, &NAMELESS), csv(&users, &[]));
     let undisturbed = {
         let (place, server) = (Place::with("users.csv", &csv), server());
         place.score(&server, ["-c", "8"]).exits(1);
@@ -191,7 +191,7 @@ fn a_run_that_is_killed_again_and_again_gives_the_bytes_of_one_that_was_not() {
     assert_eq!(figures.kills, 40);
     let done = place.score(&server, ["-c", "8"]);
     if done.code() == Some(2) {
-        done.says("exists already");
+        done.says("already exists");
     } else {
         done.exits(1);
     }
@@ -200,13 +200,13 @@ fn a_run_that_is_killed_again_and_again_gives_the_bytes_of_one_that_was_not() {
     assert_eq!(place.text("scored.csv"), undisturbed.0);
     assert_eq!(place.text("scored.rejects.csv"), undisturbed.1);
 
-    // Mended rows alone are asked, and find their places.
-    place.write("users.csv", &mended);
+    // Only the fixed rows are asked, and they go to their places.
+    place.write("users.csv", &fixed);
     let retry = ["-c", "8", "--retry-failed"];
     place.score(&server, retry).exits(0);
     let new = unique(&users, &[]) - figures.unique;
     assert_eq!(server.calls(), figures.calls + new);
-    assert_eq!(place.text("scored.csv"), users::scored(&mended));
+    assert_eq!(place.text("scored.csv"), users::scored(&fixed));
     assert_eq!(place.names(), ["scored.csv", "users.csv"]);
 }
 
@@ -255,7 +255,7 @@ fn a_compressed_output_is_none_the_worse_for_kills() {
     );
 }
 
-/// Some runs to their ends, each killed some times.
+/// Several runs, each killed several times and then finished.
 fn to_the_end(
     chance: &mut fastrand::Rng,
     users: &[usize],
@@ -276,7 +276,7 @@ fn to_the_end(
         let kills = course.kill(7, chance);
         if place.names().contains(&format!("{output}.ledger")) || kills == 7 {
             let last = place.run(&server, [input, "-o", output, "-c", "8"]).done();
-            // Killed just after it was complete, it has nothing to go on with.
+            // A run that was killed just after it was complete has nothing to continue.
             last.check(matches!(last.code(), Some(0 | 2)), "complete");
         }
         Figures {
@@ -286,7 +286,7 @@ fn to_the_end(
         }
         .check();
         check(&place.read(output));
-        // What belongs to a ledger that is gone already may outlive a kill; it is ignored.
+        // Files of a ledger that is already deleted may survive a kill; they are ignored.
         let mut names = place.names();
         names.retain(|name| !name.starts_with(&format!("{output}.ledger-")));
         assert_eq!(names, [output, input]);

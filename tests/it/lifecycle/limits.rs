@@ -1,4 +1,4 @@
-//! Limits of a run and places it cannot use: never a call too many, and a clear end before the first one.
+//! Limits of a run and paths that it cannot use: never a call too many, and a clear message before the first one.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -44,7 +44,7 @@ fn max_calls_is_exact_with_many_in_flight_and_with_retries_and_then_the_same_com
     assert!(runs >= 4, "{runs}");
     assert_eq!(place.text("scored.csv"), users::scored(&csv));
     assert_eq!(place.names(), ["scored.csv", "users.csv"]);
-    // Nobody who had an answer was asked for again.
+    // No user with an answer was asked again.
     let mut answered: Vec<_> = server
         .requests()
         .iter()
@@ -87,7 +87,7 @@ fn too_many_failures_stop_the_run_with_their_reasons_and_it_goes_on_once_they_ar
     let early = wrong("User 5")
         .replace("User 6,", ",")
         .replace("192.0.2.9,", "no,");
-    // A share counts from the hundredth row on.
+    // A percentage counts from the hundredth row on.
     let late = wrong("User 5").replace("192.0.2.110,", "no,");
     for (csv_now, limit, reasons) in [
         (early, "3", "missing_name 2, invalid_ip 1"),
@@ -113,8 +113,8 @@ fn too_many_failures_stop_the_run_with_their_reasons_and_it_goes_on_once_they_ar
 }
 
 #[test]
-fn a_run_that_stopped_before_its_first_answer_is_in_nobodys_way() {
-    // The first rows can ask nothing, so that there are rows in the output and nothing in the ledger.
+fn a_run_that_stopped_before_its_first_answer_does_not_stop_the_next() {
+    // The first rows cannot be sent, so that there are rows in the output and none in the ledger.
     let csv = "id,name,email,ip,user_agent\n0,,x@example.com,192.0.2.1,u\n".to_owned()
         + users::csv(3).split_once('\n').unwrap().1;
     let place = Place::with("users.csv", &csv);
@@ -133,7 +133,7 @@ fn a_run_that_stopped_before_its_first_answer_is_in_nobodys_way() {
 }
 
 #[test]
-fn a_place_that_no_ledger_can_have_is_said_before_the_first_call() {
+fn a_path_where_no_ledger_can_be_is_reported_before_the_first_call() {
     let csv = users::csv(3);
     let (place, server) = (Place::with("users.csv", &csv), Server::good());
     fs::create_dir(place.path("directory")).unwrap();
@@ -153,7 +153,7 @@ fn a_place_that_no_ledger_can_have_is_said_before_the_first_call() {
     fs::create_dir(place.path("scored.csv.ledger")).unwrap();
     place.score(&server, []).exits(2).says("scored.csv.ledger");
     fs::remove_dir(place.path("scored.csv.ledger")).unwrap();
-    // Nobody may write there; root may everywhere.
+    // Nobody may write there, except root.
     let closed = place.path("closed");
     fs::create_dir(&closed).unwrap();
     fs::set_permissions(&closed, fs::Permissions::from_mode(0o500)).unwrap();
@@ -236,7 +236,7 @@ fn standard_output_asks_equal_rows_once_and_leaves_nothing_behind() {
 }
 
 #[test]
-fn with_a_ledger_standard_output_goes_on_too() {
+fn with_a_ledger_a_run_to_standard_output_continues_too() {
     let csv = users::csv(30);
     let (place, server) = (Place::with("users.csv", &csv), Server::good());
     let run = || {
@@ -274,7 +274,7 @@ fn without_a_ledger_the_next_run_refuses_what_was_paid_for() {
 }
 
 #[test]
-fn an_answer_without_a_verdict_is_kept_by_nobody_once_the_run_is_finished() {
+fn an_answer_without_a_verdict_is_not_kept_once_the_run_is_finished() {
     let csv = users::csv(6);
     let (place, server) = (
         Place::with("users.csv", &csv),

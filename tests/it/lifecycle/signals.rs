@@ -1,12 +1,10 @@
-//! Signals: what is in flight finishes, whole rows stay, the exit code tells which it was.
+//! Signals: calls in flight finish, whole rows stay, and the exit code tells which signal it was.
 
 use std::io::{self, Write};
-use std::sync::Mutex;
-use std::sync::mpsc::channel;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crate::support::process::{Place, Program};
-use crate::support::server::{Server, answer, good, status};
+use crate::support::process::Place;
+use crate::support::server::Server;
 use crate::support::users;
 
 #[test]
@@ -61,7 +59,7 @@ fn a_second_signal_ends_at_once() {
     running.signal("INT");
     running.wait_for_words("interrupted");
     running.signal("INT");
-    // Nothing is ever answered: only "at once" can end before the timeout of 30 s.
+    // No call is ever answered: only an immediate stop ends before the timeout of 30 s.
     let done = running.done();
     done.exits(130);
     done.check(done.took < Duration::from_secs(20), "at once");
@@ -74,15 +72,8 @@ fn a_second_signal_ends_at_once() {
 
 #[test]
 fn rows_after_one_that_is_lost_are_kept_in_order() {
-    // User 2 is never answered, those after it are.
-    let (release, released) = channel::<()>();
-    let released = Mutex::new(released);
-    let server = Server::start(move |request| {
-        if request.name() == "User 2" {
-            let _ = released.lock().unwrap().recv();
-        }
-        good(request)
-    });
+    // User 2 is never answered; later users are.
+    let (server, release) = Server::holding_if(|request| request.name() == "User 2");
     let csv = users::csv(6);
     let place = Place::with("users.csv", &csv);
     let running = place
@@ -96,7 +87,7 @@ fn rows_after_one_that_is_lost_are_kept_in_order() {
     let partial = place.text("scored.csv.partial");
     let all = users::scored(&csv);
     let mut expected = all.lines().filter(|line| !line.contains(",User 2,"));
-    // A call may have been answered without its answer being read in time.
+    // An answer may have come too late to be read.
     for line in partial.lines() {
         assert!(
             expected.any(|expected| expected == line),
@@ -124,57 +115,7 @@ fn a_signal_before_the_first_verdict_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_signal_while_the_service_asks_for_a_pause_ends_at_once() {
-    let server = Server::start(|request| match request.nth {
-        1 => good(request),
-        _ => answer(429, &[("retry-after", "600")], ""),
-    });
-    let place = Place::with("users.csv", users::csv(50));
-    let running = place
-        .run(&server, ["users.csv", "-o", "scored.csv", "-c", "4"])
-        .start();
-    running.wait_for_words("paused");
-    running.signal("INT");
-    running.done().exits(130);
-    assert_eq!(
-        place.text("scored.csv.partial"),
-        users::scored(&users::csv(1))
-    );
-}
-
-#[test]
-fn a_signal_while_all_rows_are_in_back_off_ends_at_once() {
-    let server = Server::start(|request| {
-        if request.nth == 1 {
-            good(request)
-        } else {
-            status(500)
-        }
-    });
-    let place = Place::with("users.csv", users::csv(4));
-    let running = place
-        .run(
-            &server,
-            ["users.csv", "-o", "scored.csv", "--retries", "15"],
-        )
-        .start();
-    server.wait_for_calls(1 + 3 * 3);
-    running.signal("INT");
-    let signalled = Instant::now();
-    running.done().exits(130);
-    assert!(
-        signalled.elapsed() < Duration::from_secs(3),
-        "{:?}",
-        signalled.elapsed()
-    );
-    assert_eq!(
-        place.text("scored.csv.partial"),
-        users::scored(&users::csv(1))
-    );
-}
-
-#[test]
-fn a_signal_while_a_producer_is_silent_ends_at_once() {
+fn a_signal_while_a_producer_is_silent_ends_the_run_immediately() {
     let (reader, mut producer) = io::pipe().unwrap();
     let (place, server) = (Place::new(), Server::good());
     let running = place
@@ -247,14 +188,14 @@ fn a_signal_before_the_header_is_there_ends_the_run_with_a_word() {
             .stdin_from(reader)
             .start();
         running.wait_for_status("SigCgt:", |caught| {
-            // Bit 14 is that of SIGTERM, bit 0 that of SIGHUP, which is listened for last.
+            // Bit 14 is SIGTERM, bit 0 is SIGHUP, whose handler is installed last.
             u64::from_str_radix(caught, 16).unwrap() & 0x4001 == 0x4001
         });
         running.signal(signal);
         let done = running.done();
         done.exits(code)
             .says(&format!("error: {word}\n"))
-            .says("it was before the first call: nothing was sent");
+            .says("nothing was sent: it came before the first call");
         assert_eq!((server.calls(), place.names().len()), (0, 0));
         drop(producer);
     }
@@ -266,7 +207,7 @@ fn rows_to_a_stream_without_a_ledger_are_said_to_be_all_that_stays() {
     let place = Place::with("users.csv", users::csv(50));
     let args = ["users.csv", "-c", "4", "--timeout", "10s"];
     let running = place.run(&server, args).start();
-    running.wait_for_words("rescore: no ledger keeps the paid answers: a run that stops has to start over (`--ledger FILE` keeps them)");
+    running.wait_for_words("rescore: no ledger: paid answers are not kept, and a run that stops has to start over (`--ledger FILE` keeps them)");
     server.wait_for_calls(7);
     running.signal("INT");
     running.wait_for_words("interrupted");
@@ -279,23 +220,21 @@ fn rows_to_a_stream_without_a_ledger_are_said_to_be_all_that_stays() {
         String::from_utf8_lossy(&done.stdout),
         users::scored(&users::csv(7))
     );
-    // With one, or a file, nothing of the kind is said.
+    // With a ledger, or to a file, the message does not appear.
     let server = Server::good();
     for args in [
         &["--ledger", "answers.ledger"][..],
         &["-o", "scored.csv"],
         &["-q"],
     ] {
-        let run = args
-            .iter()
-            .fold(place.run(&server, ["users.csv"]), Program::arg);
+        let run = place.run(&server, ["users.csv"]).args(args);
         run.done().exits(0).silent_about("no ledger");
     }
 }
 
 #[test]
 fn answers_that_the_output_did_not_take_are_counted() {
-    // Nobody reads the output: the pipe takes what it holds and no more.
+    // Nobody reads the output: the pipe fills up.
     let (reader, writer) = io::pipe().unwrap();
     let server = Server::good();
     let place = Place::with("users.csv", users::csv(20_000));
@@ -338,11 +277,11 @@ fn a_signal_while_nobody_reads_our_output_ends_the_run() {
         .run(&server, ["users.csv", "-c", "64"])
         .stdout(writer)
         .start();
-    // More than pipe and window hold together.
+    // More than the pipe and the window hold together.
     server.wait_for_calls(2_000);
     running.signal("TERM");
     let done = running.done();
-    done.exits(143).says("the output takes no more rows");
+    done.exits(143).says("the output accepts no more rows");
     done.check(
         done.took < Duration::from_secs(50),
         "in time for a service manager",

@@ -1,13 +1,15 @@
-//! After a signal the same command goes on: with the bytes of a run that was left alone, and nothing paid for twice.
+//! After a signal the same command continues, writes the bytes of an undisturbed run, and pays for nothing twice.
 
 use std::fs;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::mpsc::channel;
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+use insta::assert_snapshot;
 
 use crate::support::process::Place;
 use crate::support::server::{Server, answer, good, status};
+use crate::support::shown::shown;
 use crate::support::users;
 
 /// Gives every user the right verdict after some milliseconds.
@@ -15,7 +17,7 @@ fn slow() -> Server {
     Server::start(|request| good(request).after(Duration::from_millis(3)))
 }
 
-/// Runs the same command to its end; each user was asked for so often in all.
+/// Runs the same command to its end, and checks how many calls there were in all.
 fn goes_on(place: &Place, server: &Server, csv: &str, calls: usize) {
     let done = place.score(server, ["-c", "4"]);
     done.exits(0).says("taken from the ledger");
@@ -73,11 +75,15 @@ fn interrupted_twice_a_run_loses_what_is_in_flight_and_goes_on() {
     running.signal("INT");
     running.wait_for_words("interrupted: finishing 4 calls in flight, up to 30 s (Ctrl-C again stops immediately; their answers would be lost)");
     running.signal("INT");
-    running
-        .done()
-        .exits(130)
-        .says("stopped at once; `scored.csv.partial` has the rows")
-        .says("`scored.csv.ledger` has the paid answers that reached the disk; the same command goes on from there");
+    let done = running.done();
+    done.exits(130);
+    assert_snapshot!(shown(&done, &server), @r"
+    rescore: users.csv to http://SERVER/v1/validate/user; up to 4 calls at a time, no rate limit
+             name ← `name`, email ← `email`, phone not sent, ip ← `ip`, user_agent ← `user_agent`
+    rescore: interrupted: finishing 4 calls in flight, up to 30 s (Ctrl-C again stops immediately; their answers would be lost)
+    rescore: stopped immediately; `scored.csv.partial` has the rows that were written so far
+             `scored.csv.ledger` has the paid answers that reached the disk; the same command goes on from there
+    ");
     assert_eq!(
         place.text("scored.csv.partial"),
         users::scored(&users::csv(12))
@@ -114,10 +120,15 @@ fn a_run_that_is_terminated_during_a_back_off_goes_on() {
             ],
         )
         .start();
-    // Both have been tried three times: the next one is a second away or more.
+    // Both were tried three times: the next attempt is at least a second away.
     server.wait_for_calls(8 + 2 * 3);
     running.signal("TERM");
+    let signalled = Instant::now();
     let done = running.done();
+    done.check(
+        signalled.elapsed() < Duration::from_secs(3),
+        "no back-off is waited for",
+    );
     done.exits(143)
         .says("scored.csv.ledger has 8 paid answers; the same command goes on from there");
     let left = |name: &str| ["User 7", "User 8"].contains(&name);
@@ -161,7 +172,7 @@ fn a_run_that_is_interrupted_while_the_service_asks_for_a_pause_goes_on() {
         assert!(refused <= 4, "{refused}");
         let done = place.score(&server, ["-c", "4"]);
         done.exits(0);
-        // Refused calls were not billed. With the second signal answers may be lost that were on their way to the disk.
+        // Refused calls were not billed. After a second signal, answers that were not on disk yet may be lost.
         let billed = server.calls() - refused;
         let lost = if signals.len() == 2 { 2 * 4 } else { 0 };
         done.check(
@@ -200,14 +211,8 @@ fn a_stop_while_equal_rows_wait_for_one_answer_leaves_them_all_or_none() {
             .map(|name| format!("1,{name},{name}@example.com,::1,u\n"))
             .concat();
     let place = Place::with("users.csv", &csv);
-    let (release, released) = channel::<()>();
-    let released = Mutex::new(released);
-    let server = Server::start(move |request| {
-        if request.name() == "B" && request.attempt == 1 {
-            let _ = released.lock().unwrap().recv();
-        }
-        good(request)
-    });
+    let (server, release) =
+        Server::holding_if(|request| request.name() == "B" && request.attempt == 1);
     let running = place
         .run(&server, ["users.csv", "-o", "scored.csv"])
         .start();
@@ -271,7 +276,7 @@ fn a_call_that_is_never_answered_holds_up_a_stop_no_longer_than_its_own_timeout(
 
 #[test]
 fn after_a_stop_the_ledger_alone_has_every_answer() {
-    // More rows than are read ahead, so that the reader is at work when the run stops.
+    // More rows than are read ahead, so that the reader is still busy when the run stops.
     let place = Place::with("users.csv", users::csv(20_000));
     let args = [
         "run",

@@ -1,4 +1,4 @@
-//! Standard error that nobody reads, as with a paused pager, Ctrl-S or a log collector that hangs: it holds up neither the
+//! Standard error that nobody reads, as with a paused pager, Ctrl-S or a log collector that hangs: it delays neither the
 //! run nor its end.
 
 use std::fs::File;
@@ -13,9 +13,9 @@ use crate::support::process::Place;
 use crate::support::server::{Server, good, status};
 use crate::support::users;
 
-/// Standard error that takes nothing, and what it takes nothing for as long as it lives.
+/// A full standard error, and what keeps it full.
 fn full(mut stderr: impl Write + Send + 'static) {
-    // It writes until nothing goes in any more, and hangs there; it ends with the other end.
+    // It writes until the pipe is full and blocks there; it ends with the other end.
     thread::spawn(move || while stderr.write_all(&[b'.'; 4096]).is_ok() {});
 }
 
@@ -38,7 +38,7 @@ fn stopped_terminal() -> (File, Stdio) {
     (File::from(main), terminal.into())
 }
 
-/// A run that had three answers and has four calls out is stopped; the same command goes on.
+/// A run with three answers and four calls in flight is stopped; the same command continues.
 fn ends_in_order(signal: &str, code: i32, timeout: &str, stderr: Stdio) {
     let csv = users::csv(9);
     let (server, release) = Server::holding(3);
@@ -75,7 +75,7 @@ fn a_signal_ends_a_run_in_order_while_nobody_reads_what_it_says() {
 #[test]
 fn a_signal_ends_a_run_in_order_while_its_terminal_is_stopped() {
     let (_terminal, stderr) = stopped_terminal();
-    // Long enough for the bar to be drawn, once nobody waits any more for what is said before it.
+    // Long enough for the bar to be drawn, once the lines before it are no longer waited for.
     ends_in_order("INT", 130, "3s", stderr);
 }
 
@@ -96,7 +96,7 @@ fn a_second_signal_ends_a_run_immediately_while_nobody_reads_what_it_says() {
             .stderr(stderr)
             .start();
         server.wait_for_calls(7);
-        // Two of a kind might become one on their way.
+        // Two signals of the same kind might be merged into one.
         running.signal("INT");
         running.signal("TERM");
         let done = running.done();
@@ -120,7 +120,7 @@ fn a_run_ends_as_usual_while_nobody_reads_what_it_says() {
         });
         let place = Place::with("users.csv", &csv);
         let (_pipe, stderr) = full_pipe();
-        // Far more progress than may wait.
+        // Far more progress lines than the queue holds.
         let args = ["users.csv", "-o", "scored.csv", "--progress-every", "1ms"];
         let done = place.run(&server, args).stderr(stderr).done();
         done.exits(code);

@@ -1,28 +1,28 @@
-//! Rows over which the service fails whenever it is asked. They must not be taken for a service that is down, nor the
-//! other way round.
+//! Rows for which the service fails each time. They must not be mistaken for a service that is down, nor the other way
+//! round.
 
-use crate::support::process::{Place, Program};
+use crate::support::process::Place;
 use crate::support::server::{Action, Request, Server, good, status};
 use crate::support::users;
 
-/// Fails over every user of that name.
+/// Fails for every user with that name.
 fn script(request: &Request) -> Action {
-    if request.name().starts_with("Poison") {
+    if request.name().starts_with("Failing") {
         status(500)
     } else {
         good(request)
     }
 }
 
-/// A file of so many good users, and then so many of the other kind.
-fn with_poison_at_the_end(good: usize, poison: usize) -> String {
+/// A file of good users, followed by users for whom the service fails.
+fn with_failing_at_the_end(good: usize, failing: usize) -> String {
     let good = (1..=good).map(|i| format!("User {i}"));
-    users::named(good.chain((1..=poison).map(|i| format!("Poison {i}"))))
+    users::named(good.chain((1..=failing).map(|i| format!("Failing {i}"))))
 }
 
 #[test]
-fn at_the_end_of_a_file_they_are_given_up_and_nobody_is_told_to_come_back() {
-    let csv = with_poison_at_the_end(20, 11);
+fn at_the_end_of_a_file_failing_rows_are_given_up_and_no_further_run_is_suggested() {
+    let csv = with_failing_at_the_end(20, 11);
     let (place, server) = (Place::with("users.csv", &csv), Server::start(script));
     let flags = ["-c", "1", "--retries", "1", "--max-outage", "6s"];
     let done = place.score(&server, flags);
@@ -31,36 +31,36 @@ fn at_the_end_of_a_file_they_are_given_up_and_nobody_is_told_to_come_back() {
         .says("rescore: not an outage: the service answers, but fails on every row that is tried")
         .says("for the service, which failed on each of the last rows")
         .silent_about("the service was down");
-    let poison = |name: &str| name.starts_with("Poison");
+    let failing = |name: &str| name.starts_with("Failing");
     assert_eq!(
         place.text("scored.csv"),
-        users::scored_without(&csv, poison)
+        users::scored_without(&csv, failing)
     );
-    // Each twice; and two calls that asked whether the service is back are held against no row: one after 5 s for the row
-    // that had not asked yet, one after 6 s.
+    // Each failing row twice. Two further calls asked whether the service is back, and count against no row: one after 5 s
+    // for the row that had not been asked yet, one after 6 s.
     assert_eq!(server.calls(), 20 + 11 * 2 + 2);
 }
 
-/// A file of good users, and so many of the other kind, each after three of them.
-fn with_poison_amid(poison: usize) -> String {
+/// A file of good users, with a user for whom the service fails after every third.
+fn with_failing_amid(failing: usize) -> String {
     let group = |i| {
         [1, 2, 3]
             .map(|good| format!("User {i}-{good}"))
             .into_iter()
-            .chain([format!("Poison {i}")])
+            .chain([format!("Failing {i}")])
     };
-    users::named((1..=poison).flat_map(group))
+    users::named((1..=failing).flat_map(group))
 }
 
 #[test]
-fn the_next_night_they_are_asked_alone_and_are_known() {
-    const POISON: usize = 12;
-    let csv = with_poison_amid(POISON);
-    let scored = users::scored_without(&csv, |name| name.starts_with("Poison"));
+fn failing_rows_are_known_the_next_night_and_asked_alone() {
+    const FAILING: usize = 12;
+    let csv = with_failing_amid(FAILING);
+    let scored = users::scored_without(&csv, |name| name.starts_with("Failing"));
     for ledger in [&[][..], &["--ledger", "nightly.ledger"]] {
         let (place, server) = (Place::with("users.csv", &csv), Server::start(script));
         let mut before = 0;
-        for new in [POISON * 3, 0] {
+        for new in [FAILING * 3, 0] {
             let flags = ["-c", "4", "--retries", "1", "--max-outage", "1s"];
             let again = if before > 0 {
                 "--retry-failed"
@@ -69,13 +69,13 @@ fn the_next_night_they_are_asked_alone_and_are_known() {
             };
             let flags = flags.iter().chain(ledger).chain([&again]);
             let program = place.run(&server, ["users.csv", "-o", "scored.csv"]);
-            let done = flags.fold(program, Program::arg).done();
+            let done = program.args(flags).done();
             done.exits(1)
                 .says("failed 12")
                 .silent_about("service down")
                 .silent_about("which failed on each of the last rows");
             assert_eq!(place.text("scored.csv"), scored);
-            assert_eq!(server.calls() - before, new + POISON * 2);
+            assert_eq!(server.calls() - before, new + FAILING * 2);
             before = server.calls();
         }
         if let [_, file] = ledger {
@@ -112,14 +112,14 @@ fn a_service_that_fails_over_every_row_is_down_and_no_row_is_given_up() {
         .says("error: `127.0.0.1` has failed at every call for 1 s\n  the last call, for row 31: 500 ")
         .says("hint: run the same command again when it is well; if it is, it fails over rows up to about this one")
         .says("the service was down once");
-    // Ten show it and one tries again. Of the ten, some may have been tried again before.
+    // Ten calls show the outage and one tries again. Some of the ten may have been retries.
     assert!((31..=41).contains(&server.calls()), "{}", server.calls());
     assert!(!place.names().iter().any(|name| name.contains("rejects")));
 }
 
 #[test]
-fn who_failed_once_and_was_not_tried_again_is_not_noted() {
-    let csv = with_poison_amid(3);
+fn a_request_that_failed_once_and_was_not_retried_is_not_recorded() {
+    let csv = with_failing_amid(3);
     let (place, server) = (Place::with("users.csv", csv), Server::start(script));
     let flags = ["-c", "1", "--retries", "0", "--ledger", "nightly.ledger"];
     place.score(&server, flags).exits(1).says("failed 3");

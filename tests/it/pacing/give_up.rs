@@ -1,6 +1,6 @@
-//! Rows without a verdict, one after the other: a run gives up soon where nobody has answered yet, and gets past them.
+//! Several rows in a row without a verdict: a run stops early if no row has had a verdict yet, and later gets past them.
 
-use crate::support::process::{Done, Place, Program};
+use crate::support::process::{Done, Place};
 use crate::support::server::{Action, Request, Server, answer, good, ok, silence};
 use crate::support::users;
 
@@ -10,7 +10,7 @@ fn refused() -> Action {
 
 fn run(place: &Place, server: &Server, more: &[&str]) -> Done {
     let program = place.run(server, ["users.csv", "-o", "scored.csv", "-c", "1"]);
-    more.iter().fold(program, Program::arg).done()
+    program.args(more).done()
 }
 
 #[test]
@@ -58,7 +58,7 @@ fn one_answer_that_is_not_json_is_enough_also_when_earlier_answers_are_known() {
             .says("error: the first answer of `127.0.0.1` does not look like the service's: it is not JSON");
         assert_eq!(server.calls(), 1);
     }
-    // A nightly run: all but the last are known.
+    // A nightly run: all users but the last are known.
     let (place, nights) = (
         Place::with("users.csv", users::csv(5)),
         Server::start(move |request| match request.nth {
@@ -86,7 +86,7 @@ fn twenty_useless_answers_in_a_row_stop_a_run_that_had_verdicts() {
         .exits(3)
         .says("gave no verdict for 20 rows in a row")
         .says(" calls got an answer without a verdict and will probably be billed");
-    // The twentieth is made durable while the next one may go out.
+    // The twentieth answer becomes durable while the next call may already be made.
     assert!((25..=26).contains(&server.calls()), "{}", server.calls());
 }
 

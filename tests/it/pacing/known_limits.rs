@@ -1,4 +1,4 @@
-//! What a run found the service to bear is known to the next one, by the ledger that they share.
+//! The limits that one run found are known to the next run with the same ledger.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::cli::sandbox::StandIn;
 use crate::support::process::{KEY, Place, Program};
 use crate::support::server::{Server, good, status};
+use crate::support::stand_in::StandIn;
 use crate::support::users;
 
 /// Bears so many calls in flight and refuses the others, which are counted.
@@ -18,7 +18,7 @@ fn bearing(most: usize) -> (Server, Arc<AtomicUsize>) {
     let seen = Arc::clone(&refused);
     let server = Server::start(move |request| {
         let action = if now.fetch_add(1, Ordering::SeqCst) < most {
-            // As long that a run soon has so many in flight.
+            // Long enough for a run to have that many calls in flight soon.
             thread::sleep(Duration::from_millis(100));
             good(request)
         } else {
@@ -45,7 +45,7 @@ fn night<'a>(
     let program = place.rescore(["run", &file, "--base-url", url, "--service-id", "test"]);
     let output = format!("{name}.scored.csv");
     let args = ["-o", &output, "--ledger", "answers.ledger"];
-    let program = args.iter().chain(allowed).fold(program, Program::arg);
+    let program = program.args(args.iter().chain(allowed));
     program.env("RESCORE_API_KEY", KEY)
 }
 
@@ -86,7 +86,7 @@ fn a_run_that_is_killed_has_kept_the_limit_that_it_found() {
     let (place, (server, refused)) = (Place::new(), bearing(5));
     let url = server.url();
     let run = || night(&place, &url, "killed", 3_000, &[]).start();
-    // By the time that so many others are out, a limit was seen more than once, and an answer after that is durable.
+    // By then a limit was seen more than once, and an answer after that is durable.
     let found = AtomicUsize::new(0);
     let enough = || {
         let calls = server.calls();
@@ -107,7 +107,7 @@ fn a_rate_that_was_found_is_not_looked_for_again() {
     let place = Place::new();
     let limit = ["--latency", "5ms", "--rate-limit", "6", "--burst", "1"];
     let stand_in = StandIn::start(&place, &limit);
-    // One at a time, so that nothing but the rate can be the limit.
+    // One call at a time, so that only the rate can be the limit.
     let summary = ["-c", "1", "--summary", "summary.json"];
     let first = night(&place, &stand_in.url(), "first", 40, &summary).done();
     first.exits(0).says("limit found: about ");
@@ -116,10 +116,10 @@ fn a_rate_that_was_found_is_not_looked_for_again() {
     let json = ["--progress", "json", "--progress-every", "100ms"];
     let then = night(&place, &stand_in.url(), "then", 4, &json).done();
     then.exits(0);
-    // A slow start has lines from before any pace is known.
+    // A slow start prints lines before any pace is known.
     let rate =
         |line| serde_json::from_str::<Value>(line).unwrap()["calls_per_second_at_most"].as_f64();
     let rate = then.stderr.lines().find_map(rate).unwrap();
-    // A little below it, and not at the two a second that a search begins with.
+    // A little below the limit, and not at the two calls a second that a search starts with.
     assert!((limit * 0.6..limit).contains(&rate), "{rate}, {limit}");
 }

@@ -1,4 +1,4 @@
-//! Pacing: limits are found and kept, outages waited for.
+//! Pacing: the run finds limits, keeps to them, and waits for outages to end.
 
 mod failing_requests;
 mod give_up;

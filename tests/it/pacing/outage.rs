@@ -1,12 +1,12 @@
-//! A service that goes down or asks for long pauses in the middle of a run: it is waited for and nothing is
-//! lost, but nobody waits for ever.
+//! A service that goes down or asks for long pauses during a run: the run waits for it and loses nothing, but does not
+//! wait for ever.
 
 use std::io;
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::thread;
 use std::time::Duration;
 
-use crate::support::process::{Done, KEY, Place, Program};
+use crate::support::process::{Done, Place};
 use crate::support::server::{Action, Request, Server, answer, good, good_body, status};
 use crate::support::users;
 
@@ -24,8 +24,8 @@ fn run<const N: usize>(
 
 #[test]
 fn a_service_that_comes_back_is_waited_for_and_costs_no_row_its_verdict() {
-    // From the 6th request on it is away, for ten of them. Who is out beside the last of those is answered a little later:
-    // otherwise its answer can come in before theirs, and then there are no ten in a row.
+    // The service is away for ten requests from the 6th on. A call in flight beside the last of those is answered a little
+    // later: otherwise its answer could come before theirs, and there would not be ten failures in a row.
     let script = |request: &Request| match request.nth {
         6..=15 => status(503),
         16..=18 => good(request).after(Duration::from_millis(500)),
@@ -54,7 +54,7 @@ fn a_service_that_stays_away_stops_the_run_and_the_same_command_goes_on() {
             .says(&format!("the last call: {broken}"))
             .says("`--max-outage` says how long a run waits")
             .says("the same command goes on from there");
-        // Ten that show it, and one to see whether it is back.
+        // Ten calls that show the outage, and one to see whether it is over.
         assert_eq!(server.calls(), 5 + 10 + 1);
         let partial = place.text("scored.csv.partial");
         assert!(partial.starts_with(&users::scored(&users::csv(5))));
@@ -66,7 +66,7 @@ fn a_service_that_stays_away_stops_the_run_and_the_same_command_goes_on() {
     }
 }
 
-/// An address at which one connection to the server can be made; afterwards nobody listens there.
+/// An address that accepts one connection to the server; afterwards nobody listens there.
 fn one_connection_to(server: &Server) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -90,27 +90,15 @@ fn a_network_that_goes_and_stays_away_stops_the_run() {
         _ => good(request),
     });
     let url = one_connection_to(&server);
-    let flags = ["run", "users.csv", "-o", "scored.csv", "--base-url", &url];
-    let program = [
-        "--service-id",
-        "test",
-        "--rate",
-        "unlimited",
-        "-c",
-        "1",
-        "--max-outage",
-        "1s",
-    ]
-    .into_iter()
-    .fold(place.rescore(flags), Program::arg);
-    program
-        .env("RESCORE_API_KEY", KEY)
+    place
+        .run_at(url)
+        .args(["--rate", "unlimited", "-c", "1", "--max-outage", "1s"])
         .done()
         .exits(3)
         .says("`127.0.0.1` has been down for 1 s")
         .says("the last call: cannot connect: connection refused");
     assert_eq!(server.calls(), 5);
-    // Nobody's doing but the network's: the rows are left, not failed.
+    // Only the network failed: the rows are left for the next run, not failed.
     assert_eq!(
         place
             .names()

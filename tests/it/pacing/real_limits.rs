@@ -1,5 +1,5 @@
-//! Limits of real servers on real sockets, found by a run that is told nothing: the stand-in's, and nginx's where there
-//! is one. What is found and refused is looked at, never how long it took.
+//! Limits of real servers on real sockets, found by a run without any pace setting: the stand-in's, and nginx's if it is
+//! installed. The tests check which limit was found and how many calls were refused, never how long it took.
 
 use std::fs;
 use std::net::{TcpListener, TcpStream};
@@ -10,27 +10,15 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::cli::sandbox::StandIn;
-use crate::support::process::{KEY, Place};
+use crate::support::process::Place;
 use crate::support::server::{Server, good};
+use crate::support::stand_in::StandIn;
 use crate::support::users;
 
-/// Scores so many users there without a word of how fast; the summary.
+/// Scores users without any pace setting, and returns the summary.
 fn found(place: &Place, url: &str, rows: usize) -> Value {
     place.write("users.csv", users::csv(rows));
-    let arguments = [
-        "run",
-        "users.csv",
-        "-o",
-        "scored.csv",
-        "--base-url",
-        url,
-        "--service-id",
-        "test",
-        "--summary",
-        "summary.json",
-    ];
-    let done = place.rescore(arguments).env("RESCORE_API_KEY", KEY).done();
+    let done = place.run_at(url).args(["--summary", "summary.json"]).done();
     done.exits(0).says("limit found: ");
     let scored = place.text("scored.csv");
     assert!(!scored.contains(users::EMPTY), "each row has its verdict");
@@ -77,7 +65,7 @@ struct Nginx {
 }
 
 impl Nginx {
-    /// Starts it with these lines for limits; `None` where there is no nginx.
+    /// Starts it with these limits in its configuration; `None` if nginx is not installed.
     fn start(behind: &Server, zone: &str, limit: &str) -> Option<Self> {
         let place = TempDir::new().unwrap();
         let port = TcpListener::bind("127.0.0.1:0")
@@ -123,7 +111,7 @@ impl Nginx {
 
 impl Drop for Nginx {
     fn drop(&mut self) {
-        // Asked to end, it ends its worker as well.
+        // When it is asked to stop, it stops its worker as well.
         let id = self.process.id().to_string();
         let _ = Command::new("kill").args(["-TERM", &id]).status();
         let _ = self.process.wait();

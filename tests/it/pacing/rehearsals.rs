@@ -1,9 +1,9 @@
-//! Refusals of a whole run, and a key that is rotated, rehearsed with the stand-in.
+//! Rehearsals with the stand-in: a run that is refused, and a key that is rotated.
 
 use serde_json::json;
 
-use crate::cli::sandbox::StandIn;
 use crate::support::process::{Place, Program};
+use crate::support::stand_in::StandIn;
 use crate::support::users;
 
 /// A run over the place's users against a stand-in, with the key in a file.
@@ -37,7 +37,7 @@ fn keys_that_it_was_not_told_to_accept_are_refused() {
         .done()
         .exits(4)
         .says("error: the service does not accept the API key")
-        .says("the key is not one that the stand-in was told to accept");
+        .says("the stand-in was not told to accept this key");
     let bill = stand_in.bill();
     assert_eq!([&bill["refused"], &bill["billed"]], [&json!(1), &json!(0)]);
     for key in ["first-key", "second-key"] {

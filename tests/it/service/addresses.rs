@@ -1,9 +1,8 @@
-//! The address of the service and who asks it: what is accepted, where it leads, and what of it is ever shown.
+//! The service's address and the service id: what is accepted, where it leads, and what of it is shown.
 
 use std::process::Command;
 
-use super::connecting::{HOSTS, WITH_HOSTS, run};
-use crate::support::process::{KEY, Place};
+use crate::support::process::{HOSTS, KEY, Place, WITH_HOSTS};
 use crate::support::server::Server;
 use crate::support::users;
 
@@ -16,11 +15,19 @@ fn nothing_but_scheme_host_and_path_of_an_address_is_shown() {
             "the base address contains a query or a fragment",
         ),
         (
+            "https://api.example.com?api_key=SECRET",
+            "the base address contains a query or a fragment",
+        ),
+        (
             "https://api.example.com#SECRET",
             "the base address contains a query or a fragment",
         ),
         (
             "http://me:SECRET@api.example.com",
+            "the base address contains a user name or password",
+        ),
+        (
+            "https://me:SECRET@api.example.com",
             "the base address contains a user name or password",
         ),
         (
@@ -41,7 +48,7 @@ fn nothing_but_scheme_host_and_path_of_an_address_is_shown() {
             "the base address `http://api.example.com/risk` is not HTTPS",
         ),
     ] {
-        let done = run(&place, base).done();
+        let done = place.run_at(base).done();
         done.exits(2)
             .says(&format!("error: {why}"))
             .silent_about("SECRET")
@@ -53,7 +60,9 @@ fn nothing_but_scheme_host_and_path_of_an_address_is_shown() {
 fn a_name_below_localhost_is_a_name_as_any_other() {
     let (place, server) = (Place::with("users.csv", users::csv(1)), Server::good());
     for name in ["evil.localhost", "localhost.", "127.0.0.1.example.com"] {
-        let done = run(&place, &format!("http://{name}:{}", server.port())).done();
+        let done = place
+            .run_at(format!("http://{name}:{}", server.port()))
+            .done();
         done.exits(2).says("is not HTTPS").says("`--allow-http` ");
     }
     assert_eq!(server.connections(), 0);
@@ -73,7 +82,7 @@ fn localhost_is_this_machine_whatever_the_resolver_says() {
         return;
     }
     let url = format!("http://localhost:{}", server.port());
-    let program = run(&place, &url).arg("--connect-timeout").arg("2s");
+    let program = place.run_at(&url).arg("--connect-timeout").arg("2s");
     let done = program.arg("--retries").arg("0").under(WITH_HOSTS).done();
     done.exits(0);
     assert_eq!(server.calls(), 3);
@@ -113,7 +122,14 @@ fn a_service_id_that_a_header_may_not_carry_is_refused_and_not_shown() {
     let place = Place::with("users.csv", users::csv(1));
     let url = server.url();
     let args = ["run", "users.csv", "-o", "scored.csv", "--base-url", &url];
-    for id in ["my\tapp", "my app\n", "m\u{7f}y", "m\u{e9}y", "my\u{200b}"] {
+    for id in [
+        "my\tapp",
+        "my app\n",
+        "my\napp",
+        "m\u{7f}y",
+        "m\u{e9}y",
+        "my\u{200b}",
+    ] {
         let program = || place.rescore(args).env("RESCORE_API_KEY", KEY);
         for done in [
             program().env("RESCORE_SERVICE_ID", id).done(),

@@ -1,14 +1,13 @@
-//! What the service says, and what a user gets for it.
+//! Answers of the service, and what a user gets for each.
 
-use std::sync::mpsc::channel;
-use std::sync::{Barrier, Mutex};
+use std::sync::Barrier;
 use std::time::Duration;
 
 use crate::support::process::{Done, Place};
 use crate::support::server::{Action, Request, Server, answer, good, ok, silence, status};
-use crate::support::users::{self, Verdict};
+use crate::support::users;
 
-/// Scores `users` rows of a server's script, one after the other so that the script's order is the rows'.
+/// Scores `users` rows, one after the other, so that the script sees them in order.
 fn in_turn<const N: usize>(
     users: usize,
     script: impl Fn(&Request) -> Action + Send + Sync + 'static,
@@ -19,23 +18,14 @@ fn in_turn<const N: usize>(
         Server::start(script),
     );
     let program = place.run(&server, ["users.csv", "-o", "scored.csv", "-c", "1"]);
-    let done = args
-        .iter()
-        .fold(program, crate::support::process::Program::arg)
-        .done();
+    let done = program.args(args).done();
     (place, server, done)
-}
-
-/// The time between the first answer's request and the second's.
-fn between(server: &Server, first: usize, second: usize) -> Duration {
-    let requests = server.requests();
-    requests[second - 1].at - requests[first - 1].at
 }
 
 #[test]
 fn sixty_four_answers_in_any_order_come_back_in_the_rows_order() {
     let csv = users::csv(65);
-    // Nobody is answered before all 64 are there; then each in its own time.
+    // No call is answered before all 64 are there; then each after its own delay.
     let all = Barrier::new(64);
     let server = Server::start(move |request| {
         if request.nth == 1 {
@@ -54,14 +44,7 @@ fn sixty_four_answers_in_any_order_come_back_in_the_rows_order() {
 fn a_row_that_waits_holds_back_none_of_thousands() {
     const ROWS: usize = 4_500;
     let csv = users::csv(ROWS);
-    let (release, released) = channel::<()>();
-    let released = Mutex::new(released);
-    let server = Server::start(move |request| {
-        if request.name() == "User 2" {
-            let _ = released.lock().unwrap().recv();
-        }
-        good(request)
-    });
+    let (server, release) = Server::holding_if(|request| request.name() == "User 2");
     let place = Place::with("users.csv", &csv);
     let running = place
         .run(&server, ["users.csv", "-o", "scored.csv", "-c", "64"])
@@ -70,115 +53,6 @@ fn a_row_that_waits_holds_back_none_of_thousands() {
     drop(release);
     running.done().exits(0);
     assert!(place.text("scored.csv") == users::scored(&csv));
-}
-
-#[test]
-fn retry_after_pauses_everybody_and_fails_nobody() {
-    let csv = users::csv(30);
-    let server = Server::start(|request| match request.nth {
-        5 => answer(429, &[("retry-after", "2")], "slow down"),
-        _ => good(request),
-    });
-    let place = Place::with("users.csv", &csv);
-    let done = place.score(&server, ["-c", "4", "--retries", "0"]);
-    done.exits(0);
-    assert_eq!(
-        (place.text("scored.csv"), server.calls()),
-        (users::scored(&csv), 31)
-    );
-    let requests = server.requests();
-    let refused = requests[4].at;
-    // Those in flight with it had left already; they are answered at once.
-    let since = |request: &Request| request.at - refused;
-    let within = requests[5..]
-        .iter()
-        .filter(|r| since(r) < Duration::from_millis(1_500));
-    done.check(within.count() <= 3, "nobody calls during the pause");
-}
-
-#[test]
-fn a_503_with_retry_after_uses_up_no_attempt() {
-    let script = |request: &Request| match request.attempt {
-        1..=2 => answer(503, &[("retry-after", "0")], ""),
-        _ => good(request),
-    };
-    let (place, server, done) = in_turn(1, script, ["--retries", "0"]);
-    done.exits(0);
-    assert_eq!(
-        (place.text("scored.csv"), server.calls()),
-        (users::scored(&users::csv(1)), 3)
-    );
-}
-
-#[test]
-fn a_403_with_a_rate_limits_headers_is_a_throttle() {
-    let script = |request: &Request| match request.attempt {
-        1 => answer(
-            403,
-            &[("x-ratelimit-remaining", "0"), ("retry-after", "0")],
-            "",
-        ),
-        _ => good(request),
-    };
-    let (_, server, done) = in_turn(1, script, ["--retries", "0"]);
-    done.exits(0);
-    assert_eq!(server.calls(), 2);
-}
-
-#[test]
-fn retry_after_as_a_date_counts_by_the_servers_own_clock() {
-    let script = |request: &Request| match request.attempt {
-        1 => answer(
-            429,
-            &[
-                ("date", "Mon, 01 Jan 2080 00:00:00 GMT"),
-                ("retry-after", "Mon, 01 Jan 2080 00:00:01 GMT"),
-            ],
-            "",
-        ),
-        _ => good(request),
-    };
-    let (_, server, done) = in_turn(1, script, []);
-    done.exits(0);
-    assert!(between(&server, 1, 2) >= Duration::from_millis(900));
-}
-
-#[test]
-fn retry_after_of_no_use_becomes_a_back_off() {
-    for value in ["-5", "soon", ""] {
-        let script = move |request: &Request| match request.attempt {
-            1 => answer(429, &[("retry-after", value)], ""),
-            _ => good(request),
-        };
-        let (_, server, done) = in_turn(1, script, []);
-        done.exits(0);
-        assert!(
-            between(&server, 1, 2) >= Duration::from_millis(100),
-            "{value}"
-        );
-    }
-}
-
-#[test]
-fn retry_after_beyond_a_quarter_of_an_hour_stops_with_the_time_to_come_back() {
-    for value in [
-        "1000000000000",
-        "99999999999999999999999",
-        "7200",
-        "Mon, 01 Jan 2080 00:00:00 GMT",
-    ] {
-        let script = move |request: &Request| match request.nth {
-            3 => answer(429, &[("retry-after", value)], ""),
-            _ => good(request),
-        };
-        let (place, server, done) = in_turn(5, script, []);
-        done.exits(3).says("error: ");
-        assert_eq!(server.calls(), 3);
-        assert_eq!(
-            place.text("scored.csv.partial"),
-            users::scored(&users::csv(2))
-        );
-    }
 }
 
 #[test]
@@ -223,7 +97,7 @@ fn a_refused_key_costs_one_call_and_the_fix_is_named() {
 }
 
 #[test]
-fn a_key_revoked_in_mid_run_stops_within_the_calls_that_are_out() {
+fn a_key_revoked_during_a_run_stops_it_within_the_calls_in_flight() {
     let place = Place::with("users.csv", users::csv(300));
     let server = Server::start(|request| {
         if request.nth > 100 {
@@ -239,7 +113,7 @@ fn a_key_revoked_in_mid_run_stops_within_the_calls_that_are_out() {
         "no call after the first refusal but those in flight",
     );
     let partial = place.text("scored.csv.partial");
-    // What was in flight is written too, so a refused row may be missing before the last one.
+    // Calls in flight are written too, so a refused row may be missing before the last one.
     let all = users::scored(&users::csv(300));
     let mut expected = all.lines();
     for line in partial.lines() {
@@ -289,13 +163,6 @@ fn a_redirect_is_named_and_its_target_is_never_contacted() {
 }
 
 #[test]
-fn a_wrong_address_says_so() {
-    let (_, server, done) = in_turn(3, |_| status(404), []);
-    done.exits(4).says("check the base address");
-    assert_eq!(server.calls(), 1);
-}
-
-#[test]
 fn an_error_that_passes_is_retried_until_it_has() {
     let script = |request: &Request| {
         if request.attempt < 3 {
@@ -317,12 +184,12 @@ fn a_service_that_is_down_from_the_start_stops_after_one_row() {
     let (place, server, done) = in_turn(50, |_| status(503), ["--retries", "1"]);
     done.exits(3).says("503");
     assert_eq!(server.calls(), 2);
-    // The row that was given up is no verdict to keep.
+    // The row that was given up has no verdict to keep.
     assert!(!place.names().contains(&"scored.csv".to_owned()));
 }
 
 #[test]
-fn the_rows_own_fault_is_told_in_the_services_words() {
+fn a_refused_row_has_the_services_words_as_its_message() {
     let script = |request: &Request| match request.nth {
         2 => answer(
             422,
@@ -491,27 +358,6 @@ fn useless_answers_later_fail_only_their_rows() {
 }
 
 #[test]
-fn an_answer_without_end_is_cut_and_is_no_verdict() {
-    let script = |request: &Request| match request.nth {
-        2 => crate::support::server::raw("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n")
-            .then_flood(
-                [b"10000\r\n", vec![b' '; 0x1_0000].as_slice(), b"\r\n"].concat(),
-                5_000,
-            )
-            .then_close(),
-        _ => good(request),
-    };
-    let (place, server, done) = in_turn(3, script, []);
-    done.exits(1);
-    assert_eq!(server.calls(), 3);
-    assert!(
-        place
-            .text("scored.rejects.csv")
-            .contains("\n2,bad_answer,the answer is longer than 1 MiB,")
-    );
-}
-
-#[test]
 fn a_compressed_answer_that_was_not_asked_for_is_no_verdict() {
     let bomb = {
         use std::io::Write;
@@ -533,24 +379,6 @@ fn a_compressed_answer_that_was_not_asked_for_is_no_verdict() {
     done.exits(1);
     assert_eq!(server.requests()[0].header("accept-encoding"), None);
     assert!(place.text("scored.rejects.csv").contains("\n2,bad_answer,"));
-}
-
-#[test]
-fn the_thresholds_are_settings() {
-    let (place, _, done) = in_turn(30, good, ["--approve-max", "0.5", "--review-max", "9.5"]);
-    done.exits(0);
-    let output = place.text("scored.csv");
-    for (i, line) in (1..).zip(output.lines().skip(1)) {
-        let score: f64 = Verdict::of(&format!("User {i}")).score.parse().unwrap();
-        let decision = if score <= 0.5 {
-            "approve"
-        } else if score <= 9.5 {
-            "review"
-        } else {
-            "block"
-        };
-        assert!(line.ends_with(&format!(",{decision}")), "{line}");
-    }
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! A service, proxy or login page that repeats what it was sent, in other forms and other encodings; and answers in encodings
-//! that are not JSON's.
+//! A service, proxy or login page that repeats what it was sent in other forms and encodings, and answers that are not
+//! encoded as JSON must be.
 
 use crate::support::process::{Done, Place};
 use crate::support::server::{Server, answer, good_body, ok, raw};
@@ -7,7 +7,7 @@ use crate::support::users;
 
 const KEY: &str = "sk-live-0a1B2c3D4e5F";
 
-/// Neither on standard error nor in a file is this, nor any half of it.
+/// Asserts that neither standard error nor a file has this, or half of it.
 #[track_caller]
 fn hides(place: &Place, done: &Done, form: &str) {
     let chars: Vec<_> = form.chars().collect();
@@ -21,8 +21,8 @@ fn hides(place: &Place, done: &Done, form: &str) {
     }
 }
 
-/// The key as careless servers repeat it: base64 with the scheme before it, of its own, and for URLs; in groups; in
-/// hexadecimal digits; escaped; in capitals; a part of it.
+/// The key as careless servers repeat it: in base64 with the scheme, alone, and for URLs; in groups; in hexadecimal;
+/// escaped; in capitals; in part.
 const FORMS: [&str; 8] = [
     "QmVhcmVyIHNrLWxpdmUtMGExQjJjM0Q0ZTVG",
     "c2stbGl2ZS0wYTFCMmMzRDRlNUY=",

@@ -1,21 +1,19 @@
-//! A service that means harm, or is broken as if it did: what steers a terminal, and answers without end.
+//! A hostile or badly broken service: escape sequences for terminals, and answers without end.
 
 use std::io::Write as _;
-use std::sync::Mutex;
-use std::sync::mpsc::channel;
 
-use crate::support::process::{Done, Place, Program};
+use crate::support::process::{Done, Place, Program, clean};
 use crate::support::server::{Action, Request, Server, answer, good, good_body, ok, raw, silence};
 use crate::support::users;
 
-/// Clears the screen, renames the window, colours, goes back, turns the text around, breaks the line: by escape sequences,
-/// by C1 controls, by marks of bidirectional text and by Unicode's own line ends.
+/// Clears the screen, renames the window, changes colours, moves back, reverses the text, and breaks the line: by escape
+/// sequences, C1 controls, bidirectional marks, and Unicode's own line ends.
 const EVIL: &str = "\u{1b}[2J\u{1b}]0;owned\u{7}\u{9b}31m\u{9d}0;owned\u{9c}\u{8}\u{7f}\u{202e}\u{2066}\u{200f}\u{feff}\u{85}\u{2028}a\r\nb";
-/// What of that may stand in a header.
+/// The part of it that a header may contain.
 const EVIL_HEADER: &str =
     "\u{9b}31m\u{9d}0;owned\u{9c}\u{202e}\u{2066}\u{200f}\u{feff}\u{85}\u{2028}";
 
-/// As a JSON string with every character that JSON lets stand for itself, or all escaped.
+/// As a JSON string, with as few escapes as JSON allows, or with every character escaped.
 fn json_string(text: &str, escaped: bool) -> String {
     let inner: String = text
         .chars()
@@ -25,15 +23,6 @@ fn json_string(text: &str, escaped: bool) -> String {
         })
         .collect();
     format!("\"{inner}\"")
-}
-
-/// Fails where anything that steers has come through raw.
-pub(crate) fn clean(what: &str, text: &str) {
-    let steers = |c: &char| {
-        *c != '\n' && (c.is_control() || "\u{202e}\u{2066}\u{200f}\u{feff}\u{2028}".contains(*c))
-    };
-    let found: Vec<_> = text.chars().filter(steers).collect();
-    assert!(found.is_empty(), "{what} has {found:?}:\n{text:?}");
 }
 
 /// Every file and stream that a person may look at.
@@ -47,7 +36,7 @@ fn all_clean(place: &Place, done: &Done) {
     }
 }
 
-/// All that a service can say about a row and that ends only that row.
+/// Everything that a service can say about a row that ends only that row.
 fn evil_about_a_row(request: &Request) -> Action {
     let (raw_evil, escaped) = (json_string(EVIL, false), json_string(EVIL, true));
     let head = |status: &str, header: &str| {
@@ -136,16 +125,8 @@ fn nothing_that_a_service_says_of_a_row_steers_a_terminal_or_turns_a_file_around
     ] {
         let (place, server) = (Place::with(input, content), Server::start(evil_about_a_row));
         let program = place.run(&server, [input, "-o", output, "-c", "1", "--retries", "0"]);
-        let program = [
-            "--resend-unknown",
-            "0",
-            "--summary",
-            "summary.json",
-            "--progress",
-            style,
-        ]
-        .iter()
-        .fold(with_columns(program), Program::arg);
+        let program = with_columns(program).args(["--resend-unknown", "0"]);
+        let program = program.args(["--summary", "summary.json", "--progress", style]);
         let done = program.arg("--progress-every").arg("1ms").done();
         done.exits(1);
         done.check(server.calls() == names.len(), "each row is asked once");
@@ -190,10 +171,10 @@ fn nothing_that_a_service_says_of_a_run_steers_a_terminal() {
     }
 }
 
-/// Far more than any memory here holds.
+/// Far more than fits into memory.
 const PIECES: usize = 80_000;
 
-/// An answer that goes on as long as somebody reads it: what comes first, and then the same piece again and again.
+/// An answer that goes on as long as it is read: a head, and then the same piece again and again.
 fn endless(way: &str) -> Option<Action> {
     const CHUNKED: &str = "transfer-encoding: chunked\r\n\r\n";
     let piece = "x".repeat(0xffff);
@@ -208,7 +189,7 @@ fn endless(way: &str) -> Option<Action> {
         "refusal" => (format!("HTTP/1.1 422 x\r\n{CHUNKED}"), chunk.into()),
         "server error" => (format!("HTTP/1.1 500 x\r\n{CHUNKED}"), chunk.into()),
         "gzip bomb" => {
-            // A block of nothing but spaces, as often as somebody unpacks it: 5 GB in some MB.
+            // A block of spaces, many times over: 5 GB when unpacked, and some MB packed.
             let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
             packed.write_all(&vec![b' '; 64 << 20]).unwrap();
             let packed = packed.finish().unwrap();
@@ -247,7 +228,7 @@ fn endless(way: &str) -> Option<Action> {
     Some(raw(head).then_flood(piece, PIECES).then_close())
 }
 
-/// Those that end by themselves, and what the rejects say of each.
+/// Those that end by themselves, and the message in the rejects for each.
 const ENDLESS: [(&str, &str); 11] = [
     ("body", "bad_answer,the answer is longer than 1 MiB"),
     (
@@ -289,22 +270,18 @@ const ENDLESS: [(&str, &str); 11] = [
     ),
 ];
 
-/// Scores users of these ways with a good one before each. What became of the run, the bytes that could be sent of each
-/// answer, and the most memory that the run had used when all were over, in KiB.
+/// Scores a user for each of these ways, with a good one before each. Returns the run, how many bytes of each answer could
+/// be sent, and the peak memory of the run in KiB.
 fn flooded(ways: &[&str], timeout: &str) -> (Place, Done, Vec<usize>, Option<usize>) {
     let names = ways
         .iter()
         .flat_map(|way| [format!("before {way}"), (*way).to_owned()]);
     let csv = users::named(names.chain(["last".to_owned()]));
-    // The last one waits, so that there is a process to be asked for its memory.
-    let (release, released) = channel::<()>();
-    let released = Mutex::new(released);
-    let server = Server::start(move |request| {
-        if request.name() == "last" {
-            let _ = released.lock().unwrap().recv();
-        }
-        endless(&request.name()).unwrap_or_else(|| good(request))
-    });
+    // The last one waits, so that the process is still there to measure its memory.
+    let (server, release) = Server::start_holding_if(
+        |request| request.name() == "last",
+        |request| endless(&request.name()).unwrap_or_else(|| good(request)),
+    );
     let place = Place::with("users.csv", &csv);
     let args = ["users.csv", "-o", "scored.csv", "-c", "1", "--retries", "0"];
     let program = place.run(&server, args).arg("--resend-unknown").arg("0");
@@ -328,7 +305,7 @@ fn flooded(ways: &[&str], timeout: &str) -> (Place, Done, Vec<usize>, Option<usi
     (place, done, flooded, peak)
 }
 
-/// What a run may use, in KiB: it is a debug build.
+/// The memory that a run may use, in KiB, for a debug build.
 const MEMORY: usize = 80 << 10;
 
 fn is_flat(done: &Done, peak: Option<usize>) {
@@ -340,7 +317,7 @@ fn is_flat(done: &Done, peak: Option<usize>) {
 
 #[test]
 fn memory_stays_flat_whatever_comes_without_end() {
-    /// What is read before it is too much, and what the system's buffers hold by then.
+    /// What is read before the limit is reached, plus the system's buffers.
     const SENT: usize = 32 << 20;
     let ways = ENDLESS.map(|(way, _)| way);
     let (place, done, flooded, peak) = flooded(&ways, "30s");

@@ -1,4 +1,4 @@
-//! HTTP/2: a server that says of a request that it has not processed it is believed, and nobody else.
+//! HTTP/2: only a server that says that it did not process a request is believed.
 //!
 //! It speaks over TLS, as everywhere, in frames made by hand: just enough of RFC 9113 for a client that asks one thing at a
 //! time, or that asks as many as a connection takes.
@@ -14,10 +14,9 @@ use std::time::Duration;
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use serde_json::Value;
 
-use super::tls;
 use crate::support::process::{KEY, Place};
 use crate::support::server::good_body;
-use crate::support::users;
+use crate::support::{tls, users};
 
 type Stream = StreamOwned<ServerConnection, TcpStream>;
 
@@ -37,10 +36,10 @@ const MAX_CONCURRENT_STREAMS: u16 = 3;
 const NO_ERROR: u32 = 0;
 const INTERNAL_ERROR: u32 = 2;
 const REFUSED_STREAM: u32 = 7;
-/// What a client begins with.
+/// What a client sends first.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// What is done instead of an answer.
+/// What the server does instead of answering.
 #[derive(Debug, Clone, Copy)]
 enum Fault {
     /// The stream is reset, for this reason.
@@ -115,13 +114,13 @@ fn serve(
             (2, Fault::GoAway(from, reason)) => {
                 let last = u32::try_from(i64::from(id) + from).unwrap();
                 let mut payload = [last.to_be_bytes(), reason.to_be_bytes()].concat();
-                // Whatever it wants to say of it, as what we sent.
+                // Debug data: it may repeat what we sent.
                 payload.extend(format!("rejected: {request} Bearer {KEY}").bytes());
                 stream.write_all(&frame(GOAWAY, 0, 0, &payload))?;
                 return stream.sock.shutdown(std::net::Shutdown::Write);
             }
             _ => {
-                // Of HPACK's static table, the eighth: a status of 200.
+                // Entry 8 of HPACK's static table: status 200.
                 let answer = good_body(request["name"].as_str().unwrap());
                 let head = frame(HEADERS, END_HEADERS, id, &[0x88]);
                 [head, frame(DATA, END_STREAM, id, answer.as_bytes())].concat()
@@ -174,11 +173,11 @@ fn what_a_server_says_as_it_goes_away_is_in_no_message_and_no_reject() {
     }
 }
 
-/// Streams that a connection may have at once: what many servers allow.
+/// How many concurrent streams a connection may have: what many servers allow.
 const STREAMS: usize = 100;
 
-/// A server that allows so many streams on a connection and answers nobody but the first until so many calls are out
-/// together. It notes the most streams that were open on one connection.
+/// A server that allows this many streams on a connection, and answers only the first call until enough calls are in flight
+/// together. It records the most streams that were open on one connection.
 struct Crowded {
     together: usize,
     requests: AtomicUsize,
@@ -208,7 +207,7 @@ impl Crowded {
     }
 
     fn serve(&self, stream: TcpStream, config: Arc<ServerConfig>) -> io::Result<()> {
-        // It has to look up from reading, as other connections bring the calls that it waits for.
+        // It must not block on reading, as the calls that it waits for come on other connections.
         stream.set_read_timeout(Some(Duration::from_millis(5)))?;
         let mut stream = StreamOwned::new(ServerConnection::new(config).unwrap(), stream);
         let streams = u32::try_from(STREAMS).unwrap().to_be_bytes();

@@ -1,4 +1,4 @@
-//! The key's file in mid-run: keys are rotated, and a run of days must not end for it.
+//! The key file during a run: keys are rotated, and a run of several days must survive that.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -12,10 +12,10 @@ use crate::support::server::{Action, Request, Server, answer, good, status};
 use crate::support::users;
 
 const OLD: &str = "sk-live-old-0123456789";
-/// The old one is a part of it, as where a key has a version behind it.
+/// It contains the old key, as keys with a version suffix do.
 const NEW: &str = "sk-live-old-0123456789-v2";
 const ROWS: usize = 300;
-/// The old key is good for so many calls.
+/// For how many calls the old key is accepted.
 const GOOD_FOR: usize = 100;
 const CONCURRENCY: usize = 8;
 const RENEWED: &str = "a new API key was read from its file; continuing with it";
@@ -27,7 +27,7 @@ fn place() -> Place {
     place
 }
 
-/// Puts a file with this content in the key's place, as whoever rotates keys should do it.
+/// Replaces the key file by one with this content, as a rotation should do it.
 fn rotate(file: &Path, content: impl AsRef<[u8]>) {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _one = ONE_AT_A_TIME.lock();
@@ -87,7 +87,7 @@ fn keys_renewed(place: &Place) -> Value {
     summary["keys_renewed"].clone()
 }
 
-/// Asserts that all rows were scored and what else a renewal must show.
+/// Asserts that all rows were scored, and everything else that holds after a renewal.
 fn went_on(place: &Place, server: &Server, done: &Done, renewals: usize) {
     done.exits(0).says(RENEWED);
     done.check(
@@ -112,7 +112,7 @@ fn a_key_file_rotated_before_the_old_key_ends_is_read_again_and_the_run_goes_on(
     let written = OnceLock::new();
     let server = Server::start(move |request| {
         if request.nth == GOOD_FOR / 2 {
-            // With a line end this time, as an editor leaves it.
+            // This time with a line end, as editors write it.
             rotate(&file, format!("{NEW}\n"));
             written.set(()).unwrap();
         } else if request.nth > GOOD_FOR {
@@ -123,7 +123,7 @@ fn a_key_file_rotated_before_the_old_key_ends_is_read_again_and_the_run_goes_on(
     let done = program(&place, &server).done();
     went_on(&place, &server, &done, 1);
     done.says("a new API key was read from its file once");
-    // While the old key is good it stays in use, and afterwards it is never sent again.
+    // The old key stays in use while it is accepted, and is never sent again afterwards.
     let keys: Vec<_> = server.requests().iter().map(|r| key_of(r) == NEW).collect();
     let first = keys.iter().position(|new| *new).unwrap();
     done.check(first > GOOD_FOR, "the file is read after a 401 only");
@@ -143,7 +143,7 @@ fn a_key_rotated_in_systemds_credentials_or_behind_a_link_is_read_again() {
     let second = place.path("v2");
     let rotation = OnceLock::new();
     let server = Server::start(move |request| {
-        // In the very moment in which the old key is refused, and before anybody hears of it.
+        // At the moment the old key is refused, before the program knows.
         if request.nth > GOOD_FOR && rotation.set(()).is_ok() {
             let beside = link.with_extension("new");
             std::os::unix::fs::symlink(&second, &beside).unwrap();
@@ -169,7 +169,7 @@ fn a_run_meets_more_than_one_rotation() {
     };
     let current = Mutex::new(0);
     let server = Server::start(move |request| {
-        // Each hundred of calls has its key, and what was on its way with the last one is refused.
+        // Each hundred calls has its own key, and calls in flight with the previous one are refused.
         let mut hundred = current.lock().unwrap();
         if request.nth / 100 > *hundred {
             *hundred = request.nth / 100;
@@ -182,7 +182,7 @@ fn a_run_meets_more_than_one_rotation() {
         }
     });
     let done = program(&place, &server).done();
-    // Refused calls count as well: 300 rows take more than 300 calls, so that there are three.
+    // Refused calls count as well: 300 rows take more than 300 calls, so there are three rotations.
     went_on(&place, &server, &done, 3);
 }
 
@@ -206,7 +206,7 @@ fn a_key_file_that_has_not_changed_stops_the_run_and_that_is_said() {
 }
 
 #[test]
-fn a_key_file_of_no_use_stops_the_run_and_its_fault_is_said() {
+fn an_unusable_key_file_stops_the_run_and_says_what_is_wrong() {
     type Spoil = fn(&Path);
     let cases: [(Spoil, &str); 4] = [
         (
@@ -222,7 +222,7 @@ fn a_key_file_of_no_use_stops_the_run_and_its_fault_is_said() {
             "the API key in `key.txt` contains a line break",
         ),
         (
-            // Nobody writes into it: whoever opened it would wait for ever.
+            // A pipe without a writer: opening it would block for ever.
             |file| {
                 fs::remove_file(file).unwrap();
                 let made = std::process::Command::new("mkfifo").arg(file).status();
@@ -255,7 +255,7 @@ fn a_new_key_that_is_refused_as_well_stops_the_run_within_the_calls_in_flight() 
     let file = place.path("key.txt");
     let server = Server::start(move |request| {
         if request.nth > GOOD_FOR {
-            // Another one each time somebody looks: they must not be tried one after the other.
+            // A different key at each read: they must not be tried one after the other.
             rotate(&file, format!("{NEW}-{}", request.nth));
             return status(401);
         }
@@ -273,7 +273,7 @@ fn a_new_key_that_is_refused_as_well_stops_the_run_within_the_calls_in_flight() 
 }
 
 #[test]
-fn a_key_from_the_variable_is_not_looked_for() {
+fn a_key_from_the_variable_is_not_looked_up_again() {
     let (place, server) = (place(), Server::start(rotated));
     let done = program(&place, &server)
         .without_env("RESCORE_API_KEY_FILE")
@@ -287,7 +287,7 @@ fn a_key_from_the_variable_is_not_looked_for() {
 }
 
 #[test]
-fn a_key_refused_at_the_first_call_is_not_looked_for() {
+fn a_key_refused_at_the_first_call_is_not_looked_up_again() {
     let place = place();
     let file = place.path("key.txt");
     let server = Server::start(move |_| {

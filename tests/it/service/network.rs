@@ -1,4 +1,4 @@
-//! A network that breaks: what is sent again, what is not, and how many calls are out at once.
+//! A network that breaks: what is sent again, what is not, and how many calls are in flight.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -6,13 +6,13 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use crate::support::process::{KEY, Place};
+use crate::support::process::Place;
 use crate::support::server::{Action, Request, Server, good, raw, silence, status};
 use crate::support::users;
 
 const HEAD: &str = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n";
 
-/// Every way in which a request can go out and no whole answer come back.
+/// Every way in which a request is sent and no whole answer comes back.
 fn broken(way: &str, request: &Request) -> Option<Action> {
     let body = crate::support::server::good_body(&request.name());
     let length = |bytes: usize| format!("{HEAD}content-length: {bytes}\r\n\r\n");
@@ -40,7 +40,7 @@ fn broken(way: &str, request: &Request) -> Option<Action> {
     })
 }
 
-/// The ways, and what the rejects say of each.
+/// The ways, and the message in the rejects for each.
 const WAYS: [(&str, &str); 12] = [
     ("reset", "the connection broke: connection reset by peer"),
     (
@@ -129,7 +129,7 @@ fn without_a_whole_answer_a_row_is_sent_once_more_and_that_is_said() {
     );
     let place = Place::with("users.csv", &csv);
     let done = place.score(&server, []);
-    // Four that were answered in the end, and one that was not.
+    // Four rows that were answered in the end, and one that was not.
     done.exits(1).says("5 rows may have been billed twice");
     assert_eq!(
         place.text("scored.csv"),
@@ -187,21 +187,7 @@ fn a_connection_that_was_closed_while_idle_is_not_used_again() {
             .then_close()
     });
     let place = Place::with("users.csv", &csv);
-    let program = place.rescore([
-        "run",
-        "users.csv",
-        "-o",
-        "scored.csv",
-        "--service-id",
-        "test",
-        "--rate",
-        "4/s",
-    ]);
-    let done = program
-        .arg("--base-url")
-        .arg(server.url())
-        .env("RESCORE_API_KEY", KEY)
-        .done();
+    let done = place.run_at(server.url()).args(["--rate", "4/s"]).done();
     done.exits(0).silent_about("billed twice");
     assert_eq!(place.text("scored.csv"), users::scored(&csv));
     assert_eq!((server.calls(), server.connections()), (3, 3));
@@ -210,7 +196,7 @@ fn a_connection_that_was_closed_while_idle_is_not_used_again() {
 #[test]
 fn a_connection_that_closes_under_a_request_costs_one_more_call_at_most_and_that_is_said() {
     let csv = users::csv(4);
-    // The worst moment for an idle connection to close: with the next request on it, which may have been taken.
+    // The worst moment for an idle connection to close: when the next request is on it and may have been processed.
     let used = Mutex::new(HashSet::new());
     let server = Server::start(move |request| {
         let first = used.lock().unwrap().insert(request.connection);
@@ -222,7 +208,7 @@ fn a_connection_that_closes_under_a_request_costs_one_more_call_at_most_and_that
     });
     let place = Place::with("users.csv", &csv);
     let done = place.score(&server, ["-c", "1"]);
-    // How many it hits depends on how soon a row comes back.
+    // How many rows are affected depends on how soon a row is retried.
     let again = server.calls() - 4;
     done.check((2..=3).contains(&again), "some are sent again");
     done.exits(0)
@@ -267,7 +253,7 @@ fn the_first_call_goes_alone() {
     let server = Server::start(move |request| {
         calls.fetch_add(1, Ordering::SeqCst);
         if request.nth == 1 {
-            // A good while in which others would come.
+            // Long enough for other calls to come.
             thread::sleep(Duration::from_millis(150));
             alone.store(calls.load(Ordering::SeqCst), Ordering::SeqCst);
         }
@@ -281,22 +267,8 @@ fn the_first_call_goes_alone() {
 #[test]
 fn the_rate_is_kept() {
     let (place, server) = (Place::with("users.csv", users::csv(6)), Server::good());
-    let program = place.rescore([
-        "run",
-        "users.csv",
-        "-o",
-        "scored.csv",
-        "--service-id",
-        "test",
-        "-r",
-        "600/m",
-    ]);
-    program
-        .arg("--base-url")
-        .arg(server.url())
-        .env("RESCORE_API_KEY", KEY)
-        .done()
-        .exits(0);
+    let program = place.run_at(server.url()).args(["-r", "600/m"]);
+    program.done().exits(0);
     let requests = server.requests();
     let took = requests[5].at - requests[0].at;
     assert!(
@@ -309,22 +281,9 @@ fn the_rate_is_kept() {
 fn a_proxy_serves_addresses_beyond_this_machine_and_none_on_it() {
     let (place, proxy) = (Place::with("users.csv", users::csv(1)), Server::good());
     let through = |base: &str, plain: &str| {
-        let args = [
-            "run",
-            "users.csv",
-            "-o",
-            "scored.csv",
-            "--overwrite",
-            "--service-id",
-            "test",
-            "--base-url",
-            base,
-        ];
-        let program = place
-            .rescore(args)
-            .env("RESCORE_API_KEY", KEY)
-            .env("http_proxy", plain);
-        program.arg("--allow-http").arg("--retries").arg("0").done()
+        let program = place.run_at(base).env("http_proxy", plain);
+        let program = program.args(["--overwrite", "--allow-http", "--retries", "0"]);
+        program.done()
     };
     through("http://users.example", &proxy.url()).exits(0);
     assert_eq!(

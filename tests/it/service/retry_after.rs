@@ -1,14 +1,14 @@
-//! `Retry-After` in every shape, and by the server's own clock.
+//! `Retry-After` in every form, and by the server's own clock.
 
 use std::thread;
 use std::time::{Duration, SystemTime};
 
 use crate::support::process::{Done, Place};
-use crate::support::server::{Server, answer, good};
+use crate::support::server::{Request, Server, answer, good};
 use crate::support::users;
 
-/// Three users of whom the second is refused once with these headers. What became of the run, and how many calls came.
-fn refused_with(headers: &[(&'static str, String)]) -> (Place, Done, usize) {
+/// Scores three users, of whom the second is refused once with these headers. Returns the run and the requests.
+fn refused_with(headers: &[(&'static str, String)]) -> (Place, Done, Vec<Request>) {
     let headers = headers.to_vec();
     let server = Server::start(move |request| match request.nth {
         2 => {
@@ -22,7 +22,7 @@ fn refused_with(headers: &[(&'static str, String)]) -> (Place, Done, usize) {
     });
     let place = Place::with("users.csv", users::csv(3));
     let done = place.score(&server, ["-c", "1", "--retries", "0"]);
-    (place, done, server.calls())
+    (place, done, server.requests())
 }
 
 fn retry_after(value: &str) -> (&'static str, String) {
@@ -33,19 +33,29 @@ fn date(value: &str) -> (&'static str, String) {
     ("date", value.to_owned())
 }
 
-/// The run went on to its end after a pause, and says this about it.
+/// Asserts that the run finished, sent the row again after at least this long, and says these words.
 #[track_caller]
-fn goes_on_and_says((place, done, calls): &(Place, Done, usize), words: &str) {
+fn goes_on_and_says(
+    (place, done, requests): &(Place, Done, Vec<Request>),
+    least: Duration,
+    words: &str,
+) {
     done.exits(0)
         .says("the service throttled 1 call")
         .says(words);
     assert_eq!(
-        (*calls, place.text("scored.csv")),
+        (requests.len(), place.text("scored.csv")),
         (4, users::scored(&users::csv(3)))
     );
+    let again = requests
+        .iter()
+        .find(|request| request.attempt == 2)
+        .unwrap();
+    let pause = again.at - requests[1].at;
+    done.check(pause >= least, &format!("{pause:?} is at least {least:?}"));
 }
 
-/// Runs all of these at once: they mostly sleep.
+/// Runs all of these in parallel: they mostly sleep.
 fn each<T: Send + Sync>(cases: &[T], check: impl Fn(&T) + Sync) {
     thread::scope(|scope| {
         for case in cases {
@@ -85,7 +95,7 @@ fn a_date_counts_by_the_servers_own_clock() {
             "Sunday, 06-Nov-94 08:49:38 GMT".to_owned(),
             ONE,
         ),
-        // The time has come already by the server's clock, whatever ours says.
+        // By the server's clock the time has passed already, whatever ours says.
         (from_now(1, 2), from_now(1, 1), NONE),
         // Without a date of the answer ours must do.
         (String::new(), from_now(-1, 0), NONE),
@@ -97,14 +107,15 @@ fn a_date_counts_by_the_servers_own_clock() {
             headers.push(date(now));
         }
         let run = refused_with(&headers);
-        goes_on_and_says(&run, words);
+        let least = Duration::from_millis(if *words == ONE { 900 } else { 0 });
+        goes_on_and_says(&run, least, words);
     });
 }
 
 #[test]
-fn nought_is_at_once() {
+fn zero_means_immediately() {
     let run = refused_with(&[retry_after("0")]);
-    goes_on_and_says(&run, " % of all)\n");
+    goes_on_and_says(&run, Duration::ZERO, " % of all)\n");
     run.1.silent_about("paused: ");
 }
 
@@ -125,7 +136,7 @@ fn what_is_no_time_is_ignored_and_the_row_backs_off() {
     ];
     each(&cases, |value| {
         let run = refused_with(&[retry_after(value)]);
-        goes_on_and_says(&run, " % of all)\n");
+        goes_on_and_says(&run, Duration::from_millis(100), " % of all)\n");
     });
 }
 
@@ -153,18 +164,76 @@ fn a_pause_of_more_than_a_quarter_of_an_hour_stops_with_the_time_to_come_back() 
             ],
             "it asks to come back in 6940 days\n".to_owned(),
         ),
+        // Without a date of the answer ours must do.
+        (
+            vec![retry_after("Mon, 01 Jan 2080 00:00:00 GMT")],
+            "it asks to come back in ".to_owned(),
+        ),
     ];
     each(&cases, |(headers, words)| {
-        let (place, done, calls) = refused_with(headers);
+        let (place, done, requests) = refused_with(headers);
         done.exits(3)
             .says(&format!(
                 "error: the service asks for a pause that is too long to wait for\n  {words}"
             ))
             .says("scored.csv.ledger has 1 paid answer; the same command goes on from there");
-        assert_eq!(calls, 2);
+        assert_eq!(requests.len(), 2);
         assert_eq!(
             place.text("scored.csv.partial"),
             users::scored(&users::csv(1))
         );
     });
+}
+
+#[test]
+fn retry_after_pauses_everybody_and_fails_nobody() {
+    let csv = users::csv(30);
+    let server = Server::start(|request| match request.nth {
+        5 => answer(429, &[("retry-after", "2")], "slow down"),
+        _ => good(request),
+    });
+    let place = Place::with("users.csv", &csv);
+    let done = place.score(&server, ["-c", "4", "--retries", "0"]);
+    done.exits(0);
+    assert_eq!(
+        (place.text("scored.csv"), server.calls()),
+        (users::scored(&csv), 31)
+    );
+    let requests = server.requests();
+    let refused = requests[4].at;
+    // Calls in flight with it were sent already, and are answered immediately.
+    let since = |request: &Request| request.at - refused;
+    let within = requests[5..]
+        .iter()
+        .filter(|r| since(r) < Duration::from_millis(1_500));
+    done.check(within.count() <= 3, "nobody calls during the pause");
+}
+
+#[test]
+fn a_503_with_retry_after_uses_up_no_attempt() {
+    let (csv, server) = (
+        users::csv(1),
+        Server::start(|request| match request.attempt {
+            1..=2 => answer(503, &[("retry-after", "0")], ""),
+            _ => good(request),
+        }),
+    );
+    let place = Place::with("users.csv", &csv);
+    place.score(&server, ["--retries", "0"]).exits(0);
+    assert_eq!(
+        (place.text("scored.csv"), server.calls()),
+        (users::scored(&csv), 3)
+    );
+}
+
+#[test]
+fn a_403_with_a_rate_limits_headers_is_a_throttle() {
+    let headers = [("x-ratelimit-remaining", "0"), ("retry-after", "0")];
+    let server = Server::start(move |request| match request.attempt {
+        1 => answer(403, &headers, ""),
+        _ => good(request),
+    });
+    let place = Place::with("users.csv", users::csv(1));
+    place.score(&server, ["--retries", "0"]).exits(0);
+    assert_eq!(server.calls(), 2);
 }

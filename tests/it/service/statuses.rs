@@ -1,6 +1,4 @@
-//! Every status from 100 to 599, over a real connection: what a row or a run gets for each.
-//!
-//! The letters are the classes of the table in docs/reference.md.
+//! Every status from 100 to 599 over a real connection, and what it means for a row or a run.
 
 use std::collections::BTreeMap;
 
@@ -8,14 +6,14 @@ use crate::support::process::Place;
 use crate::support::server::{Action, Request, Server, answer, good, good_body, status};
 use crate::support::users;
 
-/// What the interface's caution makes of a status.
+/// What a status means for a row or for the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
     /// A verdict.
     Scored,
     /// The row fails for this reason; the run goes on.
     Fails(&'static str),
-    /// Everybody waits and the row is asked again.
+    /// All calls pause and the row is asked again.
     Waits,
     /// The run stops.
     Stops,
@@ -45,7 +43,7 @@ fn play(request: &Request) -> Action {
         // Nothing follows an interim answer.
         Some(code @ 100..=199) => status(code).then_close(),
         Some(code @ 200..=299) => answer(code, &[], &good_body(&request.name())),
-        // A pause of no time: what counts here is that the row is asked again.
+        // A pause of zero seconds: only the retry matters here.
         Some(code @ (425 | 429)) if request.attempt == 1 => {
             answer(code, &[("retry-after", "0")], "")
         }
@@ -59,7 +57,7 @@ fn every_status_that_ends_a_row_ends_only_that_row() {
     let codes: Vec<u16> = (100..=599)
         .filter(|code| fate(*code) != Fate::Stops)
         .collect();
-    // Good answers between any two: where half of them are bad the service is taken to be down.
+    // Good answers between any two: if half of the answers are bad, the service counts as down.
     let names: Vec<String> = codes
         .iter()
         .flat_map(|code| {
@@ -116,7 +114,7 @@ fn every_status_that_ends_a_row_ends_only_that_row() {
 }
 
 #[test]
-fn every_status_that_condemns_the_run_costs_one_call() {
+fn every_status_that_stops_the_run_costs_one_call() {
     for code in (100..=599).filter(|code| fate(*code) == Fate::Stops) {
         let place = Place::with("users.csv", users::csv(20));
         let server =
@@ -133,7 +131,7 @@ fn every_status_that_condemns_the_run_costs_one_call() {
 }
 
 #[test]
-fn a_status_that_is_retried_is_retried_so_often() {
+fn a_status_that_is_retried_is_retried_as_often_as_asked() {
     let names = ["first", "S408", "S500", "S502", "S503", "S504"];
     let csv = users::named(names);
     let (place, server) = (Place::with("users.csv", &csv), Server::start(play));

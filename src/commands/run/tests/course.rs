@@ -1,39 +1,34 @@
-//! A run of the row stages over a scripted service, in which something fails, and what it and the next run must have done.
+//! A run of the stages over a scripted service, in which something fails, and checks of it and of the next run.
 
+use std::cell::RefCell;
 use std::collections::HashSet;
 use std::fs;
 use std::io::{self, Write};
 use std::num::NonZeroU64;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
+use bytes::BytesMut;
 use tempfile::TempDir;
 
 use super::super::drive::{RowStages, RowsEnd, run_rows, runtime};
 use super::super::lookup::LookupStage;
 use super::super::threads::StopChannel;
 use crate::base::error::Exit;
-use crate::fields::UserRequest;
-use crate::fields::{Assignments, InvalidPhone};
-use crate::input::{FormatChoice, ReaderSettings};
-use crate::input::{Input, Reader};
+use crate::fields::{Assignments, InvalidPhone, UserRequest};
+use crate::input::{FormatChoice, Input, Reader, ReaderSettings};
 use crate::layout::{Existing, VERDICT_COLUMNS};
 use crate::ledger::{self, Fails, Ledger, Place, Removed, Reuse};
-use crate::output::{Replace, Sides, Sink};
-use crate::output::{Target, Writer};
-use crate::pace::{CallBudget, Gate, GiveUpPolicy, PaceLimits, RetryPolicy};
-use crate::pace::{FailureBudget, Rate};
-use crate::scorer::Patience;
-use crate::scorer::{Keyring, Outage, Scorer};
+use crate::output::{Replace, Sides, Sink, Target, Writer};
+use crate::pace::{CallBudget, FailureBudget, Gate, GiveUpPolicy, PaceLimits, Rate, RetryPolicy};
+use crate::scorer::{Keyring, Outage, Patience, Scorer};
 use crate::service::scripted::{Brings, Scripted};
 use crate::telemetry::hub::Events;
 use crate::telemetry::pace::Limit;
 use crate::verdict::DecisionPolicy;
-use bytes::BytesMut;
-use std::cell::RefCell;
-use std::time::Duration;
 
 pub(super) const ROWS: usize = 30;
-/// Every fifth row asks the same as the one before, and some the same as one that has its answer long since.
+/// Every fifth row has the request of the row before, and some have the request of a row that was answered long before.
 pub(super) const UNIQUE: usize = 20;
 pub(super) const CONCURRENCY: usize = 3;
 
@@ -43,11 +38,11 @@ pub(super) struct Trouble<'a> {
     pub(super) keeping: Fails,
     /// Look-ups of rows as they are read.
     pub(super) reading: Fails,
-    /// Those just before a call.
+    /// Look-ups just before a call.
     pub(super) calling: Fails,
-    /// The output, which is the file otherwise.
+    /// An output in place of the file.
     pub(super) output: Option<&'a Unsteady>,
-    /// As many calls as there can be.
+    /// The most calls.
     pub(super) calls: Option<NonZeroU64>,
 }
 
@@ -61,7 +56,7 @@ impl Trouble<'_> {
     };
 }
 
-/// The user that a row is of.
+/// The user in a row.
 const fn user_of(row: usize) -> usize {
     match row % 5 {
         0 => row - 1,
@@ -70,7 +65,7 @@ const fn user_of(row: usize) -> usize {
     }
 }
 
-/// The file, and the file as it must come back; each row is longer by so many bytes.
+/// The input, and the output that it must give; each row is longer by this many bytes.
 pub(super) fn users(longer: usize) -> (String, String) {
     let mut csv = "id,name,email,ip,user_agent,note\n".to_owned();
     let mut scored =
@@ -84,7 +79,7 @@ pub(super) fn users(longer: usize) -> (String, String) {
     (csv, scored)
 }
 
-/// An output that takes a few bytes a write, and fails.
+/// An output that takes a few bytes per write, and fails.
 #[derive(Clone)]
 pub(super) struct Unsteady(pub(super) Arc<Mutex<Taken>>);
 
@@ -122,9 +117,9 @@ impl Write for Unsteady {
 
 pub(super) struct Course {
     place: TempDir,
-    /// Bytes that each row is longer by.
+    /// How many bytes longer each row is.
     pub(super) longer: usize,
-    /// Whether the ledger is one that others may write to as well.
+    /// Whether the ledger is one that other runs may use as well.
     shared: bool,
 }
 
@@ -190,7 +185,7 @@ impl Course {
         (1..=ROWS as u64).filter(|user| has(user)).collect()
     }
 
-    /// A run as `execute` does it, with this trouble.
+    /// A run as the command makes it, with these failures.
     pub(super) fn run(&self, trouble: Trouble<'_>) -> Ran {
         let Trouble {
             keeping,
@@ -288,7 +283,7 @@ impl Course {
         }
     }
 
-    /// Holds a run in which something failed, and the run after it, to what they promise.
+    /// Checks what a run in which something failed promises, and the run after it.
     pub(super) fn check(&self, failed: &Ran, words: &str, torn: bool, what: &str) {
         let scored = users(self.longer).1;
         assert_eq!(failed.exit, Exit::Stopped, "{what}");
@@ -300,7 +295,7 @@ impl Course {
         let lost = asked.difference(&durable).count();
         assert!(lost <= 2 * CONCURRENCY, "{what}: {lost} are lost");
 
-        // A stream cannot be cut back to its last whole row; a file can.
+        // A file is cut back to its last whole row; a stream cannot be.
         let whole = failed.output.rfind('\n').map_or(0, |end| end + 1);
         let (rows, rest) = failed.output.split_at(whole);
         assert!(torn || rest.is_empty(), "{what}: {rest}");

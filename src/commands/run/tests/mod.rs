@@ -1,6 +1,6 @@
-//! Every write of a run and every look-up fails, the first, the second, the third …, once or for ever: no row gets the
-//! verdict of another, no answer that was kept is paid for again, and the next run gives the bytes of a run where nothing
-//! failed.
+//! Every write and every look-up of a run fails: the first, the second, the third and so on, once or from then on. No row
+//! gets the verdict of another one, no stored answer is paid for again, and the next run gives the same bytes as a run in
+//! which nothing failed.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 

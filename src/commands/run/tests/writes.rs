@@ -24,7 +24,7 @@ fn ways(nth: usize) -> impl Iterator<Item = Fails> {
 }
 
 #[test]
-fn whichever_group_of_answers_cannot_be_kept_the_next_run_goes_on() {
+fn the_next_run_continues_after_any_group_of_answers_cannot_be_stored() {
     let mut failures = 0;
     for nth in 1.. {
         let mut any_failed = false;
@@ -47,12 +47,12 @@ fn whichever_group_of_answers_cannot_be_kept_the_next_run_goes_on() {
             break;
         }
     }
-    // As many groups at least as two for each call in flight would make.
+    // At least as many groups as there are if each has two answers for each call in flight.
     assert!(failures >= 3 * UNIQUE / (2 * CONCURRENCY), "{failures}");
 }
 
 #[test]
-fn whichever_write_of_the_output_fails_the_next_run_goes_on() {
+fn the_next_run_continues_after_any_write_of_the_output_fails() {
     let mut failures = 0;
     for nth in 1.. {
         let mut any_failed = false;
@@ -80,6 +80,6 @@ fn whichever_write_of_the_output_fails_the_next_run_goes_on() {
             break;
         }
     }
-    // Each write takes a hundred bytes at most.
+    // Each write takes at most a hundred bytes.
     assert!(failures >= 3 * users(0).1.len() / 100, "{failures}");
 }

@@ -9,23 +9,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use flate2::bufread::GzDecoder;
 
+use crate::layout::Compression;
+
 /// Whether bytes after the compressed data were ignored. It is known once the end has been read.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Ignored(Arc<AtomicBool>);
+pub(crate) struct TrailingGarbage(Arc<AtomicBool>);
 
-impl Ignored {
+impl TrailingGarbage {
     /// Whether there were any so far.
     #[must_use]
     pub(crate) fn any(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
-}
-
-/// How bytes are compressed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Compression {
-    Gzip,
-    Zstd,
 }
 
 /// What every gzip member starts with.
@@ -35,16 +30,14 @@ const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
 /// of `pzstd` starts.
 const SKIPPABLE: &[u8] = &[0x2a, 0x4d, 0x18];
 
-impl Compression {
-    /// Detects it by the first bytes.
-    pub(super) fn of(bytes: &[u8]) -> Option<Self> {
-        let skippable =
-            bytes.get(1..4) == Some(SKIPPABLE) && bytes.first().is_some_and(|byte| byte >> 4 == 5);
-        if bytes.starts_with(GZIP) {
-            Some(Self::Gzip)
-        } else {
-            (bytes.starts_with(ZSTD) || skippable).then_some(Self::Zstd)
-        }
+/// The compression of a file with these first bytes.
+pub(super) fn compression_of(bytes: &[u8]) -> Option<Compression> {
+    let skippable =
+        bytes.get(1..4) == Some(SKIPPABLE) && bytes.first().is_some_and(|byte| byte >> 4 == 5);
+    if bytes.starts_with(GZIP) {
+        Some(Compression::Gzip)
+    } else {
+        (bytes.starts_with(ZSTD) || skippable).then_some(Compression::Zstd)
     }
 }
 
@@ -52,12 +45,12 @@ impl Compression {
 ///
 /// # Errors
 /// The first bytes cannot be read.
-pub(super) fn unpack(
+pub(super) fn decompress(
     raw: impl Read + Send + 'static,
-    ignored: &Ignored,
+    ignored: &TrailingGarbage,
 ) -> io::Result<(Box<dyn Read + Send>, Option<Compression>)> {
-    let mut raw = Ahead::new(raw);
-    let compression = Compression::of(raw.peek(ZSTD.len())?);
+    let mut raw = PeekReader::new(raw);
+    let compression = compression_of(raw.peek(ZSTD.len())?);
     let plain: Box<dyn Read + Send> = match compression {
         None => Box::new(raw),
         Some(Compression::Gzip) => Box::new(GzipMembers {
@@ -73,20 +66,20 @@ pub(super) fn unpack(
 ///
 /// # Errors
 /// They are damaged, cut off, or cannot be read.
-pub(super) fn check(raw: impl Read + Send + 'static, ignored: &Ignored) -> io::Result<()> {
-    let (mut plain, _) = unpack(raw, ignored)?;
+pub(super) fn check(raw: impl Read + Send + 'static, ignored: &TrailingGarbage) -> io::Result<()> {
+    let (mut plain, _) = decompress(raw, ignored)?;
     io::copy(&mut plain, &mut io::sink()).map(drop)
 }
 
 /// A reader with a look at the next bytes.
-struct Ahead<R> {
+struct PeekReader<R> {
     /// Bytes that were looked at; some may have been read since.
     seen: Vec<u8>,
     taken: usize,
     rest: BufReader<R>,
 }
 
-impl<R: Read> Ahead<R> {
+impl<R: Read> PeekReader<R> {
     fn new(raw: R) -> Self {
         Self {
             seen: Vec::new(),
@@ -99,16 +92,16 @@ impl<R: Read> Ahead<R> {
     fn peek(&mut self, bytes: usize) -> io::Result<&[u8]> {
         self.seen.drain(..self.taken);
         self.taken = 0;
-        let wanted = bytes.saturating_sub(self.seen.len()) as u64;
+        let missing = bytes.saturating_sub(self.seen.len()) as u64;
         self.rest
             .by_ref()
-            .take(wanted)
+            .take(missing)
             .read_to_end(&mut self.seen)?;
         Ok(&self.seen)
     }
 }
 
-impl<R: Read> Read for Ahead<R> {
+impl<R: Read> Read for PeekReader<R> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         if self.taken == self.seen.len() {
             return self.rest.read(into);
@@ -119,7 +112,7 @@ impl<R: Read> Read for Ahead<R> {
     }
 }
 
-impl<R: Read> BufRead for Ahead<R> {
+impl<R: Read> BufRead for PeekReader<R> {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
         match self.seen.get(self.taken..) {
             Some(seen) if !seen.is_empty() => Ok(seen),
@@ -139,8 +132,8 @@ impl<R: Read> BufRead for Ahead<R> {
 /// Consecutive gzip members.
 struct GzipMembers<R: Read> {
     /// The current member; `None` after the last.
-    member: Option<GzDecoder<Ahead<R>>>,
-    ignored: Ignored,
+    member: Option<GzDecoder<PeekReader<R>>>,
+    ignored: TrailingGarbage,
 }
 
 impl<R: Read> Read for GzipMembers<R> {
@@ -186,10 +179,10 @@ mod tests {
     }
 
     /// The result, and whether bytes were ignored.
-    fn unpacked(bytes: &[u8], step: usize) -> io::Result<(Vec<u8>, bool)> {
-        let ignored = Ignored::default();
+    fn decompressed(bytes: &[u8], step: usize) -> io::Result<(Vec<u8>, bool)> {
+        let ignored = TrailingGarbage::default();
         let raw = Slow(io::Cursor::new(bytes.to_vec()), step);
-        let (mut plain, _) = unpack(raw, &ignored)?;
+        let (mut plain, _) = decompress(raw, &ignored)?;
         let mut text = Vec::new();
         plain.read_to_end(&mut text)?;
         Ok((text, ignored.any()))
@@ -200,16 +193,22 @@ mod tests {
         // With an empty member in between, as in block-compressed files.
         let two = [gzip(b"one,"), gzip(b""), gzip(b"two")].concat();
         for step in [1, 2, 3, 7, usize::MAX] {
-            assert_eq!(unpacked(&two, step).unwrap(), (b"one,two".to_vec(), false));
+            assert_eq!(
+                decompressed(&two, step).unwrap(),
+                (b"one,two".to_vec(), false)
+            );
             for behind in [&b"\0"[..], &[0; 512], b"text", b"\x1f", b"\n"] {
                 let bytes = [&two, behind].concat();
-                assert_eq!(unpacked(&bytes, step).unwrap(), (b"one,two".to_vec(), true));
+                assert_eq!(
+                    decompressed(&bytes, step).unwrap(),
+                    (b"one,two".to_vec(), true)
+                );
             }
             assert_eq!(
-                unpacked(b"plain", step).unwrap(),
+                decompressed(b"plain", step).unwrap(),
                 (b"plain".to_vec(), false)
             );
-            assert_eq!(unpacked(b"", step).unwrap(), (Vec::new(), false));
+            assert_eq!(decompressed(b"", step).unwrap(), (Vec::new(), false));
         }
     }
 
@@ -219,10 +218,10 @@ mod tests {
         let data = zstd::encode_all(&b"some text"[..], 0).unwrap();
         let bytes = [skipped(0x50), skipped(0x5f), data].concat();
         for step in [1, 7, usize::MAX] {
-            assert_eq!(unpacked(&bytes, step).unwrap().0, b"some text");
+            assert_eq!(decompressed(&bytes, step).unwrap().0, b"some text");
         }
-        assert_eq!(Compression::of(b"P*M\x19"), None);
-        assert_eq!(Compression::of(b"`*M\x18"), None);
+        assert_eq!(compression_of(b"P*M\x19"), None);
+        assert_eq!(compression_of(b"`*M\x18"), None);
     }
 
     #[test]
@@ -233,16 +232,16 @@ mod tests {
         zstd.include_checksum(true).unwrap();
         zstd.write_all(text).unwrap();
         for whole in [gzip(text), zstd.finish().unwrap()] {
-            let (text, _) = unpacked(&whole, usize::MAX).unwrap();
+            let (text, _) = decompressed(&whole, usize::MAX).unwrap();
             for length in 5..whole.len() {
-                assert!(unpacked(&whole[..length], 3).is_err(), "{length}");
+                assert!(decompressed(&whole[..length], 3).is_err(), "{length}");
             }
             let other = [&whole[..], &whole[..whole.len() - 1]].concat();
-            assert!(unpacked(&other, 3).is_err());
+            assert!(decompressed(&other, 3).is_err());
             for byte in 0..whole.len() {
                 let mut flipped = whole.clone();
                 flipped[byte] ^= 0x10;
-                if let Ok((other, _)) = unpacked(&flipped, 3) {
+                if let Ok((other, _)) = decompressed(&flipped, 3) {
                     // A name or a time in the header changed, or it no longer is compressed data.
                     assert!(other == text || other == flipped, "{byte}");
                 }
