@@ -1,123 +1,129 @@
-//! Whether it is the service that is down, or the rows that are left are ones over which it always fails.
+//! Whether the service is down, or only always fails over the rows that are left.
 //!
-//! Ten failures in a row look like an outage. Somewhere in a file, or at its end, they may as well be ten rows of the kind
-//! over which the service fails whenever it is asked; nobody should wait for their end, and then be told to come back.
-//! Rows that have not asked yet tell the two apart, and while there are any they are believed.
+//! Ten failures in a row look like an outage. In the middle of a file or at its end they may just as well be ten rows of
+//! the kind over which the service always fails; nobody should wait for them, only to be asked to come back later.
+//! Fresh rows, for which no call has been made yet, tell the two apart, and while there are any they are believed.
 
-use std::cell::Cell;
 use std::collections::HashSet;
 use std::time::Duration;
 
 use crate::ledger::Key;
 
-/// How long a service that answers may fail over the rows that are left, until it is put down to them. Most restarts are
-/// over by then, and a file's end waits for it but once: the next run knows.
+/// How long a service that answers may fail over the rows that are left before they are blamed. Most restarts are over by
+/// then, and the end of a file waits for it only once: the next run knows these rows.
 const RESTART: Duration = Duration::from_secs(5 * 60);
 
-/// So many known rows are given up in a row, without an answer in between, before the next ones are news: what was known
-/// may be of an evening on which the service was down, and it may be down again.
+/// After so many known rows given up in a row, without an answer in between, the next failures are news again: the rows
+/// may be known from an evening on which the service was down, and it may be down again.
 const IN_A_ROW: u32 = 40;
 
-/// Whose call has failed while the service is taken to be down.
+/// What may have caused a failure while the service is taken to be down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Whose {
-    /// It failed in a way that is no row's doing.
-    Anybody,
-    /// A row's that had not failed before.
-    Newcomer,
-    /// That of a row that had failed before, and others may still come.
-    Repeater,
-    /// As that, and no other row is left to ask.
-    LastOnes,
+pub(super) enum FailedBy {
+    /// It failed in a way that no row can cause.
+    NoRow,
+    /// A row that had not failed before.
+    FreshRow,
+    /// A row that had failed before, while fresh rows may still come.
+    RepeatedRow,
+    /// A row that had failed before, while no fresh row is left.
+    LastRows,
 }
 
-/// What it means.
+/// What a failure during an outage means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Means {
-    /// The service is waited for.
+pub(super) enum OutageVerdict {
+    /// Wait for the service.
     Wait,
-    /// It has been waited for long enough.
+    /// The service has been waited for long enough.
     Down,
     /// It is the rows.
     Rows,
 }
 
-/// What was seen of the outage that is on.
+/// What was seen of the current outage, and of requests over which the service is known to fail.
 #[derive(Debug, Default)]
 pub(crate) struct Outage {
-    shown: Cell<bool>,
-    /// For how long it had lasted when it was the first of nothing but failures that may be the rows' doing.
-    failing_since: Cell<Option<Duration>>,
-    rows: Cell<bool>,
-    poison: HashSet<Key>,
-    /// Of those, how many were answered in this run, how many failed again, and how many did so since any answer.
-    answered: Cell<u32>,
-    failed: Cell<u32>,
-    failed_in_a_row: Cell<u32>,
+    shown: bool,
+    /// How long it had lasted when the series of failures that may be due to the rows started.
+    failing_since: Option<Duration>,
+    is_rows: bool,
+    /// Requests over which the service failed in earlier runs while it answered others.
+    known: HashSet<Key>,
+    /// Of the known requests: how many were answered in this run, …
+    answered: u32,
+    /// … how many failed again, …
+    failed: u32,
+    /// … and how many failed since the last answer to any request.
+    failed_in_a_row: u32,
 }
 
 impl Outage {
-    /// What will be seen of outages where the service has failed over these before, while it answered others.
+    /// For a run that knows requests over which the service failed before, while it answered others.
     #[must_use]
-    pub(crate) fn with_poison(poison: HashSet<Key>) -> Self {
+    pub(crate) fn with_known(known: HashSet<Key>) -> Self {
         Self {
-            poison,
+            known,
             ..Self::default()
         }
     }
 
-    /// Whether the service has failed over this before, and that is to be believed.
-    pub(super) fn is_poison(&self, key: Option<&Key>) -> bool {
-        // What it answers today it failed over because of the hour.
-        let believed = self.answered.get() <= self.failed.get();
-        believed && self.failed_in_a_row.get() < IN_A_ROW && self.is_known(key)
+    /// Whether the service failed over this request before, and that is to be believed.
+    pub(super) fn is_known_to_fail(&self, key: Option<&Key>) -> bool {
+        // Known requests that are answered in this run failed only at that time.
+        let is_believed = self.answered <= self.failed;
+        is_believed && self.failed_in_a_row < IN_A_ROW && self.is_known(key)
     }
 
     /// A request was answered.
-    pub(super) fn answered(&self, key: Option<&Key>) {
-        self.failed_in_a_row.set(0);
+    pub(super) fn answered(&mut self, key: Option<&Key>) {
+        self.failed_in_a_row = 0;
         if self.is_known(key) {
-            self.answered.set(self.answered.get().saturating_add(1));
+            self.answered = self.answered.saturating_add(1);
         }
     }
 
-    /// A request was given up, because the service failed over it.
-    pub(super) fn gave_up(&self, key: Option<&Key>) {
+    /// A request was given up because the service failed over it.
+    pub(super) fn gave_up(&mut self, key: Option<&Key>) {
         if self.is_known(key) {
-            let one_more = |count: &Cell<u32>| count.set(count.get().saturating_add(1));
-            one_more(&self.failed);
-            one_more(&self.failed_in_a_row);
+            self.failed = self.failed.saturating_add(1);
+            self.failed_in_a_row = self.failed_in_a_row.saturating_add(1);
         }
     }
 
     fn is_known(&self, key: Option<&Key>) -> bool {
-        key.is_some_and(|key| self.poison.contains(key))
+        key.is_some_and(|key| self.known.contains(key))
     }
 
-    /// Whether what seemed an outage was the rows.
+    /// Whether what looked like an outage was the rows.
     pub(super) const fn is_rows(&self) -> bool {
-        self.rows.get()
+        self.is_rows
     }
 
-    /// A call failed after the service has been taken to be down for so long; nobody waits for longer than `patience`.
-    pub(super) fn went_on(&self, lasted: Duration, patience: Duration, whose: Whose) -> Means {
-        // What made it seem down counts as little as what repeats it.
-        let is_news = matches!(whose, Whose::Anybody | Whose::Newcomer);
-        let shown = !lasted.is_zero() && (is_news || self.shown.get());
-        self.shown.set(shown);
-        let before = self.failing_since.get().filter(|_| !lasted.is_zero());
-        let since = (whose != Whose::Anybody).then(|| before.unwrap_or(lasted));
-        self.failing_since.set(since);
-        let failing = since.map_or(Duration::ZERO, |since| lasted.saturating_sub(since));
-        let means = match whose {
-            _ if lasted.is_zero() => Means::Wait,
-            Whose::LastOnes if failing >= RESTART.min(patience) => Means::Rows,
-            _ if lasted < patience => Means::Wait,
-            _ if shown => Means::Down,
-            _ => Means::Rows,
+    /// A call failed after the service has been taken to be down for `lasted`. The run waits for `patience` at most.
+    pub(super) fn went_on(
+        &mut self,
+        lasted: Duration,
+        patience: Duration,
+        by: FailedBy,
+    ) -> OutageVerdict {
+        // The failure that made it look down counts as little as one that repeats it.
+        let is_news = matches!(by, FailedBy::NoRow | FailedBy::FreshRow);
+        self.shown = !lasted.is_zero() && (is_news || self.shown);
+        let before = self.failing_since.filter(|_| !lasted.is_zero());
+        self.failing_since = (by != FailedBy::NoRow).then(|| before.unwrap_or(lasted));
+        let failing = self
+            .failing_since
+            .map_or(Duration::ZERO, |since| lasted.saturating_sub(since));
+        let verdict = match by {
+            _ if lasted.is_zero() => OutageVerdict::Wait,
+            FailedBy::LastRows if failing >= RESTART.min(patience) => OutageVerdict::Rows,
+            _ if lasted < patience => OutageVerdict::Wait,
+            _ if self.shown => OutageVerdict::Down,
+            _ => OutageVerdict::Rows,
         };
-        self.rows.set(means == Means::Rows);
-        means
+        self.is_rows = verdict == OutageVerdict::Rows;
+        verdict
     }
 }
 
@@ -130,69 +136,76 @@ mod tests {
     }
 
     #[test]
-    fn rows_that_have_not_asked_yet_show_an_outage() {
-        let outage = Outage::default();
-        for (lasted, whose, expected) in [
-            (0, Whose::Newcomer, Means::Wait),
-            (10, Whose::Repeater, Means::Wait),
-            (20, Whose::Newcomer, Means::Down),
-            (20, Whose::Repeater, Means::Down),
-            // Another one.
-            (0, Whose::Newcomer, Means::Wait),
-            (14, Whose::Newcomer, Means::Wait),
-            (15, Whose::Repeater, Means::Down),
-            (0, Whose::Newcomer, Means::Wait),
-            (14, Whose::Repeater, Means::Wait),
-            (15, Whose::Repeater, Means::Rows),
+    fn fresh_rows_show_an_outage() {
+        let mut outage = Outage::default();
+        for (lasted, by, expected) in [
+            (0, FailedBy::FreshRow, OutageVerdict::Wait),
+            (10, FailedBy::RepeatedRow, OutageVerdict::Wait),
+            (20, FailedBy::FreshRow, OutageVerdict::Down),
+            (20, FailedBy::RepeatedRow, OutageVerdict::Down),
+            // Another outage.
+            (0, FailedBy::FreshRow, OutageVerdict::Wait),
+            (14, FailedBy::FreshRow, OutageVerdict::Wait),
+            (15, FailedBy::RepeatedRow, OutageVerdict::Down),
+            (0, FailedBy::FreshRow, OutageVerdict::Wait),
+            (14, FailedBy::RepeatedRow, OutageVerdict::Wait),
+            (15, FailedBy::RepeatedRow, OutageVerdict::Rows),
         ] {
-            let means = outage.went_on(minutes(lasted), minutes(15), whose);
-            assert_eq!(means, expected, "{whose:?} after {lasted} min");
+            let verdict = outage.went_on(minutes(lasted), minutes(15), by);
+            assert_eq!(verdict, expected, "{by:?} after {lasted} min");
         }
     }
 
     #[test]
-    fn the_last_ones_are_to_blame_themselves_after_five_minutes() {
-        let outage = Outage::default();
-        let after = |lasted, patience| {
+    fn the_last_rows_are_blamed_after_five_minutes() {
+        let mut outage = Outage::default();
+        let mut after = |lasted, patience| {
             let second = Duration::from_secs;
-            outage.went_on(second(lasted), second(patience), Whose::LastOnes)
+            outage.went_on(second(lasted), second(patience), FailedBy::LastRows)
         };
-        assert_eq!(after(0, 900), Means::Wait);
-        assert_eq!(after(299, 900), Means::Wait);
-        assert_eq!(after(300, 900), Means::Rows);
-        assert_eq!(after(5, 5), Means::Rows, "nobody waits for so long");
+        assert_eq!(after(0, 900), OutageVerdict::Wait);
+        assert_eq!(after(299, 900), OutageVerdict::Wait);
+        assert_eq!(after(300, 900), OutageVerdict::Rows);
+        assert_eq!(
+            after(5, 5),
+            OutageVerdict::Rows,
+            "the run does not wait longer than that"
+        );
     }
 
     #[test]
-    fn a_failure_that_is_no_rows_doing_begins_the_minutes_anew() {
-        let outage = Outage::default();
-        let after = |lasted, whose| outage.went_on(minutes(lasted), minutes(15), whose);
-        assert_eq!(after(0, Whose::Anybody), Means::Wait);
-        assert_eq!(after(4, Whose::Anybody), Means::Wait);
-        assert_eq!(after(6, Whose::LastOnes), Means::Wait);
-        assert_eq!(after(10, Whose::LastOnes), Means::Wait);
-        assert_eq!(after(11, Whose::LastOnes), Means::Rows);
+    fn a_failure_that_no_row_can_cause_restarts_the_five_minutes() {
+        let mut outage = Outage::default();
+        let mut after = |lasted, by| outage.went_on(minutes(lasted), minutes(15), by);
+        assert_eq!(after(0, FailedBy::NoRow), OutageVerdict::Wait);
+        assert_eq!(after(4, FailedBy::NoRow), OutageVerdict::Wait);
+        assert_eq!(after(6, FailedBy::LastRows), OutageVerdict::Wait);
+        assert_eq!(after(10, FailedBy::LastRows), OutageVerdict::Wait);
+        assert_eq!(after(11, FailedBy::LastRows), OutageVerdict::Rows);
     }
 
     #[test]
-    fn what_is_known_is_believed_until_today_shows_otherwise() {
+    fn known_failures_are_believed_until_this_run_shows_otherwise() {
         let key = Key::some;
-        let known = || Outage::with_poison((0..100).map(key).collect());
-        let outage = known();
-        assert!(outage.is_poison(Some(&key(1))));
-        assert!(!outage.is_poison(Some(&key(200))) && !outage.is_poison(None));
+        let known = || Outage::with_known((0..100).map(key).collect());
+        let mut outage = known();
+        assert!(outage.is_known_to_fail(Some(&key(1))));
+        assert!(!outage.is_known_to_fail(Some(&key(200))) && !outage.is_known_to_fail(None));
         outage.answered(Some(&key(1)));
-        assert!(!outage.is_poison(Some(&key(2))), "it is answered today");
-        let outage = known();
+        assert!(
+            !outage.is_known_to_fail(Some(&key(2))),
+            "it was answered in this run"
+        );
+        let mut outage = known();
         for _ in 0..IN_A_ROW {
-            assert!(outage.is_poison(Some(&key(3))));
+            assert!(outage.is_known_to_fail(Some(&key(3))));
             outage.gave_up(Some(&key(3)));
         }
         assert!(
-            !outage.is_poison(Some(&key(4))),
-            "nothing is answered today"
+            !outage.is_known_to_fail(Some(&key(4))),
+            "nothing was answered in this run"
         );
         outage.answered(Some(&key(200)));
-        assert!(outage.is_poison(Some(&key(4))));
+        assert!(outage.is_known_to_fail(Some(&key(4))));
     }
 }

@@ -1,7 +1,7 @@
-//! The transaction ids of the last answers: one id for two different requests means that somebody mixes answers up.
+//! The transaction ids of the last answers: one id for two different requests means that answers are mixed up.
 //!
-//! A cache or proxy that gives one user's answer to another is the worst of faults, as every row looks right. Nothing
-//! of a request or an answer is kept but hashes with a seed of this run, and only of so many.
+//! A cache or proxy that gives one user's answer to another is the worst fault of all, because every row looks right. Of
+//! requests and answers only hashes with a seed of this run are kept, and only of the last ones.
 
 use std::collections::HashMap;
 use std::hash::BuildHasher;
@@ -11,27 +11,28 @@ use foldhash::quality::RandomState;
 use crate::row::RowNumber;
 use crate::verdict::TransactionId;
 
-/// How many ids are remembered at least, with twice as many in some 400 KiB: a broken cache repeats itself sooner.
+/// How many ids are remembered at least; twice as many take about 400 KiB. A broken cache repeats itself sooner.
 const LAST: usize = 4_096;
 
-/// What is remembered, in two generations: when the younger is full, the older is forgotten as a whole. To find and
-/// remove the oldest at each answer would cost more than all the rest.
+/// The last ids in two generations: when the younger is full, the older is forgotten as a whole. Finding and removing the
+/// oldest id at each answer would cost more than all the rest.
 #[derive(Debug, Default)]
-pub(crate) struct Transactions {
+pub(super) struct Transactions {
     hashes: RandomState,
-    younger: HashMap<u64, Seen, RandomState>,
-    older: HashMap<u64, Seen, RandomState>,
+    younger: HashMap<u64, FirstUse, RandomState>,
+    older: HashMap<u64, FirstUse, RandomState>,
 }
 
+/// The row that an id came with first, and what that row asked.
 #[derive(Debug)]
-struct Seen {
+struct FirstUse {
     row: RowNumber,
     request: u64,
 }
 
 impl Transactions {
-    /// Takes note of an answer's id; the row that had it before, where that asked something else. Whoever asks the same
-    /// again may well be told the same.
+    /// Notes an answer's id. Returns the row that had it before if that row's request was different; the same request may
+    /// well get the same answer again.
     pub(super) fn note(
         &mut self,
         id: &TransactionId,
@@ -47,7 +48,7 @@ impl Transactions {
             std::mem::swap(&mut self.younger, &mut self.older);
             self.younger.clear();
         }
-        self.younger.insert(id, Seen { row, request });
+        self.younger.insert(id, FirstUse { row, request });
         None
     }
 }
@@ -57,7 +58,7 @@ impl Transactions {
 mod tests {
     use super::*;
 
-    /// Notes an id for a request; which row had it before, by number.
+    /// Notes an id for a request. Returns the number of the row that had it before.
     fn note(transactions: &mut Transactions, id: usize, request: &str, row: u64) -> Option<u64> {
         let id = TransactionId::new(&format!("t-{id}")).unwrap();
         let row = (1..row).fold(RowNumber::FIRST, |number, _| number.next());
@@ -66,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn one_id_for_two_requests_is_noticed_and_each_time() {
+    fn one_id_for_two_requests_is_noticed_every_time() {
         let mut transactions = Transactions::default();
         assert_eq!(note(&mut transactions, 1, "Ann", 1), None);
         assert_eq!(note(&mut transactions, 2, "Bob", 2), None);
@@ -76,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_ids_are_remembered_and_not_all() {
+    fn only_the_last_ids_are_remembered() {
         let mut transactions = Transactions::default();
         for id in 0..3 * LAST {
             assert_eq!(note(&mut transactions, id, "Ann", 1), None);

@@ -1,6 +1,5 @@
 //! The third phase: lets rows run until the end or a stop, then ends the files accordingly.
 
-use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
@@ -17,8 +16,8 @@ use crate::input::Reader;
 use crate::observe::{self, ProgressSettings, ProgressThread, Style};
 use crate::output::{Sealed, Unfinished, Writer, Written, partial_of};
 use crate::pace::{CallBudget, GiveUpPolicy, RetryPolicy};
-use crate::pipeline::{self, Channels, Stop, Window};
-use crate::scorer::{Absent, Keyring, Outage, Scorer};
+use crate::pipeline::{self, Channels, Stop, WindowSize};
+use crate::scorer::{Caller, Outage, Policies, RowRecorder, Scorer};
 use crate::service::{Client, Service};
 use crate::telemetry::event::{CancelReason, Event};
 use crate::telemetry::hub::Events;
@@ -81,7 +80,7 @@ pub(super) fn drive(prepared: PreparedRun) -> Result<DrivenRun> {
     let scorer = scorer(calls, &mut context, &events)?;
     let record = |files: &[Sealed]| context.ledger.record(files);
     let ended = run_rows(&runtime, &scorer, rows, stops, record)?;
-    scorer.end();
+    scorer.answers_ended();
     progress.finish();
     // A look-up of a name that hangs must not hold up the end.
     runtime.shutdown_background();
@@ -140,24 +139,19 @@ fn farewell(context: &Context) -> String {
 /// The scorer. It is made last, as with its keeper the ledger throws away what `--fresh` starts over from.
 fn scorer(calls: CallParts, context: &mut Context, events: &Events) -> Result<Scorer<Client>> {
     let ledger = &mut context.ledger;
-    Ok(Scorer {
-        service: calls.client,
-        gate: calls.gate,
+    let policies = Policies {
         retries: RetryPolicy::new(calls.pace.retries, calls.pace.resends),
         patience: calls.pace.patience,
-        outage: Outage::with_poison(ledger.poison()),
-        fuse: RefCell::new(GiveUpPolicy::new(calls.budget.give_up_after)),
+        outage: Outage::with_known(ledger.poison()),
+        give_up: GiveUpPolicy::new(calls.budget.give_up_after),
         calls: CallBudget::new(calls.budget.calls),
         failures: calls.budget.failures,
-        keeper: ledger.keeper()?,
-        keys: Keyring::default(),
-        transactions: RefCell::default(),
-        absent: RefCell::new(Absent::new(&calls.captured)),
-        policy: calls.policy,
-        columns: ledger.fields(calls.captured),
         host: context.endpoint.host().to_owned(),
-        events: events.clone(),
-    })
+    };
+    let keeper = ledger.keeper()?;
+    let recorder = RowRecorder::new(keeper, calls.policy, events.clone(), &calls.captured);
+    let caller = Caller::new(calls.client, calls.gate, ledger.fields(calls.captured));
+    Ok(Scorer::new(caller, policies, recorder))
 }
 
 /// Connects the stages and lets rows run until the end or a stop; then ends the files accordingly.
@@ -181,9 +175,9 @@ pub(super) fn run_rows<S: Service>(
         receiver: mut stops,
     } = stops;
     let (write_sender, write) = mpsc::channel(BATCHES);
-    let writing = threads::writer(writer, write, scorer.events.clone(), sender)?;
+    let writing = threads::writer(writer, write, scorer.events().clone(), sender)?;
     let reading = threads::reader(reader, lookup)?;
-    let window = Window {
+    let window = WindowSize {
         rows: WINDOW_ROWS,
         bytes: WINDOW_BYTES,
     };
@@ -196,19 +190,20 @@ pub(super) fn run_rows<S: Service>(
     let run = AssertUnwindSafe(|| runtime.block_on(pipeline::run(scorer, channels, window)));
     let stop = catch_unwind(run).unwrap_or_else(|_| {
         let stop = Stop::internal("the dispatcher panicked");
-        scorer.events.emit(Event::CancelBegan(stop.reason));
+        scorer.events().emit(Event::CancelBegan(stop.reason));
         Some(stop)
     });
     let mut error = stop.and_then(|stop| stop.error);
-    let writer = wait_for(&writing, &mut stops, &scorer.events, &mut error);
+    let writer = wait_for(&writing, &mut stops, scorer.events(), &mut error);
     // The last to close the ledger merges its log into it, and that should not be the reader. One that waits for a silent
     // pipe never ends.
     let _ = reading.ended.recv_timeout(LOOK);
-    let ended = end_files(&scorer.events, writer, error, record);
-    if let Some(keeper) = &scorer.keeper
-        && scorer.events.with_stats(|stats| stats.cancelled.is_none())
+    let ended = end_files(scorer.events(), writer, error, record);
+    if scorer
+        .events()
+        .with_stats(|stats| stats.cancelled.is_none())
     {
-        keeper.finish(scorer.events.with_stats(RunLedger::finished));
+        scorer.finish(scorer.events().with_stats(RunLedger::finished));
     }
     Ok(ended)
 }

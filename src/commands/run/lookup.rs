@@ -7,7 +7,7 @@ use bytes::Bytes;
 use crate::base::error::{Error, Result};
 use crate::input::{self, ReadRow};
 use crate::ledger::{Found, Key, Keys, Ledger, Lookup, Occurrences};
-use crate::pipeline::{Ask, Batch, Request, Stop};
+use crate::pipeline::{PendingRow, Read, Request, Stop};
 use crate::telemetry::event::CancelReason;
 
 /// Turns rows that were read into rows that wait for a verdict.
@@ -62,23 +62,19 @@ impl LookupStage {
         self
     }
 
-    /// Gives the rows of a batch their keys, and what the ledger knows of them.
-    ///
-    /// # Errors
-    /// The stop for a ledger that cannot be read.
-    pub(super) fn prepare(&mut self, batch: input::RowBatch) -> Result<Batch, Stop> {
-        let rows = self.ask_all(batch.rows).map_err(|error| Stop {
-            reason: CancelReason::Ledger,
-            error: Some(error),
-        })?;
-        Ok(Batch {
-            rows,
-            position: batch.position,
-            trailer: batch.trailer,
-        })
+    /// Gives the rows of a batch their keys, and what the ledger knows of them. A ledger that cannot be read stops the run.
+    pub(super) fn prepare(&mut self, batch: input::RowBatch) -> Read {
+        match self.ask_all(batch.rows) {
+            Ok(rows) => Read::Rows {
+                rows,
+                position: batch.position,
+                trailer: batch.trailer,
+            },
+            Err(error) => Read::Failed(Stop::new(CancelReason::Ledger, error)),
+        }
     }
 
-    fn ask_all(&mut self, rows: Vec<ReadRow>) -> Result<Vec<Ask>> {
+    fn ask_all(&mut self, rows: Vec<ReadRow>) -> Result<Vec<PendingRow>> {
         if let Some(lookup) = &mut self.lookup {
             lookup.begin()?;
         }
@@ -88,7 +84,7 @@ impl LookupStage {
                 Ok(body) => Ok(self.ask(body)?),
                 Err(failure) => Err(failure),
             };
-            asks.push(Ask { row, request });
+            asks.push(PendingRow::new(row, request));
         }
         if let Some(lookup) = &mut self.lookup {
             lookup.end()?;

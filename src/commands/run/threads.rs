@@ -44,11 +44,11 @@ pub(super) fn reader(mut reader: Reader, mut lookup: LookupStage) -> Result<Read
     let read = move || {
         loop {
             let message = match reader.next_batch() {
-                Ok(Some(batch)) => lookup.prepare(batch).map_or_else(Read::Failed, Read::Rows),
+                Ok(Some(batch)) => lookup.prepare(batch),
                 Ok(None) => Read::End,
                 Err(error) => Read::Failed(Stop::of_input(error)),
             };
-            let last = !matches!(message, Read::Rows(_));
+            let last = !matches!(message, Read::Rows { .. });
             // Nobody receives any more when the run is stopping.
             if sender.blocking_send(message).is_err() || last {
                 break;

@@ -1,13 +1,13 @@
-//! The dispatcher's properties: for any script of the service, any equal rows, window, pace and batches, and any moment of
-//! a stop, order, law and limits hold, and whoever asks the same gets the same.
+//! Properties of the dispatcher: for any script of the service, any equal rows, window, pace and batches, and a stop at any
+//! time, order, invariants and limits hold, and equal rows get equal verdicts.
 
 use std::collections::{BTreeSet, HashMap};
 
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 
+use super::harness::*;
 use super::ledger::Shared;
-use super::*;
 use crate::telemetry::event::Origin;
 use crate::verdict::Resolution;
 
@@ -17,7 +17,7 @@ type Script = Option<Vec<Step>>;
 #[derive(Debug, Clone)]
 struct Case {
     scripts: Vec<Script>,
-    /// The user of each row: the number of the first row that asks the same.
+    /// The user of each row, as the number of the first row with the same request.
     users: Vec<u64>,
     first_is_good: bool,
     latency: u64,
@@ -47,7 +47,7 @@ fn step() -> impl Strategy<Value = Step> {
 
 fn case() -> impl Strategy<Value = Case> {
     let script = prop::collection::vec(step(), 0..5);
-    // How far back the row is that asks the same; 0 is none.
+    // How far back the row with the same request is; 0 for none.
     let back = prop_oneof![3 => Just(0), 1 => 1..8_usize, 1 => 1..80_usize];
     let rows = prop::collection::vec((prop::option::weighted(0.9, script), back), 0..120);
     let service = (rows, prop::bool::weighted(0.8), 0..300_u64);
@@ -103,11 +103,11 @@ impl Case {
     }
 }
 
-/// The longest that a call of a generated case or one delay of its surroundings takes.
+/// The longest call or delay of a generated case.
 const LONGEST: Duration = Duration::from_millis(300);
 
-/// Checks a case. With a keeper each answer is kept and looked for again; but the clock runs on while the disk is at work,
-/// so nothing that depends on time can be told then.
+/// Checks a case. With a ledger each answer is kept and looked up again; but then the clock runs on while the disk works, so
+/// nothing that depends on time can be checked.
 async fn check(mut case: Case, keeps: bool) -> TestCaseResult {
     if case.first_is_good
         && let Some(first) = case.scripts.first_mut()
@@ -126,13 +126,13 @@ async fn check(mut case: Case, keeps: bool) -> TestCaseResult {
     let log = Log::default();
     let shared = Shared::new();
     let mut ledger = shared.open();
-    let scorer = Scorer {
-        keeper: keeps.then(|| ledger.keeper().unwrap()),
-        ..scorer(case.concurrency, case.rate, &log, service)
-    };
-    let mut rows = prepared(case.users.len() as u64, &invalid);
-    for (ask, user) in rows.iter_mut().zip(&case.users) {
-        if let Ok(request) = &mut ask.request {
+    let scorer = fixture(case.concurrency, &log, service)
+        .rate(case.rate)
+        .ledger(keeps.then(|| ledger.keeper().unwrap()))
+        .build();
+    let mut rows = asked(case.users.len() as u64, &invalid);
+    for (asked, user) in rows.iter_mut().zip(&case.users) {
+        if let Ok(request) = asked {
             request.body = Scripted::body(*user);
             request.key = Some(ledger.keys().key(&request.body));
         }
@@ -140,7 +140,7 @@ async fn check(mut case: Case, keeps: bool) -> TestCaseResult {
     let around = Surroundings {
         read_delay: Duration::from_millis(case.read_delay),
         write_delay: Duration::from_millis(case.write_delay),
-        window: Window {
+        window: WindowSize {
             rows: case.window_rows,
             bytes: case.window_bytes,
         },
@@ -155,7 +155,7 @@ async fn check(mut case: Case, keeps: bool) -> TestCaseResult {
     let ran = run_with(&scorer, around, interrupt).await;
     let events = log.events();
 
-    prop_assert_eq!(scorer.events.with_stats(Stats::check_invariants), Ok(()));
+    prop_assert_eq!(scorer.events().with_stats(Stats::check_invariants), Ok(()));
     check_rows(&case, &scorer, &ran, &invalid)?;
     check_calls(&case, &scorer, &events)?;
     check_equal(&case, &events, keeps)?;
@@ -190,7 +190,7 @@ fn check_rows(
         return Ok(());
     };
     if stop.reason != CancelReason::Interrupted && case.first_is_good {
-        let failures = scorer.events.with_stats(Stats::failures);
+        let failures = scorer.events().with_stats(Stats::failures);
         prop_assert!(failures >= 2, "{:?} after {} failures", stop, failures);
         prop_assert!(
             stop.reason == CancelReason::Refused || failures >= 9,
@@ -206,7 +206,7 @@ fn check_calls(
     scorer: &Scorer<Scripted>,
     events: &[(Duration, Event)],
 ) -> TestCaseResult {
-    prop_assert!(scorer.service.most_in_flight() <= case.concurrency);
+    prop_assert!(scorer.service().most_in_flight() <= case.concurrency);
     let (mut in_flight, mut verdict_came) = (0, false);
     let mut allowed = vec![1 + u64::from(RETRIES); case.scripts.len() + 1];
     for (_, event) in events {
@@ -227,13 +227,13 @@ fn check_calls(
             _ => {}
         }
     }
-    let called = scorer.service.rows();
+    let called = scorer.service().rows();
     let valid = |row: &u64| case.scripts[usize::try_from(*row - 1).unwrap()].is_some();
     prop_assert!(called.iter().all(valid), "an invalid row is called");
     Ok(())
 }
 
-/// Whether a request that came to this is never sent again, where that is kept.
+/// Whether a request with this result is never sent again, if the result is kept.
 fn is_for_good(resolution: Resolution) -> bool {
     match resolution {
         Resolution::Scored(_) => true,
@@ -244,8 +244,8 @@ fn is_for_good(resolution: Resolution) -> bool {
     }
 }
 
-/// Who asks the same is asked about once at a time, and gets what the one who asked gets; with a keeper, nothing that was
-/// answered, billed or refused is ever sent again.
+/// Of equal rows one is called for at a time, and all get its verdict. With a ledger, nothing that was answered, billed or
+/// refused is ever sent again.
 fn check_equal(case: &Case, events: &[(Duration, Event)], keeps: bool) -> TestCaseResult {
     let mut asking = HashMap::new();
     let mut open: HashMap<u64, BTreeSet<RowNumber>> = HashMap::new();
@@ -258,9 +258,9 @@ fn check_equal(case: &Case, events: &[(Duration, Event)], keeps: bool) -> TestCa
             Event::AttemptBegan { row, .. } => {
                 let user = case.user(*row);
                 let by = *asking.entry(user).or_insert(*row);
-                prop_assert_eq!(by, *row, "user {} is asked about twice at a time", user);
+                prop_assert_eq!(by, *row, "two calls for user {} at a time", user);
                 let again = keeps && answered.contains_key(&user);
-                prop_assert!(!again, "user {} is asked about again", user);
+                prop_assert!(!again, "another call for user {}", user);
             }
             Event::RowResolved {
                 row,
@@ -272,7 +272,7 @@ fn check_equal(case: &Case, events: &[(Duration, Event)], keeps: bool) -> TestCa
                 open.remove(row);
                 if asking.get(&user) == Some(row) {
                     asking.remove(&user);
-                    prop_assert!(open.is_empty(), "{:?} wait for nobody", open);
+                    prop_assert!(open.is_empty(), "{:?} wait for no call", open);
                     let told = told.remove(&user).unwrap_or_default();
                     let same = told.iter().all(|told| told == resolution);
                     prop_assert!(same, "{:?} for {:?}", told, resolution);
@@ -281,7 +281,7 @@ fn check_equal(case: &Case, events: &[(Duration, Event)], keeps: bool) -> TestCa
                         answered.insert(user, *resolution);
                     }
                 } else if *origin != Origin::Called {
-                    // Either of one that is out and is told of next, or of one that was kept.
+                    // Either the verdict of a call that is out, which is reported next, or of one that was kept.
                     if asking.contains_key(&user) {
                         told.entry(user).or_default().push(*resolution);
                     } else {
@@ -297,7 +297,7 @@ fn check_equal(case: &Case, events: &[(Duration, Event)], keeps: bool) -> TestCa
     }
     let open: Vec<_> = open.into_values().flatten().collect();
     prop_assert!(open.is_empty(), "{:?} have no end", open);
-    // Of those who ask the same at the same time, none has an answer when the one who asked has none.
+    // No row gets its verdict from an equal row that has none.
     prop_assert!(told.is_empty(), "{:?}", told);
     Ok(())
 }
@@ -306,14 +306,14 @@ fn check_window(case: &Case, events: &[(Duration, Event)], ran: &Ran) -> TestCas
     if case.write_delay == 0 {
         prop_assert!(most_in_window(events) <= case.window_rows);
         if case.window_bytes < 500 {
-            // What is ready for the writer may come on top of what is being scored.
+            // Rows that are ready for the writer may come on top of those that are being scored.
             let most = case.window_bytes.div_ceil(ROW_BYTES);
             prop_assert!(
                 most_in_window(events) <= most.max(1) + ran.hand_overs.iter().max().unwrap_or(&0)
             );
         }
     }
-    // What waits in the channel and what the writer is at have left the window.
+    // Rows in the channel and in the writer's hands have left the window.
     let (mut inside, mut hand_overs) = (0, ran.hand_overs.as_slice());
     for (_, event) in events {
         inside = passed(inside, event);
@@ -343,7 +343,7 @@ fn check_stop(
     prop_assert!(!called, "a call after the stop");
     prop_assert!(
         scorer
-            .service
+            .service()
             .made()
             .iter()
             .all(|made| made.ended.is_some()),
@@ -369,7 +369,7 @@ proptest! {
     })]
 
     #[test]
-    fn whatever_happens_order_law_and_limits_hold(case in case()) {
+    fn whatever_happens_order_invariants_and_limits_hold(case in case()) {
         paused().block_on(check(case, false))?;
     }
 

@@ -1,18 +1,18 @@
-//! What is sent when: the library's task of a connection sends what a call hands it, and gets its turn between ours.
+//! How calls are spread: the HTTP library's task for a connection sends what a call gives it, and runs between our turns.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use tokio::sync::Notify;
 
-use super::*;
+use super::harness::*;
 
-/// Stands in for the connections: a call that begins wakes them, and they note how many have begun since their last turn.
+/// Stands in for the connections: a call that starts wakes them, and they note how many have started since their last turn.
 #[derive(Clone, Default)]
 struct Connections(Arc<Inner>);
 
 #[derive(Default)]
 struct Inner {
-    begun: AtomicUsize,
+    started: AtomicUsize,
     wake: Notify,
     bursts: Mutex<Vec<usize>>,
 }
@@ -20,7 +20,7 @@ struct Inner {
 impl Observer for Connections {
     fn observe(&mut self, _: Duration, event: &Event, _: &Stats) {
         if matches!(event, Event::AttemptBegan { .. }) {
-            self.0.begun.fetch_add(1, Relaxed);
+            self.0.started.fetch_add(1, Relaxed);
             self.0.wake.notify_one();
         }
     }
@@ -30,26 +30,28 @@ impl Connections {
     async fn send(self) {
         loop {
             self.0.wake.notified().await;
-            let begun = self.0.begun.swap(0, Relaxed);
-            self.0.bursts.lock().unwrap().push(begun);
+            let started = self.0.started.swap(0, Relaxed);
+            self.0.bursts.lock().unwrap().push(started);
         }
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn calls_that_may_begin_together_are_sent_a_few_at_a_time() {
+async fn calls_that_may_start_together_are_sent_a_few_at_a_time() {
     const ROWS: u64 = 300;
     let service = Scripted::new(Brings::Verdict.after(20));
-    let mut scorer = scorer(64, Rate::Unlimited, &Log::default(), service);
     let connections = Connections::default();
-    scorer.events = Events::new(vec![Box::new(connections.clone())]);
+    let scorer = Fixture::new(service)
+        .concurrency(64)
+        .observer(connections.clone())
+        .build();
     let sending = tokio::spawn(connections.clone().send());
-    // Rows come in the middle of a burst, too.
-    let around = Surroundings::of(batches(prepared(ROWS, &[]), &[100]));
+    // Some rows arrive in the middle of a burst.
+    let around = Surroundings::of(batches(asked(ROWS, &[]), &[100]));
     let ran = run_to_end(&scorer, around).await;
     sending.abort();
     assert_eq!(ran.written.len(), usize::try_from(ROWS).unwrap());
-    // The canary, and then five times 64 or what is left of them.
+    // The canary, and then five times 64 or the rest.
     assert_eq!(ran.elapsed, Duration::from_millis(20 * (1 + 5)));
     let bursts = connections.0.bursts.lock().unwrap();
     let most = bursts.iter().max().unwrap();

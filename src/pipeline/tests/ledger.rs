@@ -1,12 +1,12 @@
-//! The dispatcher and a ledger: what is looked up when, and what is told of answers that get nowhere.
+//! The dispatcher with a ledger: what is looked up when, and what is reported of answers that are lost.
 
 use tempfile::TempDir;
 
-use super::*;
+use super::harness::*;
 use crate::ledger::{Key, Keys, Ledger, Place, Reuse, Settings};
 use crate::verdict::{Answer, Score, TransactionId};
 
-/// A ledger that runs share.
+/// A ledger that several runs share.
 pub(super) struct Shared(TempDir);
 
 impl Shared {
@@ -28,14 +28,14 @@ impl Shared {
     }
 }
 
-/// Rows that ask by their keys.
+/// The messages of a reader whose rows have keys.
 fn asking(rows: u64, keys: &Keys) -> Vec<Read> {
-    let mut rows = prepared(rows, &[]);
-    for ask in &mut rows {
-        let request = ask.request.as_mut().unwrap();
+    let mut rows = asked(rows, &[]);
+    for asked in &mut rows {
+        let request = asked.as_mut().unwrap();
         request.key = Some(keys.key(&request.body));
     }
-    // The first one proves the service.
+    // The first row is the canary.
     batches(rows, &[1, 128])
 }
 
@@ -44,21 +44,20 @@ async fn answers_that_are_given_up_with_the_run_are_counted_as_lost() {
     let shared = Shared::new();
     let mut ledger = shared.open();
     let (log, service) = (Log::default(), Scripted::new(GOOD));
-    let scorer = Scorer {
-        keeper: Some(ledger.hanging_keeper().unwrap()),
-        ..scorer(8, Rate::Unlimited, &log, service)
-    };
+    let scorer = fixture(8, &log, service)
+        .ledger(ledger.hanging_keeper().unwrap())
+        .build();
     let mut around = Surroundings::of(asking(5, &ledger.keys()));
     around.read_delay = Duration::from_millis(10);
     let ran = run_with(&scorer, around, sleep(Duration::from_secs(1))).await;
     assert!(ran.elapsed >= Scripted::LONGEST_CALL, "{:?}", ran.elapsed);
-    let stats = scorer.events.with_stats(Clone::clone);
+    let stats = scorer.events().with_stats(Clone::clone);
     assert_eq!((stats.answered, stats.lost, stats.left), (5, 5, 5));
     assert!(ran.written.is_empty());
-    assert_law(&scorer);
+    assert_invariants(&scorer);
 }
 
-/// Another run gets an answer and has it durable, while nothing happens here.
+/// Another run gets an answer and makes it durable, while nothing happens here.
 fn paid_by_another_run(ledger: &mut Ledger, key: Key) {
     let keeper = ledger.keeper().unwrap();
     let answer = Answer {
@@ -66,7 +65,7 @@ fn paid_by_another_run(ledger: &mut Ledger, key: Key) {
         score: Score::from_json_number("1").unwrap(),
         captured: Box::default(),
     };
-    // On a thread of its own, as this one's clock would run on.
+    // On another thread: on this one the clock would run on.
     let kept = std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().build();
         runtime.unwrap().block_on(keeper.keep(key, answer)).is_ok()
@@ -78,13 +77,12 @@ fn paid_by_another_run(ledger: &mut Ledger, key: Key) {
 async fn a_row_that_waited_behind_another_is_looked_up_again_before_its_call() {
     let shared = Shared::new();
     let (mut ours, mut others) = (shared.open(), shared.open());
-    // The first row holds up the second one, and in one moment fails and lets it through.
+    // The first row holds up the second one. Its failure lets the second one through.
     let service = Scripted::new(GOOD).row(1, [Brings::Status(422).after(1_000)]);
     let log = Log::default();
-    let scorer = Scorer {
-        keeper: Some(ours.keeper().unwrap()),
-        ..scorer(8, Rate::Unlimited, &log, service)
-    };
+    let scorer = fixture(8, &log, service)
+        .ledger(ours.keeper().unwrap())
+        .build();
     let key = ours.keys().key(&Scripted::body(2));
     let meanwhile = async {
         sleep(Duration::from_millis(500)).await;
@@ -94,7 +92,7 @@ async fn a_row_that_waited_behind_another_is_looked_up_again_before_its_call() {
     let around = Surroundings::of(asking(3, &ours.keys()));
     let ran = run_with(&scorer, around, meanwhile).await;
     assert_eq!(ran.rows(), [1, 2, 3]);
-    assert_eq!(scorer.service.rows(), [1, 3]);
-    assert_eq!(scorer.events.with_stats(|stats| stats.known), 1);
-    assert_law(&scorer);
+    assert_eq!(scorer.service().rows(), [1, 3]);
+    assert_eq!(scorer.events().with_stats(|stats| stats.known), 1);
+    assert_invariants(&scorer);
 }

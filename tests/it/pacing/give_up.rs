@@ -21,7 +21,7 @@ fn a_service_that_refuses_everybody_is_sent_three_rows_and_each_further_run_othe
         run(&place, &server, &[])
             .exits(3)
             .says("error: `127.0.0.1` gave no verdict for 3 rows in a row\n  the last answer: 400 Bad Request: `unknown version`")
-            .says("`--give-up-after` says how many such rows a run bears")
+            .says("`--give-up-after` sets after how many such rows a run stops")
             .says("the same command goes on from there");
         assert_eq!(server.calls(), calls);
     }

@@ -52,7 +52,7 @@ fn a_service_that_stays_away_stops_the_run_and_the_same_command_goes_on() {
         done.exits(3)
             .says("`127.0.0.1` has been down for 1 s")
             .says(&format!("the last call: {broken}"))
-            .says("`--max-outage` says how long a run waits")
+            .says("`--max-outage` sets how long a run waits")
             .says("the same command goes on from there");
         // Ten calls that show the outage, and one to see whether it is over.
         assert_eq!(server.calls(), 5 + 10 + 1);
@@ -119,7 +119,7 @@ fn a_pause_longer_than_anybody_waits_stops_the_run() {
     done.exits(3)
         .says("the service asks for a pause that is too long to wait for")
         .says("it asks to come back in 1 min, at ")
-        .says("`--max-wait` says how long a run waits");
+        .says("`--max-wait` sets how long a run waits");
     assert_eq!(server.calls(), 6);
 }
 

@@ -1,6 +1,5 @@
 //! A run of the stages over a scripted service, in which something fails, and checks of it and of the next run.
 
-use std::cell::RefCell;
 use std::collections::HashSet;
 use std::fs;
 use std::io::{self, Write};
@@ -20,11 +19,9 @@ use crate::input::{FormatChoice, Input, Reader, ReaderSettings};
 use crate::layout::{Existing, VERDICT_COLUMNS};
 use crate::ledger::{self, Fails, Ledger, Place, Removed, Reuse};
 use crate::output::{Replace, Sides, Sink, Target, Writer};
-use crate::pace::{CallBudget, FailureBudget, Gate, GiveUpPolicy, PaceLimits, Rate, RetryPolicy};
-use crate::scorer::{Keyring, Outage, Patience, Scorer};
+use crate::scorer::Fixture;
 use crate::service::scripted::{Brings, Scripted};
 use crate::telemetry::hub::Events;
-use crate::telemetry::pace::Limit;
 use crate::verdict::DecisionPolicy;
 
 pub(super) const ROWS: usize = 30;
@@ -224,33 +221,12 @@ impl Course {
             let service = Scripted::new(Brings::Verdict.at_once());
             (service, Events::new(Vec::new()))
         });
-        let concurrency = CONCURRENCY.try_into().unwrap();
-        let scorer = Scorer {
-            service,
-            gate: Gate::new(
-                PaceLimits {
-                    rate: Rate::Unlimited,
-                    in_flight: concurrency,
-                    known: Limit::NONE,
-                    outage: Patience::DEFAULT.outage,
-                },
-                fastrand::Rng::with_seed(7),
-            ),
-            patience: Patience::DEFAULT,
-            retries: RetryPolicy::new(4, 1),
-            outage: Outage::default(),
-            fuse: RefCell::new(GiveUpPolicy::default()),
-            calls: CallBudget::new(calls),
-            failures: FailureBudget::default(),
-            keeper: Some(keeper),
-            keys: Keyring::default(),
-            transactions: RefCell::default(),
-            absent: RefCell::default(),
-            policy: DecisionPolicy::default(),
-            columns: Box::default(),
-            host: "scripted.test".to_owned(),
-            events: events.clone(),
-        };
+        let scorer = Fixture::new(service)
+            .concurrency(CONCURRENCY)
+            .max_calls(calls)
+            .ledger(keeper)
+            .events(events.clone())
+            .build();
         let decisions = DecisionPolicy::default();
         let rows = RowStages {
             reader,
@@ -259,7 +235,7 @@ impl Course {
         };
         let ended = run_rows(&runtime, &scorer, rows, StopChannel::new(), |_| ());
         let RowsEnd { written, error } = ended.unwrap();
-        let asked = scorer.service.rows();
+        let asked = scorer.service().rows();
         drop(scorer);
         let stats = events.with_stats(Clone::clone);
         let removed = if stats.exit() == Exit::Complete {

@@ -1,4 +1,6 @@
-//! A call that is out, and its answer on the way to the disk: told also when nobody waits for their end any more.
+//! Guards that report abandoned money: a call that is out, and a paid answer that is not durable yet.
+//!
+//! A future that is dropped runs no code of its own; these guards report what it leaves behind.
 
 use tokio::time::Instant;
 
@@ -6,15 +8,16 @@ use crate::row::RowNumber;
 use crate::telemetry::event::{Again, Event};
 use crate::telemetry::hub::Events;
 
-/// A call that is out. Dropped before its end, it tells that it was abandoned: it may have been billed.
-pub(super) struct Call<'a> {
+/// A call that is out. Dropped before its end, it reports that it was abandoned: it may have been billed.
+pub(super) struct CallInFlight<'a> {
     events: &'a Events,
     row: RowNumber,
     out: bool,
 }
 
-impl<'a> Call<'a> {
-    pub(super) fn begin(
+impl<'a> CallInFlight<'a> {
+    /// Reports that a call goes out at `when`.
+    pub(super) fn start(
         events: &'a Events,
         when: Instant,
         row: RowNumber,
@@ -28,14 +31,14 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// The answer is there, or it is known that none will come: when that was.
+    /// The answer is there, or it is certain that none will come. Returns the time of that.
     pub(super) fn ended(mut self) -> Instant {
         self.out = false;
         Instant::now()
     }
 }
 
-impl Drop for Call<'_> {
+impl Drop for CallInFlight<'_> {
     fn drop(&mut self) {
         if self.out {
             self.events.emit(Event::AttemptAbandoned(self.row));
@@ -43,15 +46,16 @@ impl Drop for Call<'_> {
     }
 }
 
-/// A paid answer on its way to the disk. Dropped before it is there, it tells that it may be lost.
-pub(super) struct Paid<'a> {
+/// A paid answer on its way to the disk. Dropped before it is there, it reports that the answer may be lost.
+pub(super) struct PaidAnswer<'a> {
     events: &'a Events,
     row: RowNumber,
     durable: bool,
 }
 
-impl<'a> Paid<'a> {
-    pub(super) const fn begin(events: &'a Events, row: RowNumber) -> Self {
+impl<'a> PaidAnswer<'a> {
+    /// An answer for this row that is not durable yet.
+    pub(super) const fn new(events: &'a Events, row: RowNumber) -> Self {
         Self {
             events,
             row,
@@ -59,12 +63,13 @@ impl<'a> Paid<'a> {
         }
     }
 
+    /// The answer is durable.
     pub(super) fn kept(mut self) {
         self.durable = true;
     }
 }
 
-impl Drop for Paid<'_> {
+impl Drop for PaidAnswer<'_> {
     fn drop(&mut self) {
         if !self.durable {
             self.events.emit(Event::AnswerLost(self.row));

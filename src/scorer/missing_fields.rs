@@ -1,51 +1,51 @@
-//! Further fields that no answer has: a pointer that is misspelt would leave its column empty to the end of a paid file.
+//! Further fields that no answer has: a misspelt pointer would leave its column empty to the end of a paid file.
 
 use std::sync::Arc;
 
 use crate::raw_json::Pointer;
 use crate::verdict::Answer;
 
-/// Answers that are looked at. A field that so many users in a row lack is hardly one of the service's.
+/// Answers that are checked. A field that none of so many users has is hardly one of the service's.
 const FIRST: u32 = 100;
 
 /// The fields that none of the first answers had.
 #[derive(Debug, Default)]
-pub(crate) struct Absent {
-    /// Each with its place among the answer's fields.
+pub(super) struct MissingFields {
+    /// Each with its index among the answer's fields.
     fields: Vec<(usize, Pointer)>,
     answers: u32,
 }
 
-/// What was found missing: how many answers were looked at, and the pointers of the fields that none had.
-pub(super) type Found = (u32, Arc<str>);
+/// How many answers were checked, and the pointers of the fields that none of them had.
+pub(super) type FieldsMissing = (u32, Arc<str>);
 
-impl Absent {
-    /// Watches these fields, which stand first in every answer.
+impl MissingFields {
+    /// Watches these fields, which come first in every answer.
     #[must_use]
-    pub(crate) fn new(fields: &[Pointer]) -> Self {
+    pub(super) fn new(fields: &[Pointer]) -> Self {
         Self {
             fields: fields.iter().cloned().enumerate().collect(),
             answers: 0,
         }
     }
 
-    /// Takes note of an answer; what the first ones lacked, once.
-    pub(super) fn note(&mut self, answer: &Answer) -> Option<Found> {
+    /// Notes an answer. Returns the fields that the first answers lacked, once.
+    pub(super) fn note(&mut self, answer: &Answer) -> Option<FieldsMissing> {
         // Nearly always all are there from the first answer on.
         if self.fields.is_empty() {
             return None;
         }
         self.answers += 1;
-        let is_absent = |at: usize| !matches!(answer.captured.get(at), Some(Some(_)));
-        self.fields.retain(|(at, _)| is_absent(*at));
+        let is_missing = |at: usize| !matches!(answer.captured.get(at), Some(Some(_)));
+        self.fields.retain(|(at, _)| is_missing(*at));
         if self.answers < FIRST {
             return None;
         }
         self.take()
     }
 
-    /// What all answers lacked, where there were fewer; nothing when it was told before.
-    pub(super) fn take(&mut self) -> Option<Found> {
+    /// The fields that all answers lacked, if there were fewer; `None` if they were reported before.
+    pub(super) fn take(&mut self) -> Option<FieldsMissing> {
         let fields = std::mem::take(&mut self.fields);
         let names: Vec<_> = fields
             .iter()
@@ -69,27 +69,27 @@ mod tests {
         }
     }
 
-    fn absent() -> Absent {
-        Absent::new(&["/a", "/b", "/c"].map(|pointer| Pointer::parse(pointer).unwrap()))
+    fn missing() -> MissingFields {
+        MissingFields::new(&["/a", "/b", "/c"].map(|pointer| Pointer::parse(pointer).unwrap()))
     }
 
     #[test]
-    fn what_none_of_the_first_answers_has_is_told_once() {
-        let mut absent = absent();
+    fn fields_that_none_of_the_first_answers_has_are_reported_once() {
+        let mut missing = missing();
         for number in 1..=3 * FIRST {
             let b = (number == 50).then_some("1");
-            let found = absent.note(&answer(&[None, b, None, Some("1")]));
+            let found = missing.note(&answer(&[None, b, None, Some("1")]));
             let expected = (number == FIRST).then(|| (FIRST, "`/a`, `/c`".into()));
             assert_eq!(found, expected, "{number}");
         }
-        assert_eq!(absent.take(), None);
+        assert_eq!(missing.take(), None);
     }
 
     #[test]
-    fn of_fewer_answers_it_is_told_at_the_end() {
-        let mut some = absent();
+    fn with_fewer_answers_they_are_reported_at_the_end() {
+        let mut some = missing();
         assert_eq!(some.note(&answer(&[Some("1"), None, Some("null")])), None);
         assert_eq!(some.take(), Some((1, "`/b`".into())));
-        assert_eq!((some.take(), absent().take()), (None, None));
+        assert_eq!((some.take(), missing().take()), (None, None));
     }
 }

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
+use super::outcome::Stop;
 use crate::base::error::{Error, quoted};
 use crate::pace::{Speaker, Trouble};
 use crate::row::RowNumber;
@@ -10,65 +11,59 @@ use crate::telemetry::event::CancelReason;
 use crate::verdict::{Failure, Reason};
 
 /// The stop for a pause that is too long to sit out, with the time to come back.
-pub(super) fn asks_to_wait(wait: Duration) -> Error {
+pub(super) fn asks_to_wait(wait: Duration) -> Stop {
     const DAY: u64 = 24 * 60 * 60;
     let error = Error::stopped("the service asks for a pause that is too long to wait for");
-    if wait.as_secs() > 365 * DAY {
-        return error.detail(format!(
-            "it asks to come back in {} days",
-            wait.as_secs() / DAY
-        ));
-    }
-    let back = httpdate::fmt_http_date(SystemTime::now() + wait);
-    error
-        .detail(format!(
-            "it asks to come back in {} min, at {back}",
-            wait.as_secs().div_ceil(60)
-        ))
-        .hint("`--max-wait` says how long a run waits")
+    let seconds = wait.as_secs();
+    let error = if seconds > 365 * DAY {
+        error.detail(format!("it asks to come back in {} days", seconds / DAY))
+    } else {
+        let back = httpdate::fmt_http_date(SystemTime::now() + wait);
+        let minutes = seconds.div_ceil(60);
+        error
+            .detail(format!("it asks to come back in {minutes} min, at {back}"))
+            .hint("`--max-wait` sets how long a run waits")
+    };
+    Stop::new(CancelReason::Unavailable, error)
 }
 
-/// The stop for pauses without an answer in between, of so long in all.
-pub(super) fn only_refuses(host: &str, waited: Duration) -> Error {
-    Error::stopped(format!(
+/// The stop for pauses of this length in all, without an answer in between.
+pub(super) fn only_refuses(host: &str, waited: Duration) -> Stop {
+    let error = Error::stopped(format!(
         "{} has asked to wait again and again, for {} in all, and answered nothing",
         quoted(host),
         in_words(waited)
     ))
-    .hint("a quota may be used up: ask the service, or run again later")
+    .hint("a quota may be used up: ask the service, or run again later");
+    Stop::new(CancelReason::Unavailable, error)
 }
 
 /// The stop for a service that does not come back; `row` is the one whose call was last.
-pub(super) fn down_for(host: &str, lasted: Duration, row: RowNumber, last: &Fault) -> Error {
+pub(super) fn down_for(host: &str, lasted: Duration, row: RowNumber, last: &Fault) -> Stop {
     let (host, lasted, message) = (quoted(host), in_words(lasted), &*last.failure.message);
-    if last.health == Health::Failed {
-        // It may be the rows, but for too many of them to go on: only a person can tell.
-        return Error::stopped(format!("{host} has failed at every call for {lasted}"))
+    let error = if last.health == Health::Failed {
+        // It may be the rows, but too many of them to go on: only a person can tell.
+        Error::stopped(format!("{host} has failed at every call for {lasted}"))
             .detail(format!("the last call, for row {row}: {message}"))
-            .hint("run the same command again when it is well; if it is, it fails over rows up to about this one: mend them or take them out");
-    }
-    Error::stopped(format!("{host} has been down for {lasted}"))
-        .detail(format!("the last call: {message}"))
-        .hint(
-            "run the same command again when it is back; `--max-outage` says how long a run waits",
-        )
+            .hint("run the same command again when the service works; if it works already, it fails over rows up to about this one: fix them or take them out")
+    } else {
+        Error::stopped(format!("{host} has been down for {lasted}"))
+            .detail(format!("the last call: {message}"))
+            .hint("run the same command again when it is back; `--max-outage` sets how long a run waits")
+    };
+    Stop::new(CancelReason::Unavailable, error)
 }
 
-/// The stop for trouble of which there is too much: `rows` in a row, the last of which failed with `last`.
-pub(super) fn for_trouble(
-    host: &str,
-    trouble: Trouble,
-    rows: u32,
-    last: &Failure,
-) -> (CancelReason, Error) {
+/// The stop for too much trouble: `rows` in a row had it, and the last one failed with `last`.
+pub(super) fn for_trouble(host: &str, trouble: Trouble, rows: u32, last: &Failure) -> Stop {
     let (host, reason, last) = (quoted(host), last.reason, &*last.message);
-    match trouble {
+    let (reason, error) = match trouble {
         Trouble::Useless(Speaker::Stranger) | Trouble::Refused(Speaker::Stranger) if rows == 1 => {
             let error = Error::stopped(format!(
                 "the first answer of {host} does not look like the service's: it is not JSON"
             ))
             .detail(format!("it was: {last}"))
-            .hint("check the base address, and that no proxy or login page is in between; `--give-up-after never` goes on all the same");
+            .hint("check the base address, and that no proxy or login page is in between; `--give-up-after never` goes on anyway");
             (CancelReason::NoVerdicts, error)
         }
         Trouble::Useless(_) | Trouble::Refused(_) => {
@@ -77,7 +72,7 @@ pub(super) fn for_trouble(
                 if rows == 1 { "a row".to_owned() } else { format!("{rows} rows") }
             ))
             .detail(format!("the last answer: {last}"))
-            .hint("check the base address, the plan and which columns are sent; `--give-up-after` says how many such rows a run bears");
+            .hint("check the base address, the plan and which columns are sent; `--give-up-after` sets after how many such rows a run stops");
             (CancelReason::NoVerdicts, error)
         }
         Trouble::Forbidden => {
@@ -92,7 +87,7 @@ pub(super) fn for_trouble(
             (CancelReason::Unavailable, error)
         }
         Trouble::GaveUp => {
-            // What is in the way may be this machine's network or a proxy: the call's own words say which.
+            // The cause may be this machine's network or a proxy: the call's own words say which.
             let what = if reason == Reason::Unreachable {
                 format!("no call gets through to {host}")
             } else {
@@ -101,10 +96,11 @@ pub(super) fn for_trouble(
             let error = Error::stopped(what).detail(format!("the last call: {last}"));
             (CancelReason::Unavailable, error)
         }
-    }
+    };
+    Stop::new(reason, error)
 }
 
-/// A span as a message has it: no more exact than anybody needs.
+/// A time span for a message, only as exact as people need.
 fn in_words(span: Duration) -> String {
     match span.as_secs() {
         seconds @ 0..120 => format!("{seconds} s"),

@@ -1,0 +1,45 @@
+//! What the pipeline, the reader's thread and the writer's thread send to each other.
+
+use bytes::Bytes;
+use tokio::sync::mpsc;
+
+use super::pending_row::PendingRow;
+use crate::output::DoneRow;
+use crate::scorer::Stop;
+
+/// What the reader's thread sends. The end is a message of its own: a reader that died must not look like a short file.
+#[derive(Debug)]
+pub(crate) enum Read {
+    /// Some rows, in input order.
+    Rows {
+        /// The rows.
+        rows: Vec<PendingRow>,
+        /// How many bytes of the source are used up with them; for progress by bytes.
+        position: u64,
+        /// Blank lines after the last row; empty except in the last batch.
+        trailer: Bytes,
+    },
+    /// There are no more rows.
+    End,
+    /// The input cannot be read any further, or the ledger cannot.
+    Failed(Stop),
+}
+
+/// What the pipeline sends to the writer's thread.
+#[derive(Debug)]
+pub(crate) enum Write {
+    /// Finished rows, in input order.
+    Rows(Vec<DoneRow>),
+    /// Blank lines after the last row.
+    Trailer(Bytes),
+}
+
+/// The pipeline's ends.
+pub(crate) struct Channels<'a> {
+    /// From the reader's thread.
+    pub(crate) read: mpsc::Receiver<Read>,
+    /// To the writer's thread.
+    pub(crate) write: mpsc::Sender<Write>,
+    /// From signals and the writer's thread. What comes after the pipeline's end stays in it.
+    pub(crate) stops: &'a mut mpsc::UnboundedReceiver<Stop>,
+}

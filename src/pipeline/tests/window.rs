@@ -1,0 +1,136 @@
+//! Tests of the window: order, bounds, and when finished rows are written.
+
+use super::harness::*;
+
+/// The simulated time of 2,000 rows of 100 ms, 8 concurrently, of which 1 in 100 backs off four times, 4 s in all.
+async fn simulated_time(window: usize) -> Duration {
+    let good = Brings::Verdict.after(100);
+    let sick = [Brings::Status(500).after(100); 4];
+    let slow = (50..2_000).step_by(100);
+    let service = slow.fold(Scripted::new(good), |service, row| service.row(row, sick));
+    let log = Log::default();
+    let scorer = scorer(8, &log, service);
+    let mut around = Surroundings::of(batches(asked(2_000, &[]), &[128]));
+    around.window.rows = window;
+    let ran = run_to_end(&scorer, around).await;
+    assert!(ran.stop.is_none());
+    assert_eq!(ran.rows().len(), 2_000);
+    assert_eq!(scorer.events().with_stats(Stats::scored), 2_000);
+    assert_invariants(&scorer);
+    ran.elapsed
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_window_beyond_the_concurrency_hides_back_offs() {
+    let (narrow, wide) = (simulated_time(8).await, simulated_time(1_024).await);
+    assert!(
+        wide < Duration::from_secs(30),
+        "{wide:?}; the floor is 26 s"
+    );
+    assert!(narrow > 2 * wide, "{narrow:?} and {wide:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_row_is_tried_until_the_first_verdict() {
+    let trouble = [
+        Brings::Status(500).after(1_000),
+        Brings::Status(502).after(1_000),
+    ];
+    let service = Scripted::new(Brings::Verdict.after(1_000))
+        .row(1, [Brings::Status(422).after(1_000)])
+        .row(2, trouble);
+    let log = Log::default();
+    let scorer = scorer(8, &log, service);
+    let ran = run_to_end(&scorer, Surroundings::of(batches(asked(9, &[]), &[9]))).await;
+    assert_eq!(ran.rows(), (1..=9).collect::<Vec<_>>());
+    assert_eq!(scorer.service().rows(), [1, 2, 2, 2, 3, 4, 5, 6, 7, 8, 9]);
+    let calls = scorer.service().made();
+    for pair in calls[..4].windows(2) {
+        assert!(pair[1].began >= pair[0].ended.unwrap(), "{pair:?}");
+    }
+    let verdict = calls[3].ended.unwrap();
+    assert!(calls[4..].iter().all(|call| call.began == verdict));
+    assert_eq!(scorer.service().most_in_flight(), 7);
+}
+
+#[tokio::test(start_paused = true)]
+async fn behind_a_slow_row_the_window_keeps_to_its_rows() {
+    // The first row is the canary, so the slow one is the second.
+    let service = Scripted::new(Brings::Verdict.after(1)).row(2, [Brings::Verdict.after(60_000)]);
+    let log = Log::default();
+    let scorer = scorer(8, &log, service);
+    let around = Surroundings::of(batches(asked(10_002, &[]), &[128]));
+    let ran = run_to_end(&scorer, around).await;
+    assert_eq!(ran.rows(), (1..=10_002).collect::<Vec<_>>());
+    assert_eq!(most_in_window(&log.events()), 1_024);
+    let minute = Duration::from_secs(60);
+    let made = scorer.service().made();
+    let early = made.iter().filter(|made| made.began < minute).count();
+    assert_eq!(early, 1_025, "the canary and a window full");
+    assert!(ran.elapsed < Duration::from_secs(65), "{:?}", ran.elapsed);
+    assert_invariants(&scorer);
+}
+
+#[tokio::test(start_paused = true)]
+async fn while_the_writer_stalls_the_window_keeps_to_its_bytes() {
+    let log = Log::default();
+    let scorer = scorer(8, &log, Scripted::new(GOOD));
+    let around = Surroundings {
+        write_delay: Duration::from_secs(3_600),
+        window: WindowSize {
+            rows: 1_024,
+            bytes: 10 * ROW_BYTES,
+        },
+        ..Surroundings::of(batches(asked(500, &[]), &[20]))
+    };
+    run_to_end(&scorer, around).await;
+    let admitted = log
+        .events()
+        .iter()
+        .take_while(|(_, event)| !matches!(event, Event::RowsWritten { .. }))
+        .filter(|(_, event)| matches!(event, Event::RowAdmitted(_)))
+        .count();
+    // As much as fits into the window is in it, in each slot of the channel and in the writer's hands.
+    let most = (1 + BATCHES + 1) * 10;
+    assert!(admitted <= most, "{admitted} rows instead of {most}");
+    assert_invariants(&scorer);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_finished_row_is_written_while_the_reader_waits() {
+    let log = Log::default();
+    let scorer = scorer(4, &log, Scripted::new(GOOD));
+    let mut around = Surroundings::of(batches(asked(2, &[]), &[1]));
+    around.read_delay = Duration::from_secs(60);
+    let ran = run_to_end(&scorer, around).await;
+    assert_eq!(ran.hand_overs, [1, 1]);
+    let events = log.events();
+    let written = |(_, event): &&(Duration, Event)| matches!(event, Event::RowsWritten { .. });
+    let first = events.iter().find(written).unwrap().0;
+    assert!(first < Duration::from_millis(60_020), "{first:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn blank_lines_after_the_last_row_are_written_unless_the_run_stopped() {
+    for (row, trailer) in [(GOOD, "\n\n"), (Brings::Status(401).at_once(), "")] {
+        let log = Log::default();
+        let scorer = scorer(4, &log, Scripted::new(row));
+        let mut read = batches(asked(3, &[2]), &[3]);
+        if let Some(Read::Rows { trailer, .. }) = read.first_mut() {
+            *trailer = Bytes::from_static(b"\n\n");
+        }
+        let ran = run_to_end(&scorer, Surroundings::of(read)).await;
+        assert_eq!(ran.trailer, trailer);
+        assert_invariants(&scorer);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_empty_input_is_a_complete_run() {
+    let log = Log::default();
+    let scorer = scorer(4, &log, Scripted::new(GOOD));
+    let ran = run_to_end(&scorer, Surroundings::of(vec![Read::End])).await;
+    assert!(ran.stop.is_none() && ran.written.is_empty());
+    assert_eq!(scorer.events().with_stats(Stats::exit), Exit::Complete);
+    assert_invariants(&scorer);
+}

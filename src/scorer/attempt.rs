@@ -1,0 +1,142 @@
+//! One call of a row: sent, waited for, classified and reported to the gate.
+
+use std::time::{Duration, SystemTime};
+
+use tokio::time::Instant;
+
+use super::abort::CallInFlight;
+use super::parts::Scorer;
+use super::row_call::{RowCall, RowHistory};
+use crate::pace::{Allowance, CallOutcome, PaceEvent, Permit, Undurable};
+use crate::row::RowNumber;
+use crate::service::{Exchange, Health, Outcome, Quota, Service, classify};
+use crate::telemetry::event::Event;
+
+/// A call that has ended, and what it brought.
+pub(super) struct EndedCall<'a> {
+    /// What it brought.
+    pub(super) outcome: Outcome,
+    /// Keeps others from calling for as long as the answer is not durable. Dropped before any other wait.
+    pub(super) undurable: Undurable<'a>,
+    /// What its end changed about the pace.
+    pub(super) change: Option<PaceEvent>,
+    /// When it ended.
+    pub(super) when: Instant,
+    /// How long it took.
+    pub(super) latency: Duration,
+    /// Whether it was a single call to a service that is taken to be down.
+    pub(super) is_probe: bool,
+    /// The generation of the API key that it went out with.
+    pub(super) key: u64,
+}
+
+impl<S: Service> Scorer<S> {
+    /// Makes one call. When it returns, the next call may start, though only a few before this answer is durable.
+    #[expect(
+        clippy::manual_async_fn,
+        reason = "an `async fn` stores its arguments twice, and this is part of what is allocated for each row"
+    )]
+    pub(super) fn attempt<'a>(
+        &'a self,
+        call: &RowCall,
+        history: &mut RowHistory,
+        permit: Permit<'a>,
+    ) -> impl Future<Output = EndedCall<'a>> {
+        async move {
+            let key = self.caller.key.borrow().number();
+            let in_flight = CallInFlight::start(
+                &self.recorder.events,
+                permit.began(),
+                call.row,
+                history.again,
+            );
+            let exchange = self.caller.service.ask(call.body.clone()).await;
+            let when = in_flight.ended();
+            self.judge(exchange, permit, when, key, call.row, history)
+        }
+    }
+
+    /// Classifies what a call brought, and reports its end to the gate.
+    fn judge<'a>(
+        &self,
+        exchange: Exchange,
+        permit: Permit<'a>,
+        when: Instant,
+        key: u64,
+        row: RowNumber,
+        history: &mut RowHistory,
+    ) -> EndedCall<'a> {
+        self.heed_quota(&exchange);
+        let outcome = classify(exchange, &self.caller.fields);
+        let (is_probe, latency) = (permit.is_probe(), when - permit.began());
+        let how = self.ended(&outcome, !history.attempts.is_first(), is_probe);
+        let (undurable, change) = permit.finish(when, how, &mut history.refusals);
+        self.report_pace(row, change, when);
+        EndedCall {
+            outcome,
+            undurable,
+            change,
+            when,
+            latency,
+            is_probe,
+            key,
+        }
+    }
+
+    /// Slows calls down if the answer's headers say that little of the quota is left.
+    fn heed_quota(&self, exchange: &Exchange) {
+        let Ok(reply) = exchange else {
+            return;
+        };
+        let quota = Quota::of(&reply.headers, SystemTime::now);
+        if let (Some(calls), Some(lasts)) = (quota.remaining, quota.reset) {
+            self.caller.gate.allowed(Allowance { calls, lasts });
+        }
+    }
+
+    /// What an outcome means for the pace; `is_repeat`: an attempt of the row has failed before.
+    fn ended(&self, outcome: &Outcome, is_repeat: bool, is_probe: bool) -> CallOutcome {
+        match outcome {
+            Outcome::Throttled { wait, .. } => match wait {
+                // The run stops, so the pause is of no use.
+                Some(wait) if *wait > self.policies.borrow().patience.wait => {
+                    CallOutcome::Abandoned
+                }
+                wait => CallOutcome::Throttled(*wait),
+            },
+            Outcome::Failed(fault) => match fault.health {
+                Health::AtWork => CallOutcome::Answered,
+                // A row over which the service always fails must not make it look down.
+                Health::Failed if is_repeat && !is_probe => CallOutcome::Abandoned,
+                // Fresh rows tell an outage from rows that always fail, so they are tried every few seconds. A row that
+                // has failed before shows nothing new: it is tried no more often than if the service did not answer.
+                Health::Failed if is_repeat => CallOutcome::Unavailable,
+                Health::Failed => CallOutcome::Failed,
+                Health::Gone => CallOutcome::Unavailable,
+                Health::Slow => CallOutcome::TimedOut,
+            },
+            Outcome::Answered(_) | Outcome::Refused(_) | Outcome::KeyRefused(_) => {
+                CallOutcome::Answered
+            }
+        }
+    }
+
+    /// Reports what the end of a call changed about the pace, and has the ledger remember a new limit.
+    fn report_pace(&self, row: RowNumber, change: Option<PaceEvent>, when: Instant) {
+        let (gate, events) = (&self.caller.gate, &self.recorder.events);
+        match change {
+            Some(PaceEvent::Down { lasted, next }) => {
+                events.emit(Event::ServiceDown { row, lasted, next });
+            }
+            Some(PaceEvent::Up { lasted }) => events.emit(Event::ServiceUp { lasted }),
+            // Reported with the refusal.
+            Some(PaceEvent::Paused(_) | PaceEvent::RowWaits(_)) | None => {}
+        }
+        if let Some(pace) = gate.new_pace(when) {
+            events.emit(Event::PaceChanged(pace));
+        }
+        if let (Some(limit), Some(ledger)) = (gate.new_limit(), &self.recorder.ledger) {
+            ledger.found(limit);
+        }
+    }
+}

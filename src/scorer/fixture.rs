@@ -1,0 +1,153 @@
+//! Scorers for tests, here and in the modules above: a scripted service, and settings that a test can vary.
+
+#![allow(clippy::unwrap_used)]
+
+use std::num::NonZeroU64;
+
+use super::caller::Caller;
+use super::outage::Outage;
+use super::parts::Scorer;
+use super::policies::{Patience, Policies};
+use super::recorder::RowRecorder;
+use crate::ledger::Keeper;
+use crate::pace::{
+    CallBudget, FailureBudget, Gate, GiveUpAfter, GiveUpPolicy, PaceLimits, Rate, RetryPolicy,
+};
+use crate::service::scripted::Scripted;
+use crate::telemetry::hub::{Events, Observer};
+use crate::telemetry::pace::Limit;
+use crate::verdict::DecisionPolicy;
+
+/// A scorer to be built. It starts with the defaults of `run`, except for one call at a time and no ledger.
+pub(crate) struct Fixture {
+    service: Scripted,
+    concurrency: usize,
+    rate: Rate,
+    retries: u32,
+    resends: u32,
+    max_calls: Option<NonZeroU64>,
+    failures: FailureBudget,
+    give_up_after: GiveUpAfter,
+    ledger: Option<Keeper>,
+    events: Events,
+}
+
+impl Fixture {
+    /// A scorer for this service.
+    pub(crate) fn new(service: Scripted) -> Self {
+        Self {
+            service,
+            concurrency: 1,
+            rate: Rate::Unlimited,
+            retries: 4,
+            resends: 1,
+            max_calls: None,
+            failures: FailureBudget::default(),
+            give_up_after: GiveUpAfter::Usual,
+            ledger: None,
+            events: Events::new(Vec::new()),
+        }
+    }
+
+    /// With so many calls in flight at most.
+    pub(crate) fn concurrency(mut self, concurrency: usize) -> Self {
+        self.concurrency = concurrency;
+        self
+    }
+
+    /// With this rate at most.
+    pub(crate) fn rate(mut self, rate: Rate) -> Self {
+        self.rate = rate;
+        self
+    }
+
+    /// With so many retries a row.
+    pub(crate) fn retries(mut self, retries: u32) -> Self {
+        self.retries = retries;
+        self
+    }
+
+    /// With so many resends a row of what may have been billed.
+    pub(crate) fn resends(mut self, resends: u32) -> Self {
+        self.resends = resends;
+        self
+    }
+
+    /// With so many calls at most.
+    pub(crate) fn max_calls(mut self, most: Option<NonZeroU64>) -> Self {
+        self.max_calls = most;
+        self
+    }
+
+    /// With so many failed rows at most.
+    pub(crate) fn failures(mut self, failures: FailureBudget) -> Self {
+        self.failures = failures;
+        self
+    }
+
+    /// With this limit on rows without a verdict.
+    pub(crate) fn give_up_after(mut self, give_up_after: GiveUpAfter) -> Self {
+        self.give_up_after = give_up_after;
+        self
+    }
+
+    /// With this ledger, if any.
+    pub(crate) fn ledger(mut self, ledger: impl Into<Option<Keeper>>) -> Self {
+        self.ledger = ledger.into();
+        self
+    }
+
+    /// With an observer of its events.
+    pub(crate) fn observer(self, observer: impl Observer + 'static) -> Self {
+        self.events(Events::new(vec![Box::new(observer)]))
+    }
+
+    /// With this stream of events.
+    pub(crate) fn events(mut self, events: Events) -> Self {
+        self.events = events;
+        self
+    }
+
+    /// The scorer.
+    pub(crate) fn build(self) -> Scorer<Scripted> {
+        let bounds = PaceLimits {
+            rate: self.rate,
+            in_flight: self.concurrency.try_into().unwrap(),
+            known: Limit::NONE,
+            outage: Patience::DEFAULT.outage,
+        };
+        let gate = Gate::new(bounds, fastrand::Rng::with_seed(7));
+        let policies = Policies {
+            retries: RetryPolicy::new(self.retries, self.resends),
+            patience: Patience::DEFAULT,
+            outage: Outage::default(),
+            give_up: GiveUpPolicy::new(self.give_up_after),
+            calls: CallBudget::new(self.max_calls),
+            failures: self.failures,
+            host: "scripted.test".to_owned(),
+        };
+        let decisions = DecisionPolicy::default();
+        Scorer::new(
+            Caller::new(self.service, gate, Box::default()),
+            policies,
+            RowRecorder::new(self.ledger, decisions, self.events, &[]),
+        )
+    }
+}
+
+impl Scorer<Scripted> {
+    /// The scripted service.
+    pub(crate) const fn service(&self) -> &Scripted {
+        &self.caller.service
+    }
+
+    /// The limit of the service that calls keep to.
+    pub(crate) fn limit(&self) -> Limit {
+        self.caller.gate.limit()
+    }
+
+    /// An earlier run had verdicts from the service.
+    pub(crate) fn worked_before(&self) {
+        self.policies.borrow_mut().give_up.worked_before();
+    }
+}

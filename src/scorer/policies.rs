@@ -1,0 +1,164 @@
+//! The part of the scorer that decides what a failure leads to: a retry, the row's failure, or the end of the run.
+
+use std::time::Duration;
+
+use super::outage::Outage;
+use super::outcome::Stop;
+use super::stop_reasons;
+use crate::ledger::Key;
+use crate::pace::{
+    Attempts, CallBudget, FailedAttempt, FailureBudget, GiveUpPolicy, Reaction, RetryPolicy,
+    Speaker, Trouble,
+};
+use crate::service::{Class, Fault, Health};
+use crate::telemetry::event::CancelReason;
+use crate::telemetry::stats::Stats;
+
+/// The limits of the run, and how much of them is used up.
+pub(crate) struct Policies {
+    /// Whether a row is tried again.
+    pub(crate) retries: RetryPolicy,
+    /// How long the service may keep the run waiting.
+    pub(crate) patience: Patience,
+    /// Tells an outage of the service from rows that always fail.
+    pub(crate) outage: Outage,
+    /// Whether so much trouble must stop the run.
+    pub(crate) give_up: GiveUpPolicy,
+    /// How many calls may be made.
+    pub(crate) calls: CallBudget,
+    /// How many rows may fail.
+    pub(crate) failures: FailureBudget,
+    /// The service's host, for messages.
+    pub(crate) host: String,
+}
+
+/// How long the service may keep the run waiting before the run stops: a person should be told, and a nightly job should
+/// free its slot.
+#[derive(Debug, Clone, Copy)]
+pub struct Patience {
+    /// For a pause that the service asks for, or for pauses without an answer in between.
+    pub(crate) wait: Duration,
+    /// For a service that is down.
+    pub(crate) outage: Duration,
+}
+
+impl Patience {
+    /// As long as an incident of the usual kind.
+    pub const DEFAULT: Self = Self {
+        wait: Duration::from_secs(15 * 60),
+        outage: Duration::from_secs(15 * 60),
+    };
+}
+
+/// What follows a failed call.
+#[derive(Debug)]
+pub(super) enum AfterFailure {
+    /// The row is tried again after this back-off.
+    BackOff(Duration),
+    /// The row has failed. `warn`: so many rows in a row were refused that it is worth a warning.
+    GiveUp { warn: Option<u32> },
+    /// The run stops.
+    Stop(Stop),
+}
+
+impl Policies {
+    /// The attempts of a row before its first call.
+    pub(super) fn attempts(&mut self, key: Option<&Key>) -> Attempts {
+        let mut attempts = Attempts::default();
+        if self.outage.is_known_to_fail(key) {
+            // Its failure says nothing new about the service, which worked when this request failed before.
+            attempts.forgive();
+            self.give_up.worked_before();
+        }
+        attempts
+    }
+
+    /// A call brought a verdict.
+    pub(super) fn answered(&mut self, key: Option<&Key>) {
+        self.retries.success();
+        self.give_up.verdict();
+        self.outage.answered(key);
+    }
+
+    /// Why the run must stop after a refusal that asks for this wait, if it must. For the time `refused` there were only
+    /// refusals.
+    pub(super) fn throttled(&mut self, wait: Option<Duration>, refused: Duration) -> Option<Stop> {
+        self.give_up.answered();
+        let longest = self.patience.wait;
+        match wait.filter(|wait| *wait > longest) {
+            Some(wait) => Some(stop_reasons::asks_to_wait(wait)),
+            None if refused > longest => Some(stop_reasons::only_refuses(&self.host, refused)),
+            None => None,
+        }
+    }
+
+    /// What follows a failure that is not due to an outage. `fraction` is random, for the back-off.
+    pub(super) fn failed(
+        &mut self,
+        fault: &Fault,
+        attempts: &mut Attempts,
+        fraction: f64,
+    ) -> AfterFailure {
+        if fault.class == Class::HostNotFound
+            && let Reaction::Stop(_) = self.give_up.react(Trouble::HostNotFound)
+        {
+            return self.stop(Trouble::HostNotFound, 1, fault);
+        }
+        let (failed, trouble) = means(fault);
+        if let Some(back_off) = self.retries.next(failed, attempts, fraction) {
+            return AfterFailure::BackOff(back_off);
+        }
+        match self.give_up.react(trouble) {
+            Reaction::Stop(rows) => self.stop(trouble, rows, fault),
+            Reaction::Warn(rows) => AfterFailure::GiveUp { warn: Some(rows) },
+            Reaction::GoOn => AfterFailure::GiveUp { warn: None },
+        }
+    }
+
+    fn stop(&self, trouble: Trouble, rows: u32, fault: &Fault) -> AfterFailure {
+        let stop = stop_reasons::for_trouble(&self.host, trouble, rows, &fault.failure);
+        AfterFailure::Stop(stop)
+    }
+
+    /// A row is given up because of this fault. Whether the next run should know that the service fails over it: not if it
+    /// may have failed over any row at that time.
+    pub(super) fn gave_up(
+        &mut self,
+        key: Option<&Key>,
+        fault: &Fault,
+        attempts: &Attempts,
+        is_proven: bool,
+        is_down: bool,
+    ) -> bool {
+        if fault.health != Health::Failed {
+            return false;
+        }
+        self.outage.gave_up(key);
+        let is_well = (is_proven || self.outage.is_rows()) && !is_down;
+        // A single failure may be bad luck.
+        !attempts.is_first() && (is_well || self.outage.is_known_to_fail(key))
+    }
+
+    /// Why the run must stop, once too many rows have failed.
+    pub(super) fn too_many_failures(&self, stats: &Stats) -> Option<Stop> {
+        let error = self.failures.used_up(stats)?;
+        Some(Stop::new(CancelReason::MaxFailures, error))
+    }
+}
+
+/// What a fault means for the row's next attempt, and for the run if there is none.
+const fn means(fault: &Fault) -> (FailedAttempt, Trouble) {
+    let speaker = if fault.from_stranger {
+        Speaker::Stranger
+    } else {
+        Speaker::Service
+    };
+    match fault.class {
+        Class::OutcomeUnknown => (FailedAttempt::PerhapsBilled, Trouble::GaveUp),
+        Class::HostNotFound | Class::NotProcessed => (FailedAttempt::NotProcessed, Trouble::GaveUp),
+        Class::Unclear => (FailedAttempt::Refused, Trouble::GaveUp),
+        Class::Useless => (FailedAttempt::ForGood, Trouble::Useless(speaker)),
+        Class::Forbidden => (FailedAttempt::ForGood, Trouble::Forbidden),
+        Class::RowsFault => (FailedAttempt::ForGood, Trouble::Refused(speaker)),
+    }
+}

@@ -1,0 +1,124 @@
+//! What the pipeline asks of the scorer before, between and after calls.
+
+use std::time::Duration;
+
+use super::outcome::Stop;
+use super::parts::Scorer;
+use crate::ledger::{Finished, Found, Keeper, Key, Known, Whose};
+use crate::pace::{Closed, FreshRows, Permit};
+use crate::service::Service;
+use crate::telemetry::event::{CancelReason, Origin};
+use crate::telemetry::hub::Events;
+use crate::verdict::Verdict;
+
+impl<S> Scorer<S> {
+    /// Where events go.
+    pub(crate) const fn events(&self) -> &Events {
+        &self.recorder.events
+    }
+
+    /// A permit, if a call may start now and nobody waits for one.
+    pub(crate) fn try_permit(&self) -> Option<Permit<'_>> {
+        self.caller.gate.try_permit()
+    }
+
+    /// Waits until a call may start. Dropped before, it has used up nothing.
+    ///
+    /// # Errors
+    /// [`Closed`] as soon as the run is stopping.
+    pub(crate) fn permit(&self) -> impl Future<Output = Result<Permit<'_>, Closed>> {
+        self.caller.gate.permit()
+    }
+
+    /// Whether another row may start beside this many that are being scored. Until the first verdict one row is tried at
+    /// a time (the canary). While the service is taken to be down there is one call at a time anyway, and a fresh row
+    /// shows most.
+    pub(crate) fn may_start_beside(&self, rows: usize) -> bool {
+        let gate = &self.caller.gate;
+        gate.is_proven() || rows == 0 || gate.is_down()
+    }
+
+    /// Waits until the service is taken to be down.
+    pub(crate) fn goes_down(&self) -> impl Future<Output = ()> {
+        self.caller.gate.goes_down()
+    }
+
+    /// Says whether there are rows that have not been called for.
+    pub(crate) fn set_fresh_rows(&self, fresh: FreshRows) {
+        self.caller.gate.set_fresh_rows(fresh);
+    }
+
+    /// No call may start any more.
+    pub(crate) fn close(&self) {
+        self.caller.gate.close();
+    }
+
+    /// Whether other runs write to the same ledger.
+    pub(crate) fn shares_ledger(&self) -> bool {
+        self.recorder.ledger.as_ref().is_some_and(Keeper::is_shared)
+    }
+
+    /// Looks in the ledger for what has become of a request since its row was read.
+    ///
+    /// # Errors
+    /// The ledger cannot be read, so the run must stop.
+    pub(crate) fn look_again(
+        &self,
+        key: &Key,
+        body: &[u8],
+    ) -> Result<Option<(Found, Origin)>, Stop> {
+        let Some(ledger) = &self.recorder.ledger else {
+            return Ok(None);
+        };
+        let found = ledger
+            .look_again(key, body)
+            .map_err(|error| Stop::new(CancelReason::Ledger, error))?;
+        Ok(found.map(|(found, whose)| match whose {
+            Whose::Ours => (found, Origin::Duplicate),
+            Whose::Others => (found, Origin::Ledger),
+        }))
+    }
+
+    /// The verdict of a row whose request is known from the ledger.
+    pub(crate) fn known(&self, known: Known) -> Verdict {
+        match known {
+            Known::Answer(answer) => {
+                self.policies.borrow_mut().give_up.worked_before();
+                self.recorder.scored(answer)
+            }
+            Known::Failure(failure) => Verdict::Failed(failure),
+        }
+    }
+
+    /// Fails when too many rows have failed.
+    ///
+    /// # Errors
+    /// The run must stop.
+    pub(crate) fn check_failures(&self) -> Result<(), Stop> {
+        let policies = self.policies.borrow();
+        let stop = self
+            .recorder
+            .events
+            .with_stats(|stats| policies.too_many_failures(stats));
+        stop.map_or(Ok(()), Err)
+    }
+
+    /// No more answers will come.
+    pub(crate) fn answers_ended(&self) {
+        self.recorder.answers_ended();
+    }
+
+    /// Has the ledger remember that the run came to the end of its input.
+    pub(crate) fn finish(&self, finished: Finished) {
+        if let Some(ledger) = &self.recorder.ledger {
+            ledger.finish(finished);
+        }
+    }
+}
+
+impl<S: Service> Scorer<S> {
+    /// How long a call can take.
+    pub(crate) fn longest_call(&self) -> Duration {
+        self.caller.service.longest_call()
+    }
+}

@@ -1,0 +1,139 @@
+//! The part of the scorer that makes results durable, checks answers and reports what happened.
+
+use std::cell::RefCell;
+use std::time::Duration;
+
+use super::abort::PaidAnswer;
+use super::missing_fields::{FieldsMissing, MissingFields};
+use super::row_call::RowCall;
+use super::transactions::Transactions;
+use crate::base::error::Error;
+use crate::ledger::{Keeper, Key};
+use crate::raw_json::Pointer;
+use crate::row::RowNumber;
+use crate::service::{Class, Fault};
+use crate::telemetry::event::{Billing, Event, Next};
+use crate::telemetry::hub::Events;
+use crate::verdict::{Answer, DecisionPolicy, Verdict};
+
+/// Makes results durable, checks answers and reports what happened.
+pub(crate) struct RowRecorder {
+    /// Makes results durable; without a ledger nothing is kept.
+    pub(super) ledger: Option<Keeper>,
+    /// Turns scores into decisions.
+    pub(super) decisions: DecisionPolicy,
+    /// Where events go.
+    pub(super) events: Events,
+    checks: RefCell<AnswerChecks>,
+}
+
+/// What is watched for in the answers of the whole run.
+struct AnswerChecks {
+    transactions: Transactions,
+    missing: MissingFields,
+}
+
+impl RowRecorder {
+    /// A recorder that watches the answers for these fields.
+    #[must_use]
+    pub(crate) fn new(
+        ledger: Option<Keeper>,
+        decisions: DecisionPolicy,
+        events: Events,
+        fields: &[Pointer],
+    ) -> Self {
+        Self {
+            ledger,
+            decisions,
+            events,
+            checks: RefCell::new(AnswerChecks {
+                transactions: Transactions::default(),
+                missing: MissingFields::new(fields),
+            }),
+        }
+    }
+
+    /// Checks an answer against those before it.
+    pub(super) fn check(&self, call: &RowCall, answer: &Answer) {
+        let mut checks = self.checks.borrow_mut();
+        let id = &answer.transaction_id;
+        if let Some(first) = checks.transactions.note(id, &call.body, call.row) {
+            let row = call.row;
+            self.events.emit(Event::TransactionRepeated { row, first });
+        }
+        let missing = checks.missing.note(answer);
+        drop(checks);
+        self.report_missing(missing);
+    }
+
+    /// No more answers will come.
+    pub(super) fn answers_ended(&self) {
+        let missing = self.checks.borrow_mut().missing.take();
+        self.report_missing(missing);
+    }
+
+    fn report_missing(&self, missing: Option<FieldsMissing>) {
+        if let Some((answers, fields)) = missing {
+            self.events.emit(Event::FieldsAbsent { answers, fields });
+        }
+    }
+
+    /// Makes an answer durable, and a verdict of it.
+    pub(super) async fn keep(
+        &self,
+        row: RowNumber,
+        key: Option<Key>,
+        answer: Answer,
+    ) -> Result<Verdict, Error> {
+        let answer = if let (Some(ledger), Some(key)) = (&self.ledger, key) {
+            let paid = PaidAnswer::new(&self.events, row);
+            let answer = ledger.keep(key, answer).await?;
+            paid.kept();
+            answer
+        } else {
+            answer
+        };
+        Ok(self.scored(answer))
+    }
+
+    /// The verdict of a durable answer.
+    pub(super) fn scored(&self, answer: Answer) -> Verdict {
+        let decision = self.decisions.decide(&answer.score);
+        Verdict::Scored(answer, decision)
+    }
+
+    /// Makes it durable that a request is not to be sent again in this run, if that is so. Returns its verdict.
+    pub(super) async fn keep_failure(
+        &self,
+        key: Option<Key>,
+        body: &[u8],
+        fault: Fault,
+    ) -> Result<Verdict, Error> {
+        if let (Some(ledger), Some(key), true) = (&self.ledger, key, fault.class.is_for_good()) {
+            ledger.keep_failure(key, body, &fault.failure).await?;
+        }
+        Ok(Verdict::Failed(fault.failure))
+    }
+
+    /// Reports a call that brought nothing, and what follows.
+    pub(super) fn attempt_failed(
+        &self,
+        row: RowNumber,
+        fault: &Fault,
+        latency: Duration,
+        next: Next,
+    ) {
+        let billing = match fault.class {
+            Class::OutcomeUnknown => Billing::Unknown,
+            Class::Useless => Billing::Billed,
+            _ => Billing::Unlikely,
+        };
+        self.events.emit(Event::AttemptFailed {
+            row,
+            reason: fault.failure.reason,
+            billing,
+            latency,
+            next,
+        });
+    }
+}

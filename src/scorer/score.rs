@@ -1,0 +1,91 @@
+//! One row's way to its verdict: attempts, each with a permit, until one settles it.
+
+use super::outcome::{RowOutcome, Stop};
+use super::parts::Scorer;
+use super::row_call::{RowCall, RowHistory};
+use super::settle::NextStep;
+use crate::pace::{Closed, Permit};
+use crate::service::Service;
+use crate::telemetry::event::CancelReason;
+
+impl<S: Service> Scorer<S> {
+    /// Gets the row's verdict; `permit` is for the first attempt. An answer is durable before it is a verdict.
+    #[expect(
+        clippy::manual_async_fn,
+        reason = "an `async fn` stores its arguments twice, and this is allocated and moved for each row"
+    )]
+    pub(crate) fn score<'a>(
+        &'a self,
+        call: RowCall,
+        mut permit: Permit<'a>,
+    ) -> impl Future<Output = RowOutcome> + 'a {
+        async move {
+            let mut history = self.history(&call);
+            loop {
+                // A permit may have been given just before the run started to stop.
+                if self.caller.gate.is_closed() {
+                    return RowOutcome::left(call.row);
+                }
+                if let Err(stop) = self.reserve_call() {
+                    return RowOutcome::stopped(call.row, stop);
+                }
+                let ended = self.attempt(&call, &mut history, permit).await;
+                // Held until the result is durable, and dropped before any other wait: it keeps others from calling.
+                let (next, undurable) = self.settle(&call, ended, &mut history);
+                match next {
+                    NextStep::Keep(answer) => {
+                        let kept = self.recorder.keep(call.row, call.key, answer).await;
+                        drop(undurable);
+                        return RowOutcome::of_kept(call.row, kept);
+                    }
+                    NextStep::Fail(fault, stop) => {
+                        let kept = self
+                            .recorder
+                            .keep_failure(call.key, &call.body, fault)
+                            .await;
+                        drop(undurable);
+                        return match stop {
+                            None => RowOutcome::of_kept(call.row, kept),
+                            Some(stop) => RowOutcome {
+                                verdict: kept.ok(),
+                                ..RowOutcome::stopped(call.row, stop)
+                            },
+                        };
+                    }
+                    NextStep::End(outcome) => return outcome,
+                    NextStep::Retry => drop(undurable),
+                    NextStep::BackOff(length) => {
+                        drop(undurable);
+                        if self.caller.gate.back_off(length).await == Err(Closed) {
+                            return RowOutcome::left(call.row);
+                        }
+                    }
+                }
+                permit = match self.permit_after(&history).await {
+                    Ok(permit) => permit,
+                    Err(Closed) => return RowOutcome::left(call.row),
+                };
+            }
+        }
+    }
+
+    /// The history of a row before its first call.
+    fn history(&self, call: &RowCall) -> RowHistory {
+        RowHistory::new(self.policies.borrow_mut().attempts(call.key.as_ref()))
+    }
+
+    /// Takes a call out of the run's budget.
+    fn reserve_call(&self) -> Result<(), Stop> {
+        let reserved = self.policies.borrow_mut().calls.reserve();
+        reserved.map_err(|error| Stop::new(CancelReason::MaxCalls, error))
+    }
+
+    /// Waits for the permit of a further attempt.
+    async fn permit_after(&self, history: &RowHistory) -> Result<Permit<'_>, Closed> {
+        if history.attempts.is_first() {
+            self.caller.gate.permit().await
+        } else {
+            self.caller.gate.permit_again().await
+        }
+    }
+}

@@ -1,0 +1,266 @@
+//! What follows a call that has ended: for its row, and for the run. Nothing here waits.
+
+use std::time::Duration;
+
+use super::attempt::EndedCall;
+use super::caller::KeyReplaced;
+use super::outage::{FailedBy, OutageVerdict};
+use super::outcome::{RowOutcome, Stop};
+use super::parts::Scorer;
+use super::policies::AfterFailure;
+use super::row_call::{RowCall, RowHistory};
+use super::stop_reasons;
+use crate::base::error::Error;
+use crate::pace::{Attempts, FreshRows, PaceEvent, Undurable};
+use crate::row::RowNumber;
+use crate::service::{Class, Fault, Health, Outcome, Service};
+use crate::telemetry::event::{CancelReason, Event, Next};
+use crate::verdict::{Answer, Failure, Reason, Verdict};
+
+/// What follows a call, for its row.
+pub(super) enum NextStep {
+    /// The answer is made durable; then the row has its verdict.
+    Keep(Answer),
+    /// The row has failed, which is made durable if it is not to be sent again. With a stop, this answer ends the run.
+    Fail(Fault, Option<Stop>),
+    /// The row ends like this, with nothing to make durable.
+    End(RowOutcome),
+    /// The row is tried again as soon as a call may start.
+    Retry,
+    /// The row is tried again after this back-off.
+    BackOff(Duration),
+}
+
+impl<S: Service> Scorer<S> {
+    /// Decides what follows a call, and reports it.
+    pub(super) fn settle<'a>(
+        &self,
+        call: &RowCall,
+        ended: EndedCall<'a>,
+        history: &mut RowHistory,
+    ) -> (NextStep, Undurable<'a>) {
+        let EndedCall {
+            outcome,
+            undurable,
+            change,
+            when,
+            latency,
+            is_probe,
+            key,
+        } = ended;
+        history.again = None;
+        let row = call.row;
+        let next = match outcome {
+            Outcome::Answered(answer) => {
+                let answered = Event::AttemptAnswered { row, latency };
+                self.recorder.events.emit_at(when, answered);
+                self.answered(call, &answer, key);
+                NextStep::Keep(answer)
+            }
+            Outcome::Throttled { wait, status } => {
+                let refused = self.caller.gate.refused_for(when);
+                let stop = self.policies.borrow_mut().throttled(wait, refused);
+                self.throttled(row, stop, change, history, status)
+            }
+            Outcome::Failed(fault) => {
+                let after = self.after_failure(row, &fault, is_probe, change, history);
+                self.failed(call, fault, after, latency, history)
+            }
+            Outcome::Refused(error) => self.refused(row, latency, error),
+            Outcome::KeyRefused(error) => match self.caller.replace_key(key, error) {
+                // As with a throttle, nothing was done, and none of the row's attempts is used up.
+                Ok(replaced) => {
+                    if replaced == KeyReplaced::Now {
+                        self.recorder.events.emit(Event::KeyRenewed);
+                    }
+                    let again = Next::Again(Duration::ZERO);
+                    self.recorder
+                        .attempt_failed(row, &run_refused(), latency, again);
+                    NextStep::Retry
+                }
+                Err(error) => self.refused(row, latency, error),
+            },
+        };
+        (next, undurable)
+    }
+
+    /// What a good answer means for the run.
+    fn answered(&self, call: &RowCall, answer: &Answer, key: u64) {
+        self.caller.key.borrow_mut().verdict(key);
+        self.caller.gate.verdict_came();
+        self.policies.borrow_mut().answered(call.key.as_ref());
+        self.recorder.check(call, answer);
+    }
+
+    /// What follows a refusal that asks for fewer calls: all pause, or only this row waits, which may have been refused too
+    /// often. With a stop, the pause would be too long.
+    fn throttled(
+        &self,
+        row: RowNumber,
+        stop: Option<Stop>,
+        change: Option<PaceEvent>,
+        history: &RowHistory,
+        status: u16,
+    ) -> NextStep {
+        let pause = match change {
+            Some(PaceEvent::Paused(pause)) if stop.is_none() => Some(pause),
+            _ => None,
+        };
+        self.recorder.events.emit(Event::Throttled { row, pause });
+        if let Some(stop) = stop {
+            return NextStep::End(RowOutcome::stopped(row, stop));
+        }
+        let least = match change {
+            Some(PaceEvent::RowWaits(least)) => Some(least),
+            _ => None,
+        };
+        let refusals = &history.refusals;
+        if least.is_some() && refusals.are_no_chance() {
+            let fault = Fault::throttled(refusals.times(), status);
+            let verdict = Verdict::Failed(fault.failure);
+            return NextStep::End(RowOutcome::verdict(row, verdict));
+        }
+        let wait = refusals.wait(least, self.caller.gate.fraction());
+        if wait.is_zero() {
+            NextStep::Retry
+        } else {
+            NextStep::BackOff(wait)
+        }
+    }
+
+    /// What follows a failed call.
+    fn after_failure(
+        &self,
+        row: RowNumber,
+        fault: &Fault,
+        is_probe: bool,
+        change: Option<PaceEvent>,
+        history: &mut RowHistory,
+    ) -> AfterFailure {
+        let attempts = &mut history.attempts;
+        if let Some(PaceEvent::Down { lasted, .. }) = change
+            && let Some(stop) = self.outage_went_on(row, lasted, fault, attempts)
+        {
+            return AfterFailure::Stop(stop);
+        }
+        // The service is down and the row happened to be its probe: that is not held against the row.
+        if is_probe && fault.class != Class::OutcomeUnknown {
+            match fault.health {
+                Health::Gone => return AfterFailure::BackOff(Duration::ZERO),
+                // It may be the row after all, so a further failure of it shows nothing new.
+                Health::Failed => {
+                    attempts.forgive();
+                    return AfterFailure::BackOff(Duration::ZERO);
+                }
+                Health::AtWork | Health::Slow => {}
+            }
+        }
+        let fraction = self.caller.gate.fraction();
+        let after = self.policies.borrow_mut().failed(fault, attempts, fraction);
+        if let AfterFailure::GiveUp { warn: Some(rows) } = after {
+            self.recorder.events.emit(Event::ManyRefused { rows });
+        }
+        after
+    }
+
+    /// A call failed after the service had been taken to be down for `lasted`. Why the run must stop, if it must.
+    fn outage_went_on(
+        &self,
+        row: RowNumber,
+        lasted: Duration,
+        fault: &Fault,
+        attempts: &Attempts,
+    ) -> Option<Stop> {
+        let by = self.failed_by(fault, attempts);
+        let mut policies = self.policies.borrow_mut();
+        let patience = policies.patience.outage;
+        match policies.outage.went_on(lasted, patience, by) {
+            OutageVerdict::Wait => None,
+            OutageVerdict::Down => Some(stop_reasons::down_for(&policies.host, lasted, row, fault)),
+            OutageVerdict::Rows => {
+                if let Some(lasted) = self.caller.gate.dismiss_outage() {
+                    let dismissed = Event::OutageDismissed { lasted };
+                    self.recorder.events.emit(dismissed);
+                }
+                None
+            }
+        }
+    }
+
+    /// What kind of call has failed, as far as an outage is concerned.
+    fn failed_by(&self, fault: &Fault, attempts: &Attempts) -> FailedBy {
+        if fault.health != Health::Failed {
+            FailedBy::NoRow
+        } else if attempts.is_first() {
+            FailedBy::FreshRow
+        } else if self.caller.gate.fresh_rows() == FreshRows::None {
+            FailedBy::LastRows
+        } else {
+            FailedBy::RepeatedRow
+        }
+    }
+
+    /// Reports a failed call and what follows it.
+    fn failed(
+        &self,
+        call: &RowCall,
+        fault: Fault,
+        after: AfterFailure,
+        latency: Duration,
+        history: &mut RowHistory,
+    ) -> NextStep {
+        let next = match &after {
+            AfterFailure::BackOff(back_off) => Next::Again(*back_off),
+            AfterFailure::GiveUp { .. } => Next::GiveUp,
+            AfterFailure::Stop(_) => Next::Stop,
+        };
+        self.recorder
+            .attempt_failed(call.row, &fault, latency, next);
+        match after {
+            AfterFailure::BackOff(back_off) => {
+                history.repeats(fault.class);
+                NextStep::BackOff(back_off)
+            }
+            AfterFailure::GiveUp { .. } => {
+                self.remember(call, &fault, &history.attempts);
+                NextStep::Fail(fault, None)
+            }
+            // It is this answer that ends the run: the row has its verdict, and the rejects say why.
+            AfterFailure::Stop(stop) if stop.reason == CancelReason::NoVerdicts => {
+                NextStep::Fail(fault, Some(stop))
+            }
+            AfterFailure::Stop(stop) => NextStep::End(RowOutcome::stopped(call.row, stop)),
+        }
+    }
+
+    /// Lets the next run know if the service fails over this row.
+    fn remember(&self, call: &RowCall, fault: &Fault, attempts: &Attempts) {
+        let (gate, key) = (&self.caller.gate, call.key);
+        let (is_proven, is_down) = (gate.is_proven(), gate.is_down());
+        let fails_again =
+            self.policies
+                .borrow_mut()
+                .gave_up(key.as_ref(), fault, attempts, is_proven, is_down);
+        if let (true, Some(ledger), Some(key)) = (fails_again, &self.recorder.ledger, key) {
+            ledger.failed(key);
+        }
+    }
+
+    /// The service refuses the run, which stops.
+    fn refused(&self, row: RowNumber, latency: Duration, error: Error) -> NextStep {
+        self.recorder
+            .attempt_failed(row, &run_refused(), latency, Next::Stop);
+        let stop = Stop::new(CancelReason::Refused, error);
+        NextStep::End(RowOutcome::stopped(row, stop))
+    }
+}
+
+/// A refusal of the run, for events: it cost nothing, and no row has failed because of it.
+fn run_refused() -> Fault {
+    Fault {
+        class: Class::RowsFault,
+        health: Health::AtWork,
+        from_stranger: false,
+        failure: Failure::new(Reason::Refused, ""),
+    }
+}

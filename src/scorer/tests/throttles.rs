@@ -1,0 +1,117 @@
+//! Tests of refusals that ask for less: who pauses, for how long, and what that costs a row.
+
+use super::support::*;
+
+#[tokio::test(start_paused = true)]
+async fn throttles_use_up_no_attempts() {
+    let throttles = [Brings::RetryAfter(503, "5").at_once(); 10];
+    let scorer = Fixture::new(Scripted::new(GOOD).row(1, throttles))
+        .retries(0)
+        .build();
+    assert_outcomes(&scorer, &["t-1"]).await;
+    let calls = scorer.calls(1);
+    assert_eq!(calls.len(), 11);
+    for pair in calls.windows(2) {
+        let pause = pair[1].began.saturating_sub(pair[0].began).as_secs_f64();
+        assert!((5.0..=5.51).contains(&pause), "{pause}");
+    }
+    assert_eq!(scorer.stats().throttled, 10);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_throttle_pauses_all_calls() {
+    for throttle in [
+        Brings::RetryAfter(503, "30"),
+        Brings::RetryAfter(429, "30"),
+        Brings::RetryAfter(403, "30"),
+    ] {
+        let service = Scripted::new(GOOD)
+            .row(2, [throttle.after(10)])
+            .row(3, [SICK]);
+        let scorer = Fixture::new(service).concurrency(8).build();
+        scorer.outcome(1).await;
+        // Row 3 is in back-off when the pause starts; the others have not started yet.
+        let later = async {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            join_all((4..=9).map(|row| scorer.outcome(row))).await
+        };
+        tokio::join!(scorer.outcome(2), scorer.outcome(3), later);
+        let calls = scorer.service().made();
+        assert_eq!(calls.len(), 11);
+        for call in &calls[3..] {
+            assert!(call.began >= Duration::from_secs(30), "{call:?}");
+            // At most twice the pause: after it, calls start slowly.
+            assert!(call.began <= Duration::from_secs(60), "{call:?}");
+        }
+        assert_eq!((scorer.stats().throttled, scorer.stats().retries), (1, 1));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pause_that_is_too_long_to_wait_for_stops_the_run() {
+    let began = Instant::now();
+    for wait in ["901", "1000000000000", "99999999999999999999999"] {
+        let service = Scripted::new(GOOD).row(2, [Brings::RetryAfter(429, wait).at_once()]);
+        let scorer = Fixture::new(service).build();
+        assert_outcomes(&scorer, &["t-1", "- ! unavailable 3"]).await;
+        assert_eq!(scorer.service().rows(), [1, 2]);
+    }
+    assert_eq!(began.elapsed(), Duration::ZERO);
+    let longest = [Brings::RetryAfter(429, "900").at_once()];
+    let scorer = Fixture::new(Scripted::new(GOOD).row(1, longest)).build();
+    assert_outcomes(&scorer, &["t-1"]).await;
+    assert!(began.elapsed() >= Duration::from_secs(900));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_row_that_is_refused_while_others_are_accepted_ends_alone() {
+    for refusal in [Brings::Status(429), Brings::RetryAfter(429, "1")] {
+        let service = Scripted::new(GOOD).row(30, [refusal.at_once(); 50]);
+        let scorer = Fixture::new(service).concurrency(8).build();
+        scorer.outcome(1).await;
+        let outcomes = join_all((2..=200).map(|row| scorer.outcome(row))).await;
+        for (row, outcome) in (2..).zip(&outcomes) {
+            let expected = if row == 30 {
+                "throttled".to_owned()
+            } else {
+                format!("t-{row}")
+            };
+            assert_eq!(outcome.outline(), expected);
+        }
+        let calls = scorer.calls(30).len();
+        assert!((6..=8).contains(&calls), "{calls}");
+        assert_eq!(scorer.limit(), Limit::NONE);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_service_that_only_refuses_stops_the_run_after_a_quarter_of_an_hour() {
+    for (refusal, most) in [
+        (Brings::RetryAfter(429, "60"), 17),
+        // Without a rate limit of our own each row backs off by itself, for 15 s on average.
+        (Brings::Status(429), 90),
+    ] {
+        let began = Instant::now();
+        let scorer = Fixture::new(Scripted::new(refusal.at_once()).row(1, [GOOD])).build();
+        assert_eq!(scorer.outcome(1).await.outline(), "t-1");
+        assert_eq!(scorer.outcome(2).await.outline(), "- ! unavailable 3");
+        let minutes = began.elapsed().as_secs() / 60;
+        assert!((15..=17).contains(&minutes), "{minutes}");
+        assert!(scorer.calls(2).len() <= most, "{}", scorer.calls(2).len());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn headers_that_say_with_every_answer_that_nothing_is_left_hold_a_run_up_once() {
+    let service = Scripted::new(GOOD)
+        .with_header("ratelimit-remaining", "0")
+        .with_header("ratelimit-reset", "60");
+    let (scorer, began) = (Fixture::new(service).build(), Instant::now());
+    for row in 1..=50 {
+        assert_eq!(scorer.outcome(row).await.outline(), format!("t-{row}"));
+    }
+    let took = began.elapsed().as_secs();
+    assert!((80..=81).contains(&took), "{took} s");
+    let pace = scorer.stats().pace.unwrap();
+    assert_eq!((pace.headers, pace.rate), (Hint::Disbelieved, None));
+}
