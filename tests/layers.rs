@@ -72,7 +72,7 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("hdrhistogram", &["telemetry/latency.rs"]),
     ("http", &["service/"]),
     ("http_body_util", &["sandbox/"]),
-    ("httpdate", &["scorer/stops.rs", "service/"]),
+    ("httpdate", &["scorer/stop_reasons.rs", "service/"]),
     (
         "humantime",
         &["cli/values.rs", "sandbox/server/stand_in.rs"],

@@ -133,7 +133,7 @@ fn a_summary_leaves_out_what_did_not_occur() {
     error: `127.0.0.1` gave no verdict for 3 rows in a row
       the last answer: 422 Unprocessable Entity: `the server's own words`
 
-    hint: check the base address, the plan and which columns are sent; `--give-up-after` says how many such rows a run bears
+    hint: check the base address, the plan and which columns are sent; `--give-up-after` sets after how many such rows a run stops
     ");
     let approving = Server::start(|request| {
         let id = Verdict::of(&request.name()).id;
