@@ -24,7 +24,7 @@ fn line_without_times(line: &str) -> String {
         let (replaced, taken) = match rest {
             ["rows/s", ..] if is_number(word) => ("SPEED".to_owned(), 1),
             ["bytes,", ..] | ["an", "answer", ..] if is_number(word) => ("SIZE".to_owned(), 1),
-            [_, "in", "all", ..] if is_number(word) => ("TIME".to_owned(), 2),
+            [_, "in", "total", ..] if is_number(word) => ("TIME".to_owned(), 2),
             [unit, ..] if is_number(word) && MEASURED.contains(&before) => {
                 let end = unit.trim_start_matches(char::is_alphabetic);
                 (format!("TIME{end}"), 2)

@@ -49,7 +49,7 @@ pub(super) fn announce(prepared: &PreparedRun) {
 fn introduce(context: &Context, calls: &CallParts, format: Format) {
     let input = &context.input;
     let service = if context.is_sandbox() {
-        "the built-in sandbox, a stand-in for the service".to_owned()
+        "the built-in sandbox, a stand-in".to_owned()
     } else {
         context.endpoint.to_string()
     };

@@ -128,12 +128,12 @@ fn a_summary_leaves_out_what_did_not_occur() {
     rescore: stopped early (no verdicts): 3 rows in TIME, SPEED rows/s
              failed 3: refused 3, see scored.rejects.csv.partial
              3 calls
-             scored.csv.partial has the 3 finished rows; rows that were not finished are not in it
+             scored.csv.partial has the 3 finished rows; unfinished rows are not in it
              the same command goes on from there
     error: `127.0.0.1` gave no verdict for 3 rows in a row
       the last answer: 422 Unprocessable Entity: `the server's own words`
 
-    hint: check the base address, the plan and which columns are sent; `--give-up-after` says how many such rows a run bears
+    hint: check the base address, the plan and which columns are sent; `--give-up-after` sets after how many such rows a run stops
     ");
     let approving = Server::start(|request| {
         let id = Verdict::of(&request.name()).id;
@@ -154,7 +154,7 @@ fn a_summary_leaves_out_what_did_not_occur() {
     );
     done.exits(0);
     assert_snapshot!(shown(&done, &approving), @r"
-    rescore: users.csv to http://SERVER/v1/validate/user; at most 4 in flight, unlimited
+    rescore: users.csv to http://SERVER/v1/validate/user; up to 4 calls at a time, no rate limit
              name ← `name`, email ← `email`, phone not sent, ip ← `ip`, user_agent ← `user_agent`
     rescore: 9 rows in TIME, SPEED rows/s
              approve 9
@@ -167,11 +167,11 @@ fn a_summary_leaves_out_what_did_not_occur() {
     let done = done.args(["--ledger", "kept.ledger"]).done();
     done.exits(0);
     assert_snapshot!(shown(&done, &approving), @r"
-    rescore: users.csv to http://SERVER/v1/validate/user; at most 4 in flight, unlimited
+    rescore: users.csv to http://SERVER/v1/validate/user; up to 4 calls at a time, no rate limit
              name ← `name`, email ← `email`, phone not sent, ip ← `ip`, user_agent ← `user_agent`
     rescore: 9 rows in TIME, SPEED rows/s
              approve 9
-             without a call: 9 taken from the ledger
+             9 rows already paid for, taken from the ledger
              wrote again.csv
              the answers are kept in kept.ledger
     ");

@@ -341,7 +341,8 @@ fn a_mistyped_command_in_between_costs_no_paid_answer() {
         .exits(2)
         .says("`scored.csv` was written by a run with another input");
     let done = place.score(&server, ["--retry-failed", "--overwrite"]);
-    done.exits(0).says("30 rows already paid for");
+    done.exits(0)
+        .says("30 rows already paid for, taken from the ledger");
     assert_eq!(server.calls(), 41);
     assert_eq!(place.text("scored.csv"), users::scored(&csv));
     assert_eq!(place.names(), ["other.csv", "scored.csv", "users.csv"]);

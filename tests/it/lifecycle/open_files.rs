@@ -139,7 +139,7 @@ fn where_few_files_may_be_open_no_call_lacks_one() {
     done.exits(0)
         .says("up to 52 calls at a time, no rate limit")
         .silent_about("down")
-        .silent_about("again");
+        .silent_about("retries");
 }
 
 #[test]

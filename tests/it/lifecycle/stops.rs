@@ -78,7 +78,7 @@ fn interrupted_twice_a_run_loses_what_is_in_flight_and_goes_on() {
     let done = running.done();
     done.exits(130);
     assert_snapshot!(shown(&done, &server), @r"
-    rescore: users.csv to http://SERVER/v1/validate/user; at most 4 in flight, unlimited
+    rescore: users.csv to http://SERVER/v1/validate/user; up to 4 calls at a time, no rate limit
              name ← `name`, email ← `email`, phone not sent, ip ← `ip`, user_agent ← `user_agent`
     rescore: interrupted: finishing 4 calls in flight, up to 30 s (Ctrl-C again stops immediately; their answers would be lost)
     rescore: stopped immediately; `scored.csv.partial` has the rows that were written so far
