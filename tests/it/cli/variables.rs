@@ -242,7 +242,7 @@ fn an_argument_wins_over_its_variable() {
         .env("RESCORE_INPUT", "nowhere.csv")
         .env("RESCORE_MAP", "name=email\nip=nowhere")
         .done();
-    done.exits(0).says("up to 2 calls at a time, 500/s");
+    done.exits(0).says("up to 2 calls at a time, at most 500/s");
     assert_eq!(line.place.names(), ["scored.csv", "users.csv"]);
     assert_eq!(line.place.text("scored.csv"), users::scored(&users::csv(3)));
     // Without the arguments, the variables count.
@@ -251,7 +251,7 @@ fn an_argument_wins_over_its_variable() {
         .env("RESCORE_CONCURRENCY", "7")
         .env("RESCORE_RATE", "250")
         .done();
-    done.exits(0).says("up to 7 calls at a time, 250/s");
+    done.exits(0).says("up to 7 calls at a time, at most 250/s");
 }
 
 #[test]

@@ -223,7 +223,7 @@ fn prune_removes_older_answers_and_keeps_younger_ones() {
     let done = ledger(&place, &["prune", LEDGER, "--older-than", "30d"]).done();
     done.exits(0);
     prints(&done, "removed 0 answers from before ");
-    prints(&done, ", 5 stay");
+    prints(&done, ", 5 left");
     // The ledger keeps times in whole seconds.
     std::thread::sleep(Duration::from_millis(2_100));
     let done = ledger(&place, &["prune", LEDGER])
@@ -249,7 +249,7 @@ fn stats_prints_what_a_ledger_holds_and_changes_nothing() {
     let printed = without_times(&printed).replace(&server.url(), "http://SERVER");
     assert_snapshot!(printed, @r"
     answers.ledger: ledger version 1, created MOMENT
-    10 answers, SIZE bytes, SIZE an answer
+    10 answers, SIZE bytes, 5,734 per answer
 
     http://SERVER/v1/validate/user
       10 answers for 2 service IDs, from MOMENT to MOMENT

@@ -37,7 +37,7 @@ fn the_same_command_is_a_new_run_and_the_refusal_names_both_ways_and_their_costs
         .score(&server, [])
         .exits(2)
         .says("error: `scored.csv` already exists\n")
-        .says("`--retry-failed` asks only about the rows without a verdict, and puts them in their places (1 call at most)\n")
+        .says("`--retry-failed` asks only about the rows without a verdict and keeps all others (up to 1 call)\n")
         .says("`--overwrite` starts a new run, which asks about every row again (about 10 calls)\n");
     assert!(place.read("scored.csv.ledger") == ledger);
     assert_eq!(server.calls(), 10);
