@@ -1,31 +1,35 @@
-//! Only valid values: what a run is to do, with nothing left to parse or to doubt.
+//! What a command is to do: valid values only, with nothing left to parse.
 //!
-//! `cli` makes these, `commands` hands each stage its piece.
+//! `cli` makes a config from arguments and variables, without looking at a file. `commands` looks at the files and gives each
+//! stage its part. The config stands between them and the stages: it is made of the stages' types, no stage knows it, and
+//! `cli` and `commands` share nothing else. Benchmarks build a [`RunConfig`] without a command line.
 
 use std::num::{NonZeroU64, NonZeroUsize};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::base::secret::Secret;
 use crate::fields::UserRequest;
 use crate::input;
-use crate::ledger::{Place, Reuse};
+use crate::ledger::Reuse;
 use crate::observe::Style;
-use crate::output::Target;
 use crate::pace::{FailureBudget, GiveUpAfter, Rate, Resends};
 use crate::raw_json::Pointer;
 use crate::scorer::Patience;
-use crate::service::{ClientSettings, Plan};
+use crate::service::{Endpoint, KeyFile, Plan, Proxy, ServiceId};
 use crate::verdict::DecisionPolicy;
 
 /// `rescore run`.
 #[derive(Debug)]
 pub struct RunConfig {
     /// What is read, and how.
-    pub input: input::Settings,
+    pub input: input::ReaderSettings,
     /// Where rows go.
     pub output: OutputConfig,
     /// Who answers.
     pub service: ServiceConfig,
+    /// How long the client waits for it.
+    pub timeouts: TimeoutConfig,
     /// The plan, with its flags.
     pub plan: Plan,
     /// When calls are made.
@@ -40,62 +44,51 @@ pub struct RunConfig {
     pub captured: Box<[Pointer]>,
     /// What people see.
     pub watch: WatchConfig,
-    /// What should be said before the run begins.
-    pub warnings: Vec<String>,
 }
 
 /// Where rows go.
 #[derive(Debug)]
 pub struct OutputConfig {
     /// The output; `None` is standard output.
-    pub target: Option<Target>,
-    /// Where failed rows go.
-    pub rejects: RejectsConfig,
+    pub path: Option<PathBuf>,
+    /// Where failed rows go; `None` is a file next to the output, where that is a file.
+    pub rejects: Option<PathBuf>,
     /// Where rows go whose decision changed, if anywhere.
     pub changes: Option<PathBuf>,
     /// Output, rejects and changes that exist may be replaced.
     pub overwrite: bool,
 }
 
-impl OutputConfig {
-    /// The file that a run which was stopped is known by when it goes on; `None` where it writes to standard output alone.
-    #[must_use]
-    pub(crate) fn known_by(&self) -> Option<&Path> {
-        let target = self.target.as_ref().map(Target::path);
-        target.or(self.changes.as_deref())
-    }
-}
-
 /// What a run may spend.
 #[derive(Debug, Clone, Copy)]
 pub struct BudgetConfig {
-    /// Calls at most.
+    /// The most calls.
     pub calls: Option<NonZeroU64>,
-    /// Rows that may fail.
+    /// How many rows may fail.
     pub failures: FailureBudget,
-    /// Rows in a row that may bring no verdict.
+    /// How many rows in a row may end without a verdict.
     pub give_up_after: GiveUpAfter,
 }
 
 /// Which answers are kept and used.
 #[derive(Debug, Clone)]
 pub struct LedgerConfig {
-    /// Where they are; `None` keeps none.
-    pub place: Option<Place>,
-    /// Which of those that are there are used.
+    /// Where they are kept.
+    pub choice: LedgerChoice,
+    /// Which answers of earlier runs are used.
     pub reuse: Reuse,
-    /// Equal rows are asked once.
+    /// Identical requests are sent once.
     pub dedupe: bool,
 }
 
-/// Where failed rows go.
-#[derive(Debug)]
-pub enum RejectsConfig {
-    /// Beside the output, named after it and the format.
-    Beside(PathBuf),
-    /// To this file.
-    At(PathBuf),
-    /// Nowhere: the output is a stream and no file was named.
+/// Where answers are kept.
+#[derive(Debug, Clone)]
+pub enum LedgerChoice {
+    /// Next to the output, where that is a file.
+    Own,
+    /// In this file, which other runs may use as well.
+    Shared(PathBuf),
+    /// Nowhere.
     Nowhere,
 }
 
@@ -103,24 +96,54 @@ pub enum RejectsConfig {
 #[derive(Debug)]
 pub enum ServiceConfig {
     /// The service.
-    Real(Box<ClientSettings>),
+    Real(Box<RealService>),
     /// The built-in stand-in.
-    Sandbox {
-        /// From the request's begin to the answer's last byte.
-        timeout: Duration,
-        /// For the connection alone.
-        connect_timeout: Duration,
-    },
+    Sandbox,
+}
+
+/// The service, and how it is reached.
+#[derive(Debug)]
+pub struct RealService {
+    /// Where requests go.
+    pub endpoint: Endpoint,
+    /// Where the API key is.
+    pub key: KeySource,
+    /// The calling application's identifier.
+    pub service_id: ServiceId,
+    /// The proxy that a variable names for the endpoint.
+    pub proxy: Option<Proxy>,
+    /// A further certificate authority, or the service's own certificate, PEM.
+    pub ca_file: Option<PathBuf>,
+}
+
+/// How long the client waits.
+#[derive(Debug, Clone, Copy)]
+pub struct TimeoutConfig {
+    /// For an answer, from the start of the call.
+    pub call: Duration,
+    /// For a connection.
+    pub connect: Duration,
+}
+
+/// Where the API key is.
+#[derive(Debug)]
+pub enum KeySource {
+    /// In a variable, which cannot change during the run.
+    Variable(Secret),
+    /// In a file that an option names.
+    File(KeyFile),
+    /// Among systemd's credentials, if they have one.
+    Credential(KeyFile),
 }
 
 /// When calls are made.
 #[derive(Debug, Clone, Copy)]
 pub struct PaceConfig {
-    /// Calls in flight at most; `None` where the user leaves it to us.
+    /// The most calls in flight; `None` where the user gives no number.
     pub concurrency: Option<NonZeroUsize>,
-    /// Calls a second at most.
+    /// The most calls per second.
     pub rate: Rate,
-    /// Further attempts a row.
+    /// Further attempts for each row.
     pub retries: u32,
     /// Further attempts after one whose outcome is unknown.
     pub resends: Resends,
@@ -135,10 +158,18 @@ pub struct WatchConfig {
     pub style: Style,
     /// Time between lines.
     pub every: Duration,
-    /// Only errors are said.
+    /// Nothing but warnings and errors is shown.
     pub quiet: bool,
     /// Where the summary goes as JSON.
     pub summary: Option<PathBuf>,
+}
+
+impl WatchConfig {
+    /// Whether words for people are shown besides warnings and errors.
+    #[must_use]
+    pub(crate) fn speaks(&self) -> bool {
+        !self.quiet && self.style != Style::Json
+    }
 }
 
 /// `rescore ledger`.
@@ -170,7 +201,7 @@ pub(crate) enum Forgotten {
     /// This user's.
     User(Box<UserRequest<'static>>),
     /// Those of all users of a file.
-    Users(Box<input::Settings>),
+    Users(Box<input::ReaderSettings>),
     /// Everybody's.
     Everybody,
 }

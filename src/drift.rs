@@ -1,8 +1,8 @@
-//! How decisions have moved since the last time: what a nightly rescoring is read for.
+//! How decisions have changed since an earlier run, which is what a nightly rescoring is for.
 
 use crate::verdict::Decision;
 
-/// Rows by their earlier decision and the one of this run.
+/// Numbers of rows by their earlier and their new decision.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Drift([[u64; 3]; 3]);
 
@@ -27,25 +27,25 @@ impl Drift {
         } += 1;
     }
 
-    /// Counts what another one counted.
+    /// Adds the counts of another one.
     pub(crate) fn add(&mut self, other: &Self) {
         for (mine, others) in self.0.iter_mut().flatten().zip(other.0.iter().flatten()) {
             *mine += others;
         }
     }
 
-    /// Each earlier decision with the rows that have each decision now.
+    /// Each earlier decision with the number of rows for each new decision.
     pub(crate) fn rows(&self) -> impl Iterator<Item = (Decision, [u64; 3])> {
         Self::DECISIONS.into_iter().zip(self.0)
     }
 
-    /// Rows that had a decision before.
+    /// The number of rows that had a decision before.
     #[must_use]
     pub(crate) fn compared(&self) -> u64 {
         self.0.iter().flatten().sum()
     }
 
-    /// Rows whose decision is another one now.
+    /// The number of rows whose decision changed.
     #[must_use]
     pub(crate) fn changed(&self) -> u64 {
         let [[approve, _, _], [_, review, _], [_, _, block]] = self.0;

@@ -1,12 +1,13 @@
-//! How a file is built: its format and the columns that we put into it.
+//! The layout of a file: its format and the columns that we add.
 //!
-//! `input` finds it out before the first row, `output` writes by it. It must not know how either is done.
+//! `input` detects it before the first row, `output` writes accordingly. It must not know how
+//! either of them works.
 
 use bytes::Bytes;
 
 use crate::row::Row;
 
-/// What a record of the file looks like.
+/// The format of the file's records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// Delimited text with a header.
@@ -14,12 +15,12 @@ pub enum Format {
         /// The byte between cells.
         delimiter: u8,
     },
-    /// One JSON object a line.
+    /// One JSON object per line.
     Jsonl,
 }
 
 impl Format {
-    /// The usual end of a file's name.
+    /// The usual file name extension.
     #[must_use]
     pub(crate) const fn extension(self) -> &'static str {
         match self {
@@ -30,48 +31,52 @@ impl Format {
     }
 }
 
-/// How a file is compressed, as its name's end says.
+/// How a file is compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Packing {
+pub(crate) enum Compression {
     /// `.gz`
     Gzip,
     /// `.zst`
     Zstd,
 }
 
-impl Packing {
-    /// A file's name without the end that says how it is compressed, and what it says; in any case of letters.
+impl Compression {
+    /// A file's name without the extension for its compression, and the compression. Case does not
+    /// matter.
     #[must_use]
-    pub(crate) fn split(name: &str) -> (&str, Option<Self>) {
-        let packing = match name.rsplit_once('.') {
+    pub(crate) fn split_name(name: &str) -> (&str, Option<Self>) {
+        let compression = match name.rsplit_once('.') {
             Some((stem, end)) if end.eq_ignore_ascii_case("gz") => Some((stem, Self::Gzip)),
             Some((stem, end)) if end.eq_ignore_ascii_case("zst") => Some((stem, Self::Zstd)),
             _ => None,
         };
-        packing.map_or((name, None), |(stem, packing)| (stem, Some(packing)))
+        compression.map_or((name, None), |(stem, compression)| {
+            (stem, Some(compression))
+        })
     }
 }
 
-/// What to do where the input already has columns of our names: last night's output is the usual input of a rescoring.
+/// What to do if the input already has columns with our names: the usual input of a rescoring is
+/// last night's output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Existing {
-    /// Put the new values in their place.
+    /// Replace the old values.
     #[default]
     Replace,
-    /// Leave the old values under `previous_*` names and append the new ones.
+    /// Keep the old values under `previous_*` names and append the new ones.
     Keep,
-    /// Refuse the file (CSV) or the row (JSONL).
+    /// Reject the file (CSV) or the row (JSONL).
     Error,
 }
 
-/// What the name of an old column gets in front with [`Existing::Keep`].
+/// The prefix of an old column's name with [`Existing::Keep`].
 pub const PREVIOUS: &str = "previous_";
 
 /// The three columns that every output has.
 pub const VERDICT_COLUMNS: [&str; 3] = ["transaction_id", "risk_score", "decision"];
-/// Where the score stands among our columns.
+/// The index of the score among our columns.
 pub(crate) const SCORE_COLUMN: usize = 1;
-/// Where the decision stands among our columns.
+/// The index of the decision among our columns.
 pub(crate) const DECISION_COLUMN: usize = 2;
 
 /// Everything about a file that is known before its first row.
@@ -79,12 +84,13 @@ pub(crate) const DECISION_COLUMN: usize = 2;
 pub struct Layout {
     /// The format.
     pub format: Format,
-    /// What stands before everything else and stays there: a byte order mark, Excel's line that names the delimiter.
+    /// What comes before everything else and is kept: a byte order mark, and Excel's line that
+    /// names the delimiter.
     pub preamble: Bytes,
-    /// The header as a row, with the cells that already have our columns' names; none for JSONL.
+    /// The header as a row, with the cells that already have our columns' names. JSONL has none.
     pub header: Option<Row>,
-    /// Names of the columns that we write: the three, then the captured ones.
+    /// Names of the columns that we write: the verdict's three, then the captured ones.
     pub columns: Vec<String>,
-    /// What happens to columns of these names that are there already.
+    /// What happens to existing columns with these names.
     pub existing: Existing,
 }

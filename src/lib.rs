@@ -40,15 +40,12 @@ pub mod internals {
     }
     pub mod config {
         pub use crate::config::{
-            BudgetConfig, LedgerConfig, OutputConfig, PaceConfig, RejectsConfig, RunConfig,
-            ServiceConfig, WatchConfig,
+            BudgetConfig, KeySource, LedgerChoice, LedgerConfig, OutputConfig, PaceConfig,
+            RealService, RunConfig, ServiceConfig, TimeoutConfig, WatchConfig,
         };
     }
     pub mod error {
         pub use crate::base::error::{Error, Exit, Result};
-    }
-    pub mod event {
-        pub use crate::telemetry::event::{Found, Limit};
     }
     pub mod fields {
         pub use crate::fields::{Assignments, Field, InvalidPhone, UserRequest};
@@ -57,7 +54,7 @@ pub mod internals {
         pub use crate::base::control_chars::is_unsafe_to_print;
     }
     pub mod input {
-        pub use crate::input::{Compose, FormatChoice, Input, ReadRow, Reader, Settings};
+        pub use crate::input::{Compose, FormatChoice, Input, ReadRow, Reader, ReaderSettings};
     }
     pub mod layout {
         pub use crate::layout::{Existing, Format, Layout, PREVIOUS, VERDICT_COLUMNS};
@@ -72,7 +69,7 @@ pub mod internals {
         pub use crate::output::{DoneRow, Replace, Sides, Sink, Target, Writer};
     }
     pub mod pace {
-        pub use crate::pace::{Allowance, Bounds, FailureBudget, Gate, GiveUpAfter, Rate};
+        pub use crate::pace::{Allowance, FailureBudget, Gate, GiveUpAfter, PaceLimits, Rate};
     }
     pub mod raw_json {
         pub use crate::raw_json::{Pointer, members, string};
@@ -81,7 +78,7 @@ pub mod internals {
         pub use crate::row::{Earlier, Row, RowNumber, Span};
     }
     pub mod sandbox {
-        pub use crate::sandbox::{RateLimit, Sandbox, Settings};
+        pub use crate::sandbox::{RateLimit, Sandbox, SandboxSettings};
     }
     pub mod scorer {
         pub use crate::scorer::Patience;
@@ -91,9 +88,12 @@ pub mod internals {
     }
     pub mod service {
         pub use crate::service::{
-            ClientSettings, Endpoint, Keys, Outcome, Plan, Quota, Reply, Sent, ServiceId, classify,
+            ApiKeys, Endpoint, Outcome, Plan, Quota, Reply, SentRequest, ServiceId, classify,
             write_body,
         };
+    }
+    pub mod telemetry {
+        pub use crate::telemetry::pace::{FoundLimit, Limit};
     }
     pub mod verdict {
         pub use crate::verdict::{

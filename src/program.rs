@@ -4,18 +4,18 @@ use std::process::ExitCode;
 
 use crate::base::error::Exit;
 use crate::base::say::{flush, say};
-use crate::cli::{self, Command, Refusal};
+use crate::cli::{self, Command, ParseFailure};
 use crate::commands;
 
 /// Runs the program on the process's own arguments and environment.
 #[must_use]
 pub fn main() -> ExitCode {
-    // A variable's key is in memory from the start, and people's data later: neither may end in a core file or in a crash
-    // collector. It also keeps other programs of the same user from reading them out of this process.
+    // The key may be in memory from the start, and personal data is later: neither may end up in a core file or a crash
+    // collector. This also keeps other programs of the same user from reading them from this process.
     #[cfg(target_os = "linux")]
     let _ = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable);
-    // The allocator takes its memory from one large range. A system that makes pages of 2 MiB of such unasked would give
-    // a run 38 MiB where 18 do. One that cannot be told otherwise gives them: no reason to stop.
+    // The allocator takes its memory from one large range. Where the system turns such ranges into pages of 2 MiB, a run
+    // takes 38 MiB instead of 18. If it cannot be told not to, that is no reason to stop.
     #[cfg(target_os = "linux")]
     let _ = rustix::thread::disable_transparent_huge_pages(true);
     std::panic::set_hook(Box::new(|panic| {
@@ -41,12 +41,12 @@ fn execute() -> u8 {
             Command::Sandbox(settings) => commands::sandbox::execute(&settings),
         }
         .map_err(|error| variables.explain(error)),
-        Err(Refusal::Settings(error)) => Err(error),
-        Err(Refusal::Arguments(error)) => {
+        Err(ParseFailure::Settings(error)) => Err(error),
+        Err(ParseFailure::Arguments(error)) => {
             if error.use_stderr() {
                 say(error.render().to_string().trim_end());
             } else {
-                // Help or version. Nobody may be there to read it.
+                // Help or version; standard output may be closed.
                 let _ = error.print();
             }
             return u8::try_from(error.exit_code()).unwrap_or(Exit::Usage.code());

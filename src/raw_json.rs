@@ -1,4 +1,4 @@
-//! JSON without re-printing it: members, pointers and numbers as the bytes that stand in the text.
+//! JSON that is read but never printed again: members, pointers and numbers as slices of the text.
 //!
 //! A number beyond 2^53 or a score of 17 digits must come out as it went in, so nothing here builds a tree of values:
 //! everything is a slice of the text. Parsing itself is `serde_json`'s.
@@ -13,13 +13,14 @@ use serde_json::value::RawValue;
 
 use crate::base::control_chars::{any_unsafe_to_print, is_unsafe_to_print};
 
-/// Deeper nesting than this is refused. `serde_json` uses the same limit; no user record comes near it.
+/// Deeper nesting is refused. `serde_json` has the same limit; no user record comes near it.
 pub(crate) const MAX_DEPTH: usize = 128;
 
-/// Calls `visit` with every member of the object `text`, in order: its key as written, quotes included, and its value.
+/// Calls `visit` with every member of the object `text` in order: its key as written, including
+/// quotes, and its value.
 ///
 /// # Errors
-/// When `text` is no JSON object, or something follows it.
+/// `text` is not a JSON object, or something follows it.
 pub fn members<'a>(
     text: &'a str,
     visit: impl FnMut(&'a RawValue, &'a RawValue),
@@ -83,7 +84,7 @@ impl<'de> Visitor<'de> for Element {
     }
 }
 
-/// The text of a key or string, unescaped; `None` for anything that is no string.
+/// The text of a key or string, unescaped; `None` for anything else.
 #[must_use]
 pub fn string(value: &RawValue) -> Option<Cow<'_, str>> {
     let text = value.get();
@@ -95,11 +96,11 @@ pub fn string(value: &RawValue) -> Option<Cow<'_, str>> {
     }
 }
 
-/// Writes `text` as a JSON string behind what is in `to`. One without anything to escape, as nearly each is, is copied:
-/// byte by byte it was a seventh of the reader's time.
+/// Appends `text` to `to` as a JSON string. Nearly every text has nothing to escape and is copied
+/// as a whole: byte by byte, this took a seventh of the reader's time.
 pub(crate) fn put_string(text: &str, to: &mut impl BufMut) {
     if must_escape(text) {
-        // A string into memory: there is nothing that could fail.
+        // Writing a string to memory cannot fail.
         let written = serde_json::to_writer(to.writer(), text);
         debug_assert!(written.is_ok());
     } else {
@@ -109,10 +110,10 @@ pub(crate) fn put_string(text: &str, to: &mut impl BufMut) {
     }
 }
 
-/// Whether JSON cannot have this as it is (RFC 8259, section 7).
+/// Whether the text has a character that JSON must escape (RFC 8259, section 7).
 #[allow(
     clippy::needless_bitwise_bool,
-    reason = "without branches the compiler looks at many bytes at once"
+    reason = "without branches the compiler checks many bytes per instruction"
 )]
 fn must_escape(text: &str) -> bool {
     text.bytes().fold(false, |found, byte| {
@@ -120,10 +121,10 @@ fn must_escape(text: &str) -> bool {
     })
 }
 
-/// Whether the value nests deeper than [`MAX_DEPTH`].
+/// Whether the value is nested deeper than [`MAX_DEPTH`].
 #[must_use]
 pub(crate) fn too_deep(value: &RawValue) -> bool {
-    // Each level takes two bytes.
+    // Each level takes at least two bytes.
     if value.get().len() <= 2 * MAX_DEPTH || !value.get().starts_with(['{', '[']) {
         return false;
     }
@@ -146,13 +147,13 @@ pub(crate) fn too_deep(value: &RawValue) -> bool {
     false
 }
 
-/// The value's text without white space between its tokens, so that it fits on one line, and with everything in it that
-/// What [`is_unsafe_to_print`], written as JSON's own escapes: a file with it in can be looked at on a terminal.
+/// The value's text on one line: without white space between its tokens, and with JSON escapes for
+/// every character that [`is_unsafe_to_print`], so that the file is safe to show on a terminal.
 #[must_use]
 pub(crate) fn on_one_line(value: &RawValue) -> Box<str> {
     let text = value.get();
     if !text.starts_with(['{', '[']) {
-        return steering_escaped(text).into();
+        return escape_unsafe(text).into();
     }
     let (mut quoted, mut escaped) = (false, false);
     let kept: String = text
@@ -168,12 +169,13 @@ pub(crate) fn on_one_line(value: &RawValue) -> Box<str> {
             true
         })
         .collect();
-    steering_escaped(&kept).into()
+    escape_unsafe(&kept).into()
 }
 
-/// JSON text on one line, with JSON's own escapes for what is unsafe to print: it can stand in its strings alone.
+/// JSON text with JSON escapes for the characters that are unsafe to print. These can only be
+/// inside strings.
 #[must_use]
-pub(crate) fn steering_escaped(text: &str) -> String {
+pub(crate) fn escape_unsafe(text: &str) -> String {
     if !any_unsafe_to_print(text) {
         return text.to_owned();
     }
@@ -190,29 +192,19 @@ pub(crate) fn steering_escaped(text: &str) -> String {
     escaped
 }
 
-/// The pointer as it is given.
-impl fmt::Display for Pointer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|token| {
-            let token = token.replace('~', "~0").replace('/', "~1");
-            write!(f, "/{token}")
-        })
-    }
-}
-
-/// Where a value stands in a JSON text (RFC 6901), such as `/summary/risk_level`.
+/// The path of a value in a JSON text (RFC 6901), such as `/summary/risk_level`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pointer(Box<[Box<str>]>);
 
 impl Pointer {
-    /// Reads a pointer; it starts with `/` and names at least one member.
+    /// Parses a pointer. It starts with `/` and names at least one member.
     ///
     /// # Errors
     /// What is wrong with it.
     pub fn parse(text: &str) -> Result<Self, String> {
         let Some(rest) = text.strip_prefix('/') else {
             return Err(format!(
-                "`{text}` is no JSON pointer: it must start with `/`, such as `/summary/risk_level`"
+                "`{text}` is not a JSON pointer: it must start with `/`, as in `/summary/risk_level`"
             ));
         };
         Ok(Self(
@@ -228,7 +220,7 @@ impl Pointer {
         Self(Box::new([name.into()]))
     }
 
-    /// The name of the outermost member, and the way on from there.
+    /// The name of the outermost member, and the rest of the path.
     #[must_use]
     pub(crate) fn split_first(&self) -> (&str, &[Box<str>]) {
         match self.0.split_first() {
@@ -237,7 +229,7 @@ impl Pointer {
         }
     }
 
-    /// The value in the JSON text; `None` where there is none.
+    /// The value in this JSON text, if it exists.
     #[must_use]
     pub(crate) fn find<'a>(&self, text: &'a str) -> Option<&'a RawValue> {
         let value: &RawValue = serde_json::from_str(text).ok()?;
@@ -245,14 +237,24 @@ impl Pointer {
     }
 }
 
-/// A member that was looked up stands twice in its object: which one is meant cannot be known.
+/// The pointer as the user writes it.
+impl fmt::Display for Pointer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|token| {
+            let token = token.replace('~', "~0").replace('/', "~1");
+            write!(f, "/{token}")
+        })
+    }
+}
+
+/// A member that was looked up appears twice in its object, so nobody can know which one is meant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Ambiguous;
 
-/// Follows the tokens of a pointer from `value` on.
+/// Follows the tokens of a pointer, starting at `value`.
 ///
 /// # Errors
-/// [`Ambiguous`] when a member on the way stands twice.
+/// [`Ambiguous`] if a member on the path appears twice.
 pub(crate) fn follow<'a>(
     value: &'a RawValue,
     tokens: &[Box<str>],
@@ -298,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_are_escaped_as_the_library_does() {
+    fn texts_are_escaped_as_serde_json_does() {
         let each: Vec<_> = ('\0'..='\u{ff}').map(String::from).collect();
         let further = ["Jane Doe", "O'Neil \\ \"J\"", "Łukasz 🦀 \u{2028}", ""];
         for text in each.iter().map(String::as_str).chain(further) {
@@ -324,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn a_member_that_stands_twice_is_ambiguous() {
+    fn a_member_that_appears_twice_is_ambiguous() {
         let value: &RawValue = serde_json::from_str(r#"{"a":1,"\u0061":2}"#).unwrap();
         assert_eq!(
             follow(value, &["a".into()]).map(|found| found.map(RawValue::get)),

@@ -1,8 +1,8 @@
-//! A row as it was read: its number, its place and its raw bytes.
+//! A row as it was read: its number and its raw bytes.
 //!
-//! Rows are made by `input` and travel unchanged through the pipeline to `output`; order, messages and bytes need no
-//! look-up anywhere. This file knows nothing of formats: which bytes of a record are its content is found by whoever
-//! made the row.
+//! Rows are made by `input` and travel unchanged through the pipeline to `output`, so nothing has
+//! to look up their order, messages or bytes. This file knows nothing about formats: `input` finds
+//! out which bytes of a record are its content.
 
 use std::fmt;
 use std::num::NonZeroU64;
@@ -24,7 +24,7 @@ impl RowNumber {
         Self(self.0.saturating_add(1))
     }
 
-    /// The number itself, for messages and arithmetic.
+    /// The number as an integer, for messages and arithmetic.
     #[must_use]
     pub const fn get(self) -> u64 {
         self.0.get()
@@ -37,7 +37,8 @@ impl fmt::Display for RowNumber {
     }
 }
 
-/// A part of a record's raw bytes. Records are capped far below 4 GiB, so 32 bits do and halve a row's size.
+/// A part of a record's raw bytes. Records are limited to far below 4 GiB, so 32 bits are enough
+/// and halve the size of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Span {
     /// Offset of the first byte.
@@ -47,7 +48,8 @@ pub struct Span {
 }
 
 impl Span {
-    /// The span from `start` up to `end`; saturates instead of wrapping where a caller broke the cap on records.
+    /// The span from `start` up to `end`. It saturates instead of wrapping if a caller ignored the
+    /// limit on records.
     #[must_use]
     pub fn new(start: usize, end: usize) -> Self {
         let narrow = |offset: usize| u32::try_from(offset).unwrap_or(u32::MAX);
@@ -64,7 +66,7 @@ impl Span {
     }
 }
 
-/// Where a row's earlier verdict stands; empty spans where there is none.
+/// Where a row has the verdict of an earlier run; empty spans if it has none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Earlier {
     /// The score as written: a cell with its quotes, a JSON value.
@@ -73,30 +75,31 @@ pub struct Earlier {
     pub(crate) decision: Span,
 }
 
-/// One row of the input, with every byte that it came with.
+/// One row of the input with all of its bytes.
 #[derive(Debug, Clone)]
 pub struct Row {
-    /// Its place among the rows.
+    /// Its position among the rows.
     pub number: RowNumber,
-    /// Blank lines before the row, its content and its line end, exactly as read.
+    /// The blank lines before the row, its content and its line end, exactly as read.
     pub raw: Bytes,
-    /// The content within `raw`: what is left without the blank lines before and the line end after.
+    /// The content within `raw`, without the blank lines before it and the line end after it.
     pub content: Span,
-    /// Where this row already holds values of the columns that we write: place and column, in the order of places. A
-    /// column that the row has twice stands here twice.
+    /// Where this row already has values of the columns that we write, as span and column, sorted
+    /// by span. A column that the row has twice is listed twice.
     pub existing: Box<[(Span, usize)]>,
-    /// What was said of the user the last time, where the row tells; also where these columns are not replaced.
+    /// The user's verdict from an earlier run, if the row has one, also when those columns are not
+    /// replaced.
     pub earlier: Earlier,
 }
 
 impl Row {
-    /// The bytes of `span` within this row; empty where the span is outside of it.
+    /// The bytes of `span` within this row; empty if the span is outside of it.
     #[must_use]
     pub fn slice(&self, span: Span) -> &[u8] {
         self.raw.get(span.range()).unwrap_or_default()
     }
 
-    /// Blank lines that stood before the row.
+    /// The blank lines before the row.
     #[must_use]
     pub fn before(&self) -> &[u8] {
         self.raw

@@ -1,19 +1,19 @@
-//! Everything that the fuzz targets have kept still obeys the laws.
+//! Every input that the fuzz targets kept still meets the invariants.
 //!
-//! `fuzz/README.md` says how to search for more. What breaks a law there is put into `fuzz/corpus` and found again here.
+//! `fuzz/README.md` says how to search for more. Input that breaks an invariant there is added to `fuzz/corpus` and replayed here.
 
-mod fuzz_laws;
+mod fuzz_invariants;
 
 use std::fs;
 use std::path::Path;
 
-/// Runs the law over every file of the target's corpus.
+/// Checks the invariant over every file of the target's corpus.
 #[allow(
     clippy::unwrap_used,
     clippy::print_stderr,
     reason = "a test that cannot read its corpus should fail"
 )]
-fn replay(target: &str, law: fn(&[u8])) {
+fn replay(target: &str, invariant: fn(&[u8])) {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("fuzz/corpus")
         .join(target);
@@ -24,33 +24,33 @@ fn replay(target: &str, law: fn(&[u8])) {
     files.sort();
     assert!(files.len() >= 10, "the corpus of `{target}` is gone");
     for file in files {
-        // Shown where a law panics.
+        // Shown if the check panics.
         eprintln!("{}", file.display());
-        law(&fs::read(&file).unwrap());
+        invariant(&fs::read(&file).unwrap());
     }
 }
 
 #[test]
 fn rows_of_csv_come_out_as_they_went_in() {
-    replay("csv", fuzz_laws::files::csv);
+    replay("csv", fuzz_invariants::files::csv);
 }
 
 #[test]
 fn rows_of_jsonl_come_out_as_they_went_in() {
-    replay("jsonl", fuzz_laws::files::jsonl);
+    replay("jsonl", fuzz_invariants::files::jsonl);
 }
 
 #[test]
 fn answers_are_judged_without_repeating_what_was_sent() {
-    replay("answer", fuzz_laws::answer::law);
+    replay("answer", fuzz_invariants::answer::holds);
 }
 
 #[test]
 fn headers_ask_for_nothing_that_a_pace_cannot_bear() {
-    replay("headers", fuzz_laws::headers::law);
+    replay("headers", fuzz_invariants::headers::holds);
 }
 
 #[test]
 fn whatever_lies_in_a_ledgers_place_is_used_or_refused() {
-    replay("ledger", fuzz_laws::ledger::law);
+    replay("ledger", fuzz_invariants::ledger::holds);
 }

@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use rescore::internals::sandbox::{RateLimit, Sandbox, Settings};
+use rescore::internals::sandbox::{RateLimit, Sandbox, SandboxSettings};
 use serde_json::Value;
 
 use crate::limits::ROWS;
@@ -21,7 +21,7 @@ const NEXT: u32 = 15;
 
 pub(crate) fn measure(program: &Program) {
     // 80 ms, 40 more or less.
-    let stand_in = Sandbox::start(Settings {
+    let stand_in = Sandbox::start(SandboxSettings {
         latency: Duration::from_millis(40),
         jitter: Duration::from_millis(80),
         rate_limit: Some(RateLimit {
@@ -29,7 +29,7 @@ pub(crate) fn measure(program: &Program) {
             burst: NonZeroU32::MIN,
             retry_after: None,
         }),
-        ..Settings::default()
+        ..SandboxSettings::default()
     })
     .unwrap();
     let (address, place) = (stand_in.address(), program.place());

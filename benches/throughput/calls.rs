@@ -11,8 +11,8 @@ use futures::stream::{FuturesUnordered, StreamExt};
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
 use rescore::internals::commands::run;
 use rescore::internals::config::{
-    BudgetConfig, LedgerConfig, OutputConfig, PaceConfig, RejectsConfig, RunConfig, ServiceConfig,
-    WatchConfig,
+    BudgetConfig, KeySource, LedgerChoice, LedgerConfig, OutputConfig, PaceConfig, RealService,
+    RunConfig, ServiceConfig, TimeoutConfig, WatchConfig,
 };
 use rescore::internals::error::Exit;
 use rescore::internals::fields::{Assignments, InvalidPhone};
@@ -20,11 +20,10 @@ use rescore::internals::input::{self, Compose, FormatChoice, Input, Reader};
 use rescore::internals::layout::{Existing, VERDICT_COLUMNS};
 use rescore::internals::ledger::Reuse;
 use rescore::internals::observe::Style;
-use rescore::internals::output::{Replace, Target};
 use rescore::internals::pace::{FailureBudget, GiveUpAfter, Rate};
 use rescore::internals::scorer::Patience;
 use rescore::internals::secret::Secret;
-use rescore::internals::service::{self, ClientSettings, Endpoint, Plan, ServiceId};
+use rescore::internals::service::{self, Endpoint, Plan, ServiceId};
 use rescore::internals::verdict::DecisionPolicy;
 
 use crate::data::Files;
@@ -188,7 +187,7 @@ fn rounds(files: &Files, rows: u32, latency: Duration) -> (Vec<Round>, Vec<Round
 
 /// Without a ledger, and each row asked: what other sections are about.
 pub(crate) const NOTHING_KEPT: LedgerConfig = LedgerConfig {
-    place: None,
+    choice: LedgerChoice::Nowhere,
     reuse: Reuse::All,
     dedupe: false,
 };
@@ -201,21 +200,22 @@ pub(crate) fn run_with(input: &Path, output: &Path, url: &str, rate: Rate, ledge
     let exit = run::execute(RunConfig {
         input: reader_settings(input),
         output: OutputConfig {
-            target: Some(Target::new(output, |_| Replace::Whole).unwrap()),
-            rejects: RejectsConfig::Beside(output.to_owned()),
+            path: Some(output.to_owned()),
+            rejects: None,
             changes: None,
             overwrite: true,
         },
-        service: ServiceConfig::Real(Box::new(ClientSettings {
+        service: ServiceConfig::Real(Box::new(RealService {
             endpoint: Endpoint::new(url, false).unwrap(),
-            api_key: Secret::new("bench"),
-            key_file: None,
+            key: KeySource::Variable(Secret::new("bench")),
             service_id: ServiceId::new("bench").unwrap(),
             proxy: None,
-            timeout: Duration::from_secs(30),
-            connect_timeout: Duration::from_secs(10),
             ca_file: None,
         })),
+        timeouts: TimeoutConfig {
+            call: Duration::from_secs(30),
+            connect: Duration::from_secs(10),
+        },
         plan: PLAN,
         pace: PaceConfig {
             concurrency: Some(CONCURRENCY.try_into().unwrap()),
@@ -238,14 +238,13 @@ pub(crate) fn run_with(input: &Path, output: &Path, url: &str, rate: Rate, ledge
             quiet: true,
             summary: None,
         },
-        warnings: Vec::new(),
     });
     assert_eq!(exit.unwrap(), Exit::Complete);
 }
 
 /// What a reader of a plain file needs.
-pub(crate) fn reader_settings(input: &Path) -> input::Settings {
-    input::Settings {
+pub(crate) fn reader_settings(input: &Path) -> input::ReaderSettings {
+    input::ReaderSettings {
         input: Input::File(PathBuf::from(input)),
         format: FormatChoice::Detect,
         delimiter: None,

@@ -1,10 +1,9 @@
 //! What it costs to keep answers, and what it saves to know them.
 
-use std::path::Path;
 use std::time::Duration;
 
-use rescore::internals::config::LedgerConfig;
-use rescore::internals::ledger::{Place, Reuse};
+use rescore::internals::config::{LedgerChoice, LedgerConfig};
+use rescore::internals::ledger::Reuse;
 use rescore::internals::pace::Rate;
 
 use crate::calls::{
@@ -18,13 +17,11 @@ use crate::server::Server;
 const KNOWN_ROWS: u32 = 400_000;
 
 /// The run's own ledger, as every run to a file has it.
-fn own(output: &Path) -> LedgerConfig {
-    LedgerConfig {
-        place: Some(Place::Beside(output.to_owned())),
-        reuse: Reuse::All,
-        dedupe: true,
-    }
-}
+const OWN: LedgerConfig = LedgerConfig {
+    choice: LedgerChoice::Own,
+    reuse: Reuse::All,
+    dedupe: true,
+};
 
 /// Runs with a ledger and without in turn.
 fn rounds(files: &Files, rows: u32, latency: Duration) -> (Vec<f64>, Vec<f64>) {
@@ -36,7 +33,7 @@ fn rounds(files: &Files, rows: u32, latency: Duration) -> (Vec<f64>, Vec<f64>) {
         })
         .speed
     };
-    in_turn(ROUNDS, || speed(own(&output)), || speed(NOTHING_KEPT))
+    in_turn(ROUNDS, || speed(OWN), || speed(NOTHING_KEPT))
 }
 
 pub(crate) fn zero_latency(files: &Files, table: &mut Table) {
@@ -79,7 +76,7 @@ pub(crate) fn known(files: &Files, table: &mut Table) {
     let mut server = Server::start(Duration::ZERO);
     let path = files.output("answers.ledger");
     let shared = || LedgerConfig {
-        place: Some(Place::Shared(path.clone())),
+        choice: LedgerChoice::Shared(path.clone()),
         reuse: Reuse::All,
         dedupe: true,
     };

@@ -2,7 +2,7 @@
 
 #![no_main]
 
-#[path = "../../tests/fuzz_laws/mod.rs"]
-mod fuzz_laws;
+#[path = "../../tests/fuzz_invariants/mod.rs"]
+mod fuzz_invariants;
 
-libfuzzer_sys::fuzz_target!(|input: &[u8]| fuzz_laws::files::jsonl(input));
+libfuzzer_sys::fuzz_target!(|input: &[u8]| fuzz_invariants::files::jsonl(input));

@@ -1,6 +1,6 @@
 //! The arguments of `rescore ledger`.
 //!
-//! What a person types about a user is repeated in no message: it may be somebody else who reads it.
+//! No message repeats what was typed about a user: somebody else may read it.
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -12,31 +12,31 @@ use super::values::{self, Map, Set};
 use crate::base::error::{Error, Result};
 use crate::config::{CareConfig, Forgotten, Task};
 use crate::fields::{Assignments, InvalidPhone, PerField, UserRequest};
-use crate::input::{FormatChoice, Input, Settings};
+use crate::input::{FormatChoice, Input, ReaderSettings};
 use crate::layout::Existing;
 use crate::verdict::{Failure, Reason};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum LedgerCommand {
-    /// Say what is in it
+    /// Show what is in a ledger
     Stats(StatsArgs),
-    /// Remove answers that are older
+    /// Remove old answers
     Prune(PruneArgs),
-    /// Remove all answers about a user, the users of a file, or everybody, so that nothing of them stays in the ledger
+    /// Remove all answers about a user, the users of a file, or everybody, so that no trace stays in the ledger
     Forget(Box<ForgetArgs>),
 }
 
 #[derive(Debug, Args)]
 pub(super) struct StatsArgs {
-    /// The ledger: that of `--ledger`, or an OUTPUT.ledger
+    /// The ledger: a file given to `--ledger`, or an OUTPUT.ledger
     file: PathBuf,
 }
 
 #[derive(Debug, Args)]
 pub(super) struct PruneArgs {
-    /// The ledger: that of `--ledger`, or an OUTPUT.ledger
+    /// The ledger: a file given to `--ledger`, or an OUTPUT.ledger
     file: PathBuf,
-    /// Remove answers that are older, such as `30d`
+    /// Remove answers that are older than this, such as `30d`
     #[arg(long, value_name = "TIME", value_parser = values::age)]
     older_than: Duration,
 }
@@ -44,18 +44,19 @@ pub(super) struct PruneArgs {
 #[derive(Debug, Args)]
 #[allow(clippy::doc_markdown, reason = "these comments are the help's text")]
 pub(super) struct ForgetArgs {
-    /// The ledger: that of `--ledger`, or an OUTPUT.ledger
+    /// The ledger: a file given to `--ledger`, or an OUTPUT.ledger
     file: PathBuf,
-    /// Forget the users of this file, read as by `run`; `-` is standard input, so that nobody's data need be an argument
+    /// Forget the users of this file, read like the input of `run`; `-` is standard input, so that no personal data
+    /// need be an argument
     #[arg(long, value_name = "FILE")]
     users: Option<PathBuf>,
-    /// Take a field of that file from this column, as in `run` (repeatable)
+    /// Take a field from this column of that file, as in `run` (repeatable)
     #[arg(long, value_name = "FIELD=COLUMN", value_delimiter = '\n', value_parser = values::map)]
     map: Vec<Map>,
-    /// The same value for a field in every row of that file, as in `run` (repeatable)
+    /// Use the same value for a field in every row of that file, as in `run` (repeatable)
     #[arg(long, value_name = "FIELD=VALUE", value_delimiter = '\n', value_parser = values::set)]
     set: Vec<Set>,
-    /// That file has no header, and `--map` takes the numbers of columns, as in `run`
+    /// That file has no header, and `--map` takes column numbers, as in `run`
     #[arg(long, requires = "users")]
     no_header: bool,
     /// Forget everybody
@@ -81,7 +82,7 @@ pub(super) struct ForgetArgs {
 
 const USER: &str = "One user";
 
-/// The longest record of a file of users, as `run` has it.
+/// The longest record of a file of users, as in `run`.
 const LONGEST_RECORD: usize = 16 * 1024 * 1024;
 
 impl LedgerCommand {
@@ -119,23 +120,21 @@ impl ForgetArgs {
         };
         let fields = user != PerField::default();
         if users.is_none() && !(map.is_empty() && set.is_empty()) {
-            return Err(Error::usage(
-                "`--map` and `--set` have no meaning without `--users`",
-            ));
+            return Err(Error::usage("`--map` and `--set` need `--users`"));
         }
         match (fields, users, all) {
             (true, None, false) => one(&user),
             (false, Some(users), false) => many(&users, map, set, no_header),
             (false, None, true) => Ok(Forgotten::Everybody),
             _ => Err(Error::usage(
-                "it must be said whom to forget, in one of three ways",
+                "specify whom to forget: `--users`, the fields of one user, or `--all`",
             )
-            .hint("give `--users FILE`, `--all`, or one user's `--name`, `--email`, `--phone`, `--ip` and `--user-agent` as they were sent")),
+            .hint("give `--users FILE`, `--all`, or `--name`, `--email`, `--phone`, `--ip` and `--user-agent` as they were sent")),
         }
     }
 }
 
-/// One user, by the rules of a run: whom no run can have asked about, no ledger can have.
+/// One user, by the rules of a run: a ledger cannot have answers about a user that no run can have sent.
 fn one(user: &PerField<Option<String>>) -> Result<Forgotten> {
     let find = |field| Ok(user.get(field).clone().map(Cow::Owned));
     UserRequest::new(find, InvalidPhone::Reject)
@@ -147,14 +146,14 @@ fn one(user: &PerField<Option<String>>) -> Result<Forgotten> {
 fn refused(failure: &Failure) -> Error {
     let rule = match failure.reason {
         Reason::InvalidIp => "`--ip` is neither IPv4 nor IPv6",
-        Reason::InvalidEmail => "`--email` is no email address",
-        Reason::InvalidPhone => "`--phone` is no international number",
+        Reason::InvalidEmail => "`--email` is not an email address",
+        Reason::InvalidPhone => "`--phone` is not an international phone number",
         // These name a field and no value.
         _ => &*failure.message,
     };
     let hint = match failure.reason {
         Reason::InvalidPhone => {
-            "leave `--phone` out for a run with `--invalid-phone drop`, which has sent none"
+            "leave out `--phone` if the run had `--invalid-phone drop`, which does not send it"
         }
         _ => {
             "give the fields as they were sent: name, IP address and user agent, with an email address, a phone number or both"
@@ -171,7 +170,7 @@ fn many(users: &Path, map: Vec<Map>, set: Vec<Set>, no_header: bool) -> Result<F
     for Set(field, value) in set {
         assignments.set(field, value)?;
     }
-    Ok(Forgotten::Users(Box::new(Settings {
+    Ok(Forgotten::Users(Box::new(ReaderSettings {
         input: if users == Path::new("-") {
             Input::Stdin
         } else {
@@ -181,10 +180,10 @@ fn many(users: &Path, map: Vec<Map>, set: Vec<Set>, no_header: bool) -> Result<F
         delimiter: None,
         no_header,
         assignments,
-        // A run that rejects such a row has no answer for it; one that drops the number has this one.
+        // A run that rejects such a row has no answer for it; one that drops the number does.
         invalid_phone: InvalidPhone::Drop,
         existing: Existing::Replace,
-        // Nothing is written, so no column is ours.
+        // Nothing is written, so there are no columns of ours.
         columns: Vec::new(),
         max_record: LONGEST_RECORD,
         // A row that cannot have been sent costs nothing here.

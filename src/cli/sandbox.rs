@@ -10,17 +10,17 @@ use clap::builder::NonEmptyStringValueParser;
 use super::values::{self, PlanArg};
 use crate::base::error::{Error, Result};
 use crate::base::secret::Secret;
-use crate::sandbox::{FaultKind, Faults, Plan, RateLimit, Settings, parse_fault};
+use crate::sandbox::{FaultKind, Faults, RateLimit, SandboxPlan, SandboxSettings, parse_fault};
 
 #[derive(Debug, Args)]
 pub(super) struct SandboxArgs {
     /// Where to listen; loopback only
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8787", value_parser = values::listen)]
     listen: SocketAddr,
-    /// The plan to play
+    /// The plan to simulate
     #[arg(long, value_enum, default_value = "paid")]
     plan: PlanArg,
-    /// A made-up key that is accepted; others get a 401 (repeatable; without it any key is accepted)
+    /// Accept this made-up key, and answer every other key with a 401 (repeatable) [default: any key]
     #[arg(long, value_name = "KEY", value_delimiter = '\n', value_parser = NonEmptyStringValueParser::new())]
     accept_key: Vec<String>,
     /// How long an answer takes
@@ -29,25 +29,26 @@ pub(super) struct SandboxArgs {
     /// Up to how much longer it may take
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = values::duration_or_zero)]
     jitter: Duration,
-    /// Let calls fail with this probability: 402, 403, 500, 503, reset, stall or bad-json (repeatable), such as `500=0.01`
+    /// Let calls fail with this probability, as in `500=0.01`: 402, 403, 500, 503, reset, stall or bad-json
+    /// (repeatable)
     #[arg(long = "fault", value_name = "KIND=PROBABILITY", value_delimiter = '\n', value_parser = parse_fault)]
     fault: Vec<(FaultKind, f64)>,
-    /// Requests a second that are taken; more get a 429
+    /// Requests per second that are accepted; further ones get a 429
     #[arg(long, value_name = "N", value_parser = values::per_second)]
     rate_limit: Option<f64>,
-    /// Requests that may come at once under `--rate-limit`
+    /// Requests that may arrive together under `--rate-limit`
     #[arg(long, value_name = "N", default_value = "1", requires = "rate_limit")]
     burst: NonZeroU32,
-    /// Seconds that a 429's `Retry-After` names; without it there is no such header
+    /// What the header `Retry-After` of a 429 says [default: no such header]
     #[arg(long, value_name = "SECONDS", requires = "rate_limit")]
     retry_after: Option<u64>,
-    /// Where chances start from
+    /// Seed of the random numbers
     #[arg(long, value_name = "N", default_value = "0")]
     seed: u64,
 }
 
 impl SandboxArgs {
-    pub(super) fn into_settings(self) -> Result<Settings> {
+    pub(super) fn into_settings(self) -> Result<SandboxSettings> {
         if !self.listen.ip().is_loopback() {
             return Err(
                 Error::usage(format!("`{}` is not on loopback", self.listen))
@@ -65,11 +66,11 @@ impl SandboxArgs {
             burst: self.burst,
             retry_after: self.retry_after,
         };
-        Ok(Settings {
+        Ok(SandboxSettings {
             listen: self.listen,
             plan: match self.plan {
-                PlanArg::Paid => Plan::Paid,
-                PlanArg::Free => Plan::Free,
+                PlanArg::Paid => SandboxPlan::Paid,
+                PlanArg::Free => SandboxPlan::Free,
             },
             accepted_keys: self.accept_key.into_iter().map(Secret::new).collect(),
             latency: self.latency,

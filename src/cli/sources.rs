@@ -42,7 +42,7 @@ impl<'a> Sources<'a> {
         }
     }
 
-    /// The options that variables gave, for errors that come up later.
+    /// The options that came from variables, for errors that come up later.
     pub(super) fn variables(self) -> Variables {
         let of = |arg: &Arg| {
             let id = arg.get_id().as_str();
@@ -94,7 +94,7 @@ impl Variables {
     }
 }
 
-/// Adds to an error of clap the variables that it came from. There are none where it comes `without` variables as well.
+/// Adds to an error of clap the variables that it came from: none, if the same error comes `without` variables.
 pub(super) fn explain(
     mut error: clap::Error,
     without: Option<&clap::Error>,

@@ -1,4 +1,4 @@
-//! Values of arguments: what is allowed, and the words when it is not.
+//! Values of options: what is allowed, and the message when a value is not.
 
 use std::net::SocketAddr;
 use std::num::NonZeroU64;
@@ -46,7 +46,7 @@ pub(super) enum PlanArg {
 pub(super) enum PhoneArg {
     /// The row fails
     Reject,
-    /// The row is sent without it where it has an email
+    /// The row is sent without it, provided that it has an email address
     Drop,
 }
 
@@ -62,11 +62,11 @@ impl From<PhoneArg> for InvalidPhone {
 /// `--existing`.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub(super) enum ExistingArg {
-    /// Put the new values in their place
+    /// Replace them with the new values
     Replace,
-    /// Leave the old ones under `previous_*` names
+    /// Keep them under `previous_*` names
     Keep,
-    /// Refuse
+    /// Refuse the file
     Error,
 }
 
@@ -87,16 +87,16 @@ pub(super) enum ProgressArg {
     Auto,
     /// A bar, on a terminal only
     Bar,
-    /// A line every so often
+    /// A line every few seconds
     Plain,
-    /// One JSON object a line
+    /// One JSON object per line
     Json,
-    /// Nothing but warnings until the summary
+    /// Only warnings until the summary
     Off,
 }
 
 impl ProgressArg {
-    /// The style; `rows_on_terminal` when the rows themselves go to one, where a bar would be drawn over them.
+    /// The style. `rows_on_terminal`: the rows themselves go to the terminal, and a bar would be drawn over them.
     pub(super) fn style(self, rows_on_terminal: bool) -> Style {
         match self {
             Self::Auto if rows_on_terminal => Style::Plain,
@@ -143,15 +143,15 @@ pub(super) fn column(text: &str) -> Result<Column, String> {
         .split_once('=')
         .ok_or("expected NAME=/json/pointer, such as `risk_level=/summary/risk_level`")?;
     if name.trim().is_empty() || name.contains(char::is_control) {
-        return Err("the column's name is missing or has control characters".to_owned());
+        return Err("the column name is missing or has control characters".to_owned());
     }
     Ok(Column(name.to_owned(), Pointer::parse(pointer)?))
 }
 
-/// `--prefix`: the start of columns' names.
+/// `--prefix`: the start of column names.
 pub(super) fn prefix(text: &str) -> Result<String, String> {
     if text.contains(char::is_control) {
-        return Err("a column's name has no control characters".to_owned());
+        return Err("a column name cannot have control characters".to_owned());
     }
     Ok(text.to_owned())
 }
@@ -162,21 +162,21 @@ pub(super) fn delimiter(text: &str) -> Result<u8, String> {
         b"tab" | b"\\t" => Ok(b'\t'),
         [b'"' | b'\r' | b'\n'] => Err("a quote or a line end cannot be the delimiter".to_owned()),
         [byte] if byte.is_ascii_alphanumeric() || b".+-".contains(byte) => Err(
-            "a letter, digit, dot, plus or minus stands in scores and cannot be the delimiter"
+            "a letter, digit, dot, plus or minus can be part of a score and cannot be the delimiter"
                 .to_owned(),
         ),
         [byte] if byte.is_ascii() => Ok(*byte),
-        _ => Err("allowed is one ASCII character, or `tab`".to_owned()),
+        _ => Err("expected one ASCII character, or `tab`".to_owned()),
     }
 }
 
-/// The longest time that is taken: an hour for one call is a mistake in the unit.
+/// The longest time that is accepted: more than an hour for one call is a mistake in the unit.
 const LONGEST: Duration = Duration::from_secs(60 * 60);
 
 /// A time above zero.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
     match duration_or_zero(text)? {
-        Duration::ZERO => Err("allowed are times from 1ms to 1h, such as `30s`".to_owned()),
+        Duration::ZERO => Err("expected a time from 1ms to 1h, such as `30s`".to_owned()),
         time => Ok(time),
     }
 }
@@ -188,26 +188,24 @@ pub(super) fn duration_or_zero(text: &str) -> Result<Duration, String> {
             Ok(time)
         }
         _ => Err(
-            "allowed are times from 1ms to 1h with their unit, such as `500ms`, `30s` or `2m`"
+            "expected a time from 1ms to 1h with its unit, such as `500ms`, `30s` or `2m`"
                 .to_owned(),
         ),
     }
 }
 
-/// The longest that anybody leaves a run to wait: over a weekend and a day.
+/// The longest wait that makes sense: a week.
 const MOST_PATIENT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// How long a run waits for a service.
 pub(super) fn patience(text: &str) -> Result<Duration, String> {
     match humantime::parse_duration(text) {
         Ok(time) if time <= MOST_PATIENT && time >= Duration::from_secs(1) => Ok(time),
-        _ => {
-            Err("allowed are times from 1s to 7d with their unit, such as `15m` or `2h`".to_owned())
-        }
+        _ => Err("expected a time from 1s to 7d with its unit, such as `15m` or `2h`".to_owned()),
     }
 }
 
-/// The oldest answers that make sense to ask for: longer ago nobody kept any.
+/// The oldest answers that it makes sense to use: nobody has older ones.
 const OLDEST: Duration = Duration::from_secs(10 * 366 * 24 * 60 * 60);
 
 /// `--give-up-after`.
@@ -215,7 +213,7 @@ pub(super) fn give_up_after(text: &str) -> Result<GiveUpAfter, String> {
     match text.parse() {
         _ if text == "never" => Ok(GiveUpAfter::Never),
         Ok(rows) => Ok(GiveUpAfter::Rows(rows)),
-        Err(_) => Err("allowed are a number of rows from 1 on, or `never`".to_owned()),
+        Err(_) => Err("expected a number of rows, at least 1, or `never`".to_owned()),
     }
 }
 
@@ -224,17 +222,16 @@ pub(super) fn age(text: &str) -> Result<Duration, String> {
     match humantime::parse_duration(text) {
         Ok(time) if time <= OLDEST && time >= Duration::from_secs(1) => Ok(time),
         _ => Err(
-            "allowed are times from 1s to 10 years with their unit, such as `12h` or `7d`"
-                .to_owned(),
+            "expected a time from 1s to 10 years with its unit, such as `12h` or `7d`".to_owned(),
         ),
     }
 }
 
-/// A file that no stream can stand for.
+/// A file for which a stream cannot be given.
 pub(super) fn file() -> impl TypedValueParser<Value = PathBuf> {
     PathBufValueParser::new().try_map(|path| {
         if path == Path::new("-") {
-            return Err("no stream can stand for this file; `./-` is one of that name");
+            return Err("this must be a file and not a stream; `./-` is a file of that name");
         }
         Ok(path)
     })
@@ -243,12 +240,12 @@ pub(super) fn file() -> impl TypedValueParser<Value = PathBuf> {
 /// A number of things, at least one.
 pub(super) fn count(text: &str) -> Result<NonZeroU64, String> {
     text.parse()
-        .map_err(|_| "allowed are whole numbers from 1 on".to_owned())
+        .map_err(|_| "expected a whole number, at least 1".to_owned())
 }
 
 /// `--max-failures`.
 pub(super) fn failure_limit(text: &str) -> Result<FailureLimit, String> {
-    let wrong = || "allowed are whole numbers from 1 on, or a share such as `5%`".to_owned();
+    let wrong = || "expected a whole number, at least 1, or a share such as `5%`".to_owned();
     let Some(percent) = text.strip_suffix('%') else {
         return text.parse().map(FailureLimit::Rows).map_err(|_| wrong());
     };
@@ -261,21 +258,21 @@ pub(super) fn failure_limit(text: &str) -> Result<FailureLimit, String> {
 /// A threshold, with all its digits.
 pub(super) fn threshold(text: &str) -> Result<Decimal, String> {
     Decimal::new(text).ok_or_else(|| {
-        "allowed are numbers such as `2` or `4.5`, of 64 characters at most".to_owned()
+        "expected a number such as `2` or `4.5`, of at most 64 characters".to_owned()
     })
 }
 
 /// Where the stand-in listens.
 pub(super) fn listen(text: &str) -> Result<SocketAddr, String> {
     text.parse()
-        .map_err(|_| "allowed are an address and a port, such as `127.0.0.1:8787`".to_owned())
+        .map_err(|_| "expected an address and a port, such as `127.0.0.1:8787`".to_owned())
 }
 
 /// A rate limit of the stand-in.
 pub(super) fn per_second(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(number) if (0.001..=1e9).contains(&number) => Ok(number),
-        _ => Err("allowed are 0.001 to 1000000000 requests a second".to_owned()),
+        _ => Err("expected 0.001 to 1000000000 requests per second".to_owned()),
     }
 }
 

@@ -13,7 +13,7 @@ use crate::base::error::{Error, Exit, Result, printable, shown};
 use crate::base::say::say;
 use crate::config::{CareConfig, Forgotten, Task};
 use crate::fields::UserRequest;
-use crate::input::{Reader, Settings};
+use crate::input::{Reader, ReaderSettings};
 use crate::ledger::{AGES, Care, Cleaned, KnownLimit, Service, survey};
 use crate::observe::{count, counted, moment, most};
 use crate::service::{Plan, write_body};
@@ -212,7 +212,7 @@ fn one(care: &mut Care, user: &UserRequest<'_>) -> Result<Done> {
 }
 
 /// Reads the whole file before anything goes: one that is broken in the middle changes nothing.
-fn many(care: &mut Care, users: Settings) -> Result<Done> {
+fn many(care: &mut Care, users: ReaderSettings) -> Result<Done> {
     let (mut reader, opened) = Reader::open(users, Box::new(write_bodies))?;
     // An empty file has no columns.
     if !opened.mapping.is_empty() {

@@ -1,12 +1,6 @@
-//! One file a subcommand: builds the parts from its config and hands each stage only its own piece.
+//! One file or folder for each subcommand: builds the parts from its config and gives each stage only what it needs.
 
-mod answers;
-mod descriptors;
-mod desk;
 pub(crate) mod ledger;
-pub(crate) mod places;
 pub mod run;
 pub(crate) mod sandbox;
 mod signals;
-mod space;
-mod threads;

@@ -1,15 +1,15 @@
-//! `rescore sandbox`: the stand-in as a program of its own, for rehearsals.
+//! `rescore sandbox`: the stand-in for the service as a program of its own, for rehearsals.
 
 use super::signals::Signals;
 use crate::base::error::{Error, Exit, Result};
 use crate::base::say::say;
-use crate::sandbox::{self, Settings};
+use crate::sandbox::{self, SandboxSettings};
 
 /// Serves until SIGINT or SIGTERM, then says what was billed.
 ///
 /// # Errors
-/// The address cannot be listened on.
-pub(crate) fn execute(settings: &Settings) -> Result<Exit> {
+/// Exit code 2: it cannot listen on the address.
+pub(crate) fn execute(settings: &SandboxSettings) -> Result<Exit> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -23,7 +23,7 @@ pub(crate) fn execute(settings: &Settings) -> Result<Exit> {
         } else {
             "RESCORE_API_KEY set to a key of `--accept-key`"
         };
-        // Before it is said that Ctrl-C ends it in order.
+        // Before the words below promise that Ctrl-C ends it.
         let mut signals = Signals::listen().map_err(|e| Error::internal("cannot listen for signals").because(e))?;
         say(&format!("rescore sandbox: a stand-in for the service, listening on http://{address}"));
         say(&format!("         try `rescore run users.csv -o scored.csv --base-url http://{address} --service-id test` with {key}"));

@@ -1,15 +1,16 @@
-//! The names that columns have in practice, in seven languages: the table of `docs/columns.md`.
+//! The names that columns have in practice, in seven languages. `docs/columns.md` has the same
+//! table.
 //!
-//! Without case, spaces, punctuation and accents. A name is here only if it means the field beyond doubt: a wrong guess
-//! would be paid for in every row.
+//! They are written without case, spaces, punctuation and accents. A name is listed only if it
+//! means the field beyond doubt: a wrong guess would be paid for in every row.
 
-use super::Field;
+use super::field::Field;
 
-/// Names for a name that may also be those of a half of it: `Nom` is a last name beside `Prénom`, `Nome` a first name beside
-/// `Cognome`.
+/// Column names for a name that may also mean half of it: `Nom` is a last name beside `Prénom`,
+/// `Nome` a first name beside `Cognome`.
 pub(super) const BARE_NAMES: &[&str] = &["name", "nom", "nombre", "nome", "naam"];
 
-/// Names of a column with first names.
+/// Column names for a first name.
 pub(super) const FIRST_NAMES: &[&str] = &[
     // English
     "firstname",
@@ -34,7 +35,7 @@ pub(super) const FIRST_NAMES: &[&str] = &[
     "roepnaam",
 ];
 
-/// Names of a column with last names.
+/// Column names for a last name.
 pub(super) const LAST_NAMES: &[&str] = &[
     // English
     "lastname",
@@ -60,7 +61,7 @@ pub(super) const LAST_NAMES: &[&str] = &[
     "familienaam",
 ];
 
-/// Names of each field; earlier ones win over later ones.
+/// The column names of each field; earlier ones take precedence.
 pub(super) const fn aliases(field: Field) -> &'static [&'static str] {
     match field {
         Field::Name => NAMES,

@@ -1,76 +1,20 @@
-//! Where each field's value comes from: a column, a joined template or a constant.
+//! The source of each field: a column, a template of several columns, or a constant.
 //!
-//! [`Assignments`] are what a person asked for, by name; a [`Mapping`] is that held against a file, by whatever key the
-//! format uses (a column's index for CSV, a path for JSONL).
+//! [`Assignments`] are what the user asked for, by name. A [`Mapping`] is the same for a given
+//! file, with the keys of its format (a column's index for CSV, a member's path for JSONL).
 
-use super::missing::{self, Needed};
+use super::assignments::{Assigned, Assignments};
+use super::field::{Field, PerField};
+use super::missing::{self, Requirement};
+use super::names;
 use super::template::{Part, Template};
-use super::{Field, PerField, names, sanitise};
 use crate::base::error::{Error, Result, column, quoted};
 use crate::raw_json::Pointer;
 
-/// What `--map` and `--set` asked for.
-#[derive(Debug, Clone, Default)]
-pub struct Assignments {
-    sources: PerField<Option<Assigned>>,
-}
-
-/// One `--map` or `--set`.
-#[derive(Debug, Clone)]
-pub(crate) enum Assigned {
-    /// `--map`: from these columns.
-    Columns(Template<String>),
-    /// `--set`: the same value in every row.
-    Constant(String),
-}
-
-impl Assignments {
-    /// Adds one `--map`.
-    ///
-    /// # Errors
-    /// When the field was given before.
-    pub(crate) fn map(&mut self, field: Field, template: Template<String>) -> Result<()> {
-        self.assign(field, Assigned::Columns(template))
-    }
-
-    /// Adds one `--set`.
-    ///
-    /// # Errors
-    /// When the field was given before, or no row could be sent with this value.
-    pub fn set(&mut self, field: Field, value: String) -> Result<()> {
-        if let Some(wrong) = sanitise::wrong_constant(&value, field) {
-            return Err(Error::usage(format!(
-                "no row could be sent with `--set {field}=…`: its value {wrong}"
-            ))
-            .hint(format!(
-                "give another value, or take it from a column with `--map {field}=COLUMN`"
-            )));
-        }
-        self.assign(field, Assigned::Constant(value))
-    }
-
-    fn assign(&mut self, field: Field, assigned: Assigned) -> Result<()> {
-        let slot = self.sources.get_mut(field);
-        if slot.is_some() {
-            return Err(Error::usage(format!(
-                "`{field}` is given twice by `--map` and `--set`"
-            )));
-        }
-        *slot = Some(assigned);
-        Ok(())
-    }
-
-    /// What was asked for one field.
-    #[must_use]
-    pub(crate) fn get(&self, field: Field) -> Option<&Assigned> {
-        self.sources.get(field).as_ref()
-    }
-}
-
-/// Where a field's value comes from in the file at hand.
+/// The source of a field in a given file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ColumnSource<K> {
-    /// Nowhere: the field is absent in every row.
+    /// None: the field is absent in every row.
     Absent,
     /// From the row.
     Columns(Template<K>),
@@ -78,7 +22,7 @@ pub(crate) enum ColumnSource<K> {
     Constant(String),
 }
 
-/// Where every field's value comes from in the file at hand.
+/// The source of every field in a given file.
 #[derive(Debug, Clone)]
 pub(crate) struct Mapping<K> {
     /// The source of each field.
@@ -88,7 +32,7 @@ pub(crate) struct Mapping<K> {
 }
 
 impl<K> Mapping<K> {
-    /// That of a file without columns.
+    /// The mapping of a file without columns.
     pub(crate) fn nothing() -> Self {
         Self {
             sources: PerField::from_fn(|_| ColumnSource::Absent),
@@ -98,10 +42,10 @@ impl<K> Mapping<K> {
 }
 
 impl Mapping<usize> {
-    /// Holds the assignments against a header.
+    /// Maps the assignments to a header.
     ///
     /// # Errors
-    /// A column that is asked for and not there or there twice, or a required field without a column.
+    /// A column that was asked for is missing or appears twice, or a required field has no column.
     pub(crate) fn of_header(
         header: &[String],
         assignments: &Assignments,
@@ -112,22 +56,22 @@ impl Mapping<usize> {
             Some(Assigned::Columns(template)) => {
                 match template.try_map(|name| index_of(name, header)) {
                     Ok(template) => Ok(ColumnSource::Columns(template)),
-                    Err(Index::Twice(first, second)) => {
+                    Err(NoColumn::Ambiguous(first, second)) => {
                         Err(twice(field, header, first, second, file))
                     }
-                    // Is refused below, with all others.
-                    Err(Index::Nowhere) => Ok(ColumnSource::Absent),
+                    // Reported below, together with all others.
+                    Err(NoColumn::Missing) => Ok(ColumnSource::Absent),
                 }
             }
             None => by_name(field, header, file),
         })?;
         let is_there = |name: &str| index_of(name, header).is_ok();
-        missing::refuse(assignments, header, Needed::All, is_there, file).map_err(|error| {
-            match header {
-                [_] => error.hint("one column found; try `--delimiter`"),
+        missing::refuse(assignments, header, Requirement::All, is_there, file).map_err(
+            |error| match header {
+                [_] => error.hint("only one column was found; try `--delimiter`"),
                 _ => error,
-            }
-        })?;
+            },
+        )?;
         let described = describe(&sources, |template| {
             let name = |index: &usize| Ok::<_, ()>(header.get(*index).cloned().unwrap_or_default());
             template
@@ -139,25 +83,25 @@ impl Mapping<usize> {
     }
 }
 
-/// Why a name means no column.
-enum Index {
-    Nowhere,
-    Twice(usize, usize),
+/// Why a name does not identify a column.
+enum NoColumn {
+    Missing,
+    Ambiguous(usize, usize),
 }
 
-/// Looks for a column by its name as it is written, or else in any case.
-fn index_of(name: &str, header: &[String]) -> Result<usize, Index> {
+/// Finds a column by its exact name, or else ignoring case.
+fn index_of(name: &str, header: &[String]) -> Result<usize, NoColumn> {
     let find = |is_it: &dyn Fn(&str) -> bool| {
         let columns = header.iter().enumerate();
         let mut found = columns.filter_map(|(index, column)| is_it(column).then_some(index));
         match (found.next(), found.next()) {
-            (None, _) => Err(Index::Nowhere),
+            (None, _) => Err(NoColumn::Missing),
             (Some(index), None) => Ok(index),
-            (Some(first), Some(second)) => Err(Index::Twice(first, second)),
+            (Some(first), Some(second)) => Err(NoColumn::Ambiguous(first, second)),
         }
     };
     match find(&|column| column == name) {
-        Err(Index::Nowhere) => find(&|column| column.trim().eq_ignore_ascii_case(name.trim())),
+        Err(NoColumn::Missing) => find(&|column| column.trim().eq_ignore_ascii_case(name.trim())),
         found => found,
     }
 }
@@ -173,7 +117,7 @@ fn by_name(field: Field, header: &[String], file: &str) -> Result<ColumnSource<u
     }
 }
 
-/// The columns whose name means the field: how plainly it does, and which column it is; the plainest first.
+/// The columns whose names mean the field, as rank and index, the best rank first.
 ///
 /// # Errors
 /// A column that may be only half of a name.
@@ -182,13 +126,13 @@ fn ranked(field: Field, columns: &[String], file: &str) -> Result<Vec<(usize, us
         && let Some(half) = names::half(columns)
     {
         return Err(Error::usage(format!(
-            "{} in {file} may be the {} name alone, as {} stands beside it",
+            "{} in {file} may be only the {} name, as there is also a column {}",
             quoted(half.column),
             half.which,
             quoted(half.other)
         ))
         .hint(format!(
-            "`{}` sends both, `--map 'name={}'` that one alone",
+            "`{}` sends both, `--map 'name={}'` only this one",
             half.map, half.column
         )));
     }
@@ -217,23 +161,8 @@ fn twice(field: Field, header: &[String], first: usize, second: usize, file: &st
         name(second)
     ))
     .hint(format!(
-        "rename one of them, or name another column with `--map {field}=COLUMN`"
+        "rename one of them, or choose a column with `--map {field}=COLUMN`"
     ))
-}
-
-/// More columns than this are counted, not listed: a wide export must not fill the screen.
-const LISTED_COLUMNS: usize = 20;
-
-pub(super) fn columns_line(columns: &[String]) -> String {
-    let shown = columns.iter().take(LISTED_COLUMNS);
-    let shown: Vec<_> = shown.map(|name| column(name)).collect();
-    let more = columns.len().saturating_sub(LISTED_COLUMNS);
-    let tail = if more > 0 {
-        format!(" … and {more} more")
-    } else {
-        String::new()
-    };
-    format!("columns: {}{tail}", shown.join(", "))
 }
 
 fn describe<K>(
@@ -244,7 +173,7 @@ fn describe<K>(
         .into_iter()
         .map(|field| match sources.get(field) {
             ColumnSource::Absent => format!("{field} not sent"),
-            // A constant may be a person's own address: that there is one is enough here.
+            // A constant may be a personal address. It is enough to say that there is one.
             ColumnSource::Constant(_) => format!("{field} ← constant"),
             ColumnSource::Columns(template) => format!("{field} ← {}", show(template)),
         })
@@ -252,27 +181,28 @@ fn describe<K>(
     shown.join(", ")
 }
 
-/// How much of a JSONL file its first objects are.
+/// How much of a JSONL file was read for its mapping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Sample {
-    /// So few that nothing can be said of the others.
+pub(crate) enum MemberSample {
+    /// Too few objects to judge the others by.
     Few,
-    /// Enough to judge by.
+    /// Enough objects to judge the others by.
     Part,
-    /// All of it.
+    /// The whole file.
     Whole,
 }
 
 impl Mapping<String> {
-    /// Holds the assignments against the members seen in the first objects of a JSONL file. A field without an
-    /// assignment is looked up by name in each row, as rows may differ; the template names what the first ones had.
+    /// Maps the assignments to the members of a JSONL file's first objects. A field without an
+    /// assignment is looked up by name in each row, as rows may differ. The templates name the
+    /// members of the first objects.
     ///
     /// # Errors
-    /// A required field, or a member that `--map` names, that none of the objects has; a small sample is not enough to
-    /// say so.
+    /// None of the objects has a required field, or a member that `--map` names. A small sample is
+    /// not enough for this error.
     pub(crate) fn of_members(
         members: &[String],
-        sample: Sample,
+        sample: MemberSample,
         assignments: &Assignments,
         file: &str,
     ) -> Result<Self> {
@@ -289,11 +219,11 @@ impl Mapping<String> {
                 }
             })
         })?;
-        // Before the end of a file, an object may still come that has what `--map` names.
+        // Before the end of a file, there may still be an object that has what `--map` names.
         let needed = match sample {
-            Sample::Few => None,
-            Sample::Part => Some(Needed::Required),
-            Sample::Whole => Some(Needed::All),
+            MemberSample::Few => None,
+            MemberSample::Part => Some(Requirement::Required),
+            MemberSample::Whole => Some(Requirement::All),
         };
         let is_there = |name: &str| {
             let member = Pointer::parse(name).unwrap_or_else(|_| Pointer::of_member(name));
@@ -332,18 +262,21 @@ mod tests {
         let mapping = Mapping::of_header(&header, &Assignments::default(), "`x.csv`").unwrap();
         assert_eq!(
             mapping.described,
-            "name ← `Full Name`, email ← `E-mail`, phone not sent, ip ← `IP Address`, user_agent ← `userAgent`"
+            "name ← `Full Name`, email ← `E-mail`, phone not sent, ip ← `IP Address`, \
+             user_agent ← `userAgent`"
         );
     }
 
     #[test]
-    fn a_missing_column_is_named_with_the_nearest_one() {
+    fn the_error_for_a_missing_column_suggests_the_nearest_one() {
         let header = header(&["id", "full_name", "email", "last_login_ip", "ua"]);
         let error =
             Mapping::of_header(&header, &Assignments::default(), "`people.csv`").unwrap_err();
         assert_eq!(
             error.report(),
-            "error: no column for `ip` in `people.csv`\n  columns: id, full_name, email, last_login_ip, ua\n\nhint: did you mean `--map ip=last_login_ip`?"
+            "error: no column for `ip` in `people.csv`\n\
+             \x20 columns: id, full_name, email, last_login_ip, ua\n\n\
+             hint: did you mean `--map ip=last_login_ip`?"
         );
     }
 
@@ -353,7 +286,9 @@ mod tests {
         for (map, report) in [
             (
                 &[(Field::Email, "emial")][..],
-                "error: no column for `name`, for `ip` and for `user_agent` in `x.csv`\n  columns: full_nam, first, last, emial, last_login_ip\n\nhint: did you mean `--map name=full_nam --map ip=last_login_ip`?",
+                "error: no column for `name`, for `ip` and for `user_agent` in `x.csv`\n\
+                 \x20 columns: full_nam, first, last, emial, last_login_ip\n\n\
+                 hint: did you mean `--map name=full_nam --map ip=last_login_ip`?",
             ),
             (
                 &[
@@ -362,7 +297,10 @@ mod tests {
                     (Field::Ip, "IP-Adr"),
                     (Field::UserAgent, "agent"),
                 ],
-                "error: no column `frist` for `--map name=…`, `IP-Adr` for `--map ip=…` and `agent` for `--map user_agent=…` in `x.csv`\n  columns: full_nam, first, last, emial, last_login_ip\n\nhint: did you mean `--map 'name={first} {last}' --map ip=last_login_ip`?",
+                "error: no column `frist` for `--map name=…`, `IP-Adr` for `--map ip=…` and \
+                 `agent` for `--map user_agent=…` in `x.csv`\n\
+                 \x20 columns: full_nam, first, last, emial, last_login_ip\n\n\
+                 hint: did you mean `--map 'name={first} {last}' --map ip=last_login_ip`?",
             ),
             (
                 &[
@@ -371,11 +309,17 @@ mod tests {
                     (Field::Email, "emial"),
                     (Field::UserAgent, "x"),
                 ],
-                "error: no column `x` for `--map user_agent=…` in `x.csv`\n  columns: full_nam, first, last, emial, last_login_ip\n\nhint: name it with `--map user_agent=COLUMN`, or give a constant with `--set user_agent=VALUE`",
+                "error: no column `x` for `--map user_agent=…` in `x.csv`\n\
+                 \x20 columns: full_nam, first, last, emial, last_login_ip\n\n\
+                 hint: name the column with `--map user_agent=COLUMN`, or give a constant with \
+                 `--set user_agent=VALUE`",
             ),
             (
                 &[(Field::Email, "x")],
-                "error: no column `x` for `--map email=…`, and none for `name`, for `ip` and for `user_agent`, in `x.csv`\n  columns: full_nam, first, last, emial, last_login_ip\n\nhint: did you mean `--map name=full_nam --map email=emial --map ip=last_login_ip`?",
+                "error: no column `x` for `--map email=…`, and none for `name`, for `ip` \
+                 and for `user_agent`, in `x.csv`\n\
+                 \x20 columns: full_nam, first, last, emial, last_login_ip\n\n\
+                 hint: did you mean `--map name=full_nam --map email=emial --map ip=last_login_ip`?",
             ),
         ] {
             let error = Mapping::of_header(&header, &assignments(map), "`x.csv`").unwrap_err();
@@ -384,23 +328,26 @@ mod tests {
     }
 
     #[test]
-    fn where_there_is_one_column_another_delimiter_is_proposed_and_not_for_members() {
+    fn for_a_single_column_another_delimiter_is_suggested_but_not_for_members() {
         let (one, map) = (header(&["users"]), Assignments::default());
         let of_csv = Mapping::of_header(&one, &map, "`x.csv`").unwrap_err();
         assert!(of_csv.report().contains("--delimiter"));
-        let of_jsonl = Mapping::of_members(&one, Sample::Whole, &map, "`x.jsonl`").unwrap_err();
+        let of_jsonl =
+            Mapping::of_members(&one, MemberSample::Whole, &map, "`x.jsonl`").unwrap_err();
         assert!(!of_jsonl.report().contains("--delimiter"));
     }
 
     #[test]
-    fn a_member_of_a_pointer_that_is_misspelt_is_suggested() {
+    fn for_a_misspelt_member_in_a_pointer_the_nearest_one_is_suggested() {
         let members = header(&["name", "email", "device", "ua"]);
         let map = assignments(&[(Field::Ip, "/devcie/ip")]);
         let of = |sample| Mapping::of_members(&members, sample, &map, "`x.jsonl`");
-        assert!(of(Sample::Few).is_ok() && of(Sample::Part).is_ok());
+        assert!(of(MemberSample::Few).is_ok() && of(MemberSample::Part).is_ok());
         assert_eq!(
-            of(Sample::Whole).unwrap_err().report(),
-            "error: no column `/devcie/ip` for `--map ip=…` in `x.jsonl`\n  columns: name, email, device, ua\n\nhint: did you mean `--map 'ip=/device/ip'`?"
+            of(MemberSample::Whole).unwrap_err().report(),
+            "error: no column `/devcie/ip` for `--map ip=…` in `x.jsonl`\n\
+             \x20 columns: name, email, device, ua\n\n\
+             hint: did you mean `--map 'ip=/device/ip'`?"
         );
     }
 

@@ -1,32 +1,34 @@
-//! Columns that are needed and not there: all of them in one error, with those that may be meant.
+//! Required columns that are missing: all of them in one error, with suggestions.
 
-use super::mapping::{Assigned, Assignments, columns_line};
-use super::{Field, Template, names};
-use crate::base::error::{Error, quoted};
+use super::assignments::{Assigned, Assignments};
+use super::field::Field;
+use super::names;
+use super::template::Template;
+use crate::base::error::{Error, column, quoted};
 use crate::raw_json::Pointer;
 
-/// A field that gets no value from any row.
-enum Missing<'a> {
-    /// No column means it.
+/// A field that would get no value in any row.
+enum MissingField<'a> {
+    /// No column matches it.
     Unmapped(Field),
-    /// `--map` takes it from columns of which these are not there.
+    /// `--map` takes it from columns, and these are missing.
     Named(Field, &'a Template<String>, Vec<&'a str>),
 }
 
-/// Which of the fields' columns must be there.
+/// Which columns must exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Needed {
-    /// Those of required fields: of a file's other members too few were seen.
+pub(super) enum Requirement {
+    /// Those of required fields: too few of the file's other members were seen.
     Required,
-    /// Those that a `--map` names as well.
+    /// Those, and the columns that `--map` names.
     All,
 }
 
-/// Fails where columns are missing. `is_there` tells whether a column that a `--map` names is.
+/// Fails if columns are missing. `is_there` tells whether a column that `--map` names exists.
 pub(super) fn refuse(
     assignments: &Assignments,
     columns: &[String],
-    needed: Needed,
+    needed: Requirement,
     is_there: impl Fn(&str) -> bool,
     file: &str,
 ) -> Result<(), Error> {
@@ -36,9 +38,9 @@ pub(super) fn refuse(
         assignments.get(field).is_none() && !columns.iter().any(|name| is_of(field, name))
     };
     let missing = |field: Field| match assignments.get(field) {
-        Some(Assigned::Columns(template)) if needed == Needed::All => {
+        Some(Assigned::Columns(template)) if needed == Requirement::All => {
             let names: Vec<_> = template.columns().filter(|name| !is_there(name)).collect();
-            (!names.is_empty()).then_some(Missing::Named(field, template, names))
+            (!names.is_empty()).then_some(MissingField::Named(field, template, names))
         }
         _ => {
             let is_required = match field {
@@ -46,7 +48,7 @@ pub(super) fn refuse(
                 Field::Email => is_absent(Field::Phone),
                 Field::Phone => false,
             };
-            (is_required && is_absent(field)).then_some(Missing::Unmapped(field))
+            (is_required && is_absent(field)).then_some(MissingField::Unmapped(field))
         }
     };
     let missing: Vec<_> = Field::ALL.into_iter().filter_map(missing).collect();
@@ -54,9 +56,9 @@ pub(super) fn refuse(
         return Ok(());
     }
     let words = |named: bool| {
-        let of =
-            { missing.iter() }.filter(|missing| matches!(missing, Missing::Named(..)) == named);
-        listed(&of.map(Missing::words).collect::<Vec<_>>())
+        let of = { missing.iter() }
+            .filter(|missing| matches!(missing, MissingField::Named(..)) == named);
+        listed(&of.map(MissingField::words).collect::<Vec<_>>())
     };
     let words = match (words(true), words(false)) {
         (named, unmapped) if named.is_empty() || unmapped.is_empty() => named + &unmapped,
@@ -70,16 +72,31 @@ pub(super) fn refuse(
     Err(match missing.first() {
         Some(first) if meant.is_empty() => {
             let field = first.field();
-            let it = if missing.len() > 1 { "each" } else { "it" };
+            let which = if missing.len() > 1 { "each" } else { "the" };
             error.hint(format!(
-                "name {it} with `--map {field}=COLUMN`, or give a constant with `--set {field}=VALUE`"
+                "name {which} column with `--map {field}=COLUMN`, or give a constant with `--set {field}=VALUE`"
             ))
         }
         _ => error.hint(format!("did you mean `{}`?", meant.join(" "))),
     })
 }
 
-/// As they stand in a sentence.
+/// More columns than this are counted, not listed: a wide export must not fill the screen.
+const LISTED_COLUMNS: usize = 20;
+
+fn columns_line(columns: &[String]) -> String {
+    let shown = columns.iter().take(LISTED_COLUMNS);
+    let shown: Vec<_> = shown.map(|name| column(name)).collect();
+    let more = columns.len().saturating_sub(LISTED_COLUMNS);
+    let tail = if more > 0 {
+        format!(" … and {more} more")
+    } else {
+        String::new()
+    };
+    format!("columns: {}{tail}", shown.join(", "))
+}
+
+/// Words as a list in a sentence.
 fn listed(words: &[String]) -> String {
     match words.split_last() {
         Some((last, others)) if !others.is_empty() => format!("{} and {last}", others.join(", ")),
@@ -87,7 +104,7 @@ fn listed(words: &[String]) -> String {
     }
 }
 
-impl Missing<'_> {
+impl MissingField<'_> {
     const fn field(&self) -> Field {
         match self {
             Self::Unmapped(field) | Self::Named(field, ..) => *field,
@@ -105,7 +122,7 @@ impl Missing<'_> {
         }
     }
 
-    /// The option that may be meant.
+    /// The option that the user may have meant.
     fn meant(&self, columns: &[String]) -> Option<String> {
         let (field, template, names) = match self {
             Self::Unmapped(field) => return names::suggestion(*field, columns),
@@ -128,9 +145,9 @@ impl Missing<'_> {
     }
 }
 
-/// The column that is written most like `name`, which may be a pointer into a member.
+/// The column whose spelling is nearest to `name`, which may be a pointer into a member.
 fn nearest(name: &str, columns: &[String]) -> Option<String> {
-    /// Below this, jaro-winkler calls `note` like `name`.
+    /// Below this, Jaro-Winkler finds `note` similar to `name`.
     const ALIKE: f64 = 0.88;
     let pointer = Pointer::parse(name).unwrap_or_else(|_| Pointer::of_member(name));
     let member = pointer.split_first().0;

@@ -1,13 +1,13 @@
-//! Which column names mean which field, and which are near enough for a hint.
+//! Which column names mean which field, and which ones are near enough for a hint.
 //!
-//! A name that means a field beyond doubt is taken; one that might (`last_login_ip`, `first_name`) is only suggested:
-//! a wrong guess would be paid for in every row.
+//! A name that means a field beyond doubt is used. One that might (`last_login_ip`, `first_name`)
+//! is only suggested: a wrong guess would be paid for in every row.
 
-use super::Field;
 use super::aliases::{BARE_NAMES, FIRST_NAMES, LAST_NAMES, aliases};
+use super::field::Field;
 use crate::base::error::COLUMN_CHARACTERS;
 
-/// A name without case, spaces, punctuation and the accents of the languages that we know.
+/// A name without case, spaces, punctuation and the accents of the supported languages.
 fn plain(name: &str) -> String {
     let without_accent = |c: char| match c {
         'à'..='å' => 'a',
@@ -26,7 +26,7 @@ fn plain(name: &str) -> String {
         .collect()
 }
 
-/// The field that a column's name means and how plainly it does: 0 is the field's own name.
+/// The field that a column's name means, and its rank: 0 is the field's own name.
 #[must_use]
 pub(crate) fn rank(name: &str) -> Option<(Field, usize)> {
     let plain = plain(name);
@@ -38,20 +38,20 @@ pub(crate) fn rank(name: &str) -> Option<(Field, usize)> {
 
 /// A column that may be the other half of a name.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Half<'a> {
-    /// Its name, which could be that of a whole name, too.
+pub(super) struct HalfName<'a> {
+    /// Its name, which could also mean a full name.
     pub(super) column: &'a str,
-    /// The half that stands beside it.
+    /// The column with the other half.
     pub(super) other: &'a str,
     /// What it may be: `first` or `last`.
     pub(super) which: &'static str,
-    /// The `--map` argument that joins both.
+    /// The `--map` option that joins both.
     pub(super) map: String,
 }
 
-/// The column that may be only half of a name: one half stands beside it, and no other column for the second. Sent alone,
-/// it would be a wrong name in every row.
-pub(super) fn half(columns: &[String]) -> Option<Half<'_>> {
+/// The column that may be only half of a name: there is a column for one half, and no other column
+/// for the second half. Sent alone, it would be a wrong name in every row.
+pub(super) fn half(columns: &[String]) -> Option<HalfName<'_>> {
     let find = |names: &[&str]| {
         columns
             .iter()
@@ -63,7 +63,7 @@ pub(super) fn half(columns: &[String]) -> Option<Half<'_>> {
         (None, Some(last)) => (last, "first", joined(column, last)),
         _ => return None,
     };
-    Some(Half {
+    Some(HalfName {
         column,
         other,
         which,
@@ -75,10 +75,10 @@ fn joined(first: &str, last: &str) -> String {
     format!("--map 'name={{{first}}} {{{last}}}'")
 }
 
-/// The `--map` argument worth trying for a field that no column was found for.
+/// The `--map` option to suggest for a field without a column.
 #[must_use]
 pub(crate) fn suggestion(field: Field, columns: &[String]) -> Option<String> {
-    // What is longer than a name that is shown is not one to be typed.
+    // Nobody types a name that is too long to be shown.
     let is_short = |column: &&String| column.chars().count() <= COLUMN_CHARACTERS;
     let columns: Vec<_> = columns.iter().filter(is_short).collect();
     let having = |parts: &[&str]| {
@@ -109,7 +109,7 @@ pub(crate) fn suggestion(field: Field, columns: &[String]) -> Option<String> {
             .iter()
             .map(|column| {
                 let plain = plain(column);
-                // The other measure forgives a common start: it calls `users` like `user ip`.
+                // Jaro-Winkler favours a common prefix: it finds `users` similar to `user ip`.
                 let near =
                     |alias: &&&str| strsim::normalized_damerau_levenshtein(alias, &plain) >= 0.7;
                 let likeness = { aliases(field).iter() }
@@ -118,7 +118,7 @@ pub(crate) fn suggestion(field: Field, columns: &[String]) -> Option<String> {
                     .fold(0.0, f64::max);
                 (likeness, column)
             })
-            // Below this, jaro-winkler calls `note` like `name`.
+            // Below this, Jaro-Winkler finds `note` similar to `name`.
             .filter(|(likeness, _)| *likeness >= 0.88)
             .max_by(|a, b| a.0.total_cmp(&b.0))
             .map(|(_, column)| column)
@@ -127,7 +127,7 @@ pub(crate) fn suggestion(field: Field, columns: &[String]) -> Option<String> {
     Some(option(field, column))
 }
 
-/// The `--map` option as a person would type it.
+/// The `--map` option as the user would type it.
 pub(super) fn option(field: Field, column: &str) -> String {
     let quote = if column.contains(|c: char| !(c.is_alphanumeric() || c == '_' || c == '-')) {
         "'"
@@ -184,7 +184,7 @@ mod tests {
         }
     }
 
-    /// The document's names of a field, in the form in which they are compared.
+    /// The document's names for a field, in the form in which they are compared.
     fn documented(row: &str) -> Vec<String> {
         let document = include_str!("../../docs/columns.md");
         let start = format!("| {row} |");
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_column_may_be_half_of_a_name_when_the_other_half_stands_beside_it() {
+    fn a_column_may_be_half_of_a_name_if_there_is_one_for_the_other_half() {
         let columns = |names: &[&str]| names.iter().map(ToString::to_string).collect::<Vec<_>>();
         for (names, expected) in [
             (
@@ -246,7 +246,7 @@ mod tests {
                 &["apellidos", "nombre"],
                 Some("--map 'name={nombre} {apellidos}'"),
             ),
-            // Both halves are there: the third is the whole.
+            // Both halves exist: the third column is the full name.
             (&["Vorname", "Nachname", "Name"], None),
             (&["name", "email"], None),
             (&["voornaam", "achternaam"], None),

@@ -1,18 +1,19 @@
-//! Cleaning and checking one value.
+//! Sanitising and checking of single values.
 //!
-//! The interface asks the client to strip white space and sanitise (section 2.1, rule 3). Values stay borrowed from the
-//! row's bytes wherever nothing has to be taken out.
+//! The interface asks the client to strip white space and to sanitise (section 2.1, rule 3). Values
+//! stay borrowed from the row's bytes unless something has to be removed.
 
 use std::borrow::Cow;
 use std::net::IpAddr;
 
 use memchr::{memchr, memchr_iter};
 
-use super::Field;
+use super::field::Field;
 use crate::base::error::quoted;
 use crate::verdict::{Failure, Reason};
 
-/// The longest address that a mail path can carry (RFC 5321, section 4.5.3.1.3, less the angle brackets).
+/// The longest address that a mail path can have (RFC 5321, section 4.5.3.1.3, without the angle
+/// brackets).
 const EMAIL_CHARACTERS: usize = 254;
 /// Digits of a phone number: ITU-T E.164 allows 15; the service documents at least 7.
 const PHONE_DIGITS: std::ops::RangeInclusive<usize> = 7..=15;
@@ -27,7 +28,7 @@ pub(crate) fn text(bytes: Cow<'_, [u8]>, field: Field) -> Result<Cow<'_, str>, F
     let not_utf8 = |valid_up_to: usize| {
         Failure::new(
             Reason::NotUtf8,
-            format!("{field} is not UTF-8 from its byte {} on", valid_up_to + 1),
+            format!("{field} is not UTF-8 at byte {}", valid_up_to + 1),
         )
     };
     match bytes {
@@ -40,7 +41,8 @@ pub(crate) fn text(bytes: Cow<'_, [u8]>, field: Field) -> Result<Cow<'_, str>, F
     }
 }
 
-/// The text without white space around it and control characters in it; `None` when nothing is left.
+/// The text without surrounding white space and without control characters; `None` if nothing is
+/// left.
 ///
 /// # Errors
 /// A NUL byte.
@@ -52,7 +54,7 @@ pub(super) fn clean(text: Cow<'_, str>, field: Field) -> Result<Option<Cow<'_, s
         }
         text if text.contains('\0') => Err(Failure::new(
             Reason::NulByte,
-            format!("{field} has a NUL byte"),
+            format!("{field} contains a NUL byte"),
         )),
         text => {
             let text: String = text.chars().filter(|c| !c.is_control()).collect();
@@ -62,11 +64,11 @@ pub(super) fn clean(text: Cow<'_, str>, field: Field) -> Result<Option<Cow<'_, s
     }
 }
 
-/// Whether there is a byte that a control character could have. One pass without branches over what is nearly always
-/// clean: every value of every row comes through here.
+/// Whether there is a byte that may belong to a control character. One pass without branches, as
+/// values are nearly always clean, and every value of every row comes through here.
 #[allow(
     clippy::needless_bitwise_bool,
-    reason = "without branches the compiler looks at many bytes at once"
+    reason = "without branches the compiler checks many bytes per instruction"
 )]
 fn may_have_control(text: &str) -> bool {
     // C1 controls are U+0080 to U+009F, in UTF-8 C2 80 to C2 9F.
@@ -97,7 +99,7 @@ pub(super) fn email(value: Cow<'_, str>) -> Result<Cow<'_, str>, Failure> {
     match (ats.next(), ats.next()) {
         (None, _) => return Err(wrong("has no @")),
         (Some(at), None) if at == 0 || at + 1 == bytes.len() => {
-            return Err(wrong("has nothing on one side of its @"));
+            return Err(wrong("has nothing before or after the @"));
         }
         (Some(_), None) => {}
         (Some(_), Some(_)) => return Err(wrong("has more than one @")),
@@ -139,10 +141,11 @@ pub(super) fn phone(value: Cow<'_, str>) -> Result<Cow<'_, str>, Failure> {
     ))
 }
 
-/// What is wrong with a value that would be sent in every row; nothing is said of the value itself, which may be a person's.
+/// What is wrong with a value that would be sent in every row. The value itself is not repeated, as
+/// it may be personal data.
 pub(super) fn wrong_constant(value: &str, field: Field) -> Option<&'static str> {
     let Ok(Some(value)) = clean(value.into(), field) else {
-        return Some("has nothing that can be sent");
+        return Some("is blank");
     };
     let (checked, wrong) = match field {
         Field::Name | Field::UserAgent => return None,
@@ -153,13 +156,13 @@ pub(super) fn wrong_constant(value: &str, field: Field) -> Option<&'static str> 
     checked.is_err().then_some(wrong)
 }
 
-/// The field that a text has a value of, as the cells of a row have and names of columns have not.
+/// The field that a text could be a value of, as in a row's cells but not in column names.
 #[must_use]
 pub(crate) fn value_in(text: &str) -> Option<Field> {
     if text.contains("Mozilla/") {
         return Some(Field::UserAgent);
     }
-    // A line that was split by the wrong delimiter has its values among others.
+    // In a line that was split by the wrong delimiter, a cell contains several values.
     let mut words = text.split(|c: char| !(c.is_alphanumeric() || "@.:-_+%".contains(c)));
     let of_word = |word: &str| {
         let is_address = |(_, host): (&str, &str)| host.contains('.');
@@ -175,7 +178,7 @@ pub(crate) fn value_in(text: &str) -> Option<Field> {
         .or_else(|| is_phone().then_some(Field::Phone))
 }
 
-/// Whether a text is a number that is longer than a date, as a phone number without its country code is.
+/// Whether a text is a number longer than a date, such as a phone number without its country code.
 fn is_long_number(text: &str) -> bool {
     let bare: Vec<_> = { text.chars() }
         .filter(|c| !ornament(*c) && *c != '/')
@@ -183,7 +186,7 @@ fn is_long_number(text: &str) -> bool {
     (9..=15).contains(&bare.len()) && bare.iter().all(char::is_ascii_digit)
 }
 
-/// What people put between digits.
+/// Characters that people write between digits.
 fn ornament(c: char) -> bool {
     c.is_whitespace()
         || matches!(
@@ -192,8 +195,9 @@ fn ornament(c: char) -> bool {
         )
 }
 
-/// Whether this is a country code and nothing else, as the `+44 ` of `+44 (0)20 …`: a zero in brackets after it is for
-/// callers within the country, and sent with it, it would be another number. Anywhere else it is a digit like any other.
+/// Whether this is a country code and nothing else, such as the `+44 ` of `+44 (0)20 …`. A zero in
+/// brackets after it is for callers within the country, and must be dropped to keep the number
+/// right. Anywhere else it is an ordinary digit.
 fn is_country_code(before: &str) -> bool {
     let before = before.trim_matches(ornament);
     let code = before.strip_prefix('+').or(before.strip_prefix("00"));
@@ -203,7 +207,7 @@ fn is_country_code(before: &str) -> bool {
         && code.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// No country code begins with 0 (ITU-T E.164, section 6.2.1).
+/// No country code starts with 0 (ITU-T E.164, section 6.2.1).
 fn is_international(phone: &str) -> bool {
     let digits = phone.strip_prefix('+').unwrap_or_default();
     PHONE_DIGITS.contains(&digits.len())

@@ -1,4 +1,4 @@
-//! One or more columns and texts that make a field's value together, such as `{first} {last}`.
+//! One or more columns and texts that are joined to a field's value, such as `{first} {last}`.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,24 +8,25 @@ use crate::base::error::{column, quoted};
 /// A piece of a template.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Part<K> {
-    /// Text that stands in every row.
+    /// Text that is the same in every row.
     Text(String),
     /// The value of a column.
     Column(K),
 }
 
-/// One or more columns and texts that make a field's value together.
+/// One or more columns and texts that are joined to a field's value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Template<K>(pub(crate) Vec<Part<K>>);
 
 impl Template<String> {
-    /// Reads `COLUMN` or a template such as `{first} {last}`; `{{` and `}}` stand for the braces themselves.
+    /// Parses `COLUMN` or a template such as `{first} {last}`; `{{` and `}}` stand for the braces
+    /// themselves.
     ///
     /// # Errors
     /// What is wrong with it.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         if text.is_empty() {
-            return Err("the column's name is missing".to_owned());
+            return Err("the column name is missing".to_owned());
         }
         if !text.contains(['{', '}']) {
             return Ok(Self(vec![Part::Column(text.to_owned())]));
@@ -38,7 +39,7 @@ impl Template<String> {
                     characters.next();
                     plain.push(c);
                 }
-                '}' => return Err(format!("`{text}` closes a brace that was never opened")),
+                '}' => return Err(format!("`{text}` has a `}}` without a `{{`")),
                 '{' => {
                     let mut column = String::new();
                     loop {
@@ -46,7 +47,7 @@ impl Template<String> {
                             Some('}') => break,
                             Some(c) => column.push(c),
                             None => {
-                                return Err(format!("`{text}` opens a brace that is never closed"));
+                                return Err(format!("`{text}` has a `{{` without a `}}`"));
                             }
                         }
                     }
@@ -65,14 +66,14 @@ impl Template<String> {
             Ok(Self(parts))
         } else {
             Err(format!(
-                "`{text}` names no column; `--set` gives a constant"
+                "`{text}` does not name a column; use `--set` for a constant"
             ))
         }
     }
 }
 
 impl Template<String> {
-    /// The columns that it is made of.
+    /// The names of its columns.
     pub(super) fn columns(&self) -> impl Iterator<Item = &str> {
         self.0.iter().filter_map(|part| match part {
             Part::Column(name) => Some(name.as_str()),
@@ -82,7 +83,7 @@ impl Template<String> {
 }
 
 impl<K> Template<K> {
-    /// The same template with its keys exchanged.
+    /// The same template with its keys converted.
     pub(crate) fn try_map<L, E>(
         &self,
         mut key: impl FnMut(&K) -> Result<L, E>,
@@ -98,7 +99,7 @@ impl<K> Template<K> {
             .map(Template)
     }
 
-    /// The key of a template that is one column alone, as most are.
+    /// The key of a template that consists of one column, as most do.
     #[must_use]
     pub(crate) fn column(&self) -> Option<&K> {
         match self.0.as_slice() {
@@ -107,7 +108,8 @@ impl<K> Template<K> {
         }
     }
 
-    /// The value for a row: a single column's value stays borrowed; joined ones are absent when all columns are empty.
+    /// The value for a row. A single column's value stays borrowed; a joined value is absent if all
+    /// its columns are empty.
     pub(crate) fn value<'a>(
         &self,
         mut get: impl FnMut(&K) -> Option<Cow<'a, [u8]>>,

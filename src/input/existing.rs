@@ -1,8 +1,8 @@
-//! Columns of the input that have names that we write, and whether they may be touched.
+//! Columns of the input with the names of our columns, and whether they may be changed.
 //!
-//! Our own columns are recognised by each other and by their values: `transaction_id`, `risk_score` and `decision` are all
-//! there, and every value is one that we could have written. Anything else is the user's and is never replaced. This file
-//! must not know how rows are parsed.
+//! Our own columns are recognised by each other and by their values: `transaction_id`, `risk_score`
+//! and `decision` must all be there, with values that we could have written. Anything else belongs
+//! to the user and is never replaced. This file must not know how rows are parsed.
 
 use serde::de::IgnoredAny;
 
@@ -12,34 +12,35 @@ use crate::fields::{ColumnSource, Field, Part, PerField};
 use crate::layout::{Existing, PREVIOUS, VERDICT_COLUMNS};
 use crate::verdict::{Failure, Reason, Score, TransactionId};
 
-/// How many of our columns make the others ours.
+/// The number of columns by which ours are recognised.
 const KEY_COLUMNS: usize = VERDICT_COLUMNS.len();
 
-/// A column of the input with a name that we write.
+/// A column of the input with the name of one of our columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Found {
-    /// Its place among our columns.
+pub(super) struct OurColumn {
+    /// Its index among our columns.
     pub(super) column: usize,
-    /// Its value could be ours.
+    /// Whether its value could be ours.
     pub(super) fits: bool,
 }
 
-/// Why a header or a row with a column of our names stays as it is.
+/// Why a header or a row with columns that have our names must not be changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Conflict {
     /// `--existing error`.
     Present(usize),
-    /// `--existing keep`, and the name that the column would get exists as well.
+    /// `--existing keep`, and the name that the column would get exists, too.
     Both(usize),
-    /// Not all columns by which ours are recognised are there.
+    /// Some of the columns by which ours are recognised are missing.
     Alone(usize),
     /// A value that we never write.
     Foreign(usize),
 }
 
 impl Conflict {
-    /// What is wrong with a header or an object that has these columns of ours, and the kept names of those in `previous`.
-    pub(super) fn of(existing: Existing, found: &[Found], previous: &[usize]) -> Option<Self> {
+    /// What is wrong with a header or an object that has these columns, and under their kept names
+    /// the columns in `previous`.
+    pub(super) fn of(existing: Existing, found: &[OurColumn], previous: &[usize]) -> Option<Self> {
         let has = |column: usize| found.iter().any(|found| found.column == column);
         match existing {
             Existing::Error => found.first().map(|found| Self::Present(found.column)),
@@ -59,7 +60,7 @@ impl Conflict {
         }
     }
 
-    /// Why the file is refused. `row` is the row of the value that is not ours.
+    /// The error for the file. `row` is the row with the value that is not ours.
     pub(super) fn refuses(self, columns: &[String], file: &str, row: usize) -> Error {
         let name = self.name(columns);
         let (shown, kept) = (quoted(name), quoted(&format!("{PREVIOUS}{name}")));
@@ -74,7 +75,7 @@ impl Conflict {
                 .hint(format!("`--existing keep` renames it to {kept}, {other_names}")),
             Self::Both(_) => {
                 Error::usage(format!("{file} has both {shown} and {kept}")).hint(format!(
-                    "{other_names}; without `--existing keep` the values of an earlier run are replaced"
+                    "{other_names}; without `--existing keep`, values of an earlier run are replaced"
                 ))
             }
             Self::Alone(_) | Self::Foreign(_) => {
@@ -82,17 +83,17 @@ impl Conflict {
                     "{file} already has {shown}, which does not come from rescore and would be replaced"
                 ));
                 let error = if let Self::Foreign(_) = self {
-                    error.detail(format!("its value in row {row} is one that rescore never writes"))
+                    error.detail(format!("rescore never writes a value such as the one in row {row}"))
                 } else {
                     error.detail(format!(
-                        "columns are replaced only where {} are all there, as in rescore's own output",
+                        "columns are replaced only if {} are all there, as in rescore's own output",
                         recognised.join(", ")
                     ))
                 };
                 let other_name = if self.column() < KEY_COLUMNS {
                     ""
                 } else {
-                    "give another name to `--column`; "
+                    "give `--column` another name; "
                 };
                 error.hint(format!(
                     "{other_name}`--existing keep` renames it to {kept}, {other_names}"
@@ -101,7 +102,7 @@ impl Conflict {
         }
     }
 
-    /// Why a row fails that comes after those by which the file was judged.
+    /// The failure of a row after those by which the file was checked.
     pub(super) fn fails(self, columns: &[String]) -> Failure {
         let name = self.name(columns);
         let shown = quoted(name);
@@ -135,7 +136,7 @@ impl Conflict {
     }
 }
 
-/// The field that is taken from this column, alone or with others.
+/// The field that is taken from this column, alone or together with others.
 pub(super) fn field_of<K: Clone + PartialEq>(
     sources: &PerField<ColumnSource<K>>,
     column: &K,
@@ -147,16 +148,18 @@ pub(super) fn field_of<K: Clone + PartialEq>(
     })
 }
 
-/// A field is taken from a column that would be written: whatever `--existing` says, the next run would send our values.
+/// The error if a field is taken from a column that would be written: whatever `--existing` says,
+/// the next run would send our values.
 pub(super) fn is_source(column: &str, field: Field, file: &str) -> Error {
     Error::usage(format!(
-        "a new column cannot be called {}: {file} has the field `{field}` there",
+        "a new column cannot be named {}: {file} has the field `{field}` in that column",
         quoted(column)
     ))
-    .hint("give another name to `--column`, or put something in front of all new names with `--prefix rescore_`")
+    .hint("give `--column` another name, or give all new columns a prefix with `--prefix rescore_`")
 }
 
-/// Whether we could have written a value into this column: nothing, or what has its form. `None` is what is not text.
+/// Whether we could have written this value into this column: it is empty or has the right form.
+/// `None` is a value that is not text.
 pub(super) fn fits(column: usize, text: Option<&str>) -> bool {
     let Some(text) = text else {
         return column >= KEY_COLUMNS;
@@ -211,7 +214,7 @@ mod tests {
     #[test]
     fn only_all_three_columns_with_our_values_are_ours() {
         let found = |columns: &[usize]| -> Vec<_> {
-            let found = |column: &usize| Found {
+            let found = |column: &usize| OurColumn {
                 column: *column,
                 fits: true,
             };
@@ -224,7 +227,7 @@ mod tests {
         assert_eq!(replaces(&[3]), Some(Conflict::Alone(3)));
         assert_eq!(replaces(&[0, 2, 3]), Some(Conflict::Alone(0)));
         let mut one_foreign = found(&[0, 1, 2]);
-        one_foreign.extend([Found {
+        one_foreign.extend([OurColumn {
             column: 1,
             fits: false,
         }]);

@@ -1,28 +1,29 @@
-//! Whether the first rows all fail for one reason, before any can be sent: then the file or a setting is wrong, and not
-//! the rows.
+//! Whether the first rows all fail for the same reason before any can be sent: then the file or a
+//! setting is wrong, and not the rows.
 
 use crate::base::error::Error;
 use crate::verdict::{Failure, Reason};
 
-/// How many rows are looked at: more than share one fault by chance.
+/// How many rows are checked: so many do not share a fault by chance.
 const ROWS: u32 = 100;
 
-/// The rows before the first one that could be sent, as long as all fail for the same reason.
+/// The rows before the first valid one, as long as all fail for the same reason.
 #[derive(Debug)]
 pub(super) struct FirstRows {
-    /// How many there were, and why they fail; `None` once one is different.
+    /// How many there were, and why they fail; `None` once a row is different.
     failing: Option<(u32, Option<Reason>)>,
 }
 
 impl FirstRows {
-    /// Looks at the first rows, or at none.
+    /// Checks the first rows, or none.
     pub(super) fn new(look: bool) -> Self {
         Self {
             failing: look.then_some((0, None)),
         }
     }
 
-    /// Takes the next row's request; the reason once enough rows have failed for it alone.
+    /// Adds the next row's request. Returns the reason if enough rows have failed only for this
+    /// one.
     pub(super) fn take<T>(&mut self, request: &Result<T, Failure>) -> Option<Reason> {
         let (rows, seen) = self.failing?;
         let reason = request.as_ref().err().map(|failure| failure.reason);
@@ -37,7 +38,7 @@ impl FirstRows {
 /// The error for a file whose first rows all fail for this reason. `mapping` says which column is which field.
 pub(super) fn hopeless(name: &str, reason: Reason, mapping: &str) -> Error {
     let error = Error::usage(format!(
-        "the first {ROWS} rows of {name} all fail for one reason, `{reason}`: none was sent"
+        "the first {ROWS} rows of {name} all fail for the same reason, `{reason}`, and none was sent"
     ));
     let error = if mapping.is_empty() {
         error
@@ -46,15 +47,17 @@ pub(super) fn hopeless(name: &str, reason: Reason, mapping: &str) -> Error {
     };
     let fix = match reason {
         Reason::NotJson | Reason::NotAnObject => {
-            "make a line of each object, with `jq -c '.[]'` of an array and with `jq -c .` otherwise"
+            "put each object on one line, with `jq -c '.[]'` for an array and with `jq -c .` otherwise"
         }
         Reason::Ragged | Reason::TextAfterQuote => "check the header, the quotes and `--delimiter`",
-        Reason::ExistingColumns => "`--existing keep` leaves the old columns under other names",
-        Reason::InvalidPhone => "`--invalid-phone drop` sends rows that have an email without it",
+        Reason::ExistingColumns => "`--existing keep` keeps the old columns under other names",
+        Reason::InvalidPhone => {
+            "`--invalid-phone drop` leaves out the phone number if the row has an email address"
+        }
         _ => "name the right columns with `--map FIELD=COLUMN`",
     };
     error.hint(format!(
-        "{fix}; `--give-up-after never` goes on all the same"
+        "{fix}; `--give-up-after never` continues nevertheless"
     ))
 }
 
@@ -62,7 +65,7 @@ pub(super) fn hopeless(name: &str, reason: Reason, mapping: &str) -> Error {
 mod tests {
     use super::*;
 
-    /// The row at which it is over, and why.
+    /// The row at which the file is rejected, and why.
     fn over(rows: &[(u32, Option<Reason>)]) -> Option<(u32, Reason)> {
         let mut first = FirstRows::new(true);
         let all = rows
@@ -75,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hundred_rows_with_one_fault_are_enough_and_one_other_row_lets_all_pass() {
+    fn a_hundred_rows_with_the_same_fault_are_enough_and_one_other_row_lets_all_pass() {
         use Reason::{InvalidIp, MissingIp};
         let expected = Some((100, InvalidIp));
         assert_eq!(over(&[(500, Some(InvalidIp))]), expected);

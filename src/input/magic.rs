@@ -1,71 +1,77 @@
-//! File formats that are not read here: recognised by their first bytes, with what to do about each.
+//! File formats that cannot be read, recognised by their first bytes, and what to do about each.
 //!
-//! This file must not know where the bytes come from. A format that it does not know is found by a NUL byte, or by its encoding.
+//! This file must not know where the bytes come from. Formats that it does not know show by a NUL
+//! byte, or by their encoding.
 
-/// How many first bytes are needed: the mark of a tar archive is the furthest in.
+/// How many bytes are needed: the signature of a tar archive is the furthest from the start.
 pub(super) const START: usize = 512;
 
-/// A format that is not read here.
+/// A format that cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Foreign {
+pub(super) struct ForeignFormat {
     /// What it is.
     pub(super) what: &'static str,
     /// What to do about it.
     pub(super) fix: &'static str,
 }
 
-/// Where a mark stands, the mark, and what it says.
-type Mark = (usize, &'static [u8], &'static str, &'static str);
+/// The bytes by which a format is recognised.
+struct Signature {
+    at: usize,
+    bytes: &'static [u8],
+    format: ForeignFormat,
+}
+
+const fn signature(
+    at: usize,
+    bytes: &'static [u8],
+    what: &'static str,
+    fix: &'static str,
+) -> Signature {
+    let format = ForeignFormat { what, fix };
+    Signature { at, bytes, format }
+}
 
 const SAVE_AS: &str = "save it as \"CSV UTF-8\"";
 
-const MARKS: &[Mark] = &[
-    (0, ZIP, "a zip archive", "unpack it first with `unzip`"),
-    (
+const SIGNATURES: &[Signature] = &[
+    signature(0, ZIP, "a zip archive", "unpack it first with `unzip`"),
+    signature(0, OLE, "an Excel workbook", SAVE_AS),
+    signature(0, b"PAR1\x15", "a Parquet file", PARQUET_TO_CSV),
+    signature(4, b"1AY&SY", "bzip2 data", "unpack it first with `bunzip2`"),
+    signature(0, b"\xfd7zXZ\0", "xz data", "unpack it first with `unxz`"),
+    signature(
         0,
-        b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1",
-        "an Excel workbook",
-        SAVE_AS,
-    ),
-    (
-        0,
-        b"PAR1\x15",
-        "a Parquet file",
-        "write it as CSV first, as with `duckdb -c \"COPY (FROM 'users.parquet') TO 'users.csv'\"`",
-    ),
-    (4, b"1AY&SY", "bzip2 data", "unpack it first with `bunzip2`"),
-    (0, b"\xfd7zXZ\0", "xz data", "unpack it first with `unxz`"),
-    (
-        0,
-        b"7z\xbc\xaf\x27\x1c",
+        SEVEN_ZIP,
         "a 7-Zip archive",
         "unpack it first with `7z x`",
     ),
-    (
+    signature(
         257,
         b"ustar",
         "a tar archive",
         "unpack it first with `tar -xf`",
     ),
-    (
-        0,
-        b"%PDF-",
-        "a PDF document",
-        "export the table as CSV from the program that made it",
-    ),
-    (0, b"\xff\xfe", UTF_16.what, UTF_16.fix),
-    (0, b"\xfe\xff", UTF_16.what, UTF_16.fix),
+    signature(0, b"%PDF-", "a PDF document", EXPORT),
+    signature(0, b"\xff\xfe", UTF_16.what, UTF_16.fix),
+    signature(0, b"\xfe\xff", UTF_16.what, UTF_16.fix),
 ];
 
-const UTF_16: Foreign = Foreign {
+const OLE: &[u8] = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1";
+const SEVEN_ZIP: &[u8] = b"7z\xbc\xaf\x27\x1c";
+const EXPORT: &str = "export the table as CSV from the program that created it";
+const PARQUET_TO_CSV: &str = "convert it to CSV first, for instance with \
+    `duckdb -c \"COPY (FROM 'users.parquet') TO 'users.csv'\"`";
+
+const UTF_16: ForeignFormat = ForeignFormat {
     what: "UTF-16 text",
     fix: "convert it with `iconv -f UTF-16 -t UTF-8`",
 };
 
 const ZIP: &[u8] = b"PK\x03\x04";
-/// Where the name of the first file in a zip archive stands.
+/// The offset of the first file's name in a zip archive.
 const ZIP_NAME: usize = 30;
-/// Spreadsheets are zip archives that start with a file of such a name.
+/// Spreadsheets are zip archives that start with a file with one of these names.
 const SHEETS: &[(&[u8], &str)] = &[
     (b"[Content_Types].xml", WORKBOOK),
     (b"_rels/", WORKBOOK),
@@ -78,28 +84,26 @@ const SHEETS: &[(&[u8], &str)] = &[
 ];
 const WORKBOOK: &str = "an Excel workbook";
 
-/// What a file with these first bytes is, if it has one of these formats.
-pub(super) fn foreign(start: &[u8]) -> Option<Foreign> {
+/// The format of a file with these first bytes, if it is one of these.
+pub(super) fn foreign(start: &[u8]) -> Option<ForeignFormat> {
     let has = |at: usize, mark: &[u8]| start.get(at..).is_some_and(|rest| rest.starts_with(mark));
     let sheet = SHEETS.iter().find(|(name, _)| has(ZIP_NAME, name));
     if let Some((_, what)) = sheet.filter(|_| has(0, ZIP)) {
-        return Some(Foreign { what, fix: SAVE_AS });
+        return Some(ForeignFormat { what, fix: SAVE_AS });
     }
     // A letter in every other byte: UTF-16 without a byte order mark.
     if matches!(start.get(..4), Some([0, a, 0, b] | [a, 0, b, 0]) if *a != 0 && *b != 0) {
         return Some(UTF_16);
     }
-    MARKS
-        .iter()
-        .find(|(at, mark, ..)| has(*at, mark))
-        .map(|(_, _, what, fix)| Foreign { what, fix })
+    let found = SIGNATURES.iter().find(|known| has(known.at, known.bytes));
+    found.map(|known| known.format)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// The start of a zip archive whose first file has this name and, uncompressed, this content.
+    /// The start of a zip archive whose first file has this name and this uncompressed content.
     fn zip(name: &str, content: &str) -> Vec<u8> {
         let mut start = b"PK\x03\x04\x14\0\0\0\0\0".to_vec();
         start.resize(30, 0);

@@ -1,39 +1,26 @@
-//! What the first bytes say about a file of text: format, delimiter.
+//! Detects the format and the delimiter of a text file by its first bytes.
 //!
-//! What was given on the command line wins over the name's end, and that over a look at the bytes.
+//! Options take precedence over the file extension, and the extension over the bytes.
 
 use bytes::{Bytes, BytesMut};
 use memchr::memchr2;
 
-use super::csv::{Found, find_record};
+use super::buffer::{Buffer, line_end};
+use super::csv::{RecordScan, find_record};
+use super::settings::{FormatChoice, Input, ReaderSettings};
 use super::text::{BYTE_ORDER_MARK, HEAD};
-use super::{Buffer, Input, Settings, line_end};
 use crate::base::error::{Error, Result};
 use crate::fields;
-use crate::layout::{Format, Packing};
+use crate::layout::{Compression, Format};
 use crate::raw_json;
 
-/// The format as a person gives it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum FormatChoice {
-    /// By the name's end or a look at the first bytes.
-    #[default]
-    Detect,
-    /// Comma or another delimiter.
-    Csv,
-    /// Tab.
-    Tsv,
-    /// One JSON object a line.
-    Jsonl,
-}
-
-/// Delimiters that are looked for, the likelier ones first.
+/// Delimiters that are tried, the likeliest first.
 const DELIMITERS: [u8; 4] = [b',', b';', b'\t', b'|'];
-/// Rows that a delimiter is judged by.
+/// How many rows a delimiter is judged by.
 const SAMPLE_ROWS: usize = 20;
 
-/// Finds out the format of what the buffer begins with, and takes off what stands before the header.
-pub(super) fn detect(settings: &Settings, buffer: &mut Buffer) -> Result<(Format, Bytes)> {
+/// Detects the format at the start of the buffer, and takes off what comes before the header.
+pub(super) fn detect(settings: &ReaderSettings, buffer: &mut Buffer) -> Result<(Format, Bytes)> {
     let mut preamble = BytesMut::new();
     if buffer.bytes.starts_with(BYTE_ORDER_MARK) {
         preamble.unsplit(buffer.bytes.split_to(BYTE_ORDER_MARK.len()));
@@ -65,7 +52,7 @@ fn by_name(input: &Input) -> Option<FormatChoice> {
         return None;
     };
     let name = path.file_name()?.to_str()?.to_ascii_lowercase();
-    match Packing::split(&name).0.rsplit_once('.')?.1 {
+    match Compression::split_name(&name).0.rsplit_once('.')?.1 {
         "csv" => Some(FormatChoice::Csv),
         "tsv" | "tab" => Some(FormatChoice::Tsv),
         "jsonl" | "ndjson" => Some(FormatChoice::Jsonl),
@@ -73,7 +60,8 @@ fn by_name(input: &Input) -> Option<FormatChoice> {
     }
 }
 
-/// Fails when the file is a JSON array of objects, or has objects where cells are expected. No header looks like that.
+/// Fails if the file is a JSON array of objects, or has objects where cells are expected. No header
+/// trials like that.
 fn refuse_json(format: FormatChoice, buffer: &Buffer) -> Result<()> {
     let text = buffer.bytes.trim_ascii_start();
     let Some((first, rest)) = text.split_first() else {
@@ -81,23 +69,23 @@ fn refuse_json(format: FormatChoice, buffer: &Buffer) -> Result<()> {
     };
     let next = rest.trim_ascii_start().first();
     let name = buffer.source.name();
-    // `[` may stand alone on the first line.
+    // `[` may be alone on the first line.
     if *first == b'[' && matches!(next, None | Some(b'{')) {
         return Err(Error::usage(format!(
-            "cannot read {name}: it is a JSON array, and JSONL has one object a line"
+            "cannot read {name}: it is a JSON array, and JSONL has one object per line"
         ))
-        .hint("`jq -c '.[]'` makes a line of each object"));
+        .hint("`jq -c '.[]'` puts each object on one line"));
     }
     if *first == b'{' && matches!(next, None | Some(b'"' | b'}')) && format != FormatChoice::Jsonl {
-        return Err(
-            Error::usage(format!("cannot read {name} as CSV: it has JSON objects"))
-                .hint("`--format jsonl` reads one object a line"),
-        );
+        return Err(Error::usage(format!(
+            "cannot read {name} as CSV: it contains JSON objects"
+        ))
+        .hint("`--format jsonl` reads one object per line"));
     }
     Ok(())
 }
 
-/// Fails when none of the first lines is an object. The very first one shows why.
+/// Fails if none of the first lines is an object. The very first line shows why.
 pub(super) fn refuse_other_text(first: Option<&[u8]>, file: &str) -> Result<()> {
     let Some(first) = first else {
         return Ok(());
@@ -105,19 +93,19 @@ pub(super) fn refuse_other_text(first: Option<&[u8]>, file: &str) -> Result<()> 
     let first = String::from_utf8_lossy(first);
     if raw_json::members(&first, |_, _| ()).is_err_and(|error| error.is_eof()) {
         return Err(Error::usage(format!(
-            "cannot read {file}: its JSON takes several lines, and JSONL has one object a line"
+            "cannot read {file}: its objects extend over several lines, and JSONL has one object per line"
         ))
-        .hint("`jq -c .` makes a line of each object"));
+        .hint("`jq -c .` puts each object on one line"));
     }
     Err(Error::usage(format!(
         "cannot read {file} as JSONL: none of its first lines is an object"
     ))
-    .hint("`--format csv` reads CSV whatever the file is called"))
+    .hint("`--format csv` reads CSV, whatever the file's name"))
 }
 
 /// Takes Excel's first line that names the delimiter, such as `sep=;`, off the buffer.
 fn separator_line(
-    settings: &Settings,
+    settings: &ReaderSettings,
     buffer: &mut Buffer,
     preamble: &mut BytesMut,
 ) -> Result<Option<u8>> {
@@ -148,8 +136,8 @@ fn separator_line(
     Ok(Some(delimiter))
 }
 
-/// The delimiter that makes the most sense of the first rows. It is the same however the bytes arrive: so many whole rows
-/// are looked at, or all that there are.
+/// The delimiter that makes the most sense of the first rows. It does not depend on how the bytes
+/// arrive: a fixed number of complete rows is used, or all rows.
 fn delimiter(buffer: &mut Buffer) -> Result<u8> {
     loop {
         let head = buffer.bytes.get(..HEAD).unwrap_or(&buffer.bytes);
@@ -161,45 +149,45 @@ fn delimiter(buffer: &mut Buffer) -> Result<u8> {
     }
 }
 
-/// The delimiter that finds most columns with a name that we know, then rows of equal length, then most columns; `None`
-/// while that takes more bytes.
+/// The delimiter with the most columns whose names we know, then the most rows of equal length,
+/// then the most columns; `None` if more bytes are needed.
 fn likeliest(head: &[u8], over: bool) -> Option<u8> {
-    let looks: Option<Vec<Look>> = { DELIMITERS.iter() }
-        .map(|delimiter| Look::of(*delimiter, head, over))
+    let trials: Option<Vec<Trial>> = { DELIMITERS.iter() }
+        .map(|delimiter| Trial::of(*delimiter, head, over))
         .collect();
-    let looks = looks?;
-    let most = looks.iter().map(|look| look.known).max()?;
-    let mut best = looks.iter().filter(|look| look.known == most);
-    // Where the header is clear, a live pipe need not wait for rows.
+    let trials = trials?;
+    let most = trials.iter().map(|trial| trial.known).max()?;
+    let mut best = trials.iter().filter(|trial| trial.known == most);
+    // If the header is clear, there is no need to wait for a live pipe's rows.
     if let (Some(only), None) = (best.next(), best.next()) {
         return Some(only.delimiter);
     }
-    if !looks.iter().all(|look| look.whole) {
+    if !trials.iter().all(|trial| trial.whole) {
         return None;
     }
     // `max_by_key` takes the last of equals, so the likelier delimiters come last.
-    let key = |look: &&Look| (look.known, look.equal, look.width);
-    looks
+    let key = |trial: &&Trial| (trial.known, trial.equal, trial.width);
+    trials
         .iter()
         .rev()
         .max_by_key(key)
-        .map(|look| look.delimiter)
+        .map(|trial| trial.delimiter)
 }
 
-/// What one delimiter makes of the first rows.
-struct Look {
+/// The first rows, split by one delimiter.
+struct Trial {
     delimiter: u8,
-    /// Columns with a name that we know.
+    /// The number of columns whose names we know.
     known: usize,
-    /// Rows as long as the header, where it has more than one cell.
+    /// The number of rows as long as the header, if that has more than one cell.
     equal: usize,
     width: usize,
-    /// All rows are there that are looked at.
+    /// Whether all the rows that are used have arrived.
     whole: bool,
 }
 
-impl Look {
-    /// `None` where the header is not whole yet.
+impl Trial {
+    /// `None` if the header is not complete yet.
     fn of(delimiter: u8, head: &[u8], over: bool) -> Option<Self> {
         let (text, rows) = whole_rows(delimiter, head, over);
         if rows == 0 && !over {
@@ -226,12 +214,12 @@ impl Look {
     }
 }
 
-/// The header and the rows that are looked at, as far as they are whole, and how many records that are.
+/// The header and the rows that are used, as far as they are complete, and their number.
 fn whole_rows(delimiter: u8, head: &[u8], over: bool) -> (&[u8], usize) {
     let (mut end, mut rows, mut cells) = (0, 0, Vec::new());
     while rows <= SAMPLE_ROWS
         && let Some(rest) = head.get(end..)
-        && let Found::Record(extent) = find_record(rest, delimiter, over, &mut cells)
+        && let RecordScan::Record(extent) = find_record(rest, delimiter, over, &mut cells)
     {
         end += extent.end;
         rows += 1;
@@ -262,7 +250,7 @@ mod tests {
 
     #[test]
     fn the_delimiter_is_the_same_however_much_is_there_when_it_is_found() {
-        // The first rows speak for the comma, most of them for the semicolon.
+        // The first rows suggest the comma, most rows the semicolon.
         let unclear = format!("a;b,c\n1,2\n{}", "1;2\n".repeat(30));
         for (text, expected, least) in [
             // The header is clear.

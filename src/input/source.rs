@@ -1,6 +1,7 @@
-//! Bytes from a file or standard input, decompressed, counted.
+//! Bytes from a file or standard input, decompressed and counted.
 //!
-//! The rest of `input` sees one stream of plain bytes. Compression is told by a file's first bytes, never by its name.
+//! The rest of `input` sees one stream of plain bytes. Compression is detected by a file's first
+//! bytes, never by its name.
 
 use std::fs::{File, Metadata};
 use std::io::{self, Read, Seek};
@@ -14,8 +15,8 @@ use std::time::Duration;
 #[cfg(unix)]
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::Input;
-use super::packed::{self, Compression, Ignored};
+use super::decompress::{self, TrailingGarbage, compression_of};
+use super::settings::Input;
 use crate::base::error::{Error, Result};
 use crate::base::own_file;
 
@@ -29,16 +30,16 @@ pub(super) struct Source {
     waits_for: WaitsFor,
     consumed: Arc<AtomicU64>,
     compressed: bool,
-    ignored: Ignored,
+    ignored: TrailingGarbage,
 }
 
 impl Source {
     /// Opens the input.
     ///
     /// # Errors
-    /// Exit code 2: it is missing, a directory or unreadable.
+    /// Exit code 2: it does not exist, is a directory or is unreadable.
     pub(super) fn open(input: &Input) -> Result<Self> {
-        let ignored = Ignored::default();
+        let ignored = TrailingGarbage::default();
         let path = match input {
             Input::Stdin => {
                 let name = "standard input".to_owned();
@@ -47,7 +48,14 @@ impl Source {
                     Some(mode) => (mode, WaitsFor::Nothing),
                     None => (PIPE, WaitsFor::stream(&io::stdin())),
                 };
-                return Self::unpacked(Box::new(io::stdin()), name, None, mode, waits_for, ignored);
+                return Self::decompressed(
+                    Box::new(io::stdin()),
+                    name,
+                    None,
+                    mode,
+                    waits_for,
+                    ignored,
+                );
             }
             Input::File(path) => path,
         };
@@ -55,53 +63,55 @@ impl Source {
         let (file, metadata) = open_file(path).map_err(|e| unreadable(&name, false, e))?;
         if !metadata.is_file() {
             let waits_for = WaitsFor::stream(&file);
-            return Self::unpacked(Box::new(file), name, None, PIPE, waits_for, ignored);
+            return Self::decompressed(Box::new(file), name, None, PIPE, waits_for, ignored);
         }
         let mode = own_file::mode_of(&metadata);
-        // Files that the system makes up as they are read, as in `/proc`, have no size: they end where they end.
+        // Files that the system creates as they are read, as in `/proc`, have no size: they are
+        // read to their end.
         let size = Some(metadata.len()).filter(|size| *size > 0);
         let raw: Box<dyn Read + Send> = match size {
             None => Box::new(file),
             Some(size) => {
                 check(&file, size, &ignored).map_err(|e| unreadable(&name, true, e))?;
-                // The size at the start counts: a file that grows is read as it was, one that shrinks is an error.
+                // The size at the start counts: a file that grows is read as it was, and one that
+                // shrinks is an error.
                 Box::new(Fixed { file, left: size })
             }
         };
-        Self::unpacked(raw, name, size, mode, WaitsFor::Nothing, ignored)
+        Self::decompressed(raw, name, size, mode, WaitsFor::Nothing, ignored)
     }
 
-    /// Any reader in the place of a pipe.
+    /// Any reader instead of a pipe.
     ///
     /// # Errors
     /// As for [`Self::open`].
     pub(super) fn of_reader(reader: impl Read + Send + 'static) -> Result<Self> {
         let name = "the input".to_owned();
-        Self::unpacked(
+        Self::decompressed(
             Box::new(reader),
             name,
             None,
             PIPE,
             WaitsFor::Unknown,
-            Ignored::default(),
+            TrailingGarbage::default(),
         )
     }
 
-    fn unpacked(
+    fn decompressed(
         raw: Box<dyn Read + Send>,
         name: String,
         size: Option<u64>,
         mode: u32,
         waits_for: WaitsFor,
-        ignored: Ignored,
+        ignored: TrailingGarbage,
     ) -> Result<Self> {
         let consumed = Arc::new(AtomicU64::new(0));
-        let raw = Counted {
+        let raw = CountedReader {
             inner: raw,
             consumed: Arc::clone(&consumed),
         };
         let (reader, compression) =
-            packed::unpack(raw, &ignored).map_err(|e| unreadable(&name, true, e))?;
+            decompress::decompress(raw, &ignored).map_err(|e| unreadable(&name, true, e))?;
         Ok(Self {
             reader,
             name,
@@ -124,7 +134,7 @@ impl Source {
                         .is_some_and(<dyn std::error::Error + Send + Sync>::is::<Shrunk>) =>
                 {
                     return Err(Error::stopped(format!(
-                        "{} became shorter while it was read",
+                        "{} became shorter while it was being read",
                         self.name
                     )));
                 }
@@ -135,17 +145,17 @@ impl Source {
         }
     }
 
-    /// What messages call it: its path in backticks, or standard input.
+    /// Its name in messages: its path in backticks, or standard input.
     pub(super) fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its size in bytes as stored, where it is a file.
+    /// Its size in bytes as stored, if it is a file.
     pub(super) const fn size(&self) -> Option<u64> {
         self.size
     }
 
-    /// Who may read and write it.
+    /// Its permission bits.
     pub(super) const fn mode(&self) -> u32 {
         self.mode
     }
@@ -160,13 +170,13 @@ impl Source {
         }
     }
 
-    /// Whether bytes behind compressed data are ignored.
-    pub(super) fn ignored(&self) -> Ignored {
+    /// Whether bytes after compressed data are ignored.
+    pub(super) fn ignored(&self) -> TrailingGarbage {
         self.ignored.clone()
     }
 
-    /// How many bytes of what is stored are used up when `held` plain bytes still wait. For compressed sources that is
-    /// only known by the block: what waits is not counted off.
+    /// The position in the stored bytes while `held` plain bytes are not used yet. For compressed
+    /// sources it is known only by the block, and the held bytes are not subtracted.
     pub(super) fn position(&self, held: usize) -> u64 {
         let consumed = self.consumed.load(Ordering::Relaxed);
         if self.compressed {
@@ -184,7 +194,7 @@ enum WaitsFor {
     /// The other side of this pipe.
     #[cfg(unix)]
     Stream(OwnedFd),
-    /// Nobody knows.
+    /// Unknown.
     Unknown,
 }
 
@@ -205,14 +215,14 @@ impl WaitsFor {
 fn is_readable(stream: &OwnedFd, within: Duration) -> bool {
     let mut polled = [PollFd::new(stream, PollFlags::IN)];
     let within = Timespec::try_from(within).ok();
-    // Its end counts as well.
+    // The end of the stream counts as well.
     within.is_some_and(|within| poll(&mut polled, Some(&within)).is_ok_and(|ready| ready > 0))
 }
 
-/// A pipe keeps nobody out, and says nothing of who may read what comes out of it.
+/// A pipe restricts nobody, and does not say who may read its content.
 const PIPE: u32 = 0o666;
 
-/// Of a file that a shell opened for us, who may read it; `None` of a pipe.
+/// The permission bits of a file that a shell opened for us; `None` for a pipe.
 #[cfg(unix)]
 fn mode_of_stdin() -> Option<u32> {
     let duplicate = io::stdin().as_fd().try_clone_to_owned();
@@ -236,26 +246,27 @@ fn open_file(path: &Path) -> io::Result<(File, Metadata)> {
     Ok((file, metadata))
 }
 
-/// A source that cannot be read, or not be unpacked.
+/// The error for a source that cannot be read or decompressed.
 fn unreadable(name: &str, compressed: bool, error: io::Error) -> Error {
-    // What the system says has a number; what a decoder says has none.
+    // The system's errors have a number, a decoder's have none.
     let damaged = compressed && error.raw_os_error().is_none();
     if !damaged {
         return Error::usage(format!("cannot read {name}")).because(error);
     }
     if error.kind() == io::ErrorKind::UnexpectedEof {
-        return Error::usage(format!("cannot unpack {name}: it ends too soon"));
+        return Error::usage(format!("cannot decompress {name}: it ends too early"));
     }
-    Error::usage(format!("cannot unpack {name}: it is damaged")).because(error)
+    Error::usage(format!("cannot decompress {name}: it is damaged")).because(error)
 }
 
-/// A compressed file is read once to its end before the run starts, unless it is this large: damage in it is found before
-/// rows are paid for. Of a larger one, and of a stream, it is found when it is reached.
+/// A compressed file is read once to its end before the run starts, unless it is this large, so
+/// that damage is found before rows are paid for. In a larger file, and in a stream, damage is
+/// found when it is reached.
 const CHECKED: u64 = 1024 * 1024 * 1024;
-/// From this size on the check takes seconds.
+/// From this size on, the check takes seconds.
 const SLOW: u64 = 64 * 1024 * 1024;
 
-/// Whether opening this input takes long, as it is compressed and checked first.
+/// Whether opening this input takes long, because it is compressed and checked first.
 #[must_use]
 pub(crate) fn is_checked_for_long(input: &Input) -> bool {
     let Input::File(path) = input else {
@@ -264,38 +275,38 @@ pub(crate) fn is_checked_for_long(input: &Input) -> bool {
     let checked = || {
         let (file, metadata) = open_file(path)?;
         let size = metadata.len();
-        Ok::<_, io::Error>((SLOW..CHECKED).contains(&size) && is_packed(&file)?)
+        Ok::<_, io::Error>((SLOW..CHECKED).contains(&size) && is_compressed(&file)?)
     };
     checked().unwrap_or(false)
 }
 
-/// Reads a file to its end if it is compressed, and goes back to its start.
-fn check(mut file: &File, size: u64, ignored: &Ignored) -> io::Result<()> {
-    if size >= CHECKED || !is_packed(file)? {
+/// Reads a file to its end if it is compressed, and returns to its start.
+fn check(mut file: &File, size: u64, ignored: &TrailingGarbage) -> io::Result<()> {
+    if size >= CHECKED || !is_compressed(file)? {
         return Ok(());
     }
     let whole = Fixed {
         file: file.try_clone()?,
         left: size,
     };
-    packed::check(whole, ignored)?;
+    decompress::check(whole, ignored)?;
     file.rewind()
 }
 
 /// Whether a file that was just opened is compressed.
-fn is_packed(mut file: &File) -> io::Result<bool> {
+fn is_compressed(mut file: &File) -> io::Result<bool> {
     let mut start = Vec::new();
     file.take(4).read_to_end(&mut start)?;
     file.rewind()?;
-    Ok(Compression::of(&start).is_some())
+    Ok(compression_of(&start).is_some())
 }
 
-struct Counted<R> {
+struct CountedReader<R> {
     inner: R,
     consumed: Arc<AtomicU64>,
 }
 
-impl<R: Read> Read for Counted<R> {
+impl<R: Read> Read for CountedReader<R> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let read = self.inner.read(into)?;
         self.consumed.fetch_add(read as u64, Ordering::Relaxed);
@@ -310,7 +321,7 @@ struct Fixed {
 }
 
 #[derive(Debug, thiserror::Error)]
-#[error("the file became shorter while it was read")]
+#[error("the file became shorter while it was being read")]
 struct Shrunk;
 
 impl Read for Fixed {

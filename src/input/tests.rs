@@ -1,12 +1,19 @@
-//! Reading when reads fail, fall short or come a byte at a time: rows are whole and right, or there is an error.
+//! Reading when reads fail, are short or return single bytes: rows are complete and correct, or
+//! there is an error.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 
 use std::io::{self, Read};
 
-use super::*;
+use bytes::{Bytes, BytesMut};
 
-/// Hands out at most `step` bytes a read, is interrupted before every third, and fails at the `fails`th.
+use super::{FormatChoice, Input, ReadRow, Reader, ReaderSettings};
+use crate::base::error::Result;
+use crate::fields::{Assignments, InvalidPhone, UserRequest};
+use crate::layout::Existing;
+
+/// Returns at most `step` bytes per read, is interrupted at every third read, and fails at the
+/// `fails`th.
 struct Unsteady {
     bytes: io::Cursor<Vec<u8>>,
     step: usize,
@@ -28,8 +35,8 @@ impl Read for Unsteady {
     }
 }
 
-fn settings() -> Settings {
-    Settings {
+fn settings() -> ReaderSettings {
+    ReaderSettings {
         input: Input::Stdin,
         format: FormatChoice::Detect,
         delimiter: None,
@@ -43,7 +50,7 @@ fn settings() -> Settings {
     }
 }
 
-/// All rows' bytes and requests, and how reading ended.
+/// The bytes of all rows and whether they are valid, and how reading ended.
 fn read(bytes: &[u8], step: usize, fails: usize) -> (Vec<(Bytes, bool)>, Result<()>) {
     let source = Unsteady {
         bytes: io::Cursor::new(bytes.to_vec()),
@@ -73,8 +80,10 @@ fn read(bytes: &[u8], step: usize, fails: usize) -> (Vec<(Bytes, bool)>, Result<
     }
 }
 
-const CSV: &str = "name,email,ip,user_agent\r\n\"A\nB\",a@x.org,::1,u\r\n\nC,c@x.org,\"::1\",u\rD,d@x.org,nowhere,u\nE,e@x.org,::1,\"u \"\"v\"\"\"";
-const JSONL: &str = "{\"name\":\"A\",\"email\":\"a@x.org\",\"ip\":\"::1\",\"user_agent\":\"u\"}\n\nno json\r\n{\"name\":\"\u{fc}\",\"email\":\"b@x.org\",\"ip\":\"::1\",\"user_agent\":\"u\"}";
+const CSV: &str = "name,email,ip,user_agent\r\n\"A\nB\",a@x.org,::1,u\r\n\nC,c@x.org,\
+    \"::1\",u\rD,d@x.org,nowhere,u\nE,e@x.org,::1,\"u \"\"v\"\"\"";
+const JSONL: &str = "{\"name\":\"A\",\"email\":\"a@x.org\",\"ip\":\"::1\",\"user_agent\":\"u\"}\n\nno json\r\n\
+    {\"name\":\"\u{fc}\",\"email\":\"b@x.org\",\"ip\":\"::1\",\"user_agent\":\"u\"}";
 
 #[test]
 fn rows_are_the_same_however_the_bytes_arrive() {
@@ -93,9 +102,10 @@ fn rows_are_the_same_however_the_bytes_arrive() {
     }
 }
 
-/// As `SQLite` tests itself: fail the first operation, then the second, until nothing fails any more.
+/// As in `SQLite`'s own tests: the first operation fails, then the second, and so on, until none
+/// fails.
 #[test]
-fn a_read_that_fails_is_an_error_and_never_a_short_file() {
+fn a_failed_read_is_an_error_and_never_a_short_file() {
     for text in [CSV, JSONL] {
         let (whole, _) = read(text.as_bytes(), 7, 0);
         let mut failures = 0;
@@ -117,9 +127,9 @@ fn a_read_that_fails_is_an_error_and_never_a_short_file() {
     }
 }
 
-/// What each row has of an earlier score and decision, as written.
+/// The earlier score and decision of each row, as written.
 fn earlier(text: &str, existing: Existing, delimiter: Option<u8>) -> Vec<(String, String)> {
-    let settings = Settings {
+    let settings = ReaderSettings {
         delimiter,
         existing,
         ..settings()

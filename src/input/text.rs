@@ -1,57 +1,58 @@
-//! Whether the input is UTF-8 text: judged by its first MiB, as the bytes arrive.
+//! Whether the input is UTF-8 text, judged by its first MiB as the bytes arrive.
 //!
-//! A byte order mark decides on the encoding, or else most of the lines that have anything beyond ASCII. Where they are
-//! UTF-8, bytes that are not are the fault of single rows. Where they are not, the file is in another encoding, and no row
-//! of it should be paid for.
+//! The encoding is determined by a byte order mark, or else by the majority of the lines that are
+//! not pure ASCII. If most of them are UTF-8, other bytes are the fault of single rows. If not, the
+//! file is in another encoding, and none of its rows should be paid for.
 
 use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
 use memchr::{memchr, memchr2};
 
-use super::magic::{self, Foreign};
+use super::magic::{self, ForeignFormat};
 use crate::base::error::Error;
 
-/// How much of the input is judged: it is read in a moment, and one MiB of users shows what letters a file has.
+/// How much of the input is checked: it is read in no time, and one MiB of users shows the letters
+/// that a file has.
 pub(super) const HEAD: usize = 1024 * 1024;
 
 pub(super) const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// Judges bytes in the order in which they come.
+/// Judges bytes in the order in which they arrive.
 #[derive(Debug, Default)]
-pub(super) struct Judge {
+pub(super) struct TextCheck {
     /// The first bytes, by which formats are recognised.
     start: Vec<u8>,
     /// How many bytes have been judged.
     judged: usize,
-    /// Whole lines among them.
+    /// The number of complete lines among them.
     lines: u64,
-    /// The last of them ended with a CR, which an LF may follow.
+    /// Whether the last of them ended with a CR, which an LF may follow.
     after_cr: bool,
-    /// The line that has not ended yet.
+    /// The last, incomplete line.
     line: Vec<u8>,
-    /// Lines beyond ASCII that are UTF-8.
+    /// The number of lines that are UTF-8 and not pure ASCII.
     utf8: u64,
-    /// Lines that are not, and the number of the first one.
+    /// The number of lines that are not UTF-8, and the line number of the first.
     broken: u64,
     first_broken: u64,
 }
 
-/// Why the input is not text that can be read.
+/// Why the input is not readable text.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum NotText {
-    /// It has a format of its own.
-    Foreign(Foreign),
+    /// It is in another file format.
+    OtherFormat(ForeignFormat),
     /// A NUL byte on this line.
     Nul(u64),
     /// This line is in another encoding.
     Encoding(u64),
 }
 
-impl Judge {
-    /// Takes the next bytes. What is beyond the head is not looked at.
+impl TextCheck {
+    /// Adds the next bytes. Those after the head are not checked.
     ///
     /// # Errors
-    /// A NUL byte: that is not text, whatever follows.
-    pub(super) fn take(&mut self, bytes: &[u8], at_end: bool) -> Result<(), NotText> {
+    /// A NUL byte: this is not text, whatever follows.
+    pub(super) fn add(&mut self, bytes: &[u8], at_end: bool) -> Result<(), NotText> {
         let bytes = bytes.get(..HEAD - self.judged).unwrap_or(bytes);
         self.judged += bytes.len();
         let missing = magic::START.saturating_sub(self.start.len());
@@ -72,7 +73,7 @@ impl Judge {
         }
         self.line.extend_from_slice(rest);
         if nul.is_some() {
-            // A known format says more.
+            // A known format is more helpful.
             self.foreign()?;
             return Err(NotText::Nul(self.lines + 1));
         }
@@ -100,11 +101,11 @@ impl Judge {
         }
     }
 
-    /// The verdict on all that was taken.
+    /// The verdict on all bytes so far.
     ///
     /// # Errors
-    /// It has a format of its own, or is in another encoding.
-    pub(super) fn verdict(&self) -> Result<(), NotText> {
+    /// It is in another file format or another encoding.
+    pub(super) fn result(&self) -> Result<(), NotText> {
         self.foreign()?;
         if self.broken > self.utf8 && !self.start.starts_with(BYTE_ORDER_MARK) {
             return Err(NotText::Encoding(self.first_broken));
@@ -113,21 +114,21 @@ impl Judge {
     }
 
     fn foreign(&self) -> Result<(), NotText> {
-        magic::foreign(&self.start).map_or(Ok(()), |foreign| Err(NotText::Foreign(foreign)))
+        magic::foreign(&self.start).map_or(Ok(()), |foreign| Err(NotText::OtherFormat(foreign)))
     }
 }
 
 impl NotText {
-    /// The error; `bytes` are what there is of the input called `name`.
+    /// The error; `bytes` are the start of the input called `name`.
     pub(super) fn error(&self, name: &str, bytes: &[u8]) -> Error {
         match self {
-            Self::Foreign(Foreign { what, fix }) => {
+            Self::OtherFormat(ForeignFormat { what, fix }) => {
                 Error::usage(format!("cannot read {name}: it is {what}")).hint(*fix)
             }
             Self::Nul(line) => Error::usage(format!(
-                "cannot read {name}: it is not text, as line {line} has a NUL byte"
+                "cannot read {name}: it is not text: line {line} contains a NUL byte"
             ))
-            .hint("give the users as CSV, TSV or JSONL in UTF-8"),
+            .hint("rescore reads CSV, TSV and JSONL in UTF-8"),
             Self::Encoding(line) => {
                 let encoding = encoding(bytes.get(..HEAD).unwrap_or(bytes));
                 Error::usage(format!(
@@ -139,7 +140,7 @@ impl NotText {
     }
 }
 
-/// The encoding that bytes look like which are not UTF-8.
+/// The likely encoding of bytes that are not UTF-8.
 fn encoding(bytes: &[u8]) -> &'static str {
     let mut detector = EncodingDetector::new(Iso2022JpDetection::Deny);
     detector.feed(bytes, true);
@@ -150,18 +151,18 @@ fn encoding(bytes: &[u8]) -> &'static str {
 mod tests {
     use super::*;
 
-    /// The verdict on bytes that come so many at a time.
+    /// The verdict on bytes that arrive in pieces of this size.
     fn judged(bytes: &[u8], step: usize) -> Result<(), NotText> {
-        let mut judge = Judge::default();
+        let mut check = TextCheck::default();
         for piece in bytes.chunks(step) {
-            judge.take(piece, false)?;
+            check.add(piece, false)?;
         }
-        judge.take(b"", true)?;
-        judge.verdict()
+        check.add(b"", true)?;
+        check.result()
     }
 
     #[test]
-    fn most_lines_beyond_ascii_decide_however_the_bytes_arrive() {
+    fn most_lines_that_are_not_ascii_decide_however_the_bytes_arrive() {
         for (text, expected) in [
             (&b"name\r\nJane\r\n"[..], Ok(())),
             (b"name\r\nJ\xfcrgen\r\nJ\xc3\xbcrgen", Ok(())),
@@ -183,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_head_is_judged_and_it_may_end_within_a_letter() {
+    fn only_the_head_is_checked_and_it_may_end_within_a_letter() {
         let ascii = vec![b'x'; HEAD - 1];
         for (tail, right) in [
             ("\u{fc}".as_bytes(), true),

@@ -20,7 +20,7 @@ use super::millis;
 use super::queue::{Entrance, Exit, queue};
 use super::seen::Seen;
 use crate::base::error::{Error, Result};
-use crate::telemetry::event::Limit;
+use crate::telemetry::pace::Limit;
 use crate::verdict::{Answer, Failure};
 
 /// What became of a request, to keep.

@@ -10,7 +10,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::checksum::Checksums;
 use super::{millis, time};
-use crate::telemetry::event::{Found, Limit};
+use crate::telemetry::pace::{FoundLimit, Limit};
 
 /// How long a limit is believed. A plan, a quota or the service itself may be another one by then, and to look for the
 /// limit anew takes a minute. It is as long as that for the sake of jobs that rest at weekends.
@@ -37,7 +37,7 @@ impl Known {
         let found = |value, times| {
             let (value, times): (Option<f64>, Option<u32>) = (row.get(value)?, row.get(times)?);
             let found = value.zip(times);
-            Ok::<_, rusqlite::Error>(found.map(|(value, times)| Found { value, times }))
+            Ok::<_, rusqlite::Error>(found.map(|(value, times)| FoundLimit { value, times }))
         };
         let limit = Limit {
             rate: found("rate", "rate_times")?,
@@ -52,8 +52,8 @@ impl Known {
 }
 
 fn checksum(checksums: Checksums, context: i64, limit: Limit, at: i64) -> i64 {
-    let found = |found: Option<Found>| {
-        found.map_or([ValueRef::Null; 2], |Found { value, times }| {
+    let found = |found: Option<FoundLimit>| {
+        found.map_or([ValueRef::Null; 2], |FoundLimit { value, times }| {
             [ValueRef::Real(value), ValueRef::Integer(times.into())]
         })
     };
@@ -160,8 +160,8 @@ impl Finding {
         }
         let at = millis(found);
         let checksum = checksum(self.checksums, self.context, limit, at);
-        let value = |found: Option<Found>| found.map(|found| found.value);
-        let times = |found: Option<Found>| found.map(|found| found.times);
+        let value = |found: Option<FoundLimit>| found.map(|found| found.value);
+        let times = |found: Option<FoundLimit>| found.map(|found| found.times);
         let values = params![
             self.context,
             value(limit.rate),
@@ -181,7 +181,7 @@ impl Finding {
 }
 
 fn is_far(one: Limit, other: Limit) -> bool {
-    let far = |one: Option<Found>, other: Option<Found>| match (one, other) {
+    let far = |one: Option<FoundLimit>, other: Option<FoundLimit>| match (one, other) {
         (Some(one), Some(other)) => {
             (one.value - other.value).abs() > other.value * NOTABLE
                 || one.is_doubtful() != other.is_doubtful()
@@ -217,7 +217,7 @@ mod tests {
     /// A limit that was seen so often.
     fn seen(times: u32, rate: f64, in_flight: u32) -> Limit {
         // Nothing is known by 0.
-        let found = |value| (value > 0.0).then_some(Found { value, times });
+        let found = |value| (value > 0.0).then_some(FoundLimit { value, times });
         Limit {
             rate: found(rate),
             in_flight: found(in_flight.into()),

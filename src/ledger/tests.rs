@@ -13,7 +13,8 @@ use futures::future::join_all;
 use super::keeper::{Counted, Record, Store};
 use super::schema::VERSION;
 use super::*;
-use crate::telemetry::event::{self, Limit, Unusable};
+use crate::telemetry::event::Unusable;
+use crate::telemetry::pace::{FoundLimit, Limit};
 use crate::verdict::{Answer, Failure, Reason, Score, TransactionId};
 
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -351,7 +352,7 @@ fn what_a_run_finds_of_the_service_is_known_to_the_next_one() {
         let known = Ledger::open(settings).unwrap().known();
         known.map_or(Limit::NONE, |known| known.limit)
     };
-    let seen = |value| event::Found { value, times: 3 };
+    let seen = |value| FoundLimit { value, times: 3 };
     let found = |rate| Limit {
         rate: Some(seen(rate)),
         in_flight: Some(seen(9.0)),

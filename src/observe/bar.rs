@@ -151,7 +151,7 @@ mod tests {
 
     use super::super::Style;
     use super::*;
-    use crate::telemetry::event::{Hint, Pace, Pause, Search};
+    use crate::telemetry::pace::{Hint, Pace, Pause, Search};
 
     const BUSY: Snapshot = Snapshot {
         at: Duration::from_secs(3_000),

@@ -7,7 +7,7 @@ use serde_json::json;
 use super::reason::reasons;
 use super::{Notice, Setting, Snapshot, View, words};
 use crate::base::say::{say, say_progress};
-use crate::telemetry::stats::Outage;
+use crate::telemetry::stats::OngoingOutage;
 
 /// Lines for logs.
 pub(super) struct Plain {
@@ -54,7 +54,7 @@ impl View for Plain {
     fn notice(&mut self, notice: Notice, now: &Snapshot) {
         match notice {
             Notice::Down(next) => {
-                let outage = Outage {
+                let outage = OngoingOutage {
                     since: now.at,
                     next: now.at + next,
                 };
@@ -87,7 +87,7 @@ impl View for Plain {
     fn end(&mut self) {}
 }
 
-/// JSON objects for programs; README says what stands in them.
+/// JSON objects for programs; docs/reference.md says what they contain.
 pub(super) struct Json(Setting);
 
 impl Json {

@@ -24,8 +24,9 @@ pub(crate) use summary::Summary;
 pub(crate) use words::{answers, count, counted, day, moment, most, same_command};
 
 use crate::row::RowNumber;
-use crate::telemetry::event::{CancelReason, Event, Pause, Unusable};
+use crate::telemetry::event::{CancelReason, Event, Unusable};
 use crate::telemetry::hub::{Events, Observer};
+use crate::telemetry::pace::Pause;
 use crate::telemetry::stats::Stats;
 use snapshot::{Recent, Snapshot};
 

@@ -2,7 +2,7 @@
 
 use super::Snapshot;
 use super::words::{down, limit, limit_in_flight, per_time, refused_at_any, whole_seconds};
-use crate::telemetry::event::{Pace, Pause, Search};
+use crate::telemetry::pace::{Pace, Pause, Search};
 
 /// The reason first, then what else is known of it, the least important last. Nothing where nothing holds calls back.
 /// `ceiling` is the number of calls that may be in flight in any case.
@@ -87,7 +87,7 @@ fn paused(left: std::time::Duration, pause: Pause) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::telemetry::event::Hint;
+    use crate::telemetry::pace::Hint;
 
     const PACE: Pace = Pace {
         rate: Some(48.0),

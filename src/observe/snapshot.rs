@@ -3,9 +3,9 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use crate::telemetry::event::{Pace, Pause};
 use crate::telemetry::hub::Events;
-use crate::telemetry::stats::{Outage, Stats};
+use crate::telemetry::pace::{Pace, Pause};
+use crate::telemetry::stats::{OngoingOutage, Stats};
 
 /// The numbers at one moment.
 #[derive(Debug, Clone, Copy, Default)]
@@ -21,7 +21,7 @@ pub(super) struct Snapshot {
     pub(super) keys_renewed: u64,
     pub(super) calls: u64,
     pub(super) pause: Option<(Duration, Pause)>,
-    pub(super) outage: Option<Outage>,
+    pub(super) outage: Option<OngoingOutage>,
     pub(super) pace: Option<Pace>,
     pub(super) stopping: bool,
     /// The share of the source that is done.

@@ -14,8 +14,9 @@ use super::lines::seconds;
 use super::matrix;
 use super::words::{self, MIXED_UP, count, counted, rate, time};
 use crate::base::error::shown;
-use crate::raw_json::steering_escaped;
-use crate::telemetry::event::{CancelReason, Hint, Pace};
+use crate::raw_json::escape_unsafe;
+use crate::telemetry::event::CancelReason;
+use crate::telemetry::pace::{Hint, Pace};
 use crate::telemetry::stats::Stats;
 
 /// A smaller share would be shown as 0.0 %.
@@ -133,10 +134,10 @@ impl Summary<'_> {
                 time(stats.time_down(self.elapsed))
             ));
         }
-        if stats.waited_in_vain > Duration::ZERO {
+        if stats.dismissed_outages > Duration::ZERO {
             lines.push(format!(
                 "waited {} for the service, which failed over each of the last rows",
-                time(stats.waited_in_vain)
+                time(stats.dismissed_outages)
             ));
         }
         lines
@@ -310,7 +311,7 @@ impl Summary<'_> {
         (seconds > 0.0 && self.stats.resolved() > 0).then(|| self.stats.resolved() as f64 / seconds)
     }
 
-    /// The object for programs. README documents every member; members are added, never changed.
+    /// The object for programs. docs/reference.md documents every member; members are added, never changed.
     #[must_use]
     pub(crate) fn json(&self) -> Value {
         let stats = self.stats;
@@ -366,7 +367,7 @@ impl Summary<'_> {
             "paused_seconds": seconds(stats.time_paused(self.elapsed).as_secs_f64()),
             "outages": stats.outages,
             "down_seconds": seconds(stats.time_down(self.elapsed).as_secs_f64()),
-            "waited_in_vain_seconds": seconds(stats.waited_in_vain.as_secs_f64()),
+            "waited_in_vain_seconds": seconds(stats.dismissed_outages.as_secs_f64()),
             "limit": {
                 "calls_per_second": pace.and_then(|pace| pace.limit).map(seconds),
                 "in_flight": pace.and_then(|pace| pace.limit_in_flight),
@@ -393,7 +394,7 @@ impl Summary<'_> {
     /// The object for programs on one line.
     #[must_use]
     pub(crate) fn json_line(&self) -> String {
-        steering_escaped(&self.json().to_string())
+        escape_unsafe(&self.json().to_string())
     }
 
     /// Writes the object for programs.
@@ -402,7 +403,7 @@ impl Summary<'_> {
     /// As the writer's.
     pub(crate) fn write_json(&self, mut to: impl Write) -> io::Result<()> {
         let text = format!("{:#}", self.json());
-        let lines = text.lines().map(|line| steering_escaped(line) + "\n");
+        let lines = text.lines().map(|line| escape_unsafe(line) + "\n");
         to.write_all(lines.collect::<String>().as_bytes())?;
         to.flush()
     }

@@ -4,8 +4,9 @@ use std::time::{Duration, SystemTime};
 
 use super::Snapshot;
 use crate::row::RowNumber;
-use crate::telemetry::event::{CancelReason, Found, Limit, Pause, Search, Unusable};
-use crate::telemetry::stats::Outage;
+use crate::telemetry::event::{CancelReason, Unusable};
+use crate::telemetry::pace::{FoundLimit, Limit, Pause, Search};
+use crate::telemetry::stats::OngoingOutage;
 
 /// `1234567` as `1,234,567`.
 #[must_use]
@@ -164,7 +165,7 @@ pub(super) const fn search(search: Search) -> &'static str {
 /// nothing is known.
 #[must_use]
 pub(crate) fn most(limit: Limit) -> String {
-    let sure = |found: Found| match found.times {
+    let sure = |found: FoundLimit| match found.times {
         _ if !found.is_doubtful() => "",
         0 | 1 => " (seen only once)",
         _ => " (seen only twice)",
@@ -215,7 +216,7 @@ pub(super) fn refused_at_any(share: f64) -> String {
 }
 
 /// That the service is down.
-pub(super) fn down(outage: Outage, now: Duration) -> String {
+pub(super) fn down(outage: OngoingOutage, now: Duration) -> String {
     let next = outage.next.saturating_sub(now);
     let next = if next.is_zero() {
         "trying".to_owned()
@@ -355,7 +356,7 @@ mod tests {
         ] {
             assert_eq!(time(Duration::from_millis(millis)), said);
         }
-        let found = |value, times| Some(Found { value, times });
+        let found = |value, times| Some(FoundLimit { value, times });
         for (rate, in_flight, said) in [
             (found(48.0, 3), None, "about 48.0/s"),
             (found(0.1, 3), None, "about 6.00/min"),

@@ -1,27 +1,29 @@
-//! Delimited rows with our cells in them.
+//! Delimited rows with our cells added.
 //!
 //! A row's own bytes are copied, never parsed and printed again.
 
 use csv_core::{QuoteStyle, WriteResult, Writer, WriterBuilder};
 
-use super::previous::Previous;
+use super::columns::has;
+use super::earlier::DecisionChange;
 use crate::base::control_chars::is_unsafe_to_print;
 use crate::layout::{Existing, Format, Layout, PREVIOUS};
 use crate::row::{Row, Span};
-use crate::verdict::{Decision, Failure, Score, Verdict, is_formula};
+use crate::verdict::{Failure, Score, Verdict, is_formula};
 
-/// Encodes single cells, quoted where the delimiter asks for it, or another one that a spreadsheet may take for it: many
-/// split at the one of the machine's language or the user's choice, and what comes behind it could be a formula.
-pub(super) struct Cells {
+/// Encodes single cells. They are quoted if they contain the delimiter, or another one that a
+/// spreadsheet may use: many split at the delimiter of the machine's locale or the user's choice,
+/// and the text after it could be a formula.
+pub(super) struct CellEncoder {
     writer: Writer,
     quoting: Writer,
     delimiter: u8,
 }
 
-/// Delimiters of spreadsheets besides the file's own.
+/// Delimiters that spreadsheets use, besides the file's own.
 const SPLITS: [u8; 2] = *b";\t";
 
-impl Cells {
+impl CellEncoder {
     pub(super) fn new(format: Format) -> Self {
         let delimiter = match format {
             Format::Delimited { delimiter } => delimiter,
@@ -38,7 +40,8 @@ impl Cells {
 
     fn put(&mut self, out: &mut Vec<u8>, cell: &[u8]) {
         let start = out.len();
-        // Each byte can double, two quotes come around and a delimiter behind: then the writer never asks for more room.
+        // Each byte may be doubled, and two quotes and a delimiter are added: with this much room
+        // the writer never needs more.
         out.resize(start + cell.len() * 2 + 3, 0);
         let room = out.get_mut(start..).unwrap_or_default();
         let writer = if cell.iter().any(|byte| SPLITS.contains(byte)) {
@@ -48,13 +51,14 @@ impl Cells {
         };
         let (result, _, mut written) = writer.field(cell, room);
         debug_assert!(matches!(result, WriteResult::InputEmpty));
-        // Ends the cell's quotes; the delimiter that it puts as well is ours to put.
+        // Closes the cell's quotes. The delimiter that it adds is dropped, as the caller writes it.
         let (_, ended) = writer.delimiter(room.get_mut(written..).unwrap_or_default());
         written += ended.saturating_sub(1);
         out.truncate(start + written);
     }
 
-    /// A cell with text from outside: nothing that a spreadsheet would run, nothing that is unsafe to print.
+    /// Writes a cell with text from outside, without anything that a spreadsheet would run or that
+    /// is unsafe to print.
     fn put_foreign(&mut self, out: &mut Vec<u8>, text: &str) {
         let mut safe: String = text
             .chars()
@@ -67,9 +71,14 @@ impl Cells {
     }
 }
 
-pub(super) fn write_header(out: &mut Vec<u8>, header: &Row, layout: &Layout, cells: &mut Cells) {
+pub(super) fn write_header(
+    out: &mut Vec<u8>,
+    header: &Row,
+    layout: &Layout,
+    cells: &mut CellEncoder,
+) {
     let keep = layout.existing == Existing::Keep;
-    let rename = |out: &mut Vec<u8>, column: usize, cells: &mut Cells, old: &[u8]| {
+    let rename = |out: &mut Vec<u8>, column: usize, cells: &mut CellEncoder, old: &[u8]| {
         if keep {
             let name = layout.columns.get(column).map_or("", String::as_str);
             cells.put(out, format!("{PREVIOUS}{name}").as_bytes());
@@ -95,7 +104,7 @@ pub(super) fn write_row(
     row: &Row,
     verdict: &Verdict,
     layout: &Layout,
-    cells: &mut Cells,
+    cells: &mut CellEncoder,
 ) {
     out.extend_from_slice(row.before());
     splice(out, row, |out, column, _| {
@@ -103,7 +112,7 @@ pub(super) fn write_row(
     });
     let header = layout.header.as_ref();
     for column in 0..layout.columns.len() {
-        // What the header has no place for is appended, also in a row that is too short to have it.
+        // A column that the header does not have is appended, also to a row with too few cells.
         let has_place = layout.existing == Existing::Replace
             && header.is_some_and(|header| has(header, column));
         if !has_place {
@@ -114,12 +123,7 @@ pub(super) fn write_row(
     out.extend_from_slice(row.line_end());
 }
 
-/// Whether the row has a place for this column already.
-pub(super) fn has(row: &Row, column: usize) -> bool {
-    row.existing.iter().any(|(_, there)| *there == column)
-}
-
-/// Copies a row's content with the cells of our columns written anew by `put`.
+/// Copies a row's content, with the cells of our columns written by `put`.
 fn splice(out: &mut Vec<u8>, row: &Row, mut put: impl FnMut(&mut Vec<u8>, usize, &[u8])) {
     let mut copied = row.content.start;
     for (span, column) in &row.existing {
@@ -136,13 +140,13 @@ fn splice(out: &mut Vec<u8>, row: &Row, mut put: impl FnMut(&mut Vec<u8>, usize,
     }));
 }
 
-fn put_cell(out: &mut Vec<u8>, verdict: &Verdict, column: usize, cells: &mut Cells) {
+fn put_cell(out: &mut Vec<u8>, verdict: &Verdict, column: usize, cells: &mut CellEncoder) {
     let Verdict::Scored(answer, decision) = verdict else {
         return;
     };
     match column {
         0 => cells.put(out, answer.transaction_id.as_str().as_bytes()),
-        // Digits, sign, point and exponent: nothing that could need a quote, whatever the delimiter.
+        // Digits, sign, point and exponent never need quotes, whatever the delimiter.
         1 => out.extend_from_slice(answer.score.digits().as_bytes()),
         2 => out.extend_from_slice(decision.word().as_bytes()),
         _ => {
@@ -151,25 +155,30 @@ fn put_cell(out: &mut Vec<u8>, verdict: &Verdict, column: usize, cells: &mut Cel
             };
             match serde_json::from_str::<String>(raw) {
                 Ok(text) => cells.put_foreign(out, &text),
-                // Numbers, booleans, arrays and objects as the JSON that was sent; none can start a formula but a
-                // negative number, which is one.
+                // Numbers, booleans, arrays and objects stay as the JSON that was sent. Only
+                // negative numbers start like a formula, and they are harmless.
                 Err(_) => cells.put(out, raw.as_bytes()),
             }
         }
     }
 }
 
-/// The columns that stand in front of the input's own in a file with some of its rows: behind a ragged row they would be
-/// in any column. Where the input is such a file, as rejects that were fixed, they take the place of its own.
+/// The columns in front of the input's own in the rejects and the changes: after the cells of a
+/// ragged row they would end up in any column. If the input already is such a file, for instance
+/// rejects that were fixed, its old columns are replaced.
 #[derive(Clone, Copy)]
-pub(super) struct Front {
+pub(super) struct FrontColumns {
     names: &'static [&'static str],
-    /// How many cells of the input they take the place of.
+    /// How many cells of the input they replace.
     replaced: usize,
 }
 
-impl Front {
-    pub(super) fn new(names: &'static [&'static str], header: Option<&Row>, cells: &Cells) -> Self {
+impl FrontColumns {
+    pub(super) fn new(
+        names: &'static [&'static str],
+        header: Option<&Row>,
+        cells: &CellEncoder,
+    ) -> Self {
         let mut rest = header.map(Row::content).unwrap_or_default();
         let there = names.iter().all(|name| {
             let (cell, behind) = split_cell(rest, cells.delimiter);
@@ -183,17 +192,17 @@ impl Front {
         }
     }
 
-    /// A row without the cells that are replaced.
+    /// A row without the replaced cells.
     fn rest<'a>(&self, row: &'a Row, delimiter: u8) -> &'a [u8] {
         (0..self.replaced).fold(row.content(), |rest, _| split_cell(rest, delimiter).1)
     }
 }
 
-/// The first cell as it is written, and what stands behind its delimiter.
+/// The first cell as written, and the rest after its delimiter.
 fn split_cell(content: &[u8], delimiter: u8) -> (&[u8], &[u8]) {
     let mut quoted = false;
     let end = content.iter().position(|byte| {
-        // A quote within quotes is written as two, which opens them again.
+        // A quote within quotes is written twice, which closes and reopens them.
         quoted ^= *byte == b'"';
         !quoted && *byte == delimiter
     });
@@ -203,13 +212,13 @@ fn split_cell(content: &[u8], delimiter: u8) -> (&[u8], &[u8]) {
     }
 }
 
-/// The header of a file with some of the rows.
+/// The header of the rejects or the changes.
 pub(super) fn write_side_header(
     out: &mut Vec<u8>,
-    front: Front,
+    front: FrontColumns,
     header: &Row,
     layout: &Layout,
-    cells: &mut Cells,
+    cells: &mut CellEncoder,
 ) {
     out.extend_from_slice(&layout.preamble);
     for name in front.names {
@@ -220,13 +229,13 @@ pub(super) fn write_side_header(
     end_line(out, header);
 }
 
-/// A reject is the row as it was, with our three cells in front.
+/// A reject is the original row with three cells in front.
 pub(super) fn write_reject(
     out: &mut Vec<u8>,
-    front: Front,
+    front: FrontColumns,
     row: &Row,
     failure: &Failure,
-    cells: &mut Cells,
+    cells: &mut CellEncoder,
 ) {
     out.extend_from_slice(row.number.to_string().as_bytes());
     out.push(cells.delimiter);
@@ -238,22 +247,22 @@ pub(super) fn write_reject(
     end_line(out, row);
 }
 
-/// A row whose decision changed, as it was, with our five cells in front.
+/// A change is the original row with five cells in front.
 pub(super) fn write_change(
     out: &mut Vec<u8>,
-    front: Front,
+    front: FrontColumns,
     row: &Row,
-    before: &Previous,
-    (now, score): (Decision, &Score),
-    cells: &mut Cells,
+    change: &DecisionChange<'_>,
+    cells: &mut CellEncoder,
 ) {
-    // All of them are words of ours or digits, also what stood in the row: nothing that could need a quote.
+    // All of these are our own words or digits, also what was taken from the row, and never need
+    // quotes.
     for cell in [
         &*row.number.to_string(),
-        before.decision.word(),
-        before.score.as_ref().map_or("", Score::digits),
-        now.word(),
-        score.digits(),
+        change.before.decision.word(),
+        change.before.score.as_ref().map_or("", Score::digits),
+        change.decision.word(),
+        change.score.digits(),
     ] {
         out.extend_from_slice(cell.as_bytes());
         out.push(cells.delimiter);
@@ -262,7 +271,8 @@ pub(super) fn write_change(
     end_line(out, row);
 }
 
-/// The row's own line end; a last row without one still needs one here, as it may not be the last reject.
+/// The row's own line end. A last row without one gets one here, as it may not be the last row of
+/// this file.
 fn end_line(out: &mut Vec<u8>, row: &Row) {
     out.extend_from_slice(if row.line_end().is_empty() {
         b"\n"
@@ -288,12 +298,12 @@ mod tests {
             ("a\"b;", "\"a\"\"b;\""),
         ] {
             let mut out = Vec::new();
-            Cells::new(Format::Delimited { delimiter: b',' }).put_foreign(&mut out, text);
+            CellEncoder::new(Format::Delimited { delimiter: b',' }).put_foreign(&mut out, text);
             assert_eq!(String::from_utf8_lossy(&out), cell);
         }
         let mut out = Vec::new();
-        let mut cells = Cells::new(Format::Delimited { delimiter: b'|' });
-        // A transaction id, and JSON as it was sent.
+        let mut cells = CellEncoder::new(Format::Delimited { delimiter: b'|' });
+        // A transaction id, and JSON as sent.
         for cell in ["a;b", "[1,\t2]", "a|b", "a,b"] {
             cells.put(&mut out, cell.as_bytes());
             out.push(b'|');

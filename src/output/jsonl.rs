@@ -1,14 +1,13 @@
-//! JSON lines with our members in them.
+//! JSON lines with our members added.
 //!
-//! A line's own bytes are copied; our members go in before the last brace, or in the place of old ones.
+//! A line's own bytes are copied. Our members are added before the last brace, or replace old ones.
 
-use super::csv::has;
-use super::previous::Previous;
-use super::{CHANGE, REJECT};
+use super::columns::{CHANGE, REJECT, has};
+use super::earlier::DecisionChange;
 use crate::layout::{Existing, Layout, PREVIOUS};
 use crate::raw_json::{self, put_string};
 use crate::row::{Row, Span};
-use crate::verdict::{Decision, Failure, Reason, Score, Verdict};
+use crate::verdict::{Failure, Reason, Score, Verdict};
 
 pub(super) fn write_row(out: &mut Vec<u8>, row: &Row, verdict: &Verdict, layout: &Layout) {
     out.extend_from_slice(row.before());
@@ -19,7 +18,8 @@ pub(super) fn write_row(out: &mut Vec<u8>, row: &Row, verdict: &Verdict, layout:
     out.extend_from_slice(row.line_end());
 }
 
-/// A line that is not an object has no place for members, and one whose members of our names are not ours is not touched.
+/// A line that is not an object cannot have members, and a line with somebody else's members under
+/// our names is not changed.
 const fn stays(verdict: &Verdict) -> bool {
     match verdict {
         Verdict::Failed(failure) => matches!(
@@ -30,7 +30,7 @@ const fn stays(verdict: &Verdict) -> bool {
     }
 }
 
-/// Where the object's last brace stands in the row.
+/// The position of the object's last brace in the row.
 fn brace(row: &Row) -> Option<u32> {
     let content = row.content().trim_ascii_end();
     content
@@ -91,12 +91,12 @@ fn put_value(out: &mut Vec<u8>, verdict: &Verdict, column: usize) {
         }
         (Verdict::Failed(_), _) => None,
     };
-    // Null, never 0 or an empty string: an absent score must not be read as a low one.
+    // Null, never 0 or an empty string: an absent score must not look like a low one.
     out.extend_from_slice(value.unwrap_or("null").as_bytes());
 }
 
-/// A reject is the line as it was with three more members, in the place of those that it has from an earlier run; a line
-/// that is no object stands in one as text.
+/// A reject is the original line with three more members, which replace those from an earlier run.
+/// A line that is not an object becomes the text of a member.
 pub(super) fn write_reject(out: &mut Vec<u8>, row: &Row, failure: &Failure) {
     let brace = brace(row)
         .filter(|_| serde_json::from_slice::<serde::de::IgnoredAny>(row.content()).is_ok());
@@ -115,8 +115,8 @@ pub(super) fn write_reject(out: &mut Vec<u8>, row: &Row, failure: &Failure) {
     });
 }
 
-/// An object's members but for those of these names, up to its last brace; `None` unless it has each of these once: others
-/// are the user's.
+/// The object without the members with these names, up to its last brace; `None` unless it has each
+/// of them exactly once, as otherwise they are the user's.
 fn without(object: &[u8], names: &[&str]) -> Option<Vec<u8>> {
     let (mut others, mut ours) = (vec![b'{'], Vec::new());
     raw_json::members(std::str::from_utf8(object).ok()?, |key, value| {
@@ -137,30 +137,25 @@ fn without(object: &[u8], names: &[&str]) -> Option<Vec<u8>> {
     ours.iter().copied().eq(0..names.len()).then_some(others)
 }
 
-/// A row whose decision changed is the line as it was with five more members.
-pub(super) fn write_change(
-    out: &mut Vec<u8>,
-    row: &Row,
-    before: &Previous,
-    (now, score): (Decision, &Score),
-) {
+/// A change is the original line with five more members.
+pub(super) fn write_change(out: &mut Vec<u8>, row: &Row, change: &DecisionChange<'_>) {
     side_line(out, row, brace(row), &CHANGE, |out| {
         let [number, old_decision, old_score, new_decision, new_score] = CHANGE;
         let members = format!(
             "\"{number}\":{},\"{old_decision}\":\"{}\",\"{old_score}\":{},\"{new_decision}\":\"{}\",\"{new_score}\":{}",
             row.number,
-            before.decision.word(),
-            before.score.as_ref().map_or("null", Score::digits),
-            now.word(),
-            score.digits(),
+            change.before.decision.word(),
+            change.before.score.as_ref().map_or("null", Score::digits),
+            change.decision.word(),
+            change.score.digits(),
         );
         out.extend_from_slice(members.as_bytes());
     });
 }
 
-/// A line of a file with some of the rows: the object as it was with more members before its last brace, which stands at
-/// `brace`; without one an object of these members alone. Members of these `names` that the object has from an earlier run
-/// make room for the new ones.
+/// Writes a line of the rejects or the changes: the original object with more members before its
+/// last brace, which is at `brace`, or without a brace an object with only these members. Members
+/// with these `names` from an earlier run are replaced.
 fn side_line(
     out: &mut Vec<u8>,
     row: &Row,

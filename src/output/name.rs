@@ -1,24 +1,24 @@
-//! The moment in which a file gets its name, and what may be replaced then: only what was there when the run started.
+//! Giving a file its final name. Only a file that was there when the run started may be replaced.
 
-use std::fs::{self, Metadata};
+use std::fs::{self, File, Metadata};
 use std::io;
 use std::path::Path;
 
 use crate::base::own_file;
 
-/// A file that stood at an output's place when the run started, and that it may replace.
+/// A file that was at an output's path when the run started, and that the run may replace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Old {
-    identity: Identity,
+pub(super) struct OldFile {
+    identity: FileIdentity,
     /// Who could read it.
     pub(super) mode: u32,
 }
 
-/// What tells files apart, whatever their names. A system that does not tell has all alike.
+/// The identity of a file, whatever its name. On systems that do not have one, all files are equal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Identity(u64, u64);
+pub(super) struct FileIdentity(u64, u64);
 
-impl Identity {
+impl FileIdentity {
     #[cfg(unix)]
     pub(super) fn of(metadata: &Metadata) -> Self {
         use std::os::unix::fs::MetadataExt;
@@ -31,12 +31,12 @@ impl Identity {
     }
 }
 
-impl Old {
-    /// What stands there now.
+impl OldFile {
+    /// The file that is there now.
     pub(super) fn at(path: &Path) -> Option<Self> {
         let metadata = fs::symlink_metadata(path).ok()?;
         Some(Self {
-            identity: Identity::of(&metadata),
+            identity: FileIdentity::of(&metadata),
             mode: own_file::mode_of(&metadata),
         })
     }
@@ -46,13 +46,24 @@ impl Old {
     }
 }
 
-/// Gives a whole file its name. A file that was not there when the run started is not replaced; one that takes the place
-/// of `old` in the very moment between the look and the renaming is.
+/// Fails if the path no longer leads to this open file, because somebody moved it away and put
+/// another one there.
+pub(super) fn still_ours(file: &File, path: &Path) -> io::Result<()> {
+    if FileIdentity::of(&file.metadata()?) == FileIdentity::of(&fs::symlink_metadata(path)?) {
+        Ok(())
+    } else {
+        Err(io::Error::other("another file has taken its place"))
+    }
+}
+
+/// Gives a complete file its final name. A file that was not there when the run started is not
+/// replaced, except if it takes the place of `old` in the short moment between the check and the
+/// renaming.
 ///
 /// # Errors
 /// `AlreadyExists`: such a file is there.
-pub(super) fn give(partial: &Path, target: &Path, old: Option<Old>) -> io::Result<()> {
-    if Old::still_at(old, target) {
+pub(super) fn give(partial: &Path, target: &Path, old: Option<OldFile>) -> io::Result<()> {
+    if OldFile::still_at(old, target) {
         return fs::rename(partial, target);
     }
     match without_replacing(partial, target) {
@@ -61,9 +72,9 @@ pub(super) fn give(partial: &Path, target: &Path, old: Option<Old>) -> io::Resul
     }
 }
 
-/// Removes the file that was there when the run started, if it still is.
-pub(super) fn remove(target: &Path, old: Option<Old>) -> io::Result<()> {
-    if !Old::still_at(old, target) {
+/// Removes the file that was there when the run started, if it is still there.
+pub(super) fn remove(target: &Path, old: Option<OldFile>) -> io::Result<()> {
+    if !OldFile::still_at(old, target) {
         return Ok(());
     }
     match fs::remove_file(target) {
@@ -72,7 +83,8 @@ pub(super) fn remove(target: &Path, old: Option<Old>) -> io::Result<()> {
     }
 }
 
-/// One step that cannot replace anything; `None` where kernel or file system does not have it.
+/// Renames in one step that cannot replace anything; `None` if the kernel or the file system does
+/// not support it.
 #[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
 fn without_replacing(partial: &Path, target: &Path) -> Option<io::Result<()>> {
     use rustix::fs::{CWD, RenameFlags, renameat_with};
@@ -88,8 +100,8 @@ fn without_replacing(_: &Path, _: &Path) -> Option<io::Result<()>> {
     None
 }
 
-/// In two steps: a second name, which replaces nothing either, and then the first one goes. Where there are no second
-/// names, a look must do.
+/// Renames in two steps: adds a second name, which cannot replace anything either, and then removes
+/// the first. Without hard links, a check has to do.
 fn by_link(partial: &Path, target: &Path) -> io::Result<()> {
     match fs::hard_link(partial, target) {
         Ok(()) => fs::remove_file(partial),
@@ -99,11 +111,11 @@ fn by_link(partial: &Path, target: &Path) -> io::Result<()> {
     }
 }
 
-/// Makes the names in a directory durable. `false` where it may not be read, as one that others may only put files into,
-/// or cannot be synced at all: the files are whole all the same.
+/// Makes the names in a directory durable. `false` if the directory may not be read (such as one
+/// for uploads only) or cannot be synced at all: its files are complete nevertheless.
 ///
 /// # Errors
-/// The disk fails.
+/// A disk error.
 #[cfg(unix)]
 pub(super) fn sync(directory: &Path) -> io::Result<bool> {
     synced(fs::File::open(directory).and_then(|directory| directory.sync_all()))
@@ -148,7 +160,7 @@ mod tests {
             fs::remove_file(&target).unwrap();
         }
         fs::write(&target, "old").unwrap();
-        let old = Old::at(&target);
+        let old = OldFile::at(&target);
         give(&partial, &target, old).unwrap();
         assert_eq!(read(&target), "new");
         // Another file under the name of the old one.
@@ -157,7 +169,7 @@ mod tests {
         remove(&target, old).unwrap();
         remove(&target, None).unwrap();
         assert!(target.exists());
-        remove(&target, Old::at(&target)).unwrap();
+        remove(&target, OldFile::at(&target)).unwrap();
         give(&partial, &target, old).unwrap();
     }
 

@@ -1,38 +1,40 @@
-//! A file beside the output, with some of its rows: rejects, changes.
+//! A side file with some of the output's rows: the rejects or the changes.
 //!
-//! It is opened before the first call, so that nothing is paid for in vain, and ends as the output does. Until it has a
-//! row nothing is in it, not even its header. What stands in a row is not known here.
+//! It is opened before the first call, so that no call is paid for if it cannot be written, and it
+//! ends in the same way as the output. It stays empty until its first row, without even a header.
+//! This file knows nothing about a row's content.
 
 use std::path::PathBuf;
 
-use super::file::{Ended, Sealed, Sink};
+use super::outcome::{FileEnd, FileFault, Unfinished, WriteError, Written};
+use super::sink::{Sealed, Sink};
 use super::target::Target;
-use super::{Unfinished, WriteError, Written};
 use crate::base::error::Result;
 
-/// What becomes of a file that got no row until the end.
+/// What happens to a file that has no rows at the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Empty {
-    /// It is gone, and with it one that an earlier run left: its rows would be taken for this run's.
+    /// It is removed, and so is a file from an earlier run: its rows would be mistaken for this
+    /// run's.
     Removed,
-    /// It is there with its header: it was asked for, and that it has no row is an answer.
+    /// It is kept with its header: the user asked for it, and that it has no rows is a result.
     Kept,
 }
 
 /// A file for some of the rows.
 #[derive(Debug)]
-pub(super) struct Side {
+pub(super) struct SideFile {
     sink: Sink,
-    /// What is not in the file yet; the header alone waits for the first row.
+    /// Bytes that are not in the file yet. The header waits here for the first row.
     buffer: Vec<u8>,
-    /// Rows are in the buffer.
+    /// Whether rows are in the buffer.
     pending: bool,
-    /// Rows are in the file.
+    /// Whether rows are in the file.
     any: bool,
     empty: Empty,
 }
 
-impl Side {
+impl SideFile {
     fn open(target: &Target, mode: u32, empty: Empty) -> Result<Self> {
         Ok(Self {
             sink: target
@@ -45,18 +47,18 @@ impl Side {
         })
     }
 
-    /// Where what stands before the first row is put.
+    /// The buffer, for what comes before the first row.
     pub(super) const fn header(&mut self) -> &mut Vec<u8> {
         &mut self.buffer
     }
 
-    /// Where a row is put.
+    /// The buffer, for a row.
     pub(super) const fn row(&mut self) -> &mut Vec<u8> {
         self.pending = true;
         &mut self.buffer
     }
 
-    /// Writes the rows that were put.
+    /// Writes the buffered rows to the file.
     pub(super) fn write_out(&mut self) -> Result<(), WriteError> {
         if self.pending {
             self.put()?;
@@ -67,7 +69,7 @@ impl Side {
         Ok(())
     }
 
-    /// Makes the file whole but for its name, if there is to be one.
+    /// Completes the file except for its name, if it is kept.
     fn seal(&mut self) -> Result<Option<Sealed>, WriteError> {
         if !self.any && self.empty == Empty::Kept {
             self.put()?;
@@ -87,7 +89,7 @@ impl Side {
             .map_err(|error| error.about(self.sink.path()))
     }
 
-    fn commit(self) -> Ended {
+    fn commit(self) -> FileEnd {
         if self.any {
             self.sink.commit()
         } else {
@@ -95,7 +97,7 @@ impl Side {
         }
     }
 
-    fn keep_partial(self) -> Ended {
+    fn keep_partial(self) -> FileEnd {
         if self.any {
             return self.sink.keep_partial();
         }
@@ -116,19 +118,19 @@ impl Side {
 #[derive(Debug, Default)]
 pub struct Sides {
     /// For rows without a verdict.
-    pub(super) rejects: Option<Side>,
+    pub(super) rejects: Option<SideFile>,
     /// For rows whose decision changed.
-    pub(super) changes: Option<Side>,
+    pub(super) changes: Option<SideFile>,
 }
 
 impl Sides {
-    /// Opens those that there are to be, for nobody who is not in `mode`.
+    /// Opens the files that were asked for, with at most the permissions in `mode`.
     ///
     /// # Errors
     /// As [`Target::open`].
     pub fn open(rejects: Option<&Target>, changes: Option<&Target>, mode: u32) -> Result<Self> {
         let open = |target: Option<&Target>, empty| {
-            let side = target.map(|target| Side::open(target, mode, empty));
+            let side = target.map(|target| SideFile::open(target, mode, empty));
             side.transpose()
         };
         Ok(Self {
@@ -145,39 +147,43 @@ impl Sides {
         Ok(())
     }
 
-    /// Makes the files whole but for their names: those that there are to be.
+    /// Completes the files except for their names, and returns those that are kept.
     pub(super) fn seal(&mut self) -> Result<Vec<Sealed>, WriteError> {
         let Self { rejects, changes } = self;
         let sides = [rejects, changes].into_iter().flatten();
         sides.filter_map(|side| side.seal().transpose()).collect()
     }
 
-    /// Gives the files their names, after the output.
-    pub(super) fn commit(self, output: Ended) -> Result<Written, Box<Unfinished>> {
-        self.end(output, Side::commit)
+    /// Gives the files their final names, after the output.
+    pub(super) fn commit(self, output: FileEnd) -> Result<Written, Box<Unfinished>> {
+        self.end(output, SideFile::commit)
     }
 
-    /// Leaves the files as a run that was stopped does, after the output.
-    pub(super) fn keep_partial(self, output: Ended) -> Result<Written, Box<Unfinished>> {
-        self.end(output, Side::keep_partial)
+    /// Keeps partial files, as after a stopped run, after the output.
+    pub(super) fn keep_partial(self, output: FileEnd) -> Result<Written, Box<Unfinished>> {
+        self.end(output, SideFile::keep_partial)
     }
 
     /// Leaves the files as they are.
     pub(super) fn give_up(self, output: Option<PathBuf>) -> Written {
         Written {
             output,
-            rejects: self.rejects.and_then(Side::give_up),
-            changes: self.changes.and_then(Side::give_up),
+            rejects: self.rejects.and_then(SideFile::give_up),
+            changes: self.changes.and_then(SideFile::give_up),
             unsynced: None,
         }
     }
 
-    /// Ends one file after the other; where one cannot be, those after it are given up: a file under its own name would
-    /// look like a run that is over.
-    fn end(self, output: Ended, end: fn(Side) -> Ended) -> Result<Written, Box<Unfinished>> {
+    /// Ends one file after the other. If one fails, those after it keep their partial names: a file
+    /// under its final name would make the run look complete.
+    fn end(
+        self,
+        output: FileEnd,
+        end: fn(SideFile) -> FileEnd,
+    ) -> Result<Written, Box<Unfinished>> {
         let mut failed = None;
         let output = settle(output, &mut failed);
-        let mut one = |side: Side| match failed {
+        let mut one = |side: SideFile| match failed {
             Some(_) => side.give_up(),
             None => settle(end(side), &mut failed),
         };
@@ -196,9 +202,9 @@ impl Sides {
     }
 }
 
-/// The file that there is, either way.
-fn settle(ended: Ended, failed: &mut Option<WriteError>) -> Option<PathBuf> {
-    ended.unwrap_or_else(|(error, left)| {
+/// The file that exists, in either case.
+fn settle(ended: FileEnd, failed: &mut Option<WriteError>) -> Option<PathBuf> {
+    ended.unwrap_or_else(|FileFault { error, left }| {
         *failed = Some(error.about(left.as_deref()));
         left
     })

@@ -1,55 +1,47 @@
-//! Places that files will be written to: what may be written over there, and that nobody else is at it.
+//! The paths that files will be written to: what may be overwritten there, and that no other run is
+//! writing there.
 
-use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::file::Sink;
-use super::name::{Identity, Old};
+use super::name::{OldFile, still_ours};
+use super::paths::{follow, partial_of};
+use super::sink::Sink;
 use crate::base::error::{Error, Result};
 use crate::base::own_file;
 
-/// A place that a file will be written to.
+/// The path that a file will be written to.
 #[derive(Debug, Clone)]
 pub struct Target {
-    /// As it was given, for messages.
+    /// The path as the user gave it, for messages.
     shown: PathBuf,
-    /// With links followed: the partial file must lie beside the real one, on its file system.
+    /// The path with links followed: the partial file must be beside the real one, on the same file
+    /// system.
     real: PathBuf,
     replace: Replace,
-    /// A device or pipe is written straight away: it can be neither renamed nor half-written.
+    /// Whether it is a device or a pipe. Those are written directly, as they can be neither renamed
+    /// nor left incomplete.
     special: bool,
 }
 
-/// What stands behind a file's name until it is whole.
-pub(crate) const PARTIAL: &str = ".partial";
-
-/// The name that a file has until it is whole.
-#[must_use]
-pub(crate) fn partial_of(path: &Path) -> PathBuf {
-    let mut name = OsString::from(path);
-    name.push(PARTIAL);
-    name.into()
-}
-
-/// What a run may write over.
+/// What a run may overwrite.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Replace {
     /// Nothing: answers in it may have been paid for.
     Nothing,
-    /// What an unfinished run left: its answers are in a ledger.
+    /// The partial file of an unfinished run: its answers are in a ledger.
     Partial,
-    /// That, and the file itself.
+    /// The partial file and the file itself.
     Whole,
 }
 
 impl Target {
-    /// Checks the place, so that a run fails before its first call and not after its last. `replace` is asked what may be
-    /// written over at the path with links followed.
+    /// Checks the path, so that a run fails before its first call and not after its last. `replace`
+    /// says what may be overwritten, given the path with links followed.
     ///
     /// # Errors
-    /// Exit code 2: it exists and may not be overwritten, or its directory is missing.
+    /// Exit code 2: it exists and may not be overwritten, or its directory does not exist.
     pub fn new(path: &Path, replace: impl FnOnce(&Path) -> Replace) -> Result<Self> {
         let shown = path.to_owned();
         let cannot = || Error::usage(format!("cannot write `{}`", path.display()));
@@ -61,7 +53,7 @@ impl Target {
             .as_ref()
             .is_some_and(|metadata| !metadata.is_file());
         let real = if special {
-            // `/dev/stdout` leads to a pipe, which has no path that could be followed.
+            // `/dev/stdout` leads to a pipe, which has no path to follow.
             path.to_owned()
         } else {
             follow(path).map_err(|e| cannot().because(e))?
@@ -78,7 +70,8 @@ impl Target {
         Ok(target)
     }
 
-    /// The same place with another leave, checked once more: much may have come to an end since it was checked first.
+    /// The same path with another permission to overwrite, checked again, as other runs may have
+    /// ended since the first check.
     ///
     /// # Errors
     /// As [`Target::new`].
@@ -92,24 +85,24 @@ impl Target {
         Ok(target)
     }
 
-    /// Fails when there is a file that may not be written over.
+    /// Fails if there is a file that may not be overwritten.
     fn refuse_existing(&self) -> Result<()> {
         if self.special || self.replace == Replace::Whole || !self.real.exists() {
             return Ok(());
         }
         Err(
-            Error::usage(format!("`{}` exists already", self.shown.display()))
-                .hint("`--overwrite` replaces it once the new one is whole"),
+            Error::usage(format!("`{}` already exists", self.shown.display()))
+                .hint("`--overwrite` replaces it when the new one is complete"),
         )
     }
 
-    /// Fails when there is a partial file whose answers nobody else may have.
+    /// Fails if there is a partial file whose answers may exist nowhere else.
     fn refuse_partial(&self) -> Result<()> {
         let partial = partial_of(&self.real);
         if self.special {
             return Ok(());
         }
-        // Whatever may be written over: it leads to what is not ours.
+        // Checked in any case: a link here would lead to somebody else's file.
         own_file::check(&partial).map_err(|e| cannot_open(&partial, e))?;
         if self.replace != Replace::Nothing || !holds_rows(&partial) {
             return Ok(());
@@ -130,15 +123,15 @@ impl Target {
         &self.real
     }
 
-    /// Who can read the file that is there, which is to be replaced.
+    /// The permissions of the file that will be replaced.
     #[must_use]
     pub(crate) fn mode(&self) -> Option<u32> {
-        let old = Old::at(&self.real).filter(|_| !self.special);
+        let old = OldFile::at(&self.real).filter(|_| !self.special);
         old.map(|old| old.mode)
     }
 
-    /// Opens the partial file. Nobody but its owner may read it who is not in `mode`, nor who could not read the file that
-    /// it replaces.
+    /// Opens the partial file. Apart from its owner, only those may read it whom `mode` allows and
+    /// who could read the file that it replaces.
     ///
     /// # Errors
     /// Exit code 2: it cannot be created, or another run is writing it.
@@ -152,40 +145,42 @@ impl Target {
             return Ok(Sink::of(file, format!("`{}`", self.shown.display())));
         }
         let partial = partial_of(&self.real);
-        // Narrow from the start: what is wide for a moment can be opened in it.
+        // Restricted from the start: a file that is open to others for a moment can be opened in
+        // that moment.
         let others = if self.real.exists() { 0 } else { mode & OTHERS };
         let file = self.open_locked(&partial, OWNER | others)?;
-        // Whoever had the lock before us may have finished meanwhile.
+        // The run that had the lock before us may have finished meanwhile.
         if let Err(exists) = self.refuse_existing() {
             if file.metadata().is_ok_and(|metadata| metadata.len() == 0) {
-                // That it stays is harmless: nothing is in it.
+                // If it stays, it does no harm, as it is empty.
                 let _ = fs::remove_file(&partial);
             }
             return Err(exists);
         }
         file.set_len(0).map_err(|e| cannot().because(e))?;
-        let old = Old::at(&self.real);
+        let old = OldFile::at(&self.real);
         let metadata = file.metadata().map_err(|e| cannot().because(e))?;
         let mode = match old {
             Some(old) => old.mode & (mode | 0o700),
             None => own_file::mode_of(&metadata) & (mode | OWNER) | OWNER,
         };
-        // For its owner it stays one that can be written, so that a run that is stopped can go on with it.
+        // The owner can always write it, so that a stopped run can be resumed with it.
         own_file::set_mode(&file, mode | OWNER).map_err(|e| cannot_open(&partial, e))?;
         Sink::partial(file, partial, &self.real, old, mode).map_err(|e| cannot().because(e))
     }
 
-    /// Opens the partial file for this run alone, without touching what is in it.
+    /// Opens the partial file for this run alone, without changing its content.
     fn open_locked(&self, partial: &Path, mode: u32) -> Result<File> {
         let only_new = self.replace == Replace::Nothing && !partial.exists();
         loop {
-            // Not truncated before the lock is held: another run may be writing it.
+            // Not truncated before we have the lock: another run may be writing it.
             let file =
                 own_file::open(partial, mode, only_new).map_err(|e| cannot_open(partial, e))?;
             lock(&file, partial)?;
-            // A run that ended between our opening and locking it has given it its own name: then it is the output.
+            // A run that ended between our opening and locking has given the file its final name:
+            // it is the output now.
             if still_ours(&file, partial).is_ok() {
-                // Another run may have come and gone since it was looked at.
+                // Another run may have come and gone since the first check.
                 if self.replace == Replace::Nothing && holds_rows(partial) {
                     return Err(in_the_way(partial));
                 }
@@ -197,21 +192,22 @@ impl Target {
 
 fn in_the_way(partial: &Path) -> Error {
     Error::usage(format!(
-        "`{}` of an unfinished run is in the way",
+        "`{}` from an unfinished run is in the way",
         partial.display()
     ))
-    .detail("it holds rows whose answers may have been paid for")
-    .hint("move it away, or start over with `--overwrite`")
+    .detail("its rows may have been paid for")
+    .hint("move it away, or use `--overwrite` to start over")
 }
 
-/// Whether a partial file is there and not empty: a run that was killed as it started leaves an empty one.
+/// Whether a partial file exists and is not empty: a run that was killed as it started leaves an
+/// empty one.
 fn holds_rows(partial: &Path) -> bool {
     fs::metadata(partial).is_ok_and(|metadata| metadata.len() > 0)
 }
 
-/// What its owner may do with a file of ours.
+/// The owner's permissions.
 const OWNER: u32 = 0o600;
-/// What others may be allowed to do with it: none of ours is a program.
+/// The permissions that others may have: our files are not programs.
 const OTHERS: u32 = 0o066;
 
 /// The partial file cannot be opened.
@@ -224,9 +220,10 @@ fn cannot_open(partial: &Path, error: io::Error) -> Error {
     cannot
 }
 
-/// Takes the lock that a run holds on its partial file for as long as it lives.
+/// Takes the lock that a run has on its partial file as long as it lives.
 fn lock(file: &File, partial: &Path) -> Result<()> {
-    // Some network file systems have no locks: there, that the file was created anew must do.
+    // Some network file systems have no locks: there, it has to be enough that the file was newly
+    // created.
     match file.try_lock() {
         Err(TryLockError::WouldBlock) => Err(Error::usage(format!(
             "another run is writing `{}`",
@@ -236,69 +233,12 @@ fn lock(file: &File, partial: &Path) -> Result<()> {
     }
 }
 
-/// Fails when a run that is alive writes this partial file: it must not be called a left-over.
+/// Fails if a live run is writing this partial file: it must not be called unfinished.
 fn refuse_locked(partial: &Path) -> Result<()> {
     match File::open(partial) {
         Ok(file) => lock(&file, partial),
-        // Who may not even read it will hear so on opening it.
+        // If it may not even be read, opening it will say so.
         Err(_) => Ok(()),
-    }
-}
-
-/// The path that a chain of links ends at, whether or not there is a file yet.
-fn follow(path: &Path) -> io::Result<PathBuf> {
-    // The kernel follows as many.
-    const MOST_LINKS: usize = 40;
-    let mut at = path.to_owned();
-    for _ in 0..MOST_LINKS {
-        let Ok(next) = fs::read_link(&at) else {
-            if fs::metadata(directory_of(&at))?.is_dir() {
-                return Ok(at);
-            }
-            return Err(io::ErrorKind::NotADirectory.into());
-        };
-        at = at.parent().unwrap_or(Path::new("")).join(next);
-    }
-    Err(io::Error::other("too many links"))
-}
-
-pub(super) fn directory_of(path: &Path) -> &Path {
-    path.parent()
-        .filter(|parent| !parent.as_os_str().is_empty())
-        .unwrap_or(Path::new("."))
-}
-
-/// Whether two paths are one regular file, also through links, or will be once it exists.
-#[must_use]
-pub(crate) fn is_same_file(a: &Path, b: &Path) -> bool {
-    // Nobody is harmed by two names for `/dev/null`.
-    let special = |path: &Path| fs::metadata(path).is_ok_and(|metadata| !metadata.is_file());
-    if special(a) || special(b) {
-        return false;
-    }
-    let place = |path: &Path| {
-        let path = follow(path).ok()?;
-        Some((
-            fs::canonicalize(directory_of(&path)).ok()?,
-            path.file_name()?.to_owned(),
-        ))
-    };
-    same_inode(a, b) || place(a).is_some_and(|a| place(b) == Some(a))
-}
-
-fn same_inode(a: &Path, b: &Path) -> bool {
-    match (fs::metadata(a), fs::metadata(b)) {
-        (Ok(a), Ok(b)) => cfg!(unix) && Identity::of(&a) == Identity::of(&b),
-        _ => false,
-    }
-}
-
-/// Fails when the path no longer leads to this open file: somebody moved it away and another one stands there.
-pub(super) fn still_ours(file: &File, path: &Path) -> io::Result<()> {
-    if Identity::of(&file.metadata()?) == Identity::of(&fs::symlink_metadata(path)?) {
-        Ok(())
-    } else {
-        Err(io::Error::other("somebody else's file stands there now"))
     }
 }
 
@@ -310,7 +250,8 @@ mod tests {
 
     use super::*;
 
-    /// Another thread looks as often as it can: what is wide for a moment is found in a few of these.
+    /// Another thread checks as often as it can: permissions that are wide for a moment show in a
+    /// few of these.
     #[test]
     fn what_replaces_a_private_file_is_not_wide_for_a_moment() {
         const TIMES: usize = 500;

@@ -1,4 +1,5 @@
-//! Writing: dropping our columns gives back the input, and a write that fails leaves whole rows behind.
+//! Writing: dropping our columns gives back the input, and a failed write leaves only complete
+//! rows.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 
@@ -8,12 +9,20 @@ use std::sync::{Arc, Mutex};
 use bytes::Bytes;
 use proptest::prelude::*;
 
-use super::*;
-use crate::layout::{Existing, VERDICT_COLUMNS};
-use crate::row::{Earlier, RowNumber, Span};
-use crate::verdict::{Answer, Decision, Failure, Reason, Score, TransactionId};
+use super::done_row::DoneRow;
+use super::outcome::WriteError;
+use super::side::Sides;
+use super::sink::Sink;
+use super::target::{Replace, Target};
+use super::writer::Writer;
+use crate::drift::Drift;
+use crate::layout::{Existing, Format, Layout, VERDICT_COLUMNS};
+use crate::row::{Earlier, Row, RowNumber, Span};
+use crate::verdict::{
+    Answer, Decision, DecisionPolicy, Failure, Reason, Score, TransactionId, Verdict,
+};
 
-/// Takes at most `step` bytes a write and fails at the `fails`th; what it took can be seen from outside.
+/// Takes at most `step` bytes per write and fails at the `fails`th. The test can see what it took.
 #[derive(Clone, Default)]
 struct Unsteady(Arc<Mutex<Taken>>);
 
@@ -69,7 +78,7 @@ fn verdict() -> Verdict {
     Verdict::Scored(answer, Decision::Approve)
 }
 
-/// Rows whose parts are given: blank lines before, content, line end.
+/// Rows made of their parts: blank lines before, content, line end.
 fn rows(parts: &[(&str, &str, &str)]) -> Vec<DoneRow> {
     let mut number = RowNumber::FIRST;
     let mut rows = Vec::new();
@@ -126,14 +135,18 @@ proptest! {
         parts in prop::collection::vec(("[\r\n]{0,2}", "[^\r\n~]{1,12}", "(\r\n|\n|\r)"), 0..20),
         step in 1_usize..40,
     ) {
-        let parts: Vec<_> = parts.iter().map(|(before, content, end)| (before.as_str(), content.as_str(), end.as_str())).collect();
+        let parts: Vec<_> = { parts.iter() }
+            .map(|(before, content, end)| (before.as_str(), content.as_str(), end.as_str()))
+            .collect();
         let to = Unsteady::new(step, 0, None);
         prop_assert!(write(&[rows(&parts)], &to).is_ok());
         let mut output = to.bytes();
         let header = b"\xef\xbb\xbfa,b,transaction_id,risk_score,decision\r\n";
         prop_assert!(output.starts_with(header));
         output.drain(..header.len());
-        let mut input: Vec<u8> = parts.iter().flat_map(|(before, content, end)| [*before, *content, *end].concat().into_bytes()).collect();
+        let mut input: Vec<u8> = { parts.iter() }
+            .flat_map(|(before, content, end)| [*before, *content, *end].concat().into_bytes())
+            .collect();
         input.extend_from_slice(b"\n\n");
         let mut cells = 0;
         while let Some(at) = output.windows(CELLS.len()).position(|window| window == CELLS) {
@@ -145,9 +158,10 @@ proptest! {
     }
 }
 
-/// As `SQLite` tests itself: fail the first operation, then the second, until nothing fails any more.
+/// As in `SQLite`'s own tests: the first operation fails, then the second, and so on, until none
+/// fails.
 #[test]
-fn a_write_that_fails_is_an_error_and_what_is_there_is_right() {
+fn a_failed_write_is_an_error_and_leaves_correct_rows() {
     let batches = [
         rows(&[("", "1,2", "\r\n"), ("\n", "3,4", "\n")]),
         rows(&[("", "5,6", "")]),
@@ -183,7 +197,7 @@ fn a_write_that_fails_is_an_error_and_what_is_there_is_right() {
 }
 
 #[test]
-fn a_row_without_a_verdict_has_empty_cells_and_the_rejects_have_it_as_it_came() {
+fn a_row_without_a_verdict_has_empty_cells_and_goes_to_the_rejects_unchanged() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("x.rejects.csv");
     let to = Unsteady::new(usize::MAX, 0, None);
@@ -199,11 +213,13 @@ fn a_row_without_a_verdict_has_empty_cells_and_the_rejects_have_it_as_it_came() 
         "\u{feff}a,b,transaction_id,risk_score,decision\r\n1,\"2\",,,\r\n3,4,T~1,1.50,approve\r\n"
     );
     let rejects = std::fs::read_to_string(path).unwrap();
-    let expected = "\u{feff}reject_row,reject_reason,reject_message,a,b\r\n1,invalid_ip,\"line 2: \"\"no\"\", ip\",1,\"2\"\r\n";
+    let expected = "\u{feff}reject_row,reject_reason,reject_message,a,b\r\n\
+        1,invalid_ip,\"line 2: \"\"no\"\", ip\",1,\"2\"\r\n";
     assert_eq!(rejects, expected);
 }
 
-/// Rows with an earlier decision at their end, which are approved now with 1.50, in a directory with the changes.
+/// Rows that end with an earlier decision and are now approved with 1.50, and a directory with the
+/// changes.
 struct Night {
     directory: tempfile::TempDir,
     layout: Layout,
@@ -234,7 +250,7 @@ impl Night {
         }
     }
 
-    /// A writer that has taken the rows, if the output takes them.
+    /// A writer that has been given the rows, and whether the output took them.
     fn written(&self, to: &Unsteady) -> (Writer, Result<(), WriteError>) {
         let open = |name| Target::new(&self.directory.path().join(name), |_| Replace::Nothing);
         let [rejects, changes] = ["rejects", "changes"].map(|name| open(name).ok());
@@ -263,7 +279,7 @@ fn everything() -> Unsteady {
 }
 
 #[test]
-fn changes_have_the_row_as_it_was_behind_five_columns() {
+fn changes_have_five_columns_before_the_original_row() {
     for (delimiter, front) in [
         (
             ',',
@@ -296,7 +312,7 @@ fn changes_have_the_row_as_it_was_behind_five_columns() {
         let byte = u8::try_from(delimiter).unwrap();
         let format = Format::Delimited { delimiter: byte };
         let mut night = Night::of(format, Some(&with("name|decision")), &contents);
-        // Also what the row tells of the score: here that it is in the first cell, which is none.
+        // Also an earlier score in the row: here in the first cell, which does not have one.
         night.rows[3].row.earlier.score = Span::new(2, 3);
         let (mut writer, written) = night.written(&everything());
         assert!(written.is_ok());
@@ -331,10 +347,13 @@ fn changes_of_objects_have_five_more_members() {
         ),
         ("", r#"{"decision":"approve"}"#, r#""approve""#),
         ("", r#"{"decision":7.50}"#, "7.50"),
-        // As an earlier run left it, and with a member that only looks so.
+        // As an earlier run left it, and with a member that only looks like it.
         (
             "",
-            r#"{"change_row":9, "old_decision":"review","old_score":3,"new_decision":"block","new_score":6,"decision":"block"}"#,
+            concat!(
+                r#"{"change_row":9, "old_decision":"review","old_score":3,"#,
+                r#""new_decision":"block","new_score":6,"decision":"block"}"#
+            ),
             r#""block""#,
         ),
         ("", r#"{"old_score":1, "decision":"block"}"#, r#""block""#),
@@ -345,20 +364,24 @@ fn changes_of_objects_have_five_more_members() {
     let (writer, written) = night.written(&everything());
     assert!(written.is_ok() && writer.commit(|_| ()).is_ok());
     let expected = concat!(
-        r#"{"a":1 , "decision":"\u0062lock","change_row":1,"old_decision":"block","old_score":null,"new_decision":"approve","new_score":1.50}"#,
+        r#"{"a":1 , "decision":"\u0062lock","#,
+        r#""change_row":1,"old_decision":"block","old_score":null,"new_decision":"approve","new_score":1.50}"#,
         "\r\n",
-        r#"{"decision":7.50,"change_row":3,"old_decision":"block","old_score":7.50,"new_decision":"approve","new_score":1.50}"#,
+        r#"{"decision":7.50,"#,
+        r#""change_row":3,"old_decision":"block","old_score":7.50,"new_decision":"approve","new_score":1.50}"#,
         "\r\n",
-        r#"{"decision":"block","change_row":4,"old_decision":"block","old_score":null,"new_decision":"approve","new_score":1.50}"#,
+        r#"{"decision":"block","#,
+        r#""change_row":4,"old_decision":"block","old_score":null,"new_decision":"approve","new_score":1.50}"#,
         "\r\n",
-        r#"{"old_score":1, "decision":"block","change_row":5,"old_decision":"block","old_score":null,"new_decision":"approve","new_score":1.50}"#,
+        r#"{"old_score":1, "decision":"block","#,
+        r#""change_row":5,"old_decision":"block","old_score":null,"new_decision":"approve","new_score":1.50}"#,
         "\r\n",
     );
     assert_eq!(night.read("changes").unwrap(), expected);
 }
 
 #[test]
-fn changes_are_there_when_nothing_changed_and_gone_after_a_stop() {
+fn the_changes_are_kept_without_rows_and_removed_after_a_stop() {
     let format = Format::Delimited { delimiter: b',' };
     let still = || Night::of(format, Some("decision"), &[("", "approve", "approve")]);
     let night = still();
@@ -387,7 +410,7 @@ fn changes_are_there_when_nothing_changed_and_gone_after_a_stop() {
 }
 
 #[test]
-fn only_rows_with_a_verdict_that_the_output_took_are_compared() {
+fn only_written_rows_with_a_verdict_are_compared() {
     let format = Format::Delimited { delimiter: b',' };
     let mut night = Night::of(format, Some("decision"), &[("", "block", "block")]);
     let (mut writer, written) = night.written(&Unsteady::new(usize::MAX, 1, None));
@@ -406,7 +429,7 @@ fn only_rows_with_a_verdict_that_the_output_took_are_compared() {
 }
 
 #[test]
-fn an_older_answer_is_compared_where_the_row_has_none() {
+fn an_older_answer_is_compared_if_the_row_has_none() {
     let format = Format::Delimited { delimiter: b',' };
     let mut night = Night::of(
         format,
@@ -426,7 +449,7 @@ fn an_older_answer_is_compared_where_the_row_has_none() {
 }
 
 #[test]
-fn before_any_file_has_its_name_it_is_told_how_they_will_be() {
+fn before_any_file_gets_its_name_the_final_states_are_known() {
     for end in ["", ".gz", ".zst"] {
         let directory = tempfile::tempdir().unwrap();
         let path = |name: &str| directory.path().join(name);

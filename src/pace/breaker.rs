@@ -1,152 +1,155 @@
-//! Whether the service is there at all. When it is not, one call at a time finds out when it is again.
+//! A circuit breaker: whether the service is there at all. While it is not, one call at a time finds out when it is back
+//! (half-open).
 //!
-//! Time is told, outcomes are told; nothing here waits or calls.
+//! Times and outcomes are passed in; nothing here waits or makes calls.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 /// Counts failures and decides when to stop calling.
 #[derive(Debug)]
-pub(super) struct Breaker {
-    /// How long anybody waits for the service: then a last call is made, and not later.
+pub(super) struct CircuitBreaker {
+    /// How long the run waits for the service: then a last call is made.
     longest: Duration,
-    state: State,
-    /// Of the last calls, which failed.
+    circuit: Circuit,
+    /// Which of the last calls failed.
     last: VecDeque<bool>,
-    in_a_row: usize,
+    failed_in_a_row: usize,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum State {
+enum Circuit {
+    /// The service is well.
     #[default]
     Closed,
+    /// It is taken to be down.
     Open {
         since: Duration,
-        /// When the next single call may go.
+        /// When the next single call may start.
         next: Duration,
         probes: u32,
-        /// Good ones since the last bad one.
+        /// Good answers since the last bad one.
         good: u32,
     },
 }
 
 /// How a call failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Bad {
-    /// Somebody answered, with a failure.
-    Failed,
-    /// Nobody answered.
+pub(super) enum FailureKind {
+    /// The service answered with a failure.
+    ErrorAnswer,
+    /// There was no answer.
     NoAnswer,
 }
 
 /// What an outcome changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Turned {
+pub(super) enum Transition {
     /// Nothing.
-    No,
-    /// The service is taken to be down: nothing is sent until then.
+    Unchanged,
+    /// The service is taken to be down; the next single call may start at `next`.
     Down { since: Duration, next: Duration },
     /// It is back.
     Up { since: Duration },
 }
 
-/// Failures in a row that cannot be chance: a service that fails one call in three does it once in 59,000 calls.
-const IN_A_ROW: usize = 10;
-/// Or half of so many: a service of which a half is down, behind a balancer.
+/// Failures in a row that open the circuit: a service that fails one call in three does so once in 59,000 calls.
+const FAILED_IN_A_ROW: usize = 10;
+/// Failures of half of this many calls open it as well: half of the servers behind a load balancer may be down.
 const LAST: usize = 40;
-/// Waits before the single calls, in seconds; the last one is repeated. A restart takes seconds, an incident minutes.
+/// Seconds before the single calls; the last is repeated. A restart takes seconds, an incident minutes.
 const PROBES: [u64; 5] = [5, 10, 20, 40, 60];
-/// The longest wait while somebody answers, in seconds. Six calls a minute are no burden to that, and what it fails over
-/// may be the rows: then some ninety of them can be told from an outage before patience ends.
+/// The longest of these waits while the service answers with failures, in seconds. Six calls a minute are no burden to it,
+/// and it may fail over certain rows: then about ninety of them can be told from an outage before the run stops waiting.
 const WHILE_FAILING: u64 = 10;
-/// Good answers in a row that end it: one may have been a balancer's lucky choice.
+/// Good answers in a row that close it: a single one may be a load balancer's lucky choice.
 const GOOD: u32 = 3;
 
-impl Breaker {
-    /// One that expects somebody to give up after `longest`.
+impl CircuitBreaker {
+    /// A closed one, of a run that stops waiting for the service after `longest`.
     pub(super) const fn new(longest: Duration) -> Self {
         Self {
             longest,
-            state: State::Closed,
+            circuit: Circuit::Closed,
             last: VecDeque::new(),
-            in_a_row: 0,
+            failed_in_a_row: 0,
         }
     }
 
     /// Whether the service is taken to be down.
     pub(super) const fn is_open(&self) -> bool {
-        matches!(self.state, State::Open { .. })
+        matches!(self.circuit, Circuit::Open { .. })
     }
 
-    /// When the next single call may go; `None` where the service is well.
+    /// When the next single call may start; `None` while the service is well.
     pub(super) const fn next_probe(&self) -> Option<Duration> {
-        match self.state {
-            State::Open { next, .. } => Some(next),
-            State::Closed => None,
+        match self.circuit {
+            Circuit::Open { next, .. } => Some(next),
+            Circuit::Closed => None,
         }
     }
 
-    /// A call that began at `began` got an answer that shows a service at work.
-    pub(super) fn good(&mut self, began: Duration) -> Turned {
-        match &mut self.state {
-            State::Closed => {
+    /// A call that started at `began` got an answer that shows that the service works.
+    pub(super) fn good(&mut self, began: Duration) -> Transition {
+        match &mut self.circuit {
+            Circuit::Closed => {
                 self.note(false);
-                Turned::No
+                Transition::Unchanged
             }
-            // It was out when the service went down.
-            State::Open { next, .. } if began < *next => Turned::No,
-            State::Open { since, good, .. } => {
+            // It had started before the last single call.
+            Circuit::Open { next, .. } if began < *next => Transition::Unchanged,
+            Circuit::Open { since, good, .. } => {
                 *good += 1;
                 if *good < GOOD {
-                    return Turned::No;
+                    return Transition::Unchanged;
                 }
                 let since = *since;
                 *self = Self::new(self.longest);
-                Turned::Up { since }
+                Transition::Up { since }
             }
         }
     }
 
-    /// Nothing is wrong with the service: since when it was taken to be down.
+    /// Nothing is wrong with the service. Returns since when it was taken to be down.
     pub(super) fn dismiss(&mut self) -> Option<Duration> {
-        let State::Open { since, .. } = self.state else {
+        let Circuit::Open { since, .. } = self.circuit else {
             return None;
         };
         *self = Self::new(self.longest);
         Some(since)
     }
 
-    /// A call that began at `began` failed.
-    pub(super) fn bad(&mut self, began: Duration, now: Duration, how: Bad) -> Turned {
-        match &mut self.state {
-            State::Closed => {
+    /// A call that started at `began` failed.
+    pub(super) fn bad(&mut self, began: Duration, now: Duration, kind: FailureKind) -> Transition {
+        match &mut self.circuit {
+            Circuit::Closed => {
                 self.note(true);
                 let failed = self.last.iter().filter(|failed| **failed).count();
-                if self.in_a_row < IN_A_ROW && failed * 2 < LAST {
-                    return Turned::No;
+                if self.failed_in_a_row < FAILED_IN_A_ROW && failed * 2 < LAST {
+                    return Transition::Unchanged;
                 }
-                let next = now + wait(0, how).min(self.longest);
-                self.state = State::Open {
+                let next = now + wait(0, kind).min(self.longest);
+                self.circuit = Circuit::Open {
                     since: now,
                     next,
                     probes: 0,
                     good: 0,
                 };
-                Turned::Down { since: now, next }
+                Transition::Down { since: now, next }
             }
-            State::Open { next, .. } if began < *next => Turned::No,
-            State::Open {
+            Circuit::Open { next, .. } if began < *next => Transition::Unchanged,
+            Circuit::Open {
                 since,
                 next,
                 probes,
                 good,
             } => {
-                // What answered in between starts the waits anew.
+                // Good answers in between start the waits over.
                 *probes = if *good > 0 { 0 } else { *probes + 1 };
                 *good = 0;
                 let rest = (*since + self.longest).saturating_sub(now);
-                *next = now + wait(*probes, how).min(rest);
-                Turned::Down {
+                *next = now + wait(*probes, kind).min(rest);
+                Transition::Down {
                     since: *since,
                     next: *next,
                 }
@@ -155,7 +158,7 @@ impl Breaker {
     }
 
     fn note(&mut self, failed: bool) {
-        self.in_a_row = if failed { self.in_a_row + 1 } else { 0 };
+        self.failed_in_a_row = if failed { self.failed_in_a_row + 1 } else { 0 };
         self.last.push_back(failed);
         if self.last.len() > LAST {
             self.last.pop_front();
@@ -163,12 +166,12 @@ impl Breaker {
     }
 }
 
-fn wait(probes: u32, how: Bad) -> Duration {
+fn wait(probes: u32, kind: FailureKind) -> Duration {
     let seconds = PROBES.get(probes as usize).or(PROBES.last());
     let seconds = seconds.copied().unwrap_or_default();
-    Duration::from_secs(match how {
-        Bad::Failed => seconds.min(WHILE_FAILING),
-        Bad::NoAnswer => seconds,
+    Duration::from_secs(match kind {
+        FailureKind::ErrorAnswer => seconds.min(WHILE_FAILING),
+        FailureKind::NoAnswer => seconds,
     })
 }
 
@@ -181,43 +184,53 @@ mod tests {
     }
 
     #[test]
-    fn ten_failures_in_a_row_open_it_and_three_good_ones_close_it() {
-        let mut breaker = Breaker::new(second(1_000));
+    fn ten_failures_in_a_row_open_the_circuit_and_three_good_answers_close_it() {
+        let mut breaker = CircuitBreaker::new(second(1_000));
         for _ in 0..9 {
-            assert_eq!(breaker.bad(second(0), second(1), Bad::NoAnswer), Turned::No);
+            assert_eq!(
+                breaker.bad(second(0), second(1), FailureKind::NoAnswer),
+                Transition::Unchanged
+            );
         }
-        let down = |next| Turned::Down {
+        let down = |next| Transition::Down {
             since: second(1),
             next: second(next),
         };
         let mut bad = |began, now, how| breaker.bad(second(began), second(now), how);
-        assert_eq!(bad(0, 1, Bad::NoAnswer), down(6));
+        assert_eq!(bad(0, 1, FailureKind::NoAnswer), down(6));
         let mut now = 6;
         for (how, wait) in [
-            (Bad::NoAnswer, 10),
-            (Bad::NoAnswer, 20),
-            (Bad::Failed, 10),
-            (Bad::NoAnswer, 60),
-            (Bad::NoAnswer, 60),
-            (Bad::Failed, 10),
+            (FailureKind::NoAnswer, 10),
+            (FailureKind::NoAnswer, 20),
+            (FailureKind::ErrorAnswer, 10),
+            (FailureKind::NoAnswer, 60),
+            (FailureKind::NoAnswer, 60),
+            (FailureKind::ErrorAnswer, 10),
         ] {
-            assert_eq!(bad(0, now, how), Turned::No, "old news");
+            assert_eq!(
+                bad(0, now, how),
+                Transition::Unchanged,
+                "it started before the last single call"
+            );
             assert_eq!(bad(now, now, how), down(now + wait));
             now += wait;
         }
-        assert_eq!(breaker.good(second(now)), Turned::No);
-        assert_eq!(breaker.good(second(now)), Turned::No);
-        assert_eq!(breaker.good(second(now)), Turned::Up { since: second(1) });
+        assert_eq!(breaker.good(second(now)), Transition::Unchanged);
+        assert_eq!(breaker.good(second(now)), Transition::Unchanged);
+        assert_eq!(
+            breaker.good(second(now)),
+            Transition::Up { since: second(1) }
+        );
         assert!(!breaker.is_open());
     }
 
     #[test]
-    fn the_last_call_is_made_when_patience_ends() {
-        let mut breaker = Breaker::new(second(12));
+    fn the_last_call_is_made_when_the_longest_wait_ends() {
+        let mut breaker = CircuitBreaker::new(second(12));
         let mut now = second(0);
         let mut calls = Vec::new();
-        for _ in 0..IN_A_ROW + 2 {
-            if let Turned::Down { next, .. } = breaker.bad(now, now, Bad::NoAnswer) {
+        for _ in 0..FAILED_IN_A_ROW + 2 {
+            if let Transition::Down { next, .. } = breaker.bad(now, now, FailureKind::NoAnswer) {
                 now = next;
                 calls.push(next.as_secs());
             }
@@ -226,25 +239,28 @@ mod tests {
     }
 
     #[test]
-    fn half_of_the_last_forty_open_it() {
-        let mut breaker = Breaker::new(second(1_000));
+    fn half_of_the_last_forty_failing_opens_the_circuit() {
+        let mut breaker = CircuitBreaker::new(second(1_000));
         let opened = (0..LAST).find(|_| {
             breaker.good(second(0));
             breaker.good(second(0));
-            breaker.bad(second(0), second(0), Bad::Failed);
-            breaker.bad(second(0), second(0), Bad::NoAnswer) != Turned::No
+            breaker.bad(second(0), second(0), FailureKind::ErrorAnswer);
+            breaker.bad(second(0), second(0), FailureKind::NoAnswer) != Transition::Unchanged
         });
         // Twenty failures, two a round.
         assert_eq!(opened, Some(9));
     }
 
     #[test]
-    fn one_in_three_never_opens_it() {
-        let mut breaker = Breaker::new(second(1_000));
+    fn one_failure_in_three_never_opens_the_circuit() {
+        let mut breaker = CircuitBreaker::new(second(1_000));
         for _ in 0..10_000 {
             breaker.good(second(0));
             breaker.good(second(0));
-            assert_eq!(breaker.bad(second(0), second(0), Bad::Failed), Turned::No);
+            assert_eq!(
+                breaker.bad(second(0), second(0), FailureKind::ErrorAnswer),
+                Transition::Unchanged
+            );
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What a run may spend: calls, and rows that fail.
+//! The budgets of a run: calls that it may make, and rows that may fail.
 
 use std::cell::Cell;
 use std::cmp::Reverse;
@@ -7,7 +7,7 @@ use std::num::NonZeroU64;
 use crate::base::error::Error;
 use crate::telemetry::stats::Stats;
 
-/// Calls that a run may make. Each is reserved before it is sent, so that no number in flight can pass the limit.
+/// Calls that a run may make. Each is reserved before it is sent, so that calls in flight cannot exceed the limit.
 #[derive(Debug)]
 pub(crate) struct CallBudget {
     most: Option<NonZeroU64>,
@@ -15,7 +15,7 @@ pub(crate) struct CallBudget {
 }
 
 impl CallBudget {
-    /// A budget of so many calls; `None` is without limit.
+    /// A budget of this many calls; `None` means without limit.
     #[must_use]
     pub(crate) fn new(most: Option<NonZeroU64>) -> Self {
         Self {
@@ -27,7 +27,7 @@ impl CallBudget {
     /// Takes a call out of the budget.
     ///
     /// # Errors
-    /// There is none left: exit code 3.
+    /// No call is left: exit code 3.
     pub(crate) fn reserve(&self) -> Result<(), Error> {
         let Some(most) = self.most else {
             return Ok(());
@@ -47,23 +47,23 @@ impl CallBudget {
 /// Rows that may fail before the run stops.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum FailureLimit {
-    /// So many.
+    /// This many.
     Rows(NonZeroU64),
-    /// So many of a hundred, above 0 and up to 100.
+    /// This many of a hundred, above 0 and up to 100.
     Percent(f64),
 }
 
-/// A share of fewer rows says nothing: the first row of a file may be its worst.
+/// A share counts from this many rows: the first row of a file may be its worst.
 const ROWS_OF_A_SHARE: u64 = 100;
-/// Reasons that the message names: the first ones nearly always tell what is wrong with a file.
+/// Reasons that the message names: the most frequent ones nearly always tell what is wrong with a file.
 const REASONS_NAMED: usize = 3;
 
-/// The rows that may fail, if there is a limit.
+/// The limit of rows that may fail, if there is one.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct FailureBudget(pub(crate) Option<FailureLimit>);
 
 impl FailureBudget {
-    /// The error to stop with once the limit is reached.
+    /// The error that stops the run, once the limit is reached.
     #[must_use]
     pub(crate) fn used_up(&self, stats: &Stats) -> Option<Error> {
         let (failed, resolved) = (stats.failures(), stats.resolved());
@@ -109,7 +109,7 @@ mod tests {
     use crate::verdict::{Decision, Reason, Resolution};
 
     #[test]
-    fn a_budget_of_calls_ends_exactly() {
+    fn a_budget_of_calls_is_exact() {
         let budget = CallBudget::new(NonZeroU64::new(3));
         let made = (0..10).filter(|_| budget.reserve().is_ok()).count();
         assert_eq!(made, 3);
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share_is_not_judged_by_the_first_rows() {
+    fn a_share_of_failures_is_not_judged_by_the_first_rows() {
         let budget = FailureBudget(Some(FailureLimit::Percent(10.0)));
         for (good, failed, stops) in [(0, 99, false), (91, 9, false), (90, 10, true)] {
             let stats = after(good, &[(Reason::InvalidIp, failed)]);

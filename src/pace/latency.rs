@@ -1,83 +1,83 @@
-//! Whether answers take longer than they did, and whether that is our doing.
+//! Whether answers take longer than they did, and whether our calls are the reason.
 //!
-//! A service that queues what it cannot do at once refuses nothing: only its latency says that there is too much.
+//! A service that queues the calls it cannot handle yet refuses nothing. Only its latency says that there are too many
+//! (the gradient of the latency, as in Vegas).
 
 use std::time::Duration;
 
-/// The latencies of an interval, and what is usual.
+/// The latencies of an interval, and the usual ones.
 #[derive(Debug, Default)]
 pub(super) struct Latency {
-    /// Of this interval, in seconds.
+    /// Seconds that the answers of this interval took.
     samples: Vec<f64>,
-    /// Of the last interval that had enough.
-    last: Option<Times>,
+    /// The last interval that had enough answers.
+    last: Option<Latencies>,
     /// The shortest of all intervals: what the service takes when nothing queues.
-    usual: Option<Times>,
-    /// Calls in flight, and what answers took, when it began to be slow or was last looked at.
+    usual: Option<Latencies>,
+    /// Calls in flight and the median when answers became slow, or when that was last looked at.
     slow_since: Option<(f64, f64)>,
 }
 
 /// What answers took, in seconds.
 #[derive(Debug, Clone, Copy)]
-struct Times {
+struct Latencies {
     median: f64,
-    /// One in [`FAST`] took less.
+    /// One answer in [`FAST_ONE_IN`] was faster.
     fast: f64,
 }
 
-/// What an interval's answers said.
+/// What the answers of an interval showed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Trend {
-    /// As usual, or too few to say.
+    /// They took as long as usual, or were too few to tell.
     Usual,
-    /// Longer: no time for more calls in flight.
+    /// They took longer: this is not the time for more calls in flight.
     Longer,
-    /// So long that fewer in flight would be answered as fast.
+    /// They took so long that fewer calls in flight would be answered as fast.
     Queueing,
 }
 
-/// Answers that an interval must have for a median worth the name.
+/// Answers that an interval must have: the median of fewer is chance.
 const ENOUGH: usize = 8;
-/// More than this are not needed for a median.
-const MOST: usize = 256;
-/// One in so many answers is faster than what is called fast here. A queue delays everybody, the fast and the middle. Of a
-/// service that has some of its answers at hand and not others, either may jump by chance, but hardly both; and fewer in
-/// flight would be answered no sooner.
-const FAST: usize = 5;
-/// Half as long again is more than chance …
+/// Answers of an interval that are looked at: more do not make the median better.
+const MOST_SAMPLES: usize = 256;
+/// An answer is fast if only one in this many is faster. A queue delays the fast answers and the median. If a service has
+/// some answers in a cache, either may jump by chance, but hardly both, and fewer calls would be answered no sooner.
+const FAST_ONE_IN: usize = 5;
+/// At this many times the usual latency calls in flight stop growing: half as long again is more than chance …
 const LONGER: f64 = 1.5;
-/// … and at twice as long half of the calls in flight only wait in a queue.
+/// … and at this many times, half of the calls in flight only wait in a queue.
 const QUEUEING: f64 = 2.0;
-/// With so few of the calls in flight left it is time to see whether that has helped …
-const OURS: f64 = 0.5;
-/// … which it has where answers take so much of what they took; or else it was not our doing.
+/// Once this share of the calls in flight is left, it is time to see whether that has helped …
+const LOOK_AGAIN_AT: f64 = 0.5;
+/// … which it has if answers take less than this share of what they took. If not, our calls were not the reason.
 const SHORTER: f64 = 0.75;
-/// What takes less than this is taken to take this long: so short a queue is nobody's trouble, and may be our own machine's.
-const LEAST: f64 = 0.010;
+/// Shorter latencies, in seconds, count as this one: so short a queue is harmless, and may be on our own machine.
+const SHORTEST: f64 = 0.010;
 
 impl Latency {
     /// An answer took this long.
     pub(super) fn note(&mut self, latency: Duration) {
-        if self.samples.len() < MOST {
+        if self.samples.len() < MOST_SAMPLES {
             self.samples.push(latency.as_secs_f64());
         }
     }
 
-    /// How long an answer takes now; `None` before there was one.
+    /// How long an answer takes now; `None` before the first one.
     pub(super) fn typical(&self) -> Option<Duration> {
         self.last.map(|last| Duration::from_secs_f64(last.median))
     }
 
-    /// The interval is over; `in_flight` calls were allowed in it.
+    /// The interval is over, in which `in_flight` calls were allowed.
     pub(super) fn interval(&mut self, in_flight: f64) -> Trend {
         if self.samples.len() < ENOUGH {
-            // They count with the next interval's.
+            // They count towards the next interval.
             if self.last.is_none() {
-                self.last = Times::of(&mut self.samples.clone());
+                self.last = Latencies::of(&mut self.samples.clone());
             }
             return Trend::Usual;
         }
-        let Some(times) = Times::of(&mut self.samples) else {
+        let Some(times) = Latencies::of(&mut self.samples) else {
             return Trend::Usual;
         };
         self.samples.clear();
@@ -94,31 +94,31 @@ impl Latency {
             return Trend::Longer;
         }
         let (began_with, took) = *self.slow_since.get_or_insert((in_flight, times.median));
-        if in_flight > began_with * OURS && in_flight > 1.0 {
+        if in_flight > began_with * LOOK_AGAIN_AT && in_flight > 1.0 {
             return Trend::Queueing;
         }
         if times.median < took * SHORTER {
-            // It helps.
+            // It is getting better.
             self.slow_since = Some((in_flight, times.median));
             return Trend::Queueing;
         }
-        // The service has become slower by itself: that is usual from now on.
+        // The service became slower by itself: that is usual from now on.
         self.usual = Some(times);
         self.slow_since = None;
         Trend::Usual
     }
 }
 
-impl Times {
-    /// Of samples in any order; `None` where there are none.
+impl Latencies {
+    /// Of samples in any order; `None` if there are none.
     fn of(samples: &mut [f64]) -> Option<Self> {
         let mut one_in = |many| {
             let place = samples.len() / many;
             (!samples.is_empty()).then(|| *samples.select_nth_unstable_by(place, f64::total_cmp).1)
         };
         Some(Self {
-            median: one_in(2)?.max(LEAST),
-            fast: one_in(FAST)?.max(LEAST),
+            median: one_in(2)?.max(SHORTEST),
+            fast: one_in(FAST_ONE_IN)?.max(SHORTEST),
         })
     }
 
@@ -129,7 +129,7 @@ impl Times {
         }
     }
 
-    /// Whether everybody waits for more than so many times as long as usual.
+    /// Whether both are more than this many times the usual ones.
     fn are_longer(self, usual: Self, times: f64) -> bool {
         self.median > usual.median * times && self.fast > usual.fast * times
     }
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn what_takes_twice_as_long_queues() {
+    fn answers_that_take_twice_as_long_queue() {
         let mut latency = Latency::default();
         assert_eq!(interval(&mut latency, 100, 4.0), Trend::Usual);
         assert_eq!(interval(&mut latency, 140, 6.0), Trend::Usual);
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn slow_answers_beside_fast_ones_are_no_queue() {
+    fn slow_answers_beside_fast_ones_are_not_a_queue() {
         let mut latency = Latency::default();
         let mut mixed = |fast: usize, slow: usize| {
             for (answers, milliseconds) in [(fast, 20), (slow, 200)] {
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn few_fast_answers_beside_slow_ones_are_not_what_is_usual() {
+    fn a_few_fast_answers_beside_slow_ones_are_not_the_usual() {
         let mut latency = Latency::default();
         for fast in [3, 2, 1, 0, 2] {
             for answer in 0..10 {

@@ -1,41 +1,43 @@
-//! Whether the service limits the calls in flight, and not those a second.
+//! Whether the service limits the calls in flight, and not the calls a second.
 //!
-//! Both grow together, so that a refusal alone does not tell them apart. A service that counts calls in flight refuses the
-//! ones that find many others out, at any pace, and never those that find few. Time is told.
+//! Both grow together, so a refusal alone does not tell them apart. A service that counts calls in flight refuses those that
+//! arrive while many others are out, at any pace, and never those that arrive while few are. Times are passed in.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// How many were in flight when calls were accepted, and when they were refused.
+/// How many calls were in flight when calls were accepted, and when they were refused.
 #[derive(Debug, Default)]
-pub(super) struct Levels {
-    /// Of the last accepted calls.
+pub(super) struct InFlightLevels {
+    /// The levels of the last accepted calls.
     accepted: VecDeque<u32>,
-    /// The highest accepted, in this stretch of time and the one before.
+    /// The highest accepted level, in this stretch of time and in the one before.
     highest: [u32; 2],
     stretch: u64,
     suspicion: Option<Suspicion>,
 }
 
-/// Refusals that are as if calls in flight were limited.
+/// Refusals that look as if calls in flight were limited.
 #[derive(Debug, Clone, Copy)]
 struct Suspicion {
     lowest: u32,
     times: u32,
 }
 
-/// A limit of calls in flight must be seen so often.
+/// A limit of calls in flight must be seen this often: two refusals in a row still come by chance.
 pub(super) const SEEN: u32 = 3;
-/// Accepted calls that are remembered: enough for their highest tenth.
+/// Accepted calls that are remembered: enough to tell their highest tenth.
 const REMEMBERED: usize = 128;
-const HIGHEST: usize = 10;
-/// How long a stretch is, in seconds: a search goes through several paces in two of them.
+/// A level is high if at most one in this many accepted calls reached it: on the wire calls are in flight but not counted,
+/// so that a few above the limit are accepted.
+const HIGH_ONE_IN: usize = 10;
+/// Seconds of a stretch: a search tries several paces in two of them, and what is older may be another limit's.
 const STRETCH: u64 = 30;
 
-impl Levels {
+impl InFlightLevels {
     /// A call was accepted that was the `level`th in flight.
     pub(super) fn accepted(&mut self, now: Duration, level: u32) {
-        self.turn(now);
+        self.start_stretch(now);
         if self.accepted.len() == REMEMBERED {
             self.accepted.pop_front();
         }
@@ -44,14 +46,13 @@ impl Levels {
         *current = level.max(*current);
     }
 
-    /// A call was refused that was the `level`th in flight; `is_borne`: at a pace that is borne otherwise. How many are the
-    /// limit, if that is certain by now: the least that was refused.
-    pub(super) fn refused(&mut self, now: Duration, level: u32, is_borne: bool) -> Option<u32> {
-        self.turn(now);
+    /// A call was refused that was the `level`th in flight; `is_sustained` says whether its pace is sustained otherwise.
+    /// Returns the lowest refused level once it is certain that this is the limit.
+    pub(super) fn refused(&mut self, now: Duration, level: u32, is_sustained: bool) -> Option<u32> {
+        self.start_stretch(now);
         let [current, before] = self.highest;
         let is_highest = level > current.max(before);
-        // On the wire calls are in flight and not counted, so that a few above the limit are accepted.
-        let is_high = is_borne && level >= self.high();
+        let is_high = is_sustained && level >= self.high();
         if level < 2 || !(is_highest || is_high) {
             self.suspicion = None;
             return None;
@@ -69,17 +70,17 @@ impl Levels {
         found
     }
 
-    /// What a tenth of the accepted calls reached.
+    /// The level that a tenth of the accepted calls reached.
     fn high(&self) -> u32 {
         let mut sorted: Vec<u32> = self.accepted.iter().copied().collect();
         sorted.sort_unstable_by(|a, b| b.cmp(a));
         sorted
-            .get(sorted.len() / HIGHEST)
+            .get(sorted.len() / HIGH_ONE_IN)
             .copied()
             .unwrap_or_default()
     }
 
-    fn turn(&mut self, now: Duration) {
+    fn start_stretch(&mut self, now: Duration) {
         let stretch = now.as_secs() / STRETCH;
         if stretch > self.stretch {
             let [current, _] = self.highest;
@@ -100,15 +101,15 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    fn accepted(levels: &mut Levels, up_to: u32) {
+    fn accepted(levels: &mut InFlightLevels, up_to: u32) {
         for level in (1..=up_to).cycle().take(200) {
             levels.accepted(SECOND, level);
         }
     }
 
     #[test]
-    fn who_refuses_only_what_finds_many_others_out_limits_them() {
-        let mut levels = Levels::default();
+    fn refusals_only_at_new_heights_show_a_limit_of_calls_in_flight() {
+        let mut levels = InFlightLevels::default();
         accepted(&mut levels, 20);
         assert_eq!(levels.refused(SECOND, 21, false), None);
         assert_eq!(levels.refused(SECOND, 23, false), None);
@@ -116,8 +117,8 @@ mod tests {
     }
 
     #[test]
-    fn who_refuses_fewer_in_flight_at_a_lower_rate_limits_the_rate() {
-        let mut levels = Levels::default();
+    fn refusals_at_lower_levels_speak_for_a_limit_of_the_rate() {
+        let mut levels = InFlightLevels::default();
         accepted(&mut levels, 20);
         levels.refused(SECOND, 27, false);
         assert_eq!(levels.refused(SECOND, 7, false), None);
@@ -127,21 +128,21 @@ mod tests {
         assert_eq!(
             levels.refused(SECOND, 27, false),
             None,
-            "counted from the start"
+            "counting starts over"
         );
     }
 
     #[test]
     fn one_in_flight_is_never_too_many() {
-        let mut levels = Levels::default();
+        let mut levels = InFlightLevels::default();
         for _ in 0..10 {
             assert_eq!(levels.refused(SECOND, 1, true), None);
         }
     }
 
     #[test]
-    fn after_a_while_it_is_forgotten_how_many_there_were() {
-        let mut levels = Levels::default();
+    fn old_levels_are_forgotten() {
+        let mut levels = InFlightLevels::default();
         accepted(&mut levels, 20);
         let later = SECOND * 100;
         for level in [8, 8, 8] {

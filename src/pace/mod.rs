@@ -1,39 +1,44 @@
-//! When a call may be made.
+//! When a call may be made, whether a failed one is made again, and when the run must stop.
 //!
-//! [`Gate`] gives permits, one an attempt, when the controller says so: at the pace that the service is found to bear,
-//! never during a pause, one at a time while the service is down, none once the run is stopping. [`RetryPolicy`] says whether and when a row is tried again, [`Fuse`] when the run must stop. Nothing here knows
-//! HTTP or rows; everything is arithmetic over time and outcomes and runs on tokio's clock, so tests can pause it.
+//! - [`Gate`] gives a permit for each attempt: at the pace that the service can take, never during a pause, one at a time
+//!   while the service is down, and none once the run is stopping. `docs/pacing.md` describes how the pace is found.
+//! - [`RetryPolicy`] says whether and when a row is tried again.
+//! - [`GiveUpPolicy`], [`CallBudget`] and [`FailureBudget`] say when the run must stop.
+//!
+//! Nothing here knows HTTP or the content of rows. It is arithmetic over time and outcomes on tokio's clock, which tests can
+//! pause.
 
 mod breaker;
 mod budget;
-mod calls;
 mod controller;
-mod fuse;
+#[cfg(test)]
+mod documented;
 mod gate;
-mod in_order;
+mod give_up;
 mod latency;
 mod levels;
 mod limit_search;
 mod limiter;
-mod own_share;
 mod pause;
 mod quota_hint;
 mod random_refusals;
+mod rate;
 mod retry;
 mod row_refusals;
 #[cfg(test)]
 mod simulator;
 mod throughput;
+mod types;
 mod window;
 
 pub use budget::FailureBudget;
 pub(crate) use budget::{CallBudget, FailureLimit};
-pub use calls::{Allowance, Bounds};
-pub(crate) use calls::{Change, Ended};
-pub use fuse::GiveUpAfter;
-pub(crate) use fuse::{Fuse, Reaction, Speaker, Trouble};
 pub use gate::Gate;
-pub(crate) use gate::{Closed, Newcomers, Permit, Unsettled};
-pub use limiter::Rate;
-pub(crate) use retry::{Attempts, Failed, Resends, RetryPolicy};
+pub(crate) use gate::{Closed, FreshRows, Permit, Undurable};
+pub use give_up::GiveUpAfter;
+pub(crate) use give_up::{GiveUpPolicy, Reaction, Speaker, Trouble};
+pub use rate::Rate;
+pub(crate) use retry::{Attempts, FailedAttempt, Resends, RetryPolicy};
 pub(crate) use row_refusals::RowRefusals;
+pub use types::{Allowance, PaceLimits};
+pub(crate) use types::{CallOutcome, PaceEvent};

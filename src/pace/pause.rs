@@ -1,41 +1,42 @@
-//! The pause that holds everybody when the service asks for less.
+//! The pause of all calls when the service asks for fewer.
 //!
-//! Time is told. Of many calls that were out together the first refusal counts; a later one only when it asks for more.
+//! Times are passed in. Of many calls that were out together, the first refusal counts; a later one only if it asks for a
+//! longer pause.
 
 use std::time::Duration;
 
-use crate::telemetry::event::Pause;
+use crate::telemetry::pace::Pause;
 
-/// The pause that is on, and those before it.
+/// The present pause, and those before it.
 #[derive(Debug)]
 pub(super) struct Pauses {
     until: Option<Duration>,
     guess: Guess,
-    /// Time in pauses since the service last said anything else.
+    /// Time in pauses since the service last did anything but refuse.
     in_a_row: Duration,
 }
 
 /// How long a pause is if the service names no time.
 #[derive(Debug, Clone, Copy)]
 enum Guess {
-    /// The next one is so long.
+    /// The length of the next one.
     Next(Duration),
-    /// The same, and it was told to come back at once.
-    AtOnce(Duration),
-    /// The last one was so long, and nothing was answered since.
+    /// The same, after the service asked to come back immediately.
+    Immediately(Duration),
+    /// The length of the last one, and nothing was answered since.
     Tried(Duration),
 }
 
-/// The first pause when the service asks for less without naming a time …
+/// The first pause if the service names no time: short, as a few calls too many are soon made up for …
 const FIRST_GUESS: Duration = Duration::from_millis(500);
-/// … doubling when it was too short, up to this: a minute is the window of most limits. When it was long enough, the next
-/// one is half as long …
+/// … doubling while it is too short, up to this: a minute is the window of most limits. A pause that was long enough halves
+/// the next one …
 const LONGEST_GUESS: Duration = Duration::from_secs(60);
 /// … down to this: more than a round trip, so that a single call finds out first.
 const SHORTEST_GUESS: Duration = Duration::from_millis(125);
-/// Pauses are named in whole seconds: less than one more is the same pause.
-const SAME: Duration = Duration::from_secs(1);
-/// The share by which a named pause is stretched at most, so that many programs do not come back in the same instant.
+/// Pauses are named in whole seconds: one that ends less than this later is the same pause.
+const SAME_PAUSE: Duration = Duration::from_secs(1);
+/// A named pause is stretched by up to this share, so that many programs do not come back at the same moment.
 const JITTER: f64 = 0.1;
 
 impl Default for Pauses {
@@ -49,17 +50,18 @@ impl Default for Pauses {
 }
 
 impl Pauses {
-    /// The end of the pause that is on.
+    /// The end of the present pause, if there is one.
     pub(super) fn until(&self, now: Duration) -> Option<Duration> {
         self.until.filter(|until| *until > now)
     }
 
-    /// Whether a call that began then began after the last pause.
+    /// Whether a call that started then started after the last pause.
     pub(super) fn is_after(&self, began: Duration) -> bool {
         self.until.is_none_or(|until| began >= until)
     }
 
-    /// Pauses all calls because the one that began at `began` was refused. `fraction` is random, from 0 up to 1.
+    /// Pauses all calls because the one that started at `began` was refused. `fraction` is random, from 0 up to 1. Returns the
+    /// pause if it is a new or longer one.
     pub(super) fn begin(
         &mut self,
         now: Duration,
@@ -71,30 +73,30 @@ impl Pauses {
         let length = if let Some(named) = named {
             named.mul_f64(1.0 + JITTER * fraction)
         } else if !self.is_after(began) {
-            // It was sent before the last pause was decided and says nothing new.
+            // It was sent before the last pause started and says nothing new.
             return None;
         } else {
             match (self.guess, asked) {
-                // "Come back at once" is believed once: said again and again it would be a call after a call for ever.
+                // "Come back immediately" is believed once: believed every time, it would mean one call after the other for ever.
                 (Guess::Next(next), Some(_)) => {
-                    self.guess = Guess::AtOnce(next);
+                    self.guess = Guess::Immediately(next);
                     Duration::ZERO
                 }
-                (Guess::Next(next) | Guess::AtOnce(next), _) => self.guess(next),
+                (Guess::Next(next) | Guess::Immediately(next), _) => self.guess(next),
                 (Guess::Tried(last), _) => self.guess((last * 2).min(LONGEST_GUESS)),
             }
         };
         let until = now + length;
-        // Of calls that were out together each asks for the same, and is answered a little later.
+        // The refusals of calls that were out together ask for the same pause, each a little later.
         let same = if self.is_after(began) {
             Duration::ZERO
         } else {
-            SAME
+            SAME_PAUSE
         };
         if self.until.is_some_and(|known| known + same >= until) {
             return None;
         }
-        // What overlaps the pause before counts once.
+        // Time that overlaps the pause before counts once.
         let more = until.saturating_sub(self.until.map_or(now, |known| known.max(now)));
         self.in_a_row += more;
         self.until = Some(until);
@@ -104,13 +106,13 @@ impl Pauses {
         })
     }
 
-    /// The service did the work of a call that began at `began`: the last guess was long enough. What was out
-    /// before the pause says nothing of it.
+    /// The service did the work of a call that started at `began`: the last guess was long enough, unless the call started before
+    /// the pause.
     pub(super) fn answered(&mut self, began: Duration) {
         if self.is_after(began) {
             self.guess = Guess::Next(match self.guess {
                 Guess::Tried(last) => (last / 2).max(SHORTEST_GUESS),
-                Guess::Next(next) | Guess::AtOnce(next) => next,
+                Guess::Next(next) | Guess::Immediately(next) => next,
             });
         }
         self.not_refused(began);
@@ -121,14 +123,14 @@ impl Pauses {
         length
     }
 
-    /// The service said something else than to wait to a call that began at `began`.
+    /// A call that started at `began` ended in another way than refused.
     pub(super) fn not_refused(&mut self, began: Duration) {
         if self.is_after(began) {
             self.in_a_row = Duration::ZERO;
         }
     }
 
-    /// How long the pauses have been since then, together. Time that a laptop slept or a producer was silent is not in it.
+    /// The total length of the pauses since then. It does not include time in which a laptop slept or no rows came.
     pub(super) const fn in_a_row(&self) -> Duration {
         self.in_a_row
     }
@@ -141,7 +143,7 @@ mod tests {
 
     const MILLISECOND: Duration = Duration::from_millis(1);
 
-    /// Refuses a call that began at once after the pause before; the pause's length in milliseconds.
+    /// Refuses a call that started right after the pause before. Returns the length of the new pause in milliseconds.
     fn refuse(pauses: &mut Pauses, now: &mut Duration, asked: Option<Duration>) -> u128 {
         let began = pauses.until.map_or(*now, |until| until.max(*now));
         *now = began + MILLISECOND;
@@ -164,7 +166,7 @@ mod tests {
         assert_eq!(
             pauses.in_a_row().as_millis(),
             183_500,
-            "was out before the pause"
+            "the call started before the pause"
         );
         let after = now + LONGEST_GUESS;
         pauses.not_refused(after);
@@ -178,14 +180,14 @@ mod tests {
     }
 
     #[test]
-    fn come_back_at_once_is_believed_once() {
+    fn a_wait_of_zero_is_believed_once() {
         let (mut pauses, mut now) = (Pauses::default(), Duration::ZERO);
         let lengths = [(); 4].map(|()| refuse(&mut pauses, &mut now, Some(Duration::ZERO)));
         assert_eq!(lengths, [0, 500, 1_000, 2_000]);
     }
 
     #[test]
-    fn a_named_pause_is_stretched_a_little_and_a_longer_one_counts() {
+    fn a_named_pause_is_stretched_a_little_and_a_longer_one_replaces_it() {
         let mut pauses = Pauses::default();
         let asked = Duration::from_secs(30);
         let pause = pauses.begin(Duration::ZERO, Duration::ZERO, Some(asked), 0.5);

@@ -1,88 +1,89 @@
 //! The rate that the service's headers ask for, for as long as they are believed.
 //!
 //! What headers say is left is a hypothesis: some services send the same numbers with every answer, or count something
-//! else in them. While calls are accepted, a count of what is left must change.
+//! else. While calls are accepted, the number of calls left must change.
 
 use std::time::Duration;
 
-use super::calls::Allowance;
-use crate::telemetry::event::Hint;
+use super::types::Allowance;
+use crate::telemetry::pace::Hint;
 
-/// What was asked for last, and whether it is to be believed.
+/// The last hint, and whether to believe it.
 #[derive(Debug, Default)]
 pub(super) struct QuotaHint {
-    asked: Option<Asked>,
-    /// Answers in a row that said that just as many calls are left, each in the window of the one before.
+    last: Option<HintedRate>,
+    /// Answers in a row that said that the same number of calls is left, each within the window of the one before.
     alike: u32,
     disbelieved: bool,
-    /// How often it came to be.
+    /// How often hints came to be disbelieved.
     times: u32,
 }
 
+/// What the headers of one answer ask for.
 #[derive(Debug, Clone, Copy)]
-struct Asked {
+struct HintedRate {
     calls: u64,
     rate: f64,
     until: Duration,
 }
 
-/// Headers tell whole seconds, and some the time until a bucket is full: over less than this a rate comes out anyhow.
+/// The shortest window that calls are spread over: headers count whole seconds, so that a rate over less time is chance.
 const SHORTEST_SPREAD: Duration = Duration::from_secs(3);
-/// Windows up to this are spread evenly when headers tell what is left. Of a day's quota nobody wants a call a minute.
+/// The longest window that calls are spread over: with the rest of a day's quota there would be a call a minute.
 const LONGEST_SPREAD: Duration = Duration::from_secs(5 * 60);
-/// So many calls a window are made in any case: headers can be wrong, and only a refusal stops. Where they are right, all
-/// but the first of them may be refused.
+/// At least this many calls are made in a window: headers can be wrong, and only a refusal must stop calls. If they are
+/// right, all but the first may be refused.
 const LEAST_CALLS: u64 = 3;
-/// So many accepted answers that say that as many calls are left are not a count. At [`LEAST_CALLS`] they take four thirds
-/// of the window that is told.
+/// This many accepted answers that say the same number is left do not count calls. At [`LEAST_CALLS`] they take four thirds
+/// of the window.
 const ALIKE: u32 = 5;
-/// Disbelieved so often, it stays so: a service that refuses some calls at any pace would hold the run up again and again.
-const MOST_TIMES: u32 = 2;
+/// Hints that were disbelieved this often stay so: a service with random refusals would hold the run up again and again.
+const DISBELIEVED_FOR_GOOD: u32 = 2;
 
 impl QuotaHint {
-    /// Takes what the headers of an answer said, if it is of use.
+    /// Takes what the headers of an answer say, if it is of use.
     pub(super) fn note(&mut self, now: Duration, allowance: Allowance) {
         let Allowance { calls, lasts } = allowance;
         if !(SHORTEST_SPREAD..=LONGEST_SPREAD).contains(&lasts) {
             return;
         }
-        let before = self.asked.filter(|asked| now < asked.until);
+        let before = self.last.filter(|last| now < last.until);
         let is_alike = before.is_some_and(|before| before.calls == calls);
         self.alike = if is_alike { self.alike + 1 } else { 1 };
         if self.alike >= ALIKE && !self.disbelieved {
             self.disbelieved = true;
             self.times += 1;
         }
-        #[allow(clippy::cast_precision_loss, reason = "a rate is no exact number")]
+        #[allow(clippy::cast_precision_loss, reason = "a rate need not be exact")]
         let rate = calls.max(LEAST_CALLS) as f64 / lasts.as_secs_f64();
-        // Spread over what is left of the window each time, they would be more and more.
+        // Spread over the rest of the window each time, the least calls would become more and more.
         let rate = match before {
             Some(before) if calls <= LEAST_CALLS => rate.min(before.rate),
             _ => rate,
         };
-        self.asked = Some(Asked {
+        self.last = Some(HintedRate {
             calls,
             rate,
             until: now + lasts,
         });
     }
 
-    /// The service refused a call: it may have a limit as its headers say.
+    /// The service refused a call, so it may have the limit that its headers name.
     pub(super) const fn refused(&mut self) {
         self.alike = 0;
-        if self.times < MOST_TIMES {
+        if self.times < DISBELIEVED_FOR_GOOD {
             self.disbelieved = false;
         }
     }
 
-    /// Calls a second, for as long as headers ask for it and are believed.
+    /// Calls a second that the headers ask for, while they are believed.
     pub(super) fn rate(&self, now: Duration) -> Option<f64> {
-        self.asked
-            .filter(|asked| now < asked.until && !self.disbelieved)
-            .map(|asked| asked.rate)
+        self.last
+            .filter(|last| now < last.until && !self.disbelieved)
+            .map(|last| last.rate)
     }
 
-    /// The same as people should know it.
+    /// The same, for people to read.
     pub(super) fn hint(&self, now: Duration) -> Hint {
         match self.rate(now) {
             Some(rate) => Hint::Asks(rate),
@@ -102,7 +103,7 @@ mod tests {
         Duration::from_secs(seconds)
     }
 
-    /// What is left, and for how many seconds.
+    /// This many calls are left for this many seconds.
     fn left(calls: u64, lasts: u64) -> Allowance {
         Allowance {
             calls,
@@ -110,7 +111,7 @@ mod tests {
         }
     }
 
-    /// Makes calls when they may be made, which are all accepted and say the same; when the hint is disbelieved.
+    /// Makes calls as the hint allows. All are accepted and say the same. Returns when the hint is disbelieved.
     fn all_accepted(hint: &mut QuotaHint, mut now: Duration, calls: u64, lasts: u64) -> Duration {
         loop {
             hint.note(now, left(calls, lasts));
@@ -122,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_count_calls_that_are_accepted_is_disbelieved() {
+    fn headers_that_do_not_count_accepted_calls_are_disbelieved() {
         for (calls, lasts, until) in [(0, MINUTE, 80), (2, MINUTE, 80), (3, 300, 400), (60, 60, 4)]
         {
             let mut hint = QuotaHint::default();
@@ -133,14 +134,14 @@ mod tests {
                 "{calls} in {lasts} s"
             );
             assert_eq!(hint.hint(at), Hint::Disbelieved);
-            // It stays so, whatever is said.
+            // It stays so, whatever the headers say.
             hint.note(at, left(1, MINUTE));
             assert_eq!(hint.rate(at), None);
         }
     }
 
     #[test]
-    fn what_counts_calls_is_kept_to_in_any_window() {
+    fn headers_that_count_calls_are_kept_to_in_every_window() {
         let mut hint = QuotaHint::default();
         // Windows of a minute with 20 calls; a call every three seconds.
         for call in 0..200 {
@@ -158,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_out_of_order_are_a_count_as_well() {
+    fn counts_that_arrive_out_of_order_are_believed() {
         let mut hint = QuotaHint::default();
         for calls in [90, 92, 91, 88, 89, 90, 86, 87, 85, 85, 85, 85, 84] {
             hint.note(Duration::ZERO, left(calls, MINUTE));
@@ -167,11 +168,11 @@ mod tests {
     }
 
     #[test]
-    fn where_nothing_is_left_three_calls_a_window_are_made() {
+    fn three_calls_a_window_are_made_even_if_none_are_left() {
         let mut hint = QuotaHint::default();
         hint.note(Duration::ZERO, left(0, MINUTE));
         assert_eq!(hint.rate(Duration::ZERO), Some(0.05));
-        // Of a window that is told to end, not three in what is left of it each time.
+        // As the window nears its end, not three calls in each rest of it.
         hint.note(seconds(20), left(0, 40));
         hint.note(seconds(40), left(0, 20));
         assert_eq!(hint.rate(seconds(40)), Some(0.05));
@@ -181,16 +182,16 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_has_it_believed_again_and_the_second_time_not() {
+    fn a_refusal_restores_belief_once() {
         let mut hint = QuotaHint::default();
         let at = all_accepted(&mut hint, Duration::ZERO, 0, MINUTE);
         hint.refused();
         assert_eq!(hint.hint(at), Hint::Asks(0.05));
         let later = all_accepted(&mut hint, at + seconds(20), 0, MINUTE);
-        assert_eq!(later, at + seconds(100), "from the start");
+        assert_eq!(later, at + seconds(100), "counting starts over");
         hint.refused();
         assert_eq!(hint.hint(later), Hint::Disbelieved);
-        // A service that refuses now and then counts.
+        // With a refusal now and then the same number may be a count.
         let mut counts = QuotaHint::default();
         for call in 0..100 {
             counts.note(seconds(call), left(0, MINUTE));

@@ -3,20 +3,20 @@
 use std::cell::Cell;
 use std::time::Duration;
 
-/// The kinds of failed attempt that the policy tells apart.
+/// The kinds of failed attempts that the policy tells apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Failed {
-    /// It never reached the service: trying again costs the service nothing.
+pub(crate) enum FailedAttempt {
+    /// It never reached the service, so another attempt costs the service nothing.
     NotProcessed,
-    /// The service refused it, for a cause that may pass.
+    /// The service refused it for a reason that may pass.
     Refused,
     /// It may have been billed.
     PerhapsBilled,
-    /// Trying again would bring the same.
+    /// Another attempt would end in the same way.
     ForGood,
 }
 
-/// How often an attempt whose outcome is unknown may be sent again.
+/// How often a request whose outcome is unknown may be sent again.
 pub(crate) type Resends = u32;
 
 /// What a row has used up so far.
@@ -28,19 +28,19 @@ pub(crate) struct Attempts {
 }
 
 impl Attempts {
-    /// Whether no attempt of the row has failed yet.
+    /// Whether no attempt of the row has failed so far.
     #[must_use]
     pub(crate) const fn is_first(&self) -> bool {
         !self.failed
     }
 
-    /// An attempt failed that is not held against the row.
+    /// An attempt failed, which is not counted against the row.
     pub(crate) const fn forgive(&mut self) {
         self.failed = true;
     }
 }
 
-/// Limits of a row and a budget of the whole run.
+/// The limits of each row, and the retry budget of the run.
 #[derive(Debug)]
 pub(crate) struct RetryPolicy {
     retries: u32,
@@ -48,17 +48,17 @@ pub(crate) struct RetryPolicy {
     budget: Cell<f64>,
 }
 
-/// The first back-off's upper bound …
+/// The upper bound of the first back-off: many failures are over after that …
 const FIRST_BACK_OFF: Duration = Duration::from_millis(500);
-/// … doubling up to this.
+/// … doubling up to this: a restart takes as long.
 const LONGEST_BACK_OFF: Duration = Duration::from_secs(30);
-/// Retries that a run may make before any success pays for more: enough for a hiccup while few calls are in flight. By the
-/// time that there are hundreds, successes have paid for them.
+/// Retries that a run has at the start: enough for a hiccup while few calls are in flight. By the time hundreds are in
+/// flight, successes have paid for more.
 const RESERVE: f64 = 50.0;
-/// Retries that each success pays for. With one in ten, a service in trouble gets at most a tenth more calls.
+/// Retries that each success pays for: a service in trouble gets at most a tenth more calls.
 const PER_SUCCESS: f64 = 0.1;
-/// What can be saved up: enough for a hiccup with all calls in flight, as many as there are by default, and for another one
-/// soon. Without a ceiling, a good night would pay for hours of hammering.
+/// The most retries that can be saved up: enough for two hiccups with as many calls in flight as there are by default.
+/// Without a ceiling, a good night would pay for hours of hammering.
 const MOST_SAVED: f64 = 1_000.0;
 
 /// A back-off that doubles each time, up to the longest.
@@ -69,7 +69,7 @@ pub(super) fn doubled(first: Duration, times: u32) -> Duration {
 }
 
 impl RetryPolicy {
-    /// A policy with these limits a row.
+    /// A policy with these limits for each row.
     #[must_use]
     pub(crate) const fn new(retries: u32, resends: Resends) -> Self {
         Self {
@@ -85,26 +85,26 @@ impl RetryPolicy {
             .set((self.budget.get() + PER_SUCCESS).min(MOST_SAVED));
     }
 
-    /// The back-off before the row's next attempt; `None` when there is none. `fraction` is random, from 0 up to 1:
-    /// full jitter spreads rows that failed together.
+    /// The back-off before the row's next attempt; `None` if there is to be none. `fraction` is random, from 0 up to 1: full
+    /// jitter spreads rows that failed together.
     pub(crate) fn next(
         &self,
-        failed: Failed,
+        failed: FailedAttempt,
         attempts: &mut Attempts,
         fraction: f64,
     ) -> Option<Duration> {
         let allowed = match failed {
-            Failed::NotProcessed | Failed::Refused => attempts.retries < self.retries,
-            Failed::PerhapsBilled => {
+            FailedAttempt::NotProcessed | FailedAttempt::Refused => attempts.retries < self.retries,
+            FailedAttempt::PerhapsBilled => {
                 attempts.resends < self.resends && attempts.retries < self.retries
             }
-            Failed::ForGood => false,
+            FailedAttempt::ForGood => false,
         };
         if !allowed {
             return None;
         }
-        // A call that never arrived hammers nobody: an outage must not use up what a service in trouble needs.
-        if failed != Failed::NotProcessed {
+        // A call that never arrived is no burden to the service: an outage must not use up the budget.
+        if failed != FailedAttempt::NotProcessed {
             if self.budget.get() < 1.0 {
                 return None;
             }
@@ -113,7 +113,7 @@ impl RetryPolicy {
         let ceiling = doubled(FIRST_BACK_OFF, attempts.retries);
         attempts.retries += 1;
         attempts.failed = true;
-        attempts.resends += Resends::from(failed == Failed::PerhapsBilled);
+        attempts.resends += Resends::from(failed == FailedAttempt::PerhapsBilled);
         Some(ceiling.mul_f64(fraction))
     }
 }
@@ -123,11 +123,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn back_off_doubles_up_to_its_ceiling_and_ends() {
+    fn back_offs_double_up_to_the_longest_and_retries_end() {
         let (policy, mut attempts) = (RetryPolicy::new(8, 1), Attempts::default());
-        let waits: Vec<_> = std::iter::from_fn(|| policy.next(Failed::Refused, &mut attempts, 1.0))
-            .map(|wait| wait.as_millis())
-            .collect();
+        let waits: Vec<_> =
+            std::iter::from_fn(|| policy.next(FailedAttempt::Refused, &mut attempts, 1.0))
+                .map(|wait| wait.as_millis())
+                .collect();
         assert_eq!(
             waits,
             [500, 1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000]
@@ -135,59 +136,61 @@ mod tests {
     }
 
     #[test]
-    fn what_may_have_been_billed_is_sent_again_once() {
+    fn a_request_that_may_have_been_billed_is_sent_again_once() {
         let (policy, mut attempts) = (RetryPolicy::new(4, 1), Attempts::default());
         assert!(
             policy
-                .next(Failed::PerhapsBilled, &mut attempts, 0.0)
+                .next(FailedAttempt::PerhapsBilled, &mut attempts, 0.0)
                 .is_some()
         );
         assert!(
             policy
-                .next(Failed::PerhapsBilled, &mut attempts, 0.0)
-                .is_none()
-        );
-        assert!(
-            policy.next(Failed::Refused, &mut attempts, 0.0).is_some(),
-            "other retries are left"
-        );
-        assert!(
-            RetryPolicy::new(4, 0)
-                .next(Failed::PerhapsBilled, &mut Attempts::default(), 0.0)
+                .next(FailedAttempt::PerhapsBilled, &mut attempts, 0.0)
                 .is_none()
         );
         assert!(
             policy
-                .next(Failed::ForGood, &mut Attempts::default(), 0.0)
+                .next(FailedAttempt::Refused, &mut attempts, 0.0)
+                .is_some(),
+            "other retries are left"
+        );
+        assert!(
+            RetryPolicy::new(4, 0)
+                .next(FailedAttempt::PerhapsBilled, &mut Attempts::default(), 0.0)
+                .is_none()
+        );
+        assert!(
+            policy
+                .next(FailedAttempt::ForGood, &mut Attempts::default(), 0.0)
                 .is_none()
         );
     }
 
     #[test]
-    fn calls_that_never_arrived_take_nothing_from_the_budget() {
+    fn calls_that_never_arrived_cost_no_budget() {
         let policy = RetryPolicy::new(1, 1);
         for _ in 0..1_000 {
             assert!(
                 policy
-                    .next(Failed::NotProcessed, &mut Attempts::default(), 0.0)
+                    .next(FailedAttempt::NotProcessed, &mut Attempts::default(), 0.0)
                     .is_some()
             );
         }
         assert!(
             policy
-                .next(Failed::Refused, &mut Attempts::default(), 0.0)
+                .next(FailedAttempt::Refused, &mut Attempts::default(), 0.0)
                 .is_some()
         );
     }
 
     #[test]
-    fn the_runs_budget_ends_retries_and_successes_refill_it() {
+    fn an_empty_budget_ends_retries_and_successes_refill_it() {
         let policy = RetryPolicy::new(4, 1);
         let retries = |policy: &RetryPolicy| {
             (0..10_000)
                 .take_while(|_| {
                     policy
-                        .next(Failed::Refused, &mut Attempts::default(), 0.0)
+                        .next(FailedAttempt::Refused, &mut Attempts::default(), 0.0)
                         .is_some()
                 })
                 .count()

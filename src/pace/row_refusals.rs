@@ -1,44 +1,61 @@
-//! Whose refusal it is: a row that is refused again and again while others are accepted says nothing of the pace.
+//! Refusals that are about a row: one that is refused again and again while others are accepted says nothing of the pace.
 //!
-//! Here a row's refusals are counted beside everybody's. Such a row backs off by itself, and it ends when chance would not
-//! have refused it so often.
+//! A row's refusals are counted beside those of all rows. Such a row backs off by itself, and it fails once chance would
+//! not have refused it so often.
 
 use std::time::Duration;
 
-use super::calls::Try;
 use super::retry::doubled;
+use super::types::Try;
 
-/// How often a row was refused, and what became of others meanwhile.
+/// How often a row was refused, and what became of other rows meanwhile.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct RowRefusals {
     times: u32,
-    /// Those before which the row had been refused while others were accepted in between.
+    /// Those refusals before which other rows had been accepted since the one before.
     alone: u32,
-    /// Whether anybody was accepted between the last two.
+    /// Whether any other row was accepted between the last two.
     others_accepted: bool,
-    /// Everybody's calls when it was refused first, and when it was refused last.
-    at_first: Calls,
-    at_last: Calls,
+    /// All calls when the row was first refused, and when it was last refused.
+    at_first: CallCounts,
+    at_last: CallCounts,
 }
 
-/// Everybody's calls up to now.
+/// All calls so far.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Calls {
-    pub(super) accepted: u64,
-    /// Of rows that had not been refused before.
-    pub(super) refused: u64,
+pub(super) struct CallCounts {
+    accepted: u64,
+    /// Except those that are about a single row.
+    refused: u64,
 }
 
-/// So many calls must be accepted between two refusals of a row, or the service may just have had a moment's room …
+/// At least this many calls must be accepted between two refusals of a row: with fewer, the service may just have had
+/// room for a moment …
 const ACCEPTED: u64 = 3;
-/// … and so many times as many as were refused, or it refuses anybody.
+/// … and this many times as many as were refused: otherwise it refuses any row.
 const OFTEN: u64 = 2;
-/// A row is refused so often at least before it ends.
-const FEWEST: u32 = 5;
-/// Chance may end one row in so many: fewer than that are in any file.
+/// A row is refused at least this often before it fails: five mistakes in a row are not made by a service that works.
+const FEWEST_REFUSALS: u32 = 5;
+/// The share of rows that chance alone may fail: less than one row of any file.
 const BY_CHANCE: f64 = 1e-9;
-/// The upper bound of the first back-off; each is twice as long as the one before, as those of failed calls are.
-const FIRST_BACK_OFF: Duration = Duration::from_millis(250);
+/// The upper bound of a refused row's first back-off: half of that of a failed call, as a refusal costs the service little.
+const FIRST_ROW_BACK_OFF: Duration = Duration::from_millis(250);
+
+impl CallCounts {
+    /// A call was accepted.
+    pub(super) const fn accept(&mut self) {
+        self.accepted += 1;
+    }
+
+    /// A call of this row was refused. Which try of the row that was.
+    pub(super) fn refuse(&mut self, row: &mut RowRefusals) -> Try {
+        let tried = row.note(*self);
+        if tried != Try::AgainAlone {
+            self.refused += 1;
+        }
+        tried
+    }
+}
 
 impl RowRefusals {
     /// How often the row was refused.
@@ -47,7 +64,7 @@ impl RowRefusals {
         self.times
     }
 
-    /// Which try of the row a call is that ends.
+    /// Which try of the row a call is that ends now.
     pub(super) const fn tried(&self) -> Try {
         match self.times {
             0 => Try::First,
@@ -55,15 +72,15 @@ impl RowRefusals {
         }
     }
 
-    /// The row was refused. Which try that was.
-    pub(super) fn note(&mut self, now: Calls) -> Try {
+    /// The row was refused. Which try of it that was.
+    fn note(&mut self, now: CallCounts) -> Try {
         let accepted = now.accepted - self.at_last.accepted;
         let refused = now.refused - self.at_last.refused;
-        let others_went_through = accepted >= ACCEPTED && accepted >= refused * OFTEN;
-        // When nobody else is left, what was known of the row still holds.
-        let nobody_else = self.alone > 0 && accepted + refused == 0;
+        let others_pass = accepted >= ACCEPTED && accepted >= refused * OFTEN;
+        // If no other row is left, what was known of this one still holds.
+        let no_other = self.alone > 0 && accepted + refused == 0;
         let tried = match self.tried() {
-            Try::Again if others_went_through || nobody_else => Try::AgainAlone,
+            Try::Again if others_pass || no_other => Try::AgainAlone,
             tried => tried,
         };
         match tried {
@@ -77,25 +94,26 @@ impl RowRefusals {
         tried
     }
 
-    /// Whether chance would not have refused it so often, with the share of refusals that others have had since its first.
+    /// Whether chance would not have refused it so often, given the share of other calls refused since its first refusal.
     #[must_use]
     pub(crate) fn are_no_chance(&self) -> bool {
         let accepted = self.at_last.accepted - self.at_first.accepted;
         let refused = self.at_last.refused - self.at_first.refused;
-        #[allow(clippy::cast_precision_loss, reason = "a share is no exact number")]
+        #[allow(clippy::cast_precision_loss, reason = "a share need not be exact")]
         let share = (refused + 1) as f64 / (accepted + refused + 2) as f64;
-        self.alone >= FEWEST && share.powf(self.alone.into()) < BY_CHANCE
+        self.alone >= FEWEST_REFUSALS && share.powf(self.alone.into()) < BY_CHANCE
     }
 
-    /// How long the row waits by itself: `least` where only the row waits, `None` where all pause. A row that was refused
-    /// again after others were accepted backs off in any case, or a few such rows would be first after every pause. `fraction` is random, from 0
-    /// up to 1: half of the wait spreads rows that were refused together, and none comes back at once.
+    /// How long the row waits by itself: at least `least` if only the row waits; `None` means that all calls pause. A row
+    /// that was refused again after others were accepted backs off in any case, or a few such rows would be first after
+    /// every pause. `fraction` is random, from 0 up to 1: half of the wait is spread (equal jitter), so that rows refused
+    /// together do not come back together, and none comes back immediately.
     #[must_use]
     pub(crate) fn wait(&self, least: Option<Duration>, fraction: f64) -> Duration {
         if least.is_none() && !self.others_accepted {
             return Duration::ZERO;
         }
-        doubled(FIRST_BACK_OFF, self.times.saturating_sub(1))
+        doubled(FIRST_ROW_BACK_OFF, self.times.saturating_sub(1))
             .mul_f64(f64::midpoint(1.0, fraction))
             .max(least.unwrap_or_default())
     }
@@ -105,15 +123,19 @@ impl RowRefusals {
 mod tests {
     use super::*;
 
-    const fn calls(accepted: u64, refused: u64) -> Calls {
-        Calls { accepted, refused }
+    const fn calls(accepted: u64, refused: u64) -> CallCounts {
+        CallCounts { accepted, refused }
     }
 
     #[test]
-    fn a_row_that_is_refused_while_others_are_accepted_ends() {
+    fn a_row_that_is_refused_while_others_are_accepted_fails() {
         let mut row = RowRefusals::default();
         assert_eq!(row.tried(), Try::First);
-        assert_eq!(row.note(calls(100, 0)), Try::First, "it may be anybody's");
+        assert_eq!(
+            row.note(calls(100, 0)),
+            Try::First,
+            "it may be about any row"
+        );
         for time in 1..=5 {
             assert!(!row.are_no_chance(), "{time}");
             assert_eq!(row.note(calls(100 + time * 20, 0)), Try::AgainAlone);
@@ -123,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn where_one_in_four_is_refused_it_takes_more() {
+    fn more_refusals_are_needed_if_one_call_in_four_is_refused() {
         let mut row = RowRefusals::default();
         let refusals = (0..100).find(|time| {
             row.note(calls(time * 300, time * 100));
@@ -133,20 +155,20 @@ mod tests {
     }
 
     #[test]
-    fn who_is_refused_with_all_others_is_refused_for_the_pace() {
+    fn a_row_that_is_refused_with_all_others_is_refused_for_the_pace() {
         let mut row = RowRefusals::default();
         row.note(calls(0, 0));
         for time in 1..100 {
-            let hardly_anybody_goes_through = calls(time * 2, time);
-            assert_eq!(row.note(hardly_anybody_goes_through), Try::Again);
-            let nobody_does = hardly_anybody_goes_through;
-            assert_eq!(row.note(nobody_does), Try::Again);
+            let hardly_any_pass = calls(time * 2, time);
+            assert_eq!(row.note(hardly_any_pass), Try::Again);
+            let none_pass = hardly_any_pass;
+            assert_eq!(row.note(none_pass), Try::Again);
         }
         assert!(!row.are_no_chance());
     }
 
     #[test]
-    fn the_last_row_of_a_file_ends_as_well() {
+    fn the_last_row_of_a_file_fails_as_well() {
         let mut row = RowRefusals::default();
         row.note(calls(0, 0));
         for _ in 1..=5 {
@@ -156,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_refused_again_backs_off_also_when_all_pause() {
+    fn a_row_that_is_refused_again_backs_off_even_if_all_pause() {
         let mut row = RowRefusals::default();
         row.note(calls(9, 0));
         assert_eq!(row.wait(None, 1.0), Duration::ZERO);
@@ -164,7 +186,7 @@ mod tests {
         assert_eq!(
             row.wait(None, 1.0),
             Duration::ZERO,
-            "nobody else was accepted"
+            "no other row was accepted"
         );
         row.note(calls(10, 2));
         assert_eq!(row.wait(None, 1.0).as_millis(), 1_000);

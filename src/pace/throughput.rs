@@ -1,23 +1,35 @@
 //! What the service accepted between two refusals.
 //!
-//! That is the one measure of a limit that holds however it is counted: when a bucket or a window has just refused, it is
-//! empty, and what it accepts until it refuses again is no more than what came in. Time is told.
+//! This measures a limit however it is counted: a bucket or a window that has just refused is empty, so that what it accepts
+//! until it refuses again is only what came in since (the delivery rate of BBR). Times are passed in.
 
 use std::time::Duration;
 
-use super::calls::Call;
+use super::types::Call;
 
 /// Counts calls since the service last refused.
 #[derive(Debug, Default)]
 pub(super) struct Throughput {
-    since: Mark,
-    /// Where the count before that began, what it came to, and how long all calls paused in it.
-    before: Option<Before>,
+    current: Count,
+    previous: Option<PreviousCount>,
+}
+
+/// A count that goes on.
+#[derive(Debug, Default)]
+struct Count {
+    from: Duration,
+    /// The first call that counts.
+    call: u64,
+    refused: u64,
+    /// How long all calls have paused since then.
+    paused: Duration,
+    /// When the first accepted one started.
+    opened: Option<Duration>,
 }
 
 /// A count that is over.
 #[derive(Debug, Clone, Copy)]
-struct Before {
+struct PreviousCount {
     from: Duration,
     calls: u64,
     paused: Duration,
@@ -25,18 +37,31 @@ struct Before {
 
 /// What the service accepted over a time.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Measured {
+pub(super) struct Measurement {
     /// Calls a second.
     pub(super) rate: f64,
-    /// The same, of the time without pauses. Of a bucket that overflowed in a pause the first is too low; of one that filled
-    /// up in it the second is too high.
+    /// Calls a second of the time without pauses. If a bucket overflowed in a pause, `rate` is too low; if it filled up in
+    /// the pause, this is too high.
     pub(super) without_pauses: f64,
-    /// How many calls that were.
+    /// How many calls it rests on.
     pub(super) calls: u64,
 }
 
-impl Measured {
-    /// The likeliest of the two: where pauses were short the one with them, which is never too high.
+/// The share of a measurement that is tried: it is a little high by what a bucket had saved up, or by chance.
+pub(super) const SPARE: f64 = 0.95;
+/// A cut of the rate that rests on no measurement goes no lower than this, and a refusal at this rate is not put down to the
+/// pace: with fewer calls a second nothing could be seen within minutes.
+pub(super) const LEAST_UNMEASURED: f64 = 1.0;
+/// Pauses are short if at least this share of the time was outside them: neither rate is far off then.
+const SHORT_PAUSES: f64 = 0.8;
+/// Less time than this is not measured: chance would decide.
+const SHORTEST: Duration = Duration::from_millis(500);
+/// More time than this is not measured: two windows of a minute, the longest that is common, and a little. A limit of
+/// longer ago may have changed.
+const LONGEST: Duration = Duration::from_secs(150);
+
+impl Measurement {
+    /// The likeliest of the two rates: after short pauses the one with pauses, which is never too high.
     pub(super) fn likeliest(self) -> f64 {
         if self.has_long_pauses() {
             f64::midpoint(self.rate, self.without_pauses)
@@ -45,114 +70,85 @@ impl Measured {
         }
     }
 
-    /// Whether pauses make the two so different that neither is certain.
+    /// Whether pauses make the two rates so different that neither is certain.
     pub(super) fn has_long_pauses(self) -> bool {
         self.without_pauses * SHORT_PAUSES > self.rate
     }
 }
 
-/// Where a count begins.
-#[derive(Debug, Default)]
-struct Mark {
-    at: Duration,
-    /// The first call that counts.
-    call: u64,
-    /// Refused since then.
-    refused: u64,
-    /// How long all calls have paused since then.
-    paused: Duration,
-    /// When the first accepted one began.
-    opened: Option<Duration>,
+impl Count {
+    /// Starts at a call that was refused.
+    fn from_refused(call: Call) -> Self {
+        Self {
+            from: call.began,
+            call: call.number,
+            refused: 1,
+            ..Self::default()
+        }
+    }
 }
-
-/// Pauses are short when all the rest is so much of the time.
-const SHORT_PAUSES: f64 = 0.8;
-/// In less time than that, chance says more than the limit.
-const SHORTEST: Duration = Duration::from_millis(500);
-/// Two windows of a minute, the longest that is common, and a little. A limit of longer ago may be another one by now.
-const LONGEST: Duration = Duration::from_secs(150);
 
 impl Throughput {
     /// A call was accepted.
     pub(super) fn accepted(&mut self, call: Call) {
-        if call.number >= self.since.call {
-            self.since.opened.get_or_insert(call.began);
+        if call.number >= self.current.call {
+            self.current.opened.get_or_insert(call.began);
         }
     }
 
     /// A call was refused.
     pub(super) const fn refused(&mut self, call: Call) {
-        if call.number >= self.since.call {
-            self.since.refused += 1;
+        if call.number >= self.current.call {
+            self.current.refused += 1;
         }
     }
 
-    /// All calls pause for so long.
+    /// All calls pause for this long.
     pub(super) fn paused(&mut self, length: Duration) {
-        self.since.paused += length;
+        self.current.paused += length;
     }
 
-    /// A call was refused for the pace, and the count starts again: from `back`, where the service says that it accepts
-    /// nothing before. Calls a second that it accepted since the last such refusal, or since the start.
+    /// A call was refused for the pace. Returns what was accepted since the last such refusal, or since the start, and
+    /// starts over: at `back`, a time and a call, if the service says that it accepts nothing before.
     pub(super) fn at_refusal(
         &mut self,
         call: Call,
         back: Option<(Duration, u64)>,
-    ) -> Option<Measured> {
-        let Mark {
-            at,
-            call: first,
-            refused,
-            paused,
-            opened,
-        } = self.since;
-        let accepted = call.number.saturating_sub(first).saturating_sub(refused);
-        self.before = Some(Before {
-            from: opened.unwrap_or(at),
-            calls: accepted,
-            paused,
-        });
-        self.since = match back {
-            Some((at, call)) => Mark {
-                at,
+    ) -> Option<Measurement> {
+        let next = match back {
+            Some((from, call)) => Count {
+                from,
                 call,
-                refused: 0,
-                paused: Duration::ZERO,
-                opened: None,
+                ..Count::default()
             },
-            None => Mark {
-                at: call.began,
-                call: call.number,
-                refused: 1,
-                paused: Duration::ZERO,
-                opened: None,
-            },
+            None => Count::from_refused(call),
         };
-        self.over(at, self.since.at)
+        let over = std::mem::replace(&mut self.current, next);
+        let seen = call.number.saturating_sub(over.call);
+        self.previous = Some(PreviousCount {
+            from: over.opened.unwrap_or(over.from),
+            calls: seen.saturating_sub(over.refused),
+            paused: over.paused,
+        });
+        self.measure(over.from, self.current.from)
     }
 
-    /// The single call after a pause was refused as well: nothing more came in. Calls a second before, since it last accepted some after
-    /// none.
-    pub(super) fn still_refused(&mut self, call: Call) -> Option<Measured> {
-        self.since = Mark {
-            at: call.began,
-            call: call.number,
-            refused: 1,
-            paused: Duration::ZERO,
-            opened: None,
-        };
-        self.over(self.before?.from, call.began)
+    /// The single call after a pause was refused as well, so nothing more came in. Returns the rate since the previous count
+    /// started to accept calls.
+    pub(super) fn still_refused(&mut self, call: Call) -> Option<Measurement> {
+        self.current = Count::from_refused(call);
+        self.measure(self.previous?.from, call.began)
     }
 
-    fn over(&self, from: Duration, until: Duration) -> Option<Measured> {
-        let Before { calls, paused, .. } = self.before?;
+    fn measure(&self, from: Duration, until: Duration) -> Option<Measurement> {
+        let PreviousCount { calls, paused, .. } = self.previous?;
         let length = until.saturating_sub(from);
         if calls == 0 || !(SHORTEST..=LONGEST).contains(&length) {
             return None;
         }
-        #[allow(clippy::cast_precision_loss, reason = "a rate is no exact number")]
+        #[allow(clippy::cast_precision_loss, reason = "a rate need not be exact")]
         let over = |time: Duration| calls as f64 / time.max(SHORTEST / 10).as_secs_f64();
-        Some(Measured {
+        Some(Measurement {
             rate: over(length),
             without_pauses: over(length.saturating_sub(paused)),
             calls,
@@ -174,19 +170,19 @@ mod tests {
         }
     }
 
-    fn rate(measured: Option<Measured>) -> Option<f64> {
+    fn rate(measured: Option<Measurement>) -> Option<f64> {
         measured.map(|measured| measured.rate)
     }
 
     #[test]
-    fn a_rate_is_what_was_accepted_from_one_refusal_to_the_next() {
+    fn the_rate_is_what_was_accepted_from_one_refusal_to_the_next() {
         let mut throughput = Throughput::default();
         throughput.refused(call(100, 1_000));
         assert_eq!(
             rate(throughput.at_refusal(call(100, 1_000), None)),
             Some(99.0)
         );
-        // Out with the refused one.
+        // These were out together with the refused one.
         throughput.refused(call(101, 1_010));
         throughput.refused(call(102, 1_020));
         throughput.paused(Duration::from_secs(1));
@@ -205,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_refused_after_the_pause_as_well_counts_as_time() {
+    fn a_refused_single_call_after_the_pause_makes_the_rate_lower() {
         let mut throughput = Throughput::default();
         throughput.accepted(call(1, 0));
         throughput.at_refusal(call(400, 1_000), None);

@@ -11,7 +11,7 @@ use super::messages::{Read, Write};
 use super::rows::Rows;
 use super::wake::Wake;
 use super::window::WindowSize;
-use crate::pace::{Newcomers, Permit};
+use crate::pace::{FreshRows, Permit};
 use crate::scorer::{RowCall, RowOutcome, Scorer, Stop};
 use crate::service::Service;
 use crate::telemetry::event::{CancelReason, Event};
@@ -131,11 +131,11 @@ impl<'a, S: Service> Dispatcher<'a, S> {
     }
 
     /// Whether there are rows for which no call has been made.
-    pub(super) fn fresh_rows(&self) -> Newcomers {
+    pub(super) fn fresh_rows(&self) -> FreshRows {
         match (self.may_start(), self.all_admitted()) {
-            (true, _) => Newcomers::Waiting,
-            (false, false) => Newcomers::Possible,
-            (false, true) => Newcomers::None,
+            (true, _) => FreshRows::Waiting,
+            (false, false) => FreshRows::Possible,
+            (false, true) => FreshRows::None,
         }
     }
 

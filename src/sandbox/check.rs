@@ -1,6 +1,6 @@
-//! What the stand-in asks of a request: the interface's sections 2.1, 4.1 and 5, word by word.
+//! What the stand-in demands of a request: sections 2.1, 4.1 and 5 of the interface, word by word.
 //!
-//! It is stricter than the service may be: what it refuses is a mistake of the client.
+//! It is stricter than the service may be: whatever it rejects is a mistake of the client.
 
 use std::net::IpAddr;
 
@@ -8,10 +8,10 @@ use hyper::StatusCode;
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap};
 use serde::Deserialize;
 
-use super::Plan;
+use super::settings::SandboxPlan;
 use crate::base::secret::Secret;
 
-/// A user that may be scored.
+/// A user with valid fields.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[allow(
     clippy::struct_field_names,
@@ -25,11 +25,31 @@ pub(super) struct User {
     pub(super) user_agent: String,
 }
 
-/// A refusal: status, code and message.
-pub(super) type Refusal = (StatusCode, &'static str, &'static str);
+/// A request that is rejected.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Rejection {
+    pub(super) status: StatusCode,
+    pub(super) code: &'static str,
+    pub(super) message: &'static str,
+}
 
-/// The headers that every request carries; the key is one of those that are `accepted`, where any are named.
-pub(super) fn headers(headers: &HeaderMap, accepted: &[Secret]) -> Result<(), Refusal> {
+impl Rejection {
+    pub(super) const fn new(status: StatusCode, code: &'static str, message: &'static str) -> Self {
+        Self {
+            status,
+            code,
+            message,
+        }
+    }
+}
+
+/// A rejection for the body.
+const fn wrong(code: &'static str, message: &'static str) -> Rejection {
+    Rejection::new(StatusCode::BAD_REQUEST, code, message)
+}
+
+/// Checks the headers that every request must have. If any keys are `accepted`, only these are.
+pub(super) fn headers(headers: &HeaderMap, accepted: &[Secret]) -> Result<(), Rejection> {
     let text = |name: &str| {
         headers
             .get(name)
@@ -41,21 +61,21 @@ pub(super) fn headers(headers: &HeaderMap, accepted: &[Secret]) -> Result<(), Re
         .unwrap_or_default();
     let key = key.trim();
     if key.is_empty() {
-        return Err((
+        return Err(Rejection::new(
             StatusCode::UNAUTHORIZED,
             "no_key",
             "the Authorization header has no bearer token",
         ));
     }
     if !accepted.is_empty() && accepted.iter().all(|accepted| accepted.expose() != key) {
-        return Err((
+        return Err(Rejection::new(
             StatusCode::UNAUTHORIZED,
             "bad_key",
-            "the key is not one that the stand-in was told to accept",
+            "the stand-in was not told to accept this key",
         ));
     }
     if text("x-service-id").unwrap_or_default().is_empty() {
-        return Err((
+        return Err(Rejection::new(
             StatusCode::UNAUTHORIZED,
             "no_service_id",
             "the X-Service-ID header is missing",
@@ -64,7 +84,7 @@ pub(super) fn headers(headers: &HeaderMap, accepted: &[Secret]) -> Result<(), Re
     if text(CONTENT_TYPE.as_str()).and_then(|value| value.split(';').next())
         != Some("application/json")
     {
-        return Err((
+        return Err(Rejection::new(
             StatusCode::UNSUPPORTED_MEDIA_TYPE,
             "not_json",
             "the Content-Type is not application/json",
@@ -74,7 +94,7 @@ pub(super) fn headers(headers: &HeaderMap, accepted: &[Secret]) -> Result<(), Re
 }
 
 #[derive(Deserialize)]
-struct Wire {
+struct RequestBody {
     name: Option<String>,
     email: Option<String>,
     phone: Option<String>,
@@ -85,42 +105,47 @@ struct Wire {
 }
 
 /// The user in a request's body.
-pub(super) fn body(bytes: &[u8], plan: Plan) -> Result<User, Refusal> {
-    let wrong = |code, message| (StatusCode::BAD_REQUEST, code, message);
-    let wire: Wire = serde_json::from_slice(bytes)
-        .map_err(|_| wrong("bad_body", "the body is no JSON object of the right types"))?;
-    if plan == Plan::Free && (wire.vpn_check.is_some() || wire.advanced.is_some()) {
-        return Err((
+pub(super) fn body(bytes: &[u8], plan: SandboxPlan) -> Result<User, Rejection> {
+    let body: RequestBody = serde_json::from_slice(bytes).map_err(|_| {
+        wrong(
+            "bad_body",
+            "the body is not a JSON object of the right types",
+        )
+    })?;
+    if plan == SandboxPlan::Free && (body.vpn_check.is_some() || body.advanced.is_some()) {
+        return Err(Rejection::new(
             StatusCode::FORBIDDEN,
             "paid_only",
             "vpn_check and advanced are for paid users only",
         ));
     }
     let user = User {
-        name: wire.name.unwrap_or_default(),
-        email: wire.email,
-        phone: wire.phone,
-        ip: wire.ip.unwrap_or_default(),
-        user_agent: wire.user_agent.unwrap_or_default(),
+        name: body.name.unwrap_or_default(),
+        email: body.email,
+        phone: body.phone,
+        ip: body.ip.unwrap_or_default(),
+        user_agent: body.user_agent.unwrap_or_default(),
     };
-    let all = [
-        Some(&user.name),
-        Some(&user.ip),
-        Some(&user.user_agent),
-        user.email.as_ref(),
-        user.phone.as_ref(),
-    ];
-    if all.iter().flatten().any(|value| value.is_empty()) {
+    check_all(&user)?;
+    check_each(&user)?;
+    Ok(user)
+}
+
+/// The rules for all fields.
+fn check_all(user: &User) -> Result<(), Rejection> {
+    let required = [&user.name, &user.ip, &user.user_agent];
+    let values = || {
+        { required.into_iter() }
+            .chain(&user.email)
+            .chain(&user.phone)
+    };
+    if values().any(String::is_empty) {
         return Err(wrong(
             "missing_field",
             "name, ip and user_agent are required, and no field may be empty",
         ));
     }
-    if all
-        .iter()
-        .flatten()
-        .any(|value| value.trim() != value.as_str() || value.chars().any(char::is_control))
-    {
+    if values().any(|value| value.trim() != value || value.contains(char::is_control)) {
         return Err(wrong(
             "not_sanitised",
             "a field has white space around it or a control character in it",
@@ -129,38 +154,36 @@ pub(super) fn body(bytes: &[u8], plan: Plan) -> Result<User, Refusal> {
     if user.email.is_none() && user.phone.is_none() {
         return Err(wrong("no_contact", "email or phone is required"));
     }
+    Ok(())
+}
+
+/// The forms of single fields.
+fn check_each(user: &User) -> Result<(), Rejection> {
     if user.ip.parse::<IpAddr>().is_err() {
-        return Err(wrong("bad_ip", "ip is no IP address"));
+        return Err(wrong("bad_ip", "ip is not an IP address"));
     }
-    let email_is_sound = |email: &str| {
-        email
-            .split_once('@')
-            .is_some_and(|(a, b)| !a.is_empty() && !b.is_empty() && !b.contains('@'))
-    };
-    if user
-        .email
-        .as_deref()
-        .is_some_and(|email| !email_is_sound(email))
-    {
-        return Err(wrong("bad_email", "email is no email address"));
+    if !user.email.as_deref().is_none_or(is_email) {
+        return Err(wrong("bad_email", "email is not an email address"));
     }
-    let phone_is_sound = |phone: &str| {
-        let digits = phone.strip_prefix('+').unwrap_or_default();
-        (7..=15).contains(&digits.len())
-            && !digits.starts_with('0')
-            && digits.bytes().all(|byte| byte.is_ascii_digit())
-    };
-    if user
-        .phone
-        .as_deref()
-        .is_some_and(|phone| !phone_is_sound(phone))
-    {
+    if !user.phone.as_deref().is_none_or(is_phone) {
         return Err(wrong(
             "bad_phone",
             "phone is not + and 7 to 15 digits, the first not 0",
         ));
     }
-    Ok(user)
+    Ok(())
+}
+
+fn is_email(text: &str) -> bool {
+    let parts = text.split_once('@');
+    parts.is_some_and(|(a, b)| !a.is_empty() && !b.is_empty() && !b.contains('@'))
+}
+
+fn is_phone(text: &str) -> bool {
+    let digits = text.strip_prefix('+').unwrap_or_default();
+    (7..=15).contains(&digits.len())
+        && !digits.starts_with('0')
+        && digits.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 #[cfg(test)]
@@ -171,13 +194,13 @@ mod tests {
     const GOOD: &str =
         r#"{"name":"Jane","email":"j@example.com","ip":"::1","user_agent":"x","extra":[1]}"#;
 
-    fn code(text: &str, plan: Plan) -> &'static str {
-        body(text.as_bytes(), plan).map_or_else(|(_, code, _)| code, |_| "good")
+    fn code(text: &str, plan: SandboxPlan) -> &'static str {
+        body(text.as_bytes(), plan).map_or_else(|rejection| rejection.code, |_| "good")
     }
 
     #[test]
-    fn the_bodys_rules_are_held() {
-        assert_eq!(code(GOOD, Plan::Free), "good");
+    fn the_rules_for_the_body_are_checked() {
+        assert_eq!(code(GOOD, SandboxPlan::Free), "good");
         for (from, to, expected) in [
             (r#""Jane""#, r#""""#, "missing_field"),
             (r#""Jane""#, "7", "bad_body"),
@@ -204,7 +227,7 @@ mod tests {
             ("{", "[", "bad_body"),
         ] {
             assert_eq!(
-                code(&GOOD.replacen(from, to, 1), Plan::Paid),
+                code(&GOOD.replacen(from, to, 1), SandboxPlan::Paid),
                 expected,
                 "{from} → {to}"
             );
@@ -214,7 +237,7 @@ mod tests {
     #[test]
     fn flags_belong_to_the_paid_plan() {
         let flagged = GOOD.replacen('{', r#"{"vpn_check":false,"#, 1);
-        assert_eq!(code(&flagged, Plan::Paid), "good");
-        assert_eq!(code(&flagged, Plan::Free), "paid_only");
+        assert_eq!(code(&flagged, SandboxPlan::Paid), "good");
+        assert_eq!(code(&flagged, SandboxPlan::Free), "paid_only");
     }
 }

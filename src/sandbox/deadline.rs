@@ -1,6 +1,6 @@
-//! A client that has begun a request must end it in time; one that is idle between two may stay.
+//! A client that has started a request must finish it in time; it may be idle between requests.
 //!
-//! HTTP's own limit, hyper's, counts idle time as well: it would cut off a client that comes back just then.
+//! Hyper's own limit also counts idle time: it would cut off a client that comes back just then.
 
 use std::future::Future;
 use std::io;
@@ -12,15 +12,16 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
-/// Ours arrive in one piece. Half a request holds a connection, and so a file, that others may need.
+/// Our requests arrive in one piece. Half a request occupies a connection, and so a file, that
+/// others may need.
 const LONGEST_REQUEST: Duration = Duration::from_secs(10);
 
-/// Until when the request that has begun on a connection must be there, if one has.
+/// The deadline for the request that has started on a connection, if there is one.
 #[derive(Clone, Default)]
 pub(super) struct Deadline(Arc<Mutex<Option<Pin<Box<Sleep>>>>>);
 
 impl Deadline {
-    /// The request is there; the next byte begins another one.
+    /// The request is complete; the next byte starts another one.
     pub(super) fn met(&self) {
         *self.lock() = None;
     }
@@ -30,7 +31,7 @@ impl Deadline {
     }
 }
 
-/// A connection that fails when a deadline has passed.
+/// A connection that fails after its deadline.
 pub(super) struct Timed<S> {
     stream: S,
     deadline: Deadline,
@@ -91,7 +92,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn half_a_request_has_ten_seconds_and_an_idle_client_has_for_ever() {
+    async fn half_a_request_has_ten_seconds_and_an_idle_client_has_forever() {
         let (mut client, stream) = duplex(64);
         let deadline = Deadline::default();
         let mut server = Timed::new(stream, deadline.clone());
@@ -99,14 +100,14 @@ mod tests {
         let hour = Duration::from_secs(3_600);
         for _ in 0..2 {
             let idle = tokio::time::timeout(hour, server.read(&mut block)).await;
-            assert!(idle.is_err(), "nothing has begun");
+            assert!(idle.is_err(), "nothing has started");
             client.write_all(b"POST").await.unwrap();
             assert_eq!(server.read(&mut block).await.unwrap(), 4);
             client.write_all(b" / HTTP/1.1\r\n\r\n").await.unwrap();
             assert_eq!(server.read(&mut block).await.unwrap(), 15);
             deadline.met();
         }
-        let began = Instant::now();
+        let started = Instant::now();
         client.write_all(b"POST").await.unwrap();
         assert_eq!(server.read(&mut block).await.unwrap(), 4);
         sleep(Duration::from_secs(6)).await;
@@ -114,6 +115,6 @@ mod tests {
         assert_eq!(server.read(&mut block).await.unwrap(), 1);
         let late = server.read(&mut block).await.unwrap_err();
         assert_eq!(late.kind(), io::ErrorKind::TimedOut);
-        assert_eq!(began.elapsed(), LONGEST_REQUEST);
+        assert_eq!(started.elapsed(), LONGEST_REQUEST);
     }
 }

@@ -2,15 +2,15 @@
 
 use std::str::FromStr;
 
-/// How many ways there are to fail.
+/// The number of kinds of faults.
 pub(super) const KINDS: usize = 7;
 
-/// A way to fail.
+/// A kind of fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FaultKind {
     /// Status 402: the account is out of credit.
     OutOfCredit,
-    /// Status 403, without a word on why.
+    /// Status 403 without a reason.
     Forbidden,
     /// Status 500.
     ServerError,
@@ -25,7 +25,7 @@ pub(crate) enum FaultKind {
 }
 
 impl FaultKind {
-    /// Every kind, in the order in which chances are tried.
+    /// Every kind, in the order in which probabilities are added up.
     pub(crate) const ALL: [Self; KINDS] = [
         Self::OutOfCredit,
         Self::Forbidden,
@@ -56,17 +56,17 @@ impl FaultKind {
 pub struct Faults([f64; KINDS]);
 
 impl Faults {
-    /// Sets what one `KIND=PROBABILITY` says.
+    /// Sets the probability of one kind.
     ///
     /// # Errors
-    /// When all kinds together come to more than 1.
+    /// The probabilities of all kinds add up to more than 1.
     pub(crate) fn add(&mut self, kind: FaultKind, probability: f64) -> Result<(), String> {
         for (slot, other) in self.0.iter_mut().zip(FaultKind::ALL) {
             if other == kind {
                 *slot = probability;
             }
         }
-        // Tenths have no exact binary form: 0.7 + 0.2 + 0.1 may come out above 1.
+        // Tenths have no exact binary form: 0.7 + 0.2 + 0.1 may result in more than 1.
         if self.0.iter().sum::<f64>() > 1.0 + 1e-9 {
             Err("the probabilities add up to more than 1".to_owned())
         } else {
@@ -74,13 +74,13 @@ impl Faults {
         }
     }
 
-    /// Whether nothing ever goes wrong.
+    /// Whether all probabilities are 0.
     #[must_use]
     pub(crate) fn is_none(&self) -> bool {
         self.0.iter().all(|probability| *probability == 0.0)
     }
 
-    /// The fault that a random number from 0 up to 1 hits, if any.
+    /// The fault for a random number between 0 and 1, if any.
     #[must_use]
     pub(crate) fn pick(&self, chance: f64) -> Option<FaultKind> {
         let mut up_to = 0.0;
@@ -94,7 +94,7 @@ impl Faults {
     }
 }
 
-/// Reads `KIND=PROBABILITY`.
+/// Parses `KIND=PROBABILITY`.
 ///
 /// # Errors
 /// What is wrong with it, and what is allowed.
@@ -122,7 +122,7 @@ impl FromStr for Pair {
         if (0.0..=1.0).contains(&probability) {
             Ok(Self(kind, probability))
         } else {
-            Err("a probability is from 0 to 1".to_owned())
+            Err("a probability must be between 0 and 1".to_owned())
         }
     }
 }
@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn chances_add_up() {
+    fn probabilities_add_up() {
         let mut faults = Faults::default();
         assert!(faults.is_none());
         for text in ["500=0.1", "stall=0.2"] {

@@ -1,7 +1,7 @@
 //! The stand-in's score: a documented, deterministic function of a user's fields. It means nothing.
 //!
-//! It begins at 0.20, adds the points of every pattern that the user shows and up to 0.59 by a hash of the fields (so
-//! that scores are not all alike), and ends at 10.00 at most.
+//! It starts at 0.20, adds the points of every pattern that the user shows, and up to 0.59 by a
+//! hash of the fields (so that scores differ). The maximum is 10.00.
 
 use super::check::User;
 
@@ -10,7 +10,7 @@ use super::check::User;
 pub(crate) struct Pattern {
     /// Its name in `risk_patterns`.
     pub(crate) name: &'static str,
-    /// Hundredths that it adds.
+    /// How many hundredths it adds.
     pub(crate) points: u32,
     shown: fn(&User) -> bool,
 }
@@ -63,7 +63,7 @@ const BASE: u32 = 20;
 const SPREAD: u64 = 60;
 const MOST: u32 = 1000;
 
-/// The score in hundredths, and the names of the patterns shown.
+/// The score in hundredths, and the names of the user's patterns.
 pub(super) fn of(user: &User) -> (u32, Vec<&'static str>) {
     let shown: Vec<_> = PATTERNS
         .iter()
@@ -77,7 +77,7 @@ pub(super) fn of(user: &User) -> (u32, Vec<&'static str>) {
     )
 }
 
-/// FNV-1a over the fields: the same on every machine and in every version.
+/// FNV-1a of the fields: the same on every machine and in every version.
 pub(super) fn hash(user: &User) -> u64 {
     let fields = [
         Some(&user.name),
@@ -147,7 +147,7 @@ fn digits_in_name(user: &User) -> bool {
     user.name.contains(|c: char| c.is_ascii_digit())
 }
 
-/// Only judged when the name has a word that could be in an address at all.
+/// Only if the name has a word that could be in an address at all.
 fn mail_unlike_name(user: &User) -> bool {
     let Some((local, _)) = user
         .email

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use super::abort::CallInFlight;
 use super::parts::Scorer;
 use super::row_call::{RowCall, RowHistory};
-use crate::pace::{Allowance, Change, Ended, Permit, Unsettled};
+use crate::pace::{Allowance, CallOutcome, PaceEvent, Permit, Undurable};
 use crate::row::RowNumber;
 use crate::service::{Exchange, Health, Outcome, Quota, Service, classify};
 use crate::telemetry::event::Event;
@@ -17,9 +17,9 @@ pub(super) struct EndedCall<'a> {
     /// What it brought.
     pub(super) outcome: Outcome,
     /// Keeps others from calling for as long as the answer is not durable. Dropped before any other wait.
-    pub(super) undurable: Unsettled<'a>,
+    pub(super) undurable: Undurable<'a>,
     /// What its end changed about the pace.
-    pub(super) change: Option<Change>,
+    pub(super) change: Option<PaceEvent>,
     /// When it ended.
     pub(super) when: Instant,
     /// How long it took.
@@ -70,7 +70,7 @@ impl<S: Service> Scorer<S> {
         let outcome = classify(exchange, &self.caller.fields);
         let (is_probe, latency) = (permit.is_probe(), when - permit.began());
         let how = self.ended(&outcome, !history.attempts.is_first(), is_probe);
-        let (undurable, change) = permit.over(when, how, &mut history.refusals);
+        let (undurable, change) = permit.finish(when, how, &mut history.refusals);
         self.report_pace(row, change, when);
         EndedCall {
             outcome,
@@ -95,38 +95,42 @@ impl<S: Service> Scorer<S> {
     }
 
     /// What an outcome means for the pace; `is_repeat`: an attempt of the row has failed before.
-    fn ended(&self, outcome: &Outcome, is_repeat: bool, is_probe: bool) -> Ended {
+    fn ended(&self, outcome: &Outcome, is_repeat: bool, is_probe: bool) -> CallOutcome {
         match outcome {
             Outcome::Throttled { wait, .. } => match wait {
                 // The run stops, so the pause is of no use.
-                Some(wait) if *wait > self.policies.borrow().patience.wait => Ended::Abandoned,
-                wait => Ended::Throttled(*wait),
+                Some(wait) if *wait > self.policies.borrow().patience.wait => {
+                    CallOutcome::Abandoned
+                }
+                wait => CallOutcome::Throttled(*wait),
             },
             Outcome::Failed(fault) => match fault.health {
-                Health::AtWork => Ended::Answered,
+                Health::AtWork => CallOutcome::Answered,
                 // A row over which the service always fails must not make it look down.
-                Health::Failed if is_repeat && !is_probe => Ended::Abandoned,
+                Health::Failed if is_repeat && !is_probe => CallOutcome::Abandoned,
                 // Fresh rows tell an outage from rows that always fail, so they are tried every few seconds. A row that
                 // has failed before shows nothing new: it is tried no more often than if the service did not answer.
-                Health::Failed if is_repeat => Ended::Unwell,
-                Health::Failed => Ended::Failed,
-                Health::Gone => Ended::Unwell,
-                Health::Slow => Ended::TimedOut,
+                Health::Failed if is_repeat => CallOutcome::Unavailable,
+                Health::Failed => CallOutcome::Failed,
+                Health::Gone => CallOutcome::Unavailable,
+                Health::Slow => CallOutcome::TimedOut,
             },
-            Outcome::Answered(_) | Outcome::Refused(_) | Outcome::KeyRefused(_) => Ended::Answered,
+            Outcome::Answered(_) | Outcome::Refused(_) | Outcome::KeyRefused(_) => {
+                CallOutcome::Answered
+            }
         }
     }
 
     /// Reports what the end of a call changed about the pace, and has the ledger remember a new limit.
-    fn report_pace(&self, row: RowNumber, change: Option<Change>, when: Instant) {
+    fn report_pace(&self, row: RowNumber, change: Option<PaceEvent>, when: Instant) {
         let (gate, events) = (&self.caller.gate, &self.recorder.events);
         match change {
-            Some(Change::Down { lasted, next }) => {
+            Some(PaceEvent::Down { lasted, next }) => {
                 events.emit(Event::ServiceDown { row, lasted, next });
             }
-            Some(Change::Up { lasted }) => events.emit(Event::ServiceUp { lasted }),
+            Some(PaceEvent::Up { lasted }) => events.emit(Event::ServiceUp { lasted }),
             // Reported with the refusal.
-            Some(Change::Paused(_) | Change::RowWaits(_)) | None => {}
+            Some(PaceEvent::Paused(_) | PaceEvent::RowWaits(_)) | None => {}
         }
         if let Some(pace) = gate.new_pace(when) {
             events.emit(Event::PaceChanged(pace));

@@ -10,10 +10,12 @@ use super::parts::Scorer;
 use super::policies::{Patience, Policies};
 use super::recorder::RowRecorder;
 use crate::ledger::Keeper;
-use crate::pace::{Bounds, CallBudget, FailureBudget, Fuse, Gate, GiveUpAfter, Rate, RetryPolicy};
+use crate::pace::{
+    CallBudget, FailureBudget, Gate, GiveUpAfter, GiveUpPolicy, PaceLimits, Rate, RetryPolicy,
+};
 use crate::service::scripted::Scripted;
-use crate::telemetry::event::Limit;
 use crate::telemetry::hub::{Events, Observer};
+use crate::telemetry::pace::Limit;
 use crate::verdict::DecisionPolicy;
 
 /// A scorer to be built. It starts with the defaults of `run`, except for one call at a time and no ledger.
@@ -108,7 +110,7 @@ impl Fixture {
 
     /// The scorer.
     pub(crate) fn build(self) -> Scorer<Scripted> {
-        let bounds = Bounds {
+        let bounds = PaceLimits {
             rate: self.rate,
             in_flight: self.concurrency.try_into().unwrap(),
             known: Limit::NONE,
@@ -119,7 +121,7 @@ impl Fixture {
             retries: RetryPolicy::new(self.retries, self.resends),
             patience: Patience::DEFAULT,
             outage: Outage::default(),
-            give_up: Fuse::new(self.give_up_after),
+            give_up: GiveUpPolicy::new(self.give_up_after),
             calls: CallBudget::new(self.max_calls),
             failures: self.failures,
             host: "scripted.test".to_owned(),

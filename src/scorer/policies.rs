@@ -7,7 +7,8 @@ use super::outcome::Stop;
 use super::stop_reasons;
 use crate::ledger::Key;
 use crate::pace::{
-    Attempts, CallBudget, Failed, FailureBudget, Fuse, Reaction, RetryPolicy, Speaker, Trouble,
+    Attempts, CallBudget, FailedAttempt, FailureBudget, GiveUpPolicy, Reaction, RetryPolicy,
+    Speaker, Trouble,
 };
 use crate::service::{Class, Fault, Health};
 use crate::telemetry::event::CancelReason;
@@ -22,7 +23,7 @@ pub(crate) struct Policies {
     /// Tells an outage of the service from rows that always fail.
     pub(crate) outage: Outage,
     /// Whether so much trouble must stop the run.
-    pub(crate) give_up: Fuse,
+    pub(crate) give_up: GiveUpPolicy,
     /// How many calls may be made.
     pub(crate) calls: CallBudget,
     /// How many rows may fail.
@@ -146,18 +147,18 @@ impl Policies {
 }
 
 /// What a fault means for the row's next attempt, and for the run if there is none.
-const fn means(fault: &Fault) -> (Failed, Trouble) {
+const fn means(fault: &Fault) -> (FailedAttempt, Trouble) {
     let speaker = if fault.from_stranger {
         Speaker::Stranger
     } else {
         Speaker::Service
     };
     match fault.class {
-        Class::OutcomeUnknown => (Failed::PerhapsBilled, Trouble::GaveUp),
-        Class::HostNotFound | Class::NotProcessed => (Failed::NotProcessed, Trouble::GaveUp),
-        Class::Unclear => (Failed::Refused, Trouble::GaveUp),
-        Class::Useless => (Failed::ForGood, Trouble::Useless(speaker)),
-        Class::Forbidden => (Failed::ForGood, Trouble::Forbidden),
-        Class::RowsFault => (Failed::ForGood, Trouble::Refused(speaker)),
+        Class::OutcomeUnknown => (FailedAttempt::PerhapsBilled, Trouble::GaveUp),
+        Class::HostNotFound | Class::NotProcessed => (FailedAttempt::NotProcessed, Trouble::GaveUp),
+        Class::Unclear => (FailedAttempt::Refused, Trouble::GaveUp),
+        Class::Useless => (FailedAttempt::ForGood, Trouble::Useless(speaker)),
+        Class::Forbidden => (FailedAttempt::ForGood, Trouble::Forbidden),
+        Class::RowsFault => (FailedAttempt::ForGood, Trouble::Refused(speaker)),
     }
 }

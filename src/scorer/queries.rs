@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::outcome::Stop;
 use super::parts::Scorer;
 use crate::ledger::{Finished, Found, Keeper, Key, Known, Whose};
-use crate::pace::{Closed, Newcomers, Permit};
+use crate::pace::{Closed, FreshRows, Permit};
 use crate::service::Service;
 use crate::telemetry::event::{CancelReason, Origin};
 use crate::telemetry::hub::Events;
@@ -19,7 +19,7 @@ impl<S> Scorer<S> {
 
     /// A permit, if a call may start now and nobody waits for one.
     pub(crate) fn try_permit(&self) -> Option<Permit<'_>> {
-        self.caller.gate.permit_at_once()
+        self.caller.gate.try_permit()
     }
 
     /// Waits until a call may start. Dropped before, it has used up nothing.
@@ -44,8 +44,8 @@ impl<S> Scorer<S> {
     }
 
     /// Says whether there are rows that have not been called for.
-    pub(crate) fn set_fresh_rows(&self, fresh: Newcomers) {
-        self.caller.gate.set_newcomers(fresh);
+    pub(crate) fn set_fresh_rows(&self, fresh: FreshRows) {
+        self.caller.gate.set_fresh_rows(fresh);
     }
 
     /// No call may start any more.

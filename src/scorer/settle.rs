@@ -11,7 +11,7 @@ use super::policies::AfterFailure;
 use super::row_call::{RowCall, RowHistory};
 use super::stop_reasons;
 use crate::base::error::Error;
-use crate::pace::{Attempts, Change, Newcomers, Unsettled};
+use crate::pace::{Attempts, FreshRows, PaceEvent, Undurable};
 use crate::row::RowNumber;
 use crate::service::{Class, Fault, Health, Outcome, Service};
 use crate::telemetry::event::{CancelReason, Event, Next};
@@ -38,7 +38,7 @@ impl<S: Service> Scorer<S> {
         call: &RowCall,
         ended: EndedCall<'a>,
         history: &mut RowHistory,
-    ) -> (NextStep, Unsettled<'a>) {
+    ) -> (NextStep, Undurable<'a>) {
         let EndedCall {
             outcome,
             undurable,
@@ -98,12 +98,12 @@ impl<S: Service> Scorer<S> {
         &self,
         row: RowNumber,
         stop: Option<Stop>,
-        change: Option<Change>,
+        change: Option<PaceEvent>,
         history: &RowHistory,
         status: u16,
     ) -> NextStep {
         let pause = match change {
-            Some(Change::Paused(pause)) if stop.is_none() => Some(pause),
+            Some(PaceEvent::Paused(pause)) if stop.is_none() => Some(pause),
             _ => None,
         };
         self.recorder.events.emit(Event::Throttled { row, pause });
@@ -111,7 +111,7 @@ impl<S: Service> Scorer<S> {
             return NextStep::End(RowOutcome::stopped(row, stop));
         }
         let least = match change {
-            Some(Change::RowWaits(least)) => Some(least),
+            Some(PaceEvent::RowWaits(least)) => Some(least),
             _ => None,
         };
         let refusals = &history.refusals;
@@ -134,11 +134,11 @@ impl<S: Service> Scorer<S> {
         row: RowNumber,
         fault: &Fault,
         is_probe: bool,
-        change: Option<Change>,
+        change: Option<PaceEvent>,
         history: &mut RowHistory,
     ) -> AfterFailure {
         let attempts = &mut history.attempts;
-        if let Some(Change::Down { lasted, .. }) = change
+        if let Some(PaceEvent::Down { lasted, .. }) = change
             && let Some(stop) = self.outage_went_on(row, lasted, fault, attempts)
         {
             return AfterFailure::Stop(stop);
@@ -193,7 +193,7 @@ impl<S: Service> Scorer<S> {
             FailedBy::NoRow
         } else if attempts.is_first() {
             FailedBy::FreshRow
-        } else if self.caller.gate.newcomers() == Newcomers::None {
+        } else if self.caller.gate.fresh_rows() == FreshRows::None {
             FailedBy::LastRows
         } else {
             FailedBy::RepeatedRow

@@ -1,21 +1,22 @@
-//! A good answer, read tolerantly (interface, section 2.2).
+//! Reads a success's body, tolerantly (interface, section 2.2).
 //!
-//! Only what is written is looked at; everything else may be there or not, of any type.
+//! Only the fields that are used are checked. All others may be absent or of any type.
 
 use std::borrow::Cow;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{Reply, words};
+use super::exchange::Reply;
+use super::words;
 use crate::raw_json::{self, Pointer};
 use crate::verdict::{Answer, Score, TransactionId};
 
-/// Further fields of the answer that are asked for.
+/// Further fields of the answer that the user asked for.
 pub(crate) type Columns = [Pointer];
 
 #[derive(Deserialize)]
-struct Wire<'a> {
+struct AnswerBody<'a> {
     #[serde(borrow, default)]
     status: Option<&'a RawValue>,
     #[serde(borrow, default)]
@@ -25,50 +26,50 @@ struct Wire<'a> {
 }
 
 #[derive(Deserialize)]
-struct Summary<'a> {
+struct AnswerSummary<'a> {
     #[serde(borrow, default)]
     risk_score: Option<&'a RawValue>,
 }
 
-const OTHER_SHAPE: &str = "the answer is JSON of another shape";
+const OTHER_SHAPE: &str = "the answer is JSON of an unknown shape";
 
-/// Reads the answer in the body of a success.
+/// Reads the answer from the body of a success.
 ///
 /// # Errors
-/// What makes it no verdict, in one sentence.
+/// Why it is not a verdict, in one sentence.
 pub(super) fn read(reply: &Reply, columns: &Columns) -> Result<Answer, String> {
-    // Once, and not for each of its texts. What is no UTF-8 is paid for as well, and may be in a field that nobody reads;
-    // to look for it alone costs a tenth of what it costs to mend it.
+    // Checked once, and not for each text. An answer that is not UTF-8 was paid for as well, and
+    // the bad bytes may be in a field that nobody reads. The check alone costs a tenth of a repair.
     let body = words::without_mark(&reply.body);
     let body =
         std::str::from_utf8(body).map_or_else(|_| String::from_utf8_lossy(body), Cow::Borrowed);
     let body = &*body;
-    let wire: Wire<'_> = serde_json::from_str(body).map_err(|error| {
+    let parsed: AnswerBody<'_> = serde_json::from_str(body).map_err(|error| {
         if error.is_data() {
             OTHER_SHAPE.to_owned()
         } else {
             words::not_json(reply)
         }
     })?;
-    // An array would be read as the fields in their order.
+    // An array would be read as the fields in order.
     if !body.trim_ascii_start().starts_with('{') {
         return Err(OTHER_SHAPE.to_owned());
     }
-    if wire.status.is_some_and(|status| status.get() == "false") {
+    if parsed.status.is_some_and(|status| status.get() == "false") {
         return Err("the answer says `\"status\": false`".to_owned());
     }
-    let score = wire
+    let score = parsed
         .summary
         .filter(|summary| summary.get().starts_with('{'))
         .and_then(|summary| {
-            serde_json::from_str::<Summary<'_>>(summary.get())
+            serde_json::from_str::<AnswerSummary<'_>>(summary.get())
                 .ok()?
                 .risk_score
         })
         .ok_or("the answer has no `summary.risk_score`")?;
     let score = Score::from_json_number(score.get())
         .map_err(|wrong| format!("the answer's `summary.risk_score` {wrong}"))?;
-    let id = wire
+    let id = parsed
         .transaction_id
         .ok_or("the answer has no `transaction_id`")?;
     let transaction_id =
@@ -143,10 +144,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_verdict_is_said() {
+    fn an_answer_without_a_verdict_says_why() {
         for (body, said) in [
             ("\u{feff}", "the answer is empty"),
-            ("[1]", "the answer is JSON of another shape"),
+            ("[1]", "the answer is JSON of an unknown shape"),
             (
                 r#"{"status":false,"transaction_id":"a","summary":{"risk_score":1}}"#,
                 "the answer says `\"status\": false`",
@@ -165,7 +166,7 @@ mod tests {
             ),
             (
                 r#"[true,"a",{"risk_score":1}]"#,
-                "the answer is JSON of another shape",
+                "the answer is JSON of an unknown shape",
             ),
             (
                 r#"{"transaction_id":"a","summary":{"risk_score":null}}"#,
@@ -173,11 +174,11 @@ mod tests {
             ),
             (
                 r#"{"transaction_id":"a","summary":{"risk_score":"1"}}"#,
-                "the answer's `summary.risk_score` is no number",
+                "the answer's `summary.risk_score` is not a number",
             ),
             (
                 r#"{"transaction_id":"a","summary":{"risk_score":1e400}}"#,
-                "the answer's `summary.risk_score` is no number",
+                "the answer's `summary.risk_score` is not a number",
             ),
             (
                 r#"{"summary":{"risk_score":1}}"#,
@@ -197,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_utf_8_where_nobody_reads_costs_no_answer() {
+    fn bytes_that_are_not_utf_8_do_not_spoil_an_answer_where_nobody_reads_them() {
         let read_bytes = |body: &'static [u8]| {
             let reply = Reply {
                 body: bytes::Bytes::from_static(body),

@@ -1,114 +1,24 @@
-//! What an outcome means: could it have been billed, and may it be sent again?
+//! What the outcome of a call means: could it have been billed, and may the row be sent again?
 //!
-//! The interface says nothing about errors, so this is caution by class, not by promise. README's table is this file.
+//! The interface does not define errors, so these classes are a matter of caution and not of a
+//! promise. The table in docs/reference.md describes this file.
 
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use http::HeaderMap;
 use http::header::RETRY_AFTER;
 
 use super::answer::{self, Columns};
-use super::wait::wait;
+use super::exchange::{Exchange, Reply, TransportFault};
+use super::outcome::{Class, Fault, Health, Outcome};
+use super::page;
+use super::quota::Quota;
+use super::retry_after::wait;
 use super::words::said;
-use super::{Exchange, Quota, Reply, TransportFault, page};
 use crate::base::error::{Error, quoted};
-use crate::verdict::{Answer, Failure, Reason};
+use crate::verdict::{Failure, Reason};
 
-/// The outcome of one call.
-#[derive(Debug)]
-pub enum Outcome {
-    /// A verdict.
-    Answered(Answer),
-    /// Class A, too fast: everybody waits, and the row's attempts are not used up.
-    Throttled {
-        /// How long the service asks to wait, where it says so.
-        wait: Option<Duration>,
-        /// The status that says so.
-        status: u16,
-    },
-    /// Classes A to E: this call brought nothing.
-    Failed(Fault),
-    /// Class F: every further call would fail alike.
-    Refused(Error),
-    /// Class F, for the key: every further call with this key would fail alike.
-    KeyRefused(Error),
-}
-
-/// A call that brought nothing.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Fault {
-    /// What it means for another attempt.
-    pub(crate) class: Class,
-    /// What it says of the service.
-    pub(crate) health: Health,
-    /// It does not come from the service, as far as its body tells: that is not JSON.
-    pub(crate) from_stranger: bool,
-    /// What becomes of the row when there is none.
-    pub failure: Failure,
-}
-
-impl Fault {
-    /// The fault of a row whose calls were throttled so many times, the last one with this status, while others were
-    /// accepted. Nothing was processed, so a later run asks again.
-    #[must_use]
-    pub(crate) fn throttled(times: u32, status: u16) -> Self {
-        let message = format!(
-            "the service refused this row {times} times ({status}) while it accepted others"
-        );
-        Self {
-            class: Class::NotProcessed,
-            health: Health::AtWork,
-            from_stranger: false,
-            failure: Failure::new(Reason::Throttled, message),
-        }
-    }
-}
-
-/// What a call that brought nothing says of the service.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Health {
-    /// It does its work, whatever it thinks of this row.
-    AtWork,
-    /// It failed, perhaps over this row.
-    Failed,
-    /// It is not there, or what stands before it says so.
-    Gone,
-    /// It takes too long.
-    Slow,
-}
-
-/// Could the call have been billed?
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Class {
-    /// A: it was not processed.
-    NotProcessed,
-    /// A, and the name of the host or of its proxy does not resolve: before the first answer this is a wrong address.
-    HostNotFound,
-    /// B: the request went out and no whole answer came back.
-    OutcomeUnknown,
-    /// C: refused, cause unclear.
-    Unclear,
-    /// D: billed, but no verdict in it.
-    Useless,
-    /// E: this row is at fault.
-    RowsFault,
-    /// A bare 403: this row's fault amid good answers, the run's at the start or several times in a row.
-    Forbidden,
-}
-
-impl Class {
-    /// Whether a request that ends so is not to be sent again in the same run: it was billed, may have been, or would be
-    /// refused again.
-    #[must_use]
-    pub(crate) const fn is_for_good(self) -> bool {
-        match self {
-            Self::OutcomeUnknown | Self::Useless | Self::RowsFault | Self::Forbidden => true,
-            Self::NotProcessed | Self::HostNotFound | Self::Unclear => false,
-        }
-    }
-}
-
-/// Judges what came of a call.
+/// Classifies the result of a call.
 #[must_use]
 pub fn classify(exchange: Exchange, columns: &Columns) -> Outcome {
     match exchange {
@@ -120,36 +30,62 @@ pub fn classify(exchange: Exchange, columns: &Columns) -> Outcome {
 fn of_reply(reply: &Reply, columns: &Columns) -> Outcome {
     let status = reply.status;
     match status {
-        204..=206 => failed(Class::Useless, Reason::BadAnswer, format!("status {status}, without a verdict")),
-        200..=299 if reply.cut => {
-            failed(Class::Useless, Reason::BadAnswer, "the answer is longer than 1 MiB".to_owned())
-        }
+        204..=206 => useless(format!("status {status}, without a verdict")),
+        200..=299 if reply.cut => useless("the answer is longer than 1 MiB".to_owned()),
         200..=299 => match answer::read(reply, columns) {
             Ok(answer) => Outcome::Answered(answer),
-            Err(wrong) => failed(Class::Useless, Reason::BadAnswer, wrong).with_speaker(reply),
+            Err(wrong) => useless(wrong).with_speaker(reply),
         },
-        300..=399 => refused(reply, "the service redirects elsewhere; neither key nor data were sent there")
-            .with_hint("check the base address, including `https://` and a missing or extra `/`"),
-        401 => Outcome::KeyRefused(
-            refusal(reply, "the service does not accept the API key")
-                .hint("check the key in `RESCORE_API_KEY` or `--api-key-file`, and that it belongs to this plan"),
-        ),
-        402 => out_of_credit(reply),
-        404 | 410 => refused(reply, "the service has nothing at this address").with_hint("check the base address"),
-        405 => refused(reply, "this address does not take requests").with_hint("check the base address"),
-        407 => refused(reply, "the proxy asks for a login").with_hint(&proxy_login_hint("HTTP_PROXY")),
-        511 => refused(reply, "the network asks for a login first").with_hint("log in to the network, or use another one"),
+        300..=399 | 401 | 402 | 404 | 405 | 407 | 410 | 511 => of_refusal(reply),
         429 if says_out_of_credit(&reply.body) => out_of_credit(reply),
         425 | 429 => throttled(reply),
         503 if reply.headers.contains_key(RETRY_AFTER) => throttled(reply),
         403 if carries_rate_limit(&reply.headers) => throttled(reply),
         403 => failed(Class::Forbidden, Reason::Forbidden, said(reply)),
-        502..=504 => failed(Class::Unclear, Reason::ServerError, said(reply)).with_health(Health::Gone),
+        502..=504 => {
+            failed(Class::Unclear, Reason::ServerError, said(reply)).with_health(Health::Gone)
+        }
         408 | 500..=599 => failed(Class::Unclear, Reason::ServerError, said(reply)),
         400..=499 => failed(Class::RowsFault, Reason::Refused, said(reply)).with_speaker(reply),
-        // 1xx never ends a call, and there are no statuses above 599.
-        _ => failed(Class::OutcomeUnknown, Reason::NoAnswer, format!("status {status}, which is not an answer")),
+        // 1xx never ends a call, and statuses above 599 do not exist.
+        _ => {
+            let message = format!("status {status}, which is not an answer");
+            failed(Class::OutcomeUnknown, Reason::NoAnswer, message)
+        }
     }
+}
+
+/// Class F, by status: why no call can succeed, and what the user can do.
+fn of_refusal(reply: &Reply) -> Outcome {
+    const CHECK_ADDRESS: &str = "check the base address";
+    let (what, hint) = match reply.status {
+        401 => {
+            let refused = refusal(reply, "the service does not accept the API key");
+            return Outcome::KeyRefused(refused.hint(
+                "check the key in `RESCORE_API_KEY` or `--api-key-file`, and whether it belongs \
+                 to this plan",
+            ));
+        }
+        402 => return out_of_credit(reply),
+        405 => ("this address does not accept requests", CHECK_ADDRESS),
+        407 => {
+            return refused(
+                reply,
+                "the proxy requires a login",
+                &proxy_login_hint("HTTP_PROXY"),
+            );
+        }
+        511 => (
+            "the network requires a login first",
+            "log in to the network, or use another one",
+        ),
+        300..=399 => (
+            "the service redirects to another address; neither key nor data were sent there",
+            "check the base address, including `https://` and a missing or extra `/`",
+        ),
+        _ => ("the service knows nothing at this address", CHECK_ADDRESS),
+    };
+    refused(reply, what, hint)
 }
 
 fn of_transport(fault: TransportFault) -> Outcome {
@@ -158,12 +94,12 @@ fn of_transport(fault: TransportFault) -> Outcome {
         TransportFault::HostNotFound(host) => failed(
             Class::HostNotFound,
             Reason::Unreachable,
-            format!("cannot find host {}", quoted(&host)),
+            format!("cannot resolve the host name {}", quoted(&host)),
         ),
         TransportFault::ProxyNotFound(proxy) => failed(
             Class::HostNotFound,
             Reason::Unreachable,
-            format!("cannot find {proxy}"),
+            format!("cannot resolve the host name of {proxy}"),
         ),
         TransportFault::Unreachable(words) => not_processed(format!("cannot connect: {words}")),
         TransportFault::Handshake(words) => {
@@ -187,7 +123,7 @@ fn of_transport(fault: TransportFault) -> Outcome {
             not_processed(format!("cannot connect through {proxy}: {words}"))
         }
         TransportFault::ProxyLogin(proxy) => Outcome::Refused(
-            Error::refused(format!("{proxy} asks for a login"))
+            Error::refused(format!("{proxy} requires a login"))
                 .hint(proxy_login_hint(proxy.variable())),
         ),
         TransportFault::Unprocessed(words) => {
@@ -232,8 +168,12 @@ fn throttled(reply: &Reply) -> Outcome {
     }
 }
 
-fn refused(reply: &Reply, what: &str) -> Outcome {
-    Outcome::Refused(refusal(reply, what))
+fn refused(reply: &Reply, what: &str, hint: &str) -> Outcome {
+    Outcome::Refused(refusal(reply, what).hint(hint))
+}
+
+fn useless(wrong: String) -> Outcome {
+    failed(Class::Useless, Reason::BadAnswer, wrong)
 }
 
 fn refusal(reply: &Reply, what: &str) -> Error {
@@ -241,8 +181,8 @@ fn refusal(reply: &Reply, what: &str) -> Error {
 }
 
 fn out_of_credit(reply: &Reply) -> Outcome {
-    refused(reply, "the account is out of credit")
-        .with_hint("top it up with the service, then run again")
+    let hint = "top it up with the service, then run again";
+    refused(reply, "the account is out of credit", hint)
 }
 
 impl Outcome {
@@ -253,7 +193,7 @@ impl Outcome {
         }
     }
 
-    /// Looks at the body for who has answered.
+    /// Checks by the body whether the service itself answered.
     fn with_speaker(self, reply: &Reply) -> Self {
         match self {
             Self::Failed(fault) => Self::Failed(Fault {
@@ -263,16 +203,10 @@ impl Outcome {
             other => other,
         }
     }
-
-    fn with_hint(self, hint: &str) -> Self {
-        match self {
-            Self::Refused(error) => Self::Refused(error.hint(hint)),
-            other => other,
-        }
-    }
 }
 
-/// Words by which a 429 says that waiting will not help. "Quota exceeded" alone is not one: it may be the minute's.
+/// Words by which a 429 says that waiting does not help. "Quota exceeded" is not among them: it may
+/// be the quota of a minute.
 const OUT_OF_CREDIT: [&str; 5] = [
     "insufficient_quota",
     "insufficient_credit",
@@ -286,8 +220,9 @@ fn says_out_of_credit(body: &[u8]) -> bool {
     OUT_OF_CREDIT.iter().any(|words| text.contains(words))
 }
 
-/// Whether a 403 is a rate limit in disguise: it says when to come again, or that nothing remains. That a limit is
-/// mentioned is not enough: some services do so in every answer, also to a wrong key.
+/// Whether a 403 is in fact a rate limit: it says when to retry, or that nothing remains of the
+/// quota. Mentioning a limit is not enough: some services do so in every answer, even to a wrong
+/// key.
 fn carries_rate_limit(headers: &HeaderMap) -> bool {
     headers.contains_key(RETRY_AFTER) || Quota::of(headers, SystemTime::now).is_used_up()
 }
@@ -298,11 +233,13 @@ mod tests {
     use bytes::Bytes;
     use http::header::{HeaderName, HeaderValue};
 
-    use super::super::{Distrust, ProxyName};
+    use super::super::certificate::Distrust;
+    use super::super::proxy::ProxyName;
+    use super::super::redact::SentRequest;
     use super::*;
 
     impl Class {
-        /// The letter that README's table has.
+        /// The letter in the table in docs/reference.md.
         const fn letter(self) -> char {
             match self {
                 Self::NotProcessed | Self::HostNotFound => 'A',
@@ -329,7 +266,7 @@ mod tests {
             headers,
             body: Bytes::copy_from_slice(body.as_bytes()),
             cut: false,
-            sent: crate::service::Sent::nothing(),
+            sent: SentRequest::nothing(),
         };
         classify(Ok(reply), &[])
     }
@@ -347,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_401_is_the_keys() {
+    fn only_a_401_is_the_keys_fault() {
         for status in 100..=599 {
             let of_key = matches!(reply(status, &[], GOOD), Outcome::KeyRefused(_));
             assert_eq!(of_key, status == 401, "status {status}");
@@ -366,7 +303,7 @@ mod tests {
                 400..=499 => 'E',
                 _ => 'B',
             };
-            // The body is a good verdict each time: it must count only where the status says so.
+            // The body is a good verdict each time: it must count only if the status says so.
             assert_eq!(
                 letter(&reply(status, &[], GOOD)),
                 expected,
@@ -424,14 +361,14 @@ mod tests {
     }
 
     #[test]
-    fn a_throttle_has_its_status_and_a_row_that_fails_for_it_is_asked_by_a_later_run() {
+    fn a_throttle_has_its_status_and_a_row_that_fails_for_it_is_sent_by_a_later_run() {
         for (status, headers) in [
             (429, &[][..]),
             (503, &[("retry-after", "7")]),
             (403, &[("x-ratelimit-remaining", "0")]),
         ] {
             let Outcome::Throttled { status: told, .. } = reply(status, headers, "") else {
-                panic!("{status} is a throttle");
+                panic!("{status} must be a throttle");
             };
             assert_eq!(told, status);
         }
@@ -444,7 +381,7 @@ mod tests {
             )
         );
         assert_eq!(Reason::of_word("throttled"), Some(Reason::Throttled));
-        // `--retry-failed` asks it, and so does a run that goes on.
+        // `--retry-failed` sends it, and so does a resumed run.
         assert!(fault.failure.reason.is_of_call() && !fault.class.is_for_good());
     }
 

@@ -6,7 +6,7 @@ use url::{Host, Url};
 
 use crate::base::error::{Error, Result, quoted};
 
-/// The plan that an account is on, with the flags that only the paid one has.
+/// The plan of an account, with the flags that only the paid plan has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Plan {
     /// The paid plan.
@@ -21,7 +21,7 @@ pub enum Plan {
 }
 
 impl Plan {
-    /// Every plan with every choice of flags: whatever a user can have been asked with.
+    /// Every plan with every combination of flags: all forms in which a user can have been sent.
     pub(crate) const EVERY: [Self; 5] = [
         Self::Free,
         Self::paid(false, false),
@@ -38,7 +38,7 @@ impl Plan {
     }
 }
 
-/// The full address that requests go to: HTTPS, or plain HTTP to this machine.
+/// The full address that requests are sent to: HTTPS, or plain HTTP on this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Endpoint(Url);
 
@@ -46,23 +46,27 @@ impl Endpoint {
     /// The endpoint below a base address.
     ///
     /// # Errors
-    /// Exit code 2: no address, a scheme that would show keys and people to the network, or parts that do not belong.
+    /// Exit code 2: no address, a scheme that would expose keys and personal data to the
+    /// network, or parts that do not belong there.
     pub fn new(base: &str, allow_http: bool) -> Result<Self> {
-        // People paste keys and passwords into addresses: scheme, host and path at most are ever shown.
+        // People paste keys and passwords into addresses, so at most scheme, host and path are ever
+        // shown.
         let url: Url = base.trim().parse().map_err(|e| {
             Error::usage("the base address is not a URL")
                 .because(e)
-                .hint("give it in full, as `https://api.example.com`")
+                .hint("give it in full, such as `https://api.example.com`")
         })?;
         if !url.username().is_empty() || url.password().is_some() {
             return Err(
-                Error::usage("the base address has a user or password in it")
-                    .hint("the key goes into `RESCORE_API_KEY` or `--api-key-file`"),
+                Error::usage("the base address contains a user name or password")
+                    .hint("give the API key in `RESCORE_API_KEY` or with `--api-key-file`"),
             );
         }
         if url.query().is_some() || url.fragment().is_some() {
-            return Err(Error::usage("the base address has a query or a fragment")
-                .hint("give it without `?` and `#` and what follows them"));
+            return Err(
+                Error::usage("the base address contains a query or a fragment")
+                    .hint("leave out `?` or `#` and what follows"),
+            );
         }
         match url.scheme() {
             "https" => {}
@@ -73,13 +77,13 @@ impl Endpoint {
                     quoted(url.as_str())
                 ))
                 .hint(
-                    "`--allow-http` sends keys and personal data unencrypted, if that is meant",
+                    "`--allow-http` allows it, and sends the API key and personal data unencrypted",
                 ));
             }
             _ => {
                 return Err(
                     Error::usage("the base address does not start with `https://`")
-                        .hint("give it in full, as `https://api.example.com`"),
+                        .hint("give it in full, such as `https://api.example.com`"),
                 );
             }
         }
@@ -120,12 +124,12 @@ impl fmt::Display for Endpoint {
     }
 }
 
-/// The only name that stands for this machine. The client does not ask a resolver for it.
+/// The only name for this machine. The client does not ask a resolver for it.
 pub(super) const LOCALHOST: &str = "localhost";
 
 fn is_loopback(url: &Url) -> bool {
     match url.host() {
-        // Names below it are for the resolver to decide (RFC 6761, section 6.3, is not followed everywhere).
+        // Names below it are resolved as usual (not everybody follows RFC 6761, section 6.3).
         Some(Host::Domain(name)) => name == LOCALHOST,
         Some(Host::Ipv4(address)) => address.is_loopback(),
         Some(Host::Ipv6(address)) => address.is_loopback(),
@@ -139,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_path_is_put_below_the_base() {
+    fn the_path_is_appended_to_the_base() {
         for base in [
             "https://api.example.com",
             "https://api.example.com/",
@@ -158,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_that_would_leak_or_cannot_be_meant_are_refused() {
+    fn addresses_that_would_leak_or_make_no_sense_are_refused() {
         for bad in [
             "http://api.example.com",
             "file:///etc/passwd",

@@ -1,14 +1,14 @@
-//! Whether an answer comes from the service at all: it speaks JSON, and a proxy, a login page or another program on a
-//! wrong port does not.
+//! Whether an answer comes from the service at all: the service answers in JSON; a proxy, a login
+//! page or another program on a wrong port does not.
 //!
-//! It must not know what follows from that.
+//! It must not know what the caller does with the result.
 
 use serde::de::IgnoredAny;
 
 use super::words::without_mark;
 
-/// Whether a body is something else than JSON. An empty one is nothing, and what begins as JSON and does not end as such
-/// may be an answer that was cut off.
+/// Whether a body is something other than JSON. An empty body does not count, and a body that
+/// starts as JSON and is incomplete may be an answer that was cut off.
 pub(super) fn is_page(body: &[u8]) -> bool {
     let body = without_mark(body).trim_ascii();
     if body.is_empty() || body.starts_with(b"{") || body.starts_with(b"[") {
@@ -22,7 +22,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_speaks_json_is_told_from_a_page() {
+    fn json_is_told_from_a_page() {
         for json in [
             &b""[..],
             b" \r\n",

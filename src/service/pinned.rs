@@ -1,7 +1,8 @@
-//! The certificates of `--ca-file`: authorities, and servers' own.
+//! The certificates of `--ca-file`: those of authorities, and those of servers.
 //!
-//! `openssl req -x509` makes a server's certificate that calls itself an authority's. The library refuses such a one as a
-//! server's, and curl takes it. Here a certificate of the file is trusted for the service's host, by its bytes.
+//! `openssl req -x509` creates a server certificate that claims to be an authority's. The library
+//! rejects this as a server's certificate, curl accepts it. Here, a certificate from the file is
+//! trusted for the service's host if its bytes are equal.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,13 +15,14 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, SignatureScheme};
 
-use super::Endpoint;
+use super::endpoint::Endpoint;
 use crate::base::error::{Error, Result};
 
-/// What connections to the service are made with: what this machine trusts, and the certificates of this PEM file.
+/// The TLS configuration for the service: it trusts what this machine trusts, and the certificates
+/// of this PEM file.
 ///
 /// # Errors
-/// Exit code 2: the file cannot be read, or holds no certificate.
+/// Exit code 2: the file cannot be read, or has no certificate.
 pub(super) fn client_config(path: &Path, endpoint: &Endpoint) -> Result<ClientConfig> {
     let wrong = || {
         Error::usage(format!(
@@ -33,7 +35,7 @@ pub(super) fn client_config(path: &Path, endpoint: &Endpoint) -> Result<ClientCo
         .collect::<Result<_, _>>()
         .map_err(|e| wrong().because(e))?;
     if certificates.is_empty() {
-        return Err(wrong().detail("it holds no PEM certificate"));
+        return Err(wrong().detail("it has no PEM certificate"));
     }
     let provider = Arc::new(ring::default_provider());
     let verifier =
@@ -44,17 +46,18 @@ pub(super) fn client_config(path: &Path, endpoint: &Endpoint) -> Result<ClientCo
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(verifier))
         .with_no_client_auth();
-    // As the HTTP library has them where it sets up TLS itself.
+    // As the HTTP library sets them when it configures TLS itself.
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(config)
 }
 
-/// Trusts what the system and its extra roots say; what they refuse, by its bytes.
+/// Trusts what the system and the extra roots accept, and otherwise a pinned certificate by its
+/// bytes.
 #[derive(Debug)]
 struct Verifier {
     by_authority: rustls_platform_verifier::Verifier,
     pinned: Vec<CertificateDer<'static>>,
-    /// Where they are trusted by their bytes: a proxy on the way has a certificate of its own.
+    /// The host for which they are trusted by their bytes: a proxy has a certificate of its own.
     host: Option<ServerName<'static>>,
 }
 
@@ -64,7 +67,7 @@ impl Verifier {
         host: &str,
         provider: &Arc<CryptoProvider>,
     ) -> Result<Self, rustls::Error> {
-        // A URL has an IPv6 address in brackets.
+        // In a URL, an IPv6 address is in brackets.
         let host = host.trim_start_matches('[').trim_end_matches(']');
         Ok(Self {
             by_authority: rustls_platform_verifier::Verifier::new_with_extra_roots(
@@ -76,7 +79,7 @@ impl Verifier {
         })
     }
 
-    /// Whether a certificate that was refused for this reason is trusted all the same.
+    /// Whether a certificate that was rejected for this reason is trusted nevertheless.
     fn is_pinned(
         &self,
         certificate: &CertificateDer<'_>,
@@ -147,8 +150,8 @@ impl ServerCertVerifier for Verifier {
     }
 }
 
-/// Fails when a certificate is for other hosts. One that names none in the place where names are looked for, as without
-/// `-addext subjectAltName=…`, is for the host that it was given for.
+/// Fails if a certificate is for other hosts. One without names in the extension for them (made
+/// without `-addext subjectAltName=…`) is accepted for the host that it was given for.
 fn is_for(certificate: &CertificateDer<'_>, host: &ServerName<'_>) -> Result<(), rustls::Error> {
     use CertificateError::NotValidForNameContext;
     match verify_server_name(&ParsedCertificate::try_from(certificate)?, host) {

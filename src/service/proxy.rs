@@ -1,7 +1,7 @@
-//! The proxy that requests go through, as the usual variables name it.
+//! The proxy for requests, as named by the usual environment variables.
 //!
-//! They are read here because the HTTP library ignores one that it cannot use: key and personal data would go out without
-//! the proxy. A value is never shown, as it may hold a password.
+//! They are read here because the HTTP library ignores a proxy that it cannot use: key and personal
+//! data would be sent without the proxy. Values are never shown, as they may contain a password.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -9,32 +9,32 @@ use std::fmt;
 use hyper_util::client::proxy::matcher::Matcher;
 use url::Url;
 
-use super::Endpoint;
+use super::endpoint::Endpoint;
 use crate::base::error::{Error, Result, quoted};
 use crate::base::secret::Secret;
 
-/// A proxy from a variable.
+/// A proxy from an environment variable.
 #[derive(Debug, Clone)]
 pub struct Proxy {
     url: Secret,
     name: ProxyName,
 }
 
-/// What messages call a proxy: its host, and the variable that names it.
+/// How messages name a proxy: by its host and the variable that it comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProxyName {
     host: String,
-    /// `None` where it comes from the system's own settings.
+    /// `None` if it comes from the system's own settings.
     variable: Option<&'static str>,
 }
 
 impl Proxy {
-    /// The proxy for an endpoint, where a variable names one. A loopback endpoint has none. As in the HTTP library, the
-    /// variable for the scheme goes before `ALL_PROXY` and capitals before small letters; `NO_PROXY` makes exceptions, and
-    /// an empty variable is as good as none.
+    /// The proxy for an endpoint, if a variable names one. A loopback endpoint has none. As in the
+    /// HTTP library, the variable for the scheme takes precedence over `ALL_PROXY`, and upper case
+    /// over lower case; `NO_PROXY` makes exceptions, and an empty variable counts as unset.
     ///
     /// # Errors
-    /// Exit code 2: the variable that applies does not name a proxy that can be used.
+    /// Exit code 2: the variable that applies does not name a usable proxy.
     pub(crate) fn of(
         endpoint: &Endpoint,
         variable: impl Fn(&'static str) -> Option<OsString>,
@@ -61,8 +61,8 @@ impl Proxy {
             return Ok(None);
         }
         let url = address(&value).ok_or_else(|| {
-            Error::usage(format!("`{name}` is not the address of a proxy")).hint(format!(
-                "give it as `http://proxy.example.com:3128`, or unset `{name}`"
+            Error::usage(format!("`{name}` is not a proxy address")).hint(format!(
+                "give an address such as `http://proxy.example.com:3128`, or unset `{name}`"
             ))
         })?;
         match url.scheme() {
@@ -81,12 +81,12 @@ impl Proxy {
         }))
     }
 
-    /// Its address, login included.
+    /// Its address, including the login.
     pub(super) fn url(&self) -> &str {
         self.url.expose()
     }
 
-    /// What messages call it.
+    /// Its name in messages.
     pub(super) fn name(&self) -> &ProxyName {
         &self.name
     }
@@ -94,18 +94,19 @@ impl Proxy {
 
 fn wrong_kind(variable: &str, kind: &str) -> Error {
     Error::usage(format!(
-        "`{variable}` names {kind}; only HTTP proxies can be used"
+        "`{variable}` names {kind}, and only HTTP proxies are supported"
     ))
     .hint(format!(
-        "give one as `http://proxy.example.com:3128`, or unset `{variable}`"
+        "give an address such as `http://proxy.example.com:3128`, or unset `{variable}`"
     ))
 }
 
-/// The address in a variable; without a scheme it is HTTP. A password with `/`, `?` or `#` that is not percent-encoded cuts
-/// an address short, and then its beginning may look like a host: nothing but a login, a host and a port is accepted.
+/// The address in a variable; without a scheme it is HTTP. A password with `/`, `?` or `#` that is
+/// not percent-encoded cuts the address short, and its start may look like a host. So only a login,
+/// a host and a port are accepted.
 fn address(value: &OsStr) -> Option<Url> {
     let value = value.to_str()?;
-    // The parser would remove these.
+    // The URL parser would remove these silently.
     if value.contains(|c: char| c.is_whitespace() || c.is_control()) {
         return None;
     }
@@ -119,7 +120,7 @@ fn address(value: &OsStr) -> Option<Url> {
     (bare && host).then_some(url)
 }
 
-/// Whether `NO_PROXY` with this content excepts the endpoint, by the HTTP library's own rules.
+/// Whether `NO_PROXY` with this content excludes the endpoint, by the HTTP library's own rules.
 fn excepts(exceptions: &str, endpoint: &Endpoint) -> bool {
     let any = Matcher::builder()
         .all("http://proxy.invalid")
@@ -129,7 +130,8 @@ fn excepts(exceptions: &str, endpoint: &Endpoint) -> bool {
 }
 
 impl ProxyName {
-    /// The proxy of the system's own settings, which the HTTP library follows where no variable names one.
+    /// The proxy in the system's own settings, which the HTTP library uses if no variable names
+    /// one.
     pub(super) fn of_system(endpoint: &Endpoint) -> Option<Self> {
         if endpoint.is_loopback() {
             return None;
@@ -142,12 +144,12 @@ impl ProxyName {
         })
     }
 
-    /// The variable to change; the usual one where the system's settings name the proxy.
+    /// The variable to change; the usual one if the proxy comes from the system's settings.
     pub(super) fn variable(&self) -> &'static str {
         self.variable.unwrap_or("HTTPS_PROXY")
     }
 
-    /// Any, for tests.
+    /// Some name, for tests.
     #[cfg(test)]
     pub(crate) fn any() -> Self {
         Self {
@@ -247,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_proxy_is_refused_and_not_shown() {
+    fn a_value_that_is_not_a_proxy_is_refused_and_not_shown() {
         for bad in [
             "not a url",
             " http://proxy:3128",
@@ -274,7 +276,7 @@ mod tests {
                     "{report}"
                 );
             }
-            // What does not apply does no harm.
+            // A variable that does not apply does no harm.
             assert!(
                 of("https://a.example", &[("HTTP_PROXY", bad)]).is_ok(),
                 "{bad}"

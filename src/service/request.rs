@@ -1,13 +1,13 @@
-//! A user's request as the bytes that are sent (interface, section 2.1).
+//! The body of a user's request as sent (interface, section 2.1).
 
 use bytes::{BufMut, BytesMut};
 
-use super::Plan;
+use super::endpoint::Plan;
 use crate::fields::UserRequest;
 use crate::raw_json;
 
-/// Writes the body of a request behind what is in `to`. The same user and plan give the same bytes, always: a ledger
-/// knows requests by them.
+/// Appends the body of a request to `to`. The same user and plan always give the same bytes: a
+/// ledger identifies requests by them.
 pub fn write_body(request: &UserRequest<'_>, plan: Plan, to: &mut BytesMut) {
     write_member(br#"{"name":"#, &request.name, to);
     if let Some(email) = &request.email {
@@ -18,7 +18,8 @@ pub fn write_body(request: &UserRequest<'_>, plan: Plan, to: &mut BytesMut) {
     }
     write_member(br#","ip":"#, &request.ip, to);
     write_member(br#","user_agent":"#, &request.user_agent, to);
-    // The default of `vpn_check` is described inconsistently: on the paid plan both flags are always said.
+    // The default of `vpn_check` is documented inconsistently, so both flags are always sent on the
+    // paid plan.
     if let Plan::Paid {
         vpn_check,
         advanced,
@@ -73,7 +74,10 @@ mod tests {
                     advanced: false
                 }
             ),
-            r#"{"name":"Jane \"J\" Doe","phone":"+15550100199","ip":"::1","user_agent":"curl/8","vpn_check":true,"advanced":false}"#
+            concat!(
+                r#"{"name":"Jane \"J\" Doe","phone":"+15550100199","ip":"::1","#,
+                r#""user_agent":"curl/8","vpn_check":true,"advanced":false}"#
+            )
         );
     }
 }

@@ -1,7 +1,7 @@
-//! A service that answers by script, for tests: what each call of a row brings, after how long, on tokio's clock.
+//! A scripted service for tests: what each call of a row brings and when, on tokio's clock.
 //!
-//! A request's body is the row's number in digits; the answer's transaction id is `t-` and that number, so that a test
-//! sees when a row got another one's verdict.
+//! A request's body is the row's number in digits; the answer's transaction id is `t-` and that
+//! number, so that a test notices a row with another row's verdict.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -15,18 +15,19 @@ use http::HeaderMap;
 use http::header::{HeaderName, HeaderValue, RETRY_AFTER};
 use tokio::time::{Instant, sleep};
 
-use super::{Exchange, Renewal, Reply, Service, TransportFault};
+use super::exchange::{Exchange, Renewal, Reply, Service, TransportFault};
+use super::redact::SentRequest;
 
 /// What a call brings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Brings {
-    /// A success with a verdict in it.
+    /// A success with a verdict.
     Verdict,
-    /// A success with this row's verdict in it, whoever asks.
+    /// A success with this row's verdict, whichever row was sent.
     VerdictOf(u64),
     /// A success without one.
     Useless,
-    /// A success that is not from the service, as of a proxy.
+    /// A success that does not come from the service but, for instance, from a proxy.
     Page,
     /// This status and an empty body.
     Status(u16),
@@ -34,23 +35,23 @@ pub(crate) enum Brings {
     RetryAfter(u16, &'static str),
     /// No answer in time.
     TimedOut,
-    /// No address of the host's name.
+    /// The host name cannot be resolved.
     HostNotFound,
-    /// Neither an answer nor an end.
+    /// Neither an answer nor an end of the connection.
     Stall,
 }
 
-/// One call's part of a script.
+/// The script of one call.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Step {
-    /// What comes.
+    /// What the call brings.
     pub(crate) brings: Brings,
     /// How long it takes.
     pub(crate) latency: Duration,
 }
 
 impl Brings {
-    /// It comes after so many milliseconds.
+    /// It comes after this many milliseconds.
     pub(crate) const fn after(self, milliseconds: u64) -> Step {
         Step {
             brings: self,
@@ -64,16 +65,16 @@ impl Brings {
     }
 }
 
-/// A call that was made; times count from the service's creation.
+/// A call that was made; times are measured from the service's creation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Made {
     /// For which row.
     pub(crate) row: u64,
-    /// When it began.
+    /// When it started.
     pub(crate) began: Duration,
-    /// When it ended; `None` when it was abandoned or is still out.
+    /// When it ended; `None` if it was abandoned or is still in flight.
     pub(crate) ended: Option<Duration>,
-    /// How often the key had been renewed when it began.
+    /// How often the key had been renewed when it started.
     pub(crate) key: usize,
 }
 
@@ -92,10 +93,10 @@ pub(crate) struct Scripted {
 }
 
 impl Scripted {
-    /// As `--timeout` is by default. Scripts do not heed it.
+    /// The default of `--timeout`. Scripts ignore it.
     pub(crate) const LONGEST_CALL: Duration = Duration::from_secs(30);
 
-    /// A service that does the same for every call that no script names.
+    /// A service that does this for every call without a script.
     pub(crate) fn new(otherwise: Step) -> Self {
         Self {
             scripts: RefCell::default(),
@@ -118,26 +119,26 @@ impl Scripted {
         self
     }
 
-    /// Every answer has this header as well.
+    /// Adds this header to every answer.
     pub(crate) fn with_header(mut self, name: &'static str, value: &'static str) -> Self {
         let value = HeaderValue::from_static(value);
         self.headers.insert(HeaderName::from_static(name), value);
         self
     }
 
-    /// Looking for a new key brings these, and nothing afterwards.
+    /// Looking for a new key has these results, and afterwards none.
     pub(crate) fn renewals(self, renewals: impl IntoIterator<Item = Renewal>) -> Self {
         let renewals: Vec<_> = renewals.into_iter().collect();
         self.renewals.replace(renewals.into_iter());
         self
     }
 
-    /// The body that asks for this row.
+    /// The request's body for this row.
     pub(crate) fn body(row: u64) -> Bytes {
         row.to_string().into()
     }
 
-    /// The calls, in the order in which they began.
+    /// The calls, in the order in which they started.
     pub(crate) fn made(&self) -> Vec<Made> {
         self.made.borrow().clone()
     }
@@ -147,18 +148,18 @@ impl Scripted {
         self.made.borrow().iter().map(|made| made.row).collect()
     }
 
-    /// How often somebody looked for a new key.
+    /// How often a new key was looked for.
     pub(crate) fn looks(&self) -> usize {
         self.looks.get()
     }
 
-    /// The most calls that were out at once.
+    /// The largest number of concurrent calls.
     pub(crate) fn most_in_flight(&self) -> usize {
         self.most_in_flight.get()
     }
 }
 
-/// Counts a call as out for as long as it lives.
+/// Counts a call as in flight while it lives.
 struct Out<'a>(&'a Cell<usize>);
 
 impl Drop for Out<'_> {
@@ -244,6 +245,6 @@ fn reply(status: u16, body: String) -> Reply {
         headers: HeaderMap::new(),
         body: body.into(),
         cut: false,
-        sent: super::Sent::nothing(),
+        sent: SentRequest::nothing(),
     }
 }

@@ -2,14 +2,16 @@
 
 use crate::base::error::{Error, Result};
 
-/// An identifier that any HTTP version can carry as a header: not empty, visible ASCII with spaces only inside.
+/// An identifier that is valid as a header in any HTTP version: not empty, visible ASCII, with
+/// spaces only inside.
 ///
-/// Over HTTP/2 some servers end the connection for any other value, and a call that ends so may have been billed.
+/// Over HTTP/2, some servers close the connection on any other value, and such a call may have been
+/// billed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServiceId(Box<str>);
 
 impl ServiceId {
-    /// Takes an identifier, without the spaces around it.
+    /// Checks an identifier, and removes the spaces around it.
     ///
     /// # Errors
     /// Exit code 2: it is empty or has other characters.
@@ -19,13 +21,13 @@ impl ServiceId {
             return Err(Error::usage("no service id")
                 .hint("give it with `--service-id` or the variable `RESCORE_SERVICE_ID`"));
         }
-        // Not shown: a key may have been pasted in its place.
+        // It is not shown: somebody may have pasted a key.
         if !text
             .bytes()
             .all(|byte| byte.is_ascii_graphic() || byte == b' ')
         {
             return Err(Error::usage(
-                "the service id has a line break, another control character, or one beyond ASCII",
+                "the service id contains a line break, another control character, or a character that is not ASCII",
             )
             .hint("check `--service-id` or the variable `RESCORE_SERVICE_ID`"));
         }
@@ -52,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_header_carries_safely_is_refused_and_not_shown() {
+    fn an_id_that_is_unsafe_in_a_header_is_refused_and_not_shown() {
         for bad in [
             "",
             "  ",

@@ -1,30 +1,32 @@
-//! Finds a text in words of the service although it was written in another way there.
+//! Finds a text in the service's words even if it is written in another way there.
 //!
-//! Found are: other case, anything but letters and digits put between its characters or left out, escapes of JSON, URLs and
-//! HTML, also one within another, base64 of either alphabet wherever the text stands in what was encoded, hexadecimal
-//! digits, and any part that is long enough. Not found are other encodings, ciphers and hashes.
+//! Found are: another case, added or missing characters other than letters and digits, escapes of
+//! JSON, URLs and HTML (also nested), base64 in either alphabet at any position of the encoded
+//! text, hexadecimal digits, and any part that is long enough. Not found are other encodings,
+//! ciphers and hashes.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 
-/// Stands where something was taken out of words: nothing reaches across it.
+/// Marks where something was removed from the words: no match extends across it.
 pub(super) const GAP: char = '\0';
 
-/// A shorter base64 text may be an ordinary word.
+/// A shorter base64 text could be an ordinary word.
 const SHORTEST_ENCODED: usize = 8;
 
-/// What to look for: forms of one text, and how many characters in a row of each give it away.
+/// What to look for: the forms of a text, and how many consecutive characters of each give it away.
 #[derive(Default)]
 pub(super) struct Traces(Vec<(Vec<char>, usize)>);
 
 impl Traces {
-    /// The traces of a secret: half of it gives it away, or eight letters and digits in a row.
+    /// Adds a secret: half of it gives it away, or eight consecutive letters and digits.
     pub(super) fn add_secret(&mut self, secret: &str) {
         let length = folded(secret).chars().count();
         self.add(secret, length.div_ceil(2).clamp(4, 8).min(length));
     }
 
-    /// The traces of a person's value. A short one gives itself away as a whole only: parts of it are in ordinary words.
+    /// Adds a value of a person. A short one only counts as a whole: parts of it are in ordinary
+    /// words.
     pub(super) fn add_value(&mut self, value: &str) {
         match folded(value).chars().count() {
             0..5 => {}
@@ -38,8 +40,8 @@ impl Traces {
         let bytes = text.as_bytes();
         let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
         self.push(&hex, part * 2);
-        // Three bytes make four characters, so there are three ways in which a text can be cut. Characters that depend on
-        // what stands around it are left out.
+        // Three bytes make four characters, so there are three alignments of a text. Characters
+        // that depend on the text's surroundings are left out.
         for (before, touched) in [("", 0), ("-", 2), ("--", 3)] {
             let shifted = [before.as_bytes(), bytes].concat();
             let mut encoded = STANDARD_NO_PAD.encode(&shifted).split_off(touched);
@@ -60,7 +62,7 @@ impl Traces {
         }
     }
 
-    /// Whether any of them is in the words.
+    /// Whether any of these is in the words.
     pub(super) fn are_in(&self, words: &str) -> bool {
         let mut words = words.to_owned();
         loop {
@@ -72,7 +74,7 @@ impl Traces {
             {
                 return true;
             }
-            // What was escaped twice is shorter each time.
+            // Text that was escaped several times gets shorter each time.
             let plain = unescaped(&words);
             if plain == words {
                 return false;
@@ -90,7 +92,7 @@ fn has_part(text: &str, form: &[char], part: usize) -> bool {
             .any(|part| text.contains(&part.iter().collect::<String>()))
 }
 
-/// Letters and digits alone, in lower case.
+/// Only letters and digits, in lower case.
 pub(super) fn folded(text: &str) -> String {
     text.chars()
         .filter(|c| c.is_alphanumeric() || *c == GAP)
@@ -170,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_found_in_whatever_form_it_comes_back() {
+    fn a_key_is_found_in_every_form() {
         let hex = |separator: &str| {
             let digits: Vec<_> = KEY.bytes().map(|byte| format!("{byte:02X}")).collect();
             digits.join(separator)
@@ -197,7 +199,7 @@ mod tests {
             each("\\\\u00", ""),
             each("\\x", ""),
             each("&#x", ";"),
-            // Half of it, and what masks leave of it when they leave too much.
+            // Half of it, and masked keys that show too much.
             KEY[..10].to_owned(),
             KEY[8..].to_owned(),
             "sk_live/51H********".to_owned(),
@@ -219,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn ordinary_words_are_no_traces() {
+    fn ordinary_words_are_not_traces() {
         for words in [
             "",
             "unknown API key",
@@ -258,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gap_joins_nothing() {
+    fn nothing_is_found_across_a_gap() {
         assert!(of_key("sk_live/51H"));
         assert!(!of_key("sk_li\0ve/51"));
     }

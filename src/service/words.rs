@@ -1,16 +1,19 @@
-//! The service's own words, as far as they may be shown: short, on one line, and with nothing in them that we sent.
+//! The service's own words, as far as they may be shown: short, on one line, and without anything
+//! that we sent.
 //!
-//! Of a body that is not JSON or whose words cannot be trusted, only its kind and length are shown.
+//! If a body is not JSON, or its words cannot be trusted, only its kind and length are shown.
 
 use serde_json::Value;
 
-use super::{Reply, Sent};
+use super::exchange::Reply;
+use super::redact::SentRequest;
 use crate::base::error::quoted;
 
-/// Longer words are a page or a trace of a program, and not a message for a person.
+/// Longer words are a web page or a stack trace, and not a message for a person.
 const LONGEST: usize = 500;
 
-/// A body without its byte order mark, which JSON may not have and readers may ignore (RFC 8259, section 8.1).
+/// A body without its byte order mark, which JSON must not have and readers may ignore (RFC 8259,
+/// section 8.1).
 pub(super) fn without_mark(body: &[u8]) -> &[u8] {
     body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(body)
 }
@@ -41,7 +44,7 @@ pub(super) fn said(reply: &Reply) -> String {
     }
 }
 
-/// Says of a success that its body is not JSON, and what it is.
+/// The message for a success whose body is not JSON: what it is instead.
 pub(super) fn not_json(reply: &Reply) -> String {
     let body = without_mark(&reply.body);
     if body.trim_ascii().is_empty() {
@@ -56,7 +59,7 @@ pub(super) fn not_json(reply: &Reply) -> String {
     }
 }
 
-fn shown(words: &str, sent: &Sent) -> Option<String> {
+fn shown(words: &str, sent: &SentRequest) -> Option<String> {
     let words = words.trim();
     if words.is_empty() || words.len() > LONGEST {
         return None;
@@ -64,7 +67,7 @@ fn shown(words: &str, sent: &Sent) -> Option<String> {
     sent.redact(words).map(|words| quoted(&words))
 }
 
-/// The message in an error body, in any of the shapes that kin services use.
+/// The message in an error body, in any of the shapes that similar services use.
 fn message(json: &Value) -> Option<&str> {
     let error = json.get("error");
     let candidates = [
@@ -82,18 +85,18 @@ const UTF_16: &str = "UTF-16";
 const BROKEN: &str = "broken JSON";
 const TEXT: &str = "text";
 
-/// What a body is that is not JSON.
+/// The kind of a body that is not JSON.
 fn kind(body: &[u8]) -> &'static str {
     let start = without_mark(body).trim_ascii_start();
     match body {
         [0xfe, 0xff, ..] | [0xff, 0xfe, ..] => UTF_16,
-        // Without a mark: each text that we know of starts with ASCII.
+        // Without a byte order mark: all texts that we know of start with ASCII.
         [0, first, ..] | [first, 0, ..] if (b' '..0x7f).contains(first) => UTF_16,
         [0x1f, 0x8b, ..] => "gzip",
         [0x28, 0xb5, 0x2f, 0xfd, ..] => "zstd",
         _ if start.starts_with(b"<?xml") => "XML",
         _ if start.starts_with(b"<") => "HTML",
-        // In it what we sent may stand escaped, and half of it.
+        // It may contain parts of what we sent, escaped.
         _ if start.starts_with(b"{") || start.starts_with(b"[") || start.starts_with(b"\"") => {
             BROKEN
         }
@@ -121,14 +124,14 @@ mod tests {
 
     use super::*;
     use crate::base::secret::Secret;
-    use crate::service::Keys;
+    use crate::service::redact::ApiKeys;
 
     fn reply(status: u16, body: &[u8]) -> Reply {
         Reply {
             status,
             body: Bytes::copy_from_slice(body),
-            sent: Sent {
-                api_keys: Keys::new(Secret::new("sk-live-0123456789")),
+            sent: SentRequest {
+                api_keys: ApiKeys::new(Secret::new("sk-live-0123456789")),
                 body: Bytes::from_static(br#"{"name":"Jane Doe"}"#),
             },
             ..Reply::ok("")
@@ -136,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn the_services_words_are_found_in_any_shape() {
+    fn the_services_message_is_found_in_any_shape() {
         for body in [
             r#"{"error":{"code":"c","message":"bad email"}}"#,
             r#"{"error":"bad email"}"#,
@@ -154,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_json_is_named_with_its_length() {
+    fn a_body_that_is_not_json_is_named_with_its_length() {
         let long = "x".repeat(LONGEST + 1);
         for (body, kind) in [
             (&b"<html>nginx</html>"[..], "HTML, 18 bytes"),

@@ -1,6 +1,8 @@
-//! Where the stages put their events: it counts them and shows them to the observers, in one order for all.
+//! Takes the events of all stages: counts them, then shows them to the observers, in the same order for all.
+//!
+//! Nothing here knows what an event means.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -8,56 +10,53 @@ use tokio::time::Instant;
 use super::event::Event;
 use super::stats::Stats;
 
-/// Somebody who watches a run. Called under a lock from every thread of the run: it must be quick and never block.
+/// Watches a run. It is called under a lock from every thread of the run, so it must be quick and must not block.
 pub(crate) trait Observer: Send {
-    /// An event happened at `at` after the run's begin; `stats` have it counted already.
+    /// An event happened, `at` after the start of the run. `stats` include it already.
     fn observe(&mut self, at: Duration, event: &Event, stats: &Stats);
 }
 
-/// Where stages put their events: counts them and shows them to the observers, in one order for everybody.
+/// The stages' handle to the hub. Clones share it.
 #[derive(Clone)]
 pub(crate) struct Events(Arc<Hub>);
 
 struct Hub {
-    began: Instant,
-    state: Mutex<State>,
+    started: Instant,
+    recorder: Mutex<Recorder>,
 }
 
-struct State {
+/// What every event goes through.
+struct Recorder {
     stats: Stats,
     observers: Vec<Box<dyn Observer>>,
 }
 
 impl Events {
-    /// A stream that begins now.
+    /// The events of a run that starts now.
     #[must_use]
     pub(crate) fn new(observers: Vec<Box<dyn Observer>>) -> Self {
-        let state = Mutex::new(State {
+        let recorder = Mutex::new(Recorder {
             stats: Stats::default(),
             observers,
         });
         Self(Arc::new(Hub {
-            began: Instant::now(),
-            state,
+            started: Instant::now(),
+            recorder,
         }))
     }
 
-    /// Tells that `event` happened now.
+    /// Records that `event` happened now.
     pub(crate) fn emit(&self, event: Event) {
         self.emit_at(Instant::now(), event);
     }
 
-    /// Tells that `event` happened at `when`: for whoever has just read the clock anyhow. Events are told in their order,
-    /// but times may go back by as long as it takes to settle what is done.
-    #[allow(
-        clippy::needless_pass_by_value,
-        reason = "an event is told once and is gone"
-    )]
+    /// Records that `event` happened at `when`, for callers that have just read the clock. Events stay in the order of
+    /// the calls, but their times may step back a little.
+    #[allow(clippy::needless_pass_by_value, reason = "an event is recorded once")]
     pub(crate) fn emit_at(&self, when: Instant, event: Event) {
-        let at = when.saturating_duration_since(self.0.began);
-        // A panic in another thread must not turn into one here; counters are whole after each event.
-        let mut state = self.0.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let State { stats, observers } = &mut *state;
+        let at = when.saturating_duration_since(self.0.started);
+        let mut recorder = self.lock();
+        let Recorder { stats, observers } = &mut *recorder;
         stats.apply(at, &event);
         for observer in observers {
             observer.observe(at, &event, stats);
@@ -67,18 +66,17 @@ impl Events {
     /// Time since the run began.
     #[must_use]
     pub(crate) fn elapsed(&self) -> Duration {
-        self.0.began.elapsed()
+        self.0.started.elapsed()
     }
 
-    /// Looks at the counters.
-    pub(crate) fn with_stats<T>(&self, look: impl FnOnce(&Stats) -> T) -> T {
-        look(
-            &self
-                .0
-                .state
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .stats,
-        )
+    /// Reads the statistics.
+    pub(crate) fn with_stats<T>(&self, read: impl FnOnce(&Stats) -> T) -> T {
+        read(&self.lock().stats)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Recorder> {
+        // A panic in another thread must not turn into one here: the counters are consistent after each event.
+        let recorder = self.0.recorder.lock();
+        recorder.unwrap_or_else(PoisonError::into_inner)
     }
 }

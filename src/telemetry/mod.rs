@@ -1,8 +1,10 @@
-//! What happened in a run: the stages emit events, the hub folds them into statistics and hands them to the observers.
+//! What happened in a run: the stages emit events; the hub folds them into statistics and passes them to the observers.
 //!
 //! Nothing here prints. The exit code and the summary come from the statistics alone.
 
 pub(crate) mod event;
 pub(crate) mod hub;
+mod latency;
+pub(crate) mod pace;
 pub(crate) mod stats;
 mod timeline;

@@ -1,166 +1,113 @@
 //! The only counters in the program.
 //!
-//! [`Stats::apply`] is the only place that counts. Bar, log, summary and exit code all read from here; replaying the
-//! events gives the same numbers.
+//! [`Stats::apply`] is the only place that counts. Bar, log, summary and exit code all read the statistics; replaying
+//! the events gives the same numbers.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use hdrhistogram::Histogram;
-
+use super::event::{Again, Billing, CancelReason, Event, Origin, Unusable};
+use super::latency::Latencies;
+use super::pace::{Pace, Pause};
+use super::timeline::Timeline;
 use crate::base::error::{Exit, Signal};
 use crate::drift::Drift;
-use crate::telemetry::event::{Again, Billing, CancelReason, Event, Origin, Pace, Pause, Unusable};
-use crate::telemetry::timeline::Timeline;
 use crate::verdict::{Decision, Reason, Resolution};
 
 /// Everything that was counted of a run.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Stats {
     /// Rows that the reader handed on.
     pub(crate) read: u64,
-    /// Whether the input came to its end.
+    /// Whether the input was read to its end.
     pub(crate) input_ended: bool,
     /// Rows that entered the window.
     pub(crate) admitted: u64,
-    /// Rows with each decision.
+    /// Rows to approve.
     pub(crate) approved: u64,
-    /// Rows for review.
+    /// Rows to review.
     pub(crate) reviewed: u64,
-    /// Rows blocked.
+    /// Rows to block.
     pub(crate) blocked: u64,
     /// Rows without a verdict, by reason.
     pub(crate) failed: BTreeMap<Reason, u64>,
-    /// Rows whose verdict came from a call of their own.
+    /// Of the rows with a verdict, those with a call of their own.
     pub(crate) paid: u64,
-    /// Of the rows with a verdict, those whose answer an earlier run paid for.
+    /// Of the rows with a verdict, those whose answer was in the ledger.
     pub(crate) known: u64,
-    /// Of the rows with a verdict, those that share the answer of an equal row.
+    /// Of the rows with a verdict, those that reused the answer of an identical row.
     pub(crate) duplicates: u64,
-    /// Earlier decisions against those of this run.
+    /// Earlier decisions compared with those of this run.
     pub(crate) drift: Drift,
     /// Admitted rows that were left for a later run.
     pub(crate) left: u64,
     /// Rows in the output.
     pub(crate) written: u64,
-    /// Bytes of the source that are used up with the rows read.
+    /// Bytes of the source that were read for these rows.
     pub(crate) position: u64,
     /// Whether the writer failed.
     pub(crate) output_failed: bool,
-    /// Calls that went out.
+    /// Calls that were sent.
     pub(crate) calls: u64,
-    /// Calls that are out.
+    /// Calls that are in flight.
     pub(crate) in_flight: u64,
     /// Calls that brought a verdict.
     pub(crate) answered: u64,
-    /// Calls that repeat an earlier one of their row.
+    /// Calls that retry a failed one of the same row.
     pub(crate) retries: u64,
-    /// Calls that the service refused for coming too fast.
+    /// Calls to which the service answered by asking for fewer calls.
     pub(crate) throttled: u64,
-    /// Calls that repeat one which may have been billed.
+    /// Calls that retry one that may have been billed.
     pub(crate) maybe_billed_twice: u64,
-    /// Calls that may have been billed although no answer came back, sent again or not.
+    /// Calls that may have been billed although no answer came back, retried or not.
     pub(crate) unknown_outcome: u64,
     /// Calls that were billed without a usable verdict.
     pub(crate) billed_without_verdict: u64,
-    /// Answers that were paid for and may not be durable; their rows are left.
+    /// Paid answers that may not be on disk; their rows are left for a later run.
     pub(crate) lost: u64,
-    /// Answers in the ledger that were damaged, and asked for again.
+    /// Answers in the ledger that were damaged; their rows are sent again.
     pub(crate) damaged_answers: u64,
-    /// Answers in the ledger that are dated in the future, and asked for again.
+    /// Answers in the ledger that are dated in the future; their rows are sent again.
     pub(crate) future_answers: u64,
-    /// Answers whose transaction id a different user's answer had before.
+    /// Answers with the transaction id of a different user's earlier answer.
     pub(crate) repeated_transactions: u64,
-    /// Times that a new API key was read from its file.
+    /// How often a new API key was read from its file.
     pub(crate) keys_renewed: u64,
-    /// The pause that is on or was last.
+    /// The current or latest pause, and when it started.
     pub(crate) pause: Option<(Duration, Pause)>,
-    /// Time in pauses so far, without a pause that is still on.
+    /// Time spent in the pauses before that one.
     pub(crate) paused: Duration,
     /// How fast calls may go.
     pub(crate) pace: Option<Pace>,
     /// When calls were made.
     pub(crate) timeline: Timeline,
-    /// That the service is down, if it is.
-    pub(crate) outage: Option<Outage>,
-    /// How often it was down.
+    /// The outage that lasts, if the service is down.
+    pub(crate) outage: Option<OngoingOutage>,
+    /// How often the service was down.
     pub(crate) outages: u64,
-    /// How long it was down in all, without an outage that is still on.
+    /// How long the service was down in total, without an outage that lasts.
     pub(crate) down: Duration,
-    /// How long it was waited for when it was not down, but failed over the rows that were left.
-    pub(crate) waited_in_vain: Duration,
+    /// Time spent in apparent outages that were then put down to the rows.
+    pub(crate) dismissed_outages: Duration,
     /// Why the run stopped early.
     pub(crate) cancelled: Option<CancelReason>,
-    /// SIGTERM or SIGHUP came: whoever sent it does not wait for long.
+    /// SIGTERM or SIGHUP came: the sender does not wait for long.
     pub(crate) terminated: bool,
     /// When the first row was resolved.
     pub(crate) first_resolved: Option<Duration>,
     /// When the last event was.
     pub(crate) at: Duration,
-    /// Latency of calls that brought an answer, in microseconds.
-    latency: Option<Histogram<u32>>,
+    /// How long answered calls took.
+    latencies: Latencies,
 }
 
-/// A time in which the service is taken to be down.
+/// An outage that lasts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Outage {
-    /// When it began.
+pub(crate) struct OngoingOutage {
+    /// When it started.
     pub(crate) since: Duration,
-    /// When the next single call may go.
+    /// When the next single call may be made.
     pub(crate) next: Duration,
-}
-
-/// Latencies above an hour are counted as an hour: no timeout is that long.
-const HIGHEST_LATENCY: u64 = 3_600_000_000;
-
-impl Default for Stats {
-    fn default() -> Self {
-        // Two significant figures are what a person reads; three would cost 16 times the memory.
-        let latency = Histogram::new_with_bounds(1, HIGHEST_LATENCY, 2).ok();
-        Self {
-            read: 0,
-            input_ended: false,
-            admitted: 0,
-            approved: 0,
-            reviewed: 0,
-            blocked: 0,
-            failed: BTreeMap::new(),
-            paid: 0,
-            known: 0,
-            duplicates: 0,
-            drift: Drift::default(),
-            left: 0,
-            written: 0,
-            position: 0,
-            output_failed: false,
-            calls: 0,
-            in_flight: 0,
-            answered: 0,
-            retries: 0,
-            throttled: 0,
-            maybe_billed_twice: 0,
-            unknown_outcome: 0,
-            billed_without_verdict: 0,
-            lost: 0,
-            damaged_answers: 0,
-            future_answers: 0,
-            repeated_transactions: 0,
-            keys_renewed: 0,
-            pause: None,
-            paused: Duration::ZERO,
-            pace: None,
-            timeline: Timeline::default(),
-            outage: None,
-            outages: 0,
-            waited_in_vain: Duration::ZERO,
-            down: Duration::ZERO,
-            cancelled: None,
-            terminated: false,
-            first_resolved: None,
-            at: Duration::ZERO,
-            latency,
-        }
-    }
 }
 
 impl Stats {
@@ -174,47 +121,18 @@ impl Stats {
             }
             Event::InputEnded => self.input_ended = true,
             Event::RowAdmitted(_) => self.admitted += 1,
-            Event::AttemptBegan { again, .. } => {
-                self.calls += 1;
-                self.timeline.note(at);
-                self.in_flight += 1;
-                self.retries += u64::from(again.is_some());
-                self.maybe_billed_twice += u64::from(*again == Some(Again::OutcomeUnknown));
-            }
+            Event::AttemptBegan { again, .. } => self.call_began(at, *again),
             Event::AttemptAnswered { latency, .. } => {
-                self.in_flight = self.in_flight.saturating_sub(1);
+                self.call_ended();
                 self.answered += 1;
-                if let Some(histogram) = &mut self.latency {
-                    histogram.saturating_record(
-                        u64::try_from(latency.as_micros()).unwrap_or(HIGHEST_LATENCY),
-                    );
-                }
+                self.latencies.record(*latency);
             }
-            Event::AttemptFailed { billing, .. } => {
-                self.in_flight = self.in_flight.saturating_sub(1);
-                match billing {
-                    Billing::Unlikely => {}
-                    Billing::Unknown => self.unknown_outcome += 1,
-                    Billing::Billed => self.billed_without_verdict += 1,
-                }
-            }
-            Event::Throttled { pause, .. } => {
-                self.in_flight = self.in_flight.saturating_sub(1);
-                self.throttled += 1;
-                if let Some(pause) = pause {
-                    self.paused = self.time_paused(at);
-                    self.pause = Some((at, *pause));
-                }
-            }
+            Event::AttemptFailed { billing, .. } => self.call_failed(*billing),
+            Event::AttemptAbandoned(_) => self.call_failed(Billing::Unknown),
+            Event::Throttled { pause, .. } => self.call_throttled(at, *pause),
             Event::AnswerLost(_) => self.lost += 1,
             Event::TransactionRepeated { .. } => self.repeated_transactions += 1,
-            Event::ServiceDown { lasted, next, .. } => {
-                self.outages += u64::from(self.outage.is_none());
-                self.outage = Some(Outage {
-                    since: at.saturating_sub(*lasted),
-                    next: at + *next,
-                });
-            }
+            Event::ServiceDown { lasted, next, .. } => self.service_down(at, *lasted, *next),
             Event::ServiceUp { lasted } => {
                 self.outage = None;
                 self.down += *lasted;
@@ -222,7 +140,7 @@ impl Stats {
             Event::OutageDismissed { lasted } => {
                 self.outage = None;
                 self.outages = self.outages.saturating_sub(1);
-                self.waited_in_vain += *lasted;
+                self.dismissed_outages += *lasted;
             }
             Event::PaceChanged(pace) => self.pace = Some(*pace),
             Event::KeyRenewed => self.keys_renewed += 1,
@@ -231,34 +149,58 @@ impl Stats {
                 Unusable::Damaged => self.damaged_answers += 1,
                 Unusable::FromTheFuture => self.future_answers += 1,
             },
-            Event::AttemptAbandoned(_) => {
-                self.in_flight = self.in_flight.saturating_sub(1);
-                self.unknown_outcome += 1;
-            }
             Event::RowResolved {
                 resolution, origin, ..
-            } => {
-                self.first_resolved.get_or_insert(at);
-                self.resolve(*resolution, *origin);
-            }
+            } => self.row_resolved(at, *resolution, *origin),
             Event::RowLeft(_) => self.left += 1,
             Event::RowsWritten { rows } => self.written += rows,
             Event::DecisionsCompared(drift) => self.drift.add(drift),
             Event::OutputFailed => self.output_failed = true,
-            Event::DrainBegan { reason, .. } => {
-                self.terminated |= reason.hurries();
-            }
-            Event::CancelBegan(reason) => {
-                self.terminated |= reason.hurries();
-                // A bug of ours outranks whatever came first: nothing else may hide it.
-                if self.cancelled.is_none() || *reason == CancelReason::Internal {
-                    self.cancelled = Some(*reason);
-                }
-            }
+            Event::DrainBegan { reason, .. } => self.terminated |= reason.hurries(),
+            Event::CancelBegan(reason) => self.stopping(*reason),
         }
     }
 
-    fn resolve(&mut self, resolution: Resolution, origin: Origin) {
+    fn call_began(&mut self, at: Duration, again: Option<Again>) {
+        self.calls += 1;
+        self.timeline.record(at);
+        self.in_flight += 1;
+        self.retries += u64::from(again.is_some());
+        self.maybe_billed_twice += u64::from(again == Some(Again::OutcomeUnknown));
+    }
+
+    const fn call_ended(&mut self) {
+        self.in_flight = self.in_flight.saturating_sub(1);
+    }
+
+    const fn call_failed(&mut self, billing: Billing) {
+        self.call_ended();
+        match billing {
+            Billing::Unlikely => {}
+            Billing::Unknown => self.unknown_outcome += 1,
+            Billing::Billed => self.billed_without_verdict += 1,
+        }
+    }
+
+    fn call_throttled(&mut self, at: Duration, pause: Option<Pause>) {
+        self.call_ended();
+        self.throttled += 1;
+        if let Some(pause) = pause {
+            self.paused = self.time_paused(at);
+            self.pause = Some((at, pause));
+        }
+    }
+
+    fn service_down(&mut self, at: Duration, lasted: Duration, next: Duration) {
+        self.outages += u64::from(self.outage.is_none());
+        self.outage = Some(OngoingOutage {
+            since: at.saturating_sub(lasted),
+            next: at + next,
+        });
+    }
+
+    fn row_resolved(&mut self, at: Duration, resolution: Resolution, origin: Origin) {
+        self.first_resolved.get_or_insert(at);
         let scored = u64::from(matches!(resolution, Resolution::Scored(_)));
         match origin {
             Origin::Called => self.paid += scored,
@@ -270,6 +212,14 @@ impl Stats {
             Resolution::Scored(Decision::Review) => self.reviewed += 1,
             Resolution::Scored(Decision::Block) => self.blocked += 1,
             Resolution::Failed(reason) => *self.failed.entry(reason).or_default() += 1,
+        }
+    }
+
+    fn stopping(&mut self, reason: CancelReason) {
+        self.terminated |= reason.hurries();
+        // A bug of ours outranks any earlier reason: nothing may hide it.
+        if self.cancelled.is_none() || reason == CancelReason::Internal {
+            self.cancelled = Some(reason);
         }
     }
 
@@ -285,7 +235,7 @@ impl Stats {
         self.failed.values().sum()
     }
 
-    /// Rows without a verdict that a call was made for. Equal ones share it.
+    /// Rows that have no verdict although a call was made for them. Identical rows share one call.
     #[must_use]
     pub(crate) fn failed_calls(&self) -> u64 {
         let by_call = |reason: &Reason| reason.is_of_call();
@@ -293,17 +243,17 @@ impl Stats {
         failed.map(|(_, rows)| rows).sum()
     }
 
-    /// Rows that are done, either way.
+    /// Rows that are done, with a verdict or without.
     #[must_use]
     pub(crate) fn resolved(&self) -> u64 {
         self.scored() + self.failures()
     }
 
-    /// Time in pauses up to `now`.
+    /// Time spent in pauses up to `now`.
     #[must_use]
     pub(crate) fn time_paused(&self, now: Duration) -> Duration {
-        let current = self.pause.map_or(Duration::ZERO, |(began, pause)| {
-            now.saturating_sub(began).min(pause.length)
+        let current = self.pause.map_or(Duration::ZERO, |(started, pause)| {
+            now.saturating_sub(started).min(pause.length)
         });
         self.paused + current
     }
@@ -317,22 +267,18 @@ impl Stats {
         self.down + current
     }
 
-    /// How much of the current pause is left at `now`.
+    /// How much of the current pause is left at `now`, and the pause itself.
     #[must_use]
     pub(crate) fn pause_left(&self, now: Duration) -> Option<(Duration, Pause)> {
-        let (began, pause) = self.pause?;
-        let left = (began + pause.length).saturating_sub(now);
+        let (started, pause) = self.pause?;
+        let left = (started + pause.length).saturating_sub(now);
         (!left.is_zero()).then_some((left, pause))
     }
 
-    /// The latency that this share of the answered calls did not exceed; `None` before the first.
+    /// The latency that this share of the answered calls did not exceed; `None` before the first answer.
     #[must_use]
     pub(crate) fn latency(&self, quantile: f64) -> Option<Duration> {
-        let latency = self
-            .latency
-            .as_ref()
-            .filter(|latency| !latency.is_empty())?;
-        Some(Duration::from_micros(latency.value_at_quantile(quantile)))
+        self.latencies.quantile(quantile)
     }
 
     /// How the run ended, for the exit code.
@@ -360,10 +306,10 @@ impl Stats {
         }
     }
 
-    /// The law of the house: every row that was read is accounted for.
+    /// Checks that every row that was read is accounted for.
     ///
     /// # Errors
-    /// The numbers that do not add up: a bug, not a circumstance.
+    /// The numbers that do not add up, which is always a bug.
     pub(crate) fn check_invariants(&self) -> Result<(), String> {
         let resolved = self.resolved();
         let whole = self.cancelled.is_none();
@@ -388,7 +334,7 @@ mod tests {
     use super::*;
     use crate::row::RowNumber;
 
-    fn told(events: &[Event]) -> Stats {
+    fn replay(events: &[Event]) -> Stats {
         let mut stats = Stats::default();
         for (second, event) in (0..).zip(events) {
             stats.apply(Duration::from_secs(second), event);
@@ -397,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_row_breaks_the_law() {
+    fn a_lost_row_breaks_the_invariants() {
         let row = RowNumber::FIRST;
         let mut events = vec![
             Event::RowsRead {
@@ -413,29 +359,29 @@ mod tests {
             Event::InputEnded,
         ];
         assert!(
-            told(&events).check_invariants().is_err(),
+            replay(&events).check_invariants().is_err(),
             "resolved but not written"
         );
         events.push(Event::RowsWritten { rows: 1 });
-        assert_eq!(told(&events).check_invariants(), Ok(()));
+        assert_eq!(replay(&events).check_invariants(), Ok(()));
         events.push(Event::RowsRead {
             rows: 1,
             position: 9,
         });
         assert!(
-            told(&events).check_invariants().is_err(),
+            replay(&events).check_invariants().is_err(),
             "read but not admitted"
         );
         events.push(Event::CancelBegan(CancelReason::Interrupted));
         assert_eq!(
-            told(&events).check_invariants(),
+            replay(&events).check_invariants(),
             Ok(()),
             "a stopped run may leave rows"
         );
     }
 
     #[test]
-    fn rows_with_a_verdict_are_paid_known_or_equal_to_another_and_failed_rows_are_none_of_these() {
+    fn only_rows_with_a_verdict_count_as_paid_known_or_duplicate() {
         let resolved = |resolution, origin| Event::RowResolved {
             row: RowNumber::FIRST,
             resolution,
@@ -447,7 +393,7 @@ mod tests {
         );
         let origins = [Origin::Called, Origin::Ledger, Origin::Duplicate];
         let events = origins.map(|origin| [resolved(scored, origin), resolved(failed, origin)]);
-        let stats = told(events.as_flattened());
+        let stats = replay(events.as_flattened());
         assert_eq!((stats.paid, stats.known, stats.duplicates), (1, 1, 1));
         assert_eq!((stats.scored(), stats.failures()), (3, 3));
     }
@@ -461,8 +407,8 @@ mod tests {
                 asked: None,
             }),
         };
-        // Begun at 0 for 10 s, lengthened at 1 to end at 31, read at 100.
-        let stats = told(&[pause(10), pause(30)]);
+        // Starts at 0 for 10 s, is extended at 1 s until 31 s, and is read at 100 s.
+        let stats = replay(&[pause(10), pause(30)]);
         assert_eq!(
             stats.time_paused(Duration::from_secs(100)),
             Duration::from_secs(31)

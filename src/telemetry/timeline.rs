@@ -1,19 +1,19 @@
-//! How many calls were made when: a bounded picture of a run of any length.
+//! How many calls were made when: a picture of bounded size of a run of any length.
 //!
-//! Slots of a second at first; when there are too many, two become one. It knows nothing of why.
+//! Slots last a second at first; whenever there are too many, pairs of slots are merged.
 
 use std::time::Duration;
 
 /// Calls over time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Timeline {
-    /// How long a slot is.
+    /// The length of a slot.
     slot: Duration,
     calls: Vec<u64>,
 }
 
-/// As many as a small chart can show; a run of two days has slots of half an hour at most.
-const MOST: usize = 128;
+/// As many as a small chart can show. A run of two days has slots of about half an hour.
+const MAX_SLOTS: usize = 128;
 
 impl Default for Timeline {
     fn default() -> Self {
@@ -25,18 +25,18 @@ impl Default for Timeline {
 }
 
 impl Timeline {
-    /// A call began at `at`.
-    pub(crate) fn note(&mut self, at: Duration) {
-        let mut place = self.place(at);
-        while place >= MOST {
+    /// Counts a call that was made at `at`.
+    pub(crate) fn record(&mut self, at: Duration) {
+        let mut slot = self.slot_of(at);
+        while slot >= MAX_SLOTS {
             self.slot *= 2;
             self.calls = self.calls.chunks(2).map(|two| two.iter().sum()).collect();
-            place = self.place(at);
+            slot = self.slot_of(at);
         }
-        if self.calls.len() <= place {
-            self.calls.resize(place + 1, 0);
+        if self.calls.len() <= slot {
+            self.calls.resize(slot + 1, 0);
         }
-        if let Some(calls) = self.calls.get_mut(place) {
+        if let Some(calls) = self.calls.get_mut(slot) {
             *calls += 1;
         }
     }
@@ -47,13 +47,13 @@ impl Timeline {
         self.slot
     }
 
-    /// Calls in each slot, from the run's begin to the last call.
+    /// Calls in each slot, from the start of the run to the last call.
     #[must_use]
     pub(crate) fn calls(&self) -> &[u64] {
         &self.calls
     }
 
-    fn place(&self, at: Duration) -> usize {
+    fn slot_of(&self, at: Duration) -> usize {
         usize::try_from(at.as_secs() / self.slot.as_secs().max(1)).unwrap_or(usize::MAX)
     }
 }
@@ -63,12 +63,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_run_fits_and_nothing_is_lost() {
+    fn a_long_run_fits_and_no_call_is_lost() {
         let mut timeline = Timeline::default();
         for second in 0..100_000 {
-            timeline.note(Duration::from_secs(second));
+            timeline.record(Duration::from_secs(second));
         }
-        assert!(timeline.calls().len() <= MOST);
+        assert!(timeline.calls().len() <= MAX_SLOTS);
         assert_eq!(timeline.calls().iter().sum::<u64>(), 100_000);
         assert_eq!(timeline.slot(), Duration::from_secs(1024));
         assert!(
@@ -82,10 +82,10 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_is_seen() {
+    fn a_pause_shows_as_empty_slots() {
         let mut timeline = Timeline::default();
-        timeline.note(Duration::from_millis(500));
-        timeline.note(Duration::from_secs(3));
+        timeline.record(Duration::from_millis(500));
+        timeline.record(Duration::from_secs(3));
         assert_eq!(timeline.calls(), [1, 0, 0, 1]);
     }
 }

@@ -1,13 +1,13 @@
-//! What a user gets: the real program, real files, a server that does as each test says.
+//! What a user gets: the real program, real files, and a server that does what each test tells it.
 //!
-//! `ledger_file`, `server`, `process` and `users` are the support; every other module is a topic.
+//! Each folder is a group of topics, and each file in it is one topic. What they share is in `tests/support`.
 
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing,
-    // Seeds and figures, seen when a test fails.
+    // Seeds and figures, shown when a test fails.
     clippy::print_stdout,
     clippy::string_slice,
     // A real process and a real network live in real time.
@@ -15,57 +15,13 @@
     missing_docs
 )]
 
-mod ledger_file;
-mod process;
-mod server;
-mod users;
+#[path = "../support/mod.rs"]
+mod support;
 
-mod addresses;
-mod columns;
-mod connecting;
-mod csv_rows;
-mod damage;
-mod drift;
-mod echoes;
-mod existing;
-mod finished;
-mod fresh;
-mod full_disk;
-mod give_up;
-mod hostile;
-mod http2;
-mod input;
-mod jsonl_rows;
-mod key;
-mod kills;
-mod known_limits;
-mod ledger_commands;
-mod limits;
-#[cfg(target_os = "linux")]
-mod memory;
-mod names;
-mod network;
-mod older_answers;
-mod outage;
-mod output;
-mod overwrite;
-mod own_files;
-mod poison;
-mod readme;
-mod real_limits;
-mod rehearsals;
-mod resume;
-mod retry_after;
-mod sandbox;
-mod secrets;
+mod cli;
+mod docs;
+mod files;
+mod ledger;
+mod lifecycle;
+mod pacing;
 mod service;
-mod settings;
-mod shared;
-mod signals;
-mod statuses;
-mod stops;
-mod tls;
-mod unread;
-mod watching;
-mod what_is_shown;
-mod wrong_files;

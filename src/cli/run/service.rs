@@ -1,32 +1,81 @@
-//! Who answers a run: the service with its address, identifier and key, or the stand-in.
+//! The arguments that say which service answers, and how it is reached.
+
+use std::path::PathBuf;
+
+use clap::Args;
 
 use super::super::key;
 use super::super::sources::Sources;
 use super::super::values::PlanArg;
-use super::RunArgs;
 use crate::base::error::{Error, Result};
-use crate::config::ServiceConfig;
-use crate::service::{ClientSettings, Endpoint, KeyFile, Proxy, ServiceId};
+use crate::config::{RealService, ServiceConfig};
+use crate::service::{Endpoint, Plan, Proxy, ServiceId};
 
-impl RunArgs {
-    pub(super) fn service(
-        &self,
-        sources: Sources<'_>,
-        warnings: &mut Vec<String>,
-    ) -> Result<ServiceConfig> {
+const SERVICE: &str = "Service";
+
+// A doc comment would be taken for the help of `run`.
+#[derive(Debug, Args)]
+#[allow(
+    clippy::struct_excessive_bools,
+    clippy::doc_markdown,
+    reason = "flags are bools, and these comments are the help's text"
+)]
+pub(super) struct ServiceArgs {
+    /// Base address of the paid plan
+    #[arg(long, value_name = "URL", help_heading = SERVICE)]
+    base_url: Option<String>,
+    /// Base address of the free plan
+    #[arg(long, value_name = "URL", help_heading = SERVICE)]
+    free_base_url: Option<String>,
+    /// The plan to use
+    #[arg(long, value_enum, default_value = "paid", help_heading = SERVICE)]
+    plan: PlanArg,
+    /// Identifier of the calling application (header X-Service-ID)
+    #[arg(long, value_name = "ID", help_heading = SERVICE)]
+    service_id: Option<String>,
+    /// Read the API key from this file instead of the variable RESCORE_API_KEY
+    #[arg(long, value_name = "FILE", help_heading = SERVICE)]
+    api_key_file: Option<PathBuf>,
+    /// Request VPN and proxy detection (paid plan)
+    #[arg(long, help_heading = SERVICE)]
+    vpn_check: bool,
+    /// Request advanced processing (paid plan)
+    #[arg(long, help_heading = SERVICE)]
+    advanced: bool,
+    /// Allow an address without HTTPS: keys and personal data are sent unencrypted
+    #[arg(long, help_heading = SERVICE)]
+    allow_http: bool,
+    /// Trust one more certificate (PEM): a company's own authority, or the service's own certificate
+    #[arg(long, value_name = "FILE", help_heading = SERVICE)]
+    ca_file: Option<PathBuf>,
+}
+
+impl ServiceArgs {
+    pub(super) fn plan(&self) -> Result<Plan> {
         let Self {
-            timeout,
-            connect_timeout,
+            vpn_check,
+            advanced,
             ..
         } = *self;
-        if self.sandbox {
-            refuse_address(sources)?;
-            // Addresses and keys in variables are for other runs: a stand-in never gets the real key.
-            return Ok(ServiceConfig::Sandbox {
-                timeout,
-                connect_timeout,
-            });
+        match self.plan {
+            PlanArg::Paid => Ok(Plan::Paid {
+                vpn_check,
+                advanced,
+            }),
+            PlanArg::Free if vpn_check || advanced => {
+                let flag = if vpn_check {
+                    "--vpn-check"
+                } else {
+                    "--advanced"
+                };
+                Err(Error::usage(format!("`{flag}` is for the paid plan only"))
+                    .hint("leave it out, or use `--plan paid`"))
+            }
+            PlanArg::Free => Ok(Plan::Free),
         }
+    }
+
+    pub(super) fn config(&self, sources: Sources<'_>) -> Result<ServiceConfig> {
         let (base, id, flag, variable) = match self.plan {
             PlanArg::Paid => (&self.base_url, "base_url", "--base-url", "RESCORE_BASE_URL"),
             PlanArg::Free => (
@@ -38,8 +87,8 @@ impl RunArgs {
         };
         let service_id = { self.service_id.as_deref() }.filter(|id| !id.trim().is_empty());
         let key = key::find(self.api_key_file.as_deref())?;
-        let (Some(base), Some(service_id), Some((api_key, key_file))) = (base, service_id, &key)
-        else {
+        let is_key_named = key.is_some();
+        let (Some(base), Some(service_id), Some(key)) = (base, service_id, key) else {
             return Err(missing(&[
                 (
                     base.is_some(),
@@ -54,7 +103,7 @@ impl RunArgs {
                     "RESCORE_SERVICE_ID",
                 ),
                 (
-                    key.is_some(),
+                    is_key_named,
                     "API key",
                     "--api-key-file FILE".to_owned(),
                     key::VARIABLE,
@@ -64,21 +113,17 @@ impl RunArgs {
         let endpoint = Endpoint::new(base, self.allow_http).map_err(sources.in_value_of(id))?;
         let proxy = Proxy::of(&endpoint, std::env::var_os)?;
         let service_id = ServiceId::new(service_id).map_err(sources.in_value_of("service_id"))?;
-        warnings.extend(key_file.as_ref().and_then(KeyFile::warning));
-        Ok(ServiceConfig::Real(Box::new(ClientSettings {
+        Ok(ServiceConfig::Real(Box::new(RealService {
             endpoint,
-            api_key: api_key.clone(),
-            key_file: key_file.clone(),
+            key,
             service_id,
             proxy,
-            timeout,
-            connect_timeout,
             ca_file: self.ca_file.clone(),
         })))
     }
 }
 
-/// All that is missing at a time: nobody should have to find it out piece by piece.
+/// Names everything that is missing together, so that nobody finds it out piece by piece.
 fn missing(settings: &[(bool, &str, String, &str)]) -> Error {
     let missing = || settings.iter().filter(|(is_there, ..)| !is_there);
     let names: Vec<_> = missing()
@@ -91,11 +136,12 @@ fn missing(settings: &[(bool, &str, String, &str)]) -> Error {
                 "{what}: give `{option}` or set the variable `{variable}`"
             ))
         })
-        .hint("with `--sandbox` a built-in stand-in answers, which needs none of these")
+        .hint("`--sandbox` uses a built-in stand-in, which needs none of these")
 }
 
-/// A typed address shows that somebody means the service, whose scores would be made up.
-fn refuse_address(sources: Sources<'_>) -> Result<()> {
+/// Refuses `--sandbox` with an address on the command line: whoever types one means the service, and must not get made-up
+/// scores.
+pub(super) fn refuse_address(sources: Sources<'_>) -> Result<()> {
     let address = [
         ("base_url", "--base-url"),
         ("free_base_url", "--free-base-url"),

@@ -1,15 +1,15 @@
-//! Records and cells, held against the csv crate.
+//! Records and cells, compared with the csv crate.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
 use proptest::prelude::*;
 
-use super::*;
+use super::scan::{RecordScan, find_record, unquote};
 
-/// All records of a text: cells, and whether quotes were broken; and every byte accounted for.
+/// All records of a text: the cells, and whether quotes were broken.
 fn records(text: &[u8]) -> Vec<(Vec<Vec<u8>>, bool)> {
     let (mut rest, mut cells, mut records) = (text, Vec::new(), Vec::new());
-    while let Found::Record(extent) = find_record(rest, b',', true, &mut cells) {
+    while let RecordScan::Record(extent) = find_record(rest, b',', true, &mut cells) {
         let values = cells
             .iter()
             .map(|cell| unquote(&rest[cell.range()]).into_owned())
@@ -34,11 +34,11 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
     #[test]
-    fn cells_are_those_of_the_csv_crate(text in "([ab,\"\r\n]|\"[a,\n]{0,3}\",?|\n){0,24}") {
+    fn cells_are_the_same_as_with_the_csv_crate(text in "([ab,\"\r\n]|\"[a,\n]{0,3}\",?|\n){0,24}") {
         let ours = records(text.as_bytes());
         let closed = !matches!(
             find_record(text.as_bytes(), b',', true, &mut Vec::new()),
-            Found::Partial { .. }
+            RecordScan::Partial { .. }
         );
         let broken = ours.iter().any(|(_, malformed)| *malformed);
         let theirs = by_the_csv_crate(text.as_bytes());
@@ -46,18 +46,23 @@ proptest! {
             let ours: Vec<_> = ours.into_iter().map(|(cells, _)| cells).collect();
             prop_assert_eq!(ours, theirs);
         } else {
-            // Fewer records of ours: a quote that is never closed. Broken quotes: reported, not read.
+            // We find fewer records if a quote is never closed. Broken quotes are reported, not
+            // interpreted.
             prop_assert!(broken || ours.len() < theirs.len());
         }
     }
 
     #[test]
-    fn a_record_does_not_depend_on_how_the_bytes_arrive(text in "([ab,\r\n]|\"[a,\"\"\r\n]{0,4}\"){1,20}", cut in 0_usize..40) {
+    fn a_record_does_not_depend_on_how_the_bytes_arrive(
+        text in "([ab,\r\n]|\"[a,\"\"\r\n]{0,4}\"){1,20}",
+        cut in 0_usize..40,
+    ) {
         let whole = text.as_bytes();
         let cut = cut.min(whole.len());
         let (mut early, mut late) = (Vec::new(), Vec::new());
-        if let Found::Record(extent) = find_record(&whole[..cut], b',', false, &mut early) {
-            let Found::Record(again) = find_record(whole, b',', true, &mut late) else { panic!("lost a record") };
+        if let RecordScan::Record(extent) = find_record(&whole[..cut], b',', false, &mut early) {
+            let again = find_record(whole, b',', true, &mut late);
+            let RecordScan::Record(again) = again else { panic!("lost a record") };
             prop_assert_eq!((extent.content, extent.end, early), (again.content, again.end, late));
         }
     }
@@ -73,7 +78,7 @@ fn a_broken_quote_is_found() {
     assert!(
         matches!(
             found,
-            Found::Partial {
+            RecordScan::Partial {
                 lines_before: 1,
                 open_quote: Some(0)
             }
@@ -83,6 +88,6 @@ fn a_broken_quote_is_found() {
 }
 
 #[test]
-fn an_empty_value_in_one_column_is_a_row_and_a_blank_line_is_none() {
+fn an_empty_quoted_value_is_a_row_and_a_blank_line_is_not() {
     assert_eq!(records(b"\"\"\n\n\"\"\n").len(), 2);
 }

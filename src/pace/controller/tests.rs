@@ -1,4 +1,4 @@
-//! What holds whatever a service does: properties over any outcomes at any times, and a few plain cases.
+//! What holds with any service: properties over all outcomes at all times, and a few plain cases.
 
 #![allow(
     clippy::unwrap_used,
@@ -10,14 +10,19 @@
     reason = "tests"
 )]
 
+use std::time::Duration;
+
 use proptest::prelude::*;
 
-use super::*;
+use super::state::Controller;
+use crate::pace::rate::Rate;
+use crate::pace::types::{Admission, Allowance, Call, CallOutcome, PaceEvent, PaceLimits, Try};
+use crate::telemetry::pace::{FoundLimit, Limit};
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 
-fn bounds(rate: Rate, in_flight: usize) -> Bounds {
-    Bounds {
+fn limits(rate: Rate, in_flight: usize) -> PaceLimits {
+    PaceLimits {
         rate,
         in_flight: in_flight.try_into().unwrap(),
         known: Limit::NONE,
@@ -25,31 +30,31 @@ fn bounds(rate: Rate, in_flight: usize) -> Bounds {
     }
 }
 
-const fn found(value: f64) -> Found {
-    Found { value, times: 2 }
+const fn found(value: f64) -> FoundLimit {
+    FoundLimit { value, times: 2 }
 }
 
 /// What happens next.
 #[derive(Debug, Clone)]
 enum Step {
-    /// Somebody wants as many calls as are to be had.
+    /// As many calls start as may.
     Ask,
-    /// Time goes by.
+    /// Time passes.
     Wait(u64),
-    /// Of the calls that are out this one ends, after a little.
-    End(usize, Ended, f64),
+    /// This one of the calls that are out ends, a millisecond later.
+    End(usize, CallOutcome, f64),
     /// Headers say what is left.
     Allowed(u64, u64),
 }
 
-fn ended() -> impl Strategy<Value = Ended> {
+fn outcome() -> impl Strategy<Value = CallOutcome> {
     prop_oneof![
-        8 => Just(Ended::Answered),
-        2 => prop::option::of(0_u64..100).prop_map(|wait| Ended::Throttled(wait.map(Duration::from_secs))),
-        1 => Just(Ended::Failed),
-        1 => Just(Ended::Unwell),
-        1 => Just(Ended::TimedOut),
-        1 => Just(Ended::Abandoned),
+        8 => Just(CallOutcome::Answered),
+        2 => prop::option::of(0_u64..100).prop_map(|wait| CallOutcome::Throttled(wait.map(Duration::from_secs))),
+        1 => Just(CallOutcome::Failed),
+        1 => Just(CallOutcome::Unavailable),
+        1 => Just(CallOutcome::TimedOut),
+        1 => Just(CallOutcome::Abandoned),
     ]
 }
 
@@ -57,9 +62,9 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         4 => Just(Step::Ask),
         3 => (0_u64..2_000).prop_map(Step::Wait),
-        // A laptop sleeps, a producer is silent.
+        // A laptop sleeps, or no rows come.
         1 => (10_000_u64..10_000_000).prop_map(Step::Wait),
-        6 => (any::<usize>(), ended(), 0.0..1.0).prop_map(|(which, how, chance)| Step::End(which, how, chance)),
+        6 => (any::<usize>(), outcome(), 0.0..1.0).prop_map(|(which, how, chance)| Step::End(which, how, chance)),
         1 => (0_u64..100, 0_u64..100).prop_map(|(calls, lasts)| Step::Allowed(calls, lasts)),
     ]
 }
@@ -72,13 +77,13 @@ fn rate() -> impl Strategy<Value = Rate> {
     ]
 }
 
-/// A controller among calls, and everything that must hold.
+/// A controller among calls, and what must always hold.
 struct World {
     controller: Controller,
-    bounds: Bounds,
+    limits: PaceLimits,
     now: Duration,
     out: Vec<Call>,
-    /// When calls began.
+    /// When calls started.
     begun: Vec<Duration>,
     paused_until: Duration,
 }
@@ -86,19 +91,19 @@ struct World {
 impl World {
     fn ask(&mut self) {
         loop {
-            match self.controller.ask(self.now) {
-                Turn::Go(call) => {
+            match self.controller.admit(self.now) {
+                Admission::Admitted(call) => {
                     assert!(self.now >= self.paused_until, "a call in a pause");
                     self.out.push(call);
                     self.begun.push(self.now);
-                    assert!(self.out.len() <= self.bounds.in_flight.get());
+                    assert!(self.out.len() <= self.limits.in_flight.get());
                 }
-                Turn::At(at) => {
-                    assert!(at > self.now, "told to ask again at once");
+                Admission::NotBefore(at) => {
+                    assert!(at > self.now, "the time to ask again must be later");
                     return;
                 }
-                Turn::AfterAnother => {
-                    assert!(!self.out.is_empty(), "waits for nobody, for ever");
+                Admission::AfterAnother => {
+                    assert!(!self.out.is_empty(), "it would wait for ever");
                     return;
                 }
             }
@@ -117,8 +122,8 @@ impl World {
                 let call = self.out.swap_remove(which % self.out.len());
                 let change = self
                     .controller
-                    .ended(self.now, call, how, Try::First, chance);
-                if let Some(Change::Paused(pause)) = change {
+                    .call_ended(self.now, call, how, Try::First, chance);
+                if let Some(PaceEvent::Paused(pause)) = change {
                     self.paused_until = self.paused_until.max(self.now + pause.length);
                 }
             }
@@ -130,25 +135,25 @@ impl World {
         }
     }
 
-    /// All calls end well, and then another one can begin before too long.
+    /// All calls are answered, and then another one can start before long.
     fn goes_on(&mut self) {
         for call in std::mem::take(&mut self.out) {
             self.controller
-                .ended(self.now, call, Ended::Answered, Try::First, 0.0);
+                .call_ended(self.now, call, CallOutcome::Answered, Try::First, 0.0);
         }
         for _ in 0..1_000 {
-            match self.controller.ask(self.now) {
-                Turn::Go(_) => return,
-                Turn::At(at) => self.now = at,
-                Turn::AfterAnother => unreachable!("nobody is out"),
+            match self.controller.admit(self.now) {
+                Admission::Admitted(_) => return,
+                Admission::NotBefore(at) => self.now = at,
+                Admission::AfterAnother => unreachable!("no call is out"),
             }
         }
-        panic!("stalls for ever");
+        panic!("it would stall for ever");
     }
 
-    /// In no second more calls than the user's rate, but for a burst of 10 ms and the one that was due.
+    /// In no second there are more calls than the user's rate allows, except for a burst of 10 ms and the one that was due.
     fn keeps_to_the_rate(&self) {
-        let Rate::PerSecond(rate) = self.bounds.rate else {
+        let Rate::PerSecond(rate) = self.limits.rate else {
             return;
         };
         for (nth, first) in self.begun.iter().enumerate() {
@@ -166,15 +171,15 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn whatever_happens_no_call_is_made_in_a_pause_or_above_a_ceiling(
+    fn no_call_is_ever_made_in_a_pause_or_above_a_ceiling(
         rate in rate(),
         in_flight in 1_usize..100,
         steps in prop::collection::vec(step(), 1..300),
     ) {
-        let bounds = bounds(rate, in_flight);
+        let limits = limits(rate, in_flight);
         let mut world = World {
-            controller: Controller::new(bounds),
-            bounds,
+            controller: Controller::new(limits),
+            limits,
             now: Duration::ZERO,
             out: Vec::new(),
             begun: Vec::new(),
@@ -188,23 +193,23 @@ proptest! {
     }
 
     #[test]
-    fn after_a_rest_there_is_no_burst(rest in 1_u64..100_000, calls in 10_usize..500) {
-        let mut controller = Controller::new(bounds(Rate::Auto, 1_000));
+    fn after_an_idle_time_there_is_no_burst(rest in 1_u64..100_000, calls in 10_usize..500) {
+        let mut controller = Controller::new(limits(Rate::Auto, 1_000));
         let mut now = Duration::ZERO;
         for _ in 0..calls {
             let call = loop {
-                match controller.ask(now) {
-                    Turn::Go(call) => break call,
-                    Turn::At(at) => now = at,
-                    Turn::AfterAnother => unreachable!("nobody is out"),
+                match controller.admit(now) {
+                    Admission::Admitted(call) => break call,
+                    Admission::NotBefore(at) => now = at,
+                    Admission::AfterAnother => unreachable!("no call is out"),
                 }
             };
             now += Duration::from_millis(20);
-            controller.ended(now, call, Ended::Answered, Try::First, 0.0);
+            controller.call_ended(now, call, CallOutcome::Answered, Try::First, 0.0);
         }
         now += Duration::from_secs(rest);
-        let at_once = std::iter::from_fn(|| match controller.ask(now) {
-            Turn::Go(call) => Some(call),
+        let at_once = std::iter::from_fn(|| match controller.admit(now) {
+            Admission::Admitted(call) => Some(call),
             _ => None,
         })
         .count();
@@ -213,98 +218,102 @@ proptest! {
     }
 }
 
-/// Makes a call at the first moment that it may be made; it takes 50 ms and ends like that.
-fn call(controller: &mut Controller, now: &mut Duration, how: Ended) -> Option<Change> {
+/// Makes a call as soon as it may start. It takes 50 ms and ends with this outcome.
+fn call(
+    controller: &mut Controller,
+    now: &mut Duration,
+    outcome: CallOutcome,
+) -> Option<PaceEvent> {
     loop {
-        match controller.ask(*now) {
-            Turn::Go(call) => {
+        match controller.admit(*now) {
+            Admission::Admitted(call) => {
                 *now += MILLISECOND * 50;
-                return controller.ended(*now, call, how, Try::First, 0.0);
+                return controller.call_ended(*now, call, outcome, Try::First, 0.0);
             }
-            Turn::At(at) => *now = at,
-            Turn::AfterAnother => unreachable!("nobody is out"),
+            Admission::NotBefore(at) => *now = at,
+            Admission::AfterAnother => unreachable!("no call is out"),
         }
     }
 }
 
 #[test]
-fn a_run_begins_slowly_and_a_named_rate_at_once() {
-    let mut auto = Controller::new(bounds(Rate::Auto, 64));
+fn a_run_starts_slowly_unless_a_rate_is_named() {
+    let mut auto = Controller::new(limits(Rate::Auto, 64));
     assert_eq!(
         (auto.rate(Duration::ZERO), auto.most_in_flight()),
         (Some(10.0), 4)
     );
     let mut now = Duration::ZERO;
     for _ in 0..40 {
-        call(&mut auto, &mut now, Ended::Answered);
+        call(&mut auto, &mut now, CallOutcome::Answered);
     }
     assert!(auto.rate(now).unwrap() > 10.0, "{:?}", auto.rate(now));
-    let named = Controller::new(bounds(Rate::PerSecond(30.0), 64));
+    let named = Controller::new(limits(Rate::PerSecond(30.0), 64));
     assert_eq!((named.rate(now), named.most_in_flight()), (Some(30.0), 64));
-    let free = Controller::new(bounds(Rate::Unlimited, 64));
+    let free = Controller::new(limits(Rate::Unlimited, 64));
     assert_eq!((free.rate(now), free.most_in_flight()), (None, 64));
 }
 
 #[test]
-fn a_known_limit_is_where_a_run_begins() {
-    let near = Bounds {
+fn a_run_starts_near_a_known_limit() {
+    let near = PaceLimits {
         known: Limit {
             rate: Some(found(100.0)),
             in_flight: Some(found(20.0)),
         },
-        ..bounds(Rate::Auto, 64)
+        ..limits(Rate::Auto, 64)
     };
     let mut controller = Controller::new(near);
     let mut now = Duration::ZERO;
     assert_eq!(controller.rate(now), Some(70.0));
     assert_eq!(controller.most_in_flight(), 14);
-    // Until the service says something else, what is known is the limit.
+    // Until the service refuses, the known limit stays.
     assert_eq!(controller.limit(), near.known);
     while now < Duration::from_secs(60) {
-        call(&mut controller, &mut now, Ended::Answered);
+        call(&mut controller, &mut now, CallOutcome::Answered);
     }
-    // The calls of one after the other do not need more.
+    // One call after the other does not need more.
     assert!(controller.rate(now).unwrap() <= 95.0 + 1e-9);
     assert!(controller.most_in_flight() <= 20);
     assert_eq!(controller.limit(), near.known);
 }
 
 #[test]
-fn a_known_limit_outlives_one_early_refusal_and_not_two() {
-    let near = Bounds {
+fn a_known_limit_survives_one_early_refusal_and_not_two() {
+    let near = PaceLimits {
         known: Limit {
             rate: Some(found(100.0)),
             in_flight: None,
         },
-        ..bounds(Rate::Auto, 64)
+        ..limits(Rate::Auto, 64)
     };
     let mut controller = Controller::new(near);
     let mut now = Duration::ZERO;
     let refused = |controller: &mut Controller, now: &mut Duration| {
-        call(controller, now, Ended::Throttled(None)).unwrap();
-        // The one that goes first after the pause.
-        call(controller, now, Ended::Answered);
+        call(controller, now, CallOutcome::Throttled(None)).unwrap();
+        // The single call after the pause.
+        call(controller, now, CallOutcome::Answered);
     };
-    // The bucket is as empty as the run before left it.
+    // The run before left the bucket empty.
     refused(&mut controller, &mut now);
     assert!(controller.rate(now).unwrap() >= 70.0);
     assert_eq!(controller.limit(), near.known);
-    // It is another service by now.
+    // The service has changed.
     refused(&mut controller, &mut now);
     assert!(controller.rate(now).unwrap() <= 35.0);
     assert_ne!(controller.limit(), near.known);
 }
 
 #[test]
-fn a_known_limit_is_of_no_use_where_the_user_allows_less_or_everything() {
+fn a_known_limit_is_ignored_where_the_user_allows_less_or_everything() {
     let known = Limit {
         rate: Some(found(100.0)),
         in_flight: Some(found(20.0)),
     };
     let limit = |rate, in_flight| {
-        let near = Bounds {
+        let near = PaceLimits {
             known,
-            ..bounds(rate, in_flight)
+            ..limits(rate, in_flight)
         };
         Controller::new(near).limit()
     };
@@ -316,7 +325,7 @@ fn a_known_limit_is_of_no_use_where_the_user_allows_less_or_everything() {
 
 #[test]
 fn headers_slow_down_and_never_speed_up() {
-    let mut controller = Controller::new(bounds(Rate::PerSecond(50.0), 64));
+    let mut controller = Controller::new(limits(Rate::PerSecond(50.0), 64));
     let now = Duration::from_secs(1);
     let lasts = Duration::from_secs(10);
     controller.allowed(now, Allowance { calls: 100, lasts });
@@ -332,7 +341,7 @@ fn headers_slow_down_and_never_speed_up() {
     controller.allowed(now, Allowance { calls: 0, lasts });
     assert_eq!(controller.rate(now), Some(0.3));
     assert_eq!(controller.rate(now + lasts), Some(50.0));
-    // Of a day's quota nobody wants a call a minute.
+    // A day's quota is not spread evenly.
     let day = Duration::from_secs(86_400);
     controller.allowed(
         now + lasts,
@@ -345,19 +354,19 @@ fn headers_slow_down_and_never_speed_up() {
 }
 
 #[test]
-fn timeouts_lower_the_calls_in_flight_once_for_all_that_were_out() {
-    let mut controller = Controller::new(bounds(Rate::Unlimited, 20));
-    let calls: Vec<Call> = std::iter::from_fn(|| match controller.ask(Duration::ZERO) {
-        Turn::Go(call) => Some(call),
+fn timeouts_of_calls_sent_together_lower_the_calls_in_flight_once() {
+    let mut controller = Controller::new(limits(Rate::Unlimited, 20));
+    let calls: Vec<Call> = std::iter::from_fn(|| match controller.admit(Duration::ZERO) {
+        Admission::Admitted(call) => Some(call),
         _ => None,
     })
     .collect();
     assert_eq!(calls.len(), 20);
     for call in &calls[..5] {
-        controller.ended(
+        controller.call_ended(
             Duration::from_secs(30),
             *call,
-            Ended::TimedOut,
+            CallOutcome::TimedOut,
             Try::First,
             0.0,
         );
@@ -366,12 +375,12 @@ fn timeouts_lower_the_calls_in_flight_once_for_all_that_were_out() {
 }
 
 #[test]
-fn without_a_rate_of_our_own_no_refusal_lowers_the_calls_in_flight() {
-    let mut controller = Controller::new(bounds(Rate::Unlimited, 20));
+fn with_an_unlimited_rate_refusals_do_not_lower_the_calls_in_flight() {
+    let mut controller = Controller::new(limits(Rate::Unlimited, 20));
     let mut now = Duration::ZERO;
     for _ in 0..6 {
-        let calls: Vec<Call> = std::iter::from_fn(|| match controller.ask(now) {
-            Turn::Go(call) => Some(call),
+        let calls: Vec<Call> = std::iter::from_fn(|| match controller.admit(now) {
+            Admission::Admitted(call) => Some(call),
             _ => None,
         })
         .collect();
@@ -379,14 +388,14 @@ fn without_a_rate_of_our_own_no_refusal_lowers_the_calls_in_flight() {
         let asked = Some(Duration::from_secs(1));
         for (nth, call) in calls.iter().enumerate() {
             let how = if nth < 10 {
-                Ended::Answered
+                CallOutcome::Answered
             } else {
-                Ended::Throttled(asked)
+                CallOutcome::Throttled(asked)
             };
-            controller.ended(now, *call, how, Try::First, 0.0);
+            controller.call_ended(now, *call, how, Try::First, 0.0);
         }
         now += Duration::from_secs(2);
-        call(&mut controller, &mut now, Ended::Answered);
+        call(&mut controller, &mut now, CallOutcome::Answered);
     }
     assert_eq!(
         (controller.rate(now), controller.most_in_flight()),
@@ -396,27 +405,31 @@ fn without_a_rate_of_our_own_no_refusal_lowers_the_calls_in_flight() {
 
 #[test]
 fn a_service_that_is_back_is_called_at_half_the_pace() {
-    let mut controller = Controller::new(bounds(Rate::PerSecond(40.0), 20));
+    let mut controller = Controller::new(limits(Rate::PerSecond(40.0), 20));
     let mut now = Duration::ZERO;
     while now < Duration::from_secs(20) {
-        call(&mut controller, &mut now, Ended::Answered);
+        call(&mut controller, &mut now, CallOutcome::Answered);
     }
     let before = now;
-    let down = std::iter::from_fn(|| Some(call(&mut controller, &mut now, Ended::Unwell)))
-        .take(10)
-        .last();
-    assert!(matches!(down, Some(Some(Change::Down { .. }))), "{down:?}");
-    call(&mut controller, &mut now, Ended::Unwell);
+    let down =
+        std::iter::from_fn(|| Some(call(&mut controller, &mut now, CallOutcome::Unavailable)))
+            .take(10)
+            .last();
+    assert!(
+        matches!(down, Some(Some(PaceEvent::Down { .. }))),
+        "{down:?}"
+    );
+    call(&mut controller, &mut now, CallOutcome::Unavailable);
     for _ in 0..2 {
-        assert_eq!(call(&mut controller, &mut now, Ended::Answered), None);
+        assert_eq!(call(&mut controller, &mut now, CallOutcome::Answered), None);
     }
-    let up = call(&mut controller, &mut now, Ended::Answered);
-    assert!(matches!(up, Some(Change::Up { .. })), "{up:?}");
+    let up = call(&mut controller, &mut now, CallOutcome::Answered);
+    assert!(matches!(up, Some(PaceEvent::Up { .. })), "{up:?}");
     assert!(now - before >= Duration::from_secs(15), "5 s and 10 s");
     let rate = controller.rate(now).unwrap();
     assert!(
         (8.0..=12.0).contains(&rate),
-        "half of the 20/s that one at a time makes: {rate}"
+        "half of the 20/s that one call at a time makes: {rate}"
     );
     assert_eq!(controller.most_in_flight(), 10);
 }

@@ -1,12 +1,11 @@
-//! The two ways that our controller must be better than. They share no code with it.
+//! The two pacers that our controller must be better than. They share no code with it.
 
 use std::time::Duration;
 
 use super::pacers::{Answer, Pacer, Ticket};
-use crate::pace::Ended;
-use crate::pace::calls::Try;
+use crate::pace::types::{CallOutcome, Try};
 
-/// A pause for all, as long as the service names, or else doubling while nothing else comes.
+/// A pause of all calls: as long as the service names, or doubling until a call is accepted.
 #[derive(Default)]
 struct Hold {
     until: Duration,
@@ -17,7 +16,7 @@ impl Hold {
     fn begin(&mut self, now: Duration, began: Duration, named: Option<Duration>) {
         let length = match named {
             Some(named) if !named.is_zero() => named,
-            // Sent before the last pause, it says nothing new.
+            // It was sent before the last pause and says nothing new.
             _ if began < self.until => return,
             _ => {
                 let seconds = 1_u64 << self.guesses.min(6);
@@ -35,7 +34,7 @@ impl Hold {
     }
 }
 
-/// A rate that somebody guessed, and a pause for all after each refusal or failure.
+/// A guessed rate, and a pause of all calls after each refusal or failure.
 pub(super) struct FixedRate {
     spacing: Duration,
     next: Duration,
@@ -44,7 +43,7 @@ pub(super) struct FixedRate {
     out: usize,
 }
 
-/// What a timer's ticks cost may be made up for.
+/// Calls that the timer delays may be made up for within this time.
 const LATE: Duration = Duration::from_millis(10);
 
 impl FixedRate {
@@ -79,15 +78,15 @@ impl Pacer for FixedRate {
         &mut self,
         now: Duration,
         ticket: Ticket,
-        how: Ended,
+        how: CallOutcome,
         _tried: Try,
         _fraction: f64,
     ) -> Option<Duration> {
         self.out -= 1;
         match how {
-            Ended::Answered | Ended::Abandoned => self.hold.answered(ticket.began),
-            Ended::Throttled(wait) => self.hold.begin(now, ticket.began, wait),
-            Ended::Failed | Ended::Unwell | Ended::TimedOut => {
+            CallOutcome::Answered | CallOutcome::Abandoned => self.hold.answered(ticket.began),
+            CallOutcome::Throttled(wait) => self.hold.begin(now, ticket.began, wait),
+            CallOutcome::Failed | CallOutcome::Unavailable | CallOutcome::TimedOut => {
                 self.hold.begin(now, ticket.began, None);
             }
         }
@@ -95,7 +94,7 @@ impl Pacer for FixedRate {
     }
 }
 
-/// As TCP does it: one call in flight more each round trip, half of them after trouble; no rate.
+/// Like TCP: one more call in flight each round trip, half of them after trouble, and no rate.
 pub(super) struct Aimd {
     window: f64,
     most: f64,
@@ -132,12 +131,12 @@ impl Pacer for Aimd {
         &mut self,
         now: Duration,
         ticket: Ticket,
-        how: Ended,
+        how: CallOutcome,
         _tried: Try,
         _fraction: f64,
     ) -> Option<Duration> {
         self.out -= 1;
-        if how == Ended::Answered {
+        if how == CallOutcome::Answered {
             self.window = (self.window + 1.0 / self.window).min(self.most);
             return None;
         }
@@ -145,7 +144,7 @@ impl Pacer for Aimd {
             self.last_cut = now;
             self.window = (self.window * 0.5).max(1.0);
         }
-        if let Ended::Throttled(Some(wait)) = how {
+        if let CallOutcome::Throttled(Some(wait)) = how {
             self.hold.until = self.hold.until.max(now + wait);
         }
         None

@@ -1,91 +1,28 @@
-//! The services that are tried, and what is expected of each.
+//! The services to try, and what is expected with each.
 
-use std::sync::Arc;
-
+use super::case::{Case, Disturbance, case};
 use super::models::{
-    Away, Cache, Concurrency, Faults, FixedWindow, Hint, Model, Moody, Outage, Queue, TokenBucket,
-    UsedUp, Work,
+    Away, Cache, Concurrency, Faults, FixedWindow, Hint, Model, Outage, Queue, RefusingAtRandom,
+    TokenBucket, UsedUp, Work,
 };
 
-/// A service to be tried, and what is expected.
-#[derive(Clone)]
-pub(super) struct Case {
-    pub(super) name: String,
-    pub(super) model: Arc<dyn Fn() -> Box<dyn Model> + Send + Sync>,
-    pub(super) programs: usize,
-    /// Calls in flight that each may have at most.
-    pub(super) ceiling: usize,
-    /// Whether the programs stall now and then.
-    pub(super) noisy: bool,
-    pub(super) minutes: usize,
-    /// So many of them are enough for the everyday tests; with none they do without it.
-    pub(super) quick: usize,
-    /// Seconds that the search may take before shares count.
-    pub(super) search: usize,
-    /// Of what is allowed, after the search.
-    pub(super) share: f64,
-    /// Calls in all minutes, a program; or as many as were in flight at the first refusal.
-    pub(super) refused: u32,
-    /// Of all calls.
-    pub(super) refused_share: f64,
-    /// Of what is allowed, in the first 75 s.
-    pub(super) at_first: f64,
-    /// Of what is allowed, in each minute after the first.
-    pub(super) each_minute: f64,
-    /// The mean time of a call, as a multiple of what it takes without others, where they wait for each other.
-    pub(super) latency: f64,
-    /// So many rows have their answers after so many seconds.
-    pub(super) rows: Option<(u64, f64)>,
-    /// When the service changes for a while: the share in that time, and seconds to recover from it.
-    pub(super) change: Option<Change>,
-}
-
-#[derive(Clone)]
-pub(super) struct Change {
-    pub(super) from: usize,
-    pub(super) to: usize,
-    pub(super) share: f64,
-    pub(super) recovery: usize,
-}
-
-/// The default ceiling of calls in flight.
-pub(super) const IN_FLIGHT: usize = 512;
-/// The ceiling with which some of these services bear everything.
+/// The ceiling at which some of these services take every call.
 const SIXTY_FOUR: usize = 64;
 pub(super) const USUAL: Work = Work {
     typical: 0.08,
     spread: 0.3,
 };
 
-pub(super) fn case(
-    name: impl Into<String>,
-    model: impl Fn() -> Box<dyn Model> + Send + Sync + 'static,
-) -> Case {
-    Case {
-        name: name.into(),
-        model: Arc::new(model),
-        programs: 1,
-        ceiling: IN_FLIGHT,
-        noisy: false,
-        minutes: 30,
-        quick: usize::MAX,
-        search: 240,
-        share: 0.94,
-        refused: 30,
-        refused_share: 1.0,
-        at_first: 0.0,
-        each_minute: 0.0,
-        latency: f64::INFINITY,
-        rows: None,
-        change: None,
-    }
-}
-
 pub(super) fn bucket(rates: &[(f64, f64)], burst: f64, hint: Hint) -> TokenBucket {
     TokenBucket::new(rates, burst, hint, USUAL)
 }
 
-pub(super) fn at_once(calls: usize, typical: f64, spread: f64, wire: f64) -> Box<dyn Model> {
+pub(super) fn calls_in_flight(
+    calls: usize,
+    typical: f64,
+    spread: f64,
+    wire: f64,
+) -> Box<dyn Model> {
     Box::new(Concurrency::new(calls, Work { typical, spread }, wire))
 }
 
@@ -119,33 +56,39 @@ pub(super) fn steady() -> Vec<Case> {
         case("1,200 in 60 s, Retry-After", || {
             Box::new(FixedWindow::new(1_200, 60.0, Hint::RetryAfter, USUAL))
         }),
-        case("20 at once, 80 ms", || at_once(20, 0.08, 0.3, 0.0)),
-        // Of calls on the wire a service counts none, so that its limit looks like one of calls a second.
+        case("20 in flight, 80 ms", || {
+            calls_in_flight(20, 0.08, 0.3, 0.0)
+        }),
+        // A service does not count calls on the wire, so its limit looks like one of calls a second.
         Case {
             share: 0.8,
-            ..case("20 at once, 80 ms, 30 ms away", || {
-                at_once(20, 0.08, 0.3, 0.03)
+            ..case("20 in flight, 80 ms, 30 ms away", || {
+                calls_in_flight(20, 0.08, 0.3, 0.03)
             })
         },
         Case {
             share: 0.65,
-            ..case("2 at once, 80 ms, 30 ms away", || {
-                at_once(2, 0.08, 0.3, 0.03)
+            ..case("2 in flight, 80 ms, 30 ms away", || {
+                calls_in_flight(2, 0.08, 0.3, 0.03)
             })
         },
-        case("5 at once, 10 ms, 50 ms away", || {
-            at_once(5, 0.01, 0.3, 0.05)
+        case("5 in flight, 10 ms, 50 ms away", || {
+            calls_in_flight(5, 0.01, 0.3, 0.05)
         }),
         Case {
             ceiling: SIXTY_FOUR,
-            ..case("slow: 64 at once, 8 s", || at_once(64, 8.0, 0.2, 0.0))
+            ..case("slow: 64 in flight, 8 s", || {
+                calls_in_flight(64, 8.0, 0.2, 0.0)
+            })
         },
         Case {
             ceiling: SIXTY_FOUR,
             minutes: 1,
             search: 15,
             refused: 0,
-            ..case("fast: 64 at once, 20 ms", || at_once(64, 0.02, 0.1, 0.0))
+            ..case("fast: 64 in flight, 20 ms", || {
+                calls_in_flight(64, 0.02, 0.1, 0.0)
+            })
         },
         Case {
             refused: 0,
@@ -172,9 +115,9 @@ pub(super) fn changing() -> Vec<Case> {
     vec![
         Case {
             minutes: 60,
-            // Half as much again for as long as nobody knows that it has risen.
+            // Until the controller notices the rise, half of the allowed calls are missing.
             share: 0.75,
-            change: Some(Change {
+            change: Some(Disturbance {
                 from: 600,
                 to: 1200,
                 share: 0.88,
@@ -186,7 +129,7 @@ pub(super) fn changing() -> Vec<Case> {
             })
         },
         Case {
-            change: Some(Change {
+            change: Some(Disturbance {
                 from: 600,
                 to: 780,
                 share: 0.0,
@@ -202,7 +145,7 @@ pub(super) fn changing() -> Vec<Case> {
             })
         },
         Case {
-            change: Some(Change {
+            change: Some(Disturbance {
                 from: 660,
                 to: 1740,
                 share: 0.9,
@@ -214,9 +157,9 @@ pub(super) fn changing() -> Vec<Case> {
             })
         },
         Case {
-            // At the first refusal thirty calls are out, and on the way down some each time.
+            // Thirty calls are in flight at the first refusal, and a few at each further cut.
             refused: 80,
-            change: Some(Change {
+            change: Some(Disturbance {
                 from: 660,
                 to: 1740,
                 share: 0.9,
@@ -228,14 +171,14 @@ pub(super) fn changing() -> Vec<Case> {
             })
         },
         Case {
-            // Until the last call of a minute has timed out nobody knows.
-            change: Some(Change {
+            // Only the last timeout ends it.
+            change: Some(Disturbance {
                 from: 600,
                 to: 660,
                 share: 0.0,
                 recovery: 120,
             }),
-            ..case("all hangs for 1 min, bucket of 50, 40/s", || {
+            ..case("everything hangs for 1 min, bucket of 50, 40/s", || {
                 Box::new(Outage {
                     service: bucket(&[(0.0, 40.0)], 50.0, Hint::RetryAfter),
                     away: Away::Hanging,
@@ -247,7 +190,7 @@ pub(super) fn changing() -> Vec<Case> {
     ]
 }
 
-/// A service that does whatever 64 calls in flight can ask.
+/// A service that takes whatever 64 calls in flight can ask for.
 fn everything() -> Concurrency {
     Concurrency::new(SIXTY_FOUR, USUAL, 0.0)
 }
@@ -265,7 +208,7 @@ fn cache(hits: f64) -> Box<dyn Model> {
     })
 }
 
-/// Some answers at once, others ten times as late, and no limit.
+/// Some answers come from a cache, others take ten times as long; there is no limit.
 pub(super) fn uneven() -> Vec<Case> {
     vec![
         Case {
@@ -287,7 +230,7 @@ pub(super) fn uneven() -> Vec<Case> {
     ]
 }
 
-/// Trouble that is nobody's limit, and limits that are told badly.
+/// Trouble that is not a limit, and limits that are badly announced.
 pub(super) fn troubled() -> Vec<Case> {
     vec![
         Case {
@@ -306,7 +249,7 @@ pub(super) fn troubled() -> Vec<Case> {
         Case {
             ceiling: SIXTY_FOUR,
             minutes: 10,
-            // Who hangs takes a place from others for 30 s: 64 in flight can do no more than 22 %.
+            // A hanging call takes a place for 30 s, so 64 in flight reach 22 % at most.
             share: 0.19,
             refused: 0,
             ..case("one call in 100 hangs, no limit", || {
@@ -319,13 +262,13 @@ pub(super) fn troubled() -> Vec<Case> {
         },
         Case {
             ceiling: SIXTY_FOUR,
-            // Refused by chance while the rate is still low, it takes minutes until that is known.
+            // If the first random refusals come while the rate is low, it takes minutes to recognise them.
             share: 0.5,
             quick: 10,
             refused: u32::MAX,
             refused_share: 0.015,
             ..case("one call in 100 is refused, no limit", || {
-                Box::new(Moody {
+                Box::new(RefusingAtRandom {
                     service: everything(),
                     refusing: 0.01,
                     hint: Hint::RetryAfter,
@@ -339,7 +282,7 @@ pub(super) fn troubled() -> Vec<Case> {
             refused: u32::MAX,
             refused_share: 0.002,
             ..case("one call in 1,000 is refused, no limit", || {
-                Box::new(Moody {
+                Box::new(RefusingAtRandom {
                     service: everything(),
                     refusing: 0.001,
                     hint: Hint::None,
@@ -351,7 +294,7 @@ pub(super) fn troubled() -> Vec<Case> {
             refused: u32::MAX,
             refused_share: 0.05,
             ..case("one call in 100 is refused, bucket of 50, 40/s", || {
-                Box::new(Moody {
+                Box::new(RefusingAtRandom {
                     service: bucket(&[(0.0, 40.0)], 50.0, Hint::None),
                     refusing: 0.01,
                     hint: Hint::None,
@@ -363,7 +306,7 @@ pub(super) fn troubled() -> Vec<Case> {
             refused: u32::MAX,
             refused_share: 0.02,
             ..case("one call in 1,000 is refused, bucket of 50, 40/s", || {
-                Box::new(Moody {
+                Box::new(RefusingAtRandom {
                     service: bucket(&[(0.0, 40.0)], 50.0, Hint::RetryAfter),
                     refusing: 0.001,
                     hint: Hint::RetryAfter,
@@ -372,7 +315,7 @@ pub(super) fn troubled() -> Vec<Case> {
         },
         Case {
             share: 0.9,
-            // With that limit sixty calls are out when a window is used up.
+            // At that rate sixty calls are in flight when a window is used up.
             refused: 60,
             ..case("3,000 a minute, used up for 45 s at first", || {
                 Box::new(UsedUp {

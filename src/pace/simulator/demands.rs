@@ -1,15 +1,16 @@
-//! The services that the principle of one pace is held to: each was once paced badly, or might be.
+//! More services to try: each was once paced badly, or might be.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::cases::{Case, IN_FLIGHT, USUAL, at_once, bucket, case};
+use super::case::{Case, IN_FLIGHT, case};
+use super::cases::{USUAL, bucket, calls_in_flight};
 use super::limit_req::{Burst, LimitReq};
-use super::models::{Hint, Model, Moody, Queue, TokenBucket, Work};
+use super::models::{Hint, Model, Queue, RefusingAtRandom, TokenBucket, Work};
 use super::rows::Row;
-use super::wrapped::{Bad, BadRows, Evenly, Far, NoLimit, RefusedOnce, UnderWay};
+use super::wrapped::{AlwaysRefused, Evenly, Far, NoLimit, RefusedOnce, RefusedRows, UnderWay};
 
-/// Nothing says how many refusals there may be, or another expectation does.
+/// The number of refusals is not limited, or another expectation limits it.
 const ANY: u32 = u32::MAX;
 const ONE_IN_FIFTY: f64 = 0.02;
 
@@ -20,7 +21,7 @@ const fn work(typical: f64) -> Work {
     }
 }
 
-/// Bears everything that 512 in flight can ask, with answers after so long.
+/// Takes whatever 512 calls in flight can ask for, with answers after this time.
 const fn no_limit(typical: f64) -> NoLimit {
     NoLimit {
         ceiling: IN_FLIGHT,
@@ -28,10 +29,10 @@ const fn no_limit(typical: f64) -> NoLimit {
     }
 }
 
-/// 2,000/s with the default ceiling: more would only take the simulation longer.
+/// 2,000/s with the default ceiling: more would only make the simulation longer.
 const LONG: f64 = 0.25;
 
-/// What may be said with a refusal that is nobody's limit.
+/// What a refusal that is not about a limit may say.
 const HINTS: [(&str, Hint); 3] = [
     ("no hint", Hint::None),
     ("Retry-After 0", Hint::Always(0)),
@@ -42,7 +43,7 @@ pub(super) fn demands() -> Vec<Case> {
     [
         fast(),
         strict(),
-        bad_rows(),
+        refused_rows(),
         at_random(),
         knees(),
         others(),
@@ -51,9 +52,9 @@ pub(super) fn demands() -> Vec<Case> {
     .concat()
 }
 
-/// Nothing but the search itself stands in the way.
+/// Nothing limits calls but the search itself.
 fn fast() -> Vec<Case> {
-    let bears_everything = |name: &str, typical, rows| Case {
+    let takes_everything = |name: &str, typical, rows| Case {
         minutes: 1,
         search: 15,
         share: 0.9,
@@ -62,20 +63,20 @@ fn fast() -> Vec<Case> {
         ..case(name, move || Box::new(no_limit(typical)))
     };
     vec![
-        bears_everything("no limit, 20 ms", 0.02, (10_000, 5.5)),
-        bears_everything("no limit, 100 ms", 0.1, (200, 2.0)),
+        takes_everything("no limit, 20 ms", 0.02, (10_000, 5.5)),
+        takes_everything("no limit, 100 ms", 0.1, (200, 2.0)),
         Case {
             minutes: 10,
             quick: 2,
             search: 30,
-            ..bears_everything("no limit, 300 ms", 0.3, (1_000, 6.0))
+            ..takes_everything("no limit, 300 ms", 0.3, (1_000, 6.0))
         },
         // As fast as the program itself can be.
         Case {
             share: 0.8,
             quick: 0,
             model: Arc::new(|| Box::new(Queue::new(30, work(0.001)))),
-            ..bears_everything("30 workers of 1 ms", 0.0, (100_000, 6.0))
+            ..takes_everything("30 workers of 1 ms", 0.0, (100_000, 6.0))
         },
     ]
 }
@@ -83,10 +84,10 @@ fn fast() -> Vec<Case> {
 /// nginx, and others that count strictly.
 fn strict() -> Vec<Case> {
     let mut cases = Vec::new();
-    // On a clock of milliseconds 1/200 s can be a little shorter.
+    // On a clock of milliseconds, 1/200 s can be a little shorter.
     for (rate, bests) in [(200.0, [1.0, 0.57, 0.295]), (20.0, [1.0, 0.545, 0.287])] {
         for (jitter, best) in [0.0, 1.0, 3.0].into_iter().zip(bests) {
-            let name = format!("no two nearer than 1/{rate} s, jitter of {jitter} spacings");
+            let name = format!("no two closer than 1/{rate} s, jitter of {jitter} spacings");
             cases.push(strictly(name, move || {
                 let strict = LimitReq::new(rate, Burst::None, work(0.02));
                 Box::new(strict.jittered(jitter, best))
@@ -94,7 +95,7 @@ fn strict() -> Vec<Case> {
         }
     }
     for (name, burst) in [
-        ("nginx, 200/s, 20 pass at once", Burst::Passes(20.0)),
+        ("nginx, 200/s, 20 pass immediately", Burst::Passes(20.0)),
         ("nginx, 200/s, 20 wait", Burst::Waits(20.0)),
     ] {
         cases.push(Case {
@@ -148,7 +149,7 @@ fn strict() -> Vec<Case> {
     cases
 }
 
-/// Eight spacings of jitter; found by trying regular intervals over many calls.
+/// With eight spacings of jitter; found by trying regular intervals over many calls.
 const BURST_OF_1: f64 = 0.13;
 const BURST_OF_10: f64 = 1.0;
 
@@ -162,14 +163,14 @@ fn strictly(name: String, model: impl Fn() -> Box<dyn Model> + Send + Sync + 'st
     }
 }
 
-/// Rows that are refused whatever anybody does; each ends after ten refusals.
-fn bad_rows() -> Vec<Case> {
+/// Rows that are always refused; each fails after several refusals.
+fn refused_rows() -> Vec<Case> {
     const FIVE: &[Row] = &[100, 101, 700, 1_500, 4_000];
     let mut cases = Vec::new();
     for (many, bad, refused) in [
-        ("one row", Bad::These(&FIVE[..1]), 60),
-        ("five rows", Bad::These(FIVE), 100),
-        ("one row in 100", Bad::Every(100), ANY),
+        ("one row", RefusedRows::These(&FIVE[..1]), 60),
+        ("five rows", RefusedRows::These(FIVE), 100),
+        ("one row in 100", RefusedRows::Every(100), ANY),
     ] {
         for hint in [HINTS[0], HINTS[2]] {
             let name = |service: &str| format!("{many} always refused, {service}, {}", hint.0);
@@ -183,7 +184,7 @@ fn bad_rows() -> Vec<Case> {
                 ..case(name("no limit"), move || {
                     let service = no_limit(LONG);
                     let hint = hint.1;
-                    Box::new(BadRows { service, bad, hint })
+                    Box::new(AlwaysRefused { service, bad, hint })
                 })
             });
             cases.push(Case {
@@ -193,7 +194,7 @@ fn bad_rows() -> Vec<Case> {
                 ..case(name("bucket of 50, 40/s"), move || {
                     let service = bucket(&[(0.0, 40.0)], 50.0, hint.1);
                     let hint = hint.1;
-                    Box::new(BadRows { service, bad, hint })
+                    Box::new(AlwaysRefused { service, bad, hint })
                 })
             });
         }
@@ -220,12 +221,12 @@ fn bad_rows() -> Vec<Case> {
     cases
 }
 
-/// Refusals that are nobody's limit.
+/// Refusals that are not about a limit.
 fn at_random() -> Vec<Case> {
     let mut cases = Vec::new();
     let randomly =
         |name: String, refusing: f64, model: Box<dyn Fn() -> Box<dyn Model> + Send + Sync>| Case {
-            // What the limit refuses besides is to stay small.
+            // What the limit refuses on top must stay small.
             refused_share: refusing * 2.0 + 0.05,
             search: 60,
             share: 0.5,
@@ -242,7 +243,7 @@ fn at_random() -> Vec<Case> {
                 refusing,
                 Box::new(move || {
                     let service = no_limit(LONG);
-                    Box::new(Moody {
+                    Box::new(RefusingAtRandom {
                         service,
                         refusing,
                         hint,
@@ -259,7 +260,7 @@ fn at_random() -> Vec<Case> {
                 refusing,
                 Box::new(move || {
                     let service = bucket(&[(0.0, 40.0)], 50.0, hint);
-                    Box::new(Moody {
+                    Box::new(RefusingAtRandom {
                         service,
                         refusing,
                         hint,
@@ -272,7 +273,7 @@ fn at_random() -> Vec<Case> {
         "6 % refused, no limit, 20 ms, Retry-After 1".to_owned(),
         0.06,
         Box::new(|| {
-            Box::new(Moody {
+            Box::new(RefusingAtRandom {
                 service: no_limit(0.02),
                 refusing: 0.06,
                 hint: Hint::Always(1),
@@ -287,7 +288,7 @@ fn at_random() -> Vec<Case> {
     cases
 }
 
-/// Calls that nobody refuses wait for each other from some number in flight.
+/// From some number in flight on, calls wait for each other and none is refused.
 fn knees() -> Vec<Case> {
     [(20, 30), (100, 10), (400, 5)]
         .map(|(workers, minutes)| Case {
@@ -334,8 +335,8 @@ fn others() -> Vec<Case> {
         }),
         Case {
             share: 0.8,
-            ..case("20 at once, 80 ms, 150 ms away", || {
-                at_once(20, 0.08, 0.3, 0.15)
+            ..case("20 in flight, 80 ms, 150 ms away", || {
+                calls_in_flight(20, 0.08, 0.3, 0.15)
             })
         },
         Case {
@@ -361,7 +362,7 @@ fn noisy() -> Vec<Case> {
         Case {
             noisy: true,
             share: 0.3,
-            ..strictly("noisy host, no two nearer than 1/200 s".to_owned(), || {
+            ..strictly("noisy host, no two closer than 1/200 s".to_owned(), || {
                 Box::new(LimitReq::new(200.0, Burst::None, work(0.02)))
             })
         },

@@ -1,13 +1,14 @@
-//! Services that nobody looked at while the controller was tuned. Run with `SIM_HIDDEN=1`, once, at the end.
+//! Services that were not used while the controller was tuned. `SIM_HIDDEN=1` adds them to the table.
 
 use std::collections::VecDeque;
 use std::f64::consts::TAU;
 use std::time::Duration;
 
-use super::cases::{Case, USUAL, case};
+use super::case::{Case, case};
+use super::cases::USUAL;
 use super::models::{Hint, Model, Work, refused};
 use super::rows::Row;
-use crate::pace::Ended;
+use crate::pace::types::CallOutcome;
 
 pub(super) fn hidden() -> Vec<Case> {
     let unseen = |case| Case {
@@ -22,7 +23,7 @@ pub(super) fn hidden() -> Vec<Case> {
     ]
 }
 
-/// So many calls in any stretch of so many seconds; who asks for more is shut out for a while.
+/// A number of calls in any 20 s; a caller who exceeds it is shut out for a while.
 #[derive(Default)]
 struct Log {
     accepted: VecDeque<f64>,
@@ -34,7 +35,7 @@ const LOG_SECONDS: f64 = 20.0;
 const SHUT_OUT: f64 = 15.0;
 
 impl Model for Log {
-    fn call(&mut self, now: f64, _: Row, random: &mut fastrand::Rng) -> (Ended, f64) {
+    fn call(&mut self, now: f64, _: Row, random: &mut fastrand::Rng) -> (CallOutcome, f64) {
         while self
             .accepted
             .front()
@@ -50,16 +51,16 @@ impl Model for Log {
             return (answer, 0.02);
         }
         self.accepted.push_back(now);
-        (Ended::Answered, USUAL.time(random))
+        (CallOutcome::Answered, USUAL.time(random))
     }
 
-    /// Nobody who keeps to it is shut out.
+    /// A caller who keeps to it is never shut out.
     fn allows(&self, _: f64) -> f64 {
         LOG_CALLS as f64 / LOG_SECONDS
     }
 }
 
-/// Four servers behind a balancer that picks any; each counts for itself.
+/// Four servers behind a load balancer that picks any of them; each counts for itself.
 struct Replicas {
     tokens: [f64; 4],
     at: [f64; 4],
@@ -76,11 +77,11 @@ impl Default for Replicas {
 
 const REPLICA_RATE: f64 = 15.0;
 const REPLICA_BURST: f64 = 8.0;
-/// What is accepted of calls at regular intervals with no more than one refusal in fifty, found by trying 200,000 calls.
+/// What regular intervals get with at most one refusal in fifty; found by trying 200,000 calls.
 const REPLICAS_BEST: f64 = 54.0;
 
 impl Model for Replicas {
-    fn call(&mut self, now: f64, _: Row, random: &mut fastrand::Rng) -> (Ended, f64) {
+    fn call(&mut self, now: f64, _: Row, random: &mut fastrand::Rng) -> (CallOutcome, f64) {
         let which = random.usize(..4);
         let grown = (now - self.at[which]) * REPLICA_RATE;
         self.tokens[which] = (self.tokens[which] + grown).min(REPLICA_BURST);
@@ -89,7 +90,7 @@ impl Model for Replicas {
             return (refused(Hint::None, 0.0), 0.01);
         }
         self.tokens[which] -= 1.0;
-        (Ended::Answered, USUAL.time(random))
+        (CallOutcome::Answered, USUAL.time(random))
     }
 
     fn allows(&self, _: f64) -> f64 {
@@ -97,11 +98,11 @@ impl Model for Replicas {
     }
 }
 
-/// Others use it as well, now more and now less; the busier it is the longer it takes, and above some load it refuses
-/// more and more, after having thought about it.
+/// Others use it as well, now more and now less. The busier it is, the longer it takes, and above some load it refuses more
+/// and more calls, after some work.
 #[derive(Default)]
 struct Shedding {
-    /// Of the last two seconds, about, what its own work was a second.
+    /// Its work for us a second, over about the last two seconds.
     own: f64,
     at: f64,
 }
@@ -111,9 +112,9 @@ const CAPACITY: f64 = 150.0;
 const BUSY: f64 = 0.8;
 /// … and from this on all.
 const FULL: f64 = 1.2;
-/// Over which it looks at its load, in seconds.
+/// Seconds over which it measures its load.
 const LOOKS: f64 = 2.0;
-/// What a refusal costs it, of a call.
+/// The cost of a refusal, as a share of a call.
 const COST: f64 = 0.1;
 
 impl Shedding {
@@ -128,7 +129,7 @@ impl Shedding {
 }
 
 impl Model for Shedding {
-    fn call(&mut self, now: f64, _: Row, random: &mut fastrand::Rng) -> (Ended, f64) {
+    fn call(&mut self, now: f64, _: Row, random: &mut fastrand::Rng) -> (CallOutcome, f64) {
         self.own *= (-(now - self.at) / LOOKS).exp();
         self.at = now;
         let load = Self::others(now) + self.own / CAPACITY;
@@ -140,15 +141,15 @@ impl Model for Shedding {
         if random.f64() < (load - BUSY) / (FULL - BUSY) {
             self.works(COST);
             return (
-                Ended::Throttled(Some(Duration::from_secs(2))),
+                CallOutcome::Throttled(Some(Duration::from_secs(2))),
                 work.time(random),
             );
         }
         self.works(1.0);
-        (Ended::Answered, work.time(random))
+        (CallOutcome::Answered, work.time(random))
     }
 
-    /// As much as it does without refusing any.
+    /// As much as it takes without refusing any.
     fn allows(&self, now: f64) -> f64 {
         (BUSY - Self::others(now)) * CAPACITY
     }

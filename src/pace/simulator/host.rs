@@ -1,4 +1,4 @@
-//! The machine that a program runs on: now and then it has no time for it.
+//! The machine that a program runs on, which stalls now and then.
 
 use std::time::Duration;
 
@@ -7,6 +7,7 @@ pub(super) struct Host(Vec<(Duration, Duration)>);
 
 /// Seconds from the end of one stall to the next.
 const BETWEEN: (f64, f64) = (1.0, 6.0);
+/// Seconds of a stall.
 const STALL: (f64, f64) = (0.05, 0.5);
 
 impl Host {
@@ -28,7 +29,7 @@ impl Host {
         Self(stalls)
     }
 
-    /// When the program gets to what happens at `at`.
+    /// When the program notices what happens at `at`.
     pub(super) fn awake(&self, at: Duration) -> Duration {
         let next = self.0.partition_point(|(_, to)| *to <= at);
         match self.0.get(next) {

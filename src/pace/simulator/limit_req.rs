@@ -1,17 +1,17 @@
-//! nginx's `limit_req`: a rate that is kept call by call, on a clock of milliseconds.
+//! nginx's `limit_req`: a rate that is enforced call by call, on a clock of milliseconds.
 
 use super::models::{Hint, Model, Work, refused};
 use super::rows::Row;
-use crate::pace::Ended;
+use crate::pace::types::CallOutcome;
 
 /// What nginx does with calls within the burst.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Burst {
-    /// There is none: any two calls nearer than 1/rate.
+    /// There is none: any two calls closer together than 1/rate are too many.
     None,
-    /// So many pass at once (`nodelay`).
+    /// This many pass immediately (`nodelay`).
     Passes(f64),
-    /// So many wait for their turn.
+    /// This many wait for their turn.
     Waits(f64),
 }
 
@@ -20,16 +20,16 @@ pub(super) struct LimitReq {
     pub(super) rate: f64,
     pub(super) burst: Burst,
     pub(super) work: Work,
-    /// Each call is under way for up to so many times 1/rate.
+    /// Each call is under way for up to this many times 1/rate.
     pub(super) jitter: f64,
-    /// Of the rate, what calls that are sent at regular intervals get without more than one refusal in fifty.
+    /// The share of the rate that regular intervals get with at most one refusal in fifty.
     pub(super) best: f64,
-    /// Calls above the rate, when that was last seen.
+    /// Calls above the rate when it was last computed.
     excess: f64,
     last: u64,
 }
 
-/// nginx answers by itself.
+/// Seconds of a refusal, which nginx sends by itself.
 const REFUSAL: f64 = 0.001;
 
 impl LimitReq {
@@ -45,7 +45,7 @@ impl LimitReq {
         }
     }
 
-    /// The calls come with jitter, in spacings; `best` as found by trying regular intervals over many calls.
+    /// Calls come with jitter, in spacings; `best` was found by trying regular intervals over many calls.
     pub(super) const fn jittered(mut self, jitter: f64, best: f64) -> Self {
         self.jitter = jitter;
         self.best = best;
@@ -61,7 +61,7 @@ impl Model for LimitReq {
         self.jitter / self.rate * random.f64()
     }
 
-    fn call(&mut self, now: f64, _: Row, random: &mut fastrand::Rng) -> (Ended, f64) {
+    fn call(&mut self, now: f64, _: Row, random: &mut fastrand::Rng) -> (CallOutcome, f64) {
         let milliseconds = (now * 1e3) as u64;
         let leaked = (milliseconds - self.last) as f64 * self.rate / 1e3;
         let excess = (self.excess - leaked + 1.0).max(0.0);
@@ -69,7 +69,7 @@ impl Model for LimitReq {
             Burst::None => 0.0,
             Burst::Passes(burst) | Burst::Waits(burst) => burst,
         };
-        // Fractions of thousandths are nobody's call.
+        // Allows for rounding.
         if excess > most + 1e-6 {
             return (refused(Hint::None, 0.0), REFUSAL);
         }
@@ -80,7 +80,7 @@ impl Model for LimitReq {
         } else {
             0.0
         };
-        (Ended::Answered, waits + self.work.time(random))
+        (CallOutcome::Answered, waits + self.work.time(random))
     }
 
     fn allows(&self, _: f64) -> f64 {

@@ -1,26 +1,26 @@
-//! Services as they may be: each decides in virtual time what becomes of a call.
+//! Kinds of services: each decides in virtual time what becomes of a call.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::Duration;
 
 use super::rows::Row;
-use crate::pace::Ended;
+use crate::pace::types::CallOutcome;
 
-/// A service. Times are since the simulation began.
+/// A service. Times are since the simulation started.
 pub(super) trait Model {
-    /// How long a call is under way before it arrives.
+    /// How long a call takes to arrive.
     fn way(&mut self, _random: &mut fastrand::Rng) -> f64 {
         0.0
     }
 
-    /// What becomes of a call for this row that arrives at `now`, and how long it takes until that is heard.
-    fn call(&mut self, now: f64, row: Row, random: &mut fastrand::Rng) -> (Ended, f64);
+    /// What becomes of a call for this row that arrives at `now`, and how long the answer takes.
+    fn call(&mut self, now: f64, row: Row, random: &mut fastrand::Rng) -> (CallOutcome, f64);
 
-    /// Calls a second that it would do for somebody who knew everything, at `now`.
+    /// Calls a second that a caller who knew everything would get at `now`.
     fn allows(&self, now: f64) -> f64;
 
-    /// The mean time of a call that waits for no other, where calls wait for each other.
+    /// The mean time of a call that waits for no other, if calls wait for each other.
     fn unloaded(&self) -> Option<f64> {
         None
     }
@@ -35,43 +35,43 @@ pub(super) struct Work {
 
 impl Work {
     pub(super) fn time(self, random: &mut fastrand::Rng) -> f64 {
-        // Twelve of them make a bell.
+        // The sum of twelve is nearly normal.
         let bell: f64 = (0..12).map(|_| random.f64()).sum::<f64>() - 6.0;
         self.typical * (bell * self.spread).exp()
     }
 
-    /// Of a bell's exponential the mean is above the middle.
+    /// The mean of a log-normal distribution is above its median.
     pub(super) fn mean(self) -> f64 {
         self.typical * (self.spread.powi(2) / 2.0).exp()
     }
 
-    /// A refusal is faster than work.
+    /// A refusal takes half as long.
     pub(super) fn refusal(self, random: &mut fastrand::Rng) -> f64 {
         self.time(random) * 0.5
     }
 }
 
-/// What a refusal says of when to come back.
+/// What a refusal says about when to come back.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Hint {
     None,
     /// Whole seconds, rounded up.
     RetryAfter,
-    /// The same whenever it is asked.
+    /// Always the same.
     Always(u32),
 }
 
-pub(super) fn refused(hint: Hint, back: f64) -> Ended {
-    Ended::Throttled(match hint {
+pub(super) fn refused(hint: Hint, back: f64) -> CallOutcome {
+    CallOutcome::Throttled(match hint {
         Hint::None => None,
         Hint::RetryAfter => Some(Duration::from_secs_f64(back.ceil().max(1.0))),
         Hint::Always(seconds) => Some(Duration::from_secs(seconds.into())),
     })
 }
 
-/// A bucket that fills at a rate; each call takes one out.
+/// A bucket that fills at a rate; each call takes one token.
 pub(super) struct TokenBucket {
-    /// From when on which rate is allowed.
+    /// Each rate with the second from which it is allowed.
     pub(super) rates: Vec<(f64, f64)>,
     pub(super) burst: f64,
     pub(super) hint: Hint,
@@ -94,7 +94,7 @@ impl TokenBucket {
 }
 
 impl Model for TokenBucket {
-    fn call(&mut self, now: f64, _: Row, random: &mut fastrand::Rng) -> (Ended, f64) {
+    fn call(&mut self, now: f64, _: Row, random: &mut fastrand::Rng) -> (CallOutcome, f64) {
         let rate = self.allows(now);
         self.tokens = (self.tokens + (now - self.at) * rate).min(self.burst);
         self.at = now;
@@ -102,7 +102,7 @@ impl Model for TokenBucket {
             return (refused(self.hint, 1.0 / rate), self.work.refusal(random));
         }
         self.tokens -= 1.0;
-        (Ended::Answered, self.work.time(random))
+        (CallOutcome::Answered, self.work.time(random))
     }
 
     fn allows(&self, now: f64) -> f64 {
@@ -114,7 +114,7 @@ impl Model for TokenBucket {
     }
 }
 
-/// A service that has some of its answers at hand, and bears whatever so many calls in flight can ask.
+/// A service with a cache, which takes whatever this many calls in flight can ask for.
 pub(super) struct Cache {
     pub(super) calls: usize,
     pub(super) hits: f64,
@@ -123,10 +123,10 @@ pub(super) struct Cache {
 }
 
 impl Model for Cache {
-    fn call(&mut self, _: f64, _: Row, random: &mut fastrand::Rng) -> (Ended, f64) {
+    fn call(&mut self, _: f64, _: Row, random: &mut fastrand::Rng) -> (CallOutcome, f64) {
         let hit = random.f64() < self.hits;
         let work = if hit { self.hit } else { self.miss };
-        (Ended::Answered, work.time(random))
+        (CallOutcome::Answered, work.time(random))
     }
 
     fn allows(&self, _: f64) -> f64 {
@@ -135,7 +135,7 @@ impl Model for Cache {
     }
 }
 
-/// So many calls in each stretch of time.
+/// This many calls in each stretch of time.
 pub(super) struct FixedWindow {
     pub(super) calls: u32,
     pub(super) seconds: f64,
@@ -164,7 +164,7 @@ impl Model for FixedWindow {
         clippy::cast_sign_loss,
         clippy::cast_precision_loss
     )]
-    fn call(&mut self, now: f64, _: Row, random: &mut fastrand::Rng) -> (Ended, f64) {
+    fn call(&mut self, now: f64, _: Row, random: &mut fastrand::Rng) -> (CallOutcome, f64) {
         let window = (now / self.seconds) as u64;
         if window > self.window {
             self.window = window;
@@ -175,7 +175,7 @@ impl Model for FixedWindow {
             return (refused(self.hint, back), self.work.refusal(random));
         }
         self.used += 1;
-        (Ended::Answered, self.work.time(random))
+        (CallOutcome::Answered, self.work.time(random))
     }
 
     fn allows(&self, _: f64) -> f64 {
@@ -183,14 +183,14 @@ impl Model for FixedWindow {
     }
 }
 
-/// So many calls at the same time: a place is taken when a call arrives and free when its answer leaves, half a round
+/// This many calls at the same time: a place is taken when a call arrives and free when its answer leaves, half a round
 /// trip from the caller.
 pub(super) struct Concurrency {
     pub(super) calls: usize,
     pub(super) work: Work,
     /// Seconds of a round trip on the wire.
     pub(super) wire: f64,
-    /// When each that is worked on will leave.
+    /// When each call being worked on will leave.
     pub(super) busy: Vec<f64>,
 }
 
@@ -206,29 +206,29 @@ impl Concurrency {
 }
 
 impl Model for Concurrency {
-    fn call(&mut self, now: f64, _: Row, random: &mut fastrand::Rng) -> (Ended, f64) {
+    fn call(&mut self, now: f64, _: Row, random: &mut fastrand::Rng) -> (CallOutcome, f64) {
         let arrives = now + self.wire / 2.0;
         // The caller's clock counts nanoseconds.
         self.busy.retain(|leaves| *leaves > arrives + 1e-8);
         if self.busy.len() >= self.calls {
             return (
-                Ended::Throttled(None),
+                CallOutcome::Throttled(None),
                 self.wire + self.work.refusal(random),
             );
         }
         let time = self.work.time(random);
         self.busy.push(arrives + time);
-        (Ended::Answered, self.wire + time)
+        (CallOutcome::Answered, self.wire + time)
     }
 
-    /// What as many in flight as it bears at once can do, which it never refuses.
+    /// What as many calls in flight as it allows can do.
     #[allow(clippy::cast_precision_loss)]
     fn allows(&self, _: f64) -> f64 {
         self.calls as f64 / (self.wire + self.work.mean())
     }
 }
 
-/// Refuses nothing: what it cannot do at once waits in a queue, and whoever waits too long gives up.
+/// Refuses nothing: calls wait in a queue, and the caller gives up those that wait too long.
 pub(super) struct Queue {
     /// When each worker is free, in nanoseconds.
     workers: BinaryHeap<Reverse<u64>>,
@@ -247,16 +247,16 @@ impl Queue {
 pub(super) const TIMEOUT: f64 = 30.0;
 
 impl Model for Queue {
-    fn call(&mut self, now: f64, _: Row, random: &mut fastrand::Rng) -> (Ended, f64) {
+    fn call(&mut self, now: f64, _: Row, random: &mut fastrand::Rng) -> (CallOutcome, f64) {
         let time = self.work.time(random);
         let mut first = self.workers.peek_mut().unwrap();
         let free = (first.0 as f64 / 1e9).max(now) + time;
         *first = Reverse((free * 1e9) as u64);
         let latency = free - now;
         if latency > TIMEOUT {
-            return (Ended::TimedOut, TIMEOUT);
+            return (CallOutcome::TimedOut, TIMEOUT);
         }
-        (Ended::Answered, latency)
+        (CallOutcome::Answered, latency)
     }
 
     fn allows(&self, _: f64) -> f64 {
@@ -268,7 +268,7 @@ impl Model for Queue {
     }
 }
 
-/// Another service, of which some calls fail and some hang, whatever anybody does.
+/// Another service, of whose calls some fail and some hang, at any pace.
 pub(super) struct Faults<M> {
     pub(super) service: M,
     pub(super) failing: f64,
@@ -280,13 +280,13 @@ impl<M: Model> Model for Faults<M> {
         self.service.way(random)
     }
 
-    fn call(&mut self, now: f64, row: Row, random: &mut fastrand::Rng) -> (Ended, f64) {
+    fn call(&mut self, now: f64, row: Row, random: &mut fastrand::Rng) -> (CallOutcome, f64) {
         let chance = random.f64();
         if chance < self.hanging {
-            return (Ended::TimedOut, TIMEOUT);
+            return (CallOutcome::TimedOut, TIMEOUT);
         }
         if chance < self.hanging + self.failing {
-            return (Ended::Failed, 0.05);
+            return (CallOutcome::Failed, 0.05);
         }
         self.service.call(now, row, random)
     }
@@ -296,29 +296,29 @@ impl<M: Model> Model for Faults<M> {
     }
 }
 
-/// Another service, or a balancer before it, that refuses this share of calls whatever anybody does.
-pub(super) struct Moody<M> {
+/// Another service, or a load balancer in front of it, that refuses this share of calls at any pace.
+pub(super) struct RefusingAtRandom<M> {
     pub(super) service: M,
     pub(super) refusing: f64,
     pub(super) hint: Hint,
 }
 
-/// How long all is quiet after a refusal, at least: a second is asked for or guessed, and one call goes first.
+/// How long calls pause after a refusal at least: a second is named or guessed, and one call goes first.
 const QUIET: f64 = 1.1;
 
-impl<M: Model> Model for Moody<M> {
+impl<M: Model> Model for RefusingAtRandom<M> {
     fn way(&mut self, random: &mut fastrand::Rng) -> f64 {
         self.service.way(random)
     }
 
-    fn call(&mut self, now: f64, row: Row, random: &mut fastrand::Rng) -> (Ended, f64) {
+    fn call(&mut self, now: f64, row: Row, random: &mut fastrand::Rng) -> (CallOutcome, f64) {
         if random.f64() < self.refusing {
             return (refused(self.hint, 1.0), 0.05);
         }
         self.service.call(now, row, random)
     }
 
-    /// What somebody gets who pauses after each refusal as he is asked to.
+    /// What a caller gets who pauses after each refusal, as it asks.
     fn allows(&self, now: f64) -> f64 {
         if self.hint == Hint::Always(0) {
             return self.service.allows(now);
@@ -327,7 +327,7 @@ impl<M: Model> Model for Moody<M> {
     }
 }
 
-/// Another service, whose window somebody else had used up before.
+/// Another service, whose window was used up before by another caller.
 pub(super) struct UsedUp<M> {
     pub(super) service: M,
     pub(super) until: f64,
@@ -338,7 +338,7 @@ impl<M: Model> Model for UsedUp<M> {
         self.service.way(random)
     }
 
-    fn call(&mut self, now: f64, row: Row, random: &mut fastrand::Rng) -> (Ended, f64) {
+    fn call(&mut self, now: f64, row: Row, random: &mut fastrand::Rng) -> (CallOutcome, f64) {
         if now < self.until {
             return (refused(Hint::RetryAfter, self.until - now), 0.05);
         }
@@ -353,7 +353,7 @@ impl<M: Model> Model for UsedUp<M> {
     }
 }
 
-/// How a service is down: it fails at once, or nobody ever hears of it.
+/// How a service is down: it fails immediately, or never answers.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Away {
     Failing,
@@ -373,11 +373,11 @@ impl<M: Model> Model for Outage<M> {
         self.service.way(random)
     }
 
-    fn call(&mut self, now: f64, row: Row, random: &mut fastrand::Rng) -> (Ended, f64) {
+    fn call(&mut self, now: f64, row: Row, random: &mut fastrand::Rng) -> (CallOutcome, f64) {
         if (self.from..self.to).contains(&now) {
             return match self.away {
-                Away::Failing => (Ended::Failed, 0.05),
-                Away::Hanging => (Ended::TimedOut, TIMEOUT),
+                Away::Failing => (CallOutcome::Failed, 0.05),
+                Away::Hanging => (CallOutcome::TimedOut, TIMEOUT),
             };
         }
         self.service.call(now, row, random)

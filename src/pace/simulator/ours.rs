@@ -3,20 +3,20 @@
 use std::time::Duration;
 
 use super::pacers::{Answer, Pacer, Ticket};
-use crate::pace::calls::{Bounds, Change, Try, Turn};
 use crate::pace::controller::Controller;
-use crate::pace::{Ended, Rate};
-use crate::telemetry::event::Limit;
+use crate::pace::rate::Rate;
+use crate::pace::types::{Admission, CallOutcome, PaceEvent, PaceLimits, Try};
+use crate::telemetry::pace::Limit;
 
 impl Pacer for Controller {
     fn ask(&mut self, now: Duration) -> Answer {
-        match Self::ask(self, now) {
-            Turn::Go(call) => Answer::Go(Ticket {
+        match Self::admit(self, now) {
+            Admission::Admitted(call) => Answer::Go(Ticket {
                 began: now,
                 call: Some(call),
             }),
-            Turn::At(at) => Answer::At(at),
-            Turn::AfterAnother => Answer::AfterAnother,
+            Admission::NotBefore(at) => Answer::At(at),
+            Admission::AfterAnother => Answer::AfterAnother,
         }
     }
 
@@ -24,12 +24,12 @@ impl Pacer for Controller {
         &mut self,
         now: Duration,
         ticket: Ticket,
-        how: Ended,
+        how: CallOutcome,
         tried: Try,
         fraction: f64,
     ) -> Option<Duration> {
-        match Self::ended(self, now, ticket.call.unwrap(), how, tried, fraction) {
-            Some(Change::RowWaits(wait)) => Some(wait),
+        match Self::call_ended(self, now, ticket.call.unwrap(), how, tried, fraction) {
+            Some(PaceEvent::RowWaits(wait)) => Some(wait),
             _ => None,
         }
     }
@@ -44,9 +44,9 @@ pub(super) fn ours(in_flight: usize) -> Box<dyn Pacer> {
     ours_near(in_flight, Limit::NONE)
 }
 
-/// Ours, which begins near what an earlier one found.
+/// Ours, starting near the limit that an earlier run found.
 pub(super) fn ours_near(in_flight: usize, known: Limit) -> Box<dyn Pacer> {
-    Box::new(Controller::new(Bounds {
+    Box::new(Controller::new(PaceLimits {
         rate: Rate::Auto,
         in_flight: in_flight.try_into().unwrap(),
         known,

@@ -1,38 +1,37 @@
-//! Who decides when calls begin, and what they and the simulation say to each other.
+//! What decides when calls start, and what passes between it and the simulation.
 
 use std::time::Duration;
 
-use crate::pace::Ended;
-use crate::pace::calls::{Call, Try};
-use crate::telemetry::event::Limit;
+use crate::pace::types::{Call, CallOutcome, Try};
+use crate::telemetry::pace::Limit;
 
-/// Somebody who decides when calls begin.
+/// Decides when calls start.
 pub(super) trait Pacer {
     fn ask(&mut self, now: Duration) -> Answer;
 
-    /// A call ended. `tried` says which try of its row it was, `fraction` is random. Returns how long the
-    /// row waits if the pacer chose a time of its own.
+    /// A call ended. `tried` says which try of its row it was; `fraction` is random. Returns how long the row waits if only
+    /// the row does.
     fn ended(
         &mut self,
         now: Duration,
         ticket: Ticket,
-        how: Ended,
+        how: CallOutcome,
         tried: Try,
         fraction: f64,
     ) -> Option<Duration>;
 
-    /// What it has found.
+    /// The limit that was found.
     fn limit(&self) -> Limit {
         Limit::NONE
     }
 }
 
-/// Whether a call may begin.
+/// Whether a call may start.
 pub(super) enum Answer {
     Go(Ticket),
-    /// Not before then.
+    /// It may ask again then.
     At(Duration),
-    /// When another one has ended.
+    /// It may ask again when another call has ended.
     AfterAnother,
 }
 
@@ -40,6 +39,6 @@ pub(super) enum Answer {
 #[derive(Clone, Copy)]
 pub(super) struct Ticket {
     pub(super) began: Duration,
-    /// What our controller wants back.
+    /// The call as our controller knows it.
     pub(super) call: Option<Call>,
 }

@@ -1,12 +1,12 @@
-//! The rows of a program and their order: those that were refused and have waited stand in one line with the next new one,
-//! as they do at the program's gate.
+//! The rows of a program and their order: rows that were refused and have waited queue with the next new row, as they do at
+//! the program's gate.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::time::Duration;
 
-use crate::pace::calls::Try;
-use crate::pace::row_refusals::{Calls, RowRefusals};
+use crate::pace::row_refusals::{CallCounts, RowRefusals};
+use crate::pace::types::Try;
 
 /// The number of a row, from 0.
 pub(super) type Row = u32;
@@ -15,11 +15,11 @@ pub(super) type Row = u32;
 pub(super) struct Rows {
     next: Row,
     waiting: BinaryHeap<Reverse<(Duration, Row)>>,
-    /// Who asks next; nobody is the next new row, which is in it once.
+    /// The rows that ask next; `None` is the next new row, which is in it once.
     line: VecDeque<Option<Row>>,
     refused: HashMap<Row, RowRefusals>,
-    /// Everybody's calls.
-    calls: Calls,
+    /// All calls.
+    counts: CallCounts,
     /// Rows that were refused too often.
     pub(super) without_verdict: u32,
 }
@@ -31,7 +31,7 @@ impl Rows {
             waiting: BinaryHeap::new(),
             line: VecDeque::from([None]),
             refused: HashMap::new(),
-            calls: Calls::default(),
+            counts: CallCounts::default(),
             without_verdict: 0,
         }
     }
@@ -52,18 +52,18 @@ impl Rows {
     }
 
     pub(super) fn was_accepted(&mut self, row: Row) {
-        self.calls.accepted += 1;
+        self.counts.accept();
         self.is_done(row);
     }
 
-    /// Nothing more is asked for this row.
+    /// The row needs no more calls.
     pub(super) fn is_done(&mut self, row: Row) {
         if !self.refused.is_empty() {
             self.refused.remove(&row);
         }
     }
 
-    /// Which try of the row a call is that ends.
+    /// Which try of the row a call is that ends now.
     pub(super) fn tried(&self, row: Row) -> Try {
         self.refused
             .get(&row)
@@ -72,15 +72,11 @@ impl Rows {
 
     /// The row was refused. Which try that was.
     pub(super) fn was_refused(&mut self, row: Row) -> Try {
-        let tried = self.refused.entry(row).or_default().note(self.calls);
-        if tried != Try::AgainAlone {
-            self.calls.refused += 1;
-        }
-        tried
+        self.counts.refuse(self.refused.entry(row).or_default())
     }
 
-    /// It is tried again, after its own back-off, which is at least `least`, or else when the pause is over; unless it has
-    /// been refused too often. `fraction` is random, from 0 up to 1.
+    /// The row is tried again, unless it was refused too often: after a back-off of its own of at least `least`, or when the
+    /// pause is over. `fraction` is random, from 0 up to 1.
     pub(super) fn again(
         &mut self,
         row: Row,

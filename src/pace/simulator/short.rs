@@ -1,12 +1,12 @@
-//! Where the controller falls short of what is aimed at: the aims stand at the cases, and here is what is reached.
+//! Where the controller falls short: the cases have the aims, and this is what it reaches.
 //!
-//! The everyday tests hold it to that, so that it gets no worse; the table names each aim that is missed.
+//! The everyday tests hold the controller to this, so that it does not get worse; the table lists each aim that is missed.
 
-use super::cases::Case;
+use super::case::Case;
 
-/// What is reached of the aims that are missed.
+/// What is reached where an aim is missed.
 struct Reached {
-    /// How the name of the case starts.
+    /// The start of the case's name.
     name: &'static str,
     share: f64,
     refused: u32,
@@ -27,15 +27,15 @@ const AS_AIMED: Reached = Reached {
 };
 
 const SHORT: [Reached; 33] = [
-    // A few more than thirty, as thirty were in flight when the first was refused.
+    // A few more than thirty: that many were in flight at the first refusal.
     refused("bucket of 50, 40/s", 36),
     refused("503 for 3 min", 36),
-    refused("all hangs for 1 min", 36),
+    refused("everything hangs for 1 min", 36),
     refused("noisy host, bucket of 50", 45),
-    // Most of them at first, when the wire holds as many again.
+    // Most of them at the start, when as many again are on the wire.
     refused("bucket of 50, 40/s, no hint, 150 ms away", 110),
     refused("bucket of 50, 40/s, Retry-After, 150 ms away", 110),
-    // Of so low a rate each step lasts long.
+    // At so low a rate each step takes long.
     refused("bucket of 10, 3/s", 36),
     Reached {
         share: 0.8,
@@ -51,14 +51,14 @@ const SHORT: [Reached; 33] = [
         at_first: 0.9,
         ..refused("bucket of 5, 60/s", 20)
     },
-    // On the wire calls are in flight and not counted, and a few above the limit are refused now and then.
-    refused("20 at once, 80 ms, 30 ms away", 90),
+    // Calls on the wire are in flight but not counted, so a few above the limit are refused now and then.
+    refused("20 in flight, 80 ms, 30 ms away", 90),
     Reached {
         share: 0.45,
-        ..refused("2 at once, 80 ms, 30 ms away", 700)
+        ..refused("2 in flight, 80 ms, 30 ms away", 700)
     },
-    refused("5 at once, 10 ms, 50 ms away", 150),
-    // Each sees the other one's refusals, which look like chance.
+    refused("5 in flight, 10 ms, 50 ms away", 150),
+    // Each is refused because of the other, which looks random.
     Reached {
         share: 0.85,
         ..refused("two programs", 2_000)
@@ -69,7 +69,7 @@ const SHORT: [Reached; 33] = [
         each_minute: 0.2,
         ..refused("400/s falls to 1/s", 1_000)
     },
-    // Half an hour is short for a limit that is never the same for longer than five minutes.
+    // The limit changes every five minutes, which is often for looks past it.
     Reached {
         share: 0.6,
         ..AS_AIMED.of("40, 60, 30, 80, 20, 50/s")
@@ -78,7 +78,7 @@ const SHORT: [Reached; 33] = [
         share: 0.6,
         ..refused("bucket of 50, 40/s, always asks for 60 s", 40)
     },
-    // The first answers that a median needs have queued already.
+    // The first answers that a median needs have already queued.
     Reached {
         latency: 5.0,
         ..AS_AIMED.of("queues what is above 40/s")
@@ -91,23 +91,23 @@ const SHORT: [Reached; 33] = [
         latency: 5.0,
         ..AS_AIMED.of("100 workers")
     },
-    // Refusals become rarer so slowly with the pace that it is hard to tell from chance.
+    // Refusals become rarer so slowly with the pace that they are hard to tell from random ones.
     Reached {
         refused_share: 0.08,
-        ..AS_AIMED.of("no two nearer than 1/20 s, jitter of 3")
+        ..AS_AIMED.of("no two closer than 1/20 s, jitter of 3")
     },
     Reached {
         share: 0.65,
         refused_share: 0.25,
         ..AS_AIMED.of("the stand-in, 100/s, burst 1")
     },
-    // It was put down to the pace at first that they were refused together.
+    // Refused together, they are put down to the pace at first.
     Reached {
         each_minute: 0.4,
         ..refused("five rows always refused, bucket", 250)
     },
-    // It takes two minutes now and then until it is certain that refusals are the service's own: one in a thousand takes long to
-    // show, and of one in four several may come in a row.
+    // Sometimes it takes two minutes until it is certain that refusals are random: one in a thousand takes long to show, and
+    // with one in four, several may come in a row.
     Reached {
         share: 0.6,
         each_minute: 0.5,
@@ -154,7 +154,7 @@ impl Reached {
     }
 }
 
-/// The case with what is reached instead of what is aimed at.
+/// The case with what is reached in place of the aims.
 pub(super) fn as_reached(mut case: Case) -> Case {
     for reached in SHORT
         .iter()

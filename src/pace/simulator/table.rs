@@ -1,35 +1,42 @@
-//! Every service with many seeds, beside the two baselines, as a Markdown table.
+//! Every service with many seeds, beside two baselines, as a Markdown table.
 
-use std::fmt::Write as _;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::baselines::{Aimd, FixedRate};
-use super::cases::Case;
+use super::case::Case;
+use super::cases::{changing, steady, troubled, uneven};
+use super::demands::demands;
+use super::hidden::hidden;
 use super::ours::ours;
 use super::world::Seen;
 
-/// What is run, as the environment says.
-pub(super) struct Settings {
-    /// `SIM_CASES`: only services with one of these, divided by `|`, in their names.
+/// All services.
+pub(super) fn all() -> Vec<Case> {
+    [steady(), changing(), troubled(), uneven(), demands()].concat()
+}
+
+/// What to run, from the environment.
+struct Settings {
+    /// `SIM_CASES`: only services whose names contain one of these, separated by `|`.
     cases: String,
-    /// `SIM_SEEDS`
+    /// `SIM_SEEDS`: runs of each service.
     seeds: u64,
-    /// `SIM_MINUTES` at most
+    /// `SIM_MINUTES`: the most minutes of a run.
     minutes: usize,
-    /// `SIM_QUICK=1`: no longer than in the everyday tests
+    /// `SIM_QUICK=1`: as long as in the everyday tests.
     quick: bool,
-    /// `SIM_CEILING` of calls in flight at most
+    /// `SIM_CEILING`: the most calls in flight.
     ceiling: usize,
-    /// `SIM_BASELINES`: with how many seeds
+    /// `SIM_BASELINES`: runs of each baseline.
     baselines: u64,
 }
 
 impl Settings {
-    pub(super) fn read() -> Self {
+    fn read() -> Self {
         let text = |name: &str| std::env::var(name).ok();
         let number = |name: &str, usual: usize| {
-            text(name).map_or(usual, |text| text.parse().expect("a number is wanted"))
+            text(name).map_or(usual, |text| text.parse().expect("should be a number"))
         };
         Self {
             cases: text("SIM_CASES").unwrap_or_default(),
@@ -56,8 +63,8 @@ enum Who {
 
 const HEAD: &str = "| service | share, least | mean | worst minute | refused, mean | most | of calls | in flight at the first | s to 90 % of its final pace | most in flight | first 75 s | latency, times alone | rows after s | no verdict | fixed 50/s: share / refused | AIMD: share / refused | seeds that miss |";
 
-/// Runs the services and prints a line for each; says what was expected and missed.
-pub(super) fn print(cases: Vec<Case>, settings: &Settings) {
+/// Runs the services and prints a line for each, and then the expectations that were missed.
+fn print(cases: Vec<Case>, settings: &Settings) {
     let cases: Vec<Case> = cases
         .into_iter()
         .filter(|case| settings.wants(case) && !(settings.quick && case.quick == 0))
@@ -72,7 +79,7 @@ pub(super) fn print(cases: Vec<Case>, settings: &Settings) {
         .collect();
     println!("{HEAD}");
     println!("|---|{}", "---:|".repeat(HEAD.matches('|').count() - 2));
-    let misses = Mutex::new(String::new());
+    let misses = Mutex::new(vec![None; cases.len()]);
     let printed = Mutex::new((0, vec![None; cases.len()]));
     for_each(cases.len(), |place| {
         let case = &cases[place];
@@ -89,11 +96,10 @@ pub(super) fn print(cases: Vec<Case>, settings: &Settings) {
         let others = [Who::Fixed, Who::Aimd].map(|who| runs(who, settings.baselines));
         let missed: Vec<String> = own.iter().filter_map(|seen| case.missed(seen)).collect();
         if let Some(first) = missed.first() {
-            let mut misses = misses.lock().unwrap();
-            writeln!(misses, "- {}: {first}", case.name).unwrap();
+            misses.lock().unwrap()[place] = Some(format!("- {}: {first}", case.name));
         }
         let line = line(case, &own, &others, missed.len());
-        // In the order of the cases, as soon as all before are there.
+        // In the order of the cases, as soon as all before it are there.
         let (next, lines) = &mut *printed.lock().unwrap();
         lines[place] = Some(line);
         while let Some(line) = lines.get(*next).and_then(Option::as_ref) {
@@ -101,11 +107,13 @@ pub(super) fn print(cases: Vec<Case>, settings: &Settings) {
             *next += 1;
         }
     });
-    println!("\nMissed, each with the first seed that does:\n");
-    println!("{}", misses.into_inner().unwrap());
+    println!("\nMissed, each by the first seed that does:\n");
+    for miss in misses.into_inner().unwrap().into_iter().flatten() {
+        println!("{miss}");
+    }
 }
 
-/// Calls for each number below this, on all cores.
+/// Calls `work` with each number below `many`, on all cores.
 pub(super) fn for_each(many: usize, work: impl Fn(usize) + Sync) {
     let next = AtomicUsize::new(0);
     let cores = std::thread::available_parallelism().map_or(1, Into::into);
@@ -137,7 +145,7 @@ fn most(values: impl Iterator<Item = f64>) -> f64 {
     values.fold(f64::NEG_INFINITY, f64::max)
 }
 
-/// A share in percent; nothing where there is none.
+/// A share in percent; empty if there is none.
 fn percent(share: f64) -> String {
     if !share.is_finite() {
         return String::new();
@@ -187,4 +195,14 @@ fn line(case: &Case, own: &[Seen], others: &[Vec<Seen>; 2], missed: usize) -> St
             format!("{missed} of {}", own.len())
         },
     )
+}
+
+#[test]
+#[ignore = "takes minutes; `cargo test --release --lib simulator::table -- --ignored --nocapture`"]
+fn table_of_all_services() {
+    let mut cases = all();
+    if std::env::var_os("SIM_HIDDEN").is_some() {
+        cases.extend(hidden());
+    }
+    print(cases, &Settings::read());
 }

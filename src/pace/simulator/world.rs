@@ -1,4 +1,4 @@
-//! Programs call a service in virtual time, and what is seen of it.
+//! Programs that call a service in virtual time, and what is seen of them.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -8,43 +8,43 @@ use super::host::Host;
 use super::models::Model;
 use super::pacers::{Answer, Pacer, Ticket};
 use super::rows::{Row, Rows};
-use crate::pace::Ended;
+use crate::pace::types::CallOutcome;
 
-/// What was seen of a run.
+/// What was seen in a run.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
-    /// Calls in each second that the service accepted.
+    /// Calls that the service accepted in each second.
     pub(super) accepted: Vec<u32>,
     /// What the model allowed in each second.
     pub(super) allowed: Vec<f64>,
-    /// How long those took together that were accepted in each second.
+    /// The total time of the calls that were accepted in each second.
     latency: Vec<f64>,
     pub(super) calls: u64,
     pub(super) refused: u32,
-    /// Calls in flight when the first refusal was heard of, with it.
+    /// Calls in flight when the first refusal came back, with it.
     pub(super) at_first_refusal: usize,
     pub(super) most_in_flight: usize,
     /// Rows that were refused too often.
     pub(super) without_verdict: u32,
-    /// When as many rows as were asked for had their answers.
+    /// When the planned number of rows had their answers.
     pub(super) rows_after: Option<Duration>,
 }
 
 impl Seen {
-    /// The share of what was allowed from one second to another.
+    /// The share of the allowed calls from one second to another.
     pub(super) fn share(&self, from: usize, to: usize) -> f64 {
         let accepted: u32 = self.accepted[from..to].iter().sum();
         f64::from(accepted) / self.allowed[from..to].iter().sum::<f64>()
     }
 
-    /// Seconds from `from` until ten seconds together had nine tenths of what was allowed.
+    /// Seconds from `from` until ten seconds in a row had nine tenths of the allowed calls.
     pub(super) fn recovery(&self, from: usize) -> Option<usize> {
         (from..self.accepted.len().saturating_sub(10))
             .find(|at| self.share(*at, at + 10) >= 0.9)
             .map(|at| at - from)
     }
 
-    /// Seconds until ten together had nine tenths of what the last third of the run had.
+    /// Seconds until ten seconds in a row had nine tenths of the pace of the run's last third.
     pub(super) fn settled(&self) -> Option<usize> {
         let of = |from: usize, to: usize| {
             f64::from(self.accepted[from..to].iter().sum::<u32>()) / (to - from) as f64
@@ -54,7 +54,7 @@ impl Seen {
         (0..end.saturating_sub(10)).find(|at| of(*at, at + 10) >= 0.9 * last)
     }
 
-    /// The worst minute's share after the first one.
+    /// The share of the worst minute after the first one.
     pub(super) fn worst_minute(&self) -> f64 {
         (60..=self.accepted.len().saturating_sub(60))
             .map(|from| self.share(from, from + 60))
@@ -74,7 +74,7 @@ impl Seen {
     }
 }
 
-/// What is to be simulated.
+/// What to simulate.
 pub(super) struct Plan {
     pub(super) seconds: usize,
     pub(super) seed: u64,
@@ -84,7 +84,7 @@ pub(super) struct Plan {
     pub(super) rows: u64,
 }
 
-/// Something that is to come.
+/// Something that happens later.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Due {
     at: Duration,
@@ -99,17 +99,17 @@ struct Out {
     who: usize,
     row: Row,
     ticket: Ticket,
-    how: Ended,
+    how: CallOutcome,
 }
 
 struct Program<'a> {
     pacer: &'a mut dyn Pacer,
     rows: Rows,
-    /// When it asks again; not before a call ends if there is no time.
+    /// When it asks again; `None` means when a call ends.
     wake: Option<Duration>,
 }
 
-/// The calls that are out and what is to come of them.
+/// The calls that are out, and what happens to them next.
 #[derive(Default)]
 struct Calls {
     due: BinaryHeap<Reverse<Due>>,
@@ -167,7 +167,7 @@ struct World<'a> {
     plan: Plan,
 }
 
-/// Lets these pacers call this service for so long; everybody always has something to ask.
+/// Lets these pacers call this service for the planned time. There are always more rows.
 pub(super) fn simulate(pacers: &mut [Box<dyn Pacer>], model: &mut dyn Model, plan: Plan) -> Seen {
     let end = Duration::from_secs(plan.seconds as u64);
     let mut stalls = fastrand::Rng::with_seed(plan.seed + 1_000);
@@ -208,7 +208,7 @@ pub(super) fn simulate(pacers: &mut [Box<dyn Pacer>], model: &mut dyn Model, pla
         let next_wake = world.programs.iter().filter_map(|one| one.wake).min();
         now = match (next_due, next_wake) {
             (Some(one), Some(other)) => one.min(other),
-            (one, other) => one.or(other).expect("nobody stalls for ever"),
+            (one, other) => one.or(other).expect("a program must not wait for ever"),
         }
         .max(now);
         while let Some(due) = world.calls.next(now) {
@@ -238,7 +238,7 @@ impl World<'_> {
             match program.pacer.ask(now) {
                 Answer::Go(ticket) => {
                     let row = program.rows.take(now);
-                    let how = Ended::Abandoned;
+                    let how = CallOutcome::Abandoned;
                     let slot = self.calls.begin(Out {
                         who,
                         row,
@@ -276,9 +276,9 @@ impl World<'_> {
             .call(now.as_secs_f64(), out.row, &mut self.random);
         out.how = how;
         let second = now.as_secs() as usize;
-        if matches!(how, Ended::Throttled(_)) {
+        if matches!(how, CallOutcome::Throttled(_)) {
             self.seen.refused += 1;
-        } else if how == Ended::Answered && second < self.plan.seconds {
+        } else if how == CallOutcome::Answered && second < self.plan.seconds {
             self.seen.accepted[second] += 1;
             let way = now.saturating_sub(out.ticket.began);
             self.seen.latency[second] += way.as_secs_f64() + time;
@@ -297,7 +297,7 @@ impl World<'_> {
         } = self.calls.end(slot);
         let program = &mut self.programs[who];
         let fraction = self.random.f64();
-        if let Ended::Throttled(_) = how {
+        if let CallOutcome::Throttled(_) = how {
             if self.seen.at_first_refusal == 0 {
                 self.seen.at_first_refusal = in_flight;
             }
@@ -308,7 +308,7 @@ impl World<'_> {
         } else {
             let tried = program.rows.tried(row);
             program.pacer.ended(now, ticket, how, tried, fraction);
-            if how == Ended::Answered {
+            if how == CallOutcome::Answered {
                 program.rows.was_accepted(row);
                 self.answers += 1;
                 if self.answers == self.plan.rows {
@@ -318,7 +318,7 @@ impl World<'_> {
                 program.rows.is_done(row);
             }
         }
-        // What it says may change when the next may go.
+        // The outcome may change when the next call may start.
         program.wake = Some(now);
     }
 }

@@ -1,21 +1,21 @@
-//! Services of which certain rows, or the way to them, are peculiar, and one that bears everything.
+//! Services in front of another one, which refuse certain rows or are far away, and one that takes everything.
 
 use std::collections::HashSet;
 
 use super::models::{Hint, Model, Work, refused};
 use super::rows::Row;
-use crate::pace::Ended;
+use crate::pace::types::CallOutcome;
 
-/// Does at once whatever is asked.
+/// Takes every call.
 pub(super) struct NoLimit {
-    /// The most that anybody has in flight.
+    /// The most calls in flight that the program has.
     pub(super) ceiling: usize,
     pub(super) work: Work,
 }
 
 impl Model for NoLimit {
-    fn call(&mut self, _: f64, _: Row, random: &mut fastrand::Rng) -> (Ended, f64) {
-        (Ended::Answered, self.work.time(random))
+    fn call(&mut self, _: f64, _: Row, random: &mut fastrand::Rng) -> (CallOutcome, f64) {
+        (CallOutcome::Answered, self.work.time(random))
     }
 
     fn allows(&self, _: f64) -> f64 {
@@ -25,13 +25,13 @@ impl Model for NoLimit {
 
 /// Which rows are always refused.
 #[derive(Clone, Copy)]
-pub(super) enum Bad {
+pub(super) enum RefusedRows {
     These(&'static [Row]),
-    /// Every so many-th.
+    /// One row in this many.
     Every(Row),
 }
 
-impl Bad {
+impl RefusedRows {
     fn has(self, row: Row) -> bool {
         match self {
             Self::These(rows) => rows.contains(&row),
@@ -40,22 +40,22 @@ impl Bad {
     }
 }
 
-/// Another service that refuses some rows whatever anybody does. Compared with the service alone.
-pub(super) struct BadRows<M> {
+/// Another service that always refuses some rows. The pace is compared with the service alone.
+pub(super) struct AlwaysRefused<M> {
     pub(super) service: M,
-    pub(super) bad: Bad,
+    pub(super) bad: RefusedRows,
     pub(super) hint: Hint,
 }
 
 /// A refusal that is decided before any work.
 const REFUSAL: f64 = 0.05;
 
-impl<M: Model> Model for BadRows<M> {
+impl<M: Model> Model for AlwaysRefused<M> {
     fn way(&mut self, random: &mut fastrand::Rng) -> f64 {
         self.service.way(random)
     }
 
-    fn call(&mut self, now: f64, row: Row, random: &mut fastrand::Rng) -> (Ended, f64) {
+    fn call(&mut self, now: f64, row: Row, random: &mut fastrand::Rng) -> (CallOutcome, f64) {
         if self.bad.has(row) {
             return (refused(self.hint, 1.0), REFUSAL);
         }
@@ -67,12 +67,12 @@ impl<M: Model> Model for BadRows<M> {
     }
 }
 
-/// Another service that refuses every so many-th row the first time.
+/// Another service that refuses one row in `every` the first time.
 pub(super) struct RefusedOnce<M> {
     pub(super) service: M,
     pub(super) every: Row,
     pub(super) hint: Hint,
-    /// The rows that were refused and have not come again.
+    /// The rows that were refused and have not been tried again.
     pub(super) refused: HashSet<Row>,
 }
 
@@ -81,8 +81,8 @@ impl<M: Model> Model for RefusedOnce<M> {
         self.service.way(random)
     }
 
-    fn call(&mut self, now: f64, row: Row, random: &mut fastrand::Rng) -> (Ended, f64) {
-        // A row that is refused by the service itself afterwards is refused here again; that is rare.
+    fn call(&mut self, now: f64, row: Row, random: &mut fastrand::Rng) -> (CallOutcome, f64) {
+        // A row that the service itself refuses afterwards is refused here again, which is rare.
         if row.is_multiple_of(self.every) && !self.refused.remove(&row) {
             self.refused.insert(row);
             return (refused(self.hint, 1.0), REFUSAL);
@@ -95,7 +95,7 @@ impl<M: Model> Model for RefusedOnce<M> {
     }
 }
 
-/// Another service, so many seconds away and back.
+/// Another service, this many seconds away and back.
 pub(super) struct Far<M> {
     pub(super) service: M,
     pub(super) wire: f64,
@@ -106,7 +106,7 @@ impl<M: Model> Model for Far<M> {
         self.wire / 2.0
     }
 
-    fn call(&mut self, now: f64, row: Row, random: &mut fastrand::Rng) -> (Ended, f64) {
+    fn call(&mut self, now: f64, row: Row, random: &mut fastrand::Rng) -> (CallOutcome, f64) {
         let (how, time) = self.service.call(now, row, random);
         (how, time + self.wire / 2.0)
     }
@@ -116,14 +116,13 @@ impl<M: Model> Model for Far<M> {
     }
 }
 
-/// Another service that decides only when a call has been under way for between this and that, all times as likely: so
-/// does the stand-in.
+/// Another service that decides once a call has been under way for a time between `least` and `most`, each as likely, as the
+/// stand-in does.
 pub(super) struct UnderWay<M> {
     pub(super) service: M,
     pub(super) least: f64,
     pub(super) most: f64,
-    /// Of what the service allows, what calls that are sent at regular intervals get without more than one refusal in
-    /// fifty.
+    /// The share of the allowed calls that regular intervals get with at most one refusal in fifty.
     pub(super) best: f64,
 }
 
@@ -132,7 +131,7 @@ impl<M: Model> Model for UnderWay<M> {
         self.least + (self.most - self.least) * random.f64()
     }
 
-    fn call(&mut self, now: f64, row: Row, random: &mut fastrand::Rng) -> (Ended, f64) {
+    fn call(&mut self, now: f64, row: Row, random: &mut fastrand::Rng) -> (CallOutcome, f64) {
         self.service.call(now, row, random)
     }
 
@@ -141,8 +140,7 @@ impl<M: Model> Model for UnderWay<M> {
     }
 }
 
-/// Another service that decides when a call arrives and answers what it accepts after between this and that, all times as
-/// likely.
+/// Another service that decides when a call arrives and answers after a time between `least` and `most`, each as likely.
 pub(super) struct Evenly<M> {
     pub(super) service: M,
     pub(super) least: f64,
@@ -150,9 +148,9 @@ pub(super) struct Evenly<M> {
 }
 
 impl<M: Model> Model for Evenly<M> {
-    fn call(&mut self, now: f64, row: Row, random: &mut fastrand::Rng) -> (Ended, f64) {
+    fn call(&mut self, now: f64, row: Row, random: &mut fastrand::Rng) -> (CallOutcome, f64) {
         let (how, time) = self.service.call(now, row, random);
-        if how != Ended::Answered {
+        if how != CallOutcome::Answered {
             return (how, time);
         }
         (how, self.least + (self.most - self.least) * random.f64())

@@ -10,7 +10,7 @@ pub(super) use crate::row::RowNumber;
 pub(super) use crate::scorer::{Fixture, RowOutcome, Scorer};
 pub(super) use crate::service::Renewal;
 pub(super) use crate::service::scripted::{Brings, Made, Scripted, Step};
-pub(super) use crate::telemetry::event::{Hint, Limit};
+pub(super) use crate::telemetry::pace::{Hint, Limit};
 
 use crate::pace::Closed;
 use crate::scorer::RowCall;

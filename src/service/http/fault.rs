@@ -1,25 +1,28 @@
-//! What an error of the HTTP library means: did anything go out, and who is at fault?
+//! What an error of the HTTP library means: was anything sent, and who is at fault?
 //!
-//! Errors are asked by their types; where a type cannot be named, by the library's words, with a meaning that does no harm
-//! should the words change.
+//! Errors are recognised by type. Where a type cannot be named, they are recognised by the
+//! library's words, in a way that does no harm if the words change.
 
 use std::error::Error as StdError;
 use std::io;
 
-use super::super::{Endpoint, ProxyName, TransportFault, trust};
+use super::super::certificate;
+use super::super::endpoint::Endpoint;
+use super::super::exchange::TransportFault;
+use super::super::proxy::ProxyName;
 use crate::base::error::system_words;
 
-const HUNG_UP: &str = "the other side hung up";
+const HUNG_UP: &str = "the other side closed the connection";
 
-/// What a reqwest error means. The causes are asked by type, outermost first; `is_connect` before `is_timeout`, as a
-/// connection that times out is both.
+/// What a reqwest error means. Causes are checked by type, outermost first; `is_connect` before
+/// `is_timeout`, as a connection that times out is both.
 pub(super) fn fault(
     error: &reqwest::Error,
     endpoint: &Endpoint,
     proxy: Option<&ProxyName>,
 ) -> TransportFault {
     if error.is_dns() {
-        // With a proxy it is the proxy that looks up the service's name.
+        // With a proxy, the proxy resolves the service's name.
         return match proxy {
             Some(proxy) => TransportFault::ProxyNotFound(proxy.clone()),
             None => TransportFault::HostNotFound(endpoint.host().to_owned()),
@@ -27,7 +30,7 @@ pub(super) fn fault(
     }
     if error.is_connect()
         && let Some(proxy) = proxy
-        // For plain HTTP every connection is one to the proxy.
+        // With plain HTTP, every connection is to the proxy.
         && (endpoint.is_plain() || tunnel_error(error).is_some())
     {
         return of_proxy(error, proxy.clone());
@@ -35,7 +38,7 @@ pub(super) fn fault(
     if let Some(tls) = find::<rustls::Error>(error) {
         return match tls {
             rustls::Error::InvalidCertificate(reason) => {
-                TransportFault::Certificate(trust::distrust(reason))
+                TransportFault::Certificate(certificate::distrust(reason))
             }
             rustls::Error::InvalidMessage(_) if error.is_connect() => TransportFault::NotTls,
             other if error.is_connect() => TransportFault::Handshake(other.to_string()),
@@ -44,12 +47,12 @@ pub(super) fn fault(
     }
     if error.is_connect() {
         return match find::<io::Error>(error).map(unwrapped) {
-            // The system's own time-out has words of its own; ours comes in the wording of a library.
+            // The system's own timeout has words of its own; ours is worded by a library.
             Some(cause) if cause.raw_os_error().is_some() => {
                 TransportFault::Unreachable(system_words(cause))
             }
             _ if error.is_timeout() => match proxy {
-                // Nobody knows which part of the way took too long.
+                // It is unknown which part of the way took too long.
                 Some(proxy) => TransportFault::Proxy(proxy.clone(), "timed out".to_owned()),
                 None => TransportFault::Unreachable("timed out".to_owned()),
             },
@@ -63,7 +66,7 @@ pub(super) fn fault(
     if error.is_timeout() {
         return TransportFault::TimedOut;
     }
-    // Whoever has begun to answer has processed it, whatever is said afterwards.
+    // A server that has started to answer has processed the request, whatever it says afterwards.
     if error.is_request()
         && let Some(refused) = find::<h2::Error>(error).filter(|error| is_unprocessed(error))
     {
@@ -72,14 +75,15 @@ pub(super) fn fault(
     TransportFault::Broken(innermost(error))
 }
 
-/// Whether an HTTP/2 server says that it has not processed the request (RFC 9113, section 8.7): by refusing its stream, or
-/// by going away with a last stream before it. Streams up to the last one do not end with that error.
+/// Whether an HTTP/2 server says that it did not process the request (RFC 9113, section 8.7): by
+/// refusing its stream, or by a GOAWAY with a last stream before it. Streams up to the last one do
+/// not end with this error.
 fn is_unprocessed(error: &h2::Error) -> bool {
     let refused = error.is_reset() && error.reason() == Some(h2::Reason::REFUSED_STREAM);
     error.is_remote() && (refused || error.is_go_away())
 }
 
-/// What the library says of asking a proxy for a way to the service. Its error has no type that could be named.
+/// The library's words about a proxy tunnel to the service. Its error has no public type.
 fn tunnel_error(error: &reqwest::Error) -> Option<String> {
     let mut next = error.source();
     while let Some(error) = next {
@@ -91,14 +95,14 @@ fn tunnel_error(error: &reqwest::Error) -> Option<String> {
     None
 }
 
-/// Why a proxy did not connect. A login that is missing is known by the library's words; were they to change, it would be
-/// tried again as the rest is.
+/// Why a proxy did not connect. A missing login is recognised by the library's words. If these
+/// changed, the call would be retried like the others.
 fn of_proxy(error: &reqwest::Error, proxy: ProxyName) -> TransportFault {
     let words = match find::<rustls::Error>(error) {
         Some(rustls::Error::InvalidCertificate(reason)) => {
             format!(
                 "its certificate is not trusted: {}",
-                trust::distrust(reason).why
+                certificate::distrust(reason).why
             )
         }
         Some(rustls::Error::InvalidMessage(_)) => "it does not speak TLS".to_owned(),
@@ -120,7 +124,8 @@ fn of_proxy(error: &reqwest::Error, proxy: ProxyName) -> TransportFault {
     TransportFault::Proxy(proxy, words)
 }
 
-/// What an HTTP/2 error is, without the words that the other side may add to it: they may be anything, also what we sent.
+/// The kind of an HTTP/2 error, without the words that the server may add: they may be anything,
+/// even what we sent.
 fn of_h2(error: &h2::Error) -> String {
     match error.reason() {
         Some(reason) => reason.description().to_owned(),
@@ -137,14 +142,14 @@ fn innermost(error: &(dyn StdError + 'static)) -> String {
         return of_h2(error);
     }
     match error.downcast_ref::<io::Error>() {
-        // The TLS layer has a paragraph about it, with a link.
+        // The TLS layer has a whole paragraph about it, with a link.
         Some(error) if error.to_string().contains("close_notify") => HUNG_UP.to_owned(),
         Some(error) => system_words(error),
         None => error.to_string(),
     }
 }
 
-/// The error within others of its kind: the TLS layer puts one around what the system said.
+/// The innermost of nested I/O errors: the TLS layer wraps the system's error.
 fn unwrapped(error: &io::Error) -> &io::Error {
     let mut error = error;
     while let Some(inner) = error.get_ref().and_then(|inner| inner.downcast_ref()) {
@@ -153,7 +158,8 @@ fn unwrapped(error: &io::Error) -> &io::Error {
     error
 }
 
-/// The first cause of that type. An `io::Error` does not name the error that it carries as its source, so it is opened.
+/// The first cause of this type. An `io::Error` does not return its inner error as its source, so
+/// it is opened.
 fn find<'a, T: StdError + 'static>(error: &'a (dyn StdError + 'static)) -> Option<&'a T> {
     let mut next = Some(error);
     while let Some(error) = next {

@@ -1,4 +1,5 @@
-//! When connections are used again and when not; everything else about the client is tested with real processes.
+//! Tests of when connections are reused. Everything else about the client is tested with real
+//! processes.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -7,10 +8,18 @@ use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
+use std::time::{Duration, SystemTime};
 
-use super::*;
+use bytes::Bytes;
 
-/// A server that answers everything, and counts its connections.
+use super::super::endpoint::Endpoint;
+use super::super::exchange::Service;
+use super::super::service_id::ServiceId;
+use super::connections::POOL_IDLE;
+use super::{Client, ClientSettings};
+use crate::base::secret::Secret;
+
+/// A server that answers every request and counts its connections.
 fn server() -> (String, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -33,7 +42,7 @@ fn server() -> (String, Arc<AtomicUsize>) {
 }
 
 #[tokio::test]
-async fn after_a_rest_by_the_clock_on_the_wall_connections_are_made_anew() {
+async fn after_a_pause_by_the_wall_clock_new_connections_are_made() {
     let (url, connections) = server();
     let client = Client::new(ClientSettings {
         endpoint: Endpoint::new(&url, false).unwrap(),
@@ -55,7 +64,7 @@ async fn after_a_rest_by_the_clock_on_the_wall_connections_are_made_anew() {
         .used
         .set(SystemTime::now() - POOL_IDLE * 2);
     assert_eq!((ask().await, ask().await, seen()), (204, 204, 2));
-    // A clock that is set back must not make a connection a call.
+    // A clock that is set back must not cause a connection per call.
     client
         .connections
         .used

@@ -1,6 +1,10 @@
 //! Every look-up of the ledger fails: as rows are read, and just before their calls.
 
-use super::*;
+use std::num::NonZeroU64;
+
+use super::course::{Course, ROWS, Trouble, UNIQUE, users};
+use crate::base::error::Exit;
+use crate::ledger::Fails;
 
 /// The ways that a look-up fails from the nth on.
 fn ways(nth: usize) -> impl Iterator<Item = Fails> {
@@ -11,8 +15,8 @@ fn ways(nth: usize) -> impl Iterator<Item = Fails> {
     })
 }
 
-/// Holds all runs in which the nth look-up fails to what they promise, and tells how many there were. `prepare` makes
-/// what there is before the run.
+/// Checks all runs in which the nth look-up fails, and returns how many there were. `prepare` makes what is there before
+/// the run.
 fn whichever_fails(
     prepare: impl Fn() -> Course,
     trouble: impl Fn(Fails) -> Trouble<'static>,
@@ -45,7 +49,7 @@ fn whichever_fails(
 }
 
 #[test]
-fn whichever_row_cannot_be_looked_up_as_it_is_read_the_next_run_goes_on() {
+fn the_next_run_continues_after_any_look_up_of_a_row_that_is_read_fails() {
     let prepare = || {
         // Rows so long that they come in several batches, some of which pass before the failure.
         let course = Course::with(100_000, false);
@@ -60,17 +64,17 @@ fn whichever_row_cannot_be_looked_up_as_it_is_read_the_next_run_goes_on() {
         reading,
         ..Trouble::NONE
     });
-    // Each row is looked up, and each of several batches begins and ends.
+    // Each row is looked up, and each of several batches starts and ends with an operation of its own.
     assert!(failures >= 2 * (ROWS + 2 * 3), "{failures}");
 }
 
 #[test]
-fn whichever_row_cannot_be_looked_up_again_before_its_call_the_next_run_goes_on() {
+fn the_next_run_continues_after_any_look_up_before_a_call_fails() {
     let calling = |calling| Trouble {
         calling,
         ..Trouble::NONE
     };
-    // In the run's own ledger only those rows are looked up again whose answer came in this run.
+    // In the run's own ledger, only rows whose answer came in this run are looked up again.
     let own = whichever_fails(|| Course::with(0, false), calling);
     assert!(own >= 2, "{own}");
     // In a shared one, all are.

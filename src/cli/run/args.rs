@@ -1,0 +1,390 @@
+//! The arguments of `rescore run`, and the config that they make.
+
+use std::collections::HashSet;
+use std::io::IsTerminal;
+use std::num::{NonZeroU64, NonZeroUsize};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+
+use super::super::sources::Sources;
+use super::super::values::{self, Column, ExistingArg, FormatArg, Map, PhoneArg, ProgressArg, Set};
+use super::service::{ServiceArgs, refuse_address};
+use crate::base::decimal::Decimal;
+use crate::base::error::{Error, Result, quoted};
+use crate::config::{
+    BudgetConfig, LedgerChoice, LedgerConfig, OutputConfig, PaceConfig, RunConfig, ServiceConfig,
+    TimeoutConfig, WatchConfig,
+};
+use crate::fields::Assignments;
+use crate::input::{FormatChoice, Input, ReaderSettings};
+use crate::layout::{PREVIOUS, VERDICT_COLUMNS};
+use crate::ledger::Reuse;
+use crate::pace::{FailureBudget, FailureLimit, GiveUpAfter, Rate};
+use crate::raw_json::Pointer;
+use crate::scorer::Patience;
+use crate::verdict::DecisionPolicy;
+
+const FIELDS: &str = "Fields and decisions";
+const PACE: &str = "Pace and limits";
+const LEDGER: &str = "Ledger";
+const FILES: &str = "Files";
+const WATCH: &str = "Progress and summary";
+
+#[derive(Debug, Args)]
+#[allow(
+    clippy::struct_excessive_bools,
+    clippy::doc_markdown,
+    reason = "flags are bools, and these comments are the help's text"
+)]
+pub(in crate::cli) struct RunArgs {
+    /// The users: a CSV, TSV or JSONL file, plain, gzip or zstd; `-` or nothing is standard input
+    input: Option<PathBuf>,
+    /// Write the rows to this file, compressed if it ends in .gz or .zst; `-` or nothing is standard output
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Use the built-in stand-in instead of the service: no key, no cost, made-up scores
+    #[arg(long)]
+    sandbox: bool,
+
+    #[command(flatten)]
+    service: ServiceArgs,
+
+    /// Take a field (name, email, phone, ip, user_agent) from this column (repeatable)
+    ///
+    /// Several columns make one field as in `name={first} {last}`. In JSONL, a JSON pointer reaches nested members, as
+    /// in `ip=/device/ip`.
+    #[arg(long, value_name = "FIELD=COLUMN", value_delimiter = '\n', value_parser = values::map, help_heading = FIELDS)]
+    map: Vec<Map>,
+    /// Send the same value for a field in every row (repeatable)
+    #[arg(long, value_name = "FIELD=VALUE", value_delimiter = '\n', value_parser = values::set, help_heading = FIELDS)]
+    set: Vec<Set>,
+    /// What to do with a phone number that is not international
+    #[arg(long, value_name = "ACTION", value_enum, default_value = "reject", help_heading = FIELDS)]
+    invalid_phone: PhoneArg,
+    /// Append another field of the answer, such as `risk_level=/summary/risk_level` (repeatable)
+    #[arg(
+        long, value_name = "NAME=POINTER", value_delimiter = '\n', value_parser = values::column, help_heading = FIELDS
+    )]
+    column: Vec<Column>,
+    /// Approve up to this score
+    #[arg(
+        long, value_name = "SCORE", default_value = "2", allow_negative_numbers = true,
+        value_parser = values::threshold, help_heading = FIELDS
+    )]
+    approve_max: Decimal,
+    /// Review up to this score, block above it
+    #[arg(
+        long, value_name = "SCORE", default_value = "5", allow_negative_numbers = true,
+        value_parser = values::threshold, help_heading = FIELDS
+    )]
+    review_max: Decimal,
+
+    /// Maximum number of calls in flight [default: 512, or as many as files may be open]
+    ///
+    /// Up to this, the number that the service accepts is found automatically.
+    #[arg(
+        short, long, value_name = "N", allow_negative_numbers = true,
+        value_parser = clap::value_parser!(u16).range(1..=10_000), help_heading = PACE
+    )]
+    concurrency: Option<u16>,
+    /// Maximum rate of calls: `50/s`, `600/m`, `1000/h`, `unlimited` or `auto` [default: auto, unlimited with
+    /// --sandbox]
+    ///
+    /// With `auto`, the rate that the service accepts is found automatically.
+    #[arg(short, long, allow_hyphen_values = true, help_heading = PACE)]
+    rate: Option<Rate>,
+    /// How often to retry a row whose call failed; a 429 does not count
+    #[arg(
+        long, value_name = "N", default_value = "4", allow_negative_numbers = true,
+        value_parser = clap::value_parser!(u32).range(0..=100), help_heading = PACE
+    )]
+    retries: u32,
+    /// How many of these retries may follow a call whose outcome is unknown, and which may be billed twice
+    #[arg(
+        long, value_name = "N", default_value = "1", allow_negative_numbers = true,
+        value_parser = clap::value_parser!(u32).range(0..=100), help_heading = PACE
+    )]
+    resend_unknown: u32,
+    /// Time limit for one call
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = values::duration, help_heading = PACE)]
+    timeout: Duration,
+    /// Time limit for one connection attempt
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = values::duration, help_heading = PACE)]
+    connect_timeout: Duration,
+    /// Stop if the service asks for a longer pause, or refuses every call for this long
+    #[arg(long, value_name = "TIME", default_value = "15m", value_parser = values::patience, help_heading = PACE)]
+    max_wait: Duration,
+    /// Stop if the service is down for this long
+    #[arg(long, value_name = "TIME", default_value = "15m", value_parser = values::patience, help_heading = PACE)]
+    max_outage: Duration,
+
+    /// Maximum number of calls, including retries
+    #[arg(long, value_name = "N", value_parser = values::count, allow_negative_numbers = true, help_heading = PACE)]
+    max_calls: Option<NonZeroU64>,
+    /// Stop at the Nth row that fails, or at this share of the rows, counted from the hundredth row on
+    #[arg(
+        long, value_name = "N|N%", value_parser = values::failure_limit, allow_negative_numbers = true,
+        help_heading = PACE
+    )]
+    max_failures: Option<FailureLimit>,
+
+    /// Stop after this many consecutive rows without a verdict, or `never` [default: 3 refused or useless answers before
+    /// the first verdict, 20 useless ones later, 100 first rows that cannot be sent]
+    #[arg(
+        long, value_name = "N|never", value_parser = values::give_up_after, allow_negative_numbers = true,
+        help_heading = PACE
+    )]
+    give_up_after: Option<GiveUpAfter>,
+
+    /// Keep paid answers in this file; several runs may share it, even at the same time [default: OUTPUT.ledger, until
+    /// every row has a verdict]
+    #[arg(long, value_name = "FILE", value_parser = values::file(), help_heading = LEDGER)]
+    ledger: Option<PathBuf>,
+    /// Use only answers that are not older than this, such as `7d` [default: all]
+    #[arg(long, value_name = "TIME", value_parser = values::age, help_heading = LEDGER)]
+    max_age: Option<Duration>,
+    /// Ask for everything again: discard the answers in OUTPUT.ledger, or with --ledger use none that is there
+    #[arg(long, conflicts_with = "max_age", help_heading = LEDGER)]
+    fresh: bool,
+    /// Send only the rows that have no verdict in the finished output, and put the results in their places
+    #[arg(long, conflicts_with = "fresh", help_heading = LEDGER)]
+    retry_failed: bool,
+    /// Keep no answers: a run that stops cannot continue
+    #[arg(long, conflicts_with_all = ["ledger", "max_age", "fresh", "retry_failed"], help_heading = LEDGER)]
+    no_ledger: bool,
+    /// Send each of several identical rows
+    #[arg(long, help_heading = LEDGER)]
+    no_dedupe: bool,
+
+    /// Format of the input [default: by the file name, or by the first bytes]
+    #[arg(long, value_enum, help_heading = FILES)]
+    format: Option<FormatArg>,
+    /// The character between cells, or `tab` [default: found automatically among , ; tab |]
+    #[arg(long, value_name = "CHARACTER", value_parser = values::delimiter, help_heading = FILES)]
+    delimiter: Option<u8>,
+    /// The file has no header: its first row is a user, and `--map` takes column numbers, as in `email=3`
+    #[arg(long, help_heading = FILES)]
+    no_header: bool,
+    /// What to do with the columns of an earlier run in the input; other columns with the same names are never replaced
+    #[arg(long, value_name = "ACTION", value_enum, default_value = "replace", help_heading = FILES)]
+    existing: ExistingArg,
+    /// Put this before the names of all new columns, as in `rescore_decision`
+    #[arg(
+        long, value_name = "TEXT", default_value = "", hide_default_value = true, value_parser = values::prefix,
+        help_heading = FILES
+    )]
+    prefix: String,
+    /// Copy rows without a verdict to this file, with the reason [default: OUTPUT.rejects.csv or .jsonl]
+    #[arg(long, value_name = "FILE", value_parser = values::file(), help_heading = FILES)]
+    rejects: Option<PathBuf>,
+    /// Also write the rows whose decision changed to this file
+    ///
+    /// Each row has its old and its new score. Earlier decisions and scores come from the input, such as last night's
+    /// output, or from the ledger.
+    #[arg(long, value_name = "FILE", value_parser = values::file(), help_heading = FILES)]
+    changes: Option<PathBuf>,
+    /// Replace existing output, rejects and changes
+    #[arg(long, help_heading = FILES)]
+    overwrite: bool,
+    /// The longest record in bytes; a quote that is never closed must not swallow the file
+    #[arg(
+        long, value_name = "BYTES", default_value = "16777216", allow_negative_numbers = true,
+        value_parser = clap::value_parser!(u32).range(1_024..=1_073_741_824), help_heading = FILES
+    )]
+    max_record_bytes: u32,
+
+    /// How progress is shown on standard error
+    #[arg(long, value_name = "STYLE", value_enum, default_value = "auto", help_heading = WATCH)]
+    progress: ProgressArg,
+    /// Time between two progress lines
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = values::duration, help_heading = WATCH)]
+    progress_every: Duration,
+    /// Show only warnings and errors
+    #[arg(short, long, help_heading = WATCH)]
+    quiet: bool,
+    /// Write the summary to this file as JSON
+    #[arg(long, value_name = "FILE", value_parser = values::file(), help_heading = WATCH)]
+    summary: Option<PathBuf>,
+}
+
+impl RunArgs {
+    pub(in crate::cli) fn into_config(self, sources: Sources<'_>) -> Result<RunConfig> {
+        let plan = self.service.plan()?;
+        let pace = self.pace();
+        let policy = self.policy()?;
+        let (names, captured) = self.columns()?;
+        let input = self.input(names)?;
+        let service = if self.sandbox {
+            refuse_address(sources)?;
+            // Addresses and keys in variables are for other runs: a stand-in never gets the real key.
+            ServiceConfig::Sandbox
+        } else {
+            self.service.config(sources)?
+        };
+        let output = self.output();
+        let ledger = self.ledger();
+        let budget = BudgetConfig {
+            calls: self.max_calls,
+            failures: FailureBudget(self.max_failures),
+            give_up_after: self.give_up_after.unwrap_or_default(),
+        };
+        let rows_on_terminal = output.path.is_none() && std::io::stdout().is_terminal();
+        let watch = WatchConfig {
+            style: self.progress.style(rows_on_terminal),
+            every: self.progress_every,
+            quiet: self.quiet,
+            summary: self.summary,
+        };
+        Ok(RunConfig {
+            input,
+            output,
+            service,
+            timeouts: TimeoutConfig {
+                call: self.timeout,
+                connect: self.connect_timeout,
+            },
+            plan,
+            pace,
+            budget,
+            ledger,
+            policy,
+            captured,
+            watch,
+        })
+    }
+
+    fn pace(&self) -> PaceConfig {
+        let rate = self.rate.unwrap_or(if self.sandbox {
+            Rate::Unlimited
+        } else {
+            Rate::Auto
+        });
+        PaceConfig {
+            concurrency: self
+                .concurrency
+                .and_then(|calls| NonZeroUsize::new(calls.into())),
+            rate,
+            retries: self.retries,
+            resends: self.resend_unknown,
+            patience: Patience {
+                wait: self.max_wait,
+                outage: self.max_outage,
+            },
+        }
+    }
+
+    fn policy(&self) -> Result<DecisionPolicy> {
+        let Self {
+            approve_max,
+            review_max,
+            ..
+        } = self;
+        DecisionPolicy::new(approve_max.clone(), review_max.clone()).ok_or_else(|| {
+            Error::usage(format!(
+                "`--approve-max {approve_max}` is above `--review-max {review_max}`"
+            ))
+        })
+    }
+
+    /// The names of all columns that we write, and where those of `--column` come from.
+    fn columns(&self) -> Result<(Vec<String>, Box<[Pointer]>)> {
+        let further = self.column.iter().map(|Column(name, _)| name.as_str());
+        let names: Vec<String> = VERDICT_COLUMNS
+            .into_iter()
+            .chain(further)
+            .map(|name| format!("{}{name}", self.prefix))
+            .collect();
+        let mut seen = HashSet::new();
+        if let Some(twice) = names.iter().find(|name| !seen.insert(name.to_lowercase())) {
+            return Err(Error::usage(format!(
+                "`--column`: there already is a column {}",
+                quoted(twice)
+            )));
+        }
+        let kept = |name: &String| names.contains(&format!("{PREVIOUS}{name}"));
+        if let (ExistingArg::Keep, Some(name)) =
+            (self.existing, names.iter().find(|name| kept(name)))
+        {
+            return Err(Error::usage(format!(
+                "`--column`: {} is the name that `--existing keep` gives to an old {}",
+                quoted(&format!("{PREVIOUS}{name}")),
+                quoted(name)
+            )));
+        }
+        Ok((
+            names,
+            self.column
+                .iter()
+                .map(|Column(_, pointer)| pointer.clone())
+                .collect(),
+        ))
+    }
+
+    fn input(&self, columns: Vec<String>) -> Result<ReaderSettings> {
+        let input = match &self.input {
+            Some(path) if path != Path::new("-") => Input::File(path.clone()),
+            _ if std::io::stdin().is_terminal() => {
+                return Err(Error::usage("no input").hint(
+                    "name a file, as in `rescore run users.csv -o scored.csv`, or pipe rows in",
+                ));
+            }
+            _ => Input::Stdin,
+        };
+        let mut assignments = Assignments::default();
+        for Map(field, template) in self.map.clone() {
+            assignments.map(field, template)?;
+        }
+        for Set(field, value) in self.set.clone() {
+            assignments.set(field, value)?;
+        }
+        if matches!(self.format, Some(FormatArg::Jsonl)) && self.delimiter.is_some() {
+            return Err(Error::usage(
+                "`--delimiter` has no effect with `--format jsonl`",
+            ));
+        }
+        Ok(ReaderSettings {
+            input,
+            format: self.format.map_or(FormatChoice::Detect, Into::into),
+            delimiter: self.delimiter,
+            no_header: self.no_header,
+            assignments,
+            invalid_phone: self.invalid_phone.into(),
+            existing: self.existing.into(),
+            columns,
+            max_record: usize::try_from(self.max_record_bytes).unwrap_or(usize::MAX),
+            judges_first_rows: self.give_up_after != Some(GiveUpAfter::Never),
+        })
+    }
+
+    fn output(&self) -> OutputConfig {
+        let path = self.output.as_ref().filter(|path| *path != Path::new("-"));
+        OutputConfig {
+            path: path.cloned(),
+            rejects: self.rejects.clone(),
+            changes: self.changes.clone(),
+            overwrite: self.overwrite,
+        }
+    }
+
+    fn ledger(&self) -> LedgerConfig {
+        let choice = match &self.ledger {
+            Some(path) => LedgerChoice::Shared(path.clone()),
+            None if self.no_ledger => LedgerChoice::Nowhere,
+            None => LedgerChoice::Own,
+        };
+        let reuse = match self.max_age {
+            // It uses the answers that the finished run used.
+            _ if self.retry_failed => Reuse::Retry,
+            Some(age) => Reuse::Younger(age),
+            None if self.fresh => Reuse::Nothing,
+            None => Reuse::All,
+        };
+        LedgerConfig {
+            choice,
+            reuse,
+            dedupe: !self.no_dedupe,
+        }
+    }
+}

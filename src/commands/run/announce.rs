@@ -1,0 +1,153 @@
+//! The second phase: says what is about to happen, before the first call.
+
+use std::time::Duration;
+
+use super::input::IGNORED;
+use super::ledger::RunLedger;
+use super::prepare::{CallParts, Context, PreparedRun};
+use crate::base::error::{printable, quoted};
+use crate::base::say::say;
+use crate::layout::Format;
+use crate::ledger::{Held, KnownLimit, Past};
+use crate::observe::{self, counted, day, moment, most};
+use crate::output::Target;
+use crate::pace::Rate;
+use crate::telemetry::pace::Limit;
+
+/// For a run to a stream that has no ledger.
+const NO_LEDGER: &str = "rescore: no ledger: paid answers are not kept, and a run that stops has to start over (`--ledger FILE` keeps them)";
+
+/// A run that started longer ago may be another night's. A run that takes days is warned of as well, which does no harm.
+const OLD: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Says what is read, who answers and what earlier runs left, then the warnings.
+pub(super) fn announce(prepared: &PreparedRun) {
+    let PreparedRun {
+        context,
+        calls,
+        rows,
+        warnings,
+        ..
+    } = prepared;
+    if context.watch.speaks() {
+        introduce(context, calls, rows.layout.format);
+        tell_limit(&context.ledger, calls.gate.limit());
+        tell_earlier_run(&context.ledger);
+        let is_stream = context.output.as_ref().is_none_or(Target::is_special);
+        if is_stream && !context.is_sandbox() && !context.ledger.stays() {
+            say(NO_LEDGER);
+        }
+    }
+    let ignored = context.input.ignored_at_start.then(|| IGNORED.to_owned());
+    let of_ledger = thrown_away(&context.ledger).or_else(|| aged(&context.ledger));
+    for warning in warnings.iter().cloned().chain(ignored).chain(of_ledger) {
+        say(&format!("warning: {}", printable(&warning)));
+    }
+}
+
+fn introduce(context: &Context, calls: &CallParts, format: Format) {
+    let input = &context.input;
+    let service = if context.is_sandbox() {
+        "the built-in sandbox, a stand-in".to_owned()
+    } else {
+        context.endpoint.to_string()
+    };
+    say(&format!(
+        "rescore: {} to {service}; up to {} at a time, {}",
+        input.name(),
+        counted(calls.concurrency.get() as u64, "call"),
+        pace(calls.pace.rate)
+    ));
+    if !input.mapping.is_empty() {
+        say(&format!("         {}", printable(&input.mapping)));
+    }
+    if !input.replaced.is_empty() {
+        let names: Vec<_> = input.replaced.iter().map(|name| quoted(name)).collect();
+        let columns = match format {
+            Format::Delimited { .. } => "columns",
+            Format::Jsonl => "members",
+        };
+        say(&format!(
+            "         replacing the {columns} {} of the input",
+            names.join(", ")
+        ));
+    }
+}
+
+/// How fast calls start.
+fn pace(rate: Rate) -> String {
+    match rate {
+        Rate::Auto => "pace found automatically".to_owned(),
+        Rate::Unlimited => "no rate limit".to_owned(),
+        Rate::PerSecond(_) => rate.to_string(),
+    }
+}
+
+/// Says which limit an earlier run found. `start` is the part of it that calls start near: settings may rule out the rest.
+fn tell_limit(ledger: &RunLedger, start: Limit) {
+    if start == Limit::NONE {
+        return;
+    }
+    if let Some(KnownLimit { found, .. }) = ledger.known_limit() {
+        let first = if start.is_doubtful() {
+            ", and checking it first"
+        } else {
+            ""
+        };
+        say(&format!(
+            "rescore: the limit found {} was {}: starting near it{first}",
+            day(found),
+            most(start)
+        ));
+    }
+}
+
+/// Says which run this one continues, and what is paid for.
+fn tell_earlier_run(ledger: &RunLedger) {
+    let Some(Held { answers, begun }) = ledger.held() else {
+        return;
+    };
+    let has = match (answers, ledger.is_sandbox()) {
+        (0, _) => String::new(),
+        (1, false) => ": 1 answer is paid for".to_owned(),
+        (_, false) => format!(": {} are paid for", counted(answers, "answer")),
+        (_, true) => format!(": it has {}", counted(answers, "answer")),
+    };
+    let begun = moment(begun);
+    say(&match ledger.past() {
+        Past::Finished { .. } => {
+            format!("rescore: retrying the failed rows of the run of {begun}{has}")
+        }
+        Past::Stopped | Past::Nothing => {
+            format!(
+                "rescore: continuing the run of {begun}{has} (`--fresh` asks about every row again)"
+            )
+        }
+    });
+}
+
+/// A warning of what is lost by starting over. The answers of a finished run have served their purpose.
+fn thrown_away(ledger: &RunLedger) -> Option<String> {
+    let Held { answers, begun } = ledger.replaced()?;
+    let is_finished = matches!(ledger.past(), Past::Finished { .. });
+    (!is_finished && answers > 0).then(|| {
+        format!(
+            "starting over: the {} of the run of {} are discarded",
+            observe::answers(answers, ledger.is_sandbox()),
+            moment(begun)
+        )
+    })
+}
+
+/// A warning where this run continues one of another day.
+fn aged(ledger: &RunLedger) -> Option<String> {
+    let Held { answers, begun } = ledger.held()?;
+    let is_old = begun.elapsed().is_ok_and(|age| age >= OLD);
+    (is_old && answers > 0 && ledger.past() == Past::Stopped).then(|| {
+        format!(
+            "continuing a run that started at {}: {} of it are used, unless `--fresh` or `--max-age` says otherwise",
+            moment(begun),
+            counted(answers, "answer")
+        )
+    })
+}

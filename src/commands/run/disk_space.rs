@@ -1,0 +1,172 @@
+//! Disk space: whether there is enough for a run to start, and how much is needed where a disk is full.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+use crate::base::error::{Error, Result, shown};
+use crate::base::system::file_size_limit;
+use crate::observe::count;
+use crate::output::{Target, partial_of};
+use crate::telemetry::stats::Stats;
+
+/// A megabyte, as people and `df -H` count.
+const MEGABYTE: u64 = 1_000_000;
+/// The least space that an output needs to start or continue: the usual size of the rows of one group of answers.
+const LEAST: u64 = 64 * 1024;
+
+/// Fails when there is no space for the next rows of an output: what is paid for must have a place. `size` is the size of
+/// the input, where it is known; `goes_on` says that rows of an earlier run are written again first.
+///
+/// It asks for no more than the rest of the input takes without verdicts, and for a megabyte at most, so that no run is
+/// refused that could finish. Nothing is known about pipes and devices.
+pub(super) fn for_the_next_rows(
+    output: Option<&Target>,
+    goes_on: bool,
+    size: Option<u64>,
+) -> Result<()> {
+    let (file, name) = match output {
+        Some(target) if target.is_special() => return Ok(()),
+        Some(target) => {
+            let partial = partial_of(target.path());
+            let name = format!("`{}`", shown(&partial));
+            (partial, name)
+        }
+        None => match behind_stdout() {
+            Some(file) => (file, "standard output".to_owned()),
+            None => return Ok(()),
+        },
+    };
+    let goes_on = goes_on && output.is_some();
+    let old = output.map_or(0, |_| length(&file));
+    let ends = output.and_then(|target| target.path().extension());
+    let compressed = ends.is_some_and(|end| end == "gz" || end == "zst");
+    // How much smaller compressed rows are is not known.
+    let all = size.filter(|_| !compressed).unwrap_or(0);
+    let bytes = if goes_on {
+        all.saturating_sub(old).clamp(LEAST, MEGABYTE)
+    } else {
+        // The old rows are removed before new ones are written.
+        all.clamp(LEAST, MEGABYTE).saturating_sub(old)
+    };
+    let grown = old.saturating_add(bytes);
+    let enough = match file_size_limit() {
+        Some(limit) if goes_on && old > 0 && grown > limit => {
+            Err(io::Error::new(ErrorKind::FileTooLarge, "file too large"))
+        }
+        _ => try_out(directory_of(&file), bytes),
+    };
+    enough.map_err(|e| {
+        let cannot = Error::stopped(format!("cannot write {name}"));
+        at_the_start(cannot.because(e).about(&file))
+    })
+}
+
+/// The file that standard output goes to, where it is a file and the system tells which.
+fn behind_stdout() -> Option<PathBuf> {
+    let file = Path::new("/proc/self/fd/1").canonicalize().ok()?;
+    file.is_file().then_some(file)
+}
+
+/// Fills this much of a disk for a moment, in a file without a name. Only a full disk is a reason not to start: where such
+/// a file cannot be made at all, an output may still be.
+fn try_out(directory: &Path, bytes: u64) -> io::Result<()> {
+    let fill = |mut file: File| {
+        let block = [0; 16 * 1024];
+        let mut left = bytes;
+        while left > 0 {
+            let (part, _) =
+                block.split_at(block.len().min(usize::try_from(left).unwrap_or(usize::MAX)));
+            file.write_all(part)?;
+            left -= part.len() as u64;
+        }
+        // Some file systems report a full disk only now.
+        file.sync_data()
+    };
+    match tempfile::tempfile_in(directory).and_then(fill) {
+        Err(e) if matches!(e.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) => Err(e),
+        _ => Ok(()),
+    }
+}
+
+/// An error of a run that could not start; where a disk is full, with the space that it needs at least.
+pub(super) fn at_the_start(error: Error) -> Error {
+    needs(error, |_| "the run needs at least 1 MB more".to_owned())
+}
+
+/// An error of the answers that are kept only for the run, with the directory, which the user did not name.
+pub(super) fn in_temporary(error: Error) -> Error {
+    let error = error.detail(format!(
+        "so that identical rows need one call, the run keeps answers in `{}` while it lasts",
+        shown(&std::env::temp_dir())
+    ));
+    if error.comes_from(ErrorKind::FileTooLarge) {
+        return limited(error);
+    }
+    error.hint("free space there, or name another directory with the variable `TMPDIR`")
+}
+
+/// An error of a run that stopped; where a disk is full, with the space that the rest of the file needs, estimated from what it has
+/// taken so far.
+pub(super) fn for_the_rest(error: Error, size: Option<u64>, stats: &Stats) -> Error {
+    needs(error, |file| {
+        // The last answers of a ledger are in its log, and stay there when there is no space.
+        let taken = length(file).max(length(&log_of(file)));
+        let needed = match size {
+            Some(size) if stats.position > 0 => {
+                let left = u128::from(size.saturating_sub(stats.position));
+                let needed = u128::from(taken) * left / u128::from(stats.position);
+                u64::try_from(needed).unwrap_or(u64::MAX)
+            }
+            _ => taken,
+        };
+        format!(
+            "the rest of `{}` needs about {} MB more",
+            shown(file),
+            count(needed / MEGABYTE + 1)
+        )
+    })
+}
+
+/// The error, with what its file needs where a disk is full.
+fn needs(error: Error, what: impl FnOnce(&Path) -> String) -> Error {
+    if error.comes_from(ErrorKind::FileTooLarge) {
+        return limited(error);
+    }
+    let Some(file) = error.file().filter(|_| error.is_disk_full()) else {
+        return error;
+    };
+    let detail = format!("{} in `{}`", what(file), shown(directory_of(file)));
+    error.detail(detail)
+}
+
+/// The error of a file that may not grow any more, with what limits it.
+fn limited(error: Error) -> Error {
+    match file_size_limit() {
+        Some(limit) => error
+            .detail(format!(
+                "this process may write files of up to {} bytes",
+                count(limit)
+            ))
+            .hint("raise the file size limit (`ulimit -f`)"),
+        None => error.detail("the file system allows no file of that size"),
+    }
+}
+
+fn length(path: &Path) -> u64 {
+    path.metadata().map_or(0, |metadata| metadata.len())
+}
+
+/// Where SQLite keeps what is not in the database yet.
+fn log_of(file: &Path) -> PathBuf {
+    let mut name = OsString::from(file);
+    name.push("-wal");
+    name.into()
+}
+
+fn directory_of(file: &Path) -> &Path {
+    file.parent()
+        .filter(|parent| !parent.as_os_str().is_empty())
+        .unwrap_or(Path::new("."))
+}

@@ -1,0 +1,306 @@
+//! The files that a run writes: checked before the first call, so that no paid answer lacks a place.
+//!
+//! An output is checked only here, but twice: when the run starts, before it may wait for its input, and when it holds the
+//! ledger, so that no other run can write the output any more. [`Target`] makes the checks themselves.
+
+use std::fs::{File, OpenOptions};
+use std::path::{Path, PathBuf};
+
+use super::ledger::{LedgerPlan, RunLedger};
+use super::service::Answerer;
+use super::{disk_space, file_names};
+use crate::base::error::{Error, Result};
+use crate::base::own_file;
+use crate::config::{LedgerChoice, LedgerConfig, OutputConfig};
+use crate::input::Input;
+use crate::layout::Format;
+use crate::ledger::{self, Reuse, ledger_of};
+use crate::output::{PARTIAL, Replace, Sides, Sink, Target, is_same_file};
+use crate::service::KeyFile;
+
+/// A file that a run reads or writes.
+struct RunFile<'a> {
+    what: &'static str,
+    path: &'a Path,
+    /// Endings that its name has in the names of the files that come and go with it.
+    ends: &'static [&'static str],
+}
+
+impl<'a> RunFile<'a> {
+    /// A file that the run reads.
+    const fn input(path: &'a Path) -> Self {
+        Self::new("input", path)
+    }
+
+    /// A file that the run writes.
+    const fn output(path: &'a Path) -> Self {
+        Self::partial("output", path)
+    }
+
+    /// A file that is written under its own name from the start, or only read.
+    const fn new(what: &'static str, path: &'a Path) -> Self {
+        Self {
+            what,
+            path,
+            ends: &[],
+        }
+    }
+
+    /// A file that is called `.partial` until it is complete.
+    const fn partial(what: &'static str, path: &'a Path) -> Self {
+        let ends = &[PARTIAL];
+        Self { what, path, ends }
+    }
+
+    /// A ledger, which other files go with.
+    const fn ledger(path: &'a Path) -> Self {
+        Self {
+            what: "ledger",
+            path,
+            ends: ledger::ENDS,
+        }
+    }
+
+    /// Its own path and those of the files that go with it.
+    fn names(&self) -> impl Iterator<Item = PathBuf> {
+        let ends = [""].into_iter().chain(self.ends.iter().copied());
+        ends.map(|end| {
+            let mut name = self.path.as_os_str().to_owned();
+            name.push(end);
+            name.into()
+        })
+    }
+}
+
+/// Fails when a run would write two of these to one file, also through links and also while they are still partial.
+fn refuse_clashes(files: &[RunFile<'_>]) -> Result<()> {
+    for (index, one) in files.iter().enumerate() {
+        for other in files.iter().skip(index + 1) {
+            let clash = one
+                .names()
+                .any(|a| other.names().any(|b| is_same_file(&a, &b)));
+            if clash {
+                let (a, b) = (one.path.display(), other.path.display());
+                let error = if one.what == "input" {
+                    Error::usage(format!(
+                        "the {} `{b}` would overwrite the input",
+                        other.what
+                    ))
+                } else {
+                    Error::usage(format!(
+                        "the {} `{a}` and the {} `{b}` would be the same file",
+                        one.what, other.what
+                    ))
+                };
+                return Err(
+                    error.hint("give another name; files that are only read are never changed")
+                );
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The output's place, checked when the run starts.
+pub(super) struct OutputPlace {
+    config: OutputConfig,
+    /// `None` is standard output.
+    pub(super) target: Option<Target>,
+}
+
+impl OutputPlace {
+    /// Checks the output as far as possible before the run has it for itself. The input is not read yet: nobody should wait
+    /// for a pipe only to be told that the output exists.
+    ///
+    /// # Errors
+    /// Exit code 2: it is the input, exists and may not be replaced, or cannot be made there.
+    pub(super) fn check(
+        config: OutputConfig,
+        input: &Input,
+        ledger: &LedgerConfig,
+    ) -> Result<Self> {
+        if let (Some(output), Input::File(input)) = (&config.path, input) {
+            // Before anything else: nobody must be told to overwrite the input.
+            refuse_clashes(&[RunFile::input(input), RunFile::output(output)])?;
+        }
+        let target = |path: &PathBuf| {
+            Target::new(path, |real| {
+                if config.overwrite {
+                    Replace::Whole
+                } else {
+                    replaceable(real, input, ledger)
+                }
+            })
+        };
+        let target = config.path.as_ref().map(target).transpose()?;
+        Ok(Self { config, target })
+    }
+}
+
+/// What may be replaced at the output's path: what a ledger may have the answers of. The ledger has the last word, once
+/// the run has it; see [`RunLedger::replaceable`].
+fn replaceable(output: &Path, input: &Input, ledger: &LedgerConfig) -> Replace {
+    let has_answers = |ledger: &Path| ledger.metadata().is_ok_and(|file| file.len() > 0);
+    match &ledger.choice {
+        _ if ledger.reuse == Reuse::Retry => Replace::Whole,
+        LedgerChoice::Own if has_answers(&ledger_of(output)) => Replace::Whole,
+        LedgerChoice::Shared(path) if has_answers(path) => match input {
+            Input::File(_) => Replace::Whole,
+            // The ledger would refuse to replace an output with these rows, but only after waiting for them.
+            Input::Stdin => Replace::Partial,
+        },
+        _ => Replace::Nothing,
+    }
+}
+
+/// The files that a run writes, named and not opened yet.
+pub(super) struct OutputFiles {
+    /// `None` is standard output.
+    output: Option<Target>,
+    rejects: Option<PathBuf>,
+    changes: Option<PathBuf>,
+    summary: Option<PathBuf>,
+    /// Those that exist may be replaced.
+    overwrite: bool,
+}
+
+/// The files that a run writes, open.
+pub(super) struct OpenFiles {
+    pub(super) output: Option<Target>,
+    pub(super) sink: Sink,
+    pub(super) sides: Sides,
+    pub(super) summary: Option<File>,
+}
+
+impl OutputFiles {
+    /// Names the files. The rejects are named after the output and the input's format.
+    ///
+    /// # Errors
+    /// Exit code 2: the rejects cannot have that name.
+    pub(super) fn new(
+        place: OutputPlace,
+        summary: Option<PathBuf>,
+        format: Format,
+    ) -> Result<Self> {
+        let OutputPlace { config, target } = place;
+        // Next to `/dev/null` there is no place for files.
+        let is_file = target.as_ref().is_some_and(|target| !target.is_special());
+        let rejects = match (config.rejects, config.path) {
+            (Some(path), _) => Some(path),
+            (None, Some(output)) if is_file => {
+                Some(file_names::rejects_beside(&output, format.extension())?)
+            }
+            (None, _) => None,
+        };
+        Ok(Self {
+            output: target,
+            rejects,
+            changes: config.changes,
+            summary,
+            overwrite: config.overwrite,
+        })
+    }
+
+    /// The file by which a stopped run is known when it is continued; `None` where it writes to standard output alone.
+    pub(super) fn known_by(&self) -> Option<&Path> {
+        let output = self.output.as_ref().map(Target::path);
+        output.or(self.changes.as_deref())
+    }
+
+    /// Fails when any two of the files that the run reads or writes would be one.
+    pub(super) fn refuse_clashes(
+        &self,
+        input: &Input,
+        ledger: &LedgerPlan,
+        answerer: &Answerer,
+    ) -> Result<()> {
+        let mut files = Vec::new();
+        if let Input::File(path) = input {
+            files.push(RunFile::input(path));
+        }
+        let key = answerer.settings.key_file.as_ref().map(KeyFile::path);
+        files.extend(key.map(|path| RunFile::new("API key file", path)));
+        let ca = answerer.settings.ca_file.as_deref();
+        files.extend(ca.map(|path| RunFile::new("certificate authority", path)));
+        let output = self.output.as_ref().map(Target::path);
+        files.extend(output.map(RunFile::output));
+        let rejects = self.rejects.as_deref();
+        files.extend(rejects.map(|path| RunFile::partial("rejects", path)));
+        let changes = self.changes.as_deref();
+        files.extend(changes.map(|path| RunFile::partial("changes", path)));
+        let summary = self.summary.as_deref();
+        files.extend(summary.map(|path| RunFile::new("summary", path)));
+        let ledger = ledger.place.as_ref().and_then(ledger::Place::path);
+        files.extend(ledger.as_deref().map(RunFile::ledger));
+        refuse_clashes(&files)
+    }
+
+    /// Fails when the name of a file for rows says another format than they have: programs go by the name.
+    pub(super) fn check_names(&self, format: Format) -> Result<()> {
+        let output = self.output.as_ref().filter(|output| !output.is_special());
+        [
+            ("--output", output.map(Target::path)),
+            ("--rejects", self.rejects.as_deref()),
+            ("--changes", self.changes.as_deref()),
+        ]
+        .into_iter()
+        .filter_map(|(flag, path)| Some((flag, path?)))
+        .try_for_each(|(flag, path)| file_names::check(flag, path, format))
+    }
+
+    /// Checks the files again and opens them; `mode` and `size` are the input's. Only those who can read the input may read
+    /// them, as its rows are in all of them.
+    ///
+    /// # Errors
+    /// Exit code 2: a file exists and may not be replaced, or cannot be made. Exit code 3: the disk is full. Nothing is
+    /// replaced then, but the summary may have been emptied.
+    pub(super) fn open(
+        self,
+        ledger: &RunLedger,
+        mode: u32,
+        size: Option<u64>,
+    ) -> Result<OpenFiles> {
+        // Reading the input may have taken long, and another run may have started and ended meanwhile.
+        let check = |target: Target| {
+            let replace = if self.overwrite || target.is_special() {
+                Replace::Whole
+            } else {
+                ledger.replaceable(target.path())?
+            };
+            target.again(replace)
+        };
+        let further = |path: Option<PathBuf>| {
+            let target = path.map(|path| Target::new(&path, |_| Replace::Whole));
+            target.transpose()?.map(check).transpose()
+        };
+        let output = self.output.map(check).transpose()?;
+        let rejects = further(self.rejects)?;
+        let changes = further(self.changes)?;
+        let summary = self.summary.map(|path| summary(&path, mode)).transpose()?;
+        disk_space::for_the_next_rows(output.as_ref(), ledger.goes_on(), size)?;
+        // Next to an output whose mode was narrowed by hand, the other files are as narrow.
+        let beside = mode & output.as_ref().and_then(Target::mode).unwrap_or(mode);
+        let open = |target: &Target| {
+            let opened = target.open(mode);
+            opened.map_err(|error| disk_space::at_the_start(error.about(target.path())))
+        };
+        let sink = output.as_ref().map(open).transpose()?;
+        let sides = Sides::open(rejects.as_ref(), changes.as_ref(), beside)
+            .map_err(disk_space::at_the_start)?;
+        Ok(OpenFiles {
+            output,
+            sink: sink.unwrap_or_else(Sink::stdout),
+            sides,
+            summary,
+        })
+    }
+}
+
+/// Opens the file for the summary. It is emptied now, so that an old summary is not taken for this run's.
+fn summary(path: &Path, mode: u32) -> Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    own_file::with_mode(&mut options, mode & 0o666 | 0o600)
+        .open(path)
+        .map_err(|e| Error::usage(format!("cannot write `{}`", path.display())).because(e))
+}

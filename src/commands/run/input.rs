@@ -1,0 +1,86 @@
+//! The input of a run, opened, and what was found out about it.
+
+use bytes::BytesMut;
+
+use crate::base::error::{Result, shown};
+use crate::base::say::say;
+use crate::fields::UserRequest;
+use crate::input::{self, Input, Opened, Reader, TrailingGarbage};
+use crate::layout::Layout;
+use crate::service::{self, Plan};
+
+/// A warning; gzip says the same.
+pub(super) const IGNORED: &str =
+    "the compressed data of the input is followed by other bytes, which are ignored";
+
+/// What opening the input found out.
+pub(super) struct InputFacts {
+    pub(super) source: Input,
+    /// One line for people: which column is which field.
+    pub(super) mapping: String,
+    /// Columns of an earlier run that are replaced.
+    pub(super) replaced: Vec<String>,
+    /// The size in bytes, where it is known.
+    pub(super) size: Option<u64>,
+    /// Whether bytes behind compressed data are ignored, as known now.
+    pub(super) ignored: TrailingGarbage,
+    /// The same, as known when the input was opened.
+    pub(super) ignored_at_start: bool,
+}
+
+impl InputFacts {
+    /// The input's name for people.
+    pub(super) fn name(&self) -> String {
+        match &self.source {
+            Input::Stdin => "standard input".to_owned(),
+            Input::File(path) => shown(path),
+        }
+    }
+}
+
+/// An open input.
+pub(super) struct OpenInput {
+    pub(super) reader: Reader,
+    pub(super) layout: Layout,
+    /// Who may read and write it, as a file's permission bits.
+    pub(super) mode: u32,
+    pub(super) facts: InputFacts,
+}
+
+impl OpenInput {
+    /// Opens the input. Where checking it takes long, it says so.
+    ///
+    /// # Errors
+    /// Exit code 2: it cannot be read, or cannot be the input of a run.
+    pub(super) fn open(settings: input::ReaderSettings, plan: Plan, speaks: bool) -> Result<Self> {
+        if speaks && input::is_checked_for_long(&settings.input) {
+            say("rescore: checking the compressed input before anything is sent");
+        }
+        let source = settings.input.clone();
+        let compose = move |request: &UserRequest<'_>, to: &mut BytesMut| {
+            service::write_body(request, plan, to);
+        };
+        let (reader, opened) = Reader::open(settings, Box::new(compose))?;
+        let Opened {
+            layout,
+            mapping,
+            replaced,
+            size,
+            mode,
+            ignored,
+        } = opened;
+        Ok(Self {
+            reader,
+            layout,
+            mode,
+            facts: InputFacts {
+                source,
+                mapping,
+                replaced,
+                size,
+                ignored_at_start: ignored.any(),
+                ignored,
+            },
+        })
+    }
+}

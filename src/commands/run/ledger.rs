@@ -1,0 +1,361 @@
+//! The run's ledger, whichever it is: opened before any file is touched, ended with the run.
+
+use std::collections::HashSet;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::disk_space;
+use super::lookup::LookupStage;
+use super::service::Account;
+use crate::base::error::{Error, Exit, Result, shown};
+use crate::config::{LedgerChoice, LedgerConfig};
+use crate::input::Input;
+use crate::ledger::{
+    Finished, Held, Keeper, Key, KnownLimit, Ledger, Past, Place, Removed, Rest, Reuse, Settings,
+    Standing,
+};
+use crate::observe::{Kept, counted, same_command};
+use crate::output::{Replace, Sealed, Target};
+use crate::raw_json::Pointer;
+use crate::telemetry::event::CancelReason;
+use crate::telemetry::stats::Stats;
+
+/// How long closing the ledger may take when a service manager waits: all that ends a run takes less than 30 s together.
+const LAST_COMMIT: Duration = Duration::from_millis(1_500);
+/// How long it may take otherwise: a large log is merged into the database first. Ctrl-C ends it.
+const CLOSING: Duration = Duration::from_secs(60);
+
+/// The answers of this run and of earlier ones, or nothing where none are kept.
+pub(super) struct RunLedger {
+    ledger: Option<Ledger>,
+    dedupe: bool,
+    /// The input's path with links followed; `None` for a stream.
+    input: Option<PathBuf>,
+    /// The run starts over, by `--fresh`.
+    fresh: bool,
+    /// The answers are the stand-in's: nobody pays for them.
+    sandbox: bool,
+}
+
+/// Which answers are kept and used, once the output is known.
+pub(super) struct LedgerPlan {
+    /// Where they are; `None` keeps none.
+    pub(super) place: Option<Place>,
+    reuse: Reuse,
+    dedupe: bool,
+}
+
+impl LedgerPlan {
+    /// Finds the place. An output that is a stream has no ledger of its own; to ask equal rows once, answers are then kept
+    /// only as long as the run lasts.
+    ///
+    /// # Errors
+    /// Exit code 2: answers that are not kept cannot be used again.
+    pub(super) fn new(config: &LedgerConfig, output: Option<&Target>) -> Result<Self> {
+        let LedgerConfig {
+            choice,
+            reuse,
+            dedupe,
+        } = config;
+        let (reuse, dedupe) = (*reuse, *dedupe);
+        let file = output.filter(|output| !output.is_special());
+        let kept = match (choice, file) {
+            (LedgerChoice::Shared(path), _) => Some(Place::Shared(path.clone())),
+            (LedgerChoice::Own, Some(output)) => Some(Place::Beside(output.path().to_owned())),
+            (LedgerChoice::Own, None) | (LedgerChoice::Nowhere, _) => None,
+        };
+        let option = match reuse {
+            Reuse::All => None,
+            Reuse::Retry => Some("--retry-failed"),
+            Reuse::Nothing => Some("--fresh"),
+            Reuse::Younger(_) => Some("--max-age"),
+        };
+        if let (None, Some(option)) = (&kept, option) {
+            return Err(Error::usage(format!(
+                "`{option}` needs a ledger, and rows to a stream have none of their own"
+            ))
+            .hint("name one with `--ledger FILE`"));
+        }
+        Ok(Self {
+            place: kept.or_else(|| dedupe.then_some(Place::Scratch)),
+            reuse,
+            dedupe,
+        })
+    }
+}
+
+/// The path of an input that is a file, with links followed. The path of a pipe, such as `/dev/fd/63`, is another one each
+/// time.
+fn path_of(input: &Input) -> Option<PathBuf> {
+    match input {
+        Input::File(path) if path.is_file() => path.canonicalize().ok(),
+        Input::File(_) | Input::Stdin => None,
+    }
+}
+
+impl RunLedger {
+    /// Opens the ledger for a run of this account to `output`.
+    ///
+    /// # Errors
+    /// Exit code 2: another run has it, or it cannot be used or made. Exit code 3: the disk is full.
+    pub(super) fn open(
+        plan: LedgerPlan,
+        account: Account,
+        output: Option<&Path>,
+        input: &Input,
+        captured: &[Pointer],
+        in_flight: NonZeroUsize,
+    ) -> Result<Self> {
+        let LedgerPlan {
+            place,
+            reuse,
+            dedupe,
+        } = plan;
+        let Account {
+            endpoint,
+            service_id,
+            sandbox,
+        } = account;
+        let open = |place| {
+            Ledger::open(Settings {
+                place,
+                reuse,
+                output: output.map(Path::to_owned),
+                endpoint,
+                service_id,
+                captured: captured.to_vec(),
+                in_flight,
+            })
+        };
+        let scratch = place == Some(Place::Scratch);
+        let ledger = place.map(open).transpose();
+        let ledger = ledger.map_err(|error| {
+            if scratch {
+                disk_space::in_temporary(error)
+            } else {
+                disk_space::at_the_start(error)
+            }
+        })?;
+        Ok(Self {
+            ledger,
+            dedupe,
+            input: path_of(input),
+            fresh: reuse == Reuse::Nothing,
+            sandbox,
+        })
+    }
+
+    /// What may be replaced at a file's path without `--overwrite`: what the run left there that this one continues.
+    ///
+    /// # Errors
+    /// Exit code 2: there is a file that is not what that run left, or the ledger cannot be read.
+    pub(super) fn replaceable(&self, file: &Path) -> Result<Replace> {
+        let Some(ledger) = self.ledger.as_ref().filter(|ledger| ledger.was_there()) else {
+            return Ok(Replace::Nothing);
+        };
+        let is_new = matches!(ledger.past(), Past::Finished { .. }) && !ledger.goes_on();
+        if is_new && file.exists() {
+            return Err(finished(file, ledger));
+        }
+        // Where runs share a ledger, a run to another output may have made it: it says nothing of this file.
+        if is_new || (!ledger.is_own() && !ledger.goes_on()) {
+            return Ok(Replace::Nothing);
+        }
+        let retries = matches!(ledger.past(), Past::Finished { .. });
+        if !ledger.is_own() && !retries {
+            return Ok(Replace::Partial);
+        }
+        let shown = file.display();
+        let run = if retries { "finished" } else { "unfinished" };
+        let why = match ledger.standing(file, self.input.as_deref())? {
+            Standing::Absent => return Ok(Replace::Partial),
+            Standing::AsLeft => return Ok(Replace::Whole),
+            Standing::Changed => format!("`{shown}` has changed since the {run} run left it"),
+            Standing::OfOtherInput => {
+                format!("`{shown}` was written by a run with another input")
+            }
+            Standing::Foreign => format!("`{shown}` is not from the {run} run"),
+        };
+        Err(Error::usage(why).hint("move it away, or replace it with `--overwrite`"))
+    }
+
+    /// Records how the run is about to leave its files.
+    pub(super) fn record(&self, files: &[Sealed]) {
+        if let Some(ledger) = self.ledger.as_ref().filter(|ledger| !ledger.is_scratch()) {
+            // If this fails, the same command will refuse to replace them. That is better than failing the run here.
+            let _ = ledger.note(files, self.input.as_deref());
+        }
+    }
+
+    /// What the ledger holds of the run that this one continues.
+    pub(super) fn held(&self) -> Option<Held> {
+        self.ledger.as_ref()?.held()
+    }
+
+    /// What the ledger holds and will lose to this run's first answer.
+    pub(super) fn replaced(&self) -> Option<Held> {
+        self.ledger.as_ref()?.replaced()
+    }
+
+    /// How the run before this one ended.
+    pub(super) fn past(&self) -> Past {
+        self.ledger.as_ref().map_or(Past::Nothing, Ledger::past)
+    }
+
+    /// Whether the stand-in answers, whom nobody pays.
+    pub(super) const fn is_sandbox(&self) -> bool {
+        self.sandbox
+    }
+
+    /// The limit that an earlier run found.
+    pub(super) fn known_limit(&self) -> Option<KnownLimit> {
+        self.ledger.as_ref().and_then(Ledger::known)
+    }
+
+    /// Requests that the service failed on in earlier runs while it answered others.
+    pub(super) fn poison(&self) -> HashSet<Key> {
+        let poison = self.ledger.as_ref().map(Ledger::poison);
+        poison.unwrap_or_default()
+    }
+
+    /// The further fields to keep of each answer, those that are written first.
+    pub(super) fn fields(&self, captured: Box<[Pointer]>) -> Box<[Pointer]> {
+        match &self.ledger {
+            Some(ledger) => ledger.fields().into(),
+            None => captured,
+        }
+    }
+
+    /// Whether rows of earlier runs are written without a call.
+    pub(super) fn goes_on(&self) -> bool {
+        self.ledger.as_ref().is_some_and(Ledger::was_there) && !self.fresh
+    }
+
+    /// Whether answers stay for another run.
+    pub(super) fn stays(&self) -> bool {
+        self.ledger.as_ref().and_then(Ledger::path).is_some()
+    }
+
+    /// What stays of a run that is ended immediately; `None` where no answers do.
+    pub(super) fn farewell(&self) -> Option<String> {
+        let path = self.ledger.as_ref()?.path()?;
+        Some(format!(
+            "`{}` has the {}answers that reached the disk; {} goes on from there",
+            shown(path),
+            if self.sandbox { "" } else { "paid " },
+            same_command(self.fresh)
+        ))
+    }
+
+    /// The stage that looks rows up in it.
+    ///
+    /// # Errors
+    /// Exit code 2: it cannot be opened for reading.
+    pub(super) fn lookup_stage(&self) -> Result<LookupStage> {
+        match &self.ledger {
+            Some(ledger) => LookupStage::new(ledger, self.dedupe),
+            None => Ok(LookupStage::default()),
+        }
+    }
+
+    /// What ended the run early; where a disk is full, with the space that is needed and where.
+    pub(super) fn explain(&self, error: Error, size: Option<u64>, stats: &Stats) -> Error {
+        let ledger = self.ledger.as_ref();
+        if stats.cancelled == Some(CancelReason::Ledger) && ledger.is_some_and(Ledger::is_scratch) {
+            return disk_space::in_temporary(error);
+        }
+        disk_space::for_the_rest(error, size, stats)
+    }
+
+    /// What makes new answers durable. With it the run is recorded as started, so it comes last.
+    ///
+    /// # Errors
+    /// Exit code 2 or 3: the ledger cannot be written.
+    pub(super) fn keeper(&mut self) -> Result<Option<Keeper>> {
+        self.ledger.as_mut().map(Ledger::keeper).transpose()
+    }
+
+    /// What to record of a run that reached the end of its input.
+    pub(super) fn finished(stats: &Stats) -> Finished {
+        Finished {
+            failed_rows: stats.failures(),
+            failed_calls: stats.failed_calls(),
+        }
+    }
+
+    /// Ends the ledger, after its keeper has gone. `rows_stay` when there is an output, whole or not.
+    pub(super) fn end(self, stats: &Stats, rows_stay: bool) -> LedgerEnd {
+        let Some(ledger) = self.ledger else {
+            return LedgerEnd::default();
+        };
+        let patience = if stats.terminated {
+            LAST_COMMIT
+        } else {
+            CLOSING
+        };
+        let (path, own) = (ledger.path().map(Path::to_owned), ledger.is_own());
+        let damaged = stats.cancelled == Some(CancelReason::Ledger) && ledger.is_damaged();
+        let when = if stats.exit() == Exit::Complete {
+            Removed::WhenUsed(stats.known + stats.answered)
+        } else if rows_stay {
+            // Without a ledger the next run would refuse to replace it.
+            Removed::Never
+        } else {
+            Removed::WhenEmpty
+        };
+        match ledger.end(when, patience) {
+            Ok(Rest::Kept(answers)) => LedgerEnd {
+                kept: path.map(|path| Kept {
+                    path,
+                    answers,
+                    own,
+                    fresh: self.fresh,
+                    damaged,
+                }),
+                warning: None,
+            },
+            Ok(Rest::Nothing) => LedgerEnd::default(),
+            Err(error) => LedgerEnd {
+                kept: None,
+                warning: Some(error.report().replacen("error", "warning", 1)),
+            },
+        }
+    }
+}
+
+/// How a ledger ended.
+#[derive(Default)]
+pub(super) struct LedgerEnd {
+    /// What stays of it.
+    pub(super) kept: Option<Kept>,
+    /// A warning that it should have been removed and was not.
+    pub(super) warning: Option<String>,
+}
+
+/// The refusal to replace what a finished run left, with both ways to go on and what they cost.
+fn finished(file: &Path, ledger: &Ledger) -> Error {
+    let failed = match ledger.past() {
+        Past::Finished { failed } => failed,
+        Past::Nothing | Past::Stopped => 0,
+    };
+    let retry = match failed {
+        0 => "calls only for rows that were fixed since".to_owned(),
+        failed => format!("up to {}", counted(failed, "call")),
+    };
+    let fresh = match ledger.replaced() {
+        Some(Held { answers, .. }) => {
+            format!(
+                "asks about every row again (about {})",
+                counted(answers + failed, "call")
+            )
+        }
+        None => "uses the answers in the ledger".to_owned(),
+    };
+    Error::usage(format!("`{}` already exists", file.display()))
+        .detail(format!(
+            "`--retry-failed` asks only about the rows without a verdict and keeps all others ({retry})"
+        ))
+        .detail(format!("`--overwrite` starts a new run, which {fresh}"))
+        .hint("add one of these two options")
+}

@@ -1,0 +1,26 @@
+//! `rescore run`: a file of users in, the same file with verdicts out.
+//!
+//! [`execute`] runs four phases. [`prepare`] opens and checks everything, [`announce`] says what is about to happen,
+//! [`drive`] lets rows run until the end or a stop, and [`report`] says how it went. The reader and the writer have
+//! threads of their own; calls, timers and the dispatcher share the thread that called.
+
+mod announce;
+mod disk_space;
+mod drive;
+mod fd_limit;
+mod file_names;
+mod files;
+mod input;
+mod ledger;
+mod lookup;
+mod phases;
+mod prepare;
+mod report;
+mod service;
+mod stop_signals;
+mod threads;
+
+#[cfg(test)]
+mod tests;
+
+pub use phases::execute;

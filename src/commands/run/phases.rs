@@ -1,0 +1,19 @@
+//! The phases of a run, in order.
+
+use super::announce::announce;
+use super::drive::drive;
+use super::prepare::prepare;
+use super::report::report;
+use crate::base::error::{Exit, Result};
+use crate::config::RunConfig;
+
+/// Runs, and says how it went.
+///
+/// # Errors
+/// Whatever kept the run from starting. What ended it early has been reported, and is in the exit code.
+pub fn execute(config: RunConfig) -> Result<Exit> {
+    let prepared = prepare(config)?;
+    announce(&prepared);
+    let driven = drive(prepared)?;
+    Ok(report(driven))
+}

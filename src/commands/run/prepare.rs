@@ -1,0 +1,148 @@
+//! The first phase: opens and checks everything that a run needs. Nothing is sent here, and every refusal that can be known
+//! comes before an output is made or replaced.
+
+use std::fs::File;
+use std::num::NonZeroUsize;
+
+use super::fd_limit;
+use super::files::{OutputFiles, OutputPlace};
+use super::input::{InputFacts, OpenInput};
+use super::ledger::{LedgerPlan, RunLedger};
+use super::service::Answerer;
+use super::stop_signals::StopSignals;
+use super::threads::StopChannel;
+use crate::base::error::Result;
+use crate::config::{BudgetConfig, PaceConfig, RunConfig, WatchConfig};
+use crate::input::Reader;
+use crate::layout::Layout;
+use crate::ledger::KnownLimit;
+use crate::output::{Sides, Sink, Target};
+use crate::pace::{Gate, PaceLimits};
+use crate::raw_json::Pointer;
+use crate::sandbox::Sandbox;
+use crate::service::{Client, Endpoint};
+use crate::telemetry::pace::Limit;
+use crate::verdict::DecisionPolicy;
+
+/// A run that is ready to start.
+pub(super) struct PreparedRun {
+    pub(super) context: Context,
+    pub(super) rows: RowParts,
+    pub(super) calls: CallParts,
+    pub(super) stops: StopChannel,
+    pub(super) signals: StopSignals,
+    /// What to say before the first call.
+    pub(super) warnings: Vec<String>,
+}
+
+/// What all phases need.
+pub(super) struct Context {
+    pub(super) input: InputFacts,
+    pub(super) endpoint: Endpoint,
+    /// The built-in stand-in, where it answers instead of the service.
+    pub(super) stand_in: Option<Sandbox>,
+    /// The output; `None` is standard output.
+    pub(super) output: Option<Target>,
+    pub(super) ledger: RunLedger,
+    /// Where the summary goes as JSON.
+    pub(super) summary: Option<File>,
+    pub(super) watch: WatchConfig,
+}
+
+/// What rows pass through.
+pub(super) struct RowParts {
+    pub(super) reader: Reader,
+    pub(super) layout: Layout,
+    pub(super) sink: Sink,
+    pub(super) sides: Sides,
+}
+
+/// What makes calls.
+pub(super) struct CallParts {
+    pub(super) client: Client,
+    pub(super) gate: Gate,
+    pub(super) concurrency: NonZeroUsize,
+    pub(super) pace: PaceConfig,
+    pub(super) budget: BudgetConfig,
+    pub(super) policy: DecisionPolicy,
+    pub(super) captured: Box<[Pointer]>,
+}
+
+impl Context {
+    /// Whether the stand-in answers.
+    pub(super) const fn is_sandbox(&self) -> bool {
+        self.stand_in.is_some()
+    }
+}
+
+/// Opens and checks everything.
+///
+/// # Errors
+/// What keeps the run from starting. No output has been replaced then.
+pub(super) fn prepare(config: RunConfig) -> Result<PreparedRun> {
+    // Before anything is opened.
+    let fit = fd_limit::fit(&config)?;
+    let mut answerer = Answerer::new(config.service, config.plan, config.timeouts)?;
+    let output = OutputPlace::check(config.output, &config.input.input, &config.ledger)?;
+    let ledger = LedgerPlan::new(&config.ledger, output.target.as_ref())?;
+    let stops = StopChannel::new();
+    // Before the header is read, as that may never come.
+    let signals = StopSignals::start(stops.sender.clone())?;
+    let input = OpenInput::open(config.input, config.plan, config.watch.speaks())?;
+    let format = input.layout.format;
+    let files = OutputFiles::new(output, config.watch.summary.clone(), format)?;
+    files.refuse_clashes(&input.facts.source, &ledger, &answerer)?;
+    files.check_names(format)?;
+    let warnings = [answerer.warning.take(), fit.warning];
+    let account = answerer.account();
+    let service = answerer.connect()?;
+    // Before any file is touched: another run may be writing them.
+    let ledger = RunLedger::open(
+        ledger,
+        account,
+        files.known_by(),
+        &input.facts.source,
+        &config.captured,
+        fit.concurrency,
+    )?;
+    let files = files.open(&ledger, input.mode, input.facts.size)?;
+    Ok(PreparedRun {
+        rows: RowParts {
+            reader: input.reader,
+            layout: input.layout,
+            sink: files.sink,
+            sides: files.sides,
+        },
+        calls: CallParts {
+            client: service.client,
+            gate: gate(config.pace, fit.concurrency, ledger.known_limit()),
+            concurrency: fit.concurrency,
+            pace: config.pace,
+            budget: config.budget,
+            policy: config.policy,
+            captured: config.captured,
+        },
+        context: Context {
+            input: input.facts,
+            endpoint: service.endpoint,
+            stand_in: service.stand_in,
+            output: files.output,
+            ledger,
+            summary: files.summary,
+            watch: config.watch,
+        },
+        stops,
+        signals,
+        warnings: warnings.into_iter().flatten().collect(),
+    })
+}
+
+fn gate(pace: PaceConfig, in_flight: NonZeroUsize, known: Option<KnownLimit>) -> Gate {
+    let bounds = PaceLimits {
+        rate: pace.rate,
+        in_flight,
+        known: known.map_or(Limit::NONE, |known| known.limit),
+        outage: pace.patience.outage,
+    };
+    Gate::new(bounds, fastrand::Rng::new())
+}

@@ -1,0 +1,104 @@
+//! The last phase: ends the ledger and says how the run went. The summary comes after everything that it tells of.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use super::drive::{DrivenRun, RowsEnd};
+use super::input::{IGNORED, InputFacts};
+use super::ledger::LedgerEnd;
+use super::prepare::Context;
+use crate::base::error::{Error, Exit, system_words};
+use crate::base::say::say;
+use crate::config::WatchConfig;
+use crate::observe::{Style, Summary};
+use crate::telemetry::stats::Stats;
+
+/// Ends the ledger, writes the summary and says what ended the run early. Returns how the process should exit.
+pub(super) fn report(driven: DrivenRun) -> Exit {
+    let DrivenRun {
+        context,
+        ended: RowsEnd { written, error },
+        events,
+    } = driven;
+    let Context {
+        input,
+        endpoint,
+        stand_in,
+        ledger,
+        summary: summary_file,
+        watch,
+        output: _,
+    } = context;
+    let stats = events.with_stats(Clone::clone);
+    let error = error.map(|error| ledger.explain(error, input.size, &stats));
+    let was_there = written.output.is_some();
+    let LedgerEnd {
+        kept,
+        warning: left_over,
+    } = ledger.end(&stats, was_there);
+    let unsynced = written.unsynced.as_deref().map(unsynced);
+    let output = still_there(written.output);
+    let summary = Summary {
+        stats: &stats,
+        elapsed: events.elapsed(),
+        sandbox: stand_in.is_some(),
+        endpoint: &endpoint.to_string(),
+        output_is_gone: was_there && output.is_none(),
+        output,
+        rejects: still_there(written.rejects),
+        changes: still_there(written.changes),
+        ledger: kept.filter(|kept| is_there(&kept.path)),
+        sandbox_billed: stand_in.map(|stand_in| stand_in.stop().billed),
+    };
+    tell(&summary, error.as_ref(), summary_file, &watch);
+    let of_input = of_input(&input, &stats);
+    for warning in left_over.into_iter().chain(unsynced).chain(of_input) {
+        say(&warning);
+    }
+    stats.exit()
+}
+
+/// Warnings of what shows only at the end of the input.
+fn of_input(input: &InputFacts, stats: &Stats) -> impl Iterator<Item = String> + use<> {
+    let ignored = !input.ignored_at_start && input.ignored.any();
+    let ignored = ignored.then(|| format!("warning: {IGNORED}"));
+    let no_rows = stats.input_ended && stats.read == 0;
+    let no_rows = no_rows.then(|| format!("warning: {} has no rows", input.name()));
+    ignored.into_iter().chain(no_rows)
+}
+
+/// A warning that the names of files could not be made durable, as in a directory where we may only add files.
+fn unsynced(directory: &Path) -> String {
+    format!(
+        "warning: `{}` cannot be synced: the files in it are complete, but a power cut now may undo their names",
+        directory.display()
+    )
+}
+
+/// The file, unless somebody has removed it during the run, perhaps with its directory.
+fn still_there(file: Option<PathBuf>) -> Option<PathBuf> {
+    file.filter(|file| is_there(file))
+}
+
+fn is_there(file: &Path) -> bool {
+    file.symlink_metadata().is_ok()
+}
+
+/// Shows the summary for people or for programs, writes the one for `--summary`, and says what ended the run early.
+fn tell(summary: &Summary<'_>, error: Option<&Error>, file: Option<File>, watch: &WatchConfig) {
+    match watch.style {
+        _ if watch.quiet => summary.warning().iter().for_each(|line| say(line)),
+        Style::Json => say(&summary.json_line()),
+        _ => say(&summary.text()),
+    }
+    if let Some(Err(failed)) = file.map(|file| summary.write_json(file)) {
+        // The rows are safe, so this does not change the exit code.
+        say(&format!(
+            "warning: cannot write the summary: {}",
+            system_words(&failed)
+        ));
+    }
+    if let Some(error) = error {
+        say(&error.report());
+    }
+}

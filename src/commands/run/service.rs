@@ -1,0 +1,128 @@
+//! Who answers a run: the service, or the built-in stand-in.
+
+use crate::base::error::{Error, Result};
+use crate::base::secret::Secret;
+use crate::config::{KeySource, RealService, ServiceConfig, TimeoutConfig};
+use crate::sandbox::{self, Sandbox};
+use crate::service::{Client, ClientSettings, Endpoint, KeyFile, Plan, ServiceId};
+
+/// The service or the stand-in, before there is a client.
+pub(super) struct Answerer {
+    pub(super) settings: ClientSettings,
+    stand_in: Option<Sandbox>,
+    /// A warning about the key's file.
+    pub(super) warning: Option<String>,
+}
+
+/// Who is asked, and on whose behalf: answers of one account are never used for another.
+pub(super) struct Account {
+    pub(super) endpoint: String,
+    pub(super) service_id: String,
+    /// The stand-in answers, whom nobody pays.
+    pub(super) sandbox: bool,
+}
+
+/// The service or the stand-in, with the client that calls it.
+pub(super) struct ConnectedService {
+    pub(super) client: Client,
+    pub(super) endpoint: Endpoint,
+    pub(super) stand_in: Option<Sandbox>,
+}
+
+impl Answerer {
+    /// Reads the key of the service, or starts the stand-in.
+    ///
+    /// # Errors
+    /// Exit code 2: there is no usable key. Exit code 3: the stand-in cannot be started.
+    pub(super) fn new(config: ServiceConfig, plan: Plan, timeouts: TimeoutConfig) -> Result<Self> {
+        match config {
+            ServiceConfig::Real(service) => Self::of_service(*service, timeouts),
+            ServiceConfig::Sandbox => Self::of_stand_in(plan, timeouts),
+        }
+    }
+
+    fn of_service(service: RealService, timeouts: TimeoutConfig) -> Result<Self> {
+        let (api_key, key_file) = match service.key {
+            KeySource::Variable(key) => (key, None),
+            KeySource::Credential(file) if !file.path().exists() => return Err(no_key()),
+            KeySource::File(file) | KeySource::Credential(file) => (file.read()?, Some(file)),
+        };
+        Ok(Self {
+            warning: key_file.as_ref().and_then(KeyFile::warning),
+            settings: ClientSettings {
+                endpoint: service.endpoint,
+                api_key,
+                key_file,
+                service_id: service.service_id,
+                proxy: service.proxy,
+                timeout: timeouts.call,
+                connect_timeout: timeouts.connect,
+                ca_file: service.ca_file,
+            },
+            stand_in: None,
+        })
+    }
+
+    fn of_stand_in(plan: Plan, timeouts: TimeoutConfig) -> Result<Self> {
+        let stand_in = Sandbox::start(sandbox::SandboxSettings {
+            plan: match plan {
+                Plan::Paid { .. } => sandbox::SandboxPlan::Paid,
+                Plan::Free => sandbox::SandboxPlan::Free,
+            },
+            ..sandbox::SandboxSettings::default()
+        })
+        .map_err(|e| Error::stopped("cannot start the sandbox").because(e))?;
+        let settings = ClientSettings {
+            endpoint: Endpoint::new(&format!("http://{}", stand_in.address()), false)?,
+            api_key: Secret::new("sandbox"),
+            key_file: None,
+            service_id: ServiceId::new("sandbox")?,
+            proxy: None,
+            timeout: timeouts.call,
+            connect_timeout: timeouts.connect,
+            ca_file: None,
+        };
+        Ok(Self {
+            settings,
+            stand_in: Some(stand_in),
+            warning: None,
+        })
+    }
+
+    /// On whose behalf it is asked.
+    pub(super) fn account(&self) -> Account {
+        let sandbox = self.stand_in.is_some();
+        Account {
+            endpoint: if sandbox {
+                // Its port is different each time.
+                "the sandbox".to_owned()
+            } else {
+                self.settings.endpoint.to_string()
+            },
+            service_id: self.settings.service_id.as_str().to_owned(),
+            sandbox,
+        }
+    }
+
+    /// Makes the client.
+    ///
+    /// # Errors
+    /// Exit code 2: its certificate authority cannot be used.
+    pub(super) fn connect(self) -> Result<ConnectedService> {
+        let endpoint = self.settings.endpoint.clone();
+        Ok(ConnectedService {
+            client: Client::new(self.settings)?,
+            endpoint,
+            stand_in: self.stand_in,
+        })
+    }
+}
+
+/// Nothing names a key, and systemd's credentials have none.
+fn no_key() -> Error {
+    Error::usage("no API key")
+        .detail(
+            "API key: give `--api-key-file FILE`, set the variable `RESCORE_API_KEY`, or load the systemd credential `rescore-api-key`",
+        )
+        .hint("with `--sandbox` a built-in stand-in answers, which needs no key")
+}

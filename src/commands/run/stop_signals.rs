@@ -1,0 +1,111 @@
+//! Signals that stop a run: the first one in order, the second immediately.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::time::timeout;
+
+use super::super::signals::Signals;
+use super::threads::spawn;
+use crate::base::error::{Error, Exit, Result, Signal};
+use crate::base::say::{flush, say};
+use crate::pipeline::Stop;
+use crate::telemetry::event::CancelReason;
+
+/// How long a run may go on opening its files after a signal. Without a limit it could wait for ever: for the first line
+/// of a pipe, or for a reader of one.
+const OPENING: Duration = Duration::from_millis(250);
+
+/// A thread that listens for signals as long as the process lives: the first one stops the run in order, the second one
+/// immediately, even while a disk or a pipe blocks everything else.
+pub(super) struct StopSignals(Arc<SignalState>);
+
+#[derive(Default)]
+struct SignalState {
+    /// The first signal.
+    first: OnceLock<Signal>,
+    /// The last words, at the second signal. There are none until rows run.
+    farewell: OnceLock<String>,
+}
+
+impl StopSignals {
+    /// Listens from now on.
+    pub(super) fn start(stops: UnboundedSender<Stop>) -> Result<Self> {
+        let cannot = |e| Error::internal("cannot listen for signals").because(e);
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(cannot)?;
+        let listening = {
+            let _runtime = runtime.enter();
+            Signals::listen().map_err(cannot)?
+        };
+        let shared = Arc::new(SignalState::default());
+        let heard = Arc::clone(&shared);
+        spawn("signals", move || {
+            runtime.block_on(listen(listening, &stops, &heard));
+        })?;
+        Ok(Self(shared))
+    }
+
+    /// Rows start to run: from now on the first signal is left to the dispatcher. `farewell` is what the second one says.
+    ///
+    /// # Errors
+    /// There was a signal, so the run must not start.
+    pub(super) fn run_starts(&self, farewell: String) -> Result<()> {
+        let Self(shared) = self;
+        if let Some(signal) = shared.first.get() {
+            return Err(before_the_first_call(*signal));
+        }
+        // Set once, as there is one run.
+        let _ = shared.farewell.set(farewell);
+        Ok(())
+    }
+}
+
+async fn listen(mut signals: Signals, stops: &UnboundedSender<Stop>, state: &SignalState) {
+    let SignalState {
+        first: came,
+        farewell,
+    } = state;
+    let first = signals.next().await;
+    let _ = came.set(first);
+    // Nobody receives it when the run is already over.
+    let _ = stops.send(Stop {
+        reason: first.into(),
+        error: None,
+    });
+    let mut last = None;
+    if farewell.get().is_none() {
+        last = timeout(OPENING, signals.second()).await.ok();
+        if last.is_none() && farewell.get().is_none() {
+            last = Some(first);
+        }
+    }
+    let last = match last {
+        Some(last) => last,
+        None => signals.second().await,
+    };
+    match farewell.get() {
+        Some(farewell) => say(farewell),
+        None => say(&before_the_first_call(last).report()),
+    }
+    flush();
+    #[allow(clippy::exit, reason = "a signal asks for exactly this")]
+    std::process::exit(Exit::Interrupted(last).code().into());
+}
+
+fn before_the_first_call(signal: Signal) -> Error {
+    Error::interrupted(signal).detail("nothing was sent: it came before the first call")
+}
+
+impl From<Signal> for CancelReason {
+    fn from(signal: Signal) -> Self {
+        match signal {
+            Signal::Interrupt => Self::Interrupted,
+            Signal::Terminate => Self::Terminated,
+            Signal::HangUp => Self::HungUp,
+        }
+    }
+}

@@ -1,0 +1,312 @@
+//! A run of the stages over a scripted service, in which something fails, and checks of it and of the next run.
+
+use std::collections::HashSet;
+use std::fs;
+use std::io::{self, Write};
+use std::num::NonZeroU64;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::BytesMut;
+use tempfile::TempDir;
+
+use super::super::drive::{RowStages, RowsEnd, run_rows, runtime};
+use super::super::lookup::LookupStage;
+use super::super::threads::StopChannel;
+use crate::base::error::Exit;
+use crate::fields::{Assignments, InvalidPhone, UserRequest};
+use crate::input::{FormatChoice, Input, Reader, ReaderSettings};
+use crate::layout::{Existing, VERDICT_COLUMNS};
+use crate::ledger::{self, Fails, Ledger, Place, Removed, Reuse};
+use crate::output::{Replace, Sides, Sink, Target, Writer};
+use crate::scorer::Fixture;
+use crate::service::scripted::{Brings, Scripted};
+use crate::telemetry::hub::Events;
+use crate::verdict::DecisionPolicy;
+
+pub(super) const ROWS: usize = 30;
+/// Every fifth row has the request of the row before, and some have the request of a row that was answered long before.
+pub(super) const UNIQUE: usize = 20;
+pub(super) const CONCURRENCY: usize = 3;
+
+/// What fails in a run, or ends it.
+#[derive(Clone, Copy)]
+pub(super) struct Trouble<'a> {
+    pub(super) keeping: Fails,
+    /// Look-ups of rows as they are read.
+    pub(super) reading: Fails,
+    /// Look-ups just before a call.
+    pub(super) calling: Fails,
+    /// An output in place of the file.
+    pub(super) output: Option<&'a Unsteady>,
+    /// The most calls.
+    pub(super) calls: Option<NonZeroU64>,
+}
+
+impl Trouble<'_> {
+    pub(super) const NONE: Self = Self {
+        keeping: Fails::NEVER,
+        reading: Fails::NEVER,
+        calling: Fails::NEVER,
+        output: None,
+        calls: None,
+    };
+}
+
+/// The user in a row.
+const fn user_of(row: usize) -> usize {
+    match row % 5 {
+        0 => row - 1,
+        3 => (row - 1) % 10 + 1,
+        _ => row,
+    }
+}
+
+/// The input, and the output that it must give; each row is longer by this many bytes.
+pub(super) fn users(longer: usize) -> (String, String) {
+    let mut csv = "id,name,email,ip,user_agent,note\n".to_owned();
+    let mut scored =
+        "id,name,email,ip,user_agent,note,transaction_id,risk_score,decision\n".to_owned();
+    for row in 1..=ROWS {
+        let (user, note) = (user_of(row), "n".repeat(longer));
+        let line = format!("{row},{user},u{user}@example.com,192.0.2.1,u,{note}");
+        csv += &format!("{line}\n");
+        scored += &format!("{line},t-{user},1,approve\n");
+    }
+    (csv, scored)
+}
+
+/// An output that takes a few bytes per write, and fails.
+#[derive(Clone)]
+pub(super) struct Unsteady(pub(super) Arc<Mutex<Taken>>);
+
+pub(super) struct Taken {
+    pub(super) bytes: Vec<u8>,
+    pub(super) writes: usize,
+    pub(super) fails: Fails,
+}
+
+impl Write for Unsteady {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut taken = self.0.lock().unwrap();
+        taken.writes += 1;
+        let Fails {
+            nth,
+            for_ever,
+            durable,
+            kind,
+        } = taken.fails;
+        let step = 100.min(bytes.len());
+        if nth == 0 || taken.writes < nth || (taken.writes > nth && !for_ever) {
+            taken.bytes.extend_from_slice(&bytes[..step]);
+            return Ok(step);
+        }
+        if durable {
+            taken.bytes.extend_from_slice(&bytes[..step / 2]);
+        }
+        Err(kind.into())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+pub(super) struct Course {
+    place: TempDir,
+    /// How many bytes longer each row is.
+    pub(super) longer: usize,
+    /// Whether the ledger is one that other runs may use as well.
+    shared: bool,
+}
+
+pub(super) struct Ran {
+    pub(super) exit: Exit,
+    pub(super) error: Option<String>,
+    /// Users that were asked for.
+    pub(super) asked: Vec<u64>,
+    pub(super) output: String,
+}
+
+impl Course {
+    pub(super) fn new() -> Self {
+        Self::with(0, false)
+    }
+
+    pub(super) fn with(longer: usize, shared: bool) -> Self {
+        let place = tempfile::tempdir().unwrap();
+        fs::write(place.path().join("users.csv"), users(longer).0).unwrap();
+        Self {
+            place,
+            longer,
+            shared,
+        }
+    }
+
+    fn output(&self) -> std::path::PathBuf {
+        self.place.path().join("scored.csv")
+    }
+
+    fn ledger(&self) -> Ledger {
+        let settings = ledger::Settings {
+            place: if self.shared {
+                Place::Shared(self.place.path().join("answers.ledger"))
+            } else {
+                Place::Beside(self.output())
+            },
+            reuse: Reuse::All,
+            output: Some(self.output()),
+            endpoint: "https://api.example.com/v1/validate/user".to_owned(),
+            service_id: "test".to_owned(),
+            captured: Vec::new(),
+            in_flight: CONCURRENCY.try_into().unwrap(),
+        };
+        Ledger::open(settings).unwrap()
+    }
+
+    /// Users whose answers are durable now.
+    pub(super) fn durable(&self) -> HashSet<u64> {
+        let ledger = self.ledger();
+        let (keys, lookup) = (ledger.keys(), ledger.lookup().unwrap());
+        let Some(mut lookup) = lookup else {
+            return HashSet::new();
+        };
+        let mut has = |user: &u64| {
+            let body = Scripted::body(*user);
+            lookup
+                .find(&keys.key(&body), &body)
+                .unwrap()
+                .known
+                .is_some()
+        };
+        (1..=ROWS as u64).filter(|user| has(user)).collect()
+    }
+
+    /// A run as the command makes it, with these failures.
+    pub(super) fn run(&self, trouble: Trouble<'_>) -> Ran {
+        let Trouble {
+            keeping,
+            reading,
+            calling,
+            output: unsteady,
+            calls,
+        } = trouble;
+        let settings = ReaderSettings {
+            input: Input::File(self.place.path().join("users.csv")),
+            format: FormatChoice::Detect,
+            delimiter: None,
+            no_header: false,
+            judges_first_rows: true,
+            assignments: Assignments::default(),
+            invalid_phone: InvalidPhone::Reject,
+            existing: Existing::Replace,
+            columns: VERDICT_COLUMNS.map(str::to_owned).into(),
+            max_record: 1 << 20,
+        };
+        let compose = Box::new(|request: &UserRequest<'_>, to: &mut BytesMut| {
+            to.extend_from_slice(request.name.as_bytes());
+        });
+        let (reader, opened) = Reader::open(settings, compose).unwrap();
+        let mut ledger = self.ledger();
+        let target = Target::new(&self.output(), |_| Replace::Whole).unwrap();
+        let sink = match unsteady {
+            Some(unsteady) => Sink::stream(unsteady.clone()),
+            None => target.open(0o666).unwrap(),
+        };
+        let lookup = LookupStage::new(&ledger, true).unwrap().failing(reading);
+        let keeper = ledger.failing_keeper(keeping).unwrap();
+        keeper.fail_to_look(calling);
+        let runtime = runtime().unwrap();
+        let (service, events) = runtime.block_on(async {
+            let service = Scripted::new(Brings::Verdict.at_once());
+            (service, Events::new(Vec::new()))
+        });
+        let scorer = Fixture::new(service)
+            .concurrency(CONCURRENCY)
+            .max_calls(calls)
+            .ledger(keeper)
+            .events(events.clone())
+            .build();
+        let decisions = DecisionPolicy::default();
+        let rows = RowStages {
+            reader,
+            lookup,
+            writer: Writer::new(opened.layout, decisions, sink, Sides::default()),
+        };
+        let ended = run_rows(&runtime, &scorer, rows, StopChannel::new(), |_| ());
+        let RowsEnd { written, error } = ended.unwrap();
+        let asked = scorer.service().rows();
+        drop(scorer);
+        let stats = events.with_stats(Clone::clone);
+        let removed = if stats.exit() == Exit::Complete {
+            Removed::WhenUsed(stats.known + stats.answered)
+        } else if written.output.is_some() {
+            Removed::Never
+        } else {
+            Removed::WhenEmpty
+        };
+        ledger.end(removed, Duration::from_secs(30)).unwrap();
+        let output = match (unsteady, written.output) {
+            (Some(unsteady), _) => unsteady.0.lock().unwrap().bytes.clone(),
+            (None, Some(path)) => fs::read(path).unwrap(),
+            (None, None) => Vec::new(),
+        };
+        Ran {
+            exit: stats.exit(),
+            error: error.map(|error| error.report()),
+            asked,
+            output: String::from_utf8(output).unwrap(),
+        }
+    }
+
+    /// Checks what a run in which something failed promises, and the run after it.
+    pub(super) fn check(&self, failed: &Ran, words: &str, torn: bool, what: &str) {
+        let scored = users(self.longer).1;
+        assert_eq!(failed.exit, Exit::Stopped, "{what}");
+        let error = failed.error.as_deref().unwrap_or_default();
+        assert!(error.starts_with(words), "{what}: {error}");
+        let durable = self.durable();
+        let asked: HashSet<_> = failed.asked.iter().copied().collect();
+        assert_eq!(asked.len(), failed.asked.len(), "{what}: once");
+        let lost = asked.difference(&durable).count();
+        assert!(lost <= 2 * CONCURRENCY, "{what}: {lost} are lost");
+
+        // A file is cut back to its last whole row; a stream cannot be.
+        let whole = failed.output.rfind('\n').map_or(0, |end| end + 1);
+        let (rows, rest) = failed.output.split_at(whole);
+        assert!(torn || rest.is_empty(), "{what}: {rest}");
+        let mut expected = scored.split_inclusive('\n');
+        let right = rows
+            .split_inclusive('\n')
+            .all(|row| expected.any(|expected| expected == row));
+        assert!(right, "{what}: {rows}");
+        let written: HashSet<_> = rows
+            .lines()
+            .skip(1)
+            .map(|row| row.split(',').nth(1))
+            .collect();
+        assert!(
+            written.len() <= durable.len(),
+            "{what}: a row before its answer was durable"
+        );
+
+        let next = self.run(Trouble::NONE);
+        assert_eq!((next.exit, next.error), (Exit::Complete, None), "{what}");
+        assert_eq!(next.output, scored, "{what}");
+        assert_eq!(
+            next.asked.len(),
+            UNIQUE - durable.len(),
+            "{what}: only what was not durable"
+        );
+        assert!(
+            !next.asked.iter().any(|user| durable.contains(user)),
+            "{what}"
+        );
+        let names = fs::read_dir(self.place.path()).unwrap().count();
+        let expected = 2 + usize::from(self.shared);
+        assert_eq!(
+            names, expected,
+            "{what}: the input, the output, a shared ledger"
+        );
+    }
+}

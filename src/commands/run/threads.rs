@@ -1,0 +1,131 @@
+//! The threads of the reader and the writer: each moves rows into or out of a channel, and says how it ended.
+
+use std::sync::mpsc::Receiver;
+
+use tokio::sync::mpsc;
+
+use super::lookup::LookupStage;
+use crate::base::error::{Error, Result};
+use crate::input::Reader;
+use crate::output::{WriteError, Writer, Written};
+use crate::pipeline::{Read, Stop, Write};
+use crate::telemetry::event::{CancelReason, Event};
+use crate::telemetry::hub::Events;
+
+/// Batches between the reader's thread and the dispatcher, and between the dispatcher and the writer's thread: one in work,
+/// one waiting.
+pub(super) const BATCHES: usize = 2;
+
+/// Where signals and the writer's thread ask the run to stop.
+pub(super) struct StopChannel {
+    pub(super) sender: mpsc::UnboundedSender<Stop>,
+    pub(super) receiver: mpsc::UnboundedReceiver<Stop>,
+}
+
+impl StopChannel {
+    pub(super) fn new() -> Self {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        Self { sender, receiver }
+    }
+}
+
+/// A reader's thread.
+pub(super) struct ReaderThread {
+    /// What it reads.
+    pub(super) rows: mpsc::Receiver<Read>,
+    /// Disconnected when it has ended.
+    pub(super) ended: Receiver<()>,
+}
+
+/// Reads until the input ends or nobody receives any more.
+pub(super) fn reader(mut reader: Reader, mut lookup: LookupStage) -> Result<ReaderThread> {
+    let (sender, receiver) = mpsc::channel(BATCHES);
+    let (ended, end) = std::sync::mpsc::channel();
+    let read = move || {
+        loop {
+            let message = match reader.next_batch() {
+                Ok(Some(batch)) => lookup.prepare(batch),
+                Ok(None) => Read::End,
+                Err(error) => Read::Failed(Stop::of_input(error)),
+            };
+            let last = !matches!(message, Read::Rows { .. });
+            // Nobody receives any more when the run is stopping.
+            if sender.blocking_send(message).is_err() || last {
+                break;
+            }
+        }
+        // The ledger is closed for reading before the end is known.
+        drop(lookup);
+        drop::<std::sync::mpsc::Sender<()>>(ended);
+    };
+    spawn("reader", read)?;
+    Ok(ReaderThread {
+        rows: receiver,
+        ended: end,
+    })
+}
+
+/// How the writer ended: itself, or the files that it left behind when it failed.
+pub(super) type WriterEnd = std::result::Result<Writer, Written>;
+
+/// Writes until nobody sends any more, then says how it ended.
+pub(super) fn writer(
+    mut writer: Writer,
+    mut rows: mpsc::Receiver<Write>,
+    events: Events,
+    stops: mpsc::UnboundedSender<Stop>,
+) -> Result<Receiver<WriterEnd>> {
+    let (ended, end) = std::sync::mpsc::channel();
+    let write = move || {
+        while let Some(message) = rows.blocking_recv() {
+            match message {
+                Write::Rows(finished) => {
+                    let before = writer.rows();
+                    let written = writer.write(&finished);
+                    let rows = writer.rows() - before;
+                    if rows > 0 {
+                        events.emit(Event::RowsWritten { rows });
+                    }
+                    let drift = writer.take_drift();
+                    if drift.compared() > 0 {
+                        events.emit(Event::DecisionsCompared(drift));
+                    }
+                    if let Err(error) = written {
+                        events.emit(Event::OutputFailed);
+                        let left = writer.give_up();
+                        let _ = stops.send(stop_of(error));
+                        return Err(left);
+                    }
+                }
+                Write::Trailer(trailer) => writer.trailer(&trailer),
+            }
+        }
+        Ok(writer)
+    };
+    // Nobody waits any more when the run has given up on the writer.
+    spawn("writer", move || drop(ended.send(write())))?;
+    Ok(end)
+}
+
+/// Starts a thread that nobody joins.
+pub(super) fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<()> {
+    std::thread::Builder::new()
+        .name(name.to_owned())
+        .spawn(work)
+        .map(drop)
+        .map_err(|e| Error::stopped("cannot start a thread").because(e))
+}
+
+/// The stop that a failed writer asks for: the reader of our standard output has gone, or writing failed.
+pub(super) fn stop_of(error: WriteError) -> Stop {
+    match error {
+        WriteError::Closed => Stop {
+            reason: CancelReason::OutputClosed,
+            error: None,
+        },
+        WriteError::Failed(error) => Stop {
+            reason: CancelReason::Output,
+            error: Some(error),
+        },
+    }
+}

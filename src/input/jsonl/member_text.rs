@@ -1,0 +1,85 @@
+//! The text of the members that are sent.
+//!
+//! This file must not know which members they are.
+
+use std::borrow::Cow;
+
+use serde_json::value::RawValue;
+
+use crate::base::error::quoted;
+use crate::fields::{self, Field, Template};
+use crate::raw_json::{self, Pointer};
+use crate::verdict::{Failure, Reason};
+
+/// A member's name, for messages.
+pub(super) fn quoted_key(key: &RawValue) -> String {
+    quoted(&raw_json::string(key).unwrap_or_default())
+}
+
+/// The text of a template of several members.
+pub(super) fn joined<'a>(
+    template: &Template<usize>,
+    field: Field,
+    find: impl Fn(Field, &usize) -> Result<Option<Cow<'a, str>>, Failure>,
+) -> Result<Option<Cow<'a, str>>, Failure> {
+    let mut wrong = None;
+    let value = template.value(|lookup| match find(field, lookup) {
+        Ok(text) => text.map(|text| match text {
+            Cow::Borrowed(text) => Cow::Borrowed(text.as_bytes()),
+            Cow::Owned(text) => Cow::Owned(text.into_bytes()),
+        }),
+        Err(failure) => {
+            wrong = Some(failure);
+            None
+        }
+    });
+    match (wrong, value) {
+        (Some(failure), _) => Err(failure),
+        (None, value) => value.map(|bytes| fields::text(bytes, field)).transpose(),
+    }
+}
+
+/// The text of a member that is sent, or of a value in it at this pointer. Null counts as absent.
+pub(super) fn text<'a>(
+    value: &'a RawValue,
+    pointer: Option<&Pointer>,
+    field: Field,
+    intact: impl Fn(&RawValue) -> bool,
+) -> Result<Option<Cow<'a, str>>, Failure> {
+    let value = match pointer {
+        Some(pointer) => match raw_json::follow(value, pointer.split_first().1) {
+            Ok(Some(value)) => value,
+            Ok(None) => return Ok(None),
+            Err(raw_json::Ambiguous) => {
+                return Err(Failure::new(
+                    Reason::DuplicateKey,
+                    format!("a member on the path to {field} appears twice"),
+                ));
+            }
+        },
+        None => value,
+    };
+    if !intact(value) {
+        return Err(Failure::new(
+            Reason::NotUtf8,
+            format!("{field} is not UTF-8"),
+        ));
+    }
+    match raw_json::string(value) {
+        Some(text) => Ok(Some(text)),
+        None if value.get() == "null" => Ok(None),
+        None => {
+            let kind = match value.get().as_bytes().first() {
+                Some(b'{') => "an object",
+                Some(b'[') => "an array",
+                Some(b't' | b'f') => "a boolean",
+                Some(b'"') => "a string with broken escapes",
+                _ => "a number",
+            };
+            Err(Failure::new(
+                Reason::WrongType,
+                format!("{field} is {kind}, not a string"),
+            ))
+        }
+    }
+}

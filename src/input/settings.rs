@@ -1,0 +1,54 @@
+//! The settings of a reader.
+
+use std::path::PathBuf;
+
+use crate::fields::{Assignments, InvalidPhone};
+use crate::layout::Existing;
+
+/// Where rows come from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Input {
+    /// Standard input.
+    Stdin,
+    /// A file.
+    File(PathBuf),
+}
+
+/// The format as the user gives it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum FormatChoice {
+    /// Detected by the file extension or the first bytes.
+    #[default]
+    Detect,
+    /// Comma or another delimiter.
+    Csv,
+    /// Tab.
+    Tsv,
+    /// One JSON object per line.
+    Jsonl,
+}
+
+/// The settings of a reader.
+#[derive(Debug, Clone)]
+pub struct ReaderSettings {
+    /// Where rows come from.
+    pub input: Input,
+    /// The format, or that it is to be detected.
+    pub format: FormatChoice,
+    /// The delimiter, if it was given.
+    pub delimiter: Option<u8>,
+    /// There is no header: columns are named by number.
+    pub no_header: bool,
+    /// What `--map` and `--set` say.
+    pub assignments: Assignments,
+    /// What to do with an invalid phone number.
+    pub invalid_phone: InvalidPhone,
+    /// What to do with columns that have our names.
+    pub existing: Existing,
+    /// The names of the columns that we write.
+    pub columns: Vec<String>,
+    /// The largest record in bytes. A quote that is never closed must not fill the memory.
+    pub max_record: usize,
+    /// Whether to reject a file whose first rows all fail for the same reason.
+    pub judges_first_rows: bool,
+}

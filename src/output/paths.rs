@@ -1,0 +1,67 @@
+//! Paths: where links lead, which paths are one file, and the name of a partial file.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::name::FileIdentity;
+
+/// The suffix of a file's name until the file is complete.
+pub(crate) const PARTIAL: &str = ".partial";
+
+/// The name of a file until it is complete.
+#[must_use]
+pub(crate) fn partial_of(path: &Path) -> PathBuf {
+    let mut name = OsString::from(path);
+    name.push(PARTIAL);
+    name.into()
+}
+
+/// The path at the end of a chain of links, whether or not a file exists there.
+pub(super) fn follow(path: &Path) -> io::Result<PathBuf> {
+    // The kernel's limit.
+    const MOST_LINKS: usize = 40;
+    let mut at = path.to_owned();
+    for _ in 0..MOST_LINKS {
+        let Ok(next) = fs::read_link(&at) else {
+            if fs::metadata(directory_of(&at))?.is_dir() {
+                return Ok(at);
+            }
+            return Err(io::ErrorKind::NotADirectory.into());
+        };
+        at = at.parent().unwrap_or(Path::new("")).join(next);
+    }
+    Err(io::Error::other("too many links"))
+}
+
+pub(super) fn directory_of(path: &Path) -> &Path {
+    path.parent()
+        .filter(|parent| !parent.as_os_str().is_empty())
+        .unwrap_or(Path::new("."))
+}
+
+/// Whether two paths lead to the same regular file, also through links, or will once it exists.
+#[must_use]
+pub(crate) fn is_same_file(a: &Path, b: &Path) -> bool {
+    // Two names for `/dev/null` do no harm.
+    let special = |path: &Path| fs::metadata(path).is_ok_and(|metadata| !metadata.is_file());
+    if special(a) || special(b) {
+        return false;
+    }
+    let place = |path: &Path| {
+        let path = follow(path).ok()?;
+        Some((
+            fs::canonicalize(directory_of(&path)).ok()?,
+            path.file_name()?.to_owned(),
+        ))
+    };
+    same_inode(a, b) || place(a).is_some_and(|a| place(b) == Some(a))
+}
+
+fn same_inode(a: &Path, b: &Path) -> bool {
+    match (fs::metadata(a), fs::metadata(b)) {
+        (Ok(a), Ok(b)) => cfg!(unix) && FileIdentity::of(&a) == FileIdentity::of(&b),
+        _ => false,
+    }
+}

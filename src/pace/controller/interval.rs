@@ -1,0 +1,116 @@
+//! What an interval of two round trips showed, and what is allowed in the next one.
+
+use std::time::Duration;
+
+use super::state::{Controller, Interval, LEAST_RATE};
+use crate::pace::latency::Trend;
+use crate::pace::limit_search::QuietInterval;
+
+/// An interval lasts this many round trips, so that what one changed is seen before the next one changes more …
+const ROUND_TRIPS: u32 = 2;
+/// … and at least this long: over less time, chance decides how many calls there were.
+const SHORTEST_INTERVAL: Duration = Duration::from_millis(100);
+/// A step of the search lasts at least this long: before that a bucket has not run empty.
+const SHORTEST_STEP: Duration = Duration::from_secs(2);
+/// The share of the calls in flight that is left each interval while answers queue: gently, as answers tell of the queue
+/// that was.
+const WHILE_QUEUEING: f64 = 0.9;
+
+impl Controller {
+    /// Ends the interval if it is over: looks at what it showed and sets the pace.
+    pub(super) fn end_interval(&mut self, now: Duration) {
+        if now < self.interval.ends {
+            return;
+        }
+        self.check_random_refusals(now);
+        let length =
+            (self.latency.typical().unwrap_or_default() * ROUND_TRIPS).max(SHORTEST_INTERVAL);
+        let over = std::mem::replace(
+            &mut self.interval,
+            Interval {
+                began: now,
+                ends: now + length,
+                ..Interval::default()
+            },
+        );
+        let lasted = at_least_an_interval(now, over.began);
+        self.last_pace = f64::from(over.calls) / lasted;
+        if self.slowed.is_none() && over.calls > 0 {
+            self.pace_in_use = if over.rate_used {
+                self.rate.value()
+            } else {
+                self.last_pace
+            };
+        }
+        let trend = self.latency.interval(self.in_flight.value());
+        if trend == Trend::Queueing && !self.unlimited {
+            self.in_flight
+                .slow_to(self.in_flight.value() * WHILE_QUEUEING);
+        }
+        let troubled = over.refused || over.failures * 2 > over.answers;
+        if troubled || over.answers == 0 || self.pauses.until(now).is_some() {
+            return;
+        }
+        if !self.breaker.is_open() {
+            self.healthy_rate = Some(f64::from(over.answers) / lasted);
+        }
+        self.search_on(now, length, &over, trend);
+    }
+
+    /// Calls a second that were refused now: those that are allowed if they are used, or else those that started.
+    pub(super) fn pace_used(&self, now: Duration) -> f64 {
+        let lasted = at_least_an_interval(now, self.interval.began);
+        let begun = self.last_pace.max(f64::from(self.interval.calls) / lasted);
+        self.rate.value().min((begun * 2.0).max(LEAST_RATE))
+    }
+
+    /// Keeps the check of random refusals going, if there is one.
+    fn check_random_refusals(&mut self, now: Duration) {
+        if let Some(shown) = self.random.limit_shown(now) {
+            self.rate.limit_between(shown.sustained, shown.refused);
+        }
+        let in_use = self.pace_in_use.min(self.rate.value()).max(LEAST_RATE);
+        self.slowed = self.random.slowed(now, in_use);
+        // What headers asked for may be over.
+        self.set_limiter(now);
+    }
+
+    /// Nothing was refused in the interval that is over: both searches go on.
+    fn search_on(&mut self, now: Duration, length: Duration, over: &Interval, trend: Trend) {
+        let quiet = QuietInterval {
+            length,
+            step: (length * 2).max(SHORTEST_STEP).max(self.window.shown()),
+            fully_used: over.in_flight_used,
+            cut_helped: self.random.has_helped(),
+        };
+        if trend == Trend::Usual {
+            self.in_flight.quiet(now, quiet);
+        }
+        if trend == Trend::Queueing {
+            return;
+        }
+        let was_limited = self.rate.limit().is_some();
+        let fully_used = over.rate_used && self.slowed.is_none();
+        self.rate.quiet(
+            now,
+            QuietInterval {
+                fully_used,
+                ..quiet
+            },
+        );
+        if quiet.cut_helped {
+            self.random.explained();
+        }
+        if was_limited && self.rate.limit().is_none() {
+            self.window.is_disproved();
+        }
+        self.set_limiter(now);
+    }
+}
+
+/// Seconds since then; of a shorter time a pace would come out far too high.
+fn at_least_an_interval(now: Duration, began: Duration) -> f64 {
+    now.saturating_sub(began)
+        .max(SHORTEST_INTERVAL)
+        .as_secs_f64()
+}

@@ -1,0 +1,120 @@
+//! What the end of a call changes.
+
+use std::time::Duration;
+
+use super::state::{Controller, SinceCut};
+use crate::pace::breaker::{FailureKind, Transition};
+use crate::pace::random_refusals::FirstTryOutcome;
+use crate::pace::types::{Call, CallOutcome, PaceEvent, Try};
+
+/// Of up to one timeout in this many answers, fewer calls in flight would not be answered sooner: that is a long tail.
+const ANSWERS_A_TIMEOUT: u32 = 4;
+/// The share of the calls in flight that is left after more timeouts than that: the service is overloaded.
+const AFTER_TIMEOUT: f64 = 0.7;
+/// The share of the pace that is left after an outage: all who waited come back together.
+const AFTER_OUTAGE: f64 = 0.5;
+
+impl Controller {
+    /// A call ended, which was this try of its row. `fraction` is random, from 0 up to 1.
+    pub(in crate::pace) fn call_ended(
+        &mut self,
+        now: Duration,
+        call: Call,
+        outcome: CallOutcome,
+        tried: Try,
+        fraction: f64,
+    ) -> Option<PaceEvent> {
+        self.out = self.out.saturating_sub(1);
+        if self.single == Some(call.began) {
+            self.single = None;
+        }
+        let first_try = match (outcome, tried) {
+            (CallOutcome::Answered, Try::First) => FirstTryOutcome::Accepted(call.began),
+            (CallOutcome::Throttled(_), Try::First) => FirstTryOutcome::Refused(call.began),
+            _ => FirstTryOutcome::NotCounted,
+        };
+        self.random.ended(call.number, first_try);
+        match outcome {
+            CallOutcome::Abandoned => None,
+            CallOutcome::Answered => self.answered(now, call),
+            CallOutcome::Throttled(wait) => self.throttled(now, call, wait, tried, fraction),
+            CallOutcome::Failed => self.failed(now, call, FailureKind::ErrorAnswer),
+            CallOutcome::Unavailable => self.failed(now, call, FailureKind::NoAnswer),
+            CallOutcome::TimedOut => {
+                self.timed_out(now, call);
+                self.failed(now, call, FailureKind::NoAnswer)
+            }
+        }
+    }
+
+    /// The service is not down, although it seemed so: for how long it was taken to be.
+    pub(in crate::pace) fn dismiss_outage(&mut self, now: Duration) -> Option<Duration> {
+        let since = self.breaker.dismiss()?;
+        self.resume(now);
+        Some(now.saturating_sub(since))
+    }
+
+    /// The service did its work, so that what follows a pause is over as well.
+    fn answered(&mut self, now: Duration, call: Call) -> Option<PaceEvent> {
+        self.pauses.answered(call.began);
+        self.interval.answers += 1;
+        self.since_cut.answers = self.since_cut.answers.saturating_add(1);
+        self.last_answered = self.last_answered.max(call.began);
+        // While refusals are on their way, more calls are out than the service knows.
+        if !(self.cut_for..self.last_cut).contains(&call.began) {
+            self.levels.accepted(now, call.level);
+        }
+        self.throughput.accepted(call);
+        self.latency.note(now.saturating_sub(call.began));
+        if self.pauses.is_after(call.began) {
+            self.half_open = false;
+        }
+        match self.breaker.good(call.began) {
+            Transition::Up { since } => {
+                self.resume(now);
+                Some(PaceEvent::Up {
+                    lasted: now.saturating_sub(since),
+                })
+            }
+            Transition::Unchanged | Transition::Down { .. } => None,
+        }
+    }
+
+    fn timed_out(&mut self, now: Duration, call: Call) {
+        self.since_cut.timeouts = self.since_cut.timeouts.saturating_add(1);
+        let SinceCut { answers, timeouts } = self.since_cut;
+        if call.began >= self.last_cut && timeouts * ANSWERS_A_TIMEOUT > answers {
+            self.last_cut = now;
+            self.since_cut = SinceCut::default();
+            let in_flight = self.in_flight.value() * AFTER_TIMEOUT;
+            self.in_flight.slow_to(in_flight);
+        }
+    }
+
+    fn failed(&mut self, now: Duration, call: Call, kind: FailureKind) -> Option<PaceEvent> {
+        self.pauses.not_refused(call.began);
+        self.interval.failures += 1;
+        // A call that hangs says nothing of a service that has answered a later one.
+        if !self.breaker.is_open() && call.began < self.last_answered {
+            return None;
+        }
+        match self.breaker.bad(call.began, now, kind) {
+            Transition::Down { since, next } => Some(PaceEvent::Down {
+                lasted: now.saturating_sub(since),
+                next: next.saturating_sub(now),
+            }),
+            Transition::Unchanged | Transition::Up { .. } => None,
+        }
+    }
+
+    /// An outage is over: calls start slowly again.
+    fn resume(&mut self, now: Duration) {
+        let before = self.healthy_rate.unwrap_or(f64::INFINITY);
+        self.rate
+            .slow_to(self.rate.value().min(before) * AFTER_OUTAGE);
+        let in_flight = self.in_flight.value() * AFTER_OUTAGE;
+        self.in_flight.slow_to(in_flight);
+        self.half_open = false;
+        self.set_limiter(now);
+    }
+}

@@ -1,0 +1,146 @@
+//! What a refusal says of the pace, and how much less is sent from then on.
+
+use std::time::Duration;
+
+use super::state::{Controller, FIRST_RATE, SinceCut};
+use crate::pace::levels;
+use crate::pace::limit_search::Finding;
+use crate::pace::random_refusals::RandomRefusals;
+use crate::pace::types::{Call, PaceEvent, Try};
+
+/// A refusal after fewer answers than this is put down to other calls, such as those of the run before.
+const FEW_ANSWERS: u32 = 3;
+/// A cut for a single row is undone once in this many calls: where there are many such rows, they are a share of all.
+const UNDONE_ONCE_IN: u64 = 300;
+/// Seconds between single calls are taken to be at least this, or without a pause their pace would be infinite.
+const SHORTEST_SPACING: f64 = 0.01;
+
+impl Controller {
+    /// The service refused a call and perhaps named a wait.
+    pub(super) fn throttled(
+        &mut self,
+        now: Duration,
+        call: Call,
+        wait: Option<Duration>,
+        tried: Try,
+        fraction: f64,
+    ) -> Option<PaceEvent> {
+        self.throughput.refused(call);
+        let row_waits = Some(PaceEvent::RowWaits(wait.unwrap_or_default()));
+        if tried == Try::AgainAlone {
+            self.undo_cut(now);
+            return row_waits;
+        }
+        self.before_cut = None;
+        self.quota_hint.refused();
+        let single = self.half_open && self.pauses.is_after(call.began);
+        let counts = call.began >= self.last_cut && !single;
+        let about_pace = self.random.share().is_none();
+        let row_alone = RandomRefusals::is_row_alone(wait);
+        if (!about_pace && row_alone) || (self.unlimited && wait.is_none_or(|wait| wait.is_zero()))
+        {
+            return row_waits;
+        }
+        // Calls that were out together are all told the same.
+        let back = wait
+            .filter(|_| counts || single)
+            .and_then(|wait| self.window.named(wait));
+        if counts {
+            let answers = self.since_cut.answers;
+            self.last_cut = now;
+            self.cut_for = call.began;
+            self.interval.refused = true;
+            self.since_cut = SinceCut::default();
+            let early = answers < FEW_ANSWERS && !std::mem::replace(&mut self.early_refusal, true);
+            if about_pace && !early && self.cut(now, call, wait, back) && row_alone {
+                return row_waits;
+            }
+            self.set_limiter(now);
+        } else if single && self.single_refused(now, call, wait) {
+            return row_waits;
+        }
+        let pause = self.pauses.begin(now, call.began, wait, fraction)?;
+        self.throughput.paused(pause.length);
+        self.half_open = true;
+        Some(PaceEvent::Paused(pause))
+    }
+
+    /// A row was refused again while others were accepted, so the refusal is about the row: a cut for its sake is undone.
+    fn undo_cut(&mut self, now: Duration) {
+        if let Some((rate, in_flight)) = self.before_cut.take()
+            && self.calls >= self.next_undo
+        {
+            self.next_undo = self.calls + UNDONE_ONCE_IN;
+            self.rate = rate;
+            self.in_flight = in_flight;
+            self.set_limiter(now);
+        }
+    }
+
+    /// The single call after a pause was refused as well. Whether it turns out that the service refuses at any pace.
+    fn single_refused(&mut self, now: Duration, call: Call, wait: Option<Duration>) -> bool {
+        // At the pace of single calls it should have been accepted.
+        let spacing = self.pauses.in_a_row().as_secs_f64().max(SHORTEST_SPACING);
+        let is_random = RandomRefusals::is_row_alone(wait)
+            && self.random.unexplained(now, 1.0 / spacing, None, wait);
+        if is_random {
+            self.forget_limit();
+            self.set_limiter(now);
+        } else if wait.is_none() {
+            // A single call is not too fast: the window is not over yet.
+            self.window.is_at_least(self.pauses.in_a_row());
+            if let Some(measured) = self.throughput.still_refused(call) {
+                self.rate.at_most(measured.rate);
+                self.set_limiter(now);
+            }
+        }
+        is_random
+    }
+
+    /// Sends less from now on. The service accepts nothing until `back` from now, if it is believed to know. Whether it
+    /// turns out that the service refuses at any pace.
+    fn cut(
+        &mut self,
+        now: Duration,
+        call: Call,
+        wait: Option<Duration>,
+        back: Option<Duration>,
+    ) -> bool {
+        let back = back
+            .filter(|_| self.window.is_known())
+            .map(|back| (now + back, self.calls + 1));
+        let measured = self.throughput.at_refusal(call, back);
+        let level = f64::from(call.level);
+        if self.in_flight.is_past_limit(level) {
+            let _ = self.in_flight.refused(now, level, None, false);
+            return false;
+        }
+        let pace = self.pace_used(now);
+        self.before_cut = Some((self.rate.clone(), self.in_flight.clone()));
+        let is_sustained = self.rate.is_sustained(pace);
+        if let Some(level) = self.levels.refused(now, call.level, is_sustained)
+            && !self.unlimited
+        {
+            self.in_flight.limit_found(now, level.into(), levels::SEEN);
+            self.random.explained();
+            self.rate.forget();
+            return false;
+        }
+        let exact = self.window.is_proven();
+        let finding = self.rate.refused(now, pace, measured, exact);
+        let accepted = measured.map(|measured| measured.rate);
+        let is_random =
+            finding == Finding::Unexplained && self.random.unexplained(now, pace, accepted, wait);
+        if is_random {
+            self.forget_limit();
+        }
+        is_random
+    }
+
+    /// The refusals are random: they show no limit.
+    fn forget_limit(&mut self) {
+        self.rate.forget();
+        self.rate.at_least(FIRST_RATE);
+        self.before_cut = None;
+    }
+}

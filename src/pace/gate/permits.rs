@@ -1,0 +1,388 @@
+//! The gate and the permits that it gives: who waits, and what wakes them.
+
+use std::cell::{Cell, RefCell};
+use std::time::Duration;
+
+use futures::future::{Either, select};
+use tokio::sync::{Mutex, Notify, Semaphore, SemaphorePermit};
+use tokio::time::{Instant, sleep, sleep_until};
+
+use crate::pace::controller::Controller;
+use crate::pace::row_refusals::{CallCounts, RowRefusals};
+use crate::pace::types::{Admission, Allowance, Call, CallOutcome, PaceEvent, PaceLimits, Try};
+use crate::telemetry::pace::{Limit, Pace};
+
+/// Gives permits for attempts.
+pub struct Gate {
+    /// Whether there was a first verdict.
+    proven: Cell<bool>,
+    /// A place for each call that is in flight or whose answer is not durable yet: what a power cut can bill twice.
+    undurable: Semaphore,
+    /// Only the first in this queue waits for the controller, so that one timer runs and not one per row.
+    queue: Mutex<()>,
+    controller: RefCell<Controller>,
+    /// All calls that were accepted and refused.
+    counts: Cell<CallCounts>,
+    /// Since when calls have been refused and none accepted.
+    refused_since: Cell<Option<Duration>>,
+    /// A call ended, so the first in the queue should ask again.
+    changed: Notify,
+    fresh_rows: Cell<FreshRows>,
+    /// Rows that were tried before need not give way to fresh ones any more.
+    is_clear: Notify,
+    /// The service is taken to be down from now on.
+    down: Notify,
+    pub(super) began: Instant,
+    last_pace: Cell<Option<Pace>>,
+    last_limit: Cell<Limit>,
+    closed: Cell<bool>,
+    closing: Notify,
+    random: Cell<fastrand::Rng>,
+}
+
+/// Whether there are rows that were never tried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FreshRows {
+    /// One waits for its permit.
+    Waiting,
+    /// None waits, but more may come.
+    Possible,
+    /// Every row was tried.
+    None,
+}
+
+/// The right to make one attempt. If it is dropped before its call has ended, that says nothing of the service.
+pub(crate) struct Permit<'a> {
+    gate: &'a Gate,
+    call: Call,
+    over: bool,
+    undurable: Option<SemaphorePermit<'a>>,
+}
+
+impl<'a> Permit<'a> {
+    /// When the permit was given.
+    #[must_use]
+    pub(crate) fn began(&self) -> Instant {
+        self.gate.began + self.call.began
+    }
+
+    /// Whether this call finds out if a service that is taken to be down is back.
+    #[must_use]
+    pub(crate) const fn is_probe(&self) -> bool {
+        self.call.probe
+    }
+
+    /// The call of this row ended at `when`, so another one may start. Drop the [`Undurable`] once the answer is durable.
+    #[must_use]
+    pub(crate) fn finish(
+        mut self,
+        when: Instant,
+        outcome: CallOutcome,
+        row: &mut RowRefusals,
+    ) -> (Undurable<'a>, Option<PaceEvent>) {
+        let event = self.end(when, outcome, row);
+        (Undurable(self.undurable.take()), event)
+    }
+
+    fn end(
+        &mut self,
+        when: Instant,
+        outcome: CallOutcome,
+        row: &mut RowRefusals,
+    ) -> Option<PaceEvent> {
+        self.over = true;
+        let (gate, now) = (self.gate, when - self.gate.began);
+        let (tried, fraction) = match outcome {
+            CallOutcome::Throttled(_) => (gate.refused(now, row), gate.fraction()),
+            CallOutcome::Answered => {
+                gate.accepted(self.call.began);
+                (row.tried(), 0.0)
+            }
+            _ => (row.tried(), 0.0),
+        };
+        let event = gate
+            .controller
+            .borrow_mut()
+            .call_ended(now, self.call, outcome, tried, fraction);
+        gate.changed.notify_one();
+        match event {
+            Some(PaceEvent::Up { .. }) => gate.is_clear.notify_waiters(),
+            Some(PaceEvent::Down { lasted, .. }) if lasted.is_zero() => gate.down.notify_one(),
+            _ => {}
+        }
+        event
+    }
+}
+
+impl Drop for Permit<'_> {
+    fn drop(&mut self) {
+        if !self.over {
+            self.end(
+                Instant::now(),
+                CallOutcome::Abandoned,
+                &mut RowRefusals::default(),
+            );
+        }
+    }
+}
+
+/// A call whose answer is not durable yet, until this is dropped.
+pub(crate) struct Undurable<'a>(
+    #[allow(dead_code, reason = "held, not read")] Option<SemaphorePermit<'a>>,
+);
+
+/// Calls in flight and answers that are not durable yet, as a multiple of the calls in flight: calls go on while a group
+/// of answers is being synced.
+const UNDURABLE: usize = 2;
+
+/// The run is stopping: no call may start any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Closed;
+
+impl Gate {
+    /// A gate for calls within these limits.
+    #[must_use]
+    pub fn new(limits: PaceLimits, random: fastrand::Rng) -> Self {
+        let undurable = limits.in_flight.get().saturating_mul(UNDURABLE);
+        let controller = Controller::new(limits);
+        Self {
+            proven: Cell::new(false),
+            undurable: Semaphore::new(undurable.min(Semaphore::MAX_PERMITS)),
+            queue: Mutex::new(()),
+            last_limit: Cell::new(controller.limit()),
+            controller: RefCell::new(controller),
+            counts: Cell::default(),
+            refused_since: Cell::new(None),
+            changed: Notify::new(),
+            fresh_rows: Cell::new(FreshRows::Possible),
+            is_clear: Notify::new(),
+            down: Notify::new(),
+            began: Instant::now(),
+            last_pace: Cell::new(None),
+            closed: Cell::new(false),
+            closing: Notify::new(),
+            random: Cell::new(random),
+        }
+    }
+
+    /// Whether the service has given a verdict yet. Until then one row is tried at a time (the canary): with a wrong key, or
+    /// a service that is down, not every row may be sent.
+    #[must_use]
+    pub(crate) const fn is_proven(&self) -> bool {
+        self.proven.get()
+    }
+
+    /// Waits until a call may start. If it is dropped before, nothing is used up.
+    ///
+    /// # Errors
+    /// [`Closed`] once the run is stopping.
+    pub(crate) async fn permit(&self) -> Result<Permit<'_>, Closed> {
+        loop {
+            if let Some(permit) = self.pass(|| false).await? {
+                return Ok(permit);
+            }
+        }
+    }
+
+    /// Like [`Self::permit`], for a row whose call has failed. While the service is down, a row that was never tried goes
+    /// first: it says more about the service, and this one may need its attempts once the service is back.
+    ///
+    /// # Errors
+    /// [`Closed`] once the run is stopping.
+    pub(crate) async fn permit_again(&self) -> Result<Permit<'_>, Closed> {
+        let gives_way =
+            || self.fresh_rows.get() == FreshRows::Waiting && self.controller.borrow().is_down();
+        loop {
+            while gives_way() && !self.closed.get() {
+                self.unless_closed(self.is_clear.notified()).await?;
+            }
+            if let Some(permit) = self.pass(gives_way).await? {
+                return Ok(permit);
+            }
+        }
+    }
+
+    /// Waits in the queue until a call may start, or returns `None` if this one has to give way.
+    async fn pass(&self, gives_way: impl Fn() -> bool) -> Result<Option<Permit<'_>>, Closed> {
+        let undurable = self.undurable.acquire().await.map_err(|_| Closed)?;
+        let first = self.queue.lock().await;
+        let call = loop {
+            if self.closed.get() {
+                return Err(Closed);
+            }
+            if gives_way() {
+                return Ok(None);
+            }
+            match self.admit() {
+                Admission::Admitted(call) => break call,
+                Admission::NotBefore(at) => {
+                    let time = std::pin::pin!(sleep_until(self.began + at));
+                    let changed = std::pin::pin!(self.changed.notified());
+                    self.unless_closed(select(time, changed)).await?;
+                }
+                Admission::AfterAnother => self.unless_closed(self.changed.notified()).await?,
+            }
+        };
+        drop(first);
+        Ok(Some(self.permit_for(call, undurable)))
+    }
+
+    /// A permit, if no row waits for one and a call may start now. With a fast service that is nearly always so, and waiting
+    /// would cost more than everything else here.
+    pub(crate) fn try_permit(&self) -> Option<Permit<'_>> {
+        let undurable = self.undurable.try_acquire().ok()?;
+        let _first = self.queue.try_lock().ok()?;
+        match self.admit() {
+            Admission::Admitted(call) => Some(self.permit_for(call, undurable)),
+            Admission::NotBefore(_) | Admission::AfterAnother => None,
+        }
+    }
+
+    /// A call that started at `began` was accepted.
+    fn accepted(&self, began: Duration) {
+        if self.refused_since.get().is_some_and(|since| began >= since) {
+            self.refused_since.set(None);
+        }
+        let mut counts = self.counts.get();
+        counts.accept();
+        self.counts.set(counts);
+    }
+
+    /// A call of this row was refused. Which try of the row that was.
+    fn refused(&self, now: Duration, row: &mut RowRefusals) -> Try {
+        let mut counts = self.counts.get();
+        let tried = counts.refuse(row);
+        self.counts.set(counts);
+        if tried != Try::AgainAlone && self.refused_since.get().is_none() {
+            self.refused_since.set(Some(now));
+        }
+        tried
+    }
+
+    fn admit(&self) -> Admission {
+        self.controller.borrow_mut().admit(self.began.elapsed())
+    }
+
+    const fn permit_for<'a>(&'a self, call: Call, undurable: SemaphorePermit<'a>) -> Permit<'a> {
+        Permit {
+            gate: self,
+            call,
+            over: false,
+            undurable: Some(undurable),
+        }
+    }
+
+    /// Whether there are rows that were never tried.
+    pub(crate) const fn fresh_rows(&self) -> FreshRows {
+        self.fresh_rows.get()
+    }
+
+    /// Sets whether there are rows that were never tried.
+    pub(crate) fn set_fresh_rows(&self, fresh_rows: FreshRows) {
+        if self.fresh_rows.replace(fresh_rows) == FreshRows::Waiting
+            && fresh_rows != FreshRows::Waiting
+        {
+            self.is_clear.notify_waiters();
+        }
+    }
+
+    /// Whether the service is taken to be down.
+    pub(crate) fn is_down(&self) -> bool {
+        self.controller.borrow().is_down()
+    }
+
+    /// Waits until the service is taken to be down.
+    pub(crate) async fn goes_down(&self) {
+        self.down.notified().await;
+    }
+
+    /// The service is not down, although it seemed so. Returns for how long it was taken to be.
+    pub(crate) fn dismiss_outage(&self) -> Option<Duration> {
+        let now = self.began.elapsed();
+        let lasted = self.controller.borrow_mut().dismiss_outage(now);
+        self.changed.notify_one();
+        self.is_clear.notify_waiters();
+        lasted
+    }
+
+    /// Waits for a back-off. No permit is held meanwhile.
+    ///
+    /// # Errors
+    /// [`Closed`] once the run is stopping.
+    pub(crate) async fn back_off(&self, length: Duration) -> Result<(), Closed> {
+        if self.closed.get() {
+            return Err(Closed);
+        }
+        self.unless_closed(sleep(length)).await
+    }
+
+    async fn unless_closed<T>(&self, wait: impl Future<Output = T>) -> Result<(), Closed> {
+        let (wait, closing) = (
+            std::pin::pin!(wait),
+            std::pin::pin!(self.closing.notified()),
+        );
+        match select(wait, closing).await {
+            Either::Left(_) => Ok(()),
+            Either::Right(_) => Err(Closed),
+        }
+    }
+
+    /// The service gave a verdict: the canary has come back.
+    pub(crate) fn verdict_came(&self) {
+        self.proven.set(true);
+    }
+
+    /// An answer's headers say what is left of the service's quota.
+    pub fn allowed(&self, allowance: Allowance) {
+        self.controller
+            .borrow_mut()
+            .allowed(self.began.elapsed(), allowance);
+    }
+
+    /// For how long, up to `when`, calls have been refused without any call that started since being accepted.
+    pub(crate) fn refused_for(&self, when: Instant) -> Duration {
+        let since = self.refused_since.get();
+        since.map_or(Duration::ZERO, |since| {
+            (when - self.began).saturating_sub(since)
+        })
+    }
+
+    /// The pace at `when`, if it has changed since the last time this was asked.
+    pub fn new_pace(&self, when: Instant) -> Option<Pace> {
+        let pace = Some(self.controller.borrow().pace(when - self.began));
+        (self.last_pace.replace(pace) != pace)
+            .then_some(pace)
+            .flatten()
+    }
+
+    /// The limit of the service that was found.
+    pub(crate) fn limit(&self) -> Limit {
+        self.controller.borrow().limit()
+    }
+
+    /// That limit, if it has changed since the last time this was asked, or since the run started.
+    pub(crate) fn new_limit(&self) -> Option<Limit> {
+        let limit = self.limit();
+        (self.last_limit.replace(limit) != limit).then_some(limit)
+    }
+
+    /// Gives no more permits, and wakes all who wait for one.
+    pub(crate) fn close(&self) {
+        self.closed.set(true);
+        self.undurable.close();
+        self.closing.notify_waiters();
+    }
+
+    /// Whether the run is stopping.
+    pub(crate) const fn is_closed(&self) -> bool {
+        self.closed.get()
+    }
+
+    /// A random number from 0 up to 1, from the run's one source.
+    pub(crate) fn fraction(&self) -> f64 {
+        let mut random = self.random.replace(fastrand::Rng::with_seed(0));
+        let fraction = random.f64();
+        self.random.set(random);
+        fraction
+    }
+}

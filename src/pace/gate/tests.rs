@@ -1,0 +1,119 @@
+//! The gate on tokio's paused clock.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+use super::permits::Gate;
+use crate::pace::row_refusals::RowRefusals;
+use crate::pace::types::{CallOutcome, PaceEvent, PaceLimits};
+use crate::telemetry::pace::Limit;
+
+fn gate(in_flight: usize, rate: &str) -> Gate {
+    let limits = PaceLimits {
+        rate: rate.parse().unwrap(),
+        in_flight: in_flight.try_into().unwrap(),
+        known: Limit::NONE,
+        outage: Duration::from_secs(900),
+    };
+    Gate::new(limits, fastrand::Rng::with_seed(7))
+}
+
+async fn immediately<T>(future: impl Future<Output = T>) -> Option<T> {
+    tokio::time::timeout(Duration::ZERO, future).await.ok()
+}
+
+#[tokio::test(start_paused = true)]
+async fn permits_are_as_many_as_calls_may_be_in_flight() {
+    let gate = gate(2, "unlimited");
+    let first = immediately(gate.permit()).await.unwrap();
+    let _second = immediately(gate.permit()).await.unwrap();
+    assert!(immediately(gate.permit()).await.is_none());
+    drop(first);
+    assert!(immediately(gate.permit()).await.is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_and_answers_that_are_not_durable_are_at_most_twice_the_concurrency() {
+    let gate = gate(2, "unlimited");
+    let answered = || async {
+        let permit = immediately(gate.permit()).await.unwrap().unwrap();
+        permit
+            .finish(
+                Instant::now(),
+                CallOutcome::Answered,
+                &mut RowRefusals::default(),
+            )
+            .0
+    };
+    let first = answered().await;
+    let _second = answered().await;
+    let _third = immediately(gate.permit()).await.unwrap();
+    let _fourth = answered().await;
+    assert!(immediately(gate.permit()).await.is_none());
+    drop(first);
+    assert!(immediately(gate.permit()).await.is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pause_holds_all_calls_and_then_one_goes_first() {
+    let gate = gate(4, "unlimited");
+    let asked = Some(Duration::from_secs(30));
+    let permit = gate.permit().await.unwrap();
+    let began = Instant::now();
+    let (_, event) = permit.finish(
+        Instant::now(),
+        CallOutcome::Throttled(asked),
+        &mut RowRefusals::default(),
+    );
+    let Some(PaceEvent::Paused(pause)) = event else {
+        panic!("{event:?}");
+    };
+    assert!((30.0..=33.0).contains(&pause.length.as_secs_f64()));
+    let single = gate.permit().await.unwrap();
+    assert!(single.began() - began >= pause.length);
+    assert!(immediately(gate.permit()).await.is_none());
+    drop(single.finish(
+        Instant::now(),
+        CallOutcome::Answered,
+        &mut RowRefusals::default(),
+    ));
+    let _second = gate.permit().await.unwrap();
+    let _third = gate.permit().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_permit_that_waits_for_a_call_to_end_is_woken_by_it() {
+    let gate = gate(1, "unlimited");
+    let first = gate.permit().await.unwrap();
+    let (second, ()) = tokio::join!(gate.permit(), async {
+        sleep(Duration::from_secs(1)).await;
+        drop(first.finish(
+            Instant::now(),
+            CallOutcome::Answered,
+            &mut RowRefusals::default(),
+        ));
+    });
+    assert!(second.is_ok());
+    assert_eq!(gate.began.elapsed(), Duration::from_secs(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn closing_wakes_all_who_wait() {
+    let gate = gate(1, "0.01/s");
+    let began = Instant::now();
+    drop(gate.permit().await.unwrap());
+    let waiting = async {
+        tokio::join!(
+            gate.permit(),
+            gate.permit(),
+            gate.back_off(Duration::from_secs(99))
+        )
+    };
+    let ((first, second, third), ()) = tokio::join!(waiting, async { gate.close() });
+    assert!(first.is_err() && second.is_err() && third.is_err());
+    assert!(gate.permit().await.is_err());
+    assert_eq!(began.elapsed(), Duration::ZERO);
+}

@@ -1,0 +1,253 @@
+//! When the run must give up instead of letting row after row fail.
+//!
+//! A wrong key, address or plan, or a service that is gone, must cost a few calls, never a file.
+
+use std::num::NonZeroU32;
+
+/// The trouble that a call or a row had.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Trouble {
+    /// A success without a verdict, which is billed.
+    Useless(Speaker),
+    /// The service refuses the row.
+    Refused(Speaker),
+    /// A bare 403.
+    Forbidden,
+    /// The host's name has no address.
+    HostNotFound,
+    /// A row used up its attempts because the service cannot be reached or answers with errors.
+    GaveUp,
+}
+
+/// Who seems to have answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Speaker {
+    /// Something that answers with JSON, or with nothing.
+    Service,
+    /// Something else: a proxy, a login page, another program on a wrong port.
+    Stranger,
+}
+
+/// After how many rows without a verdict in a row the run gives up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum GiveUpAfter {
+    /// The default: see [`AT_START`] and [`USELESS_LATER`].
+    #[default]
+    Usual,
+    /// This many, before the first verdict and later.
+    Rows(NonZeroU32),
+    /// The run goes on to the end.
+    Never,
+}
+
+/// What trouble calls for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reaction {
+    /// Only the row fails.
+    GoOn,
+    /// A warning: this many rows in a row were refused.
+    Warn(u32),
+    /// The run stops: this many rows in a row had no verdict.
+    Stop(u32),
+}
+
+/// Rows without a verdict at the start that stop the run: one may be a bad row, and two bad luck. Each sends a person's
+/// data and may be billed.
+pub(crate) const AT_START: u32 = 3;
+/// Useless answers in a row that stop the run later, all of them billed: a maintenance page stays longer than that, a bad
+/// part of a file is shorter.
+pub(crate) const USELESS_LATER: u32 = 20;
+/// Refused rows in a row that bring a warning. They cost nothing, so the run goes on.
+const REFUSED_LATER: u32 = 50;
+/// Bare 403 answers in a row that stop the run: one is a firewall that dislikes a row, three are a revoked key.
+const FORBIDDEN_IN_A_ROW: u32 = 3;
+
+/// Counts trouble in a row, and says when it is too much.
+#[derive(Debug, Default)]
+pub(crate) struct GiveUpPolicy {
+    give_up_after: GiveUpAfter,
+    /// There was a verdict in this run.
+    verdicts: bool,
+    /// An earlier run had verdicts from this service for this account.
+    known: bool,
+    useless: u32,
+    refused: u32,
+    forbidden: u32,
+    warned: bool,
+}
+
+impl GiveUpPolicy {
+    /// A policy that has seen nothing yet.
+    #[must_use]
+    pub(crate) fn new(give_up_after: GiveUpAfter) -> Self {
+        Self {
+            give_up_after,
+            ..Self::default()
+        }
+    }
+
+    /// A call brought a verdict.
+    pub(crate) const fn verdict(&mut self) {
+        self.verdicts = true;
+        self.useless = 0;
+        self.refused = 0;
+        self.forbidden = 0;
+    }
+
+    /// An earlier run had a verdict. A resumed run asks only for rows that failed: if the first of them fails again, that
+    /// says little about the service.
+    pub(crate) const fn worked_before(&mut self) {
+        self.known = true;
+    }
+
+    /// The service answered something about this row: it works.
+    pub(crate) const fn answered(&mut self) {
+        self.forbidden = 0;
+    }
+
+    /// Counts trouble, and says what it calls for.
+    #[must_use]
+    pub(crate) fn react(&mut self, trouble: Trouble) -> Reaction {
+        let stops = match trouble {
+            Trouble::Useless(speaker) => {
+                self.useless += 1;
+                return self.without_verdict(speaker);
+            }
+            Trouble::Refused(speaker) => {
+                self.answered();
+                self.refused += 1;
+                return self.without_verdict(speaker);
+            }
+            Trouble::Forbidden => {
+                self.forbidden += 1;
+                (!self.verdicts && !self.known) || self.forbidden >= FORBIDDEN_IN_A_ROW
+            }
+            Trouble::HostNotFound => !self.verdicts,
+            // Later the circuit breaker notices, and waits for the service to come back.
+            Trouble::GaveUp => !self.verdicts && !self.known,
+        };
+        if stops {
+            Reaction::Stop(1)
+        } else {
+            Reaction::GoOn
+        }
+    }
+
+    /// Verdicts of an earlier run do not count here: they say nothing of what answers today.
+    fn without_verdict(&mut self, speaker: Speaker) -> Reaction {
+        let rows = self.useless + self.refused;
+        let at_start = match (self.give_up_after, speaker) {
+            (GiveUpAfter::Usual, Speaker::Stranger) => Some(1),
+            (GiveUpAfter::Usual, Speaker::Service) => Some(AT_START),
+            (GiveUpAfter::Rows(rows), _) => Some(rows.get()),
+            (GiveUpAfter::Never, _) => None,
+        };
+        let useless_later = match self.give_up_after {
+            GiveUpAfter::Usual => Some(USELESS_LATER),
+            GiveUpAfter::Rows(rows) => Some(rows.get()),
+            GiveUpAfter::Never => None,
+        };
+        let reaches = |count: u32, most: Option<u32>| most.is_some_and(|most| count >= most);
+        if !self.verdicts && reaches(rows, at_start) {
+            return Reaction::Stop(rows);
+        }
+        if self.verdicts && reaches(self.useless, useless_later) {
+            return Reaction::Stop(self.useless);
+        }
+        if self.refused >= REFUSED_LATER && !std::mem::replace(&mut self.warned, true) {
+            return Reaction::Warn(self.refused);
+        }
+        Reaction::GoOn
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    const USELESS: Trouble = Trouble::Useless(Speaker::Service);
+    const REFUSED: Trouble = Trouble::Refused(Speaker::Service);
+
+    fn stops_after(policy: &mut GiveUpPolicy, trouble: Trouble) -> Option<usize> {
+        (1..=100).find(|_| matches!(policy.react(trouble), Reaction::Stop(_)))
+    }
+
+    fn later(give_up_after: GiveUpAfter) -> GiveUpPolicy {
+        let mut policy = GiveUpPolicy::new(give_up_after);
+        policy.verdict();
+        policy
+    }
+
+    #[test]
+    fn at_the_start_little_trouble_is_enough_whatever_earlier_runs_had() {
+        for known in [false, true] {
+            for (trouble, after) in [
+                (USELESS, Some(3)),
+                (REFUSED, Some(3)),
+                (Trouble::Useless(Speaker::Stranger), Some(1)),
+                (Trouble::Refused(Speaker::Stranger), Some(1)),
+                (Trouble::Forbidden, Some(if known { 3 } else { 1 })),
+                (Trouble::HostNotFound, Some(1)),
+                (Trouble::GaveUp, (!known).then_some(1)),
+            ] {
+                let mut policy = GiveUpPolicy::default();
+                if known {
+                    policy.worked_before();
+                }
+                assert_eq!(stops_after(&mut policy, trouble), after, "{trouble:?}");
+            }
+        }
+        let mut mixed = GiveUpPolicy::default();
+        let reactions = [USELESS, REFUSED, USELESS].map(|trouble| mixed.react(trouble));
+        assert_eq!(
+            reactions,
+            [Reaction::GoOn, Reaction::GoOn, Reaction::Stop(3)]
+        );
+    }
+
+    #[test]
+    fn later_it_takes_several_in_a_row() {
+        for (trouble, after) in [
+            (USELESS, Some(20)),
+            (Trouble::Useless(Speaker::Stranger), Some(20)),
+            (REFUSED, None),
+            (Trouble::Forbidden, Some(3)),
+            (Trouble::HostNotFound, None),
+            (Trouble::GaveUp, None),
+        ] {
+            let mut policy = later(GiveUpAfter::Usual);
+            assert_eq!(stops_after(&mut policy, trouble), after, "{trouble:?}");
+        }
+        for trouble in [Trouble::Forbidden, USELESS] {
+            let mut policy = later(GiveUpAfter::Usual);
+            for _ in 0..100 {
+                assert_eq!(policy.react(trouble), Reaction::GoOn);
+                policy.verdict();
+            }
+        }
+    }
+
+    #[test]
+    fn fifty_refused_rows_bring_one_warning() {
+        let mut policy = later(GiveUpAfter::Usual);
+        let warnings: Vec<_> = (1..=200)
+            .filter(|_| policy.react(REFUSED) == Reaction::Warn(50))
+            .collect();
+        assert_eq!(warnings, [50]);
+    }
+
+    #[test]
+    fn a_number_replaces_both_defaults_and_never_is_never() {
+        let seven = GiveUpAfter::Rows(NonZeroU32::new(7).unwrap());
+        for trouble in [USELESS, REFUSED, Trouble::Useless(Speaker::Stranger)] {
+            assert_eq!(stops_after(&mut GiveUpPolicy::new(seven), trouble), Some(7));
+            assert_eq!(
+                stops_after(&mut GiveUpPolicy::new(GiveUpAfter::Never), trouble),
+                None
+            );
+        }
+        assert_eq!(stops_after(&mut later(seven), USELESS), Some(7));
+        assert_eq!(stops_after(&mut later(GiveUpAfter::Never), USELESS), None);
+    }
+}

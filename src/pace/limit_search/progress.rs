@@ -1,0 +1,101 @@
+//! What an interval without trouble shows of the limit that is searched for, and how much is tried next.
+
+use std::time::Duration;
+
+use super::search::{GROWTH, LimitSearch, Quantity, SEEN, Stage};
+
+/// An interval that went by without trouble.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::pace) struct QuietInterval {
+    /// How long it was.
+    pub(in crate::pace) length: Duration,
+    /// How long a step must last at least, for too much to be refused within it.
+    pub(in crate::pace) step: Duration,
+    /// All that was allowed was used, so that more would be of use.
+    pub(in crate::pace) fully_used: bool,
+    /// The last cut made refusals rarer, as far as can be known by now.
+    pub(in crate::pace) cut_helped: bool,
+}
+
+/// A step at a rate lasts at least this many calls: of fewer, a refusal says little.
+const FEWEST_OF_A_STEP: f64 = 5.0;
+/// A step lasts at least this long once the limit was seen more than once: a bucket filled up in the pause.
+const STEP_NEAR_LIMIT: Duration = Duration::from_secs(3);
+/// A cut is checked for this long at most: refusals that are rarer cost little.
+const LONGEST_CHECK: Duration = Duration::from_secs(30);
+/// A step past the limit lasts at least this long: a service that counts in windows of 10 s refuses at their end.
+const LOOK_STEP: Duration = Duration::from_secs(15);
+/// At this many times the known limit without a refusal, the limit is not there any more.
+const BEYOND: f64 = 2.5;
+
+impl LimitSearch {
+    /// An interval went by without trouble.
+    pub(in crate::pace) fn quiet(&mut self, now: Duration, interval: QuietInterval) {
+        if !interval.fully_used {
+            return;
+        }
+        self.observed += interval.length;
+        let step = self.step(interval.step);
+        match self.stage {
+            Stage::Growing => self.grow(self.growth),
+            // Something other than a refusal had lowered it.
+            Stage::ClosingIn if self.value < self.sustained => {
+                let more = (self.value * GROWTH).max(self.value + self.smallest_step());
+                self.set(more.min(self.sustained));
+            }
+            Stage::ClosingIn => self.sustained_for(now, step),
+            Stage::Checking if interval.cut_helped => self.sustained_for(now, step),
+            Stage::Checking => self.sustained_for(now, step.max(LONGEST_CHECK)),
+            Stage::Holding { until } => {
+                if now >= until {
+                    self.eased = false;
+                    self.look(0);
+                }
+            }
+            Stage::Looking { steps } => self.looked(step, steps),
+        }
+    }
+
+    /// How long this step lasts.
+    fn step(&self, least: Duration) -> Duration {
+        match self.quantity {
+            Quantity::InFlight => least,
+            Quantity::Rate => {
+                let near = self.refused.is_some_and(|refused| refused.times >= SEEN);
+                least
+                    .max(Duration::from_secs_f64(FEWEST_OF_A_STEP / self.value))
+                    .max(if near {
+                        STEP_NEAR_LIMIT
+                    } else {
+                        Duration::ZERO
+                    })
+            }
+        }
+    }
+
+    /// Once the value was observed for this long, it is sustained and the search goes on from there.
+    fn sustained_for(&mut self, now: Duration, step: Duration) {
+        if self.observed >= step {
+            self.sustained = self.value;
+            self.refusals_in_a_row = 0;
+            self.halve(now);
+        }
+    }
+
+    /// A step past the limit brought no refusal so far.
+    fn looked(&mut self, step: Duration, steps: u32) {
+        let is_guess = self.refused.is_some_and(|refused| refused.rough);
+        if self.observed < step.max(if is_guess { Duration::ZERO } else { LOOK_STEP }) {
+            return;
+        }
+        self.sustained = self.value;
+        if self
+            .refused
+            .is_none_or(|refused| self.value > refused.at * BEYOND)
+        {
+            self.forget();
+        } else {
+            self.look(steps);
+        }
+    }
+}

@@ -1,0 +1,272 @@
+//! Whether refusals that no limit explains are random.
+
+use std::time::Duration;
+
+use super::in_order::FirstTryOutcome;
+use super::share::{HIGHEST_SHARE, LimitShown, RandomShare};
+use crate::pace::throughput::LEAST_UNMEASURED;
+
+/// What is known of random refusals.
+#[derive(Debug, Default)]
+pub(in crate::pace) struct RandomRefusals {
+    /// The share that the service refuses at any pace.
+    share: Option<RandomShare>,
+    /// Refusals that no limit explains, while they are counted.
+    unexplained: Option<UnexplainedRefusals>,
+    /// Calls accepted since the last refusal.
+    accepted_in_a_row: u32,
+    /// Calls accepted between the last two refusals.
+    gap: u32,
+    /// The latest call that has ended.
+    latest: u64,
+}
+
+/// Refusals at paces that should have been sustained, over one or more cuts.
+#[derive(Debug, Default)]
+struct UnexplainedRefusals {
+    /// Calls that started since then count: earlier ones are about the pace before.
+    since: Duration,
+    /// How often the pace was cut without effect.
+    cuts: u32,
+    refused: u32,
+    accepted: u32,
+    /// Calls accepted between the first of these refusals and the refusal before it.
+    gap_before: u32,
+    /// The most calls accepted a second from one of these refusals to the next, pauses included: no limit is below that.
+    best: f64,
+}
+
+/// More cuts than this without effect show random refusals. A limit that falls explains two or three, as each cut is to
+/// what was last accepted.
+const CUTS: u32 = 3;
+/// At least this many calls must be accepted during the cuts: if next to none is, the pauses are too short.
+const FEWEST_ACCEPTED: u32 = 6;
+/// Refusals that are rarer than one in twice this many calls cost too little to look into.
+const RAREST: u32 = 1_000;
+/// After this many times the calls that bring one refusal, it is not chance that there was none …
+const QUIET: f64 = 6.0;
+/// … or after this many times, if they are known from a single refusal: little is lost by a mistake.
+const QUIET_AFTER_ONE: f64 = 3.0;
+/// A service that asks for a longer wait than this counts in windows.
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+
+impl RandomRefusals {
+    /// The share of all calls that the service refuses at any pace.
+    pub(in crate::pace) fn share(&self) -> Option<f64> {
+        self.share.as_ref().map(RandomShare::share)
+    }
+
+    /// Whether only the refused row waits when the service names this wait, or none.
+    pub(in crate::pace) fn is_row_alone(wait: Option<Duration>) -> bool {
+        wait.is_none_or(|wait| wait <= LONGEST_PAUSE)
+    }
+
+    /// The pace to keep to while the share is checked; `in_use` is the pace at which calls are made.
+    pub(in crate::pace) fn slowed(&mut self, now: Duration, in_use: f64) -> Option<f64> {
+        self.share.as_mut()?.slowed(now, in_use)
+    }
+
+    /// The limit that a check of the share has shown, if one is over and has shown a limit.
+    pub(in crate::pace) fn limit_shown(&mut self, now: Duration) -> Option<LimitShown> {
+        let limit = self.share.as_mut()?.limit_shown(now)?;
+        if limit.none_random {
+            self.share = None;
+        }
+        Some(limit)
+    }
+
+    /// A call ended.
+    pub(in crate::pace) fn ended(&mut self, number: u64, outcome: FirstTryOutcome) {
+        self.latest = self.latest.max(number);
+        match outcome {
+            FirstTryOutcome::Accepted(began) => {
+                self.accepted_in_a_row = self.accepted_in_a_row.saturating_add(1);
+                if let Some(unexplained) = self.counting(began) {
+                    unexplained.accepted = unexplained.accepted.saturating_add(1);
+                }
+            }
+            FirstTryOutcome::Refused(began) => {
+                self.gap = std::mem::take(&mut self.accepted_in_a_row);
+                if let Some(unexplained) = self.counting(began) {
+                    unexplained.refused = unexplained.refused.saturating_add(1);
+                }
+            }
+            FirstTryOutcome::NotCounted => {}
+        }
+        if let Some(share) = &mut self.share {
+            share.note(number, outcome);
+            if share.is_gone() {
+                self.share = None;
+            }
+        }
+    }
+
+    /// What counts a call that started at `began`.
+    fn counting(&mut self, began: Duration) -> Option<&mut UnexplainedRefusals> {
+        self.unexplained
+            .as_mut()
+            .filter(|unexplained| began >= unexplained.since)
+    }
+
+    /// A call was refused at a `pace` that should have been sustained, and the service named this `wait`; `accepted` is the
+    /// rate since the refusal before. Whether it is certain by now that the service refuses at any pace.
+    pub(in crate::pace) fn unexplained(
+        &mut self,
+        now: Duration,
+        pace: f64,
+        accepted: Option<f64>,
+        wait: Option<Duration>,
+    ) -> bool {
+        if !Self::is_row_alone(wait) {
+            self.unexplained = None;
+            return false;
+        }
+        let gap = self.gap;
+        let seen = self.unexplained.get_or_insert(UnexplainedRefusals {
+            since: now,
+            gap_before: gap.min(RAREST),
+            ..UnexplainedRefusals::default()
+        });
+        // What was accepted before the first one may have been under another limit.
+        if let Some(accepted) = accepted.filter(|_| seen.cuts > 0) {
+            seen.best = seen.best.max(accepted);
+        }
+        seen.cuts += 1;
+        let refused = f64::from(seen.refused);
+        let calls = (refused + f64::from(seen.accepted)).max(1.0);
+        let share = refused / calls;
+        // Of few calls the share is uncertain: less by a standard deviation.
+        let surely = (refused - refused.sqrt()) / calls;
+        let is_low = pace <= seen.best.max(LEAST_UNMEASURED);
+        if seen.cuts <= CUTS || seen.accepted < FEWEST_ACCEPTED || surely > HIGHEST_SHARE || !is_low
+        {
+            return false;
+        }
+        let refused = f64::from(seen.refused.max(1));
+        self.unexplained = None;
+        if share * f64::from(RAREST) * 2.0 < 1.0 {
+            return false;
+        }
+        let calls = refused / share.min(HIGHEST_SHARE);
+        self.share = Some(RandomShare::new(now, self.latest + 1, refused, calls));
+        true
+    }
+
+    /// Whether the last cut has helped: without it there would have been refusals since then.
+    pub(in crate::pace) fn has_helped(&self) -> bool {
+        let Some(seen) = &self.unexplained else {
+            return true;
+        };
+        let quiet = self.accepted_in_a_row;
+        let refusals = f64::from(seen.refused + 1);
+        let gap = f64::from(seen.gap_before + seen.accepted - quiet.min(seen.accepted)) / refusals;
+        let times = if seen.cuts > 1 {
+            QUIET
+        } else {
+            QUIET_AFTER_ONE
+        };
+        f64::from(quiet) > gap.max(1.0) * times
+    }
+
+    /// Something else explains the refusals.
+    pub(in crate::pace) fn explained(&mut self) {
+        self.unexplained = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Duration = Duration::ZERO;
+    const SECOND: Option<Duration> = Some(Duration::from_secs(1));
+
+    /// A service whose calls end as soon as they start.
+    #[derive(Default)]
+    struct Service {
+        random: RandomRefusals,
+        calls: u64,
+    }
+
+    impl Service {
+        fn ends(&mut self, outcome: FirstTryOutcome) {
+            self.calls += 1;
+            self.random.ended(self.calls, outcome);
+        }
+
+        /// After this many accepted calls one is refused at `pace`, which should have been sustained. Whether it is certain.
+        fn unexplained(&mut self, accepted: u32, pace: f64, rate: f64) -> bool {
+            for _ in 0..accepted {
+                self.ends(FirstTryOutcome::Accepted(NOW));
+            }
+            self.ends(FirstTryOutcome::Refused(NOW));
+            self.random.unexplained(NOW, pace, Some(rate), SECOND)
+        }
+    }
+
+    #[test]
+    fn the_same_share_of_refusals_at_ever_lower_paces_is_random() {
+        let mut service = Service::default();
+        for (accepted, pace, rate) in [(15, 14.0, 9.0), (17, 11.0, 6.0), (14, 9.0, 5.5)] {
+            assert!(!service.unexplained(accepted, pace, rate));
+        }
+        assert!(service.unexplained(16, 5.0, 5.2));
+        let share = service.random.share().unwrap_or_default();
+        assert!((0.05..=0.08).contains(&share), "{share}");
+        for _ in 0..1_000 {
+            service.ends(FirstTryOutcome::Accepted(NOW));
+        }
+        assert_eq!(service.random.share(), None, "nothing is refused any more");
+    }
+
+    #[test]
+    fn without_accepted_calls_there_is_no_random_share() {
+        let mut service = Service::default();
+        for pace in [9.0, 7.0, 5.0, 4.0, 3.0, 2.0, 1.0, 0.9, 0.8, 0.7] {
+            assert!(!service.unexplained(0, pace, 9.0), "{pace}");
+        }
+    }
+
+    #[test]
+    fn calls_that_began_before_a_cut_say_nothing_of_the_lower_pace() {
+        let mut service = Service::default();
+        let later = NOW + Duration::from_secs(1);
+        service.ends(FirstTryOutcome::Refused(NOW));
+        let _ = service.random.unexplained(later, 40.0, Some(9.0), SECOND);
+        for _ in 0..100 {
+            service.ends(FirstTryOutcome::Refused(NOW));
+            service.ends(FirstTryOutcome::Accepted(NOW));
+        }
+        assert!((0..5).all(|_| !service.unexplained(0, 1.0, 9.0)));
+    }
+
+    #[test]
+    fn a_limit_that_falls_is_not_taken_for_chance() {
+        let mut service = Service::default();
+        for pace in [400.0, 260.0, 169.0, 110.0, 71.0, 46.0, 30.0, 19.0, 12.0] {
+            // A second's pause lets three through.
+            assert!(!service.unexplained(3, pace, 2.9), "{pace}");
+        }
+    }
+
+    #[test]
+    fn a_cut_has_helped_after_many_more_calls_than_bring_a_refusal() {
+        let mut service = Service::default();
+        assert!(!service.unexplained(10, 10.0, 40.0));
+        let helped = (1..100).find(|_| {
+            service.ends(FirstTryOutcome::Accepted(NOW));
+            service.random.has_helped()
+        });
+        assert_eq!(helped, Some(31), "three times ten");
+    }
+
+    #[test]
+    fn a_service_that_names_long_waits_counts_in_windows() {
+        let mut random = RandomRefusals::default();
+        let long = Some(Duration::from_secs(30));
+        for call in 1..=10 {
+            random.ended(call, FirstTryOutcome::Refused(NOW));
+            assert!(!random.unexplained(NOW, 1.0, Some(9.0), long));
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! The rate that a user allows, as `--rate` names it.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// The most calls that may start in a time.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Rate {
+    /// At most so many a second; finite, from [`Rate::LOWEST`] to [`Rate::HIGHEST`].
+    PerSecond(f64),
+    /// As many as may be in flight.
+    Unlimited,
+    /// As many as the service turns out to take.
+    Auto,
+}
+
+impl Rate {
+    /// One call in 1,000 seconds: a slower rate is a mistake in the unit.
+    pub(crate) const LOWEST: f64 = 0.001;
+    /// Beyond this the timer is far too coarse, and no validation service is meant.
+    pub(crate) const HIGHEST: f64 = 100_000.0;
+}
+
+/// What a rate looks like, for messages.
+const EXAMPLES: &str = "allowed are such as `50/s`, `600/m`, `1000/h`, `auto` or `unlimited`";
+
+impl FromStr for Rate {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "unlimited" {
+            return Ok(Self::Unlimited);
+        }
+        if text == "auto" {
+            return Ok(Self::Auto);
+        }
+        let (number, seconds) = match text.split_once('/') {
+            None => (text, 1.0),
+            Some((number, "s")) => (number, 1.0),
+            Some((number, "m")) => (number, 60.0),
+            Some((number, "h")) => (number, 3600.0),
+            Some(_) => return Err(EXAMPLES.to_owned()),
+        };
+        let number: f64 = number.trim().parse().map_err(|_| EXAMPLES)?;
+        let rate = number / seconds;
+        if (Self::LOWEST..=Self::HIGHEST).contains(&rate) {
+            Ok(Self::PerSecond(rate))
+        } else {
+            Err(format!(
+                "allowed are {}/s to {}/s, `auto` or `unlimited`",
+                Self::LOWEST,
+                Self::HIGHEST
+            ))
+        }
+    }
+}
+
+impl fmt::Display for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unlimited => f.write_str("unlimited"),
+            Self::Auto => f.write_str("auto"),
+            Self::PerSecond(rate) if *rate >= 1.0 => write!(f, "{}/s", short(*rate)),
+            Self::PerSecond(rate) => write!(f, "{}/m", short(rate * 60.0)),
+        }
+    }
+}
+
+/// At most two decimals: `16.67/m`, not `16.666666666666668/m`.
+fn short(number: f64) -> f64 {
+    (number * 100.0).round() / 100.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_read_with_their_unit() {
+        assert_eq!("50/s".parse(), Ok(Rate::PerSecond(50.0)));
+        assert_eq!("600/m".parse(), Ok(Rate::PerSecond(10.0)));
+        assert_eq!("0.5".parse(), Ok(Rate::PerSecond(0.5)));
+        assert_eq!("unlimited".parse(), Ok(Rate::Unlimited));
+        for bad in ["0", "-1/s", "NaN", "inf", "1e9/s", "50/d", "fast", ""] {
+            assert!(bad.parse::<Rate>().is_err(), "{bad}");
+        }
+    }
+}

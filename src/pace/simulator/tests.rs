@@ -1,0 +1,101 @@
+//! What the controller must reach with every service, and what it must do better than.
+
+use super::baselines::{Aimd, FixedRate};
+use super::cases::{changing, steady};
+use super::ours::{ours, ours_near};
+use super::short;
+use super::table::{all, for_each};
+use super::world::{Plan, Seen, simulate};
+use crate::telemetry::pace::Limit;
+
+#[test]
+fn limits_are_found_kept_to_and_hardly_ever_exceeded() {
+    let mut runs = Vec::new();
+    for case in all().into_iter().filter(|case| case.quick > 0) {
+        let quick = case.quick;
+        // Without optimisation the long ones take too long for two seeds.
+        let seeds = if quick == usize::MAX { 2 } else { 1 };
+        let case = short::as_reached(case.within(quick, usize::MAX));
+        runs.extend((1..=seeds).map(|seed| (case.clone(), seed)));
+    }
+    let missed = std::sync::Mutex::new(Vec::new());
+    // On all cores: hours of a fast service take a while.
+    for_each(runs.len(), |place| {
+        let (case, seed) = &runs[place];
+        let seen = case.run(|| ours(case.ceiling), *seed);
+        if let Some(what) = case.missed(&seen) {
+            let what = format!("{}, seed {seed}: {what}", case.name);
+            missed.lock().unwrap().push(what);
+        }
+    });
+    let missed = missed.into_inner().unwrap();
+    assert!(missed.is_empty(), "{}", missed.join("\n"));
+}
+
+#[test]
+fn a_run_that_knows_an_earlier_limit_is_refused_less() {
+    const SECONDS: usize = 180;
+    println!("refused, full speed after: the first run | the next one, which knows the limit");
+    let mut found = 0;
+    for case in steady().iter().filter(|case| case.programs == 1) {
+        let (mut at_first, mut then_refused) = (0, 0);
+        for seed in 1..=3 {
+            let night = |known| {
+                let mut pacers = [ours_near(case.ceiling, known)];
+                let plan = Plan {
+                    seconds: SECONDS,
+                    seed,
+                    noisy: case.noisy,
+                    rows: 0,
+                };
+                let seen = simulate(&mut pacers, &mut *(case.model)(), plan);
+                (seen, pacers[0].limit())
+            };
+            let (first, known) = night(Limit::NONE);
+            let (then, _) = night(known);
+            let shown = |seen: &Seen| (seen.refused, seen.recovery(0));
+            println!(
+                "{}, seed {seed}: {:?} | {:?} | {known:?}",
+                case.name,
+                shown(&first),
+                shown(&then)
+            );
+            // Some services have no limit of their own.
+            if known != Limit::NONE {
+                at_first += first.refused;
+                then_refused += then.refused;
+                found += 1;
+            }
+        }
+        let what = format!("{}: {at_first}, then {then_refused}", case.name);
+        assert!(then_refused <= at_first, "{what}");
+    }
+    assert!(found > 20);
+}
+
+#[test]
+fn a_guessed_rate_and_concurrency_alone_do_worse() {
+    println!("ours | 50/s guessed, 16 in flight | AIMD on concurrency");
+    for case in steady().iter().chain(&changing()) {
+        let own = case.run(|| ours(case.ceiling), 1);
+        let fixed = case.run(|| FixedRate::boxed(50.0, 16), 1);
+        let aimd = case.run(|| Aimd::boxed(case.ceiling), 1);
+        println!(
+            "{} | {} | {} | {}",
+            case.name,
+            case.shown(&own),
+            case.shown(&fixed),
+            case.shown(&aimd)
+        );
+        let worse = |other: &Seen| {
+            other.refused > 2 * own.refused
+                || case.share_of(other) < case.share_of(&own) - 0.05
+                || other.most_in_flight > own.most_in_flight
+        };
+        // Without a limit of the service they are all the same.
+        let is_unlimited = case.refused == 0 || case.name.starts_with("slow");
+        // Growing fast, ours once has many calls in flight when a long window is used up.
+        let even = is_unlimited || case.name.starts_with("1,200 in 60 s");
+        assert!(even || worse(&fixed) && worse(&aimd), "{}", case.name);
+    }
+}

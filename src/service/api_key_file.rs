@@ -1,0 +1,127 @@
+//! The API key in a file or variable: reads it, checks it, and reads the file again during a run.
+//!
+//! It decides whether a text can be an API key, wherever it came from. It must not know options,
+//! variables or the service, and its messages never repeat a key.
+
+use std::error::Error as _;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::base::error::{Error, Result, system_words};
+use crate::base::secret::Secret;
+
+/// A file with an API key. It may have another key later, as keys are rotated.
+#[derive(Debug, Clone)]
+pub struct KeyFile(PathBuf);
+
+impl KeyFile {
+    /// The file at `path`; it is not opened yet.
+    #[must_use]
+    pub(crate) fn new(path: &Path) -> Self {
+        Self(path.to_owned())
+    }
+
+    /// Its path.
+    #[must_use]
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// Reads the key that is in the file now.
+    ///
+    /// # Errors
+    /// Exit code 2: it cannot be read, or has no usable key.
+    pub(crate) fn read(&self) -> Result<Secret> {
+        let shown = self.0.display();
+        let bytes = fs::read(&self.0).map_err(|e| {
+            Error::usage(format!("cannot read the API key from `{shown}`")).because(e)
+        })?;
+        let place = format!("in `{shown}`");
+        let text = String::from_utf8(bytes).map_err(|_| unusable_key(&place))?;
+        // Editors add one line end to a file. More than one does not come from an editor.
+        let key = text
+            .strip_suffix('\n')
+            .map_or(text.as_str(), |key| key.strip_suffix('\r').unwrap_or(key));
+        check_key(key, &place)
+    }
+
+    /// Reads the file again during a run, for another key than `known`.
+    ///
+    /// # Errors
+    /// Why there is no new key, in one sentence.
+    pub(super) fn read_again(&self, known: &Secret) -> Result<Secret, String> {
+        let shown = self.0.display();
+        // The key in a pipe can be read only once, and opening a named pipe would block all calls
+        // until somebody writes to it.
+        if fs::metadata(&self.0).is_ok_and(|metadata| !metadata.is_file()) {
+            return Err(format!(
+                "cannot read the API key in `{shown}` again: it is not a regular file"
+            ));
+        }
+        let key = self
+            .read()
+            .map_err(|error| format!("no new API key: {}", words(&error)))?;
+        if key.expose() == known.expose() {
+            return Err(format!("`{shown}` was read again and has the same API key"));
+        }
+        Ok(key)
+    }
+
+    /// A warning if other users of this machine can read the file.
+    #[must_use]
+    pub(crate) fn warning(&self) -> Option<String> {
+        let shown = self.0.display();
+        open_to_others(&self.0).then(|| {
+            format!(
+                "other users of this machine can read the API key in `{shown}`; `chmod 600` prevents that"
+            )
+        })
+    }
+}
+
+/// Checks a key that was found at `place`, such as "in `FILE`".
+///
+/// # Errors
+/// Exit code 2: it is empty, or has characters that API keys never have.
+pub(crate) fn check_key(key: &str, place: &str) -> Result<Secret> {
+    if key.is_empty() {
+        return Err(Error::usage(format!("the API key {place} is empty")));
+    }
+    // A bearer token has no white space (RFC 6750, section 2.1). Characters that a header cannot
+    // have would lead to a 401.
+    if !key.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err(unusable_key(place));
+    }
+    Ok(Secret::new(key))
+}
+
+/// The error for a key at `place` with characters that API keys never have.
+#[must_use]
+pub(crate) fn unusable_key(place: &str) -> Error {
+    Error::usage(format!(
+        "the API key {place} contains a line break, white space or other characters that API keys never have"
+    ))
+}
+
+/// An error of [`KeyFile::read`] as one line.
+fn words(error: &Error) -> String {
+    match error
+        .source()
+        .and_then(<dyn std::error::Error>::downcast_ref::<io::Error>)
+    {
+        Some(cause) => format!("{error}: {}", system_words(cause)),
+        None => error.to_string(),
+    }
+}
+
+#[cfg(unix)]
+fn open_to_others(file: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    fs::metadata(file).is_ok_and(|metadata| metadata.permissions().mode() & 0o044 != 0)
+}
+
+#[cfg(not(unix))]
+fn open_to_others(_: &Path) -> bool {
+    false
+}

@@ -1,0 +1,100 @@
+//! One exchange with the service: a request is sent, and an answer comes back, or the reason why
+//! there is none.
+
+use std::future::Future;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::HeaderMap;
+
+use super::certificate::Distrust;
+use super::proxy::ProxyName;
+use super::redact::SentRequest;
+
+/// The service: the HTTP client, or a script in tests.
+pub(crate) trait Service {
+    /// Sends one request and waits for the complete answer.
+    fn ask(&self, body: Bytes) -> impl Future<Output = Exchange>;
+
+    /// Reads the API key again from where it came from. A new key is used for all requests that
+    /// start afterwards.
+    fn renew_key(&self) -> Renewal;
+
+    /// The time limit for a call: after this it has ended, one way or the other.
+    fn longest_call(&self) -> Duration;
+}
+
+/// The result of looking for a new key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Renewal {
+    /// From now on, requests are sent with another key.
+    Renewed,
+    /// The key stays the same; why, in one sentence.
+    Kept(String),
+    /// The key stays the same: it comes from a source that cannot change, such as a variable.
+    Fixed,
+}
+
+/// The result of sending a request.
+pub(crate) type Exchange = Result<Reply, TransportFault>;
+
+/// An answer as received, not yet classified.
+#[derive(Debug, Clone)]
+pub struct Reply {
+    /// The HTTP status.
+    pub status: u16,
+    /// The headers.
+    pub headers: HeaderMap,
+    /// The body, cut at [`Reply::MAX_BODY`] bytes.
+    pub body: Bytes,
+    /// Whether the body was longer and was cut.
+    pub cut: bool,
+    /// The request that it answers, so that no message repeats its content.
+    pub sent: SentRequest,
+}
+
+impl Reply {
+    /// A hundred times the largest answer seen. A longer one is an attack or comes from a wrong
+    /// address, and memory use must stay flat.
+    pub(crate) const MAX_BODY: usize = 1024 * 1024;
+
+    /// A success with this body, for tests.
+    #[cfg(test)]
+    pub(crate) fn ok(body: &str) -> Self {
+        Self {
+            status: 200,
+            headers: HeaderMap::new(),
+            body: Bytes::copy_from_slice(body.as_bytes()),
+            cut: false,
+            sent: SentRequest::nothing(),
+        }
+    }
+}
+
+/// Why no answer came.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TransportFault {
+    /// The service's host name cannot be resolved.
+    HostNotFound(String),
+    /// The proxy's host name cannot be resolved.
+    ProxyNotFound(ProxyName),
+    /// No connection: refused, no route or timed out, in the system's words.
+    Unreachable(String),
+    /// The server does not speak TLS.
+    NotTls,
+    /// The TLS handshake failed, for another reason than the certificate.
+    Handshake(String),
+    /// The certificate is not trusted.
+    Certificate(Distrust),
+    /// The proxy cannot be reached or did not connect to the service, so nothing was sent.
+    Proxy(ProxyName, String),
+    /// The proxy requires a login.
+    ProxyLogin(ProxyName),
+    /// The request was sent, and the server says that it did not process it.
+    Unprocessed(String),
+    /// The request was sent, and the complete answer did not come in time.
+    TimedOut,
+    /// The connection broke after the request was sent: reset, end of file, a short body, or
+    /// garbage.
+    Broken(String),
+}

@@ -1,0 +1,208 @@
+//! The client: builds requests with headers and key, and renews the key.
+
+use std::cell::RefCell;
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use futures::FutureExt;
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
+use reqwest::{Method, Request};
+
+use super::super::api_key_file::KeyFile;
+use super::super::endpoint::Endpoint;
+use super::super::exchange::{Exchange, Renewal, Reply, Service};
+use super::super::pinned;
+use super::super::proxy::{Proxy, ProxyName};
+use super::super::redact::{ApiKeys, SentRequest};
+use super::super::service_id::ServiceId;
+use super::body::Body;
+use super::connections::{ClientOptions, Connections};
+use super::fault;
+use crate::base::error::{Error, Result};
+use crate::base::secret::Secret;
+
+/// The settings of a client.
+#[derive(Debug, Clone)]
+pub(crate) struct ClientSettings {
+    /// Where requests go.
+    pub endpoint: Endpoint,
+    /// The bearer token.
+    pub api_key: Secret,
+    /// The file that the key came from; `None` if it came from a source that cannot change, such as
+    /// a variable.
+    pub key_file: Option<KeyFile>,
+    /// The calling application's identifier.
+    pub service_id: ServiceId,
+    /// The proxy that an environment variable names for the endpoint.
+    pub proxy: Option<Proxy>,
+    /// The time limit from the start of the request to the last byte of the answer.
+    pub timeout: Duration,
+    /// The time limit for connecting.
+    pub connect_timeout: Duration,
+    /// A PEM file with a further certificate authority or the service's own certificate.
+    pub ca_file: Option<PathBuf>,
+}
+
+/// A client for one endpoint.
+pub(crate) struct Client {
+    pub(super) connections: Connections,
+    endpoint: Endpoint,
+    proxy: Option<ProxyName>,
+    key: RefCell<KeyInUse>,
+    key_file: Option<KeyFile>,
+}
+
+/// The key in use.
+struct KeyInUse {
+    secret: Secret,
+    /// The headers of every request, this key included.
+    headers: HeaderMap,
+    /// This key and those before it.
+    used: ApiKeys,
+}
+
+impl Client {
+    /// Builds the client; sends nothing.
+    ///
+    /// # Errors
+    /// Exit code 2: a key that cannot be in a header, a proxy address that the library
+    /// does not accept, or certificates that cannot be read.
+    pub(crate) fn new(settings: ClientSettings) -> Result<Self> {
+        // If another part of the process has installed a provider, that one is used.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let named = settings.proxy.as_ref().map(Proxy::name).cloned();
+        Ok(Self {
+            connections: Connections::new(ClientOptions {
+                connect_timeout: settings.connect_timeout,
+                timeout: settings.timeout,
+                loopback: settings.endpoint.is_loopback(),
+                plain: settings.endpoint.is_plain(),
+                proxy: settings.proxy.as_ref().map(proxy).transpose()?,
+                tls: { settings.ca_file.as_deref() }
+                    .map(|path| pinned::client_config(path, &settings.endpoint))
+                    .transpose()?,
+            })?,
+            proxy: named.or_else(|| ProxyName::of_system(&settings.endpoint)),
+            endpoint: settings.endpoint,
+            key: RefCell::new(KeyInUse {
+                headers: headers(&settings.service_id, &settings.api_key)?,
+                used: ApiKeys::new(settings.api_key.clone()),
+                secret: settings.api_key,
+            }),
+            key_file: settings.key_file,
+        })
+    }
+
+    #[expect(
+        clippy::manual_async_fn,
+        reason = "an `async fn` stores its arguments twice, and this future is allocated for each row"
+    )]
+    fn exchange(
+        &self,
+        sent: Bytes,
+    ) -> impl Future<Output = std::result::Result<Reply, reqwest::Error>> {
+        async move {
+            let mut request = Request::new(Method::POST, self.endpoint.url().clone());
+            // One clone of all headers: adding them one by one to the client's defaults takes 500
+            // instructions more.
+            request.headers_mut().clone_from(&self.key.borrow().headers);
+            *request.body_mut() = Some(sent.clone().into());
+            // Held until the answer is complete: the calls of a client are counted by its
+            // references.
+            let client = self.connections.client();
+            let mut response = client.execute(request).await?;
+            let status = response.status().as_u16();
+            let (mut body, mut cut) = (Body::default(), false);
+            loop {
+                match response.chunk().await {
+                    Ok(Some(chunk)) if body.len() + chunk.len() > Reply::MAX_BODY => {
+                        cut = true;
+                        break;
+                    }
+                    Ok(Some(chunk)) => body.push(chunk),
+                    // A success that breaks off may have been billed. For anything else the status
+                    // is enough.
+                    Err(error) if (200..300).contains(&status) => return Err(error),
+                    Ok(None) | Err(_) => break,
+                }
+            }
+            Ok(Reply {
+                status,
+                headers: std::mem::take(response.headers_mut()),
+                body: body.into_bytes(),
+                cut,
+                sent: SentRequest {
+                    // The keys as of now: the key may have been renewed since the request was sent.
+                    api_keys: self.key.borrow().used.clone(),
+                    body: sent,
+                },
+            })
+        }
+    }
+}
+
+impl Service for Client {
+    fn ask(&self, body: Bytes) -> impl Future<Output = Exchange> {
+        self.exchange(body).map(|exchange| {
+            self.connections.used.set(SystemTime::now());
+            exchange.map_err(|error| {
+                fault::fault(&error.without_url(), &self.endpoint, self.proxy.as_ref())
+            })
+        })
+    }
+
+    fn renew_key(&self) -> Renewal {
+        let Some(file) = &self.key_file else {
+            return Renewal::Fixed;
+        };
+        let mut key = self.key.borrow_mut();
+        let secret = match file.read_again(&key.secret) {
+            Ok(secret) => secret,
+            Err(why) => return Renewal::Kept(why),
+        };
+        match authorization(&secret) {
+            Ok(authorization) => {
+                key.headers.insert(AUTHORIZATION, authorization);
+                key.used = key.used.and(&secret);
+                key.secret = secret;
+                Renewal::Renewed
+            }
+            Err(error) => Renewal::Kept(error.to_string()),
+        }
+    }
+
+    fn longest_call(&self) -> Duration {
+        self.connections.options.timeout
+    }
+}
+
+/// The proxy in the library's form. It is then used for every request.
+fn proxy(proxy: &Proxy) -> Result<reqwest::Proxy> {
+    // Without the cause: it may contain the address, and so a password.
+    reqwest::Proxy::all(proxy.url())
+        .map_err(|_| Error::usage(format!("{} cannot be used", proxy.name())))
+}
+
+/// The headers of every request.
+fn headers(service_id: &ServiceId, key: &Secret) -> Result<HeaderMap> {
+    let mut headers = HeaderMap::new();
+    headers.insert(AUTHORIZATION, authorization(key)?);
+    headers.insert("x-service-id", header("service id", service_id.as_str())?);
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    Ok(headers)
+}
+
+fn authorization(key: &Secret) -> Result<HeaderValue> {
+    let mut value = header("API key", &format!("Bearer {}", key.expose()))?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+fn header(what: &str, text: &str) -> Result<HeaderValue> {
+    HeaderValue::try_from(text).map_err(|_| {
+        Error::usage(format!(
+            "the {what} contains a line break or another control character"
+        ))
+    })
+}

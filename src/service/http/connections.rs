@@ -1,0 +1,121 @@
+//! The connections to the service, and when new ones are made.
+
+use std::cell::{Cell, RefCell};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::rc::Rc;
+use std::time::{Duration, SystemTime};
+
+use super::super::endpoint::LOCALHOST;
+use crate::base::error::{Error, Result};
+
+/// Connections that were idle for longer are not reused: with the usual 90 s, 9 of 40 requests met
+/// a server that was just closing the connection.
+pub(super) const POOL_IDLE: Duration = Duration::from_secs(4);
+
+/// Concurrent calls per client. Over HTTP/2 they share one connection. If there are more calls than
+/// the server allows on it, the library holds them back unsent while their time runs: they would
+/// look slow, or as if they had been sent and not answered. RFC 9113 (6.5.2) recommends that
+/// servers allow at least this many.
+const STREAMS: usize = 100;
+
+/// The connections, and how to make new ones. There are as many clients as the calls need, each
+/// with its own connections.
+///
+/// The library does not reuse connections that were idle for long. But it uses a clock that stops
+/// while a laptop sleeps, and afterwards the first calls would be sent on connections that the
+/// server has long forgotten. So after a pause by the wall clock, all connections are made again.
+pub(super) struct Connections {
+    pub(super) options: ClientOptions,
+    first: RefCell<Rc<reqwest::Client>>,
+    further: RefCell<Vec<Rc<reqwest::Client>>>,
+    pub(super) used: Cell<SystemTime>,
+}
+
+/// The settings of the library's clients.
+pub(super) struct ClientOptions {
+    pub(super) connect_timeout: Duration,
+    pub(super) timeout: Duration,
+    pub(super) loopback: bool,
+    pub(super) plain: bool,
+    pub(super) proxy: Option<reqwest::Proxy>,
+    /// The TLS configuration, if certificates were given.
+    pub(super) tls: Option<rustls::ClientConfig>,
+}
+
+impl Connections {
+    pub(super) fn new(options: ClientOptions) -> Result<Self> {
+        let client = options
+            .client()
+            .map_err(|e| Error::usage("cannot set up the HTTP client").because(e))?;
+        Ok(Self {
+            options,
+            first: RefCell::new(Rc::new(client)),
+            further: RefCell::default(),
+            used: Cell::new(SystemTime::now()),
+        })
+    }
+
+    /// The client for a call that starts now. The caller drops it when the call is over.
+    pub(super) fn client(&self) -> Rc<reqwest::Client> {
+        let now = SystemTime::now();
+        // A clock that was set back tells nothing.
+        let rest = now
+            .duration_since(self.used.replace(now))
+            .unwrap_or_default();
+        let (mut first, mut further) = (self.first.borrow_mut(), self.further.borrow_mut());
+        if rest > POOL_IDLE
+            && let Ok(fresh) = self.options.client()
+        {
+            *first = Rc::new(fresh);
+            further.clear();
+        }
+        // The first client with room. Those that are no longer needed get no calls, and close their
+        // connections.
+        let has_room = |client: &&Rc<_>| Rc::strong_count(client) <= STREAMS;
+        if let Some(client) = std::iter::once(&*first).chain(&*further).find(has_room) {
+            return Rc::clone(client);
+        }
+        // The first client could be built, so this one can be, too. If not, the call waits within
+        // the library.
+        let client = self
+            .options
+            .client()
+            .map_or_else(|_| Rc::clone(&first), Rc::new);
+        further.push(Rc::clone(&client));
+        client
+    }
+}
+
+impl ClientOptions {
+    fn client(&self) -> reqwest::Result<reqwest::Client> {
+        let mut builder = reqwest::Client::builder()
+            .user_agent(concat!("rescore/", env!("CARGO_PKG_VERSION")))
+            .redirect(reqwest::redirect::Policy::none())
+            .retry(reqwest::retry::never())
+            .referer(false)
+            .pool_idle_timeout(POOL_IDLE)
+            // If the total time ended first, a call that was never sent would count as possibly
+            // billed.
+            .connect_timeout(self.connect_timeout.min(self.timeout.mul_f64(0.8)))
+            .timeout(self.timeout);
+        if self.loopback {
+            // Whatever the resolver or the hosts file says, key and data must not leave this
+            // machine unencrypted. An address where nobody listens is skipped.
+            let here = [
+                SocketAddr::from((Ipv6Addr::LOCALHOST, 0)),
+                SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+            ];
+            builder = builder.no_proxy().resolve_to_addrs(LOCALHOST, &here);
+        } else if let Some(proxy) = &self.proxy {
+            builder = builder.proxy(proxy.clone());
+        }
+        if self.plain {
+            // TLS is not used. A machine without certificates, such as a small container, is enough
+            // for the sandbox.
+            builder = builder.tls_certs_only([]);
+        } else if let Some(tls) = &self.tls {
+            builder = builder.tls_backend_preconfigured(tls.clone());
+        }
+        builder.build()
+    }
+}

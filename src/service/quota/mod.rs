@@ -1,0 +1,8 @@
+//! What an answer's headers tell about the service's rate limit.
+
+mod read;
+mod structured_fields;
+#[cfg(test)]
+mod tests;
+
+pub use read::Quota;

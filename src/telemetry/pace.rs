@@ -1,0 +1,131 @@
+//! How fast calls may go, and why: what the controller reports and others show or remember.
+//!
+//! Plain values. Nothing here decides anything about the pace.
+
+use std::time::Duration;
+
+/// A pause of all calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Pause {
+    /// How long.
+    pub(crate) length: Duration,
+    /// How long the service asked for; `None` if it named no time and we chose one.
+    pub(crate) asked: Option<Duration>,
+}
+
+/// How fast calls may go.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Pace {
+    /// At most this many calls a second; `None` if the rate is not limited.
+    pub rate: Option<f64>,
+    /// At most this many calls in flight.
+    pub(crate) in_flight: usize,
+    /// What the search for the limit is doing.
+    pub(crate) search: Search,
+    /// The service's limit in calls a second, if the service has refused calls at some rate.
+    pub(crate) limit: Option<f64>,
+    /// The service's limit in calls in flight, if it has refused more.
+    pub(crate) limit_in_flight: Option<usize>,
+    /// What the service's headers ask for.
+    pub(crate) headers: Hint,
+    /// The rate is the highest that the user allows.
+    pub(crate) at_ceiling: bool,
+    /// The share of calls that the service refuses at any pace, if it does.
+    pub(crate) refused_at_any: Option<f64>,
+}
+
+impl Pace {
+    /// The rate that the service's headers ask for, if calls keep to it.
+    #[must_use]
+    pub(crate) fn asked_for(&self) -> Option<f64> {
+        match self.headers {
+            Hint::Asks(rate) if self.rate.is_none_or(|most| rate <= most) => Some(rate),
+            _ => None,
+        }
+    }
+}
+
+/// What the search for the service's limit is doing: why the pace changes, or does not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Search {
+    /// Nothing has been refused yet: the pace doubles.
+    Growing,
+    /// Calls have been refused: the pace closes in on the limit.
+    ClosingIn,
+    /// The pace was cut, and the search checks whether fewer calls are refused.
+    Checking,
+    /// The pace stays just below the limit.
+    Holding,
+    /// The search tries whether the service accepts more by now.
+    Looking,
+}
+
+/// What the service's `RateLimit` headers ask for.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Hint {
+    /// Nothing.
+    Silent,
+    /// At most this many calls a second.
+    Asks(f64),
+    /// Something that is not believed: the remaining quota does not change while calls are accepted.
+    Disbelieved,
+}
+
+/// The service's limits, as far as they were found.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Limit {
+    /// Calls a second.
+    pub rate: Option<FoundLimit>,
+    /// Calls in flight.
+    pub in_flight: Option<FoundLimit>,
+}
+
+impl Limit {
+    /// Nothing is known.
+    pub(crate) const NONE: Self = Self {
+        rate: None,
+        in_flight: None,
+    };
+
+    /// The part that may be remembered for another run.
+    #[must_use]
+    pub(crate) fn seen_as_limit(self) -> Self {
+        Self {
+            rate: self.rate.filter(FoundLimit::was_seen_as_limit),
+            in_flight: self.in_flight.filter(FoundLimit::was_seen_as_limit),
+        }
+    }
+
+    /// Whether any of it was seen too rarely to be trusted without a check.
+    #[must_use]
+    pub(crate) fn is_doubtful(self) -> bool {
+        let mut found = self.rate.iter().chain(&self.in_flight);
+        found.any(|found| found.is_doubtful())
+    }
+}
+
+/// A limit, and how certain it is.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct FoundLimit {
+    /// The most that the service accepts.
+    pub value: f64,
+    /// How often the service was seen to refuse calls above it and to accept them below it.
+    pub times: u32,
+}
+
+impl FoundLimit {
+    /// A single refusal may have another cause, such as another program's calls.
+    const REMEMBERED_FROM: u32 = 2;
+    /// Two in a row still happen by chance, with a service that refuses some calls at any pace.
+    const SURE_FROM: u32 = 3;
+
+    fn was_seen_as_limit(&self) -> bool {
+        self.times >= Self::REMEMBERED_FROM
+    }
+
+    /// Whether it was seen too rarely to be trusted without a check.
+    #[must_use]
+    pub(crate) const fn is_doubtful(self) -> bool {
+        self.times < Self::SURE_FROM
+    }
+}

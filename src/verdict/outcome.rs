@@ -1,0 +1,48 @@
+//! The final outcome of one row.
+
+use super::answer::Answer;
+use super::decision::Decision;
+use super::failure::{Failure, Reason};
+
+/// The final outcome of one row.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Verdict {
+    /// The service gave a usable answer.
+    Scored(Answer, Decision),
+    /// The row has no answer: its three cells stay empty, and it goes to the rejects with its
+    /// reason.
+    Failed(Failure),
+}
+
+impl Verdict {
+    /// How many bytes it holds on the heap.
+    #[must_use]
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Self::Scored(answer, _) => {
+                let captured = answer.captured.iter().flatten();
+                captured.map(|value| value.len()).sum::<usize>()
+                    + answer.transaction_id.as_str().len()
+            }
+            Self::Failed(failure) => failure.message.len(),
+        }
+    }
+
+    /// The verdict without its values, for events and counters.
+    #[must_use]
+    pub(crate) fn outline(&self) -> Resolution {
+        match self {
+            Self::Scored(_, decision) => Resolution::Scored(*decision),
+            Self::Failed(failure) => Resolution::Failed(failure.reason),
+        }
+    }
+}
+
+/// A [`Verdict`] without its values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Resolution {
+    /// Scored, with this decision.
+    Scored(Decision),
+    /// Failed, for this reason.
+    Failed(Reason),
+}

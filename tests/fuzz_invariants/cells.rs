@@ -1,0 +1,164 @@
+//! The cells and members expected for the invented verdicts, written without the code in `output`.
+
+use rescore::internals::layout::{Existing, Format, Layout, PREVIOUS};
+use rescore::internals::row::{Row, RowNumber};
+use rescore::internals::verdict::{Answer, Decision, Score, TransactionId, Verdict};
+
+/// A further field of the answer, as it came.
+const LEVEL: &str = r#"{"k":"v, w"}"#;
+
+/// A verdict that no other row has. Its id needs quotes in both formats.
+pub(super) fn scored(number: RowNumber) -> Verdict {
+    let answer = Answer {
+        transaction_id: TransactionId::new(&id(number)).unwrap(),
+        score: Score::from_json_number("1.50").unwrap(),
+        captured: Box::new([Some(LEVEL.into())]),
+    };
+    Verdict::Scored(answer, Decision::Approve)
+}
+
+fn id(number: RowNumber) -> String {
+    format!("T~{number} \"a,b\"")
+}
+
+/// The value of one of our columns, as a reader of CSV sees it.
+pub(super) fn value(row: &Row, verdict: &Verdict, column: usize) -> String {
+    match (verdict, column) {
+        (Verdict::Failed(_), _) => String::new(),
+        (_, 0) => id(row.number),
+        (_, 1) => "1.50".to_owned(),
+        (_, 2) => "approve".to_owned(),
+        _ => LEVEL.to_owned(),
+    }
+}
+
+/// The value of one of our members, as it stands in the file.
+pub(super) fn json(row: &Row, verdict: &Verdict, column: usize) -> String {
+    match (verdict, column) {
+        (Verdict::Failed(_), _) => "null".to_owned(),
+        (_, 0) => format!("\"T~{} \\\"a,b\\\"\"", row.number),
+        (_, 1) => "1.50".to_owned(),
+        (_, 2) => "\"approve\"".to_owned(),
+        _ => LEVEL.to_owned(),
+    }
+}
+
+/// A cell as it stands in the file.
+pub(super) fn quoted(text: &str, delimiter: u8) -> Vec<u8> {
+    let special = |byte: u8| byte == delimiter || byte == b'"';
+    if text.bytes().any(special) {
+        format!("\"{}\"", text.replace('"', "\"\"")).into_bytes()
+    } else {
+        text.as_bytes().to_vec()
+    }
+}
+
+/// Whether the output appends this column, instead of replacing an old one.
+pub(super) fn is_appended(layout: &Layout, there: &Row, column: usize) -> bool {
+    layout.existing == Existing::Keep || !there.existing.iter().any(|(_, ours)| *ours == column)
+}
+
+/// What replaces an old cell or its name, and what is appended to the row.
+pub(super) struct Ours {
+    pub(super) replaced: Vec<Vec<u8>>,
+    pub(super) appended: Vec<u8>,
+}
+
+impl Ours {
+    pub(super) fn of_header(layout: &Layout, header: &Row, delimiter: u8) -> Self {
+        let keep = layout.existing == Existing::Keep;
+        let mut appended = Vec::new();
+        for (column, name) in layout.columns.iter().enumerate() {
+            if is_appended(layout, header, column) {
+                appended.push(delimiter);
+                appended.extend(quoted(name, delimiter));
+            }
+        }
+        let replaced = header.existing.iter().map(|(span, column)| {
+            if keep {
+                quoted(&format!("{PREVIOUS}{}", layout.columns[*column]), delimiter)
+            } else {
+                header.slice(*span).to_vec()
+            }
+        });
+        Self {
+            replaced: replaced.collect(),
+            appended,
+        }
+    }
+
+    pub(super) fn of_cells(layout: &Layout, row: &Row, verdict: &Verdict, delimiter: u8) -> Self {
+        let header = layout.header.as_ref().unwrap();
+        let cell = |column| quoted(&value(row, verdict, column), delimiter);
+        let mut appended = Vec::new();
+        for column in 0..layout.columns.len() {
+            if is_appended(layout, header, column) {
+                appended.push(delimiter);
+                appended.extend(cell(column));
+            }
+        }
+        let replaced = row.existing.iter().map(|(_, column)| cell(*column));
+        Self {
+            replaced: replaced.collect(),
+            appended,
+        }
+    }
+
+    pub(super) fn of_members(layout: &Layout, row: &Row, verdict: &Verdict) -> Self {
+        let keep = layout.existing == Existing::Keep;
+        let content = row.content().trim_ascii();
+        let mut first = content
+            .trim_ascii_end()
+            .strip_suffix(b"}")
+            .unwrap()
+            .trim_ascii()
+            == b"{";
+        let mut appended = Vec::new();
+        for (column, name) in layout.columns.iter().enumerate() {
+            if is_appended(layout, row, column) {
+                if !std::mem::take(&mut first) {
+                    appended.push(b',');
+                }
+                appended.extend(format!("\"{name}\":{}", json(row, verdict, column)).into_bytes());
+            }
+        }
+        let replaced = row.existing.iter().map(|(_, column)| {
+            if keep {
+                format!("\"{PREVIOUS}{}\"", layout.columns[*column]).into_bytes()
+            } else {
+                json(row, verdict, *column).into_bytes()
+            }
+        });
+        Self {
+            replaced: replaced.collect(),
+            appended,
+        }
+    }
+
+    /// Whether the written row is the row that was read with only these changes. After the appended ones comes the row's
+    /// `tail`: a JSON object's last brace and what follows it, otherwise nothing.
+    pub(super) fn are_all_that_is_new(&self, written: &[u8], row: &Row, tail: &[u8]) -> bool {
+        let taken_out = || {
+            let written = written.strip_suffix(row.line_end())?.strip_suffix(tail)?;
+            let mut written = written.strip_suffix(&*self.appended)?;
+            let end = row.raw.len() - row.line_end().len() - tail.len();
+            let mut copied = 0;
+            for ((span, _), new) in row.existing.iter().zip(&self.replaced) {
+                let span = span.range();
+                written = written.strip_prefix(&row.raw[copied..span.start])?;
+                written = written.strip_prefix(&**new)?;
+                copied = span.end;
+            }
+            Some(written == &row.raw[copied..end])
+        };
+        taken_out() == Some(true)
+    }
+}
+
+/// The delimiter of a layout, or nothing.
+pub(super) fn delimiter(layout: &Layout) -> Option<u8> {
+    match layout.format {
+        Format::Delimited { delimiter } => Some(delimiter),
+        Format::Jsonl => None,
+    }
+}

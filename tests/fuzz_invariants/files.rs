@@ -1,0 +1,420 @@
+//! Reading a file and writing it back: without our cells the output is the input, whatever its content and however its
+//! bytes arrive.
+//!
+//! The first [`CHOICES`] bytes of an input choose options, the rest is the file.
+
+use bytes::{Bytes, BytesMut};
+use rescore::internals::error::Result;
+use rescore::internals::fields::{Assignments, Field, InvalidPhone, UserRequest};
+use rescore::internals::input::{FormatChoice, Input, ReadRow, Reader, ReaderSettings};
+use rescore::internals::layout::{Existing, Layout, PREVIOUS, VERDICT_COLUMNS};
+use rescore::internals::output::{DoneRow, Sides, Sink, Writer};
+use rescore::internals::raw_json;
+use rescore::internals::row::{Row, RowNumber};
+use rescore::internals::service::{Plan, write_body};
+use rescore::internals::verdict::{DecisionPolicy, Failure, Reason, Verdict};
+use serde::de::IgnoredAny;
+
+use super::cells::{self, Ours, is_appended};
+use super::drip::{Drip, Kept};
+use super::sides;
+
+/// How many bytes choose options.
+const CHOICES: usize = 4;
+/// Delimiters that may be given. The quote may not: in its place none is given.
+const DELIMITERS: &[u8; 8] = b",;\t|_ \0\"";
+/// Large enough for any input here, or small enough to be exceeded.
+const MAX_RECORD: [usize; 2] = [1 << 20, 48];
+
+/// Delimited text.
+pub(crate) fn csv(input: &[u8]) {
+    holds(input, FormatChoice::Csv);
+}
+
+/// Lines of JSON.
+pub(crate) fn jsonl(input: &[u8]) {
+    holds(input, FormatChoice::Jsonl);
+}
+
+fn holds(input: &[u8], format: FormatChoice) {
+    let Some((choices, file)) = input.split_first_chunk::<CHOICES>() else {
+        return;
+    };
+    // Bytes that are not UTF-8 pass through a file that is otherwise UTF-8, as a byte order mark says.
+    let marked = [&b"\xef\xbb\xbf"[..], file].concat();
+    let file = if std::str::from_utf8(file).is_ok() || is_packed(file) {
+        file
+    } else {
+        &marked
+    };
+    let settings = settings(*choices, format);
+    let limited = settings.max_record == MAX_RECORD[1];
+    let [flags, _, step, pattern] = *choices;
+    let whole = read(file, usize::MAX, &settings);
+    let dripped = read(file, usize::from(step).max(1), &settings);
+    // The bytes at hand decide whether a file is refused at the start, and a pipe's second row may come an hour later.
+    if let (Ok(whole), Ok(dripped)) = (&whole, &dripped) {
+        whole.agrees_with(dripped, limited);
+    }
+    for contents in [whole, dripped].into_iter().flatten() {
+        if contents.ended && !is_packed(file) {
+            assert_eq!(contents.bytes(), file, "bytes were lost or made up");
+        }
+        let finished = contents.finished(pattern);
+        let written = write(&contents.layout, &finished);
+        if flags & 0x80 != 0 {
+            sides::check(&contents.layout, &finished);
+        }
+        match cells::delimiter(&contents.layout) {
+            Some(delimiter) => {
+                check_cells(&contents, &finished, &written, delimiter);
+                check_columns(&contents, &finished, &written, delimiter);
+            }
+            None => check_members(&contents, &finished, &written),
+        }
+    }
+}
+
+fn settings([flags, delimiter, ..]: [u8; CHOICES], format: FormatChoice) -> ReaderSettings {
+    let has = |bit: u8| flags & (1 << bit) != 0;
+    let mut assignments = Assignments::default();
+    if has(2) {
+        // Then any file has all that is needed.
+        for (field, value) in [
+            (Field::Name, "N"),
+            (Field::Email, "n@example.com"),
+            (Field::Ip, "192.0.2.1"),
+            (Field::UserAgent, "u"),
+        ] {
+            assignments.set(field, value.to_owned()).unwrap();
+        }
+    }
+    let mut columns: Vec<_> = VERDICT_COLUMNS.map(str::to_owned).into();
+    if has(3) {
+        columns.push("level".to_owned());
+    }
+    ReaderSettings {
+        input: Input::Stdin,
+        format: if has(4) { FormatChoice::Detect } else { format },
+        delimiter: DELIMITERS
+            .get(usize::from(delimiter))
+            .copied()
+            .filter(|byte| *byte != b'"'),
+        no_header: false,
+        assignments,
+        invalid_phone: if has(5) {
+            InvalidPhone::Drop
+        } else {
+            InvalidPhone::Reject
+        },
+        existing: match flags % 4 {
+            0 | 1 => Existing::Replace,
+            2 => Existing::Keep,
+            _ => Existing::Error,
+        },
+        columns,
+        max_record: MAX_RECORD[usize::from(has(6))],
+        judges_first_rows: true,
+    }
+}
+
+/// Whether it is read as something compressed.
+fn is_packed(file: &[u8]) -> bool {
+    file.starts_with(&[0x1f, 0x8b])
+        || file.starts_with(&[0x28, 0xb5, 0x2f, 0xfd])
+        || matches!(file, [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..])
+}
+
+/// All that was read.
+struct Contents {
+    layout: Layout,
+    rows: Vec<ReadRow>,
+    trailer: Bytes,
+    /// It was read to its end.
+    ended: bool,
+}
+
+fn read(file: &[u8], step: usize, settings: &ReaderSettings) -> Result<Contents> {
+    let compose = |request: &UserRequest<'_>, to: &mut BytesMut| {
+        write_body(request, Plan::Free, to);
+    };
+    let source = Drip::new(file, step);
+    let (mut reader, opened) = Reader::over(source, settings.clone(), Box::new(compose))?;
+    let mut contents = Contents {
+        layout: opened.layout,
+        rows: Vec::new(),
+        trailer: Bytes::new(),
+        ended: false,
+    };
+    loop {
+        match reader.next_batch() {
+            Ok(Some(batch)) => {
+                assert!(
+                    contents.trailer.is_empty(),
+                    "rows after the last blank lines"
+                );
+                contents.rows.extend(batch.rows);
+                contents.trailer = batch.trailer;
+            }
+            Ok(None) => {
+                contents.ended = true;
+                break;
+            }
+            Err(error) => {
+                assert_eq!(error.exit().code(), 2, "{}", error.report());
+                break;
+            }
+        }
+    }
+    let mut number = RowNumber::FIRST;
+    for ReadRow { row, .. } in &contents.rows {
+        assert_eq!(row.number, number, "rows are out of order");
+        number = number.next();
+    }
+    Ok(contents)
+}
+
+impl Contents {
+    /// Everything that was read.
+    fn bytes(&self) -> Vec<u8> {
+        let mut bytes = self.layout.preamble.to_vec();
+        bytes.extend(
+            self.layout
+                .header
+                .iter()
+                .flat_map(|header| header.raw.iter()),
+        );
+        bytes.extend(self.rows.iter().flat_map(|read| read.row.raw.iter()));
+        bytes.extend_from_slice(&self.trailer);
+        bytes
+    }
+
+    /// Rows that both have are equal. How many rows come before a limit is reached may differ.
+    fn agrees_with(&self, other: &Self, limited: bool) {
+        if self.layout.format != other.layout.format {
+            // The delimiter is guessed from the bytes at hand.
+            return;
+        }
+        for (a, b) in self.rows.iter().zip(&other.rows) {
+            assert_eq!(a.row.raw, b.row.raw);
+            assert_eq!(a.row.content, b.row.content);
+            assert_eq!(a.row.existing, b.row.existing);
+            assert_eq!(a.row.earlier, b.row.earlier);
+            assert_eq!(a.request, b.request);
+        }
+        if !limited {
+            assert_eq!(self.ended, other.ended, "only one was read to its end");
+        }
+        if self.ended && other.ended {
+            assert_eq!(self.rows.len(), other.rows.len());
+            assert_eq!(self.trailer, other.trailer);
+        }
+    }
+
+    /// The rows with verdicts: rows without a request fail, and of every eight others those in the pattern.
+    fn finished(&self, pattern: u8) -> Vec<DoneRow> {
+        let verdict = |read: &ReadRow| match &read.request {
+            Err(failure) => Verdict::Failed(failure.clone()),
+            Ok(_) if pattern >> (read.row.number.get() % 8) & 1 == 1 => {
+                Verdict::Failed(Failure::new(Reason::Refused, "no"))
+            }
+            Ok(_) => cells::scored(read.row.number),
+        };
+        let finished = |read: &ReadRow| DoneRow {
+            row: read.row.clone(),
+            verdict: verdict(read),
+            old: None,
+        };
+        self.rows.iter().map(finished).collect()
+    }
+}
+
+/// What the writer wrote for the rows.
+struct Output {
+    /// The byte order mark and the header.
+    head: Vec<u8>,
+    rows: Vec<Vec<u8>>,
+}
+
+fn write(layout: &Layout, finished: &[DoneRow]) -> Output {
+    let writer = |kept: &Kept| {
+        let sink = Sink::stream(kept.clone());
+        Writer::new(
+            layout.clone(),
+            DecisionPolicy::default(),
+            sink,
+            Sides::default(),
+        )
+    };
+    let (at_once, singly) = (Kept::default(), Kept::default());
+    assert!(writer(&at_once).write(finished).is_ok());
+    let mut writer = writer(&singly);
+    let mut put = |rows: &[DoneRow]| {
+        assert!(writer.write(rows).is_ok());
+        singly.take()
+    };
+    let head = put(&[]);
+    let rows: Vec<_> = finished.chunks(1).map(put).collect();
+    let joined = [&head, &rows.concat()].map(Vec::as_slice).concat();
+    assert_eq!(
+        at_once.bytes(),
+        joined,
+        "rows are written otherwise together"
+    );
+    Output { head, rows }
+}
+
+/// Without our cells the output is the input.
+fn check_cells(contents: &Contents, finished: &[DoneRow], written: &Output, delimiter: u8) {
+    let layout = &contents.layout;
+    let head = written.head.strip_prefix(&*layout.preamble).unwrap();
+    let Some(header) = &layout.header else {
+        assert!(finished.is_empty() && head.is_empty(), "an empty file");
+        return;
+    };
+    let ours = Ours::of_header(layout, header, delimiter);
+    assert!(ours.are_all_that_is_new(head, header, b""), "the header");
+    for (DoneRow { row, verdict, .. }, written) in finished.iter().zip(&written.rows) {
+        let ours = Ours::of_cells(layout, row, verdict, delimiter);
+        let number = row.number;
+        assert!(ours.are_all_that_is_new(written, row, b""), "row {number}");
+    }
+}
+
+/// Whether parsers disagree about the row's cells.
+pub(super) fn is_broken(finished: &DoneRow) -> bool {
+    matches!(&finished.verdict, Verdict::Failed(failure) if failure.reason == Reason::TextAfterQuote)
+}
+
+/// As another parser reads it, every cell of the input is in its place, and ours are under our names.
+fn check_columns(contents: &Contents, finished: &[DoneRow], written: &Output, delimiter: u8) {
+    if !contents.ended || finished.iter().any(is_broken) {
+        return;
+    }
+    let layout = &contents.layout;
+    let Some(header) = &layout.header else {
+        return;
+    };
+    let skip = layout.preamble.len();
+    let read = by_the_csv_crate(&contents.bytes()[skip..], delimiter);
+    let head = written.head[skip..].to_vec();
+    let wrote = by_the_csv_crate(&[head, written.rows.concat()].concat(), delimiter);
+    assert_eq!(read.len(), wrote.len());
+    assert_eq!(read.len(), 1 + finished.len());
+    let appended: Vec<_> = (0..layout.columns.len())
+        .filter(|column| is_appended(layout, header, *column))
+        .collect();
+    for ((old, new), DoneRow { row, verdict, .. }) in read.iter().zip(&wrote).skip(1).zip(finished)
+    {
+        let (number, value) = (row.number, |column| cells::value(row, verdict, column));
+        assert_eq!(new.len(), old.len() + appended.len(), "row {number}");
+        // In a ragged row it is not defined which cells are ours.
+        let ragged = old.len() != read[0].len();
+        assert!(!ragged || row.existing.is_empty(), "row {number}");
+        let (kept, added) = new.split_at(old.len());
+        for (column, cell) in appended.iter().zip(added) {
+            assert_eq!(*cell, value(*column).into_bytes(), "row {number}");
+        }
+        let places = wrote[0].iter().map(|name| String::from_utf8_lossy(name));
+        for ((before, after), name) in old.iter().zip(kept).zip(places) {
+            let ours = layout.columns.iter().position(|ours| ours == name.trim());
+            match ours.filter(|_| layout.existing == Existing::Replace && !row.existing.is_empty())
+            {
+                Some(column) => assert_eq!(*after, value(column).into_bytes(), "row {number}"),
+                None => assert_eq!(before, after, "row {number}"),
+            }
+        }
+    }
+}
+
+pub(super) fn by_the_csv_crate(text: &[u8], delimiter: u8) -> Vec<Vec<Vec<u8>>> {
+    let mut reader = ::csv::ReaderBuilder::new();
+    let reader = reader
+        .has_headers(false)
+        .flexible(true)
+        .delimiter(delimiter);
+    let records = reader.from_reader(text).into_byte_records();
+    records
+        .map(|record| record.unwrap().iter().map(<[u8]>::to_vec).collect())
+        .collect()
+}
+
+/// Without our members the output is the input, and valid JSON stays valid.
+fn check_members(contents: &Contents, finished: &[DoneRow], written: &Output) {
+    let layout = &contents.layout;
+    assert_eq!(written.head, layout.preamble);
+    for (DoneRow { row, verdict, .. }, written) in finished.iter().zip(&written.rows) {
+        let number = row.number;
+        if stays(verdict) {
+            assert_eq!(*written, row.raw, "row {number}");
+            continue;
+        }
+        assert!(
+            is_json(row.content()),
+            "row {number} is no JSON and has a verdict"
+        );
+        // Blank lines before the row may contain bytes that are not white space in JSON.
+        let line = &written[row.before().len()..];
+        assert!(is_json(line), "row {number} became broken JSON");
+        let content = row.content().trim_ascii_end();
+        let tail = &row.content()[content.len() - 1..];
+        assert!(tail.starts_with(b"}"), "row {number}");
+        let ours = Ours::of_members(layout, row, verdict);
+        assert!(ours.are_all_that_is_new(written, row, tail), "row {number}");
+        let (Some(old), Some(new)) = (members(row.content()), members(line)) else {
+            continue;
+        };
+        assert_eq!(new, expected(&old, layout, row, verdict), "row {number}");
+    }
+}
+
+/// Whether the line has no place for our members, or must not get them.
+const fn stays(verdict: &Verdict) -> bool {
+    match verdict {
+        Verdict::Failed(failure) => matches!(
+            failure.reason,
+            Reason::NotJson | Reason::NotAnObject | Reason::ExistingColumns
+        ),
+        Verdict::Scored(..) => false,
+    }
+}
+
+pub(super) fn is_json(text: &[u8]) -> bool {
+    serde_json::from_slice::<IgnoredAny>(text).is_ok()
+}
+
+/// Names and values of an object's members; `None` if it is not UTF-8.
+fn members(text: &[u8]) -> Option<Vec<(String, String)>> {
+    let text = std::str::from_utf8(text).ok()?;
+    let mut members = Vec::new();
+    let taken = raw_json::members(text, |key, value| {
+        let name = raw_json::string(key).unwrap_or_default().into_owned();
+        members.push((name, value.get().to_owned()));
+    });
+    taken.is_ok().then_some(members)
+}
+
+/// The members that an object should have in the output.
+fn expected(
+    old: &[(String, String)],
+    layout: &Layout,
+    row: &Row,
+    verdict: &Verdict,
+) -> Vec<(String, String)> {
+    let keep = layout.existing == Existing::Keep;
+    let ours = |name: &str| layout.columns.iter().position(|ours| ours == name);
+    let mut expected: Vec<_> = old
+        .iter()
+        .map(|(name, value)| match ours(name) {
+            Some(_) if keep => (format!("{PREVIOUS}{name}"), value.clone()),
+            Some(column) => (name.clone(), cells::json(row, verdict, column)),
+            None => (name.clone(), value.clone()),
+        })
+        .collect();
+    for (column, name) in layout.columns.iter().enumerate() {
+        if keep || old.iter().all(|(old, _)| old != name) {
+            expected.push((name.clone(), cells::json(row, verdict, column)));
+        }
+    }
+    expected
+}

@@ -1,0 +1,72 @@
+//! Headers that ask for a pace: never a panic, and never a value that the pace cannot use.
+//!
+//! The first line is the status, then come headers, each on a line.
+
+use std::num::NonZeroUsize;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use bytes::Bytes;
+use rescore::internals::pace::{Allowance, Gate, PaceLimits, Rate};
+use rescore::internals::secret::Secret;
+use rescore::internals::service::{ApiKeys, Outcome, Quota, Reply, SentRequest, classify};
+use rescore::internals::telemetry::Limit;
+use tokio::time::Instant;
+
+use super::{headers, line};
+
+/// The longest window that is accepted.
+const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
+pub(crate) fn holds(input: &[u8]) {
+    let mut rest = input;
+    let status = line(&mut rest).and_then(|line| std::str::from_utf8(line).ok()?.parse().ok());
+    let headers = headers(&mut rest);
+    for now in [UNIX_EPOCH, UNIX_EPOCH + Duration::from_secs(1_800_000_000)] {
+        let quota = Quota::of(&headers, || now);
+        assert!(quota.reset.is_none_or(|reset| reset <= LONGEST));
+        if let (Some(calls), Some(lasts)) = (quota.remaining, quota.reset) {
+            allow(Allowance { calls, lasts });
+        }
+    }
+    let said = headers.contains_key("retry-after");
+    let reply = Reply {
+        status: status.unwrap_or(429),
+        headers: headers.clone(),
+        body: Bytes::new(),
+        cut: false,
+        sent: SentRequest {
+            api_keys: ApiKeys::new(Secret::new("sk-live-0123456789")),
+            body: Bytes::new(),
+        },
+    };
+    let Outcome::Throttled { wait, .. } = classify(Ok(reply), &[]) else {
+        return;
+    };
+    let quota = Quota::of(&headers, SystemTime::now);
+    // A time has a source: `Retry-After`, or a quota that is used up.
+    assert!(wait.is_none() || said || quota.is_used_up());
+    if !said {
+        assert!(wait.is_none_or(|wait| wait <= LONGEST));
+    }
+}
+
+/// A pace accepts any allowance and stays valid.
+fn allow(allowance: Allowance) {
+    let bounds = PaceLimits {
+        rate: Rate::Auto,
+        in_flight: NonZeroUsize::MIN,
+        known: Limit {
+            rate: None,
+            in_flight: None,
+        },
+        outage: Duration::from_secs(60),
+    };
+    let gate = Gate::new(bounds, fastrand::Rng::with_seed(1));
+    gate.allowed(allowance);
+    let pace = gate.new_pace(Instant::now());
+    let rate = pace.and_then(|pace| pace.rate);
+    assert!(
+        rate.is_none_or(|rate| rate.is_finite() && rate > 0.0),
+        "{rate:?}"
+    );
+}

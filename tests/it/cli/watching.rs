@@ -1,0 +1,332 @@
+//! What people and programs see: progress, the summary, and nothing with `--quiet`.
+
+use insta::assert_snapshot;
+use serde_json::Value;
+
+use crate::support::process::Place;
+use crate::support::server::{Server, answer, good, good_body, ok, silence, status};
+use crate::support::shown::shown;
+use crate::support::users;
+
+/// A service with every kind of trouble that a run survives: it refuses one row, answers one at the third call, throttles
+/// one, and cuts one off once.
+fn troubled() -> Server {
+    Server::start(|request| match (request.name().as_str(), request.attempt) {
+        ("User 3", _) => status(422),
+        ("User 4", 1 | 2) => status(500),
+        ("User 5", 1) => answer(429, &[("retry-after", "1")], ""),
+        ("User 6", 1) => silence().then_reset(),
+        _ => good(request),
+    })
+}
+
+fn summary(place: &Place) -> Value {
+    serde_json::from_slice(&place.read("summary.json")).unwrap()
+}
+
+#[test]
+fn the_summary_counts_what_the_server_saw() {
+    let (place, server) = (Place::with("users.csv", users::csv(20)), troubled());
+    let done = place.score(&server, ["-c", "1", "--summary", "summary.json"]);
+    done.exits(1);
+    let summary = summary(&place);
+    let calls = server.calls();
+    assert_eq!(calls, 20 + 2 + 1 + 1, "{done}");
+    assert_eq!(summary["version"], 1);
+    assert_eq!(summary["exit_code"], 1);
+    assert_eq!(summary["stopped"], Value::Null);
+    assert_eq!(summary["sandbox"], false);
+    assert_eq!(
+        summary["endpoint"],
+        format!("{}/v1/validate/user", server.url())
+    );
+    let rows = serde_json::json!({"read": 20, "resolved": 20, "written": 20, "left": 0});
+    assert_eq!(summary["rows"], rows);
+    assert_eq!(
+        summary["failed"],
+        serde_json::json!({"rows": 1, "reasons": {"refused": 1}})
+    );
+    let decisions: u64 = ["approve", "review", "block"]
+        .map(|word| summary["decisions"][word].as_u64().unwrap())
+        .iter()
+        .sum();
+    assert_eq!(decisions, 19);
+    let expected = serde_json::json!({
+        "sent": calls,
+        "answered": 19,
+        "retries": 3,
+        "throttled": 1,
+        "maybe_billed_twice": 1,
+        "unknown_outcome": 1,
+        "billed_without_verdict": 0,
+        "lost": 0,
+        "repeated_transaction_ids": 0,
+    });
+    assert_eq!(summary["calls"], expected);
+    assert!(summary["paused_seconds"].as_f64().unwrap() >= 0.9);
+    for quantile in ["p50", "p95", "p99"] {
+        assert!(summary["latency_ms"][quantile].as_f64().unwrap() > 0.0);
+    }
+    assert!(summary["output"].as_str().unwrap().ends_with("scored.csv"));
+    assert!(
+        summary["rejects"]
+            .as_str()
+            .unwrap()
+            .ends_with("scored.rejects.csv")
+    );
+
+    // People read the same numbers.
+    assert_snapshot!(shown(&done, &server), @r"
+    rescore: users.csv to http://SERVER/v1/validate/user; at most 1 in flight, unlimited
+             name ← `name`, email ← `email`, phone not sent, ip ← `ip`, user_agent ← `user_agent`
+    rescore: paused: service asks for 1 s
+    rescore: 20 rows in TIME, SPEED rows/s
+             approve 4, review 7, block 8
+             failed 1: refused 1, see scored.rejects.csv
+             24 calls, 3 of them again; latency p50 TIME, p95 TIME, p99 TIME
+             the service asked 1 time for fewer calls (4.1 % of all); paused for TIME in all
+             1 row may have been billed twice: sent again after no answer came
+             wrote scored.csv
+             scored.csv.ledger has 19 paid answers; `--retry-failed` asks only about the rows without a verdict
+    ");
+}
+
+#[test]
+fn a_stopped_run_has_a_summary_too() {
+    let server = Server::start(|request| {
+        if request.nth > 3 {
+            status(401)
+        } else {
+            good(request)
+        }
+    });
+    let place = Place::with("users.csv", users::csv(9));
+    let done = place.score(&server, ["-c", "1", "--summary", "summary.json"]);
+    done.exits(4);
+    assert_snapshot!(shown(&done, &server), @r"
+    rescore: users.csv to http://SERVER/v1/validate/user; at most 1 in flight, unlimited
+             name ← `name`, email ← `email`, phone not sent, ip ← `ip`, user_agent ← `user_agent`
+    rescore: the service refuses the run: stopping
+    rescore: stopped early (refused): 3 rows in TIME, SPEED rows/s
+             approve 2, block 1
+             4 calls; latency p50 TIME, p95 TIME, p99 TIME
+             scored.csv.partial has the 3 finished rows; rows that were not finished are not in it
+             scored.csv.ledger has 3 paid answers; the same command goes on from there
+    error: the service does not accept the API key
+      the service said: 401 Unauthorized: `the server's own words`
+
+    hint: check the key in `RESCORE_API_KEY` or `--api-key-file`, and whether it belongs to this plan
+    ");
+    let summary = summary(&place);
+    assert_eq!(
+        (&summary["exit_code"], &summary["stopped"]),
+        (&4.into(), &"refused".into())
+    );
+    let rows = serde_json::json!({"read": 9, "resolved": 3, "written": 3, "left": 6});
+    assert_eq!(summary["rows"], rows);
+    assert!(
+        summary["output"]
+            .as_str()
+            .unwrap()
+            .ends_with("scored.csv.partial")
+    );
+}
+
+#[test]
+fn progress_as_json_is_one_object_a_line() {
+    let (server, release) = Server::holding_if(|request| request.nth > 4);
+    let place = Place::with("users.csv", users::csv(8));
+    let args = [
+        "users.csv",
+        "-o",
+        "scored.csv",
+        "-c",
+        "1",
+        "--progress",
+        "json",
+        "--progress-every",
+        "50ms",
+    ];
+    let running = place.run(&server, args).start();
+    running.wait_for_words("\"rows\":4,");
+    drop(release);
+    let done = running.done();
+    done.exits(0);
+    let objects: Vec<Value> = done
+        .stderr
+        .lines()
+        .filter(|line| line.starts_with('{'))
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let half = objects.iter().find(|object| object["rows"] == 4).unwrap();
+    assert_eq!(
+        (&half["type"], &half["percent"]),
+        (&"progress".into(), &50.0.into()),
+        "{done}"
+    );
+    assert_eq!(
+        (&half["calls"], &half["in_flight"], &half["sandbox"]),
+        (&5.into(), &1.into(), &false.into())
+    );
+    for member in [
+        "elapsed_seconds",
+        "approve",
+        "review",
+        "block",
+        "failed",
+        "retries",
+        "rows_per_second",
+        "eta_seconds",
+        "paused_seconds",
+    ] {
+        assert!(half.get(member).is_some(), "{member}");
+    }
+}
+
+#[test]
+fn without_a_terminal_a_line_is_printed_at_intervals() {
+    let (server, release) = Server::holding_if(|request| request.nth > 2);
+    let place = Place::with("users.csv", users::csv(4));
+    let args = [
+        "users.csv",
+        "-o",
+        "scored.csv",
+        "-c",
+        "1",
+        "--progress-every",
+        "50ms",
+    ];
+    let running = place.run(&server, args).start();
+    running.wait_for_words("rescore: 2 rows (50.0 %)");
+    drop(release);
+    let done = running.done();
+    done.exits(0)
+        .says("; approve ")
+        .says("1 in flight")
+        .silent_about("\u{1b}")
+        .silent_about("\r");
+}
+
+#[test]
+fn many_short_pauses_are_reported_once_between_two_lines() {
+    let server = Server::start(|request| match request.nth {
+        2 | 4 | 6 => answer(429, &[("retry-after", "1")], "slow down"),
+        _ => good(request),
+    });
+    let place = Place::with("users.csv", users::csv(5));
+    let done = place.score(&server, ["-c", "1"]);
+    done.exits(0)
+        .says("the service asked 3 times for fewer calls");
+    let told = done.stderr.matches("paused: service asks");
+    done.check(told.count() == 1, "a single line about pauses");
+}
+
+#[test]
+fn quiet_is_quiet_except_for_errors() {
+    let (place, server) = (Place::with("users.csv", users::csv(3)), Server::good());
+    let done = place.score(&server, ["-q"]);
+    done.exits(0);
+    done.check(done.stderr.is_empty(), "nothing on standard error");
+    let server = Server::start(|_| status(401));
+    let done = place.score(&server, ["-q", "--overwrite"]);
+    done.exits(4)
+        .says("error: the service does not accept the API key");
+    done.check(done.stderr.starts_with("error: "), "nothing but the error");
+}
+
+#[test]
+fn progress_off_leaves_the_first_lines_and_the_summary() {
+    let (place, server) = (Place::with("users.csv", users::csv(3)), Server::good());
+    let done = place.score(&server, ["--progress", "off", "--progress-every", "1ms"]);
+    done.exits(0)
+        .says("3 rows in")
+        .says("wrote scored.csv")
+        .silent_about("in flight;");
+}
+
+#[test]
+fn one_answer_for_different_users_is_said_once_and_counted() {
+    const WARNING: &str = "warning: two different users got the same transaction id, in rows 2 and 5: a cache or proxy may be answering for the service";
+    // A cache that takes each user from the fifth on for the second.
+    let server = Server::start(|request| match request.name().as_str() {
+        "User 5" | "User 6" | "User 7" | "User 8" => ok(&good_body("User 2")),
+        _ => good(request),
+    });
+    for args in [
+        &["--progress", "plain"][..],
+        &["--progress", "json"],
+        &["--progress", "off"],
+        &["--quiet"],
+    ] {
+        let place = Place::with("users.csv", users::csv(9));
+        let program = place.run(&server, ["users.csv", "-o", "scored.csv", "-c", "1"]);
+        let program = program.args(args);
+        let done = program.arg("--summary").arg("summary.json").done();
+        // The rows have what the service answered: it cannot be known whose verdict it was.
+        done.exits(0);
+        let said: Vec<_> = done
+            .stderr
+            .lines()
+            .filter(|l| l.contains("two different"))
+            .collect();
+        assert_eq!(said, [WARNING], "{done}");
+        assert_eq!(summary(&place)["calls"]["repeated_transaction_ids"], 4);
+        match args {
+            ["--quiet"] => done.check(done.stderr.lines().count() == 1, "nothing but the warning"),
+            ["--progress", "json"] => {}
+            _ => {
+                done.says("4 answers had the transaction id of a different user's");
+            }
+        }
+    }
+}
+
+#[test]
+fn equal_users_may_have_one_transaction_id() {
+    let names = ["Ann", "Bob", "Ann", "Ann"];
+    let csv: String = ["id,name,email,ip,user_agent\n".to_owned()]
+        .into_iter()
+        .chain((1..).zip(names).map(|(id, name)| {
+            format!(
+                "{id},{name},{}@example.com,192.0.2.1,curl/8\n",
+                name.to_lowercase()
+            )
+        }))
+        .collect();
+    // A service may recognise a user; it gives equal users the same id.
+    let (place, server) = (Place::with("users.csv", &csv), Server::good());
+    let done = place.score(&server, ["-c", "1", "--summary", "summary.json"]);
+    done.exits(0)
+        .silent_about("warning")
+        .silent_about("transaction id");
+    assert_eq!(place.text("scored.csv"), users::scored(&csv));
+    assert_eq!(summary(&place)["calls"]["repeated_transaction_ids"], 0);
+}
+
+#[test]
+fn what_rate_limit_headers_ask_for_is_said_while_it_holds_and_that_they_were_disbelieved_as_well() {
+    let (place, server) = (
+        Place::with("users.csv", users::csv(12)),
+        Server::start(|request| {
+            let headers = [("ratelimit-remaining", "0"), ("ratelimit-reset", "3")];
+            answer(200, &headers, &good_body(&request.name()))
+        }),
+    );
+    // At most one call a second, until the headers have said the same five times.
+    let score = |most| place.score(&server, ["--max-calls", most, "--summary", "summary.json"]);
+    score("3")
+        .exits(3)
+        .says("\n         the service's headers ask for about 1.00/s\n");
+    assert_eq!(
+        summary(&place)["headers"],
+        serde_json::json!({"calls_per_second": 1.0, "disbelieved": false})
+    );
+    score("12").exits(0).says(
+        "the service's RateLimit headers were disbelieved: it accepted more than they allowed\n",
+    );
+    assert_eq!(
+        summary(&place)["headers"],
+        serde_json::json!({"calls_per_second": null, "disbelieved": true})
+    );
+    assert_eq!(place.text("scored.csv"), users::scored(&users::csv(12)));
+}

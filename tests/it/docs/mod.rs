@@ -1,0 +1,5 @@
+//! The documents are true.
+
+mod documents;
+mod readme;
+mod reference;

@@ -1,0 +1,289 @@
+//! What README and docs/ name exists: options, defaults, exit codes, members, words, tests and links.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::docs::documents::{
+    blocks, clone, code_spans, document, documents, help, names_in_first_column, program, prose,
+    root, section, table,
+};
+
+fn members(value: &Value) -> BTreeSet<String> {
+    value.as_object().unwrap().keys().cloned().collect()
+}
+
+#[test]
+fn what_programs_read_has_the_documented_members() {
+    let reference = document("docs/reference.md");
+    let place = clone();
+    let run = "run samples/users.csv -o scored.csv --sandbox --rate 1000/s";
+    let run = format!("{run} --progress json --progress-every 20ms --summary summary.json");
+    let done = program(&place, &run).done();
+    let printed = done.stderr.lines().find(|line| line.starts_with('{'));
+    let printed: Value = serde_json::from_str(printed.unwrap()).unwrap();
+    let lines = section(&reference, "## Progress lines");
+    let example: Value = serde_json::from_str(&blocks(&lines, "json").remove(0)).unwrap();
+    assert_eq!(members(&example), members(&printed));
+    assert_eq!(
+        names_in_first_column(&lines, "| Key | Meaning |"),
+        members(&printed)
+    );
+
+    let summary: Value = serde_json::from_str(&place.text("summary.json")).unwrap();
+    let documented = section(&reference, "## Summary");
+    assert_eq!(
+        names_in_first_column(&documented, "| Key | Meaning |"),
+        members(&summary)
+    );
+    let calls = documented.split_once("Keys of `calls`:").unwrap().1;
+    assert_eq!(
+        names_in_first_column(calls, "| Key | Meaning |"),
+        members(&summary["calls"])
+    );
+    for member in [
+        "rows",
+        "decisions",
+        "failed",
+        "limit",
+        "headers",
+        "pace",
+        "latency_ms",
+    ] {
+        let row = table(&documented, "| Key | Meaning |");
+        let row = row.iter().find(|row| row[0] == format!("`{member}`"));
+        let named = code_spans(&row.unwrap()[1]).into_iter().collect();
+        let missing: Vec<_> = members(&summary[member])
+            .difference(&named)
+            .cloned()
+            .collect();
+        assert!(missing.is_empty(), "{member}: {missing:?}");
+    }
+}
+
+/// All words that start with two dashes.
+fn flags(text: &str) -> BTreeSet<String> {
+    let words = text.split(|c: char| !(c.is_ascii_lowercase() || c == '-'));
+    let flags = words.filter(|word| word.starts_with("--") && word.len() > 3);
+    flags
+        .map(|word| word.trim_end_matches('-').to_owned())
+        .collect()
+}
+
+/// The options that a help lists.
+fn options(help: &str) -> BTreeSet<String> {
+    let lines = help.lines().map(str::trim_start);
+    let entries = lines.filter(|line| line.starts_with('-'));
+    // What an option is for comes after two spaces, and may name others.
+    let names = entries.map(|line| line.split("  ").next().unwrap());
+    names.flat_map(flags).collect()
+}
+
+/// The commands, each with the heading of its part of the reference.
+const COMMANDS: [(&str, &str); 5] = [
+    ("run --help", "## Options of `rescore run`"),
+    ("sandbox --help", "## Options of `rescore sandbox`"),
+    ("ledger stats --help", "## Options of `rescore ledger`"),
+    ("ledger prune --help", "## Options of `rescore ledger`"),
+    ("ledger forget --help", "## Options of `rescore ledger`"),
+];
+
+#[test]
+fn every_option_that_they_name_exists() {
+    let mut known: BTreeSet<_> = COMMANDS
+        .iter()
+        .flat_map(|(words, _)| options(&help(words)))
+        .collect();
+    known.insert("--version".to_owned());
+    // Cargo's own, and a placeholder.
+    for other in [
+        "--release",
+        "--path",
+        "--open",
+        "--bench",
+        "--lib",
+        "--test",
+        "--some-name",
+    ] {
+        known.insert(other.to_owned());
+    }
+    let mut named = 0;
+    for (name, text) in documents() {
+        let unknown: Vec<_> = flags(&text).difference(&known).cloned().collect();
+        assert!(unknown.is_empty(), "{name}: {unknown:?}");
+        named += flags(&text).len();
+    }
+    assert!(named > 100, "the test itself has gone blind");
+}
+
+#[test]
+fn the_reference_has_every_option() {
+    let reference = document("docs/reference.md");
+    for (words, heading) in COMMANDS {
+        let (_, after) = reference.split_once(&format!("\n{heading}\n")).unwrap();
+        let part = &after[..after.find("\n## ").unwrap()];
+        let mut missing = options(&help(words));
+        missing.retain(|flag| {
+            !part.contains(&format!("{flag}`")) && !part.contains(&format!("{flag} "))
+        });
+        missing.remove("--help");
+        assert!(missing.is_empty(), "{words}: {missing:?}");
+    }
+}
+
+#[test]
+fn the_reference_has_the_defaults_of_the_help() {
+    let reference = document("docs/reference.md");
+    let mut compared = 0;
+    for (words, heading) in COMMANDS {
+        let (_, after) = reference.split_once(&format!("\n{heading}\n")).unwrap();
+        let part = &after[..after.find("\n## ").unwrap()];
+        let mut option = String::new();
+        for line in help(words).lines() {
+            if let Some(named) = options(line).pop_first() {
+                option = named;
+            }
+            let default = line.split_once("[default: ").map(|(_, rest)| rest);
+            let default = default.and_then(|rest| rest.split_once(']'));
+            // Those that are described in words are in other words there.
+            if let Some((default, _)) = default.filter(|(default, _)| !default.contains(' ')) {
+                let row = part
+                    .lines()
+                    .find(|row| row.contains(&format!("`{option} ")));
+                let row = row.unwrap_or_else(|| panic!("{option}"));
+                let documented = row.split(" | ").nth(1).unwrap();
+                assert!(documented.contains(default), "{option}: {default}");
+                compared += 1;
+            }
+        }
+    }
+    assert!(compared > 15, "the test itself has gone blind");
+}
+
+#[test]
+fn the_reference_and_the_help_have_the_same_exit_codes() {
+    let codes = |rows: Vec<Vec<String>>| -> Vec<String> {
+        rows.into_iter().map(|row| row[0].clone()).collect()
+    };
+    let reference = section(&document("docs/reference.md"), "## Exit codes");
+    let documented = codes(table(&reference, "| Code | Meaning |"));
+    let help = help("--help");
+    let (_, listed) = help.split_once("Exit codes:\n").unwrap();
+    let listed: Vec<_> = { listed.lines() }
+        .map_while(|line| line.split_whitespace().next())
+        .collect();
+    assert_eq!(documented, listed);
+    let readme = codes(table(
+        &document("README.md"),
+        "| Exit code | Meaning | What to do |",
+    ));
+    assert_eq!(readme, listed[..5]);
+}
+
+fn sources(directory: &Path) -> String {
+    let mut text = String::new();
+    for entry in fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            text += &sources(&path);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            text += &fs::read_to_string(path).unwrap();
+        }
+    }
+    text
+}
+
+#[test]
+fn every_test_that_they_promise_exists() {
+    let sources = ["src", "tests", "benches"].map(|directory| sources(&root().join(directory)));
+    let sources = sources.concat();
+    let exists = |name: &str| sources.contains(&format!("fn {name}("));
+    let guarantees = document("docs/guarantees.md");
+    let promises = guarantees
+        .lines()
+        .filter(|line| line.starts_with("| ") && line.contains('`'));
+    let mut tests = 0;
+    for promise in promises {
+        let names = code_spans(promise.trim_end_matches(" |").rsplit(" | ").next().unwrap());
+        assert!(!names.is_empty(), "{promise}");
+        for name in names {
+            assert!(exists(&name), "{name}");
+            tests += 1;
+        }
+    }
+    assert!(tests > 100, "the test itself has gone blind");
+    // Elsewhere, only a test has a name this long.
+    let is_test = |name: &String| {
+        name.matches('_').count() > 5 && name.chars().all(|c| c.is_ascii_lowercase() || c == '_')
+    };
+    for (document, text) in documents() {
+        for name in code_spans(&text).into_iter().filter(is_test) {
+            assert!(exists(&name), "{document}: {name}");
+        }
+    }
+}
+
+#[test]
+fn every_word_for_programs_is_one_that_is_written() {
+    let sources = sources(&root().join("src"));
+    let reference = document("docs/reference.md");
+    let reasons = names_in_first_column(&reference, "| Reason | Meaning | Sent? |");
+    let stops = names_in_first_column(&reference, "| Value | Meaning |");
+    assert!(reasons.len() > 20 && stops.len() > 10);
+    let (_, all) = sources.split_once("\nreasons! {\n").unwrap();
+    let (all, _) = all.split_once("\n}").unwrap();
+    let all: BTreeSet<_> = all.split('"').skip(1).step_by(2).collect();
+    assert!(reasons.iter().map(String::as_str).eq(all), "{reasons:?}");
+    for word in reasons.iter().chain(&stops) {
+        assert!(sources.contains(&format!("\"{word}\"")), "{word}");
+    }
+}
+
+/// The anchor that a page makes of a heading.
+fn anchor(heading: &str) -> String {
+    let text = heading.trim_start_matches('#').trim().to_lowercase();
+    let kept = text
+        .chars()
+        .filter(|c| c.is_alphanumeric() || " -_".contains(*c));
+    kept.map(|c| if c == ' ' { '-' } else { c }).collect()
+}
+
+#[test]
+fn every_link_leads_somewhere() {
+    let mut followed = 0;
+    for (name, text) in documents() {
+        let prose = prose(&text);
+        let links = prose
+            .split("](")
+            .skip(1)
+            .map(|rest| rest.split(')').next().unwrap());
+        for link in links.filter(|link| !link.starts_with("https://")) {
+            let (file, fragment) = link
+                .split_once('#')
+                .map_or((link, None), |(file, fragment)| (file, Some(fragment)));
+            let directory = root().join(&name).parent().unwrap().to_owned();
+            let target = if file.is_empty() {
+                root().join(&name)
+            } else {
+                directory.join(file)
+            };
+            assert!(target.exists(), "{name}: {link}");
+            if let Some(fragment) = fragment {
+                let target = fs::read_to_string(target).unwrap();
+                let target = prose_headings(&target);
+                assert!(target.contains(&fragment.to_owned()), "{name}: {link}");
+            }
+            followed += 1;
+        }
+    }
+    assert!(followed > 30, "the test itself has gone blind");
+}
+
+/// The anchors of all headings.
+fn prose_headings(text: &str) -> Vec<String> {
+    let prose = prose(text);
+    let headings = prose.lines().filter(|line| line.starts_with('#'));
+    headings.map(anchor).collect()
+}

@@ -1,0 +1,16 @@
+//! Files: what a run reads, and what it writes where.
+
+mod columns;
+mod csv_rows;
+mod existing;
+mod full_disk;
+mod input;
+mod jsonl_rows;
+mod names;
+mod output;
+mod overwrite;
+mod own_files;
+mod rejects;
+mod rescoring;
+mod streams;
+mod wrong_files;

@@ -1,0 +1,310 @@
+//! Where the output goes: whole or not at all, and never over something else.
+
+use std::fs;
+use std::io::Read;
+use std::os::unix::fs::{PermissionsExt, symlink};
+
+use crate::support::process::Place;
+use crate::support::server::{Server, good, status};
+use crate::support::users;
+
+#[test]
+fn nothing_but_the_output_is_left_behind() {
+    let (place, server) = (Place::with("users.csv", users::csv(3)), Server::good());
+    place.score(&server, []).exits(0);
+    assert_eq!(place.names(), ["scored.csv", "users.csv"]);
+    assert_eq!(place.text("users.csv"), users::csv(3));
+}
+
+#[test]
+fn an_existing_output_is_replaced_only_when_asked_and_keeps_its_mode() {
+    let (place, server) = (Place::with("users.csv", users::csv(3)), Server::good());
+    place.write("scored.csv", "precious");
+    fs::set_permissions(place.path("scored.csv"), fs::Permissions::from_mode(0o600)).unwrap();
+    place
+        .score(&server, [])
+        .exits(2)
+        .says("`scored.csv`")
+        .says("--overwrite");
+    assert_eq!(
+        (place.text("scored.csv").as_str(), server.calls()),
+        ("precious", 0)
+    );
+    place.score(&server, ["--overwrite"]).exits(0);
+    assert_eq!(place.text("scored.csv"), users::scored(&users::csv(3)));
+    let mode = fs::metadata(place.path("scored.csv"))
+        .unwrap()
+        .permissions()
+        .mode();
+    assert_eq!(mode & 0o777, 0o600);
+}
+
+#[test]
+fn a_run_that_fails_leaves_the_old_output_as_it_was() {
+    let place = Place::with("users.csv", users::csv(3));
+    place.write("scored.csv", "precious");
+    let server = Server::start(|_| status(401));
+    place.score(&server, ["--overwrite"]).exits(4);
+    assert_eq!(place.text("scored.csv"), "precious");
+    assert_eq!(place.names(), ["scored.csv", "users.csv"]);
+}
+
+#[test]
+fn the_input_is_never_the_output_not_even_through_links() {
+    let (csv, server) = (users::csv(3), Server::good());
+    let place = Place::with("users.csv", &csv);
+    symlink("users.csv", place.path("soft.csv")).unwrap();
+    fs::hard_link(place.path("users.csv"), place.path("hard.csv")).unwrap();
+    fs::create_dir(place.path("sub")).unwrap();
+    for output in [
+        "users.csv",
+        "./users.csv",
+        "sub/../users.csv",
+        "soft.csv",
+        "hard.csv",
+    ] {
+        for input in ["users.csv", "soft.csv"] {
+            for overwrite in [true, false] {
+                let program = place.run(&server, [input, "-o", output]);
+                let program = if overwrite {
+                    program.arg("--overwrite")
+                } else {
+                    program
+                };
+                let done = program.done();
+                done.exits(2).says("would overwrite the input");
+            }
+        }
+    }
+    assert_eq!((place.text("users.csv"), server.calls()), (csv, 0));
+}
+
+#[test]
+fn rejects_and_summary_never_overwrite_input_or_output() {
+    let (csv, server) = (users::csv(3), Server::good());
+    for args in [
+        ["--rejects", "users.csv"],
+        ["--rejects", "scored.csv"],
+        ["--summary", "users.csv"],
+        ["--summary", "scored.csv"],
+    ] {
+        let place = Place::with("users.csv", &csv);
+        place
+            .run(
+                &server,
+                [
+                    "users.csv",
+                    "-o",
+                    "scored.csv",
+                    "--overwrite",
+                    args[0],
+                    args[1],
+                ],
+            )
+            .done()
+            .exits(2);
+        assert_eq!(
+            (place.text("users.csv"), place.names()),
+            (csv.clone(), vec!["users.csv".to_owned()])
+        );
+    }
+    assert_eq!(server.calls(), 0);
+}
+
+#[test]
+fn a_path_that_cannot_be_written_is_found_before_the_first_call() {
+    let (place, server) = (Place::with("users.csv", users::csv(3)), Server::good());
+    fs::create_dir(place.path("directory")).unwrap();
+    for output in [
+        "no/such/place.csv",
+        "directory",
+        "users.csv/scored.csv",
+        "/proc/scored.csv",
+    ] {
+        place
+            .run(&server, ["users.csv", "-o", output])
+            .done()
+            .exits(2)
+            .says(output);
+    }
+    for args in [
+        ["--rejects", "no/such/rejects.csv"],
+        ["--summary", "no/such/summary.json"],
+    ] {
+        place
+            .run(&server, ["users.csv", "-o", "scored.csv", args[0], args[1]])
+            .done()
+            .exits(2)
+            .says(args[1]);
+    }
+    assert_eq!(
+        (server.calls(), place.names()),
+        (0, vec!["directory".to_owned(), "users.csv".to_owned()])
+    );
+}
+
+#[test]
+fn the_partial_file_lies_beside_the_real_target_of_a_link() {
+    let csv = users::csv(4);
+    let place = Place::with("users.csv", &csv);
+    fs::create_dir(place.path("real")).unwrap();
+    symlink("real/target.csv", place.path("link.csv")).unwrap();
+    let server = Server::start(|request| {
+        if request.nth > 2 {
+            status(402)
+        } else {
+            good(request)
+        }
+    });
+    place
+        .run(&server, ["users.csv", "-o", "link.csv", "-c", "1"])
+        .done()
+        .exits(4);
+    assert_eq!(place.names(), ["link.csv", "real", "users.csv"]);
+    assert_eq!(
+        place.text("real/target.csv.partial"),
+        users::scored(&users::csv(2))
+    );
+
+    let server = Server::good();
+    place
+        .run(&server, ["users.csv", "-o", "link.csv", "--overwrite"])
+        .done()
+        .exits(0);
+    assert!(
+        fs::symlink_metadata(place.path("link.csv"))
+            .unwrap()
+            .is_symlink()
+    );
+    assert_eq!(place.text("real/target.csv"), users::scored(&csv));
+    assert!(!place.path("real/target.csv.partial").exists());
+}
+
+#[test]
+fn an_output_named_gz_or_zst_is_compressed() {
+    let (csv, server) = (users::csv(2_000), Server::good());
+    let place = Place::with("users.csv", &csv);
+    for name in ["scored.csv.gz", "scored.csv.zst", "OUT.CSV.GZ"] {
+        place
+            .run(&server, ["users.csv", "-o", name])
+            .done()
+            .exits(0);
+    }
+    for name in ["scored.csv.gz", "OUT.CSV.GZ"] {
+        let mut unpacked = String::new();
+        let gzip = place.read(name);
+        flate2::read::GzDecoder::new(gzip.as_slice())
+            .read_to_string(&mut unpacked)
+            .unwrap();
+        assert!(unpacked == users::scored(&csv));
+    }
+    let unpacked = zstd::decode_all(place.read("scored.csv.zst").as_slice()).unwrap();
+    assert!(unpacked == users::scored(&csv).as_bytes());
+}
+
+/// `ulimit -f` counts in blocks of 512 or 1,024 bytes, depending on the shell; the signal that comes with it is ignored.
+#[test]
+fn a_disk_that_fills_up_keeps_whole_rows_and_says_so() {
+    let csv = users::csv(2_000);
+    let (place, server) = (Place::with("users.csv", &csv), Server::good());
+    place.write("limited.sh", "trap '' XFSZ\nulimit -f 40\nexec \"$@\"\n");
+    let done = place
+        .run(
+            &server,
+            [
+                "users.csv",
+                "-o",
+                "scored.csv",
+                "--no-ledger",
+                "--no-dedupe",
+            ],
+        )
+        .under(&["sh", "limited.sh"])
+        .done();
+    done.exits(3)
+        .says("error: cannot write `scored.csv.partial`: file too large");
+    done.says("scored.csv.partial has the")
+        .says("finished rows");
+    let partial = place.text("scored.csv.partial");
+    assert!(partial.ends_with('\n') && users::scored(&csv).starts_with(&partial));
+    assert!(partial.lines().count() > 100, "{}", partial.lines().count());
+    assert_eq!(
+        place.names(),
+        ["limited.sh", "scored.csv.partial", "users.csv"]
+    );
+}
+
+#[test]
+fn paths_that_would_overwrite_each_other_are_refused() {
+    let (csv, server) = (users::csv(3), Server::good());
+    for args in [
+        [
+            "scored.csv.partial",
+            "-o",
+            "scored.csv",
+            "--progress",
+            "off",
+        ],
+        [
+            "users.csv",
+            "-o",
+            "scored.csv",
+            "--summary",
+            "scored.csv.partial",
+        ],
+        [
+            "users.csv",
+            "-o",
+            "scored.csv",
+            "--rejects",
+            "scored.csv.partial",
+        ],
+        ["users.csv", "--rejects", "x.json", "--summary", "x.json"],
+        [
+            "users.csv",
+            "--rejects",
+            "a.csv",
+            "--summary",
+            "a.csv.partial",
+        ],
+    ] {
+        let place = Place::with("users.csv", &csv);
+        place.write("scored.csv.partial", &csv);
+        let program = place.run(&server, args).arg("--overwrite");
+        program.done().exits(2);
+        assert_eq!(
+            (place.text("users.csv"), place.text("scored.csv.partial")),
+            (csv.clone(), csv.clone()),
+            "{args:?}"
+        );
+        assert_eq!(place.names(), ["scored.csv.partial", "users.csv"]);
+    }
+    assert_eq!(server.calls(), 0);
+}
+
+#[test]
+fn a_run_that_is_alive_is_named_and_its_file_is_not_taken_for_a_left_over() {
+    let (server, release) = Server::holding_if(|request| request.nth > 1);
+    let place = Place::with("users.csv", users::csv(3));
+    let first = place
+        .run(&server, ["users.csv", "-o", "scored.csv"])
+        .start();
+    server.wait_for_calls(2);
+    place
+        .score(&server, [])
+        .exits(2)
+        .says("another run (process")
+        .says("is writing `scored.csv`")
+        .silent_about("move it away");
+
+    // If it is moved away all the same, it is not taken for the whole output.
+    fs::rename(place.path("scored.csv.partial"), place.path("moved.csv")).unwrap();
+    place.write("scored.csv.partial", "somebody else's");
+    drop(release);
+    first
+        .done()
+        .exits(3)
+        .says("another file has taken its place");
+    assert_eq!(place.text("moved.csv"), users::scored(&users::csv(3)));
+    assert!(!place.names().contains(&"scored.csv".to_owned()));
+}

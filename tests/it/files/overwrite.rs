@@ -1,0 +1,218 @@
+//! What may be overwritten and what may not: a file that somebody may still need, another run's ledger.
+
+use std::io::{self, Write};
+use std::os::unix::fs::symlink;
+
+use crate::support::process::{Place, Running};
+use crate::support::server::{Server, good, status};
+use crate::support::users;
+
+/// A run to `scored.csv` that has checked everything that can be checked before its input comes.
+fn waiting<'a>(place: &'a Place, server: &'a Server) -> (Running<'a>, impl Write + use<>) {
+    let (input, mut rows) = io::pipe().unwrap();
+    let run = place.run(server, ["-", "-o", "scored.csv", "--format", "csv"]);
+    let running = run.stdin_from(input).start();
+    // More than a pipe holds, and not yet a whole line: the run reads it and needs more.
+    write!(rows, "name,email,ip,user_agent,{}", "x".repeat(100_000)).unwrap();
+    (running, rows)
+}
+
+#[test]
+fn what_was_finished_while_a_run_waited_for_its_input_is_not_replaced() {
+    let csv = users::csv(5);
+    // Neither if there was nothing, nor if there was an unfinished run that the waiting one would have continued.
+    for unfinished in [false, true] {
+        let (place, server) = (Place::with("users.csv", &csv), Server::good());
+        if unfinished {
+            place.score(&server, ["--max-calls", "2"]).exits(3);
+        }
+        let (running, mut rows) = waiting(&place, &server);
+        place.score(&server, []).exits(0);
+        writeln!(rows, "\nJane,j@example.com,::1,u,").unwrap();
+        drop(rows);
+        running.done().exits(2).says("`scored.csv` already exists");
+        assert_eq!(server.calls(), 5);
+        assert_eq!(place.text("scored.csv"), users::scored(&csv));
+        assert_eq!(place.names(), ["scored.csv", "users.csv"]);
+    }
+}
+
+#[test]
+fn the_own_ledger_of_a_run_is_no_other_ones_and_a_shared_one_is_no_runs_own() {
+    let csv = users::csv(9);
+    for args in [&[][..], &["--fresh"], &["--overwrite"]] {
+        let (place, server) = (Place::with("users.csv", &csv), Server::good());
+        let run = |output, more: &[&str]| {
+            let program = place.run(&server, ["users.csv", "-o", output]);
+            let args = more.iter().chain(args);
+            program.args(args).done()
+        };
+        place.score(&server, ["--max-calls", "4"]).exits(3);
+        let own = place.read("scored.csv.ledger");
+        run("other.csv", &["--ledger", "scored.csv.ledger"])
+            .exits(2)
+            .says("`scored.csv.ledger` is the own ledger of an unfinished run");
+        assert!(place.read("scored.csv.ledger") == own);
+
+        let shared = ["--ledger", "third.csv.ledger"];
+        run("second.csv", &shared).exits(0);
+        let ledger = place.read("third.csv.ledger");
+        run("third.csv", &[])
+            .exits(2)
+            .says("`third.csv.ledger` is a ledger that runs share")
+            .says("use it with `--ledger third.csv.ledger`");
+        assert!(place.read("third.csv.ledger") == ledger);
+        assert_eq!(server.calls(), 4 + 9);
+        run("third.csv", &shared).exits(0);
+        let expected = [
+            "scored.csv.ledger",
+            "scored.csv.partial",
+            "second.csv",
+            "third.csv",
+            "third.csv.ledger",
+            "users.csv",
+        ];
+        assert_eq!(place.names(), expected);
+    }
+}
+
+#[test]
+fn a_guest_is_refused_while_the_run_is_going_on_and_costs_it_nothing() {
+    let csv = users::csv(20);
+    let (server, release) = Server::holding(8);
+    let place = Place::with("users.csv", &csv);
+    let owner = place.run(&server, ["users.csv", "-o", "scored.csv", "-c", "4"]);
+    let owner = owner.start();
+    server.wait_for_calls(12);
+    place
+        .run(&server, ["users.csv", "-o", "other.csv"])
+        .arg("--ledger")
+        .arg("scored.csv.ledger")
+        .done()
+        .exits(2)
+        .says("the own ledger of an unfinished run");
+    drop(release);
+    owner.done().exits(0);
+    assert_eq!(server.calls(), 20);
+    assert_eq!(place.names(), ["scored.csv", "users.csv"]);
+}
+
+/// A finished run of which two rows have no verdict yet, with output, rejects and ledger.
+fn unfinished(csv: &str) -> (Place, Server) {
+    let place = Place::with("users.csv", csv);
+    let server = Server::start(|request| match &*request.name() {
+        "User 3" | "User 7" if request.attempt == 1 => status(422),
+        _ => good(request),
+    });
+    place.score(&server, []).exits(1);
+    let left = [
+        "scored.csv",
+        "scored.csv.ledger",
+        "scored.rejects.csv",
+        "users.csv",
+    ];
+    assert_eq!(place.names(), left);
+    (place, server)
+}
+
+#[test]
+fn what_somebody_changed_since_the_run_left_it_is_not_replaced() {
+    let csv = users::csv(10);
+    for name in ["scored.csv", "scored.rejects.csv"] {
+        let (place, server) = unfinished(&csv);
+        let fixed = place.text(name) + "by hand\n";
+        place.write(name, &fixed);
+        let ledger = place.read("scored.csv.ledger");
+        place
+            .score(&server, ["--retry-failed"])
+            .exits(2)
+            .says(&format!("`{name}` has changed since"))
+            .says("--overwrite");
+        assert_eq!(place.text(name), fixed);
+        assert!(place.read("scored.csv.ledger") == ledger);
+        assert_eq!(server.calls(), 10);
+        let both = ["--retry-failed", "--overwrite"];
+        place.score(&server, both).exits(0);
+        assert_eq!(
+            (server.calls(), place.text("scored.csv")),
+            (12, users::scored(&csv))
+        );
+    }
+}
+
+#[test]
+fn what_the_run_never_wrote_is_not_replaced() {
+    let csv = users::csv(10);
+    let (place, server) = (Place::with("users.csv", &csv), Server::good());
+    place.score(&server, ["--max-calls", "4"]).exits(3);
+    place.write("scored.csv", "precious");
+    let foreign = "`scored.csv` is not from the unfinished run";
+    place.score(&server, []).exits(2).says(foreign);
+    assert_eq!(place.text("scored.csv"), "precious");
+    place.score(&server, ["--overwrite"]).exits(0);
+
+    let (place, server) = unfinished(&csv);
+    place.write("mine.csv", "precious");
+    for file in ["--rejects", "--changes"] {
+        let done = place.score(&server, [file, "mine.csv", "--retry-failed"]);
+        done.exits(2)
+            .says("`mine.csv` is not from the finished run");
+        assert_eq!(place.text("mine.csv"), "precious");
+    }
+    assert_eq!(server.calls(), 10);
+}
+
+#[test]
+fn the_output_of_another_input_is_not_replaced() {
+    let csv = users::csv(10);
+    let (place, server) = unfinished(&csv);
+    place.write("other.csv", users::csv(3));
+    let retry = ["other.csv", "-o", "scored.csv", "--retry-failed"];
+    let other = || place.run(&server, retry);
+    let done = other().done();
+    done.exits(2)
+        .says("`scored.csv` was written by a run with another input");
+    // Nor by rows that come down a pipe.
+    let retry = ["-o", "scored.csv", "--format", "csv", "--retry-failed"];
+    let piped = place.run(&server, retry);
+    piped.stdin(csv.as_str()).done().exits(2);
+    assert_eq!(server.calls(), 10);
+    // The same input and output under other names are still the same run.
+    for (input, output) in [
+        ("./users.csv", "scored.csv"),
+        ("link.csv", "./scored.csv"),
+        ("users.csv", "link-out.csv"),
+    ] {
+        let (place, server) = unfinished(&csv);
+        symlink("users.csv", place.path("link.csv")).unwrap();
+        symlink("scored.csv", place.path("link-out.csv")).unwrap();
+        let rejects = ["--rejects", "scored.rejects.csv", "--retry-failed"];
+        let run = place.run(&server, [input, "-o", output]);
+        run.args(rejects).done().exits(0);
+        assert_eq!(server.calls(), 12);
+    }
+}
+
+#[test]
+fn an_input_that_has_changed_or_comes_down_a_pipe_is_still_the_same() {
+    let csv = users::csv(10);
+    let (place, server) = unfinished(&csv);
+    place.write("users.csv", users::csv(12));
+    place
+        .score(&server, ["--retry-failed"])
+        .exits(0)
+        .says("8 known");
+    assert_eq!(place.text("scored.csv"), users::scored(&users::csv(12)));
+
+    let (place, server) = (Place::new(), Server::good());
+    let pipe = |rows: String, more: &[&str]| {
+        let args = ["-", "-o", "scored.csv", "--format", "csv"];
+        let program = place.run(&server, args).stdin(rows);
+        program.args(more).done()
+    };
+    pipe(csv.clone() + "11,,u@example.com,::1,u\n", &[]).exits(1);
+    pipe(csv.clone(), &["--retry-failed"])
+        .exits(0)
+        .says("10 known");
+    assert_eq!(place.text("scored.csv"), users::scored(&csv));
+}

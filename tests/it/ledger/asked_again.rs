@@ -1,0 +1,149 @@
+//! What is asked again although it was answered: another question, an answer too old, a run that starts over.
+
+use super::resume::stopped;
+use crate::support::ledger_file;
+use crate::support::process::{Place, Program};
+use crate::support::server::{Server, ok};
+use crate::support::users;
+
+#[test]
+fn another_question_account_or_address_is_asked_again() {
+    let csv = users::csv(6);
+    for args in [
+        &["--advanced"][..],
+        &["--vpn-check"],
+        &["--service-id", "another"],
+        &["--set", "phone=+4915112345678"],
+    ] {
+        let (place, server) = (Place::with("users.csv", &csv), Server::good());
+        stopped(&place, &server, 4);
+        let other = args.iter().fold(
+            place.rescore(["run", "--base-url", &server.url(), "--rate", "unlimited"]),
+            Program::arg,
+        );
+        let other = if args[0] == "--service-id" {
+            other
+        } else {
+            other.arg("--service-id").arg("test")
+        };
+        let other = other.env("RESCORE_API_KEY", "test-key");
+        let other = other.arg("users.csv").arg("-o").arg("scored.csv").done();
+        other.exits(0).silent_about("known from the ledger");
+        assert_eq!(server.calls(), 4 + 6, "{args:?}");
+        assert_eq!(place.text("scored.csv"), users::scored(&csv));
+        assert_eq!(place.names(), ["scored.csv", "users.csv"]);
+    }
+    let (place, server, elsewhere) = (
+        Place::with("users.csv", &csv),
+        Server::good(),
+        Server::good(),
+    );
+    stopped(&place, &server, 4);
+    place.score(&elsewhere, []).exits(0);
+    assert_eq!((server.calls(), elsewhere.calls()), (4, 6));
+}
+
+#[test]
+fn another_account_or_address_keeps_the_answers_of_the_first() {
+    let csv = users::csv(6);
+    let (place, server, elsewhere) = (
+        Place::with("users.csv", &csv),
+        Server::good(),
+        Server::good(),
+    );
+    stopped(&place, &server, 4);
+    stopped(&place, &elsewhere, 2);
+    place
+        .score(&server, [])
+        .exits(0)
+        .says("4 answers are paid for");
+    assert_eq!((server.calls(), elsewhere.calls()), (6, 2));
+    assert_eq!(place.text("scored.csv"), users::scored(&csv));
+}
+
+#[test]
+fn starting_over_says_what_it_throws_away() {
+    let csv = users::csv(9);
+    let (place, server) = (Place::with("users.csv", &csv), Server::good());
+    stopped(&place, &server, 4);
+    place
+        .score(&server, ["--fresh"])
+        .exits(0)
+        .says("warning: starting over: the 4 paid answers of the run of ")
+        .says("are discarded")
+        .silent_about("continuing");
+    assert_eq!(server.calls(), 4 + 9);
+    assert_eq!(place.text("scored.csv"), users::scored(&csv));
+    assert_eq!(place.names(), ["scored.csv", "users.csv"]);
+}
+
+#[test]
+fn on_a_shared_ledger_fresh_asks_all_and_the_new_answers_take_the_old_ones_place() {
+    let csv = users::csv(5);
+    let (place, server) = (
+        Place::with("users.csv", &csv),
+        Server::start(|request| {
+            let body = format!(
+                r#"{{"transaction_id":"t-{}","summary":{{"risk_score":1}}}}"#,
+                request.nth
+            );
+            ok(&body)
+        }),
+    );
+    let run = |more: &[&str]| {
+        let args = ["users.csv", "-o", "scored.csv", "-c", "1", "--overwrite"];
+        let program = place
+            .run(&server, args)
+            .arg("--ledger")
+            .arg("answers.ledger");
+        let program = program.args(more);
+        program.done().exits(0);
+        (server.calls(), place.text("scored.csv").contains(",t-6,"))
+    };
+    assert_eq!(run(&[]), (5, false));
+    assert_eq!(run(&["--fresh"]), (10, true));
+    assert_eq!(run(&[]), (10, true));
+}
+
+#[test]
+fn answers_that_are_too_old_are_asked_for_again() {
+    let csv = users::csv(5);
+    let (place, server) = (Place::with("users.csv", &csv), Server::good());
+    let run = |age| {
+        let args = [
+            "--ledger",
+            "answers.ledger",
+            "--overwrite",
+            "--max-age",
+            age,
+        ];
+        place.score(&server, args).exits(0);
+        assert_eq!(place.text("scored.csv"), users::scored(&csv));
+        server.calls()
+    };
+    assert_eq!((run("1d"), run("1d")), (5, 5));
+    assert_eq!(
+        ledger_file::age(&place.path("answers.ledger"), 2 * 86_400_000),
+        5
+    );
+    assert_eq!((run("3d"), run("1d"), run("1d")), (5, 10, 10));
+}
+
+#[test]
+fn further_fields_are_kept_too_and_asked_for_where_they_were_not() {
+    let csv = users::csv(6);
+    let (place, server) = (Place::with("users.csv", &csv), Server::good());
+    let column = ["--column", "label=/summary/verify_label"];
+    place
+        .score(&server, ["--max-calls", "3", column[0], column[1]])
+        .exits(3);
+    place.score(&server, column).exits(0);
+    assert_eq!(server.calls(), 6);
+    let whole = place.text("scored.csv");
+    assert_eq!(whole.matches(",Legit\n").count(), 6, "{whole}");
+
+    let (place, server) = (Place::with("users.csv", &csv), Server::good());
+    stopped(&place, &server, 3);
+    place.score(&server, column).exits(0);
+    assert_eq!((server.calls(), place.text("scored.csv")), (3 + 6, whole));
+}

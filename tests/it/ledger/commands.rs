@@ -1,0 +1,417 @@
+//! `rescore ledger`: show what a ledger holds, prune old answers, and forget people.
+
+use std::time::Duration;
+
+use insta::assert_snapshot;
+
+use crate::support::process::{Done, KEY, Place, Program};
+use crate::support::server::Server;
+use crate::support::shown::without_times;
+use crate::support::users::{self, Verdict};
+
+const LEDGER: &str = "answers.ledger";
+
+/// A ledger with an answer for each of five users.
+fn kept(server: &Server, flags: &[&str]) -> Place {
+    let place = Place::with("users.csv", users::csv(5));
+    run(&place, server, flags).exits(0);
+    place
+}
+
+/// A run with the shared ledger. The address and the service id are in variables, so that flags can give others.
+fn run(place: &Place, server: &Server, flags: &[&str]) -> Done {
+    let program = place
+        .rescore(["run", "users.csv", "-o", "scored.csv", "--overwrite"])
+        .arg("--ledger")
+        .arg(LEDGER)
+        .env("RESCORE_API_KEY", KEY)
+        .env("RESCORE_BASE_URL", server.url())
+        .env("RESCORE_SERVICE_ID", "test");
+    program.args(flags).done()
+}
+
+fn ledger<'a>(place: &'a Place, words: &[&str]) -> Program<'a> {
+    place.rescore(["ledger"]).args(words)
+}
+
+/// `rescore ledger forget` about a user of `users.csv`.
+fn forget_user(place: &Place, user: usize) -> Done {
+    let (name, email) = (format!("User {user}"), format!("user{user}@example.com"));
+    let ip = format!("192.0.2.{user}");
+    let fields = [
+        ["--name", &name],
+        // Sanitised as a run does it.
+        ["--email", &format!(" {email} ")],
+        ["--ip", &ip],
+        ["--user-agent", "Mozilla/5.0 (X11)"],
+    ];
+    let words = [&["forget", LEDGER][..], &fields.concat()].concat();
+    let done = ledger(place, &words).done();
+    done.silent_about(&name)
+        .silent_about(&email)
+        .silent_about(&ip)
+        .silent_about("Mozilla")
+        .silent_about(&Verdict::of(&name).id);
+    done
+}
+
+#[track_caller]
+fn prints(done: &Done, words: &str) {
+    let stdout = String::from_utf8_lossy(&done.stdout);
+    done.check(
+        stdout.contains(words),
+        &format!("standard output says `{words}`"),
+    );
+}
+
+/// Whether the ledger's files have the identifier of the user's answer.
+fn has(place: &Place, user: usize) -> bool {
+    let id = Verdict::of(&format!("User {user}")).id;
+    let files = place.names();
+    let mut files = files.iter().filter(|name| name.starts_with(LEDGER));
+    files.any(|name| String::from_utf8_lossy(&place.read(name)).contains(&id))
+}
+
+#[test]
+fn a_user_who_is_forgotten_is_in_no_file_of_it_and_is_asked_again() {
+    let server = Server::good();
+    let place = kept(&server, &[]);
+    assert!(has(&place, 3));
+    let done = forget_user(&place, 3);
+    done.exits(0);
+    prints(
+        &done,
+        "answers.ledger: forgot 1 answer about this user, 4 stay",
+    );
+    assert!(!has(&place, 3) && has(&place, 2));
+    assert_eq!(place.names(), [LEDGER, "scored.csv", "users.csv"]);
+
+    let done = forget_user(&place, 3);
+    done.exits(1);
+    prints(
+        &done,
+        "answers.ledger: no answer about this user was stored, and nothing was removed",
+    );
+
+    run(&place, &server, &[]).exits(0);
+    let asked = server.requests();
+    assert_eq!(asked.len(), 6);
+    assert_eq!(asked[5].name(), "User 3");
+}
+
+#[test]
+fn whatever_a_user_was_asked_with_is_forgotten() {
+    let server = Server::good();
+    let place = kept(&server, &["--service-id", "other"]);
+    for flags in [
+        &["--vpn-check"][..],
+        &["--advanced"],
+        &["--vpn-check", "--advanced"],
+        &["--plan", "free", "--free-base-url", &server.url()],
+    ] {
+        run(&place, &server, flags).exits(0);
+    }
+    let equal = users::named(["User 3"]).replace("user1@", "user3@");
+    let row = equal
+        .lines()
+        .nth(1)
+        .unwrap()
+        .replace("192.0.2.1", "192.0.2.3");
+    place.write("users.csv", users::csv(5) + &format!("{row}\n").repeat(3));
+    run(&place, &server, &["--no-dedupe"]).exits(0);
+    let done = forget_user(&place, 3);
+    done.exits(0);
+    prints(&done, "forgot 9 answers about this user, 24 stay");
+    assert!(!has(&place, 3));
+}
+
+#[test]
+fn the_users_of_a_file_are_forgotten_and_none_of_their_data_is_shown() {
+    let server = Server::good();
+    let place = kept(&server, &[]);
+    let all = users::csv(7);
+    let lines: Vec<_> = all.lines().collect();
+    let people = format!(
+        "{}\n{}\n{}\n{}\n8,User 8,,192.0.2.8,Mozilla/5.0\n",
+        lines[0], lines[2], lines[4], lines[7]
+    );
+    let done = ledger(&place, &["forget", LEDGER, "--users", "-"])
+        .stdin(people.clone())
+        .done();
+    done.exits(0).says("name ← `name`");
+    prints(&done, "forgot 2 answers about the users of 2 rows, 3 stay");
+    prints(&done, "1 row had no answer in it");
+    prints(&done, "1 row without a sound request");
+    done.silent_about("User ").silent_about("@example.com");
+    assert!(!has(&place, 2) && !has(&place, 4) && has(&place, 1));
+
+    place.write("people.csv", people);
+    let again = ["forget", LEDGER, "--users", "people.csv"];
+    let done = ledger(&place, &again).done();
+    done.exits(1);
+    prints(
+        &done,
+        "answers.ledger: no answer about these users was stored, and nothing was removed",
+    );
+    run(&place, &server, &[]).exits(0);
+    assert_eq!(server.calls(), 7);
+
+    place.write("people.csv", "");
+    let done = ledger(&place, &again).done();
+    done.exits(1).silent_about("rescore ledger: \n");
+    prints(
+        &done,
+        "answers.ledger: no answer about these users was stored",
+    );
+
+    // Columns with other names, as in `run`; and an invalid file changes nothing.
+    let other = users::csv(1).replace("ip,user_agent", "last_seen,agent");
+    place.write("people.csv", other.replace(",Mozilla/5.0 (X11)", ",x"));
+    let mapped = [
+        "--map",
+        "ip=last_seen",
+        "--set",
+        "user_agent=Mozilla/5.0 (X11)",
+    ];
+    let done = ledger(&place, &[&again[..], &mapped].concat()).done();
+    done.exits(0);
+    prints(&done, "forgot 1 answer");
+    // Also without a header: the first user is not taken for one.
+    let headless: String = users::csv(3).split_inclusive('\n').skip(1).collect();
+    place.write("people.csv", headless);
+    let done = ledger(&place, &again).done();
+    done.exits(2)
+        .says("`--no-header`")
+        .silent_about("example.com");
+    let numbers = "--no-header --map name=2 --map email=3 --map ip=4 --map user_agent=5";
+    let numbers: Vec<_> = numbers.split(' ').collect();
+    let done = ledger(&place, &[&again[..], &numbers].concat()).done();
+    prints(&done, "forgot 2 answers about the users of 2 rows");
+    prints(&done, "1 row had no answer in it");
+    place.write("people.csv", users::csv(5) + "9,\"never closed");
+    let before = place.read(LEDGER);
+    ledger(&place, &again).done().exits(2);
+    assert_eq!(place.read(LEDGER), before);
+    assert_eq!(
+        place.names(),
+        [LEDGER, "people.csv", "scored.csv", "users.csv"]
+    );
+}
+
+#[test]
+fn all_users_can_be_forgotten_together() {
+    let server = Server::good();
+    let place = kept(&server, &[]);
+    let done = ledger(&place, &["forget", LEDGER, "--all"]).done();
+    done.exits(0);
+    prints(&done, "forgot 5 answers, 0 stay");
+    assert!((1..=5).all(|user| !has(&place, user)));
+    let done = ledger(&place, &["forget", LEDGER, "--all"]).done();
+    done.exits(1);
+    prints(
+        &done,
+        "answers.ledger: no answer was stored, and nothing was removed",
+    );
+    run(&place, &server, &[]).exits(0);
+    assert_eq!(server.calls(), 10);
+}
+
+#[test]
+fn prune_removes_older_answers_and_keeps_younger_ones() {
+    let server = Server::good();
+    let place = kept(&server, &[]);
+    let done = ledger(&place, &["prune", LEDGER, "--older-than", "30d"]).done();
+    done.exits(0);
+    prints(&done, "removed 0 answers from before ");
+    prints(&done, ", 5 stay");
+    // The ledger keeps times in whole seconds.
+    std::thread::sleep(Duration::from_millis(2_100));
+    let done = ledger(&place, &["prune", LEDGER])
+        .env("RESCORE_LEDGER_OLDER_THAN", "1s")
+        .done();
+    done.exits(0);
+    prints(&done, "answers.ledger: removed 5 answers from before ");
+    prints(&done, ", 0 stay");
+    prints(&done, " bytes before, ");
+    run(&place, &server, &[]).exits(0);
+    assert_eq!(server.calls(), 10);
+}
+
+#[test]
+fn stats_prints_what_a_ledger_holds_and_changes_nothing() {
+    let server = Server::good();
+    let place = kept(&server, &[]);
+    run(&place, &server, &["--service-id", "other"]).exits(0);
+    let before = place.read(LEDGER);
+    let done = ledger(&place, &["stats", LEDGER]).done();
+    done.exits(0);
+    let printed = String::from_utf8(done.stdout.clone()).unwrap();
+    let printed = without_times(&printed).replace(&server.url(), "http://SERVER");
+    assert_snapshot!(printed, @r"
+    answers.ledger: a ledger of version 4, begun MOMENT
+    10 answers, SIZE bytes, SIZE an answer
+
+    http://SERVER/v1/validate/user
+      10 answers for 2 service ids, from MOMENT to MOMENT
+      younger than 1 d: 10, 7 d: 10, 30 d: 10
+    ");
+    done.check(done.stderr.is_empty(), "nothing on standard error");
+    assert_eq!(place.read(LEDGER), before);
+    assert_eq!(place.names(), [LEDGER, "scored.csv", "users.csv"]);
+}
+
+#[test]
+fn the_ledger_of_an_active_run_can_be_read_but_not_changed() {
+    let (server, release) = Server::holding_if(|request| request.nth > 3);
+    let place = Place::with("users.csv", users::csv(5));
+    let own = "scored.csv.ledger";
+    let running = place
+        .run(&server, ["users.csv", "-o", "scored.csv", "-c", "1"])
+        .start();
+    server.wait_for_calls(4);
+    let done = ledger(&place, &["stats", own]).done();
+    done.exits(0);
+    // The third may not be durable yet.
+    prints(&done, " answers, ");
+    for words in [
+        &["prune", own, "--older-than", "1s"][..],
+        &["forget", own, "--all"],
+    ] {
+        let done = ledger(&place, words).done();
+        done.exits(2)
+            .says("`scored.csv.ledger` belongs to a run that is going on (process ");
+        done.check(done.stdout.is_empty(), "nothing on standard output");
+    }
+    running.signal("INT");
+    running.wait_for_words("interrupted");
+    drop(release);
+    running.done().exits(130);
+    // Once the run has ended, its answers can be forgotten like all others.
+    let done = ledger(&place, &["forget", own, "--all"]).done();
+    done.exits(0);
+    prints(&done, "forgot 4 answers, 0 stay");
+    place.score(&server, []).exits(0);
+    assert_eq!(server.calls(), 9);
+    assert_eq!(place.text("scored.csv"), users::scored(&users::csv(5)));
+}
+
+#[test]
+fn a_run_continues_while_a_user_is_forgotten_in_its_shared_ledger() {
+    let (server, release) = Server::holding_if(|request| request.nth > 3);
+    let place = Place::with("users.csv", users::csv(5));
+    let running = place
+        .run(
+            &server,
+            [
+                "users.csv",
+                "-o",
+                "scored.csv",
+                "-c",
+                "1",
+                "--ledger",
+                LEDGER,
+            ],
+        )
+        .start();
+    server.wait_for_calls(4);
+    let done = forget_user(&place, 2);
+    done.exits(0);
+    prints(&done, "forgot 1 answer about this user");
+    assert!(!has(&place, 2) && has(&place, 1));
+    ledger(&place, &["prune", LEDGER, "--older-than", "1d"])
+        .done()
+        .exits(0);
+    drop(release);
+    running.done().exits(0);
+    assert_eq!(place.text("scored.csv"), users::scored(&users::csv(5)));
+    run(&place, &server, &[]).exits(0);
+    assert_eq!(server.calls(), 6);
+}
+
+#[test]
+fn forget_needs_to_know_whom_and_refuses_a_user_who_cannot_have_been_asked() {
+    let server = Server::good();
+    let place = kept(&server, &[]);
+    let before = place.read(LEDGER);
+    let user = [
+        "--name",
+        "Jane Doe",
+        "--email",
+        "jane@example.com",
+        "--ip",
+        "192.0.2.77",
+        "--user-agent",
+        "curl/8",
+    ];
+    for (words, expected) in [
+        (&[][..], "specify whom to forget"),
+        (&["--all", "--users", "x.csv"], "specify whom to forget"),
+        (&["--all", "--name", "Jane Doe"], "specify whom to forget"),
+        (&["--all", "--map", "ip=x"], "`--users`"),
+        (&user[..6], "no user_agent"),
+        (&user[2..], "no name"),
+        (
+            &[&user[..2], &user[4..]].concat(),
+            "neither email nor phone",
+        ),
+        (
+            &[&user[..], &["--phone", "0151 2345678"]].concat(),
+            "`--phone`",
+        ),
+        (
+            &[&user[..2], &["--email", "jane.example.com"], &user[4..]].concat(),
+            "`--email`",
+        ),
+        (
+            &[&user[..4], &["--ip", "192.0.2.777"], &user[6..]].concat(),
+            "`--ip`",
+        ),
+    ] {
+        let words = [&["forget", LEDGER][..], words].concat();
+        let done = ledger(&place, &words).done();
+        done.exits(2)
+            .says("error: ")
+            .says(expected)
+            .silent_about("Jane")
+            .silent_about("jane")
+            .silent_about("2345678")
+            .silent_about("192.0.2");
+        assert_eq!(place.read(LEDGER), before);
+    }
+    for time in ["30", "0s", "soon"] {
+        ledger(&place, &["prune", LEDGER, "--older-than", time])
+            .done()
+            .exits(2)
+            .says("from 1s to 10 years");
+    }
+}
+
+#[test]
+fn a_file_that_is_not_a_ledger_is_left_as_it_is() {
+    let place = Place::with("users.csv", users::csv(1));
+    for (file, words) in [
+        ("users.csv", "`users.csv` is no ledger of rescore"),
+        (
+            "none.ledger",
+            "cannot open the ledger `none.ledger`: no such file",
+        ),
+        (
+            "/dev/null",
+            "error: `/dev/null` cannot be a ledger: it is not a regular file",
+        ),
+        (
+            ".",
+            "error: `.` cannot be a ledger: it is not a regular file",
+        ),
+    ] {
+        for words_of in [
+            &["stats", file][..],
+            &["prune", file, "--older-than", "1d"],
+            &["forget", file, "--all"],
+        ] {
+            ledger(&place, words_of).done().exits(2).says(words);
+            assert_eq!(place.names(), ["users.csv"]);
+            assert_eq!(place.text("users.csv"), users::csv(1));
+        }
+    }
+}

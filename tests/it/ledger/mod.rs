@@ -1,0 +1,12 @@
+//! The ledger: it keeps what was paid for, and can be inspected, pruned, and made to forget people.
+
+mod asked_again;
+mod changes;
+mod commands;
+mod damage;
+mod drift;
+mod finished;
+mod fresh;
+mod older_answers;
+mod resume;
+mod shared;

@@ -1,0 +1,294 @@
+//! A run that is killed again and again at random moments still writes the bytes of an undisturbed run, and pays for little
+//! twice.
+//!
+//! Each test prints its seed and its figures; `RESCORE_TEST_SEED` repeats a seed.
+
+use std::cell::Cell;
+use std::collections::HashSet;
+use std::io::Read;
+use std::time::{Duration, Instant};
+
+use crate::support::process::Place;
+use crate::support::server::{Request, Server, good};
+use crate::support::users;
+
+const ROWS: usize = 600;
+const CONCURRENCY: usize = 8;
+/// Rows that have no name until their file is fixed.
+const NAMELESS: [usize; 4] = [1, 77, 300, 599];
+
+fn chance() -> fastrand::Rng {
+    let seed = std::env::var("RESCORE_TEST_SEED").ok();
+    let seed = seed.map_or_else(|| fastrand::u64(..), |seed| seed.parse().unwrap());
+    println!("RESCORE_TEST_SEED={seed}");
+    fastrand::Rng::with_seed(seed)
+}
+
+/// Answers by the body, each after its own delay of a few milliseconds.
+fn server() -> Server {
+    Server::start(|request: &Request| {
+        let hash = request.body.iter().fold(request.nth, |hash, byte| {
+            hash.wrapping_mul(31).wrapping_add(usize::from(*byte))
+        });
+        good(request).after(Duration::from_micros(500 + (hash % 4_000) as u64))
+    })
+}
+
+/// The user of each row: about every tenth row repeats an earlier user.
+fn users(chance: &mut fastrand::Rng) -> Vec<usize> {
+    let mut users: Vec<usize> = Vec::new();
+    for row in 1..=ROWS {
+        let again = row > 1 && chance.u8(..10) == 0;
+        let user = if again {
+            users[chance.usize(..users.len())]
+        } else {
+            row
+        };
+        users.push(user);
+    }
+    users
+}
+
+fn csv(users: &[usize], nameless: &[usize]) -> String {
+    let row = |(id, user): (usize, &usize)| {
+        let name = if nameless.contains(&id) {
+            String::new()
+        } else {
+            format!("User {user}")
+        };
+        format!("{id},{name},user{user}@example.com,192.0.2.1,curl/8\n")
+    };
+    let rows: String = (1..).zip(users).map(row).collect();
+    format!("id,name,email,ip,user_agent\n{rows}")
+}
+
+fn unique(users: &[usize], nameless: &[usize]) -> usize {
+    let asking = (1..)
+        .zip(users)
+        .filter(|(id, _)| !nameless.contains(id))
+        .map(|(_, user)| *user);
+    asking.collect::<HashSet<_>>().len()
+}
+
+/// One command that is killed again and again.
+struct Course<'a> {
+    place: &'a Place,
+    server: &'a Server,
+    input: &'static str,
+    output: &'static str,
+    unique: usize,
+    /// What the output must be once it has its final name.
+    check: &'a dyn Fn(&[u8]),
+}
+
+impl Course<'_> {
+    /// Kills the command this many times, or until it is complete. Returns how many times it was killed.
+    fn kill(&self, kills: usize, chance: &mut fastrand::Rng) -> usize {
+        let mut killed = 0;
+        // A run that is killed after its last word is finished, and goes through its file again only when told to.
+        let mut retries = false;
+        for nth in 1.. {
+            let began = Instant::now();
+            let calls = self.server.calls();
+            let time = Duration::from_micros(chance.u64(..15_000));
+            let more = chance.usize(..30);
+            let all_asked = Cell::new(None);
+            let ready = || match nth % 5 {
+                // While it starts, continues from the ledger, or ends.
+                0 => began.elapsed() >= time,
+                // In the middle, while there are rows to ask.
+                _ if 3 * killed < 2 * kills => self.server.calls() >= calls + more,
+                // At the end.
+                _ if self.server.calls() >= self.unique => {
+                    let since = all_asked.get().unwrap_or_else(Instant::now);
+                    all_asked.set(Some(since));
+                    since.elapsed() >= time
+                }
+                _ => false,
+            };
+            let mut program = self
+                .place
+                .run(self.server, [self.input, "-o", self.output, "-c", "8"]);
+            if retries {
+                program = program.arg("--retry-failed");
+            }
+            let done = program.start().kill_when(ready);
+            if done.code() == Some(2) && !retries {
+                done.says("already exists").says("--retry-failed");
+                retries = true;
+                continue;
+            }
+            done.silent_about("panicked").silent_about("error");
+            let names = self.place.names();
+            let whole = names.iter().any(|name| name == self.output);
+            let goes_on = names.contains(&format!("{}.ledger", self.output));
+            if whole {
+                (self.check)(&self.place.read(self.output));
+            }
+            match done.code() {
+                None => killed += 1,
+                code => done.check(whole && matches!(code, Some(0 | 1)), "killed or complete"),
+            }
+            if killed == kills || (whole && !goes_on) {
+                break;
+            }
+        }
+        killed
+    }
+}
+
+struct Figures {
+    kills: usize,
+    unique: usize,
+    calls: usize,
+}
+
+impl Figures {
+    fn check(&self) {
+        let Self {
+            kills,
+            unique,
+            calls,
+        } = *self;
+        let most = kills * 2 * CONCURRENCY;
+        println!("{kills} kills, {unique} unique requests, {calls} calls; {most} more are allowed");
+        assert!(unique <= calls && calls <= unique + most);
+    }
+}
+
+#[test]
+fn a_run_that_is_killed_again_and_again_gives_the_bytes_of_one_that_was_not() {
+    let mut chance = chance();
+    let users = users(&mut chance);
+    let (csv, fixed) = (csv(&users, &NAMELESS), csv(&users, &[]));
+    let undisturbed = {
+        let (place, server) = (Place::with("users.csv", &csv), server());
+        place.score(&server, ["-c", "8"]).exits(1);
+        assert_eq!(server.calls(), unique(&users, &NAMELESS));
+        (place.text("scored.csv"), place.text("scored.rejects.csv"))
+    };
+    assert_eq!(
+        undisturbed.0,
+        users::scored_without(&csv, str::is_empty),
+        "each row's verdict is its own"
+    );
+
+    let (place, server) = (Place::with("users.csv", &csv), server());
+    let mut figures = Figures {
+        kills: 0,
+        unique: unique(&users, &NAMELESS),
+        calls: 0,
+    };
+    let course = Course {
+        place: &place,
+        server: &server,
+        input: "users.csv",
+        output: "scored.csv",
+        unique: figures.unique,
+        check: &|scored| assert!(scored == undisturbed.0.as_bytes()),
+    };
+    figures.kills = course.kill(40, &mut chance);
+    assert_eq!(figures.kills, 40);
+    let done = place.score(&server, ["-c", "8"]);
+    if done.code() == Some(2) {
+        done.says("already exists");
+    } else {
+        done.exits(1);
+    }
+    figures.calls = server.calls();
+    figures.check();
+    assert_eq!(place.text("scored.csv"), undisturbed.0);
+    assert_eq!(place.text("scored.rejects.csv"), undisturbed.1);
+
+    // Only the fixed rows are asked, and they go to their places.
+    place.write("users.csv", &fixed);
+    let retry = ["-c", "8", "--retry-failed"];
+    place.score(&server, retry).exits(0);
+    let new = unique(&users, &[]) - figures.unique;
+    assert_eq!(server.calls(), figures.calls + new);
+    assert_eq!(place.text("scored.csv"), users::scored(&fixed));
+    assert_eq!(place.names(), ["scored.csv", "users.csv"]);
+}
+
+#[test]
+fn objects_are_none_the_worse_for_kills() {
+    let mut chance = chance();
+    let users = users(&mut chance);
+    let objects = users
+        .iter()
+        .map(|user| users::object(&format!("User {user}")));
+    let jsonl: String = objects.clone().map(|object| object + "\n").collect();
+    let scored: String = (users.iter().zip(objects))
+        .map(|(user, object)| {
+            let members = users::Verdict::of(&format!("User {user}")).members();
+            format!("{}{members}}}\n", object.strip_suffix('}').unwrap())
+        })
+        .collect();
+    let check = |bytes: &[u8]| assert!(bytes == scored.as_bytes());
+    to_the_end(
+        &mut chance,
+        &users,
+        ("users.jsonl", &jsonl),
+        "scored.jsonl",
+        &check,
+    );
+}
+
+#[test]
+fn a_compressed_output_is_none_the_worse_for_kills() {
+    let mut chance = chance();
+    let users = users(&mut chance);
+    let csv = csv(&users, &[]);
+    let scored = users::scored(&csv);
+    let check = |bytes: &[u8]| {
+        let mut text = String::new();
+        let mut unpacked = flate2::read::GzDecoder::new(bytes);
+        unpacked.read_to_string(&mut text).unwrap();
+        assert!(text == scored);
+    };
+    to_the_end(
+        &mut chance,
+        &users,
+        ("users.csv", &csv),
+        "scored.csv.gz",
+        &check,
+    );
+}
+
+/// Several runs, each killed several times and then finished.
+fn to_the_end(
+    chance: &mut fastrand::Rng,
+    users: &[usize],
+    (input, content): (&'static str, &str),
+    output: &'static str,
+    check: &dyn Fn(&[u8]),
+) {
+    for _ in 0..3 {
+        let (place, server) = (Place::with(input, content), server());
+        let course = Course {
+            place: &place,
+            server: &server,
+            input,
+            output,
+            unique: unique(users, &[]),
+            check,
+        };
+        let kills = course.kill(7, chance);
+        if place.names().contains(&format!("{output}.ledger")) || kills == 7 {
+            let last = place.run(&server, [input, "-o", output, "-c", "8"]).done();
+            // A run that was killed just after it was complete has nothing to continue.
+            last.check(matches!(last.code(), Some(0 | 2)), "complete");
+        }
+        Figures {
+            kills,
+            unique: course.unique,
+            calls: server.calls(),
+        }
+        .check();
+        check(&place.read(output));
+        // Files of a ledger that is already deleted may survive a kill; they are ignored.
+        let mut names = place.names();
+        names.retain(|name| !name.starts_with(&format!("{output}.ledger-")));
+        assert_eq!(names, [output, input]);
+    }
+}

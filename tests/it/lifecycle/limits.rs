@@ -1,0 +1,296 @@
+//! Limits of a run and paths that it cannot use: never a call too many, and a clear message before the first one.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::time::Duration;
+
+use crate::support::process::Place;
+use crate::support::server::{Server, answer, good, ok, status};
+use crate::support::users;
+
+#[test]
+fn max_calls_is_exact_with_many_in_flight_and_with_retries_and_then_the_same_command_goes_on() {
+    let csv = users::csv(200);
+    let place = Place::with("users.csv", &csv);
+    // Every third call fails and is sent again soon.
+    let server = Server::start(|request| {
+        let answer = if request.nth % 3 == 0 && request.attempt == 1 {
+            status(500)
+        } else {
+            good(request)
+        };
+        answer.after(Duration::from_millis(request.nth as u64 % 4))
+    });
+    let mut runs = 0;
+    loop {
+        let before = server.calls();
+        let done = place.score(&server, ["-c", "64", "--max-calls", "75"]);
+        runs += 1;
+        let calls = server.calls() - before;
+        if done.code() == Some(0) {
+            done.check(calls <= 75, "as many calls as are allowed, or fewer");
+            break;
+        }
+        done.exits(3)
+            .says("`--max-calls 75`")
+            .says("the same command goes on from there");
+        done.check(calls == 75, "as many calls as are allowed");
+        let partial = place.text("scored.csv.partial");
+        let whole = users::scored(&csv);
+        let mut whole = whole.lines();
+        let right = partial.lines().all(|line| whole.any(|right| right == line));
+        done.check(right && partial.ends_with('\n'), "whole rows in order");
+    }
+    assert!(runs >= 4, "{runs}");
+    assert_eq!(place.text("scored.csv"), users::scored(&csv));
+    assert_eq!(place.names(), ["scored.csv", "users.csv"]);
+    // No user with an answer was asked again.
+    let mut answered: Vec<_> = server
+        .requests()
+        .iter()
+        .map(|request| request.attempt)
+        .collect();
+    answered.sort_unstable();
+    assert!(answered.iter().filter(|attempt| **attempt == 1).count() == 200);
+    assert!(*answered.last().unwrap() <= 2);
+}
+
+#[test]
+fn as_many_calls_as_rows_are_enough() {
+    let csv = users::csv(64);
+    let (place, server) = (Place::with("users.csv", &csv), Server::good());
+    place
+        .score(&server, ["-c", "64", "--max-calls", "64"])
+        .exits(0);
+    assert_eq!(server.calls(), 64);
+    assert_eq!(place.text("scored.csv"), users::scored(&csv));
+}
+
+#[test]
+fn rows_that_are_known_or_can_ask_nothing_count_for_no_call() {
+    let csv = users::csv(30) + "8,,nobody@example.com,192.0.2.1,u\n9,,nobody@example.com,no,u\n";
+    let (place, server) = (Place::with("users.csv", &csv), Server::good());
+    for (most, code) in [("10", 3), ("10", 3), ("10", 1)] {
+        place.score(&server, ["--max-calls", most]).exits(code);
+    }
+    assert_eq!(server.calls(), 30);
+    assert_eq!(
+        place.text("scored.csv"),
+        users::scored_without(&csv, str::is_empty)
+    );
+}
+
+#[test]
+fn too_many_failures_stop_the_run_with_their_reasons_and_it_goes_on_once_they_are_fixed() {
+    let csv = users::csv(120);
+    let wrong = |name: &str| csv.replace(&format!("{name},"), ",");
+    let early = wrong("User 5")
+        .replace("User 6,", ",")
+        .replace("192.0.2.9,", "no,");
+    // A percentage counts from the hundredth row on.
+    let late = wrong("User 5").replace("192.0.2.110,", "no,");
+    for (csv_now, limit, reasons) in [
+        (early, "3", "missing_name 2, invalid_ip 1"),
+        (late, "1.5%", "missing_name 1, invalid_ip 1"),
+    ] {
+        let (place, server) = (Place::with("users.csv", &csv_now), Server::good());
+        let done = place.score(&server, ["-c", "2", "--max-failures", limit]);
+        done.exits(3)
+            .says(&format!("failed, and `--max-failures {limit}` stops the run there"))
+            .says(&format!("most frequent: {reasons}"))
+            .says("hint: fix the rows that fail, or raise `--max-failures`")
+            .says("once rows are fixed or `--max-failures` is raised, the same command goes on from there");
+        let calls = server.calls();
+        done.check(calls < 120, "it stops before the end");
+        place.write("users.csv", &csv);
+        place
+            .score(&server, ["-c", "2", "--max-failures", limit])
+            .exits(0);
+        assert_eq!(place.text("scored.csv"), users::scored(&csv));
+        assert_eq!(server.calls(), 120, "what was paid for is known");
+        assert_eq!(place.names(), ["scored.csv", "users.csv"]);
+    }
+}
+
+#[test]
+fn a_run_that_stopped_before_its_first_answer_does_not_stop_the_next() {
+    // The first rows cannot be sent, so that there are rows in the output and none in the ledger.
+    let csv = "id,name,email,ip,user_agent\n0,,x@example.com,192.0.2.1,u\n".to_owned()
+        + users::csv(3).split_once('\n').unwrap().1;
+    let place = Place::with("users.csv", &csv);
+    let server = Server::start(|request| match request.nth {
+        1 => answer(429, &[("retry-after", "3600")], ""),
+        _ => good(request),
+    });
+    place.score(&server, []).exits(3);
+    assert_eq!(server.calls(), 1);
+    place.score(&server, []).exits(1);
+    assert_eq!(
+        place.text("scored.csv"),
+        users::scored_without(&csv, str::is_empty)
+    );
+    assert_eq!(server.calls(), 4);
+}
+
+#[test]
+fn a_path_where_no_ledger_can_be_is_reported_before_the_first_call() {
+    let csv = users::csv(3);
+    let (place, server) = (Place::with("users.csv", &csv), Server::good());
+    fs::create_dir(place.path("directory")).unwrap();
+    for ledger in [
+        "users.csv/x",
+        "no/such/x",
+        "directory",
+        "users.csv",
+        "scored.csv",
+    ] {
+        place
+            .score(&server, ["--ledger", ledger])
+            .exits(2)
+            .says(ledger);
+    }
+    // What is in the way of a run's own.
+    fs::create_dir(place.path("scored.csv.ledger")).unwrap();
+    place.score(&server, []).exits(2).says("scored.csv.ledger");
+    fs::remove_dir(place.path("scored.csv.ledger")).unwrap();
+    // Nobody may write there, except root.
+    let closed = place.path("closed");
+    fs::create_dir(&closed).unwrap();
+    fs::set_permissions(&closed, fs::Permissions::from_mode(0o500)).unwrap();
+    if fs::write(closed.join("x"), "").is_err() {
+        let run = place.run(&server, ["users.csv", "-o", "closed/scored.csv"]);
+        run.done().exits(2).says("permission denied");
+    } else {
+        println!("skipped: this user may write everywhere");
+        fs::remove_file(closed.join("x")).unwrap();
+    }
+    assert_eq!(server.calls(), 0);
+    assert_eq!(place.names(), ["closed", "directory", "users.csv"]);
+    assert_eq!(place.text("users.csv"), csv);
+}
+
+#[test]
+fn a_directory_that_is_removed_meanwhile_stops_the_run() {
+    let csv = users::csv(200);
+    let (server, release) = Server::holding(20);
+    let place = Place::with("users.csv", &csv);
+    fs::create_dir(place.path("out")).unwrap();
+    let running = place
+        .run(&server, ["users.csv", "-o", "out/scored.csv", "-c", "4"])
+        .start();
+    server.wait_for_calls(24);
+    fs::remove_dir_all(place.path("out")).unwrap();
+    drop(release);
+    let done = running.done();
+    done.exits(3).says("it was removed while it was in use");
+    let calls = server.calls();
+    done.check(
+        calls <= 24 + 2 * 4,
+        &format!("no calls whose answers cannot be kept: {calls}"),
+    );
+    assert_eq!(place.names(), ["users.csv"]);
+
+    fs::create_dir(place.path("out")).unwrap();
+    place
+        .run(&server, ["users.csv", "-o", "out/scored.csv"])
+        .done()
+        .exits(0);
+    assert_eq!(place.text("out/scored.csv"), users::scored(&csv));
+}
+
+#[test]
+fn standard_output_asks_equal_rows_once_and_leaves_nothing_behind() {
+    let row = |id: usize| format!("{id},User {0},u{0}@example.com,192.0.2.1,u\n", id % 7);
+    let csv = "id,name,email,ip,user_agent\n".to_owned() + &(0..50).map(row).collect::<String>();
+    let (place, server) = (Place::with("users.csv", &csv), Server::good());
+    fs::create_dir(place.path("tmp")).unwrap();
+    let left = || fs::read_dir(place.path("tmp")).unwrap().count();
+    let run = |server| {
+        place
+            .run(server, ["users.csv"])
+            .env("TMPDIR", place.path("tmp"))
+    };
+    let done = run(&server).done();
+    done.exits(0).says("43 equal to another row");
+    assert_eq!(String::from_utf8_lossy(&done.stdout), users::scored(&csv));
+    assert_eq!((server.calls(), left()), (7, 0));
+
+    let done = run(&server).arg("--no-dedupe").done();
+    done.exits(0);
+    assert_eq!((server.calls(), left()), (7 + 50, 0));
+
+    // Nor does a run that stops; not even one that is killed would.
+    let (server, release) = Server::holding(3);
+    let running = run(&server).start();
+    server.wait_for_calls(4);
+    assert_eq!(left(), 0);
+    running.signal("TERM");
+    running.wait_for_words("terminated");
+    drop(release);
+    running.done().exits(143);
+    assert_eq!(
+        (place.names(), left()),
+        (vec!["tmp".to_owned(), "users.csv".to_owned()], 0)
+    );
+}
+
+#[test]
+fn with_a_ledger_a_run_to_standard_output_continues_too() {
+    let csv = users::csv(30);
+    let (place, server) = (Place::with("users.csv", &csv), Server::good());
+    let run = || {
+        place.run(
+            &server,
+            ["users.csv", "--ledger", "answers.ledger", "-c", "1"],
+        )
+    };
+    let done = run().arg("--max-calls").arg("12").done();
+    done.exits(3).says("answers.ledger has the paid answers");
+    let first = String::from_utf8_lossy(&done.stdout);
+    assert_eq!(first, users::scored(&users::csv(12)));
+    let done = run().done();
+    done.exits(0).says("12 known from the ledger");
+    assert_eq!(String::from_utf8_lossy(&done.stdout), users::scored(&csv));
+    assert_eq!(server.calls(), 30);
+    assert_eq!(place.names(), ["answers.ledger", "users.csv"]);
+}
+
+#[test]
+fn without_a_ledger_the_next_run_refuses_what_was_paid_for() {
+    let csv = users::csv(9);
+    let (place, server) = (Place::with("users.csv", &csv), Server::good());
+    place
+        .score(&server, ["--no-ledger", "--max-calls", "4"])
+        .exits(3);
+    assert_eq!(place.names(), ["scored.csv.partial", "users.csv"]);
+    for more in ["--no-ledger", "--no-dedupe"] {
+        place.score(&server, [more]).exits(2).says("is in the way");
+    }
+    assert_eq!(server.calls(), 4);
+    place.score(&server, ["--overwrite"]).exits(0);
+    assert_eq!(place.text("scored.csv"), users::scored(&csv));
+}
+
+#[test]
+fn an_answer_without_a_verdict_is_not_kept_once_the_run_is_finished() {
+    let csv = users::csv(6);
+    let (place, server) = (
+        Place::with("users.csv", &csv),
+        Server::start(|request| match request.nth {
+            4 => ok("{}"),
+            _ => good(request),
+        }),
+    );
+    place
+        .score(&server, ["-c", "1"])
+        .exits(1)
+        .says("5 paid answers");
+    let failed = |name: &str| name == "User 4";
+    assert_eq!(
+        place.text("scored.csv"),
+        users::scored_without(&csv, failed)
+    );
+    place.score(&server, ["-c", "1", "--retry-failed"]).exits(0);
+    assert_eq!(server.calls(), 7);
+    assert_eq!(place.text("scored.csv"), users::scored(&csv));
+}

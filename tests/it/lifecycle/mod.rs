@@ -1,0 +1,10 @@
+//! The life of a run: its limits, signals, kills, and its use of the system.
+
+mod kills;
+mod limits;
+#[cfg(target_os = "linux")]
+mod memory;
+mod open_files;
+mod signals;
+mod stops;
+mod unread;

@@ -1,0 +1,290 @@
+//! Signals: calls in flight finish, whole rows stay, and the exit code tells which signal it was.
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use crate::support::process::Place;
+use crate::support::server::Server;
+use crate::support::users;
+
+#[test]
+fn a_signal_lets_calls_in_flight_finish_and_keeps_whole_rows() {
+    let csv = users::csv(50);
+    for (signal, code, word) in [("INT", 130, "interrupted"), ("TERM", 143, "terminated")] {
+        let (server, release) = Server::holding(3);
+        let place = Place::with("users.csv", &csv);
+        let running = place
+            .run(&server, ["users.csv", "-o", "scored.csv", "-c", "4"])
+            .start();
+        server.wait_for_calls(7);
+        running.signal(signal);
+        running.wait_for_words(word);
+        drop(release);
+        let done = running.done();
+        done.exits(code)
+            .says("scored.csv.partial")
+            .says("scored.csv.ledger has 7 paid answers; the same command goes on");
+        done.check(server.calls() == 7, "no call after the signal");
+        assert_eq!(
+            place.names(),
+            ["scored.csv.ledger", "scored.csv.partial", "users.csv"]
+        );
+        assert_eq!(
+            place.text("scored.csv.partial"),
+            users::scored(&users::csv(7))
+        );
+
+        place
+            .score(&server, [])
+            .exits(0)
+            .says("7 answers are paid for");
+        assert_eq!(server.calls(), 50);
+        assert_eq!(place.names(), ["scored.csv", "users.csv"]);
+        assert_eq!(place.text("scored.csv"), users::scored(&csv));
+    }
+}
+
+#[test]
+fn a_second_signal_ends_at_once() {
+    let (server, release) = Server::holding(3);
+    let place = Place::with("users.csv", users::csv(50));
+    let running = place
+        .run(&server, ["users.csv", "-o", "scored.csv", "-c", "4"])
+        .start();
+    server.wait_for_calls(7);
+    // A verdict is in the file some milliseconds later.
+    running.wait_for_file("scored.csv.partial", |partial| {
+        partial.split(|byte| *byte == b'\n').count() > 4
+    });
+    running.signal("INT");
+    running.wait_for_words("interrupted");
+    running.signal("INT");
+    // No call is ever answered: only an immediate stop ends before the timeout of 30 s.
+    let done = running.done();
+    done.exits(130);
+    done.check(done.took < Duration::from_secs(20), "at once");
+    assert_eq!(
+        place.text("scored.csv.partial"),
+        users::scored(&users::csv(3))
+    );
+    drop(release);
+}
+
+#[test]
+fn rows_after_one_that_is_lost_are_kept_in_order() {
+    // User 2 is never answered; later users are.
+    let (server, release) = Server::holding_if(|request| request.name() == "User 2");
+    let csv = users::csv(6);
+    let place = Place::with("users.csv", &csv);
+    let running = place
+        .run(&server, ["users.csv", "-o", "scored.csv", "-c", "2"])
+        .start();
+    server.wait_for_calls(6);
+    running.signal("INT");
+    running.wait_for_words("interrupted");
+    running.signal("INT");
+    running.done().exits(130);
+    let partial = place.text("scored.csv.partial");
+    let all = users::scored(&csv);
+    let mut expected = all.lines().filter(|line| !line.contains(",User 2,"));
+    // An answer may have come too late to be read.
+    for line in partial.lines() {
+        assert!(
+            expected.any(|expected| expected == line),
+            "{line} in {partial}"
+        );
+    }
+    drop(release);
+}
+
+#[test]
+fn a_signal_before_the_first_verdict_leaves_nothing_behind() {
+    let (server, release) = Server::holding(0);
+    let place = Place::with("users.csv", users::csv(5));
+    let running = place
+        .run(
+            &server,
+            ["users.csv", "-o", "scored.csv", "--timeout", "1s"],
+        )
+        .start();
+    server.wait_for_calls(1);
+    running.signal("INT");
+    running.done().exits(130);
+    assert_eq!(place.names(), ["users.csv"]);
+    drop(release);
+}
+
+#[test]
+fn a_signal_while_a_producer_is_silent_ends_the_run_immediately() {
+    let (reader, mut producer) = io::pipe().unwrap();
+    let (place, server) = (Place::new(), Server::good());
+    let running = place
+        .run(&server, ["-o", "scored.csv"])
+        .stdin_from(reader)
+        .start();
+    producer.write_all(users::csv(2).as_bytes()).unwrap();
+    server.wait_for_calls(2);
+    running.wait_for_file("scored.csv.partial", |_| true);
+    running.signal("TERM");
+    running.done().exits(143);
+    assert_eq!(
+        place.text("scored.csv.partial"),
+        users::scored(&users::csv(2))
+    );
+    drop(producer);
+}
+
+#[test]
+fn under_nohup_a_hang_up_changes_nothing() {
+    let (server, release) = Server::holding(2);
+    let place = Place::with("users.csv", users::csv(5));
+    let running = place
+        .run(&server, ["users.csv", "-o", "scored.csv"])
+        .under(&["nohup"])
+        .start();
+    server.wait_for_calls(3);
+    running.signal("HUP");
+    drop(release);
+    running.done().exits(0);
+    assert_eq!(place.text("scored.csv"), users::scored(&users::csv(5)));
+}
+
+#[test]
+fn a_connection_that_drops_ends_a_run_in_order_although_it_is_told_twice() {
+    let (server, release) = Server::holding(3);
+    let csv = users::csv(9);
+    let place = Place::with("users.csv", &csv);
+    let running = place
+        .run(&server, ["users.csv", "-o", "scored.csv", "-c", "4"])
+        .start();
+    server.wait_for_calls(7);
+    // By the shell, and by the system.
+    running.signal("HUP");
+    running.wait_for_words("hung up: finishing 4 calls in flight, up to 20 s\n");
+    running.signal("HUP");
+    drop(release);
+    running
+        .done()
+        .exits(129)
+        .says("stopped early (hung up)")
+        .says("scored.csv.ledger has 7 paid answers; the same command goes on");
+    assert_eq!(server.calls(), 7);
+    place.score(&server, []).exits(0);
+    assert_eq!(server.calls(), 9);
+    assert_eq!(place.text("scored.csv"), users::scored(&csv));
+}
+
+#[test]
+fn a_signal_before_the_header_is_there_ends_the_run_with_a_word() {
+    for (signal, code, word) in [
+        ("INT", 130, "interrupted"),
+        ("TERM", 143, "terminated"),
+        ("HUP", 129, "hung up"),
+    ] {
+        let (reader, producer) = io::pipe().unwrap();
+        let (place, server) = (Place::new(), Server::good());
+        let running = place
+            .run(&server, ["-o", "scored.csv"])
+            .stdin_from(reader)
+            .start();
+        running.wait_for_status("SigCgt:", |caught| {
+            // Bit 14 is SIGTERM, bit 0 is SIGHUP, whose handler is installed last.
+            u64::from_str_radix(caught, 16).unwrap() & 0x4001 == 0x4001
+        });
+        running.signal(signal);
+        let done = running.done();
+        done.exits(code)
+            .says(&format!("error: {word}\n"))
+            .says("nothing was sent: it came before the first call");
+        assert_eq!((server.calls(), place.names().len()), (0, 0));
+        drop(producer);
+    }
+}
+
+#[test]
+fn rows_to_a_stream_without_a_ledger_are_said_to_be_all_that_stays() {
+    let (server, release) = Server::holding(3);
+    let place = Place::with("users.csv", users::csv(50));
+    let args = ["users.csv", "-c", "4", "--timeout", "10s"];
+    let running = place.run(&server, args).start();
+    running.wait_for_words("rescore: no ledger: paid answers are not kept, and a run that stops has to start over (`--ledger FILE` keeps them)");
+    server.wait_for_calls(7);
+    running.signal("INT");
+    running.wait_for_words("interrupted");
+    drop(release);
+    let done = running.done();
+    done.exits(130).says(
+        "no ledger has the 7 paid answers of this run: another run asks again (`--ledger FILE` keeps them)",
+    );
+    assert_eq!(
+        String::from_utf8_lossy(&done.stdout),
+        users::scored(&users::csv(7))
+    );
+    // With a ledger, or to a file, the message does not appear.
+    let server = Server::good();
+    for args in [
+        &["--ledger", "answers.ledger"][..],
+        &["-o", "scored.csv"],
+        &["-q"],
+    ] {
+        let run = place.run(&server, ["users.csv"]).args(args);
+        run.done().exits(0).silent_about("no ledger");
+    }
+}
+
+#[test]
+fn answers_that_the_output_did_not_take_are_counted() {
+    // Nobody reads the output: the pipe fills up.
+    let (reader, writer) = io::pipe().unwrap();
+    let server = Server::good();
+    let place = Place::with("users.csv", users::csv(20_000));
+    let running = place
+        .run(
+            &server,
+            ["users.csv", "-c", "64", "--summary", "summary.json"],
+        )
+        .stdout(writer)
+        .start();
+    server.wait_for_calls(2_000);
+    running.signal("INT");
+    let done = running.done();
+    let summary: serde_json::Value = serde_json::from_slice(&place.read("summary.json")).unwrap();
+    let number = |of: &serde_json::Value| of.as_u64().unwrap();
+    let answered = number(&summary["calls"]["answered"]);
+    let lacks = answered - number(&summary["rows"]["written"]);
+    assert!(lacks > 0, "{summary}");
+    done.exits(130).says(&format!(
+        "and the output lacks {} of them: another run asks again",
+        with_commas(lacks)
+    ));
+    drop(reader);
+}
+
+/// As people read it.
+fn with_commas(number: u64) -> String {
+    match (number / 1_000, number % 1_000) {
+        (0, rest) => rest.to_string(),
+        (thousands, rest) => format!("{thousands},{rest:03}"),
+    }
+}
+
+#[test]
+fn a_signal_while_nobody_reads_our_output_ends_the_run() {
+    let (reader, writer) = io::pipe().unwrap();
+    let server = Server::good();
+    let place = Place::with("users.csv", users::csv(20_000));
+    let running = place
+        .run(&server, ["users.csv", "-c", "64"])
+        .stdout(writer)
+        .start();
+    // More than the pipe and the window hold together.
+    server.wait_for_calls(2_000);
+    running.signal("TERM");
+    let done = running.done();
+    done.exits(143).says("the output accepts no more rows");
+    done.check(
+        done.took < Duration::from_secs(50),
+        "in time for a service manager",
+    );
+    drop(reader);
+}

@@ -1,0 +1,300 @@
+//! After a signal the same command continues, writes the bytes of an undisturbed run, and pays for nothing twice.
+
+use std::fs;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use insta::assert_snapshot;
+
+use crate::support::process::Place;
+use crate::support::server::{Server, answer, good, status};
+use crate::support::shown::shown;
+use crate::support::users;
+
+/// Gives every user the right verdict after some milliseconds.
+fn slow() -> Server {
+    Server::start(|request| good(request).after(Duration::from_millis(3)))
+}
+
+/// Runs the same command to its end, and checks how many calls there were in all.
+fn goes_on(place: &Place, server: &Server, csv: &str, calls: usize) {
+    let done = place.score(server, ["-c", "4"]);
+    done.exits(0).says("known from the ledger");
+    let said = format!("{calls} calls in all and not {}", server.calls());
+    done.check(server.calls() == calls, &said);
+    assert_eq!(place.text("scored.csv"), users::scored(csv));
+    assert_eq!(place.names(), ["scored.csv", "users.csv"]);
+}
+
+#[test]
+fn a_run_that_is_interrupted_again_and_again_pays_for_each_user_once() {
+    const ROWS: usize = 120;
+    let csv = users::csv(ROWS);
+    let (place, server) = (Place::with("users.csv", &csv), slow());
+    let mut stops = 0;
+    loop {
+        let signal = ["INT", "TERM"][stops % 2];
+        let calls = server.calls();
+        let running = place
+            .run(&server, ["users.csv", "-o", "scored.csv", "-c", "4"])
+            .start();
+        server.wait_for_calls((calls + 9).min(ROWS));
+        running.signal(signal);
+        let done = running.done();
+        if done.code() == Some(0) {
+            break;
+        }
+        done.exits([130, 143][stops % 2]);
+        stops += 1;
+        if server.calls() == ROWS {
+            goes_on(&place, &server, &csv, ROWS);
+            break;
+        }
+        done.says("the same command goes on from there");
+    }
+    assert!(stops >= 4, "{stops}");
+    assert_eq!(server.calls(), ROWS, "nobody was asked for twice");
+    assert_eq!(place.text("scored.csv"), users::scored(&csv));
+    assert_eq!(place.names(), ["scored.csv", "users.csv"]);
+}
+
+#[test]
+fn interrupted_twice_a_run_loses_what_is_in_flight_and_goes_on() {
+    let csv = users::csv(40);
+    let (server, release) = Server::holding(12);
+    let place = Place::with("users.csv", &csv);
+    let running = place
+        .run(&server, ["users.csv", "-o", "scored.csv", "-c", "4"])
+        .start();
+    server.wait_for_calls(16);
+    // What is in the file is durable.
+    running.wait_for_file("scored.csv.partial", |partial| {
+        partial.split(|byte| *byte == b'\n').count() == 14
+    });
+    running.signal("INT");
+    running.wait_for_words("interrupted: finishing 4 calls in flight, up to 30 s (Ctrl-C again stops at once; their answers would be lost)");
+    running.signal("INT");
+    let done = running.done();
+    done.exits(130);
+    assert_snapshot!(shown(&done, &server), @r"
+    rescore: users.csv to http://SERVER/v1/validate/user; at most 4 in flight, unlimited
+             name ← `name`, email ← `email`, phone not sent, ip ← `ip`, user_agent ← `user_agent`
+    rescore: interrupted: finishing 4 calls in flight, up to 30 s (Ctrl-C again stops at once; their answers would be lost)
+    rescore: stopped immediately; `scored.csv.partial` has the rows that were written so far
+             `scored.csv.ledger` has the paid answers that reached the disk; the same command goes on from there
+    ");
+    assert_eq!(
+        place.text("scored.csv.partial"),
+        users::scored(&users::csv(12))
+    );
+    drop(release);
+    goes_on(&place, &server, &csv, 40 + 4);
+}
+
+#[test]
+fn a_run_that_is_terminated_during_a_back_off_goes_on() {
+    let csv = users::csv(10);
+    let place = Place::with("users.csv", &csv);
+    // Users 7 and 8 fail, until the run is over.
+    let well = Arc::new(AtomicBool::new(false));
+    let is_well = Arc::clone(&well);
+    let server = Server::start(move |request| {
+        let is_sick = !is_well.load(Relaxed);
+        if is_sick && ["User 7", "User 8"].contains(&&*request.name()) {
+            return status(503);
+        }
+        good(request)
+    });
+    let running = place
+        .run(
+            &server,
+            [
+                "users.csv",
+                "-o",
+                "scored.csv",
+                "-c",
+                "4",
+                "--retries",
+                "15",
+            ],
+        )
+        .start();
+    // Both were tried three times: the next attempt is at least a second away.
+    server.wait_for_calls(8 + 2 * 3);
+    running.signal("TERM");
+    let signalled = Instant::now();
+    let done = running.done();
+    done.check(
+        signalled.elapsed() < Duration::from_secs(3),
+        "no back-off is waited for",
+    );
+    done.exits(143)
+        .says("scored.csv.ledger has 8 paid answers; the same command goes on from there");
+    let left = |name: &str| ["User 7", "User 8"].contains(&name);
+    let all = users::scored(&csv);
+    let rows: String = all
+        .lines()
+        .filter(|line| !line.split(',').nth(1).is_some_and(left))
+        .map(|line| format!("{line}\n"))
+        .collect();
+    assert_eq!(place.text("scored.csv.partial"), rows);
+    well.store(true, Relaxed);
+    let calls = server.calls();
+    goes_on(&place, &server, &csv, calls + 2);
+}
+
+#[test]
+fn a_run_that_is_interrupted_while_the_service_asks_for_a_pause_goes_on() {
+    let csv = users::csv(50);
+    for signals in [&["INT"][..], &["TERM"], &["INT", "INT"]] {
+        let place = Place::with("users.csv", &csv);
+        let over = Arc::new(AtomicBool::new(false));
+        let is_over = Arc::clone(&over);
+        let server = Server::start(move |request| {
+            if request.nth > 20 && !is_over.load(Relaxed) {
+                return answer(429, &[("retry-after", "600")], "");
+            }
+            good(request)
+        });
+        let running = place
+            .run(&server, ["users.csv", "-o", "scored.csv", "-c", "4"])
+            .start();
+        running.wait_for_words("paused");
+        for signal in signals {
+            running.signal(signal);
+        }
+        running
+            .done()
+            .exits(if signals[0] == "INT" { 130 } else { 143 });
+        over.store(true, Relaxed);
+        let refused = server.calls() - 20;
+        assert!(refused <= 4, "{refused}");
+        let done = place.score(&server, ["-c", "4"]);
+        done.exits(0);
+        // Refused calls were not billed. After a second signal, answers that were not on disk yet may be lost.
+        let billed = server.calls() - refused;
+        let lost = if signals.len() == 2 { 2 * 4 } else { 0 };
+        done.check(
+            (50..=50 + lost).contains(&billed),
+            &format!("{billed} billed"),
+        );
+        assert_eq!(place.text("scored.csv"), users::scored(&csv));
+        assert_eq!(place.names(), ["scored.csv", "users.csv"]);
+    }
+}
+
+#[test]
+fn interrupted_before_its_first_verdict_a_run_starts_as_new() {
+    let csv = users::csv(5);
+    let (server, release) = Server::holding(0);
+    let place = Place::with("users.csv", &csv);
+    let running = place
+        .run(&server, ["users.csv", "-o", "scored.csv"])
+        .start();
+    server.wait_for_calls(1);
+    running.signal("INT");
+    running.wait_for_words("interrupted");
+    running.signal("INT");
+    running.done().exits(130);
+    drop(release);
+    place.score(&server, []).exits(0).silent_about("continuing");
+    assert_eq!(server.calls(), 1 + 5);
+    assert_eq!(place.text("scored.csv"), users::scored(&csv));
+    assert_eq!(place.names(), ["scored.csv", "users.csv"]);
+}
+
+#[test]
+fn a_stop_while_equal_rows_wait_for_one_answer_leaves_them_all_or_none() {
+    let csv = "id,name,email,ip,user_agent\n".to_owned()
+        + &["A", "B", "B", "B", "C"]
+            .map(|name| format!("1,{name},{name}@example.com,::1,u\n"))
+            .concat();
+    let place = Place::with("users.csv", &csv);
+    let (server, release) =
+        Server::holding_if(|request| request.name() == "B" && request.attempt == 1);
+    let running = place
+        .run(&server, ["users.csv", "-o", "scored.csv"])
+        .start();
+    server.wait_for_calls(3);
+    running.signal("INT");
+    running.wait_for_words("interrupted");
+    drop(release);
+    running.done().exits(130).says("3 paid answers");
+    assert_eq!(place.text("scored.csv.partial"), users::scored(&csv));
+    goes_on(&place, &server, &csv, 3);
+    assert!(!fs::exists(place.path("scored.csv.ledger-lock")).unwrap());
+}
+
+#[test]
+fn calls_in_flight_when_no_more_are_allowed_are_finished_and_kept_so_that_each_run_comes_further() {
+    const ROWS: usize = 15;
+    let csv = users::csv(ROWS);
+    let place = Place::with("users.csv", &csv);
+    // Each run's first call is answered immediately, so that the other four go out together.
+    let server = Server::start(|request| match request.nth % 5 {
+        1 => good(request),
+        _ => good(request).after(Duration::from_millis(500)),
+    });
+    for calls in [5, 10] {
+        let done = place.score(&server, ["-c", "8", "--max-calls", "5", "--timeout", "5s"]);
+        done.exits(3)
+            .says("no more calls are allowed: finishing 4 calls in flight, up to 5 s\n")
+            .says(&format!(
+                "{calls} paid answers; the same command goes on from there"
+            ));
+        assert_eq!(server.calls(), calls);
+    }
+    goes_on(&place, &server, &csv, ROWS);
+}
+
+#[test]
+fn a_call_that_is_never_answered_holds_up_a_stop_no_longer_than_its_own_timeout() {
+    let (server, release) = Server::holding(3);
+    let csv = users::csv(9);
+    let place = Place::with("users.csv", &csv);
+    let args = [
+        "users.csv",
+        "-o",
+        "scored.csv",
+        "-c",
+        "4",
+        "--timeout",
+        "1s",
+    ];
+    let running = place.run(&server, args).start();
+    server.wait_for_calls(7);
+    running.signal("INT");
+    let done = running.done();
+    done.exits(130)
+        .says("4 calls in flight, up to 1 s (Ctrl-C again")
+        .says("4 calls may have been billed without an answer")
+        .says("3 paid answers; the same command goes on");
+    drop(release);
+    goes_on(&place, &server, &csv, 9 + 4);
+}
+
+#[test]
+fn after_a_stop_the_ledger_alone_has_every_answer() {
+    // More rows than are read ahead, so that the reader is still busy when the run stops.
+    let place = Place::with("users.csv", users::csv(20_000));
+    let args = [
+        "run",
+        "users.csv",
+        "-o",
+        "scored.csv",
+        "--sandbox",
+        "--max-calls",
+        "20",
+    ];
+    for run in 1..=20 {
+        let stopped = place.rescore(args).done();
+        stopped
+            .exits(3)
+            .says(&format!("scored.csv.ledger has {} answers", 20 * run));
+        assert_eq!(
+            place.names(),
+            ["scored.csv.ledger", "scored.csv.partial", "users.csv"]
+        );
+    }
+}

@@ -1,0 +1,139 @@
+//! Several rows in a row without a verdict: a run stops early if no row has had a verdict yet, and later gets past them.
+
+use crate::support::process::{Done, Place};
+use crate::support::server::{Action, Request, Server, answer, good, ok, silence};
+use crate::support::users;
+
+fn refused() -> Action {
+    answer(400, &[], r#"{"message":"unknown version"}"#)
+}
+
+fn run(place: &Place, server: &Server, more: &[&str]) -> Done {
+    let program = place.run(server, ["users.csv", "-o", "scored.csv", "-c", "1"]);
+    program.args(more).done()
+}
+
+#[test]
+fn a_service_that_refuses_everybody_is_sent_three_rows_and_each_further_run_others() {
+    let csv = users::csv(20);
+    let (place, server) = (Place::with("users.csv", &csv), Server::start(|_| refused()));
+    for calls in [3, 6, 9] {
+        run(&place, &server, &[])
+            .exits(3)
+            .says("error: `127.0.0.1` gave no verdict for 3 rows in a row\n  the last answer: 400 Bad Request: `unknown version`")
+            .says("`--give-up-after` sets after how many such rows a run stops")
+            .says("the same command goes on from there");
+        assert_eq!(server.calls(), calls);
+    }
+    let names: Vec<_> = server.requests().iter().map(Request::name).collect();
+    let expected: Vec<_> = (1..=9).map(|n| format!("User {n}")).collect();
+    assert_eq!(names, expected, "nobody is sent twice");
+    run(&place, &server, &["--give-up-after", "5"]).exits(3);
+    assert_eq!(server.calls(), 14);
+    run(&place, &server, &["--give-up-after", "never"]).exits(1);
+    assert_eq!(server.calls(), 20);
+    assert_eq!(place.text("scored.rejects.csv").lines().count(), 21);
+    for (n, bad) in [("0", "0"), ("-1", "-1"), ("soon", "soon")] {
+        run(&place, &server, &["--give-up-after", n])
+            .exits(2)
+            .says(bad);
+    }
+}
+
+#[test]
+fn one_answer_that_is_not_json_is_enough_also_when_earlier_answers_are_known() {
+    let csv = users::csv(10);
+    let page = "<html><body>502 from the proxy</body></html>";
+    for action in [
+        ok(page),
+        answer(400, &[], page),
+        answer(422, &[], "Bad Request"),
+    ] {
+        let (place, server) = (
+            Place::with("users.csv", &csv),
+            Server::start(move |_| action.clone()),
+        );
+        run(&place, &server, &[])
+            .exits(3)
+            .says("error: the first answer of `127.0.0.1` does not look like the service's: it is not JSON");
+        assert_eq!(server.calls(), 1);
+    }
+    // A nightly run: all users but the last are known.
+    let (place, nights) = (
+        Place::with("users.csv", users::csv(5)),
+        Server::start(move |request| match request.nth {
+            1..=5 => good(request),
+            _ => ok(page),
+        }),
+    );
+    let shared = ["--ledger", "answers.ledger", "--overwrite"];
+    run(&place, &nights, &shared).exits(0);
+    place.write("users.csv", &csv);
+    run(&place, &nights, &shared).exits(3);
+    assert_eq!(nights.calls(), 6);
+}
+
+#[test]
+fn twenty_useless_answers_in_a_row_stop_a_run_that_had_verdicts() {
+    let (place, server) = (
+        Place::with("users.csv", users::csv(60)),
+        Server::start(|request| match request.nth {
+            1..=5 => good(request),
+            _ => ok("<html>down for maintenance</html>"),
+        }),
+    );
+    run(&place, &server, &[])
+        .exits(3)
+        .says("gave no verdict for 20 rows in a row")
+        .says(" calls had no verdict in the answer and will have been billed");
+    // The twentieth answer becomes durable while the next call may already be made.
+    assert!((25..=26).contains(&server.calls()), "{}", server.calls());
+}
+
+#[test]
+fn fifty_refused_rows_in_a_row_are_warned_of_once_and_stop_nothing() {
+    let (place, server) = (
+        Place::with("users.csv", users::csv(140)),
+        Server::start(|request| match request.nth {
+            1 => good(request),
+            _ => refused(),
+        }),
+    );
+    let done = run(&place, &server, &["--quiet"]);
+    let warning = "warning: the service has refused 50 rows in a row; the rejects say why";
+    done.exits(1).says(warning);
+    assert_eq!(done.stderr.matches(warning).count(), 1, "{done}");
+    assert_eq!(server.calls(), 140);
+}
+
+/// What the service does, the arguments of the run, and what it says of the rows.
+type Case = (fn() -> Action, &'static [&'static str], &'static str);
+
+#[test]
+fn equal_rows_of_a_request_that_failed_cost_no_further_call() {
+    let equal = |n: usize| format!("{n},Twin,twin@example.com,192.0.2.1,curl/8\n");
+    let csv = users::csv(1) + &(2..62).map(equal).collect::<String>();
+    let cases: [Case; 3] = [
+        (|| ok(r#"{"transaction_id":"t"}"#), &[], "bad_answer 60"),
+        (|| refused(), &[], "refused 60"),
+        (
+            || silence().then_reset(),
+            &["--resend-unknown", "0"],
+            "no_answer 60",
+        ),
+    ];
+    for (action, args, failed) in cases {
+        for more in [&[][..], &["--ledger", "answers.ledger"], &["--no-ledger"]] {
+            let (place, server) = (
+                Place::with("users.csv", &csv),
+                Server::start(move |request| match &*request.name() {
+                    "Twin" => action(),
+                    _ => good(request),
+                }),
+            );
+            let args = [args, more].concat();
+            run(&place, &server, &args).exits(1).says(failed);
+            assert_eq!(server.calls(), 2, "{failed} {more:?}");
+        }
+    }
+}

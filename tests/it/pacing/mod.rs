@@ -1,0 +1,8 @@
+//! Pacing: the run finds limits, keeps to them, and waits for outages to end.
+
+mod failing_requests;
+mod give_up;
+mod known_limits;
+mod outage;
+mod real_limits;
+mod rehearsals;

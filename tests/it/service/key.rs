@@ -1,0 +1,331 @@
+//! The key file during a run: keys are rotated, and a run of several days must survive that.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::sync::{Mutex, OnceLock};
+
+use serde_json::Value;
+
+use crate::support::process::{Done, Place, Program};
+use crate::support::server::{Action, Request, Server, answer, good, status};
+use crate::support::users;
+
+const OLD: &str = "sk-live-old-0123456789";
+/// It contains the old key, as keys with a version suffix do.
+const NEW: &str = "sk-live-old-0123456789-v2";
+const ROWS: usize = 300;
+/// For how many calls the old key is accepted.
+const GOOD_FOR: usize = 100;
+const CONCURRENCY: usize = 8;
+const RENEWED: &str = "the API key was read again from its file; going on";
+
+/// 300 users, and the old key in `key.txt`.
+fn place() -> Place {
+    let place = Place::with("users.csv", users::csv(ROWS));
+    rotate(&place.path("key.txt"), OLD);
+    place
+}
+
+/// Replaces the key file by one with this content, as a rotation should do it.
+fn rotate(file: &Path, content: impl AsRef<[u8]>) {
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let _one = ONE_AT_A_TIME.lock();
+    let beside = file.with_extension("new");
+    fs::write(&beside, content).unwrap();
+    fs::set_permissions(&beside, fs::Permissions::from_mode(0o600)).unwrap();
+    fs::rename(&beside, file).unwrap();
+}
+
+fn key_of(request: &Request) -> &str {
+    let authorization = request.header("authorization").unwrap();
+    authorization.strip_prefix("Bearer ").unwrap()
+}
+
+/// Accepts the old key for the first calls, then only the new one.
+fn rotated(request: &Request) -> Action {
+    match (key_of(request), request.nth) {
+        (OLD, ..=GOOD_FOR) | (NEW, _) => good(request),
+        _ => status(401),
+    }
+}
+
+fn program<'a>(place: &'a Place, server: &'a Server) -> Program<'a> {
+    with_concurrency(place, server, CONCURRENCY)
+}
+
+fn with_concurrency<'a>(place: &'a Place, server: &'a Server, calls: usize) -> Program<'a> {
+    let args = [
+        "users.csv",
+        "-o",
+        "scored.csv",
+        "-c",
+        &calls.to_string(),
+        "--retries",
+        "0",
+        "--summary",
+        "summary.json",
+    ];
+    place
+        .run(server, args)
+        .without_env("RESCORE_API_KEY")
+        .env("RESCORE_API_KEY_FILE", "key.txt")
+}
+
+/// Fails when a key is in a stream or in a file that the run wrote.
+fn no_key_is_shown(place: &Place, done: &Done) {
+    done.silent_about("0123456789");
+    for name in place.names() {
+        let bytes = place.read(&name);
+        let shown = name != "key.txt" && bytes.windows(10).any(|part| part == b"0123456789");
+        done.check(!shown, &format!("`{name}` has no key"));
+    }
+}
+
+fn keys_renewed(place: &Place) -> Value {
+    let summary: Value = serde_json::from_slice(&place.read("summary.json")).unwrap();
+    summary["keys_renewed"].clone()
+}
+
+/// Asserts that all rows were scored, and everything else that holds after a renewal.
+fn went_on(place: &Place, server: &Server, done: &Done, renewals: usize) {
+    done.exits(0).says(RENEWED);
+    done.check(
+        done.stderr.matches(RENEWED).count() == renewals,
+        "it is said once a renewal",
+    );
+    let csv = users::csv(ROWS);
+    assert!(place.text("scored.csv") == users::scored(&csv), "{done}");
+    let refused = server.calls() - ROWS;
+    done.check(
+        (1..=CONCURRENCY * renewals).contains(&refused),
+        "only calls in flight were refused",
+    );
+    assert_eq!(keys_renewed(place), renewals);
+    no_key_is_shown(place, done);
+}
+
+#[test]
+fn a_key_file_rotated_before_the_old_key_ends_is_read_again_and_the_run_goes_on() {
+    let place = place();
+    let file = place.path("key.txt");
+    let written = OnceLock::new();
+    let server = Server::start(move |request| {
+        if request.nth == GOOD_FOR / 2 {
+            // This time with a line end, as editors write it.
+            rotate(&file, format!("{NEW}\n"));
+            written.set(()).unwrap();
+        } else if request.nth > GOOD_FOR {
+            written.wait();
+        }
+        rotated(request)
+    });
+    let done = program(&place, &server).done();
+    went_on(&place, &server, &done, 1);
+    done.says("the API key was read again from its file 1 time");
+    // The old key stays in use while it is accepted, and is never sent again afterwards.
+    let keys: Vec<_> = server.requests().iter().map(|r| key_of(r) == NEW).collect();
+    let first = keys.iter().position(|new| *new).unwrap();
+    done.check(first > GOOD_FOR, "the file is read after a 401 only");
+    let late = keys[first..].iter().filter(|new| !**new).count();
+    done.check(late <= CONCURRENCY, "nothing new goes out with the old key");
+}
+
+#[test]
+fn a_key_rotated_in_systemds_credentials_or_behind_a_link_is_read_again() {
+    let place = Place::with("users.csv", users::csv(ROWS));
+    // As Kubernetes does it: the file is a link, and what changes is where it leads.
+    for (version, key) in [("v1", OLD), ("v2", NEW)] {
+        rotate(&place.path(version), key);
+    }
+    let link = place.path("rescore-api-key");
+    std::os::unix::fs::symlink(place.path("v1"), &link).unwrap();
+    let second = place.path("v2");
+    let rotation = OnceLock::new();
+    let server = Server::start(move |request| {
+        // At the moment the old key is refused, before the program knows.
+        if request.nth > GOOD_FOR && rotation.set(()).is_ok() {
+            let beside = link.with_extension("new");
+            std::os::unix::fs::symlink(&second, &beside).unwrap();
+            fs::rename(&beside, &link).unwrap();
+        }
+        rotated(request)
+    });
+    let done = with_concurrency(&place, &server, 1)
+        .without_env("RESCORE_API_KEY_FILE")
+        .env("CREDENTIALS_DIRECTORY", ".")
+        .done();
+    done.exits(0).says(RENEWED).silent_about("0123456789");
+    assert_eq!(server.calls(), ROWS + 1);
+}
+
+#[test]
+fn a_run_meets_more_than_one_rotation() {
+    let place = place();
+    let file = place.path("key.txt");
+    let key = |hundred: usize| match hundred {
+        0 => OLD.to_owned(),
+        hundred => format!("{OLD}-{hundred}"),
+    };
+    let current = Mutex::new(0);
+    let server = Server::start(move |request| {
+        // Each hundred calls has its own key, and calls in flight with the previous one are refused.
+        let mut hundred = current.lock().unwrap();
+        if request.nth / 100 > *hundred {
+            *hundred = request.nth / 100;
+            rotate(&file, key(*hundred));
+        }
+        if key_of(request) == key(*hundred) {
+            good(request)
+        } else {
+            status(401)
+        }
+    });
+    let done = program(&place, &server).done();
+    // Refused calls count as well: 300 rows take more than 300 calls, so there are three rotations.
+    went_on(&place, &server, &done, 3);
+}
+
+#[test]
+fn a_key_file_that_has_not_changed_stops_the_run_and_that_is_said() {
+    let (place, server) = (place(), Server::start(rotated));
+    let done = program(&place, &server).done();
+    done.exits(4)
+        .says("error: the service does not accept the API key")
+        .says("the server's own words")
+        .says("`key.txt` was read again and has the same API key")
+        .silent_about(RENEWED);
+    done.check(
+        server.calls() <= GOOD_FOR + CONCURRENCY,
+        "no call after the first refusal but those in flight",
+    );
+    assert_eq!(keys_renewed(&place), 0);
+    no_key_is_shown(&place, &done);
+    let partial = place.text("scored.csv.partial");
+    done.check(partial.lines().count() > 90, "what was paid for is kept");
+}
+
+#[test]
+fn an_unusable_key_file_stops_the_run_and_says_what_is_wrong() {
+    type Spoil = fn(&Path);
+    let cases: [(Spoil, &str); 4] = [
+        (
+            |file| fs::remove_file(file).unwrap(),
+            "no new API key: cannot read the API key from `key.txt`: no such file",
+        ),
+        (
+            |file| rotate(file, "\n"),
+            "the API key in `key.txt` is empty",
+        ),
+        (
+            |file| rotate(file, format!("{NEW}\n{NEW}\n")),
+            "the API key in `key.txt` contains a line break",
+        ),
+        (
+            // A pipe without a writer: opening it would block for ever.
+            |file| {
+                fs::remove_file(file).unwrap();
+                let made = std::process::Command::new("mkfifo").arg(file).status();
+                assert!(made.unwrap().success());
+            },
+            "cannot read the API key in `key.txt` again: it is not a regular file",
+        ),
+    ];
+    for (spoil, said) in cases {
+        let place = place();
+        let file = place.path("key.txt");
+        let server = Server::start(move |request| {
+            if request.nth == GOOD_FOR {
+                spoil(&file);
+            }
+            rotated(request)
+        });
+        let done = with_concurrency(&place, &server, 1).done();
+        done.exits(4)
+            .says("error: the service does not accept the API key")
+            .says(said)
+            .silent_about("0123456789");
+        assert_eq!(server.calls(), GOOD_FOR + 1, "{done}");
+    }
+}
+
+#[test]
+fn a_new_key_that_is_refused_as_well_stops_the_run_within_the_calls_in_flight() {
+    let place = place();
+    let file = place.path("key.txt");
+    let server = Server::start(move |request| {
+        if request.nth > GOOD_FOR {
+            // A different key at each read: they must not be tried one after the other.
+            rotate(&file, format!("{NEW}-{}", request.nth));
+            return status(401);
+        }
+        good(request)
+    });
+    let done = program(&place, &server).done();
+    done.exits(4)
+        .says("the new one is refused as well")
+        .silent_about("0123456789");
+    done.check(
+        server.calls() <= GOOD_FOR + 2 * CONCURRENCY,
+        "each call in flight is tried with the new key once at most",
+    );
+    assert_eq!(keys_renewed(&place), 1);
+}
+
+#[test]
+fn a_key_from_the_variable_is_not_looked_up_again() {
+    let (place, server) = (place(), Server::start(rotated));
+    let done = program(&place, &server)
+        .without_env("RESCORE_API_KEY_FILE")
+        .env("RESCORE_API_KEY", OLD)
+        .done();
+    done.exits(4)
+        .says("error: the service does not accept the API key")
+        .silent_about("read again")
+        .silent_about("0123456789");
+    assert!(server.calls() <= GOOD_FOR + CONCURRENCY, "{done}");
+}
+
+#[test]
+fn a_key_refused_at_the_first_call_is_not_looked_up_again() {
+    let place = place();
+    let file = place.path("key.txt");
+    let server = Server::start(move |_| {
+        rotate(&file, NEW);
+        status(401)
+    });
+    let done = program(&place, &server).done();
+    done.exits(4).silent_about("read again");
+    assert_eq!(server.calls(), 1);
+}
+
+#[test]
+fn neither_the_old_nor_the_new_key_is_shown_whichever_the_server_repeats() {
+    let place = place();
+    let file = place.path("key.txt");
+    let written = OnceLock::new();
+    let server = Server::start(move |request| {
+        if request.nth > GOOD_FOR {
+            written.get_or_init(|| rotate(&file, NEW));
+        }
+        let words = format!(r#"{{"error":"{OLD} was replaced by {NEW}"}}"#);
+        match request.nth {
+            nth if nth > 2 * GOOD_FOR => answer(401, &[], &words),
+            // Nothing is out with the old one any more: before, nobody could know its successor.
+            nth if nth > GOOD_FOR + 2 * CONCURRENCY && nth % 9 == 0 => answer(422, &[], &words),
+            _ => rotated(request),
+        }
+    });
+    let done = program(&place, &server)
+        .arg("--progress")
+        .arg("json")
+        .done();
+    done.exits(4).says("… was replaced by …");
+    done.says("\"keys_renewed\":1");
+    let rejects = place.text("scored.rejects.csv.partial");
+    done.check(
+        rejects.contains("… was replaced by …"),
+        "rejects have the words",
+    );
+    no_key_is_shown(&place, &done);
+}

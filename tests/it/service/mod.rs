@@ -1,0 +1,14 @@
+//! The service: its address, its network, its answers.
+
+mod addresses;
+mod answers;
+mod connecting;
+mod echoes;
+mod hostile;
+mod http2;
+mod key;
+mod network;
+mod proxies;
+mod retry_after;
+mod statuses;
+mod tls;

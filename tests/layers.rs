@@ -1,0 +1,422 @@
+//! The architecture: imports point only downwards, also inside a folder, and each foreign crate has its owners.
+
+#![allow(
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test that cannot read the sources should fail"
+)]
+
+#[path = "layers/source.rs"]
+mod source;
+#[path = "layers/tree.rs"]
+mod tree;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use source::Source;
+use tree::Tree;
+
+/// Modules from the bottom up. A module may use the layers below its own, and of its own layer only itself.
+const LAYERS: &[&[&str]] = &[
+    &["base", "row"],
+    &["raw_json"],
+    &["verdict", "layout"],
+    &["drift"],
+    &["telemetry", "fields"],
+    &[
+        "input", "output", "service", "pace", "ledger", "observe", "sandbox",
+    ],
+    &["scorer"],
+    &["pipeline"],
+    &["config"],
+    &["commands", "cli"],
+    &["program"],
+    &["main"],
+];
+
+/// The only files that may name a crate, or the folders if they end in `/`.
+const OWNERS: &[(&str, &[&str])] = &[
+    ("base64", &["service/traces.rs"]),
+    ("blake3", &["ledger/"]),
+    ("chardetng", &["input/text.rs"]),
+    ("clap", &["cli/"]),
+    ("console", &["base/say.rs"]),
+    ("csv", &["input/sniff.rs"]),
+    ("csv_core", &["output/csv.rs"]),
+    (
+        "fastrand",
+        &[
+            "commands/run/prepare.rs",
+            "pace/gate/permits.rs",
+            "sandbox/",
+        ],
+    ),
+    ("flate2", &["input/decompress.rs", "output/encoder.rs"]),
+    (
+        "foldhash",
+        &["input/jsonl/member_uses.rs", "scorer/transactions.rs"],
+    ),
+    (
+        "futures",
+        &[
+            "pace/gate/permits.rs",
+            "pipeline/",
+            "service/http/client.rs",
+        ],
+    ),
+    ("governor", &["pace/limiter.rs"]),
+    ("h2", &["service/http/fault.rs"]),
+    ("hdrhistogram", &["telemetry/latency.rs"]),
+    ("http", &["service/"]),
+    ("http_body_util", &["sandbox/"]),
+    ("httpdate", &["scorer/stop_reasons.rs", "service/"]),
+    (
+        "humantime",
+        &["cli/values.rs", "sandbox/server/stand_in.rs"],
+    ),
+    ("hyper", &["sandbox/"]),
+    ("hyper_util", &["sandbox/", "service/proxy.rs"]),
+    ("indicatif", &["observe/bar.rs", "observe/screen.rs"]),
+    ("jiff", &["observe/words.rs"]),
+    ("memchr", &["fields/sanitise.rs", "input/", "raw_json.rs"]),
+    ("mimalloc", &["main.rs"]),
+    ("reqwest", &["service/http/client.rs", "service/http/"]),
+    ("rusqlite", &["ledger/"]),
+    (
+        "rustix",
+        &[
+            "commands/run/fd_limit.rs",
+            "commands/signals.rs",
+            "input/source.rs",
+            "program.rs",
+            "output/name.rs",
+            "base/own_file.rs",
+            "base/system.rs",
+        ],
+    ),
+    ("rustls", &["service/"]),
+    ("rustls_platform_verifier", &["service/pinned.rs"]),
+    ("socket2", &["sandbox/server/hang_up.rs"]),
+    ("strsim", &["fields/"]),
+    ("tempfile", &["commands/run/disk_space.rs", "ledger/"]),
+    ("url", &["service/endpoint.rs", "service/proxy.rs"]),
+    ("zstd", &["input/decompress.rs", "output/encoder.rs"]),
+];
+
+/// Crates that any file may name, and why.
+const ANYWHERE: &[(&str, &str)] = &[
+    (
+        "bytes",
+        "a row's bytes are shared, not copied, from the reader to the writer",
+    ),
+    (
+        "serde",
+        "only says of a type that it can be read or written",
+    ),
+    (
+        "serde_json",
+        "the format of rows, requests, answers, the ledger and what programs read",
+    ),
+    ("thiserror", "only says of a type that it is an error"),
+    (
+        "tokio",
+        "channels, clocks and tasks wherever something waits",
+    ),
+];
+
+fn module(source: &Source) -> &str {
+    // `main.rs` and `lib.rs` are in no module.
+    source.module.first().map_or("main", String::as_str)
+}
+
+fn layer(module: &str) -> usize {
+    LAYERS
+        .iter()
+        .position(|modules| modules.contains(&module))
+        .unwrap_or_else(|| panic!("`{module}` has no layer yet: give it one in tests/layers.rs"))
+}
+
+/// What a file uses of its own layer or of one above.
+fn upward_imports(tree: &Tree, source: &Source) -> Vec<String> {
+    let here = module(source);
+    let mut found = Vec::new();
+    for used in tree.uses(source) {
+        let (line, Some(used)) = (used.line, used.to.first()) else {
+            continue;
+        };
+        if used != here && layer(used) >= layer(here) {
+            found.push(format!(
+                "src/{}:{line} (layer {}) uses `{used}` (layer {})",
+                source.file,
+                layer(here),
+                layer(used)
+            ));
+        }
+    }
+    found
+}
+
+/// The foreign crates that a file names without owning them.
+fn crates_of_others(tree: &Tree, source: &Source) -> Vec<String> {
+    let mut found = Vec::new();
+    for (line, named) in tree.foreign(source) {
+        let Some((_, owners)) = OWNERS.iter().find(|(name, _)| *name == named) else {
+            continue;
+        };
+        if !owners.iter().any(|owner| source.file.starts_with(owner)) {
+            let file = &source.file;
+            found.push(format!(
+                "src/{file}:{line} names `{named}`, whose owners are {owners:?}"
+            ));
+        }
+    }
+    found
+}
+
+/// Fails and prints everything that was found.
+#[track_caller]
+fn assert_none(found: &[String]) {
+    assert!(found.is_empty(), "\n{}\n", found.join("\n"));
+}
+
+#[test]
+fn imports_point_only_downwards() {
+    let tree = Tree::read();
+    let checked: usize = tree
+        .files()
+        .iter()
+        .map(|file| tree.uses(file).count())
+        .sum();
+    assert!(checked > 100, "the test itself has gone blind");
+    let found = tree
+        .files()
+        .iter()
+        .flat_map(|file| upward_imports(&tree, file));
+    assert_none(&found.collect::<Vec<_>>());
+}
+
+#[test]
+#[ignore = "the moves are under way"]
+fn imports_point_only_downwards_inside_a_folder() {
+    let tree = Tree::read();
+    let (arrows, circles) = (tree.upward_arrows(), tree.circles());
+    let counts = format!("{} upward arrows, {} circles", arrows.len(), circles.len());
+    assert!(
+        arrows.is_empty() && circles.is_empty(),
+        "\n{}\n\n{}\n\n{counts}",
+        arrows.join("\n"),
+        circles.join("\n")
+    );
+}
+
+#[test]
+#[ignore = "the moves are under way"]
+fn a_folders_own_file_only_lists_what_is_in_it() {
+    assert_none(&Tree::read().more_than_facades());
+}
+
+#[test]
+fn each_crate_has_its_owner() {
+    let tree = Tree::read();
+    let found = tree
+        .shipped()
+        .flat_map(|file| crates_of_others(&tree, file));
+    assert_none(&found.collect::<Vec<_>>());
+}
+
+#[test]
+fn every_dependency_is_assigned_and_every_owner_uses_it() {
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml");
+    let manifest = fs::read_to_string(manifest).unwrap();
+    let (_, dependencies) = manifest.split_once("\n[dependencies]\n").unwrap();
+    let (dependencies, _) = dependencies.split_once("\n[").unwrap();
+    let dependencies: BTreeSet<_> = dependencies
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+        .filter_map(|line| line.split_once(" = "))
+        .map(|(name, _)| name.replace('-', "_"))
+        .collect();
+    let owned = OWNERS.iter().map(|(name, _)| *name);
+    let anywhere = ANYWHERE.iter().map(|(name, _)| *name);
+    let assigned: BTreeSet<_> = owned.chain(anywhere).map(str::to_owned).collect();
+    assert_eq!(
+        dependencies, assigned,
+        "give each an owner in tests/layers.rs"
+    );
+
+    let tree = Tree::read();
+    let mut idle = Vec::new();
+    for (name, owners) in OWNERS {
+        for owner in *owners {
+            let mut files = tree.shipped().filter(|file| file.file.starts_with(owner));
+            if !files.any(|file| tree.foreign(file).any(|(_, named)| named == *name)) {
+                idle.push(format!("`{owner}` does not use `{name}`, which it owns"));
+            }
+        }
+    }
+    assert_none(&idle);
+}
+
+#[test]
+fn the_command_line_looks_at_no_file() {
+    let tree = Tree::read();
+    let sources: Vec<_> = { tree.shipped() }
+        .filter(|source| source.file.starts_with("cli/"))
+        .collect();
+    assert!(sources.len() > 5, "the test itself sees nothing");
+    let mut found = Vec::new();
+    for source in sources {
+        for path in &source.paths {
+            let names: Vec<_> = path.names.iter().map(String::as_str).collect();
+            if names.contains(&"fs") || names.first() == Some(&"File") {
+                found.push(format!("src/{}:{} names files", source.file, path.line));
+            }
+        }
+        for looks in [".exists()", "metadata()", ".read()"] {
+            if source.text.contains(looks) {
+                found.push(format!("src/{} has `{looks}`", source.file));
+            }
+        }
+    }
+    assert_none(&found);
+}
+
+#[test]
+fn only_say_writes_to_standard_error() {
+    let tree = Tree::read();
+    let mut found = Vec::new();
+    for source in tree.shipped().filter(|source| source.file != "base/say.rs") {
+        let lines: Vec<_> = source.text.lines().collect();
+        let named = source
+            .paths
+            .iter()
+            .filter(|path| path.names.ends_with(&["stderr".to_owned()]));
+        for path in named {
+            // Asking whether it is a terminal writes nothing.
+            if !lines[path.line - 1].contains("io::stderr().is_terminal()") {
+                found.push(format!(
+                    "src/{}:{} names standard error; `say` makes texts safe",
+                    source.file, path.line
+                ));
+            }
+        }
+    }
+    assert_none(&found);
+}
+
+#[test]
+fn every_file_says_what_it_is_for() {
+    for source in Tree::read().files() {
+        assert!(
+            source.text.starts_with("//! "),
+            "src/{} does not start with `//!`",
+            source.file
+        );
+    }
+}
+
+/// Files as if they were in `src/`.
+fn planted(files: &[(&str, &str)]) -> Tree {
+    let parse = |(file, text): &(&str, &str)| Source::parse(file, text);
+    Tree::of(files.iter().map(parse).collect())
+}
+
+#[test]
+fn what_stands_below_a_test_item_is_seen() {
+    let after = [
+        "#[cfg(test)]\nmod tests;",
+        "#[cfg(test)]\nmod tests { use crate::cli::Run; fn reqwest() { reqwest::get(\"}\"); } }",
+        "#[cfg(test)]\nuse crate::cli::{Run, Key};",
+        "#[cfg(test)]\n#[allow(dead_code)]\npub(crate) fn f<A, B>(run: crate::cli::Run) -> Vec<A> { reqwest::get() }",
+        "#[cfg(all(test, unix))]\npub(crate) const CLI: crate::cli::Run = crate::cli::Run { id: 1 };",
+        "struct Row { #[cfg(test)] run: Map<crate::cli::Run, u8>, id: u8 }",
+        "fn f(id: u8) { match id { #[cfg(test)] 0 => reqwest::get(), _ => {} } }",
+        "// crate::cli::Run\n/// `crate::cli::Run`\nconst TEXT: &str = \"crate::cli::Run, reqwest::get\";",
+    ];
+    let violations = [
+        "use crate::cli::Run;",
+        "use crate::{row::Row, cli::{self, Run as R}};",
+        "fn f() { let x = [1].map(|_| crate::cli::Run); }",
+        "fn f() { log!(\"{}\", super::super::cli::Run) }",
+        "mod inner { pub(crate) use super::super::super::cli::*; }",
+        "#[derive(reqwest::Part)] struct S;",
+        "use reqwest;",
+        "use ::reqwest::{self as http};",
+        "impl From<reqwest::Error> for Error {}",
+    ];
+    let found = |text: &str| {
+        let tree = planted(&[("input/csv.rs", text), ("cli/mod.rs", "")]);
+        let [source, _] = tree.files() else {
+            panic!("there are two files")
+        };
+        upward_imports(&tree, source).len() + crates_of_others(&tree, source).len()
+    };
+    for before in after {
+        assert_eq!(found(before), 0, "{before}");
+        for violation in violations {
+            let text = format!("{before}\n{violation}\n");
+            assert!(found(&text) > 0, "{text}");
+        }
+    }
+}
+
+#[test]
+fn a_module_may_be_called_like_a_crate() {
+    let tree = planted(&[
+        ("scorer/mod.rs", "mod reqwest;\nfn f() { reqwest::get() }"),
+        (
+            "scorer/call.rs",
+            "use super::reqwest;\nfn f() { reqwest::get() }",
+        ),
+        ("scorer/reqwest.rs", "fn f() { ::reqwest::get() }"),
+    ]);
+    let found: Vec<_> = tree
+        .files()
+        .iter()
+        .map(|file| crates_of_others(&tree, file).len())
+        .collect();
+    assert_eq!(found, [0, 0, 1]);
+}
+
+#[test]
+fn arrows_and_circles_inside_a_folder_are_found() {
+    let tree = planted(&[
+        (
+            "pace/mod.rs",
+            "mod gate; mod limit; mod pause; mod retry; pub(crate) use limit::Limit; use crate::row::Row; struct Own;",
+        ),
+        (
+            "pace/gate.rs",
+            "use super::{Own, Row}; use super::limit::Limit; use crate::pace::Limit as L;",
+        ),
+        ("pace/limit.rs", "fn f() -> super::pause::Pause { todo!() }"),
+        (
+            "pace/pause.rs",
+            "mod long { use super::super::gate::Gate; } #[cfg(test)] mod tests;",
+        ),
+        ("pace/pause/tests.rs", "use super::*; use crate::pace::Own;"),
+        (
+            "pace/retry.rs",
+            "use super::gate::Gate; struct Retry; impl Retry { fn f(self: Self) {} }",
+        ),
+    ]);
+    assert_eq!(
+        tree.upward_arrows(),
+        [
+            "src/pace/gate.rs uses `Limit` (through the façade), `Own` (defined there), `Row` (imported there) of `pace`"
+        ]
+    );
+    assert_eq!(
+        tree.circles(),
+        [concat!(
+            "in `crate::pace`:",
+            "\n    gate → limit (src/pace/gate.rs:1)",
+            "\n    limit → pause (src/pace/limit.rs:1)",
+            "\n    pause → gate (src/pace/pause.rs:1)"
+        )]
+    );
+    assert_eq!(tree.more_than_facades(), ["src/pace/mod.rs defines Own"]);
+}

@@ -1,0 +1,59 @@
+//! What people see, without what differs from run to run: measured times, dates, file sizes, and the server's address.
+
+use super::process::Done;
+use super::server::Server;
+
+/// The standard error of a run against this server, ready to be compared as a whole.
+pub(crate) fn shown(done: &Done, server: &Server) -> String {
+    without_times(&done.stderr).replace(&server.url(), "http://SERVER")
+}
+
+/// The text with `TIME`, `SPEED`, `SIZE` and `MOMENT` in place of measured values.
+pub(crate) fn without_times(text: &str) -> String {
+    let lines: Vec<_> = text.lines().map(line_without_times).collect();
+    lines.join("\n")
+}
+
+fn line_without_times(line: &str) -> String {
+    const MEASURED: [&str; 4] = ["in", "p50", "p95", "p99"];
+    let is_number = |word: &str| word.starts_with(|c: char| c.is_ascii_digit());
+    let words: Vec<_> = line.split(' ').collect();
+    let (mut left, mut shown) = (&words[..], Vec::new());
+    while let [word, rest @ ..] = left {
+        let before = shown.last().map_or("", String::as_str);
+        let (replaced, taken) = match rest {
+            ["rows/s", ..] if is_number(word) => ("SPEED".to_owned(), 1),
+            ["bytes,", ..] | ["an", "answer", ..] if is_number(word) => ("SIZE".to_owned(), 1),
+            [_, "in", "all", ..] if is_number(word) => ("TIME".to_owned(), 2),
+            [unit, ..] if is_number(word) && MEASURED.contains(&before) => {
+                let end = unit.trim_start_matches(char::is_alphabetic);
+                (format!("TIME{end}"), 2)
+            }
+            [time, ..] if is_date(word) => {
+                let end = time.trim_start_matches(|c: char| c.is_ascii_digit() || c == ':');
+                (format!("MOMENT{end}"), 2)
+            }
+            // A time today is shown without its date.
+            _ if is_time_of_day(word) => ("MOMENT".to_owned(), 1),
+            _ => ((*word).to_owned(), 1),
+        };
+        shown.push(replaced);
+        left = &left[taken..];
+    }
+    shown.join(" ")
+}
+
+fn is_date(word: &str) -> bool {
+    is_numbers(word, '-', 3)
+}
+
+fn is_time_of_day(word: &str) -> bool {
+    is_numbers(word, ':', 2) || is_numbers(word, ':', 3)
+}
+
+/// Whether it is this many numbers, separated by this character.
+fn is_numbers(word: &str, between: char, count: usize) -> bool {
+    let parts: Vec<_> = word.split(between).collect();
+    let is_number = |part: &&str| !part.is_empty() && part.chars().all(|c| c.is_ascii_digit());
+    parts.len() == count && parts.iter().all(is_number)
+}

@@ -1,0 +1,92 @@
+//! A server that speaks TLS, with certificates of our own.
+//!
+//! `tls/` holds an authority of our own that signed three certificates for this purpose alone: a good one for
+//! 127.0.0.1, an expired one, and one for another host; one that signed itself; and three as `openssl req -x509` makes
+//! them, which call themselves an authority's: one for 127.0.0.1, one without names, one for another host. Their keys are
+//! public and protect nothing.
+
+use std::io::{BufReader, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
+
+use super::process::{Done, Place, Program};
+use super::server::{good_body, read_request};
+
+fn file(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/support/tls")
+        .join(name)
+}
+
+/// A server that gives every user the right verdict over TLS, and a count of its requests.
+pub(crate) fn start(certificate: &str) -> (SocketAddr, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let config = config(certificate);
+    let (address, config) = (listener.local_addr().unwrap(), Arc::new(config));
+    let served = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&served);
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let (config, count) = (Arc::clone(&config), Arc::clone(&count));
+            // An error here means that the client refused: the test sees that from the other side.
+            thread::spawn(move || serve(stream.unwrap(), config, &count));
+        }
+    });
+    (address, served)
+}
+
+/// The configuration of a server with this certificate.
+pub(crate) fn config(certificate: &str) -> ServerConfig {
+    let path = file(certificate);
+    let chain = CertificateDer::pem_file_iter(&path)
+        .unwrap()
+        .map(Result::unwrap)
+        .collect();
+    let key = PrivateKeyDer::from_pem_file(&path).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(chain, key)
+        .unwrap()
+}
+
+fn serve(stream: TcpStream, config: Arc<ServerConfig>, count: &AtomicUsize) -> std::io::Result<()> {
+    let connection = ServerConnection::new(config).unwrap();
+    let mut reader = BufReader::new(StreamOwned::new(connection, stream));
+    while let Some(request) = read_request(&mut reader, 1)? {
+        count.fetch_add(1, Ordering::SeqCst);
+        let body = good_body(&request.name());
+        let answer = format!(
+            "HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        reader.get_mut().write_all(answer.as_bytes())?;
+    }
+    Ok(())
+}
+
+pub(crate) fn score(place: &Place, address: SocketAddr, authority: Option<&str>) -> Done {
+    program(place, address, authority).done()
+}
+
+/// The same, but not started yet.
+pub(crate) fn program<'a>(
+    place: &'a Place,
+    address: SocketAddr,
+    authority: Option<&str>,
+) -> Program<'a> {
+    let program = place.run_at(format!("https://{address}"));
+    match authority {
+        Some(name) => program.arg("--ca-file").arg(file(name)),
+        None => program,
+    }
+}
