@@ -199,7 +199,6 @@ fn imports_point_only_downwards() {
 }
 
 #[test]
-#[ignore = "the moves are under way"]
 fn imports_point_only_downwards_inside_a_folder() {
     let tree = Tree::read();
     let (arrows, circles) = (tree.upward_arrows(), tree.circles());
@@ -213,7 +212,6 @@ fn imports_point_only_downwards_inside_a_folder() {
 }
 
 #[test]
-#[ignore = "the moves are under way"]
 fn a_folders_own_file_only_lists_what_is_in_it() {
     assert_none(&Tree::read().more_than_facades());
 }
