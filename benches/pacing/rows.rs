@@ -28,6 +28,7 @@ pub(crate) fn one_with_limit(program: &Program) {
 }
 
 /// Three runs at a time: without that row, and with it and either kind of refusal.
+#[allow(clippy::too_many_lines, reason = "one case from start to end")]
 fn one(program: &Program, limit: Option<Bucket>) {
     let services = [
         (Refuses::Nobody, None),

@@ -182,6 +182,7 @@ mod tests {
     }
 
     #[test]
+    #[allow(clippy::too_many_lines, reason = "a table of cases")]
     fn the_variable_that_the_http_library_would_use_is_used() {
         let all: Vec<_> = [
             "NO_PROXY",

@@ -12,6 +12,8 @@
     clippy::string_slice,
     // A real process and a real network live in real time.
     clippy::disallowed_methods,
+    // Tables of cases are long.
+    clippy::too_many_lines,
     missing_docs
 )]
 

@@ -187,6 +187,7 @@ pub(super) fn signal(stops: &mpsc::UnboundedSender<Stop>, reason: CancelReason) 
 }
 
 /// Runs to the end; `signals` may ask for stops.
+#[allow(clippy::too_many_lines, reason = "it is the whole run, in its order")]
 pub(super) async fn run_signalled(
     scorer: &Scorer<Scripted>,
     around: Surroundings,

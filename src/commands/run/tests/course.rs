@@ -183,6 +183,7 @@ impl Course {
     }
 
     /// A run as the command makes it, with these failures.
+    #[allow(clippy::too_many_lines, reason = "it is the whole run, in its order")]
     pub(super) fn run(&self, trouble: Trouble<'_>) -> Ran {
         let Trouble {
             keeping,
