@@ -4,7 +4,6 @@
 //! after one, what the system says about the disk cannot be trusted.
 
 use std::cell::RefCell;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,6 +13,7 @@ use tokio::sync::oneshot;
 
 use super::bloom_filter::BloomFilter;
 use super::clock::millis;
+use super::db::errors;
 use super::db::failures::SealedFailure;
 use super::db::limits::KnownLimit;
 use super::db::store::{AnswerCounts, FinishedRun, Payload, Record, Store};
@@ -257,7 +257,7 @@ fn write(
         for (record, done) in group.into_iter().zip(waiting) {
             let result = match &broken {
                 None => Ok(record.payload),
-                Some(error) => Err(cannot_keep(path, error)),
+                Some(error) => Err(errors::cannot_keep(path, error)),
             };
             // The call may have been given up; its answer is stored all the same.
             let _ = done.send(result);
@@ -285,10 +285,4 @@ fn pass_on(notes: &Notes, store: &mut impl Store) -> Option<FinishedRun> {
         store.add_failing(failing);
     }
     finished
-}
-
-fn cannot_keep(path: &Path, error: &io::Error) -> Error {
-    Error::stopped(format!("cannot keep answers in `{}`", path.display()))
-        .because(io::Error::new(error.kind(), error.to_string()))
-        .about(path)
 }

@@ -8,6 +8,9 @@ use rusqlite::ErrorCode;
 use crate::base::error::Error;
 use crate::base::rlimit::max_file_size;
 
+/// What to do with a damaged ledger. A run's own can also be replaced by starting over, where nothing was sent yet.
+const DAMAGED: &str = "move it and the files whose names start with its name elsewhere; answers in it are paid for again";
+
 /// Whether another connection is in the way.
 pub(crate) fn is_busy(error: &rusqlite::Error) -> bool {
     matches!(
@@ -46,7 +49,7 @@ pub(crate) fn damaged() -> rusqlite::Error {
     rusqlite::Error::SqliteFailure(code, None)
 }
 
-/// A failure in the operating system's words, and so that a full disk is recognised as one.
+/// A failure in the operating system's words, and so that a full disk or a damaged file is recognised as one.
 pub(crate) fn as_io_error(error: &rusqlite::Error) -> io::Error {
     use rusqlite::ffi::{SQLITE_IOERR_SHMSIZE, SQLITE_IOERR_TRUNCATE, SQLITE_IOERR_WRITE};
     let code = error.sqlite_error().map(|error| error.extended_code);
@@ -74,7 +77,7 @@ pub(crate) fn as_io_error(error: &rusqlite::Error) -> io::Error {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
             io::Error::other("another program is using it")
         }
-        _ if is_damage(error) => io::Error::other("the file is damaged"),
+        _ if is_damage(error) => io::Error::new(io::ErrorKind::InvalidData, "the file is damaged"),
         _ => io::Error::other(error.to_string()),
     }
 }
@@ -94,9 +97,7 @@ pub(crate) fn cannot_open(path: &Path, error: &rusqlite::Error) -> Error {
     );
     let hint = match error.sqlite_error_code() {
         _ if full => "make space there; then the same command goes on",
-        _ if is_damage(error) => {
-            "move it and the files whose names start with its name elsewhere; answers in it are paid for again"
-        }
+        _ if is_damage(error) => DAMAGED,
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
             "run the same command again when the other program is done"
         }
@@ -118,6 +119,17 @@ pub(crate) fn cannot_use(path: &Path, doing: &str, error: &rusqlite::Error) -> E
     Error::stopped(format!("cannot {doing} the ledger `{}`", path.display()))
         .because(as_io_error(error))
         .about(path)
+}
+
+/// The error for answers that cannot be stored. The cause is repeated, as all calls that wait for their answers get it.
+pub(crate) fn cannot_keep(path: &Path, cause: &io::Error) -> Error {
+    let cannot = Error::stopped(format!("cannot keep answers in `{}`", path.display()))
+        .because(io::Error::new(cause.kind(), cause.to_string()))
+        .about(path);
+    if cause.kind() == io::ErrorKind::InvalidData {
+        return cannot.hint(DAMAGED);
+    }
+    cannot
 }
 
 /// The error for a file that is not a ledger.

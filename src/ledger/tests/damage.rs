@@ -4,7 +4,7 @@
 
 use std::fs;
 
-use super::support::{BODY, Directory, answer, current, find, keep, reusing};
+use super::support::{BODY, Directory, answer, current, find, keep, reusing, wait};
 use crate::ledger::db::header::VERSION;
 use crate::ledger::{LookupResult, OpenLedger, Reuse, ledger_of};
 use crate::telemetry::event::Unusable;
@@ -97,4 +97,27 @@ fn a_damaged_ledger_is_refused_with_a_way_to_continue() {
     assert!(error.report().contains("--fresh"), "{}", error.report());
     let fresh = reusing(Reuse::Nothing, place.own());
     assert!(OpenLedger::open(fresh).is_ok());
+}
+
+#[test]
+fn damage_is_met_with_the_same_hint_in_reading_and_in_writing() {
+    let place = Directory::new();
+    keep(place.shared(), BODY, &answer("t-1"));
+    let ledger = OpenLedger::open(place.shared()).unwrap();
+    let (key, mut lookup) = (
+        ledger.hasher().key(b"new"),
+        ledger.lookup().unwrap().unwrap(),
+    );
+    let (_running, writer) = ledger.start().unwrap();
+    let damaging = rusqlite::Connection::open(place.path("answers.ledger")).unwrap();
+    damaging.execute("DROP TABLE answers", []).unwrap();
+    let hint = "hint: move it and the files whose names start with its name elsewhere";
+    for error in [
+        wait(writer.keep(key, answer("t-2"))).unwrap_err(),
+        lookup.find(&key, b"new").unwrap_err(),
+    ] {
+        let report = error.report();
+        assert!(report.contains("the file is damaged"), "{report}");
+        assert!(report.contains(hint), "{report}");
+    }
 }
