@@ -167,7 +167,7 @@ pub struct WatchConfig {
 impl WatchConfig {
     /// Whether words for people are shown besides warnings and errors.
     #[must_use]
-    pub(crate) fn speaks(&self) -> bool {
+    pub(crate) fn shows_text(&self) -> bool {
         !self.quiet && self.style != Style::Json
     }
 }

@@ -186,10 +186,10 @@ fn assert_none(found: &[String]) {
 
 #[test]
 fn the_page_of_the_architecture_has_the_same_layers() {
-    let from_the_top: Vec<_> = LAYERS
+    let from_the_top: Vec<BTreeSet<_>> = LAYERS
         .iter()
         .rev()
-        .map(|layer| BTreeSet::from_iter(layer.iter().copied()))
+        .map(|layer| layer.iter().copied().collect())
         .collect();
     let page =
         fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/architecture.md"))

@@ -1,4 +1,4 @@
-//! Why a run cannot start or cannot go on, with a way out and the exit code; and how foreign text is made safe for messages.
+//! Why a run cannot start or cannot continue, with a way out and the exit code; and how foreign text is made safe for messages.
 //!
 //! A row's failure is never an [`Error`]; see `verdict`. `Display` shows only its own level: `main` prints the chain of
 //! sources. Wording: lower case, no full stop; what was being done, to what, where; the bad value in backticks.

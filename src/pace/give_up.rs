@@ -36,7 +36,7 @@ pub enum GiveUpAfter {
     Usual,
     /// This many, before the first verdict and later.
     Rows(NonZeroU32),
-    /// The run goes on to the end.
+    /// The run continues to the end.
     Never,
 }
 
@@ -57,7 +57,7 @@ pub(crate) const AT_START: u32 = 3;
 /// Useless answers in a row that stop the run later, all of them billed: a maintenance page stays longer than that, a bad
 /// part of a file is shorter.
 pub(crate) const USELESS_LATER: u32 = 20;
-/// Refused rows in a row that bring a warning. They cost nothing, so the run goes on.
+/// Refused rows in a row that bring a warning. They cost nothing, so the run continues.
 const REFUSED_LATER: u32 = 50;
 /// Bare 403 answers in a row that stop the run: one is a firewall that dislikes a row, three are a revoked key.
 const FORBIDDEN_IN_A_ROW: u32 = 3;

@@ -42,7 +42,7 @@ pub(super) fn only_refuses(host: &str, waited: Duration) -> Stop {
 pub(super) fn down_for(host: &str, lasted: Duration, row: RowNumber, last: &Fault) -> Stop {
     let (host, lasted, message) = (quoted(host), in_words(lasted), &*last.failure.message);
     let error = if last.health == Health::Failed {
-        // It may be the rows, but too many of them to go on: only a person can tell.
+        // It may be the rows, but too many of them to continue: only a person can tell.
         Error::stopped(format!("{host} has failed at every call for {lasted}"))
             .detail(format!("the last call, for row {row}: {message}"))
             .hint("run the same command again when the service works; if it works already, it fails over rows up to about this one: fix them or take them out")
@@ -63,7 +63,7 @@ pub(super) fn for_trouble(host: &str, trouble: Trouble, rows: u32, last: &Failur
                 "the first answer of {host} does not look like the service's: it is not JSON"
             ))
             .detail(format!("it was: {last}"))
-            .hint("check the base address, and that no proxy or login page is in between; `--give-up-after never` goes on anyway");
+            .hint("check the base address, and that no proxy or login page is in between; `--give-up-after never` continues anyway");
             (CancelReason::NoVerdicts, error)
         }
         Trouble::Useless(_) | Trouble::Refused(_) => {

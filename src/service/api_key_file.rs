@@ -1,6 +1,6 @@
 //! The API key in a file or variable: reads it, checks it, and reads the file again during a run.
 //!
-//! It decides whether a text can be an API key, wherever it came from. It must not know options,
+//! It decides whether a text can be an API key, regardless of its source. It must not know options,
 //! variables or the service, and its messages never repeat a key.
 
 use std::error::Error as _;

@@ -30,7 +30,7 @@ pub(super) fn announce(prepared: &PreparedRun) {
         warnings,
         ..
     } = prepared;
-    if context.watch.speaks() {
+    if context.watch.shows_text() {
         introduce(context, calls, rows.layout.format);
         tell_limit(ledger, calls.gate.limit());
         tell_earlier_run(ledger);

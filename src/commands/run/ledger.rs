@@ -244,7 +244,7 @@ impl PreparedLedger {
     pub(super) fn farewell(&self) -> Option<String> {
         let path = self.ledger.as_ref()?.path()?;
         Some(format!(
-            "`{}` has the {}answers that reached the disk; {} goes on from there",
+            "`{}` has the {}answers that reached the disk; {} continues from there",
             shown(path),
             if self.sandbox { "" } else { "paid " },
             same_command(self.fresh)
@@ -355,7 +355,7 @@ pub(super) struct LedgerEnd {
     pub(super) warning: Option<String>,
 }
 
-/// The refusal to replace what a finished run left, with both ways to go on and what they cost.
+/// The refusal to replace what a finished run left, with both ways to continue and what they cost.
 fn finished(file: &Path, ledger: &OpenLedger) -> Error {
     let failed = match ledger.previous_run() {
         PreviousRun::Finished { failed } => failed,

@@ -1,4 +1,4 @@
-//! The last phase: closes the ledger and says how the run went. The summary comes after everything that it tells of.
+//! The last phase: closes the ledger and says how the run went. The summary comes last, as it covers everything before it.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};

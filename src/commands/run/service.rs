@@ -14,7 +14,7 @@ pub(super) struct Answerer {
     pub(super) warning: Option<String>,
 }
 
-/// Who is asked, and on whose behalf: answers of one account are never used for another.
+/// Which service is asked, and for which account: answers of one account are never used for another.
 pub(super) struct Account {
     pub(super) endpoint: String,
     pub(super) service_id: String,
@@ -89,7 +89,7 @@ impl Answerer {
         })
     }
 
-    /// On whose behalf it is asked.
+    /// The account that it is asked for.
     pub(super) fn account(&self) -> Account {
         let sandbox = self.stand_in.is_some();
         Account {

@@ -13,7 +13,7 @@ use crate::base::stderr::{flush, say};
 use crate::pipeline::Stop;
 use crate::telemetry::event::CancelReason;
 
-/// How long a run may go on opening its files after a signal. Without a limit it could wait for ever: for the first line
+/// How long a run may continue to open its files after a signal. Without a limit it could wait for ever: for the first line
 /// of a pipe, or for a reader of one.
 const OPENING: Duration = Duration::from_millis(250);
 

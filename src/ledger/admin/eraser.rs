@@ -64,13 +64,13 @@ impl Eraser {
     /// Opens a ledger that is there.
     ///
     /// # Errors
-    /// Exit code 2: it is missing, not a ledger, of another version, damaged, or the own ledger of a run that is going on.
+    /// Exit code 2: it is missing, not a ledger, of another version, damaged, or the own ledger of a run in progress.
     pub(crate) fn open(path: &Path) -> Result<Self> {
         let real = existing(path)?;
         let holder = format!("`rescore ledger`, process {}", std::process::id());
         let lock = Lock::try_take(&real, &holder)?.map_err(|other| {
             Error::usage(format!(
-                "`{}` belongs to a run that is going on ({other})",
+                "`{}` belongs to a run in progress ({other})",
                 path.display()
             ))
             .hint("run this again when that run has ended; its output must not change until then")

@@ -93,7 +93,7 @@ pub(crate) fn cannot_open(path: &Path, error: &rusqlite::Error) -> Error {
         io::ErrorKind::StorageFull | io::ErrorKind::FileTooLarge
     );
     let hint = match error.sqlite_error_code() {
-        _ if full => "make space there; then the same command goes on",
+        _ if full => "make space there; then the same command continues",
         _ if is_damage(error) => {
             "move it and the files whose names start with its name elsewhere; answers in it are paid for again"
         }

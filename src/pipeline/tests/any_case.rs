@@ -379,7 +379,7 @@ proptest! {
     }
 
     #[test]
-    fn whatever_happens_no_answer_that_is_kept_is_paid_for_again(case in case()) {
+    fn no_kept_answer_is_ever_paid_for_again(case in case()) {
         paused().block_on(check(case, true))?;
     }
 }

@@ -59,16 +59,16 @@ async fn answers_that_are_given_up_with_the_run_are_counted_as_lost() {
 
 /// Another run gets an answer and makes it durable, while nothing happens here.
 fn paid_by_another_run(ledger: OpenLedger, key: RequestKey) {
-    let (_running, keeper) = ledger.start().unwrap();
+    let (_running, writer) = ledger.start().unwrap();
     let answer = Answer {
         transaction_id: TransactionId::new("another-run").unwrap(),
         score: Score::from_json_number("1").unwrap(),
         captured: Box::default(),
     };
-    // On another thread: on this one the clock would run on.
+    // On another thread: on this one the paused clock would advance.
     let kept = std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().build();
-        runtime.unwrap().block_on(keeper.keep(key, answer)).is_ok()
+        runtime.unwrap().block_on(writer.keep(key, answer)).is_ok()
     });
     assert!(kept.join().unwrap());
 }

@@ -23,10 +23,7 @@ async fn simulated_time(window: usize) -> Duration {
 #[tokio::test(start_paused = true)]
 async fn a_window_beyond_the_concurrency_hides_back_offs() {
     let (narrow, wide) = (simulated_time(8).await, simulated_time(1_024).await);
-    assert!(
-        wide < Duration::from_secs(30),
-        "{wide:?}; the floor is 26 s"
-    );
+    assert!(wide < Duration::from_secs(30), "{wide:?}; at best 26 s");
     assert!(narrow > 2 * wide, "{narrow:?} and {wide:?}");
 }
 

@@ -44,7 +44,7 @@ async fn a_rotated_key_is_renewed_and_uses_up_no_attempt() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_of_the_calls_in_flight_with_the_old_key_looks_for_a_new_one_and_all_go_on() {
+async fn one_of_the_calls_in_flight_with_the_old_key_looks_for_a_new_one_and_all_continue() {
     // Row 9 meets the 401 long after the others, when the new key has brought verdicts.
     let service = (2..=8).fold(Scripted::new(GOOD), |service, row| {
         service.row(row, [Brings::Status(401).after(10)])

@@ -69,7 +69,7 @@ impl Connections {
             *first = Rc::new(fresh);
             further.clear();
         }
-        // The first client with room. Those that are no longer needed get no calls, and close their
+        // The first client with a free stream. Those that are no longer needed get no calls, and close their
         // connections.
         let has_room = |client: &&Rc<_>| Rc::strong_count(client) <= STREAMS;
         if let Some(client) = std::iter::once(&*first).chain(&*further).find(has_room) {

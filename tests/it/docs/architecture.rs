@@ -70,6 +70,6 @@ fn the_architecture_names_files_that_exist() {
         .filter(|path| !["mod.rs", ".rs", "OUTPUT.partial"].contains(&path.as_str()))
     {
         let exists = |folder: &&str| root().join(folder).join(path).exists();
-        assert!(folders.iter().any(|folder| exists(&folder)), "{path}");
+        assert!(folders.iter().any(exists), "{path}");
     }
 }

@@ -50,7 +50,7 @@ fn night<'a>(
 }
 
 #[test]
-fn the_next_run_begins_near_the_limit_that_one_found_and_is_refused_less() {
+fn the_next_run_starts_near_the_limit_that_one_found_and_is_refused_less() {
     let (place, (server, refused)) = (Place::new(), bearing(5));
     let score = |name, users, allowed: &[&str]| {
         let done = night(&place, &server.url(), name, users, allowed).done();
@@ -71,14 +71,14 @@ fn the_next_run_begins_near_the_limit_that_one_found_and_is_refused_less() {
         .says(": starting near it");
     assert!(later < at_first, "{later} after {at_first}");
 
-    // Who wants no limit gets none.
+    // With no limit asked for, there is none.
     let unlimited = ["-c", "2", "--rate", "unlimited"];
     score("free", 5, &unlimited).0.silent_about("near it");
 
-    // It goes with all answers.
+    // It is deleted with all answers.
     let forget = ["ledger", "forget", "answers.ledger", "--all"];
     place.rescore(forget).done().exits(0);
-    score("anew", 5, &[]).0.silent_about("near it");
+    score("forgotten", 5, &[]).0.silent_about("near it");
 }
 
 #[test]

@@ -215,8 +215,8 @@ impl Course {
             None => target.open(0o666).unwrap(),
         };
         let lookup = LookupStage::new(&ledger, true).unwrap().failing(reading);
-        let (ledger, keeper) = ledger.start_failing(keeping).unwrap();
-        keeper.fail_to_look(calling);
+        let (ledger, ledger_writer) = ledger.start_failing(keeping).unwrap();
+        ledger_writer.fail_to_look(calling);
         let runtime = runtime().unwrap();
         let (service, events) = runtime.block_on(async {
             let service = Scripted::new(Brings::Verdict.at_once());
@@ -225,7 +225,7 @@ impl Course {
         let scorer = Fixture::new(service)
             .concurrency(CONCURRENCY)
             .max_calls(calls)
-            .ledger(keeper)
+            .ledger(ledger_writer)
             .events(events.clone())
             .build();
         let decisions = DecisionPolicy::default();
