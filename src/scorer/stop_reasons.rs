@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use super::outcome::Stop;
 use crate::base::error::{Error, quoted};
-use crate::pace::{Speaker, Trouble};
+use crate::pace::{AnsweredBy, Trouble};
 use crate::row::RowNumber;
 use crate::service::{Fault, Health};
 use crate::telemetry::event::CancelReason;
@@ -58,7 +58,9 @@ pub(super) fn down_for(host: &str, lasted: Duration, row: RowNumber, last: &Faul
 pub(super) fn for_trouble(host: &str, trouble: Trouble, rows: u32, last: &Failure) -> Stop {
     let (host, reason, last) = (quoted(host), last.reason, &*last.message);
     let (reason, error) = match trouble {
-        Trouble::Useless(Speaker::Stranger) | Trouble::Refused(Speaker::Stranger) if rows == 1 => {
+        Trouble::Useless(AnsweredBy::OtherProgram) | Trouble::Refused(AnsweredBy::OtherProgram)
+            if rows == 1 =>
+        {
             let error = Error::stopped(format!(
                 "the first answer of {host} does not look like the service's: it is not JSON"
             ))

@@ -202,7 +202,7 @@ impl OutputFiles {
     }
 
     /// The file by which a stopped run is known when it is continued; `None` where it writes to standard output alone.
-    pub(super) fn known_by(&self) -> Option<&Path> {
+    pub(super) fn identifying_file(&self) -> Option<&Path> {
         let output = self.output.as_ref().map(Target::path);
         output.or(self.changes.as_deref())
     }

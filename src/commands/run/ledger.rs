@@ -241,7 +241,7 @@ impl PreparedLedger {
     }
 
     /// What stays of a run that is ended immediately; `None` where no answers do.
-    pub(super) fn farewell(&self) -> Option<String> {
+    pub(super) fn last_words(&self) -> Option<String> {
         let path = self.ledger.as_ref()?.path()?;
         Some(format!(
             "`{}` has the {}answers that reached the disk; {} continues from there",

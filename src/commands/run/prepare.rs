@@ -100,7 +100,7 @@ pub(super) fn prepare(config: RunConfig) -> Result<PreparedRun> {
     let ledger = PreparedLedger::open(
         ledger,
         account,
-        files.known_by(),
+        files.identifying_file(),
         &input.facts.source,
         &config.captured,
         fit.concurrency,

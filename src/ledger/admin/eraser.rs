@@ -14,7 +14,7 @@ use super::access::{cannot_open, existing};
 use crate::base::error::{Error, Result};
 use crate::ledger::db::checksum::Checksums;
 use crate::ledger::db::connect::{self, COMMAND_WAITS, Connect, Mode};
-use crate::ledger::db::schema::{self, Head};
+use crate::ledger::db::schema::{self, LedgerInfo};
 use crate::ledger::db::{answers, errors};
 use crate::ledger::file;
 use crate::ledger::lock::Lock;
@@ -78,7 +78,7 @@ impl Eraser {
         let open = || {
             let connection = Connect::to(Mode::Erase).open(&real)?;
             schema::check_soundness(&connection, &real)?;
-            let checksums = Head::read(&connection)?.checksums();
+            let checksums = LedgerInfo::read(&connection)?.checksums();
             checksums.install(&connection)?;
             Ok((connection, checksums))
         };

@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use rusqlite::Connection;
 
 use crate::ledger::clock::millis;
-use crate::ledger::db::runs::{PreviousRun, Run};
+use crate::ledger::db::runs::{PreviousRun, RunRecord};
 use crate::ledger::db::schema::fresh_from;
 use crate::ledger::request_key::KeyHash;
 use crate::ledger::settings::Reuse;
@@ -14,7 +14,7 @@ use crate::ledger::settings::Reuse;
 #[derive(Clone, Copy)]
 pub(super) struct RunPlan {
     /// The run as it will be recorded.
-    pub(super) run: Run,
+    pub(super) run: RunRecord,
     /// What was recorded about the run before it.
     pub(super) previous: PreviousRun,
     pub(super) reuse: Reuse,
@@ -27,7 +27,7 @@ pub(super) struct RunContext {
     /// The run's name.
     pub(super) name: KeyHash,
     /// The run of this name that is recorded.
-    pub(super) found: Option<(Run, PreviousRun)>,
+    pub(super) found: Option<(RunRecord, PreviousRun)>,
     pub(super) reuse: Reuse,
     /// Whether the ledger is the run's own.
     pub(super) own: bool,
@@ -61,7 +61,7 @@ impl RunPlan {
         let run = match found {
             Some((run, _)) if !is_over => continued(run, reuse, own, millis(now), not_before),
             // To a run that uses no older answers, an answer that is too old is from before it.
-            _ => Run::new(name, not_before.max(millis(now)), not_before),
+            _ => RunRecord::new(name, not_before.max(millis(now)), not_before),
         };
         Ok(Self {
             run,
@@ -92,7 +92,7 @@ fn is_over(previous: PreviousRun, reuse: Reuse, own: bool) -> bool {
 }
 
 /// A recorded run as it continues now.
-fn continued(mut run: Run, reuse: Reuse, own: bool, now: i64, not_before: i64) -> Run {
+fn continued(mut run: RunRecord, reuse: Reuse, own: bool, now: i64, not_before: i64) -> RunRecord {
     // It did not start in the future, whatever the clock did: answers of this run must not seem to be older than it.
     run.started = run.started.min(now);
     run.not_before = run.not_before.max(not_before);

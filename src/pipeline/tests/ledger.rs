@@ -80,7 +80,7 @@ async fn a_row_that_waited_behind_another_is_looked_up_again_before_its_call() {
     let keys = ours.hasher();
     let (_running, writer) = ours.start().unwrap();
     // The first row holds up the second one. Its failure lets the second one through.
-    let service = Scripted::new(GOOD).row(1, [Brings::Status(422).after(1_000)]);
+    let service = Scripted::new(GOOD).row(1, [ScriptedResult::Status(422).after(1_000)]);
     let log = Log::default();
     let scorer = fixture(8, &log, service).ledger(writer).build();
     let key = keys.key(&Scripted::body(2));
