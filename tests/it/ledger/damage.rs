@@ -128,11 +128,13 @@ fn damage_during_a_run_is_named_and_no_message_suggests_continuing() {
     let (header, known) = csv.split_once('\n').unwrap();
     writeln!(
         rows,
-        "{header}\n0,Newcomer,new@example.com,192.0.2.1,curl/8"
+        "{header}\n0,Somebody,new@example.com,192.0.2.1,curl/8"
     )
     .unwrap();
-    server.wait_for_calls(MANY + 1);
-    // The program reads these pages only now.
+    // The answer is durable before its row is written. The program reads these pages only after that.
+    running.wait_for_file("scored.csv.partial", |partial| {
+        partial.windows(9).any(|bytes| bytes == b"Somebody,")
+    });
     let ledger = fs::File::options()
         .write(true)
         .open(place.path("answers.ledger"));
