@@ -76,8 +76,8 @@ impl Signals {
     }
 }
 
-/// Whether SIGHUP is known not to be ignored. Under `nohup` it is ignored and must stay so. Where the system does not tell,
-/// nothing is changed.
+/// Whether SIGHUP is known not to be ignored. Under `nohup` it is ignored and must stay so. If the system does not
+/// say, nothing is changed.
 #[cfg(unix)]
 fn reacts_to_hang_up() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();

@@ -29,7 +29,7 @@ pub struct LookupResult {
     /// The user's score before the run started, where this run replaces that answer or has done so: the same however often
     /// the run was stopped since, and for all rows that ask the same.
     pub(crate) old: Option<Score>,
-    /// Why an answer that is there is not used, where no setting asks for that.
+    /// Why an existing answer is not used, if no setting asks for that.
     pub(crate) unusable: Option<Unusable>,
 }
 

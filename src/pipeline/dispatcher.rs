@@ -113,7 +113,7 @@ impl<'a, S: Service> Dispatcher<'a, S> {
         self.needs_permit() && self.scorer.may_start_beside(self.scoring)
     }
 
-    /// The row to start with a permit that is there, if there still is one.
+    /// The row to start with a permit, if there still is one.
     fn start(&mut self) -> Option<RowCall> {
         if self.is_stopping() {
             return None;

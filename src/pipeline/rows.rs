@@ -133,7 +133,7 @@ impl<'a, S> Rows<'a, S> {
         self.window.has_waiting() && self.window.has_room()
     }
 
-    /// Admits the next row that needs a call, for which a permit is there; `None` if no row needs one any more.
+    /// Admits the next row that needs a call, for which there is a permit; `None` if no row needs one any more.
     ///
     /// # Errors
     /// The run must stop, as for [`Self::admit_without_call`].

@@ -1,7 +1,7 @@
 //! Whether the service is down, or only always fails over the rows that are left.
 //!
 //! Ten failures in a row look like an outage. In the middle of a file or at its end they may just as well be ten rows of
-//! the kind over which the service always fails; nobody should wait for them, only to be asked to come back later.
+//! the kind over which the service always fails; waiting for them would only end in a message to try again later.
 //! Fresh rows, for which no call has been made yet, tell the two apart, and while there are any they are believed.
 
 use std::collections::HashSet;

@@ -223,7 +223,7 @@ pub(crate) enum CancelReason {
     Output,
     /// The reader of standard output has gone.
     OutputClosed,
-    /// A bug of ours.
+    /// A bug in rescore.
     Internal,
 }
 

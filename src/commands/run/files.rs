@@ -109,7 +109,7 @@ pub(super) struct OutputPlace {
 }
 
 impl OutputPlace {
-    /// Checks the output as far as possible before the run has it for itself. The input is not read yet: nobody should wait
+    /// Checks the output as far as possible before the run has locked it. The input is not read yet: nobody should wait
     /// for a pipe only to be told that the output exists.
     ///
     /// # Errors
@@ -120,7 +120,7 @@ impl OutputPlace {
         ledger: &LedgerConfig,
     ) -> Result<Self> {
         if let (Some(output), Input::File(input)) = (&config.path, input) {
-            // Before anything else: nobody must be told to overwrite the input.
+            // Before anything else: no message may suggest overwriting the input.
             refuse_clashes(&[RunFile::input(input), RunFile::output(output)])?;
         }
         let target = |path: &PathBuf| {

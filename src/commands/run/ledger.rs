@@ -34,7 +34,7 @@ pub(super) struct PreparedLedger {
     input: Option<PathBuf>,
     /// The run starts over, by `--fresh`.
     fresh: bool,
-    /// The answers are the stand-in's: nobody pays for them.
+    /// The answers are the stand-in's, which cost nothing.
     sandbox: bool,
 }
 
@@ -206,7 +206,7 @@ impl PreparedLedger {
         ledger.map_or(PreviousRun::None, OpenLedger::previous_run)
     }
 
-    /// Whether the stand-in answers, whom nobody pays.
+    /// Whether the stand-in answers, which costs nothing.
     pub(super) const fn is_sandbox(&self) -> bool {
         self.sandbox
     }

@@ -75,7 +75,7 @@ fn unsynced(directory: &Path) -> String {
     )
 }
 
-/// The file, unless somebody has removed it during the run, perhaps with its directory.
+/// The file, unless it was removed during the run, perhaps with its directory.
 fn still_there(file: Option<PathBuf>) -> Option<PathBuf> {
     file.filter(|file| is_there(file))
 }

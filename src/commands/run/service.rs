@@ -18,7 +18,7 @@ pub(super) struct Answerer {
 pub(super) struct Account {
     pub(super) endpoint: String,
     pub(super) service_id: String,
-    /// The stand-in answers, whom nobody pays.
+    /// The stand-in answers, which costs nothing.
     pub(super) sandbox: bool,
 }
 

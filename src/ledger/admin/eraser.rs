@@ -61,7 +61,7 @@ impl CleanupResult {
 }
 
 impl Eraser {
-    /// Opens a ledger that is there.
+    /// Opens an existing ledger.
     ///
     /// # Errors
     /// Exit code 2: it is missing, not a ledger, of another version, damaged, or the own ledger of a run in progress.
@@ -127,7 +127,7 @@ impl Eraser {
 
     /// Leaves nothing of what was removed in the files, as far as others who use them let it.
     ///
-    /// With `rewrite` the file is rewritten, which also gives back the space, unless it is large and somebody else uses it.
+    /// With `rewrite` the file is rewritten, which also gives back the space, unless it is large and a run uses it.
     /// Without, that is done only where whole pages are unused.
     ///
     /// # Errors
@@ -188,7 +188,7 @@ impl Eraser {
     }
 }
 
-/// Copies all of the log into the file and truncates it; `false` when somebody reads an old state all the while.
+/// Copies all of the log into the file and truncates it; `false` if a reader keeps an old state in use all the while.
 fn empty_log(connection: &Connection, patience: Duration) -> rusqlite::Result<bool> {
     let started = Instant::now();
     loop {

@@ -213,7 +213,7 @@ impl OpenLedger {
     /// Looks up what earlier runs stored; `None` where there is nothing to find.
     ///
     /// # Errors
-    /// Exit code 2: the ledger cannot be opened once more.
+    /// Exit code 2: the ledger cannot be opened again.
     pub fn lookup(&self) -> Result<Option<Lookup>> {
         // A run that was stopped may have stored only failures.
         let may_find = (self.contents.any && !self.plan.replaces) || self.continues();
@@ -227,7 +227,7 @@ impl OpenLedger {
     /// Starts the run, when everything else is ready: the run is recorded now, and its answers can be written.
     ///
     /// # Errors
-    /// Exit code 2 or 3: the ledger cannot be opened once more or written, or a thread cannot be started.
+    /// Exit code 2 or 3: the ledger cannot be opened again or written, or a thread cannot be started.
     pub fn start(self) -> Result<(RunningLedger, LedgerWriter)> {
         self.start_over(|database| database)
     }

@@ -10,7 +10,7 @@ use crate::ledger::db::schema::fresh_from;
 use crate::ledger::request_key::KeyHash;
 use crate::ledger::settings::Reuse;
 
-/// What a run does with what is there.
+/// What a run does with what the ledger already has.
 #[derive(Clone, Copy)]
 pub(super) struct RunPlan {
     /// The run as it will be recorded.
@@ -54,7 +54,7 @@ impl RunPlan {
         let not_before = match reuse {
             Reuse::All | Reuse::Retry => i64::MIN,
             Reuse::Younger(age) => millis(now.checked_sub(age).unwrap_or(UNIX_EPOCH)),
-            // From the moment when the run is recorded, none that is there counts.
+            // Once the run is recorded, no existing answer counts.
             Reuse::Nothing if own => i64::MIN,
             Reuse::Nothing => fresh_from(connection, millis(now))?,
         };
@@ -97,7 +97,7 @@ fn continued(mut run: RunRecord, reuse: Reuse, own: bool, now: i64, not_before: 
     run.started = run.started.min(now);
     run.not_before = run.not_before.max(not_before);
     match reuse {
-        // It asks about everybody once more, also about rows that it was told not to ask about again.
+        // It sends every row again, including rows that earlier runs would not have sent again.
         Reuse::Nothing => run.discard_failures(),
         // It uses the answers of an earlier run after all, which it has not replaced yet.
         Reuse::Retry if own && run.leftover => {

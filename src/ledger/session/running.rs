@@ -88,7 +88,7 @@ impl RunningLedger {
             Err(_) => None,
         };
         let path = self.claim.path();
-        // A ledger that somebody has removed is not reported.
+        // A ledger that was removed from outside is not reported.
         if self.is_scratch() || !path.exists() {
             return Ok(ClosedLedger::Removed);
         }

@@ -175,7 +175,7 @@ pub(super) fn current(answer: Answer) -> LookupResult {
     }
 }
 
-/// An answer that is there and cannot be used.
+/// An existing answer that cannot be used.
 pub(super) fn replaceable() -> LookupResult {
     LookupResult {
         old: Some(answer("t-1").score),

@@ -58,7 +58,7 @@ impl Connections {
     /// The client for a call that starts now. The caller drops it when the call is over.
     pub(super) fn client(&self) -> Rc<reqwest::Client> {
         let now = SystemTime::now();
-        // A clock that was set back tells nothing.
+        // A clock that was set back says nothing.
         let rest = now
             .duration_since(self.used.replace(now))
             .unwrap_or_default();
