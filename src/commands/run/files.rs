@@ -138,7 +138,7 @@ impl OutputPlace {
 }
 
 /// What may be replaced at the output's path: what a ledger may have the answers of. The ledger has the last word, once
-/// the run has it; see [`RunLedger::replaceable`].
+/// the run has locked it; see [`PreparedLedger::replaceable`](super::ledger::PreparedLedger::replaceable).
 fn replaceable(output: &Path, input: &Input, ledger: &LedgerConfig) -> Replace {
     let has_answers = |ledger: &Path| ledger.metadata().is_ok_and(|file| file.len() > 0);
     match &ledger.choice {
