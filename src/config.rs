@@ -1,7 +1,7 @@
 //! What a command is to do: valid values only, with nothing left to parse.
 //!
 //! `cli` makes a config from arguments and variables, without looking at a file. `commands` looks at the files and gives each
-//! stage its part. The config stands between them and the stages: it is made of the stages' types, no stage knows it, and
+//! stage its part. The config is between them and the stages: it is made of the stages' types, no stage knows it, and
 //! `cli` and `commands` share nothing else. Benchmarks build a [`RunConfig`] without a command line.
 
 use std::num::{NonZeroU64, NonZeroUsize};
@@ -167,7 +167,7 @@ pub struct WatchConfig {
 impl WatchConfig {
     /// Whether words for people are shown besides warnings and errors.
     #[must_use]
-    pub(crate) fn speaks(&self) -> bool {
+    pub(crate) fn shows_text(&self) -> bool {
         !self.quiet && self.style != Style::Json
     }
 }

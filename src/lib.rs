@@ -3,7 +3,7 @@
 //!
 //! This is a program, not a library: [`main`] is all of it. [`internals`] is for its own tests and benchmarks.
 
-// In the benches and tests as well it would ask for a word about every helper.
+// Only here: in benches and tests it would demand a comment on every helper.
 #![warn(clippy::missing_docs_in_private_items)]
 // The documentation is made with the private items.
 #![allow(rustdoc::private_intra_doc_links)]
@@ -32,7 +32,7 @@ mod verdict;
 
 pub use program::main;
 
-/// What the tests, the benchmarks and the fuzz targets of this package reach of the inside. No promise to anybody else.
+/// What the tests, the benchmarks and the fuzz targets of this package need. Not an interface for others.
 #[doc(hidden)]
 pub mod internals {
     pub mod commands {

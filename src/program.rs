@@ -15,7 +15,7 @@ pub fn main() -> ExitCode {
     #[cfg(target_os = "linux")]
     let _ = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable);
     // The allocator takes its memory from one large range. Where the system turns such ranges into pages of 2 MiB, a run
-    // takes 38 MiB instead of 18. If it cannot be told not to, that is no reason to stop.
+    // takes 38 MiB instead of 18. If this cannot be switched off, the run works all the same.
     #[cfg(target_os = "linux")]
     let _ = rustix::thread::disable_transparent_huge_pages(true);
     std::panic::set_hook(Box::new(|panic| {

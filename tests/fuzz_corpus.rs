@@ -46,11 +46,11 @@ fn answers_are_judged_without_repeating_what_was_sent() {
 }
 
 #[test]
-fn headers_ask_for_nothing_that_a_pace_cannot_bear() {
+fn no_headers_ask_for_an_impossible_pace() {
     replay("headers", fuzz_invariants::headers::holds);
 }
 
 #[test]
-fn whatever_lies_in_a_ledgers_place_is_used_or_refused() {
+fn any_file_in_a_ledgers_place_is_used_or_refused() {
     replay("ledger", fuzz_invariants::ledger::holds);
 }

@@ -7,6 +7,8 @@
     reason = "a test that cannot read the sources should fail"
 )]
 
+#[path = "layers/page.rs"]
+mod page;
 #[path = "layers/source.rs"]
 mod source;
 #[path = "layers/tree.rs"]
@@ -180,6 +182,19 @@ fn crates_of_others(tree: &Tree, source: &Source) -> Vec<String> {
 #[track_caller]
 fn assert_none(found: &[String]) {
     assert!(found.is_empty(), "\n{}\n", found.join("\n"));
+}
+
+#[test]
+fn the_page_of_the_architecture_has_the_same_layers() {
+    let from_the_top: Vec<BTreeSet<_>> = LAYERS
+        .iter()
+        .rev()
+        .map(|layer| layer.iter().copied().collect())
+        .collect();
+    let page =
+        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/architecture.md"))
+            .unwrap();
+    assert_eq!(page::layers(&page), from_the_top);
 }
 
 #[test]

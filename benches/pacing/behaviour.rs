@@ -48,8 +48,8 @@ impl Refusal {
 }
 
 impl Behaviour {
-    /// A service that bears everything.
-    pub(crate) const fn bearing(latency: Duration) -> Self {
+    /// A service that accepts everything.
+    pub(crate) const fn accepting(latency: Duration) -> Self {
         Self {
             latency,
             refuses: Refuses::Nobody,

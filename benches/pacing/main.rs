@@ -1,4 +1,4 @@
-//! How `rescore` paces itself on real sockets: the built program, run as a user runs it, against services that bear
+//! How `rescore` paces itself on real sockets: the built program, run as a user runs it, against services that accept
 //! everything, refuse at random, refuse one row, or have a limit.
 //!
 //! `cargo bench --bench pacing` runs everything in less than 20 minutes, `cargo bench --bench pacing -- NAME` the sections
@@ -19,7 +19,6 @@
     reason = "a benchmark whose setup fails or that is interrupted should stop, and printing is what it is for"
 )]
 
-mod bears;
 mod behaviour;
 mod busy;
 mod children;
@@ -32,6 +31,7 @@ mod rows;
 mod server;
 mod stand_in;
 mod table;
+mod unlimited;
 mod users;
 
 use program::Program;
@@ -40,10 +40,10 @@ use program::Program;
 type Section = fn(&Program);
 
 const SECTIONS: [(&str, Section); 23] = [
-    ("bears-20ms", bears::at_20_ms),
-    ("bears-100ms", bears::at_100_ms),
-    ("bears-0ms", bears::without_latency),
-    ("bears-300ms", bears::at_300_ms),
+    ("unlimited-20ms", unlimited::at_20_ms),
+    ("unlimited-100ms", unlimited::at_100_ms),
+    ("unlimited-0ms", unlimited::without_latency),
+    ("unlimited-300ms", unlimited::at_300_ms),
     ("random-retry-1", random::retry_after_1),
     ("random-retry-0-low", random::retry_after_0_low),
     ("random-retry-0-high", random::retry_after_0_high),

@@ -87,7 +87,7 @@ fn measure(program: &Program, limit: &Limit, machine: &str, aim: &str) {
     let Some(installed) = installed() else {
         return skip(&service, "nginx is not installed");
     };
-    let server = Server::start(Behaviour::bearing(limit.latency));
+    let server = Server::start(Behaviour::accepting(limit.latency));
     let nginx = Nginx::start(&installed, program.place(), &server, limit);
     let load = load();
     let done = program

@@ -98,7 +98,7 @@ impl Runs {
             let server = Server::start(Behaviour {
                 refuses: Refuses::Share(*share),
                 refusal: self.refusal,
-                ..Behaviour::bearing(LATENCY)
+                ..Behaviour::accepting(LATENCY)
             });
             let run = program.start(&input, &server.url, self.options);
             (server, run)
@@ -144,11 +144,11 @@ impl Runs {
     }
 }
 
-/// What one run gets of so many at a time that are not paced, from a service that bears everything.
+/// What one run gets of so many at a time that are not paced, from a service that accepts everything.
 fn unpaced(program: &Program, runs: usize) -> f64 {
     let input = program.users(ROWS);
     let start = |_| {
-        let server = Server::start(Behaviour::bearing(LATENCY));
+        let server = Server::start(Behaviour::accepting(LATENCY));
         let run = program.start(&input, &server.url, UNLIMITED);
         (server, run)
     };

@@ -62,7 +62,7 @@ fn one(program: &Program, limit: Option<Bucket>) {
     let speed =
         |run: usize| f64::from(servers[run].counts().accepted()) / done[run].time.as_secs_f64();
     let last = |run: usize| servers[run].counts().last_accepted().as_secs_f64();
-    let service = limit.map_or("bears everything".to_owned(), |limit| {
+    let service = limit.map_or("accepts everything".to_owned(), |limit| {
         format!("{:.0}/s, bucket of {:.0}", limit.rate, limit.burst)
     });
     for run in [1, 2] {

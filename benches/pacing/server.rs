@@ -128,7 +128,7 @@ impl Service {
         counts.add(now - *first.get_or_insert(now), accepted);
     }
 
-    /// Each has a transaction id of its own: one id for all would be warned of.
+    /// Each has a transaction id of its own: one id for all would cause a warning.
     fn verdict(&self) -> Response<Full<Bytes>> {
         let number = self.answers.fetch_add(1, Ordering::Relaxed);
         let body = format!(r#"{{"transaction_id":"t-{number}","summary":{{"risk_score":1.68}}}}"#);

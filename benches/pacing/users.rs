@@ -6,7 +6,7 @@ use std::path::Path;
 
 use memchr::memmem;
 
-/// What stands before the number in a user's email address.
+/// The text before the number in a user's email address.
 const BEFORE_NUMBER: &[u8] = b"\"user.";
 
 /// Writes a CSV file with these users.

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-/// Inputs and outputs, in a directory that goes when this does.
+/// Inputs and outputs, in a directory that is removed when this is dropped.
 pub(crate) struct Files {
     directory: tempfile::TempDir,
     made: RefCell<BTreeSet<PathBuf>>,
@@ -91,7 +91,7 @@ impl Files {
         let path = self.directory.path().join(name);
         if self.made.borrow_mut().insert(path.clone()) {
             write(&path);
-            // Writing it out must not fall into what is measured.
+            // Writing it out must not be part of what is measured.
             File::open(&path).unwrap().sync_all().unwrap();
         }
         path

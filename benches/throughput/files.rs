@@ -1,4 +1,4 @@
-//! Reading and writing alone: every row gets the same verdict at once, without any call.
+//! Reading and writing alone: every row gets the same verdict immediately, without a call.
 //!
 //! The reader's and the writer's threads are connected as in a run; the baseline copies the file on one thread with
 //! the usual library and puts the same bytes in.
@@ -56,7 +56,7 @@ fn measure(
         || through(input, output, no_bodies()),
         || copy(input, output),
     );
-    // Not in turn with the others: whoever came second behind a copy was a tenth slower, with bodies or without.
+    // Not in turn with the others: what ran right after a copy was a tenth slower, with bodies or without.
     let with: Vec<_> = (0..ROUNDS)
         .map(|_| through(input, output, compose()))
         .collect();

@@ -14,7 +14,7 @@
     clippy::print_stdout,
     clippy::print_stderr,
     clippy::indexing_slicing,
-    reason = "a benchmark whose setting breaks must end at once, and printing is what it is for"
+    reason = "a benchmark whose setting breaks must end immediately, and printing is its purpose"
 )]
 
 mod calls;

@@ -211,9 +211,9 @@ impl Answers {
     }
 }
 
-/// All wait equally long, so whoever came first is due first. A timer of tokio's is off by a whole millisecond, which is
-/// a twentieth of the latency, and a thread's sleep by the twentieth of one that Linux takes to wake several threads at
-/// once; it is asked not to. What is left is counted: a latency that is longer than it says would be the client's loss.
+/// All wait equally long, so the first to come is the first due. A tokio timer is off by a whole millisecond, which is
+/// a twentieth of the latency, and a thread's sleep by the twentieth of one that Linux takes to wake several threads
+/// together; it is asked not to. What is left is counted: a latency that is longer than it says would be the client's loss.
 fn write_later(
     requests: &Receiver<(Instant, Arc<TcpStream>)>,
     latency: Duration,

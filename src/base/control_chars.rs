@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn control_characters_are_told_from_text() {
+    fn control_characters_are_distinguished_from_text() {
         for c in [
             '\0', '\t', '\n', '\r', '\u{1b}', '\u{7f}', '\u{85}', '\u{9b}', '\u{9d}', '\u{2029}',
             '\u{202e}', '\u{2066}', '\u{feff}',

@@ -1,4 +1,4 @@
-//! Why a run cannot start or cannot go on, with a way out and the exit code; and how foreign text is made safe for messages.
+//! Why a run cannot start or cannot continue, with a hint and the exit code; and how foreign text is made safe for messages.
 //!
 //! A row's failure is never an [`Error`]; see `verdict`. `Display` shows only its own level: `main` prints the chain of
 //! sources. Wording: lower case, no full stop; what was being done, to what, where; the bad value in backticks.
@@ -21,7 +21,7 @@ pub enum Exit {
     Stopped,
     /// The service refused the run: key, plan, credit or address.
     Refused,
-    /// A bug of ours.
+    /// A bug in rescore.
     Internal,
     /// Interrupted by this signal.
     Interrupted(Signal),
@@ -101,7 +101,7 @@ impl Error {
         Self::new(Exit::Refused, message)
     }
 
-    /// A bug of ours.
+    /// A bug in rescore.
     #[must_use]
     pub(crate) fn internal(message: impl Into<String>) -> Self {
         Self::new(Exit::Internal, message)
@@ -125,7 +125,7 @@ impl Error {
         self
     }
 
-    /// Adds the way out: one sentence that names an exact flag or command.
+    /// Adds the hint: one sentence that names an exact flag or command.
     #[must_use]
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into().into());
@@ -193,7 +193,7 @@ impl Error {
             let words = error
                 .downcast_ref::<std::io::Error>()
                 .map_or_else(|| error.to_string(), system_words);
-            // Some libraries include their source in their own text; printing it twice helps nobody.
+            // Some libraries include their source in their own text; printing it twice is of no use.
             if !text.contains(&words) {
                 text.push_str(": ");
                 text.push_str(&printable(&words));

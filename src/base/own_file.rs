@@ -8,7 +8,7 @@ use std::fs::{self, File, Metadata, OpenOptions};
 use std::io;
 use std::path::Path;
 
-/// Why what has a name of ours cannot be a file that we created.
+/// Why a file with a name of ours cannot be one that we created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum NotOurs {
     /// A symbolic link.
@@ -52,7 +52,7 @@ pub(crate) fn is_not_ours(error: &io::Error) -> bool {
         .is_some_and(<dyn std::error::Error + Send + Sync>::is::<NotOurs>)
 }
 
-/// The way out of such an error.
+/// The hint for such an error.
 pub(crate) const HINT: &str = "move it away: rescore writes only to files that it created";
 
 /// Checks that whatever is at `path` can be a file that we created.

@@ -90,16 +90,17 @@ impl LedgerCommand {
         let (ledger, task) = match self {
             Self::Stats(StatsArgs { file }) => (file, AdminTask::Stats),
             Self::Prune(PruneArgs { file, older_than }) => (file, AdminTask::Prune { older_than }),
-            Self::Forget(arguments) => {
-                (arguments.file.clone(), AdminTask::Forget(arguments.whom()?))
-            }
+            Self::Forget(arguments) => (
+                arguments.file.clone(),
+                AdminTask::Forget(arguments.target()?),
+            ),
         };
         Ok(AdminConfig { ledger, task })
     }
 }
 
 impl ForgetArgs {
-    fn whom(self) -> Result<ForgetTarget> {
+    fn target(self) -> Result<ForgetTarget> {
         let Self {
             file: _,
             users,

@@ -47,7 +47,7 @@ impl<'a> Sources<'a> {
         let of = |arg: &Arg| {
             let id = arg.get_id().as_str();
             let path = self.matches.try_get_one::<PathBuf>(id).ok().flatten();
-            Some(Given {
+            Some(FromVariable {
                 variable: self.variable(id)?,
                 long: arg.get_long().map(ToOwned::to_owned),
                 file: path.map(|path| format!("`{}`", shown(path))),
@@ -65,11 +65,11 @@ impl<'a> Sources<'a> {
 
 /// The options whose values came from variables.
 #[derive(Debug)]
-pub(crate) struct Variables(Vec<Given>);
+pub(crate) struct Variables(Vec<FromVariable>);
 
 /// An option whose value came from a variable.
 #[derive(Debug)]
-struct Given {
+struct FromVariable {
     variable: String,
     /// `INPUT` has none.
     long: Option<String>,
@@ -82,7 +82,7 @@ impl Variables {
     #[must_use]
     pub(crate) fn explain(&self, error: Error) -> Error {
         let message = error.to_string();
-        let is_named = |given: &&Given| {
+        let is_named = |given: &&FromVariable| {
             { given.long.as_ref() }.is_some_and(|long| names(&message, long)) || {
                 given.file.as_ref()
             }

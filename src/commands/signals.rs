@@ -27,7 +27,7 @@ impl Signals {
         Ok(Self {
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,
-            hang_up: hang_up_counts()
+            hang_up: reacts_to_hang_up()
                 .then(|| signal(SignalKind::hangup()))
                 .transpose()?,
         })
@@ -76,10 +76,10 @@ impl Signals {
     }
 }
 
-/// Whether SIGHUP is known not to be ignored. Under `nohup` it is ignored and must stay so. Where the system does not tell,
-/// nothing is changed.
+/// Whether SIGHUP is known not to be ignored. Under `nohup` it is ignored and must stay so. If the system does not
+/// say, nothing is changed.
 #[cfg(unix)]
-fn hang_up_counts() -> bool {
+fn reacts_to_hang_up() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());

@@ -107,7 +107,7 @@ impl ClaimedLocation {
         self.scratch.take().is_some()
     }
 
-    /// Fails when the ledger that is there, if any, is of the other kind. What a run removes at its end must not be in use
+    /// Fails if there is a ledger of the other kind. What a run removes at its end must not be in use
     /// by others, and what runs share must not be removed.
     pub(super) fn refuse_other_kind(&self, found: Option<LedgerKind>) -> Result<()> {
         let path = self.path.display();

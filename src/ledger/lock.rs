@@ -84,7 +84,7 @@ impl Drop for Lock {
     }
 }
 
-/// Whether this is what a lock's file says of its holder: it ends with a process ID.
+/// Whether this is how a lock's file names its holder: it ends with a process ID.
 fn is_holder(text: &str) -> bool {
     text.rsplit_once("process ")
         .is_some_and(|(_, id)| id.parse::<u32>().is_ok())

@@ -11,7 +11,7 @@ use super::clock::millis;
 use super::db::answers::{self, AnswerState, StoredAnswer};
 use super::db::checksum::Checksums;
 use super::db::connect::{Connect, Mode};
-use super::db::runs::Run;
+use super::db::runs::RunRecord;
 use super::db::schema::MAX_AHEAD;
 use super::db::{captures, errors, failures};
 #[cfg(test)]
@@ -29,7 +29,7 @@ pub struct LookupResult {
     /// The user's score before the run started, where this run replaces that answer or has done so: the same however often
     /// the run was stopped since, and for all rows that ask the same.
     pub(crate) old: Option<Score>,
-    /// Why an answer that is there is not used, where no setting asks for that.
+    /// Why an existing answer is not used, if no setting asks for that.
     pub(crate) unusable: Option<Unusable>,
 }
 
@@ -71,7 +71,7 @@ pub struct Lookup {
 pub(super) struct LookupScope {
     pub(super) checksums: Checksums,
     pub(super) hasher: RequestHasher,
-    pub(super) run: Run,
+    pub(super) run: RunRecord,
     /// Whether answers may be too old to be used: then an answer from the future is not used either.
     pub(super) ages: bool,
     /// The additional fields that the run needs of an answer, as pointers.
@@ -180,7 +180,7 @@ impl Lookup {
     /// What a stored answer is to this run.
     fn judge(&mut self, stored: StoredAnswer) -> rusqlite::Result<LookupResult> {
         let captured = self.captured(&stored)?;
-        let Run {
+        let RunRecord {
             started,
             not_before,
             leftover,

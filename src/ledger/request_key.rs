@@ -14,7 +14,7 @@ pub(super) type KeyHash = [u8; 16];
 /// Names a request. Rows with the same key share one answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct RequestKey {
-    /// What is asked.
+    /// The request.
     pub(super) hash: KeyHash,
     /// 0 where equal rows share an answer, and the row's number where each row is asked on its own.
     pub(super) row: u64,

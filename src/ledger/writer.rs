@@ -61,7 +61,7 @@ impl Notes {
     }
 }
 
-/// Looks requests up once more just before their calls.
+/// Looks requests up again just before their calls.
 struct Recheck {
     lookup: Lookup,
     /// What this run has stored.

@@ -23,7 +23,7 @@ pub(super) struct JsonLines {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum LineType {
-    /// The run is going on.
+    /// The run is in progress.
     Progress,
     /// The run is stopping early.
     Stopping,

@@ -23,7 +23,7 @@ pub(super) enum Notice {
     Up(Duration),
     /// The service was not down after all.
     OutageDismissed,
-    /// The run goes on with another key.
+    /// The run continues with another key.
     KeyRenewed,
     /// Shown in every style.
     Warning(Warning),

@@ -24,7 +24,7 @@ pub(crate) struct ProgressThread {
 const FRAME: Duration = Duration::from_millis(100);
 
 impl ProgressThread {
-    /// Starts to show progress. A run whose thread cannot be started goes on without it.
+    /// Starts to show progress. A run whose thread cannot be started continues without it.
     #[must_use]
     pub(crate) fn start(
         settings: ProgressSettings,

@@ -1,4 +1,4 @@
-//! Why calls wait, or are not faster: what people most want to know of a run.
+//! Why calls wait, or are not faster: what people most want to know about a run.
 
 use super::numbers::per_time;
 use super::snapshot::Snapshot;

@@ -1,4 +1,4 @@
-//! The sentences that people read while a run lasts: each stands here once, whichever view shows it.
+//! The sentences that people read while a run lasts: each is here once, whichever view shows it.
 
 use std::time::Duration;
 

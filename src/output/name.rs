@@ -32,7 +32,7 @@ impl FileIdentity {
 }
 
 impl OldFile {
-    /// The file that is there now.
+    /// The current file at the path.
     pub(super) fn at(path: &Path) -> Option<Self> {
         let metadata = fs::symlink_metadata(path).ok()?;
         Some(Self {

@@ -13,7 +13,7 @@ use crate::base::error::Result;
 
 /// What happens to a file that has no rows at the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Empty {
+enum WhenEmpty {
     /// It is removed, and so is a file from an earlier run: its rows would be mistaken for this
     /// run's.
     Removed,
@@ -31,11 +31,11 @@ pub(super) struct SideFile {
     pending: bool,
     /// Whether rows are in the file.
     any: bool,
-    empty: Empty,
+    empty: WhenEmpty,
 }
 
 impl SideFile {
-    fn open(target: &Target, mode: u32, empty: Empty) -> Result<Self> {
+    fn open(target: &Target, mode: u32, empty: WhenEmpty) -> Result<Self> {
         Ok(Self {
             sink: target
                 .open(mode)
@@ -71,7 +71,7 @@ impl SideFile {
 
     /// Completes the file except for its name, if it is kept.
     fn seal(&mut self) -> Result<Option<Sealed>, WriteError> {
-        if !self.any && self.empty == Empty::Kept {
+        if !self.any && self.empty == WhenEmpty::Kept {
             self.put()?;
             self.any = true;
         }
@@ -134,8 +134,8 @@ impl Sides {
             side.transpose()
         };
         Ok(Self {
-            rejects: open(rejects, Empty::Removed)?,
-            changes: open(changes, Empty::Kept)?,
+            rejects: open(rejects, WhenEmpty::Removed)?,
+            changes: open(changes, WhenEmpty::Kept)?,
         })
     }
 

@@ -253,7 +253,7 @@ mod tests {
     /// Another thread checks as often as it can: permissions that are wide for a moment show in a
     /// few of these.
     #[test]
-    fn what_replaces_a_private_file_is_not_wide_for_a_moment() {
+    fn what_replaces_a_private_file_is_never_readable_by_others() {
         const TIMES: usize = 500;
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("x");

@@ -8,9 +8,9 @@ use std::num::NonZeroU32;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Trouble {
     /// A success without a verdict, which is billed.
-    Useless(Speaker),
+    Useless(AnsweredBy),
     /// The service refuses the row.
-    Refused(Speaker),
+    Refused(AnsweredBy),
     /// A bare 403.
     Forbidden,
     /// The host's name has no address.
@@ -21,11 +21,11 @@ pub(crate) enum Trouble {
 
 /// Who seems to have answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Speaker {
+pub(crate) enum AnsweredBy {
     /// Something that answers with JSON, or with nothing.
     Service,
     /// Something else: a proxy, a login page, another program on a wrong port.
-    Stranger,
+    OtherProgram,
 }
 
 /// After how many rows without a verdict in a row the run gives up.
@@ -36,7 +36,7 @@ pub enum GiveUpAfter {
     Usual,
     /// This many, before the first verdict and later.
     Rows(NonZeroU32),
-    /// The run goes on to the end.
+    /// The run continues to the end.
     Never,
 }
 
@@ -44,7 +44,7 @@ pub enum GiveUpAfter {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reaction {
     /// Only the row fails.
-    GoOn,
+    Continue,
     /// A warning: this many rows in a row were refused.
     Warn(u32),
     /// The run stops: this many rows in a row had no verdict.
@@ -57,7 +57,7 @@ pub(crate) const AT_START: u32 = 3;
 /// Useless answers in a row that stop the run later, all of them billed: a maintenance page stays longer than that, a bad
 /// part of a file is shorter.
 pub(crate) const USELESS_LATER: u32 = 20;
-/// Refused rows in a row that bring a warning. They cost nothing, so the run goes on.
+/// Refused rows in a row that bring a warning. They cost nothing, so the run continues.
 const REFUSED_LATER: u32 = 50;
 /// Bare 403 answers in a row that stop the run: one is a firewall that dislikes a row, three are a revoked key.
 const FORBIDDEN_IN_A_ROW: u32 = 3;
@@ -109,14 +109,14 @@ impl GiveUpPolicy {
     #[must_use]
     pub(crate) fn react(&mut self, trouble: Trouble) -> Reaction {
         let stops = match trouble {
-            Trouble::Useless(speaker) => {
+            Trouble::Useless(by) => {
                 self.useless += 1;
-                return self.without_verdict(speaker);
+                return self.without_verdict(by);
             }
-            Trouble::Refused(speaker) => {
+            Trouble::Refused(by) => {
                 self.answered();
                 self.refused += 1;
-                return self.without_verdict(speaker);
+                return self.without_verdict(by);
             }
             Trouble::Forbidden => {
                 self.forbidden += 1;
@@ -129,16 +129,16 @@ impl GiveUpPolicy {
         if stops {
             Reaction::Stop(1)
         } else {
-            Reaction::GoOn
+            Reaction::Continue
         }
     }
 
     /// Verdicts of an earlier run do not count here: they say nothing about what answers today.
-    fn without_verdict(&mut self, speaker: Speaker) -> Reaction {
+    fn without_verdict(&mut self, by: AnsweredBy) -> Reaction {
         let rows = self.useless + self.refused;
-        let at_start = match (self.give_up_after, speaker) {
-            (GiveUpAfter::Usual, Speaker::Stranger) => Some(1),
-            (GiveUpAfter::Usual, Speaker::Service) => Some(AT_START),
+        let at_start = match (self.give_up_after, by) {
+            (GiveUpAfter::Usual, AnsweredBy::OtherProgram) => Some(1),
+            (GiveUpAfter::Usual, AnsweredBy::Service) => Some(AT_START),
             (GiveUpAfter::Rows(rows), _) => Some(rows.get()),
             (GiveUpAfter::Never, _) => None,
         };
@@ -157,7 +157,7 @@ impl GiveUpPolicy {
         if self.refused >= REFUSED_LATER && !std::mem::replace(&mut self.warned, true) {
             return Reaction::Warn(self.refused);
         }
-        Reaction::GoOn
+        Reaction::Continue
     }
 }
 
@@ -166,8 +166,8 @@ impl GiveUpPolicy {
 mod tests {
     use super::*;
 
-    const USELESS: Trouble = Trouble::Useless(Speaker::Service);
-    const REFUSED: Trouble = Trouble::Refused(Speaker::Service);
+    const USELESS: Trouble = Trouble::Useless(AnsweredBy::Service);
+    const REFUSED: Trouble = Trouble::Refused(AnsweredBy::Service);
 
     fn stops_after(policy: &mut GiveUpPolicy, trouble: Trouble) -> Option<usize> {
         (1..=100).find(|_| matches!(policy.react(trouble), Reaction::Stop(_)))
@@ -185,8 +185,8 @@ mod tests {
             for (trouble, after) in [
                 (USELESS, Some(3)),
                 (REFUSED, Some(3)),
-                (Trouble::Useless(Speaker::Stranger), Some(1)),
-                (Trouble::Refused(Speaker::Stranger), Some(1)),
+                (Trouble::Useless(AnsweredBy::OtherProgram), Some(1)),
+                (Trouble::Refused(AnsweredBy::OtherProgram), Some(1)),
                 (Trouble::Forbidden, Some(if known { 3 } else { 1 })),
                 (Trouble::HostNotFound, Some(1)),
                 (Trouble::GaveUp, (!known).then_some(1)),
@@ -202,7 +202,7 @@ mod tests {
         let reactions = [USELESS, REFUSED, USELESS].map(|trouble| mixed.react(trouble));
         assert_eq!(
             reactions,
-            [Reaction::GoOn, Reaction::GoOn, Reaction::Stop(3)]
+            [Reaction::Continue, Reaction::Continue, Reaction::Stop(3)]
         );
     }
 
@@ -210,7 +210,7 @@ mod tests {
     fn later_it_takes_several_in_a_row() {
         for (trouble, after) in [
             (USELESS, Some(20)),
-            (Trouble::Useless(Speaker::Stranger), Some(20)),
+            (Trouble::Useless(AnsweredBy::OtherProgram), Some(20)),
             (REFUSED, None),
             (Trouble::Forbidden, Some(3)),
             (Trouble::HostNotFound, None),
@@ -222,7 +222,7 @@ mod tests {
         for trouble in [Trouble::Forbidden, USELESS] {
             let mut policy = later(GiveUpAfter::Usual);
             for _ in 0..100 {
-                assert_eq!(policy.react(trouble), Reaction::GoOn);
+                assert_eq!(policy.react(trouble), Reaction::Continue);
                 policy.verdict();
             }
         }
@@ -240,7 +240,7 @@ mod tests {
     #[test]
     fn a_number_replaces_both_defaults_and_never_is_never() {
         let seven = GiveUpAfter::Rows(NonZeroU32::new(7).unwrap());
-        for trouble in [USELESS, REFUSED, Trouble::Useless(Speaker::Stranger)] {
+        for trouble in [USELESS, REFUSED, Trouble::Useless(AnsweredBy::OtherProgram)] {
             assert_eq!(stops_after(&mut GiveUpPolicy::new(seven), trouble), Some(7));
             assert_eq!(
                 stops_after(&mut GiveUpPolicy::new(GiveUpAfter::Never), trouble),

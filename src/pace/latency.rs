@@ -102,7 +102,7 @@ impl Latency {
             self.slow_since = Some((in_flight, times.median));
             return Trend::Queueing;
         }
-        // The service became slower by itself: that is usual from now on.
+        // The service itself became slower: these times are the usual ones from now on.
         self.usual = Some(times);
         self.slow_since = None;
         Trend::Usual

@@ -36,7 +36,7 @@ pub(crate) use budget::{CallBudget, FailureLimit};
 pub use gate::Gate;
 pub(crate) use gate::{Closed, FreshRows, Permit, Undurable};
 pub use give_up::GiveUpAfter;
-pub(crate) use give_up::{GiveUpPolicy, Reaction, Speaker, Trouble};
+pub(crate) use give_up::{AnsweredBy, GiveUpPolicy, Reaction, Trouble};
 pub use rate::Rate;
 pub(crate) use retry::{Attempts, FailedAttempt, Resends, RetryPolicy};
 pub(crate) use row_refusals::RowRefusals;

@@ -77,7 +77,7 @@ impl Pauses {
             return None;
         } else {
             match (self.guess, asked) {
-                // "Come back immediately" is believed once: believed every time, it would mean one call after the other for ever.
+                // "Come back immediately" is believed once: believed every time, it would mean one call after another for ever.
                 (Guess::Next(next), Some(_)) => {
                     self.guess = Guess::Immediately(next);
                     Duration::ZERO

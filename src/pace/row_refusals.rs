@@ -96,7 +96,7 @@ impl RowRefusals {
 
     /// Whether chance would not have refused it so often, given the share of other calls refused since its first refusal.
     #[must_use]
-    pub(crate) fn are_no_chance(&self) -> bool {
+    pub(crate) fn are_not_chance(&self) -> bool {
         let accepted = self.at_last.accepted - self.at_first.accepted;
         let refused = self.at_last.refused - self.at_first.refused;
         #[allow(clippy::cast_precision_loss, reason = "a share need not be exact")]
@@ -137,10 +137,10 @@ mod tests {
             "it may be about any row"
         );
         for time in 1..=5 {
-            assert!(!row.are_no_chance(), "{time}");
+            assert!(!row.are_not_chance(), "{time}");
             assert_eq!(row.note(calls(100 + time * 20, 0)), Try::AgainAlone);
         }
-        assert!(row.are_no_chance());
+        assert!(row.are_not_chance());
         assert_eq!(row.times(), 6);
     }
 
@@ -149,7 +149,7 @@ mod tests {
         let mut row = RowRefusals::default();
         let refusals = (0..100).find(|time| {
             row.note(calls(time * 300, time * 100));
-            row.are_no_chance()
+            row.are_not_chance()
         });
         assert_eq!(refusals, Some(15));
     }
@@ -164,7 +164,7 @@ mod tests {
             let none_pass = hardly_any_pass;
             assert_eq!(row.note(none_pass), Try::Again);
         }
-        assert!(!row.are_no_chance());
+        assert!(!row.are_not_chance());
     }
 
     #[test]
@@ -174,7 +174,7 @@ mod tests {
         for _ in 1..=5 {
             assert_eq!(row.note(calls(1_000, 0)), Try::AgainAlone);
         }
-        assert!(row.are_no_chance());
+        assert!(row.are_not_chance());
     }
 
     #[test]

@@ -14,7 +14,7 @@ pub(super) struct Throughput {
     previous: Option<PreviousCount>,
 }
 
-/// A count that goes on.
+/// A running count.
 #[derive(Debug, Default)]
 struct OpenCount {
     from: Duration,

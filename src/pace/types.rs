@@ -68,7 +68,7 @@ pub(super) struct Call {
     pub(super) probe: bool,
 }
 
-/// The answer to a call that wants to start.
+/// Whether a call may start.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Admission {
     /// It starts now.

@@ -113,7 +113,7 @@ impl<'a, S: Service> Dispatcher<'a, S> {
         self.needs_permit() && self.scorer.may_start_beside(self.scoring)
     }
 
-    /// The row to start with a permit that is there, if there still is one.
+    /// The row to start with a permit, if there still is one.
     fn start(&mut self) -> Option<RowCall> {
         if self.is_stopping() {
             return None;
@@ -229,7 +229,7 @@ impl<'a, S: Service> Dispatcher<'a, S> {
     /// Stops the run; calls in flight may finish. The first reason stays the reason.
     pub(super) fn stop(&mut self, stop: Stop) {
         if let Some(stopped) = &mut self.stopped {
-            return stopped.also(stop, self.scorer);
+            return stopped.add_reason(stop, self.scorer);
         }
         let events = self.scorer.events();
         events.emit(Event::CancelBegan(stop.reason));
@@ -260,8 +260,8 @@ impl<'a, S: Service> Dispatcher<'a, S> {
 }
 
 impl Stopped {
-    /// There is a further reason while calls finish.
-    fn also<S>(&mut self, stop: Stop, scorer: &Scorer<S>) {
+    /// Notes a further reason to stop while calls finish.
+    fn add_reason<S>(&mut self, stop: Stop, scorer: &Scorer<S>) {
         let Stop { reason, error } = stop;
         // A loss must be reported, whatever the run stops for.
         if matches!(reason, CancelReason::Ledger | CancelReason::Output) {

@@ -10,7 +10,7 @@ use crate::verdict::{Failure, Score, Verdict};
 #[derive(Debug)]
 pub(crate) struct PendingRow {
     pub(super) row: Row,
-    /// What it counts for in the window, once it is there.
+    /// The bytes that it counts for in the window, once it is in it.
     pub(super) bytes: usize,
     pub(super) state: RowState,
 }

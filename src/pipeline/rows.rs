@@ -39,7 +39,7 @@ pub(super) struct Rows<'a, S> {
     /// Requests that are out, each with the rows that wait for the same answer.
     out: HashMap<RequestKey, Vec<RowNumber>>,
     /// When the ledger was asked again about the row that is admitted next.
-    looked: Option<Moment>,
+    rechecked: Option<Moment>,
     now: Moment,
     /// The clock as of `now`: reading it for each event would cost more than counting the event.
     time: Instant,
@@ -54,7 +54,7 @@ impl<'a, S> Rows<'a, S> {
             scorer,
             window: RowWindow::new(size, time),
             out: HashMap::new(),
-            looked: None,
+            rechecked: None,
             now: Moment::default(),
             time,
             trailer: Bytes::new(),
@@ -133,14 +133,14 @@ impl<'a, S> Rows<'a, S> {
         self.window.has_waiting() && self.window.has_room()
     }
 
-    /// Admits the next row that needs a call, for which a permit is there; `None` if no row needs one any more.
+    /// Admits the next row that needs a call, for which there is a permit; `None` if no row needs one any more.
     ///
     /// # Errors
     /// The run must stop, as for [`Self::admit_without_call`].
     pub(super) fn next_call(&mut self) -> Result<Option<RowCall>, Stop> {
         // The row may have waited for its permit since it was looked up: another run may have called for it meanwhile.
-        if self.looked != Some(self.now) && self.scorer.shares_ledger() {
-            self.looked = None;
+        if self.rechecked != Some(self.now) && self.scorer.shares_ledger() {
+            self.rechecked = None;
         }
         self.admit_without_call()?;
         if !self.needs_call() {
@@ -176,10 +176,10 @@ impl<'a, S> Rows<'a, S> {
             }) => {
                 if self.out.contains_key(key) {
                     Needs::SameAnswer
-                } else if self.looked.is_some() {
+                } else if self.rechecked.is_some() {
                     Needs::Call
                 } else {
-                    self.looked = Some(self.now);
+                    self.rechecked = Some(self.now);
                     match self.scorer.look_again(key, body)? {
                         Some((later, origin)) => {
                             *found = later;
@@ -195,7 +195,7 @@ impl<'a, S> Rows<'a, S> {
 
     fn admit(&mut self) -> Option<Admitted> {
         let admitted = self.window.admit()?;
-        self.looked = None;
+        self.rechecked = None;
         let row = admitted.number;
         self.emit(Event::RowAdmitted(row));
         let found = admitted.request.as_ref().map(|request| &request.found);

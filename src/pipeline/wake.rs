@@ -48,7 +48,7 @@ pub(super) struct WakeSources<'a, 'p, S, F> {
     pub(super) read: mpsc::Receiver<Read>,
     pub(super) write: &'a mpsc::Sender<Write>,
     pub(super) stops: &'p mut mpsc::UnboundedReceiver<Stop>,
-    // Made once and reset: a timer for each turn of the loop would cost more than a row.
+    // MadeCall once and reset: a timer for each turn of the loop would cost more than a row.
     pub(super) write_timer: Pin<&'p mut Sleep>,
     pub(super) drain_timer: Pin<&'p mut Sleep>,
 }

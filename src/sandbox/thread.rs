@@ -52,7 +52,7 @@ impl Sandbox {
     /// Stops it, and returns its counts.
     #[must_use]
     pub fn stop(self) -> Report {
-        // It may have ended by itself.
+        // It may have ended already.
         let _ = self.stop.send(());
         self.thread
             .join()

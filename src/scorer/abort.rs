@@ -31,7 +31,7 @@ impl<'a> CallInFlight<'a> {
         }
     }
 
-    /// The answer is there, or it is certain that none will come. Returns the time of that.
+    /// The answer has come, or certainly will not. Returns when that was known.
     pub(super) fn ended(mut self) -> Instant {
         self.out = false;
         Instant::now()

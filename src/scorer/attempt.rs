@@ -66,7 +66,7 @@ impl<S: Service> Scorer<S> {
         row: RowNumber,
         history: &mut RowHistory,
     ) -> EndedCall<'a> {
-        self.heed_quota(&exchange);
+        self.apply_quota(&exchange);
         let outcome = classify(exchange, &self.caller.fields);
         let (is_probe, latency) = (permit.is_probe(), when - permit.began());
         let how = self.ended(&outcome, !history.attempts.is_first(), is_probe);
@@ -84,7 +84,7 @@ impl<S: Service> Scorer<S> {
     }
 
     /// Slows calls down if the answer's headers say that little of the quota is left.
-    fn heed_quota(&self, exchange: &Exchange) {
+    fn apply_quota(&self, exchange: &Exchange) {
         let Ok(reply) = exchange else {
             return;
         };

@@ -1,7 +1,7 @@
 //! Whether the service is down, or only always fails over the rows that are left.
 //!
 //! Ten failures in a row look like an outage. In the middle of a file or at its end they may just as well be ten rows of
-//! the kind over which the service always fails; nobody should wait for them, only to be asked to come back later.
+//! the kind over which the service always fails; waiting for them would only end in a message to try again later.
 //! Fresh rows, for which no call has been made yet, tell the two apart, and while there are any they are believed.
 
 use std::collections::HashSet;
@@ -61,7 +61,7 @@ pub(crate) struct Outage {
 impl Outage {
     /// For a run that knows requests over which the service failed before, while it answered others.
     #[must_use]
-    pub(crate) fn with_known(known: HashSet<RequestKey>) -> Self {
+    pub(crate) fn with_failing_requests(known: HashSet<RequestKey>) -> Self {
         Self {
             known,
             ..Self::default()
@@ -101,7 +101,7 @@ impl Outage {
     }
 
     /// A call failed after the service has been taken to be down for `lasted`. The run waits for `patience` at most.
-    pub(super) fn went_on(
+    pub(super) fn continues(
         &mut self,
         lasted: Duration,
         patience: Duration,
@@ -151,7 +151,7 @@ mod tests {
             (14, FailedBy::RepeatedRow, OutageVerdict::Wait),
             (15, FailedBy::RepeatedRow, OutageVerdict::Rows),
         ] {
-            let verdict = outage.went_on(minutes(lasted), minutes(15), by);
+            let verdict = outage.continues(minutes(lasted), minutes(15), by);
             assert_eq!(verdict, expected, "{by:?} after {lasted} min");
         }
     }
@@ -161,7 +161,7 @@ mod tests {
         let mut outage = Outage::default();
         let mut after = |lasted, patience| {
             let second = Duration::from_secs;
-            outage.went_on(second(lasted), second(patience), FailedBy::LastRows)
+            outage.continues(second(lasted), second(patience), FailedBy::LastRows)
         };
         assert_eq!(after(0, 900), OutageVerdict::Wait);
         assert_eq!(after(299, 900), OutageVerdict::Wait);
@@ -176,7 +176,7 @@ mod tests {
     #[test]
     fn a_failure_that_no_row_can_cause_restarts_the_five_minutes() {
         let mut outage = Outage::default();
-        let mut after = |lasted, by| outage.went_on(minutes(lasted), minutes(15), by);
+        let mut after = |lasted, by| outage.continues(minutes(lasted), minutes(15), by);
         assert_eq!(after(0, FailedBy::NoRow), OutageVerdict::Wait);
         assert_eq!(after(4, FailedBy::NoRow), OutageVerdict::Wait);
         assert_eq!(after(6, FailedBy::LastRows), OutageVerdict::Wait);
@@ -187,7 +187,7 @@ mod tests {
     #[test]
     fn known_failures_are_believed_until_this_run_shows_otherwise() {
         let key = RequestKey::some;
-        let known = || Outage::with_known((0..100).map(key).collect());
+        let known = || Outage::with_failing_requests((0..100).map(key).collect());
         let mut outage = known();
         assert!(outage.is_known_to_fail(Some(&key(1))));
         assert!(!outage.is_known_to_fail(Some(&key(200))) && !outage.is_known_to_fail(None));

@@ -7,8 +7,8 @@ use super::outcome::Stop;
 use super::stop_reasons;
 use crate::ledger::RequestKey;
 use crate::pace::{
-    Attempts, CallBudget, FailedAttempt, FailureBudget, GiveUpPolicy, Reaction, RetryPolicy,
-    Speaker, Trouble,
+    AnsweredBy, Attempts, CallBudget, FailedAttempt, FailureBudget, GiveUpPolicy, Reaction,
+    RetryPolicy, Trouble,
 };
 use crate::service::{Class, Fault, Health};
 use crate::telemetry::event::CancelReason;
@@ -104,14 +104,14 @@ impl Policies {
         {
             return self.stop(Trouble::HostNotFound, 1, fault);
         }
-        let (failed, trouble) = means(fault);
+        let (failed, trouble) = consequences(fault);
         if let Some(back_off) = self.retries.next(failed, attempts, fraction) {
             return AfterFailure::BackOff(back_off);
         }
         match self.give_up.react(trouble) {
             Reaction::Stop(rows) => self.stop(trouble, rows, fault),
             Reaction::Warn(rows) => AfterFailure::GiveUp { warn: Some(rows) },
-            Reaction::GoOn => AfterFailure::GiveUp { warn: None },
+            Reaction::Continue => AfterFailure::GiveUp { warn: None },
         }
     }
 
@@ -147,18 +147,18 @@ impl Policies {
 }
 
 /// What a fault means for the row's next attempt, and for the run if there is none.
-const fn means(fault: &Fault) -> (FailedAttempt, Trouble) {
-    let speaker = if fault.from_stranger {
-        Speaker::Stranger
+const fn consequences(fault: &Fault) -> (FailedAttempt, Trouble) {
+    let by = if fault.from_other_program {
+        AnsweredBy::OtherProgram
     } else {
-        Speaker::Service
+        AnsweredBy::Service
     };
     match fault.class {
         Class::OutcomeUnknown => (FailedAttempt::PerhapsBilled, Trouble::GaveUp),
         Class::HostNotFound | Class::NotProcessed => (FailedAttempt::NotProcessed, Trouble::GaveUp),
         Class::Unclear => (FailedAttempt::Refused, Trouble::GaveUp),
-        Class::Useless => (FailedAttempt::ForGood, Trouble::Useless(speaker)),
+        Class::Useless => (FailedAttempt::ForGood, Trouble::Useless(by)),
         Class::Forbidden => (FailedAttempt::ForGood, Trouble::Forbidden),
-        Class::RowsFault => (FailedAttempt::ForGood, Trouble::Refused(speaker)),
+        Class::RowsFault => (FailedAttempt::ForGood, Trouble::Refused(by)),
     }
 }

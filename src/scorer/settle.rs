@@ -115,7 +115,7 @@ impl<S: Service> Scorer<S> {
             _ => None,
         };
         let refusals = &history.refusals;
-        if least.is_some() && refusals.are_no_chance() {
+        if least.is_some() && refusals.are_not_chance() {
             let fault = Fault::throttled(refusals.times(), status);
             let verdict = Verdict::Failed(fault.failure);
             return NextStep::End(RowOutcome::verdict(row, verdict));
@@ -139,7 +139,7 @@ impl<S: Service> Scorer<S> {
     ) -> AfterFailure {
         let attempts = &mut history.attempts;
         if let Some(PaceEvent::Down { lasted, .. }) = change
-            && let Some(stop) = self.outage_went_on(row, lasted, fault, attempts)
+            && let Some(stop) = self.outage_continues(row, lasted, fault, attempts)
         {
             return AfterFailure::Stop(stop);
         }
@@ -164,7 +164,7 @@ impl<S: Service> Scorer<S> {
     }
 
     /// A call failed after the service had been taken to be down for `lasted`. Why the run must stop, if it must.
-    fn outage_went_on(
+    fn outage_continues(
         &self,
         row: RowNumber,
         lasted: Duration,
@@ -174,7 +174,7 @@ impl<S: Service> Scorer<S> {
         let by = self.failed_by(fault, attempts);
         let mut policies = self.policies.borrow_mut();
         let patience = policies.patience.outage;
-        match policies.outage.went_on(lasted, patience, by) {
+        match policies.outage.continues(lasted, patience, by) {
             OutageVerdict::Wait => None,
             OutageVerdict::Down => Some(stop_reasons::down_for(&policies.host, lasted, row, fault)),
             OutageVerdict::Rows => {
@@ -260,7 +260,7 @@ fn run_refused() -> Fault {
     Fault {
         class: Class::RowsFault,
         health: Health::AtWork,
-        from_stranger: false,
+        from_other_program: false,
         failure: Failure::new(Reason::Refused, ""),
     }
 }

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use super::outcome::Stop;
 use crate::base::error::{Error, quoted};
-use crate::pace::{Speaker, Trouble};
+use crate::pace::{AnsweredBy, Trouble};
 use crate::row::RowNumber;
 use crate::service::{Fault, Health};
 use crate::telemetry::event::CancelReason;
@@ -42,7 +42,7 @@ pub(super) fn only_refuses(host: &str, waited: Duration) -> Stop {
 pub(super) fn down_for(host: &str, lasted: Duration, row: RowNumber, last: &Fault) -> Stop {
     let (host, lasted, message) = (quoted(host), in_words(lasted), &*last.failure.message);
     let error = if last.health == Health::Failed {
-        // It may be the rows, but too many of them to go on: only a person can tell.
+        // It may be the rows, but too many of them to continue: only a person can tell.
         Error::stopped(format!("{host} has failed at every call for {lasted}"))
             .detail(format!("the last call, for row {row}: {message}"))
             .hint("run the same command again when the service works; if it works already, it fails over rows up to about this one: fix them or take them out")
@@ -58,12 +58,14 @@ pub(super) fn down_for(host: &str, lasted: Duration, row: RowNumber, last: &Faul
 pub(super) fn for_trouble(host: &str, trouble: Trouble, rows: u32, last: &Failure) -> Stop {
     let (host, reason, last) = (quoted(host), last.reason, &*last.message);
     let (reason, error) = match trouble {
-        Trouble::Useless(Speaker::Stranger) | Trouble::Refused(Speaker::Stranger) if rows == 1 => {
+        Trouble::Useless(AnsweredBy::OtherProgram) | Trouble::Refused(AnsweredBy::OtherProgram)
+            if rows == 1 =>
+        {
             let error = Error::stopped(format!(
                 "the first answer of {host} does not look like the service's: it is not JSON"
             ))
             .detail(format!("it was: {last}"))
-            .hint("check the base address, and that no proxy or login page is in between; `--give-up-after never` goes on anyway");
+            .hint("check the base address, and that no proxy or login page is in between; `--give-up-after never` continues anyway");
             (CancelReason::NoVerdicts, error)
         }
         Trouble::Useless(_) | Trouble::Refused(_) => {

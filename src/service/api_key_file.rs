@@ -1,6 +1,6 @@
 //! The API key in a file or variable: reads it, checks it, and reads the file again during a run.
 //!
-//! It decides whether a text can be an API key, wherever it came from. It must not know options,
+//! It decides whether a text can be an API key, regardless of its source. It must not know options,
 //! variables or the service, and its messages never repeat a key.
 
 use std::error::Error as _;
@@ -53,7 +53,7 @@ impl KeyFile {
     pub(super) fn read_again(&self, known: &Secret) -> Result<Secret, String> {
         let shown = self.0.display();
         // The key in a pipe can be read only once, and opening a named pipe would block all calls
-        // until somebody writes to it.
+        // until another program writes to it.
         if fs::metadata(&self.0).is_ok_and(|metadata| !metadata.is_file()) {
             return Err(format!(
                 "cannot read the API key in `{shown}` again: it is not a regular file"

@@ -34,7 +34,7 @@ fn of_reply(reply: &Reply, columns: &Columns) -> Outcome {
         200..=299 if reply.cut => useless("the answer is longer than 1 MiB".to_owned()),
         200..=299 => match answer::read(reply, columns) {
             Ok(answer) => Outcome::Answered(answer),
-            Err(wrong) => useless(wrong).with_speaker(reply),
+            Err(wrong) => useless(wrong).with_answered_by(reply),
         },
         300..=399 | 401 | 402 | 404 | 405 | 407 | 410 | 511 => of_refusal(reply),
         429 if says_out_of_credit(&reply.body) => out_of_credit(reply),
@@ -46,7 +46,7 @@ fn of_reply(reply: &Reply, columns: &Columns) -> Outcome {
             failed(Class::Unclear, Reason::ServerError, said(reply)).with_health(Health::Gone)
         }
         408 | 500..=599 => failed(Class::Unclear, Reason::ServerError, said(reply)),
-        400..=499 => failed(Class::RowsFault, Reason::Refused, said(reply)).with_speaker(reply),
+        400..=499 => failed(Class::RowsFault, Reason::Refused, said(reply)).with_answered_by(reply),
         // 1xx never ends a call, and statuses above 599 do not exist.
         _ => {
             let message = format!("status {status}, which is not an answer");
@@ -156,7 +156,7 @@ fn failed(class: Class, reason: Reason, message: String) -> Outcome {
     Outcome::Failed(Fault {
         class,
         health,
-        from_stranger: false,
+        from_other_program: false,
         failure: Failure::new(reason, message),
     })
 }
@@ -194,10 +194,10 @@ impl Outcome {
     }
 
     /// Checks by the body whether the service itself answered.
-    fn with_speaker(self, reply: &Reply) -> Self {
+    fn with_answered_by(self, reply: &Reply) -> Self {
         match self {
             Self::Failed(fault) => Self::Failed(Fault {
-                from_stranger: page::is_page(&reply.body),
+                from_other_program: page::is_page(&reply.body),
                 ..fault
             }),
             other => other,

@@ -34,7 +34,7 @@ pub struct Fault {
     pub(crate) health: Health,
     /// Whether the answer seems to come from something other than the service: its body is not
     /// JSON.
-    pub(crate) from_stranger: bool,
+    pub(crate) from_other_program: bool,
     /// The row's failure if there is no further attempt.
     pub failure: Failure,
 }
@@ -50,7 +50,7 @@ impl Fault {
         Self {
             class: Class::NotProcessed,
             health: Health::AtWork,
-            from_stranger: false,
+            from_other_program: false,
             failure: Failure::new(Reason::Throttled, message),
         }
     }

@@ -22,7 +22,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn json_is_told_from_a_page() {
+    fn json_is_distinguished_from_a_page() {
         for json in [
             &b""[..],
             b" \r\n",

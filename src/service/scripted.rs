@@ -20,7 +20,7 @@ use super::redact::SentRequest;
 
 /// What a call brings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Brings {
+pub(crate) enum ScriptedResult {
     /// A success with a verdict.
     Verdict,
     /// A success with this row's verdict, whichever row was sent.
@@ -45,12 +45,12 @@ pub(crate) enum Brings {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Step {
     /// What the call brings.
-    pub(crate) brings: Brings,
+    pub(crate) brings: ScriptedResult,
     /// How long it takes.
     pub(crate) latency: Duration,
 }
 
-impl Brings {
+impl ScriptedResult {
     /// It comes after this many milliseconds.
     pub(crate) const fn after(self, milliseconds: u64) -> Step {
         Step {
@@ -59,15 +59,15 @@ impl Brings {
         }
     }
 
-    /// It comes in the same instant.
-    pub(crate) const fn at_once(self) -> Step {
+    /// It comes immediately, in the same instant.
+    pub(crate) const fn immediately(self) -> Step {
         self.after(0)
     }
 }
 
 /// A call that was made; times are measured from the service's creation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Made {
+pub(crate) struct MadeCall {
     /// For which row.
     pub(crate) row: u64,
     /// When it started.
@@ -83,7 +83,7 @@ pub(crate) struct Scripted {
     scripts: RefCell<HashMap<u64, std::vec::IntoIter<Step>>>,
     otherwise: Step,
     headers: HeaderMap,
-    made: RefCell<Vec<Made>>,
+    made: RefCell<Vec<MadeCall>>,
     renewals: RefCell<std::vec::IntoIter<Renewal>>,
     looks: Cell<usize>,
     key: Cell<usize>,
@@ -139,7 +139,7 @@ impl Scripted {
     }
 
     /// The calls, in the order in which they started.
-    pub(crate) fn made(&self) -> Vec<Made> {
+    pub(crate) fn made(&self) -> Vec<MadeCall> {
         self.made.borrow().clone()
     }
 
@@ -160,9 +160,9 @@ impl Scripted {
 }
 
 /// Counts a call as in flight while it lives.
-struct Out<'a>(&'a Cell<usize>);
+struct InFlightGuard<'a>(&'a Cell<usize>);
 
-impl Drop for Out<'_> {
+impl Drop for InFlightGuard<'_> {
     fn drop(&mut self) {
         self.0.set(self.0.get() - 1);
     }
@@ -172,14 +172,14 @@ impl Service for Scripted {
     async fn ask(&self, body: Bytes) -> Exchange {
         let row = std::str::from_utf8(&body).unwrap().parse().unwrap();
         let call = self.made.borrow().len();
-        self.made.borrow_mut().push(Made {
+        self.made.borrow_mut().push(MadeCall {
             row,
             began: self.created.elapsed(),
             ended: None,
             key: self.key.get(),
         });
         self.in_flight.set(self.in_flight.get() + 1);
-        let _out = Out(&self.in_flight);
+        let _out = InFlightGuard(&self.in_flight);
         self.most_in_flight
             .set(self.most_in_flight.get().max(self.in_flight.get()));
 
@@ -194,19 +194,21 @@ impl Service for Scripted {
             sleep(latency).await;
         }
         let exchange = match brings {
-            Brings::Verdict => Ok(verdict(row)),
-            Brings::VerdictOf(other) => Ok(verdict(other)),
-            Brings::Useless => Ok(reply(200, "{}".to_owned())),
-            Brings::Page => Ok(reply(200, "<html>log in".to_owned())),
-            Brings::Status(status) => Ok(reply(status, String::new())),
-            Brings::RetryAfter(status, wait) => {
+            ScriptedResult::Verdict => Ok(verdict(row)),
+            ScriptedResult::VerdictOf(other) => Ok(verdict(other)),
+            ScriptedResult::Useless => Ok(reply(200, "{}".to_owned())),
+            ScriptedResult::Page => Ok(reply(200, "<html>log in".to_owned())),
+            ScriptedResult::Status(status) => Ok(reply(status, String::new())),
+            ScriptedResult::RetryAfter(status, wait) => {
                 let mut reply = reply(status, String::new());
                 reply.headers.insert(RETRY_AFTER, wait.parse().unwrap());
                 Ok(reply)
             }
-            Brings::TimedOut => Err(TransportFault::TimedOut),
-            Brings::HostNotFound => Err(TransportFault::HostNotFound("scripted.test".to_owned())),
-            Brings::Stall => pending().await,
+            ScriptedResult::TimedOut => Err(TransportFault::TimedOut),
+            ScriptedResult::HostNotFound => {
+                Err(TransportFault::HostNotFound("scripted.test".to_owned()))
+            }
+            ScriptedResult::Stall => pending().await,
         };
         let ended = self.created.elapsed();
         self.made

@@ -87,7 +87,7 @@ pub(crate) enum Event {
     },
     /// The pace of calls has changed.
     PaceChanged(Pace),
-    /// A different API key was read from its file: the run goes on with it.
+    /// A different API key was read from its file: the run continues with it.
     KeyRenewed,
     /// The service has refused this many rows in a row.
     ManyRefused {
@@ -223,7 +223,7 @@ pub(crate) enum CancelReason {
     Output,
     /// The reader of standard output has gone.
     OutputClosed,
-    /// A bug of ours.
+    /// A bug in rescore.
     Internal,
 }
 

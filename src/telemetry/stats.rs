@@ -217,7 +217,7 @@ impl Stats {
 
     fn stopping(&mut self, reason: CancelReason) {
         self.terminated |= reason.hurries();
-        // A bug of ours outranks any earlier reason: nothing may hide it.
+        // A bug in rescore outranks any earlier reason: nothing may hide it.
         if self.cancelled.is_none() || reason == CancelReason::Internal {
             self.cancelled = Some(reason);
         }

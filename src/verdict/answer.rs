@@ -12,7 +12,7 @@ pub struct Answer {
     pub score: Score,
     /// Further fields of the answer that the user asked for, as raw JSON, in the order asked;
     /// `None` where absent. In a new answer they are followed by the fields that other users of its
-    /// ledger want.
+    /// ledger need.
     pub captured: Box<[Option<Box<str>>]>,
 }
 

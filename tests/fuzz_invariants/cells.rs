@@ -32,7 +32,7 @@ pub(super) fn value(row: &Row, verdict: &Verdict, column: usize) -> String {
     }
 }
 
-/// The value of one of our members, as it stands in the file.
+/// The value of one of our members, as written in the file.
 pub(super) fn json(row: &Row, verdict: &Verdict, column: usize) -> String {
     match (verdict, column) {
         (Verdict::Failed(_), _) => "null".to_owned(),
@@ -43,7 +43,7 @@ pub(super) fn json(row: &Row, verdict: &Verdict, column: usize) -> String {
     }
 }
 
-/// A cell as it stands in the file.
+/// A cell as written in the file.
 pub(super) fn quoted(text: &str, delimiter: u8) -> Vec<u8> {
     let special = |byte: u8| byte == delimiter || byte == b'"';
     if text.bytes().any(special) {

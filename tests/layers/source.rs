@@ -173,7 +173,7 @@ fn is_braces(token: &TokenTree) -> bool {
     matches!(token, TokenTree::Group(group) if group.delimiter() == Delimiter::Brace)
 }
 
-/// Whether the tokens begin with `#[cfg(test)]`, or `#[cfg(all(test, …))]`.
+/// Whether the tokens start with `#[cfg(test)]`, or `#[cfg(all(test, …))]`.
 fn is_cfg_test(tokens: &[TokenTree]) -> bool {
     let [hash, TokenTree::Group(attribute), ..] = tokens else {
         return false;

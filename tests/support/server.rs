@@ -33,7 +33,7 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    /// The value of a header that stands there exactly once.
+    /// The value of a header that is there exactly once.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let mut found = self
             .headers

@@ -139,7 +139,7 @@ fn missing(settings: &[(bool, &str, String, &str)]) -> Error {
         .hint("`--sandbox` uses a built-in stand-in, which needs none of these")
 }
 
-/// Refuses `--sandbox` with an address on the command line: whoever types one means the service, and must not get made-up
+/// Refuses `--sandbox` with an address on the command line: a user who types one means the service, and must not get made-up
 /// scores.
 pub(super) fn refuse_address(sources: Sources<'_>) -> Result<()> {
     let address = [

@@ -25,7 +25,7 @@ pub(crate) fn execute(config: AdminConfig) -> Result<Exit> {
     Ok(Exit::Complete)
 }
 
-/// Prints the result. What was done stays done, also when nobody can read it.
+/// Prints the result. A failure to print it undoes nothing.
 fn print(text: &str) {
     let _ = writeln!(std::io::stdout(), "{text}");
 }

@@ -17,7 +17,7 @@ use crate::telemetry::pace::Limit;
 /// For a run to a stream that has no ledger.
 const NO_LEDGER: &str = "rescore: no ledger: paid answers are not kept, and a run that stops has to start over (`--ledger FILE` keeps them)";
 
-/// A run that started longer ago may be another night's. A run that takes days is warned of as well, which does no harm.
+/// A run that started longer ago may be another night's. A run that takes days causes a warning as well, which does no harm.
 const OLD: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Says what is read, who answers and what earlier runs left, then the warnings.
@@ -30,7 +30,7 @@ pub(super) fn announce(prepared: &PreparedRun) {
         warnings,
         ..
     } = prepared;
-    if context.watch.speaks() {
+    if context.watch.shows_text() {
         introduce(context, calls, rows.layout.format);
         tell_limit(ledger, calls.gate.limit());
         tell_earlier_run(ledger);

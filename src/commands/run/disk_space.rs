@@ -63,7 +63,7 @@ pub(super) fn for_the_next_rows(
     })
 }
 
-/// The file that standard output goes to, where it is a file and the system tells which.
+/// The file that standard output goes to, if it is a file and the system says which.
 fn behind_stdout() -> Option<PathBuf> {
     let file = Path::new("/proc/self/fd/1").canonicalize().ok()?;
     file.is_file().then_some(file)

@@ -78,7 +78,7 @@ pub(super) fn drive(prepared: PreparedRun) -> Result<DrivenRun> {
         lookup: ledger.lookup_stage()?,
         writer: Writer::new(layout, calls.policy.clone(), sink, sides),
     };
-    signals.run_starts(farewell(&context, &ledger))?;
+    signals.run_starts(last_words(&context, &ledger))?;
     let (ledger, scorer) = start_ledger(ledger, calls, &context, &events)?;
     let record = |files: &[Sealed]| ledger.record(files);
     let ended = run_rows(&runtime, &scorer, rows, stops, record)?;
@@ -124,7 +124,7 @@ fn start_progress(
 }
 
 /// The last words of a run that the second signal ends.
-fn farewell(context: &Context, ledger: &PreparedLedger) -> String {
+fn last_words(context: &Context, ledger: &PreparedLedger) -> String {
     let output = context.output.as_ref();
     let stopped = match output.filter(|target| !target.is_special()) {
         Some(target) => format!(
@@ -133,7 +133,7 @@ fn farewell(context: &Context, ledger: &PreparedLedger) -> String {
         ),
         None => "rescore: stopped immediately".to_owned(),
     };
-    match ledger.farewell() {
+    match ledger.last_words() {
         Some(kept) => format!("{stopped}\n         {kept}"),
         None => stopped,
     }
@@ -150,7 +150,7 @@ fn start_ledger(
     let policies = Policies {
         retries: RetryPolicy::new(calls.pace.retries, calls.pace.resends),
         patience: calls.pace.patience,
-        outage: Outage::with_known(ledger.failing_requests()),
+        outage: Outage::with_failing_requests(ledger.failing_requests()),
         give_up: GiveUpPolicy::new(calls.budget.give_up_after),
         calls: CallBudget::new(calls.budget.calls),
         failures: calls.budget.failures,

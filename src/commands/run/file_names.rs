@@ -1,4 +1,4 @@
-//! Names of the files that rows go to: what they say of the format, and what the rejects are called.
+//! Names of the files that rows go to: the format that they name, and the default name for the rejects.
 
 use std::path::{Path, PathBuf};
 

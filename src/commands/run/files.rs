@@ -109,7 +109,7 @@ pub(super) struct OutputPlace {
 }
 
 impl OutputPlace {
-    /// Checks the output as far as possible before the run has it for itself. The input is not read yet: nobody should wait
+    /// Checks the output as far as possible before the run has locked it. The input is not read yet: nobody should wait
     /// for a pipe only to be told that the output exists.
     ///
     /// # Errors
@@ -120,7 +120,7 @@ impl OutputPlace {
         ledger: &LedgerConfig,
     ) -> Result<Self> {
         if let (Some(output), Input::File(input)) = (&config.path, input) {
-            // Before anything else: nobody must be told to overwrite the input.
+            // Before anything else: no message may suggest overwriting the input.
             refuse_clashes(&[RunFile::input(input), RunFile::output(output)])?;
         }
         let target = |path: &PathBuf| {
@@ -138,7 +138,7 @@ impl OutputPlace {
 }
 
 /// What may be replaced at the output's path: what a ledger may have the answers of. The ledger has the last word, once
-/// the run has it; see [`RunLedger::replaceable`].
+/// the run has locked it; see [`PreparedLedger::replaceable`](super::ledger::PreparedLedger::replaceable).
 fn replaceable(output: &Path, input: &Input, ledger: &LedgerConfig) -> Replace {
     let has_answers = |ledger: &Path| ledger.metadata().is_ok_and(|file| file.len() > 0);
     match &ledger.choice {
@@ -202,7 +202,7 @@ impl OutputFiles {
     }
 
     /// The file by which a stopped run is known when it is continued; `None` where it writes to standard output alone.
-    pub(super) fn known_by(&self) -> Option<&Path> {
+    pub(super) fn identifying_file(&self) -> Option<&Path> {
         let output = self.output.as_ref().map(Target::path);
         output.or(self.changes.as_deref())
     }

@@ -52,8 +52,12 @@ impl OpenInput {
     ///
     /// # Errors
     /// Exit code 2: it cannot be read, or cannot be the input of a run.
-    pub(super) fn open(settings: input::ReaderSettings, plan: Plan, speaks: bool) -> Result<Self> {
-        if speaks && input::is_checked_for_long(&settings.input) {
+    pub(super) fn open(
+        settings: input::ReaderSettings,
+        plan: Plan,
+        shows_text: bool,
+    ) -> Result<Self> {
+        if shows_text && input::is_checked_for_long(&settings.input) {
             say("rescore: checking the compressed input before anything is sent");
         }
         let source = settings.input.clone();

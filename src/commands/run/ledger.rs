@@ -34,7 +34,7 @@ pub(super) struct PreparedLedger {
     input: Option<PathBuf>,
     /// The run starts over, by `--fresh`.
     fresh: bool,
-    /// The answers are the stand-in's: nobody pays for them.
+    /// The answers are the stand-in's, which cost nothing.
     sandbox: bool,
 }
 
@@ -206,7 +206,7 @@ impl PreparedLedger {
         ledger.map_or(PreviousRun::None, OpenLedger::previous_run)
     }
 
-    /// Whether the stand-in answers, whom nobody pays.
+    /// Whether the stand-in answers, which costs nothing.
     pub(super) const fn is_sandbox(&self) -> bool {
         self.sandbox
     }
@@ -241,10 +241,10 @@ impl PreparedLedger {
     }
 
     /// What stays of a run that is ended immediately; `None` where no answers do.
-    pub(super) fn farewell(&self) -> Option<String> {
+    pub(super) fn last_words(&self) -> Option<String> {
         let path = self.ledger.as_ref()?.path()?;
         Some(format!(
-            "`{}` has the {}answers that reached the disk; {} goes on from there",
+            "`{}` has the {}answers that reached the disk; {} continues from there",
             shown(path),
             if self.sandbox { "" } else { "paid " },
             same_command(self.fresh)
@@ -355,7 +355,7 @@ pub(super) struct LedgerEnd {
     pub(super) warning: Option<String>,
 }
 
-/// The refusal to replace what a finished run left, with both ways to go on and what they cost.
+/// The refusal to replace what a finished run left, with both ways to continue and what they cost.
 fn finished(file: &Path, ledger: &OpenLedger) -> Error {
     let failed = match ledger.previous_run() {
         PreviousRun::Finished { failed } => failed,

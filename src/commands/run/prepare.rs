@@ -88,7 +88,7 @@ pub(super) fn prepare(config: RunConfig) -> Result<PreparedRun> {
     let stops = StopChannel::new();
     // Before the header is read, as that may never come.
     let signals = StopSignals::start(stops.sender.clone())?;
-    let input = OpenInput::open(config.input, config.plan, config.watch.speaks())?;
+    let input = OpenInput::open(config.input, config.plan, config.watch.shows_text())?;
     let format = input.layout.format;
     let files = OutputFiles::new(output, config.watch.summary.clone(), format)?;
     files.refuse_clashes(&input.facts.source, &ledger, &answerer)?;
@@ -100,7 +100,7 @@ pub(super) fn prepare(config: RunConfig) -> Result<PreparedRun> {
     let ledger = PreparedLedger::open(
         ledger,
         account,
-        files.known_by(),
+        files.identifying_file(),
         &input.facts.source,
         &config.captured,
         fit.concurrency,

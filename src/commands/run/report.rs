@@ -1,4 +1,4 @@
-//! The last phase: closes the ledger and says how the run went. The summary comes after everything that it tells of.
+//! The last phase: closes the ledger and says how the run went. The summary comes last, as it covers everything before it.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -75,7 +75,7 @@ fn unsynced(directory: &Path) -> String {
     )
 }
 
-/// The file, unless somebody has removed it during the run, perhaps with its directory.
+/// The file, unless it was removed during the run, perhaps with its directory.
 fn still_there(file: Option<PathBuf>) -> Option<PathBuf> {
     file.filter(|file| is_there(file))
 }

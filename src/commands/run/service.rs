@@ -14,11 +14,11 @@ pub(super) struct Answerer {
     pub(super) warning: Option<String>,
 }
 
-/// Who is asked, and on whose behalf: answers of one account are never used for another.
+/// Which service is asked, and for which account: answers of one account are never used for another.
 pub(super) struct Account {
     pub(super) endpoint: String,
     pub(super) service_id: String,
-    /// The stand-in answers, whom nobody pays.
+    /// The stand-in answers, which costs nothing.
     pub(super) sandbox: bool,
 }
 
@@ -89,7 +89,7 @@ impl Answerer {
         })
     }
 
-    /// On whose behalf it is asked.
+    /// The account that it is asked for.
     pub(super) fn account(&self) -> Account {
         let sandbox = self.stand_in.is_some();
         Account {

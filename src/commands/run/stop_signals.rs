@@ -13,7 +13,7 @@ use crate::base::stderr::{flush, say};
 use crate::pipeline::Stop;
 use crate::telemetry::event::CancelReason;
 
-/// How long a run may go on opening its files after a signal. Without a limit it could wait for ever: for the first line
+/// How long a run may continue to open its files after a signal. Without a limit it could wait for ever: for the first line
 /// of a pipe, or for a reader of one.
 const OPENING: Duration = Duration::from_millis(250);
 
@@ -26,7 +26,7 @@ struct SignalState {
     /// The first signal.
     first: OnceLock<Signal>,
     /// The last words, at the second signal. There are none until rows run.
-    farewell: OnceLock<String>,
+    last_words: OnceLock<String>,
 }
 
 impl StopSignals {
@@ -49,17 +49,17 @@ impl StopSignals {
         Ok(Self(shared))
     }
 
-    /// Rows start to run: from now on the first signal is left to the dispatcher. `farewell` is what the second one says.
+    /// Rows start to run: from now on the first signal is left to the dispatcher. `last_words` is what the second one says.
     ///
     /// # Errors
     /// There was a signal, so the run must not start.
-    pub(super) fn run_starts(&self, farewell: String) -> Result<()> {
+    pub(super) fn run_starts(&self, last_words: String) -> Result<()> {
         let Self(shared) = self;
         if let Some(signal) = shared.first.get() {
             return Err(before_the_first_call(*signal));
         }
         // Set once, as there is one run.
-        let _ = shared.farewell.set(farewell);
+        let _ = shared.last_words.set(last_words);
         Ok(())
     }
 }
@@ -67,7 +67,7 @@ impl StopSignals {
 async fn listen(mut signals: Signals, stops: &UnboundedSender<Stop>, state: &SignalState) {
     let SignalState {
         first: came,
-        farewell,
+        last_words,
     } = state;
     let first = signals.next().await;
     let _ = came.set(first);
@@ -77,9 +77,9 @@ async fn listen(mut signals: Signals, stops: &UnboundedSender<Stop>, state: &Sig
         error: None,
     });
     let mut last = None;
-    if farewell.get().is_none() {
+    if last_words.get().is_none() {
         last = timeout(OPENING, signals.second()).await.ok();
-        if last.is_none() && farewell.get().is_none() {
+        if last.is_none() && last_words.get().is_none() {
             last = Some(first);
         }
     }
@@ -87,8 +87,8 @@ async fn listen(mut signals: Signals, stops: &UnboundedSender<Stop>, state: &Sig
         Some(last) => last,
         None => signals.second().await,
     };
-    match farewell.get() {
-        Some(farewell) => say(farewell),
+    match last_words.get() {
+        Some(last_words) => say(last_words),
         None => say(&before_the_first_call(last).report()),
     }
     flush();

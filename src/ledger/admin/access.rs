@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::base::error::{Error, Result};
 use crate::ledger::db::{errors, header};
 
-/// The real path of a ledger that is there; anything else is left as it is.
+/// The real path of an existing ledger; anything else is left as it is.
 pub(super) fn existing(path: &Path) -> Result<PathBuf> {
     let cannot = |e| errors::unreadable(path).because(e);
     let real = fs::canonicalize(path).map_err(cannot)?;

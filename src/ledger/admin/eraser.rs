@@ -14,7 +14,7 @@ use super::access::{cannot_open, existing};
 use crate::base::error::{Error, Result};
 use crate::ledger::db::checksum::Checksums;
 use crate::ledger::db::connect::{self, COMMAND_WAITS, Connect, Mode};
-use crate::ledger::db::schema::{self, Head};
+use crate::ledger::db::schema::{self, LedgerInfo};
 use crate::ledger::db::{answers, errors};
 use crate::ledger::file;
 use crate::ledger::lock::Lock;
@@ -61,16 +61,16 @@ impl CleanupResult {
 }
 
 impl Eraser {
-    /// Opens a ledger that is there.
+    /// Opens an existing ledger.
     ///
     /// # Errors
-    /// Exit code 2: it is missing, not a ledger, of another version, damaged, or the own ledger of a run that is going on.
+    /// Exit code 2: it is missing, not a ledger, of another version, damaged, or the own ledger of a run in progress.
     pub(crate) fn open(path: &Path) -> Result<Self> {
         let real = existing(path)?;
         let holder = format!("`rescore ledger`, process {}", std::process::id());
         let lock = Lock::try_take(&real, &holder)?.map_err(|other| {
             Error::usage(format!(
-                "`{}` belongs to a run that is going on ({other})",
+                "`{}` belongs to a run in progress ({other})",
                 path.display()
             ))
             .hint("run this again when that run has ended; its output must not change until then")
@@ -78,7 +78,7 @@ impl Eraser {
         let open = || {
             let connection = Connect::to(Mode::Erase).open(&real)?;
             schema::check_soundness(&connection, &real)?;
-            let checksums = Head::read(&connection)?.checksums();
+            let checksums = LedgerInfo::read(&connection)?.checksums();
             checksums.install(&connection)?;
             Ok((connection, checksums))
         };
@@ -127,7 +127,7 @@ impl Eraser {
 
     /// Leaves nothing of what was removed in the files, as far as others who use them let it.
     ///
-    /// With `rewrite` the file is rewritten, which also gives back the space, unless it is large and somebody else uses it.
+    /// With `rewrite` the file is rewritten, which also gives back the space, unless it is large and a run uses it.
     /// Without, that is done only where whole pages are unused.
     ///
     /// # Errors
@@ -188,7 +188,7 @@ impl Eraser {
     }
 }
 
-/// Copies all of the log into the file and truncates it; `false` when somebody reads an old state all the while.
+/// Copies all of the log into the file and truncates it; `false` if a reader keeps an old state in use all the while.
 fn empty_log(connection: &Connection, patience: Duration) -> rusqlite::Result<bool> {
     let started = Instant::now();
     loop {

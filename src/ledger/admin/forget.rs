@@ -32,7 +32,7 @@ pub(crate) struct ForgetCounts {
 }
 
 impl Forget {
-    /// Opens a ledger that is there.
+    /// Opens an existing ledger.
     ///
     /// # Errors
     /// As [`Eraser::open`].

@@ -14,7 +14,7 @@ use crate::ledger::clock::{millis, time};
 use crate::ledger::db::checksum::Checksums;
 use crate::ledger::db::connect::{Connect, Mode};
 use crate::ledger::db::limits::{self, KnownLimit};
-use crate::ledger::db::schema::{self, Head};
+use crate::ledger::db::schema::{self, LedgerInfo};
 use crate::ledger::db::{answers, contexts, failing};
 use crate::ledger::file;
 
@@ -81,13 +81,13 @@ fn read(connection: &Connection, path: &Path) -> rusqlite::Result<LedgerStats> {
     // One state of it from here on, whatever is written meanwhile.
     let connection = connection.unchecked_transaction()?;
     let version = schema::version(&connection)?;
-    let head = Head::read(&connection)?;
+    let info = LedgerInfo::read(&connection)?;
     let counts = count(&connection)?;
-    let endpoints = by_endpoint(&connection, head.checksums(), &counts)?;
+    let endpoints = by_endpoint(&connection, info.checksums(), &counts)?;
     Ok(LedgerStats {
         bytes: file::bytes(path),
         version,
-        created: time(head.created),
+        created: time(info.created),
         answers: counts.values().map(|count| count.answers).sum(),
         endpoints,
     })

@@ -149,7 +149,7 @@ fn checksum(checksums: Checksums, number: i64, pointers: &str) -> i64 {
 #[allow(clippy::unwrap_used, clippy::indexing_slicing)]
 mod tests {
     use super::super::connect::{Connect, Mode};
-    use super::super::schema::Head;
+    use super::super::schema::LedgerInfo;
     use super::*;
     use crate::ledger::file::LedgerKind;
 
@@ -166,7 +166,7 @@ mod tests {
         let connection = Connect::to(Mode::Create(LedgerKind::Shared))
             .open(&path)
             .unwrap();
-        let checksums = Head::read(&connection).unwrap().checksums();
+        let checksums = LedgerInfo::read(&connection).unwrap().checksums();
         let fields = (1..).zip(requested).map(|(now, requested)| {
             let CapturedFields { pointers, list } =
                 CapturedFields::open(&connection, checksums, requested, now).unwrap();

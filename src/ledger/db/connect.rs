@@ -62,7 +62,7 @@ impl Connect {
         }
     }
 
-    /// Opens it to a file that is there.
+    /// Opens an existing file.
     pub(crate) fn open(self, path: &Path) -> rusqlite::Result<Connection> {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(path, flags)?;

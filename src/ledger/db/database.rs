@@ -12,7 +12,7 @@ use super::connect::writing;
 use super::errors;
 use super::failing;
 use super::limits::{KnownLimit, LimitRecorder};
-use super::runs::Run;
+use super::runs::RunRecord;
 use super::store::{AnswerCounts, FinishedRun, Payload, Record, Store};
 use crate::base::error::Result;
 use crate::ledger::clock::millis;
@@ -37,7 +37,7 @@ pub(crate) struct WriteScope {
     pub(crate) context: i64,
     /// The number of the list of fields that answers are stored with.
     pub(crate) capture: Option<i64>,
-    pub(crate) run: Run,
+    pub(crate) run: RunRecord,
     /// Whether the ledger is the run's own. Only then are answers counted at the end, which takes a while.
     pub(crate) own: bool,
 }
@@ -60,7 +60,7 @@ impl Database {
     ///
     /// # Errors
     /// Exit code 3: the ledger cannot be written.
-    pub(crate) fn start_run(&mut self, replaces: bool) -> Result<Run> {
+    pub(crate) fn start_run(&mut self, replaces: bool) -> Result<RunRecord> {
         self.record_run(replaces)
             .map_err(|error| errors::cannot_use(&self.path, "write", &error))?;
         Ok(self.scope.run)

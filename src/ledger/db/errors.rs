@@ -59,7 +59,7 @@ pub(crate) fn as_io_error(error: &rusqlite::Error) -> io::Error {
         SQLITE_IOERR_WRITE,
     ];
     match error.sqlite_error_code() {
-        // SQLite does not tell it from a disk that fails, which is far less likely.
+        // SQLite does not distinguish it from a failing disk, which is far less likely.
         _ if code.is_some_and(|code| grows.contains(&code)) && max_file_size().is_some() => {
             io::Error::new(io::ErrorKind::FileTooLarge, "file too large")
         }
@@ -96,7 +96,7 @@ pub(crate) fn cannot_open(path: &Path, error: &rusqlite::Error) -> Error {
         io::ErrorKind::StorageFull | io::ErrorKind::FileTooLarge
     );
     let hint = match error.sqlite_error_code() {
-        _ if full => "make space there; then the same command goes on",
+        _ if full => "make space there; then the same command continues",
         _ if is_damage(error) => DAMAGED,
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
             "run the same command again when the other program is done"

@@ -12,7 +12,7 @@ use std::time::UNIX_EPOCH;
 use rusqlite::{Connection, params};
 
 use super::connect::writing;
-use super::schema::Head;
+use super::schema::LedgerInfo;
 
 /// How a file relates to the run that the ledger belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,7 +51,7 @@ impl FileState {
 /// How a file relates to the run over this input; `None` is an input without a path.
 pub(crate) fn state(
     connection: &Connection,
-    head: &Head,
+    info: &LedgerInfo,
     file: &Path,
     input: Option<&Path>,
 ) -> rusqlite::Result<OutputState> {
@@ -62,9 +62,9 @@ pub(crate) fn state(
         // It is there, and nothing is known about it.
         Err(_) => return Ok(OutputState::Foreign),
     };
-    let input = hash(head, input);
+    let input = hash(info, input);
     let mut query = connection.prepare(QUERY)?;
-    let mut rows = query.query([hash(head, Some(file))])?;
+    let mut rows = query.query([hash(info, Some(file))])?;
     let mut state = OutputState::Foreign;
     while let Some(row) = rows.next()? {
         let left = FileState {
@@ -86,14 +86,14 @@ pub(crate) fn state(
 /// may be killed before the new files have their names.
 pub(crate) fn record(
     connection: &Connection,
-    head: &Head,
+    info: &LedgerInfo,
     files: &[(PathBuf, Metadata)],
     input: Option<&Path>,
 ) -> rusqlite::Result<()> {
     const INSERT: &str =
         "INSERT OR IGNORE INTO outputs (path, size, modified, input) VALUES (?, ?, ?, ?)";
     const DELETE: &str = "DELETE FROM outputs WHERE path = ? AND NOT (size = ? AND modified = ?)";
-    let input = hash(head, input);
+    let input = hash(info, input);
     let transaction = writing(connection)?;
     for (path, metadata) in files {
         // On a file system without such times, the next run needs `--overwrite`.
@@ -101,7 +101,7 @@ pub(crate) fn record(
             continue;
         };
         let now = fs::metadata(path).and_then(|metadata| FileState::of(&metadata));
-        let path = hash(head, Some(path));
+        let path = hash(info, Some(path));
         let now = now.unwrap_or(FileState { size, modified });
         transaction.execute(DELETE, params![path, now.size, now.modified])?;
         transaction.execute(INSERT, params![path, size, modified, input])?;
@@ -110,8 +110,8 @@ pub(crate) fn record(
 }
 
 /// A hash of a path that nobody without this ledger can recognise.
-fn hash(head: &Head, path: Option<&Path>) -> [u8; 32] {
-    let mut hasher = blake3::Hasher::new_keyed(&head.secret);
+fn hash(info: &LedgerInfo, path: Option<&Path>) -> [u8; 32] {
+    let mut hasher = blake3::Hasher::new_keyed(&info.secret);
     // An address, which is hashed with this secret too, has its length in front.
     hasher.update(b"a file\0");
     if let Some(path) = path {

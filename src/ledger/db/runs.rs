@@ -35,7 +35,7 @@ pub(crate) enum PreviousRun {
 
 /// A run, over all its stops.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Run {
+pub(crate) struct RunRecord {
     name: KeyHash,
     /// Its number; `None` until it is recorded.
     id: Option<i64>,
@@ -47,7 +47,7 @@ pub(crate) struct Run {
     pub(crate) leftover: bool,
 }
 
-impl Run {
+impl RunRecord {
     /// A run of this name that starts at this time.
     pub(crate) const fn new(name: KeyHash, started: i64, not_before: i64) -> Self {
         Self {

@@ -158,26 +158,26 @@ pub(crate) fn version(connection: &Connection) -> rusqlite::Result<i32> {
 }
 
 /// What a ledger says about itself.
-pub(crate) struct Head {
+pub(crate) struct LedgerInfo {
     pub(crate) secret: [u8; 32],
     /// In milliseconds since 1970.
     pub(crate) created: i64,
 }
 
-impl Head {
+impl LedgerInfo {
     /// Reads it.
     pub(crate) fn read(connection: &Connection) -> rusqlite::Result<Self> {
-        let (head, checksum) =
+        let (info, checksum) =
             connection.query_row("SELECT secret, created, checksum FROM ledger", [], |row| {
-                let head = Self {
+                let info = Self {
                     secret: row.get(0)?,
                     created: row.get(1)?,
                 };
-                Ok((head, row.get::<_, i64>(2)?))
+                Ok((info, row.get::<_, i64>(2)?))
             })?;
         // With another secret nothing would be found, and everything would be paid for again.
-        if checksum == checksum_of_secret(&head.secret) {
-            Ok(head)
+        if checksum == checksum_of_secret(&info.secret) {
+            Ok(info)
         } else {
             Err(damaged())
         }
@@ -219,7 +219,7 @@ pub(crate) fn check_soundness(connection: &Connection, path: &Path) -> rusqlite:
 pub(crate) fn check_completely(connection: &Connection) -> rusqlite::Result<()> {
     check_tables(connection)?;
     check_pages(connection)?;
-    Head::read(connection).map(drop)
+    LedgerInfo::read(connection).map(drop)
 }
 
 fn check_pages(connection: &Connection) -> rusqlite::Result<()> {

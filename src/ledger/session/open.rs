@@ -17,8 +17,8 @@ use crate::ledger::db::connect::{Connect, Mode};
 use crate::ledger::db::database::{Database, WriteScope};
 use crate::ledger::db::limits::KnownLimit;
 use crate::ledger::db::outputs::OutputState;
-use crate::ledger::db::runs::{PreviousRun, Run};
-use crate::ledger::db::schema::Head;
+use crate::ledger::db::runs::{PreviousRun, RunRecord};
+use crate::ledger::db::schema::LedgerInfo;
 use crate::ledger::db::store::Store;
 use crate::ledger::db::{answers, contexts, errors, failing, limits, outputs};
 #[cfg(test)]
@@ -75,11 +75,11 @@ impl OpenLedger {
         let (connection, own) = (&file.connection, claim.is_own());
         let unreadable = |error| claim.cannot_open(&error);
 
-        let head = Head::read(connection).map_err(unreadable)?;
-        let checksums = head.checksums();
-        let hasher = RequestHasher::new(&head.secret, &settings.endpoint, &settings.service_id);
+        let info = LedgerInfo::read(connection).map_err(unreadable)?;
+        let checksums = info.checksums();
+        let hasher = RequestHasher::new(&info.secret, &settings.endpoint, &settings.service_id);
         let name = hasher.run(settings.output.as_deref());
-        let found = Run::find(connection, checksums, name).map_err(unreadable)?;
+        let found = RunRecord::find(connection, checksums, name).map_err(unreadable)?;
         if settings.reuse == Reuse::Retry && found.is_none() {
             return Err(claim.nothing_to_retry(file.existed));
         }
@@ -89,7 +89,7 @@ impl OpenLedger {
             CapturedFields::open(connection, checksums, &settings.captured, millis(now))
                 .map_err(unreadable)?;
         let contents =
-            Contents::read(connection, &head, (context, own), found, now).map_err(unreadable)?;
+            Contents::read(connection, &info, (context, own), found, now).map_err(unreadable)?;
         let plan = RunContext {
             name,
             found,
@@ -179,8 +179,8 @@ impl OpenLedger {
         Connect::to(Mode::Read)
             .open(path)
             .and_then(|connection| {
-                let head = Head::read(&connection)?;
-                outputs::state(&connection, &head, file, input)
+                let info = LedgerInfo::read(&connection)?;
+                outputs::state(&connection, &info, file, input)
             })
             .map_err(|error| errors::cannot_open(path, &error))
     }
@@ -213,7 +213,7 @@ impl OpenLedger {
     /// Looks up what earlier runs stored; `None` where there is nothing to find.
     ///
     /// # Errors
-    /// Exit code 2: the ledger cannot be opened once more.
+    /// Exit code 2: the ledger cannot be opened again.
     pub fn lookup(&self) -> Result<Option<Lookup>> {
         // A run that was stopped may have stored only failures.
         let may_find = (self.contents.any && !self.plan.replaces) || self.continues();
@@ -227,7 +227,7 @@ impl OpenLedger {
     /// Starts the run, when everything else is ready: the run is recorded now, and its answers can be written.
     ///
     /// # Errors
-    /// Exit code 2 or 3: the ledger cannot be opened once more or written, or a thread cannot be started.
+    /// Exit code 2 or 3: the ledger cannot be opened again or written, or a thread cannot be started.
     pub fn start(self) -> Result<(RunningLedger, LedgerWriter)> {
         self.start_over(|database| database)
     }
@@ -274,9 +274,9 @@ impl OpenLedger {
 impl Contents {
     fn read(
         connection: &Connection,
-        head: &Head,
+        info: &LedgerInfo,
         (context, own): (i64, bool),
-        found: Option<(Run, PreviousRun)>,
+        found: Option<(RunRecord, PreviousRun)>,
         now: SystemTime,
     ) -> rusqlite::Result<Self> {
         // In a shared ledger nobody waits for all of it to be counted.
@@ -285,14 +285,14 @@ impl Contents {
         } else {
             0
         };
-        let started = found.map_or(head.created, |(run, _)| run.started);
+        let started = found.map_or(info.created, |(run, _)| run.started);
         Ok(Self {
             any: answers::any(connection)?,
             earlier: (answers > 0).then(|| EarlierAnswers {
                 answers,
                 started: time(started),
             }),
-            known_limit: limits::known(connection, head.checksums(), context, now)?,
+            known_limit: limits::known(connection, info.checksums(), context, now)?,
             failing: failing::known(connection, context, now)?,
         })
     }
@@ -301,7 +301,7 @@ impl Contents {
 #[cfg(test)]
 impl OpenLedger {
     /// The run as it will be recorded.
-    pub(in crate::ledger) const fn run(&self) -> Run {
+    pub(in crate::ledger) const fn run(&self) -> RunRecord {
         self.plan.run
     }
 

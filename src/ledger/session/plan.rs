@@ -5,16 +5,16 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use rusqlite::Connection;
 
 use crate::ledger::clock::millis;
-use crate::ledger::db::runs::{PreviousRun, Run};
+use crate::ledger::db::runs::{PreviousRun, RunRecord};
 use crate::ledger::db::schema::fresh_from;
 use crate::ledger::request_key::KeyHash;
 use crate::ledger::settings::Reuse;
 
-/// What a run does with what is there.
+/// What a run does with what the ledger already has.
 #[derive(Clone, Copy)]
 pub(super) struct RunPlan {
     /// The run as it will be recorded.
-    pub(super) run: Run,
+    pub(super) run: RunRecord,
     /// What was recorded about the run before it.
     pub(super) previous: PreviousRun,
     pub(super) reuse: Reuse,
@@ -27,7 +27,7 @@ pub(super) struct RunContext {
     /// The run's name.
     pub(super) name: KeyHash,
     /// The run of this name that is recorded.
-    pub(super) found: Option<(Run, PreviousRun)>,
+    pub(super) found: Option<(RunRecord, PreviousRun)>,
     pub(super) reuse: Reuse,
     /// Whether the ledger is the run's own.
     pub(super) own: bool,
@@ -54,14 +54,14 @@ impl RunPlan {
         let not_before = match reuse {
             Reuse::All | Reuse::Retry => i64::MIN,
             Reuse::Younger(age) => millis(now.checked_sub(age).unwrap_or(UNIX_EPOCH)),
-            // From the moment when the run is recorded, none that is there counts.
+            // Once the run is recorded, no existing answer counts.
             Reuse::Nothing if own => i64::MIN,
             Reuse::Nothing => fresh_from(connection, millis(now))?,
         };
         let run = match found {
             Some((run, _)) if !is_over => continued(run, reuse, own, millis(now), not_before),
             // To a run that uses no older answers, an answer that is too old is from before it.
-            _ => Run::new(name, not_before.max(millis(now)), not_before),
+            _ => RunRecord::new(name, not_before.max(millis(now)), not_before),
         };
         Ok(Self {
             run,
@@ -92,12 +92,12 @@ fn is_over(previous: PreviousRun, reuse: Reuse, own: bool) -> bool {
 }
 
 /// A recorded run as it continues now.
-fn continued(mut run: Run, reuse: Reuse, own: bool, now: i64, not_before: i64) -> Run {
+fn continued(mut run: RunRecord, reuse: Reuse, own: bool, now: i64, not_before: i64) -> RunRecord {
     // It did not start in the future, whatever the clock did: answers of this run must not seem to be older than it.
     run.started = run.started.min(now);
     run.not_before = run.not_before.max(not_before);
     match reuse {
-        // It asks about everybody once more, also about rows that it was told not to ask about again.
+        // It sends every row again, including rows that earlier runs would not have sent again.
         Reuse::Nothing => run.discard_failures(),
         // It uses the answers of an earlier run after all, which it has not replaced yet.
         Reuse::Retry if own && run.leftover => {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::closed::{ClosedLedger, Removal};
 use crate::base::error::{Error, Result};
 use crate::ledger::db::connect::{self, Connect, Mode};
-use crate::ledger::db::schema::Head;
+use crate::ledger::db::schema::LedgerInfo;
 use crate::ledger::db::store::AnswerCounts;
 use crate::ledger::db::{errors, outputs};
 use crate::ledger::file;
@@ -60,8 +60,8 @@ impl RunningLedger {
         Connect::to(Mode::Write)
             .open(path)
             .and_then(|connection| {
-                let head = Head::read(&connection)?;
-                outputs::record(&connection, &head, files, input)
+                let info = LedgerInfo::read(&connection)?;
+                outputs::record(&connection, &info, files, input)
             })
             .map_err(|error| {
                 Error::stopped(format!("cannot write the ledger `{}`", path.display()))
@@ -88,7 +88,7 @@ impl RunningLedger {
             Err(_) => None,
         };
         let path = self.claim.path();
-        // A ledger that somebody has removed is not reported.
+        // A ledger that was removed from outside is not reported.
         if self.is_scratch() || !path.exists() {
             return Ok(ClosedLedger::Removed);
         }

@@ -77,7 +77,7 @@ fn an_answer_from_the_future_is_not_young() {
     keep(place.shared(), BODY, &answer("t-1"));
     let path = place.path("answers.ledger");
     let young = Reuse::Younger(Duration::from_secs(60));
-    // Within what clocks that are set back make of a run that uses no older answers.
+    // Within the allowance for clocks that are set back.
     age(&path, -30 * 60);
     assert_eq!(run(young), current(answer("t-1")));
     age(&path, -31 * 60);

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-use crate::ledger::db::schema::Head;
+use crate::ledger::db::schema::LedgerInfo;
 use crate::ledger::{
     ClosedLedger, KnownOutcome, LedgerLocation, LedgerSettings, LedgerWriter, LookupResult,
     OpenLedger, Removal, RequestHasher, RequestKey, Reuse, RunningLedger,
@@ -175,7 +175,7 @@ pub(super) fn current(answer: Answer) -> LookupResult {
     }
 }
 
-/// An answer that is there and cannot be used.
+/// An existing answer that cannot be used.
 pub(super) fn replaceable() -> LookupResult {
     LookupResult {
         old: Some(answer("t-1").score),
@@ -194,7 +194,7 @@ pub(super) fn failed(failure: Failure) -> LookupResult {
 /// Makes the only answer of a ledger older by so many seconds.
 pub(super) fn age(path: &Path, seconds: i64) {
     let connection = rusqlite::Connection::open(path).unwrap();
-    let checksums = Head::read(&connection).unwrap().checksums();
+    let checksums = LedgerInfo::read(&connection).unwrap().checksums();
     checksums.install(&connection).unwrap();
     let age = "UPDATE answers SET at = at - ?1, checksum =
         answer_checksum(key, row, transaction_id, score, capture, captured, at - ?1, replaced)";

@@ -232,7 +232,7 @@ rescore: stopped early (`--max-calls`): 4 rows in 1 min 40 s, 0.04 rows/s
          the ledger is damaged: 1 answer failed the checksum, rows sent again
          1 answer in the ledger had a date in the future, rows sent again
          scored.csv.partial has the 4 finished rows; unfinished rows are not in it
-         scored.csv.ledger has 3 paid answers; the same command goes on from there";
+         scored.csv.ledger has 3 paid answers; the same command continues from there";
         assert_eq!(example::everything(&stats).text(), expected);
     }
 

@@ -12,8 +12,8 @@ const ROUND_TRIPS: u32 = 2;
 const SHORTEST_INTERVAL: Duration = Duration::from_millis(100);
 /// A step of the search lasts at least this long: before that a bucket has not run empty.
 const SHORTEST_STEP: Duration = Duration::from_secs(2);
-/// The share of the calls in flight that is left each interval while answers queue: gently, as answers tell of the queue
-/// that was.
+/// The share of the calls in flight that is left each interval while answers queue: gently, as answers show the queue
+/// as it was.
 const WHILE_QUEUEING: f64 = 0.9;
 
 impl Controller {
@@ -75,7 +75,7 @@ impl Controller {
         self.set_limiter(now);
     }
 
-    /// Nothing was refused in the interval that is over: both searches go on.
+    /// Nothing was refused in the interval that is over: both searches continue.
     fn search_on(&mut self, now: Duration, length: Duration, over: &Interval, trend: Trend) {
         let quiet = QuietInterval {
             length,

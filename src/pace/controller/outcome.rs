@@ -60,7 +60,7 @@ impl Controller {
         self.interval.answers += 1;
         self.since_cut.answers = self.since_cut.answers.saturating_add(1);
         self.last_answered = self.last_answered.max(call.began);
-        // While refusals are on their way, more calls are out than the service knows.
+        // While refusals are on their way, more calls are in flight here than at the service.
         if !(self.cut_for..self.last_cut).contains(&call.began) {
             self.levels.accepted(now, call.level);
         }

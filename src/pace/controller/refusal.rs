@@ -140,7 +140,7 @@ impl Controller {
     /// The refusals are random: they show no limit.
     fn forget_limit(&mut self) {
         self.rate.forget();
-        self.rate.at_least(FIRST_RATE);
+        self.rate.raise_to(FIRST_RATE);
         self.before_cut = None;
     }
 }

@@ -21,7 +21,7 @@ pub(in crate::pace) struct Controller {
     pub(super) rate: LimitSearch,
     pub(super) in_flight: LimitSearch,
     pub(super) limiter: Limiter,
-    /// The user wants no limit of the rate.
+    /// The user asked for no rate limit.
     pub(super) unlimited: bool,
     /// Calls that are out now.
     pub(super) out: usize,

@@ -131,7 +131,7 @@ pub(crate) struct Undurable<'a>(
     #[allow(dead_code, reason = "held, not read")] Option<SemaphorePermit<'a>>,
 );
 
-/// Calls in flight and answers that are not durable yet, as a multiple of the calls in flight: calls go on while a group
+/// Calls in flight and answers that are not durable yet, as a multiple of the calls in flight: calls continue while a group
 /// of answers is being synced.
 const UNDURABLE: usize = 2;
 

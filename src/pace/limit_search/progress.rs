@@ -52,7 +52,7 @@ impl LimitSearch {
                     self.look(0);
                 }
             }
-            Stage::Looking { steps } => self.looked(step, steps),
+            Stage::Looking { steps } => self.look_further(step, steps),
         }
     }
 
@@ -73,7 +73,7 @@ impl LimitSearch {
         }
     }
 
-    /// Once the value was observed for this long, it is sustained and the search goes on from there.
+    /// Once the value was observed for this long, it is sustained and the search continues from there.
     fn sustained_for(&mut self, now: Duration, step: Duration) {
         if self.observed >= step {
             self.sustained = self.value;
@@ -83,7 +83,7 @@ impl LimitSearch {
     }
 
     /// A step past the limit brought no refusal so far.
-    fn looked(&mut self, step: Duration, steps: u32) {
+    fn look_further(&mut self, step: Duration, steps: u32) {
         let is_guess = self.refused.is_some_and(|refused| refused.rough);
         if self.observed < step.max(if is_guess { Duration::ZERO } else { LOOK_STEP }) {
             return;

@@ -223,7 +223,7 @@ impl LimitSearch {
     }
 
     /// Raises the value to this.
-    pub(in crate::pace) fn at_least(&mut self, value: f64) {
+    pub(in crate::pace) fn raise_to(&mut self, value: f64) {
         self.set(self.value.max(value));
     }
 

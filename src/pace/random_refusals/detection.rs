@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_that_began_before_a_cut_say_nothing_of_the_lower_pace() {
+    fn calls_that_started_before_a_cut_say_nothing_about_the_lower_pace() {
         let mut service = Service::default();
         let later = NOW + Duration::from_secs(1);
         service.ends(FirstTryOutcome::Refused(NOW));

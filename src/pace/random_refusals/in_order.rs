@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn outcomes_come_in_the_order_in_which_calls_began() {
+    fn outcomes_come_in_the_order_in_which_calls_started() {
         let mut calls = InOrder::from(5);
         calls.end(4, accepted(4));
         calls.end(7, accepted(7));

@@ -1,7 +1,7 @@
 //! Refusals that come at any pace: some services and load balancers refuse a call now and then, whatever is sent.
 //!
 //! A cut of the pace is a hypothesis: fewer refusals at a slower pace. Refusals at a pace that the service has shown it can
-//! sustain speak against it. If they go on at ever lower paces, their share is random: the cuts are taken back, and from
+//! sustain speak against it. If they continue at ever lower paces, their share is random: the cuts are taken back, and from
 //! then on only refusals beyond that share say something about the pace.
 
 mod detection;

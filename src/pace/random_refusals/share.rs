@@ -74,7 +74,7 @@ const HIGHER_AT_MOST: f64 = 0.9;
 /// … It is taken for certain once the logarithm of its likelihood ratio is above this: chance does that in about one of a
 /// million calls.
 const SURE: f64 = 12.0;
-/// The wait before the first check of a share: until then, too few calls tell of it.
+/// The wait before the first check of a share: until then, too few calls show it.
 const FIRST_CHECK: Duration = Duration::from_secs(30);
 /// Each check that confirms the share doubles the wait up to this: half an hour, as for looks past a limit.
 const LONGEST_WAIT: Duration = Duration::from_secs(30 * 60);

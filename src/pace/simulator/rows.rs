@@ -87,7 +87,7 @@ impl Rows {
         let Some(refused) = self.refused.get(&row) else {
             return;
         };
-        if least.is_some() && refused.are_no_chance() {
+        if least.is_some() && refused.are_not_chance() {
             self.refused.remove(&row);
             self.without_verdict += 1;
             return;

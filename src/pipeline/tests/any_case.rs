@@ -33,14 +33,14 @@ struct Case {
 
 fn step() -> impl Strategy<Value = Step> {
     let brings = prop_oneof![
-        4 => Just(Brings::Verdict),
-        3 => Just(Brings::Status(500)),
-        1 => Just(Brings::TimedOut),
-        1 => Just(Brings::Useless),
-        1 => Just(Brings::Status(422)),
-        1 => Just(Brings::RetryAfter(429, "1")),
-        1 => Just(Brings::Status(429)),
-        1 => Just(Brings::Status(403)),
+        4 => Just(ScriptedResult::Verdict),
+        3 => Just(ScriptedResult::Status(500)),
+        1 => Just(ScriptedResult::TimedOut),
+        1 => Just(ScriptedResult::Useless),
+        1 => Just(ScriptedResult::Status(422)),
+        1 => Just(ScriptedResult::RetryAfter(429, "1")),
+        1 => Just(ScriptedResult::Status(429)),
+        1 => Just(ScriptedResult::Status(403)),
     ];
     (brings, 0..300_u64).prop_map(|(brings, latency)| brings.after(latency))
 }
@@ -112,9 +112,9 @@ async fn check(mut case: Case, keeps: bool) -> TestCaseResult {
     if case.first_is_good
         && let Some(first) = case.scripts.first_mut()
     {
-        *first = Some(vec![Brings::Verdict.after(case.latency)]);
+        *first = Some(vec![ScriptedResult::Verdict.after(case.latency)]);
     }
-    let mut service = Scripted::new(Brings::Verdict.after(case.latency));
+    let mut service = Scripted::new(ScriptedResult::Verdict.after(case.latency));
     let mut invalid = Vec::new();
     for (row, user) in (1..).zip(&case.users) {
         match &case.scripts[usize::try_from(*user).unwrap() - 1] {
@@ -169,7 +169,7 @@ async fn check(mut case: Case, keeps: bool) -> TestCaseResult {
     check_stop(&scorer, &events, &ran)
 }
 
-fn check_rows(case: &Case, ran: &Ran, invalid: &[u64]) -> TestCaseResult {
+fn check_rows(case: &Case, ran: &RunEnd, invalid: &[u64]) -> TestCaseResult {
     let rows = ran.rows();
     prop_assert!(rows.is_sorted_by(|a, b| a < b), "order: {:?}", rows);
     for DoneRow { row, verdict, .. } in &ran.written {
@@ -191,7 +191,7 @@ fn check_rows(case: &Case, ran: &Ran, invalid: &[u64]) -> TestCaseResult {
 
 /// A run stops only after enough failures. They count when the calls end: with a ledger, some rows may not have their verdict
 /// yet when the drain ends, as the paused clock jumps to that end while the disk works.
-fn check_failures(case: &Case, ran: &Ran, events: &[(Duration, Event)]) -> TestCaseResult {
+fn check_failures(case: &Case, ran: &RunEnd, events: &[(Duration, Event)]) -> TestCaseResult {
     let Some(stop) = &ran.stop else {
         return Ok(());
     };
@@ -317,7 +317,7 @@ fn check_equal(case: &Case, events: &[(Duration, Event)], keeps: bool) -> TestCa
     Ok(())
 }
 
-fn check_window(case: &Case, events: &[(Duration, Event)], ran: &Ran) -> TestCaseResult {
+fn check_window(case: &Case, events: &[(Duration, Event)], ran: &RunEnd) -> TestCaseResult {
     if case.write_delay == 0 {
         prop_assert!(most_in_window(events) <= case.window_rows);
         if case.window_bytes < 500 {
@@ -344,7 +344,7 @@ fn check_window(case: &Case, events: &[(Duration, Event)], ran: &Ran) -> TestCas
 fn check_stop(
     scorer: &Scorer<Scripted>,
     events: &[(Duration, Event)],
-    ran: &Ran,
+    ran: &RunEnd,
 ) -> TestCaseResult {
     let began = |(_, event): &(Duration, Event)| matches!(event, Event::CancelBegan(_));
     let Some(stopped) = events.iter().position(began) else {
@@ -389,7 +389,7 @@ proptest! {
     }
 
     #[test]
-    fn whatever_happens_no_answer_that_is_kept_is_paid_for_again(case in case()) {
+    fn no_kept_answer_is_ever_paid_for_again(case in case()) {
         paused().block_on(check(case, true))?;
     }
 }

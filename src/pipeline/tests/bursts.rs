@@ -39,7 +39,7 @@ impl Connections {
 #[tokio::test(start_paused = true)]
 async fn calls_that_may_start_together_are_sent_a_few_at_a_time() {
     const ROWS: u64 = 300;
-    let service = Scripted::new(Brings::Verdict.after(20));
+    let service = Scripted::new(ScriptedResult::Verdict.after(20));
     let connections = Connections::default();
     let scorer = Fixture::new(service)
         .concurrency(64)

@@ -15,7 +15,7 @@ pub(super) use crate::pipeline::{
 };
 pub(super) use crate::row::RowNumber;
 pub(super) use crate::scorer::{Fixture, Scorer};
-pub(super) use crate::service::scripted::{Brings, Scripted, Step};
+pub(super) use crate::service::scripted::{Scripted, ScriptedResult, Step};
 pub(super) use crate::telemetry::event::{CancelReason, Event};
 pub(super) use crate::telemetry::hub::Observer;
 pub(super) use crate::telemetry::stats::Stats;
@@ -24,8 +24,8 @@ pub(super) use crate::verdict::{Failure, Reason, Verdict};
 use crate::ledger::LookupResult;
 use crate::row::{Earlier, Row, Span};
 
-pub(super) const GOOD: Step = Brings::Verdict.at_once();
-pub(super) const SICK: Step = Brings::Status(500).at_once();
+pub(super) const GOOD: Step = ScriptedResult::Verdict.immediately();
+pub(super) const SICK: Step = ScriptedResult::Status(500).immediately();
 /// As in `run`.
 pub(super) const BATCHES: usize = 2;
 pub(super) const RETRIES: u32 = 4;
@@ -149,7 +149,7 @@ impl Surroundings {
 
 /// The result of a run.
 #[derive(Debug)]
-pub(super) struct Ran {
+pub(super) struct RunEnd {
     pub(super) stop: Option<Stop>,
     pub(super) written: Vec<DoneRow>,
     /// How many rows each hand-over to the writer had.
@@ -160,7 +160,7 @@ pub(super) struct Ran {
     pub(super) late: Option<Stop>,
 }
 
-impl Ran {
+impl RunEnd {
     pub(super) fn rows(&self) -> Vec<u64> {
         let rows = self.written.iter();
         rows.map(|finished| finished.row.number.get()).collect()
@@ -172,7 +172,7 @@ pub(super) async fn run_with(
     scorer: &Scorer<Scripted>,
     around: Surroundings,
     interrupt: impl Future<Output = ()>,
-) -> Ran {
+) -> RunEnd {
     let signals = async |stops: mpsc::UnboundedSender<Stop>| {
         interrupt.await;
         signal(&stops, CancelReason::Interrupted);
@@ -192,7 +192,7 @@ pub(super) async fn run_signalled(
     scorer: &Scorer<Scripted>,
     around: Surroundings,
     signals: impl AsyncFnOnce(mpsc::UnboundedSender<Stop>),
-) -> Ran {
+) -> RunEnd {
     let Surroundings {
         read,
         read_delay,
@@ -260,7 +260,7 @@ pub(super) async fn run_signalled(
         ended = all => ended,
         () = interrupt => unreachable!("it waits for ever"),
     };
-    Ran {
+    RunEnd {
         stop,
         written,
         hand_overs,
@@ -270,7 +270,7 @@ pub(super) async fn run_signalled(
     }
 }
 
-pub(super) async fn run_to_end(scorer: &Scorer<Scripted>, around: Surroundings) -> Ran {
+pub(super) async fn run_to_end(scorer: &Scorer<Scripted>, around: Surroundings) -> RunEnd {
     run_with(scorer, around, std::future::pending()).await
 }
 

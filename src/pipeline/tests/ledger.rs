@@ -59,16 +59,16 @@ async fn answers_that_are_given_up_with_the_run_are_counted_as_lost() {
 
 /// Another run gets an answer and makes it durable, while nothing happens here.
 fn paid_by_another_run(ledger: OpenLedger, key: RequestKey) {
-    let (_running, keeper) = ledger.start().unwrap();
+    let (_running, writer) = ledger.start().unwrap();
     let answer = Answer {
         transaction_id: TransactionId::new("another-run").unwrap(),
         score: Score::from_json_number("1").unwrap(),
         captured: Box::default(),
     };
-    // On another thread: on this one the clock would run on.
+    // On another thread: on this one the paused clock would advance.
     let kept = std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().build();
-        runtime.unwrap().block_on(keeper.keep(key, answer)).is_ok()
+        runtime.unwrap().block_on(writer.keep(key, answer)).is_ok()
     });
     assert!(kept.join().unwrap());
 }
@@ -80,7 +80,7 @@ async fn a_row_that_waited_behind_another_is_looked_up_again_before_its_call() {
     let keys = ours.hasher();
     let (_running, writer) = ours.start().unwrap();
     // The first row holds up the second one. Its failure lets the second one through.
-    let service = Scripted::new(GOOD).row(1, [Brings::Status(422).after(1_000)]);
+    let service = Scripted::new(GOOD).row(1, [ScriptedResult::Status(422).after(1_000)]);
     let log = Log::default();
     let scorer = fixture(8, &log, service).ledger(writer).build();
     let key = keys.key(&Scripted::body(2));

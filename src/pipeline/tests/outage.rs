@@ -3,7 +3,7 @@
 use super::harness::*;
 
 /// A run over so many rows, and its counters.
-async fn run_over(rows: u64, scorer: &Scorer<Scripted>) -> (Ran, Stats) {
+async fn run_over(rows: u64, scorer: &Scorer<Scripted>) -> (RunEnd, Stats) {
     let read = batches(asked(rows, &[]), &[usize::try_from(rows).unwrap()]);
     let ran = run_to_end(scorer, Surroundings::of(read)).await;
     assert_invariants(scorer);
@@ -12,9 +12,9 @@ async fn run_over(rows: u64, scorer: &Scorer<Scripted>) -> (Ran, Stats) {
 }
 
 /// A run over a hundred good rows, some over which the service always fails, and `further` good ones.
-async fn run_over_failing_rows(failing: u64, further: u64, log: &Log) -> (Ran, Stats) {
+async fn run_over_failing_rows(failing: u64, further: u64, log: &Log) -> (RunEnd, Stats) {
     let service = (101..=100 + failing).fold(Scripted::new(GOOD), |service, row| {
-        service.row(row, [Brings::Status(500).after(10); 9])
+        service.row(row, [ScriptedResult::Status(500).after(10); 9])
     });
     let scorer = scorer(8, log, service);
     run_over(100 + failing + further, &scorer).await
@@ -41,7 +41,7 @@ async fn the_only_row_left_to_probe_an_outage_is_tried_ever_more_rarely() {
     // The last row of a file, and the last row of a pipe that stays silent for an hour.
     for (read_delay, expected) in [(0, 9), (3_600, 18)] {
         let log = Log::default();
-        let service = Scripted::new(Brings::Status(500).after(10));
+        let service = Scripted::new(ScriptedResult::Status(500).after(10));
         let service = (1..=100).fold(service, |service, row| service.row(row, [GOOD]));
         // Rows 101 to 110 show an outage, and are given up.
         let scorer = fixture(1, &log, service).retries(0).build();
@@ -72,7 +72,7 @@ async fn rows_that_always_fail_amid_good_ones_are_passed_over() {
 
 #[tokio::test(start_paused = true)]
 async fn a_service_that_only_fails_in_the_middle_of_a_file_is_waited_for_and_costs_no_row() {
-    let service = Scripted::new(Brings::Status(500).after(10));
+    let service = Scripted::new(ScriptedResult::Status(500).after(10));
     let service = (1..=100).fold(service, |service, row| service.row(row, [GOOD]));
     let log = Log::default();
     let scorer = scorer(8, &log, service);
@@ -91,7 +91,7 @@ async fn a_service_that_only_fails_in_the_middle_of_a_file_is_waited_for_and_cos
 #[tokio::test(start_paused = true)]
 async fn a_service_that_fails_for_minutes_costs_no_row() {
     let service = (101..=140).fold(Scripted::new(GOOD), |service, row| {
-        service.row(row, [Brings::Status(500).after(10)])
+        service.row(row, [ScriptedResult::Status(500).after(10)])
     });
     let log = Log::default();
     let scorer = scorer(8, &log, service);
@@ -105,9 +105,9 @@ async fn a_service_that_fails_for_minutes_costs_no_row() {
 }
 
 /// A resumed run over so many rows, with a service that fails over each.
-async fn run_over_nothing_but_failures(rows: u64) -> (Ran, Stats) {
+async fn run_over_nothing_but_failures(rows: u64) -> (RunEnd, Stats) {
     let log = Log::default();
-    let service = Scripted::new(Brings::Status(500).after(10));
+    let service = Scripted::new(ScriptedResult::Status(500).after(10));
     let scorer = scorer(8, &log, service);
     scorer.worked_before();
     run_over(rows, &scorer).await

@@ -26,8 +26,8 @@ async fn a_stop_while_all_rows_back_off_takes_no_time() {
 #[tokio::test(start_paused = true)]
 async fn a_stop_while_all_calls_pause_takes_no_time() {
     let log = Log::default();
-    let throttle = [Brings::RetryAfter(429, "600").after(20)];
-    let service = Scripted::new(Brings::Verdict.after(20)).row(2, throttle);
+    let throttle = [ScriptedResult::RetryAfter(429, "600").after(20)];
+    let service = Scripted::new(ScriptedResult::Verdict.after(20)).row(2, throttle);
     let scorer = scorer(8, &log, service);
     let around = Surroundings::of(batches(asked(100, &[]), &[100]));
     let ran = run_with(&scorer, around, sleep(Duration::from_secs(60))).await;
@@ -43,13 +43,13 @@ async fn a_stop_while_all_calls_pause_takes_no_time() {
 
 /// The first row is answered immediately, the second never, the others after so many seconds.
 fn slow(seconds: u64) -> Scripted {
-    Scripted::new(Brings::Verdict.after(seconds * 1_000))
+    Scripted::new(ScriptedResult::Verdict.after(seconds * 1_000))
         .row(1, [GOOD])
-        .row(2, [Brings::Stall.at_once()])
+        .row(2, [ScriptedResult::Stall.immediately()])
 }
 
 /// Runs nine rows; each of these signals comes so many seconds after the start.
-async fn signalled(scorer: &Scorer<Scripted>, signals: &[(u64, CancelReason)]) -> Ran {
+async fn signalled(scorer: &Scorer<Scripted>, signals: &[(u64, CancelReason)]) -> RunEnd {
     let around = Surroundings::of(batches(asked(9, &[]), &[9]));
     let began = Instant::now();
     let send = async |stops: mpsc::UnboundedSender<Stop>| {
@@ -62,7 +62,7 @@ async fn signalled(scorer: &Scorer<Scripted>, signals: &[(u64, CancelReason)]) -
 }
 
 /// Whether calls that were still out `seconds` after the start were given up then.
-fn given_up_after(ran: &Ran, seconds: u64) -> bool {
+fn given_up_after(ran: &RunEnd, seconds: u64) -> bool {
     // A timer may fire up to a millisecond late.
     ran.elapsed.as_secs() == seconds
 }
@@ -87,7 +87,7 @@ async fn after_a_stop_a_call_gets_as_long_as_a_call_may_take() {
 #[tokio::test(start_paused = true)]
 async fn when_no_more_calls_are_allowed_those_in_flight_are_not_given_up() {
     let log = Log::default();
-    let service = Scripted::new(Brings::Verdict.after(29_000)).row(1, [GOOD]);
+    let service = Scripted::new(ScriptedResult::Verdict.after(29_000)).row(1, [GOOD]);
     let scorer = fixture(8, &log, service)
         .max_calls(std::num::NonZeroU64::new(5))
         .build();
@@ -130,7 +130,7 @@ async fn a_signal_cuts_a_drain_short_that_something_else_had_started() {
         (28, Terminated, 36, 8),
     ] {
         let log = Log::default();
-        let service = slow(20).row(3, [Brings::Status(401).after(1_000)]);
+        let service = slow(20).row(3, [ScriptedResult::Status(401).after(1_000)]);
         let scorer = scorer(3, &log, service);
         let ran = signalled(&scorer, &[(second, signal)]).await;
         let stopped = ran.stop.as_ref().unwrap();
@@ -152,7 +152,7 @@ async fn a_signal_cuts_a_drain_short_that_something_else_had_started() {
 #[tokio::test(start_paused = true)]
 async fn a_second_reason_to_stop_does_not_replace_the_first() {
     let log = Log::default();
-    let service = Scripted::new(Brings::Status(401).after(5_000)).row(1, [GOOD]);
+    let service = Scripted::new(ScriptedResult::Status(401).after(5_000)).row(1, [GOOD]);
     let scorer = scorer(4, &log, service);
     let around = Surroundings::of(batches(asked(9, &[]), &[9]));
     let ran = run_with(&scorer, around, sleep(Duration::from_secs(1))).await;
@@ -164,9 +164,9 @@ async fn a_second_reason_to_stop_does_not_replace_the_first() {
 #[tokio::test(start_paused = true)]
 async fn a_refusal_stops_the_run_and_finishes_what_is_in_flight() {
     let log = Log::default();
-    let service = Scripted::new(Brings::Verdict.after(3_000))
+    let service = Scripted::new(ScriptedResult::Verdict.after(3_000))
         .row(1, [GOOD])
-        .row(3, [Brings::Status(401).after(10)]);
+        .row(3, [ScriptedResult::Status(401).after(10)]);
     let scorer = scorer(4, &log, service);
     let around = Surroundings::of(batches(asked(90, &[]), &[9]));
     let ran = run_to_end(&scorer, around).await;
@@ -178,7 +178,7 @@ async fn a_refusal_stops_the_run_and_finishes_what_is_in_flight() {
 
 /// A run of good rows whose writer ends while more rows wait for it.
 async fn writer_ends(gives_reason: bool) -> (Scorer<Scripted>, Stop) {
-    let service = Scripted::new(Brings::Verdict.after(10));
+    let service = Scripted::new(ScriptedResult::Verdict.after(10));
     let scorer = scorer(4, &Log::default(), service);
     let around = Surroundings {
         write_delay: Duration::from_secs(1),
@@ -211,7 +211,7 @@ async fn a_writer_that_ends_stops_the_run_with_its_reason() {
 #[tokio::test(start_paused = true)]
 async fn a_writer_that_ends_after_a_stop_breaks_no_invariant() {
     let log = Log::default();
-    let service = Scripted::new(Brings::Verdict.after(5_000)).row(1, [GOOD]);
+    let service = Scripted::new(ScriptedResult::Verdict.after(5_000)).row(1, [GOOD]);
     let scorer = scorer(4, &log, service);
     let around = Surroundings {
         writer_ends: Some((1, true)),
@@ -258,7 +258,7 @@ async fn an_input_that_breaks_stops_the_run_and_keeps_the_rows_before() {
         (Error::stopped("it changed"), CancelReason::InputChanged),
     ] {
         let log = Log::default();
-        let scorer = scorer(4, &log, Scripted::new(Brings::Verdict.after(10)));
+        let scorer = scorer(4, &log, Scripted::new(ScriptedResult::Verdict.after(10)));
         let mut read = batches(asked(9, &[]), &[9]);
         *read.last_mut().unwrap() = Read::Failed(Stop::of_input(error));
         let mut around = Surroundings::of(read);

@@ -4,8 +4,8 @@ use super::harness::*;
 
 /// The simulated time of 2,000 rows of 100 ms, 8 concurrently, of which 1 in 100 backs off four times, 4 s in all.
 async fn simulated_time(window: usize) -> Duration {
-    let good = Brings::Verdict.after(100);
-    let sick = [Brings::Status(500).after(100); 4];
+    let good = ScriptedResult::Verdict.after(100);
+    let sick = [ScriptedResult::Status(500).after(100); 4];
     let slow = (50..2_000).step_by(100);
     let service = slow.fold(Scripted::new(good), |service, row| service.row(row, sick));
     let log = Log::default();
@@ -23,21 +23,18 @@ async fn simulated_time(window: usize) -> Duration {
 #[tokio::test(start_paused = true)]
 async fn a_window_beyond_the_concurrency_hides_back_offs() {
     let (narrow, wide) = (simulated_time(8).await, simulated_time(1_024).await);
-    assert!(
-        wide < Duration::from_secs(30),
-        "{wide:?}; the floor is 26 s"
-    );
+    assert!(wide < Duration::from_secs(30), "{wide:?}; at best 26 s");
     assert!(narrow > 2 * wide, "{narrow:?} and {wide:?}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn one_row_is_tried_until_the_first_verdict() {
     let trouble = [
-        Brings::Status(500).after(1_000),
-        Brings::Status(502).after(1_000),
+        ScriptedResult::Status(500).after(1_000),
+        ScriptedResult::Status(502).after(1_000),
     ];
-    let service = Scripted::new(Brings::Verdict.after(1_000))
-        .row(1, [Brings::Status(422).after(1_000)])
+    let service = Scripted::new(ScriptedResult::Verdict.after(1_000))
+        .row(1, [ScriptedResult::Status(422).after(1_000)])
         .row(2, trouble);
     let log = Log::default();
     let scorer = scorer(8, &log, service);
@@ -56,7 +53,8 @@ async fn one_row_is_tried_until_the_first_verdict() {
 #[tokio::test(start_paused = true)]
 async fn behind_a_slow_row_the_window_keeps_to_its_rows() {
     // The first row is the canary, so the slow one is the second.
-    let service = Scripted::new(Brings::Verdict.after(1)).row(2, [Brings::Verdict.after(60_000)]);
+    let service = Scripted::new(ScriptedResult::Verdict.after(1))
+        .row(2, [ScriptedResult::Verdict.after(60_000)]);
     let log = Log::default();
     let scorer = scorer(8, &log, service);
     let around = Surroundings::of(batches(asked(10_002, &[]), &[128]));
@@ -112,7 +110,10 @@ async fn a_finished_row_is_written_while_the_reader_waits() {
 
 #[tokio::test(start_paused = true)]
 async fn blank_lines_after_the_last_row_are_written_unless_the_run_stopped() {
-    for (row, trailer) in [(GOOD, "\n\n"), (Brings::Status(401).at_once(), "")] {
+    for (row, trailer) in [
+        (GOOD, "\n\n"),
+        (ScriptedResult::Status(401).immediately(), ""),
+    ] {
         let log = Log::default();
         let scorer = scorer(4, &log, Scripted::new(row));
         let mut read = batches(asked(3, &[2]), &[3]);

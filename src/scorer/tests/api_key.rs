@@ -4,7 +4,7 @@ use super::support::*;
 
 #[tokio::test(start_paused = true)]
 async fn a_refused_key_stops_the_run() {
-    let refused = [Brings::Status(401).at_once()];
+    let refused = [ScriptedResult::Status(401).immediately()];
     let scorer = Fixture::new(Scripted::new(GOOD).row(1, refused).row(3, refused)).build();
     assert_outcomes(&scorer, &["- ! refused 4", "t-2", "- ! refused 4"]).await;
     assert_eq!(scorer.service().rows(), [1, 2, 3]);
@@ -17,7 +17,7 @@ fn keys(scorer: &Scorer<Scripted>) -> (usize, u64) {
 
 #[tokio::test(start_paused = true)]
 async fn a_key_that_was_never_good_is_not_looked_for_again() {
-    let service = Scripted::new(KEY_REFUSED).row(1, [Brings::Status(422).at_once()]);
+    let service = Scripted::new(KEY_REFUSED).row(1, [ScriptedResult::Status(422).immediately()]);
     let scorer = Fixture::new(service.renewals([Renewal::Renewed])).build();
     assert_outcomes(&scorer, &["refused", "- ! refused 4"]).await;
     assert_eq!((scorer.service().rows().len(), keys(&scorer)), (2, (0, 0)));
@@ -44,12 +44,12 @@ async fn a_rotated_key_is_renewed_and_uses_up_no_attempt() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_of_the_calls_in_flight_with_the_old_key_looks_for_a_new_one_and_all_go_on() {
+async fn one_of_the_calls_in_flight_with_the_old_key_looks_for_a_new_one_and_all_continue() {
     // Row 9 meets the 401 long after the others, when the new key has brought verdicts.
     let service = (2..=8).fold(Scripted::new(GOOD), |service, row| {
-        service.row(row, [Brings::Status(401).after(10)])
+        service.row(row, [ScriptedResult::Status(401).after(10)])
     });
-    let service = service.row(9, [Brings::Status(401).after(5_000)]);
+    let service = service.row(9, [ScriptedResult::Status(401).after(5_000)]);
     let scorer = Fixture::new(service.renewals([Renewal::Renewed]))
         .concurrency(8)
         .build();
@@ -91,9 +91,15 @@ async fn a_new_key_must_bring_a_verdict_before_another_is_looked_for() {
     // The verdict of a call with the old key comes late and says nothing about the new key.
     let service = Scripted::new(KEY_REFUSED)
         .row(1, [GOOD])
-        .row(2, [Brings::Verdict.after(5)])
-        .row(3, [1, 10].map(|after| Brings::Status(401).after(after)))
-        .row(4, [1, 10].map(|after| Brings::Status(401).after(after)));
+        .row(2, [ScriptedResult::Verdict.after(5)])
+        .row(
+            3,
+            [1, 10].map(|after| ScriptedResult::Status(401).after(after)),
+        )
+        .row(
+            4,
+            [1, 10].map(|after| ScriptedResult::Status(401).after(after)),
+        );
     let scorer = Fixture::new(service.renewals([Renewal::Renewed, Renewal::Renewed]))
         .concurrency(4)
         .build();
@@ -128,7 +134,7 @@ async fn a_run_of_days_meets_several_rotations() {
 
 #[tokio::test(start_paused = true)]
 async fn a_run_that_is_stopping_looks_for_no_key() {
-    let service = Scripted::new(GOOD).row(2, [Brings::Status(401).after(500)]);
+    let service = Scripted::new(GOOD).row(2, [ScriptedResult::Status(401).after(500)]);
     let scorer = Fixture::new(service.renewals([Renewal::Renewed])).build();
     scorer.outcome(1).await;
     let close = async {

@@ -21,7 +21,7 @@ async fn a_row_has_its_retries_and_no_more() {
 
 #[tokio::test(start_paused = true)]
 async fn a_request_that_may_have_been_billed_is_sent_again_once_at_most() {
-    let silence = [Brings::TimedOut.after(30_000); 2];
+    let silence = [ScriptedResult::TimedOut.after(30_000); 2];
     let service = || {
         Scripted::new(GOOD)
             .row(2, silence)
@@ -68,7 +68,7 @@ async fn the_runs_budget_ends_retries() {
 #[tokio::test(start_paused = true)]
 async fn a_closed_gate_leaves_waiting_rows_without_delay() {
     let began = Instant::now();
-    for first in [SICK, Brings::RetryAfter(429, "60").at_once()] {
+    for first in [SICK, ScriptedResult::RetryAfter(429, "60").immediately()] {
         let scorer = Fixture::new(Scripted::new(GOOD).row(1, [first])).build();
         let close = async {
             while scorer.stats().calls == 0 || scorer.stats().in_flight > 0 {
@@ -86,7 +86,7 @@ async fn a_closed_gate_leaves_waiting_rows_without_delay() {
 
 #[tokio::test(start_paused = true)]
 async fn a_call_that_is_out_when_the_gate_closes_keeps_its_verdict() {
-    let scorer = Fixture::new(Scripted::new(Brings::Verdict.after(500))).build();
+    let scorer = Fixture::new(Scripted::new(ScriptedResult::Verdict.after(500))).build();
     let close = async {
         tokio::time::sleep(Duration::from_millis(100)).await;
         scorer.close();
@@ -97,7 +97,7 @@ async fn a_call_that_is_out_when_the_gate_closes_keeps_its_verdict() {
 
 #[tokio::test(start_paused = true)]
 async fn an_abandoned_call_counts_as_perhaps_billed() {
-    let scorer = Fixture::new(Scripted::new(Brings::Stall.at_once())).build();
+    let scorer = Fixture::new(Scripted::new(ScriptedResult::Stall.immediately())).build();
     let outcome = tokio::time::timeout(Duration::from_secs(9), scorer.outcome(1)).await;
     assert!(outcome.is_err());
     let stats = scorer.stats();
@@ -106,7 +106,7 @@ async fn an_abandoned_call_counts_as_perhaps_billed() {
 
 #[tokio::test(start_paused = true)]
 async fn one_answer_for_different_users_is_reported_and_counted_each_time() {
-    let cached = [Brings::VerdictOf(2).at_once()];
+    let cached = [ScriptedResult::VerdictOf(2).immediately()];
     let service = Scripted::new(GOOD).row(4, cached).row(5, cached);
     let scorer = Fixture::new(service).build();
     assert_outcomes(&scorer, &["t-1", "t-2", "t-3", "t-2", "t-2", "t-6"]).await;

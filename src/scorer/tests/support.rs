@@ -9,7 +9,7 @@ pub(super) use crate::pace::GiveUpAfter;
 pub(super) use crate::row::RowNumber;
 pub(super) use crate::scorer::{Fixture, RowOutcome, Scorer};
 pub(super) use crate::service::Renewal;
-pub(super) use crate::service::scripted::{Brings, Made, Scripted, Step};
+pub(super) use crate::service::scripted::{MadeCall, Scripted, ScriptedResult, Step};
 pub(super) use crate::telemetry::pace::{Hint, Limit};
 
 use crate::pace::Closed;
@@ -17,9 +17,9 @@ use crate::scorer::RowCall;
 use crate::telemetry::stats::Stats;
 use crate::verdict::Verdict;
 
-pub(super) const GOOD: Step = Brings::Verdict.at_once();
-pub(super) const SICK: Step = Brings::Status(500).at_once();
-pub(super) const KEY_REFUSED: Step = Brings::Status(401).at_once();
+pub(super) const GOOD: Step = ScriptedResult::Verdict.immediately();
+pub(super) const SICK: Step = ScriptedResult::Status(500).immediately();
+pub(super) const KEY_REFUSED: Step = ScriptedResult::Status(401).immediately();
 
 /// The row with this number.
 pub(super) fn number(row: u64) -> RowNumber {
@@ -55,7 +55,7 @@ impl Scorer<Scripted> {
     }
 
     /// The calls that were made for a row.
-    pub(super) fn calls(&self, row: u64) -> Vec<Made> {
+    pub(super) fn calls(&self, row: u64) -> Vec<MadeCall> {
         let made = self.service().made().into_iter();
         made.filter(|made| made.row == row).collect()
     }

@@ -4,7 +4,7 @@ use super::support::*;
 
 #[tokio::test(start_paused = true)]
 async fn throttles_use_up_no_attempts() {
-    let throttles = [Brings::RetryAfter(503, "5").at_once(); 10];
+    let throttles = [ScriptedResult::RetryAfter(503, "5").immediately(); 10];
     let scorer = Fixture::new(Scripted::new(GOOD).row(1, throttles))
         .retries(0)
         .build();
@@ -21,9 +21,9 @@ async fn throttles_use_up_no_attempts() {
 #[tokio::test(start_paused = true)]
 async fn a_throttle_pauses_all_calls() {
     for throttle in [
-        Brings::RetryAfter(503, "30"),
-        Brings::RetryAfter(429, "30"),
-        Brings::RetryAfter(403, "30"),
+        ScriptedResult::RetryAfter(503, "30"),
+        ScriptedResult::RetryAfter(429, "30"),
+        ScriptedResult::RetryAfter(403, "30"),
     ] {
         let service = Scripted::new(GOOD)
             .row(2, [throttle.after(10)])
@@ -51,13 +51,14 @@ async fn a_throttle_pauses_all_calls() {
 async fn a_pause_that_is_too_long_to_wait_for_stops_the_run() {
     let began = Instant::now();
     for wait in ["901", "1000000000000", "99999999999999999999999"] {
-        let service = Scripted::new(GOOD).row(2, [Brings::RetryAfter(429, wait).at_once()]);
+        let service =
+            Scripted::new(GOOD).row(2, [ScriptedResult::RetryAfter(429, wait).immediately()]);
         let scorer = Fixture::new(service).build();
         assert_outcomes(&scorer, &["t-1", "- ! unavailable 3"]).await;
         assert_eq!(scorer.service().rows(), [1, 2]);
     }
     assert_eq!(began.elapsed(), Duration::ZERO);
-    let longest = [Brings::RetryAfter(429, "900").at_once()];
+    let longest = [ScriptedResult::RetryAfter(429, "900").immediately()];
     let scorer = Fixture::new(Scripted::new(GOOD).row(1, longest)).build();
     assert_outcomes(&scorer, &["t-1"]).await;
     assert!(began.elapsed() >= Duration::from_secs(900));
@@ -65,8 +66,11 @@ async fn a_pause_that_is_too_long_to_wait_for_stops_the_run() {
 
 #[tokio::test(start_paused = true)]
 async fn a_row_that_is_refused_while_others_are_accepted_ends_alone() {
-    for refusal in [Brings::Status(429), Brings::RetryAfter(429, "1")] {
-        let service = Scripted::new(GOOD).row(30, [refusal.at_once(); 50]);
+    for refusal in [
+        ScriptedResult::Status(429),
+        ScriptedResult::RetryAfter(429, "1"),
+    ] {
+        let service = Scripted::new(GOOD).row(30, [refusal.immediately(); 50]);
         let scorer = Fixture::new(service).concurrency(8).build();
         scorer.outcome(1).await;
         let outcomes = join_all((2..=200).map(|row| scorer.outcome(row))).await;
@@ -87,12 +91,12 @@ async fn a_row_that_is_refused_while_others_are_accepted_ends_alone() {
 #[tokio::test(start_paused = true)]
 async fn a_service_that_only_refuses_stops_the_run_after_a_quarter_of_an_hour() {
     for (refusal, most) in [
-        (Brings::RetryAfter(429, "60"), 17),
+        (ScriptedResult::RetryAfter(429, "60"), 17),
         // Without a rate limit of our own each row backs off by itself, for 15 s on average.
-        (Brings::Status(429), 90),
+        (ScriptedResult::Status(429), 90),
     ] {
         let began = Instant::now();
-        let scorer = Fixture::new(Scripted::new(refusal.at_once()).row(1, [GOOD])).build();
+        let scorer = Fixture::new(Scripted::new(refusal.immediately()).row(1, [GOOD])).build();
         assert_eq!(scorer.outcome(1).await.outline(), "t-1");
         assert_eq!(scorer.outcome(2).await.outline(), "- ! unavailable 3");
         let minutes = began.elapsed().as_secs() / 60;

@@ -4,7 +4,7 @@ use super::support::*;
 
 #[tokio::test(start_paused = true)]
 async fn after_a_paid_answer_without_a_verdict_nothing_is_sent_again() {
-    let useless = Brings::Useless.at_once();
+    let useless = ScriptedResult::Useless.immediately();
     let amid = Fixture::new(Scripted::new(useless).row(1, [GOOD])).build();
     assert_outcomes(&amid, &[&["t-1"], ["bad_answer"; 5].as_slice()].concat()).await;
     assert_eq!(amid.service().rows(), [1, 2, 3, 4, 5, 6]);
@@ -15,7 +15,7 @@ async fn after_a_paid_answer_without_a_verdict_nothing_is_sent_again() {
     assert_outcomes(&start, &expected).await;
     assert_eq!(start.service().rows(), [1, 2, 3]);
 
-    let page = Fixture::new(Scripted::new(Brings::Page.at_once())).build();
+    let page = Fixture::new(Scripted::new(ScriptedResult::Page.immediately())).build();
     assert_outcomes(&page, &["bad_answer ! no_verdicts 3"]).await;
 
     let later = Fixture::new(Scripted::new(useless).row(1, [GOOD])).build();
@@ -26,14 +26,14 @@ async fn after_a_paid_answer_without_a_verdict_nothing_is_sent_again() {
 
 #[tokio::test(start_paused = true)]
 async fn a_bare_403_stops_the_run_at_the_start_or_after_three_in_a_row() {
-    let forbidden = Brings::Status(403).at_once();
+    let forbidden = ScriptedResult::Status(403).immediately();
     let start = Fixture::new(Scripted::new(forbidden)).build();
     assert_outcomes(&start, &["- ! refused 4"]).await;
 
     let service = Scripted::new(forbidden)
         .row(1, [GOOD])
         .row(3, [GOOD])
-        .row(6, [Brings::Status(422).at_once()]);
+        .row(6, [ScriptedResult::Status(422).immediately()]);
     let amid = Fixture::new(service).build();
     let expected = [
         "t-1",
@@ -52,15 +52,15 @@ async fn a_bare_403_stops_the_run_at_the_start_or_after_three_in_a_row() {
 
 #[tokio::test(start_paused = true)]
 async fn a_row_at_fault_is_never_sent_again_and_stops_the_run_only_at_the_start() {
-    let refusing = Scripted::new(Brings::Status(422).at_once()).row(1, [GOOD]);
+    let refusing = Scripted::new(ScriptedResult::Status(422).immediately()).row(1, [GOOD]);
     let amid = Fixture::new(refusing).build();
     assert_outcomes(&amid, &[&["t-1"], ["refused"; 90].as_slice()].concat()).await;
     assert_eq!(amid.service().made().len(), 91);
 
-    let start = Fixture::new(Scripted::new(Brings::Status(422).at_once())).build();
+    let start = Fixture::new(Scripted::new(ScriptedResult::Status(422).immediately())).build();
     let expected = ["refused", "refused", "refused ! no_verdicts 3"];
     assert_outcomes(&start, &expected).await;
-    let never = Fixture::new(Scripted::new(Brings::Status(422).at_once()))
+    let never = Fixture::new(Scripted::new(ScriptedResult::Status(422).immediately()))
         .give_up_after(GiveUpAfter::Never)
         .build();
     assert_outcomes(&never, &["refused"; 90]).await;
@@ -68,7 +68,7 @@ async fn a_row_at_fault_is_never_sent_again_and_stops_the_run_only_at_the_start(
 
 #[tokio::test(start_paused = true)]
 async fn a_service_that_cannot_be_reached_stops_the_run() {
-    let nowhere = Scripted::new(Brings::HostNotFound.at_once());
+    let nowhere = Scripted::new(ScriptedResult::HostNotFound.immediately());
     let nowhere = Fixture::new(nowhere).build();
     assert_outcomes(&nowhere, &["- ! unavailable 3"]).await;
     assert_eq!(
@@ -87,8 +87,8 @@ async fn a_service_that_stays_away_is_probed_and_stops_the_run() {
     // Ten calls show it. A service that answers, but only with failures, is in the pipeline's tests: that takes several
     // concurrent rows.
     for (trouble, calls, lost) in [
-        (Brings::Status(503).at_once(), 10, 2),
-        (Brings::HostNotFound.at_once(), 10, 2),
+        (ScriptedResult::Status(503).immediately(), 10, 2),
+        (ScriptedResult::HostNotFound.immediately(), 10, 2),
     ] {
         let began = Instant::now();
         let scorer = Fixture::new(Scripted::new(trouble).row(1, [GOOD])).build();
@@ -104,7 +104,7 @@ async fn a_service_that_stays_away_is_probed_and_stops_the_run() {
 
 #[tokio::test(start_paused = true)]
 async fn a_service_that_comes_back_costs_no_row_anything() {
-    let away = [Brings::Status(503).at_once(); 6];
+    let away = [ScriptedResult::Status(503).immediately(); 6];
     let service = (2..=5).fold(Scripted::new(GOOD), |service, row| service.row(row, away));
     let scorer = Fixture::new(service).retries(8).build();
     scorer.outcome(1).await;

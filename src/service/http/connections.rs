@@ -58,7 +58,7 @@ impl Connections {
     /// The client for a call that starts now. The caller drops it when the call is over.
     pub(super) fn client(&self) -> Rc<reqwest::Client> {
         let now = SystemTime::now();
-        // A clock that was set back tells nothing.
+        // A clock that was set back says nothing.
         let rest = now
             .duration_since(self.used.replace(now))
             .unwrap_or_default();
@@ -69,7 +69,7 @@ impl Connections {
             *first = Rc::new(fresh);
             further.clear();
         }
-        // The first client with room. Those that are no longer needed get no calls, and close their
+        // The first client with a free stream. Those that are no longer needed get no calls, and close their
         // connections.
         let has_room = |client: &&Rc<_>| Rc::strong_count(client) <= STREAMS;
         if let Some(client) = std::iter::once(&*first).chain(&*further).find(has_room) {

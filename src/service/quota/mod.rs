@@ -1,4 +1,4 @@
-//! What an answer's headers tell about the service's rate limit.
+//! What an answer's headers say about the service's rate limit.
 
 mod read;
 mod structured_fields;

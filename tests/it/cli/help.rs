@@ -1,4 +1,4 @@
-//! Help and version, and what is said of an argument that does not exist.
+//! Help and version, and the message about an argument that does not exist.
 
 use crate::support::command_line::CommandLine;
 use crate::support::process::Place;

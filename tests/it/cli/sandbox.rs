@@ -22,9 +22,9 @@ fn score(place: &Place, name: &str, output: &str) -> Done {
         .done()
 }
 
-/// Takes each piece out of `text` that starts with `begin` and ends before one of `ends`. Returns the rest and the pieces.
-fn cut<'a>(text: &'a str, begin: &str, ends: &[char]) -> (String, Vec<&'a str>) {
-    let mut pieces = text.split(begin);
+/// Takes each piece out of `text` that starts with `start` and ends before one of `ends`. Returns the rest and the pieces.
+fn cut<'a>(text: &'a str, start: &str, ends: &[char]) -> (String, Vec<&'a str>) {
+    let mut pieces = text.split(start);
     let mut left = pieces.next().unwrap().to_owned();
     let mut taken = Vec::new();
     for piece in pieces {

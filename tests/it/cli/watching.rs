@@ -111,7 +111,7 @@ fn a_stopped_run_has_a_summary_too() {
              approve 2, block 1
              4 calls; latency p50 TIME, p95 TIME, p99 TIME
              scored.csv.partial has the 3 finished rows; unfinished rows are not in it
-             scored.csv.ledger has 3 paid answers; the same command goes on from there
+             scored.csv.ledger has 3 paid answers; the same command continues from there
     error: the service does not accept the API key
       the service said: 401 Unauthorized: `the server's own words`
 
@@ -244,7 +244,7 @@ fn progress_off_leaves_the_first_lines_and_the_summary() {
 }
 
 #[test]
-fn one_answer_for_different_users_is_said_once_and_counted() {
+fn one_answer_for_different_users_is_reported_once_and_counted() {
     const WARNING: &str = "warning: two different users got the same transaction id, in rows 2 and 5: a cache or proxy may be answering for the service";
     // A cache that takes each user from the fifth on for the second.
     let server = Server::start(|request| match request.name().as_str() {
@@ -303,7 +303,7 @@ fn equal_users_may_have_one_transaction_id() {
 }
 
 #[test]
-fn what_rate_limit_headers_ask_for_is_said_while_it_holds_and_that_they_were_disbelieved_as_well() {
+fn what_rate_limit_headers_ask_for_is_shown_while_it_holds_and_so_is_that_they_were_disbelieved() {
     let (place, server) = (
         Place::with("users.csv", users::csv(12)),
         Server::start(|request| {

@@ -41,7 +41,7 @@ fn terminal(columns: u16) -> (File, JoinHandle<String>) {
 }
 
 #[test]
-fn a_bar_fits_its_terminal_and_is_gone_before_anything_else_is_said() {
+fn a_bar_fits_its_terminal_and_is_cleared_before_anything_else_is_printed() {
     for columns in [80, 60, 40] {
         let server = Server::start(|request| match request.nth {
             20 => answer(429, &[("retry-after", "1")], ""),
@@ -129,7 +129,7 @@ fn a_summary_leaves_out_what_did_not_occur() {
              failed 3: refused 3, see scored.rejects.csv.partial
              3 calls
              scored.csv.partial has the 3 finished rows; unfinished rows are not in it
-             the same command goes on from there
+             the same command continues from there
     error: `127.0.0.1` gave no verdict for 3 rows in a row
       the last answer: 422 Unprocessable Entity: `the server's own words`
 
@@ -189,7 +189,7 @@ fn answers_of_the_stand_in_are_never_called_paid() {
     };
     run(&["--max-calls", "10"])
         .exits(3)
-        .says("scored.csv.ledger has 10 answers; the same command goes on from there");
+        .says("scored.csv.ledger has 10 answers; the same command continues from there");
     run(&["--max-calls", "5"])
         .exits(3)
         .says(": it has 10 answers (`--fresh` asks about every row again)");

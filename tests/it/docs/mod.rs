@@ -1,5 +1,6 @@
 //! The documents are true.
 
+mod architecture;
 mod documents;
 mod readme;
 mod reference;

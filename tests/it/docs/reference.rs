@@ -102,6 +102,8 @@ fn every_option_that_they_name_exists() {
         "--release",
         "--path",
         "--open",
+        "--no-deps",
+        "--document-private-items",
         "--bench",
         "--lib",
         "--test",

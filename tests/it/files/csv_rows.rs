@@ -250,8 +250,8 @@ fn naughty_strings_are_sent_intact_one_row_in_one_row_out() {
         .iter()
         .map(crate::support::server::Request::name)
         .collect();
-    let mut wanted = NAUGHTY.map(|(_, sent)| sent.to_owned());
+    let mut expected = NAUGHTY.map(|(_, sent)| sent.to_owned());
     sent.sort();
-    wanted.sort();
-    assert_eq!(sent, wanted);
+    expected.sort();
+    assert_eq!(sent, expected);
 }

@@ -133,7 +133,7 @@ fn each_way_out_keeps_the_column_of_the_user() {
 }
 
 #[test]
-fn last_nights_output_is_scored_again_without_further_options_and_that_is_said() {
+fn last_nights_output_is_scored_again_without_further_options_and_a_line_says_so() {
     let server = Server::start(|request| {
         ok(&crate::support::server::good_body(&request.name())
             .replace("\"risk_level\":0", "\"risk_level\":\"=low\""))
@@ -348,7 +348,7 @@ fn objects_of_all_kinds() -> Vec<String> {
 }
 
 #[test]
-fn whatever_members_an_object_has_the_line_that_comes_out_is_json() {
+fn with_any_members_in_an_object_the_line_that_comes_out_is_json() {
     let server = Server::good();
     let objects = objects_of_all_kinds();
     // As many rows as the file is judged by, none of them with a name of ours.

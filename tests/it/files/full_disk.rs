@@ -95,7 +95,7 @@ fn run_with_growing_limits(csv: &str, mut blocks: usize) -> Vec<String> {
 }
 
 #[test]
-fn wherever_the_ledger_ends_for_want_of_space_the_same_command_goes_on() {
+fn if_the_disk_is_full_at_any_point_of_the_ledger_the_same_command_continues() {
     let errors = run_with_growing_limits(&users::csv(200), 0).join("\n");
     for error in [
         "error: cannot write `scored.csv.ledger-lock`: file too large",
@@ -107,7 +107,7 @@ fn wherever_the_ledger_ends_for_want_of_space_the_same_command_goes_on() {
 }
 
 #[test]
-fn wherever_the_output_ends_for_want_of_space_the_same_command_goes_on() {
+fn if_the_disk_is_full_at_any_point_of_the_output_the_same_command_continues() {
     let errors = run_with_growing_limits(&wide(60, 12_000), 60).join("\n");
     let error = "error: cannot write `scored.csv.partial`: file too large";
     assert!(errors.contains(error), "{errors}");
@@ -145,7 +145,7 @@ fn can_mount() -> bool {
 }
 
 #[test]
-fn a_full_disk_is_said_with_the_space_it_needs_and_with_space_the_same_command_goes_on() {
+fn a_full_disk_is_reported_with_the_space_it_needs_and_with_space_the_same_command_continues() {
     if !can_mount() {
         println!("skipped: no file system can be mounted here");
         return;
@@ -239,7 +239,7 @@ fn on_a_disk_that_is_full_the_same_command_makes_no_call_however_often_it_is_run
         }
         done.check(
             tries[3].contains("  the run needs at least 1 MB more in `disk`"),
-            "what it needs to begin",
+            "what it needs to start",
         );
     }
 }
@@ -266,7 +266,7 @@ fn without_space_for_temporary_files_a_run_to_a_stream_makes_no_call() {
 }
 
 #[test]
-fn where_standard_output_goes_to_a_full_disk_no_call_is_made() {
+fn if_standard_output_goes_to_a_full_disk_no_call_is_made() {
     if !can_mount() {
         println!("skipped: no file system can be mounted here");
         return;
@@ -285,7 +285,7 @@ fn where_standard_output_goes_to_a_full_disk_no_call_is_made() {
 }
 
 #[test]
-fn where_a_file_may_not_grow_any_more_the_same_command_makes_no_call() {
+fn if_a_file_may_not_grow_any_more_the_same_command_makes_no_call() {
     let csv = wide(60, 12_000);
     let (place, server) = (Place::with("users.csv", &csv), Server::good());
     place.write("limited.sh", "ulimit -f 800\nexec \"$@\"\n");
@@ -308,7 +308,7 @@ fn where_a_file_may_not_grow_any_more_the_same_command_makes_no_call() {
 }
 
 #[test]
-fn the_space_that_is_missing_is_told_for_the_file_that_lacks_it() {
+fn missing_space_is_reported_for_the_file_that_lacks_it() {
     if !can_mount() {
         println!("skipped: no file system can be mounted here");
         return;

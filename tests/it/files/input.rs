@@ -272,7 +272,7 @@ fn semicolons_tabs_and_bars_are_detected() {
             place.text("scored.csv"),
             users::scored(&csv).replace(',', delimiter)
         );
-        // A first name longer than what compression is told by.
+        // A first name that is longer than the bytes that show compression.
         let place = Place::with(
             "users.csv",
             csv.replace("id,", "number,").replace(',', delimiter),

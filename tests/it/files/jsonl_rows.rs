@@ -213,7 +213,7 @@ fn bytes_that_are_not_utf_8_fail_a_row_only_where_they_would_be_sent() {
 }
 
 #[test]
-fn whatever_is_wrong_with_an_object_last_nights_verdict_does_not_stay() {
+fn an_invalid_object_never_keeps_last_nights_verdict() {
     let server = Server::good();
     let good = object("A");
     let start = good.strip_suffix('}').unwrap();

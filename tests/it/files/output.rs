@@ -283,7 +283,7 @@ fn paths_that_would_overwrite_each_other_are_refused() {
 }
 
 #[test]
-fn a_run_that_is_alive_is_named_and_its_file_is_not_taken_for_a_left_over() {
+fn a_live_run_is_named_and_its_file_is_not_taken_for_a_leftover() {
     let (server, release) = Server::holding_if(|request| request.nth > 1);
     let place = Place::with("users.csv", users::csv(3));
     let first = place

@@ -38,7 +38,7 @@ fn what_was_finished_while_a_run_waited_for_its_input_is_not_replaced() {
 }
 
 #[test]
-fn the_own_ledger_of_a_run_is_no_other_ones_and_a_shared_one_is_no_runs_own() {
+fn a_runs_own_ledger_is_used_by_no_other_run_and_a_shared_ledger_is_never_removed() {
     let csv = users::csv(9);
     for args in [&[][..], &["--fresh"], &["--overwrite"]] {
         let (place, server) = (Place::with("users.csv", &csv), Server::good());
@@ -77,7 +77,7 @@ fn the_own_ledger_of_a_run_is_no_other_ones_and_a_shared_one_is_no_runs_own() {
 }
 
 #[test]
-fn a_guest_is_refused_while_the_run_is_going_on_and_costs_it_nothing() {
+fn another_run_is_refused_a_ledger_in_use_and_costs_its_owner_nothing() {
     let csv = users::csv(20);
     let (server, release) = Server::holding(8);
     let place = Place::with("users.csv", &csv);

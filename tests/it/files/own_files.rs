@@ -20,7 +20,7 @@ const NAMES: [&str; 7] = [
     "scored.csv.ledger-shm",
 ];
 
-/// Each way to put something at a path that leads elsewhere, and what is said of it.
+/// Each way to put something at a path that leads elsewhere, and the name of that in the message.
 type Put = fn(&Place, &str);
 const PUTS: [(Put, &str); 4] = [
     (
@@ -140,7 +140,7 @@ fn mode(place: &Place, name: &str) -> u32 {
 }
 
 #[test]
-fn no_file_is_wider_than_the_input_or_the_file_that_it_replaces() {
+fn no_file_is_readable_by_more_people_than_the_input_or_the_file_that_it_replaces() {
     let csv = format!("{}9,,u@x.org,::1,u\n", users::csv(5));
     let names = [
         "scored.csv",
@@ -201,7 +201,7 @@ fn no_file_is_wider_than_the_input_or_the_file_that_it_replaces() {
 }
 
 #[test]
-fn a_left_over_that_anybody_can_read_is_narrowed_before_a_row_is_in_it() {
+fn a_leftover_that_anybody_can_read_is_made_private_before_a_row_is_in_it() {
     let place = Place::with("users.csv", users::csv(3));
     set_mode(&place, "users.csv", 0o600);
     place.write("scored.csv.partial", "");
@@ -218,7 +218,7 @@ fn a_left_over_that_anybody_can_read_is_narrowed_before_a_row_is_in_it() {
 }
 
 #[test]
-fn a_run_that_replaces_a_read_only_output_can_be_stopped_and_goes_on() {
+fn a_run_that_replaces_a_read_only_output_can_be_stopped_and_continued() {
     let (place, server) = (Place::with("users.csv", users::csv(5)), Server::good());
     place.write("scored.csv", "old");
     set_mode(&place, "scored.csv", 0o444);
@@ -231,7 +231,7 @@ fn a_run_that_replaces_a_read_only_output_can_be_stopped_and_goes_on() {
 }
 
 #[test]
-fn what_appears_while_a_run_is_on_is_neither_replaced_nor_removed() {
+fn a_file_that_appears_during_a_run_is_neither_replaced_nor_removed() {
     let csv = format!("{}9,,u@x.org,::1,u\n", users::csv(5));
     for (name, args) in [
         ("scored.csv", &[][..]),
@@ -270,7 +270,7 @@ fn what_appears_while_a_run_is_on_is_neither_replaced_nor_removed() {
 }
 
 #[test]
-fn rejects_that_appear_while_a_run_without_any_is_on_stay() {
+fn rejects_that_appear_during_a_run_without_any_stay() {
     let (place, (server, release)) = (
         Place::with("users.csv", users::csv(3)),
         Server::holding_if(|request| request.nth >= 2),
@@ -302,7 +302,7 @@ fn without_root_s_rights() -> Option<&'static [&'static str]> {
 }
 
 #[test]
-fn in_a_directory_that_cannot_be_read_the_output_is_complete_and_a_warning_says_the_rest() {
+fn in_a_directory_that_cannot_be_read_the_output_is_complete_and_there_is_a_warning() {
     let Some(under) = without_root_s_rights() else {
         println!("root without `setpriv` cannot give up its rights: not tried");
         return;
@@ -321,7 +321,7 @@ fn in_a_directory_that_cannot_be_read_the_output_is_complete_and_a_warning_says_
 }
 
 #[test]
-fn no_file_of_a_run_is_another_one_by_whatever_name() {
+fn no_two_files_of_a_run_are_the_same_file_under_two_names() {
     let server = Server::good();
     let csv = users::csv(3);
     for (args, words) in [

@@ -31,7 +31,7 @@ fn standard_output_has_the_data_alone() {
 }
 
 #[test]
-fn rows_flow_down_a_pipe_while_the_run_goes_on() {
+fn rows_flow_down_a_pipe_during_the_run() {
     let (server, release) = Server::holding_if(|request| request.nth > 3);
     let (csv, place) = (users::csv(4), Place::with("users.csv", users::csv(4)));
     let (reader, writer) = io::pipe().unwrap();

@@ -1,4 +1,4 @@
-//! What is asked again although it was answered: another question, an answer too old, a run that starts over.
+//! Rows that are sent again although they were answered: a different request, an answer too old, a run that starts over.
 
 use super::resume::stopped;
 use crate::support::ledger_file;
@@ -7,7 +7,7 @@ use crate::support::server::{Server, ok};
 use crate::support::users;
 
 #[test]
-fn another_question_account_or_address_is_asked_again() {
+fn a_different_request_account_or_address_is_asked_again() {
     let csv = users::csv(6);
     for args in [
         &["--advanced"][..],

@@ -73,7 +73,7 @@ fn has(place: &Place, user: usize) -> bool {
 }
 
 #[test]
-fn a_user_who_is_forgotten_is_in_no_file_of_it_and_is_asked_again() {
+fn a_forgotten_user_is_in_no_file_of_the_ledger_and_is_sent_again() {
     let server = Server::good();
     let place = kept(&server, &[]);
     assert!(has(&place, 3));
@@ -100,7 +100,7 @@ fn a_user_who_is_forgotten_is_in_no_file_of_it_and_is_asked_again() {
 }
 
 #[test]
-fn whatever_a_user_was_asked_with_is_forgotten() {
+fn every_request_about_a_user_is_forgotten() {
     let server = Server::good();
     let place = kept(&server, &["--service-id", "other"]);
     for flags in [
@@ -279,7 +279,7 @@ fn the_ledger_of_an_active_run_can_be_read_but_not_changed() {
     ] {
         let done = ledger(&place, words).done();
         done.exits(2)
-            .says("`scored.csv.ledger` belongs to a run that is going on (process ");
+            .says("`scored.csv.ledger` belongs to a run in progress (process ");
         done.check(done.stdout.is_empty(), "nothing on standard output");
     }
     running.signal("INT");
@@ -329,7 +329,7 @@ fn a_run_continues_while_a_user_is_forgotten_in_its_shared_ledger() {
 }
 
 #[test]
-fn forget_needs_to_know_whom_and_refuses_a_user_who_cannot_have_been_asked() {
+fn forget_needs_to_know_whom_and_refuses_a_user_who_cannot_have_been_sent() {
     let server = Server::good();
     let place = kept(&server, &[]);
     let before = place.read(LEDGER);

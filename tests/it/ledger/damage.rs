@@ -36,7 +36,7 @@ fn is_right(done: &Done, place: &Place, server: &Server, csv: &str) -> bool {
 }
 
 #[test]
-fn whatever_bit_is_flipped_and_wherever_it_is_cut_the_bytes_are_right_or_nobody_is_asked() {
+fn if_any_bit_of_a_ledger_is_flipped_or_it_is_cut_the_bytes_are_right_or_no_call_is_made() {
     let csv = users::csv(ROWS);
     let template = stopped(&csv);
     let (ledger, partial) = (
@@ -109,7 +109,7 @@ fn a_score_that_was_flipped_is_asked_again_and_the_ledger_is_named_as_damaged() 
 }
 
 #[test]
-fn damage_that_comes_while_a_run_is_on_is_named_and_nobody_is_told_to_go_on() {
+fn damage_during_a_run_is_named_and_no_message_suggests_continuing() {
     const MANY: usize = 3_000;
     let csv = users::csv(MANY);
     let (place, server) = (Place::with("users.csv", &csv), Server::good());
@@ -128,11 +128,13 @@ fn damage_that_comes_while_a_run_is_on_is_named_and_nobody_is_told_to_go_on() {
     let (header, known) = csv.split_once('\n').unwrap();
     writeln!(
         rows,
-        "{header}\n0,Newcomer,new@example.com,192.0.2.1,curl/8"
+        "{header}\n0,Somebody,new@example.com,192.0.2.1,curl/8"
     )
     .unwrap();
-    server.wait_for_calls(MANY + 1);
-    // The program reads these pages only now.
+    // The answer is durable before its row is written. The program reads these pages only after that.
+    running.wait_for_file("scored.csv.partial", |partial| {
+        partial.windows(9).any(|bytes| bytes == b"Somebody,")
+    });
     let ledger = fs::File::options()
         .write(true)
         .open(place.path("answers.ledger"));
@@ -148,12 +150,12 @@ fn damage_that_comes_while_a_run_is_on_is_named_and_nobody_is_told_to_go_on() {
         .says("the file is damaged")
         .says("answers.ledger is damaged: no run can continue with it")
         .says("hint: move it and the files whose names start with its name elsewhere")
-        .silent_about("goes on from there");
+        .silent_about("continues from there");
     assert!(server.calls() <= MANY + 1 + 64, "{}", server.calls());
 }
 
 #[test]
-fn answers_dated_in_the_future_are_not_young_and_that_is_said_once() {
+fn answers_dated_in_the_future_are_not_young_and_one_warning_says_so() {
     const HOUR: i64 = 3_600_000;
     let csv = users::csv(5);
     let (place, server) = (Place::with("users.csv", &csv), Server::start(good));

@@ -137,7 +137,7 @@ fn a_new_run_that_was_stopped_before_its_first_answer_does_not_continue_the_fini
 }
 
 #[test]
-fn a_run_that_stopped_asks_no_refused_row_again_and_keeps_what_was_said_of_it() {
+fn after_a_stop_no_refused_row_is_sent_again_and_its_message_is_kept() {
     let csv = users::csv(10);
     for ledger in [&[][..], &["--ledger", "answers.ledger"]] {
         let (place, server) = (Place::with("users.csv", &csv), refuses_until(9));

@@ -12,7 +12,7 @@ fn stopped(place: &Place, server: &Server) {
 }
 
 #[test]
-fn a_run_that_cannot_begin_throws_no_paid_answer_away() {
+fn a_run_that_cannot_start_throws_no_paid_answer_away() {
     let csv = users::csv(9);
     for file in ["--summary", "--rejects", "--changes"] {
         let (place, server) = (Place::with("users.csv", &csv), Server::good());
@@ -32,7 +32,7 @@ fn a_run_that_cannot_begin_throws_no_paid_answer_away() {
 }
 
 #[test]
-fn runs_that_start_over_on_one_ledger_each_ask_everybody() {
+fn runs_that_start_over_on_one_ledger_each_send_every_row() {
     const RUNS: usize = 6;
     let csv = users::csv(5);
     let (place, server) = (Place::with("users.csv", &csv), Server::good());
@@ -45,7 +45,7 @@ fn runs_that_start_over_on_one_ledger_each_ask_everybody() {
 }
 
 #[test]
-fn what_stopped_after_starting_over_is_not_to_start_over_again() {
+fn a_stopped_run_that_started_over_is_continued_without_starting_over_again() {
     for shared in [false, true] {
         let csv = users::csv(9);
         let (place, server) = (Place::with("users.csv", &csv), Server::good());
@@ -58,7 +58,7 @@ fn what_stopped_after_starting_over_is_not_to_start_over_again() {
         };
         run(&["--fresh", "--max-calls", "4"])
             .exits(3)
-            .says("the same command without `--fresh` goes on from there");
+            .says("the same command without `--fresh` continues from there");
         run(&[])
             .exits(0)
             .says("4 rows already paid for, taken from the ledger");

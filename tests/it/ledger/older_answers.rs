@@ -167,7 +167,7 @@ fn a_run_that_was_stopped_tells_all_changes_and_the_next_night_only_its_own() {
 }
 
 #[test]
-fn so_does_a_run_that_was_killed() {
+fn a_run_that_was_killed_tells_all_changes_and_the_next_night_only_its_own() {
     for answered in 1..UNIQUE {
         let nights = Nights::second();
         let calls = nights.server.calls() + answered;

@@ -1,5 +1,5 @@
 //! The same command continues: a row is recognised by its request, wherever it is in the file and however the file was
-//! edited, and every other row is asked.
+//! edited, and every other row is sent.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -13,7 +13,7 @@ use crate::support::users;
 pub(super) fn stopped<'a>(place: &'a Place, server: &'a Server, calls: usize) -> Done {
     let before = server.calls();
     let done = place.score(server, ["--max-calls", &calls.to_string()]);
-    done.exits(3).says("the same command goes on from there");
+    done.exits(3).says("the same command continues from there");
     assert_eq!(server.calls(), before + calls);
     done
 }
@@ -349,7 +349,7 @@ fn a_mistyped_command_in_between_costs_no_paid_answer() {
 }
 
 #[test]
-fn a_row_that_fails_whenever_it_is_asked_holds_up_nobody_behind_it() {
+fn a_row_that_always_fails_holds_up_no_row_behind_it() {
     let csv = users::csv(6);
     let (place, server) = (
         Place::with("users.csv", &csv),

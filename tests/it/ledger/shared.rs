@@ -63,7 +63,7 @@ fn of_two_runs_to_one_output_the_second_is_refused_and_the_first_named() {
 }
 
 #[test]
-fn two_runs_at_once_share_what_either_paid_for() {
+fn two_concurrent_runs_share_what_either_paid_for() {
     const ROWS: usize = 300;
     let (csv, server) = (users::csv(ROWS), slow());
     let place = Place::with("users.csv", &csv);
@@ -174,7 +174,7 @@ fn a_run_that_was_killed_holds_nothing() {
 }
 
 #[test]
-fn a_run_goes_on_beside_one_that_was_killed_on_the_same_ledger() {
+fn a_run_continues_beside_one_that_was_killed_on_the_same_ledger() {
     let csv = users::csv(60);
     let (server, release) = Server::holding(20);
     let place = Place::with("users.csv", &csv);

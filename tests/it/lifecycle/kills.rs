@@ -211,7 +211,7 @@ fn a_run_that_is_killed_again_and_again_gives_the_bytes_of_one_that_was_not() {
 }
 
 #[test]
-fn objects_are_none_the_worse_for_kills() {
+fn kills_do_not_change_the_bytes_of_objects() {
     let mut chance = chance();
     let users = users(&mut chance);
     let objects = users
@@ -235,7 +235,7 @@ fn objects_are_none_the_worse_for_kills() {
 }
 
 #[test]
-fn a_compressed_output_is_none_the_worse_for_kills() {
+fn kills_do_not_damage_a_compressed_output() {
     let mut chance = chance();
     let users = users(&mut chance);
     let csv = csv(&users, &[]);

@@ -9,7 +9,7 @@ use crate::support::server::{Server, answer, good, ok, status};
 use crate::support::users;
 
 #[test]
-fn max_calls_is_exact_with_many_in_flight_and_with_retries_and_then_the_same_command_goes_on() {
+fn max_calls_is_exact_with_many_in_flight_and_with_retries_and_then_the_same_command_continues() {
     let csv = users::csv(200);
     let place = Place::with("users.csv", &csv);
     // Every third call fails and is sent again soon.
@@ -33,7 +33,7 @@ fn max_calls_is_exact_with_many_in_flight_and_with_retries_and_then_the_same_com
         }
         done.exits(3)
             .says("`--max-calls 75`")
-            .says("the same command goes on from there");
+            .says("the same command continues from there");
         done.check(calls == 75, "as many calls as are allowed");
         let partial = place.text("scored.csv.partial");
         let whole = users::scored(&csv);
@@ -81,7 +81,7 @@ fn rows_that_are_known_or_can_ask_nothing_count_for_no_call() {
 }
 
 #[test]
-fn too_many_failures_stop_the_run_with_their_reasons_and_it_goes_on_once_they_are_fixed() {
+fn too_many_failures_stop_the_run_with_their_reasons_and_it_continues_once_they_are_fixed() {
     let csv = users::csv(120);
     let wrong = |name: &str| csv.replace(&format!("{name},"), ",");
     let early = wrong("User 5")
@@ -99,7 +99,7 @@ fn too_many_failures_stop_the_run_with_their_reasons_and_it_goes_on_once_they_ar
             .says(&format!("failed, and `--max-failures {limit}` stops the run there"))
             .says(&format!("most frequent: {reasons}"))
             .says("hint: fix the rows that fail, or raise `--max-failures`")
-            .says("once rows are fixed or `--max-failures` is raised, the same command goes on from there");
+            .says("once rows are fixed or `--max-failures` is raised, the same command continues from there");
         let calls = server.calls();
         done.check(calls < 120, "it stops before the end");
         place.write("users.csv", &csv);

@@ -29,7 +29,7 @@ fn crowded() -> (Server, Arc<AtomicUsize>) {
 }
 
 #[test]
-fn where_few_files_may_be_open_fewer_calls_are_in_flight_and_that_is_said() {
+fn if_few_files_may_be_open_fewer_calls_are_in_flight_and_a_warning_says_so() {
     let csv = users::csv(90);
     for (limit, room) in [("64", 8), ("49", 1), ("26", 1)] {
         let (server, most) = crowded();
@@ -49,7 +49,7 @@ fn where_few_files_may_be_open_fewer_calls_are_in_flight_and_that_is_said() {
 }
 
 #[test]
-fn where_too_few_files_may_be_open_for_one_call_nothing_is_begun_and_their_number_is_said() {
+fn if_too_few_files_may_be_open_for_one_call_the_run_does_not_start_and_names_their_number() {
     let run = ["run", "users.csv", "-o", "scored.csv"];
     for (limit, more, needed) in [
         (4, &[][..], 24),
@@ -108,7 +108,7 @@ fn a_run_with_just_enough_open_files_succeeds() {
 }
 
 #[test]
-fn where_nobody_says_how_many_calls_there_are_as_many_as_files_may_be_open_in_silence() {
+fn without_a_given_concurrency_there_are_silently_as_many_calls_as_open_files_allow() {
     let csv = users::csv(90);
     let (server, most) = crowded();
     let place = Place::with("users.csv", &csv);
@@ -129,7 +129,7 @@ fn where_nobody_says_how_many_calls_there_are_as_many_as_files_may_be_open_in_si
 }
 
 #[test]
-fn where_few_files_may_be_open_no_call_lacks_one() {
+fn if_few_files_may_be_open_no_call_lacks_one() {
     // With a service this fast, many connections are opened that no call waits for any more.
     let csv = users::csv(3_000);
     let place = Place::with("users.csv", &csv);

@@ -23,7 +23,7 @@ fn a_signal_lets_calls_in_flight_finish_and_keeps_whole_rows() {
         let done = running.done();
         done.exits(code)
             .says("scored.csv.partial")
-            .says("scored.csv.ledger has 7 paid answers; the same command goes on");
+            .says("scored.csv.ledger has 7 paid answers; the same command continues");
         done.check(server.calls() == 7, "no call after the signal");
         assert_eq!(
             place.names(),
@@ -45,7 +45,7 @@ fn a_signal_lets_calls_in_flight_finish_and_keeps_whole_rows() {
 }
 
 #[test]
-fn a_second_signal_ends_at_once() {
+fn a_second_signal_ends_the_run_immediately() {
     let (server, release) = Server::holding(3);
     let place = Place::with("users.csv", users::csv(50));
     let running = place
@@ -62,7 +62,7 @@ fn a_second_signal_ends_at_once() {
     // No call is ever answered: only an immediate stop ends before the timeout of 30 s.
     let done = running.done();
     done.exits(130);
-    done.check(done.took < Duration::from_secs(20), "at once");
+    done.check(done.took < Duration::from_secs(20), "immediately");
     assert_eq!(
         place.text("scored.csv.partial"),
         users::scored(&users::csv(3))
@@ -150,7 +150,7 @@ fn under_nohup_a_hang_up_changes_nothing() {
 }
 
 #[test]
-fn a_connection_that_drops_ends_a_run_in_order_although_it_is_told_twice() {
+fn a_dropped_connection_ends_a_run_in_order_although_two_signals_come() {
     let (server, release) = Server::holding(3);
     let csv = users::csv(9);
     let place = Place::with("users.csv", &csv);
@@ -167,7 +167,7 @@ fn a_connection_that_drops_ends_a_run_in_order_although_it_is_told_twice() {
         .done()
         .exits(129)
         .says("stopped early (hung up)")
-        .says("scored.csv.ledger has 7 paid answers; the same command goes on");
+        .says("scored.csv.ledger has 7 paid answers; the same command continues");
     assert_eq!(server.calls(), 7);
     place.score(&server, []).exits(0);
     assert_eq!(server.calls(), 9);
@@ -202,7 +202,7 @@ fn a_signal_before_the_header_is_there_ends_the_run_with_a_word() {
 }
 
 #[test]
-fn rows_to_a_stream_without_a_ledger_are_said_to_be_all_that_stays() {
+fn rows_to_a_stream_without_a_ledger_are_reported_as_all_that_stays() {
     let (server, release) = Server::holding(3);
     let place = Place::with("users.csv", users::csv(50));
     let args = ["users.csv", "-c", "4", "--timeout", "10s"];

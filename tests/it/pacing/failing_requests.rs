@@ -53,7 +53,7 @@ fn with_failing_amid(failing: usize) -> String {
 }
 
 #[test]
-fn failing_rows_are_known_the_next_night_and_asked_alone() {
+fn failing_rows_are_known_the_next_night_and_sent_alone() {
     const FAILING: usize = 12;
     let csv = with_failing_amid(FAILING);
     let scored = users::scored_without(&csv, |name| name.starts_with("Failing"));

@@ -22,7 +22,7 @@ fn a_service_that_refuses_everybody_is_sent_three_rows_and_each_further_run_othe
             .exits(3)
             .says("error: `127.0.0.1` gave no verdict for 3 rows in a row\n  the last answer: 400 Bad Request: `unknown version`")
             .says("`--give-up-after` sets after how many such rows a run stops")
-            .says("the same command goes on from there");
+            .says("the same command continues from there");
         assert_eq!(server.calls(), calls);
     }
     let names: Vec<_> = server.requests().iter().map(Request::name).collect();
@@ -106,7 +106,7 @@ fn fifty_refused_rows_in_a_row_are_warned_of_once_and_stop_nothing() {
     assert_eq!(server.calls(), 140);
 }
 
-/// What the service does, the arguments of the run, and what it says of the rows.
+/// What the service does, the arguments of the run, and what it says about the rows.
 type Case = (fn() -> Action, &'static [&'static str], &'static str);
 
 #[test]

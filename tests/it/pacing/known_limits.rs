@@ -13,7 +13,7 @@ use crate::support::stand_in::StandIn;
 use crate::support::users;
 
 /// Bears so many calls in flight and refuses the others, which are counted.
-fn bearing(most: usize) -> (Server, Arc<AtomicUsize>) {
+fn accepting(most: usize) -> (Server, Arc<AtomicUsize>) {
     let (now, refused) = (AtomicUsize::new(0), Arc::new(AtomicUsize::new(0)));
     let seen = Arc::clone(&refused);
     let server = Server::start(move |request| {
@@ -50,8 +50,8 @@ fn night<'a>(
 }
 
 #[test]
-fn the_next_run_begins_near_the_limit_that_one_found_and_is_refused_less() {
-    let (place, (server, refused)) = (Place::new(), bearing(5));
+fn the_next_run_starts_near_the_limit_that_one_found_and_is_refused_less() {
+    let (place, (server, refused)) = (Place::new(), accepting(5));
     let score = |name, users, allowed: &[&str]| {
         let done = night(&place, &server.url(), name, users, allowed).done();
         done.exits(0);
@@ -71,19 +71,19 @@ fn the_next_run_begins_near_the_limit_that_one_found_and_is_refused_less() {
         .says(": starting near it");
     assert!(later < at_first, "{later} after {at_first}");
 
-    // Who wants no limit gets none.
+    // With no limit asked for, there is none.
     let unlimited = ["-c", "2", "--rate", "unlimited"];
     score("free", 5, &unlimited).0.silent_about("near it");
 
-    // It goes with all answers.
+    // It is deleted with all answers.
     let forget = ["ledger", "forget", "answers.ledger", "--all"];
     place.rescore(forget).done().exits(0);
-    score("anew", 5, &[]).0.silent_about("near it");
+    score("forgotten", 5, &[]).0.silent_about("near it");
 }
 
 #[test]
 fn a_run_that_is_killed_has_kept_the_limit_that_it_found() {
-    let (place, (server, refused)) = (Place::new(), bearing(5));
+    let (place, (server, refused)) = (Place::new(), accepting(5));
     let url = server.url();
     let run = || night(&place, &url, "killed", 3_000, &[]).start();
     // By then a limit was seen more than once, and an answer after that is durable.

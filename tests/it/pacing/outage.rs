@@ -41,7 +41,7 @@ fn a_service_that_comes_back_is_waited_for_and_costs_no_row_its_verdict() {
 }
 
 #[test]
-fn a_service_that_stays_away_stops_the_run_and_the_same_command_goes_on() {
+fn a_service_that_stays_away_stops_the_run_and_the_same_command_continues() {
     for broken in [502, 503, 504] {
         let script = move |request: &Request| match request.nth {
             6.. => status(broken),
@@ -53,7 +53,7 @@ fn a_service_that_stays_away_stops_the_run_and_the_same_command_goes_on() {
             .says("`127.0.0.1` has been down for 1 s")
             .says(&format!("the last call: {broken}"))
             .says("`--max-outage` sets how long a run waits")
-            .says("the same command goes on from there");
+            .says("the same command continues from there");
         // Ten calls that show the outage, and one to see whether it is over.
         assert_eq!(server.calls(), 5 + 10 + 1);
         let partial = place.text("scored.csv.partial");
@@ -110,7 +110,7 @@ fn a_network_that_goes_and_stays_away_stops_the_run() {
 }
 
 #[test]
-fn a_pause_longer_than_anybody_waits_stops_the_run() {
+fn a_pause_longer_than_the_limit_stops_the_run() {
     let script = |request: &Request| match request.nth {
         6.. => answer(429, &[("retry-after", "3")], ""),
         _ => good(request),
@@ -124,7 +124,7 @@ fn a_pause_longer_than_anybody_waits_stops_the_run() {
 }
 
 #[test]
-fn headers_that_tell_what_is_left_slow_a_run_down_before_anything_is_refused() {
+fn headers_with_the_remaining_quota_slow_a_run_down_before_anything_is_refused() {
     let script = |request: &Request| {
         let left = format!(r#""all";r={};t=4"#, 20 - request.nth);
         let headers = [

@@ -29,7 +29,7 @@ fn write_key(place: &Place, key: &str) {
 }
 
 #[test]
-fn keys_that_it_was_not_told_to_accept_are_refused() {
+fn keys_that_it_was_not_given_are_refused() {
     let place = place(3, "third-key");
     let accepted = ["--accept-key", "first-key", "--accept-key", "second-key"];
     let stand_in = StandIn::start(&place, &accepted);

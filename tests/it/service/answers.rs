@@ -71,7 +71,7 @@ fn out_of_credit_stops_and_keeps_what_was_paid_for() {
         let (place, server, done) = in_turn(9, script, []);
         done.exits(4)
             .says("out of credit")
-            .says("the same command goes on");
+            .says("the same command continues");
         assert_eq!(server.calls(), 4);
         assert_eq!(
             place.text("scored.csv.partial"),
@@ -212,7 +212,7 @@ fn a_refused_row_has_the_services_words_as_its_message() {
 }
 
 #[test]
-fn answers_that_are_no_verdict_are_paid_once_and_never_read_as_a_score() {
+fn answers_without_a_verdict_are_paid_once_and_never_read_as_a_score() {
     let id = r#""transaction_id":"t-1""#;
     let deep = format!(r#"{{{id},"summary":{}}}"#, "[".repeat(100_000));
     let long = format!(
@@ -358,7 +358,7 @@ fn useless_answers_later_fail_only_their_rows() {
 }
 
 #[test]
-fn a_compressed_answer_that_was_not_asked_for_is_no_verdict() {
+fn a_compressed_answer_that_was_not_asked_for_is_not_a_verdict() {
     let bomb = {
         use std::io::Write;
         let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());

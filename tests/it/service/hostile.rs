@@ -174,7 +174,7 @@ fn nothing_that_a_service_says_of_a_run_steers_a_terminal() {
 /// Far more than fits into memory.
 const PIECES: usize = 80_000;
 
-/// An answer that goes on as long as it is read: a head, and then the same piece again and again.
+/// An answer that continues as long as it is read: a head, and then the same piece again and again.
 fn endless(way: &str) -> Option<Action> {
     const CHUNKED: &str = "transfer-encoding: chunked\r\n\r\n";
     let piece = "x".repeat(0xffff);
@@ -340,7 +340,7 @@ fn memory_stays_flat_whatever_comes_without_end() {
 }
 
 #[test]
-fn interim_answers_without_end_are_no_answer() {
+fn endless_interim_answers_are_not_an_answer() {
     let (place, done, _, peak) = flooded(&["interim answers"], "1s");
     is_flat(&done, peak);
     done.says("1 call may have been billed without an answer");

@@ -88,11 +88,11 @@ fn keys_renewed(place: &Place) -> Value {
 }
 
 /// Asserts that all rows were scored, and everything else that holds after a renewal.
-fn went_on(place: &Place, server: &Server, done: &Done, renewals: usize) {
+fn assert_continued(place: &Place, server: &Server, done: &Done, renewals: usize) {
     done.exits(0).says(RENEWED);
     done.check(
         done.stderr.matches(RENEWED).count() == renewals,
-        "it is said once a renewal",
+        "one message per renewal",
     );
     let csv = users::csv(ROWS);
     assert!(place.text("scored.csv") == users::scored(&csv), "{done}");
@@ -106,7 +106,7 @@ fn went_on(place: &Place, server: &Server, done: &Done, renewals: usize) {
 }
 
 #[test]
-fn a_key_file_rotated_before_the_old_key_ends_is_read_again_and_the_run_goes_on() {
+fn a_key_file_rotated_before_the_old_key_ends_is_read_again_and_the_run_continues() {
     let place = place();
     let file = place.path("key.txt");
     let written = OnceLock::new();
@@ -121,7 +121,7 @@ fn a_key_file_rotated_before_the_old_key_ends_is_read_again_and_the_run_goes_on(
         rotated(request)
     });
     let done = program(&place, &server).done();
-    went_on(&place, &server, &done, 1);
+    assert_continued(&place, &server, &done, 1);
     done.says("a new API key was read from its file once");
     // The old key stays in use while it is accepted, and is never sent again afterwards.
     let keys: Vec<_> = server.requests().iter().map(|r| key_of(r) == NEW).collect();
@@ -183,11 +183,11 @@ fn a_run_meets_more_than_one_rotation() {
     });
     let done = program(&place, &server).done();
     // Refused calls count as well: 300 rows take more than 300 calls, so there are three rotations.
-    went_on(&place, &server, &done, 3);
+    assert_continued(&place, &server, &done, 3);
 }
 
 #[test]
-fn a_key_file_that_has_not_changed_stops_the_run_and_that_is_said() {
+fn a_key_file_that_has_not_changed_stops_the_run_and_the_message_says_so() {
     let (place, server) = (place(), Server::start(rotated));
     let done = program(&place, &server).done();
     done.exits(4)

@@ -117,7 +117,7 @@ fn without_a_whole_answer_a_row_fails_and_is_not_sent_again_when_that_is_forbidd
 }
 
 #[test]
-fn without_a_whole_answer_a_row_is_sent_once_more_and_that_is_said() {
+fn without_a_whole_answer_a_row_is_sent_once_more_and_the_summary_says_so() {
     let ways = ["reset", "end", "short", "garbage"];
     let csv = users::named(["first"].iter().chain(&ways).chain(&["for ever"]));
     let server = Server::start(
@@ -194,7 +194,7 @@ fn a_connection_that_was_closed_while_idle_is_not_used_again() {
 }
 
 #[test]
-fn a_connection_that_closes_under_a_request_costs_one_more_call_at_most_and_that_is_said() {
+fn a_connection_that_closes_during_a_request_costs_at_most_one_more_call_and_the_summary_says_so() {
     let csv = users::csv(4);
     // The worst moment for an idle connection to close: when the next request is on it and may have been processed.
     let used = Mutex::new(HashSet::new());

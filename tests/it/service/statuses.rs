@@ -11,7 +11,7 @@ use crate::support::users;
 enum Fate {
     /// A verdict.
     Scored,
-    /// The row fails for this reason; the run goes on.
+    /// The row fails for this reason; the run continues.
     Fails(&'static str),
     /// All calls pause and the row is asked again.
     Waits,
@@ -34,12 +34,12 @@ fn fate(status: u16) -> Fate {
 }
 
 /// The status that a user named `S404` is answered with.
-fn wanted(request: &Request) -> Option<u16> {
+fn status_of(request: &Request) -> Option<u16> {
     request.name().strip_prefix('S')?.parse().ok()
 }
 
 fn play(request: &Request) -> Action {
-    match wanted(request) {
+    match status_of(request) {
         // Nothing follows an interim answer.
         Some(code @ 100..=199) => status(code).then_close(),
         Some(code @ 200..=299) => answer(code, &[], &good_body(&request.name())),
@@ -103,7 +103,7 @@ fn every_status_that_ends_a_row_ends_only_that_row() {
         let calls = server
             .requests()
             .iter()
-            .filter(|request| wanted(request) == Some(code))
+            .filter(|request| status_of(request) == Some(code))
             .count();
         assert_eq!(
             calls,
@@ -167,7 +167,7 @@ fn interim_answers_before_the_real_one_are_passed_over() {
 }
 
 #[test]
-fn a_success_without_a_body_and_an_answer_that_is_none_are_told_by_their_status() {
+fn a_success_without_a_body_and_one_without_an_answer_are_named_by_their_status() {
     let said = [
         ("S204", "bad_answer,status 204, without a verdict"),
         ("S205", "bad_answer,status 205, without a verdict"),

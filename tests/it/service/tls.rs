@@ -10,7 +10,7 @@ use crate::support::tls::{score, start};
 use crate::support::users;
 
 #[test]
-fn a_companys_own_authority_is_trusted_when_it_is_given() {
+fn a_companys_own_authority_is_trusted_if_it_is_given() {
     let csv = users::csv(5);
     let place = Place::with("users.csv", &csv);
     let (address, served) = start("good.pem");

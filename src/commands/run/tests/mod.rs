@@ -4,6 +4,6 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 
-mod course;
 mod reads;
+mod test_run;
 mod writes;

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU64;
 
-use super::course::{Course, ROWS, Trouble, UNIQUE, users};
+use super::test_run::{InjectedFaults, ROWS, TestRun, UNIQUE, users};
 use crate::base::error::Exit;
 use crate::ledger::StoreFaults;
 
@@ -18,28 +18,28 @@ fn ways(nth: usize) -> impl Iterator<Item = StoreFaults> {
 /// Checks all runs in which the nth look-up fails, and returns how many there were. `prepare` makes what is there before
 /// the run.
 fn whichever_fails(
-    prepare: impl Fn() -> Course,
-    trouble: impl Fn(StoreFaults) -> Trouble<'static>,
+    prepare: impl Fn() -> TestRun,
+    faults: impl Fn(StoreFaults) -> InjectedFaults<'static>,
 ) -> usize {
     let mut failures = 0;
     for nth in 1.. {
         let before = failures;
         for fails in ways(nth) {
-            let course = prepare();
-            let paid = course.durable();
-            let ran = course.run(trouble(fails));
+            let run = prepare();
+            let paid = run.durable();
+            let ran = run.run(faults(fails));
             let again = ran.asked.iter().any(|user| paid.contains(user));
             assert!(!again, "{fails:?}: what was durable is asked for again");
             if ran.exit == Exit::Complete {
-                assert_eq!(ran.output, users(course.longer).1);
+                assert_eq!(ran.output, users(run.longer).1);
                 continue;
             }
             failures += 1;
             let what = format!("{fails:?}");
-            let durable = course.durable();
+            let durable = run.durable();
             let all_kept = ran.asked.iter().all(|user| durable.contains(user));
             assert!(all_kept, "{what}: a paid answer is lost");
-            course.check(&ran, "error: cannot read the ledger", false, &what);
+            run.check(&ran, "error: cannot read the ledger", false, &what);
         }
         if failures == before {
             return failures;
@@ -52,17 +52,17 @@ fn whichever_fails(
 fn the_next_run_continues_after_any_look_up_of_a_row_that_is_read_fails() {
     let prepare = || {
         // Rows so long that they come in several batches, some of which pass before the failure.
-        let course = Course::with(100_000, false);
-        let before = course.run(Trouble {
+        let run = TestRun::with(100_000, false);
+        let before = run.run(InjectedFaults {
             calls: NonZeroU64::new(12),
-            ..Trouble::NONE
+            ..InjectedFaults::NONE
         });
         assert_eq!((before.exit, before.asked.len()), (Exit::Stopped, 12));
-        course
+        run
     };
-    let failures = whichever_fails(prepare, |reading| Trouble {
+    let failures = whichever_fails(prepare, |reading| InjectedFaults {
         reading,
-        ..Trouble::NONE
+        ..InjectedFaults::NONE
     });
     // Each row is looked up, and each of several batches starts and ends with an operation of its own.
     assert!(failures >= 2 * (ROWS + 2 * 3), "{failures}");
@@ -70,14 +70,14 @@ fn the_next_run_continues_after_any_look_up_of_a_row_that_is_read_fails() {
 
 #[test]
 fn the_next_run_continues_after_any_look_up_before_a_call_fails() {
-    let calling = |calling| Trouble {
+    let calling = |calling| InjectedFaults {
         calling,
-        ..Trouble::NONE
+        ..InjectedFaults::NONE
     };
     // In the run's own ledger, only rows whose answer came in this run are looked up again.
-    let own = whichever_fails(|| Course::with(0, false), calling);
+    let own = whichever_fails(|| TestRun::with(0, false), calling);
     assert!(own >= 2, "{own}");
     // In a shared one, all are.
-    let shared = whichever_fails(|| Course::with(0, true), calling);
+    let shared = whichever_fails(|| TestRun::with(0, true), calling);
     assert!(shared >= 2 * UNIQUE, "{shared}");
 }

@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::{Arc, Mutex};
 
-use super::course::{CONCURRENCY, Course, Taken, Trouble, UNIQUE, Unsteady, users};
+use super::test_run::{CONCURRENCY, FailingOutput, InjectedFaults, Taken, TestRun, UNIQUE, users};
 use crate::base::error::Exit;
 use crate::ledger::StoreFaults;
 
@@ -29,10 +29,10 @@ fn the_next_run_continues_after_any_group_of_answers_cannot_be_stored() {
     for nth in 1.. {
         let mut any_failed = false;
         for fails in ways(nth) {
-            let course = Course::new();
-            let ran = course.run(Trouble {
+            let run = TestRun::new();
+            let ran = run.run(InjectedFaults {
                 keeping: fails,
-                ..Trouble::NONE
+                ..InjectedFaults::NONE
             });
             if ran.exit == Exit::Complete {
                 assert_eq!((ran.output, ran.asked.len()), (users(0).1, UNIQUE));
@@ -41,7 +41,7 @@ fn the_next_run_continues_after_any_group_of_answers_cannot_be_stored() {
             any_failed = true;
             failures += 1;
             let what = format!("{fails:?}");
-            course.check(&ran, "error: cannot keep answers in", false, &what);
+            run.check(&ran, "error: cannot keep answers in", false, &what);
         }
         if !any_failed {
             break;
@@ -57,15 +57,15 @@ fn the_next_run_continues_after_any_write_of_the_output_fails() {
     for nth in 1.. {
         let mut any_failed = false;
         for fails in ways(nth) {
-            let course = Course::new();
-            let unsteady = Unsteady(Arc::new(Mutex::new(Taken {
+            let run = TestRun::new();
+            let failing_output = FailingOutput(Arc::new(Mutex::new(Taken {
                 bytes: Vec::new(),
                 writes: 0,
                 fails,
             })));
-            let ran = course.run(Trouble {
-                output: Some(&unsteady),
-                ..Trouble::NONE
+            let ran = run.run(InjectedFaults {
+                output: Some(&failing_output),
+                ..InjectedFaults::NONE
             });
             if ran.exit == Exit::Complete {
                 assert_eq!((ran.output, ran.asked.len()), (users(0).1, UNIQUE));
@@ -74,7 +74,7 @@ fn the_next_run_continues_after_any_write_of_the_output_fails() {
             any_failed = true;
             failures += 1;
             let what = format!("{fails:?}");
-            course.check(&ran, "error: cannot write the output", true, &what);
+            run.check(&ran, "error: cannot write the output", true, &what);
         }
         if !any_failed {
             break;

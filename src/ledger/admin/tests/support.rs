@@ -10,7 +10,7 @@ use rusqlite::{Connection, params};
 use tempfile::TempDir;
 
 use crate::ledger::clock::millis;
-use crate::ledger::db::schema::Head;
+use crate::ledger::db::schema::LedgerInfo;
 use crate::ledger::{LedgerLocation, LedgerSettings, OpenLedger, RequestHasher, RequestKey, Reuse};
 
 /// A directory with one ledger.
@@ -41,7 +41,7 @@ impl Directory {
 
     pub(super) fn raw(&self) -> Connection {
         let connection = Connection::open(self.path()).unwrap();
-        let checksums = Head::read(&connection).unwrap().checksums();
+        let checksums = LedgerInfo::read(&connection).unwrap().checksums();
         checksums.install(&connection).unwrap();
         connection
     }

@@ -20,7 +20,7 @@ use crate::layout::{Existing, VERDICT_COLUMNS};
 use crate::ledger::{LedgerLocation, LedgerSettings, OpenLedger, Removal, Reuse, StoreFaults};
 use crate::output::{Replace, Sides, Sink, Target, Writer};
 use crate::scorer::Fixture;
-use crate::service::scripted::{Brings, Scripted};
+use crate::service::scripted::{Scripted, ScriptedResult};
 use crate::telemetry::hub::Events;
 use crate::verdict::DecisionPolicy;
 
@@ -31,19 +31,19 @@ pub(super) const CONCURRENCY: usize = 3;
 
 /// What fails in a run, or ends it.
 #[derive(Clone, Copy)]
-pub(super) struct Trouble<'a> {
+pub(super) struct InjectedFaults<'a> {
     pub(super) keeping: StoreFaults,
     /// Look-ups of rows as they are read.
     pub(super) reading: StoreFaults,
     /// Look-ups just before a call.
     pub(super) calling: StoreFaults,
     /// An output in place of the file.
-    pub(super) output: Option<&'a Unsteady>,
+    pub(super) output: Option<&'a FailingOutput>,
     /// The most calls.
     pub(super) calls: Option<NonZeroU64>,
 }
 
-impl Trouble<'_> {
+impl InjectedFaults<'_> {
     pub(super) const NONE: Self = Self {
         keeping: StoreFaults::NEVER,
         reading: StoreFaults::NEVER,
@@ -78,7 +78,7 @@ pub(super) fn users(longer: usize) -> (String, String) {
 
 /// An output that takes a few bytes per write, and fails.
 #[derive(Clone)]
-pub(super) struct Unsteady(pub(super) Arc<Mutex<Taken>>);
+pub(super) struct FailingOutput(pub(super) Arc<Mutex<Taken>>);
 
 pub(super) struct Taken {
     pub(super) bytes: Vec<u8>,
@@ -86,7 +86,7 @@ pub(super) struct Taken {
     pub(super) fails: StoreFaults,
 }
 
-impl Write for Unsteady {
+impl Write for FailingOutput {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let mut taken = self.0.lock().unwrap();
         taken.writes += 1;
@@ -112,7 +112,7 @@ impl Write for Unsteady {
     }
 }
 
-pub(super) struct Course {
+pub(super) struct TestRun {
     place: TempDir,
     /// How many bytes longer each row is.
     pub(super) longer: usize,
@@ -120,7 +120,7 @@ pub(super) struct Course {
     shared: bool,
 }
 
-pub(super) struct Ran {
+pub(super) struct TestRunEnd {
     pub(super) exit: Exit,
     pub(super) error: Option<String>,
     /// Users that were asked for.
@@ -128,7 +128,7 @@ pub(super) struct Ran {
     pub(super) output: String,
 }
 
-impl Course {
+impl TestRun {
     pub(super) fn new() -> Self {
         Self::with(0, false)
     }
@@ -184,14 +184,14 @@ impl Course {
 
     /// A run as the command makes it, with these failures.
     #[allow(clippy::too_many_lines, reason = "it is the whole run, in its order")]
-    pub(super) fn run(&self, trouble: Trouble<'_>) -> Ran {
-        let Trouble {
+    pub(super) fn run(&self, faults: InjectedFaults<'_>) -> TestRunEnd {
+        let InjectedFaults {
             keeping,
             reading,
             calling,
-            output: unsteady,
+            output: failing_output,
             calls,
-        } = trouble;
+        } = faults;
         let settings = ReaderSettings {
             input: Input::File(self.place.path().join("users.csv")),
             format: FormatChoice::Detect,
@@ -210,22 +210,22 @@ impl Course {
         let (reader, opened) = Reader::open(settings, compose).unwrap();
         let ledger = self.ledger();
         let target = Target::new(&self.output(), |_| Replace::Whole).unwrap();
-        let sink = match unsteady {
-            Some(unsteady) => Sink::stream(unsteady.clone()),
+        let sink = match failing_output {
+            Some(failing_output) => Sink::stream(failing_output.clone()),
             None => target.open(0o666).unwrap(),
         };
         let lookup = LookupStage::new(&ledger, true).unwrap().failing(reading);
-        let (ledger, keeper) = ledger.start_failing(keeping).unwrap();
-        keeper.fail_to_look(calling);
+        let (ledger, ledger_writer) = ledger.start_failing(keeping).unwrap();
+        ledger_writer.fail_to_look(calling);
         let runtime = runtime().unwrap();
         let (service, events) = runtime.block_on(async {
-            let service = Scripted::new(Brings::Verdict.at_once());
+            let service = Scripted::new(ScriptedResult::Verdict.immediately());
             (service, Events::new(Vec::new()))
         });
         let scorer = Fixture::new(service)
             .concurrency(CONCURRENCY)
             .max_calls(calls)
-            .ledger(keeper)
+            .ledger(ledger_writer)
             .events(events.clone())
             .build();
         let decisions = DecisionPolicy::default();
@@ -247,12 +247,12 @@ impl Course {
             Removal::WhenEmpty
         };
         ledger.close(removed, Duration::from_secs(30)).unwrap();
-        let output = match (unsteady, written.output) {
-            (Some(unsteady), _) => unsteady.0.lock().unwrap().bytes.clone(),
+        let output = match (failing_output, written.output) {
+            (Some(failing_output), _) => failing_output.0.lock().unwrap().bytes.clone(),
             (None, Some(path)) => fs::read(path).unwrap(),
             (None, None) => Vec::new(),
         };
-        Ran {
+        TestRunEnd {
             exit: stats.exit(),
             error: error.map(|error| error.report()),
             asked,
@@ -261,7 +261,7 @@ impl Course {
     }
 
     /// Checks what a run in which something failed promises, and the run after it.
-    pub(super) fn check(&self, failed: &Ran, words: &str, torn: bool, what: &str) {
+    pub(super) fn check(&self, failed: &TestRunEnd, words: &str, torn: bool, what: &str) {
         let scored = users(self.longer).1;
         assert_eq!(failed.exit, Exit::Stopped, "{what}");
         let error = failed.error.as_deref().unwrap_or_default();
@@ -291,7 +291,7 @@ impl Course {
             "{what}: a row before its answer was durable"
         );
 
-        let next = self.run(Trouble::NONE);
+        let next = self.run(InjectedFaults::NONE);
         assert_eq!((next.exit, next.error), (Exit::Complete, None), "{what}");
         assert_eq!(next.output, scored, "{what}");
         assert_eq!(

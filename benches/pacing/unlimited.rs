@@ -1,4 +1,4 @@
-//! Services that bear everything: how soon the program is fast.
+//! Services that accept everything: how soon the program is fast.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ fn beside_unlimited(program: &Program, milliseconds: u64, rows: u32, aim: &str) 
     let (unlimited, _) = run(program, latency, rows, &["--rate", "unlimited"]);
     let [seconds, without] = [&done, &unlimited].map(|done| done.time.as_secs_f64());
     Line {
-        service: &format!("bears everything, {milliseconds} ms"),
+        service: &format!("accepts everything, {milliseconds} ms"),
         rows,
         seen: format!("{seconds:.2} s"),
         share: (!done.interrupted).then_some(without / seconds),
@@ -40,7 +40,7 @@ fn beside_unlimited(program: &Program, milliseconds: u64, rows: u32, aim: &str) 
 }
 
 fn run(program: &Program, latency: Duration, rows: u32, options: &[&str]) -> (Done, Server) {
-    let server = Server::start(Behaviour::bearing(latency));
+    let server = Server::start(Behaviour::accepting(latency));
     let done = program
         .start(&program.users(rows), &server.url, options)
         .done(AT_MOST);
@@ -50,13 +50,13 @@ fn run(program: &Program, latency: Duration, rows: u32, options: &[&str]) -> (Do
 pub(crate) fn at_300_ms(program: &Program) {
     // More than can be asked in that time.
     const ROWS: u32 = 100_000;
-    let server = Server::start(Behaviour::bearing(Duration::from_millis(300)));
+    let server = Server::start(Behaviour::accepting(Duration::from_millis(300)));
     let done = program
         .start(&program.users(ROWS), &server.url, &[])
         .done(Duration::from_secs(32));
     let counts = server.counts();
     Line {
-        service: "bears everything, 300 ms",
+        service: "accepts everything, 300 ms",
         rows: ROWS,
         seen: format!("{:.0}/s in second 29", counts.rate(29..30)),
         share: None,
