@@ -50,14 +50,14 @@ impl KeptLedger {
         };
         let same = same_command(self.fresh);
         match (stats.cancelled, self.own, stats.failures()) {
-            (Some(_), _, _) => then(format!("{once}{same} goes on from there")),
+            (Some(_), _, _) => then(format!("{once}{same} continues from there")),
             (None, false, 0) => format!("the answers are kept in {path}"),
             (None, true, 0) => format!(
                 "{}, also for other rows or another account; `--retry-failed` uses them, the next new run to this output replaces them",
                 has.unwrap_or(path)
             ),
             (None, _, _) => {
-                then("`--retry-failed` asks only about the rows without a verdict".to_owned())
+                then("`--retry-failed` sends only the rows without a verdict".to_owned())
             }
         }
     }

@@ -73,7 +73,7 @@ impl LimitSearch {
         }
     }
 
-    /// Once the value was observed for this long, it is sustained and the search goes on from there.
+    /// Once the value was observed for this long, it is sustained and the search continues from there.
     fn sustained_for(&mut self, now: Duration, step: Duration) {
         if self.observed >= step {
             self.sustained = self.value;

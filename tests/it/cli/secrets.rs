@@ -109,7 +109,7 @@ fn nobody_else_is_contacted_whatever_an_answer_points_to() {
     let done = place.score(&server, ["-c", "1"]);
     done.exits(4)
         .says("error: the service redirects to another address; neither key nor data were sent there\n  the service said: 307 Temporary Redirect (JSON, 139 bytes)\n\nhint: check the base address, including `https://` and a missing or extra `/`")
-        .says("the same command goes on from there");
+        .says("the same command continues from there");
     // The redirect came during the run: rows paid for before it stay, and nothing was sent after it.
     assert_eq!(server.calls(), 5);
     assert_eq!(

@@ -51,7 +51,7 @@ fn the_own_ledger_of_a_run_is_no_other_ones_and_a_shared_one_is_no_runs_own() {
         let own = place.read("scored.csv.ledger");
         run("other.csv", &["--ledger", "scored.csv.ledger"])
             .exits(2)
-            .says("`scored.csv.ledger` is the own ledger of an unfinished run");
+            .says("`scored.csv.ledger` is the ledger of one unfinished run");
         assert!(place.read("scored.csv.ledger") == own);
 
         let shared = ["--ledger", "third.csv.ledger"];
@@ -59,7 +59,7 @@ fn the_own_ledger_of_a_run_is_no_other_ones_and_a_shared_one_is_no_runs_own() {
         let ledger = place.read("third.csv.ledger");
         run("third.csv", &[])
             .exits(2)
-            .says("`third.csv.ledger` is a ledger that runs share")
+            .says("`third.csv.ledger` is a shared ledger, and this run would remove it")
             .says("use it with `--ledger third.csv.ledger`");
         assert!(place.read("third.csv.ledger") == ledger);
         assert_eq!(server.calls(), 4 + 9);
@@ -90,7 +90,7 @@ fn a_guest_is_refused_while_the_run_is_going_on_and_costs_it_nothing() {
         .arg("scored.csv.ledger")
         .done()
         .exits(2)
-        .says("the own ledger of an unfinished run");
+        .says("is the ledger of one unfinished run");
     drop(release);
     owner.done().exits(0);
     assert_eq!(server.calls(), 20);

@@ -148,7 +148,7 @@ fn damage_that_comes_while_a_run_is_on_is_named_and_nobody_is_told_to_go_on() {
         .says("the file is damaged")
         .says("answers.ledger is damaged: no run can continue with it")
         .says("hint: move it and the files whose names start with its name elsewhere")
-        .silent_about("goes on from there");
+        .silent_about("continues from there");
     assert!(server.calls() <= MANY + 1 + 64, "{}", server.calls());
 }
 

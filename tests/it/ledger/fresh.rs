@@ -58,7 +58,7 @@ fn what_stopped_after_starting_over_is_not_to_start_over_again() {
         };
         run(&["--fresh", "--max-calls", "4"])
             .exits(3)
-            .says("the same command without `--fresh` goes on from there");
+            .says("the same command without `--fresh` continues from there");
         run(&[])
             .exits(0)
             .says("4 rows already paid for, taken from the ledger");

@@ -33,7 +33,7 @@ fn max_calls_is_exact_with_many_in_flight_and_with_retries_and_then_the_same_com
         }
         done.exits(3)
             .says("`--max-calls 75`")
-            .says("the same command goes on from there");
+            .says("the same command continues from there");
         done.check(calls == 75, "as many calls as are allowed");
         let partial = place.text("scored.csv.partial");
         let whole = users::scored(&csv);
@@ -96,10 +96,10 @@ fn too_many_failures_stop_the_run_with_their_reasons_and_it_goes_on_once_they_ar
         let (place, server) = (Place::with("users.csv", &csv_now), Server::good());
         let done = place.score(&server, ["-c", "2", "--max-failures", limit]);
         done.exits(3)
-            .says(&format!("failed, and `--max-failures {limit}` stops the run there"))
+            .says(&format!("failed: `--max-failures {limit}` is reached"))
             .says(&format!("most frequent: {reasons}"))
             .says("hint: fix the rows that fail, or raise `--max-failures`")
-            .says("once rows are fixed or `--max-failures` is raised, the same command goes on from there");
+            .says("once rows are fixed or `--max-failures` is raised, the same command continues from there");
         let calls = server.calls();
         done.check(calls < 120, "it stops before the end");
         place.write("users.csv", &csv);

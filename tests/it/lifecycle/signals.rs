@@ -23,7 +23,7 @@ fn a_signal_lets_calls_in_flight_finish_and_keeps_whole_rows() {
         let done = running.done();
         done.exits(code)
             .says("scored.csv.partial")
-            .says("scored.csv.ledger has 7 paid answers; the same command goes on");
+            .says("scored.csv.ledger has 7 paid answers; the same command continues");
         done.check(server.calls() == 7, "no call after the signal");
         assert_eq!(
             place.names(),
@@ -160,14 +160,14 @@ fn a_connection_that_drops_ends_a_run_in_order_although_it_is_told_twice() {
     server.wait_for_calls(7);
     // By the shell, and by the system.
     running.signal("HUP");
-    running.wait_for_words("hung up: finishing 4 calls in flight, up to 20 s\n");
+    running.wait_for_words("hung up: waiting up to 20 s for 4 calls in flight\n");
     running.signal("HUP");
     drop(release);
     running
         .done()
         .exits(129)
         .says("stopped early (hung up)")
-        .says("scored.csv.ledger has 7 paid answers; the same command goes on");
+        .says("scored.csv.ledger has 7 paid answers; the same command continues");
     assert_eq!(server.calls(), 7);
     place.score(&server, []).exits(0);
     assert_eq!(server.calls(), 9);
@@ -214,7 +214,7 @@ fn rows_to_a_stream_without_a_ledger_are_said_to_be_all_that_stays() {
     drop(release);
     let done = running.done();
     done.exits(130).says(
-        "no ledger has the 7 paid answers of this run: another run needs the same calls again (`--ledger FILE` keeps them)",
+        "no ledger keeps the 7 paid answers of this run: another run makes the same calls again (`--ledger FILE` keeps them)",
     );
     assert_eq!(
         String::from_utf8_lossy(&done.stdout),
@@ -254,7 +254,7 @@ fn answers_that_the_output_did_not_take_are_counted() {
     let lacks = answered - number(&summary["rows"]["written"]);
     assert!(lacks > 0, "{summary}");
     done.exits(130).says(&format!(
-        "and the output lacks {} of them: another run needs the same calls again",
+        "and the output lacks {} of them: another run makes the same calls again",
         with_commas(lacks)
     ));
     drop(reader);

@@ -51,7 +51,7 @@ fn a_run_that_is_interrupted_again_and_again_pays_for_each_user_once() {
             goes_on(&place, &server, &csv, ROWS);
             break;
         }
-        done.says("the same command goes on from there");
+        done.says("the same command continues from there");
     }
     assert!(stops >= 4, "{stops}");
     assert_eq!(server.calls(), ROWS, "nobody was asked for twice");
@@ -73,16 +73,16 @@ fn interrupted_twice_a_run_loses_what_is_in_flight_and_goes_on() {
         partial.split(|byte| *byte == b'\n').count() == 14
     });
     running.signal("INT");
-    running.wait_for_words("interrupted: finishing 4 calls in flight, up to 30 s (Ctrl-C again stops immediately; their answers would be lost)");
+    running.wait_for_words("interrupted: waiting up to 30 s for 4 calls in flight (Ctrl-C again stops immediately and loses their answers)");
     running.signal("INT");
     let done = running.done();
     done.exits(130);
     assert_snapshot!(shown(&done, &server), @r"
-    rescore: users.csv to http://SERVER/v1/validate/user; up to 4 calls at a time, no rate limit
+    rescore: sending users.csv to http://SERVER/v1/validate/user; up to 4 calls at a time, no rate limit
              name ← `name`, email ← `email`, phone not sent, ip ← `ip`, user_agent ← `user_agent`
-    rescore: interrupted: finishing 4 calls in flight, up to 30 s (Ctrl-C again stops immediately; their answers would be lost)
+    rescore: interrupted: waiting up to 30 s for 4 calls in flight (Ctrl-C again stops immediately and loses their answers)
     rescore: stopped immediately; `scored.csv.partial` has the rows that were written so far
-             `scored.csv.ledger` has the paid answers that reached the disk; the same command goes on from there
+             `scored.csv.ledger` has the paid answers that reached the disk; the same command continues from there
     ");
     assert_eq!(
         place.text("scored.csv.partial"),
@@ -130,7 +130,7 @@ fn a_run_that_is_terminated_during_a_back_off_goes_on() {
         "no back-off is waited for",
     );
     done.exits(143)
-        .says("scored.csv.ledger has 8 paid answers; the same command goes on from there");
+        .says("scored.csv.ledger has 8 paid answers; the same command continues from there");
     let left = |name: &str| ["User 7", "User 8"].contains(&name);
     let all = users::scored(&csv);
     let rows: String = all
@@ -239,9 +239,9 @@ fn calls_in_flight_when_no_more_are_allowed_are_finished_and_kept_so_that_each_r
     for calls in [5, 10] {
         let done = place.score(&server, ["-c", "8", "--max-calls", "5", "--timeout", "5s"]);
         done.exits(3)
-            .says("`--max-calls` is reached: finishing 4 calls in flight, up to 5 s\n")
+            .says("`--max-calls` is reached: waiting up to 5 s for 4 calls in flight\n")
             .says(&format!(
-                "{calls} paid answers; the same command goes on from there"
+                "{calls} paid answers; the same command continues from there"
             ));
         assert_eq!(server.calls(), calls);
     }
@@ -267,9 +267,9 @@ fn a_call_that_is_never_answered_holds_up_a_stop_no_longer_than_its_own_timeout(
     running.signal("INT");
     let done = running.done();
     done.exits(130)
-        .says("4 calls in flight, up to 1 s (Ctrl-C again")
+        .says("up to 1 s for 4 calls in flight (Ctrl-C again")
         .says("4 calls may have been billed without an answer")
-        .says("3 paid answers; the same command goes on");
+        .says("3 paid answers; the same command continues");
     drop(release);
     goes_on(&place, &server, &csv, 9 + 4);
 }

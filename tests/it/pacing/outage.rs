@@ -53,7 +53,7 @@ fn a_service_that_stays_away_stops_the_run_and_the_same_command_goes_on() {
             .says("`127.0.0.1` has been down for 1 s")
             .says(&format!("the last call: {broken}"))
             .says("`--max-outage` sets how long a run waits")
-            .says("the same command goes on from there");
+            .says("the same command continues from there");
         // Ten calls that show the outage, and one to see whether it is over.
         assert_eq!(server.calls(), 5 + 10 + 1);
         let partial = place.text("scored.csv.partial");
