@@ -75,7 +75,7 @@ pub(super) struct ForgetArgs {
     /// The user's IP address
     #[arg(long, help_heading = USER)]
     ip: Option<String>,
-    /// The user's user agent
+    /// The user agent
     #[arg(long, help_heading = USER)]
     user_agent: Option<String>,
 }

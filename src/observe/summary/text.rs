@@ -14,9 +14,7 @@ impl RunSummary<'_> {
         let stats = self.stats;
         let mut lines = vec![headline(self)];
         if self.sandbox {
-            lines.push(
-                "sandbox: the scores come from the stand-in, not from the service".to_owned(),
-            );
+            lines.push("sandbox: the scores come from a stand-in, not from the service".to_owned());
         }
         lines.extend(parts(&[
             ("approve", stats.approved),
