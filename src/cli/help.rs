@@ -7,7 +7,7 @@ pub(super) const EXIT_CODES: &str = "\
 Exit codes:
     0  every row has a verdict
     1  finished, but some rows have no verdict
-    2  usage, settings or input
+    2  wrong usage, settings or input
     3  stopped early; the same command continues
     4  refused by the service
    70  internal error

@@ -22,7 +22,7 @@ pub(super) enum LedgerCommand {
     Stats(StatsArgs),
     /// Remove old answers
     Prune(PruneArgs),
-    /// Remove all answers about a user, the users of a file, or everybody, so that no trace stays in the ledger
+    /// Remove all answers about a user, the users of a file, or everybody, leaving no trace in the ledger
     Forget(Box<ForgetArgs>),
 }
 
@@ -63,16 +63,16 @@ pub(super) struct ForgetArgs {
     #[arg(long)]
     all: bool,
 
-    /// The name of the one user to forget
+    /// The user's name
     #[arg(long, help_heading = USER)]
     name: Option<String>,
-    /// The email address, if it was sent
+    /// The user's email address, if it was sent
     #[arg(long, help_heading = USER)]
     email: Option<String>,
-    /// The phone number, if it was sent
+    /// The user's phone number, if it was sent
     #[arg(long, help_heading = USER)]
     phone: Option<String>,
-    /// The IP address
+    /// The user's IP address
     #[arg(long, help_heading = USER)]
     ip: Option<String>,
     /// The user agent
@@ -162,7 +162,7 @@ fn refused(failure: &Failure) -> Error {
             "give the fields as they were sent: name, IP address and user agent, with an email address, a phone number or both"
         }
     };
-    Error::usage(format!("no run can have asked about this user: {rule}")).hint(hint)
+    Error::usage(format!("no run can have sent this user: {rule}")).hint(hint)
 }
 
 fn many(users: &Path, map: Vec<Map>, set: Vec<Set>, no_header: bool) -> Result<ForgetTarget> {

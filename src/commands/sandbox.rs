@@ -23,11 +23,11 @@ pub(crate) fn execute(settings: &SandboxSettings) -> Result<Exit> {
         } else {
             "RESCORE_API_KEY set to a key of `--accept-key`"
         };
-        // Before the words below promise that Ctrl-C ends it.
+        // Before the words below promise that Ctrl-C stops it.
         let mut signals = Signals::listen().map_err(|e| Error::internal("cannot listen for signals").because(e))?;
         say(&format!("rescore sandbox: a stand-in for the service, listening on http://{address}"));
         say(&format!("         try `rescore run users.csv -o scored.csv --base-url http://{address} --service-id test` with {key}"));
-        say(&format!("         what it has billed: http://{address}/billed; Ctrl-C ends it"));
+        say(&format!("         what it has billed: http://{address}/billed; Ctrl-C stops it"));
         let stop = async move {
             signals.next().await;
         };

@@ -72,7 +72,7 @@ impl Conflict {
         let other_names = "`--prefix rescore_` writes the new columns under other names";
         match self {
             Self::Present(_) => Error::usage(format!("{file} already has {shown}"))
-                .hint(format!("`--existing keep` renames it to {kept}, {other_names}")),
+                .hint(format!("`--existing keep` renames it to {kept}; {other_names}")),
             Self::Both(_) => {
                 Error::usage(format!("{file} has both {shown} and {kept}")).hint(format!(
                     "{other_names}; without `--existing keep`, values of an earlier run are replaced"
@@ -96,7 +96,7 @@ impl Conflict {
                     "give `--column` another name; "
                 };
                 error.hint(format!(
-                    "{other_name}`--existing keep` renames it to {kept}, {other_names}"
+                    "{other_name}`--existing keep` renames it to {kept}; {other_names}"
                 ))
             }
         }

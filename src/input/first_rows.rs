@@ -56,9 +56,7 @@ pub(super) fn hopeless(name: &str, reason: Reason, mapping: &str) -> Error {
         }
         _ => "name the right columns with `--map FIELD=COLUMN`",
     };
-    error.hint(format!(
-        "{fix}; `--give-up-after never` continues nevertheless"
-    ))
+    error.hint(format!("{fix}; `--give-up-after never` continues anyway"))
 }
 
 #[cfg(test)]

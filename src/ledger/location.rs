@@ -113,11 +113,11 @@ impl ClaimedLocation {
         let path = self.path.display();
         match (found, self.kind()) {
             (Some(LedgerKind::Own), LedgerKind::Shared) => Err(Error::usage(format!(
-                "`{path}` is the own ledger of an unfinished run, which removes it at its end"
+                "`{path}` is the ledger of one unfinished run, which will remove it at its end"
             ))
             .hint("finish that run first, or name another file with `--ledger`")),
             (Some(LedgerKind::Shared), LedgerKind::Own) => Err(Error::usage(format!(
-                "`{path}` is a ledger that runs share, and this one would remove it at its end"
+                "`{path}` is a shared ledger, and this run would remove it at its end"
             ))
             .hint(format!(
                 "use it with `--ledger {path}`, or name another output"
@@ -139,7 +139,7 @@ impl ClaimedLocation {
     pub(super) fn cannot_write(&self) -> Error {
         Error::usage(format!("cannot write the ledger `{}`", self.path.display()))
             .about(&self.path)
-            .hint("name another place with `--ledger FILE`, or do without a ledger with `--no-ledger`")
+            .hint("choose another place with `--ledger FILE`, or run without a ledger with `--no-ledger`")
     }
 
     /// The error for a ledger without a finished run whose failed rows could be asked about again.

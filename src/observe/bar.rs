@@ -3,7 +3,7 @@
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::notice::Notice;
-use super::numbers::{counted, percent, rate, time};
+use super::numbers::{counted, percent, rate, whole_seconds};
 use super::screen::Screen;
 use super::snapshot::Snapshot;
 use super::view::{ProgressSettings, View};
@@ -46,7 +46,8 @@ impl Bar {
         let head = [
             now.share.map(percent),
             Some(counted(now.resolved, "row")),
-            now.remaining.map(|left| format!("ETA {}", time(left))),
+            now.remaining
+                .map(|left| format!("ETA {}", whole_seconds(left))),
             self.settings.sandbox.then(|| "sandbox".to_owned()),
             now.rate.map(|speed| format!("{} rows/s", rate(speed))),
         ];
@@ -202,21 +203,21 @@ mod tests {
             drawn(&BUSY, 120),
             [
                 "██████▌          40.4 % · 1,234,567 rows · ETA 12 min 3 s · sandbox · 412 rows/s",
-                "pace 48.0/s, cut to see if fewer calls are refused · limit found: about 50.0/s · 16 in flight, 1,234 retries"
+                "pace 48.0/s, cut to see if throttling drops · limit found: about 50.0/s · 16 in flight, 1,234 retries"
             ]
         );
         assert_eq!(
             drawn(&BUSY, 80),
             [
                 "██████▌          40.4 % · 1,234,567 rows · ETA 12 min 3 s · sandbox",
-                "pace 48.0/s, cut to see if fewer calls are refused · limit found: about 50.0/s"
+                "pace 48.0/s, cut to see if throttling drops · limit found: about 50.0/s"
             ]
         );
         assert_eq!(
             drawn(&BUSY, 60),
             [
                 "███▎     40.4 % · 1,234,567 rows · ETA 12 min 3 s · sandbox",
-                "pace 48.0/s, cut to see if fewer calls are refused"
+                "pace 48.0/s, cut to see if throttling drops"
             ]
         );
     }

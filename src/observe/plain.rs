@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::notice::Notice;
-use super::numbers::{counted, percent, rate, time};
+use super::numbers::{counted, percent, rate, whole_seconds};
 use super::snapshot::Snapshot;
 use super::view::{ProgressSettings, View};
 use super::wait_reason::wait_reasons;
@@ -40,7 +40,7 @@ impl Plain {
             let _ = write!(line, ", {} rows/s", rate(speed));
         }
         if let Some(left) = now.remaining {
-            let _ = write!(line, ", ETA {}", time(left));
+            let _ = write!(line, ", ETA {}", whole_seconds(left));
         }
         let more = words::verdicts(now).into_iter().chain(words::calls(now));
         for part in more.chain(wait_reasons(now, self.settings.concurrency)) {

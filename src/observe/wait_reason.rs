@@ -65,9 +65,9 @@ fn rate(pace: Pace) -> Vec<String> {
 /// Why the pace changes, or does not.
 const fn why(search: Search) -> &'static str {
     match search {
-        Search::Growing => "growing until calls are refused",
+        Search::Growing => "growing until calls are throttled",
         Search::ClosingIn => "closing in on the limit",
-        Search::Checking => "cut to see if fewer calls are refused",
+        Search::Checking => "cut to see if throttling drops",
         Search::Holding => "just below the limit",
         Search::Looking => "trying if more is accepted by now",
     }
@@ -134,7 +134,7 @@ mod tests {
         };
         assert_eq!(
             words(growing, 3),
-            "pace 48.0/s, growing until calls are refused; the service refuses about 1 call in 20 at any pace"
+            "pace 48.0/s, growing until calls are throttled; the service throttles about 1 call in 20 at any pace"
         );
         let asked = Pace {
             headers: Hint::Asks(48.0),

@@ -120,7 +120,7 @@ pub(super) fn refused_at_any(share: f64) -> String {
     )]
     let calls = ((calls / digit).round() * digit).round() as u64;
     format!(
-        "the service refuses about 1 call in {} at any pace",
+        "the service throttles about 1 call in {} at any pace",
         count(calls)
     )
 }
@@ -186,7 +186,7 @@ pub(super) fn warning(warning: &Warning) -> String {
             "two different users got the same transaction id, in rows {one} and {other}: {MIXED_UP}"
         ),
         Warning::ManyRefused(rows) => {
-            format!("the service has refused {rows} rows in a row; the rejects say why")
+            format!("the service has rejected {rows} consecutive rows; the rejects file says why")
         }
         Warning::FieldsAbsent(answers, fields) => {
             let none_of = match answers {
@@ -196,7 +196,7 @@ pub(super) fn warning(warning: &Warning) -> String {
             format!("{none_of} {fields}: check the pointer of `--column`")
         }
         Warning::Unusable(Unusable::Damaged) => {
-            "the ledger is damaged: an answer does not match its checksum. Such rows are sent again; SQLite's `quick_check` may tell more"
+            "the ledger is damaged: an answer does not match its checksum, and its row is sent again; SQLite's `quick_check` may tell more"
                 .to_owned()
         }
         Warning::Unusable(Unusable::FromTheFuture) => {
@@ -218,7 +218,7 @@ pub(super) fn stopping(reason: CancelReason, in_flight: u64, longest: Duration) 
         CancelReason::Input => "the input is invalid",
         CancelReason::InputChanged => "the input has changed",
         CancelReason::Ledger => "the ledger cannot be used",
-        CancelReason::NoVerdicts => "too many rows in a row without a verdict",
+        CancelReason::NoVerdicts => "too many consecutive rows without a verdict",
         CancelReason::MaxCalls => "`--max-calls` is reached",
         CancelReason::MaxFailures => "`--max-failures` is reached",
         CancelReason::Output => "the output cannot be written",
@@ -229,15 +229,13 @@ pub(super) fn stopping(reason: CancelReason, in_flight: u64, longest: Duration) 
         return format!("{why}: stopping");
     }
     let again = match reason {
-        CancelReason::Interrupted => {
-            " (Ctrl-C again stops immediately; their answers would be lost)"
-        }
+        CancelReason::Interrupted => " (Ctrl-C again stops immediately and loses their answers)",
         _ => "",
     };
     format!(
-        "{why}: finishing {} in flight, up to {}{again}",
-        counted(in_flight, "call"),
-        whole_seconds(longest)
+        "{why}: waiting up to {} for {} in flight{again}",
+        whole_seconds(longest),
+        counted(in_flight, "call")
     )
 }
 
@@ -268,7 +266,7 @@ mod tests {
     #[test]
     fn a_share_of_refusals_has_one_digit() {
         for (share, calls) in [(0.05, "20"), (0.0112, "90"), (0.001, "1,000")] {
-            let expected = format!("the service refuses about 1 call in {calls} at any pace");
+            let expected = format!("the service throttles about 1 call in {calls} at any pace");
             assert_eq!(refused_at_any(share), expected);
         }
     }

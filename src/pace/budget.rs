@@ -88,9 +88,8 @@ impl FailureBudget {
             .take(REASONS_NAMED)
             .map(|(reason, rows)| format!("{reason} {rows}"))
             .collect();
-        let message = format!(
-            "{failed} of {resolved} rows failed, and `--max-failures {limit}` stops the run there"
-        );
+        let message =
+            format!("{failed} of {resolved} rows failed: `--max-failures {limit}` is reached");
         let error = Error::stopped(message)
             .detail(format!("most frequent: {}", named.join(", ")))
             .hint("fix the rows that fail, or raise `--max-failures`");

@@ -22,7 +22,8 @@ impl Rate {
 }
 
 /// What a rate looks like, for messages.
-const EXAMPLES: &str = "allowed are such as `50/s`, `600/m`, `1000/h`, `auto` or `unlimited`";
+const EXAMPLES: &str =
+    "expected a rate such as `50/s`, `600/m` or `1000/h`, or `auto` or `unlimited`";
 
 impl FromStr for Rate {
     type Err = String;
@@ -47,7 +48,7 @@ impl FromStr for Rate {
             Ok(Self::PerSecond(rate))
         } else {
             Err(format!(
-                "allowed are {}/s to {}/s, `auto` or `unlimited`",
+                "expected a rate from {}/s to {}/s, or `auto` or `unlimited`",
                 Self::LOWEST,
                 Self::HIGHEST
             ))

@@ -71,7 +71,7 @@ pub(super) fn headers(headers: &HeaderMap, accepted: &[Secret]) -> Result<(), Re
         return Err(Rejection::new(
             StatusCode::UNAUTHORIZED,
             "bad_key",
-            "the stand-in was not told to accept this key",
+            "the stand-in does not accept this key",
         ));
     }
     if text("x-service-id").unwrap_or_default().is_empty() {

@@ -30,7 +30,7 @@ pub(super) fn asks_to_wait(wait: Duration) -> Stop {
 /// The stop for pauses of this length in all, without an answer in between.
 pub(super) fn only_refuses(host: &str, waited: Duration) -> Stop {
     let error = Error::stopped(format!(
-        "{} has asked to wait again and again, for {} in all, and answered nothing",
+        "{} kept asking to wait, for {} in all, and answered no call",
         quoted(host),
         in_words(waited)
     ))
@@ -45,7 +45,7 @@ pub(super) fn down_for(host: &str, lasted: Duration, row: RowNumber, last: &Faul
         // It may be the rows, but too many of them to continue: only a person can tell.
         Error::stopped(format!("{host} has failed at every call for {lasted}"))
             .detail(format!("the last call, for row {row}: {message}"))
-            .hint("run the same command again when the service works; if it works already, it fails over rows up to about this one: fix them or take them out")
+            .hint("run the same command again when the service works; if it works already, it fails on rows near this one: fix or remove them")
     } else {
         Error::stopped(format!("{host} has been down for {lasted}"))
             .detail(format!("the last call: {message}"))
@@ -70,8 +70,8 @@ pub(super) fn for_trouble(host: &str, trouble: Trouble, rows: u32, last: &Failur
         }
         Trouble::Useless(_) | Trouble::Refused(_) => {
             let error = Error::stopped(format!(
-                "{host} gave no verdict for {} in a row",
-                if rows == 1 { "a row".to_owned() } else { format!("{rows} rows") }
+                "{host} gave no verdict for {}",
+                if rows == 1 { "a row".to_owned() } else { format!("{rows} consecutive rows") }
             ))
             .detail(format!("the last answer: {last}"))
             .hint("check the base address, the plan and which columns are sent; `--give-up-after` sets after how many such rows a run stops");
@@ -90,12 +90,14 @@ pub(super) fn for_trouble(host: &str, trouble: Trouble, rows: u32, last: &Failur
         }
         Trouble::GaveUp => {
             // The cause may be this machine's network or a proxy: the call's own words say which.
-            let what = if reason == Reason::Unreachable {
-                format!("no call gets through to {host}")
+            let error = if reason == Reason::Unreachable {
+                Error::stopped(format!("no call gets through to {host}"))
+                    .hint("check the base address, this machine's network and its proxy")
             } else {
-                format!("{host} answers with errors, or not at all")
+                Error::stopped(format!("{host} answers with errors, or not at all"))
+                    .hint("run the same command again when the service works")
             };
-            let error = Error::stopped(what).detail(format!("the last call: {last}"));
+            let error = error.detail(format!("the last call: {last}"));
             (CancelReason::Unavailable, error)
         }
     };

@@ -377,7 +377,7 @@ mod tests {
             (fault.failure.reason.word(), &*fault.failure.message),
             (
                 "throttled",
-                "the service refused this row 7 times (429) while it accepted others"
+                "the service throttled this row 7 times (429) while it accepted others"
             )
         );
         assert_eq!(Reason::of_word("throttled"), Some(Reason::Throttled));

@@ -45,7 +45,7 @@ impl Fault {
     #[must_use]
     pub(crate) fn throttled(times: u32, status: u16) -> Self {
         let message = format!(
-            "the service refused this row {times} times ({status}) while it accepted others"
+            "the service throttled this row {times} times ({status}) while it accepted others"
         );
         Self {
             class: Class::NotProcessed,

@@ -81,7 +81,7 @@ pub(in crate::cli) struct RunArgs {
     )]
     review_max: Decimal,
 
-    /// Maximum number of calls in flight [default: 512, or as many as files may be open]
+    /// Maximum number of calls in flight [default: 512, or fewer if few files may be open]
     ///
     /// Up to this, the number that the service accepts is found automatically.
     #[arg(
@@ -113,7 +113,7 @@ pub(in crate::cli) struct RunArgs {
     /// Time limit for one connection attempt
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = values::duration, help_heading = PACE)]
     connect_timeout: Duration,
-    /// Stop if the service asks for a longer pause, or refuses every call for this long
+    /// Stop if the service asks for a longer pause, or throttles every call for this long
     #[arg(long, value_name = "TIME", default_value = "15m", value_parser = values::patience, help_heading = PACE)]
     max_wait: Duration,
     /// Stop if the service is down for this long
@@ -145,7 +145,7 @@ pub(in crate::cli) struct RunArgs {
     /// Use only answers that are not older than this, such as `7d` [default: all]
     #[arg(long, value_name = "TIME", value_parser = values::age, help_heading = LEDGER)]
     max_age: Option<Duration>,
-    /// Ask for everything again: discard the answers in OUTPUT.ledger, or with --ledger use none that is there
+    /// Send every row again: discard the answers in OUTPUT.ledger, or use none of those in the shared ledger
     #[arg(long, conflicts_with = "max_age", help_heading = LEDGER)]
     fresh: bool,
     /// Send only the rows that have no verdict in the finished output, and put the results in their places
@@ -154,7 +154,7 @@ pub(in crate::cli) struct RunArgs {
     /// Keep no answers: a run that stops cannot continue
     #[arg(long, conflicts_with_all = ["ledger", "max_age", "fresh", "retry_failed"], help_heading = LEDGER)]
     no_ledger: bool,
-    /// Send every row, also identical ones; answers then belong to row numbers, so a run that continues on an edited input
+    /// Send every row, even identical ones; answers then belong to row numbers, so a run that continues on an edited input
     /// sends rows that moved again
     #[arg(long, help_heading = LEDGER)]
     no_dedupe: bool,
@@ -182,14 +182,14 @@ pub(in crate::cli) struct RunArgs {
     rejects: Option<PathBuf>,
     /// Also write the rows whose decision changed to this file
     ///
-    /// Each row has its old and its new score. Earlier decisions and scores come from the input, such as last night's
+    /// Each row comes with its old and new decision and score. The old ones come from the input, such as last night's
     /// output, or from the ledger.
     #[arg(long, value_name = "FILE", value_parser = values::file(), help_heading = FILES)]
     changes: Option<PathBuf>,
     /// Replace existing output, rejects and changes
     #[arg(long, help_heading = FILES)]
     overwrite: bool,
-    /// The longest record in bytes; a quote that is never closed must not swallow the file
+    /// Maximum length of a record in bytes, so that a quote that is never closed cannot swallow the file
     #[arg(
         long, value_name = "BYTES", default_value = "16777216", allow_negative_numbers = true,
         value_parser = clap::value_parser!(u32).range(1_024..=1_073_741_824), help_heading = FILES

@@ -136,7 +136,7 @@ fn missing(settings: &[(bool, &str, String, &str)]) -> Error {
                 "{what}: give `{option}` or set the variable `{variable}`"
             ))
         })
-        .hint("`--sandbox` uses a built-in stand-in, which needs none of these")
+        .hint("`--sandbox` uses a built-in stand-in, which needs no address, id or key")
 }
 
 /// Refuses `--sandbox` with an address on the command line: a user who types one means the service, and must not get made-up
@@ -151,6 +151,6 @@ pub(super) fn refuse_address(sources: Sources<'_>) -> Result<()> {
         Some((_, flag)) => Err(Error::usage(format!(
             "`--sandbox` and `{flag}` cannot be used together: with `--sandbox` the built-in stand-in answers, not the service"
         ))
-        .hint(format!("leave out `--sandbox` to ask the service, or `{flag}` to ask the stand-in"))),
+        .hint(format!("leave out `--sandbox` to call the service, or `{flag}` to call the stand-in"))),
     }
 }

@@ -60,7 +60,7 @@ fn about(stats: &EndpointStats) -> String {
     if *failing > 0 {
         let _ = write!(
             text,
-            "\n  calls for {} failed while others were answered; a run asks about them again",
+            "\n  calls for {} failed while others were answered; the next run sends them again",
             counted(*failing, "user")
         );
     }

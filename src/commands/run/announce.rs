@@ -49,12 +49,12 @@ pub(super) fn announce(prepared: &PreparedRun) {
 fn introduce(context: &Context, calls: &CallParts, format: Format) {
     let input = &context.input;
     let service = if context.is_sandbox() {
-        "the built-in sandbox, a stand-in".to_owned()
+        "the built-in sandbox".to_owned()
     } else {
         context.endpoint.to_string()
     };
     say(&format!(
-        "rescore: {} to {service}; up to {} at a time, {}",
+        "rescore: sending {} to {service}; up to {} at a time, {}",
         input.name(),
         counted(calls.concurrency.get() as u64, "call"),
         pace(calls.pace.rate)
@@ -121,7 +121,7 @@ fn tell_earlier_run(ledger: &PreparedLedger) {
         }
         PreviousRun::Stopped | PreviousRun::None => {
             format!(
-                "rescore: continuing the run of {started}{has} (`--fresh` asks about every row again)"
+                "rescore: continuing the run of {started}{has} (`--fresh` sends every row again)"
             )
         }
     });
@@ -146,9 +146,12 @@ fn aged(ledger: &PreparedLedger) -> Option<String> {
     let is_old = started.elapsed().is_ok_and(|age| age >= OLD);
     (is_old && answers > 0 && ledger.previous_run() == PreviousRun::Stopped).then(|| {
         format!(
-            "continuing a run that started at {}: {} of it are used, unless `--fresh` or `--max-age` says otherwise",
+            "the run of {} is more than a day old: its {} used, unless `--fresh` or `--max-age` is given",
             moment(started),
-            counted(answers, "answer")
+            match answers {
+                1 => "answer is".to_owned(),
+                answers => format!("{} are", counted(answers, "answer")),
+            }
         )
     })
 }

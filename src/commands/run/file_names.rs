@@ -48,7 +48,7 @@ pub(super) fn check(flag: &str, path: &Path, format: Format) -> Result<()> {
         packed.unwrap_or_default()
     );
     Err(Error::usage(format!(
-        "cannot write {is} to `{flag} {}`: it is the name of another format, and the output has the input's",
+        "cannot write {is} to `{flag} {}`: the name says another format, and the output has the format of the input",
         shown(path)
     ))
     .hint(format!("name it `{}`", printable(&better))))
@@ -65,7 +65,7 @@ pub(super) fn rejects_beside(output: &Path, extension: &str) -> Result<PathBuf> 
             "cannot write the rejects to `{}`: it is not a regular file",
             path.display()
         ))
-        .hint("name another place with `--rejects FILE`"));
+        .hint("choose another place with `--rejects FILE`"));
     }
     Ok(path)
 }

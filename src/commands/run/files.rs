@@ -92,9 +92,7 @@ fn refuse_clashes(files: &[RunFile<'_>]) -> Result<()> {
                         one.what, other.what
                     ))
                 };
-                return Err(
-                    error.hint("give another name; files that are only read are never changed")
-                );
+                return Err(error.hint("give another name"));
             }
         }
     }

@@ -23,7 +23,7 @@ use crate::telemetry::stats::Stats;
 
 /// How long closing the ledger may take when a service manager waits: all that ends a run takes less than 30 s together.
 const LAST_COMMIT: Duration = Duration::from_millis(1_500);
-/// How long it may take otherwise: a large log is merged into the database first. Ctrl-C ends it.
+/// How long it may take otherwise: a large log is merged into the database first. Ctrl-C stops it.
 const CLOSING: Duration = Duration::from_secs(60);
 
 /// The answers of earlier runs before this one starts, or nothing where none are stored.
@@ -368,7 +368,7 @@ fn finished(file: &Path, ledger: &OpenLedger) -> Error {
     let fresh = match ledger.replaced_answers() {
         Some(EarlierAnswers { answers, .. }) => {
             format!(
-                "asks about every row again (about {})",
+                "sends every row again (about {})",
                 counted(answers + failed, "call")
             )
         }
@@ -376,7 +376,7 @@ fn finished(file: &Path, ledger: &OpenLedger) -> Error {
     };
     Error::usage(format!("`{}` already exists", file.display()))
         .detail(format!(
-            "`--retry-failed` asks only about the rows without a verdict and keeps all others ({retry})"
+            "`--retry-failed` sends only the rows without a verdict and keeps all others ({retry})"
         ))
         .detail(format!("`--overwrite` starts a new run, which {fresh}"))
         .hint("add one of these two options")

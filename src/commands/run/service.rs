@@ -124,5 +124,5 @@ fn no_key() -> Error {
         .detail(
             "API key: give `--api-key-file FILE`, set the variable `RESCORE_API_KEY`, or load the systemd credential `rescore-api-key`",
         )
-        .hint("with `--sandbox` a built-in stand-in answers, which needs no key")
+        .hint("`--sandbox` uses a built-in stand-in, which needs no key")
 }

@@ -70,7 +70,7 @@ impl Eraser {
         let holder = format!("`rescore ledger`, process {}", std::process::id());
         let lock = Lock::try_take(&real, &holder)?.map_err(|other| {
             Error::usage(format!(
-                "`{}` belongs to a run in progress ({other})",
+                "`{}` belongs to a run that is still active ({other})",
                 path.display()
             ))
             .hint("run this again when that run has ended; its output must not change until then")

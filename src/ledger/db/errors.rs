@@ -96,12 +96,14 @@ pub(crate) fn cannot_open(path: &Path, error: &rusqlite::Error) -> Error {
         io::ErrorKind::StorageFull | io::ErrorKind::FileTooLarge
     );
     let hint = match error.sqlite_error_code() {
-        _ if full => "make space there; then the same command continues",
+        _ if full => "free space there; then the same command continues",
         _ if is_damage(error) => DAMAGED,
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
             "run the same command again when the other program is done"
         }
-        _ => "name another place with `--ledger FILE`, or do without a ledger with `--no-ledger`",
+        _ => {
+            "choose another place with `--ledger FILE`, or run without a ledger with `--no-ledger`"
+        }
     };
     let cannot = if full {
         Error::stopped(format!("cannot write the ledger `{}`", path.display()))

@@ -28,8 +28,12 @@ fn calls(run: &RunSummary<'_>) -> String {
     if let Some(billed) = run.sandbox_billed.filter(|billed| *billed > 0) {
         let _ = write!(words, " ({} billed by the stand-in)", count(billed));
     }
-    if stats.retries > 0 {
-        let _ = write!(words, ", {} of them retries", count(stats.retries));
+    match stats.retries {
+        0 => {}
+        1 => words.push_str(", 1 of them a retry"),
+        retries => {
+            let _ = write!(words, ", {} of them retries", count(retries));
+        }
     }
     let quantile = |share: f64| stats.latency(share).map(time).unwrap_or_default();
     if stats.answered > 0 {

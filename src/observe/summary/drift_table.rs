@@ -38,7 +38,7 @@ pub(super) fn drift_table(drift: &Drift, changes: Option<&Path>) -> Vec<String> 
             .map(|(before, cells)| line(before, cells.each_ref().map(String::as_str))),
     );
     let place = match changes {
-        Some(path) if drift.changed() > 0 => format!(", see {}", shown(path)),
+        Some(path) if drift.changed() > 0 => format!("; see {}", shown(path)),
         _ => String::new(),
     };
     lines.push(format!(
@@ -77,7 +77,7 @@ mod tests {
             "approve           1,204          0      3",
             "review                4          0      0",
             "block                 0  1,000,000      0",
-            "1,000,007 of 1,001,211 decisions changed, see changes.csv",
+            "1,000,007 of 1,001,211 decisions changed; see changes.csv",
         ];
         assert_eq!(
             drift_table(&moved, Some(Path::new("changes.csv"))),

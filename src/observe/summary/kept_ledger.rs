@@ -57,7 +57,7 @@ impl KeptLedger {
                 has.unwrap_or(path)
             ),
             (None, _, _) => {
-                then("`--retry-failed` asks only about the rows without a verdict".to_owned())
+                then("`--retry-failed` sends only the rows without a verdict".to_owned())
             }
         }
     }

@@ -14,9 +14,7 @@ impl RunSummary<'_> {
         let stats = self.stats;
         let mut lines = vec![headline(self)];
         if self.sandbox {
-            lines.push(
-                "sandbox: the scores come from the stand-in, not from the service".to_owned(),
-            );
+            lines.push("sandbox: the scores come from a stand-in, not from the service".to_owned());
         }
         lines.extend(parts(&[
             ("approve", stats.approved),
@@ -70,11 +68,11 @@ const fn stopped_by(reason: CancelReason) -> &'static str {
         CancelReason::Unavailable => "service unavailable",
         CancelReason::Input => "invalid input",
         CancelReason::InputChanged => "the input has changed",
-        CancelReason::Ledger => "ledger",
+        CancelReason::Ledger => "ledger error",
         CancelReason::NoVerdicts => "no verdicts",
         CancelReason::MaxCalls => "`--max-calls`",
         CancelReason::MaxFailures => "`--max-failures`",
-        CancelReason::Output => "output",
+        CancelReason::Output => "output error",
         CancelReason::OutputClosed => "standard output was closed",
         CancelReason::Internal => "internal error",
     }
@@ -87,7 +85,7 @@ fn reasons(run: &RunSummary<'_>) -> Option<String> {
         .map(|(reason, rows)| format!("{reason} {}", count(*rows)))
         .collect();
     let place = match &run.rejects {
-        Some(path) => format!(", see {}", shown(path)),
+        Some(path) => format!("; see {}", shown(path)),
         None => String::new(),
     };
     (!reasons.is_empty()).then(|| reasons.join(", ") + &place)
@@ -191,7 +189,7 @@ fn not_kept(run: &RunSummary<'_>) -> Option<String> {
         unwritten => format!(", and the output lacks {} of them", count(unwritten)),
     };
     Some(format!(
-        "no ledger has the {} of this run{of_them}: another run needs the same calls again (`--ledger FILE` keeps them)",
+        "no ledger keeps the {} of this run{of_them}: another run makes the same calls again (`--ledger FILE` keeps them)",
         answers(stats.answered, run.sandbox),
     ))
 }
@@ -211,8 +209,8 @@ rescore: stopped early (`--max-calls`): 4 rows in 1 min 40 s, 0.04 rows/s
          approve               0       0      1
          review                0       0      0
          block                 0       0      0
-         1 of 1 decision changed, see changes.csv.partial
-         failed 1: refused 1, see scored.rejects.csv.partial
+         1 of 1 decision changed; see changes.csv.partial
+         failed 1: refused 1; see scored.rejects.csv.partial
          1 row already paid for, taken from the ledger
          1 row reused the answer of an identical row
          5 calls, 2 of them retries; latency p50 80 ms, p95 80 ms, p99 80 ms
@@ -220,7 +218,7 @@ rescore: stopped early (`--max-calls`): 4 rows in 1 min 40 s, 0.04 rows/s
          limit found: about 50.0/s
          the service's headers ask for about 48.0/s
          limit found: 16 calls at a time
-         the service refuses about 1 call in 20 at any pace
+         the service throttles about 1 call in 20 at any pace
          the service was down once, for 30 s in total
          waited 1 min 0 s for the service, which failed on each of the last rows
          1 row may have been billed twice: sent again because no answer came
@@ -246,7 +244,7 @@ rescore: stopped early (`--max-calls`): 4 rows in 1 min 40 s, 0.04 rows/s
     #[test]
     fn a_quiet_run_has_one_line_and_only_if_rows_failed() {
         let stats = example::stats();
-        let expected = "warning: 1 of 4 rows failed: refused 1, see scored.rejects.csv.partial";
+        let expected = "warning: 1 of 4 rows failed: refused 1; see scored.rejects.csv.partial";
         let warning = example::everything(&stats).warning();
         assert_eq!(warning.as_deref(), Some(expected));
         assert_eq!(example::nothing(&Stats::default()).warning(), None);

@@ -31,13 +31,16 @@ fn rates_out_of_range_are_refused_with_the_range() {
     for rate in ["-1", "-1/s", "NaN", "0", "0/h", "1e9", "inf", "1/h"] {
         line.refuses_typed(
             &["--rate", rate],
-            &["--rate", "0.001/s to 100000/s", "`unlimited`"],
+            &["--rate", "from 0.001/s to 100000/s", "`unlimited`"],
         );
     }
     for rate in ["50/d", "50 per second", "fast", ""] {
         line.refuses_typed(
             &["--rate", rate],
-            &["--rate", "`50/s`, `600/m`, `1000/h`, `auto` or `unlimited`"],
+            &[
+                "--rate",
+                "`50/s`, `600/m` or `1000/h`, or `auto` or `unlimited`",
+            ],
         );
     }
 }
@@ -85,7 +88,7 @@ fn a_typed_address_cannot_be_used_with_the_sandbox() {
             &["--sandbox", flag, "https://api.example.com"],
             &[
                 &format!("error: `--sandbox` and `{flag}` cannot be used together: with `--sandbox` the built-in stand-in answers, not the service"),
-                &format!("hint: leave out `--sandbox` to ask the service, or `{flag}` to ask the stand-in"),
+                &format!("hint: leave out `--sandbox` to call the service, or `{flag}` to call the stand-in"),
             ],
         );
     }
@@ -101,7 +104,7 @@ fn a_file_whose_name_says_another_format_is_refused() {
     let line = CommandLine::new();
     let words = |flag: &str, name: &str| {
         format!(
-            "error: cannot write CSV to `{flag} {name}`: it is the name of another format, and the output has the input's\n"
+            "error: cannot write CSV to `{flag} {name}`: the name says another format, and the output has the format of the input\n"
         )
     };
     for (name, better) in [

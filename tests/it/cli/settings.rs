@@ -47,7 +47,7 @@ fn everything_that_is_missing_is_named_in_one_message() {
             service address: give `--base-url URL` or set the variable `RESCORE_BASE_URL`\n  \
             service id: give `--service-id ID` or set the variable `RESCORE_SERVICE_ID`\n  \
             API key: give `--api-key-file FILE` or set the variable `RESCORE_API_KEY`\n\n\
-            hint: `--sandbox` uses a built-in stand-in, which needs none of these\n"],
+            hint: `--sandbox` uses a built-in stand-in, which needs no address, id or key\n"],
     );
     let without_key = || line.typed(&[]).without_env("RESCORE_API_KEY");
     for program in [without_key(), without_key().env("RESCORE_API_KEY", "")] {

@@ -77,17 +77,17 @@ fn the_summary_counts_what_the_server_saw() {
 
     // People read the same numbers.
     assert_snapshot!(shown(&done, &server), @r"
-    rescore: users.csv to http://SERVER/v1/validate/user; up to 1 call at a time, no rate limit
+    rescore: sending users.csv to http://SERVER/v1/validate/user; up to 1 call at a time, no rate limit
              name ← `name`, email ← `email`, phone not sent, ip ← `ip`, user_agent ← `user_agent`
     rescore: paused: the service asked for 1 s
     rescore: 20 rows in TIME, SPEED rows/s
              approve 4, review 7, block 8
-             failed 1: refused 1, see scored.rejects.csv
+             failed 1: refused 1; see scored.rejects.csv
              24 calls, 3 of them retries; latency p50 TIME, p95 TIME, p99 TIME
              the service throttled 1 call (4.1 % of all); paused for TIME in total
              1 row may have been billed twice: sent again because no answer came
              wrote scored.csv
-             scored.csv.ledger has 19 paid answers; `--retry-failed` asks only about the rows without a verdict
+             scored.csv.ledger has 19 paid answers; `--retry-failed` sends only the rows without a verdict
     ");
 }
 
@@ -104,7 +104,7 @@ fn a_stopped_run_has_a_summary_too() {
     let done = place.score(&server, ["-c", "1", "--summary", "summary.json"]);
     done.exits(4);
     assert_snapshot!(shown(&done, &server), @r"
-    rescore: users.csv to http://SERVER/v1/validate/user; up to 1 call at a time, no rate limit
+    rescore: sending users.csv to http://SERVER/v1/validate/user; up to 1 call at a time, no rate limit
              name ← `name`, email ← `email`, phone not sent, ip ← `ip`, user_agent ← `user_agent`
     rescore: the service refuses the run: stopping
     rescore: stopped early (refused by the service): 3 rows in TIME, SPEED rows/s

@@ -109,7 +109,7 @@ fn a_quiet_run_still_says_in_one_line_that_rows_failed() {
         done.exits(1);
         assert_eq!(
             done.stderr,
-            "warning: 2 of 9 rows failed: refused 2, see scored.rejects.csv\n"
+            "warning: 2 of 9 rows failed: refused 2; see scored.rejects.csv\n"
         );
     }
 }
@@ -126,11 +126,11 @@ fn a_summary_leaves_out_what_did_not_occur() {
     let summary = without_times(&done.stderr[stopped..]);
     assert_snapshot!(summary, @r"
     rescore: stopped early (no verdicts): 3 rows in TIME, SPEED rows/s
-             failed 3: refused 3, see scored.rejects.csv.partial
+             failed 3: refused 3; see scored.rejects.csv.partial
              3 calls
              scored.csv.partial has the 3 finished rows; unfinished rows are not in it
              the same command continues from there
-    error: `127.0.0.1` gave no verdict for 3 rows in a row
+    error: `127.0.0.1` gave no verdict for 3 consecutive rows
       the last answer: 422 Unprocessable Entity: `the server's own words`
 
     hint: check the base address, the plan and which columns are sent; `--give-up-after` sets after how many such rows a run stops
@@ -154,7 +154,7 @@ fn a_summary_leaves_out_what_did_not_occur() {
     );
     done.exits(0);
     assert_snapshot!(shown(&done, &approving), @r"
-    rescore: users.csv to http://SERVER/v1/validate/user; up to 4 calls at a time, no rate limit
+    rescore: sending users.csv to http://SERVER/v1/validate/user; up to 4 calls at a time, no rate limit
              name ← `name`, email ← `email`, phone not sent, ip ← `ip`, user_agent ← `user_agent`
     rescore: 9 rows in TIME, SPEED rows/s
              approve 9
@@ -167,7 +167,7 @@ fn a_summary_leaves_out_what_did_not_occur() {
     let done = done.args(["--ledger", "kept.ledger"]).done();
     done.exits(0);
     assert_snapshot!(shown(&done, &approving), @r"
-    rescore: users.csv to http://SERVER/v1/validate/user; up to 4 calls at a time, no rate limit
+    rescore: sending users.csv to http://SERVER/v1/validate/user; up to 4 calls at a time, no rate limit
              name ← `name`, email ← `email`, phone not sent, ip ← `ip`, user_agent ← `user_agent`
     rescore: 9 rows in TIME, SPEED rows/s
              approve 9
@@ -192,7 +192,7 @@ fn answers_of_the_stand_in_are_never_called_paid() {
         .says("scored.csv.ledger has 10 answers; the same command continues from there");
     run(&["--max-calls", "5"])
         .exits(3)
-        .says(": it has 10 answers (`--fresh` asks about every row again)");
+        .says(": it has 10 answers (`--fresh` sends every row again)");
     run(&["--fresh", "--max-calls", "5"])
         .exits(3)
         .says("starting over: the 15 answers of the run of ");

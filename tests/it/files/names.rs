@@ -46,7 +46,7 @@ fn no_name_of_a_file_or_column_steers_a_terminal() {
     };
     let done = program("plain").done();
     done.exits(1)
-        .says(&format!("rescore: users.csv{SHOWN} to http://"))
+        .says(&format!("rescore: sending users.csv{SHOWN} to http://"))
         .says("name\\u{1b}]0;owned\\u{7}")
         .says(&format!("`key{SHOWN}`; `chmod 600` prevents that\n"))
         .says(&format!("wrote out.csv{SHOWN}\n"))

@@ -51,7 +51,7 @@ fn a_runs_own_ledger_is_used_by_no_other_run_and_a_shared_ledger_is_never_remove
         let own = place.read("scored.csv.ledger");
         run("other.csv", &["--ledger", "scored.csv.ledger"])
             .exits(2)
-            .says("`scored.csv.ledger` is the own ledger of an unfinished run");
+            .says("`scored.csv.ledger` is the ledger of one unfinished run");
         assert!(place.read("scored.csv.ledger") == own);
 
         let shared = ["--ledger", "third.csv.ledger"];
@@ -59,7 +59,7 @@ fn a_runs_own_ledger_is_used_by_no_other_run_and_a_shared_ledger_is_never_remove
         let ledger = place.read("third.csv.ledger");
         run("third.csv", &[])
             .exits(2)
-            .says("`third.csv.ledger` is a ledger that runs share")
+            .says("`third.csv.ledger` is a shared ledger, and this run would remove it")
             .says("use it with `--ledger third.csv.ledger`");
         assert!(place.read("third.csv.ledger") == ledger);
         assert_eq!(server.calls(), 4 + 9);
@@ -90,7 +90,7 @@ fn another_run_is_refused_a_ledger_in_use_and_costs_its_owner_nothing() {
         .arg("scored.csv.ledger")
         .done()
         .exits(2)
-        .says("the own ledger of an unfinished run");
+        .says("is the ledger of one unfinished run");
     drop(release);
     owner.done().exits(0);
     assert_eq!(server.calls(), 20);

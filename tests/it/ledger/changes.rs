@@ -77,7 +77,7 @@ fn a_run_that_stops_leaves_its_changes_beside_its_output() {
         .arg("-c1")
         .done()
         .exits(4)
-        .says("2 of 8 decisions changed, see changes.csv.partial");
+        .says("2 of 8 decisions changed; see changes.csv.partial");
     assert_eq!(
         place.names(),
         [
@@ -142,7 +142,7 @@ fn older_answers_of_the_ledger_are_compared_where_the_input_has_none() {
     age();
     run(&["--fresh"])
         .exits(0)
-        .says("4 of 4 decisions changed, see changes.csv");
+        .says("4 of 4 decisions changed; see changes.csv");
     assert_eq!(place.text("changes.csv"), rows("approve,0.5", "review,3.5"));
     // An answer that is reused is not an older answer.
     run(&[]).exits(0).silent_about("before");
@@ -170,7 +170,7 @@ fn rows_may_go_down_a_pipe_and_changes_to_a_file() {
         .stdin(night.input)
         .done();
     done.exits(0)
-        .says("2 of 6 decisions changed, see changes.csv.gz");
+        .says("2 of 6 decisions changed; see changes.csv.gz");
     assert_eq!(done.stdout, users::scored(&users::csv(6)).into_bytes());
     let mut unpacked = String::new();
     let packed = place.read("changes.csv.gz");

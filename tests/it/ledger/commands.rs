@@ -279,7 +279,7 @@ fn the_ledger_of_an_active_run_can_be_read_but_not_changed() {
     ] {
         let done = ledger(&place, words).done();
         done.exits(2)
-            .says("`scored.csv.ledger` belongs to a run in progress (process ");
+            .says("`scored.csv.ledger` belongs to a run that is still active (process ");
         done.check(done.stdout.is_empty(), "nothing on standard output");
     }
     running.signal("INT");

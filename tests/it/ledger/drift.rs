@@ -82,7 +82,7 @@ fn a_decision_that_changed_since_last_night_is_counted_and_its_row_written_as_it
     let done = compared(&place, &server).done();
     done.exits(0)
         .says("before ↓ now →  approve  review  block\n")
-        .says("10 of 30 decisions changed, see changes.csv");
+        .says("10 of 30 decisions changed; see changes.csv");
     assert_eq!(
         place.text("scored.csv"),
         users::scored(&users::csv(30)).as_str()
@@ -211,7 +211,7 @@ fn objects_are_compared_and_have_five_more_members() {
         )
         .done();
     done.exits(0)
-        .says("1 of 2 decisions changed, see changes.jsonl");
+        .says("1 of 2 decisions changed; see changes.jsonl");
     let Verdict {
         score, decision, ..
     } = Verdict::of("Bob");

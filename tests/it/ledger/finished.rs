@@ -29,7 +29,7 @@ fn the_same_command_is_a_new_run_and_the_refusal_names_both_ways_and_their_costs
     place
         .score(&server, [])
         .exits(1)
-        .says("scored.csv.ledger has 9 paid answers; `--retry-failed` asks only about the rows without a verdict");
+        .says("scored.csv.ledger has 9 paid answers; `--retry-failed` sends only the rows without a verdict");
     let scored = users::scored_without(&csv(), failed);
     assert_eq!(place.text("scored.csv"), scored);
     let ledger = place.read("scored.csv.ledger");
@@ -37,8 +37,8 @@ fn the_same_command_is_a_new_run_and_the_refusal_names_both_ways_and_their_costs
         .score(&server, [])
         .exits(2)
         .says("error: `scored.csv` already exists\n")
-        .says("`--retry-failed` asks only about the rows without a verdict and keeps all others (up to 1 call)\n")
-        .says("`--overwrite` starts a new run, which asks about every row again (about 10 calls)\n");
+        .says("`--retry-failed` sends only the rows without a verdict and keeps all others (up to 1 call)\n")
+        .says("`--overwrite` starts a new run, which sends every row again (about 10 calls)\n");
     assert!(place.read("scored.csv.ledger") == ledger);
     assert_eq!(server.calls(), 10);
 
@@ -184,7 +184,7 @@ fn with_a_shared_ledger_a_retry_uses_what_the_finished_run_used() {
     run(&[]).exits(1);
     run(&[])
         .exits(2)
-        .says("`--retry-failed` asks only about the rows without a verdict")
+        .says("`--retry-failed` sends only the rows without a verdict")
         .says("`--overwrite` starts a new run, which uses the answers in the ledger");
     // It asked all users despite earlier answers, so the retry must not use those either.
     run(&["--fresh", "--overwrite"]).exits(1);

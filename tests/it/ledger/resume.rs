@@ -107,7 +107,7 @@ fn failed_rows_alone_are_asked_again_and_put_in_their_place() {
     place
         .score(&server, [])
         .exits(1)
-        .says("scored.csv.ledger has 8 paid answers; `--retry-failed` asks only about the rows without a verdict");
+        .says("scored.csv.ledger has 8 paid answers; `--retry-failed` sends only the rows without a verdict");
     assert_eq!(place.text("scored.csv"), users::scored_without(&csv, odd));
     assert_eq!(
         place.names(),
@@ -131,7 +131,7 @@ fn failed_rows_alone_are_asked_again_and_put_in_their_place() {
 
 #[test]
 fn continuing_a_run_of_another_day_gives_a_warning() {
-    const WARNING: &str = "warning: continuing a run that started at ";
+    const WARNING: &str = "more than a day old";
     let csv = users::csv(9);
     let (place, server) = (Place::with("users.csv", &csv), Server::good());
     stopped(&place, &server, 2);
@@ -141,8 +141,8 @@ fn continuing_a_run_of_another_day_gives_a_warning() {
     place
         .score(&server, ["--quiet"])
         .exits(0)
-        .says(WARNING)
-        .says(": 4 answers of it are used, unless `--fresh` or `--max-age` says otherwise");
+        .says("warning: the run of ")
+        .says(" is more than a day old: its 4 answers are used, unless `--fresh` or `--max-age` is given\n");
     assert_eq!(server.calls(), 9);
     assert_eq!(place.text("scored.csv"), users::scored(&csv));
     // A shared ledger belongs to no single day.

@@ -278,7 +278,7 @@ fn failed_rows_of_a_finished_run_are_asked_again_as_the_summary_says() {
     place
         .score(&server, shared)
         .exits(1)
-        .says("`--retry-failed` asks only about the rows without a verdict");
+        .says("`--retry-failed` sends only the rows without a verdict");
     place
         .score(&server, [shared[0], shared[1], "--retry-failed"])
         .exits(0)

@@ -96,7 +96,7 @@ fn too_many_failures_stop_the_run_with_their_reasons_and_it_continues_once_they_
         let (place, server) = (Place::with("users.csv", &csv_now), Server::good());
         let done = place.score(&server, ["-c", "2", "--max-failures", limit]);
         done.exits(3)
-            .says(&format!("failed, and `--max-failures {limit}` stops the run there"))
+            .says(&format!("failed: `--max-failures {limit}` is reached"))
             .says(&format!("most frequent: {reasons}"))
             .says("hint: fix the rows that fail, or raise `--max-failures`")
             .says("once rows are fixed or `--max-failures` is raised, the same command continues from there");

@@ -160,7 +160,7 @@ fn a_dropped_connection_ends_a_run_in_order_although_two_signals_come() {
     server.wait_for_calls(7);
     // By the shell, and by the system.
     running.signal("HUP");
-    running.wait_for_words("hung up: finishing 4 calls in flight, up to 20 s\n");
+    running.wait_for_words("hung up: waiting up to 20 s for 4 calls in flight\n");
     running.signal("HUP");
     drop(release);
     running
@@ -214,7 +214,7 @@ fn rows_to_a_stream_without_a_ledger_are_reported_as_all_that_stays() {
     drop(release);
     let done = running.done();
     done.exits(130).says(
-        "no ledger has the 7 paid answers of this run: another run needs the same calls again (`--ledger FILE` keeps them)",
+        "no ledger keeps the 7 paid answers of this run: another run makes the same calls again (`--ledger FILE` keeps them)",
     );
     assert_eq!(
         String::from_utf8_lossy(&done.stdout),
@@ -254,7 +254,7 @@ fn answers_that_the_output_did_not_take_are_counted() {
     let lacks = answered - number(&summary["rows"]["written"]);
     assert!(lacks > 0, "{summary}");
     done.exits(130).says(&format!(
-        "and the output lacks {} of them: another run needs the same calls again",
+        "and the output lacks {} of them: another run makes the same calls again",
         with_commas(lacks)
     ));
     drop(reader);

@@ -73,14 +73,14 @@ fn interrupted_twice_a_run_loses_what_is_in_flight_and_continues() {
         partial.split(|byte| *byte == b'\n').count() == 14
     });
     running.signal("INT");
-    running.wait_for_words("interrupted: finishing 4 calls in flight, up to 30 s (Ctrl-C again stops immediately; their answers would be lost)");
+    running.wait_for_words("interrupted: waiting up to 30 s for 4 calls in flight (Ctrl-C again stops immediately and loses their answers)");
     running.signal("INT");
     let done = running.done();
     done.exits(130);
     assert_snapshot!(shown(&done, &server), @r"
-    rescore: users.csv to http://SERVER/v1/validate/user; up to 4 calls at a time, no rate limit
+    rescore: sending users.csv to http://SERVER/v1/validate/user; up to 4 calls at a time, no rate limit
              name ← `name`, email ← `email`, phone not sent, ip ← `ip`, user_agent ← `user_agent`
-    rescore: interrupted: finishing 4 calls in flight, up to 30 s (Ctrl-C again stops immediately; their answers would be lost)
+    rescore: interrupted: waiting up to 30 s for 4 calls in flight (Ctrl-C again stops immediately and loses their answers)
     rescore: stopped immediately; `scored.csv.partial` has the rows that were written so far
              `scored.csv.ledger` has the paid answers that reached the disk; the same command continues from there
     ");
@@ -239,7 +239,7 @@ fn calls_in_flight_when_no_more_are_allowed_are_finished_and_kept_so_that_each_r
     for calls in [5, 10] {
         let done = place.score(&server, ["-c", "8", "--max-calls", "5", "--timeout", "5s"]);
         done.exits(3)
-            .says("`--max-calls` is reached: finishing 4 calls in flight, up to 5 s\n")
+            .says("`--max-calls` is reached: waiting up to 5 s for 4 calls in flight\n")
             .says(&format!(
                 "{calls} paid answers; the same command continues from there"
             ));
@@ -267,7 +267,7 @@ fn a_call_that_is_never_answered_holds_up_a_stop_no_longer_than_its_own_timeout(
     running.signal("INT");
     let done = running.done();
     done.exits(130)
-        .says("4 calls in flight, up to 1 s (Ctrl-C again")
+        .says("up to 1 s for 4 calls in flight (Ctrl-C again")
         .says("4 calls may have been billed without an answer")
         .says("3 paid answers; the same command continues");
     drop(release);

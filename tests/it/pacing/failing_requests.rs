@@ -83,7 +83,7 @@ fn failing_rows_are_known_the_next_night_and_sent_alone() {
             done.exits(0);
             let stats = String::from_utf8_lossy(&done.stdout);
             assert!(
-                stats.contains("\n  calls for 12 users failed while others were answered; a run asks about them again\n"),
+                stats.contains("\n  calls for 12 users failed while others were answered; the next run sends them again\n"),
                 "{stats}"
             );
             let whom = ["ledger", "forget", file, "--users", "users.csv"];
@@ -110,7 +110,7 @@ fn a_service_that_fails_on_every_row_is_down_and_no_row_is_given_up() {
         .score(&server, flags)
         .exits(3)
         .says("error: `127.0.0.1` has failed at every call for 1 s\n  the last call, for row 31: 500 ")
-        .says("hint: run the same command again when the service works; if it works already, it fails over rows up to about this one")
+        .says("hint: run the same command again when the service works; if it works already, it fails on rows near this one")
         .says("the service was down once");
     // Ten calls show the outage and one tries again. Some of the ten may have been retries.
     assert!((31..=41).contains(&server.calls()), "{}", server.calls());

@@ -20,7 +20,7 @@ fn a_service_that_refuses_everybody_is_sent_three_rows_and_each_further_run_othe
     for calls in [3, 6, 9] {
         run(&place, &server, &[])
             .exits(3)
-            .says("error: `127.0.0.1` gave no verdict for 3 rows in a row\n  the last answer: 400 Bad Request: `unknown version`")
+            .says("error: `127.0.0.1` gave no verdict for 3 consecutive rows\n  the last answer: 400 Bad Request: `unknown version`")
             .says("`--give-up-after` sets after how many such rows a run stops")
             .says("the same command continues from there");
         assert_eq!(server.calls(), calls);
@@ -84,7 +84,7 @@ fn twenty_useless_answers_in_a_row_stop_a_run_that_had_verdicts() {
     );
     run(&place, &server, &[])
         .exits(3)
-        .says("gave no verdict for 20 rows in a row")
+        .says("gave no verdict for 20 consecutive rows")
         .says(" calls got an answer without a verdict and will probably be billed");
     // The twentieth answer becomes durable while the next call may already be made.
     assert!((25..=26).contains(&server.calls()), "{}", server.calls());
@@ -100,7 +100,8 @@ fn fifty_refused_rows_in_a_row_are_warned_of_once_and_stop_nothing() {
         }),
     );
     let done = run(&place, &server, &["--quiet"]);
-    let warning = "warning: the service has refused 50 rows in a row; the rejects say why";
+    let warning =
+        "warning: the service has rejected 50 consecutive rows; the rejects file says why";
     done.exits(1).says(warning);
     assert_eq!(done.stderr.matches(warning).count(), 1, "{done}");
     assert_eq!(server.calls(), 140);

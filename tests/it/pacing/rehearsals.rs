@@ -37,7 +37,7 @@ fn keys_that_it_was_not_given_are_refused() {
         .done()
         .exits(4)
         .says("error: the service does not accept the API key")
-        .says("the stand-in was not told to accept this key");
+        .says("the stand-in does not accept this key");
     let bill = stand_in.bill();
     assert_eq!([&bill["refused"], &bill["billed"]], [&json!(1), &json!(0)]);
     for key in ["first-key", "second-key"] {

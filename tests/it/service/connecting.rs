@@ -41,7 +41,7 @@ fn nobody_listening_is_tried_again_and_then_stops_the_run() {
         .done();
     done.exits(3)
         .says("error: no call gets through to `127.0.0.1`\n  the last call: cannot connect: connection refused")
-        .says("2 calls, 1 of them retries");
+        .says("2 calls, 1 of them a retry");
     assert_eq!(place.names(), ["users.csv"]);
 }
 
@@ -110,7 +110,7 @@ fn of_a_host_with_two_addresses_the_one_that_answers_is_used() {
     let done = program.arg("--retries").arg("1").done();
     done.exits(3)
         .says("the last call: cannot connect: timed out")
-        .says("2 calls, 1 of them retries")
+        .says("2 calls, 1 of them a retry")
         .silent_about("billed");
     assert_eq!(place.names(), ["users.csv"]);
 }

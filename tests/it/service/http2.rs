@@ -143,7 +143,7 @@ fn what_the_server_has_not_processed_is_sent_again_and_nothing_is_billed_twice()
         let csv = users::csv(5);
         let (place, (address, requests)) = (Place::with("users.csv", &csv), start(fault));
         let done = tls::score(&place, address, Some("authority.pem"));
-        done.exits(0).says("6 calls, 1 of them retries");
+        done.exits(0).says("6 calls, 1 of them a retry");
         if unprocessed {
             done.silent_about("billed");
         } else {
