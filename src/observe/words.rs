@@ -228,8 +228,11 @@ pub(super) fn stopping(reason: CancelReason, in_flight: u64, longest: Duration) 
     if in_flight == 0 {
         return format!("{why}: stopping");
     }
-    let again = match reason {
-        CancelReason::Interrupted => " (Ctrl-C again stops immediately and loses their answers)",
+    let again = match (reason, in_flight) {
+        (CancelReason::Interrupted, 1) => " (Ctrl-C again stops immediately and loses its answer)",
+        (CancelReason::Interrupted, _) => {
+            " (Ctrl-C again stops immediately and loses their answers)"
+        }
         _ => "",
     };
     format!(
