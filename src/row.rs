@@ -51,6 +51,7 @@ impl Span {
     /// The span from `start` up to `end`. It saturates instead of wrapping if a caller ignored the
     /// limit on records.
     #[must_use]
+    #[inline]
     pub fn new(start: usize, end: usize) -> Self {
         let narrow = |offset: usize| u32::try_from(offset).unwrap_or(u32::MAX);
         Self {
@@ -61,6 +62,7 @@ impl Span {
 
     /// The span as a range for slicing.
     #[must_use]
+    #[inline]
     pub const fn range(self) -> Range<usize> {
         self.start as usize..self.end as usize
     }
@@ -95,12 +97,14 @@ pub struct Row {
 impl Row {
     /// The bytes of `span` within this row; empty if the span is outside of it.
     #[must_use]
+    #[inline]
     pub fn slice(&self, span: Span) -> &[u8] {
         self.raw.get(span.range()).unwrap_or_default()
     }
 
     /// The blank lines before the row.
     #[must_use]
+    #[inline]
     pub fn before(&self) -> &[u8] {
         self.raw
             .get(..self.content.start as usize)
@@ -109,12 +113,14 @@ impl Row {
 
     /// The content, without line end.
     #[must_use]
+    #[inline]
     pub fn content(&self) -> &[u8] {
         self.slice(self.content)
     }
 
     /// The line end; empty for a last row without one.
     #[must_use]
+    #[inline]
     pub fn line_end(&self) -> &[u8] {
         self.raw
             .get(self.content.end as usize..)

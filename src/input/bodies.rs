@@ -26,6 +26,7 @@ impl Bodies {
         }
     }
 
+    #[inline]
     pub(super) fn body(&mut self, request: &UserRequest<'_>) -> Bytes {
         (self.compose)(request, &mut self.block);
         self.block.split().freeze()

@@ -124,6 +124,7 @@ impl Buffer {
     }
 
     /// Takes a record off the front, without copying it.
+    #[inline]
     pub(super) fn take(&mut self, extent: &Extent, number: RowNumber) -> Row {
         let raw = self
             .bytes
@@ -154,6 +155,7 @@ impl Buffer {
 
     /// Fails if the record of `length` bytes at the front, or its part so far, is larger than
     /// allowed.
+    #[inline]
     pub(super) fn check_size(&self, length: usize, max_record: usize, line: u64) -> Result<()> {
         if length <= max_record {
             return Ok(());
@@ -168,6 +170,7 @@ impl Buffer {
 
 /// The length of the line end at `at`: 1 for LF or CR, 2 for CRLF, `None` if the byte after a CR is
 /// not there yet.
+#[inline]
 pub(super) fn line_end(bytes: &[u8], at: usize, at_end: bool) -> Option<usize> {
     match (bytes.get(at), bytes.get(at + 1)) {
         (Some(b'\r'), Some(b'\n')) => Some(2),

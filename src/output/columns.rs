@@ -14,6 +14,7 @@ pub(super) const CHANGE: [&str; 5] = [
 ];
 
 /// Whether the row already has a cell or member for this column.
+#[inline]
 pub(super) fn has(row: &Row, column: usize) -> bool {
     row.existing.iter().any(|(_, there)| *there == column)
 }

@@ -30,6 +30,7 @@ pub(super) fn unquote(cell: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(value)
 }
 
+#[inline]
 pub(super) fn scan(
     buffer: &Buffer,
     delimiter: u8,
@@ -74,6 +75,7 @@ pub(in crate::input) enum RecordScan {
 }
 
 /// Finds the first record of `bytes` and its cells.
+#[inline]
 pub(in crate::input) fn find_record(
     bytes: &[u8],
     delimiter: u8,
@@ -133,6 +135,7 @@ pub(in crate::input) fn find_record(
 }
 
 /// The start of the first record and the number of blank lines before it; `None` if there is no record yet.
+#[inline]
 fn skip_blank_lines(bytes: &[u8], at_end: bool) -> Option<(usize, u64)> {
     let (mut at, mut lines) = (0, 0);
     while let Some(b'\n' | b'\r') = bytes.get(at) {
@@ -144,6 +147,7 @@ fn skip_blank_lines(bytes: &[u8], at_end: bool) -> Option<(usize, u64)> {
 
 /// The offset after the quote that closes the cell whose text starts at `from`; `None` if it is not
 /// there (yet).
+#[inline]
 fn closing_quote(bytes: &[u8], from: usize, at_end: bool) -> Option<usize> {
     let mut at = from;
     loop {
@@ -157,6 +161,7 @@ fn closing_quote(bytes: &[u8], from: usize, at_end: bool) -> Option<usize> {
 }
 
 /// The number of line ends within a record.
+#[inline]
 fn lines_in(bytes: &[u8]) -> u64 {
     memchr2_iter(b'\n', b'\r', bytes)
         .filter(|at| {
