@@ -3,12 +3,16 @@
 //! What is wrong with arguments and variables by themselves is refused here; `commands` refuses what only a look at files
 //! can show. This is the only module that names clap, and nothing below it knows of arguments or variables.
 
+mod fields;
+mod format;
 mod help;
 mod key;
 mod ledger;
 mod parse;
+mod policy;
 mod run;
 mod sandbox;
+mod service;
 mod sources;
 mod values;
 

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::super::key;
-use super::super::sources::Sources;
-use super::super::values::PlanArg;
+use super::key;
+use super::sources::Sources;
+use super::values::PlanArg;
 use crate::base::error::{Error, Result};
 use crate::config::{RealService, ServiceConfig};
 use crate::service::{Endpoint, Plan, Proxy, ServiceId};

@@ -8,28 +8,26 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::super::sources::Sources;
-use super::super::values::{self, Column, ExistingArg, FormatArg, Map, PhoneArg, ProgressArg, Set};
+use super::fields::{FIELDS, FieldArgs};
+use super::format::{FILES, FormatArgs, source};
+use super::policy::PolicyArgs;
 use super::service::{ServiceArgs, refuse_address};
-use crate::base::decimal::Decimal;
+use super::sources::Sources;
+use super::values::{self, Column, ExistingArg, ProgressArg};
 use crate::base::error::{Error, Result, quoted};
 use crate::config::{
     BudgetConfig, LedgerChoice, LedgerConfig, OutputConfig, PaceConfig, RunConfig, ServiceConfig,
     TimeoutConfig, WatchConfig,
 };
-use crate::fields::Assignments;
-use crate::input::{FormatChoice, Input, ReaderSettings};
+use crate::input::ReaderSettings;
 use crate::layout::{PREVIOUS, VERDICT_COLUMNS};
 use crate::ledger::Reuse;
 use crate::pace::{FailureBudget, FailureLimit, GiveUpAfter, Rate};
 use crate::raw_json::Pointer;
 use crate::scorer::Patience;
-use crate::verdict::DecisionPolicy;
 
-const FIELDS: &str = "Fields and decisions";
 const PACE: &str = "Pace and limits";
 const LEDGER: &str = "Ledger";
-const FILES: &str = "Files";
 const WATCH: &str = "Progress and summary";
 
 #[derive(Debug, Args)]
@@ -38,7 +36,7 @@ const WATCH: &str = "Progress and summary";
     clippy::doc_markdown,
     reason = "flags are bools, and these comments are the help's text"
 )]
-pub(in crate::cli) struct RunArgs {
+pub(super) struct RunArgs {
     /// The users: a CSV, TSV or JSONL file, plain, gzip or zstd; `-` or nothing is standard input
     input: Option<PathBuf>,
     /// Write the rows to this file, compressed if it ends in .gz or .zst; `-` or nothing is standard output
@@ -51,35 +49,15 @@ pub(in crate::cli) struct RunArgs {
     #[command(flatten)]
     service: ServiceArgs,
 
-    /// Take a field (name, email, phone, ip, user_agent) from this column (repeatable)
-    ///
-    /// Several columns make one field as in `name={first} {last}`. In JSONL, a JSON pointer reaches nested members, as
-    /// in `ip=/device/ip`.
-    #[arg(long, value_name = "FIELD=COLUMN", value_delimiter = '\n', value_parser = values::map, help_heading = FIELDS)]
-    map: Vec<Map>,
-    /// Send the same value for a field in every row (repeatable)
-    #[arg(long, value_name = "FIELD=VALUE", value_delimiter = '\n', value_parser = values::set, help_heading = FIELDS)]
-    set: Vec<Set>,
-    /// What to do with a phone number that is not international
-    #[arg(long, value_name = "ACTION", value_enum, default_value = "reject", help_heading = FIELDS)]
-    invalid_phone: PhoneArg,
+    #[command(flatten)]
+    fields: FieldArgs,
     /// Append another field of the answer, such as `risk_level=/summary/risk_level` (repeatable)
     #[arg(
         long, value_name = "NAME=POINTER", value_delimiter = '\n', value_parser = values::column, help_heading = FIELDS
     )]
     column: Vec<Column>,
-    /// Approve up to this score
-    #[arg(
-        long, value_name = "SCORE", default_value = "2", allow_negative_numbers = true,
-        value_parser = values::threshold, help_heading = FIELDS
-    )]
-    approve_max: Decimal,
-    /// Review up to this score, block above it
-    #[arg(
-        long, value_name = "SCORE", default_value = "5", allow_negative_numbers = true,
-        value_parser = values::threshold, help_heading = FIELDS
-    )]
-    review_max: Decimal,
+    #[command(flatten)]
+    policy: PolicyArgs,
 
     /// Maximum number of calls in flight [default: 512, or fewer if few files may be open]
     ///
@@ -159,15 +137,8 @@ pub(in crate::cli) struct RunArgs {
     #[arg(long, help_heading = LEDGER)]
     no_dedupe: bool,
 
-    /// Format of the input [default: by the file name, or by the first bytes]
-    #[arg(long, value_enum, help_heading = FILES)]
-    format: Option<FormatArg>,
-    /// The character between cells, or `tab` [default: found automatically among , ; tab |]
-    #[arg(long, value_name = "CHARACTER", value_parser = values::delimiter, help_heading = FILES)]
-    delimiter: Option<u8>,
-    /// The file has no header: its first row is a user, and `--map` takes column numbers, as in `email=3`
-    #[arg(long, help_heading = FILES)]
-    no_header: bool,
+    #[command(flatten)]
+    format: FormatArgs,
     /// What to do with the columns of an earlier run in the input; other columns with the same names are never replaced
     #[arg(long, value_name = "ACTION", value_enum, default_value = "replace", help_heading = FILES)]
     existing: ExistingArg,
@@ -189,12 +160,6 @@ pub(in crate::cli) struct RunArgs {
     /// Replace existing output, rejects and changes
     #[arg(long, help_heading = FILES)]
     overwrite: bool,
-    /// Maximum length of a record in bytes, so that a quote that is never closed cannot swallow the file
-    #[arg(
-        long, value_name = "BYTES", default_value = "16777216", allow_negative_numbers = true,
-        value_parser = clap::value_parser!(u32).range(1_024..=1_073_741_824), help_heading = FILES
-    )]
-    max_record_bytes: u32,
 
     /// How progress is shown on standard error
     #[arg(long, value_name = "STYLE", value_enum, default_value = "auto", help_heading = WATCH)]
@@ -211,10 +176,10 @@ pub(in crate::cli) struct RunArgs {
 }
 
 impl RunArgs {
-    pub(in crate::cli) fn into_config(self, sources: Sources<'_>) -> Result<RunConfig> {
+    pub(super) fn into_config(self, sources: Sources<'_>) -> Result<RunConfig> {
         let plan = self.service.plan()?;
         let pace = self.pace();
-        let policy = self.policy()?;
+        let policy = self.policy.policy()?;
         let (names, captured) = self.columns()?;
         let input = self.input(names)?;
         let service = if self.sandbox {
@@ -276,19 +241,6 @@ impl RunArgs {
         }
     }
 
-    fn policy(&self) -> Result<DecisionPolicy> {
-        let Self {
-            approve_max,
-            review_max,
-            ..
-        } = self;
-        DecisionPolicy::new(approve_max.clone(), review_max.clone()).ok_or_else(|| {
-            Error::usage(format!(
-                "`--approve-max {approve_max}` is above `--review-max {review_max}`"
-            ))
-        })
-    }
-
     /// The names of all columns that we write, and where those of `--column` come from.
     fn columns(&self) -> Result<(Vec<String>, Box<[Pointer]>)> {
         let further = self.column.iter().map(|Column(name, _)| name.as_str());
@@ -324,37 +276,17 @@ impl RunArgs {
     }
 
     fn input(&self, columns: Vec<String>) -> Result<ReaderSettings> {
-        let input = match &self.input {
-            Some(path) if path != Path::new("-") => Input::File(path.clone()),
-            _ if std::io::stdin().is_terminal() => {
-                return Err(Error::usage("no input").hint(
-                    "name a file, as in `rescore run users.csv -o scored.csv`, or pipe rows in",
-                ));
-            }
-            _ => Input::Stdin,
-        };
-        let mut assignments = Assignments::default();
-        for Map(field, template) in self.map.clone() {
-            assignments.map(field, template)?;
-        }
-        for Set(field, value) in self.set.clone() {
-            assignments.set(field, value)?;
-        }
-        if matches!(self.format, Some(FormatArg::Jsonl)) && self.delimiter.is_some() {
-            return Err(Error::usage(
-                "`--delimiter` has no effect with `--format jsonl`",
-            ));
-        }
+        let input = source(self.input.as_deref(), "rescore run users.csv -o scored.csv")?;
         Ok(ReaderSettings {
             input,
-            format: self.format.map_or(FormatChoice::Detect, Into::into),
-            delimiter: self.delimiter,
-            no_header: self.no_header,
-            assignments,
-            invalid_phone: self.invalid_phone.into(),
+            format: self.format.format()?,
+            delimiter: self.format.delimiter(),
+            no_header: self.format.no_header(),
+            assignments: self.fields.assignments()?,
+            invalid_phone: self.fields.invalid_phone(),
             existing: self.existing.into(),
             columns,
-            max_record: usize::try_from(self.max_record_bytes).unwrap_or(usize::MAX),
+            max_record: self.format.max_record(),
             judges_first_rows: self.give_up_after != Some(GiveUpAfter::Never),
         })
     }

@@ -1,0 +1,50 @@
+//! The arguments that say which columns are which fields. Every command that reads users has them.
+
+use clap::Args;
+
+use super::values::{self, Map, PhoneArg, Set};
+use crate::base::error::Result;
+use crate::fields::{Assignments, InvalidPhone};
+
+/// Their heading in the help.
+pub(super) const FIELDS: &str = "Fields and decisions";
+
+// A doc comment would be taken for the help of the command.
+#[derive(Debug, Args)]
+#[allow(clippy::doc_markdown, reason = "these comments are the help's text")]
+pub(super) struct FieldArgs {
+    /// Take a field (name, email, phone, ip, user_agent) from this column (repeatable)
+    ///
+    /// Several columns make one field as in `name={first} {last}`. In JSONL, a JSON pointer reaches nested members, as
+    /// in `ip=/device/ip`.
+    #[arg(long, value_name = "FIELD=COLUMN", value_delimiter = '\n', value_parser = values::map, help_heading = FIELDS)]
+    map: Vec<Map>,
+    /// Send the same value for a field in every row (repeatable)
+    #[arg(long, value_name = "FIELD=VALUE", value_delimiter = '\n', value_parser = values::set, help_heading = FIELDS)]
+    set: Vec<Set>,
+    /// What to do with a phone number that is not international
+    #[arg(long, value_name = "ACTION", value_enum, default_value = "reject", help_heading = FIELDS)]
+    invalid_phone: PhoneArg,
+}
+
+impl FieldArgs {
+    /// What `--map` and `--set` say.
+    ///
+    /// # Errors
+    /// A field that is given twice.
+    pub(super) fn assignments(&self) -> Result<Assignments> {
+        let mut assignments = Assignments::default();
+        for Map(field, template) in self.map.clone() {
+            assignments.map(field, template)?;
+        }
+        for Set(field, value) in self.set.clone() {
+            assignments.set(field, value)?;
+        }
+        Ok(assignments)
+    }
+
+    /// What `--invalid-phone` says.
+    pub(super) fn invalid_phone(&self) -> InvalidPhone {
+        self.invalid_phone.into()
+    }
+}

@@ -1,0 +1,76 @@
+//! The arguments that say how a file of rows is written. Every command that reads one has them.
+
+use std::io::IsTerminal;
+use std::path::Path;
+
+use clap::Args;
+
+use super::values::{self, FormatArg};
+use crate::base::error::{Error, Result};
+use crate::input::{FormatChoice, Input};
+
+/// Their heading in the help.
+pub(super) const FILES: &str = "Files";
+
+// A doc comment would be taken for the help of the command.
+#[derive(Debug, Args)]
+pub(super) struct FormatArgs {
+    /// Format of the input [default: by the file name, or by the first bytes]
+    #[arg(long, value_enum, help_heading = FILES)]
+    format: Option<FormatArg>,
+    /// The character between cells, or `tab` [default: found automatically among , ; tab |]
+    #[arg(long, value_name = "CHARACTER", value_parser = values::delimiter, help_heading = FILES)]
+    delimiter: Option<u8>,
+    /// The file has no header: its first row is a user, and `--map` takes column numbers, as in `email=3`
+    #[arg(long, help_heading = FILES)]
+    no_header: bool,
+    /// Maximum length of a record in bytes, so that a quote that is never closed cannot swallow the file
+    #[arg(
+        long, value_name = "BYTES", default_value = "16777216", allow_negative_numbers = true,
+        value_parser = clap::value_parser!(u32).range(1_024..=1_073_741_824), help_heading = FILES
+    )]
+    max_record_bytes: u32,
+}
+
+impl FormatArgs {
+    /// What `--format` says.
+    ///
+    /// # Errors
+    /// `--delimiter` for JSONL.
+    pub(super) fn format(&self) -> Result<FormatChoice> {
+        if matches!(self.format, Some(FormatArg::Jsonl)) && self.delimiter.is_some() {
+            return Err(Error::usage(
+                "`--delimiter` has no effect with `--format jsonl`",
+            ));
+        }
+        Ok(self.format.map_or(FormatChoice::Detect, Into::into))
+    }
+
+    /// What `--delimiter` says.
+    pub(super) const fn delimiter(&self) -> Option<u8> {
+        self.delimiter
+    }
+
+    /// What `--no-header` says.
+    pub(super) const fn no_header(&self) -> bool {
+        self.no_header
+    }
+
+    /// The longest record, in bytes.
+    pub(super) fn max_record(&self) -> usize {
+        usize::try_from(self.max_record_bytes).unwrap_or(usize::MAX)
+    }
+}
+
+/// The source that was named: `-` or nothing is standard input, unless that is a terminal, where nobody would type users.
+///
+/// # Errors
+/// Nothing was named, and nothing is piped in.
+pub(super) fn source(named: Option<&Path>, example: &str) -> Result<Input> {
+    match named {
+        Some(path) if path != Path::new("-") => Ok(Input::File(path.to_owned())),
+        _ if std::io::stdin().is_terminal() => Err(Error::usage("no input")
+            .hint(format!("name a file, as in `{example}`, or pipe rows in"))),
+        _ => Ok(Input::Stdin),
+    }
+}
