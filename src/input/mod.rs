@@ -27,5 +27,5 @@ pub use bodies::Compose;
 pub(crate) use decompress::TrailingGarbage;
 pub(crate) use reader::Opened;
 pub use reader::Reader;
-pub use settings::{FormatChoice, Input, ReaderSettings};
+pub use settings::{FileSettings, FormatChoice, Input, ReaderSettings};
 pub(crate) use source::is_checked_for_long;

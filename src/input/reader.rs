@@ -50,7 +50,7 @@ impl FormatParser {
                 let (parser, header) = CsvParser::open(delimiter, settings, buffer)?;
                 Ok((Self::Csv(parser), header))
             }
-            Format::Jsonl if settings.no_header => Err(Error::usage(format!(
+            Format::Jsonl if settings.file.no_header => Err(Error::usage(format!(
                 "`--no-header` is for CSV and TSV, but {} is JSONL",
                 buffer.source.name()
             ))
@@ -101,7 +101,7 @@ impl Reader {
     /// Exit code 2: the source cannot be read, has an unknown format, or a header that does not
     /// fit.
     pub fn open(settings: ReaderSettings, compose: Compose) -> Result<(Self, Opened)> {
-        Self::of_source(Source::open(&settings.input)?, settings, compose)
+        Self::of_source(Source::open(&settings.file.input)?, settings, compose)
     }
 
     /// Like [`Self::open`], but with any reader instead of a pipe: the fuzz targets choose how the
@@ -125,9 +125,9 @@ impl Reader {
     ) -> Result<(Self, Opened)> {
         let (size, mode, ignored) = (source.size(), source.mode(), source.ignored());
         let mut buffer = Buffer::new(source);
-        buffer.fill_first_line(settings.max_record)?;
+        buffer.fill_first_line(settings.file.max_record)?;
         buffer.fill_head()?;
-        let (detected, preamble) = sniff::detect(&settings, &mut buffer)?;
+        let (detected, preamble) = sniff::detect(&settings.file, &mut buffer)?;
         let (parser, header) = FormatParser::open(detected, &settings, &mut buffer)?;
         let layout = Layout {
             format: detected,
@@ -210,15 +210,20 @@ impl Reader {
     /// The next complete record in the buffer.
     fn next_record(&mut self) -> Result<Option<ReadRow>> {
         let extent = match &mut self.parser {
-            FormatParser::Csv(parser) => parser.scan(&self.buffer, self.settings.max_record)?,
-            FormatParser::Jsonl(_) => jsonl::scan(&self.buffer, self.settings.max_record)?,
+            FormatParser::Csv(parser) => {
+                parser.scan(&self.buffer, self.settings.file.max_record)?
+            }
+            FormatParser::Jsonl(_) => jsonl::scan(&self.buffer, self.settings.file.max_record)?,
         };
         let Some(extent) = extent else {
             return Ok(None);
         };
         let line = self.buffer.line + extent.lines_before;
-        self.buffer
-            .check_size(extent.content.range().len(), self.settings.max_record, line)?;
+        self.buffer.check_size(
+            extent.content.range().len(),
+            self.settings.file.max_record,
+            line,
+        )?;
         let mut row = self.buffer.take(&extent, self.number);
         self.number = self.number.next();
         let request = match &mut self.parser {

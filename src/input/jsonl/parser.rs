@@ -47,7 +47,7 @@ impl JsonlParser {
     pub(in crate::input) fn open(settings: &ReaderSettings, buffer: &mut Buffer) -> Result<Self> {
         while !buffer.at_end
             && memchr::memchr(b'}', &buffer.bytes).is_none()
-            && buffer.bytes.len() <= settings.max_record
+            && buffer.bytes.len() <= settings.file.max_record
         {
             buffer.fill()?;
         }
