@@ -11,6 +11,7 @@ mod csv;
 mod decompress;
 mod existing;
 mod first_rows;
+mod gather;
 mod jsonl;
 mod magic;
 mod reader;
