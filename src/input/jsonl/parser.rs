@@ -221,7 +221,8 @@ impl JsonlParser {
     }
 }
 
-fn not_an_object(content: &str, error: &serde_json::Error) -> Failure {
+/// The failure of a line that is not a JSON object.
+pub(in crate::input) fn not_an_object(content: &str, error: &serde_json::Error) -> Failure {
     if error.is_data() {
         let kind = if content.trim_start().starts_with('[') {
             "an array"
