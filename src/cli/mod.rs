@@ -13,7 +13,10 @@ mod policy;
 mod run;
 mod sandbox;
 mod service;
+mod settings;
+mod settings_file;
+mod settings_shown;
 mod sources;
 mod values;
 
-pub(crate) use parse::{Command, ParseFailure, parse};
+pub(crate) use parse::{Command, ParseFailure, parse, variable_warnings};

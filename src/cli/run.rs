@@ -12,6 +12,7 @@ use super::fields::{FIELDS, FieldArgs};
 use super::format::{FILES, FormatArgs, source};
 use super::policy::PolicyArgs;
 use super::service::{ServiceArgs, refuse_address};
+use super::settings::SettingsArgs;
 use super::sources::Sources;
 use super::values::{self, Column, ExistingArg, ProgressArg};
 use crate::base::error::{Error, Result, quoted};
@@ -173,6 +174,10 @@ pub(super) struct RunArgs {
     /// Write the summary to this file as JSON
     #[arg(long, value_name = "FILE", value_parser = values::file(), help_heading = WATCH)]
     summary: Option<PathBuf>,
+
+    // Read before this is made.
+    #[command(flatten)]
+    settings: SettingsArgs,
 }
 
 impl RunArgs {

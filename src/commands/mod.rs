@@ -1,5 +1,6 @@
 //! One file or folder for each subcommand: builds the parts from its config and gives each stage only what it needs.
 
+pub(crate) mod config;
 pub(crate) mod ledger;
 pub mod run;
 pub(crate) mod sandbox;
