@@ -102,8 +102,9 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("rustls", &["service/"]),
     ("rustls_platform_verifier", &["service/pinned.rs"]),
     ("socket2", &["sandbox/server/hang_up.rs"]),
-    ("strsim", &["fields/"]),
+    ("strsim", &["cli/", "fields/"]),
     ("tempfile", &["commands/run/disk_space.rs", "ledger/"]),
+    ("toml", &["cli/settings_file.rs"]),
     ("url", &["service/endpoint.rs", "service/proxy.rs"]),
     ("zstd", &["input/decompress.rs", "output/encoder.rs"]),
 ];

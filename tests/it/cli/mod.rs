@@ -6,6 +6,7 @@ mod sandbox;
 mod sandbox_requests;
 mod secrets;
 mod settings;
+mod settings_file;
 mod thresholds;
 mod variables;
 mod watching;
