@@ -179,6 +179,8 @@ pub(crate) enum Billing {
     Unlikely,
     /// It is unknown: the request went out and no answer came back.
     Unknown,
+    /// It is unclear: the service failed, perhaps after its work was done.
+    Unclear,
     /// The full price: the service answered with success.
     Billed,
 }
