@@ -53,6 +53,7 @@ impl Bar {
         ];
         let below = wait_reasons(now, self.settings.concurrency)
             .into_iter()
+            .chain(self.settings.cost(now))
             .chain(words::verdicts(now))
             .chain(words::calls(now));
         #[allow(
@@ -178,6 +179,7 @@ mod tests {
             refused_at_any: Some(0.05),
         }),
         stopping: false,
+        cost: None,
         share: Some(0.404),
         rate: Some(411.5),
         remaining: Some(Duration::from_secs(723)),
@@ -189,6 +191,7 @@ mod tests {
             every: Duration::ZERO,
             size: Some(1),
             sandbox: true,
+            tariff: None,
             concurrency: 64,
         })
     }

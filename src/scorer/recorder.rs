@@ -125,6 +125,7 @@ impl RowRecorder {
     ) {
         let billing = match fault.class {
             Class::OutcomeUnknown => Billing::Unknown,
+            Class::Unclear => Billing::Unclear,
             Class::Useless => Billing::Billed,
             _ => Billing::Unlikely,
         };

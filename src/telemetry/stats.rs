@@ -61,6 +61,8 @@ pub(crate) struct Stats {
     pub(crate) maybe_billed_twice: u64,
     /// Calls that may have been billed although no answer came back, retried or not.
     pub(crate) unknown_outcome: u64,
+    /// Calls that the service failed, perhaps after its work was done.
+    pub(crate) unclear: u64,
     /// Calls that were billed without a usable verdict.
     pub(crate) billed_without_verdict: u64,
     /// Paid answers that may not be on disk; their rows are left for a later run.
@@ -178,6 +180,7 @@ impl Stats {
         match billing {
             Billing::Unlikely => {}
             Billing::Unknown => self.unknown_outcome += 1,
+            Billing::Unclear => self.unclear += 1,
             Billing::Billed => self.billed_without_verdict += 1,
         }
     }
@@ -243,6 +246,24 @@ impl Stats {
         failed.map(|(_, rows)| rows).sum()
     }
 
+    /// Calls that the service answered with success, and so billed.
+    #[must_use]
+    pub(crate) const fn billed(&self) -> u64 {
+        self.answered + self.billed_without_verdict
+    }
+
+    /// Further calls that the service may have billed, or may still bill.
+    #[must_use]
+    pub(crate) const fn maybe_billed(&self) -> u64 {
+        self.unknown_outcome + self.unclear + self.in_flight
+    }
+
+    /// Rows with a verdict that cost no call of their own.
+    #[must_use]
+    pub(crate) const fn reused(&self) -> u64 {
+        self.known + self.duplicates
+    }
+
     /// Rows that are done, with a verdict or without.
     #[must_use]
     pub(crate) fn resolved(&self) -> u64 {
@@ -298,6 +319,7 @@ impl Stats {
                 | CancelReason::Ledger
                 | CancelReason::NoVerdicts
                 | CancelReason::MaxCalls
+                | CancelReason::MaxCost
                 | CancelReason::MaxFailures
                 | CancelReason::Output
                 | CancelReason::OutputClosed,

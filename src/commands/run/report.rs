@@ -42,6 +42,7 @@ pub(super) fn report(driven: DrivenRun) -> Exit {
         stats: &stats,
         elapsed: events.elapsed(),
         sandbox: stand_in.is_some(),
+        tariff: watch.tariff.as_ref(),
         endpoint: &endpoint.to_string(),
         output_is_gone: was_there && output.is_none(),
         output,

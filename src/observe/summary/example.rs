@@ -1,9 +1,11 @@
 //! Runs for the tests: one that met everything, and one that met nothing.
 
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use super::kept_ledger::KeptLedger;
 use super::run_summary::RunSummary;
+use crate::base::money::Tariff;
 use crate::drift::Drift;
 use crate::row::RowNumber;
 use crate::telemetry::event::{Again, Billing, CancelReason, Event, Next, Origin, Unusable};
@@ -12,6 +14,13 @@ use crate::telemetry::stats::Stats;
 use crate::verdict::{Decision, Reason, Resolution};
 
 const ROW: RowNumber = RowNumber::FIRST;
+
+/// What a call cost in it.
+#[allow(clippy::unwrap_used, reason = "a price that is none fails the tests")]
+static TARIFF: LazyLock<Tariff> = LazyLock::new(|| Tariff {
+    price: "0.004".parse().unwrap(),
+    currency: "EUR".parse().ok(),
+});
 
 /// The statistics of a run that met everything, and was stopped by `--max-calls`.
 pub(super) fn stats() -> Stats {
@@ -140,6 +149,7 @@ pub(super) fn everything(stats: &Stats) -> RunSummary<'_> {
             damaged: false,
         }),
         elapsed: Duration::from_secs(100),
+        tariff: Some(&TARIFF),
         ..nothing(stats)
     }
 }
@@ -150,6 +160,7 @@ pub(super) fn nothing(stats: &Stats) -> RunSummary<'_> {
         stats,
         elapsed: Duration::ZERO,
         sandbox: false,
+        tariff: None,
         endpoint: "https://api.example.com/v1/validate/user",
         output: None,
         rejects: None,

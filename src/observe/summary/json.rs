@@ -11,7 +11,9 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::run_summary::RunSummary;
+use crate::base::money::{Currency, Price, Tariff};
 use crate::drift::Drift;
+use crate::observe::cost::Cost;
 use crate::observe::json::{one_line, rounded};
 use crate::raw_json::escape_unsafe;
 use crate::telemetry::event::CancelReason;
@@ -36,6 +38,7 @@ struct SummaryJson<'a> {
     drift: Option<DriftJson>,
     failed: FailedJson<'a>,
     calls: CallsJson,
+    cost: Option<CostJson<'a>>,
     ledger_answers_damaged: u64,
     ledger_answers_from_the_future: u64,
     keys_renewed: u64,
@@ -97,6 +100,15 @@ struct CallsJson {
     repeated_transaction_ids: u64,
 }
 
+/// What the run has spent and saved, by this price.
+#[derive(Debug, Serialize)]
+struct CostJson<'a> {
+    price: Price,
+    currency: Option<&'a Currency>,
+    #[serde(flatten)]
+    cost: Cost,
+}
+
 #[derive(Debug, Serialize)]
 struct LimitJson {
     calls_per_second: Option<f64>,
@@ -153,6 +165,7 @@ impl<'a> SummaryJson<'a> {
                 reasons: &stats.failed,
             },
             calls: CallsJson::new(stats),
+            cost: run.tariff.map(|tariff| CostJson::new(stats, tariff)),
             ledger_answers_damaged: stats.damaged_answers,
             ledger_answers_from_the_future: stats.future_answers,
             keys_renewed: stats.keys_renewed,
@@ -239,6 +252,16 @@ impl CallsJson {
     }
 }
 
+impl<'a> CostJson<'a> {
+    fn new(stats: &Stats, tariff: &'a Tariff) -> Self {
+        Self {
+            price: tariff.price,
+            currency: tariff.currency.as_ref(),
+            cost: Cost::of(stats, tariff),
+        }
+    }
+}
+
 impl LatencyJson {
     fn new(stats: &Stats) -> Self {
         let milliseconds = |share| {
@@ -305,6 +328,7 @@ mod tests {
                 r#""failed":{"rows":1,"reasons":{"refused":1}},"#,
                 r#""calls":{"sent":5,"answered":1,"retries":2,"throttled":1,"maybe_billed_twice":1,"unknown_outcome":2,"#,
                 r#""billed_without_verdict":1,"lost":1,"repeated_transaction_ids":1},"#,
+                r#""cost":{"price":0.004,"currency":"EUR","spent":0.008,"spent_at_most":0.016,"saved":0.008},"#,
                 r#""ledger_answers_damaged":1,"ledger_answers_from_the_future":1,"keys_renewed":1,"#,
                 r#""paused_seconds":2.5,"outages":1,"down_seconds":30.0,"waited_in_vain_seconds":60.0,"#,
                 r#""limit":{"calls_per_second":50.0,"in_flight":16},"headers":{"calls_per_second":48.0,"disbelieved":false},"#,
@@ -328,6 +352,7 @@ mod tests {
             "stopped",
             "rows_per_second",
             "drift",
+            "cost",
             "output",
             "rejects",
             "changes",

@@ -71,6 +71,7 @@ const fn stopped_by(reason: CancelReason) -> &'static str {
         CancelReason::Ledger => "ledger error",
         CancelReason::NoVerdicts => "no verdicts",
         CancelReason::MaxCalls => "`--max-calls`",
+        CancelReason::MaxCost => "`--max-cost`",
         CancelReason::MaxFailures => "`--max-failures`",
         CancelReason::Output => "output error",
         CancelReason::OutputClosed => "standard output was closed",
@@ -214,6 +215,8 @@ rescore: stopped early (`--max-calls`): 4 rows in 1 min 40 s, 0.04 rows/s
          1 row already paid for, taken from the ledger
          1 row reused the answer of an identical row
          5 calls, 2 of them retries; latency p50 80 ms, p95 80 ms, p99 80 ms
+         spent 0.008 EUR: 2 answers at 0.004 EUR; at most 0.016 EUR, with 2 failed calls that may have been billed
+         saved 0.008 EUR: 2 rows reused an answer
          the service throttled 1 call (20.0 % of all); paused for 2.5 s in total
          limit found: about 50.0/s
          the service's headers ask for about 48.0/s
