@@ -53,10 +53,10 @@ impl OpenInput {
         compose: Compose,
         shows_text: bool,
     ) -> Result<Self> {
-        if shows_text && input::is_checked_for_long(&settings.input) {
+        if shows_text && input::is_checked_for_long(&settings.file.input) {
             say("rescore: checking the compressed input before anything is sent");
         }
-        let source = settings.input.clone();
+        let source = settings.file.input.clone();
         let (reader, opened) = Reader::open(settings, compose)?;
         let Opened {
             layout,
