@@ -10,6 +10,7 @@ mod key;
 mod ledger;
 mod parse;
 mod policy;
+mod price;
 mod run;
 mod sandbox;
 mod service;

@@ -11,10 +11,12 @@ use clap::Args;
 use super::fields::{FIELDS, FieldArgs};
 use super::format::{FILES, FormatArgs, source};
 use super::policy::PolicyArgs;
+use super::price::{COST, PriceArgs};
 use super::service::{ServiceArgs, refuse_address};
 use super::sources::Sources;
 use super::values::{self, Column, ExistingArg, ProgressArg};
 use crate::base::error::{Error, Result, quoted};
+use crate::base::money::Money;
 use crate::config::{
     BudgetConfig, LedgerChoice, LedgerConfig, OutputConfig, PaceConfig, RunConfig, ServiceConfig,
     TimeoutConfig, WatchConfig,
@@ -22,7 +24,7 @@ use crate::config::{
 use crate::input::ReaderSettings;
 use crate::layout::{PREVIOUS, VERDICT_COLUMNS};
 use crate::ledger::Reuse;
-use crate::pace::{FailureBudget, FailureLimit, GiveUpAfter, Rate};
+use crate::pace::{CallLimit, FailureBudget, FailureLimit, GiveUpAfter, Rate};
 use crate::raw_json::Pointer;
 use crate::scorer::Patience;
 
@@ -101,6 +103,11 @@ pub(super) struct RunArgs {
     /// Maximum number of calls, including retries
     #[arg(long, value_name = "N", value_parser = values::count, allow_negative_numbers = true, help_heading = PACE)]
     max_calls: Option<NonZeroU64>,
+    /// Stop before the call that would bring the cost of all calls, including retries, above this amount
+    #[arg(long, value_name = "AMOUNT", value_parser = values::money, allow_negative_numbers = true, help_heading = COST)]
+    max_cost: Option<Money>,
+    #[command(flatten)]
+    price: PriceArgs,
     /// Stop at the Nth row that fails, or at this share of the rows, counted from the hundredth row on
     #[arg(
         long, value_name = "N|N%", value_parser = values::failure_limit, allow_negative_numbers = true,
@@ -192,7 +199,7 @@ impl RunArgs {
         let output = self.output();
         let ledger = self.ledger();
         let budget = BudgetConfig {
-            calls: self.max_calls,
+            calls: self.call_limit()?,
             failures: FailureBudget(self.max_failures),
             give_up_after: self.give_up_after.unwrap_or_default(),
         };
@@ -202,6 +209,7 @@ impl RunArgs {
             every: self.progress_every,
             quiet: self.quiet,
             summary: self.summary,
+            tariff: self.price.tariff(),
         };
         Ok(RunConfig {
             input,
@@ -239,6 +247,30 @@ impl RunArgs {
                 outage: self.max_outage,
             },
         }
+    }
+
+    /// The most calls: the smaller of `--max-calls` and what `--max-cost` pays for.
+    ///
+    /// # Errors
+    /// Nobody says what a call costs, or the amount does not pay for one.
+    fn call_limit(&self) -> Result<Option<CallLimit>> {
+        let calls = self.max_calls.map(CallLimit::Calls);
+        let Some(amount) = self.max_cost else {
+            return Ok(calls);
+        };
+        let Some(tariff) = self.price.tariff() else {
+            return Err(Error::usage("`--max-cost` needs the price of a call")
+                .hint("add it, as in `--price 0.004`"));
+        };
+        let paid = tariff.price.calls_for(amount).ok_or_else(|| {
+            Error::usage(format!(
+                "`--max-cost` is {}, which is less than the price of a call: {}",
+                tariff.shown(amount),
+                tariff.shown_for(1)
+            ))
+        })?;
+        let both = calls.into_iter().chain([CallLimit::Cost(paid)]);
+        Ok(both.min_by_key(|limit| limit.calls()))
     }
 
     /// The names of all columns that we write, and where those of `--column` come from.

@@ -9,6 +9,7 @@ use clap::ValueEnum;
 use clap::builder::{PathBufValueParser, TypedValueParser};
 
 use crate::base::decimal::Decimal;
+use crate::base::money::{Currency, Money, Price};
 use crate::fields::{Field, InvalidPhone, Template};
 use crate::input::FormatChoice;
 use crate::layout::Existing;
@@ -253,6 +254,21 @@ pub(super) fn failure_limit(text: &str) -> Result<FailureLimit, String> {
         Ok(percent) if percent > 0.0 && percent <= 100.0 => Ok(FailureLimit::Percent(percent)),
         _ => Err(wrong()),
     }
+}
+
+/// What a call costs.
+pub(super) fn price(text: &str) -> Result<Price, &'static str> {
+    text.parse()
+}
+
+/// An amount of money.
+pub(super) fn money(text: &str) -> Result<Money, &'static str> {
+    text.parse()
+}
+
+/// The unit of amounts.
+pub(super) fn currency(text: &str) -> Result<Currency, &'static str> {
+    text.parse()
 }
 
 /// A threshold, with all its digits.

@@ -220,6 +220,7 @@ pub(super) fn stopping(reason: CancelReason, in_flight: u64, longest: Duration) 
         CancelReason::Ledger => "the ledger cannot be used",
         CancelReason::NoVerdicts => "too many consecutive rows without a verdict",
         CancelReason::MaxCalls => "`--max-calls` is reached",
+        CancelReason::MaxCost => "`--max-cost` is reached",
         CancelReason::MaxFailures => "`--max-failures` is reached",
         CancelReason::Output => "the output cannot be written",
         CancelReason::OutputClosed => "standard output was closed",

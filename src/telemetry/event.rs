@@ -217,6 +217,8 @@ pub(crate) enum CancelReason {
     NoVerdicts,
     /// The run has made as many calls as it may.
     MaxCalls,
+    /// The run has made as many calls as its budget pays for.
+    MaxCost,
     /// Too many rows have failed.
     MaxFailures,
     /// The output cannot be written.
@@ -248,6 +250,7 @@ impl CancelReason {
             Self::Ledger => "ledger",
             Self::NoVerdicts => "no_verdicts",
             Self::MaxCalls => "max_calls",
+            Self::MaxCost => "max_cost",
             Self::MaxFailures => "max_failures",
             Self::Output => "output",
             Self::OutputClosed => "output_closed",

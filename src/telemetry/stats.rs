@@ -298,6 +298,7 @@ impl Stats {
                 | CancelReason::Ledger
                 | CancelReason::NoVerdicts
                 | CancelReason::MaxCalls
+                | CancelReason::MaxCost
                 | CancelReason::MaxFailures
                 | CancelReason::Output
                 | CancelReason::OutputClosed,

@@ -71,6 +71,7 @@ const fn stopped_by(reason: CancelReason) -> &'static str {
         CancelReason::Ledger => "ledger error",
         CancelReason::NoVerdicts => "no verdicts",
         CancelReason::MaxCalls => "`--max-calls`",
+        CancelReason::MaxCost => "`--max-cost`",
         CancelReason::MaxFailures => "`--max-failures`",
         CancelReason::Output => "output error",
         CancelReason::OutputClosed => "standard output was closed",
