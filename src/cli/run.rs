@@ -1,6 +1,5 @@
 //! The arguments of `rescore run`, and the config that they make.
 
-use std::collections::HashSet;
 use std::io::IsTerminal;
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::{Path, PathBuf};
@@ -8,24 +7,24 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::fields::{FIELDS, FieldArgs};
+use super::account::refuse_address;
+use super::columns::ColumnArgs;
+use super::fields::FieldArgs;
 use super::format::{FILES, FormatArgs, source};
 use super::policy::PolicyArgs;
 use super::price::{COST, PriceArgs};
-use super::service::{ServiceArgs, refuse_address};
+use super::service::ServiceArgs;
 use super::sources::Sources;
-use super::values::{self, Column, ExistingArg, ProgressArg};
-use crate::base::error::{Error, Result, quoted};
+use super::values::{self, ProgressArg};
+use crate::base::error::{Error, Result};
 use crate::base::money::Money;
 use crate::config::{
     BudgetConfig, LedgerChoice, LedgerConfig, OutputConfig, PaceConfig, RunConfig, ServiceConfig,
     TimeoutConfig, WatchConfig,
 };
 use crate::input::ReaderSettings;
-use crate::layout::{PREVIOUS, VERDICT_COLUMNS};
 use crate::ledger::Reuse;
 use crate::pace::{CallLimit, FailureBudget, FailureLimit, GiveUpAfter, Rate};
-use crate::raw_json::Pointer;
 use crate::scorer::Patience;
 
 const PACE: &str = "Pace and limits";
@@ -53,11 +52,6 @@ pub(super) struct RunArgs {
 
     #[command(flatten)]
     fields: FieldArgs,
-    /// Append another field of the answer, such as `risk_level=/summary/risk_level` (repeatable)
-    #[arg(
-        long, value_name = "NAME=POINTER", value_delimiter = '\n', value_parser = values::column, help_heading = FIELDS
-    )]
-    column: Vec<Column>,
     #[command(flatten)]
     policy: PolicyArgs,
 
@@ -146,15 +140,8 @@ pub(super) struct RunArgs {
 
     #[command(flatten)]
     format: FormatArgs,
-    /// What to do with the columns of an earlier run in the input; other columns with the same names are never replaced
-    #[arg(long, value_name = "ACTION", value_enum, default_value = "replace", help_heading = FILES)]
-    existing: ExistingArg,
-    /// Put this before the names of all new columns, as in `rescore_decision`
-    #[arg(
-        long, value_name = "TEXT", default_value = "", hide_default_value = true, value_parser = values::prefix,
-        help_heading = FILES
-    )]
-    prefix: String,
+    #[command(flatten)]
+    columns: ColumnArgs,
     /// Copy rows without a verdict to this file, with the reason [default: OUTPUT.rejects.csv or .jsonl]
     #[arg(long, value_name = "FILE", value_parser = values::file(), help_heading = FILES)]
     rejects: Option<PathBuf>,
@@ -187,7 +174,7 @@ impl RunArgs {
         let plan = self.service.plan()?;
         let pace = self.pace();
         let policy = self.policy.policy()?;
-        let (names, captured) = self.columns()?;
+        let (names, captured) = self.columns.names()?;
         let input = self.input(names)?;
         let service = if self.sandbox {
             refuse_address(sources)?;
@@ -273,47 +260,13 @@ impl RunArgs {
         Ok(both.min_by_key(|limit| limit.calls()))
     }
 
-    /// The names of all columns that we write, and where those of `--column` come from.
-    fn columns(&self) -> Result<(Vec<String>, Box<[Pointer]>)> {
-        let further = self.column.iter().map(|Column(name, _)| name.as_str());
-        let names: Vec<String> = VERDICT_COLUMNS
-            .into_iter()
-            .chain(further)
-            .map(|name| format!("{}{name}", self.prefix))
-            .collect();
-        let mut seen = HashSet::new();
-        if let Some(twice) = names.iter().find(|name| !seen.insert(name.to_lowercase())) {
-            return Err(Error::usage(format!(
-                "`--column`: there already is a column {}",
-                quoted(twice)
-            )));
-        }
-        let kept = |name: &String| names.contains(&format!("{PREVIOUS}{name}"));
-        if let (ExistingArg::Keep, Some(name)) =
-            (self.existing, names.iter().find(|name| kept(name)))
-        {
-            return Err(Error::usage(format!(
-                "`--column`: {} is the name that `--existing keep` gives to an old {}",
-                quoted(&format!("{PREVIOUS}{name}")),
-                quoted(name)
-            )));
-        }
-        Ok((
-            names,
-            self.column
-                .iter()
-                .map(|Column(_, pointer)| pointer.clone())
-                .collect(),
-        ))
-    }
-
     fn input(&self, columns: Vec<String>) -> Result<ReaderSettings> {
         let input = source(self.input.as_deref(), "rescore run users.csv -o scored.csv")?;
         Ok(ReaderSettings {
             file: self.format.file(input)?,
             assignments: self.fields.assignments()?,
             invalid_phone: self.fields.invalid_phone(),
-            existing: self.existing.into(),
+            existing: self.columns.existing(),
             columns,
             judges_first_rows: self.give_up_after != Some(GiveUpAfter::Never),
         })

@@ -3,8 +3,8 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
+use super::super::open_input::{IGNORED, InputFacts};
 use super::drive::{DrivenRun, RowsEnd};
-use super::input::{IGNORED, InputFacts};
 use super::ledger::LedgerEnd;
 use super::prepare::Context;
 use crate::base::error::{Error, Exit, system_words};
