@@ -60,7 +60,9 @@ pub mod internals {
         pub use crate::base::control_chars::is_unsafe_to_print;
     }
     pub mod input {
-        pub use crate::input::{Compose, FormatChoice, Input, ReadRow, Reader, ReaderSettings};
+        pub use crate::input::{
+            Compose, FileSettings, FormatChoice, Input, ReadRow, Reader, ReaderSettings,
+        };
     }
     pub mod layout {
         pub use crate::layout::{Existing, Format, Layout, PREVIOUS, VERDICT_COLUMNS};

@@ -16,7 +16,7 @@ use rescore::internals::config::{
 };
 use rescore::internals::error::Exit;
 use rescore::internals::fields::{Assignments, InvalidPhone};
-use rescore::internals::input::{self, Compose, FormatChoice, Input, Reader};
+use rescore::internals::input::{self, Compose, FileSettings, FormatChoice, Input, Reader};
 use rescore::internals::layout::{Existing, VERDICT_COLUMNS};
 use rescore::internals::ledger::Reuse;
 use rescore::internals::observe::Style;
@@ -245,16 +245,18 @@ pub(crate) fn run_with(input: &Path, output: &Path, url: &str, rate: Rate, ledge
 /// What a reader of a plain file needs.
 pub(crate) fn reader_settings(input: &Path) -> input::ReaderSettings {
     input::ReaderSettings {
-        input: Input::File(PathBuf::from(input)),
-        format: FormatChoice::Detect,
-        delimiter: None,
-        no_header: false,
+        file: FileSettings {
+            input: Input::File(PathBuf::from(input)),
+            format: FormatChoice::Detect,
+            delimiter: None,
+            no_header: false,
+            max_record: 1024 * 1024,
+        },
         judges_first_rows: true,
         assignments: Assignments::default(),
         invalid_phone: InvalidPhone::Reject,
         existing: Existing::Replace,
         columns: VERDICT_COLUMNS.map(str::to_owned).to_vec(),
-        max_record: 1024 * 1024,
     }
 }
 

@@ -7,7 +7,7 @@ use clap::Args;
 
 use super::values::{self, FormatArg};
 use crate::base::error::{Error, Result};
-use crate::input::{FormatChoice, Input};
+use crate::input::{FileSettings, FormatChoice, Input};
 
 /// Their heading in the help.
 pub(super) const FILES: &str = "Files";
@@ -33,32 +33,23 @@ pub(super) struct FormatArgs {
 }
 
 impl FormatArgs {
-    /// What `--format` says.
+    /// The file with what these arguments say of it.
     ///
     /// # Errors
     /// `--delimiter` for JSONL.
-    pub(super) fn format(&self) -> Result<FormatChoice> {
+    pub(super) fn file(&self, input: Input) -> Result<FileSettings> {
         if matches!(self.format, Some(FormatArg::Jsonl)) && self.delimiter.is_some() {
             return Err(Error::usage(
                 "`--delimiter` has no effect with `--format jsonl`",
             ));
         }
-        Ok(self.format.map_or(FormatChoice::Detect, Into::into))
-    }
-
-    /// What `--delimiter` says.
-    pub(super) const fn delimiter(&self) -> Option<u8> {
-        self.delimiter
-    }
-
-    /// What `--no-header` says.
-    pub(super) const fn no_header(&self) -> bool {
-        self.no_header
-    }
-
-    /// The longest record, in bytes.
-    pub(super) fn max_record(&self) -> usize {
-        usize::try_from(self.max_record_bytes).unwrap_or(usize::MAX)
+        Ok(FileSettings {
+            input,
+            format: self.format.map_or(FormatChoice::Detect, Into::into),
+            delimiter: self.delimiter,
+            no_header: self.no_header,
+            max_record: usize::try_from(self.max_record_bytes).unwrap_or(usize::MAX),
+        })
     }
 }
 

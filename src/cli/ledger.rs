@@ -12,7 +12,7 @@ use super::values::{self, Map, Set};
 use crate::base::error::{Error, Result};
 use crate::config::{AdminConfig, AdminTask, ForgetTarget};
 use crate::fields::{Assignments, InvalidPhone, PerField, UserRequest};
-use crate::input::{FormatChoice, Input, ReaderSettings};
+use crate::input::{FileSettings, FormatChoice, Input, ReaderSettings};
 use crate::layout::Existing;
 use crate::verdict::{Failure, Reason};
 
@@ -174,21 +174,23 @@ fn many(users: &Path, map: Vec<Map>, set: Vec<Set>, no_header: bool) -> Result<F
         assignments.set(field, value)?;
     }
     Ok(ForgetTarget::Users(Box::new(ReaderSettings {
-        input: if users == Path::new("-") {
-            Input::Stdin
-        } else {
-            Input::File(users.to_owned())
+        file: FileSettings {
+            input: if users == Path::new("-") {
+                Input::Stdin
+            } else {
+                Input::File(users.to_owned())
+            },
+            format: FormatChoice::Detect,
+            delimiter: None,
+            no_header,
+            max_record: LONGEST_RECORD,
         },
-        format: FormatChoice::Detect,
-        delimiter: None,
-        no_header,
         assignments,
         // A run that rejects such a row has no answer for it; one that drops the number does.
         invalid_phone: InvalidPhone::Drop,
         existing: Existing::Replace,
         // Nothing is written, so there are no columns of ours.
         columns: Vec::new(),
-        max_record: LONGEST_RECORD,
         // A row that cannot have been sent does no harm here.
         judges_first_rows: false,
     })))

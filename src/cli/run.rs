@@ -278,15 +278,11 @@ impl RunArgs {
     fn input(&self, columns: Vec<String>) -> Result<ReaderSettings> {
         let input = source(self.input.as_deref(), "rescore run users.csv -o scored.csv")?;
         Ok(ReaderSettings {
-            input,
-            format: self.format.format()?,
-            delimiter: self.format.delimiter(),
-            no_header: self.format.no_header(),
+            file: self.format.file(input)?,
             assignments: self.fields.assignments()?,
             invalid_phone: self.fields.invalid_phone(),
             existing: self.existing.into(),
             columns,
-            max_record: self.format.max_record(),
             judges_first_rows: self.give_up_after != Some(GiveUpAfter::Never),
         })
     }

@@ -15,10 +15,10 @@ pub struct ReadRow {
 }
 
 /// Some consecutive rows.
-#[derive(Debug, Default)]
-pub struct RowBatch {
+#[derive(Debug)]
+pub struct RowBatch<R = ReadRow> {
     /// The rows.
-    pub rows: Vec<ReadRow>,
+    pub rows: Vec<R>,
     /// The position in the source after these rows, in bytes, for the progress.
     pub(crate) position: u64,
     /// Blank lines after the last row; empty except in the last batch.

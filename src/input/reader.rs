@@ -6,6 +6,7 @@ use super::buffer::Buffer;
 use super::csv::CsvParser;
 use super::decompress::TrailingGarbage;
 use super::first_rows::{self, FirstRows};
+use super::gather::{Records, gather};
 use super::jsonl::{self, JsonlParser};
 use super::settings::ReaderSettings;
 use super::sniff;
@@ -14,12 +15,6 @@ use crate::base::error::{Error, Result};
 use crate::layout::{Format, Layout};
 use crate::row::{Row, RowNumber};
 use crate::verdict::Failure;
-
-/// A batch is complete with this many rows, so that the first rows do not have to wait for a whole
-/// block …
-const BATCH_ROWS: usize = 512;
-/// … or with this many bytes, so that large records do not pile up before the calls.
-const BATCH_BYTES: usize = 1024 * 1024;
 
 /// Reads rows from a source.
 pub struct Reader {
@@ -50,7 +45,7 @@ impl FormatParser {
                 let (parser, header) = CsvParser::open(delimiter, settings, buffer)?;
                 Ok((Self::Csv(parser), header))
             }
-            Format::Jsonl if settings.no_header => Err(Error::usage(format!(
+            Format::Jsonl if settings.file.no_header => Err(Error::usage(format!(
                 "`--no-header` is for CSV and TSV, but {} is JSONL",
                 buffer.source.name()
             ))
@@ -101,7 +96,7 @@ impl Reader {
     /// Exit code 2: the source cannot be read, has an unknown format, or a header that does not
     /// fit.
     pub fn open(settings: ReaderSettings, compose: Compose) -> Result<(Self, Opened)> {
-        Self::of_source(Source::open(&settings.input)?, settings, compose)
+        Self::of_source(Source::open(&settings.file.input)?, settings, compose)
     }
 
     /// Like [`Self::open`], but with any reader instead of a pipe: the fuzz targets choose how the
@@ -125,9 +120,9 @@ impl Reader {
     ) -> Result<(Self, Opened)> {
         let (size, mode, ignored) = (source.size(), source.mode(), source.ignored());
         let mut buffer = Buffer::new(source);
-        buffer.fill_first_line(settings.max_record)?;
+        buffer.fill_first_line(settings.file.max_record)?;
         buffer.fill_head()?;
-        let (detected, preamble) = sniff::detect(&settings, &mut buffer)?;
+        let (detected, preamble) = sniff::detect(&settings.file, &mut buffer)?;
         let (parser, header) = FormatParser::open(detected, &settings, &mut buffer)?;
         let layout = Layout {
             format: detected,
@@ -147,7 +142,7 @@ impl Reader {
             early: None,
         };
         // What is wrong with all of them is found before any file is touched.
-        reader.early = reader.gather(false)?;
+        reader.early = gather(&mut reader, false)?;
         Ok((
             reader,
             Opened {
@@ -169,57 +164,32 @@ impl Reader {
     pub fn next_batch(&mut self) -> Result<Option<RowBatch>> {
         match self.early.take() {
             Some(early) => Ok(Some(early)),
-            None => self.gather(true),
+            None => gather(self, true),
         }
     }
+}
 
-    /// Some rows; `None` at the end, and if there are none yet and `waits` is false.
-    fn gather(&mut self, waits: bool) -> Result<Option<RowBatch>> {
-        let mut batch = self.gather_rows(waits)?;
-        if let Some(batch) = &mut batch {
-            batch.position = self.buffer.source.position(self.buffer.bytes.len());
-        }
-        Ok(batch)
-    }
+impl Records for Reader {
+    type Record = ReadRow;
 
-    fn gather_rows(&mut self, waits: bool) -> Result<Option<RowBatch>> {
-        let mut batch = RowBatch::default();
-        let mut bytes = 0;
-        loop {
-            match self.next_record()? {
-                Some(prepared) => {
-                    bytes += prepared.row.raw.len();
-                    batch.rows.push(prepared);
-                    if batch.rows.len() >= BATCH_ROWS || bytes >= BATCH_BYTES {
-                        return Ok(Some(batch));
-                    }
-                }
-                None if self.buffer.at_end => {
-                    batch.trailer = self.buffer.bytes.split().freeze();
-                    let empty = batch.rows.is_empty() && batch.trailer.is_empty();
-                    return Ok((!empty).then_some(batch));
-                }
-                // Existing rows are passed on before waiting for more: a pipe may be slow.
-                None if !batch.rows.is_empty() => return Ok(Some(batch)),
-                None if !waits => return Ok(None),
-                None => self.buffer.fill()?,
-            }
-        }
-    }
-
-    /// The next complete record in the buffer.
-    fn next_record(&mut self) -> Result<Option<ReadRow>> {
+    fn next_record(&mut self) -> Result<Option<(ReadRow, usize)>> {
         let extent = match &mut self.parser {
-            FormatParser::Csv(parser) => parser.scan(&self.buffer, self.settings.max_record)?,
-            FormatParser::Jsonl(_) => jsonl::scan(&self.buffer, self.settings.max_record)?,
+            FormatParser::Csv(parser) => {
+                parser.scan(&self.buffer, self.settings.file.max_record)?
+            }
+            FormatParser::Jsonl(_) => jsonl::scan(&self.buffer, self.settings.file.max_record)?,
         };
         let Some(extent) = extent else {
             return Ok(None);
         };
         let line = self.buffer.line + extent.lines_before;
-        self.buffer
-            .check_size(extent.content.range().len(), self.settings.max_record, line)?;
+        self.buffer.check_size(
+            extent.content.range().len(),
+            self.settings.file.max_record,
+            line,
+        )?;
         let mut row = self.buffer.take(&extent, self.number);
+        let length = row.raw.len();
         self.number = self.number.next();
         let request = match &mut self.parser {
             FormatParser::Csv(parser) => parser.request(
@@ -240,6 +210,10 @@ impl Reader {
             message: format!("line {line}: {}", failure.message).into(),
             ..failure
         });
-        Ok(Some(ReadRow { row, request }))
+        Ok(Some((ReadRow { row, request }, length)))
+    }
+
+    fn buffer(&mut self) -> &mut Buffer {
+        &mut self.buffer
     }
 }

@@ -28,9 +28,9 @@ pub enum FormatChoice {
     Jsonl,
 }
 
-/// The settings of a reader.
+/// Which file is read, and how its rows are written.
 #[derive(Debug, Clone)]
-pub struct ReaderSettings {
+pub struct FileSettings {
     /// Where rows come from.
     pub input: Input,
     /// The format, or that it is to be detected.
@@ -39,6 +39,15 @@ pub struct ReaderSettings {
     pub delimiter: Option<u8>,
     /// There is no header: columns are named by number.
     pub no_header: bool,
+    /// The largest record in bytes. A quote that is never closed must not fill the memory.
+    pub max_record: usize,
+}
+
+/// The settings of a reader of users.
+#[derive(Debug, Clone)]
+pub struct ReaderSettings {
+    /// The file.
+    pub file: FileSettings,
     /// What `--map` and `--set` say.
     pub assignments: Assignments,
     /// What to do with an invalid phone number.
@@ -47,8 +56,6 @@ pub struct ReaderSettings {
     pub existing: Existing,
     /// The names of the columns that we write.
     pub columns: Vec<String>,
-    /// The largest record in bytes. A quote that is never closed must not fill the memory.
-    pub max_record: usize,
     /// Whether to reject a file whose first rows all fail for the same reason.
     pub judges_first_rows: bool,
 }

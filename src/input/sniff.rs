@@ -7,7 +7,7 @@ use memchr::memchr2;
 
 use super::buffer::{Buffer, line_end};
 use super::csv::{RecordScan, find_record};
-use super::settings::{FormatChoice, Input, ReaderSettings};
+use super::settings::{FileSettings, FormatChoice, Input};
 use super::text::{BYTE_ORDER_MARK, HEAD};
 use crate::base::error::{Error, Result};
 use crate::fields;
@@ -20,7 +20,7 @@ const DELIMITERS: [u8; 4] = [b',', b';', b'\t', b'|'];
 const SAMPLE_ROWS: usize = 20;
 
 /// Detects the format at the start of the buffer, and takes off what comes before the header.
-pub(super) fn detect(settings: &ReaderSettings, buffer: &mut Buffer) -> Result<(Format, Bytes)> {
+pub(super) fn detect(settings: &FileSettings, buffer: &mut Buffer) -> Result<(Format, Bytes)> {
     let mut preamble = BytesMut::new();
     if buffer.bytes.starts_with(BYTE_ORDER_MARK) {
         preamble.unsplit(buffer.bytes.split_to(BYTE_ORDER_MARK.len()));
@@ -105,7 +105,7 @@ pub(super) fn refuse_other_text(first: Option<&[u8]>, file: &str) -> Result<()> 
 
 /// Takes Excel's first line that names the delimiter, such as `sep=;`, off the buffer.
 fn separator_line(
-    settings: &ReaderSettings,
+    settings: &FileSettings,
     buffer: &mut Buffer,
     preamble: &mut BytesMut,
 ) -> Result<Option<u8>> {

@@ -7,7 +7,7 @@ use std::io::{self, Read};
 
 use bytes::{Bytes, BytesMut};
 
-use super::{FormatChoice, Input, ReadRow, Reader, ReaderSettings};
+use super::{FileSettings, FormatChoice, Input, ReadRow, Reader, ReaderSettings};
 use crate::base::error::Result;
 use crate::fields::{Assignments, InvalidPhone, UserRequest};
 use crate::layout::Existing;
@@ -37,15 +37,17 @@ impl Read for Unsteady {
 
 fn settings() -> ReaderSettings {
     ReaderSettings {
-        input: Input::Stdin,
-        format: FormatChoice::Detect,
-        delimiter: None,
-        no_header: false,
+        file: FileSettings {
+            input: Input::Stdin,
+            format: FormatChoice::Detect,
+            delimiter: None,
+            no_header: false,
+            max_record: 1 << 20,
+        },
         assignments: Assignments::default(),
         invalid_phone: InvalidPhone::Reject,
         existing: Existing::Replace,
         columns: crate::layout::VERDICT_COLUMNS.map(str::to_owned).into(),
-        max_record: 1 << 20,
         judges_first_rows: true,
     }
 }
@@ -129,11 +131,9 @@ fn a_failed_read_is_an_error_and_never_a_short_file() {
 
 /// The earlier score and decision of each row, as written.
 fn earlier(text: &str, existing: Existing, delimiter: Option<u8>) -> Vec<(String, String)> {
-    let settings = ReaderSettings {
-        delimiter,
-        existing,
-        ..settings()
-    };
+    let mut settings = settings();
+    settings.file.delimiter = delimiter;
+    settings.existing = existing;
     let source = io::Cursor::new(text.as_bytes().to_vec());
     let (mut reader, _) = Reader::over(source, settings, Box::new(|_, _| {})).unwrap();
     let mut rows = Vec::new();

@@ -6,7 +6,9 @@
 use bytes::{Bytes, BytesMut};
 use rescore::internals::error::Result;
 use rescore::internals::fields::{Assignments, Field, InvalidPhone, UserRequest};
-use rescore::internals::input::{FormatChoice, Input, ReadRow, Reader, ReaderSettings};
+use rescore::internals::input::{
+    FileSettings, FormatChoice, Input, ReadRow, Reader, ReaderSettings,
+};
 use rescore::internals::layout::{Existing, Layout, PREVIOUS, VERDICT_COLUMNS};
 use rescore::internals::output::{DoneRow, Sides, Sink, Writer};
 use rescore::internals::raw_json;
@@ -48,7 +50,7 @@ fn holds(input: &[u8], format: FormatChoice) {
         &marked
     };
     let settings = settings(*choices, format);
-    let limited = settings.max_record == MAX_RECORD[1];
+    let limited = settings.file.max_record == MAX_RECORD[1];
     let [flags, _, step, pattern] = *choices;
     let whole = read(file, usize::MAX, &settings);
     let dripped = read(file, usize::from(step).max(1), &settings);
@@ -94,13 +96,16 @@ fn settings([flags, delimiter, ..]: [u8; CHOICES], format: FormatChoice) -> Read
         columns.push("level".to_owned());
     }
     ReaderSettings {
-        input: Input::Stdin,
-        format: if has(4) { FormatChoice::Detect } else { format },
-        delimiter: DELIMITERS
-            .get(usize::from(delimiter))
-            .copied()
-            .filter(|byte| *byte != b'"'),
-        no_header: false,
+        file: FileSettings {
+            input: Input::Stdin,
+            format: if has(4) { FormatChoice::Detect } else { format },
+            delimiter: DELIMITERS
+                .get(usize::from(delimiter))
+                .copied()
+                .filter(|byte| *byte != b'"'),
+            no_header: false,
+            max_record: MAX_RECORD[usize::from(has(6))],
+        },
         assignments,
         invalid_phone: if has(5) {
             InvalidPhone::Drop
@@ -113,7 +118,6 @@ fn settings([flags, delimiter, ..]: [u8; CHOICES], format: FormatChoice) -> Read
             _ => Existing::Error,
         },
         columns,
-        max_record: MAX_RECORD[usize::from(has(6))],
         judges_first_rows: true,
     }
 }

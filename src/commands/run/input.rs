@@ -57,10 +57,10 @@ impl OpenInput {
         plan: Plan,
         shows_text: bool,
     ) -> Result<Self> {
-        if shows_text && input::is_checked_for_long(&settings.input) {
+        if shows_text && input::is_checked_for_long(&settings.file.input) {
             say("rescore: checking the compressed input before anything is sent");
         }
-        let source = settings.input.clone();
+        let source = settings.file.input.clone();
         let compose = move |request: &UserRequest<'_>, to: &mut BytesMut| {
             service::write_body(request, plan, to);
         };

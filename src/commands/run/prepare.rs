@@ -83,7 +83,7 @@ pub(super) fn prepare(config: RunConfig) -> Result<PreparedRun> {
     // Before anything is opened.
     let fit = fd_limit::fit(&config)?;
     let mut answerer = Answerer::new(config.service, config.plan, config.timeouts)?;
-    let output = OutputPlace::check(config.output, &config.input.input, &config.ledger)?;
+    let output = OutputPlace::check(config.output, &config.input.file.input, &config.ledger)?;
     let ledger = LedgerPlan::new(&config.ledger, output.target.as_ref())?;
     let stops = StopChannel::new();
     // Before the header is read, as that may never come.

@@ -11,4 +11,4 @@ mod scan;
 mod tests;
 
 pub(super) use parser::CsvParser;
-pub(super) use scan::{RecordScan, find_record};
+pub(super) use scan::{RecordScan, find_record, scan, unquote};

@@ -44,7 +44,7 @@ impl CsvParser {
     ) -> Result<(Self, Option<Row>)> {
         let mut cells = Vec::new();
         let extent = loop {
-            match scan(buffer, delimiter, settings.max_record, &mut cells)? {
+            match scan(buffer, delimiter, settings.file.max_record, &mut cells)? {
                 Some(extent) => break extent,
                 None if buffer.at_end => {
                     return Ok((Self::of_nothing(delimiter, settings), None));
@@ -52,7 +52,7 @@ impl CsvParser {
                 None => buffer.fill()?,
             }
         };
-        let (names, mut header) = if settings.no_header {
+        let (names, mut header) = if settings.file.no_header {
             let numbers = (1..=cells.len()).map(|number| number.to_string());
             (numbers.collect(), None)
         } else if extent.malformed {
@@ -85,7 +85,7 @@ impl CsvParser {
         let mut parser = Self {
             delimiter,
             width: names.len(),
-            no_header: settings.no_header,
+            no_header: settings.file.no_header,
             cells,
             mapping,
             columns: settings.columns.clone(),

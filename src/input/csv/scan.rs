@@ -9,7 +9,7 @@ use crate::base::error::{Error, Result};
 use crate::row::Span;
 
 /// The value of a cell: without its quotes, and with doubled quotes made single.
-pub(super) fn unquote(cell: &[u8]) -> Cow<'_, [u8]> {
+pub(in crate::input) fn unquote(cell: &[u8]) -> Cow<'_, [u8]> {
     let Some(inner) = cell
         .strip_prefix(b"\"")
         .and_then(|rest| rest.strip_suffix(b"\""))
@@ -31,7 +31,7 @@ pub(super) fn unquote(cell: &[u8]) -> Cow<'_, [u8]> {
 }
 
 #[inline]
-pub(super) fn scan(
+pub(in crate::input) fn scan(
     buffer: &Buffer,
     delimiter: u8,
     max_record: usize,

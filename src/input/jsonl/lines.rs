@@ -9,7 +9,7 @@ use crate::base::error::Result;
 use crate::row::Span;
 
 /// Lines that are not blank.
-pub(super) fn lines_of(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+pub(in crate::input) fn lines_of(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     text.split(|byte| *byte == b'\n' || *byte == b'\r')
         .filter(|line| !line.trim_ascii().is_empty())
 }
@@ -17,7 +17,7 @@ pub(super) fn lines_of(text: &[u8]) -> impl Iterator<Item = &[u8]> {
 /// The bytes as text in which every byte keeps its position. Bytes that are not UTF-8 become
 /// question marks: a member that is not sent may have any bytes, and one that is sent is compared
 /// with the original bytes.
-pub(super) fn readable(bytes: &[u8]) -> Cow<'_, str> {
+pub(in crate::input) fn readable(bytes: &[u8]) -> Cow<'_, str> {
     if let Ok(text) = std::str::from_utf8(bytes) {
         return Cow::Borrowed(text);
     }

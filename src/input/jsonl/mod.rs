@@ -9,5 +9,6 @@ mod member_uses;
 mod object;
 mod parser;
 
-pub(super) use lines::scan;
-pub(super) use parser::JsonlParser;
+pub(super) use lines::{lines_of, readable, scan};
+pub(super) use object::value_fits;
+pub(super) use parser::{JsonlParser, not_an_object};

@@ -36,7 +36,7 @@ impl OurNames {
 
 /// Whether we could have written this value: our scores are numbers, and all other values are
 /// strings or null.
-fn value_fits(column: usize, value: &RawValue) -> bool {
+pub(in crate::input) fn value_fits(column: usize, value: &RawValue) -> bool {
     let text = match value.get() {
         "null" => Some(Cow::Borrowed("")),
         number if column == SCORE_COLUMN => Some(Cow::Borrowed(number)),

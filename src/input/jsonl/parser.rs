@@ -47,7 +47,7 @@ impl JsonlParser {
     pub(in crate::input) fn open(settings: &ReaderSettings, buffer: &mut Buffer) -> Result<Self> {
         while !buffer.at_end
             && memchr::memchr(b'}', &buffer.bytes).is_none()
-            && buffer.bytes.len() <= settings.max_record
+            && buffer.bytes.len() <= settings.file.max_record
         {
             buffer.fill()?;
         }
@@ -221,7 +221,8 @@ impl JsonlParser {
     }
 }
 
-fn not_an_object(content: &str, error: &serde_json::Error) -> Failure {
+/// The failure of a line that is not a JSON object.
+pub(in crate::input) fn not_an_object(content: &str, error: &serde_json::Error) -> Failure {
     if error.is_data() {
         let kind = if content.trim_start().starts_with('[') {
             "an array"

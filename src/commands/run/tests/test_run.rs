@@ -15,7 +15,7 @@ use super::super::lookup::LookupStage;
 use super::super::threads::StopChannel;
 use crate::base::error::Exit;
 use crate::fields::{Assignments, InvalidPhone, UserRequest};
-use crate::input::{FormatChoice, Input, Reader, ReaderSettings};
+use crate::input::{FileSettings, FormatChoice, Input, Reader, ReaderSettings};
 use crate::layout::{Existing, VERDICT_COLUMNS};
 use crate::ledger::{LedgerLocation, LedgerSettings, OpenLedger, Removal, Reuse, StoreFaults};
 use crate::output::{Replace, Sides, Sink, Target, Writer};
@@ -193,16 +193,18 @@ impl TestRun {
             calls,
         } = faults;
         let settings = ReaderSettings {
-            input: Input::File(self.place.path().join("users.csv")),
-            format: FormatChoice::Detect,
-            delimiter: None,
-            no_header: false,
+            file: FileSettings {
+                input: Input::File(self.place.path().join("users.csv")),
+                format: FormatChoice::Detect,
+                delimiter: None,
+                no_header: false,
+                max_record: 1 << 20,
+            },
             judges_first_rows: true,
             assignments: Assignments::default(),
             invalid_phone: InvalidPhone::Reject,
             existing: Existing::Replace,
             columns: VERDICT_COLUMNS.map(str::to_owned).into(),
-            max_record: 1 << 20,
         };
         let compose = Box::new(|request: &UserRequest<'_>, to: &mut BytesMut| {
             to.extend_from_slice(request.name.as_bytes());

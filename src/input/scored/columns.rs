@@ -1,0 +1,63 @@
+//! Which columns of a scored file are read, and the words for a file that lacks one.
+
+use crate::base::error::{Error, column, quoted};
+use crate::layout::VERDICT_COLUMNS;
+
+/// The columns that are read: the verdict's three, then those that a command asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ScoredColumns(Vec<String>);
+
+impl ScoredColumns {
+    /// The number of columns of the verdict.
+    pub(super) const OURS: usize = VERDICT_COLUMNS.len();
+
+    /// The verdict's columns with this prefix, and further ones by name. In JSONL, a further one may be a JSON pointer.
+    #[must_use]
+    pub(crate) fn new(prefix: &str, further: &[String]) -> Self {
+        let ours = VERDICT_COLUMNS.map(|name| format!("{prefix}{name}"));
+        Self(ours.into_iter().chain(further.iter().cloned()).collect())
+    }
+
+    /// The index of the first column after the verdict's; the next ones follow.
+    #[must_use]
+    pub(crate) const fn first_further() -> usize {
+        Self::OURS
+    }
+
+    /// Their names, the verdict's first.
+    #[must_use]
+    pub(crate) fn names(&self) -> &[String] {
+        &self.0
+    }
+
+    /// The error for a file without this column.
+    pub(super) fn missing(&self, index: usize, there: &[String], file: &str) -> Error {
+        let name = self.0.get(index).map_or("", String::as_str);
+        let error = if index < Self::OURS {
+            Error::usage(format!(
+                "{file} is not a scored file: it has no column {}",
+                quoted(name)
+            ))
+            .hint("`rescore run` writes scored files; with `--prefix`, name the prefix of their columns")
+        } else {
+            Error::usage(format!("no column {} in {file}", quoted(name)))
+        };
+        let columns: Vec<_> = there.iter().map(|name| column(name)).collect();
+        error.detail(format!("columns: {}", columns.join(", ")))
+    }
+
+    /// The error for a file with two columns of this name.
+    pub(super) fn twice(&self, index: usize, file: &str) -> Error {
+        let name = self.0.get(index).map_or("", String::as_str);
+        Error::usage(format!("{file} has {} twice", quoted(name)))
+    }
+
+    /// The error for a file with a value that we never write in one of our columns.
+    pub(super) fn foreign(&self, index: usize, row: usize, file: &str) -> Error {
+        let name = self.0.get(index).map_or("", String::as_str);
+        Error::usage(format!(
+            "{file} is not a scored file: row {row} has a value in {} that rescore never writes",
+            quoted(name)
+        ))
+    }
+}
