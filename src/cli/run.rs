@@ -10,7 +10,7 @@ use clap::Args;
 
 use super::fields::{FIELDS, FieldArgs};
 use super::format::{FILES, FormatArgs, source};
-use super::policy::PolicyArgs;
+use super::policy::{PolicyArgs, PolicyChoice};
 use super::service::{ServiceArgs, refuse_address};
 use super::sources::Sources;
 use super::values::{self, Column, ExistingArg, ProgressArg};
@@ -25,6 +25,7 @@ use crate::ledger::Reuse;
 use crate::pace::{FailureBudget, FailureLimit, GiveUpAfter, Rate};
 use crate::raw_json::Pointer;
 use crate::scorer::Patience;
+use crate::verdict::DecisionPolicy;
 
 const PACE: &str = "Pace and limits";
 const LEDGER: &str = "Ledger";
@@ -179,8 +180,8 @@ impl RunArgs {
     pub(super) fn into_config(self, sources: Sources<'_>) -> Result<RunConfig> {
         let plan = self.service.plan()?;
         let pace = self.pace();
-        let policy = self.policy.policy()?;
-        let (names, captured) = self.columns()?;
+        let (names, columns) = self.columns()?;
+        let (policy, captured) = policy(self.policy.choice(sources)?, columns)?;
         let input = self.input(names)?;
         let service = if self.sandbox {
             refuse_address(sources)?;
@@ -216,7 +217,7 @@ impl RunArgs {
             budget,
             ledger,
             policy,
-            captured,
+            captured: captured.into(),
             watch,
         })
     }
@@ -242,7 +243,7 @@ impl RunArgs {
     }
 
     /// The names of all columns that we write, and where those of `--column` come from.
-    fn columns(&self) -> Result<(Vec<String>, Box<[Pointer]>)> {
+    fn columns(&self) -> Result<(Vec<String>, Vec<Pointer>)> {
         let further = self.column.iter().map(|Column(name, _)| name.as_str());
         let names: Vec<String> = VERDICT_COLUMNS
             .into_iter()
@@ -316,4 +317,25 @@ impl RunArgs {
             dedupe: !self.no_dedupe,
         }
     }
+}
+
+/// The policy, and the fields to capture: those of the columns, and the level if it is not among them.
+fn policy(
+    choice: PolicyChoice,
+    mut captured: Vec<Pointer>,
+) -> Result<(DecisionPolicy, Vec<Pointer>)> {
+    let policy = match choice {
+        PolicyChoice::Score(thresholds) => DecisionPolicy::Score(thresholds),
+        PolicyChoice::Level { place, levels } => {
+            let pointer = Pointer::parse(&place)
+                .map_err(|wrong| Error::usage(format!("`--decide-by level`: {wrong}")))?;
+            let there = captured.iter().position(|column| *column == pointer);
+            let field = there.unwrap_or_else(|| {
+                captured.push(pointer);
+                captured.len() - 1
+            });
+            DecisionPolicy::Level { levels, field }
+        }
+    };
+    Ok((policy, captured))
 }
