@@ -160,6 +160,7 @@ mod tests {
         approved: 1_000_000,
         reviewed: 200_000,
         blocked: 34_000,
+        undecided: 0,
         failed: 567,
         in_flight: 16,
         retries: 1_234,

@@ -40,6 +40,7 @@ struct ProgressLine {
     approve: u64,
     review: u64,
     block: u64,
+    undecided: u64,
     failed: u64,
     calls: u64,
     in_flight: u64,
@@ -74,6 +75,7 @@ impl ProgressLine {
             approve: now.approved,
             review: now.reviewed,
             block: now.blocked,
+            undecided: now.undecided,
             failed: now.failed,
             calls: now.calls,
             in_flight: now.in_flight,
@@ -145,6 +147,7 @@ mod tests {
             approved: 4,
             reviewed: 3,
             blocked: 2,
+            undecided: 9,
             failed: 1,
             in_flight: 5,
             retries: 6,
@@ -187,7 +190,7 @@ mod tests {
             line(&everything()),
             concat!(
                 r#"{"type":"stopping","elapsed_seconds":12.5,"sandbox":true,"rows":10,"approve":4,"review":3,"block":2,"#,
-                r#""failed":1,"calls":20,"in_flight":5,"retries":6,"keys_renewed":8,"rows_per_second":0.8,"percent":40.4,"#,
+                r#""undecided":9,"failed":1,"calls":20,"in_flight":5,"retries":6,"keys_renewed":8,"rows_per_second":0.8,"percent":40.4,"#,
                 r#""eta_seconds":18.0,"calls_per_second_at_most":48.0,"in_flight_at_most":16,"search":"closing_in","#,
                 r#""limit_per_second":50.0,"down_seconds":2.5,"paused_seconds":1.5,"#,
                 r#""spent":1234.5,"spent_at_most":1234.504,"saved":0.004}"#
@@ -197,7 +200,7 @@ mod tests {
             line(&Snapshot::default()),
             concat!(
                 r#"{"type":"progress","elapsed_seconds":0.0,"sandbox":true,"rows":0,"approve":0,"review":0,"block":0,"#,
-                r#""failed":0,"calls":0,"in_flight":0,"retries":0,"keys_renewed":0,"rows_per_second":null,"percent":null,"#,
+                r#""undecided":0,"failed":0,"calls":0,"in_flight":0,"retries":0,"keys_renewed":0,"rows_per_second":null,"percent":null,"#,
                 r#""eta_seconds":null,"calls_per_second_at_most":null,"in_flight_at_most":null,"search":null,"#,
                 r#""limit_per_second":null,"down_seconds":null,"paused_seconds":null,"#,
                 r#""spent":null,"spent_at_most":null,"saved":null}"#

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::kept_ledger::KeptLedger;
 use super::run_summary::RunSummary;
+use crate::analysis::UnknownLevels;
 use crate::base::money::Tariff;
 use crate::drift::Drift;
 use crate::row::RowNumber;
@@ -110,16 +111,18 @@ fn service() -> Vec<Event> {
     ]
 }
 
-/// Nine rows: one of each decision, one failed, five left.
+/// Nine rows: one of each decision, one without a decision, one failed, four left.
 fn rows() -> Vec<Event> {
     let resolved = |resolution, origin| Event::RowResolved {
         row: ROW,
         resolution,
         origin,
     };
-    let scored = |decision, origin| resolved(Resolution::Scored(decision), origin);
+    let scored = |decision, origin| resolved(Resolution::Scored(Some(decision)), origin);
     let mut drift = Drift::default();
     drift.count(Decision::Approve, Decision::Block);
+    let mut unknown = UnknownLevels::default();
+    unknown.count(Some("3"));
     vec![
         Event::RowsRead {
             rows: 9,
@@ -128,9 +131,11 @@ fn rows() -> Vec<Event> {
         scored(Decision::Approve, Origin::Called),
         scored(Decision::Review, Origin::Ledger),
         scored(Decision::Block, Origin::Duplicate),
+        resolved(Resolution::Scored(None), Origin::Ledger),
         resolved(Resolution::Failed(Reason::Refused), Origin::Called),
-        Event::RowsWritten { rows: 4 },
+        Event::RowsWritten { rows: 5 },
         Event::DecisionsCompared(drift),
+        Event::LevelsUnknown(unknown),
         Event::CancelBegan(CancelReason::MaxCalls),
     ]
 }

@@ -11,6 +11,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::run_summary::RunSummary;
+use super::undecided::NAMED;
 use crate::base::money::{Currency, Price, Tariff};
 use crate::drift::Drift;
 use crate::observe::cost::Cost;
@@ -35,6 +36,7 @@ struct SummaryJson<'a> {
     known: u64,
     duplicates: u64,
     decisions: DecisionsJson,
+    undecided: UndecidedJson<'a>,
     drift: Option<DriftJson>,
     failed: FailedJson<'a>,
     calls: CallsJson,
@@ -69,6 +71,20 @@ struct DecisionsJson {
     approve: u64,
     review: u64,
     block: u64,
+}
+
+/// Rows without a decision, and the most frequent of their levels.
+#[derive(Debug, Serialize)]
+struct UndecidedJson<'a> {
+    rows: u64,
+    levels: Vec<LevelJson<'a>>,
+}
+
+/// A level that is in no list.
+#[derive(Debug, Serialize)]
+struct LevelJson<'a> {
+    level: Option<&'a str>,
+    rows: u64,
 }
 
 /// The rows of each earlier decision, by their decision now.
@@ -159,6 +175,7 @@ impl<'a> SummaryJson<'a> {
             known: stats.known,
             duplicates: stats.duplicates,
             decisions: [stats.approved, stats.reviewed, stats.blocked].into(),
+            undecided: UndecidedJson::new(stats),
             drift: DriftJson::new(&stats.drift),
             failed: FailedJson {
                 rows: stats.failures(),
@@ -214,6 +231,18 @@ impl From<[u64; 3]> for DecisionsJson {
             approve,
             review,
             block,
+        }
+    }
+}
+
+impl<'a> UndecidedJson<'a> {
+    fn new(stats: &'a Stats) -> Self {
+        let levels = stats.unknown_levels.most_frequent(NAMED).into_iter();
+        Self {
+            rows: stats.undecided,
+            levels: levels
+                .map(|(level, rows)| LevelJson { level, rows })
+                .collect(),
         }
     }
 }
@@ -320,9 +349,10 @@ mod tests {
             summary,
             concat!(
                 r#"{"type":"summary","version":1,"exit_code":3,"stopped":"max_calls","sandbox":false,"#,
-                r#""endpoint":"https://api.example.com/v1/validate/user","elapsed_seconds":100.0,"rows_per_second":0.04,"#,
-                r#""rows":{"read":9,"resolved":4,"written":4,"left":5},"known":1,"duplicates":1,"#,
+                r#""endpoint":"https://api.example.com/v1/validate/user","elapsed_seconds":100.0,"rows_per_second":0.05,"#,
+                r#""rows":{"read":9,"resolved":5,"written":5,"left":4},"known":2,"duplicates":1,"#,
                 r#""decisions":{"approve":1,"review":1,"block":1},"#,
+                r#""undecided":{"rows":1,"levels":[{"level":"3","rows":1}]},"#,
                 r#""drift":{"compared":1,"changed":1,"approve":{"approve":0,"review":0,"block":1},"#,
                 r#""review":{"approve":0,"review":0,"block":0},"block":{"approve":0,"review":0,"block":0}},"#,
                 r#""failed":{"rows":1,"reasons":{"refused":1}},"#,
