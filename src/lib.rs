@@ -8,6 +8,12 @@
 // The documentation is made with the private items.
 #![allow(rustdoc::private_intra_doc_links)]
 
+#[allow(
+    dead_code,
+    unused_imports,
+    reason = "its users come next: decide and report"
+)]
+mod analysis;
 mod base;
 mod cli;
 mod commands;
@@ -102,7 +108,8 @@ pub mod internals {
     }
     pub mod verdict {
         pub use crate::verdict::{
-            Answer, Decision, DecisionPolicy, Failure, Reason, Score, TransactionId, Verdict,
+            Answer, Decision, DecisionPolicy, Failure, Reason, Score, Thresholds, TransactionId,
+            Verdict,
         };
     }
 }

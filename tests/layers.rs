@@ -26,7 +26,7 @@ const LAYERS: &[&[&str]] = &[
     &["base", "row"],
     &["raw_json"],
     &["verdict", "layout"],
-    &["drift"],
+    &["drift", "analysis"],
     &["telemetry", "fields"],
     &[
         "input", "output", "service", "pace", "ledger", "observe", "sandbox",

@@ -6,7 +6,7 @@ use super::fields::FIELDS;
 use super::values;
 use crate::base::decimal::Decimal;
 use crate::base::error::{Error, Result};
-use crate::verdict::DecisionPolicy;
+use crate::verdict::{DecisionPolicy, Thresholds};
 
 // A doc comment would be taken for the help of the command.
 #[derive(Debug, Args)]
@@ -35,10 +35,12 @@ impl PolicyArgs {
             approve_max,
             review_max,
         } = self;
-        DecisionPolicy::new(approve_max.clone(), review_max.clone()).ok_or_else(|| {
-            Error::usage(format!(
-                "`--approve-max {approve_max}` is above `--review-max {review_max}`"
-            ))
-        })
+        Thresholds::new(approve_max.clone(), review_max.clone())
+            .map(DecisionPolicy::Score)
+            .ok_or_else(|| {
+                Error::usage(format!(
+                    "`--approve-max {approve_max}` is above `--review-max {review_max}`"
+                ))
+            })
     }
 }

@@ -31,19 +31,31 @@ impl Decision {
 
 /// The two thresholds: approve up to the first, review up to the second, block above it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct DecisionPolicy {
+pub struct Thresholds {
     approve_max: Decimal,
     review_max: Decimal,
 }
 
-impl DecisionPolicy {
-    /// A policy with these thresholds; `None` when the first is above the second.
+impl Thresholds {
+    /// These thresholds; `None` if the first is above the second.
     #[must_use]
     pub(crate) fn new(approve_max: Decimal, review_max: Decimal) -> Option<Self> {
         (approve_max <= review_max).then_some(Self {
             approve_max,
             review_max,
         })
+    }
+
+    /// The highest score to approve.
+    #[must_use]
+    pub(crate) const fn approve_max(&self) -> &Decimal {
+        &self.approve_max
+    }
+
+    /// The highest score to review.
+    #[must_use]
+    pub(crate) const fn review_max(&self) -> &Decimal {
+        &self.review_max
     }
 
     /// The decision for a score.
@@ -59,13 +71,36 @@ impl DecisionPolicy {
     }
 }
 
-impl Default for DecisionPolicy {
+impl Default for Thresholds {
     /// The convention of the service's interface (section 2.2).
     fn default() -> Self {
         Self {
             approve_max: Decimal::from(2),
             review_max: Decimal::from(5),
         }
+    }
+}
+
+/// How decisions are made.
+#[derive(Debug, Clone, PartialEq)]
+pub enum DecisionPolicy {
+    /// By the score.
+    Score(Thresholds),
+}
+
+impl DecisionPolicy {
+    /// The decision for a score.
+    #[must_use]
+    pub fn decide(&self, score: &Score) -> Decision {
+        match self {
+            Self::Score(thresholds) => thresholds.decide(score),
+        }
+    }
+}
+
+impl Default for DecisionPolicy {
+    fn default() -> Self {
+        Self::Score(Thresholds::default())
     }
 }
 
@@ -76,7 +111,7 @@ mod tests {
 
     #[test]
     fn a_score_equal_to_a_threshold_belongs_to_the_lower_side() {
-        let policy = DecisionPolicy::default();
+        let policy = Thresholds::default();
         let decide = |text| policy.decide(&Score::from_json_number(text).unwrap());
         assert_eq!(decide("2.0"), Decision::Approve);
         assert_eq!(decide("2.0000000000000000001"), Decision::Review);
@@ -89,7 +124,7 @@ mod tests {
     #[test]
     fn thresholds_out_of_order_cannot_be_built() {
         let new = |approve, review| {
-            DecisionPolicy::new(
+            Thresholds::new(
                 Decimal::new(approve).unwrap(),
                 Decimal::new(review).unwrap(),
             )

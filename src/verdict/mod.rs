@@ -10,7 +10,7 @@ mod outcome;
 
 pub(crate) use answer::is_formula;
 pub use answer::{Answer, Score, TransactionId};
-pub use decision::{Decision, DecisionPolicy};
+pub use decision::{Decision, DecisionPolicy, Thresholds};
 pub use failure::{Failure, Reason};
 pub(crate) use outcome::Resolution;
 pub use outcome::Verdict;
