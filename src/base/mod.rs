@@ -4,9 +4,11 @@
 
 pub(crate) mod control_chars;
 pub(crate) mod decimal;
+pub(crate) mod elapsed;
 pub(crate) mod error;
 pub(crate) mod own_file;
 pub(crate) mod rlimit;
 
 pub(crate) mod secret;
 pub(crate) mod stderr;
+pub(crate) mod thousands;
