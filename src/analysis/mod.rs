@@ -2,6 +2,16 @@
 //!
 //! It must not know where rows come from or how the numbers are shown.
 
+mod bins;
+mod groups;
+mod movers;
+mod tally;
+mod verdict_counts;
 mod what_if;
 
+pub(crate) use bins::Bars;
+pub(crate) use groups::{GroupTally, TopValues, ValueGroup};
+pub(crate) use movers::Mover;
+pub(crate) use tally::{DriftTally, PastVerdict, RowTally, TalliedRow, number_of};
+pub(crate) use verdict_counts::{KINDS, VerdictCounts};
 pub(crate) use what_if::{Outcomes, ThresholdPair, ThresholdStep, WhatIf};
