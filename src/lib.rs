@@ -29,6 +29,12 @@ mod pace;
 mod pipeline;
 mod program;
 mod raw_json;
+#[allow(
+    dead_code,
+    unused_imports,
+    reason = "the command that makes reports comes next"
+)]
+mod report;
 mod row;
 mod sandbox;
 mod scorer;
