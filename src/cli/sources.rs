@@ -43,6 +43,15 @@ impl<'a> Sources<'a> {
         self.matches.value_source(id) == Some(ValueSource::CommandLine)
     }
 
+    /// Whether the option was typed or came from a variable. What a settings file says gives way to both.
+    pub(super) fn is_given(self, id: &str) -> bool {
+        let source = self.matches.value_source(id);
+        matches!(
+            source,
+            Some(ValueSource::CommandLine | ValueSource::EnvVariable)
+        )
+    }
+
     /// The error in this option's value, with the place that the value came from, unless it was typed.
     pub(super) fn in_value_of(self, id: &'static str) -> impl Fn(Error) -> Error {
         move |error| match self.elsewhere(id) {
