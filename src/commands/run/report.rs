@@ -20,6 +20,7 @@ pub(super) fn report(driven: DrivenRun) -> Exit {
         ledger,
         ended: RowsEnd { written, error },
         events,
+        metrics,
     } = driven;
     let Context {
         input,
@@ -28,6 +29,7 @@ pub(super) fn report(driven: DrivenRun) -> Exit {
         summary: summary_file,
         watch,
         output: _,
+        metrics: _,
     } = context;
     let stats = events.with_stats(Clone::clone);
     let error = error.map(|error| ledger.explain(error, input.size, &stats));
@@ -56,7 +58,11 @@ pub(super) fn report(driven: DrivenRun) -> Exit {
     for warning in left_over.into_iter().chain(unsynced).chain(of_input) {
         say(&warning);
     }
-    stats.exit()
+    let exit = stats.exit();
+    if let Some(metrics) = metrics {
+        metrics.finish(exit);
+    }
+    exit
 }
 
 /// Warnings of what shows only at the end of the input.

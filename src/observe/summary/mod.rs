@@ -6,11 +6,13 @@ mod call_lines;
 mod drift_table;
 #[cfg(test)]
 mod example;
+mod failed_start;
 mod json;
 mod kept_ledger;
 mod run_summary;
 mod text;
 mod undecided;
 
+pub(crate) use failed_start::FailedStart;
 pub(crate) use kept_ledger::KeptLedger;
 pub(crate) use run_summary::RunSummary;
