@@ -1,9 +1,11 @@
-//! What every other module may use: errors, standard error, secrets, exact decimals, and files that the program creates.
+//! What every other module may use: errors, standard error, secrets, exact decimals, encodings, and files that the program
+//! creates.
 //!
 //! Nothing here knows about rows, calls or the service.
 
 pub(crate) mod control_chars;
 pub(crate) mod decimal;
+pub(crate) mod encoding;
 pub(crate) mod error;
 pub(crate) mod own_file;
 pub(crate) mod rlimit;
