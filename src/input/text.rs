@@ -5,15 +5,18 @@
 //! file is in another encoding, and none of its rows should be paid for.
 
 use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
-use memchr::{memchr, memchr2};
+use memchr::{memchr, memchr2, memmem};
 
-use super::magic::{self, ForeignFormat};
+use super::magic::{self, ForeignFormat, ISO_2022_JP};
 use crate::base::encoding::TextEncoding;
 use crate::base::error::Error;
 
 /// How much of the input is checked: it is read in no time, and one MiB of users shows the letters
 /// that a file has.
 pub(super) const HEAD: usize = 1024 * 1024;
+
+/// The start of all sequences by which ISO-2022 switches to a character set of two bytes.
+const SWITCH: &[u8] = b"\x1b$";
 
 pub(super) const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
@@ -32,6 +35,8 @@ pub(super) struct TextCheck {
     after_cr: bool,
     /// The last, incomplete line.
     line: Vec<u8>,
+    /// Whether a line switches to another character set, as only ISO-2022 does.
+    switches: bool,
     /// The number of lines that are UTF-8 and not pure ASCII.
     utf8: u64,
     /// The number of lines that are not UTF-8, and the line number of the first.
@@ -99,6 +104,7 @@ impl TextCheck {
         let line = std::mem::take(&mut self.line);
         self.lines += 1;
         if line.is_ascii() {
+            self.switches |= memmem::find(&line, SWITCH).is_some();
             return;
         }
         match std::str::from_utf8(&line) {
@@ -118,6 +124,9 @@ impl TextCheck {
     /// It is in another file format or another encoding.
     pub(super) fn result(&self) -> Result<(), NotText> {
         self.foreign()?;
+        if self.switches {
+            return Err(NotText::OtherFormat(ISO_2022_JP));
+        }
         if self.encoding.is_utf8()
             && self.broken > self.utf8
             && !self.start.starts_with(BYTE_ORDER_MARK)
@@ -201,6 +210,10 @@ mod tests {
             (b"\xc3\xbc,\xfc\n", Err(NotText::Encoding(1))),
             (b"J\xc3", Err(NotText::Encoding(1))),
             (b"name\n\nJa\0ne\n", Err(NotText::Nul(3))),
+            (
+                b"name\n\x1b$B;3ED\x1b(B\n",
+                Err(NotText::OtherFormat(ISO_2022_JP)),
+            ),
         ] {
             for step in 1..=text.len() {
                 assert_eq!(judged(text, step), expected, "{step}: {text:?}");
