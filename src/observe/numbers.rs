@@ -75,7 +75,8 @@ pub(super) fn rate(rate: f64) -> String {
 }
 
 /// Calls a second or a minute, whichever is easier to read: `48.0/s`, `6.00/min`.
-pub(super) fn per_time(calls: f64) -> String {
+#[must_use]
+pub(crate) fn per_time(calls: f64) -> String {
     if calls >= 0.5 {
         format!("{}/s", rate(calls))
     } else {
@@ -90,7 +91,8 @@ pub(super) fn percent(share: f64) -> String {
 }
 
 /// A time, with two units at most.
-pub(super) fn time(time: Duration) -> String {
+#[must_use]
+pub(crate) fn time(time: Duration) -> String {
     let seconds = time.as_secs();
     match seconds {
         0 if time.as_millis() < 10 => format!("{:.1} ms", time.as_secs_f64() * 1e3),

@@ -1,0 +1,73 @@
+//! Which option would let rows be sent that cannot be sent now.
+
+use crate::fields::InvalidPhone;
+use crate::verdict::Reason;
+
+/// What would help rows that fail for a reason.
+pub(super) struct Remedy {
+    /// The options.
+    pub(super) options: &'static [&'static str],
+    /// What they do, and when, in words for people.
+    pub(super) words: &'static str,
+}
+
+/// What would help; `None` if only the rows themselves can be changed.
+pub(super) const fn remedy_for(reason: Reason, invalid_phone: InvalidPhone) -> Option<Remedy> {
+    const MAP: &[&str] = &["--map"];
+    let (options, words): (&[&str], _) = match (reason, invalid_phone) {
+        (Reason::InvalidPhone, InvalidPhone::Reject) => (
+            &["--phone-region", "--invalid-phone"],
+            "`--phone-region` reads national numbers; `--invalid-phone drop` sends rows that have an email address without the number",
+        ),
+        (Reason::InvalidPhone, InvalidPhone::Drop) => (
+            &["--phone-region"],
+            "they have no email address; `--phone-region` reads national numbers",
+        ),
+        (Reason::NotUtf8, _) => (
+            &["--encoding"],
+            "`--encoding`, such as `windows-1252`, if the file is in another encoding",
+        ),
+        (Reason::MissingName, _) => (MAP, "`--map name=COLUMN` if another column has it"),
+        (Reason::MissingIp | Reason::InvalidIp, _) => {
+            (MAP, "`--map ip=COLUMN` if another column has it")
+        }
+        (Reason::MissingUserAgent, _) => (
+            &["--map", "--set"],
+            "`--map user_agent=COLUMN` if another column has it, `--set user_agent=VALUE` if it is the same for all",
+        ),
+        (Reason::MissingContact, _) => (
+            MAP,
+            "`--map email=COLUMN` or `--map phone=COLUMN` if another column has one",
+        ),
+        (Reason::InvalidEmail, _) => (MAP, "`--map email=COLUMN` if another column has it"),
+        (Reason::WrongType, _) => (
+            MAP,
+            "`--map FIELD=/POINTER` if the value is in a nested member",
+        ),
+        (Reason::AmbiguousField, _) => (MAP, "`--map FIELD=MEMBER` says which one to send"),
+        (Reason::ExistingColumns, _) => (
+            &["--existing"],
+            "`--existing keep` keeps the old columns under other names",
+        ),
+        (
+            // With another delimiter, hardly any row would fit its header.
+            Reason::Ragged
+            | Reason::TextAfterQuote
+            | Reason::NotJson
+            | Reason::TooDeep
+            | Reason::NotAnObject
+            | Reason::DuplicateKey
+            | Reason::NulByte
+            // These come from calls.
+            | Reason::Refused
+            | Reason::Forbidden
+            | Reason::Throttled
+            | Reason::Unreachable
+            | Reason::ServerError
+            | Reason::NoAnswer
+            | Reason::BadAnswer,
+            _,
+        ) => return None,
+    };
+    Some(Remedy { options, words })
+}
