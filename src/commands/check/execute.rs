@@ -85,15 +85,17 @@ pub(crate) fn execute(config: CheckConfig) -> Result<Exit> {
 
 /// Fails if the rejects would replace the input or the ledger.
 fn refuse_one_file(config: &CheckConfig) -> Result<()> {
-    let mut files = Vec::new();
+    let Some(rejects) = &config.rejects else {
+        return Ok(());
+    };
+    let rejects = || NamedFile::partial("rejects", rejects);
     if let Input::File(path) = &config.input.file.input {
-        files.push(NamedFile::input(path));
+        refuse_clashes(&[NamedFile::input(path), rejects()])?;
     }
-    let rejects = config.rejects.as_deref();
-    files.extend(rejects.map(|path| NamedFile::partial("rejects", path)));
-    let ledger = config.ledger.as_ref();
-    files.extend(ledger.map(|ledger| NamedFile::ledger(&ledger.path)));
-    refuse_clashes(&files)
+    match &config.ledger {
+        Some(ledger) => refuse_clashes(&[NamedFile::ledger(&ledger.path), rejects()]),
+        None => Ok(()),
+    }
 }
 
 /// What is known of the requests before the pass.
