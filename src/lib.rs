@@ -48,7 +48,9 @@ pub mod internals {
         pub use crate::base::error::{Error, Exit, Result};
     }
     pub mod fields {
-        pub use crate::fields::{Assignments, Field, InvalidPhone, UserRequest};
+        pub use crate::fields::{
+            Assignments, Field, InvalidPhone, PhoneRegion, PhoneRules, UserRequest,
+        };
     }
     pub mod control_chars {
         pub use crate::base::control_chars::is_unsafe_to_print;

@@ -86,6 +86,7 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("memchr", &["fields/sanitise.rs", "input/", "raw_json.rs"]),
     ("mimalloc", &["main.rs"]),
     ("reqwest", &["service/http/client.rs", "service/http/"]),
+    ("rlibphonenumber", &["fields/region.rs"]),
     ("rusqlite", &["ledger/"]),
     (
         "rustix",

@@ -15,7 +15,7 @@ use rescore::internals::config::{
     RunConfig, ServiceConfig, TimeoutConfig, WatchConfig,
 };
 use rescore::internals::error::Exit;
-use rescore::internals::fields::{Assignments, InvalidPhone};
+use rescore::internals::fields::{Assignments, PhoneRules};
 use rescore::internals::input::{self, Compose, FileSettings, FormatChoice, Input, Reader};
 use rescore::internals::layout::{Existing, VERDICT_COLUMNS};
 use rescore::internals::ledger::Reuse;
@@ -255,7 +255,7 @@ pub(crate) fn reader_settings(input: &Path) -> input::ReaderSettings {
         },
         judges_first_rows: true,
         assignments: Assignments::default(),
-        invalid_phone: InvalidPhone::Reject,
+        phones: PhoneRules::default(),
         existing: Existing::Replace,
         columns: VERDICT_COLUMNS.map(str::to_owned).to_vec(),
     }

@@ -108,7 +108,7 @@ impl CheckArgs {
         Ok(ReaderSettings {
             file: self.format.file(input)?,
             assignments: self.fields.assignments()?,
-            invalid_phone: self.fields.invalid_phone(),
+            phones: self.fields.phones(),
             existing: self.columns.existing(),
             columns,
             // A run would refuse such a file; here its rows are counted all the same.

@@ -10,7 +10,7 @@ use clap::builder::{PathBufValueParser, TypedValueParser};
 
 use crate::base::decimal::Decimal;
 use crate::base::money::{Currency, Money, Price};
-use crate::fields::{Field, InvalidPhone, Template};
+use crate::fields::{Field, InvalidPhone, PhoneRegion, Template};
 use crate::input::FormatChoice;
 use crate::layout::Existing;
 use crate::observe::Style;
@@ -133,6 +133,21 @@ pub(super) fn set(text: &str) -> Result<Set, String> {
         return Err(format!("the value of `{}` is missing", field.trim()));
     }
     Ok(Set(field.trim().parse()?, value.to_owned()))
+}
+
+/// `--phone-region`.
+pub(super) fn phone_region(text: &str) -> Result<PhoneRegion, String> {
+    PhoneRegion::of_code(text).ok_or_else(|| {
+        "expected the ISO 3166 code of a country, such as `DE`, `GB` or `US`".to_owned()
+    })
+}
+
+/// The name of a column of the input.
+pub(super) fn column_name(text: &str) -> Result<String, String> {
+    if text.is_empty() {
+        return Err("the column name is missing".to_owned());
+    }
+    Ok(text.to_owned())
 }
 
 /// `--column NAME=/json/pointer`.
@@ -327,6 +342,14 @@ mod tests {
             assert!(age(bad).is_err(), "{bad}");
         }
         assert!(count("0").is_err() && count("1").is_ok());
+    }
+
+    #[test]
+    fn regions_are_countries_with_phone_numbers() {
+        assert!(phone_region("de").is_ok());
+        for bad in ["Germany", "DEU", "ZZ", "49", ""] {
+            assert!(phone_region(bad).is_err(), "{bad}");
+        }
     }
 
     #[test]

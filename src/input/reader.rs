@@ -192,14 +192,11 @@ impl Records for Reader {
         let length = row.raw.len();
         self.number = self.number.next();
         let request = match &mut self.parser {
-            FormatParser::Csv(parser) => parser.request(
-                &mut row,
-                &extent,
-                self.settings.invalid_phone,
-                &mut self.bodies,
-            ),
+            FormatParser::Csv(parser) => {
+                parser.request(&mut row, &extent, self.settings.phones, &mut self.bodies)
+            }
             FormatParser::Jsonl(parser) => {
-                parser.request(&mut row, self.settings.invalid_phone, &mut self.bodies)
+                parser.request(&mut row, self.settings.phones, &mut self.bodies)
             }
         };
         if let Some(reason) = self.first_rows.take(&request) {

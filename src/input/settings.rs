@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::fields::{Assignments, InvalidPhone};
+use crate::fields::{Assignments, PhoneRules};
 use crate::layout::Existing;
 
 /// Where rows come from.
@@ -48,10 +48,10 @@ pub struct FileSettings {
 pub struct ReaderSettings {
     /// The file.
     pub file: FileSettings,
-    /// What `--map` and `--set` say.
+    /// What `--map`, `--set` and `--phone-region-column` say.
     pub assignments: Assignments,
-    /// What to do with an invalid phone number.
-    pub invalid_phone: InvalidPhone,
+    /// What to do with phone numbers that are not international.
+    pub phones: PhoneRules,
     /// What to do with columns that have our names.
     pub existing: Existing,
     /// The names of the columns that we write.

@@ -5,7 +5,7 @@
 
 use bytes::{Bytes, BytesMut};
 use rescore::internals::error::Result;
-use rescore::internals::fields::{Assignments, Field, InvalidPhone, UserRequest};
+use rescore::internals::fields::{Assignments, Field, InvalidPhone, PhoneRules, UserRequest};
 use rescore::internals::input::{
     FileSettings, FormatChoice, Input, ReadRow, Reader, ReaderSettings,
 };
@@ -107,10 +107,13 @@ fn settings([flags, delimiter, ..]: [u8; CHOICES], format: FormatChoice) -> Read
             max_record: MAX_RECORD[usize::from(has(6))],
         },
         assignments,
-        invalid_phone: if has(5) {
-            InvalidPhone::Drop
-        } else {
-            InvalidPhone::Reject
+        phones: PhoneRules {
+            region: None,
+            invalid: if has(5) {
+                InvalidPhone::Drop
+            } else {
+                InvalidPhone::Reject
+            },
         },
         existing: match flags % 4 {
             0 | 1 => Existing::Replace,

@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 
 use super::counts::RowCounts;
 use super::estimate::TimeEstimate;
+use super::remedies::PhoneOptions;
 use crate::base::error::Exit;
 use crate::base::money::Tariff;
-use crate::fields::InvalidPhone;
 use crate::ledger::PreviewedRun;
 
 /// What a run would do and cost.
@@ -20,7 +20,7 @@ pub(super) struct Outlook {
     /// Columns of an earlier run that would be replaced.
     pub(super) replaced: Vec<String>,
     pub(super) counts: RowCounts,
-    pub(super) invalid_phone: InvalidPhone,
+    pub(super) phones: PhoneOptions,
     pub(super) ledger: Option<LedgerOutlook>,
     pub(super) tariff: Option<Tariff>,
     pub(super) time: TimeEstimate,

@@ -1,6 +1,7 @@
 //! Which option would let rows be sent that cannot be sent now.
 
 use crate::fields::InvalidPhone;
+use crate::input::ReaderSettings;
 use crate::verdict::Reason;
 
 /// What would help rows that fail for a reason.
@@ -11,17 +12,40 @@ pub(super) struct Remedy {
     pub(super) words: &'static str,
 }
 
+/// What was said about phone numbers already.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct PhoneOptions {
+    /// National numbers are read as those of a region.
+    region: bool,
+    /// Invalid numbers are left out.
+    drop: bool,
+}
+
+impl PhoneOptions {
+    pub(super) fn of(settings: &ReaderSettings) -> Self {
+        let column = settings.assignments.region_column();
+        Self {
+            region: settings.phones.region.is_some() || column.is_some(),
+            drop: settings.phones.invalid == InvalidPhone::Drop,
+        }
+    }
+}
+
 /// What would help; `None` if only the rows themselves can be changed.
-pub(super) const fn remedy_for(reason: Reason, invalid_phone: InvalidPhone) -> Option<Remedy> {
+pub(super) const fn remedy_for(reason: Reason, phones: PhoneOptions) -> Option<Remedy> {
     const MAP: &[&str] = &["--map"];
-    let (options, words): (&[&str], _) = match (reason, invalid_phone) {
-        (Reason::InvalidPhone, InvalidPhone::Reject) => (
+    let (options, words): (&[&str], _) = match (reason, phones) {
+        (Reason::InvalidPhone, PhoneOptions { region: false, drop: false }) => (
             &["--phone-region", "--invalid-phone"],
             "`--phone-region` reads national numbers; `--invalid-phone drop` sends rows that have an email address without the number",
         ),
-        (Reason::InvalidPhone, InvalidPhone::Drop) => (
+        (Reason::InvalidPhone, PhoneOptions { region: false, drop: true }) => (
             &["--phone-region"],
             "they have no email address; `--phone-region` reads national numbers",
+        ),
+        (Reason::InvalidPhone, PhoneOptions { region: true, drop: false }) => (
+            &["--invalid-phone"],
+            "`--invalid-phone drop` sends rows that have an email address without the number",
         ),
         (Reason::NotUtf8, _) => (
             &["--encoding"],
@@ -49,7 +73,8 @@ pub(super) const fn remedy_for(reason: Reason, invalid_phone: InvalidPhone) -> O
             &["--existing"],
             "`--existing keep` keeps the old columns under other names",
         ),
-        (
+        (Reason::InvalidPhone, PhoneOptions { region: true, drop: true })
+        | (
             // With another delimiter, hardly any row would fit its header.
             Reason::Ragged
             | Reason::TextAfterQuote

@@ -56,7 +56,7 @@ fn table(outlook: &Outlook) -> Vec<CountLine> {
         CountLine::new("cannot be sent", counts.rejected(), ""),
     ];
     for (reason, tally) in &counts.unsendable {
-        let remedy = remedy_for(*reason, outlook.invalid_phone);
+        let remedy = remedy_for(*reason, outlook.phones);
         lines.push(CountLine {
             label: format!("  {reason}"),
             number: tally.rows,

@@ -11,7 +11,7 @@ use super::super::settings::ReaderSettings;
 use super::columns::{no_header, ours, spans};
 use super::scan::{RecordScan, find_record, scan, unquote};
 use crate::base::error::{Error, Result};
-use crate::fields::{self, ColumnSource, InvalidPhone, Mapping, UserRequest};
+use crate::fields::{self, ColumnSource, Mapping, PhoneRules, UserRequest};
 use crate::layout::{DECISION_COLUMN, Existing, SCORE_COLUMN};
 use crate::row::{Earlier, Row, RowNumber, Span};
 use crate::verdict::{Failure, Reason};
@@ -174,7 +174,7 @@ impl CsvParser {
         &self,
         row: &mut Row,
         extent: &Extent,
-        invalid_phone: InvalidPhone,
+        phones: PhoneRules,
         bodies: &mut Bodies,
     ) -> Result<Bytes, Failure> {
         if let Some(conflict) = self.foreign(|cell| Some(row.slice(cell))) {
@@ -218,6 +218,12 @@ impl CsvParser {
                 .map(|bytes| fields::text(bytes, field))
                 .transpose(),
         };
-        UserRequest::new(find, invalid_phone).map(|request| bodies.body(&request))
+        let region = || {
+            let cell = self.cells.get(self.mapping.region?).copied();
+            // The codes are ASCII. A cell that is not UTF-8 has none of them.
+            let code = unquote(row.slice(cell.unwrap_or_default()));
+            Some(Cow::Owned(String::from_utf8_lossy(&code).into_owned()))
+        };
+        UserRequest::new(find, phones, region).map(|request| bodies.body(&request))
     }
 }

@@ -10,6 +10,7 @@ mod names;
 mod output;
 mod overwrite;
 mod own_files;
+mod phones;
 mod rejects;
 mod rescoring;
 mod streams;

@@ -14,7 +14,7 @@ use super::super::drive::{RowStages, RowsEnd, run_rows, runtime};
 use super::super::lookup::LookupStage;
 use super::super::threads::StopChannel;
 use crate::base::error::Exit;
-use crate::fields::{Assignments, InvalidPhone, UserRequest};
+use crate::fields::{Assignments, PhoneRules, UserRequest};
 use crate::input::{FileSettings, FormatChoice, Input, Reader, ReaderSettings};
 use crate::layout::{Existing, VERDICT_COLUMNS};
 use crate::ledger::{LedgerLocation, LedgerSettings, OpenLedger, Removal, Reuse, StoreFaults};
@@ -202,7 +202,7 @@ impl TestRun {
             },
             judges_first_rows: true,
             assignments: Assignments::default(),
-            invalid_phone: InvalidPhone::Reject,
+            phones: PhoneRules::default(),
             existing: Existing::Replace,
             columns: VERDICT_COLUMNS.map(str::to_owned).into(),
         };
