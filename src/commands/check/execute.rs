@@ -19,6 +19,7 @@ use crate::input::Input;
 use crate::ledger::{KnownLimit, LedgerPreview, PreviewAccount, PreviewSettings};
 use crate::observe::Style;
 use crate::output::{RejectsWriter, Replace, Target};
+use crate::service::Account;
 
 /// Checks a file, and prints what a run over it would do.
 ///
@@ -139,6 +140,7 @@ impl KnownAnswers {
             limit: preview.known_limit,
             ledger: Some(LedgerOutlook {
                 path: path.clone(),
+                sandbox: preview.endpoint == Some(Account::of_sandbox().endpoint),
                 endpoint: preview.endpoint,
                 run: preview.run,
                 others: preview.others,

@@ -33,6 +33,8 @@ pub(super) struct LedgerOutlook {
     pub(super) path: PathBuf,
     /// Whose answers they are; `None` if it has none of the account.
     pub(super) endpoint: Option<String>,
+    /// They come from the built-in stand-in, and cost nothing.
+    pub(super) sandbox: bool,
     pub(super) run: PreviewedRun,
     /// Addresses that it has answers of instead.
     pub(super) others: Vec<String>,

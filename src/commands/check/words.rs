@@ -65,8 +65,12 @@ fn table(outlook: &Outlook) -> Vec<CountLine> {
         });
     }
     if let Some(ledger) = &outlook.ledger {
-        let remark = answers(ledger);
-        lines.push(CountLine::new("paid for already", counts.known, remark));
+        let label = if ledger.sandbox {
+            "known already"
+        } else {
+            "paid for already"
+        };
+        lines.push(CountLine::new(label, counts.known, answers(ledger)));
     }
     if counts.failed_before > 0 {
         let remark = "the run that was stopped failed on them, and does not send them again";
