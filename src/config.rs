@@ -17,7 +17,7 @@ use crate::observe::Style;
 use crate::pace::{CallLimit, FailureBudget, GiveUpAfter, Rate, Resends};
 use crate::raw_json::Pointer;
 use crate::scorer::Patience;
-use crate::service::{Endpoint, KeyFile, Plan, Proxy, ServiceId};
+use crate::service::{Account, Endpoint, KeyFile, Plan, Proxy, ServiceId};
 use crate::verdict::DecisionPolicy;
 
 /// `rescore run`.
@@ -45,6 +45,48 @@ pub struct RunConfig {
     pub captured: Box<[Pointer]>,
     /// What people see.
     pub watch: WatchConfig,
+}
+
+/// The most calls in flight where the user gives no number. Few services take more from one client, and each call takes
+/// some 60 KB. It is only a ceiling: the search for what a service can take starts far below.
+pub(crate) const DEFAULT_CONCURRENCY: NonZeroUsize = NonZeroUsize::new(512).expect("above 0");
+
+/// `rescore check`.
+#[derive(Debug)]
+pub(crate) struct CheckConfig {
+    /// What is read, and how. The first rows are not judged: all are counted.
+    pub(crate) input: input::ReaderSettings,
+    /// The plan of the run to come, with its flags.
+    pub(crate) plan: Plan,
+    /// Where answers are looked up, if anywhere.
+    pub(crate) ledger: Option<CheckLedger>,
+    /// Identical requests would be sent once.
+    pub(crate) dedupe: bool,
+    /// The most calls per second of the run to come.
+    pub(crate) rate: Rate,
+    /// What calls cost, if the user says so.
+    pub(crate) tariff: Option<Tariff>,
+    /// Where rows go that cannot be sent, if anywhere.
+    pub(crate) rejects: Option<PathBuf>,
+    /// Rejects that exist may be replaced.
+    pub(crate) overwrite: bool,
+    /// The result is for programs.
+    pub(crate) json: bool,
+    /// How progress is shown.
+    pub(crate) style: Style,
+}
+
+/// Where answers are looked up without a run.
+#[derive(Debug)]
+pub(crate) struct CheckLedger {
+    /// A shared ledger, or a run's own.
+    pub(crate) path: PathBuf,
+    /// Whose answers; `None` is the only account that the ledger has.
+    pub(crate) account: Option<Account>,
+    /// Older answers are not used.
+    pub(crate) max_age: Option<Duration>,
+    /// The further fields that an answer must have.
+    pub(crate) captured: Box<[Pointer]>,
 }
 
 /// Where rows go.

@@ -18,6 +18,7 @@
 )]
 
 mod calls;
+mod check;
 mod data;
 mod files;
 mod ledger;
@@ -38,7 +39,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// A part of the benchmark.
 type Section = fn(&Files, &mut Table);
 
-const SECTIONS: [(&str, Section); 10] = [
+const SECTIONS: &[(&str, Section)] = &[
     ("end-to-end", calls::end_to_end),
     ("latency", calls::latency),
     ("rate", calls::rate),
@@ -47,6 +48,7 @@ const SECTIONS: [(&str, Section); 10] = [
     ("known", ledger::known),
     ("files", files::alone),
     ("phones", phones::national),
+    ("check", check::check),
     ("memory", process::memory),
     ("startup", process::startup),
 ];

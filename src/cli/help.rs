@@ -62,6 +62,29 @@ pub(super) fn of_run(run: Command, prefix: &str) -> Command {
     .after_long_help(format!("{EXAMPLES}\n\n{EXIT_CODES}\n\n{note}"))
 }
 
+/// What people use `rescore check` for.
+const CHECK_EXAMPLES: &str = "\
+Examples:
+  What would it cost, and what is wrong with my rows?
+    rescore check users.csv --price 0.004 --currency EUR --rejects fix-first.csv
+  Before the nightly run, with the answers that are already paid for:
+    rescore check users.csv --ledger answers.ledger --max-age 30d --rate 50/s
+  For a script that asks before it spends:
+    rescore check users.csv --json | jq .calls";
+
+/// The exit codes of `rescore check`, as in `docs/reference.md`.
+const CHECK_EXIT_CODES: &str = "\
+Exit codes:
+    0  every row can be sent
+    1  some rows cannot be sent
+    2  wrong usage, settings or input";
+
+/// The help of `rescore check`.
+pub(super) fn of_check(check: Command, prefix: &str) -> Command {
+    let note = note(prefix);
+    check.after_help(format!("{CHECK_EXAMPLES}\n\n{CHECK_EXIT_CODES}\n\n{note}"))
+}
+
 /// How options are given by variables.
 pub(super) fn note(prefix: &str) -> String {
     format!("Every option `--some-name` can also be given by the variable `{prefix}SOME_NAME`.")

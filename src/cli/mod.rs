@@ -4,6 +4,7 @@
 //! can show. This is the only module that names clap, and nothing below it knows of arguments or variables.
 
 mod account;
+mod check;
 mod columns;
 mod fields;
 mod format;

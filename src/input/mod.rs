@@ -28,6 +28,7 @@ pub use batch::ReadRow;
 pub(crate) use batch::RowBatch;
 pub use bodies::Compose;
 pub(crate) use decompress::TrailingGarbage;
+pub(crate) use first_rows::FirstRows;
 pub(crate) use reader::Opened;
 pub use reader::Reader;
 #[allow(unused_imports, reason = "the same")]

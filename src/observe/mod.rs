@@ -23,7 +23,7 @@ mod wait_reason;
 mod words;
 
 pub(crate) use notice::notices;
-pub(crate) use numbers::{answers, count, counted, day, moment};
+pub(crate) use numbers::{answers, count, counted, day, moment, per_time, time};
 pub(crate) use progress::ProgressThread;
 pub(crate) use settings::ProgressSettings;
 pub use style::Style;

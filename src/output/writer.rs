@@ -233,7 +233,7 @@ impl Writer {
 }
 
 /// Syncs the directories, so that the files' names are durable.
-fn sync_names(mut written: Written) -> Result<Written, Box<Unfinished>> {
+pub(super) fn sync_names(mut written: Written) -> Result<Written, Box<Unfinished>> {
     let files = [&written.output, &written.rejects, &written.changes];
     let mut directories: Vec<_> = files
         .into_iter()

@@ -20,6 +20,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod check;
 mod cli;
 mod docs;
 mod files;
