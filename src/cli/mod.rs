@@ -3,6 +3,7 @@
 //! What is wrong with arguments and variables by themselves is refused here; `commands` refuses what only a look at files
 //! can show. This is the only module that names clap, and nothing below it knows of arguments or variables.
 
+mod decide;
 mod fields;
 mod format;
 mod help;

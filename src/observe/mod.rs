@@ -4,6 +4,7 @@
 //! it. Progress is drawn by a thread of its own, so a slow terminal never delays a call.
 
 mod bar;
+mod decided;
 #[cfg(test)]
 mod documented;
 mod json;
@@ -18,12 +19,15 @@ mod style;
 mod summary;
 mod view;
 mod wait_reason;
+mod what_if;
 mod words;
 
+pub(crate) use decided::DecideSummary;
 pub(crate) use notice::notices;
 pub(crate) use numbers::{answers, count, counted, day, moment};
 pub(crate) use progress::ProgressThread;
 pub use style::Style;
 pub(crate) use summary::{KeptLedger, RunSummary};
 pub(crate) use view::ProgressSettings;
+pub(crate) use what_if::WhatIfView;
 pub(crate) use words::{most, same_command};

@@ -8,7 +8,6 @@ mod announce;
 mod disk_space;
 mod drive;
 mod fd_limit;
-mod file_names;
 mod files;
 mod input;
 mod ledger;
