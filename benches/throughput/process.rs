@@ -15,7 +15,7 @@ use crate::server::{Server, now};
 pub(crate) const WORD: &str = "first-request";
 
 /// The program, where this was built together with one.
-const PROGRAM: Option<&str> = option_env!("CARGO_BIN_EXE_rescore");
+pub(crate) const PROGRAM: Option<&str> = option_env!("CARGO_BIN_EXE_rescore");
 const FEW_ROWS: u32 = 10_000;
 const MANY_ROWS: u32 = 1_000_000;
 const MEMORY_TARGET: &str = "≤ 40";

@@ -84,7 +84,7 @@ impl WhatIfView<'_> {
         let pair = self.what_if.pairs().find(|pair| pair.is_today)?;
         let part = |word: &str, rows| format!("{word} {} ({})", count(rows), self.share(rows));
         Some(format!(
-            "today (--approve-max {}, --review-max {}): {}, {}, {}",
+            "today, with --approve-max {} and --review-max {}:\n  {}, {}, {}",
             self.today.approve_max(),
             self.today.review_max(),
             part("approve", pair.outcomes.approve),
@@ -153,8 +153,7 @@ impl WhatIfView<'_> {
             format!("{:>width$}", format!("{mark}{}", step.threshold))
         });
         let mut lines = vec![
-            "would be left for review, in %, by --approve-max (down) and --review-max (across):"
-                .to_owned(),
+            "left for review, in %, by --approve-max (down) and --review-max (across):".to_owned(),
             format!("{:>THRESHOLD$}{}", "", heads.collect::<String>()),
         ];
         lines.extend(steps.iter().enumerate().map(|(at, approve)| {

@@ -21,6 +21,7 @@
 mod support;
 
 mod cli;
+mod decide;
 mod docs;
 mod files;
 mod ledger;
