@@ -20,6 +20,7 @@
 mod calls;
 mod check;
 mod data;
+mod decide;
 mod files;
 mod ledger;
 mod measure;
@@ -49,6 +50,7 @@ const SECTIONS: &[(&str, Section)] = &[
     ("files", files::alone),
     ("phones", phones::national),
     ("check", check::check),
+    ("decide", decide::decide),
     ("memory", process::memory),
     ("startup", process::startup),
 ];
@@ -81,7 +83,14 @@ fn bench(words: &[&str]) {
         .filter(|(name, _)| wanted.is_empty() || wanted.iter().any(|word| name.contains(**word)))
         .collect();
     if chosen.is_empty() {
-        println!("sections are {}", SECTIONS.map(|(name, _)| name).join(", "));
+        println!(
+            "sections are {}",
+            SECTIONS
+                .iter()
+                .map(|(name, _)| *name)
+                .collect::<Vec<_>>()
+                .join(", ")
+        );
         return;
     }
     let files = Files::new();
