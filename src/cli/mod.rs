@@ -10,10 +10,12 @@ mod key;
 mod ledger;
 mod parse;
 mod policy;
+mod report;
 mod run;
 mod sandbox;
 mod service;
 mod sources;
+mod thresholds;
 mod values;
 
 pub(crate) use parse::{Command, ParseFailure, parse};

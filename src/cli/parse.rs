@@ -6,9 +6,9 @@ use clap::builder::BoolishValueParser;
 use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use super::sources::{self, Sources, Variables};
-use super::{help, ledger, run, sandbox};
+use super::{help, ledger, report, run, sandbox};
 use crate::base::error::Error;
-use crate::config::{AdminConfig, RunConfig};
+use crate::config::{AdminConfig, ReportConfig, RunConfig};
 use crate::sandbox::SandboxSettings;
 
 /// Score every user of a CSV or JSONL file through a user validation service and get the same file back with
@@ -30,6 +30,8 @@ struct Cli {
 enum Subcommands {
     /// Score the users of a file
     Run(Box<run::RunArgs>),
+    /// Show a scored file as a page of HTML: verdicts, scores, other thresholds, and what has changed
+    Report(Box<report::ReportArgs>),
     /// Serve a stand-in for the service on this machine, for rehearsals
     Sandbox(sandbox::SandboxArgs),
     /// Look after a ledger of paid answers: show what is in it, prune it, or forget people
@@ -42,6 +44,8 @@ enum Subcommands {
 pub(crate) enum Command {
     /// `rescore run`.
     Run(Box<RunConfig>),
+    /// `rescore report`.
+    Report(Box<ReportConfig>),
     /// `rescore sandbox`.
     Sandbox(SandboxSettings),
     /// `rescore ledger`.
@@ -84,6 +88,10 @@ pub(crate) fn parse(
             let config = arguments.into_config(sources);
             config.map(Box::new).map(Command::Run)
         }
+        Subcommands::Report(arguments) => {
+            let config = arguments.into_config();
+            config.map(Box::new).map(Command::Report)
+        }
         Subcommands::Sandbox(arguments) => arguments.into_settings().map(Command::Sandbox),
         Subcommands::Ledger(command) => command.into_config().map(Command::Ledger),
     };
@@ -99,6 +107,11 @@ fn command() -> clap::Command {
         .mut_subcommand("run", |run| {
             const PREFIX: &str = "RESCORE_";
             help::of_run(with_variables::<run::RunArgs>(&run, PREFIX), PREFIX)
+        })
+        .mut_subcommand("report", |report| {
+            const PREFIX: &str = "RESCORE_";
+            let report = with_variables::<report::ReportArgs>(&report, PREFIX);
+            report.after_help(help::of_report(PREFIX))
         })
         .mut_subcommand("sandbox", |sandbox| {
             with_variables::<sandbox::SandboxArgs>(&sandbox, "RESCORE_SANDBOX_")

@@ -1,6 +1,7 @@
 //! One file or folder for each subcommand: builds the parts from its config and gives each stage only what it needs.
 
 pub(crate) mod ledger;
+pub(crate) mod report;
 pub mod run;
 pub(crate) mod sandbox;
 mod signals;

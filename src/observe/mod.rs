@@ -21,7 +21,7 @@ mod wait_reason;
 mod words;
 
 pub(crate) use notice::notices;
-pub(crate) use numbers::{answers, count, counted, day, moment};
+pub(crate) use numbers::{answers, count, counted, day, moment, stamp};
 pub(crate) use progress::ProgressThread;
 pub use style::Style;
 pub(crate) use summary::{KeptLedger, RunSummary};

@@ -1,6 +1,6 @@
 //! A report for the tests: rows with all kinds of verdicts, and a value that would break out of the page.
 
-use super::model::{ColumnGroups, Comparison, PairingCounts, Report};
+use super::model::{ColumnGroups, Comparison, PageContent, PairingCounts};
 use super::run_facts::RunFacts;
 use crate::analysis::{GroupTally, PastVerdict, RowTally, TalliedRow};
 use crate::row::RowNumber;
@@ -21,7 +21,7 @@ pub(super) const SUMMARY: &str = r#"{"type":"summary","version":1,"exit_code":1,
 "latency_ms":{"p50":80.1,"p95":120.0,"p99":2100.0},"cost":{"spent":3.96,"saved":0.04,"currency":"EUR"},"later":1}"#;
 
 /// A report of a rehearsal with everything in it.
-pub(super) fn everything() -> Report {
+pub(super) fn everything() -> PageContent {
     let mut tally = RowTally::new(&Thresholds::default());
     let mut groups = GroupTally::default();
     let mut number = RowNumber::FIRST;
@@ -52,7 +52,7 @@ pub(super) fn everything() -> Report {
         groups.count(country.as_bytes(), decision);
         number = number.next();
     }
-    Report {
+    PageContent {
         file: "scored.csv".to_owned(),
         made: "22 November 2026, 16:05 (UTC+01:00)".to_owned(),
         sandbox: true,
@@ -72,5 +72,6 @@ pub(super) fn everything() -> Report {
             values: groups.top(3),
         }],
         run: RunFacts::parse(SUMMARY).ok(),
+        redecided: false,
     }
 }

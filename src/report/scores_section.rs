@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use super::chart::{BarChart, STACK, legend};
-use super::model::Report;
+use super::model::PageContent;
 use super::section::{Section, numbers};
 use super::words::{count, rows, score};
 use crate::analysis::{Bars, KINDS, VerdictCounts};
@@ -11,7 +11,7 @@ use crate::analysis::{Bars, KINDS, VerdictCounts};
 /// As many bars as can be told apart on a phone.
 const MOST_BARS: i64 = 50;
 
-pub(super) fn section(report: &Report) -> Option<Markup> {
+pub(super) fn section(report: &PageContent) -> Option<Markup> {
     let tally = &report.tally;
     let scored = tally.what_if.scores();
     if scored == 0 {
