@@ -104,8 +104,8 @@ pub mod internals {
     }
     pub mod verdict {
         pub use crate::verdict::{
-            Answer, Decision, DecisionPolicy, Failure, Reason, Score, Thresholds, TransactionId,
-            Verdict,
+            Answer, Decision, DecisionPolicy, Failure, Levels, Reason, Score, Thresholds,
+            TransactionId, Verdict,
         };
     }
 }

@@ -6,6 +6,7 @@ mod bins;
 mod groups;
 mod movers;
 mod tally;
+mod unknown_levels;
 mod verdict_counts;
 #[allow(dead_code, reason = "`rescore decide` comes next")]
 mod what_if;
@@ -14,6 +15,7 @@ pub(crate) use bins::Bars;
 pub(crate) use groups::{GroupTally, TopValues};
 pub(crate) use movers::Mover;
 pub(crate) use tally::{DriftTally, PastVerdict, RowTally, TalliedRow, number_of};
+pub(crate) use unknown_levels::UnknownLevels;
 pub(crate) use verdict_counts::{KINDS, VerdictCounts};
 #[allow(unused_imports, reason = "the same")]
 pub(crate) use what_if::{Outcomes, ThresholdPair, ThresholdStep, WhatIf};

@@ -1,4 +1,5 @@
-//! What every other module may use: errors, standard error, secrets, exact decimals, and files that the program creates.
+//! What every other module may use: errors, standard error, secrets, exact decimals and amounts of money, and files that the
+//! program creates.
 //!
 //! Nothing here knows about rows, calls or the service.
 
@@ -6,6 +7,7 @@ pub(crate) mod control_chars;
 pub(crate) mod decimal;
 pub(crate) mod elapsed;
 pub(crate) mod error;
+pub(crate) mod money;
 pub(crate) mod own_file;
 pub(crate) mod rlimit;
 

@@ -4,6 +4,7 @@
 //! it. Progress is drawn by a thread of its own, so a slow terminal never delays a call.
 
 mod bar;
+mod cost;
 #[cfg(test)]
 mod documented;
 mod json;

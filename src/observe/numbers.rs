@@ -3,19 +3,12 @@
 use std::time::{Duration, SystemTime};
 
 pub(super) use crate::base::elapsed::time;
+use crate::base::thousands::grouped;
 
 /// `1234567` as `1,234,567`.
 #[must_use]
 pub(crate) fn count(number: u64) -> String {
-    let digits = number.to_string();
-    let mut grouped = String::with_capacity(digits.len() * 4 / 3);
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            grouped.push(',');
-        }
-        grouped.push(digit);
-    }
-    grouped
+    grouped(number.into())
 }
 
 /// `1 row`, `2 rows`.

@@ -43,6 +43,7 @@ impl Plain {
             let _ = write!(line, ", ETA {}", whole_seconds(left));
         }
         let more = words::verdicts(now).into_iter().chain(words::calls(now));
+        let more = more.chain(self.settings.cost(now));
         for part in more.chain(wait_reasons(now, self.settings.concurrency)) {
             line.push_str("; ");
             line.push_str(&part);

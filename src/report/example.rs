@@ -22,7 +22,8 @@ pub(super) const SUMMARY: &str = r#"{"type":"summary","version":1,"exit_code":1,
 
 /// A report of a rehearsal with everything in it.
 pub(super) fn everything() -> PageContent {
-    let mut tally = RowTally::new(&Thresholds::default());
+    let thresholds = Thresholds::default();
+    let mut tally = RowTally::new(Some(&thresholds));
     let mut groups = GroupTally::default();
     let mut number = RowNumber::FIRST;
     for row in 0..1_000_u32 {
@@ -30,10 +31,10 @@ pub(super) fn everything() -> PageContent {
         let hundredths = if row % 2 == 0 { row % 200 } else { row % 1_001 };
         let score = Score::from_json_number(&format!("{hundredths}e-2")).ok();
         let score = score.filter(|_| row % 200 != 7);
-        let decision = score.as_ref().map(|score| tally.thresholds().decide(score));
+        let decision = score.as_ref().map(|score| thresholds.decide(score));
         let past = Score::from_json_number(&format!("{}e-2", (hundredths + row % 90) % 1_000)).ok();
         let past = past.filter(|_| row % 3 > 0).map(|score| PastVerdict {
-            decision: tally.thresholds().decide(&score),
+            decision: thresholds.decide(&score),
             score: score.digits().parse().ok(),
         });
         let counted = TalliedRow {

@@ -59,7 +59,6 @@ pub(crate) fn page(report: &PageContent) -> String {
 }
 
 fn header(report: &PageContent, file: &str) -> Markup {
-    let thresholds = report.tally.thresholds();
     html! {
         header {
             @if report.sandbox {
@@ -69,7 +68,12 @@ fn header(report: &PageContent, file: &str) -> Markup {
             p.meta {
                 span { (report.made) }
                 span { "rescore " (env!("CARGO_PKG_VERSION")) }
-                span { "approve up to " (thresholds.approve_max()) ", review up to " (thresholds.review_max()) ", block above" }
+                span {
+                    @match report.tally.thresholds() {
+                        Some(today) => { "approve up to " (today.approve_max()) ", review up to " (today.review_max()) ", block above" }
+                        None => { "decided by level" }
+                    }
+                }
             }
         }
     }

@@ -11,7 +11,7 @@ use crate::analysis::{ThresholdStep, WhatIf};
 const AROUND: usize = 2;
 
 pub(super) fn section(report: &PageContent) -> Option<Markup> {
-    let what_if = &report.tally.what_if;
+    let what_if = report.tally.what_if.as_ref()?;
     let scored = what_if.scores();
     if scored == 0 {
         return None;

@@ -70,7 +70,7 @@ impl ScoredFile {
         mut past: Option<&mut PastVerdicts>,
     ) -> Result<CountedFile> {
         let mut counted = CountedFile {
-            tally: RowTally::new(thresholds),
+            tally: RowTally::new(Some(thresholds)),
             groups: vec![GroupTally::default(); self.by],
             pairing: PairingCounts::default(),
             sandbox: false,

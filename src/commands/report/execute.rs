@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::SystemTime;
 
+use super::super::files::{NamedFile, refuse_clashes};
 use super::count::{CountedFile, ScoredFile};
 use super::past::PastVerdicts;
 use super::summary;
@@ -11,7 +12,7 @@ use crate::base::stderr::say;
 use crate::config::{EarlierFile, ReportConfig};
 use crate::input::{Input, OpenedScored};
 use crate::observe::{count, counted, stamp};
-use crate::output::{Document, Replace, Target, is_same_file};
+use crate::output::{Document, Replace, Target};
 use crate::report::{ColumnGroups, Comparison, PageContent, PairingCounts, RunFacts, page};
 
 /// How many values of a column a page shows.
@@ -23,7 +24,7 @@ const TOP: usize = 20;
 /// Exit code 2: a file cannot be read, does not have the columns, or may not be written. Exit code 3: the page cannot be
 /// written.
 pub(crate) fn execute(config: ReportConfig) -> Result<Exit> {
-    refuse_clashes(&config)?;
+    refuse_overwriting(&config)?;
     let replace = |_: &Path| {
         if config.overwrite {
             Replace::Whole
@@ -52,7 +53,7 @@ pub(crate) fn execute(config: ReportConfig) -> Result<Exit> {
 }
 
 /// Fails when the page would overwrite what it is made of.
-fn refuse_clashes(config: &ReportConfig) -> Result<()> {
+fn refuse_overwriting(config: &ReportConfig) -> Result<()> {
     let Some(output) = &config.output else {
         return Ok(());
     };
@@ -66,10 +67,11 @@ fn refuse_clashes(config: &ReportConfig) -> Result<()> {
             Input::Stdin => None,
         });
     for input in inputs.chain(&config.summary) {
-        if is_same_file(input, output) {
-            let message = format!("the report would overwrite `{}`", input.display());
-            return Err(Error::usage(message).hint("give another name"));
-        }
+        let files = [
+            NamedFile::input(input),
+            NamedFile::partial("report", output),
+        ];
+        refuse_clashes(&files)?;
     }
     Ok(())
 }
