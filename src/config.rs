@@ -56,7 +56,9 @@ pub struct OutputConfig {
     pub rejects: Option<PathBuf>,
     /// Where rows go whose decision changed, if anywhere.
     pub changes: Option<PathBuf>,
-    /// Output, rejects and changes that exist may be replaced.
+    /// Where a page about the rows goes, if anywhere.
+    pub report: Option<PathBuf>,
+    /// Output, rejects, changes and report that exist may be replaced.
     pub overwrite: bool,
 }
 

@@ -10,7 +10,7 @@ use super::outcome::{Unfinished, WriteError, Written};
 use super::paths::directory_of;
 use super::side::Sides;
 use super::sink::{Sealed, Sink};
-use crate::analysis::UnknownLevels;
+use crate::analysis::{RowTally, TalliedRow, UnknownLevels};
 use crate::drift::Drift;
 use crate::layout::{Format, Layout};
 use crate::row::Row;
@@ -32,6 +32,8 @@ pub struct Writer {
     drift: Drift,
     /// The levels without a decision in these rows, since they were last taken.
     unknown_levels: UnknownLevels,
+    /// What a report shows of these rows, if there will be one.
+    tally: Option<Box<RowTally>>,
     cells: csv::CellEncoder,
     /// The columns in front of rejects and changes in a delimited file.
     reject: csv::FrontColumns,
@@ -68,10 +70,24 @@ impl Writer {
             rows: 0,
             drift: Drift::default(),
             unknown_levels: UnknownLevels::default(),
+            tally: None,
             cells,
             reject,
             change,
         }
+    }
+
+    /// Counts rows for a report as well.
+    #[must_use]
+    pub(crate) fn counting(mut self) -> Self {
+        self.tally = Some(Box::new(RowTally::new(self.policy.thresholds())));
+        self
+    }
+
+    /// What was counted for a report, if there will be one.
+    #[must_use]
+    pub(crate) const fn take_tally(&mut self) -> Option<Box<RowTally>> {
+        self.tally.take()
     }
 
     /// Writes rows in input order.
@@ -92,6 +108,7 @@ impl Writer {
                 ),
                 Format::Jsonl => jsonl::write_row(&mut self.buffer, row, verdict, &self.layout),
             }
+            let mut past = None;
             match verdict {
                 Verdict::Failed(failure) => self.reject(row, failure),
                 Verdict::Scored(answer, None) => {
@@ -110,8 +127,15 @@ impl Writer {
                             };
                             self.change(row, &change);
                         }
+                        past = Some(before);
                     }
                 }
+            }
+            if let Some(tally) = &mut self.tally {
+                tally.count(
+                    tallied(finished),
+                    past.as_ref().map(EarlierVerdict::outline),
+                );
             }
         }
         // Written right away: these rows are paid for, and the buffers of a killed program are
@@ -229,6 +253,19 @@ impl Writer {
             self.output.give_up()
         };
         self.sides.give_up(output)
+    }
+}
+
+/// A row as it is counted.
+fn tallied(finished: &DoneRow) -> TalliedRow<'_> {
+    let (score, decision) = match &finished.verdict {
+        Verdict::Failed(_) => (None, None),
+        Verdict::Scored(answer, decision) => (Some(&answer.score), *decision),
+    };
+    TalliedRow {
+        number: finished.row.number,
+        score,
+        decision,
     }
 }
 
