@@ -26,4 +26,5 @@ mod files;
 mod ledger;
 mod lifecycle;
 mod pacing;
+mod report;
 mod service;
