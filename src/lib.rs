@@ -46,11 +46,16 @@ pub mod internals {
             RealService, RunConfig, ServiceConfig, TimeoutConfig, WatchConfig,
         };
     }
+    pub mod encoding {
+        pub use crate::base::encoding::TextEncoding;
+    }
     pub mod error {
         pub use crate::base::error::{Error, Exit, Result};
     }
     pub mod fields {
-        pub use crate::fields::{Assignments, Field, InvalidPhone, UserRequest};
+        pub use crate::fields::{
+            Assignments, Field, InvalidPhone, PhoneRegion, PhoneRules, UserRequest,
+        };
     }
     pub mod control_chars {
         pub use crate::base::control_chars::is_unsafe_to_print;

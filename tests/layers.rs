@@ -49,6 +49,7 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("console", &["base/stderr.rs"]),
     ("csv", &["input/sniff.rs"]),
     ("csv_core", &["output/csv.rs"]),
+    ("encoding_rs", &["base/encoding.rs"]),
     (
         "fastrand",
         &[
@@ -93,6 +94,7 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("memchr", &["fields/sanitise.rs", "input/", "raw_json.rs"]),
     ("mimalloc", &["main.rs"]),
     ("reqwest", &["service/http/client.rs", "service/http/"]),
+    ("rlibphonenumber", &["fields/region.rs"]),
     ("rusqlite", &["ledger/"]),
     (
         "rustix",

@@ -14,8 +14,9 @@ use rescore::internals::config::{
     BudgetConfig, KeySource, LedgerChoice, LedgerConfig, OutputConfig, PaceConfig, RealService,
     RunConfig, ServiceConfig, TimeoutConfig, WatchConfig,
 };
+use rescore::internals::encoding::TextEncoding;
 use rescore::internals::error::Exit;
-use rescore::internals::fields::{Assignments, InvalidPhone};
+use rescore::internals::fields::{Assignments, PhoneRules};
 use rescore::internals::input::{self, Compose, FileSettings, FormatChoice, Input, Reader};
 use rescore::internals::layout::{Existing, VERDICT_COLUMNS};
 use rescore::internals::ledger::Reuse;
@@ -250,13 +251,14 @@ pub(crate) fn reader_settings(input: &Path) -> input::ReaderSettings {
         file: FileSettings {
             input: Input::File(PathBuf::from(input)),
             format: FormatChoice::Detect,
+            encoding: TextEncoding::UTF_8,
             delimiter: None,
             no_header: false,
             max_record: 1024 * 1024,
         },
         judges_first_rows: true,
         assignments: Assignments::default(),
-        invalid_phone: InvalidPhone::Reject,
+        phones: PhoneRules::default(),
         existing: Existing::Replace,
         columns: VERDICT_COLUMNS.map(str::to_owned).to_vec(),
     }

@@ -22,6 +22,7 @@ mod data;
 mod files;
 mod ledger;
 mod measure;
+mod phones;
 mod process;
 mod server;
 
@@ -37,7 +38,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// A part of the benchmark.
 type Section = fn(&Files, &mut Table);
 
-const SECTIONS: [(&str, Section); 9] = [
+const SECTIONS: [(&str, Section); 10] = [
     ("end-to-end", calls::end_to_end),
     ("latency", calls::latency),
     ("rate", calls::rate),
@@ -45,6 +46,7 @@ const SECTIONS: [(&str, Section); 9] = [
     ("slow-ledger", ledger::with_latency),
     ("known", ledger::known),
     ("files", files::alone),
+    ("phones", phones::national),
     ("memory", process::memory),
     ("startup", process::startup),
 ];

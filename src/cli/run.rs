@@ -272,7 +272,7 @@ impl RunArgs {
         Ok(ReaderSettings {
             file: self.format.file(input)?,
             assignments: self.fields.assignments()?,
-            invalid_phone: self.fields.invalid_phone(),
+            phones: self.fields.phones(),
             existing: self.columns.existing(),
             columns,
             judges_first_rows: self.give_up_after != Some(GiveUpAfter::Never),

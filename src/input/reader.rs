@@ -119,13 +119,14 @@ impl Reader {
         compose: Compose,
     ) -> Result<(Self, Opened)> {
         let (size, mode, ignored) = (source.size(), source.mode(), source.ignored());
-        let mut buffer = Buffer::new(source);
+        let mut buffer = Buffer::new(source, settings.file.encoding);
         buffer.fill_first_line(settings.file.max_record)?;
         buffer.fill_head()?;
         let (detected, preamble) = sniff::detect(&settings.file, &mut buffer)?;
         let (parser, header) = FormatParser::open(detected, &settings, &mut buffer)?;
         let layout = Layout {
             format: detected,
+            encoding: settings.file.encoding,
             preamble,
             header,
             columns: settings.columns.clone(),
@@ -192,14 +193,11 @@ impl Records for Reader {
         let length = row.raw.len();
         self.number = self.number.next();
         let request = match &mut self.parser {
-            FormatParser::Csv(parser) => parser.request(
-                &mut row,
-                &extent,
-                self.settings.invalid_phone,
-                &mut self.bodies,
-            ),
+            FormatParser::Csv(parser) => {
+                parser.request(&mut row, &extent, self.settings.phones, &mut self.bodies)
+            }
             FormatParser::Jsonl(parser) => {
-                parser.request(&mut row, self.settings.invalid_phone, &mut self.bodies)
+                parser.request(&mut row, self.settings.phones, &mut self.bodies)
             }
         };
         if let Some(reason) = self.first_rows.take(&request) {

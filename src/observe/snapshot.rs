@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::cost::Cost;
-use super::view::ProgressSettings;
+use super::settings::ProgressSettings;
 use crate::telemetry::hub::Events;
 use crate::telemetry::pace::{Pace, Pause};
 use crate::telemetry::stats::{OngoingOutage, Stats};

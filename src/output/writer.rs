@@ -49,7 +49,7 @@ impl Writer {
     pub fn new(layout: Layout, policy: DecisionPolicy, output: Sink, mut sides: Sides) -> Self {
         let mut buffer = Vec::with_capacity(BUFFER);
         buffer.extend_from_slice(&layout.preamble);
-        let mut cells = csv::CellEncoder::new(layout.format);
+        let mut cells = csv::CellEncoder::new(layout.format, layout.encoding);
         let [reject, change] = [&REJECT[..], &CHANGE]
             .map(|names| csv::FrontColumns::new(names, layout.header.as_ref(), &cells));
         if let Some(header) = &layout.header {

@@ -13,8 +13,9 @@ use tempfile::TempDir;
 use super::super::drive::{RowStages, RowsEnd, run_rows, runtime};
 use super::super::lookup::LookupStage;
 use super::super::threads::StopChannel;
+use crate::base::encoding::TextEncoding;
 use crate::base::error::Exit;
-use crate::fields::{Assignments, InvalidPhone, UserRequest};
+use crate::fields::{Assignments, PhoneRules, UserRequest};
 use crate::input::{FileSettings, FormatChoice, Input, Reader, ReaderSettings};
 use crate::layout::{Existing, VERDICT_COLUMNS};
 use crate::ledger::{LedgerLocation, LedgerSettings, OpenLedger, Removal, Reuse, StoreFaults};
@@ -196,13 +197,14 @@ impl TestRun {
             file: FileSettings {
                 input: Input::File(self.place.path().join("users.csv")),
                 format: FormatChoice::Detect,
+                encoding: TextEncoding::UTF_8,
                 delimiter: None,
                 no_header: false,
                 max_record: 1 << 20,
             },
             judges_first_rows: true,
             assignments: Assignments::default(),
-            invalid_phone: InvalidPhone::Reject,
+            phones: PhoneRules::default(),
             existing: Existing::Replace,
             columns: VERDICT_COLUMNS.map(str::to_owned).into(),
         };
