@@ -63,6 +63,7 @@ const OWNERS: &[(&str, &[&str])] = &[
         "foldhash",
         &[
             "analysis/groups.rs",
+            "commands/report/past.rs",
             "input/jsonl/member_uses.rs",
             "scorer/transactions.rs",
         ],

@@ -112,6 +112,19 @@ pub(super) fn of_decide(decide: Command, prefix: &str) -> Command {
     ))
 }
 
+/// What people use `rescore report` for.
+const REPORT_EXAMPLES: &str = "\
+Examples:
+  The verdicts of a run, with how the run went:
+    rescore report scored.csv --run summary.json -o report.html
+  What has changed since last month, and decisions by country:
+    rescore report scored.csv --against last-month.csv --key id --by country -o report.html";
+
+/// What stands below the options of `rescore report`.
+pub(super) fn of_report(prefix: &str) -> String {
+    format!("{REPORT_EXAMPLES}\n\n{}", note(prefix))
+}
+
 /// How options are given by variables.
 pub(super) fn note(prefix: &str) -> String {
     format!("Every option `--some-name` can also be given by the variable `{prefix}SOME_NAME`.")

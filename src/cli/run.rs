@@ -151,7 +151,12 @@ pub(super) struct RunArgs {
     /// output, or from the ledger.
     #[arg(long, value_name = "FILE", value_parser = values::file(), help_heading = FILES)]
     changes: Option<PathBuf>,
-    /// Replace existing output, rejects and changes
+    /// Also show the result as a page of HTML in this file, when the run is finished
+    ///
+    /// It is what `rescore report` makes: verdicts, scores, other thresholds, what has changed, and how the run went.
+    #[arg(long, value_name = "FILE", value_parser = values::file(), help_heading = FILES)]
+    report: Option<PathBuf>,
+    /// Replace existing output, rejects, changes and report
     #[arg(long, help_heading = FILES)]
     overwrite: bool,
 
@@ -278,6 +283,7 @@ impl RunArgs {
             path: path.cloned(),
             rejects: self.rejects.clone(),
             changes: self.changes.clone(),
+            report: self.report.clone(),
             overwrite: self.overwrite,
         }
     }

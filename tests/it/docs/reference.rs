@@ -149,7 +149,7 @@ fn options(help: &str) -> BTreeSet<String> {
 }
 
 /// The commands, each with the heading of its part of the reference.
-const COMMANDS: [(&str, &str); 7] = [
+const COMMANDS: &[(&str, &str)] = &[
     ("run --help", "## Options of `rescore run`"),
     ("check --help", "## Options of `rescore check`"),
     ("decide --help", "## Options of `rescore decide`"),
