@@ -39,9 +39,9 @@ pub struct RunConfig {
     pub budget: BudgetConfig,
     /// Which answers are stored and used.
     pub ledger: LedgerConfig,
-    /// Scores to decisions.
+    /// How decisions are made.
     pub policy: DecisionPolicy,
-    /// Further fields of the answer, in the order of their columns.
+    /// Further fields of the answer: those of the columns in their order, then a level that only decides.
     pub captured: Box<[Pointer]>,
     /// What people see.
     pub watch: WatchConfig,

@@ -5,6 +5,7 @@
 
 pub(crate) mod control_chars;
 pub(crate) mod decimal;
+pub(crate) mod elapsed;
 pub(crate) mod error;
 pub(crate) mod money;
 pub(crate) mod own_file;

@@ -7,11 +7,12 @@ use clap::Args;
 
 use super::account::{AccountArgs, MissingSetting, refuse_address};
 use super::columns::ColumnArgs;
-use super::fields::FieldArgs;
+use super::fields::{FIELDS, FieldArgs};
 use super::format::{FILES, FormatArgs, source};
+use super::policy::capture_level;
 use super::price::PriceArgs;
 use super::sources::Sources;
-use super::values;
+use super::values::{self, DecideBy};
 use crate::base::error::{Error, Result};
 use crate::config::{CheckConfig, CheckLedger};
 use crate::input::ReaderSettings;
@@ -64,6 +65,12 @@ pub(super) struct CheckArgs {
 
     #[command(flatten)]
     fields: FieldArgs,
+    /// As in `run`: with a level, such as `level=/summary/risk_level`, only answers that have it can be used
+    #[arg(
+        long, value_name = "score|level=PLACE", default_value = "score", value_parser = values::decide_by,
+        help_heading = FIELDS
+    )]
+    decide_by: DecideBy,
 
     #[command(flatten)]
     format: FormatArgs,
@@ -79,7 +86,10 @@ pub(super) struct CheckArgs {
 
 impl CheckArgs {
     pub(super) fn into_config(self, sources: Sources<'_>) -> Result<CheckConfig> {
-        let (names, captured) = self.columns.names()?;
+        let (names, mut captured) = self.columns.names()?;
+        if let DecideBy::Level(place) = &self.decide_by {
+            capture_level(place, &mut captured)?;
+        }
         let rate = self.rate.unwrap_or(if self.sandbox {
             Rate::Unlimited
         } else {
@@ -88,7 +98,7 @@ impl CheckArgs {
         Ok(CheckConfig {
             input: self.input(names)?,
             plan: self.account.plan()?,
-            ledger: self.ledger(captured, sources)?,
+            ledger: self.ledger(captured.into(), sources)?,
             dedupe: !self.no_dedupe,
             rate,
             tariff: self.price.tariff(),

@@ -36,7 +36,7 @@ impl ColumnArgs {
     ///
     /// # Errors
     /// Two of them would have the same name.
-    pub(super) fn names(&self) -> Result<(Vec<String>, Box<[Pointer]>)> {
+    pub(super) fn names(&self) -> Result<(Vec<String>, Vec<Pointer>)> {
         let further = self.column.iter().map(|Column(name, _)| name.as_str());
         let names: Vec<String> = VERDICT_COLUMNS
             .into_iter()

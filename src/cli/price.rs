@@ -11,7 +11,7 @@ pub(super) const COST: &str = "Cost";
 // A doc comment would be taken for the help of the command.
 #[derive(Debug, Args)]
 pub(super) struct PriceArgs {
-    /// What a call costs, such as `0.004`
+    /// What a call costs, such as `0.004`: progress and summary show what is spent and saved
     #[arg(long, value_name = "AMOUNT", value_parser = values::price, allow_negative_numbers = true, help_heading = COST)]
     price: Option<Price>,
     /// The currency of the price, which is only shown

@@ -164,6 +164,26 @@ pub(super) fn column(text: &str) -> Result<Column, String> {
     Ok(Column(name.to_owned(), Pointer::parse(pointer)?))
 }
 
+/// `--decide-by`.
+#[derive(Debug, Clone)]
+pub(super) enum DecideBy {
+    /// By the score.
+    Score,
+    /// By the level at this place.
+    Level(String),
+}
+
+pub(super) fn decide_by(text: &str) -> Result<DecideBy, String> {
+    match text.split_once('=') {
+        None if text == "score" => Ok(DecideBy::Score),
+        Some(("level", place)) if !place.trim().is_empty() => Ok(DecideBy::Level(place.to_owned())),
+        _ => Err(
+            "expected `score`, or `level=` and its place, such as `level=/summary/risk_level`"
+                .to_owned(),
+        ),
+    }
+}
+
 /// `--prefix`: the start of column names.
 pub(super) fn prefix(text: &str) -> Result<String, String> {
     if text.contains(char::is_control) {

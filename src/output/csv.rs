@@ -9,7 +9,7 @@ use super::earlier::DecisionChange;
 use crate::base::control_chars::is_unsafe_to_print;
 use crate::layout::{Existing, Format, Layout, PREVIOUS};
 use crate::row::{Row, Span};
-use crate::verdict::{Failure, Score, Verdict, is_formula};
+use crate::verdict::{Decision, Failure, Score, Verdict, is_formula};
 
 /// Encodes single cells. They are quoted if they contain the delimiter, or another one that a
 /// spreadsheet may use: many split at the delimiter of the machine's locale or the user's choice,
@@ -148,7 +148,7 @@ fn put_cell(out: &mut Vec<u8>, verdict: &Verdict, column: usize, cells: &mut Cel
         0 => cells.put(out, answer.transaction_id.as_str().as_bytes()),
         // Digits, sign, point and exponent never need quotes, whatever the delimiter.
         1 => out.extend_from_slice(answer.score.digits().as_bytes()),
-        2 => out.extend_from_slice(decision.word().as_bytes()),
+        2 => out.extend_from_slice(decision.map_or("", Decision::word).as_bytes()),
         _ => {
             let Some(Some(raw)) = answer.captured.get(column - 3) else {
                 return;

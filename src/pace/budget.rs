@@ -182,7 +182,7 @@ mod tests {
                 stats.apply(Duration::ZERO, &event);
             }
         };
-        tell(Resolution::Scored(Decision::Approve), good);
+        tell(Resolution::Scored(Some(Decision::Approve)), good);
         for (reason, times) in reasons {
             tell(Resolution::Failed(*reason), *times);
         }

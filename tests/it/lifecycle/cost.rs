@@ -1,9 +1,9 @@
-//! What a run costs: never more than its budget.
+//! What a run costs: it says what was spent and saved, and never costs more than its budget.
 
 use std::time::Duration;
 
 use crate::support::process::Place;
-use crate::support::server::{Server, good, status};
+use crate::support::server::{Server, good, ok, raw, status};
 use crate::support::users;
 
 #[test]
@@ -96,4 +96,90 @@ fn a_budget_without_a_price_or_for_less_than_a_call_is_refused_before_the_first_
         run.args(args).done().exits(2).says(words);
     }
     assert_eq!(server.calls(), 0);
+}
+
+#[test]
+fn what_was_spent_saved_and_perhaps_billed_is_told_apart() {
+    // Ten users and two of them again, one who never gets an answer, one whose answer has no verdict.
+    let csv = users::csv(10)
+        + "1,User 1,user1@example.com,192.0.2.1,Mozilla/5.0 (X11)\n"
+        + "2,User 2,user2@example.com,192.0.2.2,Mozilla/5.0 (X11)\n"
+        + "8,lost,a@example.com,192.0.2.1,u\n9,useless,a@example.com,192.0.2.1,u\n";
+    let place = Place::with("users.csv", &csv);
+    let server = Server::start(|request| match request.name().as_str() {
+        "lost" => raw("").then_reset(),
+        "useless" => ok("{}"),
+        _ => good(request),
+    });
+    let args = [
+        "--price",
+        "0.004",
+        "--currency",
+        "EUR",
+        "--summary",
+        "s.json",
+    ];
+    let score = || {
+        let run = place.run(
+            &server,
+            ["users.csv", "-o", "scored.csv", "--progress", "plain"],
+        );
+        run.args(args)
+    };
+    score().done().exits(1).says(
+        "spent 0.044 EUR: 11 answers at 0.004 EUR; at most 0.052 EUR, with 2 failed calls that may have been billed\n",
+    ).says("saved 0.008 EUR: 2 rows reused an answer\n");
+    assert_eq!(server.calls(), 13);
+    let cost = || {
+        let summary: serde_json::Value = serde_json::from_str(&place.text("s.json")).unwrap();
+        summary["cost"].to_string()
+    };
+    let expected =
+        r#"{"price":0.004,"currency":"EUR","spent":0.044,"spent_at_most":0.052,"saved":0.008}"#;
+    assert_eq!(cost(), expected);
+    // What is known now costs nothing: only the two rows without a verdict are sent again.
+    let retried = score().args(["--retry-failed", "--overwrite"]).done();
+    retried
+        .exits(1)
+        .says("spent 0.004 EUR: 1 answer at 0.004 EUR; at most 0.012 EUR, with 2 failed calls")
+        .says("saved 0.048 EUR: 12 rows");
+}
+
+#[test]
+fn every_kind_of_progress_shows_what_was_spent_and_a_sandbox_only_would_have() {
+    let place = Place::with("users.csv", users::csv(20));
+    let run = |args: &[&str]| {
+        let run = place.rescore([
+            "run",
+            "users.csv",
+            "--sandbox",
+            "--rate",
+            "50/s",
+            "--price",
+            "1",
+        ]);
+        run.args(["--progress-every", "50ms"]).args(args).done()
+    };
+    let plain = run(&["--progress", "plain"]);
+    plain
+        .exits(0)
+        .says("; would have spent ")
+        .says("would have spent 20.00: 20 answers at 1.00\n");
+    let json = run(&["--progress", "json"]);
+    json.exits(0);
+    let lines = json
+        .stderr
+        .lines()
+        .filter_map(|line| serde_json::from_str(line).ok());
+    let amounts: Vec<f64> = lines
+        .filter(|line: &serde_json::Value| line["type"] == "progress")
+        .map(|line| {
+            assert!(line["spent_at_most"].as_f64() >= line["spent"].as_f64());
+            line["spent"].as_f64().unwrap()
+        })
+        .collect();
+    assert!(
+        amounts.is_sorted() && amounts.last() > amounts.first(),
+        "{amounts:?}"
+    );
 }
