@@ -56,6 +56,9 @@ pub mod internals {
             RealService, RunConfig, ServiceConfig, TimeoutConfig, WatchConfig,
         };
     }
+    pub mod encoding {
+        pub use crate::base::encoding::TextEncoding;
+    }
     pub mod error {
         pub use crate::base::error::{Error, Exit, Result};
     }

@@ -38,6 +38,7 @@ fn execute() -> u8 {
         Ok((command, variables)) => match command {
             Command::Run(config) => commands::run::execute(*config),
             Command::Check(config) => commands::check::execute(*config),
+            Command::Decide(config) => commands::decide::execute(*config),
             Command::Ledger(config) => commands::ledger::execute(config),
             Command::Sandbox(settings) => commands::sandbox::execute(&settings),
         }

@@ -49,6 +49,7 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("console", &["base/stderr.rs"]),
     ("csv", &["input/sniff.rs"]),
     ("csv_core", &["output/csv.rs"]),
+    ("encoding_rs", &["base/encoding.rs"]),
     (
         "fastrand",
         &[

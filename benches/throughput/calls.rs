@@ -14,6 +14,7 @@ use rescore::internals::config::{
     BudgetConfig, KeySource, LedgerChoice, LedgerConfig, OutputConfig, PaceConfig, RealService,
     RunConfig, ServiceConfig, TimeoutConfig, WatchConfig,
 };
+use rescore::internals::encoding::TextEncoding;
 use rescore::internals::error::Exit;
 use rescore::internals::fields::{Assignments, PhoneRules};
 use rescore::internals::input::{self, Compose, FileSettings, FormatChoice, Input, Reader};
@@ -249,6 +250,7 @@ pub(crate) fn reader_settings(input: &Path) -> input::ReaderSettings {
         file: FileSettings {
             input: Input::File(PathBuf::from(input)),
             format: FormatChoice::Detect,
+            encoding: TextEncoding::UTF_8,
             delimiter: None,
             no_header: false,
             max_record: 1024 * 1024,

@@ -9,7 +9,7 @@ use super::account::{AccountArgs, MissingSetting, refuse_address};
 use super::columns::ColumnArgs;
 use super::fields::{FIELDS, FieldArgs};
 use super::format::{FILES, FormatArgs, source};
-use super::policy::capture_level;
+use super::policy;
 use super::price::PriceArgs;
 use super::sources::Sources;
 use super::values::{self, DecideBy};
@@ -65,7 +65,7 @@ pub(super) struct CheckArgs {
 
     #[command(flatten)]
     fields: FieldArgs,
-    /// As in `run`: with a level, such as `level=/summary/risk_level`, only answers that have it can be used
+    /// Use only answers with this level, if the run will decide by it, as in `level=/summary/risk_level`
     #[arg(
         long, value_name = "score|level=PLACE", default_value = "score", value_parser = values::decide_by,
         help_heading = FIELDS
@@ -88,7 +88,7 @@ impl CheckArgs {
     pub(super) fn into_config(self, sources: Sources<'_>) -> Result<CheckConfig> {
         let (names, mut captured) = self.columns.names()?;
         if let DecideBy::Level(place) = &self.decide_by {
-            capture_level(place, &mut captured)?;
+            policy::capture(place, &mut captured)?;
         }
         let rate = self.rate.unwrap_or(if self.sandbox {
             Rate::Unlimited
@@ -98,7 +98,7 @@ impl CheckArgs {
         Ok(CheckConfig {
             input: self.input(names)?,
             plan: self.account.plan()?,
-            ledger: self.ledger(captured.into(), sources)?,
+            ledger: self.ledger(captured, sources)?,
             dedupe: !self.no_dedupe,
             rate,
             tariff: self.price.tariff(),
@@ -130,11 +130,7 @@ impl CheckArgs {
     ///
     /// # Errors
     /// One of address and service ID is missing, or not valid.
-    fn ledger(
-        &self,
-        captured: Box<[Pointer]>,
-        sources: Sources<'_>,
-    ) -> Result<Option<CheckLedger>> {
+    fn ledger(&self, captured: Vec<Pointer>, sources: Sources<'_>) -> Result<Option<CheckLedger>> {
         let Some(path) = self.ledger.clone() else {
             // In a variable it may be for other commands.
             if sources.is_typed("max_age") {
@@ -163,7 +159,7 @@ impl CheckArgs {
             path,
             account,
             max_age: self.max_age,
-            captured,
+            captured: captured.into(),
         }))
     }
 }

@@ -85,6 +85,33 @@ pub(super) fn of_check(check: Command, prefix: &str) -> Command {
     check.after_help(format!("{CHECK_EXAMPLES}\n\n{CHECK_EXIT_CODES}\n\n{note}"))
 }
 
+/// What people use `rescore decide` for.
+const DECIDE_EXAMPLES: &str = "\
+Examples:
+  What would other thresholds do?
+    rescore decide scored.csv --what-if
+  The same file with other thresholds, and the rows whose decision changes:
+    rescore decide scored.csv -o decided.csv --approve-max 3 --review-max 6 --changes changes.csv
+  By a level that the run wrote with `--column risk_level=/summary/risk_level`:
+    rescore decide scored.csv -o decided.csv --decide-by level=risk_level --approve-levels 0,low \
+      --review-levels 1,medium --block-levels 2,high";
+
+/// The exit codes of `rescore decide`.
+const DECIDE_EXIT_CODES: &str = "\
+Exit codes:
+    0  every row with a score has a decision
+    1  finished, but some rows have no decision, or could not be read and are as they were
+    2  wrong usage, settings or input: nothing is written
+    3  the output cannot be written: nothing is left of it";
+
+/// The help of `rescore decide`.
+pub(super) fn of_decide(decide: Command, prefix: &str) -> Command {
+    let note = note(prefix);
+    decide.after_help(format!(
+        "{DECIDE_EXAMPLES}\n\n{DECIDE_EXIT_CODES}\n\n{note}"
+    ))
+}
+
 /// How options are given by variables.
 pub(super) fn note(prefix: &str) -> String {
     format!("Every option `--some-name` can also be given by the variable `{prefix}SOME_NAME`.")

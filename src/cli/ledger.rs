@@ -9,6 +9,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 
 use super::values::{self, Map, Set};
+use crate::base::encoding::TextEncoding;
 use crate::base::error::{Error, Result};
 use crate::config::{AdminConfig, AdminTask, ForgetTarget};
 use crate::fields::{Assignments, InvalidPhone, PerField, PhoneRegion, PhoneRules, UserRequest};
@@ -62,6 +63,9 @@ pub(super) struct ForgetArgs {
     /// Take the region of such phone numbers from this column of that file, as in `run`
     #[arg(long, value_name = "COLUMN", value_parser = values::column_name, requires = "users")]
     phone_region_column: Option<String>,
+    /// Encoding of that file, as in `run`
+    #[arg(long, value_parser = values::encoding, requires = "users")]
+    encoding: Option<TextEncoding>,
     /// That file has no header, and `--map` takes column numbers, as in `run`
     #[arg(long, requires = "users")]
     no_header: bool,
@@ -183,6 +187,7 @@ fn many(users: &Path, arguments: &ForgetArgs) -> Result<ReaderSettings> {
                 Input::File(users.to_owned())
             },
             format: FormatChoice::Detect,
+            encoding: arguments.encoding.unwrap_or_default(),
             delimiter: None,
             no_header: arguments.no_header,
             max_record: LONGEST_RECORD,

@@ -6,6 +6,7 @@
 mod account;
 mod check;
 mod columns;
+mod decide;
 mod fields;
 mod format;
 mod help;

@@ -6,9 +6,9 @@ use clap::builder::BoolishValueParser;
 use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use super::sources::{self, Sources, Variables};
-use super::{check, help, ledger, run, sandbox};
+use super::{check, decide, help, ledger, run, sandbox};
 use crate::base::error::Error;
-use crate::config::{AdminConfig, CheckConfig, RunConfig};
+use crate::config::{AdminConfig, CheckConfig, DecideConfig, RunConfig};
 use crate::sandbox::SandboxSettings;
 
 /// Score every user of a CSV or JSONL file through a user validation service and get the same file back with
@@ -32,6 +32,8 @@ enum Subcommands {
     Run(Box<run::RunArgs>),
     /// Count what a run would send, skip and cost, without a call or a key
     Check(Box<check::CheckArgs>),
+    /// Decide the rows of a scored file again without a call, or show what other thresholds would do
+    Decide(Box<decide::DecideArgs>),
     /// Serve a stand-in for the service on this machine, for rehearsals
     Sandbox(sandbox::SandboxArgs),
     /// Look after a ledger of paid answers: show what is in it, prune it, or forget people
@@ -46,6 +48,8 @@ pub(crate) enum Command {
     Run(Box<RunConfig>),
     /// `rescore check`.
     Check(Box<CheckConfig>),
+    /// `rescore decide`.
+    Decide(Box<DecideConfig>),
     /// `rescore sandbox`.
     Sandbox(SandboxSettings),
     /// `rescore ledger`.
@@ -92,6 +96,10 @@ pub(crate) fn parse(
             let config = arguments.into_config(sources);
             config.map(Box::new).map(Command::Check)
         }
+        Subcommands::Decide(arguments) => {
+            let config = arguments.into_config(sources);
+            config.map(Box::new).map(Command::Decide)
+        }
         Subcommands::Sandbox(arguments) => arguments.into_settings().map(Command::Sandbox),
         Subcommands::Ledger(command) => command.into_config().map(Command::Ledger),
     };
@@ -111,6 +119,11 @@ fn command() -> clap::Command {
         .mut_subcommand("check", |check| {
             const PREFIX: &str = "RESCORE_";
             help::of_check(with_variables::<check::CheckArgs>(&check, PREFIX), PREFIX)
+        })
+        .mut_subcommand("decide", |decide| {
+            const PREFIX: &str = "RESCORE_";
+            let decide = with_variables::<decide::DecideArgs>(&decide, PREFIX);
+            help::of_decide(decide::with_own_help(decide), PREFIX)
         })
         .mut_subcommand("sandbox", |sandbox| {
             with_variables::<sandbox::SandboxArgs>(&sandbox, "RESCORE_SANDBOX_")

@@ -8,7 +8,7 @@ use super::values::{self, DecideBy};
 use crate::base::decimal::Decimal;
 use crate::base::error::{Error, Result, quoted};
 use crate::raw_json::Pointer;
-use crate::verdict::{Decision, Levels, Thresholds};
+use crate::verdict::{Decision, DecisionPolicy, Levels, Thresholds};
 
 // A doc comment would be taken for the help of the command.
 #[derive(Debug, Args)]
@@ -54,14 +54,34 @@ pub(super) enum PolicyChoice {
     Level { place: String, levels: Levels },
 }
 
-/// Adds the field of the answer that is the level to the fields to capture, if it is not among them. Returns its place there.
+impl PolicyChoice {
+    /// The policy for answers, and the fields to capture: those of the columns, and the level if it is not among them.
+    ///
+    /// # Errors
+    /// The place of the level is no pointer.
+    pub(super) fn of_answers(
+        self,
+        mut captured: Vec<Pointer>,
+    ) -> Result<(DecisionPolicy, Vec<Pointer>)> {
+        let policy = match self {
+            Self::Score(thresholds) => DecisionPolicy::Score(thresholds),
+            Self::Level { place, levels } => {
+                let field = capture(&place, &mut captured)?;
+                DecisionPolicy::Level { levels, field }
+            }
+        };
+        Ok((policy, captured))
+    }
+}
+
+/// Adds the level at this place to the fields that are captured, unless it is there, and returns its index.
 ///
 /// # Errors
-/// It is not the place of a field.
-pub(super) fn capture_level(place: &str, captured: &mut Vec<Pointer>) -> Result<usize> {
+/// The place is no pointer.
+pub(super) fn capture(place: &str, captured: &mut Vec<Pointer>) -> Result<usize> {
     let pointer = Pointer::parse(place)
         .map_err(|wrong| Error::usage(format!("`--decide-by level`: {wrong}")))?;
-    let there = captured.iter().position(|column| *column == pointer);
+    let there = captured.iter().position(|field| *field == pointer);
     Ok(there.unwrap_or_else(|| {
         captured.push(pointer);
         captured.len() - 1

@@ -9,6 +9,7 @@ use clap::ValueEnum;
 use clap::builder::{PathBufValueParser, TypedValueParser};
 
 use crate::base::decimal::Decimal;
+use crate::base::encoding::{TextEncoding, UnfitLabel};
 use crate::base::money::{Currency, Money, Price};
 use crate::fields::{Field, InvalidPhone, PhoneRegion, Template};
 use crate::input::FormatChoice;
@@ -204,6 +205,19 @@ pub(super) fn delimiter(text: &str) -> Result<u8, String> {
         [byte] if byte.is_ascii() => Ok(*byte),
         _ => Err("expected one ASCII character, or `tab`".to_owned()),
     }
+}
+
+/// `--encoding`.
+pub(super) fn encoding(text: &str) -> Result<TextEncoding, String> {
+    TextEncoding::of_label(text).map_err(|unfit| match unfit {
+        UnfitLabel::Unknown => {
+            "expected the name of an encoding, such as `utf-8`, `windows-1252`, `shift_jis` or `gb18030`"
+                .to_owned()
+        }
+        UnfitLabel::NotAscii(name) => format!(
+            "{name} is not a superset of ASCII; convert the file with `iconv -f {name} -t UTF-8`"
+        ),
+    })
 }
 
 /// The longest time that is accepted: more than an hour for one call is a mistake in the unit.

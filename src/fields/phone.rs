@@ -264,6 +264,18 @@ mod tests {
         }
     }
 
+    proptest::proptest! {
+        #[test]
+        fn whatever_is_written_the_number_is_international_or_not_sent(
+            written in "[0-9 ()./+-]{0,24}|[0-9\u{ff10}-\u{ff19}\u{b2}]{1,20}|\\PC{0,20}",
+            region in "[A-Z]{2}|",
+        ) {
+            if let Ok(phone) = sent(&written, None, Some(&region)) {
+                proptest::prop_assert!(is_international(&phone), "{phone}");
+            }
+        }
+    }
+
     #[test]
     fn the_rows_own_region_comes_first() {
         let number = "0664 1234567";

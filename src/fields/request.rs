@@ -74,6 +74,7 @@ mod tests {
     use super::super::field::PerField;
     use super::super::sanitise::text;
     use super::*;
+    use crate::base::encoding::TextEncoding;
 
     fn user(set: &[(Field, &'static [u8])]) -> PerField<Option<Cow<'static, [u8]>>> {
         let mut found = PerField {
@@ -96,7 +97,9 @@ mod tests {
     ) -> Result<UserRequest<'static>, Failure> {
         let find = |field| {
             let bytes = found.get_mut(field).take();
-            bytes.map(|bytes| text(bytes, field)).transpose()
+            bytes
+                .map(|bytes| text(bytes, TextEncoding::UTF_8, field))
+                .transpose()
         };
         let phones = PhoneRules {
             invalid: invalid_phone,

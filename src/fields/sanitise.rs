@@ -10,6 +10,7 @@ use memchr::{memchr, memchr_iter};
 
 use super::field::Field;
 use super::phone::{self, is_ornament};
+use crate::base::encoding::TextEncoding;
 use crate::base::error::quoted;
 use crate::verdict::{Failure, Reason};
 
@@ -20,8 +21,17 @@ const EMAIL_CHARACTERS: usize = 254;
 /// The value as text.
 ///
 /// # Errors
-/// Bytes that are not UTF-8: a replacement character must never reach a paid call.
-pub(crate) fn text(bytes: Cow<'_, [u8]>, field: Field) -> Result<Cow<'_, str>, Failure> {
+/// Bytes that are not text in this encoding: a replacement character must never reach a paid call.
+pub(crate) fn text(
+    bytes: Cow<'_, [u8]>,
+    encoding: TextEncoding,
+    field: Field,
+) -> Result<Cow<'_, str>, Failure> {
+    if !encoding.is_utf8() {
+        let undecodable =
+            || Failure::new(Reason::Undecodable, format!("{field} is not {encoding}"));
+        return encoding.decode(bytes).ok_or_else(undecodable);
+    }
     let not_utf8 = |valid_up_to: usize| {
         Failure::new(
             Reason::NotUtf8,

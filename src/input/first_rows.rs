@@ -50,6 +50,7 @@ pub(super) fn hopeless(name: &str, reason: Reason, mapping: &str) -> Error {
             "put each object on one line, with `jq -c '.[]'` for an array and with `jq -c .` otherwise"
         }
         Reason::Ragged | Reason::TextAfterQuote => "check the header, the quotes and `--delimiter`",
+        Reason::Undecodable => "check `--encoding`",
         Reason::ExistingColumns => "`--existing keep` keeps the old columns under other names",
         Reason::InvalidPhone => {
             "`--phone-region` reads national numbers, as in `--phone-region DE`, and `--invalid-phone drop` leaves out the number if the row has an email address"

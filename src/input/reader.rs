@@ -119,13 +119,14 @@ impl Reader {
         compose: Compose,
     ) -> Result<(Self, Opened)> {
         let (size, mode, ignored) = (source.size(), source.mode(), source.ignored());
-        let mut buffer = Buffer::new(source);
+        let mut buffer = Buffer::new(source, settings.file.encoding);
         buffer.fill_first_line(settings.file.max_record)?;
         buffer.fill_head()?;
         let (detected, preamble) = sniff::detect(&settings.file, &mut buffer)?;
         let (parser, header) = FormatParser::open(detected, &settings, &mut buffer)?;
         let layout = Layout {
             format: detected,
+            encoding: settings.file.encoding,
             preamble,
             header,
             columns: settings.columns.clone(),

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use crate::base::encoding::TextEncoding;
 use crate::fields::{Assignments, PhoneRules};
 use crate::layout::Existing;
 
@@ -35,6 +36,8 @@ pub struct FileSettings {
     pub input: Input,
     /// The format, or that it is to be detected.
     pub format: FormatChoice,
+    /// The encoding of the text.
+    pub encoding: TextEncoding,
     /// The delimiter, if it was given.
     pub delimiter: Option<u8>,
     /// There is no header: columns are named by number.

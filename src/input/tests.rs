@@ -8,6 +8,7 @@ use std::io::{self, Read};
 use bytes::{Bytes, BytesMut};
 
 use super::{FileSettings, FormatChoice, Input, ReadRow, Reader, ReaderSettings};
+use crate::base::encoding::TextEncoding;
 use crate::base::error::Result;
 use crate::fields::{Assignments, PhoneRules, UserRequest};
 use crate::layout::Existing;
@@ -40,6 +41,7 @@ fn settings() -> ReaderSettings {
         file: FileSettings {
             input: Input::Stdin,
             format: FormatChoice::Detect,
+            encoding: TextEncoding::UTF_8,
             delimiter: None,
             no_header: false,
             max_record: 1 << 20,

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-pub(super) use crate::base::elapsed::time;
+pub(crate) use crate::base::elapsed::time;
 use crate::base::thousands::grouped;
 
 /// `1234567` as `1,234,567`.

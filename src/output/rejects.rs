@@ -7,9 +7,9 @@ use super::columns::REJECT;
 use super::csv;
 use super::jsonl;
 use super::outcome::{Unfinished, WriteError, Written};
+use super::row_files::sync_names;
 use super::side::{SideFile, Sides, WhenEmpty};
 use super::target::Target;
-use super::writer::sync_names;
 use crate::base::error::Result;
 use crate::layout::{Format, Layout};
 use crate::row::Row;
@@ -31,7 +31,7 @@ impl RejectsWriter {
     /// As [`Target::open`].
     pub(crate) fn open(target: &Target, mode: u32, layout: &Layout) -> Result<Self> {
         let mut file = SideFile::open(target, mode, WhenEmpty::Removed)?;
-        let mut cells = csv::CellEncoder::new(layout.format);
+        let mut cells = csv::CellEncoder::new(layout.format, layout.encoding);
         let front = csv::FrontColumns::new(&REJECT, layout.header.as_ref(), &cells);
         if let Some(header) = &layout.header {
             csv::write_side_header(file.header(), front, header, layout, &mut cells);

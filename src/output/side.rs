@@ -180,6 +180,13 @@ impl Sides {
         }
     }
 
+    /// Removes the partial files.
+    pub(super) fn discard(self) {
+        for side in [self.rejects, self.changes].into_iter().flatten() {
+            side.sink.discard();
+        }
+    }
+
     /// Ends one file after the other. If one fails, those after it keep their partial names: a file
     /// under its final name would make the run look complete.
     fn end(

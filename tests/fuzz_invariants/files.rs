@@ -4,6 +4,7 @@
 //! The first [`CHOICES`] bytes of an input choose options, the rest is the file.
 
 use bytes::{Bytes, BytesMut};
+use rescore::internals::encoding::TextEncoding;
 use rescore::internals::error::Result;
 use rescore::internals::fields::{Assignments, Field, InvalidPhone, PhoneRules, UserRequest};
 use rescore::internals::input::{
@@ -99,6 +100,7 @@ fn settings([flags, delimiter, ..]: [u8; CHOICES], format: FormatChoice) -> Read
         file: FileSettings {
             input: Input::Stdin,
             format: if has(4) { FormatChoice::Detect } else { format },
+            encoding: TextEncoding::UTF_8,
             delimiter: DELIMITERS
                 .get(usize::from(delimiter))
                 .copied()

@@ -22,6 +22,7 @@ mod support;
 
 mod check;
 mod cli;
+mod decide;
 mod docs;
 mod files;
 mod ledger;

@@ -10,6 +10,7 @@ use super::super::existing::{self, Conflict};
 use super::super::settings::ReaderSettings;
 use super::columns::{no_header, ours, spans};
 use super::scan::{RecordScan, find_record, scan, unquote};
+use crate::base::encoding::TextEncoding;
 use crate::base::error::{Error, Result};
 use crate::fields::{self, ColumnSource, Mapping, PhoneRules, UserRequest};
 use crate::layout::{DECISION_COLUMN, Existing, SCORE_COLUMN};
@@ -19,6 +20,7 @@ use crate::verdict::{Failure, Reason};
 /// Finds records and makes requests of them.
 pub(in crate::input) struct CsvParser {
     delimiter: u8,
+    encoding: TextEncoding,
     /// The cells of the last record that was scanned, relative to its first byte.
     cells: Vec<Span>,
     /// The number of cells in the header, or without a header in the first row.
@@ -62,8 +64,10 @@ impl CsvParser {
             )));
         } else {
             let header = buffer.take(&extent, RowNumber::FIRST);
-            let name =
-                |cell: &Span| String::from_utf8_lossy(&unquote(header.slice(*cell))).into_owned();
+            let name = |cell: &Span| {
+                let name = unquote(header.slice(*cell));
+                settings.file.encoding.decode_lossy(&name).into_owned()
+            };
             let names: Vec<String> = cells.iter().map(name).collect();
             (names, Some(header))
         };
@@ -84,6 +88,7 @@ impl CsvParser {
         };
         let mut parser = Self {
             delimiter,
+            encoding: settings.file.encoding,
             width: names.len(),
             no_header: settings.file.no_header,
             cells,
@@ -101,6 +106,7 @@ impl CsvParser {
     fn of_nothing(delimiter: u8, settings: &ReaderSettings) -> Self {
         Self {
             delimiter,
+            encoding: settings.file.encoding,
             width: 0,
             no_header: true,
             cells: Vec::new(),
@@ -152,7 +158,7 @@ impl CsvParser {
         let fits = |column: usize, place: usize| {
             let cell = self.cells.get(place).copied().and_then(&bytes);
             let text = unquote(cell.unwrap_or_default());
-            existing::fits(column, std::str::from_utf8(&text).ok())
+            existing::fits(column, self.encoding.decode(text).as_deref())
         };
         let mut places = self.replaced.iter().enumerate();
         places.find_map(|(column, place)| {
@@ -213,16 +219,17 @@ impl CsvParser {
         let find = |field| match self.mapping.sources.get(field) {
             ColumnSource::Absent => Ok(None),
             ColumnSource::Constant(value) => Ok(Some(Cow::Borrowed(value.as_str()))),
-            ColumnSource::Columns(template) => template
-                .value(|index| self.cells.get(*index).map(|cell| unquote(row.slice(*cell))))
-                .map(|bytes| fields::text(bytes, field))
-                .transpose(),
+            ColumnSource::Columns(template) => template.text(|index| {
+                let cell = self.cells.get(*index).map(|cell| unquote(row.slice(*cell)));
+                cell.map(|bytes| fields::text(bytes, self.encoding, field))
+                    .transpose()
+            }),
         };
         let region = || {
             let cell = self.cells.get(self.mapping.region?).copied();
-            // The codes are ASCII. A cell that is not UTF-8 has none of them.
             let code = unquote(row.slice(cell.unwrap_or_default()));
-            Some(Cow::Owned(String::from_utf8_lossy(&code).into_owned()))
+            // What is not text names no region.
+            Some(self.encoding.decode(code).unwrap_or_default())
         };
         UserRequest::new(find, phones, region).map(|request| bodies.body(&request))
     }

@@ -215,10 +215,7 @@ impl JsonlParser {
         let mut found = PerField::try_from_fn(|field| match self.sources.get(field) {
             ColumnSource::Absent => Ok(None),
             ColumnSource::Constant(value) => Ok(Some(Cow::Borrowed(value.as_str()))),
-            ColumnSource::Columns(template) => match template.column() {
-                Some(lookup) => find(field, lookup),
-                None => member_text::joined(template, field, find),
-            },
+            ColumnSource::Columns(template) => template.text(|lookup| find(field, lookup)),
         })?;
         let take = |field| Ok(found.get_mut(field).take());
         // A value that is not a string names no region.

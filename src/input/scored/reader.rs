@@ -63,7 +63,7 @@ impl ScoredReader {
         columns: ScoredColumns,
     ) -> Result<(Self, OpenedScored)> {
         let (size, mode, ignored) = (source.size(), source.mode(), source.ignored());
-        let mut buffer = Buffer::new(source);
+        let mut buffer = Buffer::new(source, settings.encoding);
         buffer.fill_first_line(settings.max_record)?;
         buffer.fill_head()?;
         let (format, preamble) = sniff::detect(settings, &mut buffer)?;
@@ -88,6 +88,7 @@ impl ScoredReader {
         let opened = OpenedScored {
             layout: Layout {
                 format,
+                encoding: settings.encoding,
                 preamble,
                 header,
                 columns: names,

@@ -7,6 +7,7 @@ use std::io;
 use super::super::settings::{FileSettings, FormatChoice, Input};
 use super::super::source::Source;
 use super::{OpenedScored, ScoredColumns, ScoredReader};
+use crate::base::encoding::TextEncoding;
 use crate::base::error::Result;
 
 /// A scored CSV file with a column that is asked for besides ours.
@@ -18,6 +19,7 @@ fn settings() -> FileSettings {
     FileSettings {
         input: Input::Stdin,
         format: FormatChoice::Detect,
+        encoding: TextEncoding::UTF_8,
         delimiter: None,
         no_header: false,
         max_record: 1 << 16,

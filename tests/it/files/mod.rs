@@ -2,6 +2,7 @@
 
 mod columns;
 mod csv_rows;
+mod encodings;
 mod existing;
 mod full_disk;
 mod input;

@@ -13,6 +13,7 @@ use tempfile::TempDir;
 use super::super::drive::{RowStages, RowsEnd, run_rows, runtime};
 use super::super::lookup::LookupStage;
 use super::super::threads::StopChannel;
+use crate::base::encoding::TextEncoding;
 use crate::base::error::Exit;
 use crate::fields::{Assignments, PhoneRules, UserRequest};
 use crate::input::{FileSettings, FormatChoice, Input, Reader, ReaderSettings};
@@ -196,6 +197,7 @@ impl TestRun {
             file: FileSettings {
                 input: Input::File(self.place.path().join("users.csv")),
                 format: FormatChoice::Detect,
+                encoding: TextEncoding::UTF_8,
                 delimiter: None,
                 no_header: false,
                 max_record: 1 << 20,
