@@ -4,10 +4,11 @@ use super::counts::RowTally;
 use super::estimate::{LATENCY, RateSource, TimeEstimate};
 use super::outlook::{LedgerOutlook, Outlook};
 use super::remedies::remedy_for;
+use crate::base::elapsed::time;
 use crate::base::error::{printable, quoted, shown};
 use crate::fields::usual_length;
 use crate::ledger::PreviewedRun;
-use crate::observe::{count, counted, day, per_time, time};
+use crate::observe::{count, counted, day, per_time};
 
 /// The result, without a line end behind the last line.
 pub(super) fn text(outlook: &Outlook) -> String {

@@ -108,6 +108,7 @@ fn answers_of_other_flags_accounts_and_without_a_field_are_not_used() {
         &["--base-url", "https://other.example.com"],
         &["--sandbox"],
         &["--column", "risk_level=/summary/risk_level"],
+        &["--decide-by", "level=/summary/risk_level"],
         &["--no-dedupe"],
     ] {
         if more[0] == "--base-url" || more[0] == "--sandbox" {
@@ -132,6 +133,8 @@ fn answers_of_other_flags_accounts_and_without_a_field_are_not_used() {
         .done()
         .exits(0);
     assert_eq!(numbers(&with(&column)), (10, 0));
+    let level = ["--decide-by", "level=/summary/risk_level"];
+    assert_eq!(numbers(&with(&level)), (10, 0));
 }
 
 #[test]

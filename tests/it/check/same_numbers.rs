@@ -137,10 +137,10 @@ fn national_numbers_rejected_and_dropped() {
     let file = format!(
         "{HEADER}{}",
         [
-            "Ann,ann@example.com,0151 2345678,192.0.2.1,curl/8",
+            "Ann,ann@example.com,0151 23456789,192.0.2.1,curl/8",
             "Ann,ann@example.com,,192.0.2.1,curl/8",
-            "Bo,,0151 2345678,192.0.2.1,curl/8",
-            "Cy,,+49 151 2345678,192.0.2.1,curl/8",
+            "Bo,,0151 23456789,192.0.2.1,curl/8",
+            "Cy,,+49 151 23456789,192.0.2.1,curl/8",
         ]
         .join("\n")
     );
@@ -150,6 +150,14 @@ fn national_numbers_rejected_and_dropped() {
     assert_eq!(*options, json!(["--phone-region", "--invalid-phone"]));
     let said = numbers("users.csv", &file, &["--invalid-phone", "drop"]);
     assert_eq!(outline(&said), (2, 1, 1));
+    let options = &said["unsendable"]["invalid_phone"]["options"];
+    assert_eq!(*options, json!(["--phone-region"]));
+    // Read as numbers of a region, none is invalid.
+    let said = numbers("users.csv", &file, &["--phone-region", "DE"]);
+    assert_eq!(outline(&said), (4, 0, 0));
+    let british = ["--phone-region", "GB"];
+    let options = &numbers("users.csv", &file, &british)["unsendable"]["invalid_phone"]["options"];
+    assert_eq!(*options, json!(["--invalid-phone"]));
 }
 
 #[test]
