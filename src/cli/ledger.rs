@@ -14,6 +14,7 @@ use crate::config::{AdminConfig, AdminTask, ForgetTarget};
 use crate::fields::{Assignments, InvalidPhone, PerField, UserRequest};
 use crate::input::{FileSettings, FormatChoice, Input, ReaderSettings};
 use crate::layout::Existing;
+use crate::selection::Selection;
 use crate::verdict::{Failure, Reason};
 
 #[derive(Debug, Subcommand)]
@@ -193,5 +194,6 @@ fn many(users: &Path, map: Vec<Map>, set: Vec<Set>, no_header: bool) -> Result<F
         columns: Vec::new(),
         // A row that cannot have been sent does no harm here.
         judges_first_rows: false,
+        selection: Selection::default(),
     })))
 }

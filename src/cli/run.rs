@@ -11,7 +11,7 @@ use clap::Args;
 use super::fields::{FIELDS, FieldArgs};
 use super::format::{FILES, FormatArgs, source};
 use super::policy::PolicyArgs;
-use super::price::{COST, PriceArgs};
+use super::price::{PACE, PriceArgs};
 use super::service::{ServiceArgs, refuse_address};
 use super::sources::Sources;
 use super::values::{self, Column, ExistingArg, ProgressArg};
@@ -27,8 +27,8 @@ use crate::ledger::Reuse;
 use crate::pace::{CallLimit, FailureBudget, FailureLimit, GiveUpAfter, Rate};
 use crate::raw_json::Pointer;
 use crate::scorer::Patience;
+use crate::selection::{Sample, Selection};
 
-const PACE: &str = "Pace and limits";
 const LEDGER: &str = "Ledger";
 const WATCH: &str = "Progress and summary";
 
@@ -44,9 +44,20 @@ pub(super) struct RunArgs {
     /// Write the rows to this file, compressed if it ends in .gz or .zst; `-` or nothing is standard output
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Use the built-in stand-in instead of the service: no key, no cost, made-up scores
+    /// Use the built-in stand-in for the service: no key, no cost, made-up scores
     #[arg(long)]
     sandbox: bool,
+    /// Take only the first N rows; the same command without it continues
+    ///
+    /// With `--sample`, the first N rows of the sample. What was paid for is kept and not paid for again.
+    #[arg(long, value_name = "N", value_parser = values::count, allow_negative_numbers = true)]
+    limit: Option<NonZeroU64>,
+    /// Take only a share of the rows, such as `1%`, the same ones each time
+    ///
+    /// They are drawn by a hash of what is sent, so equal rows are all in the sample or all not. The same command without it
+    /// continues, and pays for none of these rows again.
+    #[arg(long, value_name = "N%", value_parser = values::sample, allow_negative_numbers = true)]
+    sample: Option<Sample>,
 
     #[command(flatten)]
     service: ServiceArgs,
@@ -104,11 +115,13 @@ pub(super) struct RunArgs {
     #[arg(long, value_name = "N", value_parser = values::count, allow_negative_numbers = true, help_heading = PACE)]
     max_calls: Option<NonZeroU64>,
     /// Stop before the call that would bring the cost of all calls, including retries, above this amount
-    #[arg(long, value_name = "AMOUNT", value_parser = values::money, allow_negative_numbers = true, help_heading = COST)]
+    #[arg(long, value_name = "AMOUNT", value_parser = values::money, allow_negative_numbers = true, help_heading = PACE)]
     max_cost: Option<Money>,
     #[command(flatten)]
     price: PriceArgs,
-    /// Stop at the Nth row that fails, or at this share of the rows, counted from the hundredth row on
+    /// Stop at the Nth row that fails, or at this share of the rows
+    ///
+    /// A share is counted from the hundredth row on.
     #[arg(
         long, value_name = "N|N%", value_parser = values::failure_limit, allow_negative_numbers = true,
         help_heading = PACE
@@ -133,8 +146,10 @@ pub(super) struct RunArgs {
     /// Send every row again: discard the answers in OUTPUT.ledger, or use none of those in the shared ledger
     #[arg(long, conflicts_with = "max_age", help_heading = LEDGER)]
     fresh: bool,
-    /// Send only the rows that have no verdict in the finished output, and put the results in their places
-    #[arg(long, conflicts_with = "fresh", help_heading = LEDGER)]
+    /// Send only the rows that have no verdict in the finished output
+    ///
+    /// The results are put in their places.
+    #[arg(long, conflicts_with_all = ["fresh", "limit", "sample"], help_heading = LEDGER)]
     retry_failed: bool,
     /// Keep no answers: a run that stops cannot continue
     #[arg(long, conflicts_with_all = ["ledger", "max_age", "fresh", "retry_failed"], help_heading = LEDGER)]
@@ -316,7 +331,15 @@ impl RunArgs {
             existing: self.existing.into(),
             columns,
             judges_first_rows: self.give_up_after != Some(GiveUpAfter::Never),
+            selection: self.selection(),
         })
+    }
+
+    fn selection(&self) -> Selection {
+        Selection {
+            limit: self.limit,
+            sample: self.sample,
+        }
     }
 
     fn output(&self) -> OutputConfig {

@@ -17,6 +17,7 @@ mod magic;
 mod reader;
 #[allow(dead_code, reason = "the commands that read scored files come next")]
 mod scored;
+mod selector;
 mod settings;
 mod sniff;
 mod source;

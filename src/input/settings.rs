@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use crate::fields::{Assignments, InvalidPhone};
 use crate::layout::Existing;
+use crate::selection::Selection;
 
 /// Where rows come from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,4 +59,6 @@ pub struct ReaderSettings {
     pub columns: Vec<String>,
     /// Whether to reject a file whose first rows all fail for the same reason.
     pub judges_first_rows: bool,
+    /// Which rows are read.
+    pub selection: Selection,
 }

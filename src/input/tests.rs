@@ -11,6 +11,7 @@ use super::{FileSettings, FormatChoice, Input, ReadRow, Reader, ReaderSettings};
 use crate::base::error::Result;
 use crate::fields::{Assignments, InvalidPhone, UserRequest};
 use crate::layout::Existing;
+use crate::selection::Selection;
 
 /// Returns at most `step` bytes per read, is interrupted at every third read, and fails at the
 /// `fails`th.
@@ -49,6 +50,7 @@ fn settings() -> ReaderSettings {
         existing: Existing::Replace,
         columns: crate::layout::VERDICT_COLUMNS.map(str::to_owned).into(),
         judges_first_rows: true,
+        selection: Selection::default(),
     }
 }
 

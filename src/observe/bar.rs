@@ -5,8 +5,9 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use super::notice::Notice;
 use super::numbers::{counted, percent, rate, whole_seconds};
 use super::screen::Screen;
+use super::settings::ProgressSettings;
 use super::snapshot::Snapshot;
-use super::view::{ProgressSettings, View};
+use super::view::View;
 use super::wait_reason::wait_reasons;
 use super::words;
 use crate::base::stderr::{columns, draw, say};
@@ -53,7 +54,7 @@ impl Bar {
         ];
         let below = wait_reasons(now, self.settings.concurrency)
             .into_iter()
-            .chain(self.settings.cost(now))
+            .chain(self.settings.cost(now.cost))
             .chain(words::verdicts(now))
             .chain(words::calls(now));
         #[allow(
@@ -190,6 +191,7 @@ mod tests {
             style: Style::Bar,
             every: Duration::ZERO,
             size: Some(1),
+            limit: None,
             sandbox: true,
             tariff: None,
             concurrency: 64,

@@ -8,8 +8,9 @@ use serde::Serialize;
 
 use super::json::{one_line, rounded};
 use super::notice::Notice;
+use super::settings::ProgressSettings;
 use super::snapshot::Snapshot;
-use super::view::{ProgressSettings, View};
+use super::view::View;
 use super::words;
 use crate::base::money::Money;
 use crate::base::stderr::{say, say_progress};

@@ -8,9 +8,10 @@ use super::bar::Bar;
 use super::json_lines::JsonLines;
 use super::notice::{Ender, Inbox, Notice};
 use super::plain::{Plain, WarningsOnly};
+use super::settings::ProgressSettings;
 use super::snapshot::{Recent, Snapshot};
 use super::style::Style;
-use super::view::{ProgressSettings, View};
+use super::view::View;
 use crate::telemetry::hub::Events;
 
 /// The thread that shows progress.

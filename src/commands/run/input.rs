@@ -7,6 +7,7 @@ use crate::base::stderr::say;
 use crate::fields::UserRequest;
 use crate::input::{self, Input, Opened, Reader, TrailingGarbage};
 use crate::layout::Layout;
+use crate::selection::Selection;
 use crate::service::{self, Plan};
 
 /// A warning; gzip says the same.
@@ -22,6 +23,8 @@ pub(super) struct InputFacts {
     pub(super) replaced: Vec<String>,
     /// The size in bytes, where it is known.
     pub(super) size: Option<u64>,
+    /// Which of its rows the run takes.
+    pub(super) selection: Selection,
     /// Whether bytes behind compressed data are ignored, as known now.
     pub(super) ignored: TrailingGarbage,
     /// The same, as known when the input was opened.
@@ -35,6 +38,11 @@ impl InputFacts {
             Input::Stdin => "standard input".to_owned(),
             Input::File(path) => shown(path),
         }
+    }
+
+    /// The size in bytes of the rows that the run takes, where it is known.
+    pub(super) fn size_of_rows(&self) -> Option<u64> {
+        self.size.filter(|_| self.selection.is_everything())
     }
 }
 
@@ -60,7 +68,7 @@ impl OpenInput {
         if shows_text && input::is_checked_for_long(&settings.file.input) {
             say("rescore: checking the compressed input before anything is sent");
         }
-        let source = settings.file.input.clone();
+        let (source, selection) = (settings.file.input.clone(), settings.selection);
         let compose = move |request: &UserRequest<'_>, to: &mut BytesMut| {
             service::write_body(request, plan, to);
         };
@@ -82,6 +90,7 @@ impl OpenInput {
                 mapping,
                 replaced,
                 size,
+                selection,
                 ignored_at_start: ignored.any(),
                 ignored,
             },

@@ -130,7 +130,7 @@ async fn blank_lines_after_the_last_row_are_written_unless_the_run_stopped() {
 async fn an_empty_input_is_a_complete_run() {
     let log = Log::default();
     let scorer = scorer(4, &log, Scripted::new(GOOD));
-    let ran = run_to_end(&scorer, Surroundings::of(vec![Read::End])).await;
+    let ran = run_to_end(&scorer, Surroundings::of(vec![Read::End(InputEnd::Whole)])).await;
     assert!(ran.stop.is_none() && ran.written.is_empty());
     assert_eq!(scorer.events().with_stats(Stats::exit), Exit::Complete);
     assert_invariants(&scorer);
