@@ -8,6 +8,8 @@ use std::fmt;
 use std::num::{NonZeroU32, NonZeroU64};
 use std::str::FromStr;
 
+use crate::base::thousands::grouped;
+
 /// Which rows a run takes; by default all of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Selection {
@@ -53,7 +55,7 @@ impl Selection {
         let sample = self.sample.map(|share| format!("a sample of {share}"));
         let first = self.limit.map(|limit| match limit.get() {
             1 => "the first row".to_owned(),
-            limit => format!("the first {limit} rows"),
+            limit => format!("the first {} rows", grouped(limit.into())),
         });
         match (first, sample) {
             (Some(first), Some(sample)) => Some(format!("{first} of {sample}")),
@@ -198,11 +200,11 @@ mod tests {
             format!("{} {options:?}", selection.of("a.csv"))
         };
         insta::assert_snapshot!(
-            [of(0, None), of(1, None), of(100, None), of(0, Some("1%")), of(100, Some("0.5%"))].join("\n"),
+            [of(0, None), of(1, None), of(1_000, None), of(0, Some("1%")), of(100, Some("0.5%"))].join("\n"),
             @r#"
         a.csv []
         the first row of a.csv ["`--limit`"]
-        the first 100 rows of a.csv ["`--limit`"]
+        the first 1,000 rows of a.csv ["`--limit`"]
         a sample of 1% of a.csv ["`--sample`"]
         the first 100 rows of a sample of 0.5% of a.csv ["`--limit`", "`--sample`"]
         "#

@@ -114,7 +114,7 @@ pub(super) struct RunArgs {
     /// Maximum number of calls, including retries
     #[arg(long, value_name = "N", value_parser = values::count, allow_negative_numbers = true, help_heading = PACE)]
     max_calls: Option<NonZeroU64>,
-    /// Stop before the call that would bring the cost of all calls, including retries, above this amount
+    /// Stop before the call that would bring the cost of all calls, including retries, above this amount (needs --price)
     #[arg(long, value_name = "AMOUNT", value_parser = values::money, allow_negative_numbers = true, help_heading = PACE)]
     max_cost: Option<Money>,
     #[command(flatten)]
