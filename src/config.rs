@@ -4,16 +4,17 @@
 //! stage its part. The config is between them and the stages: it is made of the stages' types, no stage knows it, and
 //! `cli` and `commands` share nothing else. Benchmarks build a [`RunConfig`] without a command line.
 
-use std::num::{NonZeroU64, NonZeroUsize};
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::base::money::Tariff;
 use crate::base::secret::Secret;
 use crate::fields::UserRequest;
 use crate::input;
 use crate::ledger::Reuse;
 use crate::observe::Style;
-use crate::pace::{FailureBudget, GiveUpAfter, Rate, Resends};
+use crate::pace::{CallLimit, FailureBudget, GiveUpAfter, Rate, Resends};
 use crate::raw_json::Pointer;
 use crate::scorer::Patience;
 use crate::service::{Endpoint, KeyFile, Plan, Proxy, ServiceId};
@@ -38,9 +39,9 @@ pub struct RunConfig {
     pub budget: BudgetConfig,
     /// Which answers are stored and used.
     pub ledger: LedgerConfig,
-    /// Scores to decisions.
+    /// How decisions are made.
     pub policy: DecisionPolicy,
-    /// Further fields of the answer, in the order of their columns.
+    /// Further fields of the answer: those of the columns in their order, then a level that only decides.
     pub captured: Box<[Pointer]>,
     /// What people see.
     pub watch: WatchConfig,
@@ -62,8 +63,8 @@ pub struct OutputConfig {
 /// What a run may spend.
 #[derive(Debug, Clone, Copy)]
 pub struct BudgetConfig {
-    /// The most calls.
-    pub calls: Option<NonZeroU64>,
+    /// The most calls, also those that the most cost pays for.
+    pub calls: Option<CallLimit>,
     /// How many rows may fail.
     pub failures: FailureBudget,
     /// How many rows in a row may end without a verdict.
@@ -162,6 +163,8 @@ pub struct WatchConfig {
     pub quiet: bool,
     /// Where the summary goes as JSON.
     pub summary: Option<PathBuf>,
+    /// What calls cost; `None` where the user does not say so, and no cost is shown.
+    pub tariff: Option<Tariff>,
 }
 
 impl WatchConfig {

@@ -8,6 +8,12 @@
 // The documentation is made with the private items.
 #![allow(rustdoc::private_intra_doc_links)]
 
+#[allow(
+    dead_code,
+    unused_imports,
+    reason = "its users come next: decide and report"
+)]
+mod analysis;
 mod base;
 mod cli;
 mod commands;
@@ -23,6 +29,12 @@ mod pace;
 mod pipeline;
 mod program;
 mod raw_json;
+#[allow(
+    dead_code,
+    unused_imports,
+    reason = "the command that makes reports comes next"
+)]
+mod report;
 mod row;
 mod sandbox;
 mod scorer;
@@ -107,7 +119,8 @@ pub mod internals {
     }
     pub mod verdict {
         pub use crate::verdict::{
-            Answer, Decision, DecisionPolicy, Failure, Reason, Score, TransactionId, Verdict,
+            Answer, Decision, DecisionPolicy, Failure, Levels, Reason, Score, Thresholds,
+            TransactionId, Verdict,
         };
     }
 }

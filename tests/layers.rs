@@ -27,9 +27,10 @@ const LAYERS: &[&[&str]] = &[
     &["raw_json"],
     &["verdict", "layout"],
     &["drift"],
+    &["analysis"],
     &["telemetry", "fields"],
     &[
-        "input", "output", "service", "pace", "ledger", "observe", "sandbox",
+        "input", "output", "service", "pace", "ledger", "observe", "report", "sandbox",
     ],
     &["scorer"],
     &["pipeline"],
@@ -60,7 +61,11 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("flate2", &["input/decompress.rs", "output/encoder.rs"]),
     (
         "foldhash",
-        &["input/jsonl/member_uses.rs", "scorer/transactions.rs"],
+        &[
+            "analysis/groups.rs",
+            "input/jsonl/member_uses.rs",
+            "scorer/transactions.rs",
+        ],
     ),
     (
         "futures",
@@ -84,6 +89,7 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("hyper_util", &["sandbox/", "service/proxy.rs"]),
     ("indicatif", &["observe/bar.rs", "observe/screen.rs"]),
     ("jiff", &["observe/numbers.rs"]),
+    ("maud", &["report/"]),
     ("memchr", &["fields/sanitise.rs", "input/", "raw_json.rs"]),
     ("mimalloc", &["main.rs"]),
     ("reqwest", &["service/http/client.rs", "service/http/"]),

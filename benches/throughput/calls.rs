@@ -234,6 +234,7 @@ pub(crate) fn run_with(input: &Path, output: &Path, url: &str, rate: Rate, ledge
         policy: DecisionPolicy::default(),
         captured: Box::default(),
         watch: WatchConfig {
+            tariff: None,
             style: Style::Off,
             every: Duration::from_secs(10),
             quiet: true,

@@ -94,14 +94,12 @@ fn measure(
 
 /// Rows a second through reader and writer.
 fn through(input: &Path, output: &Path, compose: Compose) -> f64 {
-    let decision = DecisionPolicy::default();
-    let score = Score::from_json_number(SCORE).unwrap();
-    let decision = decision.decide(&score);
     let answer = Answer {
         transaction_id: TransactionId::new(ID).unwrap(),
-        score,
+        score: Score::from_json_number(SCORE).unwrap(),
         captured: Box::default(),
     };
+    let decision = DecisionPolicy::default().decide(&answer);
     let verdict = Verdict::Scored(answer, decision);
 
     let began = Instant::now();

@@ -8,7 +8,11 @@ use std::iter::repeat;
 ///
 /// Exponents beyond ±10^18 count as ±10^18.
 #[derive(Debug, Clone)]
-pub(crate) struct Decimal(Box<str>);
+pub(crate) struct Decimal {
+    text: Box<str>,
+    /// The nearest double. Rounding keeps the order, so different doubles need no comparison of digits.
+    nearest: f64,
+}
 
 impl Decimal {
     /// No sensible number is longer; a megabyte of digits would fill memory and file.
@@ -18,18 +22,30 @@ impl Decimal {
     /// for a number beyond the range of a double.
     #[must_use]
     pub(crate) fn new(text: &str) -> Option<Self> {
-        let finite = || text.parse().is_ok_and(f64::is_finite);
-        (text.len() <= Self::MAX_CHARACTERS && finite()).then(|| Self(text.into()))
+        if text.len() > Self::MAX_CHARACTERS {
+            return None;
+        }
+        let nearest = text
+            .parse()
+            .ok()
+            .filter(|number: &f64| number.is_finite())?;
+        Some(Self {
+            text: text.into(),
+            nearest,
+        })
     }
 
     /// The number as it was written.
     #[must_use]
     pub(crate) fn text(&self) -> &str {
-        &self.0
+        &self.text
     }
 
     fn parts(&self) -> Parts<'_> {
-        let (number, exponent) = self.0.split_once(['e', 'E']).unwrap_or((&self.0, "0"));
+        let (number, exponent) = self
+            .text
+            .split_once(['e', 'E'])
+            .unwrap_or((&self.text, "0"));
         let negative = number.starts_with('-');
         let number = number.trim_start_matches(['-', '+']);
         let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
@@ -96,14 +112,24 @@ impl Parts<'_> {
     }
 }
 
-impl Ord for Decimal {
-    fn cmp(&self, other: &Self) -> Ordering {
+impl Decimal {
+    /// Compares digit by digit.
+    fn compare_digits(&self, other: &Self) -> Ordering {
         let (a, b) = (self.parts(), other.parts());
         match (a.negative, b.negative) {
             (false, false) => a.compare_size(&b),
             (true, true) => b.compare_size(&a),
             (true, false) => Ordering::Less,
             (false, true) => Ordering::Greater,
+        }
+    }
+}
+
+impl Ord for Decimal {
+    fn cmp(&self, other: &Self) -> Ordering {
+        match self.nearest.partial_cmp(&other.nearest) {
+            Some(order) if order.is_ne() => order,
+            _ => self.compare_digits(other),
         }
     }
 }
@@ -124,13 +150,16 @@ impl Eq for Decimal {}
 
 impl From<u8> for Decimal {
     fn from(number: u8) -> Self {
-        Self(number.to_string().into())
+        Self {
+            text: number.to_string().into(),
+            nearest: number.into(),
+        }
     }
 }
 
 impl fmt::Display for Decimal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.text)
     }
 }
 

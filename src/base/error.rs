@@ -11,9 +11,9 @@ use crate::base::control_chars::{any_unsafe_to_print, is_unsafe_to_print};
 /// How a run ended: what the exit code says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
-    /// Every row has a verdict.
+    /// Every row has a verdict and a decision.
     Complete,
-    /// Finished; some rows have no verdict.
+    /// Finished; some rows have no verdict, or no decision.
     SomeFailed,
     /// Usage, settings or input are wrong.
     Usage,

@@ -1,14 +1,17 @@
-//! What every other module may use: errors, standard error, secrets, exact decimals, encodings, and files that the program
-//! creates.
+//! What every other module may use: errors, standard error, secrets, exact decimals and amounts of money, encodings, and
+//! files that the program creates.
 //!
 //! Nothing here knows about rows, calls or the service.
 
 pub(crate) mod control_chars;
 pub(crate) mod decimal;
+pub(crate) mod elapsed;
 pub(crate) mod encoding;
 pub(crate) mod error;
+pub(crate) mod money;
 pub(crate) mod own_file;
 pub(crate) mod rlimit;
 
 pub(crate) mod secret;
 pub(crate) mod stderr;
+pub(crate) mod thousands;

@@ -3,6 +3,8 @@
 //! What is wrong with arguments and variables by themselves is refused here; `commands` refuses what only a look at files
 //! can show. This is the only module that names clap, and nothing below it knows of arguments or variables.
 
+mod account;
+mod columns;
 mod fields;
 mod format;
 mod help;
@@ -10,6 +12,7 @@ mod key;
 mod ledger;
 mod parse;
 mod policy;
+mod price;
 mod run;
 mod sandbox;
 mod service;

@@ -1,6 +1,5 @@
 //! The arguments of `rescore run`, and the config that they make.
 
-use std::collections::HashSet;
 use std::io::IsTerminal;
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::{Path, PathBuf};
@@ -8,23 +7,27 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::fields::{FIELDS, FieldArgs};
+use super::account::refuse_address;
+use super::columns::ColumnArgs;
+use super::fields::FieldArgs;
 use super::format::{FILES, FormatArgs, source};
-use super::policy::PolicyArgs;
-use super::service::{ServiceArgs, refuse_address};
+use super::policy::{PolicyArgs, PolicyChoice};
+use super::price::{COST, PriceArgs};
+use super::service::ServiceArgs;
 use super::sources::Sources;
-use super::values::{self, Column, ExistingArg, ProgressArg};
-use crate::base::error::{Error, Result, quoted};
+use super::values::{self, ProgressArg};
+use crate::base::error::{Error, Result};
+use crate::base::money::Money;
 use crate::config::{
     BudgetConfig, LedgerChoice, LedgerConfig, OutputConfig, PaceConfig, RunConfig, ServiceConfig,
     TimeoutConfig, WatchConfig,
 };
 use crate::input::ReaderSettings;
-use crate::layout::{PREVIOUS, VERDICT_COLUMNS};
 use crate::ledger::Reuse;
-use crate::pace::{FailureBudget, FailureLimit, GiveUpAfter, Rate};
+use crate::pace::{CallLimit, FailureBudget, FailureLimit, GiveUpAfter, Rate};
 use crate::raw_json::Pointer;
 use crate::scorer::Patience;
+use crate::verdict::DecisionPolicy;
 
 const PACE: &str = "Pace and limits";
 const LEDGER: &str = "Ledger";
@@ -51,11 +54,6 @@ pub(super) struct RunArgs {
 
     #[command(flatten)]
     fields: FieldArgs,
-    /// Append another field of the answer, such as `risk_level=/summary/risk_level` (repeatable)
-    #[arg(
-        long, value_name = "NAME=POINTER", value_delimiter = '\n', value_parser = values::column, help_heading = FIELDS
-    )]
-    column: Vec<Column>,
     #[command(flatten)]
     policy: PolicyArgs,
 
@@ -101,6 +99,11 @@ pub(super) struct RunArgs {
     /// Maximum number of calls, including retries
     #[arg(long, value_name = "N", value_parser = values::count, allow_negative_numbers = true, help_heading = PACE)]
     max_calls: Option<NonZeroU64>,
+    /// Stop before the call that would bring the cost of all calls, including retries, above this amount
+    #[arg(long, value_name = "AMOUNT", value_parser = values::money, allow_negative_numbers = true, help_heading = COST)]
+    max_cost: Option<Money>,
+    #[command(flatten)]
+    price: PriceArgs,
     /// Stop at the Nth row that fails, or at this share of the rows, counted from the hundredth row on
     #[arg(
         long, value_name = "N|N%", value_parser = values::failure_limit, allow_negative_numbers = true,
@@ -139,15 +142,8 @@ pub(super) struct RunArgs {
 
     #[command(flatten)]
     format: FormatArgs,
-    /// What to do with the columns of an earlier run in the input; other columns with the same names are never replaced
-    #[arg(long, value_name = "ACTION", value_enum, default_value = "replace", help_heading = FILES)]
-    existing: ExistingArg,
-    /// Put this before the names of all new columns, as in `rescore_decision`
-    #[arg(
-        long, value_name = "TEXT", default_value = "", hide_default_value = true, value_parser = values::prefix,
-        help_heading = FILES
-    )]
-    prefix: String,
+    #[command(flatten)]
+    columns: ColumnArgs,
     /// Copy rows without a verdict to this file, with the reason [default: OUTPUT.rejects.csv or .jsonl]
     #[arg(long, value_name = "FILE", value_parser = values::file(), help_heading = FILES)]
     rejects: Option<PathBuf>,
@@ -179,8 +175,8 @@ impl RunArgs {
     pub(super) fn into_config(self, sources: Sources<'_>) -> Result<RunConfig> {
         let plan = self.service.plan()?;
         let pace = self.pace();
-        let policy = self.policy.policy()?;
-        let (names, captured) = self.columns()?;
+        let (names, columns) = self.columns.names()?;
+        let (policy, captured) = policy(self.policy.choice(sources)?, columns)?;
         let input = self.input(names)?;
         let service = if self.sandbox {
             refuse_address(sources)?;
@@ -192,7 +188,7 @@ impl RunArgs {
         let output = self.output();
         let ledger = self.ledger();
         let budget = BudgetConfig {
-            calls: self.max_calls,
+            calls: self.call_limit()?,
             failures: FailureBudget(self.max_failures),
             give_up_after: self.give_up_after.unwrap_or_default(),
         };
@@ -202,6 +198,7 @@ impl RunArgs {
             every: self.progress_every,
             quiet: self.quiet,
             summary: self.summary,
+            tariff: self.price.tariff(),
         };
         Ok(RunConfig {
             input,
@@ -216,7 +213,7 @@ impl RunArgs {
             budget,
             ledger,
             policy,
-            captured,
+            captured: captured.into(),
             watch,
         })
     }
@@ -241,38 +238,28 @@ impl RunArgs {
         }
     }
 
-    /// The names of all columns that we write, and where those of `--column` come from.
-    fn columns(&self) -> Result<(Vec<String>, Box<[Pointer]>)> {
-        let further = self.column.iter().map(|Column(name, _)| name.as_str());
-        let names: Vec<String> = VERDICT_COLUMNS
-            .into_iter()
-            .chain(further)
-            .map(|name| format!("{}{name}", self.prefix))
-            .collect();
-        let mut seen = HashSet::new();
-        if let Some(twice) = names.iter().find(|name| !seen.insert(name.to_lowercase())) {
-            return Err(Error::usage(format!(
-                "`--column`: there already is a column {}",
-                quoted(twice)
-            )));
-        }
-        let kept = |name: &String| names.contains(&format!("{PREVIOUS}{name}"));
-        if let (ExistingArg::Keep, Some(name)) =
-            (self.existing, names.iter().find(|name| kept(name)))
-        {
-            return Err(Error::usage(format!(
-                "`--column`: {} is the name that `--existing keep` gives to an old {}",
-                quoted(&format!("{PREVIOUS}{name}")),
-                quoted(name)
-            )));
-        }
-        Ok((
-            names,
-            self.column
-                .iter()
-                .map(|Column(_, pointer)| pointer.clone())
-                .collect(),
-        ))
+    /// The most calls: the smaller of `--max-calls` and what `--max-cost` pays for.
+    ///
+    /// # Errors
+    /// Nobody says what a call costs, or the amount does not pay for one.
+    fn call_limit(&self) -> Result<Option<CallLimit>> {
+        let calls = self.max_calls.map(CallLimit::Calls);
+        let Some(amount) = self.max_cost else {
+            return Ok(calls);
+        };
+        let Some(tariff) = self.price.tariff() else {
+            return Err(Error::usage("`--max-cost` needs the price of a call")
+                .hint("add it, as in `--price 0.004`"));
+        };
+        let paid = tariff.price.calls_for(amount).ok_or_else(|| {
+            Error::usage(format!(
+                "`--max-cost` is {}, which is less than the price of a call: {}",
+                tariff.shown(amount),
+                tariff.shown_for(1)
+            ))
+        })?;
+        let both = calls.into_iter().chain([CallLimit::Cost(paid)]);
+        Ok(both.min_by_key(|limit| limit.calls()))
     }
 
     fn input(&self, columns: Vec<String>) -> Result<ReaderSettings> {
@@ -281,7 +268,7 @@ impl RunArgs {
             file: self.format.file(input)?,
             assignments: self.fields.assignments()?,
             phones: self.fields.phones(),
-            existing: self.existing.into(),
+            existing: self.columns.existing(),
             columns,
             judges_first_rows: self.give_up_after != Some(GiveUpAfter::Never),
         })
@@ -316,4 +303,25 @@ impl RunArgs {
             dedupe: !self.no_dedupe,
         }
     }
+}
+
+/// The policy, and the fields to capture: those of the columns, and the level if it is not among them.
+fn policy(
+    choice: PolicyChoice,
+    mut captured: Vec<Pointer>,
+) -> Result<(DecisionPolicy, Vec<Pointer>)> {
+    let policy = match choice {
+        PolicyChoice::Score(thresholds) => DecisionPolicy::Score(thresholds),
+        PolicyChoice::Level { place, levels } => {
+            let pointer = Pointer::parse(&place)
+                .map_err(|wrong| Error::usage(format!("`--decide-by level`: {wrong}")))?;
+            let there = captured.iter().position(|column| *column == pointer);
+            let field = there.unwrap_or_else(|| {
+                captured.push(pointer);
+                captured.len() - 1
+            });
+            DecisionPolicy::Level { levels, field }
+        }
+    };
+    Ok((policy, captured))
 }

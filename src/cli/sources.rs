@@ -32,6 +32,11 @@ impl<'a> Sources<'a> {
         self.matches.value_source(id) == Some(ValueSource::CommandLine)
     }
 
+    /// Whether the option was typed or came from a variable.
+    pub(super) fn is_given(self, id: &str) -> bool {
+        self.is_typed(id) || self.variable(id).is_some()
+    }
+
     /// The error in this option's value, with the variable that the value came from, if any.
     pub(super) fn in_value_of(self, id: &'static str) -> impl Fn(Error) -> Error {
         move |error| match self.variable(id) {

@@ -10,6 +10,7 @@ use clap::builder::{PathBufValueParser, TypedValueParser};
 
 use crate::base::decimal::Decimal;
 use crate::base::encoding::{TextEncoding, UnfitLabel};
+use crate::base::money::{Currency, Money, Price};
 use crate::fields::{Field, InvalidPhone, PhoneRegion, Template};
 use crate::input::FormatChoice;
 use crate::layout::Existing;
@@ -164,6 +165,26 @@ pub(super) fn column(text: &str) -> Result<Column, String> {
     Ok(Column(name.to_owned(), Pointer::parse(pointer)?))
 }
 
+/// `--decide-by`.
+#[derive(Debug, Clone)]
+pub(super) enum DecideBy {
+    /// By the score.
+    Score,
+    /// By the level at this place.
+    Level(String),
+}
+
+pub(super) fn decide_by(text: &str) -> Result<DecideBy, String> {
+    match text.split_once('=') {
+        None if text == "score" => Ok(DecideBy::Score),
+        Some(("level", place)) if !place.trim().is_empty() => Ok(DecideBy::Level(place.to_owned())),
+        _ => Err(
+            "expected `score`, or `level=` and its place, such as `level=/summary/risk_level`"
+                .to_owned(),
+        ),
+    }
+}
+
 /// `--prefix`: the start of column names.
 pub(super) fn prefix(text: &str) -> Result<String, String> {
     if text.contains(char::is_control) {
@@ -282,6 +303,21 @@ pub(super) fn failure_limit(text: &str) -> Result<FailureLimit, String> {
         Ok(percent) if percent > 0.0 && percent <= 100.0 => Ok(FailureLimit::Percent(percent)),
         _ => Err(wrong()),
     }
+}
+
+/// What a call costs.
+pub(super) fn price(text: &str) -> Result<Price, &'static str> {
+    text.parse()
+}
+
+/// An amount of money.
+pub(super) fn money(text: &str) -> Result<Money, &'static str> {
+    text.parse()
+}
+
+/// The unit of amounts.
+pub(super) fn currency(text: &str) -> Result<Currency, &'static str> {
+    text.parse()
 }
 
 /// A threshold, with all its digits.

@@ -5,8 +5,9 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use super::notice::Notice;
 use super::numbers::{counted, percent, rate, whole_seconds};
 use super::screen::Screen;
+use super::settings::ProgressSettings;
 use super::snapshot::Snapshot;
-use super::view::{ProgressSettings, View};
+use super::view::View;
 use super::wait_reason::wait_reasons;
 use super::words;
 use crate::base::stderr::{columns, draw, say};
@@ -53,6 +54,7 @@ impl Bar {
         ];
         let below = wait_reasons(now, self.settings.concurrency)
             .into_iter()
+            .chain(self.settings.cost(now.cost))
             .chain(words::verdicts(now))
             .chain(words::calls(now));
         #[allow(
@@ -159,6 +161,7 @@ mod tests {
         approved: 1_000_000,
         reviewed: 200_000,
         blocked: 34_000,
+        undecided: 0,
         failed: 567,
         in_flight: 16,
         retries: 1_234,
@@ -178,6 +181,7 @@ mod tests {
             refused_at_any: Some(0.05),
         }),
         stopping: false,
+        cost: None,
         share: Some(0.404),
         rate: Some(411.5),
         remaining: Some(Duration::from_secs(723)),
@@ -189,6 +193,7 @@ mod tests {
             every: Duration::ZERO,
             size: Some(1),
             sandbox: true,
+            tariff: None,
             concurrency: 64,
         })
     }

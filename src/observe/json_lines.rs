@@ -8,9 +8,11 @@ use serde::Serialize;
 
 use super::json::{one_line, rounded};
 use super::notice::Notice;
+use super::settings::ProgressSettings;
 use super::snapshot::Snapshot;
-use super::view::{ProgressSettings, View};
+use super::view::View;
 use super::words;
+use crate::base::money::Money;
 use crate::base::stderr::{say, say_progress};
 use crate::telemetry::pace::Search;
 
@@ -39,6 +41,7 @@ struct ProgressLine {
     approve: u64,
     review: u64,
     block: u64,
+    undecided: u64,
     failed: u64,
     calls: u64,
     in_flight: u64,
@@ -53,6 +56,9 @@ struct ProgressLine {
     limit_per_second: Option<f64>,
     down_seconds: Option<f64>,
     paused_seconds: Option<f64>,
+    spent: Option<Money>,
+    spent_at_most: Option<Money>,
+    saved: Option<Money>,
 }
 
 impl ProgressLine {
@@ -70,6 +76,7 @@ impl ProgressLine {
             approve: now.approved,
             review: now.reviewed,
             block: now.blocked,
+            undecided: now.undecided,
             failed: now.failed,
             calls: now.calls,
             in_flight: now.in_flight,
@@ -86,12 +93,15 @@ impl ProgressLine {
                 .outage
                 .map(|outage| seconds(now.at.saturating_sub(outage.since))),
             paused_seconds: now.pause.map(|(left, _)| seconds(left)),
+            spent: now.cost.map(|cost| cost.spent),
+            spent_at_most: now.cost.map(|cost| cost.spent_at_most),
+            saved: now.cost.map(|cost| cost.saved),
         }
     }
 }
 
 impl JsonLines {
-    pub(super) const fn new(settings: ProgressSettings) -> Self {
+    pub(super) const fn new(settings: &ProgressSettings) -> Self {
         Self {
             sandbox: settings.sandbox,
         }
@@ -119,17 +129,26 @@ impl View for JsonLines {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+    use crate::base::money::Tariff;
+    use crate::observe::cost::Cost;
     use crate::observe::documented::example_with;
     use crate::telemetry::pace::{Hint, Pace, Pause};
-    use crate::telemetry::stats::OngoingOutage;
+    use crate::telemetry::stats::{OngoingOutage, Stats};
 
     fn everything() -> Snapshot {
+        let tariff = Tariff {
+            price: "0.004".parse().unwrap(),
+            currency: None,
+        };
+        let mut stats = Stats::default();
+        (stats.answered, stats.in_flight, stats.known) = (308_625, 1, 1);
         Snapshot {
             at: Duration::from_millis(12_500),
             resolved: 10,
             approved: 4,
             reviewed: 3,
             blocked: 2,
+            undecided: 9,
             failed: 1,
             in_flight: 5,
             retries: 6,
@@ -158,6 +177,7 @@ mod tests {
                 refused_at_any: None,
             }),
             stopping: true,
+            cost: Some(Cost::of(&stats, &tariff)),
             share: Some(0.404),
             rate: Some(0.8),
             remaining: Some(Duration::from_secs(18)),
@@ -171,18 +191,20 @@ mod tests {
             line(&everything()),
             concat!(
                 r#"{"type":"stopping","elapsed_seconds":12.5,"sandbox":true,"rows":10,"approve":4,"review":3,"block":2,"#,
-                r#""failed":1,"calls":20,"in_flight":5,"retries":6,"keys_renewed":8,"rows_per_second":0.8,"percent":40.4,"#,
+                r#""undecided":9,"failed":1,"calls":20,"in_flight":5,"retries":6,"keys_renewed":8,"rows_per_second":0.8,"percent":40.4,"#,
                 r#""eta_seconds":18.0,"calls_per_second_at_most":48.0,"in_flight_at_most":16,"search":"closing_in","#,
-                r#""limit_per_second":50.0,"down_seconds":2.5,"paused_seconds":1.5}"#
+                r#""limit_per_second":50.0,"down_seconds":2.5,"paused_seconds":1.5,"#,
+                r#""spent":1234.5,"spent_at_most":1234.504,"saved":0.004}"#
             )
         );
         assert_eq!(
             line(&Snapshot::default()),
             concat!(
                 r#"{"type":"progress","elapsed_seconds":0.0,"sandbox":true,"rows":0,"approve":0,"review":0,"block":0,"#,
-                r#""failed":0,"calls":0,"in_flight":0,"retries":0,"keys_renewed":0,"rows_per_second":null,"percent":null,"#,
+                r#""undecided":0,"failed":0,"calls":0,"in_flight":0,"retries":0,"keys_renewed":0,"rows_per_second":null,"percent":null,"#,
                 r#""eta_seconds":null,"calls_per_second_at_most":null,"in_flight_at_most":null,"search":null,"#,
-                r#""limit_per_second":null,"down_seconds":null,"paused_seconds":null}"#
+                r#""limit_per_second":null,"down_seconds":null,"paused_seconds":null,"#,
+                r#""spent":null,"spent_at_most":null,"saved":null}"#
             )
         );
     }

@@ -4,6 +4,7 @@
 //! it. Progress is drawn by a thread of its own, so a slow terminal never delays a call.
 
 mod bar;
+mod cost;
 #[cfg(test)]
 mod documented;
 mod json;
@@ -13,6 +14,7 @@ mod numbers;
 mod plain;
 mod progress;
 mod screen;
+mod settings;
 mod snapshot;
 mod style;
 mod summary;
@@ -23,7 +25,7 @@ mod words;
 pub(crate) use notice::notices;
 pub(crate) use numbers::{answers, count, counted, day, moment};
 pub(crate) use progress::ProgressThread;
+pub(crate) use settings::ProgressSettings;
 pub use style::Style;
 pub(crate) use summary::{KeptLedger, RunSummary};
-pub(crate) use view::ProgressSettings;
 pub(crate) use words::{most, same_command};

@@ -2,18 +2,13 @@
 
 use std::time::{Duration, SystemTime};
 
+pub(super) use crate::base::elapsed::time;
+use crate::base::thousands::grouped;
+
 /// `1234567` as `1,234,567`.
 #[must_use]
 pub(crate) fn count(number: u64) -> String {
-    let digits = number.to_string();
-    let mut grouped = String::with_capacity(digits.len() * 4 / 3);
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            grouped.push(',');
-        }
-        grouped.push(digit);
-    }
-    grouped
+    grouped(number.into())
 }
 
 /// `1 row`, `2 rows`.
@@ -95,20 +90,6 @@ pub(super) fn percent(share: f64) -> String {
     format!("{:.1} %", (share * 1000.0).floor() / 10.0)
 }
 
-/// A time, with two units at most.
-pub(super) fn time(time: Duration) -> String {
-    let seconds = time.as_secs();
-    match seconds {
-        0 if time.as_millis() < 10 => format!("{:.1} ms", time.as_secs_f64() * 1e3),
-        0 => format!("{} ms", time.as_millis()),
-        1..10 => format!("{:.1} s", time.as_secs_f64()),
-        10..60 => format!("{seconds} s"),
-        60..3_600 => format!("{} min {} s", seconds / 60, seconds % 60),
-        3_600..86_400 => format!("{} h {} min", seconds / 3_600, seconds % 3_600 / 60),
-        _ => format!("{} d {} h", seconds / 86_400, seconds % 86_400 / 3_600),
-    }
-}
-
 /// `3 paid answers`; a stand-in's answers cost nothing.
 #[must_use]
 pub(crate) fn answers(number: u64, sandbox: bool) -> String {
@@ -149,16 +130,6 @@ mod tests {
         assert_eq!(rate(1234.5), "1,235");
         assert_eq!(rate(12.34), "12.3");
         assert_eq!(rate(0.5), "0.50");
-        for (millis, expected) in [
-            (1, "1.0 ms"),
-            (120, "120 ms"),
-            (1_500, "1.5 s"),
-            (59_000, "59 s"),
-            (61_000, "1 min 1 s"),
-            (3_660_000, "1 h 1 min"),
-        ] {
-            assert_eq!(time(Duration::from_millis(millis)), expected);
-        }
     }
 
     #[test]

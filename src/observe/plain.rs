@@ -4,8 +4,9 @@ use std::fmt::Write as _;
 
 use super::notice::Notice;
 use super::numbers::{counted, percent, rate, whole_seconds};
+use super::settings::ProgressSettings;
 use super::snapshot::Snapshot;
-use super::view::{ProgressSettings, View};
+use super::view::View;
 use super::wait_reason::wait_reasons;
 use super::words;
 use crate::base::stderr::{say, say_progress};
@@ -43,6 +44,7 @@ impl Plain {
             let _ = write!(line, ", ETA {}", whole_seconds(left));
         }
         let more = words::verdicts(now).into_iter().chain(words::calls(now));
+        let more = more.chain(self.settings.cost(now.cost));
         for part in more.chain(wait_reasons(now, self.settings.concurrency)) {
             line.push_str("; ");
             line.push_str(&part);

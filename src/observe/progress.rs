@@ -8,9 +8,10 @@ use super::bar::Bar;
 use super::json_lines::JsonLines;
 use super::notice::{Ender, Inbox, Notice};
 use super::plain::{Plain, WarningsOnly};
+use super::settings::ProgressSettings;
 use super::snapshot::{Recent, Snapshot};
 use super::style::Style;
-use super::view::{ProgressSettings, View};
+use super::view::View;
 use crate::telemetry::hub::Events;
 
 /// The thread that shows progress.
@@ -33,7 +34,7 @@ impl ProgressThread {
         ender: Ender,
     ) -> Self {
         let thread = std::thread::Builder::new().name("progress".to_owned());
-        let thread = thread.spawn(move || show(settings, &events, &inbox)).ok();
+        let thread = thread.spawn(move || show(&settings, &events, &inbox)).ok();
         Self { thread, ender }
     }
 
@@ -45,10 +46,10 @@ impl ProgressThread {
     }
 }
 
-fn show(settings: ProgressSettings, events: &Events, inbox: &Inbox) {
+fn show(settings: &ProgressSettings, events: &Events, inbox: &Inbox) {
     let mut view: Box<dyn View> = match settings.style {
-        Style::Bar => Box::new(Bar::new(settings)),
-        Style::Plain => Box::new(Plain::new(settings)),
+        Style::Bar => Box::new(Bar::new(settings.clone())),
+        Style::Plain => Box::new(Plain::new(settings.clone())),
         Style::Json => Box::new(JsonLines::new(settings)),
         Style::Off => Box::new(WarningsOnly),
     };
@@ -61,13 +62,13 @@ fn show(settings: ProgressSettings, events: &Events, inbox: &Inbox) {
     loop {
         match inbox.next(next.saturating_sub(events.elapsed())) {
             Err(RecvTimeoutError::Timeout) => {
-                view.frame(&Snapshot::take(events, settings.size, &mut recent));
+                view.frame(&Snapshot::take(events, settings, &mut recent));
                 // Not `+=`: after the machine has slept, all missed frames would come in a burst.
                 next = events.elapsed() + every;
             }
             Ok(Notice::End) | Err(RecvTimeoutError::Disconnected) => break,
             Ok(notice) => {
-                view.notice(notice, &Snapshot::take(events, settings.size, &mut recent));
+                view.notice(notice, &Snapshot::take(events, settings, &mut recent));
             }
         }
     }

@@ -3,6 +3,8 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use super::cost::Cost;
+use super::settings::ProgressSettings;
 use crate::telemetry::hub::Events;
 use crate::telemetry::pace::{Pace, Pause};
 use crate::telemetry::stats::{OngoingOutage, Stats};
@@ -15,6 +17,7 @@ pub(super) struct Snapshot {
     pub(super) approved: u64,
     pub(super) reviewed: u64,
     pub(super) blocked: u64,
+    pub(super) undecided: u64,
     pub(super) failed: u64,
     pub(super) in_flight: u64,
     pub(super) retries: u64,
@@ -25,6 +28,8 @@ pub(super) struct Snapshot {
     pub(super) outage: Option<OngoingOutage>,
     pub(super) pace: Option<Pace>,
     pub(super) stopping: bool,
+    /// `None` where nobody says what calls cost.
+    pub(super) cost: Option<Cost>,
     /// The share of the source that is done, from 0 to 1.
     pub(super) share: Option<f64>,
     /// Rows a second.
@@ -38,10 +43,10 @@ const SHORTEST_FOR_RATE: Duration = Duration::from_millis(500);
 const SHORTEST_FOR_END: Duration = Duration::from_secs(2);
 
 impl Snapshot {
-    pub(super) fn take(events: &Events, size: Option<u64>, recent: &mut Recent) -> Self {
+    pub(super) fn take(events: &Events, settings: &ProgressSettings, recent: &mut Recent) -> Self {
         let at = events.elapsed();
         events.with_stats(|stats| {
-            let share = share(stats, size);
+            let share = share(stats, settings.size);
             let now = ProgressPoint {
                 at,
                 resolved: stats.resolved(),
@@ -55,6 +60,7 @@ impl Snapshot {
                 approved: stats.approved,
                 reviewed: stats.reviewed,
                 blocked: stats.blocked,
+                undecided: stats.undecided,
                 failed: stats.failures(),
                 in_flight: stats.in_flight,
                 retries: stats.retries,
@@ -65,6 +71,7 @@ impl Snapshot {
                 outage: stats.outage,
                 pace: stats.pace,
                 stopping: stats.cancelled.is_some(),
+                cost: { settings.tariff.as_ref() }.map(|tariff| Cost::of(stats, tariff)),
                 share,
                 rate: speed.and_then(Speed::rows),
                 // Nobody knows when the service will be back.

@@ -19,12 +19,13 @@ pub(crate) const fn same_command(fresh: bool) -> &'static str {
     }
 }
 
-/// `approve 3, review 1, failed 2`.
+/// `approve 3, review 1, undecided 1, failed 2`.
 pub(super) fn verdicts(now: &Snapshot) -> Option<String> {
     parts(&[
         ("approve", now.approved),
         ("review", now.reviewed),
         ("block", now.blocked),
+        ("undecided", now.undecided),
         ("failed", now.failed),
     ])
 }
@@ -193,7 +194,7 @@ pub(super) fn warning(warning: &Warning) -> String {
                 1 => "the only answer so far does not have".to_owned(),
                 answers => format!("none of the first {answers} answers has"),
             };
-            format!("{none_of} {fields}: check the pointer of `--column`")
+            format!("{none_of} {fields}: check the pointer of `--column` or `--decide-by`")
         }
         Warning::Unusable(Unusable::Damaged) => {
             "the ledger is damaged: an answer does not match its checksum, and its row is sent again; SQLite's `quick_check` may tell more"
@@ -220,6 +221,7 @@ pub(super) fn stopping(reason: CancelReason, in_flight: u64, longest: Duration) 
         CancelReason::Ledger => "the ledger cannot be used",
         CancelReason::NoVerdicts => "too many consecutive rows without a verdict",
         CancelReason::MaxCalls => "`--max-calls` is reached",
+        CancelReason::MaxCost => "`--max-cost` is reached",
         CancelReason::MaxFailures => "`--max-failures` is reached",
         CancelReason::Output => "the output cannot be written",
         CancelReason::OutputClosed => "standard output was closed",

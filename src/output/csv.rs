@@ -10,7 +10,7 @@ use crate::base::control_chars::is_unsafe_to_print;
 use crate::base::encoding::TextEncoding;
 use crate::layout::{Existing, Format, Layout, PREVIOUS};
 use crate::row::{Row, Span};
-use crate::verdict::{Failure, Score, Verdict, is_formula};
+use crate::verdict::{Decision, Failure, Score, Verdict, is_formula};
 
 /// Encodes single cells. They are quoted if they contain the delimiter, or another one that a
 /// spreadsheet may use: many split at the delimiter of the machine's locale or the user's choice,
@@ -152,7 +152,7 @@ fn put_cell(out: &mut Vec<u8>, verdict: &Verdict, column: usize, cells: &mut Cel
         0 => cells.put(out, answer.transaction_id.as_str()),
         // Digits, sign, point and exponent never need quotes, whatever the delimiter.
         1 => out.extend_from_slice(answer.score.digits().as_bytes()),
-        2 => out.extend_from_slice(decision.word().as_bytes()),
+        2 => out.extend_from_slice(decision.map_or("", Decision::word).as_bytes()),
         _ => {
             let Some(Some(raw)) = answer.captured.get(column - 3) else {
                 return;

@@ -34,12 +34,13 @@ impl EarlierVerdict {
         let decision = text(row.earlier.decision).and_then(|word| decision(&word));
         let score = text(row.earlier.score).and_then(|number| score(&number));
         // The earlier decision counts, whatever the thresholds were then: their change should show.
-        let decision = decision.or_else(|| score.as_ref().map(|score| policy.decide(score)));
+        let decision = decision.or_else(|| policy.decide_score(score.as_ref()?));
         if let Some(decision) = decision {
             return Some(Self { decision, score });
         }
-        old.as_ref().map(|score| Self {
-            decision: policy.decide(score),
+        let score = old.as_ref()?;
+        Some(Self {
+            decision: policy.decide_score(score)?,
             score: Some(score.clone()),
         })
     }

@@ -85,11 +85,11 @@ fn put_value(out: &mut Vec<u8>, verdict: &Verdict, column: usize) {
     let value = match (verdict, column) {
         (Verdict::Scored(answer, _), 0) => return put_string(answer.transaction_id.as_str(), out),
         (Verdict::Scored(answer, _), 1) => Some(answer.score.digits()),
-        (Verdict::Scored(_, decision), 2) => return put_string(decision.word(), out),
+        (Verdict::Scored(_, Some(decision)), 2) => return put_string(decision.word(), out),
+        (Verdict::Scored(_, None), 2) | (Verdict::Failed(_), _) => None,
         (Verdict::Scored(answer, _), _) => {
             answer.captured.get(column - 3).and_then(Option::as_deref)
         }
-        (Verdict::Failed(_), _) => None,
     };
     // Null, never 0 or an empty string: an absent score must not look like a low one.
     out.extend_from_slice(value.unwrap_or("null").as_bytes());

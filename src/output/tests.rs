@@ -76,7 +76,7 @@ fn verdict() -> Verdict {
         score: Score::from_json_number("1.50").unwrap(),
         captured: Box::default(),
     };
-    Verdict::Scored(answer, Decision::Approve)
+    Verdict::Scored(answer, Some(Decision::Approve))
 }
 
 /// Rows made of their parts: blank lines before, content, line end.

@@ -10,6 +10,7 @@ use super::outcome::{Unfinished, WriteError, Written};
 use super::paths::directory_of;
 use super::side::Sides;
 use super::sink::{Sealed, Sink};
+use crate::analysis::UnknownLevels;
 use crate::drift::Drift;
 use crate::layout::{Format, Layout};
 use crate::row::Row;
@@ -19,7 +20,7 @@ use crate::verdict::{DecisionPolicy, Failure, Verdict};
 /// to the changes.
 pub struct Writer {
     layout: Layout,
-    /// Decides about earlier scores that have no decision.
+    /// Decides about earlier scores that have no decision, and knows where levels are.
     policy: DecisionPolicy,
     output: Sink,
     sides: Sides,
@@ -29,6 +30,8 @@ pub struct Writer {
     rows: u64,
     /// The comparison of decisions in these rows, since it was last taken.
     drift: Drift,
+    /// The levels without a decision in these rows, since they were last taken.
+    unknown_levels: UnknownLevels,
     cells: csv::CellEncoder,
     /// The columns in front of rejects and changes in a delimited file.
     reject: csv::FrontColumns,
@@ -64,6 +67,7 @@ impl Writer {
             buffer,
             rows: 0,
             drift: Drift::default(),
+            unknown_levels: UnknownLevels::default(),
             cells,
             reject,
             change,
@@ -90,7 +94,11 @@ impl Writer {
             }
             match verdict {
                 Verdict::Failed(failure) => self.reject(row, failure),
-                Verdict::Scored(answer, now) => {
+                Verdict::Scored(answer, None) => {
+                    self.unknown_levels
+                        .count(self.policy.level(answer).as_deref());
+                }
+                Verdict::Scored(answer, Some(now)) => {
                     let before = EarlierVerdict::of(finished, self.layout.format, &self.policy);
                     if let Some(before) = before {
                         drift.count(before.decision, *now);
@@ -147,6 +155,11 @@ impl Writer {
     /// The comparison of decisions in the rows that were written since the last call.
     pub(crate) fn take_drift(&mut self) -> Drift {
         std::mem::take(&mut self.drift)
+    }
+
+    /// The levels without a decision in the rows that were written since the last call.
+    pub(crate) fn take_unknown_levels(&mut self) -> UnknownLevels {
+        std::mem::take(&mut self.unknown_levels)
     }
 
     /// Adds the blank lines after the last row.

@@ -5,30 +5,69 @@ use std::cmp::Reverse;
 use std::num::NonZeroU64;
 
 use crate::base::error::Error;
+use crate::telemetry::event::CancelReason;
 use crate::telemetry::stats::Stats;
+
+/// The most calls of a run, and the option that says so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CallLimit {
+    /// `--max-calls`.
+    Calls(NonZeroU64),
+    /// As many as `--max-cost` pays for.
+    Cost(NonZeroU64),
+}
+
+impl CallLimit {
+    /// The number of calls.
+    #[must_use]
+    pub(crate) const fn calls(self) -> NonZeroU64 {
+        match self {
+            Self::Calls(calls) | Self::Cost(calls) => calls,
+        }
+    }
+
+    /// Why a run stops that has made all these calls.
+    const fn reason(self) -> CancelReason {
+        match self {
+            Self::Calls(_) => CancelReason::MaxCalls,
+            Self::Cost(_) => CancelReason::MaxCost,
+        }
+    }
+
+    fn used_up(self) -> Error {
+        Error::stopped(match self {
+            Self::Calls(most) => {
+                format!("the run has made as many calls as `--max-calls {most}` allows")
+            }
+            Self::Cost(most) => {
+                format!("the run has made as many calls as `--max-cost` pays for: {most}")
+            }
+        })
+    }
+}
 
 /// Calls that a run may make. Each is reserved before it is sent, so that calls in flight cannot exceed the limit.
 #[derive(Debug)]
 pub(crate) struct CallBudget {
-    most: Option<NonZeroU64>,
+    most: Option<CallLimit>,
     left: Cell<u64>,
 }
 
 impl CallBudget {
     /// A budget of this many calls; `None` means without limit.
     #[must_use]
-    pub(crate) fn new(most: Option<NonZeroU64>) -> Self {
+    pub(crate) fn new(most: Option<CallLimit>) -> Self {
         Self {
             most,
-            left: Cell::new(most.map_or(u64::MAX, NonZeroU64::get)),
+            left: Cell::new(most.map_or(u64::MAX, |most| most.calls().get())),
         }
     }
 
     /// Takes a call out of the budget.
     ///
     /// # Errors
-    /// No call is left: exit code 3.
-    pub(crate) fn reserve(&self) -> Result<(), Error> {
+    /// No call is left: which limit stops the run, and exit code 3.
+    pub(crate) fn reserve(&self) -> Result<(), (CancelReason, Error)> {
         let Some(most) = self.most else {
             return Ok(());
         };
@@ -37,9 +76,7 @@ impl CallBudget {
                 self.left.set(left);
                 Ok(())
             }
-            None => Err(Error::stopped(format!(
-                "the run has made as many calls as `--max-calls {most}` allows"
-            ))),
+            None => Err((most.reason(), most.used_up())),
         }
     }
 }
@@ -109,12 +146,27 @@ mod tests {
 
     #[test]
     fn a_budget_of_calls_is_exact() {
-        let budget = CallBudget::new(NonZeroU64::new(3));
-        let made = (0..10).filter(|_| budget.reserve().is_ok()).count();
-        assert_eq!(made, 3);
-        let error = budget.reserve().unwrap_err();
-        assert_eq!(error.exit().code(), 3);
-        assert!(error.report().contains("--max-calls 3"));
+        let three = NonZeroU64::new(3).unwrap();
+        for (limit, why, words) in [
+            (
+                CallLimit::Calls(three),
+                CancelReason::MaxCalls,
+                "`--max-calls 3` allows",
+            ),
+            (
+                CallLimit::Cost(three),
+                CancelReason::MaxCost,
+                "`--max-cost` pays for: 3",
+            ),
+        ] {
+            let budget = CallBudget::new(Some(limit));
+            let made = (0..10).filter(|_| budget.reserve().is_ok()).count();
+            assert_eq!(made, 3);
+            let (reason, error) = budget.reserve().unwrap_err();
+            assert_eq!(reason, why);
+            assert_eq!(error.exit().code(), 3);
+            assert!(error.report().contains(words), "{}", error.report());
+        }
         assert!(CallBudget::new(None).reserve().is_ok());
     }
 
@@ -130,7 +182,7 @@ mod tests {
                 stats.apply(Duration::ZERO, &event);
             }
         };
-        tell(Resolution::Scored(Decision::Approve), good);
+        tell(Resolution::Scored(Some(Decision::Approve)), good);
         for (reason, times) in reasons {
             tell(Resolution::Failed(*reason), *times);
         }

@@ -32,7 +32,7 @@ mod types;
 mod window;
 
 pub use budget::FailureBudget;
-pub(crate) use budget::{CallBudget, FailureLimit};
+pub(crate) use budget::{CallBudget, CallLimit, FailureLimit};
 pub use gate::Gate;
 pub(crate) use gate::{Closed, FreshRows, Permit, Undurable};
 pub use give_up::GiveUpAfter;

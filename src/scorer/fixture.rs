@@ -11,7 +11,8 @@ use super::policies::{Patience, Policies};
 use super::recorder::RowRecorder;
 use crate::ledger::LedgerWriter;
 use crate::pace::{
-    CallBudget, FailureBudget, Gate, GiveUpAfter, GiveUpPolicy, PaceLimits, Rate, RetryPolicy,
+    CallBudget, CallLimit, FailureBudget, Gate, GiveUpAfter, GiveUpPolicy, PaceLimits, Rate,
+    RetryPolicy,
 };
 use crate::service::scripted::Scripted;
 use crate::telemetry::hub::{Events, Observer};
@@ -122,7 +123,7 @@ impl Fixture {
             patience: Patience::DEFAULT,
             outage: Outage::default(),
             give_up: GiveUpPolicy::new(self.give_up_after),
-            calls: CallBudget::new(self.max_calls),
+            calls: CallBudget::new(self.max_calls.map(CallLimit::Calls)),
             failures: self.failures,
             host: "scripted.test".to_owned(),
         };

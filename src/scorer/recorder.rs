@@ -20,7 +20,7 @@ use crate::verdict::{Answer, DecisionPolicy, Verdict};
 pub(crate) struct RowRecorder {
     /// Makes results durable; without a ledger nothing is kept.
     pub(super) ledger: Option<LedgerWriter>,
-    /// Turns scores into decisions.
+    /// Makes decisions of answers.
     pub(super) decisions: DecisionPolicy,
     /// Where events go.
     pub(super) events: Events,
@@ -98,7 +98,7 @@ impl RowRecorder {
 
     /// The verdict of a durable answer.
     pub(super) fn scored(&self, answer: Answer) -> Verdict {
-        let decision = self.decisions.decide(&answer.score);
+        let decision = self.decisions.decide(&answer);
         Verdict::Scored(answer, decision)
     }
 
@@ -125,6 +125,7 @@ impl RowRecorder {
     ) {
         let billing = match fault.class {
             Class::OutcomeUnknown => Billing::Unknown,
+            Class::Unclear => Billing::Unclear,
             Class::Useless => Billing::Billed,
             _ => Billing::Unlikely,
         };

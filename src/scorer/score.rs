@@ -6,7 +6,6 @@ use super::row_call::{RowCall, RowHistory};
 use super::settle::NextStep;
 use crate::pace::{Closed, Permit};
 use crate::service::Service;
-use crate::telemetry::event::CancelReason;
 
 impl<S: Service> Scorer<S> {
     /// Gets the row's verdict; `permit` is for the first attempt. An answer is durable before it is a verdict.
@@ -77,7 +76,7 @@ impl<S: Service> Scorer<S> {
     /// Takes a call out of the run's budget.
     fn reserve_call(&self) -> Result<(), Stop> {
         let reserved = self.policies.borrow_mut().calls.reserve();
-        reserved.map_err(|error| Stop::new(CancelReason::MaxCalls, error))
+        reserved.map_err(|(reason, error)| Stop::new(reason, error))
     }
 
     /// Waits for the permit of a further attempt.

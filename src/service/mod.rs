@@ -3,6 +3,7 @@
 //! A request's body comes in, an [`Outcome`] comes out. Only `http` names the HTTP library. Everything that makes
 //! decisions works on plain data and is tested with it. Nothing here knows about rows, files or pacing.
 
+mod account;
 mod answer;
 mod api_key_file;
 mod certificate;
@@ -24,6 +25,7 @@ mod service_id;
 mod traces;
 mod words;
 
+pub(crate) use account::{Account, SANDBOX_ID};
 pub(crate) use api_key_file::{KeyFile, check_key, unusable_key};
 pub use classify::classify;
 pub use endpoint::{Endpoint, Plan};

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::pace::{Pace, Pause};
+use crate::analysis::UnknownLevels;
 use crate::drift::Drift;
 use crate::row::RowNumber;
 use crate::verdict::{Reason, Resolution};
@@ -94,7 +95,7 @@ pub(crate) enum Event {
         /// How many.
         rows: u32,
     },
-    /// None of the first answers has these fields, which `--column` asks for.
+    /// None of the first answers has these fields, which `--column` or `--decide-by` asks for.
     FieldsAbsent {
         /// How many answers were checked.
         answers: u32,
@@ -130,6 +131,8 @@ pub(crate) enum Event {
     },
     /// Scored rows were compared with an earlier decision about the same user.
     DecisionsCompared(Drift),
+    /// Rows were written without a decision, as their levels are in no list.
+    LevelsUnknown(UnknownLevels),
     /// The writer failed: rows may be resolved and still not be in the output.
     OutputFailed,
     /// The run is stopping early.
@@ -179,6 +182,8 @@ pub(crate) enum Billing {
     Unlikely,
     /// It is unknown: the request went out and no answer came back.
     Unknown,
+    /// It is unclear: the service failed, perhaps after its work was done.
+    Unclear,
     /// The full price: the service answered with success.
     Billed,
 }
@@ -217,6 +222,8 @@ pub(crate) enum CancelReason {
     NoVerdicts,
     /// The run has made as many calls as it may.
     MaxCalls,
+    /// The run has made as many calls as its budget pays for.
+    MaxCost,
     /// Too many rows have failed.
     MaxFailures,
     /// The output cannot be written.
@@ -248,6 +255,7 @@ impl CancelReason {
             Self::Ledger => "ledger",
             Self::NoVerdicts => "no_verdicts",
             Self::MaxCalls => "max_calls",
+            Self::MaxCost => "max_cost",
             Self::MaxFailures => "max_failures",
             Self::Output => "output",
             Self::OutputClosed => "output_closed",

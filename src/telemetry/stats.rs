@@ -10,6 +10,7 @@ use super::event::{Again, Billing, CancelReason, Event, Origin, Unusable};
 use super::latency::Latencies;
 use super::pace::{Pace, Pause};
 use super::timeline::Timeline;
+use crate::analysis::UnknownLevels;
 use crate::base::error::{Exit, Signal};
 use crate::drift::Drift;
 use crate::verdict::{Decision, Reason, Resolution};
@@ -29,6 +30,10 @@ pub(crate) struct Stats {
     pub(crate) reviewed: u64,
     /// Rows to block.
     pub(crate) blocked: u64,
+    /// Rows with a verdict and no decision, as their level is in no list.
+    pub(crate) undecided: u64,
+    /// The levels of those that are written.
+    pub(crate) unknown_levels: UnknownLevels,
     /// Rows without a verdict, by reason.
     pub(crate) failed: BTreeMap<Reason, u64>,
     /// Of the rows with a verdict, those with a call of their own.
@@ -61,6 +66,8 @@ pub(crate) struct Stats {
     pub(crate) maybe_billed_twice: u64,
     /// Calls that may have been billed although no answer came back, retried or not.
     pub(crate) unknown_outcome: u64,
+    /// Calls that the service failed, perhaps after its work was done.
+    pub(crate) unclear: u64,
     /// Calls that were billed without a usable verdict.
     pub(crate) billed_without_verdict: u64,
     /// Paid answers that may not be on disk; their rows are left for a later run.
@@ -155,6 +162,7 @@ impl Stats {
             Event::RowLeft(_) => self.left += 1,
             Event::RowsWritten { rows } => self.written += rows,
             Event::DecisionsCompared(drift) => self.drift.add(drift),
+            Event::LevelsUnknown(levels) => self.unknown_levels.add(levels),
             Event::OutputFailed => self.output_failed = true,
             Event::DrainBegan { reason, .. } => self.terminated |= reason.hurries(),
             Event::CancelBegan(reason) => self.stopping(*reason),
@@ -178,6 +186,7 @@ impl Stats {
         match billing {
             Billing::Unlikely => {}
             Billing::Unknown => self.unknown_outcome += 1,
+            Billing::Unclear => self.unclear += 1,
             Billing::Billed => self.billed_without_verdict += 1,
         }
     }
@@ -208,9 +217,10 @@ impl Stats {
             Origin::Duplicate => self.duplicates += scored,
         }
         match resolution {
-            Resolution::Scored(Decision::Approve) => self.approved += 1,
-            Resolution::Scored(Decision::Review) => self.reviewed += 1,
-            Resolution::Scored(Decision::Block) => self.blocked += 1,
+            Resolution::Scored(Some(Decision::Approve)) => self.approved += 1,
+            Resolution::Scored(Some(Decision::Review)) => self.reviewed += 1,
+            Resolution::Scored(Some(Decision::Block)) => self.blocked += 1,
+            Resolution::Scored(None) => self.undecided += 1,
             Resolution::Failed(reason) => *self.failed.entry(reason).or_default() += 1,
         }
     }
@@ -223,10 +233,10 @@ impl Stats {
         }
     }
 
-    /// Rows with a decision.
+    /// Rows with a verdict.
     #[must_use]
     pub(crate) const fn scored(&self) -> u64 {
-        self.approved + self.reviewed + self.blocked
+        self.approved + self.reviewed + self.blocked + self.undecided
     }
 
     /// Rows without a verdict.
@@ -241,6 +251,24 @@ impl Stats {
         let by_call = |reason: &Reason| reason.is_of_call();
         let failed = self.failed.iter().filter(|(reason, _)| by_call(reason));
         failed.map(|(_, rows)| rows).sum()
+    }
+
+    /// Calls that the service answered with success, and so billed.
+    #[must_use]
+    pub(crate) const fn billed(&self) -> u64 {
+        self.answered + self.billed_without_verdict
+    }
+
+    /// Further calls that the service may have billed, or may still bill.
+    #[must_use]
+    pub(crate) const fn maybe_billed(&self) -> u64 {
+        self.unknown_outcome + self.unclear + self.in_flight
+    }
+
+    /// Rows with a verdict that cost no call of their own.
+    #[must_use]
+    pub(crate) const fn reused(&self) -> u64 {
+        self.known + self.duplicates
     }
 
     /// Rows that are done, with a verdict or without.
@@ -285,7 +313,7 @@ impl Stats {
     #[must_use]
     pub(crate) fn exit(&self) -> Exit {
         match self.cancelled {
-            None if self.failed.is_empty() => Exit::Complete,
+            None if self.failed.is_empty() && self.undecided == 0 => Exit::Complete,
             None => Exit::SomeFailed,
             Some(CancelReason::Interrupted) => Exit::Interrupted(Signal::Interrupt),
             Some(CancelReason::Terminated) => Exit::Interrupted(Signal::Terminate),
@@ -298,6 +326,7 @@ impl Stats {
                 | CancelReason::Ledger
                 | CancelReason::NoVerdicts
                 | CancelReason::MaxCalls
+                | CancelReason::MaxCost
                 | CancelReason::MaxFailures
                 | CancelReason::Output
                 | CancelReason::OutputClosed,
@@ -316,6 +345,7 @@ impl Stats {
         let broken = self.admitted != resolved + self.left
             || self.written > resolved
             || (self.written != resolved && !self.output_failed)
+            || (self.unknown_levels.rows() != self.undecided && !self.output_failed)
             || self.read < self.admitted
             || (whole && (self.read != self.admitted || self.left != 0 || !self.input_ended))
             || self.in_flight != 0;
@@ -388,7 +418,7 @@ mod tests {
             origin,
         };
         let (scored, failed) = (
-            Resolution::Scored(Decision::Approve),
+            Resolution::Scored(Some(Decision::Approve)),
             Resolution::Failed(Reason::Refused),
         );
         let origins = [Origin::Called, Origin::Ledger, Origin::Duplicate];

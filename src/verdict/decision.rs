@@ -1,9 +1,6 @@
-//! Decisions, and the thresholds that make one of a score.
+//! What a client does with a user.
 
 use serde::Serialize;
-
-use super::answer::Score;
-use crate::base::decimal::Decimal;
 
 /// What the client does with a user who has that score.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -26,76 +23,5 @@ impl Decision {
             Self::Review => "review",
             Self::Block => "block",
         }
-    }
-}
-
-/// The two thresholds: approve up to the first, review up to the second, block above it.
-#[derive(Debug, Clone, PartialEq)]
-pub struct DecisionPolicy {
-    approve_max: Decimal,
-    review_max: Decimal,
-}
-
-impl DecisionPolicy {
-    /// A policy with these thresholds; `None` when the first is above the second.
-    #[must_use]
-    pub(crate) fn new(approve_max: Decimal, review_max: Decimal) -> Option<Self> {
-        (approve_max <= review_max).then_some(Self {
-            approve_max,
-            review_max,
-        })
-    }
-
-    /// The decision for a score.
-    #[must_use]
-    pub fn decide(&self, score: &Score) -> Decision {
-        if *score.value() <= self.approve_max {
-            Decision::Approve
-        } else if *score.value() <= self.review_max {
-            Decision::Review
-        } else {
-            Decision::Block
-        }
-    }
-}
-
-impl Default for DecisionPolicy {
-    /// The convention of the service's interface (section 2.2).
-    fn default() -> Self {
-        Self {
-            approve_max: Decimal::from(2),
-            review_max: Decimal::from(5),
-        }
-    }
-}
-
-#[cfg(test)]
-#[allow(clippy::unwrap_used)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_score_equal_to_a_threshold_belongs_to_the_lower_side() {
-        let policy = DecisionPolicy::default();
-        let decide = |text| policy.decide(&Score::from_json_number(text).unwrap());
-        assert_eq!(decide("2.0"), Decision::Approve);
-        assert_eq!(decide("2.0000000000000000001"), Decision::Review);
-        assert_eq!(decide("1.9999999999999999999"), Decision::Approve);
-        assert_eq!(decide("5"), Decision::Review);
-        assert_eq!(decide("50.0e-1"), Decision::Review);
-        assert_eq!(decide("5.00000000000000000000000001"), Decision::Block);
-    }
-
-    #[test]
-    fn thresholds_out_of_order_cannot_be_built() {
-        let new = |approve, review| {
-            DecisionPolicy::new(
-                Decimal::new(approve).unwrap(),
-                Decimal::new(review).unwrap(),
-            )
-        };
-        assert_eq!(new("5", "2"), None);
-        assert_eq!(new("2.0000000000000000001", "2"), None);
-        assert!(new("2.0", "2").is_some());
     }
 }

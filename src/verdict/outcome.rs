@@ -7,8 +7,8 @@ use super::failure::{Failure, Reason};
 /// The final outcome of one row.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Verdict {
-    /// The service gave a usable answer.
-    Scored(Answer, Decision),
+    /// The service gave a usable answer; there is no decision if its level is in no list.
+    Scored(Answer, Option<Decision>),
     /// The row has no answer: its three cells stay empty, and it goes to the rejects with its
     /// reason.
     Failed(Failure),
@@ -41,8 +41,8 @@ impl Verdict {
 /// A [`Verdict`] without its values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Resolution {
-    /// Scored, with this decision.
-    Scored(Decision),
+    /// Scored, with this decision, or none if the level is in no list.
+    Scored(Option<Decision>),
     /// Failed, for this reason.
     Failed(Reason),
 }

@@ -177,7 +177,7 @@ fn check_row(answer: &Answer, delimiter: u8) {
     let record = records.next().unwrap().unwrap();
     assert!(records.next().is_none(), "two rows: {record:?}");
     assert_eq!(record.len(), 1 + columns().len());
-    let decision = DecisionPolicy::default().decide(&answer.score).word();
+    let decision = DecisionPolicy::default().decide(answer).unwrap().word();
     let ours = [
         "x",
         answer.transaction_id.as_str(),
@@ -232,7 +232,7 @@ fn write(answer: &Answer, format: Format, content: &'static str) -> Vec<u8> {
         existing: Existing::Replace,
     };
     let policy = DecisionPolicy::default();
-    let decision = policy.decide(&answer.score);
+    let decision = policy.decide(answer);
     let kept = Kept::default();
     let mut writer = Writer::new(layout, policy, Sink::stream(kept.clone()), Sides::default());
     let finished = DoneRow {

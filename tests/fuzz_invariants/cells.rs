@@ -14,7 +14,7 @@ pub(super) fn scored(number: RowNumber) -> Verdict {
         score: Score::from_json_number("1.50").unwrap(),
         captured: Box::new([Some(LEVEL.into())]),
     };
-    Verdict::Scored(answer, Decision::Approve)
+    Verdict::Scored(answer, Some(Decision::Approve))
 }
 
 fn id(number: RowNumber) -> String {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::input::IGNORED;
+use super::super::open_input::IGNORED;
 use super::ledger::PreparedLedger;
 use super::prepare::{CallParts, Context, PreparedRun};
 use crate::base::error::{printable, quoted};

@@ -115,6 +115,7 @@ fn start_progress(
         every: watch.every,
         size: context.input.size,
         sandbox: context.is_sandbox(),
+        tariff: watch.tariff.clone(),
         concurrency,
     };
     // The runtime's clock is the run's clock.

@@ -6,98 +6,18 @@
 use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
 
+use super::super::files::{NamedFile, check_name, refuse_clashes, rejects_beside};
+use super::disk_space;
 use super::ledger::{LedgerPlan, PreparedLedger};
 use super::service::Answerer;
-use super::{disk_space, file_names};
 use crate::base::error::{Error, Result};
 use crate::base::own_file;
 use crate::config::{LedgerChoice, LedgerConfig, OutputConfig};
 use crate::input::Input;
 use crate::layout::Format;
 use crate::ledger::{self, Reuse, ledger_of};
-use crate::output::{PARTIAL, Replace, Sides, Sink, Target, is_same_file};
+use crate::output::{Replace, Sides, Sink, Target};
 use crate::service::KeyFile;
-
-/// A file that a run reads or writes.
-struct RunFile<'a> {
-    what: &'static str,
-    path: &'a Path,
-    /// Endings that its name has in the names of the files that come and go with it.
-    ends: &'static [&'static str],
-}
-
-impl<'a> RunFile<'a> {
-    /// A file that the run reads.
-    const fn input(path: &'a Path) -> Self {
-        Self::new("input", path)
-    }
-
-    /// A file that the run writes.
-    const fn output(path: &'a Path) -> Self {
-        Self::partial("output", path)
-    }
-
-    /// A file that is written under its own name from the start, or only read.
-    const fn new(what: &'static str, path: &'a Path) -> Self {
-        Self {
-            what,
-            path,
-            ends: &[],
-        }
-    }
-
-    /// A file that is called `.partial` until it is complete.
-    const fn partial(what: &'static str, path: &'a Path) -> Self {
-        let ends = &[PARTIAL];
-        Self { what, path, ends }
-    }
-
-    /// A ledger, which other files go with.
-    const fn ledger(path: &'a Path) -> Self {
-        Self {
-            what: "ledger",
-            path,
-            ends: ledger::SUFFIXES,
-        }
-    }
-
-    /// Its own path and those of the files that go with it.
-    fn names(&self) -> impl Iterator<Item = PathBuf> {
-        let ends = [""].into_iter().chain(self.ends.iter().copied());
-        ends.map(|end| {
-            let mut name = self.path.as_os_str().to_owned();
-            name.push(end);
-            name.into()
-        })
-    }
-}
-
-/// Fails when a run would write two of these to one file, also through links and also while they are still partial.
-fn refuse_clashes(files: &[RunFile<'_>]) -> Result<()> {
-    for (index, one) in files.iter().enumerate() {
-        for other in files.iter().skip(index + 1) {
-            let clash = one
-                .names()
-                .any(|a| other.names().any(|b| is_same_file(&a, &b)));
-            if clash {
-                let (a, b) = (one.path.display(), other.path.display());
-                let error = if one.what == "input" {
-                    Error::usage(format!(
-                        "the {} `{b}` would overwrite the input",
-                        other.what
-                    ))
-                } else {
-                    Error::usage(format!(
-                        "the {} `{a}` and the {} `{b}` would be the same file",
-                        one.what, other.what
-                    ))
-                };
-                return Err(error.hint("give another name"));
-            }
-        }
-    }
-    Ok(())
-}
 
 /// The output's place, checked when the run starts.
 pub(super) struct OutputPlace {
@@ -119,7 +39,7 @@ impl OutputPlace {
     ) -> Result<Self> {
         if let (Some(output), Input::File(input)) = (&config.path, input) {
             // Before anything else: no message may suggest overwriting the input.
-            refuse_clashes(&[RunFile::input(input), RunFile::output(output)])?;
+            refuse_clashes(&[NamedFile::input(input), NamedFile::output(output)])?;
         }
         let target = |path: &PathBuf| {
             Target::new(path, |real| {
@@ -185,9 +105,7 @@ impl OutputFiles {
         let is_file = target.as_ref().is_some_and(|target| !target.is_special());
         let rejects = match (config.rejects, config.path) {
             (Some(path), _) => Some(path),
-            (None, Some(output)) if is_file => {
-                Some(file_names::rejects_beside(&output, format.extension())?)
-            }
+            (None, Some(output)) if is_file => Some(rejects_beside(&output, format.extension())?),
             (None, _) => None,
         };
         Ok(Self {
@@ -214,22 +132,22 @@ impl OutputFiles {
     ) -> Result<()> {
         let mut files = Vec::new();
         if let Input::File(path) = input {
-            files.push(RunFile::input(path));
+            files.push(NamedFile::input(path));
         }
         let key = answerer.settings.key_file.as_ref().map(KeyFile::path);
-        files.extend(key.map(|path| RunFile::new("API key file", path)));
+        files.extend(key.map(|path| NamedFile::new("API key file", path)));
         let ca = answerer.settings.ca_file.as_deref();
-        files.extend(ca.map(|path| RunFile::new("certificate authority", path)));
+        files.extend(ca.map(|path| NamedFile::new("certificate authority", path)));
         let output = self.output.as_ref().map(Target::path);
-        files.extend(output.map(RunFile::output));
+        files.extend(output.map(NamedFile::output));
         let rejects = self.rejects.as_deref();
-        files.extend(rejects.map(|path| RunFile::partial("rejects", path)));
+        files.extend(rejects.map(|path| NamedFile::partial("rejects", path)));
         let changes = self.changes.as_deref();
-        files.extend(changes.map(|path| RunFile::partial("changes", path)));
+        files.extend(changes.map(|path| NamedFile::partial("changes", path)));
         let summary = self.summary.as_deref();
-        files.extend(summary.map(|path| RunFile::new("summary", path)));
+        files.extend(summary.map(|path| NamedFile::new("summary", path)));
         let ledger = { ledger.location.as_ref() }.and_then(ledger::LedgerLocation::path);
-        files.extend(ledger.as_deref().map(RunFile::ledger));
+        files.extend(ledger.as_deref().map(NamedFile::ledger));
         refuse_clashes(&files)
     }
 
@@ -243,7 +161,7 @@ impl OutputFiles {
         ]
         .into_iter()
         .filter_map(|(flag, path)| Some((flag, path?)))
-        .try_for_each(|(flag, path)| file_names::check(flag, path, format))
+        .try_for_each(|(flag, path)| check_name(flag, path, format))
     }
 
     /// Checks the files again and opens them; `mode` and `size` are the input's. Only those who can read the input may read

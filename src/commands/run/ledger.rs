@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use super::disk_space;
 use super::lookup::LookupStage;
-use super::service::Account;
 use crate::base::error::{Error, Exit, Result, shown};
 use crate::config::{LedgerChoice, LedgerConfig};
 use crate::input::Input;
@@ -18,6 +17,7 @@ use crate::ledger::{
 use crate::observe::{KeptLedger, counted, same_command};
 use crate::output::{Replace, Sealed, Target};
 use crate::raw_json::Pointer;
+use crate::service::Account;
 use crate::telemetry::event::CancelReason;
 use crate::telemetry::stats::Stats;
 

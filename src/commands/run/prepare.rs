@@ -4,23 +4,26 @@
 use std::fs::File;
 use std::num::NonZeroUsize;
 
+use bytes::BytesMut;
+
+use super::super::open_input::{InputFacts, OpenInput};
 use super::fd_limit;
 use super::files::{OutputFiles, OutputPlace};
-use super::input::{InputFacts, OpenInput};
 use super::ledger::{LedgerPlan, PreparedLedger};
 use super::service::Answerer;
 use super::stop_signals::StopSignals;
 use super::threads::StopChannel;
 use crate::base::error::Result;
 use crate::config::{BudgetConfig, PaceConfig, RunConfig, WatchConfig};
-use crate::input::Reader;
+use crate::fields::UserRequest;
+use crate::input::{Compose, Reader};
 use crate::layout::Layout;
 use crate::ledger::KnownLimit;
 use crate::output::{Sides, Sink, Target};
 use crate::pace::{Gate, PaceLimits};
 use crate::raw_json::Pointer;
 use crate::sandbox::Sandbox;
-use crate::service::{Client, Endpoint};
+use crate::service::{self, Client, Endpoint, Plan};
 use crate::telemetry::pace::Limit;
 use crate::verdict::DecisionPolicy;
 
@@ -88,7 +91,8 @@ pub(super) fn prepare(config: RunConfig) -> Result<PreparedRun> {
     let stops = StopChannel::new();
     // Before the header is read, as that may never come.
     let signals = StopSignals::start(stops.sender.clone())?;
-    let input = OpenInput::open(config.input, config.plan, config.watch.shows_text())?;
+    let compose = bodies(config.plan);
+    let input = OpenInput::open(config.input, compose, config.watch.shows_text())?;
     let format = input.layout.format;
     let files = OutputFiles::new(output, config.watch.summary.clone(), format)?;
     files.refuse_clashes(&input.facts.source, &ledger, &answerer)?;
@@ -134,6 +138,13 @@ pub(super) fn prepare(config: RunConfig) -> Result<PreparedRun> {
         stops,
         signals,
         warnings: warnings.into_iter().flatten().collect(),
+    })
+}
+
+/// Makes the bodies of requests.
+fn bodies(plan: Plan) -> Compose {
+    Box::new(move |request: &UserRequest<'_>, to: &mut BytesMut| {
+        service::write_body(request, plan, to);
     })
 }
 

@@ -3,8 +3,8 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
+use super::super::open_input::{IGNORED, InputFacts};
 use super::drive::{DrivenRun, RowsEnd};
-use super::input::{IGNORED, InputFacts};
 use super::ledger::LedgerEnd;
 use super::prepare::Context;
 use crate::base::error::{Error, Exit, system_words};
@@ -42,6 +42,7 @@ pub(super) fn report(driven: DrivenRun) -> Exit {
         stats: &stats,
         elapsed: events.elapsed(),
         sandbox: stand_in.is_some(),
+        tariff: watch.tariff.as_ref(),
         endpoint: &endpoint.to_string(),
         output_is_gone: was_there && output.is_none(),
         output,
@@ -87,7 +88,7 @@ fn is_there(file: &Path) -> bool {
 /// Shows the summary for people or for programs, writes the one for `--summary`, and says what ended the run early.
 fn tell(summary: &RunSummary<'_>, error: Option<&Error>, file: Option<File>, watch: &WatchConfig) {
     match watch.style {
-        _ if watch.quiet => summary.warning().iter().for_each(|line| say(line)),
+        _ if watch.quiet => summary.warnings().for_each(|line| say(&line)),
         Style::Json => say(&summary.json_line()),
         _ => say(&summary.text()),
     }

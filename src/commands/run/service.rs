@@ -4,7 +4,9 @@ use crate::base::error::{Error, Result};
 use crate::base::secret::Secret;
 use crate::config::{KeySource, RealService, ServiceConfig, TimeoutConfig};
 use crate::sandbox::{self, Sandbox};
-use crate::service::{Client, ClientSettings, Endpoint, KeyFile, Plan, ServiceId};
+use crate::service::{
+    Account, Client, ClientSettings, Endpoint, KeyFile, Plan, SANDBOX_ID, ServiceId,
+};
 
 /// The service or the stand-in, before there is a client.
 pub(super) struct Answerer {
@@ -12,14 +14,6 @@ pub(super) struct Answerer {
     stand_in: Option<Sandbox>,
     /// A warning about the key's file.
     pub(super) warning: Option<String>,
-}
-
-/// Which service is asked, and for which account: answers of one account are never used for another.
-pub(super) struct Account {
-    pub(super) endpoint: String,
-    pub(super) service_id: String,
-    /// The stand-in answers, which costs nothing.
-    pub(super) sandbox: bool,
 }
 
 /// The service or the stand-in, with the client that calls it.
@@ -76,7 +70,7 @@ impl Answerer {
             endpoint: Endpoint::new(&format!("http://{}", stand_in.address()), false)?,
             api_key: Secret::new("sandbox"),
             key_file: None,
-            service_id: ServiceId::new("sandbox")?,
+            service_id: ServiceId::new(SANDBOX_ID)?,
             proxy: None,
             timeout: timeouts.call,
             connect_timeout: timeouts.connect,
@@ -91,16 +85,9 @@ impl Answerer {
 
     /// The account that it is asked for.
     pub(super) fn account(&self) -> Account {
-        let sandbox = self.stand_in.is_some();
-        Account {
-            endpoint: if sandbox {
-                // Its port is different each time.
-                "the sandbox".to_owned()
-            } else {
-                self.settings.endpoint.to_string()
-            },
-            service_id: self.settings.service_id.as_str().to_owned(),
-            sandbox,
+        match &self.stand_in {
+            Some(_) => Account::of_sandbox(),
+            None => Account::of_service(&self.settings.endpoint, &self.settings.service_id),
         }
     }
 

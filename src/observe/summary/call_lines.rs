@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use super::run_summary::RunSummary;
+use crate::observe::cost;
 use crate::observe::numbers::{count, counted, time, times};
 use crate::observe::words;
 use crate::telemetry::pace::{Hint, Pace};
@@ -14,6 +15,10 @@ pub(super) fn call_lines(run: &RunSummary<'_>) -> Vec<String> {
     let stats = run.stats;
     let mut lines = Vec::new();
     lines.extend((stats.calls > 0).then(|| calls(run)));
+    let cost = run
+        .tariff
+        .map(|tariff| cost::in_all(stats, tariff, run.sandbox));
+    lines.extend(cost.into_iter().flatten());
     lines.extend((stats.throttled > 0).then(|| throttled(run)));
     lines.extend(stats.pace.map(limits).into_iter().flatten());
     lines.extend(outages(run));

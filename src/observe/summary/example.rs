@@ -1,9 +1,12 @@
 //! Runs for the tests: one that met everything, and one that met nothing.
 
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use super::kept_ledger::KeptLedger;
 use super::run_summary::RunSummary;
+use crate::analysis::UnknownLevels;
+use crate::base::money::Tariff;
 use crate::drift::Drift;
 use crate::row::RowNumber;
 use crate::telemetry::event::{Again, Billing, CancelReason, Event, Next, Origin, Unusable};
@@ -12,6 +15,13 @@ use crate::telemetry::stats::Stats;
 use crate::verdict::{Decision, Reason, Resolution};
 
 const ROW: RowNumber = RowNumber::FIRST;
+
+/// What a call cost in it.
+#[allow(clippy::unwrap_used, reason = "a price that is none fails the tests")]
+static TARIFF: LazyLock<Tariff> = LazyLock::new(|| Tariff {
+    price: "0.004".parse().unwrap(),
+    currency: "EUR".parse().ok(),
+});
 
 /// The statistics of a run that met everything, and was stopped by `--max-calls`.
 pub(super) fn stats() -> Stats {
@@ -101,16 +111,18 @@ fn service() -> Vec<Event> {
     ]
 }
 
-/// Nine rows: one of each decision, one failed, five left.
+/// Nine rows: one of each decision, one without a decision, one failed, four left.
 fn rows() -> Vec<Event> {
     let resolved = |resolution, origin| Event::RowResolved {
         row: ROW,
         resolution,
         origin,
     };
-    let scored = |decision, origin| resolved(Resolution::Scored(decision), origin);
+    let scored = |decision, origin| resolved(Resolution::Scored(Some(decision)), origin);
     let mut drift = Drift::default();
     drift.count(Decision::Approve, Decision::Block);
+    let mut unknown = UnknownLevels::default();
+    unknown.count(Some("3"));
     vec![
         Event::RowsRead {
             rows: 9,
@@ -119,9 +131,11 @@ fn rows() -> Vec<Event> {
         scored(Decision::Approve, Origin::Called),
         scored(Decision::Review, Origin::Ledger),
         scored(Decision::Block, Origin::Duplicate),
+        resolved(Resolution::Scored(None), Origin::Ledger),
         resolved(Resolution::Failed(Reason::Refused), Origin::Called),
-        Event::RowsWritten { rows: 4 },
+        Event::RowsWritten { rows: 5 },
         Event::DecisionsCompared(drift),
+        Event::LevelsUnknown(unknown),
         Event::CancelBegan(CancelReason::MaxCalls),
     ]
 }
@@ -140,6 +154,7 @@ pub(super) fn everything(stats: &Stats) -> RunSummary<'_> {
             damaged: false,
         }),
         elapsed: Duration::from_secs(100),
+        tariff: Some(&TARIFF),
         ..nothing(stats)
     }
 }
@@ -150,6 +165,7 @@ pub(super) fn nothing(stats: &Stats) -> RunSummary<'_> {
         stats,
         elapsed: Duration::ZERO,
         sandbox: false,
+        tariff: None,
         endpoint: "https://api.example.com/v1/validate/user",
         output: None,
         rejects: None,

@@ -11,7 +11,10 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::run_summary::RunSummary;
+use super::undecided::NAMED;
+use crate::base::money::{Currency, Price, Tariff};
 use crate::drift::Drift;
+use crate::observe::cost::Cost;
 use crate::observe::json::{one_line, rounded};
 use crate::raw_json::escape_unsafe;
 use crate::telemetry::event::CancelReason;
@@ -33,9 +36,11 @@ struct SummaryJson<'a> {
     known: u64,
     duplicates: u64,
     decisions: DecisionsJson,
+    undecided: UndecidedJson<'a>,
     drift: Option<DriftJson>,
     failed: FailedJson<'a>,
     calls: CallsJson,
+    cost: Option<CostJson<'a>>,
     ledger_answers_damaged: u64,
     ledger_answers_from_the_future: u64,
     keys_renewed: u64,
@@ -68,6 +73,20 @@ struct DecisionsJson {
     block: u64,
 }
 
+/// Rows without a decision, and the most frequent of their levels.
+#[derive(Debug, Serialize)]
+struct UndecidedJson<'a> {
+    rows: u64,
+    levels: Vec<LevelJson<'a>>,
+}
+
+/// A level that is in no list.
+#[derive(Debug, Serialize)]
+struct LevelJson<'a> {
+    level: Option<&'a str>,
+    rows: u64,
+}
+
 /// The rows of each earlier decision, by their decision now.
 #[derive(Debug, Serialize)]
 struct DriftJson {
@@ -95,6 +114,15 @@ struct CallsJson {
     billed_without_verdict: u64,
     lost: u64,
     repeated_transaction_ids: u64,
+}
+
+/// What the run has spent and saved, by this price.
+#[derive(Debug, Serialize)]
+struct CostJson<'a> {
+    price: Price,
+    currency: Option<&'a Currency>,
+    #[serde(flatten)]
+    cost: Cost,
 }
 
 #[derive(Debug, Serialize)]
@@ -147,12 +175,14 @@ impl<'a> SummaryJson<'a> {
             known: stats.known,
             duplicates: stats.duplicates,
             decisions: [stats.approved, stats.reviewed, stats.blocked].into(),
+            undecided: UndecidedJson::new(stats),
             drift: DriftJson::new(&stats.drift),
             failed: FailedJson {
                 rows: stats.failures(),
                 reasons: &stats.failed,
             },
             calls: CallsJson::new(stats),
+            cost: run.tariff.map(|tariff| CostJson::new(stats, tariff)),
             ledger_answers_damaged: stats.damaged_answers,
             ledger_answers_from_the_future: stats.future_answers,
             keys_renewed: stats.keys_renewed,
@@ -205,6 +235,18 @@ impl From<[u64; 3]> for DecisionsJson {
     }
 }
 
+impl<'a> UndecidedJson<'a> {
+    fn new(stats: &'a Stats) -> Self {
+        let levels = stats.unknown_levels.most_frequent(NAMED).into_iter();
+        Self {
+            rows: stats.undecided,
+            levels: levels
+                .map(|(level, rows)| LevelJson { level, rows })
+                .collect(),
+        }
+    }
+}
+
 impl DriftJson {
     /// `None` if nothing was compared.
     fn new(drift: &Drift) -> Option<Self> {
@@ -235,6 +277,16 @@ impl CallsJson {
             billed_without_verdict: stats.billed_without_verdict,
             lost: stats.lost,
             repeated_transaction_ids: stats.repeated_transactions,
+        }
+    }
+}
+
+impl<'a> CostJson<'a> {
+    fn new(stats: &Stats, tariff: &'a Tariff) -> Self {
+        Self {
+            price: tariff.price,
+            currency: tariff.currency.as_ref(),
+            cost: Cost::of(stats, tariff),
         }
     }
 }
@@ -297,14 +349,16 @@ mod tests {
             summary,
             concat!(
                 r#"{"type":"summary","version":1,"exit_code":3,"stopped":"max_calls","sandbox":false,"#,
-                r#""endpoint":"https://api.example.com/v1/validate/user","elapsed_seconds":100.0,"rows_per_second":0.04,"#,
-                r#""rows":{"read":9,"resolved":4,"written":4,"left":5},"known":1,"duplicates":1,"#,
+                r#""endpoint":"https://api.example.com/v1/validate/user","elapsed_seconds":100.0,"rows_per_second":0.05,"#,
+                r#""rows":{"read":9,"resolved":5,"written":5,"left":4},"known":2,"duplicates":1,"#,
                 r#""decisions":{"approve":1,"review":1,"block":1},"#,
+                r#""undecided":{"rows":1,"levels":[{"level":"3","rows":1}]},"#,
                 r#""drift":{"compared":1,"changed":1,"approve":{"approve":0,"review":0,"block":1},"#,
                 r#""review":{"approve":0,"review":0,"block":0},"block":{"approve":0,"review":0,"block":0}},"#,
                 r#""failed":{"rows":1,"reasons":{"refused":1}},"#,
                 r#""calls":{"sent":5,"answered":1,"retries":2,"throttled":1,"maybe_billed_twice":1,"unknown_outcome":2,"#,
                 r#""billed_without_verdict":1,"lost":1,"repeated_transaction_ids":1},"#,
+                r#""cost":{"price":0.004,"currency":"EUR","spent":0.008,"spent_at_most":0.016,"saved":0.008},"#,
                 r#""ledger_answers_damaged":1,"ledger_answers_from_the_future":1,"keys_renewed":1,"#,
                 r#""paused_seconds":2.5,"outages":1,"down_seconds":30.0,"waited_in_vain_seconds":60.0,"#,
                 r#""limit":{"calls_per_second":50.0,"in_flight":16},"headers":{"calls_per_second":48.0,"disbelieved":false},"#,
@@ -328,6 +382,7 @@ mod tests {
             "stopped",
             "rows_per_second",
             "drift",
+            "cost",
             "output",
             "rejects",
             "changes",

@@ -15,7 +15,7 @@ pub(crate) struct KeptLedger {
     pub(crate) path: PathBuf,
     /// The number of this service's answers in it, if known.
     pub(crate) answers: Option<u64>,
-    /// It belongs to this run alone, and is deleted once every row has a verdict.
+    /// It belongs to this run alone, and is deleted once every row has a verdict and a decision.
     pub(crate) own: bool,
     /// The run was started with `--fresh`; with it, the next one would pay again.
     pub(crate) fresh: bool,
@@ -51,6 +51,9 @@ impl KeptLedger {
         let same = same_command(self.fresh);
         match (stats.cancelled, self.own, stats.failures()) {
             (Some(_), _, _) => then(format!("{once}{same} continues from there")),
+            (None, _, 0) if stats.undecided > 0 => {
+                then("`--retry-failed` with all levels listed decides without a call".to_owned())
+            }
             (None, false, 0) => format!("the answers are kept in {path}"),
             (None, true, 0) => format!(
                 "{}, also for other rows or another account; `--retry-failed` uses them, the next new run to this output replaces them",

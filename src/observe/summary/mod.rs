@@ -10,6 +10,7 @@ mod json;
 mod kept_ledger;
 mod run_summary;
 mod text;
+mod undecided;
 
 pub(crate) use kept_ledger::KeptLedger;
 pub(crate) use run_summary::RunSummary;

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::kept_ledger::KeptLedger;
+use crate::base::money::Tariff;
 use crate::telemetry::stats::Stats;
 
 /// A run that is over.
@@ -15,6 +16,8 @@ pub(crate) struct RunSummary<'a> {
     pub(crate) elapsed: Duration,
     /// The stand-in answered, not the service.
     pub(crate) sandbox: bool,
+    /// What calls cost, where the user says so.
+    pub(crate) tariff: Option<&'a Tariff>,
     /// The service's address.
     pub(crate) endpoint: &'a str,
     /// The output, or its partial file after an early stop; `None` for standard output.

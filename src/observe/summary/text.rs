@@ -3,6 +3,7 @@
 use super::call_lines::call_lines;
 use super::drift_table::drift_table;
 use super::run_summary::RunSummary;
+use super::undecided::undecided;
 use crate::base::error::shown;
 use crate::observe::numbers::{answers, count, counted, parts, rate, time};
 use crate::telemetry::event::CancelReason;
@@ -21,6 +22,8 @@ impl RunSummary<'_> {
             ("review", stats.reviewed),
             ("block", stats.blocked),
         ]));
+        let words = undecided(&stats.unknown_levels);
+        lines.extend(words.map(|why| format!("undecided {}: {why}", count(stats.undecided))));
         lines.extend(drift_table(&stats.drift, self.changes.as_deref()));
         lines.extend(reasons(self).map(|why| format!("failed {}: {why}", count(stats.failures()))));
         lines.extend(without_calls(self));
@@ -34,13 +37,18 @@ impl RunSummary<'_> {
         format!("rescore: {}", lines.join("\n         "))
     }
 
-    /// The only line of a quiet run; `None` if every row has a verdict.
-    #[must_use]
-    pub(crate) fn warning(&self) -> Option<String> {
+    /// The only lines of a quiet run: none if every row has a verdict and a decision.
+    pub(crate) fn warnings(&self) -> impl Iterator<Item = String> {
         let rows = counted(self.stats.resolved(), "row");
-        let failed = count(self.stats.failures());
-        let why = reasons(self)?;
-        Some(format!("warning: {failed} of {rows} failed: {why}"))
+        let failed = reasons(self).map(|why| {
+            let failed = count(self.stats.failures());
+            format!("warning: {failed} of {rows} failed: {why}")
+        });
+        let undecided = undecided(&self.stats.unknown_levels).map(|why| {
+            let undecided = count(self.stats.undecided);
+            format!("warning: {undecided} of {rows} have no decision: {why}")
+        });
+        failed.into_iter().chain(undecided)
     }
 }
 
@@ -71,6 +79,7 @@ const fn stopped_by(reason: CancelReason) -> &'static str {
         CancelReason::Ledger => "ledger error",
         CancelReason::NoVerdicts => "no verdicts",
         CancelReason::MaxCalls => "`--max-calls`",
+        CancelReason::MaxCost => "`--max-cost`",
         CancelReason::MaxFailures => "`--max-failures`",
         CancelReason::Output => "output error",
         CancelReason::OutputClosed => "standard output was closed",
@@ -203,17 +212,20 @@ mod tests {
     fn a_summary_with_everything_reads_like_this() {
         let stats = example::stats();
         let expected = "\
-rescore: stopped early (`--max-calls`): 4 rows in 1 min 40 s, 0.04 rows/s
+rescore: stopped early (`--max-calls`): 5 rows in 1 min 40 s, 0.05 rows/s
          approve 1, review 1, block 1
+         undecided 1: unknown level `3` 1
          before ↓ now →  approve  review  block
          approve               0       0      1
          review                0       0      0
          block                 0       0      0
          1 of 1 decision changed; see changes.csv.partial
          failed 1: refused 1; see scored.rejects.csv.partial
-         1 row already paid for, taken from the ledger
+         2 rows already paid for, taken from the ledger
          1 row reused the answer of an identical row
          5 calls, 2 of them retries; latency p50 80 ms, p95 80 ms, p99 80 ms
+         spent 0.008 EUR: 2 answers at 0.004 EUR; at most 0.016 EUR, with 2 failed calls that may have been billed
+         saved 0.008 EUR: 2 rows reused an answer
          the service throttled 1 call (20.0 % of all); paused for 2.5 s in total
          limit found: about 50.0/s
          the service's headers ask for about 48.0/s
@@ -229,7 +241,7 @@ rescore: stopped early (`--max-calls`): 4 rows in 1 min 40 s, 0.04 rows/s
          1 paid answer may be lost: not confirmed to be on disk
          the ledger is damaged: 1 answer failed the checksum, rows sent again
          1 answer in the ledger had a date in the future, rows sent again
-         scored.csv.partial has the 4 finished rows; unfinished rows are not in it
+         scored.csv.partial has the 5 finished rows; unfinished rows are not in it
          scored.csv.ledger has 3 paid answers; the same command continues from there";
         assert_eq!(example::everything(&stats).text(), expected);
     }
@@ -242,11 +254,12 @@ rescore: stopped early (`--max-calls`): 4 rows in 1 min 40 s, 0.04 rows/s
     }
 
     #[test]
-    fn a_quiet_run_has_one_line_and_only_if_rows_failed() {
+    fn a_quiet_run_has_lines_only_if_rows_failed_or_have_no_decision() {
         let stats = example::stats();
-        let expected = "warning: 1 of 4 rows failed: refused 1; see scored.rejects.csv.partial";
-        let warning = example::everything(&stats).warning();
-        assert_eq!(warning.as_deref(), Some(expected));
-        assert_eq!(example::nothing(&Stats::default()).warning(), None);
+        let expected = "warning: 1 of 5 rows failed: refused 1; see scored.rejects.csv.partial";
+        let undecided = "warning: 1 of 5 rows have no decision: unknown level `3` 1";
+        let warnings: Vec<_> = example::everything(&stats).warnings().collect();
+        assert_eq!(warnings, [expected, undecided]);
+        assert_eq!(example::nothing(&Stats::default()).warnings().count(), 0);
     }
 }

@@ -28,7 +28,7 @@ fn done(call: &RowCall, has_verdict: bool) -> Wake<'static> {
     };
     Wake::RowDone(RowOutcome {
         row: call.row,
-        verdict: has_verdict.then_some(Verdict::Scored(answer, Decision::Approve)),
+        verdict: has_verdict.then_some(Verdict::Scored(answer, Some(Decision::Approve))),
         stop: None,
     })
 }

@@ -1,6 +1,7 @@
 //! The command line: settings, what people and programs see, the stand-in.
 
 mod help;
+mod levels;
 mod refused;
 mod sandbox;
 mod sandbox_requests;

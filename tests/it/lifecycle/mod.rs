@@ -1,5 +1,6 @@
 //! The life of a run: its limits, signals, kills, and its use of the system.
 
+mod cost;
 mod kills;
 mod limits;
 #[cfg(target_os = "linux")]

@@ -1,36 +1,32 @@
-//! The input of a run, opened, and what was found out about it.
-
-use bytes::BytesMut;
+//! The input of a command, opened, and what was found out about it.
 
 use crate::base::error::{Result, shown};
 use crate::base::stderr::say;
-use crate::fields::UserRequest;
-use crate::input::{self, Input, Opened, Reader, TrailingGarbage};
+use crate::input::{self, Compose, Input, Opened, Reader, TrailingGarbage};
 use crate::layout::Layout;
-use crate::service::{self, Plan};
 
 /// A warning; gzip says the same.
-pub(super) const IGNORED: &str =
+pub(in crate::commands) const IGNORED: &str =
     "the compressed data of the input is followed by other bytes, which are ignored";
 
 /// What opening the input found out.
-pub(super) struct InputFacts {
-    pub(super) source: Input,
+pub(in crate::commands) struct InputFacts {
+    pub(in crate::commands) source: Input,
     /// One line for people: which column is which field.
-    pub(super) mapping: String,
+    pub(in crate::commands) mapping: String,
     /// Columns of an earlier run that are replaced.
-    pub(super) replaced: Vec<String>,
+    pub(in crate::commands) replaced: Vec<String>,
     /// The size in bytes, where it is known.
-    pub(super) size: Option<u64>,
+    pub(in crate::commands) size: Option<u64>,
     /// Whether bytes behind compressed data are ignored, as known now.
-    pub(super) ignored: TrailingGarbage,
+    pub(in crate::commands) ignored: TrailingGarbage,
     /// The same, as known when the input was opened.
-    pub(super) ignored_at_start: bool,
+    pub(in crate::commands) ignored_at_start: bool,
 }
 
 impl InputFacts {
     /// The input's name for people.
-    pub(super) fn name(&self) -> String {
+    pub(in crate::commands) fn name(&self) -> String {
         match &self.source {
             Input::Stdin => "standard input".to_owned(),
             Input::File(path) => shown(path),
@@ -39,32 +35,29 @@ impl InputFacts {
 }
 
 /// An open input.
-pub(super) struct OpenInput {
-    pub(super) reader: Reader,
-    pub(super) layout: Layout,
+pub(in crate::commands) struct OpenInput {
+    pub(in crate::commands) reader: Reader,
+    pub(in crate::commands) layout: Layout,
     /// Who may read and write it, as a file's permission bits.
-    pub(super) mode: u32,
-    pub(super) facts: InputFacts,
+    pub(in crate::commands) mode: u32,
+    pub(in crate::commands) facts: InputFacts,
 }
 
 impl OpenInput {
-    /// Opens the input. Where checking it takes long, it says so.
+    /// Opens the input. `compose` makes the requests of its rows. If checking it takes long, it says so.
     ///
     /// # Errors
-    /// Exit code 2: it cannot be read, or cannot be the input of a run.
-    pub(super) fn open(
+    /// Exit code 2: it cannot be read, or is not a file of users.
+    pub(in crate::commands) fn open(
         settings: input::ReaderSettings,
-        plan: Plan,
+        compose: Compose,
         shows_text: bool,
     ) -> Result<Self> {
         if shows_text && input::is_checked_for_long(&settings.file.input) {
             say("rescore: checking the compressed input before anything is sent");
         }
         let source = settings.file.input.clone();
-        let compose = move |request: &UserRequest<'_>, to: &mut BytesMut| {
-            service::write_body(request, plan, to);
-        };
-        let (reader, opened) = Reader::open(settings, Box::new(compose))?;
+        let (reader, opened) = Reader::open(settings, compose)?;
         let Opened {
             layout,
             mapping,

@@ -12,7 +12,7 @@ const NO_LINES: [&str; 16] = [
 ];
 
 /// Fails when the name of a file for rows says another format than they have: programs go by the name.
-pub(super) fn check(flag: &str, path: &Path, format: Format) -> Result<()> {
+pub(in crate::commands) fn check_name(flag: &str, path: &Path, format: Format) -> Result<()> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let lower = name.to_lowercase();
     let packed = [".gz", ".zst"].into_iter().find(|end| lower.ends_with(end));
@@ -58,7 +58,7 @@ pub(super) fn check(flag: &str, path: &Path, format: Format) -> Result<()> {
 ///
 /// # Errors
 /// Exit code 2: something other than a file has that name. It was not asked for, so it is not followed to wherever it leads.
-pub(super) fn rejects_beside(output: &Path, extension: &str) -> Result<PathBuf> {
+pub(in crate::commands) fn rejects_beside(output: &Path, extension: &str) -> Result<PathBuf> {
     let path = beside(output, extension);
     if path.symlink_metadata().is_ok_and(|there| !there.is_file()) {
         return Err(Error::usage(format!(
@@ -104,7 +104,7 @@ mod tests {
             ("scored.csv.zst", Format::Jsonl, "scored.jsonl.zst"),
             ("scored.tsv", csv, "scored.csv"),
         ] {
-            let report = check("--output", Path::new(name), format)
+            let report = check_name("--output", Path::new(name), format)
                 .unwrap_err()
                 .report();
             assert!(
@@ -122,7 +122,10 @@ mod tests {
             ("scored.txt", Format::Jsonl),
             ("scored.2026-11-22", csv),
         ] {
-            assert!(check("--output", Path::new(name), format).is_ok(), "{name}");
+            assert!(
+                check_name("--output", Path::new(name), format).is_ok(),
+                "{name}"
+            );
         }
     }
 

@@ -1,0 +1,209 @@
+//! Everything that a report counts of rows, in one pass and in bounded memory.
+//!
+//! Rows come from a scored file (`commands`) or from a run's writer (`output`); the numbers go to `report`.
+
+use super::bins::Bins;
+use super::movers::{Mover, Movers};
+use super::verdict_counts::{KINDS, VerdictCounts};
+use super::what_if::WhatIf;
+use crate::drift::Drift;
+use crate::row::RowNumber;
+use crate::verdict::{Decision, Score, Thresholds};
+
+/// A row's verdict; `None` for what it lacks.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct TalliedRow<'a> {
+    /// The row.
+    pub(crate) number: RowNumber,
+    /// Its score.
+    pub(crate) score: Option<&'a Score>,
+    /// Its decision.
+    pub(crate) decision: Option<Decision>,
+}
+
+/// The verdict that a row's user had before.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct PastVerdict {
+    /// The decision.
+    pub(crate) decision: Decision,
+    /// The score, if it is known.
+    pub(crate) score: Option<f64>,
+}
+
+/// What was counted of rows.
+#[derive(Debug, Clone)]
+pub(crate) struct RowTally {
+    thresholds: Thresholds,
+    /// All rows, by decision.
+    pub(crate) decisions: VerdictCounts,
+    /// Rows that have a score, but not a decision.
+    pub(crate) undecided: u64,
+    /// Rows whose decision is not the one that the thresholds make of their score.
+    pub(crate) decided_otherwise: u64,
+    /// The scores, by decision.
+    pub(crate) scores: Bins<KINDS>,
+    /// What other thresholds would do.
+    pub(crate) what_if: WhatIf,
+    /// The comparison with earlier verdicts.
+    pub(crate) drift: DriftTally,
+}
+
+/// What was counted of rows that had a verdict before.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct DriftTally {
+    /// Decisions before and now.
+    pub(crate) decisions: Drift,
+    /// By how much scores changed.
+    pub(crate) changes: Bins<1>,
+    /// Rows whose score is known before and now.
+    pub(crate) scores: u64,
+    /// Of these, those whose score rose.
+    pub(crate) rose: u64,
+    /// Of these, those whose score fell.
+    pub(crate) fell: u64,
+    /// The rows whose score changed most.
+    pub(crate) movers: Movers,
+}
+
+impl RowTally {
+    /// Nothing counted yet.
+    #[must_use]
+    pub(crate) fn new(thresholds: &Thresholds) -> Self {
+        Self {
+            thresholds: thresholds.clone(),
+            decisions: VerdictCounts::default(),
+            undecided: 0,
+            decided_otherwise: 0,
+            scores: Bins::default(),
+            what_if: WhatIf::new(thresholds),
+            drift: DriftTally::default(),
+        }
+    }
+
+    /// The thresholds of today.
+    #[must_use]
+    pub(crate) const fn thresholds(&self) -> &Thresholds {
+        &self.thresholds
+    }
+
+    /// Counts a row, with the verdict that its user had before, if that is known.
+    pub(crate) fn count(&mut self, row: TalliedRow<'_>, past: Option<PastVerdict>) {
+        let TalliedRow {
+            number,
+            score,
+            decision,
+        } = row;
+        self.decisions.count(decision);
+        let value = score.map(number_of);
+        if let (Some(score), Some(value)) = (score, value) {
+            self.what_if.count(score);
+            self.scores.count(value, VerdictCounts::place(decision));
+            match decision {
+                None => self.undecided += 1,
+                Some(decision) if decision != self.thresholds.decide(score) => {
+                    self.decided_otherwise += 1;
+                }
+                Some(_) => {}
+            }
+        }
+        if let (Some(past), Some(now)) = (past, decision) {
+            self.drift.count(number, past, (now, value));
+        }
+    }
+
+    /// All rows.
+    #[must_use]
+    pub(crate) fn rows(&self) -> u64 {
+        self.decisions.rows()
+    }
+
+    /// Rows that have neither a score nor a decision.
+    #[must_use]
+    pub(crate) fn without_verdict(&self) -> u64 {
+        self.decisions.of(None).saturating_sub(self.undecided)
+    }
+}
+
+impl DriftTally {
+    fn count(
+        &mut self,
+        row: RowNumber,
+        past: PastVerdict,
+        (decision, score): (Decision, Option<f64>),
+    ) {
+        self.decisions.count(past.decision, decision);
+        let (Some(score_before), Some(score_now)) = (past.score, score) else {
+            return;
+        };
+        let mover = Mover {
+            row,
+            score_before,
+            score_now,
+            decision_before: past.decision,
+            decision_now: decision,
+        };
+        self.scores += 1;
+        self.rose += u64::from(score_now > score_before);
+        self.fell += u64::from(score_now < score_before);
+        self.changes.count(mover.change(), 0);
+        self.movers.note(mover);
+    }
+}
+
+/// A score as a number, for pictures. Decisions are made with all digits.
+#[must_use]
+pub(crate) fn number_of(score: &Score) -> f64 {
+    score.digits().parse().unwrap_or_default()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn score(digits: &str) -> Score {
+        Score::from_json_number(digits).unwrap()
+    }
+
+    #[test]
+    fn every_row_is_counted_by_what_it_has() {
+        use Decision::{Approve, Block, Review};
+        let mut tally = RowTally::new(&Thresholds::default());
+        let mut number = RowNumber::FIRST;
+        let mut count = |digits: Option<&str>, decision, past| {
+            let score = digits.map(score);
+            let row = TalliedRow {
+                number,
+                score: score.as_ref(),
+                decision,
+            };
+            tally.count(row, past);
+            number = number.next();
+        };
+        let past = |decision, score| Some(PastVerdict { decision, score });
+        count(Some("2.0"), Some(Approve), past(Approve, Some(1.5)));
+        count(Some("2.1"), Some(Approve), past(Review, Some(2.1)));
+        count(Some("9"), Some(Block), past(Review, None));
+        count(Some("9"), None, past(Block, Some(1.0)));
+        count(None, None, past(Block, None));
+        count(None, Some(Review), None);
+        assert_eq!(tally.decisions, [2, 1, 1, 2].into());
+        assert_eq!((tally.rows(), tally.without_verdict()), (6, 1));
+        assert_eq!((tally.undecided, tally.decided_otherwise), (1, 1));
+        assert_eq!(tally.what_if.scores(), 4);
+        let drift = &tally.drift;
+        assert_eq!(
+            (drift.decisions.compared(), drift.decisions.changed()),
+            (3, 2)
+        );
+        assert_eq!((drift.scores, drift.rose, drift.fell), (2, 1, 0));
+        let movers = drift.movers.rows();
+        assert_eq!(
+            movers
+                .iter()
+                .map(|mover| mover.row.get())
+                .collect::<Vec<_>>(),
+            [1]
+        );
+    }
+}

@@ -1,0 +1,37 @@
+//! Lengths of time as people read them, on a terminal and on paper.
+
+use std::time::Duration;
+
+/// A time, with two units at most.
+#[must_use]
+pub(crate) fn time(time: Duration) -> String {
+    let seconds = time.as_secs();
+    match seconds {
+        0 if time.as_millis() < 10 => format!("{:.1} ms", time.as_secs_f64() * 1e3),
+        0 => format!("{} ms", time.as_millis()),
+        1..10 => format!("{:.1} s", time.as_secs_f64()),
+        10..60 => format!("{seconds} s"),
+        60..3_600 => format!("{} min {} s", seconds / 60, seconds % 60),
+        3_600..86_400 => format!("{} h {} min", seconds / 3_600, seconds % 3_600 / 60),
+        _ => format!("{} d {} h", seconds / 86_400, seconds % 86_400 / 3_600),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_two_units_at_most() {
+        for (millis, expected) in [
+            (1, "1.0 ms"),
+            (120, "120 ms"),
+            (1_500, "1.5 s"),
+            (59_000, "59 s"),
+            (61_000, "1 min 1 s"),
+            (3_660_000, "1 h 1 min"),
+        ] {
+            assert_eq!(time(Duration::from_millis(millis)), expected);
+        }
+    }
+}

@@ -1,0 +1,7 @@
+//! What every command that writes rows checks about the names of its files, before it opens them.
+
+mod clashes;
+mod names;
+
+pub(super) use clashes::{NamedFile, refuse_clashes};
+pub(super) use names::{check_name, rejects_beside};

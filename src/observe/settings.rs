@@ -1,0 +1,32 @@
+//! What every view of the progress knows of the run besides its numbers.
+
+use std::time::Duration;
+
+use super::cost::{self, Cost};
+use super::style::Style;
+use crate::base::money::Tariff;
+
+/// What is known of a run besides its numbers.
+#[derive(Debug, Clone)]
+pub(crate) struct ProgressSettings {
+    /// How progress is shown.
+    pub(crate) style: Style,
+    /// Time between lines.
+    pub(crate) every: Duration,
+    /// The source's size in bytes, if it has one.
+    pub(crate) size: Option<u64>,
+    /// The stand-in answers, not the service: every view that shows numbers says so.
+    pub(crate) sandbox: bool,
+    /// What calls cost, where the user says so.
+    pub(crate) tariff: Option<Tariff>,
+    /// The highest number of calls in flight that the run allows.
+    pub(crate) concurrency: usize,
+}
+
+impl ProgressSettings {
+    /// What was spent and saved up to now; `None` where nobody says what calls cost.
+    pub(super) fn cost(&self, now: Option<Cost>) -> Option<String> {
+        let tariff = self.tariff.as_ref()?;
+        Some(cost::so_far(now?, tariff, self.sandbox))
+    }
+}

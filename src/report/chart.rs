@@ -1,0 +1,276 @@
+//! What pictures are made of.
+//!
+//! They are drawn here and not by a plotting library, because they must be readable at any width without a script: across,
+//! everything is placed in percent of the width, and down in pixels, so that bars stretch and text does not. Libraries
+//! draw for one size, which makes the text of a phone's picture too small; and they bring their own colours, where these
+//! follow the reader's colour scheme.
+
+use maud::{Markup, html};
+
+use super::words::{count, score, share};
+use crate::analysis::VerdictCounts;
+use crate::verdict::Decision;
+
+/// The decisions with the names of their colours and patterns, in the order in which they are stacked.
+pub(super) const STACK: [(Option<Decision>, &str); 4] = [
+    (Some(Decision::Approve), "approve"),
+    (Some(Decision::Review), "review"),
+    (Some(Decision::Block), "block"),
+    (None, "none"),
+];
+
+/// Where a number is between two others, as a percentage of the width.
+pub(super) fn across(number: f64, from: f64, to: f64) -> String {
+    percent((number - from) / (to - from))
+}
+
+/// A share of the width.
+pub(super) fn percent(share: f64) -> String {
+    format!("{:.3}%", share * 100.0)
+}
+
+/// A part of the whole, from 0 to 1.
+pub(super) fn part(part: u64, whole: u64) -> f64 {
+    #[allow(clippy::cast_precision_loss, reason = "drawn in pixels")]
+    let share = part as f64 / whole.max(1) as f64;
+    share
+}
+
+/// Round numbers from `from` to `to`, at most `most` of them and two at least.
+pub(super) fn ticks(from: f64, to: f64, most: u32) -> Vec<f64> {
+    let range = to - from;
+    let steps = (-3..15).flat_map(|power| [1.0, 2.0, 5.0].map(|step| step * 10_f64.powi(power)));
+    // Half a thousandth of a step forgives rounding.
+    let first = |step: f64| (from / step - 5e-4).ceil();
+    let last = |step: f64| (to / step + 5e-4).floor();
+    let fits = |step: &f64| last(*step) - first(*step) + 1.0 <= f64::from(most);
+    let step = steps.clone().find(fits).unwrap_or(range);
+    let mut ticks = Vec::new();
+    let mut at = first(step);
+    while at <= last(step) && ticks.len() < 100 {
+        ticks.push(at * step);
+        at += 1.0;
+    }
+    ticks
+}
+
+/// The colours' patterns, once for all pictures of a page.
+pub(super) fn patterns() -> Markup {
+    html! {
+        svg.defs width="0" height="0" aria-hidden="true" focusable="false" {
+            defs {
+                pattern #fill-review width="5" height="5" patternUnits="userSpaceOnUse" patternTransform="rotate(45)" {
+                    rect.c-review width="5" height="5" {}
+                    rect.hatch width="1.5" height="5" {}
+                }
+                pattern #fill-block width="5" height="5" patternUnits="userSpaceOnUse" {
+                    rect.c-block width="5" height="5" {}
+                    circle.hatch cx="2.5" cy="2.5" r="1" {}
+                }
+            }
+        }
+    }
+}
+
+/// What a colour and its pattern stand for.
+pub(super) fn swatch(class: &str) -> Markup {
+    html! { svg.swatch width="14" height="14" aria-hidden="true" { rect class=(class) width="14" height="14" rx="2" {} } }
+}
+
+/// The legend of pictures that show decisions.
+pub(super) fn legend(has_none: bool) -> Markup {
+    html! {
+        ul.legend {
+            @for (decision, class) in STACK.iter().filter(|(decision, _)| decision.is_some() || has_none) {
+                li { (swatch(class)) (decision.map_or("no decision", Decision::word)) }
+            }
+        }
+    }
+}
+
+/// Shares of rows as one bar across.
+pub(super) fn shares(counts: &VerdictCounts, height: u32) -> Markup {
+    let rows = counts.rows();
+    let mut left = 0.0;
+    html! {
+        svg.shares width="100%" height=(height) aria-hidden="true" {
+            @for (decision, class) in STACK {
+                @let width = part(counts.of(decision), rows);
+                @if width > 0.0 {
+                    rect class=(class) x=(percent(left)) width=(percent(width)) height=(height) {}
+                }
+                @let () = left += width;
+            }
+        }
+    }
+}
+
+/// Cells of a table for each decision: the share, and the number below it.
+pub(super) fn share_cells(counts: &VerdictCounts, has_none: bool) -> Markup {
+    let rows = counts.rows();
+    html! {
+        @for (decision, _) in STACK.iter().filter(|(decision, _)| decision.is_some() || has_none) {
+            td { (share(counts.of(*decision), rows)) small { (count(counts.of(*decision))) } }
+        }
+    }
+}
+
+/// Pixels above the bars, for the thresholds' names.
+const ABOVE: f64 = 44.0;
+/// Pixels of the tallest bar.
+const TALLEST: f64 = 180.0;
+/// Pixels below the bars, for the numbers of the axis.
+const BELOW: f64 = 24.0;
+
+/// Bars side by side, each with stacked parts of the given colours.
+pub(super) struct BarChart<'a> {
+    /// What the picture shows, in words.
+    pub(super) label: String,
+    /// The values at the left and the right end of the axis.
+    pub(super) range: (f64, f64),
+    /// The parts of each bar, from the bottom up.
+    pub(super) bars: Vec<Vec<(u64, &'a str)>>,
+    /// Values with a line and its words, from the top down.
+    pub(super) lines: Vec<(f64, String)>,
+    /// What is counted, for the axis.
+    pub(super) unit: &'static str,
+}
+
+impl BarChart<'_> {
+    /// The picture.
+    pub(super) fn draw(&self) -> Markup {
+        let sum = |bar: &Vec<(u64, &str)>| bar.iter().map(|(number, _)| number).sum::<u64>();
+        let most = self.bars.iter().map(sum).max().unwrap_or(0).max(1);
+        let height = ABOVE + TALLEST + BELOW;
+        html! {
+            svg.chart width="100%" height=(height) role="img" aria-label=(self.label) {
+                (self.bars(most))
+                (grid(most, self.unit))
+                (self.lines())
+                (self.axis())
+            }
+        }
+    }
+
+    fn bars(&self, most: u64) -> Markup {
+        let width = part(1, self.bars.len() as u64);
+        let mut left = 0.0;
+        html! {
+            @for bar in &self.bars {
+                @let mut top = ABOVE + TALLEST;
+                @for (number, class) in bar.iter().filter(|(number, _)| *number > 0) {
+                    // What is there must be seen, even beside a bar that is a thousand times as tall.
+                    @let height = (part(*number, most) * TALLEST).max(1.0);
+                    @let () = top -= height;
+                    rect class=(class) x=(percent(left)) width=(percent(width)) y=(format!("{top:.1}")) height=(format!("{height:.1}")) {}
+                }
+                @let () = left += width;
+            }
+            // Bars are set apart by lines as wide as a hair, whatever the width of the page.
+            @for bar in 1..self.bars.len() {
+                line.gap x1=(percent(width * bar_number(bar))) x2=(percent(width * bar_number(bar))) y1=(ABOVE) y2=(ABOVE + TALLEST) {}
+            }
+        }
+    }
+
+    fn lines(&self) -> Markup {
+        let (from, to) = self.range;
+        html! {
+            @for (place, (value, words)) in self.lines.iter().enumerate() {
+                @let x = across(*value, from, to);
+                @let y = 13.0 + bar_number(place) * 17.0;
+                @let is_right = (value - from) / (to - from) > 0.55;
+                line.threshold x1=(x) x2=(x) y1=(y - 11.0) y2=(ABOVE + TALLEST) {}
+                text.mark x=(x) y=(y) dx=(if is_right { "-5" } else { "5" }) text-anchor=(if is_right { "end" } else { "start" }) { (words) }
+            }
+        }
+    }
+
+    fn axis(&self) -> Markup {
+        let (from, to) = self.range;
+        let y = ABOVE + TALLEST;
+        html! {
+            line.axis x1="0" x2="100%" y1=(y) y2=(y) {}
+            @for tick in ticks(from, to, 11) {
+                @let share = (tick - from) / (to - from);
+                // At the ends, text must not hang over.
+                @let anchor = if share < 0.03 { "start" } else if share > 0.97 { "end" } else { "middle" };
+                text.tick x=(percent(share)) y=(y + 17.0) text-anchor=(anchor) { (score(tick)) }
+            }
+        }
+    }
+}
+
+#[allow(clippy::cast_precision_loss, reason = "there are few bars")]
+const fn bar_number(bar: usize) -> f64 {
+    bar as f64
+}
+
+/// Lines across, with their numbers at the right end, where there are few rows in most files.
+fn grid(most: u64, unit: &str) -> Markup {
+    #[allow(clippy::cast_precision_loss, reason = "drawn in pixels")]
+    let top = most as f64;
+    let steps: Vec<_> = ticks(0.0, top, 4)
+        .into_iter()
+        .filter(|tick| *tick >= 1.0 && tick.fract() == 0.0)
+        .collect();
+    let last = steps.len().saturating_sub(1);
+    html! {
+        @for (place, tick) in steps.iter().enumerate() {
+            @let y = ABOVE + TALLEST * (1.0 - tick / top);
+            line.grid x1="0" x2="100%" y1=(format!("{y:.1}")) y2=(format!("{y:.1}")) {}
+            text.tick x="100%" y=(format!("{:.1}", y - 4.0)) text-anchor="end" {
+                (whole(*tick)) @if place == last { " " (unit) }
+            }
+        }
+    }
+}
+
+/// A number that is whole.
+fn whole(number: f64) -> String {
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a whole number above zero"
+    )]
+    let number = number as u64;
+    count(number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_are_round_and_few() {
+        assert_eq!(ticks(0.0, 10.0, 11).len(), 11);
+        assert_eq!(
+            ticks(0.0, 8.4, 11),
+            [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]
+        );
+        assert_eq!(
+            ticks(-2.5, 2.5, 11),
+            [-2.5, -2.0, -1.5, -1.0, -0.5, 0.0, 0.5, 1.0, 1.5, 2.0, 2.5]
+        );
+        assert_eq!(ticks(0.0, 12_345.0, 4), [0.0, 5_000.0, 10_000.0]);
+    }
+
+    #[test]
+    fn a_part_is_never_drawn_as_nothing() {
+        let chart = BarChart {
+            label: "x".to_owned(),
+            range: (0.0, 2.0),
+            bars: vec![vec![(1_000_000, "approve")], vec![(1, "block")]],
+            lines: vec![(1.0, "half".to_owned())],
+            unit: "rows",
+        };
+        let drawn = chart.draw().into_string();
+        assert!(
+            drawn.contains(
+                r#"<rect class="block" x="50.000%" width="50.000%" y="223.0" height="1.0">"#
+            ),
+            "{drawn}"
+        );
+        assert!(drawn.contains(r#"aria-label="x""#));
+    }
+}

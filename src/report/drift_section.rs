@@ -1,0 +1,174 @@
+//! What has changed since an earlier run: decisions, scores, and the rows whose scores changed most.
+
+use maud::{Markup, html};
+
+use super::chart::BarChart;
+use super::model::{Comparison, PairingCounts, Report};
+use super::section::{Section, numbers};
+use super::words::{change, count, rows, score, share};
+use crate::analysis::{Bars, DriftTally, Mover};
+use crate::base::error::column;
+use crate::drift::Drift;
+
+/// As many bars as can be told apart on a phone, an equal number on either side of 0.
+const MOST_BARS: i64 = 40;
+/// A score that changes by less is not worth a wider picture.
+const LEAST_RANGE: f64 = 1.0;
+
+pub(super) fn section(report: &Report) -> Option<Markup> {
+    let comparison = report.comparison.as_ref()?;
+    let drift = &report.tally.drift;
+    let place = Section {
+        id: "drift",
+        title: "What has changed".to_owned(),
+        sandbox: report.sandbox,
+        is_wide: true,
+    };
+    Some(place.with(&html! {
+        p.lead { (sentence(comparison, &drift.decisions)) }
+        @if let Comparison::File { pairing, .. } = comparison {
+            (pairs(pairing))
+        }
+        @if drift.decisions.compared() > 0 {
+            div.columns {
+                div { (matrix(&drift.decisions)) }
+                @if drift.scores > 0 { div { (movers(drift.movers.rows())) } }
+            }
+            @if drift.rose + drift.fell > 0 { (changes(drift)) }
+        }
+    }))
+}
+
+fn sentence(comparison: &Comparison, drift: &Drift) -> String {
+    let with = match comparison {
+        Comparison::Own => "their earlier verdicts",
+        Comparison::File { name, .. } => name,
+    };
+    match drift.compared() {
+        0 => format!("No row has a decision both now and in {with}."),
+        compared => format!(
+            "Compared with {with}: {} of {} decisions changed ({}).",
+            count(drift.changed()),
+            count(compared),
+            share(drift.changed(), compared)
+        ),
+    }
+}
+
+/// How rows were paired, and those that were not.
+fn pairs(pairing: &PairingCounts) -> Markup {
+    let PairingCounts {
+        key,
+        paired,
+        new,
+        gone,
+        ambiguous,
+    } = pairing;
+    html! {
+        p.note {
+            "Rows are paired by "
+            @if let Some(key) = key { "the column " i { (column(key)) } } @else { "all of their own columns" }
+            ": " (rows(*paired)) " in both files, " (count(*new)) " only in this one, " (count(*gone)) " only in the earlier one."
+            @if *ambiguous > 0 {
+                " " (rows(*ambiguous)) " not compared, as the earlier file has several verdicts for the same pair."
+            }
+        }
+    }
+}
+
+fn matrix(drift: &Drift) -> Markup {
+    let compared = drift.compared();
+    html! {
+        h3 { "Decisions" }
+        table.matrix {
+            thead { tr { th scope="col" { "before ↓ now →" } @for now in Drift::DECISIONS { th scope="col" { (now.word()) } } } }
+            tbody {
+                @for (before, cells) in drift.rows() {
+                    tr {
+                        th scope="row" { (before.word()) }
+                        @for (now, cell) in Drift::DECISIONS.into_iter().zip(cells) {
+                            td.same[now == before].moved[now != before && cell > 0] { (count(cell)) small { (share(cell, compared)) } }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn movers(movers: &[Mover]) -> Markup {
+    html! {
+        h3 { "Largest changes of score" }
+        @if movers.is_empty() {
+            p { "No score changed." }
+        } @else {
+            table.numbers.movers {
+                thead { tr { th scope="col" { "Row" } th scope="col" { "Before" } th scope="col" { "Now" } th scope="col" { "Change" } th.words scope="col" { "Decision" } } }
+                tbody {
+                    @for mover in movers {
+                        tr {
+                            th scope="row" { (count(mover.row.get())) }
+                            td { (score(mover.score_before)) } td { (score(mover.score_now)) } td { (change(mover.change())) }
+                            td.words {
+                                @if mover.decision_before == mover.decision_now { (mover.decision_now.word()) }
+                                @else { (mover.decision_before.word()) " → " b { (mover.decision_now.word()) } }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The histogram of changes. Scores that stayed are only counted: their bar would dwarf all others.
+fn changes(drift: &DriftTally) -> Markup {
+    let widest = { drift.movers.rows().first() }.map_or(LEAST_RANGE, |mover| mover.change().abs());
+    let range = widest.max(LEAST_RANGE);
+    let bars = drift.changes.bars(MOST_BARS, -range, range);
+    let same = drift.scores - drift.rose - drift.fell;
+    let is_risk = |place: usize| bars.edge(place) >= -bars.width / 2.0;
+    let class = |place| if is_risk(place) { "block" } else { "approve" };
+    let chart = BarChart {
+        label: format!(
+            "Histogram of changes of scores: {} rose, {} fell; the numbers are in the table below",
+            count(drift.rose),
+            count(drift.fell)
+        ),
+        range: (bars.edge(0), bars.edge(bars.counts.len())),
+        bars: { bars.counts.iter().enumerate() }
+            .map(|(place, [number])| vec![(*number, class(place))])
+            .collect(),
+        lines: vec![(
+            0.0,
+            format!("unchanged: {} ({})", count(same), share(same, drift.scores)),
+        )],
+        unit: "rows",
+    };
+    html! {
+        h3 { "Changes of score" }
+        p {
+            "Of " (count(drift.scores)) " scores, " (count(drift.rose)) " rose (riskier, on the right) and "
+            (count(drift.fell)) " fell (on the left)."
+        }
+        (chart.draw())
+        (numbers("The numbers as a table", &table(&bars, same)))
+    }
+}
+
+fn table(bars: &Bars<1>, same: u64) -> Markup {
+    html! {
+        table.numbers {
+            thead { tr { th scope="col" { "Change" } th scope="col" { "Rows" } } }
+            tbody {
+                tr { th scope="row" { "unchanged" } td { (count(same)) } }
+                @for (place, [number]) in bars.counts.iter().enumerate().filter(|(_, [number])| *number > 0) {
+                    tr {
+                        th scope="row" { (change(bars.edge(place))) " to " (change(bars.edge(place + 1))) }
+                        td { (count(*number)) }
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,26 @@
+//! Numbers to a page: one HTML file for the people who decide, which opens anywhere.
+//!
+//! [`page`] makes it of a [`Report`]. The file has no script and loads nothing: pictures are inline SVG, and a policy in
+//! the file forbids everything else. Nothing here knows where the numbers come from, and no value of a row gets into the
+//! page but those of the columns that the user named.
+
+mod chart;
+mod drift_section;
+mod groups_section;
+mod model;
+mod page;
+mod rejects_section;
+mod run_facts;
+mod run_section;
+mod scores_section;
+mod section;
+mod verdicts_section;
+mod what_if_section;
+mod words;
+
+#[cfg(test)]
+mod example;
+
+pub(crate) use model::{ColumnGroups, Comparison, PairingCounts, Report};
+pub(crate) use page::page;
+pub(crate) use run_facts::RunFacts;

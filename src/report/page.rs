@@ -1,0 +1,161 @@
+//! The whole page.
+
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+use super::chart::patterns;
+use super::model::Report;
+use super::{
+    drift_section, groups_section, rejects_section, run_section, scores_section, verdicts_section,
+    what_if_section,
+};
+use crate::base::error::printable;
+
+/// Nothing may be loaded, sent or run: the styles in the file are all that there is.
+const POLICY: &str =
+    "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
+
+/// The styles: colours for both schemes, the layout from 380 pixels up, and paper.
+const STYLE: &str = include_str!("style.css");
+
+/// The page as HTML.
+#[must_use]
+pub(crate) fn page(report: &Report) -> String {
+    let file = printable(&report.file);
+    let html = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta http-equiv="Content-Security-Policy" content=(POLICY);
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                meta name="robots" content="noindex";
+                meta name="generator" content=(concat!("rescore ", env!("CARGO_PKG_VERSION")));
+                title { "Risk verdicts for " (file) }
+                // Ours, and without anything to escape.
+                style { (PreEscaped(STYLE)) }
+            }
+            body {
+                (patterns())
+                (header(report, &file))
+                main {
+                    (verdicts_section::section(report))
+                    @if let Some(section) = scores_section::section(report) { (section) }
+                    @if let Some(section) = what_if_section::section(report) { (section) }
+                    @if let Some(section) = rejects_section::section(report) { (section) }
+                    @if let Some(section) = drift_section::section(report) { (section) }
+                    (groups_section::sections(report))
+                    @if let Some(section) = run_section::section(report) { (section) }
+                }
+                footer {
+                    "Made by rescore " (env!("CARGO_PKG_VERSION")) " on " (report.made) ". "
+                    "This file loads nothing and sends nothing."
+                    @if !report.groups.is_empty() { " Of the users it has only the values of the columns that were asked for." }
+                }
+            }
+        }
+    };
+    html.into_string()
+}
+
+fn header(report: &Report, file: &str) -> Markup {
+    let thresholds = report.tally.thresholds();
+    html! {
+        header {
+            @if report.sandbox {
+                p.sandbox role="note" { b { "A rehearsal." } " The built-in stand-in made up all scores: nothing here says anything about anybody." }
+            }
+            h1 { "Risk verdicts for " span.file { (file) } }
+            p.meta {
+                span { (report.made) }
+                span { "rescore " (env!("CARGO_PKG_VERSION")) }
+                span { "approve up to " (thresholds.approve_max()) ", review up to " (thresholds.review_max()) ", block above" }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::indexing_slicing)]
+mod tests {
+    use super::super::example;
+    use super::*;
+
+    /// The text of a section, between its heading and the next one's.
+    fn section<'a>(page: &'a str, id: &str) -> &'a str {
+        let (_, rest) = page
+            .split_once(&format!("aria-labelledby=\"{id}\""))
+            .unwrap_or_default();
+        rest.split("</section>").next().unwrap_or_default()
+    }
+
+    #[test]
+    fn a_page_of_a_rehearsal_says_so_in_every_section() {
+        let page = page(&example::everything());
+        let sections: Vec<_> = page.split("<section").skip(1).collect();
+        assert_eq!(sections.len(), 7);
+        for section in sections {
+            assert!(section.contains("sandbox: made-up scores"), "{section}");
+        }
+        assert!(page.contains("A rehearsal."));
+        let mut real = example::everything();
+        real.sandbox = false;
+        let page = super::page(&real);
+        assert!(!page.contains("made-up") && !page.contains("rehearsal"));
+    }
+
+    #[test]
+    fn a_page_can_run_and_load_nothing() {
+        let page = page(&example::everything());
+        assert!(page.contains(&format!(
+            r#"<meta http-equiv="Content-Security-Policy" content="{POLICY}">"#
+        )));
+        for never in [
+            "<script", "<img", "<link", "<iframe", "<object", "src=", "href=", "http://",
+            "https://", "@import", "onload", "<base", "<form",
+        ] {
+            assert!(!page.contains(never), "{never}");
+        }
+        // The styles name parts of the page itself and nothing else.
+        let urls = page.matches("url(").count();
+        assert_eq!(urls, page.matches("url(#fill-").count());
+    }
+
+    #[test]
+    fn a_value_of_a_row_cannot_break_out_of_the_page() {
+        let mut report = example::everything();
+        report.file = example::HOSTILE.to_owned();
+        report.groups[0].column = example::HOSTILE.to_owned();
+        let page = page(&report);
+        assert!(page.contains("&lt;script&gt;alert(1)&lt;/script&gt;"));
+        assert!(!page.contains('\u{1b}') && !page.contains('\u{202e}'));
+    }
+
+    #[test]
+    fn the_page_has_the_numbers_of_the_summary_and_of_the_rows() {
+        let page = page(&example::everything());
+        let plain = |id| section(&page, id).replace('\u{a0}', " ");
+        let verdicts = plain("verdicts");
+        assert!(verdicts.contains("Of 1,000 rows, "), "{verdicts}");
+        assert!(verdicts.contains("5 rows have no verdict."), "{verdicts}");
+        let rejects = plain("rejects");
+        assert!(
+            rejects.contains("<th scope=\"row\">invalid_ip</th><td>4</td><td>0.4 %</td>"),
+            "{rejects}"
+        );
+        let run = plain("run");
+        for fact in [
+            "<dt>Time</dt><dd>1 min 5 s</dd>",
+            "<dt>Calls</dt><dd>990</dd>",
+            "<dt>Spent</dt><dd>3.96 EUR</dd>",
+            "<dt>Retries</dt><dd>4</dd>",
+            "<dt>Latency, 99th percentile</dt><dd>2.1 s</dd>",
+            "<dt>Limit found</dt><dd>48.5/s</dd>",
+        ] {
+            assert!(run.contains(fact), "{fact} {run}");
+        }
+        let drift = plain("drift");
+        assert!(drift.contains("Compared with last-month.csv: "), "{drift}");
+        assert!(drift.contains("12 only in the earlier one"), "{drift}");
+    }
+}

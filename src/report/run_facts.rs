@@ -1,0 +1,152 @@
+//! What a report needs of a run's summary, as it is written in its JSON.
+//!
+//! The summary's keys are an interface: they stay, and others are added. So a report can be made of the summary of any
+//! version, and a run makes its own report of the same text.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+/// How a run went.
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct RunFacts {
+    /// `summary`.
+    r#type: String,
+    /// Of the keys.
+    version: u64,
+    /// The stand-in answered.
+    pub(crate) sandbox: bool,
+    /// Why the run stopped early.
+    pub(super) stopped: Option<String>,
+    /// How long it took.
+    pub(super) elapsed_seconds: f64,
+    /// Its speed.
+    pub(super) rows_per_second: Option<f64>,
+    /// Rows.
+    pub(crate) rows: RowFacts,
+    /// Rows whose answer an earlier run had paid for.
+    pub(super) known: u64,
+    /// Rows that share the answer of an identical row.
+    pub(super) duplicates: u64,
+    /// Rows by decision.
+    pub(crate) decisions: DecisionFacts,
+    /// Rows without a verdict.
+    pub(super) failed: FailedFacts,
+    /// Calls.
+    pub(super) calls: CallFacts,
+    /// Time in pauses.
+    pub(super) paused_seconds: f64,
+    /// How often the service was down.
+    pub(super) outages: u64,
+    /// For how long.
+    pub(super) down_seconds: f64,
+    /// The limit that was found.
+    pub(super) limit: LimitFacts,
+    /// The rate over time.
+    pub(super) pace: PaceFacts,
+    /// How long answers took.
+    pub(super) latency_ms: LatencyFacts,
+    /// Not in the summaries of older versions, and null without a price.
+    #[serde(default)]
+    pub(super) cost: Option<CostFacts>,
+}
+
+/// Rows.
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct RowFacts {
+    /// In the output.
+    pub(crate) written: u64,
+}
+
+/// Decisions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+pub(crate) struct DecisionFacts {
+    /// To approve.
+    pub(crate) approve: u64,
+    /// To review.
+    pub(crate) review: u64,
+    /// To block.
+    pub(crate) block: u64,
+}
+
+/// Rows without a verdict.
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct FailedFacts {
+    /// All of them.
+    pub(super) rows: u64,
+    /// By their reason's word.
+    pub(super) reasons: BTreeMap<String, u64>,
+}
+
+/// Calls.
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct CallFacts {
+    /// Made.
+    pub(super) sent: u64,
+    /// With a verdict.
+    pub(super) answered: u64,
+    /// Retries.
+    pub(super) retries: u64,
+    /// Answered by asking for fewer.
+    pub(super) throttled: u64,
+    /// Retries of calls without an answer.
+    pub(super) maybe_billed_twice: u64,
+    /// Answered without a usable verdict.
+    pub(super) billed_without_verdict: u64,
+}
+
+/// The limit that was found.
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct LimitFacts {
+    /// Calls a second.
+    pub(super) calls_per_second: Option<f64>,
+    /// Calls in flight.
+    pub(super) in_flight: Option<u64>,
+}
+
+/// The rate over time.
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct PaceFacts {
+    /// The length of a period.
+    pub(super) slot_seconds: u64,
+    /// Calls in each.
+    pub(super) calls: Vec<u64>,
+}
+
+/// How long answers took, in milliseconds.
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct LatencyFacts {
+    /// The median.
+    pub(super) p50: Option<f64>,
+    /// The 95th percentile.
+    pub(super) p95: Option<f64>,
+    /// The 99th percentile.
+    pub(super) p99: Option<f64>,
+}
+
+/// What calls cost.
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct CostFacts {
+    /// With all its digits.
+    pub(super) spent: Box<RawValue>,
+    /// Likewise.
+    pub(super) saved: Box<RawValue>,
+    /// What amounts are in.
+    pub(super) currency: Option<String>,
+}
+
+impl RunFacts {
+    /// Reads a summary.
+    ///
+    /// # Errors
+    /// Why it is not one.
+    pub(crate) fn parse(json: &str) -> Result<Self, String> {
+        let facts: Self = serde_json::from_str(json).map_err(|error| error.to_string())?;
+        match (&*facts.r#type, facts.version) {
+            ("summary", 1) => Ok(facts),
+            ("summary", version) => Err(format!("it has version {version} and not 1")),
+            _ => Err("it is not the summary of a run".to_owned()),
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! The histogram of scores, with both thresholds.
+
+use maud::{Markup, html};
+
+use super::chart::{BarChart, STACK, legend};
+use super::model::Report;
+use super::section::{Section, numbers};
+use super::words::{count, rows, score};
+use crate::analysis::{Bars, KINDS, VerdictCounts};
+
+/// As many bars as can be told apart on a phone.
+const MOST_BARS: i64 = 50;
+
+pub(super) fn section(report: &Report) -> Option<Markup> {
+    let tally = &report.tally;
+    let scored = tally.what_if.scores();
+    if scored == 0 {
+        return None;
+    }
+    let thresholds = tally.thresholds();
+    let [approve_max, review_max] = [thresholds.approve_max(), thresholds.review_max()];
+    let [approve_at, review_at] =
+        [approve_max, review_max].map(|threshold| threshold.text().parse().unwrap_or(0.0));
+    // Some room on the right of the thresholds.
+    let mut bars = tally
+        .scores
+        .bars(MOST_BARS, f64::min(approve_at, 0.0), review_at * 1.1);
+    bars.add_zeros(tally.scores.zeros());
+    let has_none = tally.undecided > 0;
+    let chart = BarChart {
+        label: format!(
+            "Histogram of {} scores with the thresholds {approve_max} and {review_max}; the numbers are in the table below",
+            count(scored)
+        ),
+        range: (bars.edge(0), bars.edge(bars.counts.len())),
+        bars: { bars.counts.iter() }
+            .map(|bar| stacked(bar).collect())
+            .collect(),
+        lines: vec![
+            (approve_at, format!("approve up to {approve_max}")),
+            (review_at, format!("review up to {review_max}")),
+        ],
+        unit: "rows",
+    };
+    let place = Section {
+        id: "scores",
+        title: "Scores".to_owned(),
+        sandbox: report.sandbox,
+        is_wide: true,
+    };
+    Some(place.with(&html! {
+        p { "How many rows have which score. A higher score is a higher risk; each bar spans " (score(bars.width)) "." }
+        (legend(has_none))
+        (chart.draw())
+        @if tally.decided_otherwise > 0 {
+            p.note {
+                (rows(tally.decided_otherwise)) " " (if tally.decided_otherwise == 1 { "has" } else { "have" })
+                " another decision than these thresholds give: the file was decided with others, or by level."
+            }
+        }
+        (numbers("The numbers as a table", &table(&bars, has_none)))
+    }))
+}
+
+fn stacked(bar: &[u64; KINDS]) -> impl Iterator<Item = (u64, &'static str)> {
+    let counts = VerdictCounts::from(*bar);
+    STACK
+        .into_iter()
+        .map(move |(decision, class)| (counts.of(decision), class))
+}
+
+fn table(bars: &Bars<KINDS>, has_none: bool) -> Markup {
+    html! {
+        table.numbers {
+            thead {
+                tr {
+                    th scope="col" { "Score" } th scope="col" { "Rows" }
+                    @for (_, class) in shown(has_none) { th scope="col" { (class) } }
+                }
+            }
+            tbody {
+                @for (place, bar) in bars.counts.iter().enumerate() {
+                    @let counts = VerdictCounts::from(*bar);
+                    @if counts.rows() > 0 {
+                        tr {
+                            th scope="row" { (score(bars.edge(place))) " to " (score(bars.edge(place + 1))) }
+                            td { (count(counts.rows())) }
+                            @for (decision, _) in shown(has_none) { td { (count(counts.of(*decision))) } }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn shown(
+    has_none: bool,
+) -> impl Iterator<Item = &'static (Option<crate::verdict::Decision>, &'static str)> {
+    STACK
+        .iter()
+        .filter(move |(decision, _)| decision.is_some() || has_none)
+}

@@ -1,0 +1,65 @@
+//! The first thing that is seen: the verdicts in one sentence and three numbers.
+
+use maud::{Markup, html};
+
+use super::chart::{STACK, shares, swatch};
+use super::model::Report;
+use super::section::Section;
+use super::words::{count, done, rows, share};
+use crate::analysis::RowTally;
+use crate::verdict::Decision;
+
+pub(super) fn section(report: &Report) -> Markup {
+    let tally = &report.tally;
+    let all = tally.rows();
+    let place = Section {
+        id: "verdicts",
+        title: "Verdicts".to_owned(),
+        sandbox: report.sandbox,
+        is_wide: true,
+    };
+    place.with(&html! {
+        p.headline { (sentence(tally)) }
+        @if all > 0 {
+            dl.tiles {
+                @for (decision, class) in STACK {
+                    @if let Some(decision) = decision {
+                        div {
+                            dt { (swatch(class)) (done(decision)) }
+                            dd { b { (count(tally.decisions.of(Some(decision)))) } span { (share(tally.decisions.of(Some(decision)), all)) } }
+                        }
+                    }
+                }
+            }
+            (shares(&tally.decisions, 18))
+        }
+        @if tally.undecided > 0 {
+            p.note { (rows(tally.undecided)) " " (has(tally.undecided)) " a score and no decision." }
+        }
+    })
+}
+
+/// The verdicts in one sentence.
+fn sentence(tally: &RowTally) -> String {
+    let all = tally.rows();
+    if all == 0 {
+        return "The file has no rows.".to_owned();
+    }
+    let part = |decision| share(tally.decisions.of(Some(decision)), all);
+    let without = tally.without_verdict();
+    let rest = match without {
+        0 => "every row has a verdict".to_owned(),
+        without => format!("{} {} no verdict", rows(without), has(without)),
+    };
+    format!(
+        "Of {}, {} are approved, {} need a review and {} are blocked; {rest}.",
+        rows(all),
+        part(Decision::Approve),
+        part(Decision::Review),
+        part(Decision::Block),
+    )
+}
+
+const fn has(number: u64) -> &'static str {
+    if number == 1 { "has" } else { "have" }
+}

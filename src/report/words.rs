@@ -1,0 +1,88 @@
+//! Numbers as they are written on the page.
+
+use crate::base::thousands::grouped;
+use crate::verdict::Decision;
+
+/// Holds a number and its unit together.
+pub(super) const NO_BREAK: char = '\u{a0}';
+
+/// `1234567` as `1,234,567`.
+pub(super) fn count(number: u64) -> String {
+    grouped(number.into())
+}
+
+/// `1 row`, `2 rows`.
+pub(super) fn rows(number: u64) -> String {
+    let s = if number == 1 { "" } else { "s" };
+    format!("{}{NO_BREAK}row{s}", count(number))
+}
+
+/// A share in percent with one decimal. Only nothing is 0 %, and only all is 100 %.
+pub(super) fn share(part: u64, whole: u64) -> String {
+    #[allow(clippy::cast_precision_loss, reason = "shown with one decimal")]
+    let percent = part as f64 / whole as f64 * 100.0;
+    let number = match (part, whole) {
+        (_, 0) => return "–".to_owned(),
+        (0, _) => "0".to_owned(),
+        (part, whole) if part == whole => "100".to_owned(),
+        _ if percent < 0.05 => "<0.1".to_owned(),
+        _ if percent >= 99.95 => ">99.9".to_owned(),
+        _ => format!("{percent:.1}"),
+    };
+    format!("{number}{NO_BREAK}%")
+}
+
+/// A score with three decimals at most, and without zeros at its end.
+pub(super) fn score(score: f64) -> String {
+    let text = format!("{score:.3}");
+    let text = text.trim_end_matches('0').trim_end_matches('.');
+    let text = if text == "-0" { "0" } else { text };
+    text.replace('-', "\u{2212}")
+}
+
+/// A change of a score, with its sign.
+pub(super) fn change(change: f64) -> String {
+    let sign = if change > 0.0 { "+" } else { "" };
+    format!("{sign}{}", score(change))
+}
+
+/// What is done with users who have the decision.
+pub(super) const fn done(decision: Decision) -> &'static str {
+    match decision {
+        Decision::Approve => "approved",
+        Decision::Review => "to review",
+        Decision::Block => "blocked",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_never_round_to_nothing_or_all() {
+        let share = |part, whole| share(part, whole).replace(NO_BREAK, " ");
+        assert_eq!(share(0, 10), "0 %");
+        assert_eq!(share(10, 10), "100 %");
+        assert_eq!(share(1, 100_000), "<0.1 %");
+        assert_eq!(share(99_999, 100_000), ">99.9 %");
+        assert_eq!(share(1, 3), "33.3 %");
+        assert_eq!(share(0, 0), "–");
+    }
+
+    #[test]
+    fn scores_have_as_many_decimals_as_they_need() {
+        for (number, text) in [
+            (1.68, "1.68"),
+            (2.0, "2"),
+            (-0.0001, "0"),
+            (-1.5, "\u{2212}1.5"),
+            (10.0, "10"),
+            (1.0 - 0.9, "0.1"),
+        ] {
+            assert_eq!(score(number), text);
+        }
+        assert_eq!(change(0.5), "+0.5");
+        assert_eq!(change(-0.5), "\u{2212}0.5");
+    }
+}

@@ -1,0 +1,185 @@
+//! What a run costs: it says what was spent and saved, and never costs more than its budget.
+
+use std::time::Duration;
+
+use crate::support::process::Place;
+use crate::support::server::{Server, good, ok, raw, status};
+use crate::support::users;
+
+#[test]
+fn max_cost_is_exact_with_many_in_flight_and_with_retries_and_then_the_same_command_continues() {
+    let csv = users::csv(100);
+    let place = Place::with("users.csv", &csv);
+    // Every third call fails and is sent again soon.
+    let server = Server::start(|request| {
+        let answer = if request.nth % 3 == 0 && request.attempt == 1 {
+            status(500)
+        } else {
+            good(request)
+        };
+        answer.after(Duration::from_millis(request.nth as u64 % 4))
+    });
+    // 0.3 for 0.1 each is three calls, which doubles do not know; the rest of a cent buys nothing.
+    for (cost, calls) in [("0.3", 3), ("0.299", 2), ("5.09", 50)] {
+        let before = server.calls();
+        let limits = ["--max-cost", cost, "--price", "0.1", "-c", "64"];
+        let done = place.score(&server, limits);
+        done.exits(3)
+            .says("stopped early (`--max-cost`)")
+            .says(&format!("`--max-cost` pays for: {calls}\n"))
+            .says("the same command continues from there");
+        done.check(
+            server.calls() - before == calls,
+            "as many calls as are paid for",
+        );
+    }
+    place
+        .score(&server, ["--max-cost", "20", "--price", "0.1"])
+        .exits(0);
+    assert_eq!(place.text("scored.csv"), users::scored(&csv));
+}
+
+#[test]
+fn of_two_budgets_the_smaller_one_stops_the_run_and_is_named() {
+    let place = Place::with("users.csv", users::csv(9));
+    let server = Server::good();
+    for (calls, cost, words, reason) in [
+        ("2", "0.012", "`--max-calls 2` allows", "max_calls"),
+        ("4", "0.012", "`--max-cost` pays for: 3", "max_cost"),
+    ] {
+        let budgets = ["--max-calls", calls, "--max-cost", cost, "--price", "0.004"];
+        let done = place.run(
+            &server,
+            ["users.csv", "-o", "scored.csv", "--summary", "s.json"],
+        );
+        done.args(budgets).done().exits(3).says(words);
+        let summary: serde_json::Value = serde_json::from_str(&place.text("s.json")).unwrap();
+        assert_eq!(summary["stopped"], reason);
+    }
+    assert_eq!(server.calls(), 5);
+}
+
+#[test]
+fn a_budget_without_a_price_or_for_less_than_a_call_is_refused_before_the_first_call() {
+    let place = Place::with("users.csv", users::csv(9));
+    let server = Server::good();
+    for (args, words) in [
+        (
+            &["--max-cost", "5"][..],
+            "hint: add it, as in `--price 0.004`",
+        ),
+        (&["--currency", "EUR"], "--price <AMOUNT>"),
+        (&["--price", "0"], "a price is more than 0"),
+        (
+            &["--price", "0,004"],
+            "expected an amount such as `500` or `0.004`",
+        ),
+        (&["--price", "-1"], "expected an amount such as"),
+        (&["--price", "1e-3"], "expected an amount such as"),
+        (
+            &["--price", "0.004", "--currency", "E\u{1b}[1m"],
+            "expected a word such as `EUR`",
+        ),
+        (
+            &[
+                "--price",
+                "0.004",
+                "--currency",
+                "EUR",
+                "--max-cost",
+                "0.003",
+            ],
+            "`--max-cost` is 0.003 EUR, which is less than the price of a call: 0.004 EUR",
+        ),
+    ] {
+        let run = place.run(&server, ["users.csv", "-o", "scored.csv"]);
+        run.args(args).done().exits(2).says(words);
+    }
+    assert_eq!(server.calls(), 0);
+}
+
+#[test]
+fn what_was_spent_saved_and_perhaps_billed_is_told_apart() {
+    // Ten users and two of them again, one who never gets an answer, one whose answer has no verdict.
+    let csv = users::csv(10)
+        + "1,User 1,user1@example.com,192.0.2.1,Mozilla/5.0 (X11)\n"
+        + "2,User 2,user2@example.com,192.0.2.2,Mozilla/5.0 (X11)\n"
+        + "8,lost,a@example.com,192.0.2.1,u\n9,useless,a@example.com,192.0.2.1,u\n";
+    let place = Place::with("users.csv", &csv);
+    let server = Server::start(|request| match request.name().as_str() {
+        "lost" => raw("").then_reset(),
+        "useless" => ok("{}"),
+        _ => good(request),
+    });
+    let args = [
+        "--price",
+        "0.004",
+        "--currency",
+        "EUR",
+        "--summary",
+        "s.json",
+    ];
+    let score = || {
+        let run = place.run(
+            &server,
+            ["users.csv", "-o", "scored.csv", "--progress", "plain"],
+        );
+        run.args(args)
+    };
+    score().done().exits(1).says(
+        "spent 0.044 EUR: 11 answers at 0.004 EUR; at most 0.052 EUR, with 2 failed calls that may have been billed\n",
+    ).says("saved 0.008 EUR: 2 rows reused an answer\n");
+    assert_eq!(server.calls(), 13);
+    let cost = || {
+        let summary: serde_json::Value = serde_json::from_str(&place.text("s.json")).unwrap();
+        summary["cost"].to_string()
+    };
+    let expected =
+        r#"{"price":0.004,"currency":"EUR","spent":0.044,"spent_at_most":0.052,"saved":0.008}"#;
+    assert_eq!(cost(), expected);
+    // What is known now costs nothing: only the two rows without a verdict are sent again.
+    let retried = score().args(["--retry-failed", "--overwrite"]).done();
+    retried
+        .exits(1)
+        .says("spent 0.004 EUR: 1 answer at 0.004 EUR; at most 0.012 EUR, with 2 failed calls")
+        .says("saved 0.048 EUR: 12 rows");
+}
+
+#[test]
+fn every_kind_of_progress_shows_what_was_spent_and_a_sandbox_only_would_have() {
+    let place = Place::with("users.csv", users::csv(20));
+    let run = |args: &[&str]| {
+        let run = place.rescore([
+            "run",
+            "users.csv",
+            "--sandbox",
+            "--rate",
+            "50/s",
+            "--price",
+            "1",
+        ]);
+        run.args(["--progress-every", "50ms"]).args(args).done()
+    };
+    let plain = run(&["--progress", "plain"]);
+    plain
+        .exits(0)
+        .says("; would have spent ")
+        .says("would have spent 20.00: 20 answers at 1.00\n");
+    let json = run(&["--progress", "json"]);
+    json.exits(0);
+    let lines = json
+        .stderr
+        .lines()
+        .filter_map(|line| serde_json::from_str(line).ok());
+    let amounts: Vec<f64> = lines
+        .filter(|line: &serde_json::Value| line["type"] == "progress")
+        .map(|line| {
+            assert!(line["spent_at_most"].as_f64() >= line["spent"].as_f64());
+            line["spent"].as_f64().unwrap()
+        })
+        .collect();
+    assert!(
+        amounts.is_sorted() && amounts.last() > amounts.first(),
+        "{amounts:?}"
+    );
+}
