@@ -8,11 +8,6 @@
 // The documentation is made with the private items.
 #![allow(rustdoc::private_intra_doc_links)]
 
-#[allow(
-    dead_code,
-    unused_imports,
-    reason = "its users come next: decide and report"
-)]
 mod analysis;
 mod base;
 mod cli;
@@ -29,11 +24,6 @@ mod pace;
 mod pipeline;
 mod program;
 mod raw_json;
-#[allow(
-    dead_code,
-    unused_imports,
-    reason = "the command that makes reports comes next"
-)]
 mod report;
 mod row;
 mod sandbox;

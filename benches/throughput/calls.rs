@@ -204,6 +204,7 @@ pub(crate) fn run_with(input: &Path, output: &Path, url: &str, rate: Rate, ledge
             path: Some(output.to_owned()),
             rejects: None,
             changes: None,
+            report: None,
             overwrite: true,
         },
         service: ServiceConfig::Real(Box::new(RealService {

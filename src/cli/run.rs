@@ -11,7 +11,7 @@ use super::account::refuse_address;
 use super::columns::ColumnArgs;
 use super::fields::FieldArgs;
 use super::format::{FILES, FormatArgs, source};
-use super::policy::{PolicyArgs, PolicyChoice};
+use super::policy::PolicyArgs;
 use super::price::{COST, PriceArgs};
 use super::service::ServiceArgs;
 use super::sources::Sources;
@@ -25,9 +25,7 @@ use crate::config::{
 use crate::input::ReaderSettings;
 use crate::ledger::Reuse;
 use crate::pace::{CallLimit, FailureBudget, FailureLimit, GiveUpAfter, Rate};
-use crate::raw_json::Pointer;
 use crate::scorer::Patience;
-use crate::verdict::DecisionPolicy;
 
 const PACE: &str = "Pace and limits";
 const LEDGER: &str = "Ledger";
@@ -153,7 +151,12 @@ pub(super) struct RunArgs {
     /// output, or from the ledger.
     #[arg(long, value_name = "FILE", value_parser = values::file(), help_heading = FILES)]
     changes: Option<PathBuf>,
-    /// Replace existing output, rejects and changes
+    /// Also show the result as a page of HTML in this file, when the run is finished
+    ///
+    /// It is what `rescore report` makes: verdicts, scores, other thresholds, what has changed, and how the run went.
+    #[arg(long, value_name = "FILE", value_parser = values::file(), help_heading = FILES)]
+    report: Option<PathBuf>,
+    /// Replace existing output, rejects, changes and report
     #[arg(long, help_heading = FILES)]
     overwrite: bool,
 
@@ -176,7 +179,7 @@ impl RunArgs {
         let plan = self.service.plan()?;
         let pace = self.pace();
         let (names, columns) = self.columns.names()?;
-        let (policy, captured) = policy(self.policy.choice(sources)?, columns)?;
+        let (policy, captured) = self.policy.choice(sources)?.of_answers(columns)?;
         let input = self.input(names)?;
         let service = if self.sandbox {
             refuse_address(sources)?;
@@ -280,6 +283,7 @@ impl RunArgs {
             path: path.cloned(),
             rejects: self.rejects.clone(),
             changes: self.changes.clone(),
+            report: self.report.clone(),
             overwrite: self.overwrite,
         }
     }
@@ -303,25 +307,4 @@ impl RunArgs {
             dedupe: !self.no_dedupe,
         }
     }
-}
-
-/// The policy, and the fields to capture: those of the columns, and the level if it is not among them.
-fn policy(
-    choice: PolicyChoice,
-    mut captured: Vec<Pointer>,
-) -> Result<(DecisionPolicy, Vec<Pointer>)> {
-    let policy = match choice {
-        PolicyChoice::Score(thresholds) => DecisionPolicy::Score(thresholds),
-        PolicyChoice::Level { place, levels } => {
-            let pointer = Pointer::parse(&place)
-                .map_err(|wrong| Error::usage(format!("`--decide-by level`: {wrong}")))?;
-            let there = captured.iter().position(|column| *column == pointer);
-            let field = there.unwrap_or_else(|| {
-                captured.push(pointer);
-                captured.len() - 1
-            });
-            DecisionPolicy::Level { levels, field }
-        }
-    };
-    Ok((policy, captured))
 }

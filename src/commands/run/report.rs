@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use super::super::open_input::{IGNORED, InputFacts};
 use super::drive::{DrivenRun, RowsEnd};
 use super::ledger::LedgerEnd;
+use super::page::{CountedReport, file_name};
 use super::prepare::Context;
-use crate::base::error::{Error, Exit, system_words};
+use crate::base::error::{Exit, system_words};
 use crate::base::stderr::say;
 use crate::config::WatchConfig;
 use crate::observe::{RunSummary, Style};
@@ -18,7 +19,7 @@ pub(super) fn report(driven: DrivenRun) -> Exit {
     let DrivenRun {
         context,
         ledger,
-        ended: RowsEnd { written, error },
+        mut ended,
         events,
     } = driven;
     let Context {
@@ -27,8 +28,11 @@ pub(super) fn report(driven: DrivenRun) -> Exit {
         stand_in,
         summary: summary_file,
         watch,
-        output: _,
+        output: target,
+        report: document,
     } = context;
+    let report = CountedReport::of(document, &mut ended);
+    let RowsEnd { written, error, .. } = ended;
     let stats = events.with_stats(Clone::clone);
     let error = error.map(|error| ledger.explain(error, input.size, &stats));
     let was_there = written.output.is_some();
@@ -51,7 +55,14 @@ pub(super) fn report(driven: DrivenRun) -> Exit {
         ledger: kept.filter(|kept| is_there(&kept.path)),
         sandbox_billed: stand_in.map(|stand_in| stand_in.stop().billed),
     };
-    tell(&summary, error.as_ref(), summary_file, &watch);
+    tell(&summary, summary_file, &watch);
+    if let Some(report) = report {
+        let name = target.map_or_else(|| input.name(), |target| file_name(target.path()));
+        report.finish(&name, &summary, &watch);
+    }
+    if let Some(error) = error {
+        say(&error.report());
+    }
     let of_input = of_input(&input, &stats);
     for warning in left_over.into_iter().chain(unsynced).chain(of_input) {
         say(&warning);
@@ -85,8 +96,8 @@ fn is_there(file: &Path) -> bool {
     file.symlink_metadata().is_ok()
 }
 
-/// Shows the summary for people or for programs, writes the one for `--summary`, and says what ended the run early.
-fn tell(summary: &RunSummary<'_>, error: Option<&Error>, file: Option<File>, watch: &WatchConfig) {
+/// Shows the summary for people or for programs, and writes the one for `--summary`.
+fn tell(summary: &RunSummary<'_>, file: Option<File>, watch: &WatchConfig) {
     match watch.style {
         _ if watch.quiet => summary.warnings().for_each(|line| say(&line)),
         Style::Json => say(&summary.json_line()),
@@ -98,8 +109,5 @@ fn tell(summary: &RunSummary<'_>, error: Option<&Error>, file: Option<File>, wat
             "warning: cannot write the summary: {}",
             system_words(&failed)
         ));
-    }
-    if let Some(error) = error {
-        say(&error.report());
     }
 }

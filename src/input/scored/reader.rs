@@ -40,6 +40,7 @@ pub(crate) struct OpenedScored {
     /// Its name, for messages.
     pub(crate) name: String,
     /// Its size in bytes, if it has one.
+    #[allow(dead_code, reason = "`rescore decide` comes next")]
     pub(crate) size: Option<u64>,
     /// Its permission bits. A pipe does not restrict them.
     pub(crate) mode: u32,

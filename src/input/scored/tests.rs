@@ -151,6 +151,31 @@ fn what_is_not_a_scored_file_is_refused_with_what_is_missing() {
 }
 
 #[test]
+fn a_column_that_may_be_lacking_is_read_where_it_is() {
+    let columns = || {
+        let further = ["name".to_owned()];
+        ScoredColumns::new("", &further).and_if_there(["previous_decision".to_owned()])
+    };
+    for (text, expected) in [
+        (CSV, ["approve", "Ann, B", ""]),
+        (
+            "previous_decision,name,transaction_id,risk_score,decision\nblock,Ann,t-1,1,review\n",
+            ["review", "Ann", "block"],
+        ),
+        (
+            "{\"name\":\"Ann\",\"transaction_id\":\"t\",\"risk_score\":1,\"decision\":\"block\"}\n",
+            ["block", "Ann", ""],
+        ),
+    ] {
+        let (mut reader, opened) = open(text, &settings(), columns()).unwrap();
+        let rows = reader.next_batch().unwrap().unwrap().rows;
+        let row = rows.first().unwrap();
+        let values = [2, 3, 4].map(|column| row.value(column, opened.layout.format).into_owned());
+        assert_eq!(values, expected);
+    }
+}
+
+#[test]
 fn what_a_run_writes_for_no_users_is_a_scored_file_of_no_rows() {
     for text in ["", "\n", "transaction_id,risk_score,decision\n"] {
         let (rows, bytes) = read(text, &settings(), &[]).unwrap();

@@ -239,7 +239,7 @@ impl TestRun {
             writer: Writer::new(opened.layout, decisions, sink, Sides::default()),
         };
         let ended = run_rows(&runtime, &scorer, rows, StopChannel::new(), |_| ());
-        let RowsEnd { written, error } = ended.unwrap();
+        let RowsEnd { written, error, .. } = ended.unwrap();
         let asked = scorer.service().rows();
         drop(scorer);
         let stats = events.with_stats(Clone::clone);
