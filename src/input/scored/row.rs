@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::layout::Format;
+use crate::layout::{Format, Layout};
 use crate::row::{Row, Span};
 use crate::verdict::Failure;
 
@@ -33,6 +33,18 @@ impl ScoredRow {
     #[must_use]
     pub(crate) fn value(&self, column: usize, format: Format) -> Cow<'_, str> {
         value(self.written(column), format)
+    }
+
+    /// The same in a file of any encoding, which only delimited text can have.
+    #[must_use]
+    pub(crate) fn decoded(&self, column: usize, layout: &Layout) -> Cow<'_, str> {
+        match (layout.format, unquote(self.written(column))) {
+            (Format::Jsonl, _) => self.value(column, layout.format),
+            (Format::Delimited { .. }, Cow::Borrowed(bytes)) => layout.encoding.decode_lossy(bytes),
+            (Format::Delimited { .. }, Cow::Owned(bytes)) => {
+                Cow::Owned(layout.encoding.decode_lossy(&bytes).into_owned())
+            }
+        }
     }
 }
 

@@ -82,8 +82,9 @@ fn options(help: &str) -> BTreeSet<String> {
 }
 
 /// The commands, each with the heading of its part of the reference.
-const COMMANDS: [(&str, &str); 5] = [
+const COMMANDS: [(&str, &str); 6] = [
     ("run --help", "## Options of `rescore run`"),
+    ("report --help", "## Options of `rescore report`"),
     ("sandbox --help", "## Options of `rescore sandbox`"),
     ("ledger stats --help", "## Options of `rescore ledger`"),
     ("ledger prune --help", "## Options of `rescore ledger`"),
