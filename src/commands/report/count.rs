@@ -5,7 +5,7 @@ use super::past::{Pair, PairedBy, PastVerdicts};
 use crate::analysis::{GroupTally, PastVerdict, RowTally, TalliedRow, number_of};
 use crate::base::error::Result;
 use crate::input::{OpenedScored, ScoredColumns, ScoredReader, ScoredRow};
-use crate::layout::{Format, PREVIOUS, VERDICT_COLUMNS};
+use crate::layout::{Layout, PREVIOUS, VERDICT_COLUMNS};
 use crate::report::PairingCounts;
 use crate::sandbox::ID_PREFIX;
 use crate::verdict::Thresholds;
@@ -13,7 +13,7 @@ use crate::verdict::Thresholds;
 /// A scored file that is open, and where its columns are.
 pub(super) struct ScoredFile {
     reader: ScoredReader,
-    format: Format,
+    layout: Layout,
     /// The number of columns by which decisions are counted; they come first.
     by: usize,
     paired_by: PairedBy,
@@ -52,7 +52,7 @@ impl ScoredFile {
         let previous = first + further.len();
         let file = Self {
             reader,
-            format: opened.layout.format,
+            layout: opened.layout.clone(),
             by: by.len(),
             paired_by: key.map_or(PairedBy::Rest, |_| PairedBy::Column(first + by.len())),
             previous: (previous, previous + 1),
@@ -79,7 +79,7 @@ impl ScoredFile {
             for row in &batch.rows {
                 let before = match &mut past {
                     Some(past) => {
-                        let fingerprint = past.fingerprint(row, self.format, self.paired_by);
+                        let fingerprint = past.fingerprint(row, &self.layout, self.paired_by);
                         paired(past.find(fingerprint), &mut counted.pairing)
                     }
                     None => self.previous(row, thresholds),
@@ -91,7 +91,7 @@ impl ScoredFile {
     }
 
     fn count_row(&self, row: &ScoredRow, before: Option<PastVerdict>, to: &mut CountedFile) {
-        let Cells { score, decision } = Cells::of(row, self.format);
+        let Cells { score, decision } = Cells::of(row, self.layout.format);
         let tallied = TalliedRow {
             number: row.row.number,
             score: score.as_ref(),
@@ -99,9 +99,9 @@ impl ScoredFile {
         };
         to.tally.count(tallied, before);
         for (column, groups) in (ScoredColumns::first_further()..).zip(&mut to.groups) {
-            groups.count(row.value(column, self.format).as_bytes(), decision);
+            groups.count(row.value(column, self.layout.format).as_bytes(), decision);
         }
-        to.sandbox = to.sandbox || row.value(0, self.format).starts_with(ID_PREFIX);
+        to.sandbox = to.sandbox || row.value(0, self.layout.format).starts_with(ID_PREFIX);
     }
 
     /// The verdict that the row itself had before.
@@ -110,7 +110,7 @@ impl ScoredFile {
         if row.written(score).is_empty() && row.written(decision).is_empty() {
             return None;
         }
-        let Cells { score, decision } = Cells::at(row, self.format, self.previous);
+        let Cells { score, decision } = Cells::at(row, self.layout.format, self.previous);
         let by_score = || score.as_ref().map(|score| thresholds.decide(score));
         Some(PastVerdict {
             decision: decision.or_else(by_score)?,

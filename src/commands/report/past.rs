@@ -12,7 +12,7 @@ use crate::analysis::{PastVerdict, number_of};
 use crate::base::error::Result;
 use crate::config::EarlierFile;
 use crate::input::{OpenedScored, ScoredColumns, ScoredReader, ScoredRow};
-use crate::layout::{Format, VERDICT_COLUMNS};
+use crate::layout::{Layout, VERDICT_COLUMNS};
 use crate::verdict::{Decision, Thresholds};
 
 /// The verdicts of an earlier file.
@@ -101,12 +101,11 @@ impl PastVerdicts {
             None => PairedBy::Rest,
         };
         let (mut reader, opened) = ScoredReader::open(&file.file, columns)?;
-        let format = opened.layout.format;
         let mut verdicts = Self::empty();
         while let Some(batch) = reader.next_batch()? {
             for row in &batch.rows {
-                if let Some(fingerprint) = verdicts.fingerprint(row, format, paired_by) {
-                    let cells = Cells::of(row, format);
+                if let Some(fingerprint) = verdicts.fingerprint(row, &opened.layout, paired_by) {
+                    let cells = Cells::of(row, opened.layout.format);
                     verdicts.add(fingerprint, &cells, thresholds);
                 }
             }
@@ -123,12 +122,17 @@ impl PastVerdicts {
     }
 
     /// What a row is recognised by; `None` if it has nothing to be recognised by.
-    pub(super) fn fingerprint(&self, row: &ScoredRow, format: Format, by: PairedBy) -> Option<u64> {
+    pub(super) fn fingerprint(
+        &self,
+        row: &ScoredRow,
+        layout: &Layout,
+        by: PairedBy,
+    ) -> Option<u64> {
         let cells = row.cells.as_deref().ok()?;
         let mut hasher = self.hashing.build_hasher();
         match by {
             PairedBy::Column(column) => {
-                let value = row.value(column, format);
+                let value = row.value(column, layout.format);
                 let value = value.trim();
                 if value.is_empty() {
                     return None;

@@ -207,6 +207,21 @@ fn every_format_that_a_run_writes_is_read() {
     place.rescore(args).done().exits(0);
     assert_eq!(&place.read("r.html.gz")[..2], [0x1f, 0x8b]);
 
+    let csv = b"stadt,transaction_id,risk_score,decision\nM\xfcnchen,t,1,approve\n";
+    let place = Place::with("scored.csv", csv);
+    let args = [
+        "report",
+        "scored.csv",
+        "--by",
+        "stadt",
+        "--encoding",
+        "windows-1252",
+    ];
+    let done = place.rescore(args).done();
+    done.exits(0);
+    let page = String::from_utf8(done.stdout).unwrap();
+    has(&words(&page, "by-1"), &["München 1 100 % 1"]);
+
     let place = Place::with("scored.csv", "");
     let done = place.rescore(["report", "scored.csv"]).done();
     done.exits(0);
