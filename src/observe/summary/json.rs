@@ -304,7 +304,7 @@ mod tests {
                 r#""failed":{"rows":1,"reasons":{"refused":1}},"#,
                 r#""calls":{"sent":5,"answered":1,"retries":2,"throttled":1,"maybe_billed_twice":1,"unknown_outcome":2,"#,
                 r#""billed_without_verdict":1,"lost":1,"repeated_transaction_ids":1},"#,
-                r#""cost":{"price":0.004,"currency":"EUR","spent":0.008,"spent_at_most":0.016,"saved":0.008},"#,
+                r#""cost":{"price":0.004,"currency":"EUR","spent":0.008,"spent_at_most":0.016,"saved":0.012},"#,
                 r#""ledger_answers_damaged":1,"ledger_answers_from_the_future":1,"keys_renewed":1,"#,
                 r#""paused_seconds":2.5,"outages":1,"down_seconds":30.0,"waited_in_vain_seconds":60.0,"#,
                 r#""limit":{"calls_per_second":50.0,"in_flight":16},"headers":{"calls_per_second":48.0,"disbelieved":false},"#,

@@ -230,7 +230,7 @@ rescore: stopped early (`--max-calls`): 5 rows in 1 min 40 s, 0.05 rows/s
          1 row reused the answer of an identical row
          5 calls, 2 of them retries; latency p50 80 ms, p95 80 ms, p99 80 ms
          spent 0.008 EUR: 2 answers at 0.004 EUR; at most 0.016 EUR, with 2 failed calls that may have been billed
-         saved 0.008 EUR: 2 rows reused an answer
+         saved 0.012 EUR: 3 rows reused an answer
          the service throttled 1 call (20.0 % of all); paused for 2.5 s in total
          limit found: about 50.0/s
          the service's headers ask for about 48.0/s
