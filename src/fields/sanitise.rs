@@ -28,9 +28,7 @@ pub(crate) fn text(
     field: Field,
 ) -> Result<Cow<'_, str>, Failure> {
     if !encoding.is_utf8() {
-        let undecodable =
-            || Failure::new(Reason::Undecodable, format!("{field} is not {encoding}"));
-        return encoding.decode(bytes).ok_or_else(undecodable);
+        return decoded(bytes, encoding, field);
     }
     let not_utf8 = |valid_up_to: usize| {
         Failure::new(
@@ -46,6 +44,17 @@ pub(crate) fn text(
             .map(Cow::Owned)
             .map_err(|e| not_utf8(e.utf8_error().valid_up_to())),
     }
+}
+
+/// The text of bytes that are not UTF-8. On its own, so that `text` stays small for the many files that are.
+#[cold]
+fn decoded(
+    bytes: Cow<'_, [u8]>,
+    encoding: TextEncoding,
+    field: Field,
+) -> Result<Cow<'_, str>, Failure> {
+    let undecodable = || Failure::new(Reason::Undecodable, format!("{field} is not {encoding}"));
+    encoding.decode(bytes).ok_or_else(undecodable)
 }
 
 /// The text without surrounding white space and without control characters; `None` if nothing is

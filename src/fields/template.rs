@@ -112,6 +112,7 @@ impl<K> Template<K> {
     ///
     /// # Errors
     /// The first column whose text cannot be had.
+    #[inline]
     pub(crate) fn text<'a, E>(
         &self,
         mut get: impl FnMut(&K) -> Result<Option<Cow<'a, str>>, E>,
