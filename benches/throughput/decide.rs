@@ -14,17 +14,12 @@ const TARGET: &str = "≥ 1,000,000";
 
 /// Rows a second of both ways, from the start of the program to its end.
 pub(crate) fn decide(files: &Files, table: &mut Table) {
-    for (name, input, output) in [
-        ("CSV", files.scored_csv(ROWS), files.output("decided.csv")),
-        (
-            "JSONL",
-            files.scored_jsonl(ROWS),
-            files.output("decided.jsonl"),
-        ),
-    ] {
+    let (csv, jsonl) = (files.scored_csv(ROWS), files.scored_jsonl(ROWS));
+    for (name, target, input) in [("CSV", TARGET, csv), ("JSONL", "–", jsonl)] {
+        let output = files.output(&format!("decided.{}", name.to_lowercase()));
         let measure = format!("{name} decided again and written, rows/s");
         let Some(program) = PROGRAM else {
-            return table.skip(&measure, TARGET, "no program was built");
+            return table.skip(&measure, target, "no program was built");
         };
         let decide = |arguments: &[&str]| rows_per_second(|| run(program, &input, arguments));
         let to = output.to_str().unwrap();
@@ -38,13 +33,13 @@ pub(crate) fn decide(files: &Files, table: &mut Table) {
         };
         let (ours, copied) = in_turn(ROUNDS, || decide(&rewrite), copy);
         let baseline = format!("the file copied and synced: {:.0}", Spread::of(&copied));
-        table.add(&measure, TARGET, &ours, 0, baseline);
+        table.add(&measure, target, &ours, 0, baseline);
         table.add("… ratio", "–", &ratios(&ours, &copied), 3, "copy = 1");
         let read = || rows_per_second(|| drop(fs::read(&input).unwrap()));
         let (ours, read) = in_turn(ROUNDS, || decide(&["--what-if"]), read);
         let baseline = format!("the file read: {:.0}", Spread::of(&read));
         let measure = format!("{name} with `--what-if`, rows/s");
-        table.add(&measure, TARGET, &ours, 0, baseline);
+        table.add(&measure, target, &ours, 0, baseline);
     }
 }
 
