@@ -39,6 +39,7 @@ fn execute() -> u8 {
             Command::Run(config) => commands::run::execute(*config),
             Command::Check(config) => commands::check::execute(*config),
             Command::Decide(config) => commands::decide::execute(*config),
+            Command::Report(config) => commands::report::execute(*config),
             Command::Ledger(config) => commands::ledger::execute(config),
             Command::Sandbox(settings) => commands::sandbox::execute(&settings),
         }

@@ -22,14 +22,16 @@ Examples:
     rescore run users.csv -o scored.csv --max-failures 5%
   Every night, paying only for users that are new, changed or not scored for 30 days:
     rescore run users.csv -o scored.csv --overwrite --ledger answers.ledger --max-age 30d -q
-  A quick look in a pipe, for 1,000 calls at most:
-    head -n 1001 users.csv | rescore run --ledger answers.ledger --max-calls 1000 > sample.csv";
+  The first 100 rows; the same command without `--limit` continues and pays for none of them again:
+    rescore run users.csv -o scored.csv --limit 100";
 
 /// What `-h` shows of `rescore run`: what most people need, in a screen and a half. `--help` shows everything.
-pub(super) const COMMON: [&str; 20] = [
+pub(super) const COMMON: [&str; 23] = [
     "input",
     "output",
     "sandbox",
+    "limit",
+    "sample",
     "base_url",
     "service_id",
     "api_key_file",
@@ -39,6 +41,7 @@ pub(super) const COMMON: [&str; 20] = [
     "concurrency",
     "rate",
     "max_calls",
+    "price",
     "max_failures",
     "ledger",
     "max_age",
@@ -110,6 +113,19 @@ pub(super) fn of_decide(decide: Command, prefix: &str) -> Command {
     decide.after_help(format!(
         "{DECIDE_EXAMPLES}\n\n{DECIDE_EXIT_CODES}\n\n{note}"
     ))
+}
+
+/// What people use `rescore report` for.
+const REPORT_EXAMPLES: &str = "\
+Examples:
+  The verdicts of a run, with how the run went:
+    rescore report scored.csv --run summary.json -o report.html
+  What has changed since last month, and decisions by country:
+    rescore report scored.csv --against last-month.csv --key id --by country -o report.html";
+
+/// What stands below the options of `rescore report`.
+pub(super) fn of_report(prefix: &str) -> String {
+    format!("{REPORT_EXAMPLES}\n\n{}", note(prefix))
 }
 
 /// How options are given by variables.

@@ -15,10 +15,13 @@ mod ledger;
 mod parse;
 mod policy;
 mod price;
+mod report;
 mod run;
 mod sandbox;
+mod selection;
 mod service;
 mod sources;
+mod thresholds;
 mod values;
 
 pub(crate) use parse::{Command, ParseFailure, parse};

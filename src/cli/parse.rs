@@ -6,9 +6,9 @@ use clap::builder::BoolishValueParser;
 use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use super::sources::{self, Sources, Variables};
-use super::{check, decide, help, ledger, run, sandbox};
+use super::{check, decide, help, ledger, report, run, sandbox};
 use crate::base::error::Error;
-use crate::config::{AdminConfig, CheckConfig, DecideConfig, RunConfig};
+use crate::config::{AdminConfig, CheckConfig, DecideConfig, ReportConfig, RunConfig};
 use crate::sandbox::SandboxSettings;
 
 /// Score every user of a CSV or JSONL file through a user validation service and get the same file back with
@@ -34,6 +34,8 @@ enum Subcommands {
     Check(Box<check::CheckArgs>),
     /// Decide the rows of a scored file again without a call, or show what other thresholds would do
     Decide(Box<decide::DecideArgs>),
+    /// Show a scored file as a page of HTML: verdicts, scores, other thresholds, and what has changed
+    Report(Box<report::ReportArgs>),
     /// Serve a stand-in for the service on this machine, for rehearsals
     Sandbox(sandbox::SandboxArgs),
     /// Look after a ledger of paid answers: show what is in it, prune it, or forget people
@@ -50,6 +52,8 @@ pub(crate) enum Command {
     Check(Box<CheckConfig>),
     /// `rescore decide`.
     Decide(Box<DecideConfig>),
+    /// `rescore report`.
+    Report(Box<ReportConfig>),
     /// `rescore sandbox`.
     Sandbox(SandboxSettings),
     /// `rescore ledger`.
@@ -100,6 +104,10 @@ pub(crate) fn parse(
             let config = arguments.into_config(sources);
             config.map(Box::new).map(Command::Decide)
         }
+        Subcommands::Report(arguments) => {
+            let config = arguments.into_config();
+            config.map(Box::new).map(Command::Report)
+        }
         Subcommands::Sandbox(arguments) => arguments.into_settings().map(Command::Sandbox),
         Subcommands::Ledger(command) => command.into_config().map(Command::Ledger),
     };
@@ -124,6 +132,11 @@ fn command() -> clap::Command {
             const PREFIX: &str = "RESCORE_";
             let decide = with_variables::<decide::DecideArgs>(&decide, PREFIX);
             help::of_decide(decide::with_own_help(decide), PREFIX)
+        })
+        .mut_subcommand("report", |report| {
+            const PREFIX: &str = "RESCORE_";
+            let report = with_variables::<report::ReportArgs>(&report, PREFIX);
+            report.after_help(help::of_report(PREFIX))
         })
         .mut_subcommand("sandbox", |sandbox| {
             with_variables::<sandbox::SandboxArgs>(&sandbox, "RESCORE_SANDBOX_")

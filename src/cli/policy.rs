@@ -4,8 +4,8 @@ use clap::Args;
 
 use super::fields::FIELDS;
 use super::sources::Sources;
+use super::thresholds::ThresholdArgs;
 use super::values::{self, DecideBy};
-use crate::base::decimal::Decimal;
 use crate::base::error::{Error, Result, quoted};
 use crate::raw_json::Pointer;
 use crate::verdict::{Decision, DecisionPolicy, Levels, Thresholds};
@@ -13,18 +13,8 @@ use crate::verdict::{Decision, DecisionPolicy, Levels, Thresholds};
 // A doc comment would be taken for the help of the command.
 #[derive(Debug, Args)]
 pub(super) struct PolicyArgs {
-    /// Approve up to this score
-    #[arg(
-        long, value_name = "SCORE", default_value = "2", allow_negative_numbers = true,
-        value_parser = values::threshold, help_heading = FIELDS
-    )]
-    approve_max: Decimal,
-    /// Review up to this score, block above it
-    #[arg(
-        long, value_name = "SCORE", default_value = "5", allow_negative_numbers = true,
-        value_parser = values::threshold, help_heading = FIELDS
-    )]
-    review_max: Decimal,
+    #[command(flatten)]
+    thresholds: ThresholdArgs,
     /// Decide by the score, or by a level such as `level=/summary/risk_level`
     ///
     /// A level is a field of the answer. Its values are listed with `--approve-levels`, `--review-levels` and
@@ -105,7 +95,7 @@ impl PolicyArgs {
                         "add `--decide-by level=/summary/risk_level`, with the place of the level",
                     ));
                 }
-                self.thresholds().map(PolicyChoice::Score)
+                self.thresholds.thresholds().map(PolicyChoice::Score)
             }
             DecideBy::Level(place) => {
                 let mut thresholds = ["approve-max", "review-max"].into_iter();
@@ -119,19 +109,6 @@ impl PolicyArgs {
                 Ok(PolicyChoice::Level { place, levels })
             }
         }
-    }
-
-    fn thresholds(&self) -> Result<Thresholds> {
-        let Self {
-            approve_max,
-            review_max,
-            ..
-        } = self;
-        Thresholds::new(approve_max.clone(), review_max.clone()).ok_or_else(|| {
-            Error::usage(format!(
-                "`--approve-max {approve_max}` is above `--review-max {review_max}`"
-            ))
-        })
     }
 
     fn levels(&self) -> Result<Levels> {

@@ -6,6 +6,7 @@ mod files;
 mod interrupt;
 pub(crate) mod ledger;
 mod open_input;
+pub(crate) mod report;
 pub mod run;
 pub(crate) mod sandbox;
 mod signals;

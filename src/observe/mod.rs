@@ -26,7 +26,7 @@ mod words;
 
 pub(crate) use decided::DecideSummary;
 pub(crate) use notice::notices;
-pub(crate) use numbers::{answers, count, counted, day, moment, per_time};
+pub(crate) use numbers::{answers, count, counted, day, moment, per_time, stamp};
 pub(crate) use progress::ProgressThread;
 pub(crate) use settings::ProgressSettings;
 pub use style::Style;

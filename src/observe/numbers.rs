@@ -35,6 +35,13 @@ pub(crate) fn moment(time: SystemTime) -> String {
     local_time(time, "%H:%M", "%Y-%m-%d %H:%M")
 }
 
+/// A moment in local time with its offset from UTC, for a document that travels.
+#[must_use]
+pub(crate) fn stamp(time: SystemTime) -> String {
+    const FORMAT: &str = "%-d %B %Y, %H:%M (UTC%:z)";
+    local_time(time, FORMAT, FORMAT)
+}
+
 /// A day in local time: `today`, or `on 2026-11-20`.
 #[must_use]
 pub(crate) fn day(time: SystemTime) -> String {

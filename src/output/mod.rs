@@ -7,6 +7,7 @@
 
 mod columns;
 mod csv;
+mod document;
 mod done_row;
 mod earlier;
 mod encoder;
@@ -24,6 +25,7 @@ mod target;
 mod tests;
 mod writer;
 
+pub(crate) use document::Document;
 pub use done_row::DoneRow;
 pub(crate) use outcome::{Unfinished, WriteError, Written};
 pub(crate) use paths::{PARTIAL, is_same_file, partial_of};

@@ -9,7 +9,7 @@ use super::outcome::{Unfinished, WriteError, Written};
 use super::row_files::RowFiles;
 use super::side::Sides;
 use super::sink::{Sealed, Sink};
-use crate::analysis::UnknownLevels;
+use crate::analysis::{RowTally, TalliedRow, UnknownLevels};
 use crate::drift::Drift;
 use crate::layout::{Format, Layout};
 use crate::row::Row;
@@ -26,6 +26,8 @@ pub struct Writer {
     drift: Drift,
     /// The levels without a decision in these rows, since they were last taken.
     unknown_levels: UnknownLevels,
+    /// What a report shows of these rows, if there will be one.
+    tally: Option<Box<RowTally>>,
     cells: csv::CellEncoder,
     /// The columns in front of rejects and changes in a delimited file.
     reject: csv::FrontColumns,
@@ -57,10 +59,24 @@ impl Writer {
             files,
             drift: Drift::default(),
             unknown_levels: UnknownLevels::default(),
+            tally: None,
             cells,
             reject,
             change,
         }
+    }
+
+    /// Counts rows for a report as well.
+    #[must_use]
+    pub(crate) fn counting(mut self) -> Self {
+        self.tally = Some(Box::new(RowTally::new(self.policy.thresholds())));
+        self
+    }
+
+    /// What was counted for a report, if there will be one.
+    #[must_use]
+    pub(crate) const fn take_tally(&mut self) -> Option<Box<RowTally>> {
+        self.tally.take()
     }
 
     /// Writes rows in input order.
@@ -83,6 +99,7 @@ impl Writer {
                     jsonl::write_row(&mut self.files.buffer, row, verdict, &self.layout);
                 }
             }
+            let mut past = None;
             match verdict {
                 Verdict::Failed(failure) => self.reject(row, failure),
                 Verdict::Scored(answer, None) => {
@@ -101,8 +118,15 @@ impl Writer {
                             };
                             self.change(row, &change);
                         }
+                        past = Some(before);
                     }
                 }
+            }
+            if let Some(tally) = &mut self.tally {
+                tally.count(
+                    tallied(finished),
+                    past.as_ref().map(EarlierVerdict::outline),
+                );
             }
         }
         // Written right away: these rows are paid for, and the buffers of a killed program are
@@ -180,5 +204,18 @@ impl Writer {
     #[must_use]
     pub(crate) fn give_up(self) -> Written {
         self.files.give_up()
+    }
+}
+
+/// A row as it is counted.
+fn tallied(finished: &DoneRow) -> TalliedRow<'_> {
+    let (score, decision) = match &finished.verdict {
+        Verdict::Failed(_) => (None, None),
+        Verdict::Scored(answer, decision) => (Some(&answer.score), *decision),
+    };
+    TalliedRow {
+        number: finished.row.number,
+        score,
+        decision,
     }
 }

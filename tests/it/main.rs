@@ -28,4 +28,5 @@ mod files;
 mod ledger;
 mod lifecycle;
 mod pacing;
+mod report;
 mod service;

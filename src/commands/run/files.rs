@@ -15,7 +15,7 @@ use crate::config::{LedgerChoice, LedgerConfig, OutputConfig};
 use crate::input::Input;
 use crate::layout::Format;
 use crate::ledger::{self, Reuse, ledger_of};
-use crate::output::{Replace, Sides, Sink, Target};
+use crate::output::{Document, Replace, Sides, Sink, Target};
 use crate::service::KeyFile;
 
 /// The output's place, checked when the run starts.
@@ -77,6 +77,7 @@ pub(super) struct OutputFiles {
     rejects: Option<PathBuf>,
     changes: Option<PathBuf>,
     summary: Option<PathBuf>,
+    report: Option<PathBuf>,
     /// Those that exist may be replaced.
     overwrite: bool,
 }
@@ -87,6 +88,7 @@ pub(super) struct OpenFiles {
     pub(super) sink: Sink,
     pub(super) sides: Sides,
     pub(super) summary: Option<File>,
+    pub(super) report: Option<Document>,
 }
 
 impl OutputFiles {
@@ -112,6 +114,7 @@ impl OutputFiles {
             rejects,
             changes: config.changes,
             summary,
+            report: config.report,
             overwrite: config.overwrite,
         })
     }
@@ -145,6 +148,8 @@ impl OutputFiles {
         files.extend(changes.map(|path| NamedFile::partial("changes", path)));
         let summary = self.summary.as_deref();
         files.extend(summary.map(|path| NamedFile::new("summary", path)));
+        let report = self.report.as_deref();
+        files.extend(report.map(|path| NamedFile::partial("report", path)));
         let ledger = { ledger.location.as_ref() }.and_then(ledger::LedgerLocation::path);
         files.extend(ledger.as_deref().map(NamedFile::ledger));
         refuse_clashes(&files)
@@ -191,6 +196,8 @@ impl OutputFiles {
         let output = self.output.map(check).transpose()?;
         let rejects = further(self.rejects)?;
         let changes = further(self.changes)?;
+        let report = { self.report }.map(|path| report(&path, self.overwrite));
+        let report = report.transpose()?;
         let summary = self
             .summary
             .map(|path| create_summary(&path, mode))
@@ -205,11 +212,24 @@ impl OutputFiles {
         let sink = output.as_ref().map(open).transpose()?;
         let sides = Sides::open(rejects.as_ref(), changes.as_ref(), beside)
             .map_err(disk_space::at_the_start)?;
+        let report = report.map(|target| Document::open(&target, beside));
+        let report = report.transpose().map_err(disk_space::at_the_start)?;
         Ok(OpenFiles {
             output,
             sink: sink.unwrap_or_else(Sink::stdout),
             sides,
             summary,
+            report,
         })
     }
+}
+
+/// The place of the report. No ledger knows it, so it is replaced only with `--overwrite`.
+fn report(path: &Path, overwrite: bool) -> Result<Target> {
+    let replace = if overwrite {
+        Replace::Whole
+    } else {
+        Replace::Nothing
+    };
+    Target::new(path, |_| replace)
 }

@@ -11,6 +11,7 @@ mod fd_limit;
 mod files;
 mod ledger;
 mod lookup;
+mod page;
 mod phases;
 mod prepare;
 mod report;

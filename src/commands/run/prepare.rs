@@ -19,7 +19,7 @@ use crate::fields::UserRequest;
 use crate::input::{Compose, Reader};
 use crate::layout::Layout;
 use crate::ledger::KnownLimit;
-use crate::output::{Sides, Sink, Target};
+use crate::output::{Document, Sides, Sink, Target};
 use crate::pace::{Gate, PaceLimits};
 use crate::raw_json::Pointer;
 use crate::sandbox::Sandbox;
@@ -49,6 +49,8 @@ pub(super) struct Context {
     pub(super) output: Option<Target>,
     /// Where the summary goes as JSON.
     pub(super) summary: Option<File>,
+    /// Where the report goes.
+    pub(super) report: Option<Document>,
     pub(super) watch: WatchConfig,
 }
 
@@ -109,7 +111,7 @@ pub(super) fn prepare(config: RunConfig) -> Result<PreparedRun> {
         &config.captured,
         fit.concurrency,
     )?;
-    let files = files.open(&ledger, input.mode, input.facts.size)?;
+    let files = files.open(&ledger, input.mode, input.facts.size_of_rows())?;
     Ok(PreparedRun {
         rows: RowParts {
             reader: input.reader,
@@ -132,6 +134,7 @@ pub(super) fn prepare(config: RunConfig) -> Result<PreparedRun> {
             stand_in: service.stand_in,
             output: files.output,
             summary: files.summary,
+            report: files.report,
             watch: config.watch,
         },
         ledger,

@@ -138,12 +138,16 @@ impl ScoredCsv {
     }
 }
 
+/// The place of a column that the file lacks: no row has so many cells.
+const NOWHERE: usize = usize::MAX;
+
 /// The places of the columns in a header.
 fn by_name(columns: &ScoredColumns, names: &[String], file: &str) -> Result<Box<[usize]>> {
     let place = |(index, column): (usize, &String)| {
         let mut found = names.iter().enumerate().filter(|(_, name)| *name == column);
         match (found.next(), found.next()) {
             (Some((place, _)), None) => Ok(place),
+            (None, _) if columns.may_lack(index) => Ok(NOWHERE),
             (None, _) => Err(columns.missing(index, names, file)),
             (Some(_), Some(_)) => Err(columns.twice(index, file)),
         }
@@ -161,6 +165,7 @@ fn by_number(columns: &ScoredColumns, width: usize, file: &str) -> Result<Box<[u
     let numbers: Vec<_> = (1..=width).map(|number| number.to_string()).collect();
     let place = |(index, column): (usize, &String)| match index.checked_sub(ScoredColumns::OURS) {
         None => Ok(first + index),
+        Some(_) if columns.may_lack(index) => Ok(NOWHERE),
         Some(_) => { numbers.iter().position(|number| number == column) }
             .ok_or_else(|| columns.missing(index, &numbers, file)),
     };

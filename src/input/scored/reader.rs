@@ -12,6 +12,7 @@ use super::columns::ScoredColumns;
 use super::csv::ScoredCsv;
 use super::jsonl::ScoredJsonl;
 use super::row::ScoredRow;
+use crate::base::encoding::TextEncoding;
 use crate::base::error::{Error, Result};
 use crate::layout::{Existing, Format, Layout};
 use crate::row::RowNumber;
@@ -22,6 +23,7 @@ pub(crate) struct ScoredReader {
     buffer: Buffer,
     parser: ScoredParser,
     max_record: usize,
+    encoding: TextEncoding,
     number: RowNumber,
 }
 
@@ -38,6 +40,7 @@ pub(crate) struct OpenedScored {
     /// Its name, for messages.
     pub(crate) name: String,
     /// Its size in bytes, if it has one.
+    #[allow(dead_code, reason = "`rescore decide` comes next")]
     pub(crate) size: Option<u64>,
     /// Its permission bits. A pipe does not restrict them.
     pub(crate) mode: u32,
@@ -103,6 +106,7 @@ impl ScoredReader {
             buffer,
             parser,
             max_record: settings.max_record,
+            encoding: settings.encoding,
             number: RowNumber::FIRST,
         };
         Ok((reader, opened))
@@ -142,7 +146,13 @@ impl Records for ScoredReader {
             message: format!("line {line}: {}", failure.message).into(),
             ..failure
         });
-        Ok(Some((ScoredRow { row, cells }, length)))
+        let encoding = self.encoding;
+        let scored = ScoredRow {
+            row,
+            cells,
+            encoding,
+        };
+        Ok(Some((scored, length)))
     }
 
     fn buffer(&mut self) -> &mut Buffer {

@@ -149,10 +149,11 @@ fn options(help: &str) -> BTreeSet<String> {
 }
 
 /// The commands, each with the heading of its part of the reference.
-const COMMANDS: [(&str, &str); 7] = [
+const COMMANDS: &[(&str, &str)] = &[
     ("run --help", "## Options of `rescore run`"),
     ("check --help", "## Options of `rescore check`"),
     ("decide --help", "## Options of `rescore decide`"),
+    ("report --help", "## Options of `rescore report`"),
     ("sandbox --help", "## Options of `rescore sandbox`"),
     ("ledger stats --help", "## Options of `rescore ledger`"),
     ("ledger prune --help", "## Options of `rescore ledger`"),

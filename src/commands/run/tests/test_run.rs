@@ -21,6 +21,7 @@ use crate::layout::{Existing, VERDICT_COLUMNS};
 use crate::ledger::{LedgerLocation, LedgerSettings, OpenLedger, Removal, Reuse, StoreFaults};
 use crate::output::{Replace, Sides, Sink, Target, Writer};
 use crate::scorer::Fixture;
+use crate::selection::Selection;
 use crate::service::scripted::{Scripted, ScriptedResult};
 use crate::telemetry::hub::Events;
 use crate::verdict::DecisionPolicy;
@@ -203,6 +204,7 @@ impl TestRun {
                 max_record: 1 << 20,
             },
             judges_first_rows: true,
+            selection: Selection::default(),
             assignments: Assignments::default(),
             phones: PhoneRules::default(),
             existing: Existing::Replace,
@@ -239,7 +241,7 @@ impl TestRun {
             writer: Writer::new(opened.layout, decisions, sink, Sides::default()),
         };
         let ended = run_rows(&runtime, &scorer, rows, StopChannel::new(), |_| ());
-        let RowsEnd { written, error } = ended.unwrap();
+        let RowsEnd { written, error, .. } = ended.unwrap();
         let asked = scorer.service().rows();
         drop(scorer);
         let stats = events.with_stats(Clone::clone);
