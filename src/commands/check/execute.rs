@@ -8,7 +8,7 @@ use super::known::RequestLookup;
 use super::outlook::{LedgerOutlook, Outlook};
 use super::pass::{Pass, PassEnd, closed};
 use super::progress::PassProgress;
-use super::remedies::PhoneOptions;
+use super::remedies::RemedyContext;
 use super::requests;
 use super::words::{self, text};
 use crate::base::error::{Exit, Result, printable};
@@ -35,7 +35,7 @@ pub(crate) fn execute(config: CheckConfig) -> Result<Exit> {
     };
     let target = rejects.map(|path| Target::new(path, |_| replace));
     let target = target.transpose()?;
-    let phones = PhoneOptions::of(&config.input);
+    let settings = config.input.clone();
     let compose = requests::marked(config.plan);
     let input = OpenInput::open(config.input, compose, config.style != Style::Off)?;
     if let Some(path) = rejects {
@@ -68,7 +68,7 @@ pub(crate) fn execute(config: CheckConfig) -> Result<Exit> {
         replaced: input.facts.replaced.clone(),
         time: TimeEstimate::new(counts.calls, config.rate, limit),
         counts,
-        phones,
+        remedies: RemedyContext::new(&settings, input.layout.format),
         ledger,
         tariff: config.tariff,
         rejects: written.and_then(|written| written.rejects),

@@ -134,7 +134,7 @@ impl<'a> CheckJson<'a> {
 }
 
 fn unsendable<'a>(reason: Reason, tally: &'a RowTally, outlook: &Outlook) -> UnsendableJson<'a> {
-    let remedy = remedy_for(reason, outlook.phones);
+    let remedy = remedy_for(reason, outlook.remedies);
     UnsendableJson {
         rows: tally.rows,
         first: &tally.first,

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::counts::RowCounts;
 use super::estimate::TimeEstimate;
-use super::remedies::PhoneOptions;
+use super::remedies::RemedyContext;
 use crate::base::error::Exit;
 use crate::base::money::Tariff;
 use crate::ledger::PreviewedRun;
@@ -20,7 +20,8 @@ pub(super) struct Outlook {
     /// Columns of an earlier run that would be replaced.
     pub(super) replaced: Vec<String>,
     pub(super) counts: RowCounts,
-    pub(super) phones: PhoneOptions,
+    /// Decides which options would help.
+    pub(super) remedies: RemedyContext,
     pub(super) ledger: Option<LedgerOutlook>,
     pub(super) tariff: Option<Tariff>,
     pub(super) time: TimeEstimate,

@@ -2,6 +2,7 @@
 
 use crate::fields::InvalidPhone;
 use crate::input::ReaderSettings;
+use crate::layout::Format;
 use crate::verdict::Reason;
 
 /// What would help rows that fail for a reason.
@@ -12,30 +13,35 @@ pub(super) struct Remedy {
     pub(super) words: &'static str,
 }
 
-/// What was said about phone numbers already.
+/// What decides which options would help.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct PhoneOptions {
-    /// National numbers are read as those of a region.
+pub(super) struct RemedyContext {
+    /// National phone numbers are read as those of a region.
     region: bool,
-    /// Invalid numbers are left out.
+    /// Invalid phone numbers are left out.
     drop: bool,
+    /// The file is JSONL, which is always UTF-8.
+    jsonl: bool,
 }
 
-impl PhoneOptions {
-    pub(super) fn of(settings: &ReaderSettings) -> Self {
+impl RemedyContext {
+    /// For a file with these settings and this format.
+    pub(super) fn new(settings: &ReaderSettings, format: Format) -> Self {
         let column = settings.assignments.region_column();
         Self {
             region: settings.phones.region.is_some() || column.is_some(),
-            drop: settings.phones.invalid == InvalidPhone::Drop,
+            drop: matches!(settings.phones.invalid, InvalidPhone::Drop),
+            jsonl: matches!(format, Format::Jsonl),
         }
     }
 }
 
 /// What would help; `None` if only the rows themselves can be changed.
-pub(super) const fn remedy_for(reason: Reason, phones: PhoneOptions) -> Option<Remedy> {
+pub(super) const fn remedy_for(reason: Reason, context: RemedyContext) -> Option<Remedy> {
     const MAP: &[&str] = &["--map"];
     let (options, words): (&[&str], _) = match reason {
-        Reason::InvalidPhone => return for_phones(phones),
+        Reason::InvalidPhone => return for_phones(context),
+        Reason::NotUtf8 if context.jsonl => return None,
         Reason::NotUtf8 => (
             &["--encoding"],
             "`--encoding`, such as `windows-1252`, if the file is in another encoding",
@@ -87,8 +93,8 @@ pub(super) const fn remedy_for(reason: Reason, phones: PhoneOptions) -> Option<R
 }
 
 /// What would help against phone numbers that are not international.
-const fn for_phones(given: PhoneOptions) -> Option<Remedy> {
-    let (options, words): (&[&str], _) = match (given.region, given.drop) {
+const fn for_phones(context: RemedyContext) -> Option<Remedy> {
+    let (options, words): (&[&str], _) = match (context.region, context.drop) {
         (false, false) => (
             &["--phone-region", "--invalid-phone"],
             "`--phone-region` reads national numbers; `--invalid-phone drop` sends rows that have an email address without the number",

@@ -57,7 +57,7 @@ fn table(outlook: &Outlook) -> Vec<CountLine> {
         CountLine::new("cannot be sent", counts.rejected(), ""),
     ];
     for (reason, tally) in &counts.unsendable {
-        let remedy = remedy_for(*reason, outlook.phones);
+        let remedy = remedy_for(*reason, outlook.remedies);
         lines.push(CountLine {
             label: format!("  {reason}"),
             number: tally.rows,

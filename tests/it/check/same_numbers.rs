@@ -119,6 +119,27 @@ fn jsonl_with_nested_members_and_lines_that_cannot_be_sent() {
 }
 
 #[test]
+fn an_encoding_helps_csv_and_not_jsonl() {
+    let csv = b"name,email,ip,user_agent\nJ\xf6rg,j@example.com,::1,curl/8\nAnn,a@example.com,::1,curl/8\nB\xc3\xb6,b@example.com,::1,curl/8\n\xc3\x89lo,e@example.com,::1,curl/8\n";
+    let said = numbers("users.csv", csv, &[]);
+    assert_eq!(outline(&said), (3, 0, 1));
+    let options = &said["unsendable"]["not_utf8"]["options"];
+    assert_eq!(*options, json!(["--encoding"]));
+    let said = numbers("users.csv", csv, &["--encoding", "windows-1252"]);
+    assert_eq!(outline(&said), (4, 0, 0));
+    let line = |name: &[u8]| {
+        let rest = br#"","email":"a@example.com","ip":"::1","user_agent":"curl/8"}"#;
+        [br#"{"name":""#, name, rest, b"\n"].concat()
+    };
+    let lines = [&b"J\xf6rg"[..], b"B\xc3\xb6", b"\xc3\x89lo"]
+        .map(line)
+        .concat();
+    let said = numbers("users.jsonl", lines, &[]);
+    assert_eq!(outline(&said), (2, 0, 1));
+    assert_eq!(said["unsendable"]["not_utf8"]["options"], json!([]));
+}
+
+#[test]
 fn a_byte_order_mark_blank_lines_and_semicolons() {
     let file = concat!(
         "\u{feff}name;email;ip;user_agent\r\n",
