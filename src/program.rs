@@ -37,6 +37,8 @@ fn execute() -> u8 {
     let done = match cli::parse(std::env::args_os()) {
         Ok((command, variables)) => match command {
             Command::Run(config) => commands::run::execute(*config),
+            Command::Check(config) => commands::check::execute(*config),
+            Command::Decide(config) => commands::decide::execute(*config),
             Command::Report(config) => commands::report::execute(*config),
             Command::Ledger(config) => commands::ledger::execute(config),
             Command::Sandbox(settings) => commands::sandbox::execute(&settings),

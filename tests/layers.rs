@@ -112,7 +112,14 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("rustls_platform_verifier", &["service/pinned.rs"]),
     ("socket2", &["sandbox/server/hang_up.rs"]),
     ("strsim", &["fields/"]),
-    ("tempfile", &["commands/run/disk_space.rs", "ledger/"]),
+    (
+        "tempfile",
+        &[
+            "commands/check/distinct.rs",
+            "commands/run/disk_space.rs",
+            "ledger/",
+        ],
+    ),
     ("url", &["service/endpoint.rs", "service/proxy.rs"]),
     ("zstd", &["input/decompress.rs", "output/encoder.rs"]),
 ];

@@ -18,12 +18,15 @@
 )]
 
 mod calls;
+mod check;
 mod data;
+mod decide;
 mod files;
 mod ledger;
 mod measure;
 mod phones;
 mod process;
+mod report;
 mod server;
 
 use std::time::Duration;
@@ -38,7 +41,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// A part of the benchmark.
 type Section = fn(&Files, &mut Table);
 
-const SECTIONS: [(&str, Section); 10] = [
+const SECTIONS: &[(&str, Section)] = &[
     ("end-to-end", calls::end_to_end),
     ("latency", calls::latency),
     ("rate", calls::rate),
@@ -47,6 +50,9 @@ const SECTIONS: [(&str, Section); 10] = [
     ("known", ledger::known),
     ("files", files::alone),
     ("phones", phones::national),
+    ("check", check::check),
+    ("decide", decide::decide),
+    ("report", report::report),
     ("memory", process::memory),
     ("startup", process::startup),
 ];
@@ -79,7 +85,14 @@ fn bench(words: &[&str]) {
         .filter(|(name, _)| wanted.is_empty() || wanted.iter().any(|word| name.contains(**word)))
         .collect();
     if chosen.is_empty() {
-        println!("sections are {}", SECTIONS.map(|(name, _)| name).join(", "));
+        println!(
+            "sections are {}",
+            SECTIONS
+                .iter()
+                .map(|(name, _)| *name)
+                .collect::<Vec<_>>()
+                .join(", ")
+        );
         return;
     }
     let files = Files::new();

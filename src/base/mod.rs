@@ -14,4 +14,5 @@ pub(crate) mod rlimit;
 
 pub(crate) mod secret;
 pub(crate) mod stderr;
+pub(crate) mod stdout;
 pub(crate) mod thousands;

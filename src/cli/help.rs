@@ -62,6 +62,56 @@ pub(super) fn of_run(run: Command, prefix: &str) -> Command {
     .after_long_help(format!("{EXAMPLES}\n\n{EXIT_CODES}\n\n{note}"))
 }
 
+/// What people use `rescore check` for.
+const CHECK_EXAMPLES: &str = "\
+Examples:
+  What would it cost, and what is wrong with my rows?
+    rescore check users.csv --price 0.004 --currency EUR --rejects fix-first.csv
+  Before the nightly run, with the answers that are already paid for:
+    rescore check users.csv --ledger answers.ledger --max-age 30d --rate 50/s
+  For a script that asks before it spends:
+    rescore check users.csv --json | jq .calls";
+
+/// The exit codes of `rescore check`, as in `docs/reference.md`.
+const CHECK_EXIT_CODES: &str = "\
+Exit codes:
+    0  every row can be sent
+    1  some rows cannot be sent
+    2  wrong usage, settings or input";
+
+/// The help of `rescore check`.
+pub(super) fn of_check(check: Command, prefix: &str) -> Command {
+    let note = note(prefix);
+    check.after_help(format!("{CHECK_EXAMPLES}\n\n{CHECK_EXIT_CODES}\n\n{note}"))
+}
+
+/// What people use `rescore decide` for.
+const DECIDE_EXAMPLES: &str = "\
+Examples:
+  What would other thresholds do?
+    rescore decide scored.csv --what-if
+  The same file with other thresholds, and the rows whose decision changes:
+    rescore decide scored.csv -o decided.csv --approve-max 3 --review-max 6 --changes changes.csv
+  By a level that the run wrote with `--column risk_level=/summary/risk_level`:
+    rescore decide scored.csv -o decided.csv --decide-by level=risk_level --approve-levels 0,low \
+      --review-levels 1,medium --block-levels 2,high";
+
+/// The exit codes of `rescore decide`.
+const DECIDE_EXIT_CODES: &str = "\
+Exit codes:
+    0  every row with a score has a decision
+    1  finished, but some rows have no decision, or could not be read and are as they were
+    2  wrong usage, settings or input: nothing is written
+    3  the output cannot be written: nothing is left of it";
+
+/// The help of `rescore decide`.
+pub(super) fn of_decide(decide: Command, prefix: &str) -> Command {
+    let note = note(prefix);
+    decide.after_help(format!(
+        "{DECIDE_EXAMPLES}\n\n{DECIDE_EXIT_CODES}\n\n{note}"
+    ))
+}
+
 /// What people use `rescore report` for.
 const REPORT_EXAMPLES: &str = "\
 Examples:

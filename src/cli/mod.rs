@@ -4,7 +4,9 @@
 //! can show. This is the only module that names clap, and nothing below it knows of arguments or variables.
 
 mod account;
+mod check;
 mod columns;
+mod decide;
 mod fields;
 mod format;
 mod help;

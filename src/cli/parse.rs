@@ -6,9 +6,9 @@ use clap::builder::BoolishValueParser;
 use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use super::sources::{self, Sources, Variables};
-use super::{help, ledger, report, run, sandbox};
+use super::{check, decide, help, ledger, report, run, sandbox};
 use crate::base::error::Error;
-use crate::config::{AdminConfig, ReportConfig, RunConfig};
+use crate::config::{AdminConfig, CheckConfig, DecideConfig, ReportConfig, RunConfig};
 use crate::sandbox::SandboxSettings;
 
 /// Score every user of a CSV or JSONL file through a user validation service and get the same file back with
@@ -30,6 +30,10 @@ struct Cli {
 enum Subcommands {
     /// Score the users of a file
     Run(Box<run::RunArgs>),
+    /// Count what a run would send, skip and cost, without a call or a key
+    Check(Box<check::CheckArgs>),
+    /// Decide the rows of a scored file again without a call, or show what other thresholds would do
+    Decide(Box<decide::DecideArgs>),
     /// Show a scored file as a page of HTML: verdicts, scores, other thresholds, and what has changed
     Report(Box<report::ReportArgs>),
     /// Serve a stand-in for the service on this machine, for rehearsals
@@ -44,6 +48,10 @@ enum Subcommands {
 pub(crate) enum Command {
     /// `rescore run`.
     Run(Box<RunConfig>),
+    /// `rescore check`.
+    Check(Box<CheckConfig>),
+    /// `rescore decide`.
+    Decide(Box<DecideConfig>),
     /// `rescore report`.
     Report(Box<ReportConfig>),
     /// `rescore sandbox`.
@@ -88,6 +96,14 @@ pub(crate) fn parse(
             let config = arguments.into_config(sources);
             config.map(Box::new).map(Command::Run)
         }
+        Subcommands::Check(arguments) => {
+            let config = arguments.into_config(sources);
+            config.map(Box::new).map(Command::Check)
+        }
+        Subcommands::Decide(arguments) => {
+            let config = arguments.into_config(sources);
+            config.map(Box::new).map(Command::Decide)
+        }
         Subcommands::Report(arguments) => {
             let config = arguments.into_config();
             config.map(Box::new).map(Command::Report)
@@ -107,6 +123,15 @@ fn command() -> clap::Command {
         .mut_subcommand("run", |run| {
             const PREFIX: &str = "RESCORE_";
             help::of_run(with_variables::<run::RunArgs>(&run, PREFIX), PREFIX)
+        })
+        .mut_subcommand("check", |check| {
+            const PREFIX: &str = "RESCORE_";
+            help::of_check(with_variables::<check::CheckArgs>(&check, PREFIX), PREFIX)
+        })
+        .mut_subcommand("decide", |decide| {
+            const PREFIX: &str = "RESCORE_";
+            let decide = with_variables::<decide::DecideArgs>(&decide, PREFIX);
+            help::of_decide(decide::with_own_help(decide), PREFIX)
         })
         .mut_subcommand("report", |report| {
             const PREFIX: &str = "RESCORE_";

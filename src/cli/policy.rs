@@ -7,7 +7,8 @@ use super::sources::Sources;
 use super::thresholds::ThresholdArgs;
 use super::values::{self, DecideBy};
 use crate::base::error::{Error, Result, quoted};
-use crate::verdict::{Decision, Levels, Thresholds};
+use crate::raw_json::Pointer;
+use crate::verdict::{Decision, DecisionPolicy, Levels, Thresholds};
 
 // A doc comment would be taken for the help of the command.
 #[derive(Debug, Args)]
@@ -41,6 +42,40 @@ pub(super) enum PolicyChoice {
     Score(Thresholds),
     /// By the level at a place: a field of the answer, or a column.
     Level { place: String, levels: Levels },
+}
+
+impl PolicyChoice {
+    /// The policy for answers, and the fields to capture: those of the columns, and the level if it is not among them.
+    ///
+    /// # Errors
+    /// The place of the level is no pointer.
+    pub(super) fn of_answers(
+        self,
+        mut captured: Vec<Pointer>,
+    ) -> Result<(DecisionPolicy, Vec<Pointer>)> {
+        let policy = match self {
+            Self::Score(thresholds) => DecisionPolicy::Score(thresholds),
+            Self::Level { place, levels } => {
+                let field = capture(&place, &mut captured)?;
+                DecisionPolicy::Level { levels, field }
+            }
+        };
+        Ok((policy, captured))
+    }
+}
+
+/// Adds the level at this place to the fields that are captured, unless it is there, and returns its index.
+///
+/// # Errors
+/// The place is no pointer.
+pub(super) fn capture(place: &str, captured: &mut Vec<Pointer>) -> Result<usize> {
+    let pointer = Pointer::parse(place)
+        .map_err(|wrong| Error::usage(format!("`--decide-by level`: {wrong}")))?;
+    let there = captured.iter().position(|field| *field == pointer);
+    Ok(there.unwrap_or_else(|| {
+        captured.push(pointer);
+        captured.len() - 1
+    }))
 }
 
 impl PolicyArgs {

@@ -11,7 +11,7 @@ use super::account::refuse_address;
 use super::columns::ColumnArgs;
 use super::fields::FieldArgs;
 use super::format::{FILES, FormatArgs, source};
-use super::policy::{PolicyArgs, PolicyChoice};
+use super::policy::PolicyArgs;
 use super::price::{COST, PriceArgs};
 use super::service::ServiceArgs;
 use super::sources::Sources;
@@ -25,9 +25,7 @@ use crate::config::{
 use crate::input::ReaderSettings;
 use crate::ledger::Reuse;
 use crate::pace::{CallLimit, FailureBudget, FailureLimit, GiveUpAfter, Rate};
-use crate::raw_json::Pointer;
 use crate::scorer::Patience;
-use crate::verdict::DecisionPolicy;
 
 const PACE: &str = "Pace and limits";
 const LEDGER: &str = "Ledger";
@@ -181,7 +179,7 @@ impl RunArgs {
         let plan = self.service.plan()?;
         let pace = self.pace();
         let (names, columns) = self.columns.names()?;
-        let (policy, captured) = policy(self.policy.choice(sources)?, columns)?;
+        let (policy, captured) = self.policy.choice(sources)?.of_answers(columns)?;
         let input = self.input(names)?;
         let service = if self.sandbox {
             refuse_address(sources)?;
@@ -309,25 +307,4 @@ impl RunArgs {
             dedupe: !self.no_dedupe,
         }
     }
-}
-
-/// The policy, and the fields to capture: those of the columns, and the level if it is not among them.
-fn policy(
-    choice: PolicyChoice,
-    mut captured: Vec<Pointer>,
-) -> Result<(DecisionPolicy, Vec<Pointer>)> {
-    let policy = match choice {
-        PolicyChoice::Score(thresholds) => DecisionPolicy::Score(thresholds),
-        PolicyChoice::Level { place, levels } => {
-            let pointer = Pointer::parse(&place)
-                .map_err(|wrong| Error::usage(format!("`--decide-by level`: {wrong}")))?;
-            let there = captured.iter().position(|column| *column == pointer);
-            let field = there.unwrap_or_else(|| {
-                captured.push(pointer);
-                captured.len() - 1
-            });
-            DecisionPolicy::Level { levels, field }
-        }
-    };
-    Ok((policy, captured))
 }

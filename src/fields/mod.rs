@@ -6,6 +6,7 @@
 mod aliases;
 mod assignments;
 mod field;
+mod lengths;
 mod mapping;
 mod missing;
 mod names;
@@ -19,6 +20,7 @@ pub(crate) use assignments::Assigned;
 pub use assignments::Assignments;
 pub use field::Field;
 pub(crate) use field::PerField;
+pub(crate) use lengths::usual_length;
 pub(crate) use mapping::{ColumnSource, Mapping, MemberSample};
 pub(crate) use names::rank;
 pub use phone::{InvalidPhone, PhoneRules};

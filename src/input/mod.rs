@@ -27,6 +27,7 @@ pub use batch::ReadRow;
 pub(crate) use batch::RowBatch;
 pub use bodies::Compose;
 pub(crate) use decompress::TrailingGarbage;
+pub(crate) use first_rows::FirstRows;
 pub(crate) use reader::Opened;
 pub use reader::Reader;
 pub(crate) use scored::{OpenedScored, ScoredColumns, ScoredReader, ScoredRow};

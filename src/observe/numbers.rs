@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-pub(super) use crate::base::elapsed::time;
+pub(crate) use crate::base::elapsed::time;
 use crate::base::thousands::grouped;
 
 /// `1234567` as `1,234,567`.
@@ -83,7 +83,8 @@ pub(super) fn rate(rate: f64) -> String {
 }
 
 /// Calls a second or a minute, whichever is easier to read: `48.0/s`, `6.00/min`.
-pub(super) fn per_time(calls: f64) -> String {
+#[must_use]
+pub(crate) fn per_time(calls: f64) -> String {
     if calls >= 0.5 {
         format!("{}/s", rate(calls))
     } else {

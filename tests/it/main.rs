@@ -20,7 +20,9 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod check;
 mod cli;
+mod decide;
 mod docs;
 mod files;
 mod ledger;

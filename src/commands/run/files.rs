@@ -3,15 +3,14 @@
 //! An output is checked only here, but twice: when the run starts, before it may wait for its input, and when it holds the
 //! ledger, so that no other run can write the output any more. [`Target`] makes the checks themselves.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use super::super::files::{NamedFile, check_name, refuse_clashes, rejects_beside};
+use super::super::files::{NamedFile, check_name, create_summary, refuse_clashes, rejects_beside};
 use super::disk_space;
 use super::ledger::{LedgerPlan, PreparedLedger};
 use super::service::Answerer;
-use crate::base::error::{Error, Result};
-use crate::base::own_file;
+use crate::base::error::Result;
 use crate::config::{LedgerChoice, LedgerConfig, OutputConfig};
 use crate::input::Input;
 use crate::layout::Format;
@@ -199,7 +198,10 @@ impl OutputFiles {
         let changes = further(self.changes)?;
         let report = { self.report }.map(|path| report(&path, self.overwrite));
         let report = report.transpose()?;
-        let summary = self.summary.map(|path| summary(&path, mode)).transpose()?;
+        let summary = self
+            .summary
+            .map(|path| create_summary(&path, mode))
+            .transpose()?;
         disk_space::for_the_next_rows(output.as_ref(), ledger.continues(), size)?;
         // Next to an output whose mode was narrowed by hand, the other files are as narrow.
         let beside = mode & output.as_ref().and_then(Target::mode).unwrap_or(mode);
@@ -230,13 +232,4 @@ fn report(path: &Path, overwrite: bool) -> Result<Target> {
         Replace::Nothing
     };
     Target::new(path, |_| replace)
-}
-
-/// Opens the file for the summary. It is emptied now, so that an old summary is not taken for this run's.
-fn summary(path: &Path, mode: u32) -> Result<File> {
-    let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(true);
-    own_file::with_mode(&mut options, mode & 0o666 | 0o600)
-        .open(path)
-        .map_err(|e| Error::usage(format!("cannot write `{}`", path.display())).because(e))
 }

@@ -10,17 +10,16 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use super::decisions_json::{DecisionsJson, DriftJson, UndecidedJson};
 use super::run_summary::RunSummary;
-use super::undecided::NAMED;
 use crate::base::money::{Currency, Price, Tariff};
-use crate::drift::Drift;
 use crate::observe::cost::Cost;
-use crate::observe::json::{one_line, rounded};
+use crate::observe::json::{indented, one_line, rounded};
 use crate::raw_json::escape_unsafe;
 use crate::telemetry::event::CancelReason;
 use crate::telemetry::pace::{Hint, Pace};
 use crate::telemetry::stats::Stats;
-use crate::verdict::{Decision, Reason};
+use crate::verdict::Reason;
 
 #[derive(Debug, Serialize)]
 struct SummaryJson<'a> {
@@ -64,37 +63,6 @@ struct RowsJson {
     resolved: u64,
     written: u64,
     left: u64,
-}
-
-#[derive(Debug, Default, Serialize)]
-struct DecisionsJson {
-    approve: u64,
-    review: u64,
-    block: u64,
-}
-
-/// Rows without a decision, and the most frequent of their levels.
-#[derive(Debug, Serialize)]
-struct UndecidedJson<'a> {
-    rows: u64,
-    levels: Vec<LevelJson<'a>>,
-}
-
-/// A level that is in no list.
-#[derive(Debug, Serialize)]
-struct LevelJson<'a> {
-    level: Option<&'a str>,
-    rows: u64,
-}
-
-/// The rows of each earlier decision, by their decision now.
-#[derive(Debug, Serialize)]
-struct DriftJson {
-    compared: u64,
-    changed: u64,
-    approve: DecisionsJson,
-    review: DecisionsJson,
-    block: DecisionsJson,
 }
 
 #[derive(Debug, Serialize)]
@@ -175,7 +143,7 @@ impl<'a> SummaryJson<'a> {
             known: stats.known,
             duplicates: stats.duplicates,
             decisions: [stats.approved, stats.reviewed, stats.blocked].into(),
-            undecided: UndecidedJson::new(stats),
+            undecided: UndecidedJson::new(&stats.unknown_levels),
             drift: DriftJson::new(&stats.drift),
             failed: FailedJson {
                 rows: stats.failures(),
@@ -222,46 +190,6 @@ impl RowsJson {
             written: stats.written,
             left: stats.read - stats.resolved(),
         }
-    }
-}
-
-impl From<[u64; 3]> for DecisionsJson {
-    fn from([approve, review, block]: [u64; 3]) -> Self {
-        Self {
-            approve,
-            review,
-            block,
-        }
-    }
-}
-
-impl<'a> UndecidedJson<'a> {
-    fn new(stats: &'a Stats) -> Self {
-        let levels = stats.unknown_levels.most_frequent(NAMED).into_iter();
-        Self {
-            rows: stats.undecided,
-            levels: levels
-                .map(|(level, rows)| LevelJson { level, rows })
-                .collect(),
-        }
-    }
-}
-
-impl DriftJson {
-    /// `None` if nothing was compared.
-    fn new(drift: &Drift) -> Option<Self> {
-        let now = |before| {
-            let mut rows = drift.rows();
-            let row = rows.find(|(decision, _)| *decision == before);
-            row.map(|(_, now)| now.into()).unwrap_or_default()
-        };
-        (drift.compared() > 0).then(|| Self {
-            compared: drift.compared(),
-            changed: drift.changed(),
-            approve: now(Decision::Approve),
-            review: now(Decision::Review),
-            block: now(Decision::Block),
-        })
     }
 }
 
@@ -317,9 +245,7 @@ impl RunSummary<'_> {
     /// # Errors
     /// Those of the writer.
     pub(crate) fn write_json(&self, mut to: impl Write) -> io::Result<()> {
-        let text = serde_json::to_string_pretty(&SummaryJson::new(self))?;
-        let lines = text.lines().map(|line| escape_unsafe(line) + "\n");
-        to.write_all(lines.collect::<String>().as_bytes())?;
+        to.write_all(indented(&SummaryJson::new(self)).as_bytes())?;
         to.flush()
     }
 }
