@@ -28,6 +28,7 @@ mod report;
 mod row;
 mod sandbox;
 mod scorer;
+mod selection;
 mod service;
 mod telemetry;
 mod verdict;
@@ -103,6 +104,9 @@ pub mod internals {
             ApiKeys, Endpoint, Outcome, Plan, Quota, Reply, SentRequest, ServiceId, classify,
             write_body,
         };
+    }
+    pub mod selection {
+        pub use crate::selection::Selection;
     }
     pub mod telemetry {
         pub use crate::telemetry::pace::{FoundLimit, Limit};

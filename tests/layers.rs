@@ -25,7 +25,7 @@ use tree::Tree;
 const LAYERS: &[&[&str]] = &[
     &["base", "row"],
     &["raw_json"],
-    &["verdict", "layout"],
+    &["verdict", "layout", "selection"],
     &["drift"],
     &["analysis"],
     &["telemetry", "fields"],
@@ -43,7 +43,7 @@ const LAYERS: &[&[&str]] = &[
 /// The only files that may name a crate, or the folders if they end in `/`.
 const OWNERS: &[(&str, &[&str])] = &[
     ("base64", &["service/traces.rs"]),
-    ("blake3", &["ledger/"]),
+    ("blake3", &["ledger/", "selection.rs"]),
     ("chardetng", &["input/text.rs"]),
     ("clap", &["cli/"]),
     ("console", &["base/stderr.rs"]),

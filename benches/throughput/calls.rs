@@ -24,6 +24,7 @@ use rescore::internals::observe::Style;
 use rescore::internals::pace::{FailureBudget, GiveUpAfter, Rate};
 use rescore::internals::scorer::Patience;
 use rescore::internals::secret::Secret;
+use rescore::internals::selection::Selection;
 use rescore::internals::service::{self, Endpoint, Plan, ServiceId};
 use rescore::internals::verdict::DecisionPolicy;
 
@@ -257,6 +258,7 @@ pub(crate) fn reader_settings(input: &Path) -> input::ReaderSettings {
             max_record: 1024 * 1024,
         },
         judges_first_rows: true,
+        selection: Selection::default(),
         assignments: Assignments::default(),
         phones: PhoneRules::default(),
         existing: Existing::Replace,

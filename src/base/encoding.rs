@@ -65,9 +65,12 @@ impl TextEncoding {
 
     /// The text of bytes, with replacement characters for what has none.
     #[must_use]
+    #[inline]
     pub(crate) fn decode_lossy(self, bytes: &[u8]) -> Cow<'_, str> {
-        let encoding = self.other.unwrap_or(UTF_8);
-        encoding.decode_without_bom_handling(bytes).0
+        match self.other {
+            Some(encoding) => encoding.decode_without_bom_handling(bytes).0,
+            None => String::from_utf8_lossy(bytes),
+        }
     }
 
     /// The bytes of a text. A character that the encoding does not have becomes `&#8594;`, as in the forms of web pages:

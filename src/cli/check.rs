@@ -11,6 +11,7 @@ use super::fields::{FIELDS, FieldArgs};
 use super::format::{FILES, FormatArgs, source};
 use super::policy;
 use super::price::PriceArgs;
+use super::selection::SelectionArgs;
 use super::sources::Sources;
 use super::values::{self, DecideBy};
 use crate::base::error::{Error, Result};
@@ -56,6 +57,9 @@ pub(super) struct CheckArgs {
     /// Count every row as a call, even identical ones
     #[arg(long, help_heading = LEDGER)]
     no_dedupe: bool,
+
+    #[command(flatten)]
+    selection: SelectionArgs,
 
     #[command(flatten)]
     account: AccountArgs,
@@ -123,6 +127,7 @@ impl CheckArgs {
             columns,
             // A run would refuse such a file; here its rows are counted all the same.
             judges_first_rows: false,
+            selection: self.selection.selection(),
         })
     }
 

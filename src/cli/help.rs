@@ -22,14 +22,16 @@ Examples:
     rescore run users.csv -o scored.csv --max-failures 5%
   Every night, paying only for users that are new, changed or not scored for 30 days:
     rescore run users.csv -o scored.csv --overwrite --ledger answers.ledger --max-age 30d -q
-  A quick look in a pipe, for 1,000 calls at most:
-    head -n 1001 users.csv | rescore run --ledger answers.ledger --max-calls 1000 > sample.csv";
+  The first 100 rows; the same command without `--limit` continues and pays for none of them again:
+    rescore run users.csv -o scored.csv --limit 100";
 
 /// What `-h` shows of `rescore run`: what most people need, in a screen and a half. `--help` shows everything.
-pub(super) const COMMON: [&str; 20] = [
+pub(super) const COMMON: [&str; 23] = [
     "input",
     "output",
     "sandbox",
+    "limit",
+    "sample",
     "base_url",
     "service_id",
     "api_key_file",
@@ -39,6 +41,7 @@ pub(super) const COMMON: [&str; 20] = [
     "concurrency",
     "rate",
     "max_calls",
+    "price",
     "max_failures",
     "ledger",
     "max_age",

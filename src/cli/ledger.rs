@@ -15,6 +15,7 @@ use crate::config::{AdminConfig, AdminTask, ForgetTarget};
 use crate::fields::{Assignments, InvalidPhone, PerField, PhoneRegion, PhoneRules, UserRequest};
 use crate::input::{FileSettings, FormatChoice, Input, ReaderSettings};
 use crate::layout::Existing;
+use crate::selection::Selection;
 use crate::verdict::{Failure, Reason};
 
 #[derive(Debug, Subcommand)]
@@ -203,5 +204,6 @@ fn many(users: &Path, arguments: &ForgetArgs) -> Result<ReaderSettings> {
         columns: Vec::new(),
         // A row that cannot have been sent does no harm here.
         judges_first_rows: false,
+        selection: Selection::default(),
     })
 }

@@ -18,6 +18,7 @@ mod price;
 mod report;
 mod run;
 mod sandbox;
+mod selection;
 mod service;
 mod sources;
 mod thresholds;

@@ -12,7 +12,8 @@ use super::columns::ColumnArgs;
 use super::fields::FieldArgs;
 use super::format::{FILES, FormatArgs, source};
 use super::policy::PolicyArgs;
-use super::price::{COST, PriceArgs};
+use super::price::{PACE, PriceArgs};
+use super::selection::SelectionArgs;
 use super::service::ServiceArgs;
 use super::sources::Sources;
 use super::values::{self, ProgressArg};
@@ -27,7 +28,6 @@ use crate::ledger::Reuse;
 use crate::pace::{CallLimit, FailureBudget, FailureLimit, GiveUpAfter, Rate};
 use crate::scorer::Patience;
 
-const PACE: &str = "Pace and limits";
 const LEDGER: &str = "Ledger";
 const WATCH: &str = "Progress and summary";
 
@@ -43,9 +43,11 @@ pub(super) struct RunArgs {
     /// Write the rows to this file, compressed if it ends in .gz or .zst; `-` or nothing is standard output
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Use the built-in stand-in instead of the service: no key, no cost, made-up scores
+    /// Use the built-in stand-in for the service: no key, no cost, made-up scores
     #[arg(long)]
     sandbox: bool,
+    #[command(flatten)]
+    selection: SelectionArgs,
 
     #[command(flatten)]
     service: ServiceArgs,
@@ -97,12 +99,14 @@ pub(super) struct RunArgs {
     /// Maximum number of calls, including retries
     #[arg(long, value_name = "N", value_parser = values::count, allow_negative_numbers = true, help_heading = PACE)]
     max_calls: Option<NonZeroU64>,
-    /// Stop before the call that would bring the cost of all calls, including retries, above this amount
-    #[arg(long, value_name = "AMOUNT", value_parser = values::money, allow_negative_numbers = true, help_heading = COST)]
+    /// Stop before the call that would bring the cost of all calls, including retries, above this amount (needs --price)
+    #[arg(long, value_name = "AMOUNT", value_parser = values::money, allow_negative_numbers = true, help_heading = PACE)]
     max_cost: Option<Money>,
     #[command(flatten)]
     price: PriceArgs,
-    /// Stop at the Nth row that fails, or at this share of the rows, counted from the hundredth row on
+    /// Stop at the Nth row that fails, or at this share of the rows
+    ///
+    /// A share is counted from the hundredth row on.
     #[arg(
         long, value_name = "N|N%", value_parser = values::failure_limit, allow_negative_numbers = true,
         help_heading = PACE
@@ -127,8 +131,10 @@ pub(super) struct RunArgs {
     /// Send every row again: discard the answers in OUTPUT.ledger, or use none of those in the shared ledger
     #[arg(long, conflicts_with = "max_age", help_heading = LEDGER)]
     fresh: bool,
-    /// Send only the rows that have no verdict in the finished output, and put the results in their places
-    #[arg(long, conflicts_with = "fresh", help_heading = LEDGER)]
+    /// Send only the rows that have no verdict in the finished output
+    ///
+    /// The results are put in their places.
+    #[arg(long, conflicts_with_all = ["fresh", "limit", "sample"], help_heading = LEDGER)]
     retry_failed: bool,
     /// Keep no answers: a run that stops cannot continue
     #[arg(long, conflicts_with_all = ["ledger", "max_age", "fresh", "retry_failed"], help_heading = LEDGER)]
@@ -274,6 +280,7 @@ impl RunArgs {
             existing: self.columns.existing(),
             columns,
             judges_first_rows: self.give_up_after != Some(GiveUpAfter::Never),
+            selection: self.selection.selection(),
         })
     }
 

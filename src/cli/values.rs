@@ -17,6 +17,7 @@ use crate::layout::Existing;
 use crate::observe::Style;
 use crate::pace::{FailureLimit, GiveUpAfter};
 use crate::raw_json::Pointer;
+use crate::selection::Sample;
 
 /// `--format`.
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -303,6 +304,11 @@ pub(super) fn failure_limit(text: &str) -> Result<FailureLimit, String> {
         Ok(percent) if percent > 0.0 && percent <= 100.0 => Ok(FailureLimit::Percent(percent)),
         _ => Err(wrong()),
     }
+}
+
+/// `--sample`.
+pub(super) fn sample(text: &str) -> Result<Sample, &'static str> {
+    text.parse()
 }
 
 /// What a call costs.

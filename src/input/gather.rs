@@ -23,6 +23,11 @@ pub(super) trait Records {
     /// The record is broken in such a way that nothing after it can be trusted.
     fn next_record(&mut self) -> Result<Option<(Self::Record, usize)>>;
 
+    /// Whether no further records are wanted, so that nobody waits for them.
+    fn is_full(&self) -> bool {
+        false
+    }
+
     /// The bytes that are not rows yet.
     fn buffer(&mut self) -> &mut Buffer;
 }
@@ -37,7 +42,7 @@ pub(super) fn gather<R: Records>(
 ) -> Result<Option<RowBatch<R::Record>>> {
     let (mut rows, mut bytes) = (Vec::new(), 0);
     let end = loop {
-        if rows.len() >= BATCH_ROWS || bytes >= BATCH_BYTES {
+        if rows.len() >= BATCH_ROWS || bytes >= BATCH_BYTES || records.is_full() {
             break false;
         }
         match records.next_record()? {

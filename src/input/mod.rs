@@ -16,6 +16,7 @@ mod jsonl;
 mod magic;
 mod reader;
 mod scored;
+mod selector;
 mod settings;
 mod sniff;
 mod source;

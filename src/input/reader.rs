@@ -8,12 +8,14 @@ use super::decompress::TrailingGarbage;
 use super::first_rows::{self, FirstRows};
 use super::gather::{Records, gather};
 use super::jsonl::{self, JsonlParser};
+use super::selector::Selector;
 use super::settings::ReaderSettings;
 use super::sniff;
 use super::source::Source;
 use crate::base::error::{Error, Result};
 use crate::layout::{Format, Layout};
 use crate::row::{Row, RowNumber};
+use crate::telemetry::event::InputEnd;
 use crate::verdict::Failure;
 
 /// Reads rows from a source.
@@ -24,6 +26,7 @@ pub struct Reader {
     bodies: Bodies,
     number: RowNumber,
     first_rows: FirstRows,
+    selector: Selector,
     /// The rows that were read to check the file.
     early: Option<RowBatch>,
 }
@@ -137,6 +140,7 @@ impl Reader {
             buffer,
             parser,
             first_rows: FirstRows::new(settings.judges_first_rows),
+            selector: Selector::new(settings.selection),
             settings,
             bodies: Bodies::new(compose),
             number: RowNumber::FIRST,
@@ -157,6 +161,12 @@ impl Reader {
         ))
     }
 
+    /// What was read of the source. Known when there are no more rows.
+    #[must_use]
+    pub(crate) const fn end(&self) -> InputEnd {
+        self.selector.end()
+    }
+
     /// The next rows; `None` at the end.
     ///
     /// # Errors
@@ -174,6 +184,28 @@ impl Records for Reader {
     type Record = ReadRow;
 
     fn next_record(&mut self) -> Result<Option<(ReadRow, usize)>> {
+        while let Some(row) = self.next_row()? {
+            if self.selector.takes(&row) {
+                let length = row.row.raw.len();
+                return Ok(Some((row, length)));
+            }
+        }
+        Ok(None)
+    }
+
+    fn is_full(&self) -> bool {
+        self.selector.is_full()
+    }
+
+    fn buffer(&mut self) -> &mut Buffer {
+        &mut self.buffer
+    }
+}
+
+impl Reader {
+    /// The row of the next complete record in the buffer, selected or not.
+    #[inline]
+    fn next_row(&mut self) -> Result<Option<ReadRow>> {
         let extent = match &mut self.parser {
             FormatParser::Csv(parser) => {
                 parser.scan(&self.buffer, self.settings.file.max_record)?
@@ -190,7 +222,6 @@ impl Records for Reader {
             line,
         )?;
         let mut row = self.buffer.take(&extent, self.number);
-        let length = row.raw.len();
         self.number = self.number.next();
         let request = match &mut self.parser {
             FormatParser::Csv(parser) => {
@@ -208,10 +239,6 @@ impl Records for Reader {
             message: format!("line {line}: {}", failure.message).into(),
             ..failure
         });
-        Ok(Some((ReadRow { row, request }, length)))
-    }
-
-    fn buffer(&mut self) -> &mut Buffer {
-        &mut self.buffer
+        Ok(Some(ReadRow { row, request }))
     }
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use crate::base::encoding::TextEncoding;
 use crate::fields::{Assignments, PhoneRules};
 use crate::layout::Existing;
+use crate::selection::Selection;
 
 /// Where rows come from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,4 +62,6 @@ pub struct ReaderSettings {
     pub columns: Vec<String>,
     /// Whether to reject a file whose first rows all fail for the same reason.
     pub judges_first_rows: bool,
+    /// Which rows are read.
+    pub selection: Selection,
 }

@@ -12,6 +12,7 @@ use crate::base::encoding::TextEncoding;
 use crate::base::error::Result;
 use crate::fields::{Assignments, PhoneRules, UserRequest};
 use crate::layout::Existing;
+use crate::selection::Selection;
 
 /// Returns at most `step` bytes per read, is interrupted at every third read, and fails at the
 /// `fails`th.
@@ -51,6 +52,7 @@ fn settings() -> ReaderSettings {
         existing: Existing::Replace,
         columns: crate::layout::VERDICT_COLUMNS.map(str::to_owned).into(),
         judges_first_rows: true,
+        selection: Selection::default(),
     }
 }
 

@@ -1,8 +1,10 @@
 //! The rows of a scored file with other decisions: all other bytes stay as they are.
 
 use std::fs::File;
+
 use tokio::time::Instant;
 
+use super::super::open_input::IGNORED;
 use super::files::{DecideFiles, OpenDecideFiles};
 use super::interrupt::Interrupts;
 use super::judge::{Judged, decide, judge};
@@ -65,9 +67,7 @@ pub(super) fn rewrite(file: &FileSettings, prefix: &str, task: RewriteTask) -> R
     };
     tell(&decided, task.quiet, summary);
     if opened.ignored.any() {
-        say(
-            "warning: the compressed data of the input is followed by other bytes, which are ignored",
-        );
+        say(&format!("warning: {IGNORED}"));
     }
     Ok(stats.exit())
 }

@@ -2,10 +2,12 @@
 
 use std::io::{self, Write as _};
 
+use super::super::open_input::IGNORED;
 use super::judge::{Judged, judge};
 use super::read_ahead::read_ahead;
 use crate::analysis::WhatIf;
 use crate::base::error::{Error, Exit, Result};
+use crate::base::stderr::say;
 use crate::input::{FileSettings, ScoredColumns, ScoredReader};
 use crate::observe::WhatIfView;
 use crate::telemetry::decide_stats::ScoredRows;
@@ -40,6 +42,9 @@ pub(super) fn what_if(
         today,
         file: &opened.name,
     };
+    if opened.ignored.any() {
+        say(&format!("warning: {IGNORED}"));
+    }
     let text = if json { view.json() } else { view.text() };
     match io::stdout().write_all(text.as_bytes()) {
         Err(e) if e.kind() != io::ErrorKind::BrokenPipe => {

@@ -99,7 +99,7 @@ impl ScoredFile {
         };
         to.tally.count(tallied, before);
         for (column, groups) in (ScoredColumns::first_further()..).zip(&mut to.groups) {
-            groups.count(row.decoded(column, &self.layout).as_bytes(), decision);
+            groups.count(row.value(column, self.layout.format).as_bytes(), decision);
         }
         to.sandbox = to.sandbox || row.value(0, self.layout.format).starts_with(ID_PREFIX);
     }

@@ -132,7 +132,7 @@ impl PastVerdicts {
         let mut hasher = self.hashing.build_hasher();
         match by {
             PairedBy::Column(column) => {
-                let value = row.decoded(column, layout);
+                let value = row.value(column, layout.format);
                 let value = value.trim();
                 if value.is_empty() {
                     return None;

@@ -121,6 +121,7 @@ fn start_progress(
         style: if watch.quiet { Style::Off } else { watch.style },
         every: watch.every,
         size: context.input.size,
+        limit: context.input.selection.limit,
         sandbox: context.is_sandbox(),
         tariff: watch.tariff.clone(),
         concurrency,
@@ -216,10 +217,7 @@ pub(super) fn run_rows<S: Service>(
     // pipe never ends.
     let _ = reading.ended.recv_timeout(LOOK);
     let ended = end_files(scorer.events(), writer, error, record);
-    if scorer
-        .events()
-        .with_stats(|stats| stats.cancelled.is_none())
-    {
+    if scorer.events().with_stats(Stats::is_finished) {
         scorer.finish(scorer.events().with_stats(RunLedger::finished));
     }
     Ok(ended)

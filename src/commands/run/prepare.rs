@@ -111,7 +111,7 @@ pub(super) fn prepare(config: RunConfig) -> Result<PreparedRun> {
         &config.captured,
         fit.concurrency,
     )?;
-    let files = files.open(&ledger, input.mode, input.facts.size)?;
+    let files = files.open(&ledger, input.mode, input.facts.size_of_rows())?;
     Ok(PreparedRun {
         rows: RowParts {
             reader: input.reader,

@@ -11,7 +11,10 @@ use super::prepare::Context;
 use crate::base::error::{Exit, system_words};
 use crate::base::stderr::say;
 use crate::config::WatchConfig;
+use crate::input::Input;
 use crate::observe::{RunSummary, Style};
+use crate::selection::Selection;
+use crate::telemetry::event::InputEnd;
 use crate::telemetry::stats::Stats;
 
 /// Closes the ledger, writes the summary and says what ended the run early. Returns how the process should exit.
@@ -34,7 +37,7 @@ pub(super) fn report(driven: DrivenRun) -> Exit {
     let report = CountedReport::of(document, &mut ended);
     let RowsEnd { written, error, .. } = ended;
     let stats = events.with_stats(Clone::clone);
-    let error = error.map(|error| ledger.explain(error, input.size, &stats));
+    let error = error.map(|error| ledger.explain(error, input.size_of_rows(), &stats));
     let was_there = written.output.is_some();
     let LedgerEnd {
         kept,
@@ -47,6 +50,8 @@ pub(super) fn report(driven: DrivenRun) -> Exit {
         elapsed: events.elapsed(),
         sandbox: stand_in.is_some(),
         tariff: watch.tariff.as_ref(),
+        part: part(input.selection, &stats),
+        from_stdin: input.source == Input::Stdin,
         endpoint: &endpoint.to_string(),
         output_is_gone: was_there && output.is_none(),
         output,
@@ -70,12 +75,21 @@ pub(super) fn report(driven: DrivenRun) -> Exit {
     stats.exit()
 }
 
+/// What the run took of its input, unless that turned out to be all of it.
+fn part(selection: Selection, stats: &Stats) -> Option<Selection> {
+    let whole = selection.is_everything() || stats.input_end == Some(InputEnd::Whole);
+    (!whole).then_some(selection)
+}
+
 /// Warnings of what shows only at the end of the input.
 fn of_input(input: &InputFacts, stats: &Stats) -> impl Iterator<Item = String> + use<> {
     let ignored = !input.ignored_at_start && input.ignored.any();
     let ignored = ignored.then(|| format!("warning: {IGNORED}"));
-    let no_rows = stats.input_ended && stats.read == 0;
-    let no_rows = no_rows.then(|| format!("warning: {} has no rows", input.name()));
+    let no_rows = stats.input_end.is_some() && stats.read == 0;
+    let no_rows = no_rows.then(|| {
+        let rows = part(input.selection, stats).unwrap_or_default();
+        format!("warning: {} has no rows", rows.of(&input.name()))
+    });
     ignored.into_iter().chain(no_rows)
 }
 

@@ -12,6 +12,7 @@ use super::columns::ScoredColumns;
 use super::csv::ScoredCsv;
 use super::jsonl::ScoredJsonl;
 use super::row::ScoredRow;
+use crate::base::encoding::TextEncoding;
 use crate::base::error::{Error, Result};
 use crate::layout::{Existing, Format, Layout};
 use crate::row::RowNumber;
@@ -22,6 +23,7 @@ pub(crate) struct ScoredReader {
     buffer: Buffer,
     parser: ScoredParser,
     max_record: usize,
+    encoding: TextEncoding,
     number: RowNumber,
 }
 
@@ -100,6 +102,7 @@ impl ScoredReader {
             buffer,
             parser,
             max_record: settings.max_record,
+            encoding: settings.encoding,
             number: RowNumber::FIRST,
         };
         Ok((reader, opened))
@@ -139,7 +142,13 @@ impl Records for ScoredReader {
             message: format!("line {line}: {}", failure.message).into(),
             ..failure
         });
-        Ok(Some((ScoredRow { row, cells }, length)))
+        let encoding = self.encoding;
+        let scored = ScoredRow {
+            row,
+            cells,
+            encoding,
+        };
+        Ok(Some((scored, length)))
     }
 
     fn buffer(&mut self) -> &mut Buffer {

@@ -183,3 +183,19 @@ fn what_a_run_writes_for_no_users_is_a_scored_file_of_no_rows() {
         assert_eq!(bytes, text);
     }
 }
+
+#[test]
+fn a_file_in_another_encoding_is_read_in_it() {
+    let csv = b"name,transaction_id,risk_score,decision,gr\xfc\xdfe\nJ\xfcrgen,\xfc-1,1.5,approve,\"h\xf6ch\"\"st\"\n";
+    let source = Source::of_reader(io::Cursor::new(csv.to_vec())).unwrap();
+    let settings = FileSettings {
+        encoding: TextEncoding::of_label("latin1").unwrap(),
+        ..settings()
+    };
+    let columns = ScoredColumns::new("", &["grüße".to_owned()]);
+    let (mut reader, opened) = ScoredReader::of_source(source, &settings, columns).unwrap();
+    let row = reader.next_batch().unwrap().unwrap().rows.remove(0);
+    let values = [0, 3].map(|column| row.value(column, opened.layout.format).into_owned());
+    assert_eq!(values, ["ü-1", "höch\"st"]);
+    assert_eq!(opened.layout.encoding, settings.encoding);
+}

@@ -5,6 +5,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
+use std::num::NonZeroU64;
 use std::path::Path;
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ use crate::base::money::{Currency, Price, Tariff};
 use crate::observe::cost::Cost;
 use crate::observe::json::{indented, one_line, rounded};
 use crate::raw_json::escape_unsafe;
+use crate::selection::{Sample, Selection};
 use crate::telemetry::event::CancelReason;
 use crate::telemetry::pace::{Hint, Pace};
 use crate::telemetry::stats::Stats;
@@ -27,6 +29,7 @@ struct SummaryJson<'a> {
     version: u8,
     exit_code: u8,
     stopped: Option<&'static str>,
+    part: Option<PartJson>,
     sandbox: bool,
     endpoint: &'a str,
     elapsed_seconds: f64,
@@ -55,6 +58,13 @@ struct SummaryJson<'a> {
     rejects: Option<Cow<'a, str>>,
     changes: Option<Cow<'a, str>>,
     ledger: Option<LedgerJson<'a>>,
+}
+
+/// The part of its input that the run took.
+#[derive(Debug, Serialize)]
+struct PartJson {
+    limit: Option<NonZeroU64>,
+    sample_percent: Option<f64>,
 }
 
 #[derive(Debug, Serialize)]
@@ -135,6 +145,7 @@ impl<'a> SummaryJson<'a> {
             version: 1,
             exit_code: stats.exit().code(),
             stopped: stats.cancelled.map(CancelReason::word),
+            part: run.part.map(PartJson::new),
             sandbox: run.sandbox,
             endpoint: run.endpoint,
             elapsed_seconds: seconds(run.elapsed),
@@ -178,6 +189,15 @@ impl<'a> SummaryJson<'a> {
                 path: ledger.path.to_string_lossy(),
                 answers: ledger.answers,
             }),
+        }
+    }
+}
+
+impl PartJson {
+    fn new(part: Selection) -> Self {
+        Self {
+            limit: part.limit,
+            sample_percent: part.sample.map(Sample::percent),
         }
     }
 }
@@ -274,7 +294,7 @@ mod tests {
         assert_eq!(
             summary,
             concat!(
-                r#"{"type":"summary","version":1,"exit_code":3,"stopped":"max_calls","sandbox":false,"#,
+                r#"{"type":"summary","version":1,"exit_code":3,"stopped":"max_calls","part":{"limit":9,"sample_percent":0.5},"sandbox":false,"#,
                 r#""endpoint":"https://api.example.com/v1/validate/user","elapsed_seconds":100.0,"rows_per_second":0.05,"#,
                 r#""rows":{"read":9,"resolved":5,"written":5,"left":4},"known":2,"duplicates":1,"#,
                 r#""decisions":{"approve":1,"review":1,"block":1},"#,
@@ -306,6 +326,7 @@ mod tests {
         }
         for key in [
             "stopped",
+            "part",
             "rows_per_second",
             "drift",
             "cost",

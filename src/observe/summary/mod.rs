@@ -9,6 +9,7 @@ mod drift_table;
 mod example;
 mod json;
 mod kept_ledger;
+mod ledger_line;
 mod run_summary;
 mod text;
 mod undecided;

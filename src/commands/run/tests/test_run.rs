@@ -21,6 +21,7 @@ use crate::layout::{Existing, VERDICT_COLUMNS};
 use crate::ledger::{LedgerLocation, LedgerSettings, OpenLedger, Removal, Reuse, StoreFaults};
 use crate::output::{Replace, Sides, Sink, Target, Writer};
 use crate::scorer::Fixture;
+use crate::selection::Selection;
 use crate::service::scripted::{Scripted, ScriptedResult};
 use crate::telemetry::hub::Events;
 use crate::verdict::DecisionPolicy;
@@ -203,6 +204,7 @@ impl TestRun {
                 max_record: 1 << 20,
             },
             judges_first_rows: true,
+            selection: Selection::default(),
             assignments: Assignments::default(),
             phones: PhoneRules::default(),
             existing: Existing::Replace,
