@@ -26,6 +26,7 @@ mod ledger;
 mod measure;
 mod phones;
 mod process;
+mod report;
 mod server;
 
 use std::time::Duration;
@@ -51,6 +52,7 @@ const SECTIONS: &[(&str, Section)] = &[
     ("phones", phones::national),
     ("check", check::check),
     ("decide", decide::decide),
+    ("report", report::report),
     ("memory", process::memory),
     ("startup", process::startup),
 ];

@@ -9,7 +9,6 @@ mod outcomes;
 mod tally;
 mod unknown_levels;
 mod verdict_counts;
-#[allow(dead_code, reason = "`rescore decide` comes next")]
 mod what_if;
 
 pub(crate) use bins::Bars;

@@ -39,9 +39,6 @@ pub(crate) struct OpenedScored {
     pub(crate) layout: Layout,
     /// Its name, for messages.
     pub(crate) name: String,
-    /// Its size in bytes, if it has one.
-    #[allow(dead_code, reason = "`rescore decide` comes next")]
-    pub(crate) size: Option<u64>,
     /// Its permission bits. A pipe does not restrict them.
     pub(crate) mode: u32,
     /// Whether bytes after compressed data are ignored.
@@ -65,7 +62,7 @@ impl ScoredReader {
         settings: &FileSettings,
         columns: ScoredColumns,
     ) -> Result<(Self, OpenedScored)> {
-        let (size, mode, ignored) = (source.size(), source.mode(), source.ignored());
+        let (mode, ignored) = (source.mode(), source.ignored());
         let mut buffer = Buffer::new(source, settings.encoding);
         buffer.fill_first_line(settings.max_record)?;
         buffer.fill_head()?;
@@ -98,7 +95,6 @@ impl ScoredReader {
                 existing: Existing::Replace,
             },
             name,
-            size,
             mode,
             ignored,
         };
