@@ -1,6 +1,6 @@
 //! `rescore report`: a scored file in, a page of HTML out. Nothing here touches the network.
 //!
-//! [`execute`] reads the earlier file, if there is one, and keeps its verdicts ([`past`]); then it reads the scored file once
+//! [`execute`](fn@execute) reads the earlier file, if there is one, and keeps its verdicts ([`past`]); then it reads the scored file once
 //! ([`count`]), and `report` makes the page.
 
 mod cells;

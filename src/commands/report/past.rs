@@ -22,7 +22,7 @@ pub(super) struct PastVerdicts {
     hashing: RandomState,
 }
 
-/// A row of the earlier file. Its fingerprint's lowest bits are its [`Kind`] and whether it was found.
+/// A row of the earlier file. Its fingerprint's lowest bits are its decision or what it has instead, and whether it was found.
 #[derive(Debug, Clone, Copy)]
 struct PastRow {
     bits: u64,
