@@ -22,7 +22,8 @@ pub(super) struct PastVerdicts {
     hashing: RandomState,
 }
 
-/// A row of the earlier file. Its fingerprint's lowest bits are its kind and whether it was found.
+/// A row of the earlier file. The lowest bits of its fingerprint are its decision, or what it has instead of one, and
+/// whether it was found.
 #[derive(Debug, Clone, Copy)]
 struct PastRow {
     bits: u64,
