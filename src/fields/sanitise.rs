@@ -22,6 +22,7 @@ const EMAIL_CHARACTERS: usize = 254;
 ///
 /// # Errors
 /// Bytes that are not text in this encoding: a replacement character must never reach a paid call.
+#[inline]
 pub(crate) fn text(
     bytes: Cow<'_, [u8]>,
     encoding: TextEncoding,

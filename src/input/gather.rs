@@ -17,11 +17,14 @@ pub(super) trait Records {
     /// What is made of a record.
     type Record;
 
-    /// The next complete record in the buffer, and how many bytes it has.
+    /// The next complete record in the buffer.
     ///
     /// # Errors
     /// The record is broken in such a way that nothing after it can be trusted.
-    fn next_record(&mut self) -> Result<Option<(Self::Record, usize)>>;
+    fn next_record(&mut self) -> Result<Option<Self::Record>>;
+
+    /// How many bytes a record has.
+    fn length(record: &Self::Record) -> usize;
 
     /// Whether no further records are wanted, so that nobody waits for them.
     fn is_full(&self) -> bool {
@@ -36,6 +39,7 @@ pub(super) trait Records {
 ///
 /// # Errors
 /// The source cannot be read further, or as for [`Records::next_record`].
+#[inline]
 pub(super) fn gather<R: Records>(
     records: &mut R,
     waits: bool,
@@ -46,8 +50,8 @@ pub(super) fn gather<R: Records>(
             break false;
         }
         match records.next_record()? {
-            Some((row, length)) => {
-                bytes += length;
+            Some(row) => {
+                bytes += R::length(&row);
                 rows.push(row);
             }
             None if records.buffer().at_end => break true,

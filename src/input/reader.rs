@@ -183,14 +183,20 @@ impl Reader {
 impl Records for Reader {
     type Record = ReadRow;
 
-    fn next_record(&mut self) -> Result<Option<(ReadRow, usize)>> {
-        while let Some(row) = self.next_row()? {
-            if self.selector.takes(&row) {
-                let length = row.row.raw.len();
-                return Ok(Some((row, length)));
+    #[inline]
+    fn next_record(&mut self) -> Result<Option<ReadRow>> {
+        loop {
+            let row = self.next_row()?;
+            match &row {
+                Some(taken) if !self.selector.takes(taken) => {}
+                _ => return Ok(row),
             }
         }
-        Ok(None)
+    }
+
+    #[inline]
+    fn length(record: &ReadRow) -> usize {
+        record.row.raw.len()
     }
 
     fn is_full(&self) -> bool {

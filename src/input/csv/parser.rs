@@ -12,7 +12,7 @@ use super::columns::{no_header, ours, spans};
 use super::scan::{RecordScan, find_record, scan, unquote};
 use crate::base::encoding::TextEncoding;
 use crate::base::error::{Error, Result};
-use crate::fields::{self, ColumnSource, Mapping, PhoneRules, UserRequest};
+use crate::fields::{self, ColumnSource, Field, Mapping, PhoneRules, UserRequest};
 use crate::layout::{DECISION_COLUMN, Existing, SCORE_COLUMN};
 use crate::row::{Earlier, Row, RowNumber, Span};
 use crate::verdict::{Failure, Reason};
@@ -175,6 +175,20 @@ impl CsvParser {
         scan(buffer, self.delimiter, max_record, &mut self.cells)
     }
 
+    /// The text of a cell of the record that was scanned last; `None` if there is no such cell.
+    #[inline]
+    fn text<'r>(
+        &self,
+        row: &'r Row,
+        index: usize,
+        field: Field,
+    ) -> Result<Option<Cow<'r, str>>, Failure> {
+        match self.cells.get(index) {
+            Some(cell) => fields::text(unquote(row.slice(*cell)), self.encoding, field).map(Some),
+            None => Ok(None),
+        }
+    }
+
     /// The record's request. It also notes where the row has our columns.
     pub(in crate::input) fn request(
         &self,
@@ -219,11 +233,11 @@ impl CsvParser {
         let find = |field| match self.mapping.sources.get(field) {
             ColumnSource::Absent => Ok(None),
             ColumnSource::Constant(value) => Ok(Some(Cow::Borrowed(value.as_str()))),
-            ColumnSource::Columns(template) => template.text(|index| {
-                let cell = self.cells.get(*index).map(|cell| unquote(row.slice(*cell)));
-                cell.map(|bytes| fields::text(bytes, self.encoding, field))
-                    .transpose()
-            }),
+            // Nearly every field has one column: this is the path that must be short.
+            ColumnSource::Columns(template) => match template.column() {
+                Some(index) => self.text(row, *index, field),
+                None => template.text(|index| self.text(row, *index, field)),
+            },
         };
         let region = || {
             let cell = self.cells.get(self.mapping.region?).copied();

@@ -120,7 +120,7 @@ impl ScoredReader {
 impl Records for ScoredReader {
     type Record = ScoredRow;
 
-    fn next_record(&mut self) -> Result<Option<(ScoredRow, usize)>> {
+    fn next_record(&mut self) -> Result<Option<ScoredRow>> {
         let extent = match &mut self.parser {
             ScoredParser::Csv(csv) => csv.scan(&self.buffer, self.max_record)?,
             ScoredParser::Jsonl(_) => scan(&self.buffer, self.max_record)?,
@@ -132,7 +132,6 @@ impl Records for ScoredReader {
         self.buffer
             .check_size(extent.content.range().len(), self.max_record, line)?;
         let row = self.buffer.take(&extent, self.number);
-        let length = row.raw.len();
         self.number = self.number.next();
         let cells = match &self.parser {
             ScoredParser::Csv(csv) => csv.cells(&row, &extent),
@@ -148,7 +147,12 @@ impl Records for ScoredReader {
             cells,
             encoding,
         };
-        Ok(Some((scored, length)))
+        Ok(Some(scored))
+    }
+
+    #[inline]
+    fn length(record: &ScoredRow) -> usize {
+        record.row.raw.len()
     }
 
     fn buffer(&mut self) -> &mut Buffer {
