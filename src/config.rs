@@ -17,8 +17,8 @@ use crate::observe::Style;
 use crate::pace::{CallLimit, FailureBudget, GiveUpAfter, Rate, Resends};
 use crate::raw_json::Pointer;
 use crate::scorer::Patience;
-use crate::service::{Endpoint, KeyFile, Plan, Proxy, ServiceId};
-use crate::verdict::DecisionPolicy;
+use crate::service::{Account, Endpoint, KeyFile, Plan, Proxy, ServiceId};
+use crate::verdict::{DecisionPolicy, Levels, Thresholds};
 
 /// `rescore run`.
 #[derive(Debug)]
@@ -47,6 +47,48 @@ pub struct RunConfig {
     pub watch: WatchConfig,
 }
 
+/// The most calls in flight where the user gives no number. Few services take more from one client, and each call takes
+/// some 60 KB. It is only a ceiling: the search for what a service can take starts far below.
+pub(crate) const DEFAULT_CONCURRENCY: NonZeroUsize = NonZeroUsize::new(512).expect("above 0");
+
+/// `rescore check`.
+#[derive(Debug)]
+pub(crate) struct CheckConfig {
+    /// What is read, and how. The first rows are not judged: all are counted.
+    pub(crate) input: input::ReaderSettings,
+    /// The plan of the run to come, with its flags.
+    pub(crate) plan: Plan,
+    /// Where answers are looked up, if anywhere.
+    pub(crate) ledger: Option<CheckLedger>,
+    /// Identical requests would be sent once.
+    pub(crate) dedupe: bool,
+    /// The most calls per second of the run to come.
+    pub(crate) rate: Rate,
+    /// What calls cost, if the user says so.
+    pub(crate) tariff: Option<Tariff>,
+    /// Where rows go that cannot be sent, if anywhere.
+    pub(crate) rejects: Option<PathBuf>,
+    /// Rejects that exist may be replaced.
+    pub(crate) overwrite: bool,
+    /// The result is for programs.
+    pub(crate) json: bool,
+    /// How progress is shown.
+    pub(crate) style: Style,
+}
+
+/// Where answers are looked up without a run.
+#[derive(Debug)]
+pub(crate) struct CheckLedger {
+    /// A shared ledger, or a run's own.
+    pub(crate) path: PathBuf,
+    /// Whose answers; `None` is the only account that the ledger has.
+    pub(crate) account: Option<Account>,
+    /// Older answers are not used.
+    pub(crate) max_age: Option<Duration>,
+    /// The further fields that an answer must have.
+    pub(crate) captured: Box<[Pointer]>,
+}
+
 /// Where rows go.
 #[derive(Debug)]
 pub struct OutputConfig {
@@ -56,7 +98,9 @@ pub struct OutputConfig {
     pub rejects: Option<PathBuf>,
     /// Where rows go whose decision changed, if anywhere.
     pub changes: Option<PathBuf>,
-    /// Output, rejects and changes that exist may be replaced.
+    /// Where a page about the rows goes, if anywhere.
+    pub report: Option<PathBuf>,
+    /// Output, rejects, changes and report that exist may be replaced.
     pub overwrite: bool,
 }
 
@@ -177,6 +221,99 @@ impl WatchConfig {
     pub(crate) fn shows_text(&self) -> bool {
         !self.quiet && self.style != Style::Json
     }
+}
+
+/// `rescore decide`.
+#[derive(Debug)]
+pub(crate) struct DecideConfig {
+    /// The scored file.
+    pub(crate) file: input::FileSettings,
+    /// What the names of the verdict's columns start with.
+    pub(crate) prefix: String,
+    /// What to do with it.
+    pub(crate) task: DecideTask,
+}
+
+/// What to do with a scored file.
+#[derive(Debug)]
+pub(crate) enum DecideTask {
+    /// Write it again with other decisions.
+    Rewrite(Box<RewriteTask>),
+    /// Count what other thresholds would do.
+    WhatIf {
+        /// The thresholds that are marked.
+        today: Thresholds,
+        /// For programs.
+        json: bool,
+    },
+}
+
+/// A scored file that gets other decisions.
+#[derive(Debug)]
+pub(crate) struct RewriteTask {
+    /// How decisions are made.
+    pub(crate) policy: ColumnPolicy,
+    /// Where rows go.
+    pub(crate) output: DecideOutput,
+    /// Nothing but warnings and errors is shown.
+    pub(crate) quiet: bool,
+}
+
+/// How decisions about the rows of a scored file are made.
+#[derive(Debug)]
+pub(crate) enum ColumnPolicy {
+    /// By the score.
+    Score(Thresholds),
+    /// By the level in a column.
+    Level {
+        /// The column's name, or a JSON pointer.
+        column: String,
+        /// What each level means.
+        levels: Levels,
+    },
+}
+
+/// Where the rows of a scored file go.
+#[derive(Debug)]
+pub(crate) struct DecideOutput {
+    /// The output; `None` is standard output.
+    pub(crate) path: Option<PathBuf>,
+    /// Where rows go whose decision changed, if anywhere.
+    pub(crate) changes: Option<PathBuf>,
+    /// Where the summary goes as JSON.
+    pub(crate) summary: Option<PathBuf>,
+    /// Output and changes that exist may be replaced.
+    pub(crate) overwrite: bool,
+}
+
+/// `rescore report`.
+#[derive(Debug)]
+pub(crate) struct ReportConfig {
+    /// The scored file.
+    pub(crate) scored: input::FileSettings,
+    /// What stands before the names of the verdict's columns, also in the earlier file.
+    pub(crate) prefix: String,
+    /// What it is compared with, if with anything.
+    pub(crate) against: Option<EarlierFile>,
+    /// Columns by whose values decisions are counted.
+    pub(crate) by: Vec<String>,
+    /// The summary of the run that wrote the file.
+    pub(crate) summary: Option<PathBuf>,
+    /// Today's thresholds.
+    pub(crate) thresholds: Thresholds,
+    /// Where the report goes; `None` is standard output.
+    pub(crate) output: Option<PathBuf>,
+    /// A report that exists may be replaced.
+    pub(crate) overwrite: bool,
+}
+
+/// An earlier scored file.
+#[derive(Debug)]
+pub(crate) struct EarlierFile {
+    /// The file.
+    pub(crate) file: input::FileSettings,
+    /// The column by which rows are paired; `None` for all columns but the verdict's.
+    pub(crate) key: Option<String>,
 }
 
 /// `rescore ledger`.

@@ -5,6 +5,7 @@
 
 use bytes::Bytes;
 
+use crate::base::encoding::TextEncoding;
 use crate::row::Row;
 
 /// The format of the file's records.
@@ -84,6 +85,8 @@ pub(crate) const DECISION_COLUMN: usize = 2;
 pub struct Layout {
     /// The format.
     pub format: Format,
+    /// The encoding of the rows, and of what is added to them.
+    pub encoding: TextEncoding,
     /// What comes before everything else and is kept: a byte order mark, and Excel's line that
     /// names the delimiter.
     pub preamble: Bytes,

@@ -8,11 +8,6 @@
 // The documentation is made with the private items.
 #![allow(rustdoc::private_intra_doc_links)]
 
-#[allow(
-    dead_code,
-    unused_imports,
-    reason = "its users come next: decide and report"
-)]
 mod analysis;
 mod base;
 mod cli;
@@ -29,15 +24,11 @@ mod pace;
 mod pipeline;
 mod program;
 mod raw_json;
-#[allow(
-    dead_code,
-    unused_imports,
-    reason = "the command that makes reports comes next"
-)]
 mod report;
 mod row;
 mod sandbox;
 mod scorer;
+mod selection;
 mod service;
 mod telemetry;
 mod verdict;
@@ -56,11 +47,16 @@ pub mod internals {
             RealService, RunConfig, ServiceConfig, TimeoutConfig, WatchConfig,
         };
     }
+    pub mod encoding {
+        pub use crate::base::encoding::TextEncoding;
+    }
     pub mod error {
         pub use crate::base::error::{Error, Exit, Result};
     }
     pub mod fields {
-        pub use crate::fields::{Assignments, Field, InvalidPhone, UserRequest};
+        pub use crate::fields::{
+            Assignments, Field, InvalidPhone, PhoneRegion, PhoneRules, UserRequest,
+        };
     }
     pub mod control_chars {
         pub use crate::base::control_chars::is_unsafe_to_print;
@@ -108,6 +104,9 @@ pub mod internals {
             ApiKeys, Endpoint, Outcome, Plan, Quota, Reply, SentRequest, ServiceId, classify,
             write_body,
         };
+    }
+    pub mod selection {
+        pub use crate::selection::Selection;
     }
     pub mod telemetry {
         pub use crate::telemetry::pace::{FoundLimit, Limit};

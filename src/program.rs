@@ -62,6 +62,9 @@ fn execute() -> u8 {
 fn carry_out(command: Command) -> Result<Exit> {
     match command {
         Command::Run(config) => commands::run::execute(*config),
+        Command::Check(config) => commands::check::execute(*config),
+        Command::Decide(config) => commands::decide::execute(*config),
+        Command::Report(config) => commands::report::execute(*config),
         Command::Ledger(config) => commands::ledger::execute(config),
         Command::Sandbox(settings) => commands::sandbox::execute(&settings),
         Command::ShowSettings(text) => Ok(commands::config::execute(&text)),

@@ -25,7 +25,7 @@ use tree::Tree;
 const LAYERS: &[&[&str]] = &[
     &["base", "row"],
     &["raw_json"],
-    &["verdict", "layout"],
+    &["verdict", "layout", "selection"],
     &["drift"],
     &["analysis"],
     &["telemetry", "fields"],
@@ -43,12 +43,13 @@ const LAYERS: &[&[&str]] = &[
 /// The only files that may name a crate, or the folders if they end in `/`.
 const OWNERS: &[(&str, &[&str])] = &[
     ("base64", &["service/traces.rs"]),
-    ("blake3", &["ledger/"]),
+    ("blake3", &["ledger/", "selection.rs"]),
     ("chardetng", &["input/text.rs"]),
     ("clap", &["cli/"]),
     ("console", &["base/stderr.rs"]),
     ("csv", &["input/sniff.rs"]),
     ("csv_core", &["output/csv.rs"]),
+    ("encoding_rs", &["base/encoding.rs"]),
     (
         "fastrand",
         &[
@@ -62,6 +63,7 @@ const OWNERS: &[(&str, &[&str])] = &[
         "foldhash",
         &[
             "analysis/groups.rs",
+            "commands/report/past.rs",
             "input/jsonl/member_uses.rs",
             "scorer/transactions.rs",
         ],
@@ -92,6 +94,7 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("memchr", &["fields/sanitise.rs", "input/", "raw_json.rs"]),
     ("mimalloc", &["main.rs"]),
     ("reqwest", &["service/http/client.rs", "service/http/"]),
+    ("rlibphonenumber", &["fields/region.rs"]),
     ("rusqlite", &["ledger/"]),
     (
         "rustix",
@@ -113,6 +116,7 @@ const OWNERS: &[(&str, &[&str])] = &[
     (
         "tempfile",
         &[
+            "commands/check/distinct.rs",
             "commands/run/disk_space.rs",
             "ledger/",
             "observe/metrics/file.rs",

@@ -14,8 +14,9 @@ use rescore::internals::config::{
     BudgetConfig, KeySource, LedgerChoice, LedgerConfig, OutputConfig, PaceConfig, RealService,
     RunConfig, ServiceConfig, TimeoutConfig, WatchConfig,
 };
+use rescore::internals::encoding::TextEncoding;
 use rescore::internals::error::Exit;
-use rescore::internals::fields::{Assignments, InvalidPhone};
+use rescore::internals::fields::{Assignments, PhoneRules};
 use rescore::internals::input::{self, Compose, FileSettings, FormatChoice, Input, Reader};
 use rescore::internals::layout::{Existing, VERDICT_COLUMNS};
 use rescore::internals::ledger::Reuse;
@@ -23,6 +24,7 @@ use rescore::internals::observe::Style;
 use rescore::internals::pace::{FailureBudget, GiveUpAfter, Rate};
 use rescore::internals::scorer::Patience;
 use rescore::internals::secret::Secret;
+use rescore::internals::selection::Selection;
 use rescore::internals::service::{self, Endpoint, Plan, ServiceId};
 use rescore::internals::verdict::DecisionPolicy;
 
@@ -203,6 +205,7 @@ pub(crate) fn run_with(input: &Path, output: &Path, url: &str, rate: Rate, ledge
             path: Some(output.to_owned()),
             rejects: None,
             changes: None,
+            report: None,
             overwrite: true,
         },
         service: ServiceConfig::Real(Box::new(RealService {
@@ -251,13 +254,15 @@ pub(crate) fn reader_settings(input: &Path) -> input::ReaderSettings {
         file: FileSettings {
             input: Input::File(PathBuf::from(input)),
             format: FormatChoice::Detect,
+            encoding: TextEncoding::UTF_8,
             delimiter: None,
             no_header: false,
             max_record: 1024 * 1024,
         },
         judges_first_rows: true,
+        selection: Selection::default(),
         assignments: Assignments::default(),
-        invalid_phone: InvalidPhone::Reject,
+        phones: PhoneRules::default(),
         existing: Existing::Replace,
         columns: VERDICT_COLUMNS.map(str::to_owned).to_vec(),
     }

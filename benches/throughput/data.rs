@@ -26,6 +26,13 @@ struct Person {
     note: &'static str,
 }
 
+#[derive(Serialize)]
+struct Verdict {
+    transaction_id: String,
+    risk_score: f64,
+    decision: &'static str,
+}
+
 /// What browsers send; three of four have a comma in them and are quoted in CSV.
 const USER_AGENTS: [&str; 4] = [
     "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/126.0.0.0",
@@ -87,6 +94,37 @@ impl Files {
         })
     }
 
+    /// As [`Self::csv`], scored.
+    pub(crate) fn scored_csv(&self, rows: u32) -> PathBuf {
+        self.make(&format!("scored-{rows}.csv"), |path| {
+            let mut writer = csv::Writer::from_path(path).unwrap();
+            for (user, verdict) in users(rows).zip(verdicts()) {
+                writer.serialize((user, verdict)).unwrap();
+            }
+            writer.flush().unwrap();
+        })
+    }
+
+    /// As [`Self::jsonl`], scored.
+    pub(crate) fn scored_jsonl(&self, rows: u32) -> PathBuf {
+        self.make(&format!("scored-{rows}.jsonl"), |path| {
+            let mut writer = BufWriter::new(File::create(path).unwrap());
+            for (user, verdict) in users(rows).zip(verdicts()) {
+                let [user, verdict] = [
+                    serde_json::to_string(&user).unwrap(),
+                    serde_json::to_string(&verdict).unwrap(),
+                ];
+                // One object of two.
+                let (user, verdict) = (
+                    user.strip_suffix('}').unwrap(),
+                    verdict.strip_prefix('{').unwrap(),
+                );
+                writeln!(writer, "{user},{verdict}").unwrap();
+            }
+            writer.flush().unwrap();
+        })
+    }
+
     fn make(&self, name: &str, write: impl FnOnce(&Path)) -> PathBuf {
         let path = self.directory.path().join(name);
         if self.made.borrow_mut().insert(path.clone()) {
@@ -116,6 +154,23 @@ fn users(rows: u32) -> impl Iterator<Item = Person> {
             user_agent: USER_AGENTS[number(4) as usize],
             signed_up: format!("2024-{:02}-{:02}", 1 + number(12), 1 + number(28)),
             note: NOTES[number(8) as usize],
+        }
+    })
+}
+
+/// The same verdicts every time, with scores from 0 to 10 in hundredths.
+fn verdicts() -> impl Iterator<Item = Verdict> {
+    let mut random = fastrand::Rng::with_seed(43);
+    (1_u64..).map(move |number| {
+        let hundredths = random.u16(0..=1_000);
+        Verdict {
+            transaction_id: format!("44de328f-0000-4000-8000-{number:012}"),
+            risk_score: f64::from(hundredths) / 100.0,
+            decision: match hundredths {
+                0..=200 => "approve",
+                201..=500 => "review",
+                _ => "block",
+            },
         }
     })
 }

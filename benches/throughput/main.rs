@@ -18,11 +18,15 @@
 )]
 
 mod calls;
+mod check;
 mod data;
+mod decide;
 mod files;
 mod ledger;
 mod measure;
+mod phones;
 mod process;
+mod report;
 mod server;
 
 use std::time::Duration;
@@ -37,7 +41,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// A part of the benchmark.
 type Section = fn(&Files, &mut Table);
 
-const SECTIONS: [(&str, Section); 9] = [
+const SECTIONS: &[(&str, Section)] = &[
     ("end-to-end", calls::end_to_end),
     ("latency", calls::latency),
     ("rate", calls::rate),
@@ -45,6 +49,10 @@ const SECTIONS: [(&str, Section); 9] = [
     ("slow-ledger", ledger::with_latency),
     ("known", ledger::known),
     ("files", files::alone),
+    ("phones", phones::national),
+    ("check", check::check),
+    ("decide", decide::decide),
+    ("report", report::report),
     ("memory", process::memory),
     ("startup", process::startup),
 ];
@@ -77,7 +85,14 @@ fn bench(words: &[&str]) {
         .filter(|(name, _)| wanted.is_empty() || wanted.iter().any(|word| name.contains(**word)))
         .collect();
     if chosen.is_empty() {
-        println!("sections are {}", SECTIONS.map(|(name, _)| name).join(", "));
+        println!(
+            "sections are {}",
+            SECTIONS
+                .iter()
+                .map(|(name, _)| *name)
+                .collect::<Vec<_>>()
+                .join(", ")
+        );
         return;
     }
     let files = Files::new();

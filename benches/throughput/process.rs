@@ -15,7 +15,7 @@ use crate::server::{Server, now};
 pub(crate) const WORD: &str = "first-request";
 
 /// The program, where this was built together with one.
-const PROGRAM: Option<&str> = option_env!("CARGO_BIN_EXE_rescore");
+pub(crate) const PROGRAM: Option<&str> = option_env!("CARGO_BIN_EXE_rescore");
 const FEW_ROWS: u32 = 10_000;
 const MANY_ROWS: u32 = 1_000_000;
 const MEMORY_TARGET: &str = "≤ 40";
@@ -32,25 +32,12 @@ pub(crate) fn memory(files: &Files, table: &mut Table) {
     };
     let server = Server::start(Duration::ZERO);
     let (few, many) = (files.csv(FEW_ROWS), files.csv(MANY_ROWS));
-    let peak = |input: &Path| -> f64 {
+    let peak_of = |input: &Path| -> f64 {
         let output = files.output("scored.csv");
         let _ = fs::remove_file(&output);
-        let mut child = start(program, input, &output, &server.url);
-        let mut peak = 0.0;
-        loop {
-            // What has ended has no memory to show.
-            if let Some(now) = peak_so_far(child.id()) {
-                peak = now;
-            }
-            if child.try_wait().unwrap().is_some() {
-                break;
-            }
-            thread::sleep(Duration::from_millis(5));
-        }
-        finish(child);
-        peak
+        peak(start(program, input, &output, &server.url))
     };
-    let (large, small) = in_turn(ROUNDS, || peak(&many), || peak(&few));
+    let (large, small) = in_turn(ROUNDS, || peak_of(&many), || peak_of(&few));
     table.add(
         "memory at the highest, 1,000,000 rows, MiB",
         MEMORY_TARGET,
@@ -134,8 +121,25 @@ fn start(program: &str, input: &Path, output: &Path, url: &str) -> Child {
         .unwrap()
 }
 
+/// The most memory that a process has had at its end, in MiB.
+pub(crate) fn peak(mut child: Child) -> f64 {
+    let mut peak = 0.0;
+    loop {
+        // What has ended has no memory to show.
+        if let Some(now) = peak_so_far(child.id()) {
+            peak = now;
+        }
+        if child.try_wait().unwrap().is_some() {
+            break;
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+    finish(child);
+    peak
+}
+
 /// Waits for the end; what went wrong is shown, and the measure is worth nothing.
-fn finish(child: Child) {
+pub(crate) fn finish(child: Child) {
     let output = child.wait_with_output().unwrap();
     assert!(
         output.status.success(),

@@ -33,7 +33,8 @@ pub(crate) struct PastVerdict {
 /// What was counted of rows.
 #[derive(Debug, Clone)]
 pub(crate) struct RowTally {
-    thresholds: Thresholds,
+    /// `None` if decisions are made by level.
+    thresholds: Option<Thresholds>,
     /// All rows, by decision.
     pub(crate) decisions: VerdictCounts,
     /// Rows that have a score, but not a decision.
@@ -42,8 +43,10 @@ pub(crate) struct RowTally {
     pub(crate) decided_otherwise: u64,
     /// The scores, by decision.
     pub(crate) scores: Bins<KINDS>,
-    /// What other thresholds would do.
-    pub(crate) what_if: WhatIf,
+    /// Rows that have a score.
+    pub(crate) scored: u64,
+    /// What other thresholds would do, if they decide.
+    pub(crate) what_if: Option<WhatIf>,
     /// The comparison with earlier verdicts.
     pub(crate) drift: DriftTally,
 }
@@ -68,22 +71,23 @@ pub(crate) struct DriftTally {
 impl RowTally {
     /// Nothing counted yet.
     #[must_use]
-    pub(crate) fn new(thresholds: &Thresholds) -> Self {
+    pub(crate) fn new(thresholds: Option<&Thresholds>) -> Self {
         Self {
-            thresholds: thresholds.clone(),
+            thresholds: thresholds.cloned(),
             decisions: VerdictCounts::default(),
             undecided: 0,
             decided_otherwise: 0,
             scores: Bins::default(),
-            what_if: WhatIf::new(thresholds),
+            scored: 0,
+            what_if: thresholds.map(WhatIf::new),
             drift: DriftTally::default(),
         }
     }
 
     /// The thresholds of today.
     #[must_use]
-    pub(crate) const fn thresholds(&self) -> &Thresholds {
-        &self.thresholds
+    pub(crate) const fn thresholds(&self) -> Option<&Thresholds> {
+        self.thresholds.as_ref()
     }
 
     /// Counts a row, with the verdict that its user had before, if that is known.
@@ -96,14 +100,18 @@ impl RowTally {
         self.decisions.count(decision);
         let value = score.map(number_of);
         if let (Some(score), Some(value)) = (score, value) {
-            self.what_if.count(score);
+            self.scored += 1;
+            if let Some(what_if) = &mut self.what_if {
+                what_if.count(score);
+            }
+            let by_score = self.thresholds.as_ref().map(|today| today.decide(score));
             self.scores.count(value, VerdictCounts::place(decision));
             match decision {
                 None => self.undecided += 1,
-                Some(decision) if decision != self.thresholds.decide(score) => {
-                    self.decided_otherwise += 1;
+                Some(decision) => {
+                    let is_other = by_score.is_some_and(|by_score| by_score != decision);
+                    self.decided_otherwise += u64::from(is_other);
                 }
-                Some(_) => {}
             }
         }
         if let (Some(past), Some(now)) = (past, decision) {
@@ -168,7 +176,7 @@ mod tests {
     #[test]
     fn every_row_is_counted_by_what_it_has() {
         use Decision::{Approve, Block, Review};
-        let mut tally = RowTally::new(&Thresholds::default());
+        let mut tally = RowTally::new(Some(&Thresholds::default()));
         let mut number = RowNumber::FIRST;
         let mut count = |digits: Option<&str>, decision, past| {
             let score = digits.map(score);
@@ -190,7 +198,9 @@ mod tests {
         assert_eq!(tally.decisions, [2, 1, 1, 2].into());
         assert_eq!((tally.rows(), tally.without_verdict()), (6, 1));
         assert_eq!((tally.undecided, tally.decided_otherwise), (1, 1));
-        assert_eq!(tally.what_if.scores(), 4);
+        assert_eq!(tally.scored, 4);
+        let what_if = tally.what_if.as_ref();
+        assert_eq!(what_if.map(WhatIf::scores), Some(4));
         let drift = &tally.drift;
         assert_eq!(
             (drift.decisions.compared(), drift.decisions.changed()),

@@ -4,6 +4,7 @@
 //! Scores are only counted between neighbouring thresholds, so memory does not grow. Scores come from `commands`; the
 //! numbers go to a table, JSON or a report. This file must not know how they are shown.
 
+use super::outcomes::Outcomes;
 use crate::base::decimal::Decimal;
 use crate::verdict::{Score, Thresholds};
 
@@ -55,17 +56,6 @@ pub(crate) struct ThresholdPair<'a> {
     pub(crate) outcomes: Outcomes,
     /// Both are today's.
     pub(crate) is_today: bool,
-}
-
-/// Numbers of rows by decision.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Outcomes {
-    /// Rows to approve.
-    pub(crate) approve: u64,
-    /// Rows to review.
-    pub(crate) review: u64,
-    /// Rows to block.
-    pub(crate) block: u64,
 }
 
 impl WhatIf {
@@ -151,7 +141,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::verdict::Decision;
 
     fn decimal(text: &str) -> Decimal {
         Decimal::new(text).unwrap()
@@ -174,11 +163,7 @@ mod tests {
         let policy = Thresholds::new(pair.approve_max.clone(), pair.review_max.clone()).unwrap();
         let mut outcomes = Outcomes::default();
         for score in scores {
-            match policy.decide(&Score::from_json_number(score.as_ref()).unwrap()) {
-                Decision::Approve => outcomes.approve += 1,
-                Decision::Review => outcomes.review += 1,
-                Decision::Block => outcomes.block += 1,
-            }
+            outcomes.count(policy.decide(&Score::from_json_number(score.as_ref()).unwrap()));
         }
         outcomes
     }

@@ -1,11 +1,12 @@
-//! What every other module may use: errors, standard error, secrets, exact decimals and amounts of money, and files that the
-//! program creates.
+//! What every other module may use: errors, standard error, secrets, exact decimals and amounts of money, encodings, and files
+//! that the program creates.
 //!
 //! Nothing here knows about rows, calls or the service.
 
 pub(crate) mod control_chars;
 pub(crate) mod decimal;
 pub(crate) mod elapsed;
+pub(crate) mod encoding;
 pub(crate) mod error;
 pub(crate) mod money;
 pub(crate) mod own_file;
@@ -13,4 +14,5 @@ pub(crate) mod rlimit;
 
 pub(crate) mod secret;
 pub(crate) mod stderr;
+pub(crate) mod stdout;
 pub(crate) mod thousands;

@@ -96,6 +96,11 @@ impl AccountArgs {
 }
 
 impl GivenAccount<'_> {
+    /// Whether neither address nor service ID was given.
+    pub(super) const fn is_nothing(&self) -> bool {
+        self.base.is_none() && self.service_id.is_none()
+    }
+
     /// What is missing of it.
     pub(super) fn missing(&self) -> Vec<MissingSetting> {
         let address = MissingSetting {

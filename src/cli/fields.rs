@@ -4,7 +4,7 @@ use clap::Args;
 
 use super::values::{self, Map, PhoneArg, Set};
 use crate::base::error::Result;
-use crate::fields::{Assignments, InvalidPhone};
+use crate::fields::{Assignments, PhoneRegion, PhoneRules};
 
 /// Their heading in the help.
 pub(super) const FIELDS: &str = "Fields and decisions";
@@ -22,13 +22,21 @@ pub(super) struct FieldArgs {
     /// Send the same value for a field in every row (repeatable)
     #[arg(long, value_name = "FIELD=VALUE", value_delimiter = '\n', value_parser = values::set, help_heading = FIELDS)]
     set: Vec<Set>,
+    /// Read phone numbers that are not international as dialled in this region, such as `DE`
+    ///
+    /// The region is the code of a country, of two letters (ISO 3166). A number that is not valid there is not sent.
+    #[arg(long, value_name = "CODE", value_parser = values::phone_region, help_heading = FIELDS)]
+    phone_region: Option<PhoneRegion>,
+    /// Take the region of such phone numbers from this column of each row, or else from `--phone-region`
+    #[arg(long, value_name = "COLUMN", value_parser = values::column_name, help_heading = FIELDS)]
+    phone_region_column: Option<String>,
     /// What to do with a phone number that is not international
     #[arg(long, value_name = "ACTION", value_enum, default_value = "reject", help_heading = FIELDS)]
     invalid_phone: PhoneArg,
 }
 
 impl FieldArgs {
-    /// What `--map` and `--set` say.
+    /// What `--map`, `--set` and `--phone-region-column` say.
     ///
     /// # Errors
     /// A field that is given twice.
@@ -40,11 +48,15 @@ impl FieldArgs {
         for Set(field, value) in self.set.clone() {
             assignments.set(field, value)?;
         }
+        assignments.set_region_column(self.phone_region_column.clone());
         Ok(assignments)
     }
 
-    /// What `--invalid-phone` says.
-    pub(super) fn invalid_phone(&self) -> InvalidPhone {
-        self.invalid_phone.into()
+    /// What `--phone-region` and `--invalid-phone` say.
+    pub(super) fn phones(&self) -> PhoneRules {
+        PhoneRules {
+            region: self.phone_region,
+            invalid: self.invalid_phone.into(),
+        }
     }
 }

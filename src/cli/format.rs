@@ -6,6 +6,7 @@ use std::path::Path;
 use clap::Args;
 
 use super::values::{self, FormatArg};
+use crate::base::encoding::TextEncoding;
 use crate::base::error::{Error, Result};
 use crate::input::{FileSettings, FormatChoice, Input};
 
@@ -21,6 +22,9 @@ pub(super) struct FormatArgs {
     /// The character between cells, or `tab` [default: found automatically among , ; tab |]
     #[arg(long, value_name = "CHARACTER", value_parser = values::delimiter, help_heading = FILES)]
     delimiter: Option<u8>,
+    /// Encoding of a CSV or TSV file, as in `windows-1252`, `shift_jis` or `gb18030`; the output has the same
+    #[arg(long, default_value = "utf-8", value_parser = values::encoding, help_heading = FILES)]
+    encoding: TextEncoding,
     /// The file has no header: its first row is a user, and `--map` takes column numbers, as in `email=3`
     #[arg(long, help_heading = FILES)]
     no_header: bool,
@@ -46,6 +50,7 @@ impl FormatArgs {
         Ok(FileSettings {
             input,
             format: self.format.map_or(FormatChoice::Detect, Into::into),
+            encoding: self.encoding,
             delimiter: self.delimiter,
             no_header: self.no_header,
             max_record: usize::try_from(self.max_record_bytes).unwrap_or(usize::MAX),

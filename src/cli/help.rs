@@ -22,14 +22,16 @@ Examples:
     rescore run users.csv -o scored.csv --max-failures 5%
   Every night, paying only for users that are new, changed or not scored for 30 days:
     rescore run users.csv -o scored.csv --overwrite --ledger answers.ledger --max-age 30d -q
-  A quick look in a pipe, for 1,000 calls at most:
-    head -n 1001 users.csv | rescore run --ledger answers.ledger --max-calls 1000 > sample.csv";
+  The first 100 rows; the same command without `--limit` continues and pays for none of them again:
+    rescore run users.csv -o scored.csv --limit 100";
 
 /// What `-h` shows of `rescore run`: what most people need, in a screen and a half. `--help` shows everything.
-pub(super) const COMMON: [&str; 20] = [
+pub(super) const COMMON: [&str; 23] = [
     "input",
     "output",
     "sandbox",
+    "limit",
+    "sample",
     "base_url",
     "service_id",
     "api_key_file",
@@ -39,6 +41,7 @@ pub(super) const COMMON: [&str; 20] = [
     "concurrency",
     "rate",
     "max_calls",
+    "price",
     "max_failures",
     "ledger",
     "max_age",
@@ -60,6 +63,69 @@ pub(super) fn of_run(run: Command, prefix: &str) -> Command {
         "{EXAMPLES}\n\n`--help` shows all options and the exit codes. {note}"
     ))
     .after_long_help(format!("{EXAMPLES}\n\n{EXIT_CODES}\n\n{note}"))
+}
+
+/// What people use `rescore check` for.
+const CHECK_EXAMPLES: &str = "\
+Examples:
+  What would it cost, and what is wrong with my rows?
+    rescore check users.csv --price 0.004 --currency EUR --rejects fix-first.csv
+  Before the nightly run, with the answers that are already paid for:
+    rescore check users.csv --ledger answers.ledger --max-age 30d --rate 50/s
+  For a script that asks before it spends:
+    rescore check users.csv --json | jq .calls";
+
+/// The exit codes of `rescore check`, as in `docs/reference.md`.
+const CHECK_EXIT_CODES: &str = "\
+Exit codes:
+    0  every row can be sent
+    1  some rows cannot be sent
+    2  wrong usage, settings or input";
+
+/// The help of `rescore check`.
+pub(super) fn of_check(check: Command, prefix: &str) -> Command {
+    let note = note(prefix);
+    check.after_help(format!("{CHECK_EXAMPLES}\n\n{CHECK_EXIT_CODES}\n\n{note}"))
+}
+
+/// What people use `rescore decide` for.
+const DECIDE_EXAMPLES: &str = "\
+Examples:
+  What would other thresholds do?
+    rescore decide scored.csv --what-if
+  The same file with other thresholds, and the rows whose decision changes:
+    rescore decide scored.csv -o decided.csv --approve-max 3 --review-max 6 --changes changes.csv
+  By a level that the run wrote with `--column risk_level=/summary/risk_level`:
+    rescore decide scored.csv -o decided.csv --decide-by level=risk_level --approve-levels 0,low \
+      --review-levels 1,medium --block-levels 2,high";
+
+/// The exit codes of `rescore decide`.
+const DECIDE_EXIT_CODES: &str = "\
+Exit codes:
+    0  every row with a score has a decision
+    1  finished, but some rows have no decision, or could not be read and are as they were
+    2  wrong usage, settings or input: nothing is written
+    3  the output cannot be written: nothing is left of it";
+
+/// The help of `rescore decide`.
+pub(super) fn of_decide(decide: Command, prefix: &str) -> Command {
+    let note = note(prefix);
+    decide.after_help(format!(
+        "{DECIDE_EXAMPLES}\n\n{DECIDE_EXIT_CODES}\n\n{note}"
+    ))
+}
+
+/// What people use `rescore report` for.
+const REPORT_EXAMPLES: &str = "\
+Examples:
+  The verdicts of a run, with how the run went:
+    rescore report scored.csv --run summary.json -o report.html
+  What has changed since last month, and decisions by country:
+    rescore report scored.csv --against last-month.csv --key id --by country -o report.html";
+
+/// What stands below the options of `rescore report`.
+pub(super) fn of_report(prefix: &str) -> String {
+    format!("{REPORT_EXAMPLES}\n\n{}", note(prefix))
 }
 
 /// How options are given by variables.

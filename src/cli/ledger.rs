@@ -9,11 +9,13 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 
 use super::values::{self, Map, Set};
+use crate::base::encoding::TextEncoding;
 use crate::base::error::{Error, Result};
 use crate::config::{AdminConfig, AdminTask, ForgetTarget};
-use crate::fields::{Assignments, InvalidPhone, PerField, UserRequest};
+use crate::fields::{Assignments, InvalidPhone, PerField, PhoneRegion, PhoneRules, UserRequest};
 use crate::input::{FileSettings, FormatChoice, Input, ReaderSettings};
 use crate::layout::Existing;
+use crate::selection::Selection;
 use crate::verdict::{Failure, Reason};
 
 #[derive(Debug, Subcommand)]
@@ -56,6 +58,15 @@ pub(super) struct ForgetArgs {
     /// Use the same value for a field in every row of that file, as in `run` (repeatable)
     #[arg(long, value_name = "FIELD=VALUE", value_delimiter = '\n', value_parser = values::set)]
     set: Vec<Set>,
+    /// Read phone numbers that are not international as dialled in this region, as in `run`
+    #[arg(long, value_name = "CODE", value_parser = values::phone_region)]
+    phone_region: Option<PhoneRegion>,
+    /// Take the region of such phone numbers from this column of that file, as in `run`
+    #[arg(long, value_name = "COLUMN", value_parser = values::column_name, requires = "users")]
+    phone_region_column: Option<String>,
+    /// Encoding of that file, as in `run`
+    #[arg(long, value_parser = values::encoding, requires = "users")]
+    encoding: Option<TextEncoding>,
     /// That file has no header, and `--map` takes column numbers, as in `run`
     #[arg(long, requires = "users")]
     no_header: bool,
@@ -101,33 +112,23 @@ impl LedgerCommand {
 
 impl ForgetArgs {
     fn target(self) -> Result<ForgetTarget> {
-        let Self {
-            file: _,
-            users,
-            map,
-            set,
-            no_header,
-            all,
-            name,
-            email,
-            phone,
-            ip,
-            user_agent,
-        } = self;
         let user = PerField {
-            name,
-            email,
-            phone,
-            ip,
-            user_agent,
+            name: self.name.clone(),
+            email: self.email.clone(),
+            phone: self.phone.clone(),
+            ip: self.ip.clone(),
+            user_agent: self.user_agent.clone(),
         };
         let fields = user != PerField::default();
-        if users.is_none() && !(map.is_empty() && set.is_empty()) {
+        if self.users.is_none() && !(self.map.is_empty() && self.set.is_empty()) {
             return Err(Error::usage("`--map` and `--set` need `--users`"));
         }
-        match (fields, users, all) {
-            (true, None, false) => one(&user),
-            (false, Some(users), false) => many(&users, map, set, no_header),
+        match (fields, &self.users, self.all) {
+            (true, None, false) => one(&user, self.phone_region),
+            (false, Some(users), false) => {
+                let users = many(users, &self)?;
+                Ok(ForgetTarget::Users(Box::new(users)))
+            }
             (false, None, true) => Ok(ForgetTarget::Everybody),
             _ => Err(Error::usage(
                 "specify whom to forget: `--users`, the fields of one user, or `--all`",
@@ -138,9 +139,13 @@ impl ForgetArgs {
 }
 
 /// One user, by the rules of a run: a ledger cannot have answers about a user that no run can have sent.
-fn one(user: &PerField<Option<String>>) -> Result<ForgetTarget> {
+fn one(user: &PerField<Option<String>>, region: Option<PhoneRegion>) -> Result<ForgetTarget> {
     let find = |field| Ok(user.get(field).clone().map(Cow::Owned));
-    UserRequest::new(find, InvalidPhone::Reject)
+    let phones = PhoneRules {
+        region,
+        invalid: InvalidPhone::Reject,
+    };
+    UserRequest::new(find, phones, || None)
         .map(|request| ForgetTarget::User(Box::new(request)))
         .map_err(|failure| refused(&failure))
 }
@@ -156,7 +161,7 @@ fn refused(failure: &Failure) -> Error {
     };
     let hint = match failure.reason {
         Reason::InvalidPhone => {
-            "leave out `--phone` if the run had `--invalid-phone drop`, which does not send it"
+            "give the `--phone-region` of the run, if it had one; leave out `--phone` if it had `--invalid-phone drop`, which does not send it"
         }
         _ => {
             "give the fields as they were sent: name, IP address and user agent, with an email address, a phone number or both"
@@ -165,15 +170,17 @@ fn refused(failure: &Failure) -> Error {
     Error::usage(format!("no run can have sent this user: {rule}")).hint(hint)
 }
 
-fn many(users: &Path, map: Vec<Map>, set: Vec<Set>, no_header: bool) -> Result<ForgetTarget> {
+/// How the file of users is read.
+fn many(users: &Path, arguments: &ForgetArgs) -> Result<ReaderSettings> {
     let mut assignments = Assignments::default();
-    for Map(field, template) in map {
+    for Map(field, template) in arguments.map.clone() {
         assignments.map(field, template)?;
     }
-    for Set(field, value) in set {
+    for Set(field, value) in arguments.set.clone() {
         assignments.set(field, value)?;
     }
-    Ok(ForgetTarget::Users(Box::new(ReaderSettings {
+    assignments.set_region_column(arguments.phone_region_column.clone());
+    Ok(ReaderSettings {
         file: FileSettings {
             input: if users == Path::new("-") {
                 Input::Stdin
@@ -181,17 +188,22 @@ fn many(users: &Path, map: Vec<Map>, set: Vec<Set>, no_header: bool) -> Result<F
                 Input::File(users.to_owned())
             },
             format: FormatChoice::Detect,
+            encoding: arguments.encoding.unwrap_or_default(),
             delimiter: None,
-            no_header,
+            no_header: arguments.no_header,
             max_record: LONGEST_RECORD,
         },
         assignments,
-        // A run that rejects such a row has no answer for it; one that drops the number does.
-        invalid_phone: InvalidPhone::Drop,
+        phones: PhoneRules {
+            region: arguments.phone_region,
+            // A run that rejects such a row has no answer for it; one that drops the number does.
+            invalid: InvalidPhone::Drop,
+        },
         existing: Existing::Replace,
         // Nothing is written, so there are no columns of ours.
         columns: Vec::new(),
         // A row that cannot have been sent does no harm here.
         judges_first_rows: false,
-    })))
+        selection: Selection::default(),
+    })
 }

@@ -4,7 +4,9 @@
 //! can show. This is the only module that names clap, and nothing below it knows of arguments or variables.
 
 mod account;
+mod check;
 mod columns;
+mod decide;
 mod fields;
 mod format;
 mod help;
@@ -13,13 +15,16 @@ mod ledger;
 mod parse;
 mod policy;
 mod price;
+mod report;
 mod run;
 mod sandbox;
+mod selection;
 mod service;
 mod settings;
 mod settings_file;
 mod settings_shown;
 mod sources;
+mod thresholds;
 mod values;
 
 pub(crate) use parse::{Command, ParseFailure, parse, variable_warnings};

@@ -8,9 +8,9 @@ use clap::{ArgAction, ArgMatches, Args, CommandFactory, FromArgMatches, Parser, 
 use super::settings::{self, ReadText};
 use super::settings_file::SettingsFile;
 use super::sources::{self, Origins, Sources};
-use super::{help, ledger, run, sandbox, settings_shown};
+use super::{check, decide, help, ledger, report, run, sandbox, settings_shown};
 use crate::base::error::Error;
-use crate::config::{AdminConfig, RunConfig};
+use crate::config::{AdminConfig, CheckConfig, DecideConfig, ReportConfig, RunConfig};
 use crate::sandbox::SandboxSettings;
 
 /// Score every user of a CSV or JSONL file through a user validation service and get the same file back with
@@ -32,6 +32,12 @@ struct Cli {
 enum Subcommands {
     /// Score the users of a file
     Run(Box<run::RunArgs>),
+    /// Count what a run would send, skip and cost, without a call or a key
+    Check(Box<check::CheckArgs>),
+    /// Decide the rows of a scored file again without a call, or show what other thresholds would do
+    Decide(Box<decide::DecideArgs>),
+    /// Show a scored file as a page of HTML: verdicts, scores, other thresholds, and what has changed
+    Report(Box<report::ReportArgs>),
     /// Serve a stand-in for the service on this machine, for rehearsals
     Sandbox(sandbox::SandboxArgs),
     /// Show the settings of `run` that variables and the settings file make, and where each comes from
@@ -46,6 +52,12 @@ enum Subcommands {
 pub(crate) enum Command {
     /// `rescore run`.
     Run(Box<RunConfig>),
+    /// `rescore check`.
+    Check(Box<CheckConfig>),
+    /// `rescore decide`.
+    Decide(Box<DecideConfig>),
+    /// `rescore report`.
+    Report(Box<ReportConfig>),
     /// `rescore sandbox`.
     Sandbox(SandboxSettings),
     /// `rescore ledger`.
@@ -92,6 +104,18 @@ pub(crate) fn parse(
         Subcommands::Run(arguments) => {
             let config = arguments.into_config(sources).map_err(failed)?;
             Command::Run(Box::new(config))
+        }
+        Subcommands::Check(arguments) => {
+            let config = arguments.into_config(sources).map_err(failed)?;
+            Command::Check(Box::new(config))
+        }
+        Subcommands::Decide(arguments) => {
+            let config = arguments.into_config(sources).map_err(failed)?;
+            Command::Decide(Box::new(config))
+        }
+        Subcommands::Report(arguments) => {
+            let config = arguments.into_config().map_err(failed)?;
+            Command::Report(Box::new(config))
         }
         Subcommands::Sandbox(arguments) => {
             Command::Sandbox(arguments.into_settings().map_err(failed)?)
@@ -174,6 +198,20 @@ fn command() -> clap::Command {
         })
         .mut_subcommand("config", |config| {
             with_variables::<settings::SettingsArgs>(&config, "RESCORE_")
+        })
+        .mut_subcommand("check", |check| {
+            const PREFIX: &str = "RESCORE_";
+            help::of_check(with_variables::<check::CheckArgs>(&check, PREFIX), PREFIX)
+        })
+        .mut_subcommand("decide", |decide| {
+            const PREFIX: &str = "RESCORE_";
+            let decide = with_variables::<decide::DecideArgs>(&decide, PREFIX);
+            help::of_decide(decide::with_own_help(decide), PREFIX)
+        })
+        .mut_subcommand("report", |report| {
+            const PREFIX: &str = "RESCORE_";
+            let report = with_variables::<report::ReportArgs>(&report, PREFIX);
+            report.after_help(help::of_report(PREFIX))
         })
         .mut_subcommand("sandbox", |sandbox| {
             with_variables::<sandbox::SandboxArgs>(&sandbox, "RESCORE_SANDBOX_")

@@ -4,26 +4,17 @@ use clap::Args;
 
 use super::fields::FIELDS;
 use super::sources::Sources;
+use super::thresholds::ThresholdArgs;
 use super::values::{self, DecideBy};
-use crate::base::decimal::Decimal;
 use crate::base::error::{Error, Result, quoted};
-use crate::verdict::{Decision, Levels, Thresholds};
+use crate::raw_json::Pointer;
+use crate::verdict::{Decision, DecisionPolicy, Levels, Thresholds};
 
 // A doc comment would be taken for the help of the command.
 #[derive(Debug, Args)]
 pub(super) struct PolicyArgs {
-    /// Approve up to this score
-    #[arg(
-        long, value_name = "SCORE", default_value = "2", allow_negative_numbers = true,
-        value_parser = values::threshold, help_heading = FIELDS
-    )]
-    approve_max: Decimal,
-    /// Review up to this score, block above it
-    #[arg(
-        long, value_name = "SCORE", default_value = "5", allow_negative_numbers = true,
-        value_parser = values::threshold, help_heading = FIELDS
-    )]
-    review_max: Decimal,
+    #[command(flatten)]
+    thresholds: ThresholdArgs,
     /// Decide by the score, or by a level such as `level=/summary/risk_level`
     ///
     /// A level is a field of the answer. Its values are listed with `--approve-levels`, `--review-levels` and
@@ -53,6 +44,40 @@ pub(super) enum PolicyChoice {
     Level { place: String, levels: Levels },
 }
 
+impl PolicyChoice {
+    /// The policy for answers, and the fields to capture: those of the columns, and the level if it is not among them.
+    ///
+    /// # Errors
+    /// The place of the level is no pointer.
+    pub(super) fn of_answers(
+        self,
+        mut captured: Vec<Pointer>,
+    ) -> Result<(DecisionPolicy, Vec<Pointer>)> {
+        let policy = match self {
+            Self::Score(thresholds) => DecisionPolicy::Score(thresholds),
+            Self::Level { place, levels } => {
+                let field = capture(&place, &mut captured)?;
+                DecisionPolicy::Level { levels, field }
+            }
+        };
+        Ok((policy, captured))
+    }
+}
+
+/// Adds the level at this place to the fields that are captured, unless it is there, and returns its index.
+///
+/// # Errors
+/// The place is no pointer.
+pub(super) fn capture(place: &str, captured: &mut Vec<Pointer>) -> Result<usize> {
+    let pointer = Pointer::parse(place)
+        .map_err(|wrong| Error::usage(format!("`--decide-by level`: {wrong}")))?;
+    let there = captured.iter().position(|field| *field == pointer);
+    Ok(there.unwrap_or_else(|| {
+        captured.push(pointer);
+        captured.len() - 1
+    }))
+}
+
 impl PolicyArgs {
     /// How decisions are made.
     ///
@@ -70,7 +95,7 @@ impl PolicyArgs {
                         "add `--decide-by level=/summary/risk_level`, with the place of the level",
                     ));
                 }
-                self.thresholds().map(PolicyChoice::Score)
+                self.thresholds.thresholds().map(PolicyChoice::Score)
             }
             DecideBy::Level(place) => {
                 let mut thresholds = ["approve-max", "review-max"].into_iter();
@@ -84,19 +109,6 @@ impl PolicyArgs {
                 Ok(PolicyChoice::Level { place, levels })
             }
         }
-    }
-
-    fn thresholds(&self) -> Result<Thresholds> {
-        let Self {
-            approve_max,
-            review_max,
-            ..
-        } = self;
-        Thresholds::new(approve_max.clone(), review_max.clone()).ok_or_else(|| {
-            Error::usage(format!(
-                "`--approve-max {approve_max}` is above `--review-max {review_max}`"
-            ))
-        })
     }
 
     fn levels(&self) -> Result<Levels> {

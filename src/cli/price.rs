@@ -5,17 +5,17 @@ use clap::Args;
 use super::values;
 use crate::base::money::{Currency, Price, Tariff};
 
-/// Their heading in the help.
-pub(super) const COST: &str = "Cost";
+/// Their heading in the help, and that of the limits of a run.
+pub(super) const PACE: &str = "Pace and limits";
 
 // A doc comment would be taken for the help of the command.
 #[derive(Debug, Args)]
 pub(super) struct PriceArgs {
-    /// What a call costs, such as `0.004`: progress and summary show what is spent and saved
-    #[arg(long, value_name = "AMOUNT", value_parser = values::price, allow_negative_numbers = true, help_heading = COST)]
+    /// What a call costs, such as `0.004`, to show what is spent and saved
+    #[arg(long, value_name = "AMOUNT", value_parser = values::price, allow_negative_numbers = true, help_heading = PACE)]
     price: Option<Price>,
     /// The currency of the price, which is only shown
-    #[arg(long, value_name = "WORD", value_parser = values::currency, requires = "price", help_heading = COST)]
+    #[arg(long, value_name = "WORD", value_parser = values::currency, requires = "price", help_heading = PACE)]
     currency: Option<Currency>,
 }
 

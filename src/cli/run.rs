@@ -11,8 +11,9 @@ use super::account::refuse_address;
 use super::columns::ColumnArgs;
 use super::fields::FieldArgs;
 use super::format::{FILES, FormatArgs, source};
-use super::policy::{PolicyArgs, PolicyChoice};
-use super::price::{COST, PriceArgs};
+use super::policy::PolicyArgs;
+use super::price::{PACE, PriceArgs};
+use super::selection::SelectionArgs;
 use super::service::ServiceArgs;
 use super::settings::SettingsArgs;
 use super::sources::Sources;
@@ -26,11 +27,8 @@ use crate::config::{
 use crate::input::ReaderSettings;
 use crate::ledger::Reuse;
 use crate::pace::{CallLimit, FailureBudget, FailureLimit, GiveUpAfter, Rate};
-use crate::raw_json::Pointer;
 use crate::scorer::Patience;
-use crate::verdict::DecisionPolicy;
 
-const PACE: &str = "Pace and limits";
 const LEDGER: &str = "Ledger";
 const WATCH: &str = "Progress and summary";
 
@@ -46,9 +44,11 @@ pub(super) struct RunArgs {
     /// Write the rows to this file, compressed if it ends in .gz or .zst; `-` or nothing is standard output
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Use the built-in stand-in instead of the service: no key, no cost, made-up scores
+    /// Use the built-in stand-in for the service: no key, no cost, made-up scores
     #[arg(long)]
     sandbox: bool,
+    #[command(flatten)]
+    selection: SelectionArgs,
 
     #[command(flatten)]
     service: ServiceArgs,
@@ -100,12 +100,14 @@ pub(super) struct RunArgs {
     /// Maximum number of calls, including retries
     #[arg(long, value_name = "N", value_parser = values::count, allow_negative_numbers = true, help_heading = PACE)]
     max_calls: Option<NonZeroU64>,
-    /// Stop before the call that would bring the cost of all calls, including retries, above this amount
-    #[arg(long, value_name = "AMOUNT", value_parser = values::money, allow_negative_numbers = true, help_heading = COST)]
+    /// Stop before the call that would bring the cost of all calls, including retries, above this amount (needs --price)
+    #[arg(long, value_name = "AMOUNT", value_parser = values::money, allow_negative_numbers = true, help_heading = PACE)]
     max_cost: Option<Money>,
     #[command(flatten)]
     price: PriceArgs,
-    /// Stop at the Nth row that fails, or at this share of the rows, counted from the hundredth row on
+    /// Stop at the Nth row that fails, or at this share of the rows
+    ///
+    /// A share is counted from the hundredth row on.
     #[arg(
         long, value_name = "N|N%", value_parser = values::failure_limit, allow_negative_numbers = true,
         help_heading = PACE
@@ -130,8 +132,10 @@ pub(super) struct RunArgs {
     /// Send every row again: discard the answers in OUTPUT.ledger, or use none of those in the shared ledger
     #[arg(long, conflicts_with = "max_age", help_heading = LEDGER)]
     fresh: bool,
-    /// Send only the rows that have no verdict in the finished output, and put the results in their places
-    #[arg(long, conflicts_with = "fresh", help_heading = LEDGER)]
+    /// Send only the rows that have no verdict in the finished output
+    ///
+    /// The results are put in their places.
+    #[arg(long, conflicts_with_all = ["fresh", "limit", "sample"], help_heading = LEDGER)]
     retry_failed: bool,
     /// Keep no answers: a run that stops cannot continue
     #[arg(long, conflicts_with_all = ["ledger", "max_age", "fresh", "retry_failed"], help_heading = LEDGER)]
@@ -154,7 +158,12 @@ pub(super) struct RunArgs {
     /// output, or from the ledger.
     #[arg(long, value_name = "FILE", value_parser = values::file(), help_heading = FILES)]
     changes: Option<PathBuf>,
-    /// Replace existing output, rejects and changes
+    /// Also show the result as a page of HTML in this file, when the run is finished
+    ///
+    /// It is what `rescore report` makes: verdicts, scores, other thresholds, what has changed, and how the run went.
+    #[arg(long, value_name = "FILE", value_parser = values::file(), help_heading = FILES)]
+    report: Option<PathBuf>,
+    /// Replace existing output, rejects, changes and report
     #[arg(long, help_heading = FILES)]
     overwrite: bool,
 
@@ -187,7 +196,7 @@ impl RunArgs {
         let plan = self.service.plan()?;
         let pace = self.pace();
         let (names, columns) = self.columns.names()?;
-        let (policy, captured) = policy(self.policy.choice(sources)?, columns)?;
+        let (policy, captured) = self.policy.choice(sources)?.of_answers(columns)?;
         let input = self.input(names)?;
         let service = if self.sandbox {
             refuse_address(sources)?;
@@ -280,10 +289,11 @@ impl RunArgs {
         Ok(ReaderSettings {
             file: self.format.file(input)?,
             assignments: self.fields.assignments()?,
-            invalid_phone: self.fields.invalid_phone(),
+            phones: self.fields.phones(),
             existing: self.columns.existing(),
             columns,
             judges_first_rows: self.give_up_after != Some(GiveUpAfter::Never),
+            selection: self.selection.selection(),
         })
     }
 
@@ -293,6 +303,7 @@ impl RunArgs {
             path: path.cloned(),
             rejects: self.rejects.clone(),
             changes: self.changes.clone(),
+            report: self.report.clone(),
             overwrite: self.overwrite,
         }
     }
@@ -316,25 +327,4 @@ impl RunArgs {
             dedupe: !self.no_dedupe,
         }
     }
-}
-
-/// The policy, and the fields to capture: those of the columns, and the level if it is not among them.
-fn policy(
-    choice: PolicyChoice,
-    mut captured: Vec<Pointer>,
-) -> Result<(DecisionPolicy, Vec<Pointer>)> {
-    let policy = match choice {
-        PolicyChoice::Score(thresholds) => DecisionPolicy::Score(thresholds),
-        PolicyChoice::Level { place, levels } => {
-            let pointer = Pointer::parse(&place)
-                .map_err(|wrong| Error::usage(format!("`--decide-by level`: {wrong}")))?;
-            let there = captured.iter().position(|column| *column == pointer);
-            let field = there.unwrap_or_else(|| {
-                captured.push(pointer);
-                captured.len() - 1
-            });
-            DecisionPolicy::Level { levels, field }
-        }
-    };
-    Ok((policy, captured))
 }

@@ -10,13 +10,15 @@ use clap::builder::{PathBufValueParser, TypedValueParser};
 
 use crate::base::control_chars::any_unsafe_to_print;
 use crate::base::decimal::Decimal;
+use crate::base::encoding::{TextEncoding, UnfitLabel};
 use crate::base::money::{Currency, Money, Price};
-use crate::fields::{Field, InvalidPhone, Template};
+use crate::fields::{Field, InvalidPhone, PhoneRegion, Template};
 use crate::input::FormatChoice;
 use crate::layout::Existing;
 use crate::observe::Style;
 use crate::pace::{FailureLimit, GiveUpAfter};
 use crate::raw_json::Pointer;
+use crate::selection::Sample;
 
 /// `--format`.
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -136,6 +138,21 @@ pub(super) fn set(text: &str) -> Result<Set, String> {
     Ok(Set(field.trim().parse()?, value.to_owned()))
 }
 
+/// `--phone-region`.
+pub(super) fn phone_region(text: &str) -> Result<PhoneRegion, String> {
+    PhoneRegion::of_code(text).ok_or_else(|| {
+        "expected the ISO 3166 code of a country, such as `DE`, `GB` or `US`".to_owned()
+    })
+}
+
+/// The name of a column of the input.
+pub(super) fn column_name(text: &str) -> Result<String, String> {
+    if text.is_empty() {
+        return Err("the column name is missing".to_owned());
+    }
+    Ok(text.to_owned())
+}
+
 /// `--column NAME=/json/pointer`.
 #[derive(Debug, Clone)]
 pub(super) struct Column(pub(super) String, pub(super) Pointer);
@@ -190,6 +207,19 @@ pub(super) fn delimiter(text: &str) -> Result<u8, String> {
         [byte] if byte.is_ascii() => Ok(*byte),
         _ => Err("expected one ASCII character, or `tab`".to_owned()),
     }
+}
+
+/// `--encoding`.
+pub(super) fn encoding(text: &str) -> Result<TextEncoding, String> {
+    TextEncoding::of_label(text).map_err(|unfit| match unfit {
+        UnfitLabel::Unknown => {
+            "expected the name of an encoding, such as `utf-8`, `windows-1252`, `shift_jis` or `gb18030`"
+                .to_owned()
+        }
+        UnfitLabel::NotAscii(name) => format!(
+            "{name} is not a superset of ASCII; convert the file with `iconv -f {name} -t UTF-8`"
+        ),
+    })
 }
 
 /// The longest time that is accepted: more than an hour for one call is a mistake in the unit.
@@ -289,6 +319,11 @@ pub(super) fn failure_limit(text: &str) -> Result<FailureLimit, String> {
     }
 }
 
+/// `--sample`.
+pub(super) fn sample(text: &str) -> Result<Sample, &'static str> {
+    text.parse()
+}
+
 /// What a call costs.
 pub(super) fn price(text: &str) -> Result<Price, &'static str> {
     text.parse()
@@ -360,6 +395,14 @@ mod tests {
             assert!(age(bad).is_err(), "{bad}");
         }
         assert!(count("0").is_err() && count("1").is_ok());
+    }
+
+    #[test]
+    fn regions_are_countries_with_phone_numbers() {
+        assert!(phone_region("de").is_ok());
+        for bad in ["Germany", "DEU", "ZZ", "49", ""] {
+            assert!(phone_region(bad).is_err(), "{bad}");
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@ use crate::base::error::{Result, shown};
 use crate::base::stderr::say;
 use crate::input::{self, Compose, Input, Opened, Reader, TrailingGarbage};
 use crate::layout::Layout;
+use crate::selection::Selection;
 
 /// A warning; gzip says the same.
 pub(in crate::commands) const IGNORED: &str =
@@ -18,6 +19,8 @@ pub(in crate::commands) struct InputFacts {
     pub(in crate::commands) replaced: Vec<String>,
     /// The size in bytes, where it is known.
     pub(in crate::commands) size: Option<u64>,
+    /// Which of its rows the run takes.
+    pub(in crate::commands) selection: Selection,
     /// Whether bytes behind compressed data are ignored, as known now.
     pub(in crate::commands) ignored: TrailingGarbage,
     /// The same, as known when the input was opened.
@@ -31,6 +34,11 @@ impl InputFacts {
             Input::Stdin => "standard input".to_owned(),
             Input::File(path) => shown(path),
         }
+    }
+
+    /// The size in bytes of the rows that the run takes, where it is known.
+    pub(super) fn size_of_rows(&self) -> Option<u64> {
+        self.size.filter(|_| self.selection.is_everything())
     }
 }
 
@@ -56,7 +64,7 @@ impl OpenInput {
         if shows_text && input::is_checked_for_long(&settings.file.input) {
             say("rescore: checking the compressed input before anything is sent");
         }
-        let source = settings.file.input.clone();
+        let (source, selection) = (settings.file.input.clone(), settings.selection);
         let (reader, opened) = Reader::open(settings, compose)?;
         let Opened {
             layout,
@@ -75,6 +83,7 @@ impl OpenInput {
                 mapping,
                 replaced,
                 size,
+                selection,
                 ignored_at_start: ignored.any(),
                 ignored,
             },

@@ -1,14 +1,15 @@
-//! What `--map` and `--set` say: the sources of fields, by column name.
+//! What `--map`, `--set` and `--phone-region-column` say: the sources of fields, by column name.
 
 use super::field::{Field, PerField};
 use super::sanitise;
 use super::template::Template;
 use crate::base::error::{Error, Result};
 
-/// What `--map` and `--set` say.
+/// What `--map`, `--set` and `--phone-region-column` say.
 #[derive(Debug, Clone, Default)]
 pub struct Assignments {
     sources: PerField<Option<Assigned>>,
+    region: Option<String>,
 }
 
 /// One `--map` or `--set`.
@@ -43,6 +44,17 @@ impl Assignments {
             )));
         }
         self.assign(field, Assigned::Constant(value))
+    }
+
+    /// Takes the region of national phone numbers from this column.
+    pub(crate) fn set_region_column(&mut self, column: Option<String>) {
+        self.region = column;
+    }
+
+    /// The column with the region of national phone numbers.
+    #[must_use]
+    pub(crate) fn region_column(&self) -> Option<&str> {
+        self.region.as_deref()
     }
 
     fn assign(&mut self, field: Field, assigned: Assigned) -> Result<()> {

@@ -27,6 +27,8 @@ pub(crate) enum ColumnSource<K> {
 pub(crate) struct Mapping<K> {
     /// The source of each field.
     pub(crate) sources: PerField<ColumnSource<K>>,
+    /// The column with the region of national phone numbers, if there is one.
+    pub(crate) region: Option<K>,
     /// One line for people: `name ← "Full Name", email ← …`.
     pub(crate) described: String,
 }
@@ -36,6 +38,7 @@ impl<K> Mapping<K> {
     pub(crate) fn nothing() -> Self {
         Self {
             sources: PerField::from_fn(|_| ColumnSource::Absent),
+            region: None,
             described: String::new(),
         }
     }
@@ -57,7 +60,7 @@ impl Mapping<usize> {
                 match template.try_map(|name| index_of(name, header)) {
                     Ok(template) => Ok(ColumnSource::Columns(template)),
                     Err(NoColumn::Ambiguous(first, second)) => {
-                        Err(twice(field, header, first, second, file))
+                        Err(twice_for(field, header, first, second, file))
                     }
                     // Reported below, together with all others.
                     Err(NoColumn::Missing) => Ok(ColumnSource::Absent),
@@ -65,6 +68,25 @@ impl Mapping<usize> {
             }
             None => by_name(field, header, file),
         })?;
+        let region = match assignments
+            .region_column()
+            .map(|name| index_of(name, header))
+        {
+            Some(Ok(index)) => Some(index),
+            Some(Err(NoColumn::Ambiguous(first, second))) => {
+                let fix = "rename one of them".to_owned();
+                return Err(twice(
+                    "--phone-region-column",
+                    fix,
+                    header,
+                    first,
+                    second,
+                    file,
+                ));
+            }
+            // Reported below as well.
+            Some(Err(NoColumn::Missing)) | None => None,
+        };
         let is_there = |name: &str| index_of(name, header).is_ok();
         missing::refuse(assignments, header, Requirement::All, is_there, file).map_err(
             |error| match header {
@@ -72,14 +94,18 @@ impl Mapping<usize> {
                 _ => error,
             },
         )?;
-        let described = describe(&sources, |template| {
+        let described = describe(&sources, assignments, |template| {
             let name = |index: &usize| Ok::<_, ()>(header.get(*index).cloned().unwrap_or_default());
             template
                 .try_map(name)
                 .map(|template| template.to_string())
                 .unwrap_or_default()
         });
-        Ok(Self { sources, described })
+        Ok(Self {
+            sources,
+            region,
+            described,
+        })
     }
 }
 
@@ -111,7 +137,7 @@ fn by_name(field: Field, header: &[String], file: &str) -> Result<ColumnSource<u
     match ranked.as_slice() {
         [] => Ok(ColumnSource::Absent),
         [(first_rank, first), (second_rank, second), ..] if first_rank == second_rank => {
-            Err(twice(field, header, *first, *second, file))
+            Err(twice_for(field, header, *first, *second, file))
         }
         [(_, first), ..] => Ok(ColumnSource::Columns(Template(vec![Part::Column(*first)]))),
     }
@@ -146,7 +172,19 @@ fn ranked(field: Field, columns: &[String], file: &str) -> Result<Vec<(usize, us
     Ok(ranked)
 }
 
-fn twice(field: Field, header: &[String], first: usize, second: usize, file: &str) -> Error {
+fn twice_for(field: Field, header: &[String], first: usize, second: usize, file: &str) -> Error {
+    let fix = format!("rename one of them, or choose a column with `--map {field}=COLUMN`");
+    twice(field.name(), fix, header, first, second, file)
+}
+
+fn twice(
+    what: &str,
+    fix: String,
+    header: &[String],
+    first: usize,
+    second: usize,
+    file: &str,
+) -> Error {
     let name = |index: usize| {
         header
             .get(index)
@@ -154,21 +192,22 @@ fn twice(field: Field, header: &[String], first: usize, second: usize, file: &st
             .unwrap_or_default()
     };
     Error::usage(format!(
-        "two columns for `{field}` in {file}: column {} {} and column {} {}",
+        "two columns for `{what}` in {file}: column {} {} and column {} {}",
         first + 1,
         name(first),
         second + 1,
         name(second)
     ))
-    .hint(format!(
-        "rename one of them, or choose a column with `--map {field}=COLUMN`"
-    ))
+    .hint(fix)
 }
 
 fn describe<K>(
     sources: &PerField<ColumnSource<K>>,
+    assignments: &Assignments,
     show: impl Fn(&Template<K>) -> String,
 ) -> String {
+    let region =
+        { assignments.region_column() }.map(|name| format!("phone region ← `{}`", column(name)));
     let shown: Vec<String> = Field::ALL
         .into_iter()
         .map(|field| match sources.get(field) {
@@ -177,6 +216,7 @@ fn describe<K>(
             ColumnSource::Constant(_) => format!("{field} ← constant"),
             ColumnSource::Columns(template) => format!("{field} ← {}", show(template)),
         })
+        .chain(region)
         .collect();
     shown.join(", ")
 }
@@ -232,8 +272,13 @@ impl Mapping<String> {
         if let Some(needed) = needed {
             missing::refuse(assignments, members, needed, is_there, file)?;
         }
-        let described = describe(&sources, ToString::to_string);
-        Ok(Self { sources, described })
+        let described = describe(&sources, assignments, ToString::to_string);
+        let region = assignments.region_column().map(ToOwned::to_owned);
+        Ok(Self {
+            sources,
+            region,
+            described,
+        })
     }
 }
 

@@ -7,12 +7,14 @@ use super::template::Template;
 use crate::base::error::{Error, column, quoted};
 use crate::raw_json::Pointer;
 
-/// A field that would get no value in any row.
+/// A field that would get no value in any row, or a column that is named and missing.
 enum MissingField<'a> {
     /// No column matches it.
     Unmapped(Field),
     /// `--map` takes it from columns, and these are missing.
     Named(Field, &'a Template<String>, Vec<&'a str>),
+    /// `--phone-region-column` names this column, which is missing.
+    Region(&'a str),
 }
 
 /// Which columns must exist.
@@ -20,7 +22,7 @@ enum MissingField<'a> {
 pub(super) enum Requirement {
     /// Those of required fields: too few of the file's other members were seen.
     Required,
-    /// Those, and the columns that `--map` names.
+    /// Those, and the columns that `--map` and `--phone-region-column` name.
     All,
 }
 
@@ -51,13 +53,17 @@ pub(super) fn refuse(
             (is_required && is_absent(field)).then_some(MissingField::Unmapped(field))
         }
     };
-    let missing: Vec<_> = Field::ALL.into_iter().filter_map(missing).collect();
+    let region = { assignments.region_column() }
+        .filter(|name| needed == Requirement::All && !is_there(name))
+        .map(MissingField::Region);
+    let fields = Field::ALL.into_iter().filter_map(missing);
+    let missing: Vec<_> = fields.chain(region).collect();
     if missing.is_empty() {
         return Ok(());
     }
     let words = |named: bool| {
         let of = { missing.iter() }
-            .filter(|missing| matches!(missing, MissingField::Named(..)) == named);
+            .filter(|missing| matches!(missing, MissingField::Unmapped(_)) != named);
         listed(&of.map(MissingField::words).collect::<Vec<_>>())
     };
     let words = match (words(true), words(false)) {
@@ -70,13 +76,7 @@ pub(super) fn refuse(
         .filter_map(|missing| missing.meant(columns))
         .collect();
     Err(match missing.first() {
-        Some(first) if meant.is_empty() => {
-            let field = first.field();
-            let which = if missing.len() > 1 { "each" } else { "the" };
-            error.hint(format!(
-                "name {which} column with `--map {field}=COLUMN`, or give a constant with `--set {field}=VALUE`"
-            ))
-        }
+        Some(first) if meant.is_empty() => error.hint(first.fix(missing.len() > 1)),
         _ => error.hint(format!("did you mean `{}`?", meant.join(" "))),
     })
 }
@@ -105,9 +105,18 @@ fn listed(words: &[String]) -> String {
 }
 
 impl MissingField<'_> {
-    const fn field(&self) -> Field {
+    /// How to name the column, or if there are `several`, each of them.
+    fn fix(&self, several: bool) -> String {
+        let which = if several { "each" } else { "the" };
         match self {
-            Self::Unmapped(field) | Self::Named(field, ..) => *field,
+            Self::Unmapped(field) | Self::Named(field, ..) => format!(
+                "name {which} column with `--map {field}=COLUMN`, or give a constant with `--set {field}=VALUE`"
+            ),
+            Self::Region(_) => {
+                "name the column with the codes of countries, or give the same for all rows, as in \
+                                `--phone-region DE`"
+                    .to_owned()
+            }
         }
     }
 
@@ -119,6 +128,7 @@ impl MissingField<'_> {
                 let names: Vec<_> = names.iter().map(|name| quoted(name)).collect();
                 format!("{} for `--map {field}=…`", names.join(", "))
             }
+            Self::Region(name) => format!("{} for `--phone-region-column`", quoted(name)),
         }
     }
 
@@ -127,6 +137,10 @@ impl MissingField<'_> {
         let (field, template, names) = match self {
             Self::Unmapped(field) => return names::suggestion(*field, columns),
             Self::Named(field, template, names) => (field, template, names),
+            Self::Region(name) => {
+                let near = nearest(name, columns)?;
+                return Some(names::with_column("--phone-region-column ", &near));
+            }
         };
         let near = template.try_map(|name| {
             if names.contains(&name.as_str()) {

@@ -3,18 +3,9 @@
 use std::borrow::Cow;
 
 use super::field::Field;
+use super::phone::{self, InvalidPhone, PhoneRules};
 use super::sanitise;
 use crate::verdict::{Failure, Reason};
-
-/// What to do with a phone number that cannot be converted to the international form.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum InvalidPhone {
-    /// The row fails.
-    #[default]
-    Reject,
-    /// The row is sent without it, if it has an email address.
-    Drop,
-}
 
 /// A user as sent to the service: sanitised, and valid by the interface's rules.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,13 +23,15 @@ pub struct UserRequest<'a> {
 }
 
 impl<'a> UserRequest<'a> {
-    /// Sanitises and checks the values that `find` returns for each field; `None` is absent.
+    /// Sanitises and checks the values that `find` returns for each field; `None` is absent. `region` returns what the
+    /// row's column of regions says, if the file has one; it is asked only for a number that is not international.
     ///
     /// # Errors
     /// The first rule that the row breaks.
-    pub(crate) fn new(
+    pub(crate) fn new<'r>(
         mut find: impl FnMut(Field) -> Result<Option<Cow<'a, str>>, Failure>,
-        invalid_phone: InvalidPhone,
+        phones: PhoneRules,
+        region: impl FnOnce() -> Option<Cow<'r, str>>,
     ) -> Result<Self, Failure> {
         let mut clean = |field| match find(field)? {
             Some(text) => sanitise::clean(text, field),
@@ -54,8 +47,9 @@ impl<'a> UserRequest<'a> {
 
         let ip = sanitise::ip(ip)?;
         let email = email.map(sanitise::email).transpose()?;
-        let phone = match phone.map(sanitise::phone).transpose() {
-            Err(_) if invalid_phone == InvalidPhone::Drop && email.is_some() => None,
+        let phone = phone.map(|value| phone::phone(value, phones, region));
+        let phone = match phone.transpose() {
+            Err(_) if phones.invalid == InvalidPhone::Drop && email.is_some() => None,
             checked => checked?,
         };
         if email.is_none() && phone.is_none() {
@@ -80,6 +74,7 @@ mod tests {
     use super::super::field::PerField;
     use super::super::sanitise::text;
     use super::*;
+    use crate::base::encoding::TextEncoding;
 
     fn user(set: &[(Field, &'static [u8])]) -> PerField<Option<Cow<'static, [u8]>>> {
         let mut found = PerField {
@@ -102,9 +97,15 @@ mod tests {
     ) -> Result<UserRequest<'static>, Failure> {
         let find = |field| {
             let bytes = found.get_mut(field).take();
-            bytes.map(|bytes| text(bytes, field)).transpose()
+            bytes
+                .map(|bytes| text(bytes, TextEncoding::UTF_8, field))
+                .transpose()
         };
-        UserRequest::new(find, invalid_phone)
+        let phones = PhoneRules {
+            invalid: invalid_phone,
+            ..PhoneRules::default()
+        };
+        UserRequest::new(find, phones, || None)
     }
 
     fn reason(set: &[(Field, &'static [u8])]) -> Reason {

@@ -9,22 +9,28 @@ use std::net::IpAddr;
 use memchr::{memchr, memchr_iter};
 
 use super::field::Field;
+use super::phone::{self, is_ornament};
+use crate::base::encoding::TextEncoding;
 use crate::base::error::quoted;
 use crate::verdict::{Failure, Reason};
 
 /// The longest address that a mail path can have (RFC 5321, section 4.5.3.1.3, without the angle
 /// brackets).
 const EMAIL_CHARACTERS: usize = 254;
-/// Digits of a phone number: ITU-T E.164 allows 15; the service documents at least 7.
-const PHONE_DIGITS: std::ops::RangeInclusive<usize> = 7..=15;
-/// Digits of a country code (ITU-T E.164).
-const COUNTRY_CODE_DIGITS: std::ops::RangeInclusive<usize> = 1..=3;
 
 /// The value as text.
 ///
 /// # Errors
-/// Bytes that are not UTF-8: a replacement character must never reach a paid call.
-pub(crate) fn text(bytes: Cow<'_, [u8]>, field: Field) -> Result<Cow<'_, str>, Failure> {
+/// Bytes that are not text in this encoding: a replacement character must never reach a paid call.
+#[inline]
+pub(crate) fn text(
+    bytes: Cow<'_, [u8]>,
+    encoding: TextEncoding,
+    field: Field,
+) -> Result<Cow<'_, str>, Failure> {
+    if !encoding.is_utf8() {
+        return decoded(bytes, encoding, field);
+    }
     let not_utf8 = |valid_up_to: usize| {
         Failure::new(
             Reason::NotUtf8,
@@ -39,6 +45,17 @@ pub(crate) fn text(bytes: Cow<'_, [u8]>, field: Field) -> Result<Cow<'_, str>, F
             .map(Cow::Owned)
             .map_err(|e| not_utf8(e.utf8_error().valid_up_to())),
     }
+}
+
+/// The text of bytes that are not UTF-8. On its own, so that `text` stays small for the many files that are.
+#[cold]
+fn decoded(
+    bytes: Cow<'_, [u8]>,
+    encoding: TextEncoding,
+    field: Field,
+) -> Result<Cow<'_, str>, Failure> {
+    let undecodable = || Failure::new(Reason::Undecodable, format!("{field} is not {encoding}"));
+    encoding.decode(bytes).ok_or_else(undecodable)
 }
 
 /// The text without surrounding white space and without control characters; `None` if nothing is
@@ -113,34 +130,6 @@ pub(super) fn email(value: Cow<'_, str>) -> Result<Cow<'_, str>, Failure> {
     Ok(value)
 }
 
-pub(super) fn phone(value: Cow<'_, str>) -> Result<Cow<'_, str>, Failure> {
-    if is_international(&value) {
-        return Ok(value);
-    }
-    let bare = match value.split_once("(0)") {
-        Some((before, after)) if is_country_code(before) => {
-            [before, after].concat().replace(ornament, "")
-        }
-        _ => value.replace(ornament, ""),
-    };
-    let bare = match bare.strip_prefix("00") {
-        Some(rest) => format!("+{rest}"),
-        None => bare,
-    };
-    if is_international(&bare) {
-        return Ok(Cow::Owned(bare));
-    }
-    let wrong = if bare.starts_with("+0") {
-        "has a country code that starts with 0"
-    } else {
-        "is not + and 7 to 15 digits"
-    };
-    Err(Failure::new(
-        Reason::InvalidPhone,
-        format!("phone {} {wrong}", quoted(&value)),
-    ))
-}
-
 /// What is wrong with a value that would be sent in every row. The value itself is not repeated, as
 /// it may be personal data.
 pub(super) fn wrong_constant(value: &str, field: Field) -> Option<&'static str> {
@@ -151,7 +140,10 @@ pub(super) fn wrong_constant(value: &str, field: Field) -> Option<&'static str> 
         Field::Name | Field::UserAgent => return None,
         Field::Ip => (ip(value), "is neither IPv4 nor IPv6"),
         Field::Email => (email(value), "is not an email address"),
-        Field::Phone => (phone(value), "is not + and 7 to 15 digits"),
+        Field::Phone => {
+            let wrong = phone::international(value).is_err();
+            return wrong.then_some("is not + and 7 to 15 digits");
+        }
     };
     checked.is_err().then_some(wrong)
 }
@@ -172,7 +164,7 @@ pub(crate) fn value_in(text: &str) -> Option<Field> {
             ip(word.into()).is_ok().then_some(Field::Ip)
         }
     };
-    let is_phone = || phone(text.trim().into()).is_ok() || is_long_number(text);
+    let is_phone = || phone::international(text.trim().into()).is_ok() || is_long_number(text);
     words
         .find_map(of_word)
         .or_else(|| is_phone().then_some(Field::Phone))
@@ -181,36 +173,7 @@ pub(crate) fn value_in(text: &str) -> Option<Field> {
 /// Whether a text is a number longer than a date, such as a phone number without its country code.
 fn is_long_number(text: &str) -> bool {
     let bare: Vec<_> = { text.chars() }
-        .filter(|c| !ornament(*c) && *c != '/')
+        .filter(|c| !is_ornament(*c) && *c != '/')
         .collect();
     (9..=15).contains(&bare.len()) && bare.iter().all(char::is_ascii_digit)
-}
-
-/// Characters that people write between digits.
-fn ornament(c: char) -> bool {
-    c.is_whitespace()
-        || matches!(
-            c,
-            '.' | '-' | '\u{2010}'..='\u{2015}' | '(' | ')' | '[' | ']'
-        )
-}
-
-/// Whether this is a country code and nothing else, such as the `+44 ` of `+44 (0)20 …`. A zero in
-/// brackets after it is for callers within the country, and must be dropped to keep the number
-/// right. Anywhere else it is an ordinary digit.
-fn is_country_code(before: &str) -> bool {
-    let before = before.trim_matches(ornament);
-    let code = before.strip_prefix('+').or(before.strip_prefix("00"));
-    let code = code.unwrap_or_default().trim_start_matches(ornament);
-    COUNTRY_CODE_DIGITS.contains(&code.len())
-        && !code.starts_with('0')
-        && code.bytes().all(|byte| byte.is_ascii_digit())
-}
-
-/// No country code starts with 0 (ITU-T E.164, section 6.2.1).
-fn is_international(phone: &str) -> bool {
-    let digits = phone.strip_prefix('+').unwrap_or_default();
-    PHONE_DIGITS.contains(&digits.len())
-        && !digits.starts_with('0')
-        && digits.bytes().all(|byte| byte.is_ascii_digit())
 }

@@ -108,28 +108,31 @@ impl<K> Template<K> {
         }
     }
 
-    /// The value for a row. A single column's value stays borrowed; a joined value is absent if all
-    /// its columns are empty.
-    pub(crate) fn value<'a>(
+    /// The text for a row. A single column's text stays borrowed; a joined text is absent if all its columns are empty.
+    ///
+    /// # Errors
+    /// The first column whose text cannot be had.
+    #[inline]
+    pub(crate) fn text<'a, E>(
         &self,
-        mut get: impl FnMut(&K) -> Option<Cow<'a, [u8]>>,
-    ) -> Option<Cow<'a, [u8]>> {
+        mut get: impl FnMut(&K) -> Result<Option<Cow<'a, str>>, E>,
+    ) -> Result<Option<Cow<'a, str>>, E> {
         if let Some(key) = self.column() {
             return get(key);
         }
-        let (mut joined, mut any) = (Vec::new(), false);
+        let (mut joined, mut any) = (String::new(), false);
         for part in &self.0 {
             match part {
-                Part::Text(text) => joined.extend_from_slice(text.as_bytes()),
+                Part::Text(text) => joined.push_str(text),
                 Part::Column(key) => {
-                    if let Some(value) = get(key) {
-                        any |= !value.trim_ascii().is_empty();
-                        joined.extend_from_slice(&value);
+                    if let Some(text) = get(key)? {
+                        any |= !text.trim_ascii().is_empty();
+                        joined.push_str(&text);
                     }
                 }
             }
         }
-        any.then_some(Cow::Owned(joined))
+        Ok(any.then_some(Cow::Owned(joined)))
     }
 }
 
@@ -158,17 +161,16 @@ mod tests {
     #[test]
     fn templates_join_columns() {
         let template = Template::parse("{first} {last}").unwrap();
-        let value = |first: Option<&'static str>, last: Option<&'static str>| {
-            template.value(|name| match name.as_str() {
-                "first" => first.map(|v| Cow::Borrowed(v.as_bytes())),
-                _ => last.map(|v| Cow::Borrowed(v.as_bytes())),
+        let text = |first: Option<&'static str>, last: Option<&'static str>| {
+            template.text(|name| match name.as_str() {
+                "first" => Ok(first.map(Cow::Borrowed)),
+                _ => last.map_or(Err(()), |last| Ok(Some(Cow::Borrowed(last)))),
             })
         };
-        assert_eq!(
-            value(Some("Jane"), Some("Doe")).as_deref(),
-            Some(&b"Jane Doe"[..])
-        );
-        assert_eq!(value(Some(""), None), None);
+        let joined = text(Some("Jane"), Some("Doe")).unwrap();
+        assert_eq!(joined.as_deref(), Some("Jane Doe"));
+        assert_eq!(text(Some(""), Some(" ")), Ok(None));
+        assert_eq!(text(Some("Jane"), None), Err(()));
         for broken in ["{first", "first}", "{{x}}", ""] {
             assert!(Template::parse(broken).is_err(), "{broken}");
         }

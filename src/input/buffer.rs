@@ -7,6 +7,7 @@ use tokio::time::Instant;
 
 use super::source::Source;
 use super::text::{HEAD, NotText, TextCheck};
+use crate::base::encoding::TextEncoding;
 use crate::base::error::{Error, Result};
 use crate::row::{Earlier, Row, RowNumber, Span};
 
@@ -46,13 +47,13 @@ pub(super) struct Buffer {
 
 impl Buffer {
     /// A buffer with nothing read yet.
-    pub(super) fn new(source: Source) -> Self {
+    pub(super) fn new(source: Source, encoding: TextEncoding) -> Self {
         Self {
             bytes: BytesMut::new(),
             source,
             at_end: false,
             line: 1,
-            check: TextCheck::default(),
+            check: TextCheck::new(encoding),
             has_head: false,
         }
     }

@@ -9,14 +9,14 @@ const ROWS: u32 = 100;
 
 /// The rows before the first valid one, as long as all fail for the same reason.
 #[derive(Debug)]
-pub(super) struct FirstRows {
+pub(crate) struct FirstRows {
     /// How many there were, and why they fail; `None` once a row is different.
     failing: Option<(u32, Option<Reason>)>,
 }
 
 impl FirstRows {
     /// Checks the first rows, or none.
-    pub(super) fn new(look: bool) -> Self {
+    pub(crate) fn new(look: bool) -> Self {
         Self {
             failing: look.then_some((0, None)),
         }
@@ -24,7 +24,7 @@ impl FirstRows {
 
     /// Adds the next row's request. Returns the reason if enough rows have failed only for this
     /// one.
-    pub(super) fn take<T>(&mut self, request: &Result<T, Failure>) -> Option<Reason> {
+    pub(crate) fn take<T>(&mut self, request: &Result<T, Failure>) -> Option<Reason> {
         let (rows, seen) = self.failing?;
         let reason = request.as_ref().err().map(|failure| failure.reason);
         let same = reason.filter(|reason| seen.is_none_or(|seen| seen == *reason));
@@ -50,9 +50,10 @@ pub(super) fn hopeless(name: &str, reason: Reason, mapping: &str) -> Error {
             "put each object on one line, with `jq -c '.[]'` for an array and with `jq -c .` otherwise"
         }
         Reason::Ragged | Reason::TextAfterQuote => "check the header, the quotes and `--delimiter`",
+        Reason::Undecodable => "check `--encoding`",
         Reason::ExistingColumns => "`--existing keep` keeps the old columns under other names",
         Reason::InvalidPhone => {
-            "`--invalid-phone drop` leaves out the phone number if the row has an email address"
+            "`--phone-region` reads national numbers, as in `--phone-region DE`, and `--invalid-phone drop` leaves out the number if the row has an email address"
         }
         _ => "name the right columns with `--map FIELD=COLUMN`",
     };

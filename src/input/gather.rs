@@ -17,11 +17,19 @@ pub(super) trait Records {
     /// What is made of a record.
     type Record;
 
-    /// The next complete record in the buffer, and how many bytes it has.
+    /// The next complete record in the buffer.
     ///
     /// # Errors
     /// The record is broken in such a way that nothing after it can be trusted.
-    fn next_record(&mut self) -> Result<Option<(Self::Record, usize)>>;
+    fn next_record(&mut self) -> Result<Option<Self::Record>>;
+
+    /// How many bytes a record has.
+    fn length(record: &Self::Record) -> usize;
+
+    /// Whether no further records are wanted, so that nobody waits for them.
+    fn is_full(&self) -> bool {
+        false
+    }
 
     /// The bytes that are not rows yet.
     fn buffer(&mut self) -> &mut Buffer;
@@ -31,18 +39,19 @@ pub(super) trait Records {
 ///
 /// # Errors
 /// The source cannot be read further, or as for [`Records::next_record`].
+#[inline]
 pub(super) fn gather<R: Records>(
     records: &mut R,
     waits: bool,
 ) -> Result<Option<RowBatch<R::Record>>> {
     let (mut rows, mut bytes) = (Vec::new(), 0);
     let end = loop {
-        if rows.len() >= BATCH_ROWS || bytes >= BATCH_BYTES {
+        if rows.len() >= BATCH_ROWS || bytes >= BATCH_BYTES || records.is_full() {
             break false;
         }
         match records.next_record()? {
-            Some((row, length)) => {
-                bytes += length;
+            Some(row) => {
+                bytes += R::length(&row);
                 rows.push(row);
             }
             None if records.buffer().at_end => break true,

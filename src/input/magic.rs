@@ -68,6 +68,12 @@ const UTF_16: ForeignFormat = ForeignFormat {
     fix: "convert it with `iconv -f UTF-16 -t UTF-8`",
 };
 
+/// It looks like ASCII, and its names would be sent as garbage.
+pub(super) const ISO_2022_JP: ForeignFormat = ForeignFormat {
+    what: "ISO-2022-JP text",
+    fix: "convert it with `iconv -f ISO-2022-JP -t UTF-8`",
+};
+
 const ZIP: &[u8] = b"PK\x03\x04";
 /// The offset of the first file's name in a zip archive.
 const ZIP_NAME: usize = 30;

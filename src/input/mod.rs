@@ -15,8 +15,8 @@ mod gather;
 mod jsonl;
 mod magic;
 mod reader;
-#[allow(dead_code, reason = "the commands that read scored files come next")]
 mod scored;
+mod selector;
 mod settings;
 mod sniff;
 mod source;
@@ -28,9 +28,9 @@ pub use batch::ReadRow;
 pub(crate) use batch::RowBatch;
 pub use bodies::Compose;
 pub(crate) use decompress::TrailingGarbage;
+pub(crate) use first_rows::FirstRows;
 pub(crate) use reader::Opened;
 pub use reader::Reader;
-#[allow(unused_imports, reason = "the same")]
 pub(crate) use scored::{OpenedScored, ScoredColumns, ScoredReader, ScoredRow};
 pub use settings::{FileSettings, FormatChoice, Input, ReaderSettings};
 pub(crate) use source::is_checked_for_long;

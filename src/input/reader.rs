@@ -8,12 +8,14 @@ use super::decompress::TrailingGarbage;
 use super::first_rows::{self, FirstRows};
 use super::gather::{Records, gather};
 use super::jsonl::{self, JsonlParser};
+use super::selector::Selector;
 use super::settings::ReaderSettings;
 use super::sniff;
 use super::source::Source;
 use crate::base::error::{Error, Result};
 use crate::layout::{Format, Layout};
 use crate::row::{Row, RowNumber};
+use crate::telemetry::event::InputEnd;
 use crate::verdict::Failure;
 
 /// Reads rows from a source.
@@ -24,6 +26,7 @@ pub struct Reader {
     bodies: Bodies,
     number: RowNumber,
     first_rows: FirstRows,
+    selector: Selector,
     /// The rows that were read to check the file.
     early: Option<RowBatch>,
 }
@@ -119,13 +122,14 @@ impl Reader {
         compose: Compose,
     ) -> Result<(Self, Opened)> {
         let (size, mode, ignored) = (source.size(), source.mode(), source.ignored());
-        let mut buffer = Buffer::new(source);
+        let mut buffer = Buffer::new(source, settings.file.encoding);
         buffer.fill_first_line(settings.file.max_record)?;
         buffer.fill_head()?;
         let (detected, preamble) = sniff::detect(&settings.file, &mut buffer)?;
         let (parser, header) = FormatParser::open(detected, &settings, &mut buffer)?;
         let layout = Layout {
             format: detected,
+            encoding: settings.file.encoding,
             preamble,
             header,
             columns: settings.columns.clone(),
@@ -136,6 +140,7 @@ impl Reader {
             buffer,
             parser,
             first_rows: FirstRows::new(settings.judges_first_rows),
+            selector: Selector::new(settings.selection),
             settings,
             bodies: Bodies::new(compose),
             number: RowNumber::FIRST,
@@ -156,6 +161,12 @@ impl Reader {
         ))
     }
 
+    /// What was read of the source. Known when there are no more rows.
+    #[must_use]
+    pub(crate) const fn end(&self) -> InputEnd {
+        self.selector.end()
+    }
+
     /// The next rows; `None` at the end.
     ///
     /// # Errors
@@ -172,7 +183,35 @@ impl Reader {
 impl Records for Reader {
     type Record = ReadRow;
 
-    fn next_record(&mut self) -> Result<Option<(ReadRow, usize)>> {
+    #[inline]
+    fn next_record(&mut self) -> Result<Option<ReadRow>> {
+        loop {
+            let row = self.next_row()?;
+            match &row {
+                Some(taken) if !self.selector.takes(taken) => {}
+                _ => return Ok(row),
+            }
+        }
+    }
+
+    #[inline]
+    fn length(record: &ReadRow) -> usize {
+        record.row.raw.len()
+    }
+
+    fn is_full(&self) -> bool {
+        self.selector.is_full()
+    }
+
+    fn buffer(&mut self) -> &mut Buffer {
+        &mut self.buffer
+    }
+}
+
+impl Reader {
+    /// The row of the next complete record in the buffer, selected or not.
+    #[inline]
+    fn next_row(&mut self) -> Result<Option<ReadRow>> {
         let extent = match &mut self.parser {
             FormatParser::Csv(parser) => {
                 parser.scan(&self.buffer, self.settings.file.max_record)?
@@ -189,17 +228,13 @@ impl Records for Reader {
             line,
         )?;
         let mut row = self.buffer.take(&extent, self.number);
-        let length = row.raw.len();
         self.number = self.number.next();
         let request = match &mut self.parser {
-            FormatParser::Csv(parser) => parser.request(
-                &mut row,
-                &extent,
-                self.settings.invalid_phone,
-                &mut self.bodies,
-            ),
+            FormatParser::Csv(parser) => {
+                parser.request(&mut row, &extent, self.settings.phones, &mut self.bodies)
+            }
             FormatParser::Jsonl(parser) => {
-                parser.request(&mut row, self.settings.invalid_phone, &mut self.bodies)
+                parser.request(&mut row, self.settings.phones, &mut self.bodies)
             }
         };
         if let Some(reason) = self.first_rows.take(&request) {
@@ -210,10 +245,6 @@ impl Records for Reader {
             message: format!("line {line}: {}", failure.message).into(),
             ..failure
         });
-        Ok(Some((ReadRow { row, request }, length)))
-    }
-
-    fn buffer(&mut self) -> &mut Buffer {
-        &mut self.buffer
+        Ok(Some(ReadRow { row, request }))
     }
 }

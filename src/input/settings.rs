@@ -2,8 +2,10 @@
 
 use std::path::PathBuf;
 
-use crate::fields::{Assignments, InvalidPhone};
+use crate::base::encoding::TextEncoding;
+use crate::fields::{Assignments, PhoneRules};
 use crate::layout::Existing;
+use crate::selection::Selection;
 
 /// Where rows come from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,6 +37,8 @@ pub struct FileSettings {
     pub input: Input,
     /// The format, or that it is to be detected.
     pub format: FormatChoice,
+    /// The encoding of the text.
+    pub encoding: TextEncoding,
     /// The delimiter, if it was given.
     pub delimiter: Option<u8>,
     /// There is no header: columns are named by number.
@@ -48,14 +52,16 @@ pub struct FileSettings {
 pub struct ReaderSettings {
     /// The file.
     pub file: FileSettings,
-    /// What `--map` and `--set` say.
+    /// What `--map`, `--set` and `--phone-region-column` say.
     pub assignments: Assignments,
-    /// What to do with an invalid phone number.
-    pub invalid_phone: InvalidPhone,
+    /// What to do with phone numbers that are not international.
+    pub phones: PhoneRules,
     /// What to do with columns that have our names.
     pub existing: Existing,
     /// The names of the columns that we write.
     pub columns: Vec<String>,
     /// Whether to reject a file whose first rows all fail for the same reason.
     pub judges_first_rows: bool,
+    /// Which rows are read.
+    pub selection: Selection,
 }

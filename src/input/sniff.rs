@@ -8,8 +8,9 @@ use memchr::memchr2;
 use super::buffer::{Buffer, line_end};
 use super::csv::{RecordScan, find_record};
 use super::settings::{FileSettings, FormatChoice, Input};
-use super::text::{BYTE_ORDER_MARK, HEAD};
-use crate::base::error::{Error, Result};
+use super::text::{BYTE_ORDER_MARK, HEAD, convert};
+use crate::base::encoding::TextEncoding;
+use crate::base::error::{Error, Result, quoted};
 use crate::fields;
 use crate::layout::{Compression, Format};
 use crate::raw_json;
@@ -23,6 +24,7 @@ const SAMPLE_ROWS: usize = 20;
 pub(super) fn detect(settings: &FileSettings, buffer: &mut Buffer) -> Result<(Format, Bytes)> {
     let mut preamble = BytesMut::new();
     if buffer.bytes.starts_with(BYTE_ORDER_MARK) {
+        refuse_mark(settings.encoding, buffer.source.name())?;
         preamble.unsplit(buffer.bytes.split_to(BYTE_ORDER_MARK.len()));
     }
     let object = buffer.bytes.trim_ascii_start().first() == Some(&b'{');
@@ -36,15 +38,51 @@ pub(super) fn detect(settings: &FileSettings, buffer: &mut Buffer) -> Result<(Fo
     };
     refuse_json(format, buffer)?;
     if format == FormatChoice::Jsonl {
+        refuse_encoding(settings.encoding, buffer.source.name())?;
         return Ok((Format::Jsonl, preamble.freeze()));
     }
     let line = separator_line(settings, buffer, &mut preamble)?;
     let by_format = (format == FormatChoice::Tsv).then_some(b'\t');
     let delimiter = match settings.delimiter.or(line).or(by_format) {
         Some(delimiter) => delimiter,
-        None => delimiter(buffer)?,
+        None => delimiter(buffer, settings.encoding)?,
     };
+    refuse_delimiter(delimiter, settings.encoding, buffer.source.name())?;
     Ok((Format::Delimited { delimiter }, preamble.freeze()))
+}
+
+/// Fails if a file that says it is UTF-8 is to be read in another encoding.
+fn refuse_mark(encoding: TextEncoding, file: &str) -> Result<()> {
+    if encoding.is_utf8() {
+        return Ok(());
+    }
+    Err(Error::usage(format!(
+        "{file} starts with the byte order mark of UTF-8, but `--encoding` says {encoding}"
+    ))
+    .hint("leave out `--encoding`"))
+}
+
+/// Fails if JSONL is to be read in another encoding than UTF-8.
+fn refuse_encoding(encoding: TextEncoding, file: &str) -> Result<()> {
+    if encoding.is_utf8() {
+        return Ok(());
+    }
+    Err(Error::usage(format!(
+        "`--encoding` is for CSV and TSV, but {file} is JSONL, which is always UTF-8"
+    ))
+    .hint(format!("leave it out, or {}", convert(encoding))))
+}
+
+/// Fails if the delimiter can be half a character: characters would be cut apart.
+fn refuse_delimiter(delimiter: u8, encoding: TextEncoding, file: &str) -> Result<()> {
+    if !encoding.has_within_characters(delimiter) {
+        return Ok(());
+    }
+    Err(Error::usage(format!(
+        "cannot read {file}: in {encoding}, the delimiter {} can be half a character",
+        quoted(&char::from(delimiter).to_string())
+    ))
+    .hint(convert(encoding)))
 }
 
 fn by_name(input: &Input) -> Option<FormatChoice> {
@@ -138,11 +176,11 @@ fn separator_line(
 
 /// The delimiter that makes the most sense of the first rows. It does not depend on how the bytes
 /// arrive: a fixed number of complete rows is used, or all rows.
-fn delimiter(buffer: &mut Buffer) -> Result<u8> {
+fn delimiter(buffer: &mut Buffer, encoding: TextEncoding) -> Result<u8> {
     loop {
         let head = buffer.bytes.get(..HEAD).unwrap_or(&buffer.bytes);
         let over = buffer.at_end || head.len() == HEAD;
-        if let Some(delimiter) = likeliest(head, over) {
+        if let Some(delimiter) = likeliest(head, over, encoding) {
             return Ok(delimiter);
         }
         buffer.fill()?;
@@ -151,9 +189,9 @@ fn delimiter(buffer: &mut Buffer) -> Result<u8> {
 
 /// The delimiter with the most columns whose names we know, then the most rows of equal length,
 /// then the most columns; `None` if more bytes are needed.
-fn likeliest(head: &[u8], over: bool) -> Option<u8> {
+fn likeliest(head: &[u8], over: bool, encoding: TextEncoding) -> Option<u8> {
     let trials: Option<Vec<Trial>> = { DELIMITERS.iter() }
-        .map(|delimiter| Trial::of(*delimiter, head, over))
+        .map(|delimiter| Trial::of(*delimiter, head, over, encoding))
         .collect();
     let trials = trials?;
     let most = trials.iter().map(|trial| trial.known).max()?;
@@ -188,7 +226,7 @@ struct Trial {
 
 impl Trial {
     /// `None` if the header is not complete yet.
-    fn of(delimiter: u8, head: &[u8], over: bool) -> Option<Self> {
+    fn of(delimiter: u8, head: &[u8], over: bool, encoding: TextEncoding) -> Option<Self> {
         let (text, rows) = whole_rows(delimiter, head, over);
         if rows == 0 && !over {
             return None;
@@ -201,7 +239,7 @@ impl Trial {
         let mut records = reader.byte_records().map_while(Result::ok);
         let header = records.next().unwrap_or_default();
         let width = header.len();
-        let is_known = |name: &&[u8]| fields::rank(&String::from_utf8_lossy(name)).is_some();
+        let is_known = |name: &&[u8]| fields::rank(&encoding.decode_lossy(name)).is_some();
         let known = header.iter().filter(is_known).count();
         let equal = records.filter(|row| width > 1 && row.len() == width);
         Some(Self {
@@ -243,7 +281,7 @@ mod tests {
             ("name\na\n", b','),
             ("", b','),
         ] {
-            let found = likeliest(sample.as_bytes(), true).map(char::from);
+            let found = likeliest(sample.as_bytes(), true, TextEncoding::UTF_8).map(char::from);
             assert_eq!(found, Some(char::from(expected)), "{sample:?}");
         }
     }
@@ -257,7 +295,8 @@ mod tests {
             ("id;Name;E-Mail;ip\n", b';', 18),
             (&unclear, b';', 6 + 4 + 19 * 4),
         ] {
-            let found = |length: usize| likeliest(&text.as_bytes()[..length], false);
+            let found =
+                |length: usize| likeliest(&text.as_bytes()[..length], false, TextEncoding::UTF_8);
             for length in 0..text.len() {
                 let expected = (length >= least).then_some(expected);
                 assert_eq!(found(length), expected, "{length} of {text:?}");

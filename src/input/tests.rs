@@ -8,9 +8,11 @@ use std::io::{self, Read};
 use bytes::{Bytes, BytesMut};
 
 use super::{FileSettings, FormatChoice, Input, ReadRow, Reader, ReaderSettings};
+use crate::base::encoding::TextEncoding;
 use crate::base::error::Result;
-use crate::fields::{Assignments, InvalidPhone, UserRequest};
+use crate::fields::{Assignments, PhoneRules, UserRequest};
 use crate::layout::Existing;
+use crate::selection::Selection;
 
 /// Returns at most `step` bytes per read, is interrupted at every third read, and fails at the
 /// `fails`th.
@@ -40,15 +42,17 @@ fn settings() -> ReaderSettings {
         file: FileSettings {
             input: Input::Stdin,
             format: FormatChoice::Detect,
+            encoding: TextEncoding::UTF_8,
             delimiter: None,
             no_header: false,
             max_record: 1 << 20,
         },
         assignments: Assignments::default(),
-        invalid_phone: InvalidPhone::Reject,
+        phones: PhoneRules::default(),
         existing: Existing::Replace,
         columns: crate::layout::VERDICT_COLUMNS.map(str::to_owned).into(),
         judges_first_rows: true,
+        selection: Selection::default(),
     }
 }
 

@@ -1,24 +1,30 @@
-//! Whether the input is UTF-8 text, judged by its first MiB as the bytes arrive.
+//! Whether the input is text, and UTF-8 unless another encoding was named, judged by its first MiB as the bytes arrive.
 //!
 //! The encoding is determined by a byte order mark, or else by the majority of the lines that are
 //! not pure ASCII. If most of them are UTF-8, other bytes are the fault of single rows. If not, the
 //! file is in another encoding, and none of its rows should be paid for.
 
 use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
-use memchr::{memchr, memchr2};
+use memchr::{memchr, memchr2, memmem};
 
-use super::magic::{self, ForeignFormat};
+use super::magic::{self, ForeignFormat, ISO_2022_JP};
+use crate::base::encoding::TextEncoding;
 use crate::base::error::Error;
 
 /// How much of the input is checked: it is read in no time, and one MiB of users shows the letters
 /// that a file has.
 pub(super) const HEAD: usize = 1024 * 1024;
 
+/// The start of all sequences by which ISO-2022 switches to a character set of two bytes.
+const SWITCH: &[u8] = b"\x1b$";
+
 pub(super) const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// Judges bytes in the order in which they arrive.
 #[derive(Debug, Default)]
 pub(super) struct TextCheck {
+    /// The encoding that the input has by the settings.
+    encoding: TextEncoding,
     /// The first bytes, by which formats are recognised.
     start: Vec<u8>,
     /// How many bytes have been judged.
@@ -29,6 +35,8 @@ pub(super) struct TextCheck {
     after_cr: bool,
     /// The last, incomplete line.
     line: Vec<u8>,
+    /// Whether a line switches to another character set, as only ISO-2022 does.
+    switches: bool,
     /// The number of lines that are UTF-8 and not pure ASCII.
     utf8: u64,
     /// The number of lines that are not UTF-8, and the line number of the first.
@@ -48,6 +56,14 @@ pub(super) enum NotText {
 }
 
 impl TextCheck {
+    /// Nothing has been judged yet.
+    pub(super) fn new(encoding: TextEncoding) -> Self {
+        Self {
+            encoding,
+            ..Self::default()
+        }
+    }
+
     /// Adds the next bytes. Those after the head are not checked.
     ///
     /// # Errors
@@ -88,6 +104,7 @@ impl TextCheck {
         let line = std::mem::take(&mut self.line);
         self.lines += 1;
         if line.is_ascii() {
+            self.switches |= memmem::find(&line, SWITCH).is_some();
             return;
         }
         match std::str::from_utf8(&line) {
@@ -107,7 +124,13 @@ impl TextCheck {
     /// It is in another file format or another encoding.
     pub(super) fn result(&self) -> Result<(), NotText> {
         self.foreign()?;
-        if self.broken > self.utf8 && !self.start.starts_with(BYTE_ORDER_MARK) {
+        if self.switches {
+            return Err(NotText::OtherFormat(ISO_2022_JP));
+        }
+        if self.encoding.is_utf8()
+            && self.broken > self.utf8
+            && !self.start.starts_with(BYTE_ORDER_MARK)
+        {
             return Err(NotText::Encoding(self.first_broken));
         }
         Ok(())
@@ -131,13 +154,24 @@ impl NotText {
             .hint("rescore reads CSV, TSV and JSONL in UTF-8"),
             Self::Encoding(line) => {
                 let encoding = encoding(bytes.get(..HEAD).unwrap_or(bytes));
-                Error::usage(format!(
+                let error = Error::usage(format!(
                     "cannot read {name}: line {line} is not UTF-8 and looks like {encoding}"
+                ));
+                // JSONL is UTF-8 by definition.
+                if bytes.trim_ascii_start().starts_with(b"{") {
+                    return error.hint(convert(encoding));
+                }
+                error.hint(format!(
+                    "`--encoding {encoding}` reads it and writes the output in the same encoding"
                 ))
-                .hint(format!("convert it with `iconv -f {encoding} -t UTF-8`"))
             }
         }
     }
+}
+
+/// How a file gets to be UTF-8.
+pub(super) fn convert(encoding: impl std::fmt::Display) -> String {
+    format!("convert it with `iconv -f {encoding} -t UTF-8`")
 }
 
 /// The likely encoding of bytes that are not UTF-8.
@@ -176,6 +210,10 @@ mod tests {
             (b"\xc3\xbc,\xfc\n", Err(NotText::Encoding(1))),
             (b"J\xc3", Err(NotText::Encoding(1))),
             (b"name\n\nJa\0ne\n", Err(NotText::Nul(3))),
+            (
+                b"name\n\x1b$B;3ED\x1b(B\n",
+                Err(NotText::OtherFormat(ISO_2022_JP)),
+            ),
         ] {
             for step in 1..=text.len() {
                 assert_eq!(judged(text, step), expected, "{step}: {text:?}");

@@ -50,6 +50,13 @@ pub(crate) fn ledger_of(output: &Path) -> PathBuf {
     with_suffix(output, ".ledger")
 }
 
+/// The output that a run's own ledger of this name belongs to.
+#[must_use]
+pub(super) fn output_of(ledger: &Path) -> Option<PathBuf> {
+    let is_own = ledger.extension().is_some_and(|end| end == "ledger");
+    is_own.then(|| ledger.with_extension(""))
+}
+
 /// Creates the file where there is none. A shared ledger may be named by a link; a run's own is named by us.
 pub(super) fn create(path: &Path, kind: LedgerKind) -> io::Result<()> {
     match kind {

@@ -79,9 +79,19 @@ pub(super) struct LookupScope {
 }
 
 impl Lookup {
+    /// For a run, beside its connection that writes.
     pub(super) fn open(path: &Path, scope: LookupScope) -> Result<Self> {
+        Self::open_as(Mode::Read, path, scope)
+    }
+
+    /// Without a run: nothing is changed.
+    pub(super) fn inspect(path: &Path, scope: LookupScope) -> Result<Self> {
+        Self::open_as(Mode::Inspect, path, scope)
+    }
+
+    fn open_as(mode: Mode, path: &Path, scope: LookupScope) -> Result<Self> {
         let open = || {
-            let connection = Connect::to(Mode::Read).open(path)?;
+            let connection = Connect::to(mode).open(path)?;
             let failures = failures::any(&connection, scope.run.id())?;
             Ok((connection, failures))
         };

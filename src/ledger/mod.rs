@@ -2,9 +2,10 @@
 //!
 //! A ledger is one SQLite database of answers by request. A run opens it ([`OpenLedger`]), looks up what earlier runs
 //! stored ([`Lookup`]), starts with it ([`RunningLedger`]) and makes new answers durable ([`LedgerWriter`]). Without a run,
-//! `admin` shows what is in a ledger and removes answers. A ledger must not know files of users or calls, and stores
+//! [`LedgerPreview`] shows what a run would find, and `admin` shows what is in a ledger and removes answers. A ledger must not know files of users or calls, and stores
 //! nothing about a person.
 
+mod access;
 mod admin;
 mod bloom_filter;
 mod clock;
@@ -36,7 +37,10 @@ pub use location::LedgerLocation;
 pub(crate) use lookup::Lookup;
 pub use lookup::{KnownOutcome, LookupResult};
 pub(crate) use request_key::{RequestHasher, RequestKey};
-pub(crate) use session::{ClosedLedger, EarlierAnswers, RunningLedger};
+pub(crate) use session::{
+    ClosedLedger, EarlierAnswers, LedgerPreview, PreviewedRun, RunningLedger,
+};
 pub use session::{OpenLedger, Removal};
 pub use settings::{LedgerSettings, Reuse};
+pub(crate) use settings::{PreviewAccount, PreviewSettings};
 pub(crate) use writer::{AnsweredIn, LedgerWriter};

@@ -4,6 +4,8 @@
 //! draws for itself, and a row number. Two ledgers have no key in common, and a key cannot be turned back into a request.
 //! This file must not know how answers are stored.
 
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
 use std::path::{Path, absolute};
 
 use crate::row::RowNumber;
@@ -28,6 +30,12 @@ impl RequestKey {
             row: row.get(),
             ..self
         }
+    }
+
+    /// The hash of the request, by which equal ones are told.
+    #[must_use]
+    pub(crate) const fn hash(&self) -> [u8; 16] {
+        self.hash
     }
 
     /// The row as the database stores it.
@@ -60,6 +68,17 @@ impl RequestHasher {
             // The length first: no two pairs run together to the same bytes.
             hasher.update(&(part.len() as u64).to_le_bytes());
             hasher.update(part.as_bytes());
+        }
+        Self::of_context(*hasher.finalize().as_bytes())
+    }
+
+    /// For keys that no ledger has: to tell equal requests of one pass.
+    #[must_use]
+    pub(crate) fn of_pass() -> Self {
+        let mut hasher = blake3::Hasher::new();
+        for _ in 0..4 {
+            // The standard library's source of unpredictable numbers.
+            hasher.update(&RandomState::new().hash_one(()).to_le_bytes());
         }
         Self::of_context(*hasher.finalize().as_bytes())
     }

@@ -1,7 +1,7 @@
-//! The settings with which a run opens a ledger.
+//! The settings with which a ledger is opened.
 
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::location::LedgerLocation;
@@ -37,4 +37,26 @@ pub struct LedgerSettings {
     pub captured: Vec<Pointer>,
     /// How many calls can be in flight: answers arrive in groups of about that size.
     pub in_flight: NonZeroUsize,
+}
+
+/// What must be known of the run to come to say what it would find in a ledger.
+#[derive(Debug)]
+pub(crate) struct PreviewSettings<'a> {
+    /// The ledger, a shared one or a run's own.
+    pub(crate) path: &'a Path,
+    /// Who would be asked; `None` is the only account that the ledger has answers of.
+    pub(crate) account: Option<PreviewAccount<'a>>,
+    /// Older answers are not used.
+    pub(crate) max_age: Option<Duration>,
+    /// The additional answer fields that the run needs.
+    pub(crate) captured: &'a [Pointer],
+}
+
+/// Whose answers are looked for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PreviewAccount<'a> {
+    /// The service's address.
+    pub(crate) endpoint: &'a str,
+    /// The calling application's ID.
+    pub(crate) service_id: &'a str,
 }

@@ -192,6 +192,7 @@ mod tests {
             style: Style::Bar,
             every: Duration::ZERO,
             size: Some(1),
+            limit: None,
             sandbox: true,
             tariff: None,
             concurrency: 64,

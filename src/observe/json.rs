@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use crate::raw_json::escape_unsafe;
+
 /// Thousandths are as exact as anyone needs: of seconds, percent, or calls a second.
 pub(super) fn rounded(number: f64) -> f64 {
     (number * 1000.0).round() / 1000.0
@@ -11,4 +13,11 @@ pub(super) fn rounded(number: f64) -> f64 {
 pub(super) fn one_line(record: &impl Serialize) -> String {
     // It fails only on map keys that are not strings, and no record has any.
     serde_json::to_string(record).unwrap_or_default()
+}
+
+/// The record on several lines, safe to show on a terminal.
+pub(super) fn indented(record: &impl Serialize) -> String {
+    let text = serde_json::to_string_pretty(record).unwrap_or_default();
+    let lines = text.lines().map(|line| escape_unsafe(line) + "\n");
+    lines.collect()
 }

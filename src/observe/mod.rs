@@ -5,6 +5,7 @@
 
 mod bar;
 mod cost;
+mod decided;
 #[cfg(test)]
 mod documented;
 mod json;
@@ -21,13 +22,16 @@ mod style;
 mod summary;
 mod view;
 mod wait_reason;
+mod what_if;
 mod words;
 
+pub(crate) use decided::DecideSummary;
 pub(crate) use metrics::{MetricsEnd, MetricsFile, MetricsLabels, MetricsThread};
 pub(crate) use notice::notices;
-pub(crate) use numbers::{answers, count, counted, day, moment};
+pub(crate) use numbers::{answers, count, counted, day, moment, per_time, stamp};
 pub(crate) use progress::ProgressThread;
 pub(crate) use settings::ProgressSettings;
 pub use style::Style;
 pub(crate) use summary::{FailedStart, KeptLedger, RunSummary};
+pub(crate) use what_if::WhatIfView;
 pub(crate) use words::{most, same_command};

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-pub(super) use crate::base::elapsed::time;
+pub(crate) use crate::base::elapsed::time;
 use crate::base::thousands::grouped;
 
 /// `1234567` as `1,234,567`.
@@ -33,6 +33,13 @@ pub(super) fn times(number: u64) -> String {
 #[must_use]
 pub(crate) fn moment(time: SystemTime) -> String {
     local_time(time, "%H:%M", "%Y-%m-%d %H:%M")
+}
+
+/// A moment in local time with its offset from UTC, for a document that travels.
+#[must_use]
+pub(crate) fn stamp(time: SystemTime) -> String {
+    const FORMAT: &str = "%-d %B %Y, %H:%M (UTC%:z)";
+    local_time(time, FORMAT, FORMAT)
 }
 
 /// A day in local time: `today`, or `on 2026-11-20`.
@@ -76,7 +83,8 @@ pub(super) fn rate(rate: f64) -> String {
 }
 
 /// Calls a second or a minute, whichever is easier to read: `48.0/s`, `6.00/min`.
-pub(super) fn per_time(calls: f64) -> String {
+#[must_use]
+pub(crate) fn per_time(calls: f64) -> String {
     if calls >= 0.5 {
         format!("{}/s", rate(calls))
     } else {

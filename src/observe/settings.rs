@@ -1,5 +1,6 @@
 //! What every view of the progress knows of the run besides its numbers.
 
+use std::num::NonZeroU64;
 use std::time::Duration;
 
 use super::cost::{self, Cost};
@@ -15,6 +16,8 @@ pub(crate) struct ProgressSettings {
     pub(crate) every: Duration,
     /// The source's size in bytes, if it has one.
     pub(crate) size: Option<u64>,
+    /// The run takes no more rows than these, if it was asked to.
+    pub(crate) limit: Option<NonZeroU64>,
     /// The stand-in answers, not the service: every view that shows numbers says so.
     pub(crate) sandbox: bool,
     /// What calls cost, where the user says so.
@@ -24,7 +27,7 @@ pub(crate) struct ProgressSettings {
 }
 
 impl ProgressSettings {
-    /// What was spent and saved up to now; `None` where nobody says what calls cost.
+    /// What was spent and saved up to now, in words; `None` where nobody says what calls cost.
     pub(super) fn cost(&self, now: Option<Cost>) -> Option<String> {
         let tariff = self.tariff.as_ref()?;
         Some(cost::so_far(now?, tariff, self.sandbox))

@@ -1,6 +1,7 @@
 //! The numbers that progress shows at one moment, and how fast they change.
 
 use std::collections::VecDeque;
+use std::num::NonZeroU64;
 use std::time::Duration;
 
 use super::cost::Cost;
@@ -46,7 +47,7 @@ impl Snapshot {
     pub(super) fn take(events: &Events, settings: &ProgressSettings, recent: &mut Recent) -> Self {
         let at = events.elapsed();
         events.with_stats(|stats| {
-            let share = share(stats, settings.size);
+            let share = share(stats, settings.size, settings.limit);
             let now = ProgressPoint {
                 at,
                 resolved: stats.resolved(),
@@ -82,11 +83,23 @@ impl Snapshot {
     }
 }
 
+/// The share of the run that is done. A run that takes only so many rows ends with them, or before with the source.
+#[allow(clippy::cast_precision_loss, reason = "shown as a percentage")]
+fn share(stats: &Stats, size: Option<u64>, limit: Option<NonZeroU64>) -> Option<f64> {
+    let of_source = size.and_then(|size| share_of_source(stats, size));
+    let of_limit = limit
+        .filter(|_| stats.read > 0)
+        .map(|limit| stats.resolved() as f64 / limit.get() as f64);
+    of_source.into_iter().chain(of_limit).reduce(f64::max)
+}
+
 /// The share of the source that is done: the share that was read, by bytes, times the share of those rows that are done. A
 /// row that waits at the front of the window must not make the whole run look stuck.
-fn share(stats: &Stats, size: Option<u64>) -> Option<f64> {
-    let size = size.filter(|size| *size > 0 && stats.read > 0)?;
-    #[allow(clippy::cast_precision_loss, reason = "shown as a percentage")]
+#[allow(clippy::cast_precision_loss, reason = "shown as a percentage")]
+fn share_of_source(stats: &Stats, size: u64) -> Option<f64> {
+    if size == 0 || stats.read == 0 {
+        return None;
+    }
     let (read, done) = (
         stats.position as f64 / size as f64,
         stats.resolved() as f64 / stats.read as f64,

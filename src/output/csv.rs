@@ -7,6 +7,7 @@ use csv_core::{QuoteStyle, WriteResult, Writer, WriterBuilder};
 use super::columns::has;
 use super::earlier::DecisionChange;
 use crate::base::control_chars::is_unsafe_to_print;
+use crate::base::encoding::TextEncoding;
 use crate::layout::{Existing, Format, Layout, PREVIOUS};
 use crate::row::{Row, Span};
 use crate::verdict::{Decision, Failure, Score, Verdict, is_formula};
@@ -18,13 +19,14 @@ pub(super) struct CellEncoder {
     writer: Writer,
     quoting: Writer,
     delimiter: u8,
+    encoding: TextEncoding,
 }
 
 /// Delimiters that spreadsheets use, besides the file's own.
 const SPLITS: [u8; 2] = *b";\t";
 
 impl CellEncoder {
-    pub(super) fn new(format: Format) -> Self {
+    pub(super) fn new(format: Format, encoding: TextEncoding) -> Self {
         let delimiter = match format {
             Format::Delimited { delimiter } => delimiter,
             Format::Jsonl => b',',
@@ -35,10 +37,12 @@ impl CellEncoder {
             writer: builder.build(),
             quoting: builder.quote_style(QuoteStyle::Always).build(),
             delimiter,
+            encoding,
         }
     }
 
-    fn put(&mut self, out: &mut Vec<u8>, cell: &[u8]) {
+    fn put(&mut self, out: &mut Vec<u8>, text: &str) {
+        let cell = &*self.encoding.encode(text);
         let start = out.len();
         // Each byte may be doubled, and two quotes and a delimiter are added: with this much room
         // the writer never needs more.
@@ -67,7 +71,7 @@ impl CellEncoder {
         if is_formula(&safe) {
             safe.insert(0, '\'');
         }
-        self.put(out, safe.as_bytes());
+        self.put(out, &safe);
     }
 }
 
@@ -81,7 +85,7 @@ pub(super) fn write_header(
     let rename = |out: &mut Vec<u8>, column: usize, cells: &mut CellEncoder, old: &[u8]| {
         if keep {
             let name = layout.columns.get(column).map_or("", String::as_str);
-            cells.put(out, format!("{PREVIOUS}{name}").as_bytes());
+            cells.put(out, &format!("{PREVIOUS}{name}"));
         } else {
             out.extend_from_slice(old);
         }
@@ -93,7 +97,7 @@ pub(super) fn write_header(
     for (column, name) in layout.columns.iter().enumerate() {
         if keep || !has(header, column) {
             out.push(cells.delimiter);
-            cells.put(out, name.as_bytes());
+            cells.put(out, name);
         }
     }
     out.extend_from_slice(header.line_end());
@@ -145,7 +149,7 @@ fn put_cell(out: &mut Vec<u8>, verdict: &Verdict, column: usize, cells: &mut Cel
         return;
     };
     match column {
-        0 => cells.put(out, answer.transaction_id.as_str().as_bytes()),
+        0 => cells.put(out, answer.transaction_id.as_str()),
         // Digits, sign, point and exponent never need quotes, whatever the delimiter.
         1 => out.extend_from_slice(answer.score.digits().as_bytes()),
         2 => out.extend_from_slice(decision.map_or("", Decision::word).as_bytes()),
@@ -157,7 +161,7 @@ fn put_cell(out: &mut Vec<u8>, verdict: &Verdict, column: usize, cells: &mut Cel
                 Ok(text) => cells.put_foreign(out, &text),
                 // Numbers, booleans, arrays and objects stay as the JSON that was sent. Only
                 // negative numbers start like a formula, and they are harmless.
-                Err(_) => cells.put(out, raw.as_bytes()),
+                Err(_) => cells.put(out, raw),
             }
         }
     }
@@ -222,7 +226,7 @@ pub(super) fn write_side_header(
 ) {
     out.extend_from_slice(&layout.preamble);
     for name in front.names {
-        cells.put(out, name.as_bytes());
+        cells.put(out, name);
         out.push(cells.delimiter);
     }
     out.extend_from_slice(front.rest(header, cells.delimiter));
@@ -239,7 +243,7 @@ pub(super) fn write_reject(
 ) {
     out.extend_from_slice(row.number.to_string().as_bytes());
     out.push(cells.delimiter);
-    cells.put(out, failure.reason.word().as_bytes());
+    cells.put(out, failure.reason.word());
     out.push(cells.delimiter);
     cells.put_foreign(out, &failure.message);
     out.push(cells.delimiter);
@@ -298,14 +302,16 @@ mod tests {
             ("a\"b;", "\"a\"\"b;\""),
         ] {
             let mut out = Vec::new();
-            CellEncoder::new(Format::Delimited { delimiter: b',' }).put_foreign(&mut out, text);
+            let format = Format::Delimited { delimiter: b',' };
+            CellEncoder::new(format, TextEncoding::UTF_8).put_foreign(&mut out, text);
             assert_eq!(String::from_utf8_lossy(&out), cell);
         }
         let mut out = Vec::new();
-        let mut cells = CellEncoder::new(Format::Delimited { delimiter: b'|' });
+        let format = Format::Delimited { delimiter: b'|' };
+        let mut cells = CellEncoder::new(format, TextEncoding::UTF_8);
         // A transaction id, and JSON as sent.
         for cell in ["a;b", "[1,\t2]", "a|b", "a,b"] {
-            cells.put(&mut out, cell.as_bytes());
+            cells.put(&mut out, cell);
             out.push(b'|');
         }
         assert_eq!(out, b"\"a;b\"|\"[1,\t2]\"|\"a|b\"|a,b|");

@@ -9,6 +9,7 @@ use std::borrow::Cow;
 use serde::de::IgnoredAny;
 
 use super::done_row::DoneRow;
+use crate::analysis::{PastVerdict, number_of};
 use crate::drift::Drift;
 use crate::layout::Format;
 use crate::row::{Earlier, Span};
@@ -43,6 +44,16 @@ impl EarlierVerdict {
             decision: policy.decide_score(score)?,
             score: Some(score.clone()),
         })
+    }
+}
+
+impl EarlierVerdict {
+    /// It as it is counted.
+    pub(super) fn outline(&self) -> PastVerdict {
+        PastVerdict {
+            decision: self.decision,
+            score: self.score.as_ref().map(number_of),
+        }
     }
 }
 

@@ -13,7 +13,7 @@ use crate::base::error::Result;
 
 /// What happens to a file that has no rows at the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum WhenEmpty {
+pub(super) enum WhenEmpty {
     /// It is removed, and so is a file from an earlier run: its rows would be mistaken for this
     /// run's.
     Removed,
@@ -35,7 +35,8 @@ pub(super) struct SideFile {
 }
 
 impl SideFile {
-    fn open(target: &Target, mode: u32, empty: WhenEmpty) -> Result<Self> {
+    /// Opens the partial file.
+    pub(super) fn open(target: &Target, mode: u32, empty: WhenEmpty) -> Result<Self> {
         Ok(Self {
             sink: target
                 .open(mode)
@@ -87,6 +88,11 @@ impl SideFile {
         self.sink
             .write(&self.buffer)
             .map_err(|error| error.about(self.sink.path()))
+    }
+
+    /// Removes the partial file, with all of its rows.
+    pub(super) fn discard(self) {
+        self.sink.discard();
     }
 
     fn commit(self) -> FileEnd {
@@ -171,6 +177,13 @@ impl Sides {
             rejects: self.rejects.and_then(SideFile::give_up),
             changes: self.changes.and_then(SideFile::give_up),
             unsynced: None,
+        }
+    }
+
+    /// Removes the partial files.
+    pub(super) fn discard(self) {
+        for side in [self.rejects, self.changes].into_iter().flatten() {
+            side.sink.discard();
         }
     }
 

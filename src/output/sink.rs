@@ -250,7 +250,7 @@ impl Sink {
         }
     }
 
-    /// Removes a partial file without any rows.
+    /// Removes the partial file, whatever is in it.
     pub(super) fn discard(mut self) {
         self.whole = 0;
     }

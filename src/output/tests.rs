@@ -15,6 +15,7 @@ use super::side::Sides;
 use super::sink::Sink;
 use super::target::{Replace, Target};
 use super::writer::Writer;
+use crate::base::encoding::TextEncoding;
 use crate::drift::Drift;
 use crate::layout::{Existing, Format, Layout, VERDICT_COLUMNS};
 use crate::row::{Earlier, Row, RowNumber, Span};
@@ -104,6 +105,7 @@ fn layout() -> Layout {
     let header = rows(&[("", "a,b", "\r\n")]).remove(0).row;
     Layout {
         format: Format::Delimited { delimiter: b',' },
+        encoding: TextEncoding::UTF_8,
         preamble: "\u{feff}".into(),
         header: Some(header),
         columns: VERDICT_COLUMNS.map(str::to_owned).into(),

@@ -213,9 +213,9 @@ impl<'a, S: Service> Dispatcher<'a, S> {
                 position,
                 trailer,
             }) => self.rows.receive(rows, position, trailer),
-            Some(Read::End) => {
+            Some(Read::End(end)) => {
                 self.reads = false;
-                self.scorer.events().emit(Event::InputEnded);
+                self.scorer.events().emit(Event::InputEnded(end));
             }
             Some(Read::Failed(stop)) => self.stop(stop),
             None => self.stop(Stop::internal("the reader's thread ended unexpectedly")),

@@ -6,6 +6,7 @@ use tokio::sync::mpsc;
 use super::pending_row::PendingRow;
 use crate::output::DoneRow;
 use crate::scorer::Stop;
+use crate::telemetry::event::InputEnd;
 
 /// What the reader's thread sends. The end is a message of its own: a reader that died must not look like a short file.
 #[derive(Debug)]
@@ -20,7 +21,7 @@ pub(crate) enum Read {
         trailer: Bytes,
     },
     /// There are no more rows.
-    End,
+    End(InputEnd),
     /// The input cannot be read any further, or the ledger cannot.
     Failed(Stop),
 }

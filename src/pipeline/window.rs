@@ -31,7 +31,8 @@ const WRITE_DELAY: Duration = Duration::from_millis(5);
 /// Rows between reading and writing.
 pub(super) struct RowWindow {
     size: WindowSize,
-    /// In input order: first those in the window, then those that wait for it. The first has the number `first`.
+    /// In input order: first those in the window, then those that wait for it. The first has the number `first`, or a
+    /// higher one if rows before it were not selected.
     rows: VecDeque<PendingRow>,
     first: RowNumber,
     /// How many of `rows` are in the window.
@@ -136,6 +137,14 @@ impl RowWindow {
 
     fn row(&mut self, number: RowNumber) -> Option<&mut PendingRow> {
         let index = usize::try_from(number.get().checked_sub(self.first.get())?).ok()?;
+        let is_there = |row: &PendingRow| row.row.number == number;
+        let index = if self.rows.get(index).is_some_and(is_there) {
+            index
+        } else {
+            // Rows before it were not selected.
+            let by_number = |row: &PendingRow| row.row.number;
+            self.rows.binary_search_by_key(&number, by_number).ok()?
+        };
         if index >= self.admitted {
             return None;
         }
@@ -190,7 +199,7 @@ impl RowWindow {
                 return;
             };
             self.admitted -= 1;
-            self.first = self.first.next();
+            self.first = row.row.number.next();
             if let RowState::Resolved { verdict, old } = row.state {
                 if self.ready.is_empty() {
                     self.write_at = now + WRITE_DELAY;

@@ -1,9 +1,9 @@
 //! What pictures are made of.
 //!
-//! They are drawn here and not by a plotting library, because they must be readable at any width without a script: across,
-//! everything is placed in percent of the width, and down in pixels, so that bars stretch and text does not. Libraries
-//! draw for one size, which makes the text of a phone's picture too small; and they bring their own colours, where these
-//! follow the reader's colour scheme.
+//! They are drawn here and not by a plotting library, because they must be readable at any size without a script, on a
+//! phone and on paper: everything is placed in percent, so that bars stretch and text does not. Libraries draw for one
+//! size, which makes the text of a phone's picture too small; and they bring their own colours, where these follow the
+//! reader's colour scheme.
 
 use maud::{Markup, html};
 
@@ -115,12 +115,15 @@ pub(super) fn share_cells(counts: &VerdictCounts, has_none: bool) -> Markup {
     }
 }
 
-/// Pixels above the bars, for the thresholds' names.
-const ABOVE: f64 = 44.0;
-/// Pixels of the tallest bar.
-const TALLEST: f64 = 180.0;
-/// Pixels below the bars, for the numbers of the axis.
-const BELOW: f64 = 24.0;
+/// The share of the height above the bars, for the thresholds' names.
+const ABOVE: f64 = 0.18;
+/// The height of the tallest bar. The rest is for the numbers of the axis.
+const TALLEST: f64 = 0.72;
+/// How far down a threshold's name is, and how much farther the next one's.
+const NAME: f64 = 0.06;
+
+/// The height of a bar of a single row: what is there must be seen, even beside a bar that is a thousand times as tall.
+const LEAST: f64 = 0.005;
 
 /// Bars side by side, each with stacked parts of the given colours.
 pub(super) struct BarChart<'a> {
@@ -141,11 +144,11 @@ impl BarChart<'_> {
     pub(super) fn draw(&self) -> Markup {
         let sum = |bar: &Vec<(u64, &str)>| bar.iter().map(|(number, _)| number).sum::<u64>();
         let most = self.bars.iter().map(sum).max().unwrap_or(0).max(1);
-        let height = ABOVE + TALLEST + BELOW;
         html! {
-            svg.chart width="100%" height=(height) role="img" aria-label=(self.label) {
+            svg.chart width="100%" role="img" aria-label=(self.label) {
+                (grid(most))
                 (self.bars(most))
-                (grid(most, self.unit))
+                (scale(most, self.unit))
                 (self.lines())
                 (self.axis())
             }
@@ -159,16 +162,15 @@ impl BarChart<'_> {
             @for bar in &self.bars {
                 @let mut top = ABOVE + TALLEST;
                 @for (number, class) in bar.iter().filter(|(number, _)| *number > 0) {
-                    // What is there must be seen, even beside a bar that is a thousand times as tall.
-                    @let height = (part(*number, most) * TALLEST).max(1.0);
+                    @let height = (part(*number, most) * TALLEST).max(LEAST);
                     @let () = top -= height;
-                    rect class=(class) x=(percent(left)) width=(percent(width)) y=(format!("{top:.1}")) height=(format!("{height:.1}")) {}
+                    rect class=(class) x=(percent(left)) width=(percent(width)) y=(percent(top)) height=(percent(height)) {}
                 }
                 @let () = left += width;
             }
             // Bars are set apart by lines as wide as a hair, whatever the width of the page.
             @for bar in 1..self.bars.len() {
-                line.gap x1=(percent(width * bar_number(bar))) x2=(percent(width * bar_number(bar))) y1=(ABOVE) y2=(ABOVE + TALLEST) {}
+                line.gap x1=(percent(width * bar_number(bar))) x2=(percent(width * bar_number(bar))) y1=(percent(ABOVE)) y2=(percent(ABOVE + TALLEST)) {}
             }
         }
     }
@@ -178,24 +180,24 @@ impl BarChart<'_> {
         html! {
             @for (place, (value, words)) in self.lines.iter().enumerate() {
                 @let x = across(*value, from, to);
-                @let y = 13.0 + bar_number(place) * 17.0;
+                @let y = NAME * (1.0 + bar_number(place) * 1.2);
                 @let is_right = (value - from) / (to - from) > 0.55;
-                line.threshold x1=(x) x2=(x) y1=(y - 11.0) y2=(ABOVE + TALLEST) {}
-                text.mark x=(x) y=(y) dx=(if is_right { "-5" } else { "5" }) text-anchor=(if is_right { "end" } else { "start" }) { (words) }
+                line.threshold x1=(x) x2=(x) y1=(percent(y - NAME)) y2=(percent(ABOVE + TALLEST)) {}
+                text.mark x=(x) y=(percent(y)) dx=(if is_right { "-5" } else { "5" }) text-anchor=(if is_right { "end" } else { "start" }) { (words) }
             }
         }
     }
 
     fn axis(&self) -> Markup {
         let (from, to) = self.range;
-        let y = ABOVE + TALLEST;
+        let y = percent(ABOVE + TALLEST);
         html! {
             line.axis x1="0" x2="100%" y1=(y) y2=(y) {}
             @for tick in ticks(from, to, 11) {
                 @let share = (tick - from) / (to - from);
                 // At the ends, text must not hang over.
                 @let anchor = if share < 0.03 { "start" } else if share > 0.97 { "end" } else { "middle" };
-                text.tick x=(percent(share)) y=(y + 17.0) text-anchor=(anchor) { (score(tick)) }
+                text.tick x=(percent(share)) y=(y) dy="1.35em" text-anchor=(anchor) { (score(tick)) }
             }
         }
     }
@@ -206,20 +208,32 @@ const fn bar_number(bar: usize) -> f64 {
     bar as f64
 }
 
-/// Lines across, with their numbers at the right end, where there are few rows in most files.
-fn grid(most: u64, unit: &str) -> Markup {
+/// The numbers of the lines across, and how far down they are.
+fn steps(most: u64) -> impl Iterator<Item = (f64, f64)> {
     #[allow(clippy::cast_precision_loss, reason = "drawn in pixels")]
     let top = most as f64;
-    let steps: Vec<_> = ticks(0.0, top, 4)
+    ticks(0.0, top, 4)
         .into_iter()
         .filter(|tick| *tick >= 1.0 && tick.fract() == 0.0)
-        .collect();
+        .map(move |tick| (tick, ABOVE + TALLEST * (1.0 - tick / top)))
+}
+
+/// Lines across, behind the bars.
+fn grid(most: u64) -> Markup {
+    html! {
+        @for (_, y) in steps(most) {
+            line.grid x1="0" x2="100%" y1=(percent(y)) y2=(percent(y)) {}
+        }
+    }
+}
+
+/// Their numbers at the right end, where there are few rows in most files.
+fn scale(most: u64, unit: &str) -> Markup {
+    let steps: Vec<_> = steps(most).collect();
     let last = steps.len().saturating_sub(1);
     html! {
-        @for (place, tick) in steps.iter().enumerate() {
-            @let y = ABOVE + TALLEST * (1.0 - tick / top);
-            line.grid x1="0" x2="100%" y1=(format!("{y:.1}")) y2=(format!("{y:.1}")) {}
-            text.tick x="100%" y=(format!("{:.1}", y - 4.0)) text-anchor="end" {
+        @for (place, (tick, y)) in steps.iter().enumerate() {
+            text.tick x="100%" y=(percent(*y)) dy="-4" text-anchor="end" {
                 (whole(*tick)) @if place == last { " " (unit) }
             }
         }
@@ -267,7 +281,7 @@ mod tests {
         let drawn = chart.draw().into_string();
         assert!(
             drawn.contains(
-                r#"<rect class="block" x="50.000%" width="50.000%" y="223.0" height="1.0">"#
+                r#"<rect class="block" x="50.000%" width="50.000%" y="89.500%" height="0.500%">"#
             ),
             "{drawn}"
         );

@@ -3,9 +3,9 @@
 use maud::{Markup, html};
 
 use super::chart::BarChart;
-use super::model::{Comparison, PairingCounts, Report};
+use super::model::{Comparison, PageContent, PairingCounts};
 use super::section::{Section, numbers};
-use super::words::{change, count, rows, score, share};
+use super::words::{change, count, rows, share, signed, two_decimals};
 use crate::analysis::{Bars, DriftTally, Mover};
 use crate::base::error::column;
 use crate::drift::Drift;
@@ -15,7 +15,7 @@ const MOST_BARS: i64 = 40;
 /// A score that changes by less is not worth a wider picture.
 const LEAST_RANGE: f64 = 1.0;
 
-pub(super) fn section(report: &Report) -> Option<Markup> {
+pub(super) fn section(report: &PageContent) -> Option<Markup> {
     let comparison = report.comparison.as_ref()?;
     let drift = &report.tally.drift;
     let place = Section {
@@ -31,10 +31,12 @@ pub(super) fn section(report: &Report) -> Option<Markup> {
         }
         @if drift.decisions.compared() > 0 {
             div.columns {
-                div { (matrix(&drift.decisions)) }
+                div {
+                    (matrix(&drift.decisions))
+                    @if drift.rose + drift.fell > 0 { (changes(drift)) }
+                }
                 @if drift.scores > 0 { div { (movers(drift.movers.rows())) } }
             }
-            @if drift.rose + drift.fell > 0 { (changes(drift)) }
         }
     }))
 }
@@ -108,7 +110,7 @@ fn movers(movers: &[Mover]) -> Markup {
                     @for mover in movers {
                         tr {
                             th scope="row" { (count(mover.row.get())) }
-                            td { (score(mover.score_before)) } td { (score(mover.score_now)) } td { (change(mover.change())) }
+                            td { (two_decimals(mover.score_before)) } td { (two_decimals(mover.score_now)) } td { (signed(mover.change())) }
                             td.words {
                                 @if mover.decision_before == mover.decision_now { (mover.decision_now.word()) }
                                 @else { (mover.decision_before.word()) " → " b { (mover.decision_now.word()) } }

@@ -1,6 +1,6 @@
 //! A report for the tests: rows with all kinds of verdicts, and a value that would break out of the page.
 
-use super::model::{ColumnGroups, Comparison, PairingCounts, Report};
+use super::model::{ColumnGroups, Comparison, PageContent, PairingCounts};
 use super::run_facts::RunFacts;
 use crate::analysis::{GroupTally, PastVerdict, RowTally, TalliedRow};
 use crate::row::RowNumber;
@@ -21,8 +21,9 @@ pub(super) const SUMMARY: &str = r#"{"type":"summary","version":1,"exit_code":1,
 "latency_ms":{"p50":80.1,"p95":120.0,"p99":2100.0},"cost":{"spent":3.96,"saved":0.04,"currency":"EUR"},"later":1}"#;
 
 /// A report of a rehearsal with everything in it.
-pub(super) fn everything() -> Report {
-    let mut tally = RowTally::new(&Thresholds::default());
+pub(super) fn everything() -> PageContent {
+    let thresholds = Thresholds::default();
+    let mut tally = RowTally::new(Some(&thresholds));
     let mut groups = GroupTally::default();
     let mut number = RowNumber::FIRST;
     for row in 0..1_000_u32 {
@@ -30,10 +31,10 @@ pub(super) fn everything() -> Report {
         let hundredths = if row % 2 == 0 { row % 200 } else { row % 1_001 };
         let score = Score::from_json_number(&format!("{hundredths}e-2")).ok();
         let score = score.filter(|_| row % 200 != 7);
-        let decision = score.as_ref().map(|score| tally.thresholds().decide(score));
+        let decision = score.as_ref().map(|score| thresholds.decide(score));
         let past = Score::from_json_number(&format!("{}e-2", (hundredths + row % 90) % 1_000)).ok();
         let past = past.filter(|_| row % 3 > 0).map(|score| PastVerdict {
-            decision: tally.thresholds().decide(&score),
+            decision: thresholds.decide(&score),
             score: score.digits().parse().ok(),
         });
         let counted = TalliedRow {
@@ -52,7 +53,7 @@ pub(super) fn everything() -> Report {
         groups.count(country.as_bytes(), decision);
         number = number.next();
     }
-    Report {
+    PageContent {
         file: "scored.csv".to_owned(),
         made: "22 November 2026, 16:05 (UTC+01:00)".to_owned(),
         sandbox: true,
@@ -72,5 +73,6 @@ pub(super) fn everything() -> Report {
             values: groups.top(3),
         }],
         run: RunFacts::parse(SUMMARY).ok(),
+        redecided: false,
     }
 }

@@ -6,7 +6,7 @@
 use maud::{Markup, html};
 
 use super::chart::{legend, share_cells, shares};
-use super::model::{ColumnGroups, Report};
+use super::model::{ColumnGroups, PageContent};
 use super::section::Section;
 use super::words::{count, rows};
 use crate::analysis::VerdictCounts;
@@ -15,11 +15,11 @@ use crate::base::error::column;
 /// A share of fewer rows is shown paler: two more or less of 30 change it by 7 points.
 const FEW: u64 = 30;
 
-pub(super) fn sections(report: &Report) -> Markup {
+pub(super) fn sections(report: &PageContent) -> Markup {
     html! { @for (place, groups) in report.groups.iter().enumerate() { (section(report, groups, place)) } }
 }
 
-fn section(report: &Report, groups: &ColumnGroups, place: usize) -> Markup {
+fn section(report: &PageContent, groups: &ColumnGroups, place: usize) -> Markup {
     let values = &groups.values;
     let has_none = report.tally.decisions.of(None) > 0;
     let most = values

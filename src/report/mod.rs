@@ -1,6 +1,6 @@
 //! Numbers to a page: one HTML file for the people who decide, which opens anywhere.
 //!
-//! [`page`] makes it of a [`Report`]. The file has no script and loads nothing: pictures are inline SVG, and a policy in
+//! [`page()`] makes it of a [`PageContent`]. The file has no script and loads nothing: pictures are inline SVG, and a policy in
 //! the file forbids everything else. Nothing here knows where the numbers come from, and no value of a row gets into the
 //! page but those of the columns that the user named.
 
@@ -21,6 +21,6 @@ mod words;
 #[cfg(test)]
 mod example;
 
-pub(crate) use model::{ColumnGroups, Comparison, PairingCounts, Report};
+pub(crate) use model::{ColumnGroups, Comparison, PageContent, PairingCounts};
 pub(crate) use page::page;
 pub(crate) use run_facts::RunFacts;

@@ -5,7 +5,7 @@ use crate::analysis::{RowTally, TopValues};
 
 /// Everything that is on a page.
 #[derive(Debug)]
-pub(crate) struct Report {
+pub(crate) struct PageContent {
     /// The name of the file that it is about.
     pub(crate) file: String,
     /// When the page was made, in local time.
@@ -20,6 +20,8 @@ pub(crate) struct Report {
     pub(crate) groups: Vec<ColumnGroups>,
     /// How the run went that wrote the file, if that is known.
     pub(crate) run: Option<RunFacts>,
+    /// The decisions are not those that the run made.
+    pub(crate) redecided: bool,
 }
 
 /// What verdicts are compared with.

@@ -3,7 +3,7 @@
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::chart::patterns;
-use super::model::Report;
+use super::model::PageContent;
 use super::{
     drift_section, groups_section, rejects_section, run_section, scores_section, verdicts_section,
     what_if_section,
@@ -19,7 +19,7 @@ const STYLE: &str = include_str!("style.css");
 
 /// The page as HTML.
 #[must_use]
-pub(crate) fn page(report: &Report) -> String {
+pub(crate) fn page(report: &PageContent) -> String {
     let file = printable(&report.file);
     let html = html! {
         (DOCTYPE)
@@ -58,8 +58,7 @@ pub(crate) fn page(report: &Report) -> String {
     html.into_string()
 }
 
-fn header(report: &Report, file: &str) -> Markup {
-    let thresholds = report.tally.thresholds();
+fn header(report: &PageContent, file: &str) -> Markup {
     html! {
         header {
             @if report.sandbox {
@@ -69,7 +68,12 @@ fn header(report: &Report, file: &str) -> Markup {
             p.meta {
                 span { (report.made) }
                 span { "rescore " (env!("CARGO_PKG_VERSION")) }
-                span { "approve up to " (thresholds.approve_max()) ", review up to " (thresholds.review_max()) ", block above" }
+                span {
+                    @match report.tally.thresholds() {
+                        Some(today) => { "approve up to " (today.approve_max()) ", review up to " (today.review_max()) ", block above" }
+                        None => { "decided by level" }
+                    }
+                }
             }
         }
     }

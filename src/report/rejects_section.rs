@@ -2,11 +2,11 @@
 
 use maud::{Markup, html};
 
-use super::model::Report;
+use super::model::PageContent;
 use super::section::Section;
 use super::words::{count, rows, share};
 
-pub(super) fn section(report: &Report) -> Option<Markup> {
+pub(super) fn section(report: &PageContent) -> Option<Markup> {
     let (all, without) = (report.tally.rows(), report.tally.without_verdict());
     let failed = report.run.as_ref().map(|run| &run.failed);
     if without == 0 && failed.is_none_or(|failed| failed.rows == 0) {

@@ -130,7 +130,10 @@ pub(super) struct LatencyFacts {
 pub(super) struct CostFacts {
     /// With all its digits.
     pub(super) spent: Box<RawValue>,
-    /// Likewise.
+    /// With the calls whose outcome is unknown.
+    #[serde(default)]
+    pub(super) spent_at_most: Option<Box<RawValue>>,
+    /// By answers that were there already.
     pub(super) saved: Box<RawValue>,
     /// What amounts are in.
     pub(super) currency: Option<String>,

@@ -5,14 +5,14 @@ use std::time::Duration;
 use maud::{Markup, html};
 
 use super::chart::BarChart;
-use super::model::Report;
+use super::model::PageContent;
 use super::run_facts::{CostFacts, PaceFacts, RunFacts};
 use super::section::{Section, numbers};
-use super::words::{count, score};
+use super::words::{NO_BREAK, count, score};
 use crate::base::elapsed::time;
 use crate::base::error::column;
 
-pub(super) fn section(report: &Report) -> Option<Markup> {
+pub(super) fn section(report: &PageContent) -> Option<Markup> {
     let run = report.run.as_ref()?;
     let place = Section {
         id: "run",
@@ -24,12 +24,15 @@ pub(super) fn section(report: &Report) -> Option<Markup> {
         @if let Some(stopped) = &run.stopped {
             p.lead { "The run was stopped before its end (" (column(stopped)) ")." }
         }
-        dl.facts {
-            @for (name, value) in facts(run) {
-                div { dt { (name) } dd { (value) } }
+        div.columns {
+            dl.facts {
+                @for (name, value) in facts(run) {
+                    div { dt { (name) } dd { (value) } }
+                }
             }
+            // A single period is no picture.
+            @if run.pace.calls.len() > 1 { div { (rate(run)) } }
         }
-        @if !run.pace.calls.is_empty() { (rate(run)) }
     }))
 }
 
@@ -42,6 +45,9 @@ fn facts(run: &RunFacts) -> Vec<(&'static str, String)> {
     ];
     if let Some(cost) = &run.cost {
         facts.push(("Spent", money(cost, cost.spent.get())));
+        let most = cost.spent_at_most.as_ref().map(|most| most.get());
+        let most = most.filter(|most| *most != cost.spent.get());
+        facts.extend(most.map(|most| ("Spent at most", money(cost, most))));
         facts.push(("Saved", money(cost, cost.saved.get())));
     }
     facts.push(("Answered with a verdict", count(calls.answered)));
@@ -146,8 +152,12 @@ fn rate(run: &RunFacts) -> Markup {
     }
 }
 
+/// A whole number of seconds, without decimals.
 fn seconds_of(seconds: u64) -> String {
-    time(Duration::from_secs(seconds))
+    match seconds {
+        0..60 => format!("{seconds}{NO_BREAK}s"),
+        seconds => time(Duration::from_secs(seconds)),
+    }
 }
 
 #[allow(clippy::cast_precision_loss, reason = "shown with three digits")]

@@ -3,43 +3,39 @@
 use maud::{Markup, html};
 
 use super::chart::{BarChart, STACK, legend};
-use super::model::Report;
+use super::model::PageContent;
 use super::section::{Section, numbers};
 use super::words::{count, rows, score};
-use crate::analysis::{Bars, KINDS, VerdictCounts};
+use crate::analysis::{Bars, KINDS, RowTally, VerdictCounts};
+use crate::base::decimal::Decimal;
 
 /// As many bars as can be told apart on a phone.
 const MOST_BARS: i64 = 50;
 
-pub(super) fn section(report: &Report) -> Option<Markup> {
+pub(super) fn section(report: &PageContent) -> Option<Markup> {
     let tally = &report.tally;
-    let scored = tally.what_if.scores();
-    if scored == 0 {
+    if tally.scored == 0 {
         return None;
     }
-    let thresholds = tally.thresholds();
-    let [approve_max, review_max] = [thresholds.approve_max(), thresholds.review_max()];
-    let [approve_at, review_at] =
-        [approve_max, review_max].map(|threshold| threshold.text().parse().unwrap_or(0.0));
-    // Some room on the right of the thresholds.
-    let mut bars = tally
-        .scores
-        .bars(MOST_BARS, f64::min(approve_at, 0.0), review_at * 1.1);
+    let lines = thresholds(tally);
+    // All thresholds are in the picture, with some room on the right of them.
+    let least = lines.iter().map(|(at, _)| *at).fold(0.0, f64::min);
+    let greatest = lines.iter().map(|(at, _)| at * 1.1).fold(1.0, f64::max);
+    let mut bars = tally.scores.bars(MOST_BARS, least, greatest);
     bars.add_zeros(tally.scores.zeros());
     let has_none = tally.undecided > 0;
+    let words: Vec<_> = lines.iter().map(|(_, words)| words.as_str()).collect();
     let chart = BarChart {
         label: format!(
-            "Histogram of {} scores with the thresholds {approve_max} and {review_max}; the numbers are in the table below",
-            count(scored)
+            "Histogram of {} scores, with lines at the thresholds ({}); the numbers are in the table below",
+            count(tally.scored),
+            words.join(", ")
         ),
         range: (bars.edge(0), bars.edge(bars.counts.len())),
         bars: { bars.counts.iter() }
             .map(|bar| stacked(bar).collect())
             .collect(),
-        lines: vec![
-            (approve_at, format!("approve up to {approve_max}")),
-            (review_at, format!("review up to {review_max}")),
-        ],
+        lines,
         unit: "rows",
     };
     let place = Section {
@@ -60,6 +56,21 @@ pub(super) fn section(report: &Report) -> Option<Markup> {
         }
         (numbers("The numbers as a table", &table(&bars, has_none)))
     }))
+}
+
+/// Today's thresholds, each with its words; none if decisions are made by level.
+fn thresholds(tally: &RowTally) -> Vec<(f64, String)> {
+    let Some(today) = tally.thresholds() else {
+        return Vec::new();
+    };
+    let line = |word: &str, at: &Decimal| {
+        let place = at.text().parse().unwrap_or(0.0);
+        (place, format!("{word} up to {at}"))
+    };
+    vec![
+        line("approve", today.approve_max()),
+        line("review", today.review_max()),
+    ]
 }
 
 fn stacked(bar: &[u64; KINDS]) -> impl Iterator<Item = (u64, &'static str)> {

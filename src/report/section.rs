@@ -18,7 +18,7 @@ impl Section {
     /// The section with its content.
     pub(super) fn with(&self, content: &Markup) -> Markup {
         html! {
-            section class=(if self.is_wide { "wide" } else { "half" }) aria-labelledby=(self.id) {
+            section class=(format!("{} {}", if self.is_wide { "wide" } else { "half" }, self.id)) aria-labelledby=(self.id) {
                 h2 #(self.id) { (self.title) @if self.sandbox { " " (badge()) } }
                 (content)
             }

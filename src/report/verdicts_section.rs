@@ -3,13 +3,13 @@
 use maud::{Markup, html};
 
 use super::chart::{STACK, shares, swatch};
-use super::model::Report;
+use super::model::PageContent;
 use super::section::Section;
 use super::words::{count, done, rows, share};
 use crate::analysis::RowTally;
 use crate::verdict::Decision;
 
-pub(super) fn section(report: &Report) -> Markup {
+pub(super) fn section(report: &PageContent) -> Markup {
     let tally = &report.tally;
     let all = tally.rows();
     let place = Section {
@@ -32,6 +32,9 @@ pub(super) fn section(report: &Report) -> Markup {
                 }
             }
             (shares(&tally.decisions, 18))
+        }
+        @if report.redecided {
+            p.note { "The decisions in the file are not those of the run: they were made again since." }
         }
         @if tally.undecided > 0 {
             p.note { (rows(tally.undecided)) " " (has(tally.undecided)) " a score and no decision." }

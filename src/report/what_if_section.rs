@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::model::Report;
+use super::model::PageContent;
 use super::section::{Section, numbers};
 use super::words::{count, share};
 use crate::analysis::{ThresholdStep, WhatIf};
@@ -10,8 +10,8 @@ use crate::analysis::{ThresholdStep, WhatIf};
 /// How many thresholds below and above today's the table has: five columns fit on a phone.
 const AROUND: usize = 2;
 
-pub(super) fn section(report: &Report) -> Option<Markup> {
-    let what_if = &report.tally.what_if;
+pub(super) fn section(report: &PageContent) -> Option<Markup> {
+    let what_if = report.tally.what_if.as_ref()?;
     let scored = what_if.scores();
     if scored == 0 {
         return None;
@@ -20,17 +20,27 @@ pub(super) fn section(report: &Report) -> Option<Markup> {
         id: "what-if",
         title: "What other thresholds would do".to_owned(),
         sandbox: report.sandbox,
-        is_wide: false,
+        is_wide: true,
     };
     Some(place.with(&html! {
+        div.columns {
+            div { (table(what_if)) }
+            div {
+                (explanation(scored))
+                (numbers("Every threshold in steps of 0.5", &steps(what_if)))
+            }
+        }
+    }))
+}
+
+fn explanation(scored: u64) -> Markup {
+    html! {
         p {
             "Each cell is the share of the " (count(scored)) " scored rows that a person would have to review. "
             "On the left is what would be approved, on top what would be blocked."
         }
-        (table(what_if))
         p.note { "A decision moves only when its threshold moves: the share to approve depends on the first, the share to block on the second." }
-        (numbers("Every threshold in steps of 0.5", &steps(what_if)))
-    }))
+    }
 }
 
 /// The steps around today's.

@@ -46,6 +46,19 @@ pub(super) fn change(change: f64) -> String {
     format!("{sign}{}", score(change))
 }
 
+/// A score with two decimals, for a column of scores.
+pub(super) fn two_decimals(score: f64) -> String {
+    let text = format!("{score:.2}");
+    let text = if text == "-0.00" { "0.00" } else { &text };
+    text.replace('-', "\u{2212}")
+}
+
+/// A change with two decimals and its sign.
+pub(super) fn signed(change: f64) -> String {
+    let sign = if change > 0.0 { "+" } else { "" };
+    format!("{sign}{}", two_decimals(change))
+}
+
 /// What is done with users who have the decision.
 pub(super) const fn done(decision: Decision) -> &'static str {
     match decision {
@@ -82,6 +95,8 @@ mod tests {
         ] {
             assert_eq!(score(number), text);
         }
+        assert_eq!(signed(4.6 - 4.47), "+0.13");
+        assert_eq!(signed(-4.0), "\u{2212}4.00");
         assert_eq!(change(0.5), "+0.5");
         assert_eq!(change(-0.5), "\u{2212}0.5");
     }

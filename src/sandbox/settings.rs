@@ -7,6 +7,9 @@ use std::time::Duration;
 use super::faults::Faults;
 use crate::base::secret::Secret;
 
+/// What its transaction ids start with, so that nobody takes them for the service's.
+pub(crate) const ID_PREFIX: &str = "sandbox-";
+
 /// The plan that the stand-in simulates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SandboxPlan {

@@ -23,7 +23,7 @@ pub(crate) enum Event {
         position: u64,
     },
     /// No more rows will come.
-    InputEnded,
+    InputEnded(InputEnd),
     /// A row entered the window.
     RowAdmitted(RowNumber),
     /// A call went out.
@@ -164,6 +164,15 @@ pub(crate) enum Unusable {
     Damaged,
     /// It is dated in the future, so its age is unknown.
     FromTheFuture,
+}
+
+/// What was read when no more rows come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum InputEnd {
+    /// All rows.
+    Whole,
+    /// A part: the run was asked to leave the other rows out.
+    Part,
 }
 
 /// What a retry follows.

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::event::{Again, Billing, CancelReason, Event, Origin, Unusable};
+use super::event::{Again, Billing, CancelReason, Event, InputEnd, Origin, Unusable};
 use super::latency::{Latencies, LatencyCounts};
 use super::pace::{Pace, Pause};
 use super::timeline::Timeline;
@@ -20,8 +20,8 @@ use crate::verdict::{Decision, Reason, Resolution};
 pub(crate) struct Stats {
     /// Rows that the reader handed on.
     pub(crate) read: u64,
-    /// Whether the input was read to its end.
-    pub(crate) input_ended: bool,
+    /// What was read, once no more rows come.
+    pub(crate) input_end: Option<InputEnd>,
     /// Rows that entered the window.
     pub(crate) admitted: u64,
     /// Rows to approve.
@@ -126,7 +126,7 @@ impl Stats {
                 self.read += rows;
                 self.position = *position;
             }
-            Event::InputEnded => self.input_ended = true,
+            Event::InputEnded(end) => self.input_end = Some(*end),
             Event::RowAdmitted(_) => self.admitted += 1,
             Event::AttemptBegan { again, .. } => self.call_began(at, *again),
             Event::AttemptAnswered { latency, .. } => {
@@ -315,6 +315,12 @@ impl Stats {
         self.latencies.up_to(bounds)
     }
 
+    /// Whether the run has reached the end of its input and has left nothing for another run to continue.
+    #[must_use]
+    pub(crate) const fn is_finished(&self) -> bool {
+        self.cancelled.is_none() && !matches!(self.input_end, Some(InputEnd::Part))
+    }
+
     /// How the run ended, for the exit code.
     #[must_use]
     pub(crate) fn exit(&self) -> Exit {
@@ -353,7 +359,8 @@ impl Stats {
             || (self.written != resolved && !self.output_failed)
             || (self.unknown_levels.rows() != self.undecided && !self.output_failed)
             || self.read < self.admitted
-            || (whole && (self.read != self.admitted || self.left != 0 || !self.input_ended))
+            || (whole
+                && (self.read != self.admitted || self.left != 0 || self.input_end.is_none()))
             || self.in_flight != 0;
         if !broken {
             return Ok(());
@@ -392,7 +399,7 @@ mod tests {
                 resolution: Resolution::Failed(Reason::InvalidIp),
                 origin: Origin::Called,
             },
-            Event::InputEnded,
+            Event::InputEnded(InputEnd::Whole),
         ];
         assert!(
             replay(&events).check_invariants().is_err(),

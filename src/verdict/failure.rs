@@ -76,6 +76,8 @@ reasons! {
     ExistingColumns = "existing_columns",
     /// A value that would be sent is not UTF-8.
     NotUtf8 = "not_utf8",
+    /// A value that would be sent is not text in the encoding that `--encoding` names.
+    Undecodable = "undecodable",
     /// A value that would be sent has a NUL byte.
     NulByte = "nul_byte",
     /// No name.

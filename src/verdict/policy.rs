@@ -31,6 +31,15 @@ impl DecisionPolicy {
         }
     }
 
+    /// The thresholds, if scores decide.
+    #[must_use]
+    pub(crate) const fn thresholds(&self) -> Option<&Thresholds> {
+        match self {
+            Self::Score(thresholds) => Some(thresholds),
+            Self::Level { .. } => None,
+        }
+    }
+
     /// The decision that a score alone stands for; `None` if scores do not decide.
     #[must_use]
     pub(crate) fn decide_score(&self, score: &Score) -> Option<Decision> {

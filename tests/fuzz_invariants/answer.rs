@@ -10,6 +10,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::{Bytes, BytesMut};
 use rescore::internals::control_chars::is_unsafe_to_print;
+use rescore::internals::encoding::TextEncoding;
 use rescore::internals::fields::UserRequest;
 use rescore::internals::layout::{Existing, Format, Layout, VERDICT_COLUMNS};
 use rescore::internals::output::{DoneRow, Sides, Sink, Writer};
@@ -224,6 +225,7 @@ fn write(answer: &Answer, format: Format, content: &'static str) -> Vec<u8> {
     };
     let layout = Layout {
         format,
+        encoding: TextEncoding::UTF_8,
         preamble: Bytes::new(),
         header: None,
         columns: columns(),

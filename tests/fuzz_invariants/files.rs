@@ -4,8 +4,9 @@
 //! The first [`CHOICES`] bytes of an input choose options, the rest is the file.
 
 use bytes::{Bytes, BytesMut};
+use rescore::internals::encoding::TextEncoding;
 use rescore::internals::error::Result;
-use rescore::internals::fields::{Assignments, Field, InvalidPhone, UserRequest};
+use rescore::internals::fields::{Assignments, Field, InvalidPhone, PhoneRules, UserRequest};
 use rescore::internals::input::{
     FileSettings, FormatChoice, Input, ReadRow, Reader, ReaderSettings,
 };
@@ -99,6 +100,7 @@ fn settings([flags, delimiter, ..]: [u8; CHOICES], format: FormatChoice) -> Read
         file: FileSettings {
             input: Input::Stdin,
             format: if has(4) { FormatChoice::Detect } else { format },
+            encoding: TextEncoding::UTF_8,
             delimiter: DELIMITERS
                 .get(usize::from(delimiter))
                 .copied()
@@ -107,10 +109,13 @@ fn settings([flags, delimiter, ..]: [u8; CHOICES], format: FormatChoice) -> Read
             max_record: MAX_RECORD[usize::from(has(6))],
         },
         assignments,
-        invalid_phone: if has(5) {
-            InvalidPhone::Drop
-        } else {
-            InvalidPhone::Reject
+        phones: PhoneRules {
+            region: None,
+            invalid: if has(5) {
+                InvalidPhone::Drop
+            } else {
+                InvalidPhone::Reject
+            },
         },
         existing: match flags % 4 {
             0 | 1 => Existing::Replace,
@@ -119,6 +124,7 @@ fn settings([flags, delimiter, ..]: [u8; CHOICES], format: FormatChoice) -> Read
         },
         columns,
         judges_first_rows: true,
+        selection: rescore::internals::selection::Selection::default(),
     }
 }
 

@@ -20,10 +20,13 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod check;
 mod cli;
+mod decide;
 mod docs;
 mod files;
 mod ledger;
 mod lifecycle;
 mod pacing;
+mod report;
 mod service;

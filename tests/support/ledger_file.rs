@@ -1,9 +1,11 @@
 //! Changes to a ledger's file: making it older, or damaging it.
 
 use std::path::Path;
+use std::time::SystemTime;
 
 use rusqlite::Connection;
 use rusqlite::functions::FunctionFlags;
+use rusqlite::params;
 use rusqlite::types::ValueRef;
 
 /// Opens a ledger, with a function that sums up values as the program does: a keyed hash over the table's name and, for
@@ -13,7 +15,7 @@ pub(crate) fn open(path: &Path) -> Connection {
     let secret: [u8; 32] = connection
         .query_row("SELECT secret FROM ledger", [], |row| row.get(0))
         .unwrap();
-    for table in ["answers", "runs"] {
+    for table in ["answers", "runs", "limits"] {
         let sum = move |context: &rusqlite::functions::Context<'_>| {
             let mut bytes = table.as_bytes().to_vec();
             for argument in 0..context.len() {
@@ -56,4 +58,13 @@ pub(crate) fn begun_long_ago(path: &Path) {
     const BEGUN: &str = "UPDATE runs SET started = 0, checksum =
         checksum_of_runs(name, 0, not_before, leftover, finished)";
     assert_eq!(open(path).execute(BEGUN, []).unwrap(), 1);
+}
+
+/// Sets the rate of calls that a run has found, for the only service that was asked.
+pub(crate) fn set_limit(path: &Path, rate: f64) {
+    const SET: &str = "INSERT OR REPLACE INTO limits (context, rate, rate_times, in_flight, in_flight_times, at, checksum)
+        SELECT id, ?1, 9, NULL, NULL, ?2, checksum_of_limits(id, ?1, 9, NULL, NULL, ?2) FROM contexts";
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    let now = i64::try_from(now.unwrap().as_millis()).unwrap();
+    assert_eq!(open(path).execute(SET, params![rate, now]).unwrap(), 1);
 }

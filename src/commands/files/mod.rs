@@ -2,6 +2,8 @@
 
 mod clashes;
 mod names;
+mod summary;
 
 pub(super) use clashes::{NamedFile, refuse_clashes};
 pub(super) use names::{check_name, rejects_beside};
+pub(super) use summary::create_summary;

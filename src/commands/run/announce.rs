@@ -55,7 +55,7 @@ fn introduce(context: &Context, calls: &CallParts, format: Format) {
     };
     say(&format!(
         "rescore: sending {} to {service}; up to {} at a time, {}",
-        input.name(),
+        input.selection.of(&input.name()),
         counted(calls.concurrency.get() as u64, "call"),
         pace(calls.pace.rate)
     ));

@@ -11,6 +11,7 @@ use super::ledger::{PreparedLedger, RunLedger};
 use super::lookup::LookupStage;
 use super::prepare::{CallParts, Context, PreparedRun, RowParts};
 use super::threads::{self, BATCHES, StopChannel, WriterEnd, stop_of};
+use crate::analysis::RowTally;
 use crate::base::error::{Error, Result, shown};
 use crate::input::Reader;
 use crate::observe::{self, MetricsThread, ProgressSettings, ProgressThread, Style};
@@ -43,6 +44,8 @@ pub(super) struct RowsEnd {
     pub(super) written: Written,
     /// What ended the run early, where its reason does not say it all.
     pub(super) error: Option<Error>,
+    /// What the writer counted for a report.
+    pub(super) tally: Option<Box<RowTally>>,
 }
 
 /// The stages that rows pass through besides the scorer.
@@ -76,10 +79,14 @@ pub(super) fn drive(prepared: PreparedRun) -> Result<DrivenRun> {
         sink,
         sides,
     } = rows;
+    let writer = Writer::new(layout, calls.policy.clone(), sink, sides);
     let rows = RowStages {
         reader,
         lookup: ledger.lookup_stage()?,
-        writer: Writer::new(layout, calls.policy.clone(), sink, sides),
+        writer: match context.report {
+            Some(_) => writer.counting(),
+            None => writer,
+        },
     };
     signals.run_starts(last_words(&context, &ledger))?;
     let (ledger, scorer) = start_ledger(ledger, calls, &context, &events)?;
@@ -118,6 +125,7 @@ fn start_progress(
         style: if watch.quiet { Style::Off } else { watch.style },
         every: watch.every,
         size: context.input.size,
+        limit: context.input.selection.limit,
         sandbox: context.is_sandbox(),
         tariff: watch.tariff.clone(),
         concurrency,
@@ -213,10 +221,7 @@ pub(super) fn run_rows<S: Service>(
     // pipe never ends.
     let _ = reading.ended.recv_timeout(LOOK);
     let ended = end_files(scorer.events(), writer, error, record);
-    if scorer
-        .events()
-        .with_stats(|stats| stats.cancelled.is_none())
-    {
+    if scorer.events().with_stats(Stats::is_finished) {
         scorer.finish(scorer.events().with_stats(RunLedger::finished));
     }
     Ok(ended)
@@ -281,19 +286,31 @@ fn end_files(
         return RowsEnd {
             written: writer.map_or_else(|left| left, Writer::give_up),
             error: Some(error),
+            tally: None,
         };
     }
-    let writer = match writer {
+    let mut writer = match writer {
         Ok(writer) => writer,
-        Err(written) => return RowsEnd { written, error },
+        Err(written) => {
+            return RowsEnd {
+                written,
+                error,
+                tally: None,
+            };
+        }
     };
+    let tally = writer.take_tally();
     let ended = if events.with_stats(|stats| stats.cancelled.is_some()) {
         writer.keep_partial()
     } else {
         writer.commit(record)
     };
     match ended {
-        Ok(written) => RowsEnd { written, error },
+        Ok(written) => RowsEnd {
+            written,
+            error,
+            tally,
+        },
         Err(unfinished) => {
             let Unfinished {
                 error: failed,
@@ -304,6 +321,7 @@ fn end_files(
             RowsEnd {
                 written: left,
                 error: error.or(failed.error),
+                tally: None,
             }
         }
     }

@@ -3,11 +3,7 @@
 use std::num::NonZeroUsize;
 
 use crate::base::error::{Error, Result};
-use crate::config::{RunConfig, ServiceConfig};
-
-/// The most calls in flight where the user gives no number. Few services take more from one client, and each call takes some
-/// 60 KB. It is only a ceiling: the search for what a service can take starts far below.
-const DEFAULT: NonZeroUsize = NonZeroUsize::new(512).expect("above 0");
+use crate::config::{DEFAULT_CONCURRENCY, RunConfig, ServiceConfig};
 
 /// Descriptors besides those of connections: files, pipes, timers and name look-ups.
 const OTHERS: usize = 48;
@@ -35,7 +31,7 @@ pub(super) struct FdLimitFit {
 /// Exit code 2: there is not even room for one call.
 pub(super) fn fit(config: &RunConfig) -> Result<FdLimitFit> {
     let asked = config.pace.concurrency;
-    let concurrency = asked.unwrap_or(DEFAULT);
+    let concurrency = asked.unwrap_or(DEFAULT_CONCURRENCY);
     let sandbox = matches!(config.service, ServiceConfig::Sandbox);
     let extra = [
         config.output.changes.is_some(),

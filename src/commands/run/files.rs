@@ -3,20 +3,19 @@
 //! An output is checked only here, but twice: when the run starts, before it may wait for its input, and when it holds the
 //! ledger, so that no other run can write the output any more. [`Target`] makes the checks themselves.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use super::super::files::{NamedFile, check_name, refuse_clashes, rejects_beside};
+use super::super::files::{NamedFile, check_name, create_summary, refuse_clashes, rejects_beside};
 use super::disk_space;
 use super::ledger::{LedgerPlan, PreparedLedger};
 use super::service::Answerer;
-use crate::base::error::{Error, Result};
-use crate::base::own_file;
+use crate::base::error::Result;
 use crate::config::{LedgerChoice, LedgerConfig, OutputConfig};
 use crate::input::Input;
 use crate::layout::Format;
 use crate::ledger::{self, Reuse, ledger_of};
-use crate::output::{Replace, Sides, Sink, Target};
+use crate::output::{Document, Replace, Sides, Sink, Target};
 use crate::service::KeyFile;
 
 /// The output's place, checked when the run starts.
@@ -78,6 +77,7 @@ pub(super) struct OutputFiles {
     rejects: Option<PathBuf>,
     changes: Option<PathBuf>,
     summary: Option<PathBuf>,
+    report: Option<PathBuf>,
     /// Those that exist may be replaced.
     overwrite: bool,
 }
@@ -88,6 +88,7 @@ pub(super) struct OpenFiles {
     pub(super) sink: Sink,
     pub(super) sides: Sides,
     pub(super) summary: Option<File>,
+    pub(super) report: Option<Document>,
 }
 
 impl OutputFiles {
@@ -113,6 +114,7 @@ impl OutputFiles {
             rejects,
             changes: config.changes,
             summary,
+            report: config.report,
             overwrite: config.overwrite,
         })
     }
@@ -148,6 +150,8 @@ impl OutputFiles {
         let summary = self.summary.as_deref();
         files.extend(summary.map(|path| NamedFile::new("summary", path)));
         files.extend(metrics.map(|path| NamedFile::new("metrics", path)));
+        let report = self.report.as_deref();
+        files.extend(report.map(|path| NamedFile::partial("report", path)));
         let ledger = { ledger.location.as_ref() }.and_then(ledger::LedgerLocation::path);
         files.extend(ledger.as_deref().map(NamedFile::ledger));
         refuse_clashes(&files)
@@ -194,7 +198,12 @@ impl OutputFiles {
         let output = self.output.map(check).transpose()?;
         let rejects = further(self.rejects)?;
         let changes = further(self.changes)?;
-        let summary = self.summary.map(|path| summary(&path, mode)).transpose()?;
+        let report = { self.report }.map(|path| report(&path, self.overwrite));
+        let report = report.transpose()?;
+        let summary = self
+            .summary
+            .map(|path| create_summary(&path, mode))
+            .transpose()?;
         disk_space::for_the_next_rows(output.as_ref(), ledger.continues(), size)?;
         // Next to an output whose mode was narrowed by hand, the other files are as narrow.
         let beside = mode & output.as_ref().and_then(Target::mode).unwrap_or(mode);
@@ -205,20 +214,24 @@ impl OutputFiles {
         let sink = output.as_ref().map(open).transpose()?;
         let sides = Sides::open(rejects.as_ref(), changes.as_ref(), beside)
             .map_err(disk_space::at_the_start)?;
+        let report = report.map(|target| Document::open(&target, beside));
+        let report = report.transpose().map_err(disk_space::at_the_start)?;
         Ok(OpenFiles {
             output,
             sink: sink.unwrap_or_else(Sink::stdout),
             sides,
             summary,
+            report,
         })
     }
 }
 
-/// Opens the file for the summary. It is emptied now, so that an old summary is not taken for this run's.
-fn summary(path: &Path, mode: u32) -> Result<File> {
-    let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(true);
-    own_file::with_mode(&mut options, mode & 0o666 | 0o600)
-        .open(path)
-        .map_err(|e| Error::usage(format!("cannot write `{}`", path.display())).because(e))
+/// The place of the report. No ledger knows it, so it is replaced only with `--overwrite`.
+fn report(path: &Path, overwrite: bool) -> Result<Target> {
+    let replace = if overwrite {
+        Replace::Whole
+    } else {
+        Replace::Nothing
+    };
+    Target::new(path, |_| replace)
 }

@@ -173,12 +173,13 @@ impl PreparedLedger {
             return Ok(Replace::Nothing);
         }
         let retries = matches!(ledger.previous_run(), PreviousRun::Finished { .. });
-        if !ledger.is_own() && !retries {
+        let state = ledger.output_state(file, self.input.as_deref())?;
+        if !ledger.is_own() && !retries && state != OutputState::AsLeft {
             return Ok(Replace::Partial);
         }
         let shown = file.display();
         let run = if retries { "finished" } else { "unfinished" };
-        let why = match ledger.output_state(file, self.input.as_deref())? {
+        let why = match state {
             OutputState::Absent => return Ok(Replace::Partial),
             OutputState::AsLeft => return Ok(Replace::Whole),
             OutputState::Changed => format!("`{shown}` has changed since the {run} run left it"),
@@ -318,7 +319,7 @@ impl RunLedger {
         };
         let (path, own) = (ledger.path().map(Path::to_owned), ledger.is_own());
         let damaged = stats.cancelled == Some(CancelReason::Ledger) && ledger.is_damaged();
-        let removal = if stats.exit() == Exit::Complete {
+        let removal = if stats.exit() == Exit::Complete && stats.is_finished() {
             Removal::WhenUsed(stats.known + stats.answered)
         } else if rows_stay {
             // Without a ledger the next run would refuse to replace it.

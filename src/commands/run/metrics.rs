@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
+use super::service::ConnectedService;
 use crate::base::error::{Error, Result, shown};
 use crate::base::money::Tariff;
 use crate::config::{RunConfig, WatchConfig};
 use crate::observe::{MetricsFile, MetricsLabels};
-use crate::service::Endpoint;
 
 /// What a job is called that writes to standard output and has no name.
 const NAMELESS: &str = "rescore";
@@ -27,10 +27,16 @@ pub(super) fn job(config: &RunConfig) -> String {
 pub(super) fn of_run(
     path: Option<PathBuf>,
     job: String,
-    endpoint: &Endpoint,
+    service: &ConnectedService,
     watch: &WatchConfig,
 ) -> Result<Option<MetricsFile>> {
-    path.map(|path| file(path, job, endpoint.to_string(), watch.tariff.clone()))
+    // The built-in stand-in has another port each time.
+    let endpoint = if service.stand_in.is_some() {
+        "sandbox".to_owned()
+    } else {
+        service.endpoint.to_string()
+    };
+    path.map(|path| file(path, job, endpoint, watch.tariff.clone()))
         .transpose()
 }
 

@@ -13,6 +13,7 @@ mod files;
 mod ledger;
 mod lookup;
 mod metrics;
+mod page;
 mod phases;
 mod prepare;
 mod report;

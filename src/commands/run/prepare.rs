@@ -21,7 +21,7 @@ use crate::input::{Compose, Reader};
 use crate::layout::Layout;
 use crate::ledger::KnownLimit;
 use crate::observe::MetricsFile;
-use crate::output::{Sides, Sink, Target};
+use crate::output::{Document, Sides, Sink, Target};
 use crate::pace::{Gate, PaceLimits};
 use crate::raw_json::Pointer;
 use crate::sandbox::Sandbox;
@@ -53,6 +53,8 @@ pub(super) struct Context {
     pub(super) summary: Option<File>,
     /// Where metrics go for Prometheus.
     pub(super) metrics: Option<MetricsFile>,
+    /// Where the report goes.
+    pub(super) report: Option<Document>,
     pub(super) watch: WatchConfig,
 }
 
@@ -106,7 +108,7 @@ pub(super) fn prepare(config: RunConfig) -> Result<PreparedRun> {
     let warnings = [answerer.warning.take(), fit.warning];
     let account = answerer.account();
     let service = answerer.connect()?;
-    let metrics = metrics::of_run(metrics, job, &service.endpoint, &config.watch)?;
+    let metrics = metrics::of_run(metrics, job, &service, &config.watch)?;
     // Before any file is touched: another run may be writing them.
     let ledger = PreparedLedger::open(
         ledger,
@@ -116,7 +118,7 @@ pub(super) fn prepare(config: RunConfig) -> Result<PreparedRun> {
         &config.captured,
         fit.concurrency,
     )?;
-    let files = files.open(&ledger, input.mode, input.facts.size)?;
+    let files = files.open(&ledger, input.mode, input.facts.size_of_rows())?;
     Ok(PreparedRun {
         rows: RowParts {
             reader: input.reader,
@@ -140,6 +142,7 @@ pub(super) fn prepare(config: RunConfig) -> Result<PreparedRun> {
             output: files.output,
             summary: files.summary,
             metrics,
+            report: files.report,
             watch: config.watch,
         },
         ledger,

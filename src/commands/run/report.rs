@@ -6,11 +6,15 @@ use std::path::{Path, PathBuf};
 use super::super::open_input::{IGNORED, InputFacts};
 use super::drive::{DrivenRun, RowsEnd};
 use super::ledger::LedgerEnd;
+use super::page::{CountedReport, file_name};
 use super::prepare::Context;
-use crate::base::error::{Error, Exit, system_words};
+use crate::base::error::{Exit, system_words};
 use crate::base::stderr::say;
 use crate::config::WatchConfig;
+use crate::input::Input;
 use crate::observe::{RunSummary, Style};
+use crate::selection::Selection;
+use crate::telemetry::event::InputEnd;
 use crate::telemetry::stats::Stats;
 
 /// Closes the ledger, writes the summary and says what ended the run early. Returns how the process should exit.
@@ -18,7 +22,7 @@ pub(super) fn report(driven: DrivenRun) -> Exit {
     let DrivenRun {
         context,
         ledger,
-        ended: RowsEnd { written, error },
+        mut ended,
         events,
         metrics,
     } = driven;
@@ -28,11 +32,14 @@ pub(super) fn report(driven: DrivenRun) -> Exit {
         stand_in,
         summary: summary_file,
         watch,
-        output: _,
+        output: target,
+        report: document,
         metrics: _,
     } = context;
+    let report = CountedReport::of(document, &mut ended);
+    let RowsEnd { written, error, .. } = ended;
     let stats = events.with_stats(Clone::clone);
-    let error = error.map(|error| ledger.explain(error, input.size, &stats));
+    let error = error.map(|error| ledger.explain(error, input.size_of_rows(), &stats));
     let was_there = written.output.is_some();
     let LedgerEnd {
         kept,
@@ -45,6 +52,8 @@ pub(super) fn report(driven: DrivenRun) -> Exit {
         elapsed: events.elapsed(),
         sandbox: stand_in.is_some(),
         tariff: watch.tariff.as_ref(),
+        part: part(input.selection, &stats),
+        from_stdin: input.source == Input::Stdin,
         endpoint: &endpoint.to_string(),
         output_is_gone: was_there && output.is_none(),
         output,
@@ -53,7 +62,14 @@ pub(super) fn report(driven: DrivenRun) -> Exit {
         ledger: kept.filter(|kept| is_there(&kept.path)),
         sandbox_billed: stand_in.map(|stand_in| stand_in.stop().billed),
     };
-    tell(&summary, error.as_ref(), summary_file, &watch);
+    tell(&summary, summary_file, &watch);
+    if let Some(report) = report {
+        let name = target.map_or_else(|| input.name(), |target| file_name(target.path()));
+        report.finish(&name, &summary, &watch);
+    }
+    if let Some(error) = error {
+        say(&error.report());
+    }
     let of_input = of_input(&input, &stats);
     for warning in left_over.into_iter().chain(unsynced).chain(of_input) {
         say(&warning);
@@ -65,12 +81,21 @@ pub(super) fn report(driven: DrivenRun) -> Exit {
     exit
 }
 
+/// What the run took of its input, unless that turned out to be all of it.
+fn part(selection: Selection, stats: &Stats) -> Option<Selection> {
+    let whole = selection.is_everything() || stats.input_end == Some(InputEnd::Whole);
+    (!whole).then_some(selection)
+}
+
 /// Warnings of what shows only at the end of the input.
 fn of_input(input: &InputFacts, stats: &Stats) -> impl Iterator<Item = String> + use<> {
     let ignored = !input.ignored_at_start && input.ignored.any();
     let ignored = ignored.then(|| format!("warning: {IGNORED}"));
-    let no_rows = stats.input_ended && stats.read == 0;
-    let no_rows = no_rows.then(|| format!("warning: {} has no rows", input.name()));
+    let no_rows = stats.input_end.is_some() && stats.read == 0;
+    let no_rows = no_rows.then(|| {
+        let rows = part(input.selection, stats).unwrap_or_default();
+        format!("warning: {} has no rows", rows.of(&input.name()))
+    });
     ignored.into_iter().chain(no_rows)
 }
 
@@ -91,8 +116,8 @@ fn is_there(file: &Path) -> bool {
     file.symlink_metadata().is_ok()
 }
 
-/// Shows the summary for people or for programs, writes the one for `--summary`, and says what ended the run early.
-fn tell(summary: &RunSummary<'_>, error: Option<&Error>, file: Option<File>, watch: &WatchConfig) {
+/// Shows the summary for people or for programs, and writes the one for `--summary`.
+fn tell(summary: &RunSummary<'_>, file: Option<File>, watch: &WatchConfig) {
     match watch.style {
         _ if watch.quiet => summary.warnings().for_each(|line| say(&line)),
         Style::Json => say(&summary.json_line()),
@@ -104,8 +129,5 @@ fn tell(summary: &RunSummary<'_>, error: Option<&Error>, file: Option<File>, wat
             "warning: cannot write the summary: {}",
             system_words(&failed)
         ));
-    }
-    if let Some(error) = error {
-        say(&error.report());
     }
 }

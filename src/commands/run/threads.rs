@@ -45,7 +45,7 @@ pub(super) fn reader(mut reader: Reader, mut lookup: LookupStage) -> Result<Read
         loop {
             let message = match reader.next_batch() {
                 Ok(Some(batch)) => lookup.prepare(batch),
-                Ok(None) => Read::End,
+                Ok(None) => Read::End(reader.end()),
                 Err(error) => Read::Failed(Stop::of_input(error)),
             };
             let last = !matches!(message, Read::Rows { .. });

@@ -42,6 +42,15 @@ pub(super) fn ours(
     settings: &ReaderSettings,
     file: &str,
 ) -> Result<Box<[Option<usize>]>> {
+    let encoding = settings.file.encoding;
+    let unfit = |name: &&String| !encoding.has_all_of(name);
+    if let Some(name) = settings.columns.iter().find(unfit) {
+        return Err(Error::usage(format!(
+            "a new column cannot be named {} in {file}: {encoding} does not have all of its characters",
+            quoted(name)
+        ))
+        .hint("give the column another name with `--column` or `--prefix`"));
+    }
     let place = |ours: &str| names.iter().position(|name| name.trim() == ours);
     let (mut ours, mut found, mut previous) = (Vec::new(), Vec::new(), Vec::new());
     for (column, name) in settings.columns.iter().enumerate() {

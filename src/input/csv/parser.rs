@@ -10,8 +10,9 @@ use super::super::existing::{self, Conflict};
 use super::super::settings::ReaderSettings;
 use super::columns::{no_header, ours, spans};
 use super::scan::{RecordScan, find_record, scan, unquote};
+use crate::base::encoding::TextEncoding;
 use crate::base::error::{Error, Result};
-use crate::fields::{self, ColumnSource, InvalidPhone, Mapping, UserRequest};
+use crate::fields::{self, ColumnSource, Field, Mapping, PhoneRules, UserRequest};
 use crate::layout::{DECISION_COLUMN, Existing, SCORE_COLUMN};
 use crate::row::{Earlier, Row, RowNumber, Span};
 use crate::verdict::{Failure, Reason};
@@ -19,6 +20,7 @@ use crate::verdict::{Failure, Reason};
 /// Finds records and makes requests of them.
 pub(in crate::input) struct CsvParser {
     delimiter: u8,
+    encoding: TextEncoding,
     /// The cells of the last record that was scanned, relative to its first byte.
     cells: Vec<Span>,
     /// The number of cells in the header, or without a header in the first row.
@@ -62,8 +64,10 @@ impl CsvParser {
             )));
         } else {
             let header = buffer.take(&extent, RowNumber::FIRST);
-            let name =
-                |cell: &Span| String::from_utf8_lossy(&unquote(header.slice(*cell))).into_owned();
+            let name = |cell: &Span| {
+                let name = unquote(header.slice(*cell));
+                settings.file.encoding.decode_lossy(&name).into_owned()
+            };
             let names: Vec<String> = cells.iter().map(name).collect();
             (names, Some(header))
         };
@@ -84,6 +88,7 @@ impl CsvParser {
         };
         let mut parser = Self {
             delimiter,
+            encoding: settings.file.encoding,
             width: names.len(),
             no_header: settings.file.no_header,
             cells,
@@ -101,6 +106,7 @@ impl CsvParser {
     fn of_nothing(delimiter: u8, settings: &ReaderSettings) -> Self {
         Self {
             delimiter,
+            encoding: settings.file.encoding,
             width: 0,
             no_header: true,
             cells: Vec::new(),
@@ -152,7 +158,7 @@ impl CsvParser {
         let fits = |column: usize, place: usize| {
             let cell = self.cells.get(place).copied().and_then(&bytes);
             let text = unquote(cell.unwrap_or_default());
-            existing::fits(column, std::str::from_utf8(&text).ok())
+            existing::fits(column, self.encoding.decode(text).as_deref())
         };
         let mut places = self.replaced.iter().enumerate();
         places.find_map(|(column, place)| {
@@ -169,12 +175,26 @@ impl CsvParser {
         scan(buffer, self.delimiter, max_record, &mut self.cells)
     }
 
+    /// The text of a cell of the record that was scanned last; `None` if there is no such cell.
+    #[inline]
+    fn text<'r>(
+        &self,
+        row: &'r Row,
+        index: usize,
+        field: Field,
+    ) -> Result<Option<Cow<'r, str>>, Failure> {
+        match self.cells.get(index) {
+            Some(cell) => fields::text(unquote(row.slice(*cell)), self.encoding, field).map(Some),
+            None => Ok(None),
+        }
+    }
+
     /// The record's request. It also notes where the row has our columns.
     pub(in crate::input) fn request(
         &self,
         row: &mut Row,
         extent: &Extent,
-        invalid_phone: InvalidPhone,
+        phones: PhoneRules,
         bodies: &mut Bodies,
     ) -> Result<Bytes, Failure> {
         if let Some(conflict) = self.foreign(|cell| Some(row.slice(cell))) {
@@ -213,11 +233,18 @@ impl CsvParser {
         let find = |field| match self.mapping.sources.get(field) {
             ColumnSource::Absent => Ok(None),
             ColumnSource::Constant(value) => Ok(Some(Cow::Borrowed(value.as_str()))),
-            ColumnSource::Columns(template) => template
-                .value(|index| self.cells.get(*index).map(|cell| unquote(row.slice(*cell))))
-                .map(|bytes| fields::text(bytes, field))
-                .transpose(),
+            // Nearly every field has one column: this is the path that must be short.
+            ColumnSource::Columns(template) => match template.column() {
+                Some(index) => self.text(row, *index, field),
+                None => template.text(|index| self.text(row, *index, field)),
+            },
         };
-        UserRequest::new(find, invalid_phone).map(|request| bodies.body(&request))
+        let region = || {
+            let cell = self.cells.get(self.mapping.region?).copied();
+            let code = unquote(row.slice(cell.unwrap_or_default()));
+            // What is not text names no region.
+            Some(self.encoding.decode(code).unwrap_or_default())
+        };
+        UserRequest::new(find, phones, region).map(|request| bodies.body(&request))
     }
 }

@@ -7,36 +7,13 @@ use std::borrow::Cow;
 use serde_json::value::RawValue;
 
 use crate::base::error::quoted;
-use crate::fields::{self, Field, Template};
+use crate::fields::Field;
 use crate::raw_json::{self, Pointer};
 use crate::verdict::{Failure, Reason};
 
 /// A member's name, for messages.
 pub(super) fn quoted_key(key: &RawValue) -> String {
     quoted(&raw_json::string(key).unwrap_or_default())
-}
-
-/// The text of a template of several members.
-pub(super) fn joined<'a>(
-    template: &Template<usize>,
-    field: Field,
-    find: impl Fn(Field, &usize) -> Result<Option<Cow<'a, str>>, Failure>,
-) -> Result<Option<Cow<'a, str>>, Failure> {
-    let mut wrong = None;
-    let value = template.value(|lookup| match find(field, lookup) {
-        Ok(text) => text.map(|text| match text {
-            Cow::Borrowed(text) => Cow::Borrowed(text.as_bytes()),
-            Cow::Owned(text) => Cow::Owned(text.into_bytes()),
-        }),
-        Err(failure) => {
-            wrong = Some(failure);
-            None
-        }
-    });
-    match (wrong, value) {
-        (Some(failure), _) => Err(failure),
-        (None, value) => value.map(|bytes| fields::text(bytes, field)).transpose(),
-    }
 }
 
 /// The text of a member that is sent, or of a value in it at this pointer. Null counts as absent.

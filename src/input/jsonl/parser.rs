@@ -17,7 +17,7 @@ use super::member_uses::{MemberLookup, MemberUses};
 use super::object::{ObjectMembers, OurNames};
 use crate::base::error::Result;
 use crate::fields::{
-    self, ColumnSource, InvalidPhone, Mapping, MemberSample, PerField, Template, UserRequest,
+    self, ColumnSource, Field, Mapping, MemberSample, PerField, PhoneRules, Template, UserRequest,
 };
 use crate::layout::Existing;
 use crate::raw_json::{self, Pointer};
@@ -28,6 +28,8 @@ use crate::verdict::{Failure, Reason};
 pub(in crate::input) struct JsonlParser {
     members: MemberUses,
     sources: PerField<ColumnSource<usize>>,
+    /// Where the region of national phone numbers is looked up, if the file has it.
+    region: Option<usize>,
     columns: Vec<String>,
     existing: Existing,
     /// Our columns that the first objects have.
@@ -131,13 +133,13 @@ impl JsonlParser {
             lookups.push(lookup);
             lookups.len() - 1
         };
+        let at = |name: &str| {
+            MemberLookup::At(Pointer::parse(name).unwrap_or_else(|_| Pointer::of_member(name)))
+        };
         let sources = PerField::from_fn(|field| match settings.assignments.get(field) {
             Some(fields::Assigned::Constant(value)) => ColumnSource::Constant(value.clone()),
             Some(fields::Assigned::Columns(template)) => {
-                let place = |name: &String| {
-                    let pointer = Pointer::parse(name).unwrap_or_else(|_| Pointer::of_member(name));
-                    Ok::<_, std::convert::Infallible>(add(MemberLookup::At(pointer)))
-                };
+                let place = |name: &String| Ok::<_, std::convert::Infallible>(add(at(name)));
                 let Ok(template) = template.try_map(place);
                 ColumnSource::Columns(template)
             }
@@ -145,9 +147,11 @@ impl JsonlParser {
                 MemberLookup::Named(field),
             ))])),
         });
+        let region = { settings.assignments.region_column() }.map(|name| add(at(name)));
         Self {
             members: MemberUses::new(lookups, &settings.columns),
             sources,
+            region,
             columns: settings.columns.clone(),
             existing: settings.existing,
             seen: Vec::new(),
@@ -159,7 +163,7 @@ impl JsonlParser {
     pub(in crate::input) fn request(
         &mut self,
         row: &mut Row,
-        invalid_phone: InvalidPhone,
+        phones: PhoneRules,
         bodies: &mut Bodies,
     ) -> Result<Bytes, Failure> {
         let raw = row.raw.clone();
@@ -211,13 +215,15 @@ impl JsonlParser {
         let mut found = PerField::try_from_fn(|field| match self.sources.get(field) {
             ColumnSource::Absent => Ok(None),
             ColumnSource::Constant(value) => Ok(Some(Cow::Borrowed(value.as_str()))),
-            ColumnSource::Columns(template) => match template.column() {
-                Some(lookup) => find(field, lookup),
-                None => member_text::joined(template, field, find),
-            },
+            ColumnSource::Columns(template) => template.text(|lookup| find(field, lookup)),
         })?;
         let take = |field| Ok(found.get_mut(field).take());
-        UserRequest::new(take, invalid_phone).map(|request| bodies.body(&request))
+        // A value that is not a string names no region.
+        let region = || {
+            let found = find(Field::Phone, &self.region?);
+            Some(found.ok().flatten().unwrap_or_default())
+        };
+        UserRequest::new(take, phones, region).map(|request| bodies.body(&request))
     }
 }
 

@@ -5,7 +5,11 @@ use crate::layout::VERDICT_COLUMNS;
 
 /// The columns that are read: the verdict's three, then those that a command asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ScoredColumns(Vec<String>);
+pub(crate) struct ScoredColumns {
+    names: Vec<String>,
+    /// How many of them a file must have; it may lack the rest.
+    needed: usize,
+}
 
 impl ScoredColumns {
     /// The number of columns of the verdict.
@@ -15,7 +19,23 @@ impl ScoredColumns {
     #[must_use]
     pub(crate) fn new(prefix: &str, further: &[String]) -> Self {
         let ours = VERDICT_COLUMNS.map(|name| format!("{prefix}{name}"));
-        Self(ours.into_iter().chain(further.iter().cloned()).collect())
+        let names: Vec<_> = ours.into_iter().chain(further.iter().cloned()).collect();
+        Self {
+            needed: names.len(),
+            names,
+        }
+    }
+
+    /// These, and others behind them that a file may lack.
+    #[must_use]
+    pub(crate) fn and_if_there(mut self, names: impl IntoIterator<Item = String>) -> Self {
+        self.names.extend(names);
+        self
+    }
+
+    /// Whether a file may lack this column.
+    pub(super) const fn may_lack(&self, index: usize) -> bool {
+        index >= self.needed
     }
 
     /// The index of the first column after the verdict's; the next ones follow.
@@ -27,12 +47,12 @@ impl ScoredColumns {
     /// Their names, the verdict's first.
     #[must_use]
     pub(crate) fn names(&self) -> &[String] {
-        &self.0
+        &self.names
     }
 
     /// The error for a file without this column.
     pub(super) fn missing(&self, index: usize, there: &[String], file: &str) -> Error {
-        let name = self.0.get(index).map_or("", String::as_str);
+        let name = self.names.get(index).map_or("", String::as_str);
         let error = if index < Self::OURS {
             Error::usage(format!(
                 "{file} is not a scored file: it has no column {}",
@@ -48,13 +68,13 @@ impl ScoredColumns {
 
     /// The error for a file with two columns of this name.
     pub(super) fn twice(&self, index: usize, file: &str) -> Error {
-        let name = self.0.get(index).map_or("", String::as_str);
+        let name = self.names.get(index).map_or("", String::as_str);
         Error::usage(format!("{file} has {} twice", quoted(name)))
     }
 
     /// The error for a file with a value that we never write in one of our columns.
     pub(super) fn foreign(&self, index: usize, row: usize, file: &str) -> Error {
-        let name = self.0.get(index).map_or("", String::as_str);
+        let name = self.names.get(index).map_or("", String::as_str);
         Error::usage(format!(
             "{file} is not a scored file: row {row} has a value in {} that rescore never writes",
             quoted(name)

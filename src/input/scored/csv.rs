@@ -5,6 +5,7 @@ use super::super::csv::{RecordScan, find_record, scan, unquote};
 use super::super::existing::{self, Conflict};
 use super::super::settings::FileSettings;
 use super::columns::ScoredColumns;
+use crate::base::encoding::TextEncoding;
 use crate::base::error::{Error, Result};
 use crate::row::{Row, RowNumber, Span};
 use crate::verdict::{Failure, Reason};
@@ -12,6 +13,7 @@ use crate::verdict::{Failure, Reason};
 /// Finds records and, in them, the columns.
 pub(super) struct ScoredCsv {
     delimiter: u8,
+    encoding: TextEncoding,
     /// The cells of the last record that was scanned, relative to its first byte.
     cells: Vec<Span>,
     /// The number of cells that a row has.
@@ -36,7 +38,12 @@ impl ScoredCsv {
         let extent = loop {
             match scan(buffer, delimiter, settings.max_record, &mut cells)? {
                 Some(extent) => break extent,
-                None if buffer.at_end => return Ok((Self::of_nothing(delimiter, columns), None)),
+                None if buffer.at_end => {
+                    return Ok((
+                        Self::of_nothing(delimiter, settings.encoding, columns),
+                        None,
+                    ));
+                }
                 None => buffer.fill()?,
             }
         };
@@ -45,9 +52,8 @@ impl ScoredCsv {
         let places = match &header {
             Some(header) => {
                 let name = |cell: &Span| {
-                    String::from_utf8_lossy(&unquote(header.slice(*cell)))
-                        .trim()
-                        .to_owned()
+                    let name = unquote(header.slice(*cell));
+                    settings.encoding.decode_lossy(&name).trim().to_owned()
                 };
                 let names: Vec<_> = cells.iter().map(name).collect();
                 by_name(&columns, &names, file)?
@@ -56,6 +62,7 @@ impl ScoredCsv {
         };
         let mut parser = Self {
             delimiter,
+            encoding: settings.encoding,
             width: cells.len(),
             cells,
             columns,
@@ -66,9 +73,10 @@ impl ScoredCsv {
     }
 
     /// The parser of an empty file: what a run writes for an empty input.
-    fn of_nothing(delimiter: u8, columns: ScoredColumns) -> Self {
+    fn of_nothing(delimiter: u8, encoding: TextEncoding, columns: ScoredColumns) -> Self {
         Self {
             delimiter,
+            encoding,
             cells: Vec::new(),
             width: 0,
             columns,
@@ -101,7 +109,7 @@ impl ScoredCsv {
         ours.enumerate().find_map(|(column, place)| {
             let cell = self.cells.get(*place).copied().and_then(&bytes);
             let text = unquote(cell.unwrap_or_default());
-            (!existing::fits(column, std::str::from_utf8(&text).ok())).then_some(column)
+            (!existing::fits(column, self.encoding.decode(text).as_deref())).then_some(column)
         })
     }
 
@@ -130,12 +138,16 @@ impl ScoredCsv {
     }
 }
 
+/// The place of a column that the file lacks: no row has so many cells.
+const NOWHERE: usize = usize::MAX;
+
 /// The places of the columns in a header.
 fn by_name(columns: &ScoredColumns, names: &[String], file: &str) -> Result<Box<[usize]>> {
     let place = |(index, column): (usize, &String)| {
         let mut found = names.iter().enumerate().filter(|(_, name)| *name == column);
         match (found.next(), found.next()) {
             (Some((place, _)), None) => Ok(place),
+            (None, _) if columns.may_lack(index) => Ok(NOWHERE),
             (None, _) => Err(columns.missing(index, names, file)),
             (Some(_), Some(_)) => Err(columns.twice(index, file)),
         }
@@ -153,6 +165,7 @@ fn by_number(columns: &ScoredColumns, width: usize, file: &str) -> Result<Box<[u
     let numbers: Vec<_> = (1..=width).map(|number| number.to_string()).collect();
     let place = |(index, column): (usize, &String)| match index.checked_sub(ScoredColumns::OURS) {
         None => Ok(first + index),
+        Some(_) if columns.may_lack(index) => Ok(NOWHERE),
         Some(_) => { numbers.iter().position(|number| number == column) }
             .ok_or_else(|| columns.missing(index, &numbers, file)),
     };

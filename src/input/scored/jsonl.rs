@@ -76,8 +76,9 @@ impl ScoredJsonl {
         if objects == 0 {
             return sniff::refuse_other_text(lines_of(&buffer.bytes).next(), file);
         }
-        match there.iter().position(|there| !there) {
-            Some(missing) => Err(self.columns.missing(missing, &members, file)),
+        let mut missing = there.iter().enumerate().filter(|(_, there)| !**there);
+        match missing.find(|(index, _)| !self.columns.may_lack(*index)) {
+            Some((missing, _)) => Err(self.columns.missing(missing, &members, file)),
             None => Ok(()),
         }
     }

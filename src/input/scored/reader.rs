@@ -12,6 +12,7 @@ use super::columns::ScoredColumns;
 use super::csv::ScoredCsv;
 use super::jsonl::ScoredJsonl;
 use super::row::ScoredRow;
+use crate::base::encoding::TextEncoding;
 use crate::base::error::{Error, Result};
 use crate::layout::{Existing, Format, Layout};
 use crate::row::RowNumber;
@@ -22,6 +23,7 @@ pub(crate) struct ScoredReader {
     buffer: Buffer,
     parser: ScoredParser,
     max_record: usize,
+    encoding: TextEncoding,
     number: RowNumber,
 }
 
@@ -37,8 +39,6 @@ pub(crate) struct OpenedScored {
     pub(crate) layout: Layout,
     /// Its name, for messages.
     pub(crate) name: String,
-    /// Its size in bytes, if it has one.
-    pub(crate) size: Option<u64>,
     /// Its permission bits. A pipe does not restrict them.
     pub(crate) mode: u32,
     /// Whether bytes after compressed data are ignored.
@@ -62,8 +62,8 @@ impl ScoredReader {
         settings: &FileSettings,
         columns: ScoredColumns,
     ) -> Result<(Self, OpenedScored)> {
-        let (size, mode, ignored) = (source.size(), source.mode(), source.ignored());
-        let mut buffer = Buffer::new(source);
+        let (mode, ignored) = (source.mode(), source.ignored());
+        let mut buffer = Buffer::new(source, settings.encoding);
         buffer.fill_first_line(settings.max_record)?;
         buffer.fill_head()?;
         let (format, preamble) = sniff::detect(settings, &mut buffer)?;
@@ -88,13 +88,13 @@ impl ScoredReader {
         let opened = OpenedScored {
             layout: Layout {
                 format,
+                encoding: settings.encoding,
                 preamble,
                 header,
                 columns: names,
                 existing: Existing::Replace,
             },
             name,
-            size,
             mode,
             ignored,
         };
@@ -102,6 +102,7 @@ impl ScoredReader {
             buffer,
             parser,
             max_record: settings.max_record,
+            encoding: settings.encoding,
             number: RowNumber::FIRST,
         };
         Ok((reader, opened))
@@ -119,7 +120,7 @@ impl ScoredReader {
 impl Records for ScoredReader {
     type Record = ScoredRow;
 
-    fn next_record(&mut self) -> Result<Option<(ScoredRow, usize)>> {
+    fn next_record(&mut self) -> Result<Option<ScoredRow>> {
         let extent = match &mut self.parser {
             ScoredParser::Csv(csv) => csv.scan(&self.buffer, self.max_record)?,
             ScoredParser::Jsonl(_) => scan(&self.buffer, self.max_record)?,
@@ -131,7 +132,6 @@ impl Records for ScoredReader {
         self.buffer
             .check_size(extent.content.range().len(), self.max_record, line)?;
         let row = self.buffer.take(&extent, self.number);
-        let length = row.raw.len();
         self.number = self.number.next();
         let cells = match &self.parser {
             ScoredParser::Csv(csv) => csv.cells(&row, &extent),
@@ -141,7 +141,18 @@ impl Records for ScoredReader {
             message: format!("line {line}: {}", failure.message).into(),
             ..failure
         });
-        Ok(Some((ScoredRow { row, cells }, length)))
+        let encoding = self.encoding;
+        let scored = ScoredRow {
+            row,
+            cells,
+            encoding,
+        };
+        Ok(Some(scored))
+    }
+
+    #[inline]
+    fn length(record: &ScoredRow) -> usize {
+        record.row.raw.len()
     }
 
     fn buffer(&mut self) -> &mut Buffer {

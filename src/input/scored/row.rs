@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use crate::base::encoding::TextEncoding;
 use crate::layout::Format;
 use crate::row::{Row, Span};
 use crate::verdict::Failure;
@@ -16,6 +17,8 @@ pub(crate) struct ScoredRow {
     /// Where each column is, in the order in which they were asked for, or why the row cannot be read. A member that a JSON
     /// object lacks has an empty span.
     pub(crate) cells: Result<Box<[Span]>, Failure>,
+    /// The encoding of the file.
+    pub(super) encoding: TextEncoding,
 }
 
 impl ScoredRow {
@@ -29,29 +32,29 @@ impl ScoredRow {
     }
 
     /// The value of a column: a cell without its quotes, a JSON string's text, or another JSON value as it is written. JSON's
-    /// null is empty. Bytes that are not UTF-8 are replaced: this is for comparing and for showing.
+    /// null is empty. Bytes that are not text are replaced: this is for comparing and for showing.
     #[must_use]
     pub(crate) fn value(&self, column: usize, format: Format) -> Cow<'_, str> {
-        value(self.written(column), format)
+        value(self.written(column), format, self.encoding)
     }
 }
 
 /// The value of what is written.
-fn value(written: &[u8], format: Format) -> Cow<'_, str> {
+fn value(written: &[u8], format: Format, encoding: TextEncoding) -> Cow<'_, str> {
     match format {
-        Format::Delimited { .. } => text_of(unquote(written)),
-        Format::Jsonl => match text_of(Cow::Borrowed(written)) {
+        Format::Delimited { .. } => text_of(unquote(written), encoding),
+        Format::Jsonl => match text_of(Cow::Borrowed(written), encoding) {
             Cow::Borrowed(text) => json_text(text),
             Cow::Owned(text) => Cow::Owned(json_text(&text).into_owned()),
         },
     }
 }
 
-/// Bytes as text, with what is not UTF-8 replaced.
-fn text_of(bytes: Cow<'_, [u8]>) -> Cow<'_, str> {
+/// Bytes as text, with what is not text replaced.
+fn text_of(bytes: Cow<'_, [u8]>, encoding: TextEncoding) -> Cow<'_, str> {
     match bytes {
-        Cow::Borrowed(bytes) => String::from_utf8_lossy(bytes),
-        Cow::Owned(bytes) => Cow::Owned(String::from_utf8_lossy(&bytes).into_owned()),
+        Cow::Borrowed(bytes) => encoding.decode_lossy(bytes),
+        Cow::Owned(bytes) => Cow::Owned(encoding.decode_lossy(&bytes).into_owned()),
     }
 }
 

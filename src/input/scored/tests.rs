@@ -7,6 +7,7 @@ use std::io;
 use super::super::settings::{FileSettings, FormatChoice, Input};
 use super::super::source::Source;
 use super::{OpenedScored, ScoredColumns, ScoredReader};
+use crate::base::encoding::TextEncoding;
 use crate::base::error::Result;
 
 /// A scored CSV file with a column that is asked for besides ours.
@@ -18,6 +19,7 @@ fn settings() -> FileSettings {
     FileSettings {
         input: Input::Stdin,
         format: FormatChoice::Detect,
+        encoding: TextEncoding::UTF_8,
         delimiter: None,
         no_header: false,
         max_record: 1 << 16,
@@ -149,10 +151,51 @@ fn what_is_not_a_scored_file_is_refused_with_what_is_missing() {
 }
 
 #[test]
+fn a_column_that_may_be_lacking_is_read_where_it_is() {
+    let columns = || {
+        let further = ["name".to_owned()];
+        ScoredColumns::new("", &further).and_if_there(["previous_decision".to_owned()])
+    };
+    for (text, expected) in [
+        (CSV, ["approve", "Ann, B", ""]),
+        (
+            "previous_decision,name,transaction_id,risk_score,decision\nblock,Ann,t-1,1,review\n",
+            ["review", "Ann", "block"],
+        ),
+        (
+            "{\"name\":\"Ann\",\"transaction_id\":\"t\",\"risk_score\":1,\"decision\":\"block\"}\n",
+            ["block", "Ann", ""],
+        ),
+    ] {
+        let (mut reader, opened) = open(text, &settings(), columns()).unwrap();
+        let rows = reader.next_batch().unwrap().unwrap().rows;
+        let row = rows.first().unwrap();
+        let values = [2, 3, 4].map(|column| row.value(column, opened.layout.format).into_owned());
+        assert_eq!(values, expected);
+    }
+}
+
+#[test]
 fn what_a_run_writes_for_no_users_is_a_scored_file_of_no_rows() {
     for text in ["", "\n", "transaction_id,risk_score,decision\n"] {
         let (rows, bytes) = read(text, &settings(), &[]).unwrap();
         assert!(rows.is_empty());
         assert_eq!(bytes, text);
     }
+}
+
+#[test]
+fn a_file_in_another_encoding_is_read_in_it() {
+    let csv = b"name,transaction_id,risk_score,decision,gr\xfc\xdfe\nJ\xfcrgen,\xfc-1,1.5,approve,\"h\xf6ch\"\"st\"\n";
+    let source = Source::of_reader(io::Cursor::new(csv.to_vec())).unwrap();
+    let settings = FileSettings {
+        encoding: TextEncoding::of_label("latin1").unwrap(),
+        ..settings()
+    };
+    let columns = ScoredColumns::new("", &["grüße".to_owned()]);
+    let (mut reader, opened) = ScoredReader::of_source(source, &settings, columns).unwrap();
+    let row = reader.next_batch().unwrap().unwrap().rows.remove(0);
+    let values = [0, 3].map(|column| row.value(column, opened.layout.format).into_owned());
+    assert_eq!(values, ["ü-1", "höch\"st"]);
+    assert_eq!(opened.layout.encoding, settings.encoding);
 }

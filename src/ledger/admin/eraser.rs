@@ -10,8 +10,8 @@ use std::time::Duration;
 use rusqlite::Connection;
 use tokio::time::Instant;
 
-use super::access::{cannot_open, existing};
 use crate::base::error::{Error, Result};
+use crate::ledger::access::{cannot_open, existing};
 use crate::ledger::db::checksum::Checksums;
 use crate::ledger::db::connect::{self, COMMAND_WAITS, Connect, Mode};
 use crate::ledger::db::schema::{self, LedgerInfo};

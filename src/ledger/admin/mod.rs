@@ -1,6 +1,5 @@
 //! Looking after a ledger by hand: showing what is in it, and removing answers so that nothing of them stays in the files.
 
-mod access;
 mod eraser;
 mod forget;
 mod prune;

@@ -8,8 +8,8 @@ use std::time::{Duration, SystemTime};
 
 use rusqlite::Connection;
 
-use super::access::{cannot_open, existing};
 use crate::base::error::Result;
+use crate::ledger::access::{cannot_open, existing};
 use crate::ledger::clock::{millis, time};
 use crate::ledger::db::checksum::Checksums;
 use crate::ledger::db::connect::{Connect, Mode};

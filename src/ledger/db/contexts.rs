@@ -36,23 +36,44 @@ pub(super) fn is_only(connection: &Connection, context: i64) -> rusqlite::Result
     Ok(!other)
 }
 
-/// What makes the keys of each address and service ID that was ever asked through this ledger.
+/// What a ledger has of an address and a service ID.
+pub(crate) struct LedgerContext {
+    pub(crate) id: i64,
+    /// Makes its keys.
+    pub(crate) hasher: RequestHasher,
+    pub(crate) endpoint: String,
+}
+
+/// All addresses and service IDs that were ever asked through this ledger.
+pub(crate) fn all(
+    connection: &Connection,
+    checksums: Checksums,
+) -> rusqlite::Result<Vec<LedgerContext>> {
+    let mut statement = connection.prepare("SELECT id, hash, endpoint, checksum FROM contexts")?;
+    let mut rows = statement.query([])?;
+    let mut contexts = Vec::new();
+    while let Some(row) = rows.next()? {
+        let hash = row.get(1)?;
+        // With another hash a person's answers would not be found, and so would stay.
+        if row.get::<_, i64>(3)? != checksum(checksums, &hash) {
+            return Err(damaged());
+        }
+        contexts.push(LedgerContext {
+            id: row.get(0)?,
+            hasher: RequestHasher::of_context(hash),
+            endpoint: row.get(2)?,
+        });
+    }
+    Ok(contexts)
+}
+
+/// What makes the keys of each of them.
 pub(crate) fn hashers(
     connection: &Connection,
     checksums: Checksums,
 ) -> rusqlite::Result<Vec<RequestHasher>> {
-    let mut statement = connection.prepare("SELECT hash, checksum FROM contexts")?;
-    let mut rows = statement.query([])?;
-    let mut hashers = Vec::new();
-    while let Some(row) = rows.next()? {
-        let hash = row.get(0)?;
-        // With another hash a person's answers would not be found, and so would stay.
-        if row.get::<_, i64>(1)? != checksum(checksums, &hash) {
-            return Err(damaged());
-        }
-        hashers.push(RequestHasher::of_context(hash));
-    }
-    Ok(hashers)
+    let contexts = all(connection, checksums)?;
+    Ok(contexts.into_iter().map(|it| it.hasher).collect())
 }
 
 /// The number and the address of each context.

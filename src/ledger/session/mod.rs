@@ -5,10 +5,12 @@ mod closed;
 mod file;
 mod open;
 mod plan;
+mod preview;
 mod running;
 
 pub(crate) use closed::ClosedLedger;
 pub use closed::Removal;
 pub(crate) use open::EarlierAnswers;
 pub use open::OpenLedger;
+pub(crate) use preview::{LedgerPreview, PreviewedRun};
 pub(crate) use running::RunningLedger;

@@ -11,7 +11,7 @@ use crate::verdict::Decision;
 const CORNER: &str = "before ↓ now →";
 
 /// The table, and a line with the sum; nothing if nothing was compared.
-pub(super) fn drift_table(drift: &Drift, changes: Option<&Path>) -> Vec<String> {
+pub(in crate::observe) fn drift_table(drift: &Drift, changes: Option<&Path>) -> Vec<String> {
     if drift.compared() == 0 {
         return Vec::new();
     }

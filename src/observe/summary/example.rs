@@ -1,5 +1,6 @@
 //! Runs for the tests: one that met everything, and one that met nothing.
 
+use std::num::NonZeroU64;
 use std::sync::LazyLock;
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use crate::analysis::UnknownLevels;
 use crate::base::money::Tariff;
 use crate::drift::Drift;
 use crate::row::RowNumber;
+use crate::selection::Selection;
 use crate::telemetry::event::{Again, Billing, CancelReason, Event, Next, Origin, Unusable};
 use crate::telemetry::pace::{Hint, Pace, Pause, Search};
 use crate::telemetry::stats::Stats;
@@ -155,6 +157,10 @@ pub(super) fn everything(stats: &Stats) -> RunSummary<'_> {
         }),
         elapsed: Duration::from_secs(100),
         tariff: Some(&TARIFF),
+        part: Some(Selection {
+            limit: NonZeroU64::new(9),
+            sample: "0.5%".parse().ok(),
+        }),
         ..nothing(stats)
     }
 }
@@ -166,11 +172,13 @@ pub(super) fn nothing(stats: &Stats) -> RunSummary<'_> {
         elapsed: Duration::ZERO,
         sandbox: false,
         tariff: None,
+        part: None,
         endpoint: "https://api.example.com/v1/validate/user",
         output: None,
         rejects: None,
         changes: None,
         ledger: None,
+        from_stdin: false,
         sandbox_billed: None,
         output_is_gone: false,
     }

@@ -10,6 +10,8 @@ use crate::base::error::Error;
 
 /// How a summary starts: only such a file is replaced by a failure.
 const START: &[u8] = b"{\"type\":\"summary\"";
+/// How many bytes are read to find that out, with room for line ends and indentation.
+const START_BYTES: u64 = 64;
 
 /// A run that could not start.
 #[derive(Debug)]
@@ -62,7 +64,8 @@ fn is_summary(path: &Path) -> io::Result<bool> {
     }
     let mut start = Vec::new();
     File::open(path)?
-        .take(START.len() as u64)
+        .take(START_BYTES)
         .read_to_end(&mut start)?;
-    Ok(start == START)
+    start.retain(|byte| !byte.is_ascii_whitespace());
+    Ok(start.starts_with(START))
 }

@@ -5,22 +5,23 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
+use std::num::NonZeroU64;
 use std::path::Path;
 use std::time::Duration;
 
 use serde::Serialize;
 
+use super::decisions_json::{DecisionsJson, DriftJson, UndecidedJson};
 use super::run_summary::RunSummary;
-use super::undecided::NAMED;
 use crate::base::money::{Currency, Price, Tariff};
-use crate::drift::Drift;
 use crate::observe::cost::Cost;
-use crate::observe::json::{one_line, rounded};
+use crate::observe::json::{indented, one_line, rounded};
 use crate::raw_json::escape_unsafe;
+use crate::selection::{Sample, Selection};
 use crate::telemetry::event::CancelReason;
 use crate::telemetry::pace::{Hint, Pace};
 use crate::telemetry::stats::Stats;
-use crate::verdict::{Decision, Reason};
+use crate::verdict::Reason;
 
 #[derive(Debug, Serialize)]
 struct SummaryJson<'a> {
@@ -28,6 +29,7 @@ struct SummaryJson<'a> {
     version: u8,
     exit_code: u8,
     stopped: Option<&'static str>,
+    part: Option<PartJson>,
     sandbox: bool,
     endpoint: &'a str,
     elapsed_seconds: f64,
@@ -58,43 +60,19 @@ struct SummaryJson<'a> {
     ledger: Option<LedgerJson<'a>>,
 }
 
+/// The part of its input that the run took.
+#[derive(Debug, Serialize)]
+struct PartJson {
+    limit: Option<NonZeroU64>,
+    sample_percent: Option<f64>,
+}
+
 #[derive(Debug, Serialize)]
 struct RowsJson {
     read: u64,
     resolved: u64,
     written: u64,
     left: u64,
-}
-
-#[derive(Debug, Default, Serialize)]
-struct DecisionsJson {
-    approve: u64,
-    review: u64,
-    block: u64,
-}
-
-/// Rows without a decision, and the most frequent of their levels.
-#[derive(Debug, Serialize)]
-struct UndecidedJson<'a> {
-    rows: u64,
-    levels: Vec<LevelJson<'a>>,
-}
-
-/// A level that is in no list.
-#[derive(Debug, Serialize)]
-struct LevelJson<'a> {
-    level: Option<&'a str>,
-    rows: u64,
-}
-
-/// The rows of each earlier decision, by their decision now.
-#[derive(Debug, Serialize)]
-struct DriftJson {
-    compared: u64,
-    changed: u64,
-    approve: DecisionsJson,
-    review: DecisionsJson,
-    block: DecisionsJson,
 }
 
 #[derive(Debug, Serialize)]
@@ -167,6 +145,7 @@ impl<'a> SummaryJson<'a> {
             version: 1,
             exit_code: stats.exit().code(),
             stopped: stats.cancelled.map(CancelReason::word),
+            part: run.part.map(PartJson::new),
             sandbox: run.sandbox,
             endpoint: run.endpoint,
             elapsed_seconds: seconds(run.elapsed),
@@ -175,7 +154,7 @@ impl<'a> SummaryJson<'a> {
             known: stats.known,
             duplicates: stats.duplicates,
             decisions: [stats.approved, stats.reviewed, stats.blocked].into(),
-            undecided: UndecidedJson::new(stats),
+            undecided: UndecidedJson::new(&stats.unknown_levels),
             drift: DriftJson::new(&stats.drift),
             failed: FailedJson {
                 rows: stats.failures(),
@@ -214,6 +193,15 @@ impl<'a> SummaryJson<'a> {
     }
 }
 
+impl PartJson {
+    fn new(part: Selection) -> Self {
+        Self {
+            limit: part.limit,
+            sample_percent: part.sample.map(Sample::percent),
+        }
+    }
+}
+
 impl RowsJson {
     fn new(stats: &Stats) -> Self {
         Self {
@@ -222,46 +210,6 @@ impl RowsJson {
             written: stats.written,
             left: stats.read - stats.resolved(),
         }
-    }
-}
-
-impl From<[u64; 3]> for DecisionsJson {
-    fn from([approve, review, block]: [u64; 3]) -> Self {
-        Self {
-            approve,
-            review,
-            block,
-        }
-    }
-}
-
-impl<'a> UndecidedJson<'a> {
-    fn new(stats: &'a Stats) -> Self {
-        let levels = stats.unknown_levels.most_frequent(NAMED).into_iter();
-        Self {
-            rows: stats.undecided,
-            levels: levels
-                .map(|(level, rows)| LevelJson { level, rows })
-                .collect(),
-        }
-    }
-}
-
-impl DriftJson {
-    /// `None` if nothing was compared.
-    fn new(drift: &Drift) -> Option<Self> {
-        let now = |before| {
-            let mut rows = drift.rows();
-            let row = rows.find(|(decision, _)| *decision == before);
-            row.map(|(_, now)| now.into()).unwrap_or_default()
-        };
-        (drift.compared() > 0).then(|| Self {
-            compared: drift.compared(),
-            changed: drift.changed(),
-            approve: now(Decision::Approve),
-            review: now(Decision::Review),
-            block: now(Decision::Block),
-        })
     }
 }
 
@@ -317,9 +265,7 @@ impl RunSummary<'_> {
     /// # Errors
     /// Those of the writer.
     pub(crate) fn write_json(&self, mut to: impl Write) -> io::Result<()> {
-        let text = serde_json::to_string_pretty(&SummaryJson::new(self))?;
-        let lines = text.lines().map(|line| escape_unsafe(line) + "\n");
-        to.write_all(lines.collect::<String>().as_bytes())?;
+        to.write_all(indented(&SummaryJson::new(self)).as_bytes())?;
         to.flush()
     }
 }
@@ -348,7 +294,7 @@ mod tests {
         assert_eq!(
             summary,
             concat!(
-                r#"{"type":"summary","version":1,"exit_code":3,"stopped":"max_calls","sandbox":false,"#,
+                r#"{"type":"summary","version":1,"exit_code":3,"stopped":"max_calls","part":{"limit":9,"sample_percent":0.5},"sandbox":false,"#,
                 r#""endpoint":"https://api.example.com/v1/validate/user","elapsed_seconds":100.0,"rows_per_second":0.05,"#,
                 r#""rows":{"read":9,"resolved":5,"written":5,"left":4},"known":2,"duplicates":1,"#,
                 r#""decisions":{"approve":1,"review":1,"block":1},"#,
@@ -358,7 +304,7 @@ mod tests {
                 r#""failed":{"rows":1,"reasons":{"refused":1}},"#,
                 r#""calls":{"sent":5,"answered":1,"retries":2,"throttled":1,"maybe_billed_twice":1,"unknown_outcome":2,"#,
                 r#""billed_without_verdict":1,"lost":1,"repeated_transaction_ids":1},"#,
-                r#""cost":{"price":0.004,"currency":"EUR","spent":0.008,"spent_at_most":0.016,"saved":0.008},"#,
+                r#""cost":{"price":0.004,"currency":"EUR","spent":0.008,"spent_at_most":0.016,"saved":0.012},"#,
                 r#""ledger_answers_damaged":1,"ledger_answers_from_the_future":1,"keys_renewed":1,"#,
                 r#""paused_seconds":2.5,"outages":1,"down_seconds":30.0,"waited_in_vain_seconds":60.0,"#,
                 r#""limit":{"calls_per_second":50.0,"in_flight":16},"headers":{"calls_per_second":48.0,"disbelieved":false},"#,
@@ -380,6 +326,7 @@ mod tests {
         }
         for key in [
             "stopped",
+            "part",
             "rows_per_second",
             "drift",
             "cost",

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::kept_ledger::KeptLedger;
 use crate::base::money::Tariff;
+use crate::selection::Selection;
 use crate::telemetry::stats::Stats;
 
 /// A run that is over.
@@ -18,8 +19,12 @@ pub(crate) struct RunSummary<'a> {
     pub(crate) sandbox: bool,
     /// What calls cost, where the user says so.
     pub(crate) tariff: Option<&'a Tariff>,
+    /// The rows that the run took, if it left others out.
+    pub(crate) part: Option<Selection>,
     /// The service's address.
     pub(crate) endpoint: &'a str,
+    /// The input was standard input.
+    pub(crate) from_stdin: bool,
     /// The output, or its partial file after an early stop; `None` for standard output.
     pub(crate) output: Option<PathBuf>,
     /// The rejects, if there are any.

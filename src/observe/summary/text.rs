@@ -2,6 +2,7 @@
 
 use super::call_lines::call_lines;
 use super::drift_table::drift_table;
+use super::ledger_line::ledger_line;
 use super::run_summary::RunSummary;
 use super::undecided::undecided;
 use crate::base::error::shown;
@@ -32,7 +33,7 @@ impl RunSummary<'_> {
         lines.extend(ledger_answers(self));
         lines.extend(output(self));
         let ledger = self.ledger.as_ref();
-        lines.extend(ledger.map(|ledger| ledger.words(stats, self.sandbox)));
+        lines.extend(ledger.map(|ledger| ledger_line(ledger, self)));
         lines.extend(not_kept(self));
         format!("rescore: {}", lines.join("\n         "))
     }
@@ -164,7 +165,9 @@ fn output(run: &RunSummary<'_>) -> Vec<String> {
     };
     let path = shown(path);
     if stats.cancelled.is_none() {
-        return vec![format!("wrote {path}")];
+        let rows = run.part.and_then(|part| part.words());
+        let rows = rows.map(|rows| format!(": {rows}"));
+        return vec![format!("wrote {path}{}", rows.unwrap_or_default())];
     }
     let mut lines = vec![format!(
         "{path} has the {}; unfinished rows are not in it",
@@ -186,7 +189,9 @@ fn output(run: &RunSummary<'_>) -> Vec<String> {
 /// What is lost when a run to a stream stops without a ledger.
 fn not_kept(run: &RunSummary<'_>) -> Option<String> {
     let stats = run.stats;
-    let lost = stats.cancelled.is_some() && run.ledger.is_none() && run.output.is_none();
+    let ends_early = stats.cancelled.is_some() && run.output.is_none();
+    let is_part = stats.cancelled.is_none() && run.part.is_some();
+    let lost = run.ledger.is_none() && (ends_early || is_part);
     if !lost || stats.answered == 0 {
         return None;
     }
@@ -225,7 +230,7 @@ rescore: stopped early (`--max-calls`): 5 rows in 1 min 40 s, 0.05 rows/s
          1 row reused the answer of an identical row
          5 calls, 2 of them retries; latency p50 80 ms, p95 80 ms, p99 80 ms
          spent 0.008 EUR: 2 answers at 0.004 EUR; at most 0.016 EUR, with 2 failed calls that may have been billed
-         saved 0.008 EUR: 2 rows reused an answer
+         saved 0.012 EUR: 3 rows reused an answer
          the service throttled 1 call (20.0 % of all); paused for 2.5 s in total
          limit found: about 50.0/s
          the service's headers ask for about 48.0/s

@@ -7,7 +7,7 @@ use crate::observe::numbers::count;
 pub(super) const NAMED: usize = 5;
 
 /// `unknown level `3` 10, no level 2`; `None` if every row has a decision.
-pub(crate) fn undecided(levels: &UnknownLevels) -> Option<String> {
+pub(in crate::observe) fn undecided(levels: &UnknownLevels) -> Option<String> {
     let frequent = levels.most_frequent(NAMED);
     let named: u64 = frequent.iter().map(|(_, rows)| rows).sum();
     let mut words: Vec<_> = frequent

@@ -23,6 +23,7 @@ pub(super) use crate::verdict::{Failure, Reason, Verdict};
 
 use crate::ledger::LookupResult;
 use crate::row::{Earlier, Row, Span};
+pub(super) use crate::telemetry::event::InputEnd;
 
 pub(super) const GOOD: Step = ScriptedResult::Verdict.immediately();
 pub(super) const SICK: Step = ScriptedResult::Status(500).immediately();
@@ -121,7 +122,7 @@ pub(super) fn batches(asked: Vec<Asked>, sizes: &[usize]) -> Vec<Read> {
             trailer: Bytes::new(),
         });
     }
-    messages.push(Read::End);
+    messages.push(Read::End(InputEnd::Whole));
     messages
 }
 

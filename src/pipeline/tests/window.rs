@@ -127,10 +127,41 @@ async fn blank_lines_after_the_last_row_are_written_unless_the_run_stopped() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn rows_between_which_others_were_left_out_get_their_own_verdicts_in_order() {
+    // Every seventh row is slow, so that verdicts come in any order.
+    let slow = (0..=300).step_by(7);
+    let service = slow.fold(
+        Scripted::new(ScriptedResult::Verdict.after(10)),
+        |service, row| service.row(row, [ScriptedResult::Verdict.after(1_000)]),
+    );
+    let log = Log::default();
+    let scorer = scorer(8, &log, service);
+    let mut read = batches(asked(300, &[5]), &[32]);
+    let mut number = RowNumber::FIRST;
+    let mut numbers = Vec::new();
+    for message in &mut read {
+        let Read::Rows { rows, .. } = message else {
+            continue;
+        };
+        for (row, skipped) in rows.iter_mut().zip((0..4).cycle()) {
+            number = (0..=skipped).fold(number, |number, _| number.next());
+            row.row.number = number;
+            numbers.push(number.get());
+        }
+    }
+    let mut around = Surroundings::of(read);
+    around.window.rows = 64;
+    let ran = run_to_end(&scorer, around).await;
+    assert_eq!(ran.rows(), numbers);
+    assert_eq!(scorer.events().with_stats(Stats::scored), 299);
+    assert_invariants(&scorer);
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_empty_input_is_a_complete_run() {
     let log = Log::default();
     let scorer = scorer(4, &log, Scripted::new(GOOD));
-    let ran = run_to_end(&scorer, Surroundings::of(vec![Read::End])).await;
+    let ran = run_to_end(&scorer, Surroundings::of(vec![Read::End(InputEnd::Whole)])).await;
     assert!(ran.stop.is_none() && ran.written.is_empty());
     assert_eq!(scorer.events().with_stats(Stats::exit), Exit::Complete);
     assert_invariants(&scorer);

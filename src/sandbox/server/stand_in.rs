@@ -14,7 +14,7 @@ use tokio::time::sleep;
 use super::super::check::{self, Rejection};
 use super::super::faults::{FaultKind, KINDS};
 use super::super::score;
-use super::super::settings::SandboxSettings;
+use super::super::settings::{ID_PREFIX, SandboxSettings};
 use super::hang_up::{HangUp, ResetHandle};
 use super::report::Report;
 use super::responses::{HttpResponse, error, json, rehearsed, too_many};
@@ -194,9 +194,10 @@ fn good_answer(number: u64, hundredths: u32, patterns: &[&str], hash: u64) -> St
             r#"{{"status":true,"summary":{{"risk_level":{level},"verify_label":"{label}","#,
             r#""risk_score":{whole}.{rest:02},"score_confidence":"0%","#,
             r#""engine":"rescore sandbox"}},"risk_patterns":[{patterns}],"parameters":{{}},"#,
-            r#""transaction_id":"sandbox-{number:08}-{hash:08x}","timestamp":"{time}"}}"#
+            r#""transaction_id":"{prefix}{number:08}-{hash:08x}","timestamp":"{time}"}}"#
         ),
         level = level,
+        prefix = ID_PREFIX,
         label = label,
         whole = hundredths / 100,
         rest = hundredths % 100,

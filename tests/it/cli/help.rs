@@ -7,7 +7,7 @@ use crate::support::process::Place;
 fn help_and_version_are_printed_to_standard_output() {
     let place = Place::new();
     let version = format!("rescore {}\n", env!("CARGO_PKG_VERSION"));
-    let cases: [(&[&str], &[&str]); 8] = [
+    let cases: [(&[&str], &[&str]); 10] = [
         (&["--help"], &["run", "sandbox", "Exit codes", "130"]),
         (&["-h"], &["run", "sandbox"]),
         (
@@ -15,6 +15,11 @@ fn help_and_version_are_printed_to_standard_output() {
             &["RESCORE_SOME_NAME", "RESCORE_API_KEY", "--sandbox", "50/s"],
         ),
         (&["run", "-h"], &["RESCORE_SOME_NAME", "--concurrency"]),
+        (
+            &["check", "--help"],
+            &["RESCORE_SOME_NAME", "Examples:", "Exit codes:", "--price"],
+        ),
+        (&["check", "-h"], &["RESCORE_SOME_NAME", "--rejects"]),
         (
             &["sandbox", "--help"],
             &["RESCORE_SANDBOX_SOME_NAME", "--fault", "127.0.0.1:8787"],

@@ -2,6 +2,7 @@
 
 mod help;
 mod levels;
+mod metrics;
 mod refused;
 mod sandbox;
 mod sandbox_requests;

@@ -135,7 +135,10 @@ fn the_nightly_example_does_what_it_says() {
     let place = clone();
     let first = ["run", "samples/users.csv", "-o", "scored.csv", "--sandbox"];
     place.rescore(first).done().exits(0);
-    let console = blocks(&document("docs/guide.md"), "console").remove(0);
+    let consoles = blocks(&document("docs/guide.md"), "console");
+    let mut consoles = consoles.into_iter();
+    let console = consoles.find(|block| block.contains("tonight.csv"));
+    let console = console.unwrap();
     let (command, expected) = console.split_once('\n').unwrap();
     let done = program(&place, command.strip_prefix("$ rescore ").unwrap()).done();
     done.exits(0);
@@ -160,6 +163,31 @@ fn without_moments(text: &str) -> String {
         .map(line)
         .collect::<Vec<_>>()
         .join("\n")
+}
+
+#[test]
+fn the_analysts_morning_goes_as_it_is_told() {
+    let guide = document("docs/guide.md");
+    let (_, morning) = guide.split_once("\n## An analyst's morning\n").unwrap();
+    let (morning, _) = morning.split_once("\n## ").unwrap();
+    let place = clone();
+    let consoles = blocks(morning, "console");
+    assert!(consoles.len() >= 7);
+    for console in consoles {
+        let (command, expected) = console.split_once('\n').unwrap();
+        let done = program(&place, command.strip_prefix("$ rescore ").unwrap()).done();
+        // A terminal shows both streams, in no fixed order.
+        let lines = |text: &str| {
+            let text = without_moments(&without_times(text));
+            let mut lines: Vec<_> = text.lines().map(str::to_owned).collect();
+            lines.sort_unstable();
+            lines
+        };
+        let shown = String::from_utf8(done.stdout.clone()).unwrap() + &done.stderr;
+        assert_eq!(lines(&shown), lines(expected), "{command}");
+    }
+    let page = place.text("report.html");
+    assert!(page.contains("last-month.csv") && page.contains("country"));
 }
 
 #[test]

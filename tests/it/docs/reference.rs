@@ -4,12 +4,13 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::docs::documents::{
     blocks, clone, code_spans, document, documents, help, names_in_first_column, program, prose,
     root, section, table,
 };
+use crate::support::process::Place;
 
 fn members(value: &Value) -> BTreeSet<String> {
     value.as_object().unwrap().keys().cloned().collect()
@@ -63,6 +64,72 @@ fn what_programs_read_has_the_documented_members() {
     }
 }
 
+#[test]
+fn the_result_of_a_check_has_the_documented_members() {
+    let reference = document("docs/reference.md");
+    let place = clone();
+    let run = "run samples/messy.csv -o scored.csv --sandbox --ledger answers";
+    program(&place, run).done().exits(1);
+    let check = "check samples/messy.csv --json --sandbox --ledger answers --price 0.004";
+    let done = program(&place, check).done();
+    let result: Value = serde_json::from_slice(&done.stdout).unwrap();
+    let documented = section(&reference, "## Result of `check`");
+    assert_eq!(
+        names_in_first_column(&documented, "| Key | Meaning |"),
+        members(&result)
+    );
+    let rows = table(&documented, "| Key | Meaning |");
+    let names_of = |member: &str| -> BTreeSet<String> {
+        let row = rows.iter().find(|row| row[0] == format!("`{member}`"));
+        code_spans(&row.unwrap()[1]).into_iter().collect()
+    };
+    let nested = ["rows", "cost", "time", "ledger"].map(|member| (member, &result[member]));
+    let reason = ("unsendable", &result["unsendable"]["ragged"]);
+    let length = ("unusual_lengths", &json!({"rows": 1, "first": [1]}));
+    for (member, value) in nested.into_iter().chain([reason, length]) {
+        let missing: Vec<_> = members(value)
+            .difference(&names_of(member))
+            .cloned()
+            .collect();
+        assert!(missing.is_empty(), "{member}: {missing:?}");
+    }
+}
+
+#[test]
+fn what_decide_writes_has_the_documented_members() {
+    let documented = section(
+        &document("docs/reference.md"),
+        "## What `rescore decide` writes",
+    );
+    let (summary, what_if) = documented.split_once("`--what-if --json`").unwrap();
+    let scored = "transaction_id,risk_score,decision\nt,1,block\n";
+    let place = Place::with("scored.csv", scored);
+    let decide = [
+        "decide",
+        "scored.csv",
+        "-o",
+        "out.csv",
+        "--summary",
+        "s.json",
+    ];
+    place.rescore(decide).done().exits(0);
+    let written: Value = serde_json::from_str(&place.text("s.json")).unwrap();
+    let printed = place
+        .rescore(["decide", "scored.csv", "--what-if", "--json"])
+        .done();
+    let printed: Value = serde_json::from_slice(&printed.stdout).unwrap();
+    for (text, object) in [(summary, written), (what_if, printed)] {
+        let header = "| Key | Meaning |";
+        assert_eq!(names_in_first_column(text, header), members(&object));
+        for nested in object.as_object().unwrap().values() {
+            let nested = nested.get(0).unwrap_or(nested).as_object();
+            for key in nested.into_iter().flat_map(serde_json::Map::keys) {
+                assert!(text.contains(&format!("`{key}`")), "{key}");
+            }
+        }
+    }
+}
+
 /// All words that start with two dashes.
 fn flags(text: &str) -> BTreeSet<String> {
     let words = text.split(|c: char| !(c.is_ascii_lowercase() || c == '-'));
@@ -82,8 +149,11 @@ fn options(help: &str) -> BTreeSet<String> {
 }
 
 /// The commands, each with the heading of its part of the reference.
-const COMMANDS: [(&str, &str); 5] = [
+const COMMANDS: &[(&str, &str)] = &[
     ("run --help", "## Options of `rescore run`"),
+    ("check --help", "## Options of `rescore check`"),
+    ("decide --help", "## Options of `rescore decide`"),
+    ("report --help", "## Options of `rescore report`"),
     ("sandbox --help", "## Options of `rescore sandbox`"),
     ("ledger stats --help", "## Options of `rescore ledger`"),
     ("ledger prune --help", "## Options of `rescore ledger`"),

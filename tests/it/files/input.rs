@@ -94,6 +94,19 @@ fn a_byte_order_mark_stays_and_is_not_part_of_the_first_name() {
 }
 
 #[test]
+fn iso_2022_jp_is_recognised_though_all_of_its_bytes_are_ascii() {
+    let server = Server::good();
+    let csv = b"name,email,ip,user_agent\n\x1b$B;3ED\x1b(B,a@x.org,::1,u\n";
+    let place = Place::with("users.csv", csv);
+    place
+        .score(&server, [])
+        .exits(2)
+        .says("it is ISO-2022-JP text")
+        .says("`iconv -f ISO-2022-JP -t UTF-8`");
+    assert_eq!(server.calls(), 0);
+}
+
+#[test]
 fn utf_16_is_recognised() {
     let server = Server::good();
     let csv = users::csv(1);

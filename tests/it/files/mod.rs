@@ -2,6 +2,7 @@
 
 mod columns;
 mod csv_rows;
+mod encodings;
 mod existing;
 mod full_disk;
 mod input;
@@ -10,6 +11,7 @@ mod names;
 mod output;
 mod overwrite;
 mod own_files;
+mod phones;
 mod rejects;
 mod rescoring;
 mod streams;

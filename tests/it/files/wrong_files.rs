@@ -174,7 +174,7 @@ fn a_file_in_another_encoding_is_refused_before_the_first_call_with_the_command_
     ] {
         let done = refused("users.csv", &[&start, row].concat(), []);
         done.says(&format!("line 102 is not UTF-8 and looks like {encoding}"))
-            .says(&format!("`iconv -f {encoding} -t UTF-8`"));
+            .says(&format!("`--encoding {encoding}` reads it"));
     }
 }
 

@@ -6,6 +6,7 @@ mod limits;
 #[cfg(target_os = "linux")]
 mod memory;
 mod open_files;
+mod part;
 mod signals;
 mod stops;
 mod unread;

@@ -13,13 +13,15 @@ use tempfile::TempDir;
 use super::super::drive::{RowStages, RowsEnd, run_rows, runtime};
 use super::super::lookup::LookupStage;
 use super::super::threads::StopChannel;
+use crate::base::encoding::TextEncoding;
 use crate::base::error::Exit;
-use crate::fields::{Assignments, InvalidPhone, UserRequest};
+use crate::fields::{Assignments, PhoneRules, UserRequest};
 use crate::input::{FileSettings, FormatChoice, Input, Reader, ReaderSettings};
 use crate::layout::{Existing, VERDICT_COLUMNS};
 use crate::ledger::{LedgerLocation, LedgerSettings, OpenLedger, Removal, Reuse, StoreFaults};
 use crate::output::{Replace, Sides, Sink, Target, Writer};
 use crate::scorer::Fixture;
+use crate::selection::Selection;
 use crate::service::scripted::{Scripted, ScriptedResult};
 use crate::telemetry::hub::Events;
 use crate::verdict::DecisionPolicy;
@@ -196,13 +198,15 @@ impl TestRun {
             file: FileSettings {
                 input: Input::File(self.place.path().join("users.csv")),
                 format: FormatChoice::Detect,
+                encoding: TextEncoding::UTF_8,
                 delimiter: None,
                 no_header: false,
                 max_record: 1 << 20,
             },
             judges_first_rows: true,
+            selection: Selection::default(),
             assignments: Assignments::default(),
-            invalid_phone: InvalidPhone::Reject,
+            phones: PhoneRules::default(),
             existing: Existing::Replace,
             columns: VERDICT_COLUMNS.map(str::to_owned).into(),
         };
@@ -237,7 +241,7 @@ impl TestRun {
             writer: Writer::new(opened.layout, decisions, sink, Sides::default()),
         };
         let ended = run_rows(&runtime, &scorer, rows, StopChannel::new(), |_| ());
-        let RowsEnd { written, error } = ended.unwrap();
+        let RowsEnd { written, error, .. } = ended.unwrap();
         let asked = scorer.service().rows();
         drop(scorer);
         let stats = events.with_stats(Clone::clone);

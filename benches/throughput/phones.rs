@@ -1,0 +1,85 @@
+//! What a national phone number costs more than a row that is sent without one.
+//!
+//! The numbers are mobile numbers and landlines of five countries, as people write them. The file is read twice in turn:
+//! with the regions in a column, and without them, so that all numbers are left out.
+
+use std::fs;
+use std::path::Path;
+use std::time::Instant;
+
+use rescore::internals::fields::{InvalidPhone, PhoneRegion, PhoneRules};
+use rescore::internals::input::Reader;
+
+use crate::calls::{compose, reader_settings};
+use crate::data::Files;
+use crate::measure::{ROUNDS, Spread, Table, in_turn};
+
+const ROWS: u32 = 200_000;
+
+/// A region, and numbers that are valid there; `#` is any digit.
+const NUMBERS: [(&str, [&str; 2]); 5] = [
+    ("DE", ["0151 234#####", "(030) 12##-###"]),
+    ("US", ["(415) 555-2###", "212-736-5###"]),
+    ("GB", ["07400 12####", "020 7946 0###"]),
+    ("FR", ["06 12 34 ## ##", "01 42 68 ## ##"]),
+    ("IT", ["312 345 ####", "06 698 #####"]),
+];
+
+pub(crate) fn national(files: &Files, table: &mut Table) {
+    for (region, numbers) in NUMBERS {
+        let file = files.output(&format!("{region}.csv"));
+        fs::write(&file, csv(&numbers)).unwrap();
+        let region = PhoneRegion::of_code(region);
+        let (with, without) = in_turn(ROUNDS, || read(&file, region), || read(&file, None));
+        let microseconds: Vec<_> = { with.iter().zip(&without) }
+            .map(|(with, without)| (with - without) * 1e6 / f64::from(ROWS))
+            .collect();
+        let without: Vec<_> = without
+            .iter()
+            .map(|time| time * 1e6 / f64::from(ROWS))
+            .collect();
+        table.add(
+            &format!("a national number of {}, µs", region.unwrap()),
+            "< 10",
+            &microseconds,
+            2,
+            format!("a row without it: {:.2}", Spread::of(&without)),
+        );
+    }
+}
+
+/// Users with numbers of these forms.
+fn csv(forms: &[&str]) -> String {
+    let mut random = fastrand::Rng::with_seed(42);
+    let mut csv = "name,email,phone,ip,user_agent\n".to_owned();
+    for row in 0..ROWS {
+        let form = forms[row as usize % forms.len()];
+        let digit = |c| if c == '#' { random.digit(10) } else { c };
+        let phone: String = form.chars().map(digit).collect();
+        csv +=
+            &format!("Jane Doe,user.{row}@mail.example,{phone},198.51.100.7,Mozilla/5.0 (X11)\n");
+    }
+    csv
+}
+
+/// Seconds for all rows, read and turned into requests. Without a region, the numbers are left out.
+fn read(file: &Path, region: Option<PhoneRegion>) -> f64 {
+    let mut settings = reader_settings(file);
+    settings.phones = PhoneRules {
+        region,
+        invalid: InvalidPhone::Drop,
+    };
+    let began = Instant::now();
+    let (mut reader, _) = Reader::open(settings, compose()).unwrap();
+    let mut with_phone = 0;
+    while let Some(batch) = reader.next_batch().unwrap() {
+        for row in batch.rows {
+            let body = row.request.unwrap();
+            with_phone += u32::from(body.windows(8).any(|part| part == b"\"phone\":"));
+        }
+    }
+    let seconds = began.elapsed().as_secs_f64();
+    // Otherwise, something else would be measured.
+    assert_eq!(with_phone, if region.is_some() { ROWS } else { 0 });
+    seconds
+}

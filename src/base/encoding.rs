@@ -1,0 +1,195 @@
+//! The encoding of a delimited file, by its name in the WHATWG Encoding Standard.
+//!
+//! Only supersets of ASCII are encodings here: in the others, not even a line end is a byte of its own.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use encoding_rs::{Encoding, UTF_8};
+
+/// An encoding that is a superset of ASCII; UTF-8 unless another one was named.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TextEncoding {
+    /// `None` is UTF-8, which needs no conversion.
+    other: Option<&'static Encoding>,
+}
+
+/// Why a name is not one of an encoding that can be read.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum UnfitLabel {
+    /// The standard does not have it.
+    Unknown,
+    /// This encoding is not a superset of ASCII.
+    NotAscii(&'static str),
+}
+
+impl TextEncoding {
+    /// UTF-8.
+    pub const UTF_8: Self = Self { other: None };
+
+    /// The encoding with this label of the standard, such as `windows-1252`, `latin1` or `sjis`.
+    ///
+    /// # Errors
+    /// There is none, or it cannot be read.
+    pub(crate) fn of_label(label: &str) -> Result<Self, UnfitLabel> {
+        // The standard's own "replacement" stands for encodings that it refuses to decode.
+        let encoding = Encoding::for_label_no_replacement(label.as_bytes());
+        let encoding = encoding.ok_or(UnfitLabel::Unknown)?;
+        if !encoding.is_ascii_compatible() {
+            return Err(UnfitLabel::NotAscii(encoding.name()));
+        }
+        let other = (encoding != UTF_8).then_some(encoding);
+        Ok(Self { other })
+    }
+
+    /// Whether it is UTF-8.
+    #[must_use]
+    #[inline]
+    pub(crate) const fn is_utf8(self) -> bool {
+        self.other.is_none()
+    }
+
+    /// The text of bytes; `None` if they have none in this encoding.
+    #[must_use]
+    pub(crate) fn decode(self, bytes: Cow<'_, [u8]>) -> Option<Cow<'_, str>> {
+        let encoding = self.other.unwrap_or(UTF_8);
+        match bytes {
+            Cow::Borrowed(bytes) => {
+                encoding.decode_without_bom_handling_and_without_replacement(bytes)
+            }
+            Cow::Owned(bytes) => encoding
+                .decode_without_bom_handling_and_without_replacement(&bytes)
+                .map(|text| Cow::Owned(text.into_owned())),
+        }
+    }
+
+    /// The text of bytes, with replacement characters for what has none.
+    #[must_use]
+    #[inline]
+    pub(crate) fn decode_lossy(self, bytes: &[u8]) -> Cow<'_, str> {
+        match self.other {
+            Some(encoding) => encoding.decode_without_bom_handling(bytes).0,
+            None => String::from_utf8_lossy(bytes),
+        }
+    }
+
+    /// The bytes of a text. A character that the encoding does not have becomes `&#8594;`, as in the forms of web pages:
+    /// nothing is lost, as it would be with a question mark.
+    #[must_use]
+    #[inline]
+    pub(crate) fn encode(self, text: &str) -> Cow<'_, [u8]> {
+        match self.other {
+            Some(encoding) => encoding.encode(text).0,
+            None => Cow::Borrowed(text.as_bytes()),
+        }
+    }
+
+    /// Whether it has all characters of a text.
+    #[must_use]
+    pub(crate) fn has_all_of(self, text: &str) -> bool {
+        self.other.is_none_or(|encoding| !encoding.encode(text).2)
+    }
+
+    /// Whether this byte can also be the second half of a character, as `|` in Shift JIS. In a character of four bytes,
+    /// which only GB 18030 has, such a half is a digit.
+    #[must_use]
+    pub(crate) fn has_within_characters(self, byte: u8) -> bool {
+        let is_character = |lead: u8| {
+            let text = self.decode(Cow::Owned(vec![lead, byte]));
+            text.is_some_and(|text| text.chars().count() == 1)
+        };
+        !self.is_utf8() && (0x80..=0xff).any(is_character)
+    }
+}
+
+impl fmt::Display for TextEncoding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.other.unwrap_or(UTF_8).name())
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn named(label: &str) -> TextEncoding {
+        TextEncoding::of_label(label).unwrap()
+    }
+
+    #[test]
+    fn labels_of_the_standard_are_known_and_only_supersets_of_ascii_can_be_read() {
+        for (label, name) in [
+            ("windows-1252", "windows-1252"),
+            ("Latin1", "windows-1252"),
+            ("iso-8859-1", "windows-1252"),
+            ("cp1251", "windows-1251"),
+            ("sjis", "Shift_JIS"),
+            ("gb2312", "GBK"),
+            ("GB18030", "gb18030"),
+            ("koi8-r", "KOI8-R"),
+            (" utf8 ", "UTF-8"),
+        ] {
+            assert_eq!(named(label).to_string(), name);
+        }
+        assert!(named("utf-8").is_utf8());
+        for (label, error) in [
+            ("utf-16", UnfitLabel::NotAscii("UTF-16LE")),
+            ("utf-16be", UnfitLabel::NotAscii("UTF-16BE")),
+            ("iso-2022-jp", UnfitLabel::NotAscii("ISO-2022-JP")),
+            ("iso-2022-kr", UnfitLabel::Unknown),
+            ("windows1252", UnfitLabel::Unknown),
+            ("", UnfitLabel::Unknown),
+        ] {
+            assert_eq!(TextEncoding::of_label(label), Err(error), "{label}");
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        for (label, text, bytes) in [
+            ("windows-1252", "Jürgen €", &b"J\xfcrgen \x80"[..]),
+            ("shift_jis", "表 ソ", b"\x95\x5c \x83\x5c"),
+            ("gb18030", "中 €", b"\xd6\xd0 \xa2\xe3"),
+            ("koi8-r", "Привет", b"\xf0\xd2\xc9\xd7\xc5\xd4"),
+            ("big5", "許", b"\xb3\x5c"),
+            ("utf-8", "ü", b"\xc3\xbc"),
+        ] {
+            let encoding = named(label);
+            assert_eq!(&*encoding.encode(text), bytes, "{label}");
+            assert_eq!(encoding.decode(bytes.into()).as_deref(), Some(text));
+            assert_eq!(encoding.decode_lossy(bytes), text);
+            assert!(encoding.has_all_of(text));
+        }
+        let latin = named("latin1");
+        assert!(!latin.has_all_of("→"));
+        assert_eq!(&*latin.encode("a→ü"), b"a&#8594;\xfc");
+        // Half a character, and bytes that stand for nothing.
+        for (label, bytes) in [
+            ("sjis", &b"\x95"[..]),
+            ("windows-1253", b"\xaa"),
+            ("utf-8", b"\xfc"),
+        ] {
+            assert_eq!(named(label).decode(bytes.into()), None, "{label}");
+        }
+    }
+
+    #[test]
+    fn bytes_that_can_be_half_a_character_are_known() {
+        for (label, within, never) in [
+            ("sjis", &b"|\\@`{}~^_[]"[..], &b",;\t \"\r\n:#!/'=&"[..]),
+            ("gbk", b"|\\@`{}~^_[]", b",;\t \"\r\n:#!/'=&"),
+            ("gb18030", b"|\\@", b",;\t \"\r\n:#!/'=&"),
+            ("big5", b"|\\@`{}~^_[]", b",;\t \"\r\n:#!/'=&"),
+            ("euc-kr", b"az", b",;\t|\\@{ \"\r\n"),
+            ("euc-jp", b"", b",;\t|\\@{ \"\r\n"),
+            ("windows-1252", b"", b",;\t|\\@{ \"\r\n"),
+            ("utf-8", b"", b",;\t|\\@{ \"\r\n"),
+        ] {
+            let encoding = named(label);
+            let has = |byte: &u8| encoding.has_within_characters(*byte);
+            assert!(within.iter().all(has), "{label}");
+            assert!(!never.iter().any(has), "{label}");
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! The arguments of `rescore check`: those of `run` that change its numbers, with the same names and meanings.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+
+use super::account::{AccountArgs, MissingSetting, refuse_address};
+use super::columns::ColumnArgs;
+use super::fields::{FIELDS, FieldArgs};
+use super::format::{FILES, FormatArgs, source};
+use super::policy;
+use super::price::PriceArgs;
+use super::selection::SelectionArgs;
+use super::settings::SettingsArgs;
+use super::sources::Sources;
+use super::values::{self, DecideBy};
+use crate::base::error::{Error, Result};
+use crate::config::{CheckConfig, CheckLedger};
+use crate::input::ReaderSettings;
+use crate::observe::Style;
+use crate::pace::Rate;
+use crate::raw_json::Pointer;
+use crate::service::Account;
+
+const LEDGER: &str = "Ledger";
+
+#[derive(Debug, Args)]
+#[allow(
+    clippy::struct_excessive_bools,
+    clippy::doc_markdown,
+    reason = "flags are bools, and these comments are the help's text"
+)]
+pub(super) struct CheckArgs {
+    /// The users: a CSV, TSV or JSONL file, plain, gzip or zstd; `-` or nothing is standard input
+    input: Option<PathBuf>,
+    /// Print the result as one JSON object
+    #[arg(long)]
+    json: bool,
+    /// Show no progress, only warnings and errors
+    #[arg(short, long)]
+    quiet: bool,
+
+    /// Maximum rate of the calls, for the time that they take: `50/s`, `600/m`, `1000/h`, `unlimited` or `auto`
+    /// [default: auto, unlimited with --sandbox]
+    #[arg(short, long, allow_hyphen_values = true)]
+    rate: Option<Rate>,
+    #[command(flatten)]
+    price: PriceArgs,
+
+    /// Look for answers that are already paid for in this file: one given to `run --ledger`, or the OUTPUT.ledger of a run
+    /// that was stopped
+    #[arg(long, value_name = "FILE", value_parser = values::file(), help_heading = LEDGER)]
+    ledger: Option<PathBuf>,
+    /// Use only answers that are not older than this, such as `7d` [default: all]
+    #[arg(long, value_name = "TIME", value_parser = values::age, help_heading = LEDGER)]
+    max_age: Option<Duration>,
+    /// Count every row as a call, even identical ones
+    #[arg(long, help_heading = LEDGER)]
+    no_dedupe: bool,
+
+    #[command(flatten)]
+    selection: SelectionArgs,
+
+    #[command(flatten)]
+    account: AccountArgs,
+    /// Look for the answers of the built-in stand-in
+    #[arg(long, help_heading = super::account::SERVICE)]
+    sandbox: bool,
+
+    #[command(flatten)]
+    fields: FieldArgs,
+    /// Use only answers with this level, if the run will decide by it, as in `level=/summary/risk_level`
+    #[arg(
+        long, value_name = "score|level=PLACE", default_value = "score", value_parser = values::decide_by,
+        help_heading = FIELDS
+    )]
+    decide_by: DecideBy,
+
+    #[command(flatten)]
+    format: FormatArgs,
+    #[command(flatten)]
+    columns: ColumnArgs,
+    /// Copy the rows that cannot be sent to this file, with the reason, in the form that `run` gives them
+    #[arg(long, value_name = "FILE", value_parser = values::file(), help_heading = FILES)]
+    rejects: Option<PathBuf>,
+    /// Replace existing rejects
+    #[arg(long, help_heading = FILES)]
+    overwrite: bool,
+
+    // Read before this is made.
+    #[command(flatten)]
+    settings: SettingsArgs,
+}
+
+impl CheckArgs {
+    pub(super) fn into_config(self, sources: Sources<'_>) -> Result<CheckConfig> {
+        let (names, mut captured) = self.columns.names()?;
+        if let DecideBy::Level(place) = &self.decide_by {
+            policy::capture(place, &mut captured)?;
+        }
+        let rate = self.rate.unwrap_or(if self.sandbox {
+            Rate::Unlimited
+        } else {
+            Rate::Auto
+        });
+        Ok(CheckConfig {
+            input: self.input(names)?,
+            plan: self.account.plan()?,
+            ledger: self.ledger(captured, sources)?,
+            dedupe: !self.no_dedupe,
+            rate,
+            tariff: self.price.tariff(),
+            rejects: self.rejects,
+            overwrite: self.overwrite,
+            json: self.json,
+            style: if self.quiet {
+                Style::Off
+            } else {
+                Style::automatic()
+            },
+        })
+    }
+
+    fn input(&self, columns: Vec<String>) -> Result<ReaderSettings> {
+        let input = source(self.input.as_deref(), "rescore check users.csv")?;
+        Ok(ReaderSettings {
+            file: self.format.file(input)?,
+            assignments: self.fields.assignments()?,
+            phones: self.fields.phones(),
+            existing: self.columns.existing(),
+            columns,
+            // A run would refuse such a file; here its rows are counted all the same.
+            judges_first_rows: false,
+            selection: self.selection.selection(),
+        })
+    }
+
+    /// The ledger, with the account whose answers are in it.
+    ///
+    /// # Errors
+    /// One of address and service ID is missing, or not valid.
+    fn ledger(&self, captured: Vec<Pointer>, sources: Sources<'_>) -> Result<Option<CheckLedger>> {
+        let Some(path) = self.ledger.clone() else {
+            // In a variable it may be for other commands.
+            if sources.is_typed("max_age") {
+                return Err(Error::usage("`--max-age` needs `--ledger FILE`")
+                    .hint("without a ledger no answer is known, whatever its age"));
+            }
+            return Ok(None);
+        };
+        let given = self.account.given();
+        let account = if self.sandbox {
+            refuse_address(sources)?;
+            Some(Account::of_sandbox())
+        } else if given.is_nothing() {
+            None
+        } else {
+            // Nothing is sent, so nothing is sent unencrypted.
+            let parsed = given.parse(true, sources)?;
+            let Some((endpoint, service_id)) = parsed else {
+                return Err(MissingSetting::error(&given.missing()).hint(
+                    "without either, the ledger is used if all of its answers are of one service",
+                ));
+            };
+            Some(Account::of_service(&endpoint, &service_id))
+        };
+        Ok(Some(CheckLedger {
+            path,
+            account,
+            max_age: self.max_age,
+            captured: captured.into(),
+        }))
+    }
+}

@@ -1,0 +1,67 @@
+//! What the pass counts.
+
+use std::collections::BTreeMap;
+
+use crate::fields::Field;
+use crate::row::RowNumber;
+use crate::verdict::Reason;
+
+/// How many of the first rows are named: enough to look at, few enough to read.
+const NAMED: usize = 3;
+
+/// How many rows there are of a kind, and which are the first.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct RowTally {
+    pub(super) rows: u64,
+    /// The numbers of the first ones.
+    pub(super) first: Vec<u64>,
+}
+
+impl RowTally {
+    /// One more.
+    pub(super) fn add(&mut self, row: RowNumber) {
+        self.rows += 1;
+        if self.first.len() < NAMED {
+            self.first.push(row.get());
+        }
+    }
+}
+
+/// What there is in a file.
+#[derive(Debug, Default)]
+pub(super) struct RowCounts {
+    /// All rows.
+    pub(super) read: u64,
+    /// Rows that cannot be sent.
+    pub(super) unsendable: BTreeMap<Reason, RowTally>,
+    /// The reason for which a run would refuse the file: its first rows all fail for it.
+    pub(super) refused: Option<Reason>,
+    /// Rows with values of unusual lengths, by field.
+    pub(super) unusual: BTreeMap<Field, RowTally>,
+    /// Rows whose answer is paid for.
+    pub(super) known: u64,
+    /// Rows that the unfinished run has failed on, and would not send again.
+    pub(super) failed_before: u64,
+    /// Answers in the ledger that are damaged, or dated in the future, and cannot be used.
+    pub(super) damaged: u64,
+    pub(super) from_the_future: u64,
+    /// Requests to send.
+    pub(super) calls: u64,
+}
+
+impl RowCounts {
+    /// Rows that cannot be sent.
+    pub(super) fn rejected(&self) -> u64 {
+        self.unsendable.values().map(|tally| tally.rows).sum()
+    }
+
+    /// Rows that can be sent.
+    pub(super) fn sendable(&self) -> u64 {
+        self.read - self.rejected()
+    }
+
+    /// Rows that repeat an earlier one that is not paid for.
+    pub(super) fn duplicates(&self) -> u64 {
+        self.sendable() - self.known - self.failed_before - self.calls
+    }
+}

@@ -1,0 +1,150 @@
+//! The command from its config to its result.
+
+use super::super::files::{NamedFile, check_name, refuse_clashes};
+use super::super::interrupt::Interrupt;
+use super::super::open_input::{IGNORED, OpenInput};
+use super::estimate::TimeEstimate;
+use super::known::RequestLookup;
+use super::outlook::{LedgerOutlook, Outlook};
+use super::pass::{Pass, PassEnd, closed};
+use super::progress::PassProgress;
+use super::remedies::RemedyContext;
+use super::requests;
+use super::words::{self, text};
+use crate::base::error::{Exit, Result, printable};
+use crate::base::stderr::say;
+use crate::base::stdout::print;
+use crate::config::{CheckConfig, CheckLedger};
+use crate::input::Input;
+use crate::ledger::{KnownLimit, LedgerPreview, PreviewAccount, PreviewSettings};
+use crate::observe::Style;
+use crate::output::{RejectsWriter, Replace, Target};
+use crate::service::Account;
+
+/// Checks a file, and prints what a run over it would do.
+///
+/// # Errors
+/// Exit code 2: the input, the ledger or the rejects cannot be used. Exit code 3: a file cannot be written.
+pub(crate) fn execute(config: CheckConfig) -> Result<Exit> {
+    refuse_one_file(&config)?;
+    let rejects = config.rejects.as_deref();
+    let replace = if config.overwrite {
+        Replace::Whole
+    } else {
+        Replace::Nothing
+    };
+    let target = rejects.map(|path| Target::new(path, |_| replace));
+    let target = target.transpose()?;
+    let settings = config.input.clone();
+    let compose = requests::marked(config.plan);
+    let input = OpenInput::open(config.input, compose, config.style != Style::Off)?;
+    if let Some(path) = rejects {
+        check_name("--rejects", path, input.layout.format)?;
+    }
+    // From here on there is something to clean up.
+    let interrupt = Interrupt::listen()?;
+    let KnownAnswers {
+        requests,
+        limit,
+        ledger,
+    } = KnownAnswers::open(config.ledger.as_ref(), config.dedupe)?;
+    let open = |target: &Target| RejectsWriter::open(target, input.mode, &input.layout);
+    let pass = Pass {
+        requests,
+        rejects: target.as_ref().map(open).transpose()?,
+        interrupt,
+        progress: PassProgress::new(config.style, input.facts.size),
+    };
+    let PassEnd { counts, rejects } = pass.run(input.reader)?;
+    let written = rejects.map(RejectsWriter::commit).transpose();
+    let written = written.map_err(|unfinished| closed(unfinished.error))?;
+    let outlook = Outlook {
+        name: input.facts.name(),
+        path: match &input.facts.source {
+            Input::File(path) => Some(path.clone()),
+            Input::Stdin => None,
+        },
+        mapping: input.facts.mapping.clone(),
+        replaced: input.facts.replaced.clone(),
+        time: TimeEstimate::new(counts.calls, config.rate, limit),
+        counts,
+        remedies: RemedyContext::new(&settings, input.layout.format),
+        ledger,
+        tariff: config.tariff,
+        rejects: written.and_then(|written| written.rejects),
+    };
+    let ignored = input.facts.ignored.any().then(|| IGNORED.to_owned());
+    for warning in ignored.into_iter().chain(words::warnings(&outlook)) {
+        say(&format!("warning: {}", printable(&warning)));
+    }
+    print(&if config.json {
+        outlook.json()
+    } else {
+        text(&outlook)
+    })?;
+    Ok(outlook.exit())
+}
+
+/// Fails if the rejects would replace the input or the ledger.
+fn refuse_one_file(config: &CheckConfig) -> Result<()> {
+    let Some(rejects) = &config.rejects else {
+        return Ok(());
+    };
+    let rejects = || NamedFile::partial("rejects", rejects);
+    if let Input::File(path) = &config.input.file.input {
+        refuse_clashes(&[NamedFile::input(path), rejects()])?;
+    }
+    match &config.ledger {
+        Some(ledger) => refuse_clashes(&[NamedFile::ledger(&ledger.path), rejects()]),
+        None => Ok(()),
+    }
+}
+
+/// What is known of the requests before the pass.
+struct KnownAnswers {
+    requests: RequestLookup,
+    limit: Option<KnownLimit>,
+    ledger: Option<LedgerOutlook>,
+}
+
+impl KnownAnswers {
+    /// Opens the ledger, if there is one.
+    ///
+    /// # Errors
+    /// Exit code 2: it cannot be used.
+    fn open(ledger: Option<&CheckLedger>, dedupe: bool) -> Result<Self> {
+        let Some(CheckLedger {
+            path,
+            account,
+            max_age,
+            captured,
+        }) = ledger
+        else {
+            return Ok(Self {
+                requests: RequestLookup::without_ledger(dedupe),
+                limit: None,
+                ledger: None,
+            });
+        };
+        let preview = LedgerPreview::open(&PreviewSettings {
+            path,
+            account: account.as_ref().map(|account| PreviewAccount {
+                endpoint: &account.endpoint,
+                service_id: &account.service_id,
+            }),
+            max_age: *max_age,
+            captured,
+        })?;
+        Ok(Self {
+            requests: RequestLookup::over(preview.lookup, preview.hasher, dedupe),
+            limit: preview.known_limit,
+            ledger: Some(LedgerOutlook {
+                path: path.clone(),
+                sandbox: preview.endpoint == Some(Account::of_sandbox().endpoint),
+                endpoint: preview.endpoint,
+                run: preview.run,
+                others: preview.others,
+            }),
+        })
+    }
+}

@@ -1,0 +1,178 @@
+//! The result for programs.
+//!
+//! The reference documents every key; keys are added, but never change. What is not known is null, never absent.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::counts::{RowCounts, RowTally};
+use super::estimate::{RateSource, TimeEstimate};
+use super::outlook::Outlook;
+use super::remedies::remedy_for;
+use crate::base::money::{Currency, Money, Price};
+use crate::raw_json::escape_unsafe;
+use crate::verdict::Reason;
+
+#[derive(Debug, Serialize)]
+struct CheckJson<'a> {
+    r#type: &'static str,
+    version: u8,
+    exit_code: u8,
+    input: Option<Cow<'a, str>>,
+    mapping: &'a str,
+    rows: CountedRowsJson,
+    unsendable: BTreeMap<Reason, UnsendableJson<'a>>,
+    run_refuses: Option<Reason>,
+    known: u64,
+    failed_before: u64,
+    duplicates: u64,
+    calls: u64,
+    cost: Option<CallCostJson<'a>>,
+    time: TimeJson,
+    unusual_lengths: BTreeMap<String, TallyJson<'a>>,
+    ledger: Option<LookedUpLedgerJson<'a>>,
+    ledger_answers_damaged: u64,
+    ledger_answers_from_the_future: u64,
+    rejects: Option<Cow<'a, str>>,
+}
+
+#[derive(Debug, Serialize)]
+struct CountedRowsJson {
+    read: u64,
+    sendable: u64,
+    unsendable: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct UnsendableJson<'a> {
+    rows: u64,
+    first: &'a [u64],
+    options: &'static [&'static str],
+}
+
+#[derive(Debug, Serialize)]
+struct TallyJson<'a> {
+    rows: u64,
+    first: &'a [u64],
+}
+
+#[derive(Debug, Serialize)]
+struct CallCostJson<'a> {
+    price: Price,
+    currency: Option<&'a Currency>,
+    expected: Money,
+}
+
+#[derive(Debug, Serialize)]
+struct TimeJson {
+    calls_per_second: Option<f64>,
+    from: Option<&'static str>,
+    seconds: Option<f64>,
+    seconds_at_least: Option<f64>,
+    seconds_at_most: Option<f64>,
+}
+
+#[derive(Debug, Serialize)]
+struct LookedUpLedgerJson<'a> {
+    path: Cow<'a, str>,
+    endpoint: Option<&'a str>,
+}
+
+impl Outlook {
+    /// The object for programs, on one line.
+    pub(super) fn json(&self) -> String {
+        // It fails only on map keys that are not strings, and there are none.
+        let line = serde_json::to_string(&CheckJson::new(self)).unwrap_or_default();
+        escape_unsafe(&line)
+    }
+}
+
+impl<'a> CheckJson<'a> {
+    fn new(outlook: &'a Outlook) -> Self {
+        let counts = &outlook.counts;
+        let path = |path: &'a Path| path.to_string_lossy();
+        Self {
+            r#type: "check",
+            version: 1,
+            exit_code: outlook.exit().code(),
+            input: outlook.path.as_deref().map(path),
+            mapping: &outlook.mapping,
+            rows: CountedRowsJson::new(counts),
+            unsendable: { counts.unsendable.iter() }
+                .map(|(reason, tally)| (*reason, unsendable(*reason, tally, outlook)))
+                .collect(),
+            run_refuses: counts.refused,
+            known: counts.known,
+            failed_before: counts.failed_before,
+            duplicates: counts.duplicates(),
+            calls: counts.calls,
+            cost: outlook.tariff.as_ref().map(|tariff| CallCostJson {
+                price: tariff.price,
+                currency: tariff.currency.as_ref(),
+                expected: tariff.price.of(counts.calls),
+            }),
+            time: TimeJson::new(outlook.time),
+            unusual_lengths: { counts.unusual.iter() }
+                .map(|(field, tally)| {
+                    let RowTally { rows, first } = tally;
+                    (field.to_string(), TallyJson { rows: *rows, first })
+                })
+                .collect(),
+            ledger: outlook.ledger.as_ref().map(|ledger| LookedUpLedgerJson {
+                path: path(&ledger.path),
+                endpoint: ledger.endpoint.as_deref(),
+            }),
+            ledger_answers_damaged: counts.damaged,
+            ledger_answers_from_the_future: counts.from_the_future,
+            rejects: outlook.rejects().map(path),
+        }
+    }
+}
+
+fn unsendable<'a>(reason: Reason, tally: &'a RowTally, outlook: &Outlook) -> UnsendableJson<'a> {
+    let remedy = remedy_for(reason, outlook.remedies);
+    UnsendableJson {
+        rows: tally.rows,
+        first: &tally.first,
+        options: remedy.map_or(&[], |remedy| remedy.options),
+    }
+}
+
+impl CountedRowsJson {
+    fn new(counts: &RowCounts) -> Self {
+        Self {
+            read: counts.read,
+            sendable: counts.sendable(),
+            unsendable: counts.rejected(),
+        }
+    }
+}
+
+impl TimeJson {
+    fn new(estimate: TimeEstimate) -> Self {
+        let seconds = |time: Duration| (time.as_secs_f64() * 1000.0).round() / 1000.0;
+        match estimate {
+            TimeEstimate::AtRate { rate, time, from } => Self {
+                calls_per_second: Some(rate),
+                from: Some(match from {
+                    RateSource::Option => "rate",
+                    RateSource::Ledger(_) => "ledger",
+                }),
+                seconds: Some(seconds(time)),
+                seconds_at_least: None,
+                seconds_at_most: None,
+            },
+            TimeEstimate::Between { least, most, .. } => Self {
+                calls_per_second: None,
+                from: None,
+                seconds: None,
+                seconds_at_least: Some(seconds(least)),
+                seconds_at_most: Some(seconds(most)),
+            },
+        }
+    }
+}

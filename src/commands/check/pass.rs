@@ -1,0 +1,162 @@
+//! The pass over the file: a thread reads, and the thread that called counts.
+
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::time::Duration;
+
+use super::super::interrupt::Interrupt;
+use super::counts::RowCounts;
+use super::distinct::DistinctCounter;
+use super::known::{RequestLookup, RequestState};
+use super::progress::PassProgress;
+use super::requests;
+use crate::base::error::{Error, Result};
+use crate::input::{FirstRows, ReadRow, Reader, RowBatch};
+use crate::output::{RejectsWriter, WriteError};
+use crate::row::RowNumber;
+use crate::telemetry::event::Unusable;
+
+/// Batches between the threads: one in work, one waiting.
+const BATCHES: usize = 2;
+/// How often a pass that waits for its input looks for signals.
+const SIGNALS: Duration = Duration::from_millis(100);
+
+/// What a pass needs besides the rows.
+pub(super) struct Pass {
+    pub(super) requests: RequestLookup,
+    pub(super) rejects: Option<RejectsWriter>,
+    pub(super) interrupt: Interrupt,
+    pub(super) progress: PassProgress,
+}
+
+/// What a pass leaves.
+pub(super) struct PassEnd {
+    pub(super) counts: RowCounts,
+    /// With all rows that cannot be sent, and not yet under its final name.
+    pub(super) rejects: Option<RejectsWriter>,
+}
+
+impl Pass {
+    /// Reads to the end.
+    ///
+    /// # Errors
+    /// The input cannot be read to its end, a file cannot be written, or there was a signal. Nothing is left then.
+    pub(super) fn run(mut self, reader: Reader) -> Result<PassEnd> {
+        let batches = read(reader)?;
+        let mut counter = Counter::default();
+        loop {
+            self.interrupt.check()?;
+            match batches.recv_timeout(SIGNALS) {
+                Ok(batch) => {
+                    let batch = batch?;
+                    let position = batch.position;
+                    self.count(&mut counter, batch)?;
+                    self.progress.show(counter.rows.read, position);
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+        }
+        self.progress.end();
+        let Counter {
+            mut rows, distinct, ..
+        } = counter;
+        rows.calls += distinct.count(|| self.interrupt.check())?;
+        Ok(PassEnd {
+            counts: rows,
+            rejects: self.rejects,
+        })
+    }
+
+    fn count(&mut self, counter: &mut Counter, batch: RowBatch) -> Result<()> {
+        self.requests.begin()?;
+        for ReadRow { row, request } in batch.rows {
+            counter.rows.read += 1;
+            if let Some(reason) = counter.first.take(&request) {
+                counter.rows.refused = Some(reason);
+            }
+            match request {
+                Ok(request) => {
+                    let (marks, body) = requests::split(&request);
+                    for field in marks.fields() {
+                        let tally = counter.rows.unusual.entry(field).or_default();
+                        tally.add(row.number);
+                    }
+                    counter.request(&mut self.requests, body, row.number)?;
+                }
+                Err(failure) => {
+                    let reason = failure.reason;
+                    let tally = counter.rows.unsendable.entry(reason).or_default();
+                    tally.add(row.number);
+                    if let Some(rejects) = &mut self.rejects {
+                        rejects.add(&row, &failure);
+                    }
+                }
+            }
+        }
+        self.requests.end()?;
+        let written = self.rejects.as_mut().map(RejectsWriter::write_out);
+        written.unwrap_or(Ok(())).map_err(closed)
+    }
+}
+
+/// The error for rejects that cannot be written. A pipe whose reader has gone is not asked for in vain.
+pub(super) fn closed(error: WriteError) -> Error {
+    match error {
+        WriteError::Failed(error) => error,
+        WriteError::Closed => Error::stopped("nobody reads the rejects any more"),
+    }
+}
+
+/// What has been counted so far.
+struct Counter {
+    rows: RowCounts,
+    first: FirstRows,
+    distinct: DistinctCounter,
+}
+
+impl Default for Counter {
+    fn default() -> Self {
+        Self {
+            rows: RowCounts::default(),
+            first: FirstRows::new(true),
+            distinct: DistinctCounter::new(),
+        }
+    }
+}
+
+impl Counter {
+    /// Counts a row that can be sent.
+    fn request(&mut self, requests: &mut RequestLookup, body: &[u8], row: RowNumber) -> Result<()> {
+        let (state, unusable) = requests.find(body, row)?;
+        match unusable {
+            Some(Unusable::Damaged) => self.rows.damaged += 1,
+            Some(Unusable::FromTheFuture) => self.rows.from_the_future += 1,
+            None => {}
+        }
+        match state {
+            RequestState::Known => self.rows.known += 1,
+            RequestState::FailedBefore => self.rows.failed_before += 1,
+            RequestState::New(Some(hash)) => self.distinct.add(hash)?,
+            RequestState::New(None) => self.rows.calls += 1,
+        }
+        Ok(())
+    }
+}
+
+/// Reads on a thread of its own, until the input ends or nobody receives any more.
+fn read(mut reader: Reader) -> Result<Receiver<Result<RowBatch>>> {
+    let (sender, receiver) = sync_channel(BATCHES);
+    let read = move || {
+        while let Some(batch) = reader.next_batch().transpose() {
+            let failed = batch.is_err();
+            if sender.send(batch).is_err() || failed {
+                break;
+            }
+        }
+    };
+    std::thread::Builder::new()
+        .name("reader".to_owned())
+        .spawn(read)
+        .map_err(|e| Error::stopped("cannot start a thread").because(e))?;
+    Ok(receiver)
+}

@@ -1,0 +1,97 @@
+//! The files that are written: checked before the input is read, opened when it is known to be a scored file.
+
+use std::fs::File;
+use std::path::PathBuf;
+
+use super::super::files::{NamedFile, check_name, create_summary, refuse_clashes};
+use crate::base::error::Result;
+use crate::config::DecideOutput;
+use crate::input::Input;
+use crate::layout::Format;
+use crate::output::{Replace, Sides, Sink, Target, partial_of};
+
+/// The files, named and checked.
+pub(super) struct DecideFiles {
+    /// `None` is standard output.
+    output: Option<Target>,
+    changes: Option<Target>,
+    summary: Option<PathBuf>,
+}
+
+/// The files, open.
+pub(super) struct OpenDecideFiles {
+    pub(super) sink: Sink,
+    pub(super) sides: Sides,
+    pub(super) summary: Option<File>,
+    /// The partial files, which a signal removes.
+    pub(super) partial: Vec<PathBuf>,
+}
+
+impl DecideFiles {
+    /// Checks the files.
+    ///
+    /// # Errors
+    /// Exit code 2: two of them are one file, or one exists and may not be replaced, or cannot be made there.
+    pub(super) fn check(config: DecideOutput, input: &Input) -> Result<Self> {
+        let DecideOutput {
+            path,
+            changes,
+            summary,
+            overwrite,
+        } = config;
+        let mut files = Vec::new();
+        if let Input::File(path) = input {
+            files.push(NamedFile::input(path));
+        }
+        files.extend(path.as_deref().map(NamedFile::output));
+        files.extend(
+            changes
+                .as_deref()
+                .map(|path| NamedFile::partial("changes", path)),
+        );
+        files.extend(
+            summary
+                .as_deref()
+                .map(|path| NamedFile::new("summary", path)),
+        );
+        refuse_clashes(&files)?;
+        let replace = if overwrite {
+            Replace::Whole
+        } else {
+            Replace::Nothing
+        };
+        let target =
+            |path: Option<PathBuf>| path.map(|path| Target::new(&path, |_| replace)).transpose();
+        Ok(Self {
+            output: target(path)?,
+            changes: target(changes)?,
+            summary,
+        })
+    }
+
+    /// Opens the files for rows of this format. Only those who can read the input may read them.
+    ///
+    /// # Errors
+    /// Exit code 2: a file has the name of another format, or cannot be made. Exit code 3: the disk is full.
+    pub(super) fn open(self, format: Format, mode: u32) -> Result<OpenDecideFiles> {
+        let (output, changes) = (self.output.as_ref(), self.changes.as_ref());
+        for (flag, target) in [("--output", output), ("--changes", changes)] {
+            if let Some(target) = target.filter(|target| !target.is_special()) {
+                check_name(flag, target.path(), format)?;
+            }
+        }
+        let summary = self.summary.map(|path| create_summary(&path, mode));
+        // Next to an output whose mode was narrowed by hand, the changes are as narrow.
+        let beside = mode & output.and_then(Target::mode).unwrap_or(mode);
+        let sink = output.map(|target| target.open(mode)).transpose()?;
+        let sides = Sides::open(None, changes, beside)?;
+        let files = [output, changes].into_iter().flatten();
+        let files = files.filter(|target| !target.is_special());
+        Ok(OpenDecideFiles {
+            sink: sink.unwrap_or_else(Sink::stdout),
+            sides,
+            summary: summary.transpose()?,
+            partial: files.map(|target| partial_of(target.path())).collect(),
+        })
+    }
+}

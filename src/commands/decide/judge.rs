@@ -1,0 +1,59 @@
+//! One row of a scored file to its decision. Nothing is guessed: a row that is not as rescore writes it is left alone.
+
+use crate::config::ColumnPolicy;
+use crate::input::{ScoredColumns, ScoredRow};
+use crate::layout::{DECISION_COLUMN, Format, SCORE_COLUMN};
+use crate::verdict::{Decision, Reason, Score};
+
+/// What a row is.
+#[derive(Debug)]
+pub(super) enum Judged {
+    /// It has no score: it failed in the run.
+    WithoutVerdict,
+    /// It has a score, and perhaps had a decision.
+    Scored(Score, Option<Decision>),
+}
+
+/// What a row has to say.
+///
+/// # Errors
+/// Why it cannot be decided.
+pub(super) fn judge(scored: &ScoredRow, format: Format) -> Result<Judged, Reason> {
+    if let Err(failure) = &scored.cells {
+        return Err(failure.reason);
+    }
+    let word = scored.value(DECISION_COLUMN, format);
+    let decision = [Decision::Approve, Decision::Review, Decision::Block]
+        .into_iter()
+        .find(|decision| decision.word() == word);
+    let score = scored.value(SCORE_COLUMN, format);
+    if score.is_empty() {
+        // A decision that has no score is not ours to remove.
+        return match decision {
+            None => Ok(Judged::WithoutVerdict),
+            Some(_) => Err(Reason::ExistingColumns),
+        };
+    }
+    let score = Score::from_json_number(&score).map_err(|_| Reason::ExistingColumns)?;
+    Ok(Judged::Scored(score, decision))
+}
+
+/// The decision about a row with this score.
+///
+/// # Errors
+/// The row's level, if it is in no list.
+pub(super) fn decide(
+    policy: &ColumnPolicy,
+    score: &Score,
+    scored: &ScoredRow,
+    format: Format,
+) -> Result<Decision, Option<String>> {
+    match policy {
+        ColumnPolicy::Score(thresholds) => Ok(thresholds.decide(score)),
+        ColumnPolicy::Level { levels, .. } => {
+            let level = scored.value(ScoredColumns::first_further(), format);
+            let there = !level.trim().is_empty();
+            { levels.decide(&level) }.ok_or_else(|| there.then(|| level.into_owned()))
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! What other thresholds would do to a scored file: one pass, and nothing is written.
+
+use std::io::{self, Write as _};
+
+use super::super::open_input::IGNORED;
+use super::judge::{Judged, judge};
+use super::read_ahead::read_ahead;
+use crate::analysis::WhatIf;
+use crate::base::error::{Error, Exit, Result};
+use crate::base::stderr::say;
+use crate::input::{FileSettings, ScoredColumns, ScoredReader};
+use crate::observe::WhatIfView;
+use crate::telemetry::decide_stats::ScoredRows;
+use crate::verdict::Thresholds;
+
+/// Counts the scores and prints what each pair of thresholds would do.
+///
+/// # Errors
+/// Exit code 2: the file is not a scored file. Exit code 3: standard output cannot be written.
+pub(super) fn what_if(
+    file: &FileSettings,
+    prefix: &str,
+    today: &Thresholds,
+    json: bool,
+) -> Result<Exit> {
+    let columns = ScoredColumns::new(prefix, &[]);
+    let (reader, opened) = ScoredReader::open(file, columns)?;
+    let (mut what_if, mut rows) = (WhatIf::new(today), ScoredRows::default());
+    for batch in read_ahead(reader)? {
+        for scored in batch?.rows {
+            rows.read += 1;
+            match judge(&scored, opened.layout.format) {
+                Err(reason) => rows.unreadable(scored.row.number, reason),
+                Ok(Judged::WithoutVerdict) => rows.without_verdict += 1,
+                Ok(Judged::Scored(score, _)) => what_if.count(&score),
+            }
+        }
+    }
+    let view = WhatIfView {
+        what_if: &what_if,
+        rows: &rows,
+        today,
+        file: &opened.name,
+    };
+    if opened.ignored.any() {
+        say(&format!("warning: {IGNORED}"));
+    }
+    let text = if json { view.json() } else { view.text() };
+    match io::stdout().write_all(text.as_bytes()) {
+        Err(e) if e.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Error::stopped("cannot write standard output").because(e))
+        }
+        _ if rows.unreadable_rows() > 0 => Ok(Exit::SomeFailed),
+        _ => Ok(Exit::Complete),
+    }
+}

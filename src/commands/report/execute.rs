@@ -1,0 +1,180 @@
+//! From the files to the page.
+
+use std::path::Path;
+use std::time::SystemTime;
+
+use super::super::files::{NamedFile, refuse_clashes};
+use super::count::{CountedFile, ScoredFile};
+use super::past::PastVerdicts;
+use super::summary;
+use crate::base::error::{Error, Exit, Result, shown};
+use crate::base::stderr::say;
+use crate::config::{EarlierFile, ReportConfig};
+use crate::input::{Input, OpenedScored};
+use crate::observe::{count, counted, stamp};
+use crate::output::{Document, Replace, Target};
+use crate::report::{ColumnGroups, Comparison, PageContent, PairingCounts, RunFacts, page};
+
+/// How many values of a column a page shows.
+const TOP: usize = 20;
+
+/// Makes the page.
+///
+/// # Errors
+/// Exit code 2: a file cannot be read, does not have the columns, or may not be written. Exit code 3: the page cannot be
+/// written.
+pub(crate) fn execute(config: ReportConfig) -> Result<Exit> {
+    refuse_overwriting(&config)?;
+    let replace = |_: &Path| {
+        if config.overwrite {
+            Replace::Whole
+        } else {
+            Replace::Nothing
+        }
+    };
+    let target = { config.output.as_deref() }.map(|path| Target::new(path, replace));
+    let target = target.transpose()?;
+    let facts = config.summary.as_deref().map(summary::read).transpose()?;
+    // Opened first, as it fails at its first line if it is not a scored file, and the earlier one only after being read.
+    let key = { config.against.as_ref() }.and_then(|against| against.key.as_ref());
+    let (file, opened) = ScoredFile::open(&config.scored, &config.prefix, &config.by, key)?;
+    let mode = opened.mode;
+    let report = read(config, file, &opened, facts)?;
+    let document = match &target {
+        Some(target) => Document::open(target, mode)?,
+        None => Document::stdout(),
+    };
+    let written = document.complete(&page(&report))?;
+    if let Some(path) = written {
+        let rows = counted(report.tally.rows(), "row");
+        say(&format!("rescore report: {rows} in {}", shown(&path)));
+    }
+    Ok(Exit::Complete)
+}
+
+/// Fails when the page would overwrite what it is made of.
+fn refuse_overwriting(config: &ReportConfig) -> Result<()> {
+    let Some(output) = &config.output else {
+        return Ok(());
+    };
+    let against = config.against.as_ref().map(|against| &against.file);
+    let inputs = [Some(&config.scored), against];
+    let inputs = inputs
+        .into_iter()
+        .flatten()
+        .filter_map(|file| match &file.input {
+            Input::File(path) => Some(path),
+            Input::Stdin => None,
+        });
+    for input in inputs.chain(&config.summary) {
+        let files = [
+            NamedFile::input(input),
+            NamedFile::partial("report", output),
+        ];
+        refuse_clashes(&files)?;
+    }
+    Ok(())
+}
+
+/// Reads all files.
+fn read(
+    config: ReportConfig,
+    file: ScoredFile,
+    opened: &OpenedScored,
+    run: Option<RunFacts>,
+) -> Result<PageContent> {
+    let thresholds = &config.thresholds;
+    let earlier = { config.against.as_ref() }
+        .map(|against| PastVerdicts::read(against, &config.prefix, thresholds))
+        .transpose()?;
+    let (mut past, earlier) = earlier.unzip();
+    let CountedFile {
+        tally,
+        groups,
+        pairing,
+        sandbox,
+    } = file.count(thresholds, past.as_mut())?;
+    let comparison = match (config.against, past, earlier) {
+        (Some(against), Some(past), Some(earlier)) => {
+            Some(against_file(against, &pairing, &past, (opened, &earlier))?)
+        }
+        _ => (tally.drift.decisions.compared() > 0).then_some(Comparison::Own),
+    };
+    let redecided = match (&run, &config.summary) {
+        (Some(facts), Some(path)) => summary::compare(facts, path, &tally, &opened.name)?,
+        _ => false,
+    };
+    if opened.ignored.any() {
+        say(&format!(
+            "warning: bytes after the compressed data of {} are ignored",
+            opened.name
+        ));
+    }
+    Ok(PageContent {
+        file: name_of(&config.scored.input),
+        made: stamp(SystemTime::now()),
+        sandbox: sandbox || run.as_ref().is_some_and(|run| run.sandbox),
+        tally,
+        comparison,
+        groups: { config.by.into_iter().zip(groups) }
+            .map(|(column, groups)| ColumnGroups {
+                column,
+                values: groups.top(TOP),
+            })
+            .collect(),
+        run,
+        redecided,
+    })
+}
+
+/// What is said of the comparison with an earlier file.
+///
+/// # Errors
+/// Exit code 2: none of the rows is in it.
+fn against_file(
+    against: EarlierFile,
+    pairing: &PairingCounts,
+    past: &PastVerdicts,
+    (opened, earlier): (&OpenedScored, &OpenedScored),
+) -> Result<Comparison> {
+    const HINT: &str = "`--key COLUMN` pairs rows by one column, such as an id";
+    let found = pairing.paired + pairing.ambiguous;
+    let rows = found + pairing.new;
+    let by_all = against.key.is_none();
+    if found == 0 && rows > 0 && past.rows() > 0 {
+        let by = match &against.key {
+            Some(key) => format!("the column {}", crate::base::error::quoted(key)),
+            None => "all columns but the verdict's".to_owned(),
+        };
+        let message = format!("no row of {} is in {}, by {by}", opened.name, earlier.name);
+        let error = Error::usage(message);
+        return Err(if by_all { error.hint(HINT) } else { error });
+    }
+    if by_all && found * 2 < rows {
+        say(&format!(
+            "warning: only {} of {} are in {}, by all columns but the verdict's; {HINT}",
+            count(found),
+            counted(rows, "row"),
+            earlier.name
+        ));
+    }
+    Ok(Comparison::File {
+        name: name_of(&against.file.input),
+        pairing: PairingCounts {
+            key: against.key,
+            gone: past.gone(),
+            ..*pairing
+        },
+    })
+}
+
+/// A file's name without its directory, which is nobody's business.
+fn name_of(input: &Input) -> String {
+    match input {
+        Input::File(path) => {
+            let name = path.file_name().unwrap_or(path.as_os_str());
+            name.to_string_lossy().into_owned()
+        }
+        Input::Stdin => "standard input".to_owned(),
+    }
+}

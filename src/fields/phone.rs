@@ -1,0 +1,315 @@
+//! Phone numbers: international ones as they are, national ones by the rules of their region.
+//!
+//! A number that is international already never depends on a region.
+
+use std::borrow::Cow;
+
+use super::region::{NotDialled, PhoneRegion};
+use crate::base::error::quoted;
+use crate::verdict::{Failure, Reason};
+
+/// Digits of a phone number: ITU-T E.164 allows 15; the service documents at least 7.
+const PHONE_DIGITS: std::ops::RangeInclusive<usize> = 7..=15;
+/// Digits of a country code (ITU-T E.164).
+const COUNTRY_CODE_DIGITS: std::ops::RangeInclusive<usize> = 1..=3;
+
+/// What to do with a phone number that cannot be converted to the international form.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum InvalidPhone {
+    /// The row fails.
+    #[default]
+    Reject,
+    /// The row is sent without it, if it has an email address.
+    Drop,
+}
+
+/// What to do with phone numbers that are not international.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PhoneRules {
+    /// The region of national numbers, if the row does not name it.
+    pub region: Option<PhoneRegion>,
+    /// What to do with a number that cannot be converted.
+    pub invalid: InvalidPhone,
+}
+
+/// The number in the international form. `named` is what the row's column of regions says, if the file has one; it is
+/// only asked for a number that is not international.
+///
+/// # Errors
+/// It is neither international nor valid in its region. Then the message does not repeat the number.
+pub(super) fn phone<'a, 'r>(
+    value: Cow<'a, str>,
+    rules: PhoneRules,
+    named: impl FnOnce() -> Option<Cow<'r, str>>,
+) -> Result<Cow<'a, str>, Failure> {
+    let written = match international(value) {
+        Ok(phone) => return Ok(phone),
+        Err(written) => written,
+    };
+    let named = named();
+    let region = named.as_deref().and_then(PhoneRegion::of_code);
+    match (region.or(rules.region), written.national()) {
+        (Some(region), Some(national)) => match region.international(&national) {
+            Ok(phone) if is_international(&phone) => Ok(Cow::Owned(phone)),
+            Ok(_) | Err(NotDialled::Invalid) => Err(Failure::new(
+                Reason::InvalidPhone,
+                format!("phone is neither international nor a valid number in {region}"),
+            )),
+            Err(NotDialled::Ambiguous) => Err(Failure::new(
+                Reason::InvalidPhone,
+                format!(
+                    "phone may start with the country code of {region} or not: write it with `+`"
+                ),
+            )),
+        },
+        (None, Some(_)) if named.is_some() => Err(Failure::new(
+            Reason::InvalidPhone,
+            "phone is not international, and the row names no region that is known",
+        )),
+        _ => Err(written.failure()),
+    }
+}
+
+/// A phone number that is not in the international form.
+#[derive(Debug)]
+pub(super) struct NotInternational<'a> {
+    written: Cow<'a, str>,
+    /// Without what people write between digits, and with `+` for a leading `00`.
+    bare: String,
+}
+
+impl NotInternational<'_> {
+    /// The digits of a number that could be a national one: it has no `+`, no leading `00`, and no letters, which could
+    /// be an extension.
+    fn national(&self) -> Option<String> {
+        let digits = self.bare.replace('/', "");
+        (!digits.is_empty() && digits.chars().all(char::is_numeric)).then_some(digits)
+    }
+
+    /// Why the row with this number fails.
+    fn failure(&self) -> Failure {
+        let wrong = if self.bare.starts_with("+0") {
+            "has a country code that starts with 0"
+        } else {
+            "is not + and 7 to 15 digits"
+        };
+        let message = format!("phone {} {wrong}", quoted(&self.written));
+        Failure::new(Reason::InvalidPhone, message)
+    }
+}
+
+/// The number, if it is international but for what people write between digits.
+///
+/// # Errors
+/// It is not.
+pub(super) fn international(value: Cow<'_, str>) -> Result<Cow<'_, str>, NotInternational<'_>> {
+    if is_international(&value) {
+        return Ok(value);
+    }
+    let bare = match value.split_once("(0)") {
+        Some((before, after)) if is_country_code(before) => {
+            [before, after].concat().replace(is_ornament, "")
+        }
+        _ => value.replace(is_ornament, ""),
+    };
+    let bare = match bare.strip_prefix("00") {
+        Some(rest) => format!("+{rest}"),
+        None => bare,
+    };
+    if is_international(&bare) {
+        return Ok(Cow::Owned(bare));
+    }
+    Err(NotInternational {
+        written: value,
+        bare,
+    })
+}
+
+/// Whether this is one of the characters that people write between digits.
+pub(super) fn is_ornament(c: char) -> bool {
+    c.is_whitespace()
+        || matches!(
+            c,
+            '.' | '-' | '\u{2010}'..='\u{2015}' | '(' | ')' | '[' | ']'
+        )
+}
+
+/// Whether this is a country code and nothing else, such as the `+44 ` of `+44 (0)20 …`. A zero in
+/// brackets after it is for callers within the country, and must be dropped to keep the number
+/// right. Anywhere else it is an ordinary digit.
+fn is_country_code(before: &str) -> bool {
+    let before = before.trim_matches(is_ornament);
+    let code = before.strip_prefix('+').or(before.strip_prefix("00"));
+    let code = code.unwrap_or_default().trim_start_matches(is_ornament);
+    COUNTRY_CODE_DIGITS.contains(&code.len())
+        && !code.starts_with('0')
+        && code.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// No country code starts with 0 (ITU-T E.164, section 6.2.1).
+fn is_international(phone: &str) -> bool {
+    let digits = phone.strip_prefix('+').unwrap_or_default();
+    PHONE_DIGITS.contains(&digits.len())
+        && !digits.starts_with('0')
+        && digits.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    /// What is sent for a number, with `--phone-region` and a row's own region.
+    fn sent(written: &str, region: Option<&str>, named: Option<&str>) -> Result<String, String> {
+        let rules = PhoneRules {
+            region: region.map(|code| PhoneRegion::of_code(code).unwrap()),
+            ..PhoneRules::default()
+        };
+        phone(written.into(), rules, || named.map(Cow::Borrowed))
+            .map(Cow::into_owned)
+            .map_err(|failure| failure.message.into())
+    }
+
+    #[test]
+    fn national_numbers_are_read_as_dialled_in_their_region() {
+        for (region, written, expected) in [
+            ("DE", "0151 23456789", "+4915123456789"),
+            ("DE", "030/1234567", "+49301234567"),
+            ("DE", "(089) 12 34 56", "+4989123456"),
+            // A spreadsheet took it for a number.
+            ("DE", "15123456789", "+4915123456789"),
+            ("DE", "0491 5123456", "+494915123456"),
+            ("AT", "0664 1234567", "+436641234567"),
+            ("FR", "06 12 34 56 78", "+33612345678"),
+            ("GB", "020 7946 0958", "+442079460958"),
+            // Jersey has the calling code of the United Kingdom, Canada that of the United States.
+            ("GB", "07797 712345", "+447797712345"),
+            ("US", "(416) 967-1111", "+14169671111"),
+            ("US", "415.555.2671", "+14155552671"),
+            ("US", "1-415-555-2671", "+14155552671"),
+            // Nobody has this number with the country code in front once more.
+            ("GB", "44 20 7946 0958", "+442079460958"),
+            ("FR", "33612345678", "+33612345678"),
+            ("US", "011 44 20 7946 0958", "+442079460958"),
+            // A zero that belongs to the number.
+            ("IT", "06 698 12345", "+390669812345"),
+            ("RU", "8 (912) 345-67-89", "+79123456789"),
+            ("AR", "011 15-2345-6789", "+5491123456789"),
+            ("JP", "\u{ff10}\u{ff19}\u{ff10}-1234-5678", "+819012345678"),
+        ] {
+            assert_eq!(
+                sent(written, Some(region), None).as_deref(),
+                Ok(expected),
+                "{region} {written}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_international_number_does_not_depend_on_the_region() {
+        for written in ["+1 (415) 555-2671", "0014155552671", "+999 1234567"] {
+            let today = sent(written, None, None).unwrap();
+            for region in ["DE", "US", "JP"] {
+                assert_eq!(sent(written, Some(region), Some("FR")), Ok(today.clone()));
+            }
+        }
+        // Meant to be international, and wrong: never read as a national one.
+        for written in ["+0151 23456789", "00 0151 23456789", "+49"] {
+            assert_eq!(sent(written, Some("DE"), None), sent(written, None, None));
+        }
+    }
+
+    #[test]
+    fn an_invalid_number_is_not_converted_and_not_repeated() {
+        for (region, written) in [
+            ("DE", "0"),
+            ("DE", "110"),
+            ("DE", "0151 2345"),
+            ("US", "555-0199"),
+            ("US", "123 456 7890"),
+            ("FR", "0151 23456789"),
+            ("DE", "1\u{bd}"),
+        ] {
+            assert_eq!(
+                sent(written, Some(region), None),
+                Err(format!(
+                    "phone is neither international nor a valid number in {region}"
+                )),
+            );
+        }
+        // An extension cannot be sent, and without it the number would be another person's.
+        for written in [
+            "030 1234567 ext. 12",
+            "030 1234567x12",
+            "0800 REWE",
+            "030#12",
+            "-",
+            "n/a",
+        ] {
+            let message = sent(written, Some("DE"), None).unwrap_err();
+            assert_eq!(
+                message,
+                format!("phone `{written}` is not + and 7 to 15 digits")
+            );
+        }
+    }
+
+    #[test]
+    fn a_number_with_two_meanings_is_not_converted() {
+        for written in ["4915123456789", "49 151 23456789"] {
+            assert_eq!(
+                sent(written, Some("DE"), None),
+                Err("phone may start with the country code of DE or not: write it with `+`".into()),
+            );
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn whatever_is_written_the_number_is_international_or_not_sent(
+            written in "[0-9 ()./+-]{0,24}|[0-9\u{ff10}-\u{ff19}\u{b2}]{1,20}|\\PC{0,20}",
+            region in "[A-Z]{2}|",
+        ) {
+            if let Ok(phone) = sent(&written, None, Some(&region)) {
+                proptest::prop_assert!(is_international(&phone), "{phone}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_rows_own_region_comes_first() {
+        let number = "0664 1234567";
+        let austrian = Ok("+436641234567".to_owned());
+        for (region, named, expected) in [
+            (None, Some("AT"), austrian.clone()),
+            (None, Some(" at "), austrian.clone()),
+            (Some("DE"), Some("AT"), austrian.clone()),
+            (Some("AT"), Some(""), austrian.clone()),
+            (Some("AT"), Some("Austria"), austrian.clone()),
+            (
+                Some("AT"),
+                Some("FR"),
+                Err("phone is neither international nor a valid number in FR".to_owned()),
+            ),
+            (
+                None,
+                Some("Austria"),
+                Err(
+                    "phone is not international, and the row names no region that is known"
+                        .to_owned(),
+                ),
+            ),
+            (
+                None,
+                None,
+                Err("phone `0664 1234567` is not + and 7 to 15 digits".to_owned()),
+            ),
+        ] {
+            assert_eq!(
+                sent(number, region, named),
+                expected,
+                "{region:?} {named:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! What is shown when the rows of a scored file have been decided again: a few lines for people, a JSON object for programs.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::json::{indented, rounded};
+use super::numbers::{count, counted, parts, rate, time};
+use super::summary::{DecisionsJson, DriftJson, UndecidedJson, drift_table, undecided};
+use crate::base::error::shown;
+use crate::telemetry::decide_stats::{DecideStats, ScoredRows};
+use crate::verdict::Reason;
+
+/// Rows that were decided again.
+#[derive(Debug)]
+pub(crate) struct DecideSummary<'a> {
+    /// What was counted.
+    pub(crate) stats: &'a DecideStats,
+    /// How long it took.
+    pub(crate) elapsed: Duration,
+    /// The output; `None` for standard output.
+    pub(crate) output: Option<PathBuf>,
+    /// The rows whose decision changed, if they were asked for.
+    pub(crate) changes: Option<PathBuf>,
+}
+
+#[derive(Debug, Serialize)]
+struct DecideJson<'a> {
+    r#type: &'static str,
+    version: u8,
+    exit_code: u8,
+    elapsed_seconds: f64,
+    rows_per_second: Option<f64>,
+    rows: u64,
+    decisions: DecisionsJson,
+    undecided: UndecidedJson<'a>,
+    without_verdict: u64,
+    unreadable: UnreadableJson<'a>,
+    drift: Option<DriftJson>,
+    output: Option<Cow<'a, str>>,
+    changes: Option<Cow<'a, str>>,
+}
+
+/// Rows that cannot be read.
+#[derive(Debug, Serialize)]
+pub(super) struct UnreadableJson<'a> {
+    rows: u64,
+    reasons: &'a BTreeMap<Reason, u64>,
+    first: Vec<u64>,
+}
+
+impl<'a> UnreadableJson<'a> {
+    pub(super) fn new(rows: &'a ScoredRows) -> Self {
+        Self {
+            rows: rows.unreadable_rows(),
+            reasons: &rows.unreadable,
+            first: rows.first_unreadable.iter().map(|row| row.get()).collect(),
+        }
+    }
+}
+
+/// `ragged 2, not_json 1; the first are rows 5, 9 and 12`; `None` if all rows can be read.
+pub(super) fn unreadable(rows: &ScoredRows) -> Option<String> {
+    let reasons = rows.unreadable.iter();
+    let reasons: Vec<_> = reasons
+        .map(|(reason, rows)| format!("{reason} {}", count(*rows)))
+        .collect();
+    let numbers = rows.first_unreadable.iter().map(|row| count(row.get()));
+    let numbers: Vec<_> = numbers.collect();
+    let (last, others) = numbers.split_last()?;
+    let all = rows.unreadable_rows() == numbers.len() as u64;
+    let which = match (all, others) {
+        (true, []) => format!("row {last}"),
+        (true, others) => format!("rows {} and {last}", others.join(", ")),
+        (false, others) => format!("the first are rows {} and {last}", others.join(", ")),
+    };
+    Some(format!("{}; {which}", reasons.join(", ")))
+}
+
+impl DecideSummary<'_> {
+    fn rows_per_second(&self) -> Option<f64> {
+        let (rows, seconds) = (self.stats.rows.read, self.elapsed.as_secs_f64());
+        #[allow(clippy::cast_precision_loss, reason = "shown with three digits")]
+        (seconds > 0.0 && rows > 0).then(|| rows as f64 / seconds)
+    }
+
+    /// The lines for people.
+    #[must_use]
+    pub(crate) fn text(&self) -> String {
+        let DecideStats {
+            rows,
+            decisions,
+            unknown_levels,
+            drift,
+        } = self.stats;
+        let speed = self.rows_per_second();
+        let speed = speed.map(|speed| format!(", {} rows/s", rate(speed)));
+        let mut lines = vec![format!(
+            "{} decided in {}{}",
+            counted(rows.read, "row"),
+            time(self.elapsed),
+            speed.unwrap_or_default()
+        )];
+        lines.extend(parts(&[
+            ("approve", decisions.approve),
+            ("review", decisions.review),
+            ("block", decisions.block),
+        ]));
+        let why = undecided(unknown_levels);
+        lines.extend(why.map(|why| format!("undecided {}: {why}", count(unknown_levels.rows()))));
+        if rows.without_verdict > 0 {
+            let failed = count(rows.without_verdict);
+            lines.push(format!("no score {failed}: the decision stays empty"));
+        }
+        lines.extend(drift_table(drift, self.changes.as_deref()));
+        let why = unreadable(rows);
+        lines.extend(why.map(|why| {
+            let number = count(rows.unreadable_rows());
+            format!("left as they are {number}: {why}")
+        }));
+        let output = self.output.as_deref();
+        lines.extend(output.map(|path| format!("wrote {}", shown(path))));
+        format!("rescore: {}", lines.join("\n         "))
+    }
+
+    /// The only lines of a quiet command: none if every row with a verdict has a decision.
+    pub(crate) fn warnings(&self) -> impl Iterator<Item = String> {
+        let DecideStats {
+            rows,
+            unknown_levels,
+            ..
+        } = self.stats;
+        let all = counted(rows.read, "row");
+        let undecided = undecided(unknown_levels).map(|why| {
+            let number = count(unknown_levels.rows());
+            format!("warning: {number} of {all} have no decision: {why}")
+        });
+        let unreadable = unreadable(rows).map(|why| {
+            let number = count(rows.unreadable_rows());
+            format!("warning: {number} of {all} are left as they are: {why}")
+        });
+        undecided.into_iter().chain(unreadable)
+    }
+
+    /// Writes the object for programs.
+    ///
+    /// # Errors
+    /// Those of the writer.
+    pub(crate) fn write_json(&self, mut to: impl Write) -> io::Result<()> {
+        let DecideStats {
+            rows,
+            decisions,
+            unknown_levels,
+            drift,
+        } = self.stats;
+        let object = DecideJson {
+            r#type: "decide",
+            version: 1,
+            exit_code: self.stats.exit().code(),
+            elapsed_seconds: rounded(self.elapsed.as_secs_f64()),
+            rows_per_second: self.rows_per_second().map(rounded),
+            rows: rows.read,
+            decisions: (*decisions).into(),
+            undecided: UndecidedJson::new(unknown_levels),
+            without_verdict: rows.without_verdict,
+            unreadable: UnreadableJson::new(rows),
+            drift: DriftJson::new(drift),
+            output: self.output.as_deref().map(|path| path.to_string_lossy()),
+            changes: self.changes.as_deref().map(|path| path.to_string_lossy()),
+        };
+        to.write_all(indented(&object).as_bytes())?;
+        to.flush()
+    }
+}

@@ -1,0 +1,67 @@
+//! The line of the summary about a ledger that stays: what the next run will do with it.
+
+use super::kept_ledger::KeptLedger;
+use super::run_summary::RunSummary;
+use crate::base::error::shown;
+use crate::observe::numbers::answers;
+use crate::observe::words::same_command;
+use crate::selection::Selection;
+use crate::telemetry::event::CancelReason;
+
+/// What stays for the next run, and what that run will do with it.
+pub(super) fn ledger_line(ledger: &KeptLedger, run: &RunSummary<'_>) -> String {
+    let (stats, sandbox) = (run.stats, run.sandbox);
+    let path = shown(&ledger.path);
+    if ledger.damaged {
+        return format!("{path} is damaged: no run can continue with it");
+    }
+    let has = match ledger.answers {
+        Some(0) => None,
+        Some(number) => Some(answers(number, sandbox)),
+        None if sandbox => Some("the answers".to_owned()),
+        None => Some("the paid answers".to_owned()),
+    };
+    let has = has.map(|answers| format!("{path} has {answers}"));
+    let then = |what: String| match &has {
+        Some(has) => format!("{has}; {what}"),
+        None => what,
+    };
+    // Otherwise the same rows would stop it again.
+    let once = match stats.cancelled {
+        Some(CancelReason::MaxFailures) => "once rows are fixed or `--max-failures` is raised, ",
+        _ => "",
+    };
+    let same = same_command(ledger.fresh);
+    if let (None, Some(part)) = (stats.cancelled, run.part) {
+        return then(continues(ledger, part, run));
+    }
+    match (stats.cancelled, ledger.own, stats.failures()) {
+        (Some(_), _, _) => then(format!("{once}{same} continues from there")),
+        (None, _, 0) if stats.undecided > 0 => {
+            then("`--retry-failed` with all levels listed decides without a call".to_owned())
+        }
+        (None, false, 0) => format!("the answers are kept in {path}"),
+        (None, true, 0) => format!(
+            "{}, also for other rows or another account; `--retry-failed` uses them, the next new run to this output replaces them",
+            has.unwrap_or(path)
+        ),
+        (None, _, _) => then("`--retry-failed` sends only the rows without a verdict".to_owned()),
+    }
+}
+
+/// How a run continues with the rows that were left out.
+fn continues(ledger: &KeptLedger, part: Selection, run: &RunSummary<'_>) -> String {
+    let fresh = ledger.fresh.then_some("`--fresh`");
+    let options: Vec<_> = part.options().chain(fresh).collect();
+    // Nobody should wait for standard input only to be told that the output exists, and a shared ledger is not opened
+    // before.
+    let overwrite = if run.from_stdin && run.output.is_some() && !ledger.own {
+        " and with `--overwrite`"
+    } else {
+        ""
+    };
+    format!(
+        "the same command without {}{overwrite} continues and pays for none of these rows again",
+        options.join(" and ")
+    )
+}

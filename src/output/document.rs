@@ -1,0 +1,67 @@
+//! A file that is written as a whole, such as a report: it gets its name when it is complete, or never exists.
+//!
+//! It is opened before it is known what will be in it, so that a run fails before its first call and not after its last.
+//! This file must not know what is written.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::name;
+use super::outcome::{FileFault, WriteError};
+use super::paths::directory_of;
+use super::sink::Sink;
+use super::target::Target;
+use crate::base::error::{Error, Result};
+
+/// An open file without content, or standard output.
+#[derive(Debug)]
+pub(crate) struct Document(Sink);
+
+impl Document {
+    /// Opens the target. Only those who may read a file with these permissions may read it.
+    ///
+    /// # Errors
+    /// As [`Target::open`].
+    pub(crate) fn open(target: &Target, mode: u32) -> Result<Self> {
+        target
+            .open(mode)
+            .map(Self)
+            .map_err(|error| error.about(target.path()))
+    }
+
+    /// Standard output.
+    #[must_use]
+    pub(crate) fn stdout() -> Self {
+        Self(Sink::stdout())
+    }
+
+    /// Writes all of it, and gives the file its name. If that fails, nothing is left.
+    ///
+    /// # Errors
+    /// Exit code 3: it cannot be written.
+    pub(crate) fn complete(mut self, text: &str) -> Result<Option<PathBuf>> {
+        if let Err(error) = self.0.write(text.as_bytes()) {
+            self.0.discard();
+            return Err(error_of(error));
+        }
+        match self.0.commit() {
+            Ok(path) => {
+                // If it fails, the file is there, and only a power cut may undo that.
+                let _ = path.as_deref().map(directory_of).map(name::sync);
+                Ok(path)
+            }
+            Err(FileFault { error, left }) => {
+                // It can be made again, and must not be in the way then.
+                let _ = left.as_deref().map(Path::to_owned).map(fs::remove_file);
+                Err(error_of(error))
+            }
+        }
+    }
+}
+
+fn error_of(error: WriteError) -> Error {
+    match error {
+        WriteError::Closed => Error::stopped("standard output was closed"),
+        WriteError::Failed(error) => error,
+    }
+}

@@ -1,0 +1,213 @@
+//! Which rows of its input a run takes: all of them, the first ones, or a sample.
+//!
+//! A sample is drawn by a hash of what a row would send, and by nothing else: it is the same in each run, wherever the row
+//! stands in the file, whatever ledger is used, and a larger sample has all rows of a smaller one. Equal requests are all
+//! in it or all out of it. This file knows neither how rows are read nor what becomes of them.
+
+use std::fmt;
+use std::num::{NonZeroU32, NonZeroU64};
+use std::str::FromStr;
+
+use crate::base::thousands::grouped;
+
+/// Which rows a run takes; by default all of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Selection {
+    /// Only so many, the first ones. Of a sample: its first ones.
+    pub limit: Option<NonZeroU64>,
+    /// Only about this share of them.
+    pub sample: Option<Sample>,
+}
+
+/// A share of all rows, above 0 and up to 100 %.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sample {
+    /// In millionths of a percent.
+    millionths: NonZeroU32,
+}
+
+/// Decimals of a percentage: of ten billion rows, the smallest sample has a hundred.
+const DECIMALS: usize = 6;
+/// Millionths of a percent in a percent.
+const PERCENT: u32 = 1_000_000;
+/// Millionths of a percent in all rows.
+const ALL: u32 = 100 * PERCENT;
+
+impl Selection {
+    /// Whether it has all rows of any input.
+    #[must_use]
+    pub(crate) const fn is_everything(&self) -> bool {
+        self.limit.is_none() && self.sample.is_none()
+    }
+
+    /// The rows of this input for people: `the first 100 rows of users.csv`.
+    #[must_use]
+    pub(crate) fn of(&self, input: &str) -> String {
+        match self.words() {
+            Some(rows) => format!("{rows} of {input}"),
+            None => input.to_owned(),
+        }
+    }
+
+    /// The rows for people: `the first 100 rows`; `None` for all of them.
+    #[must_use]
+    pub(crate) fn words(&self) -> Option<String> {
+        let sample = self.sample.map(|share| format!("a sample of {share}"));
+        let first = self.limit.map(|limit| match limit.get() {
+            1 => "the first row".to_owned(),
+            limit => format!("the first {} rows", grouped(limit.into())),
+        });
+        match (first, sample) {
+            (Some(first), Some(sample)) => Some(format!("{first} of {sample}")),
+            (first, sample) => first.or(sample),
+        }
+    }
+
+    /// The options that leave rows out.
+    pub(crate) fn options(&self) -> impl Iterator<Item = &'static str> + use<> {
+        let limit = self.limit.map(|_| "`--limit`");
+        let sample = self.sample.map(|_| "`--sample`");
+        limit.into_iter().chain(sample)
+    }
+}
+
+impl Sample {
+    /// Whether a row is in the sample: by its request, or by its content if it has none.
+    #[must_use]
+    pub(crate) fn has(self, bytes: &[u8]) -> bool {
+        let mut start = [0; 8];
+        blake3::Hasher::new()
+            .update(bytes)
+            .finalize_xof()
+            .fill(&mut start);
+        // Of as many equally long intervals, the hash is in this one.
+        let interval = (u128::from(u64::from_le_bytes(start)) * u128::from(ALL)) >> 64;
+        interval < self.millionths.get().into()
+    }
+
+    /// The percentage, for programs.
+    #[must_use]
+    pub(crate) fn percent(self) -> f64 {
+        f64::from(self.millionths.get()) / f64::from(PERCENT)
+    }
+}
+
+impl fmt::Display for Sample {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}%", self.percent())
+    }
+}
+
+impl FromStr for Sample {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        const EXPECTED: &str = "expected a share above 0% and up to 100%, such as `1%` or `0.1%`, with up to 6 decimals";
+        let percent = text.strip_suffix('%').ok_or(EXPECTED)?.trim_end();
+        let (whole, decimals) = percent.split_once('.').unwrap_or((percent, "0"));
+        let digits = |part: &str, most| {
+            (1..=most).contains(&part.len()) && part.bytes().all(|byte| byte.is_ascii_digit())
+        };
+        if !digits(whole, 3) || !digits(decimals, DECIMALS) {
+            return Err(EXPECTED);
+        }
+        let millionths: u32 = format!("{whole}{decimals:0<DECIMALS$}")
+            .parse()
+            .map_err(|_| EXPECTED)?;
+        let share = NonZeroU32::new(millionths).filter(|share| share.get() <= ALL);
+        share.map(|millionths| Self { millionths }).ok_or(EXPECTED)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn share(text: &str) -> Sample {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn a_share_is_a_percentage_above_nothing() {
+        for (text, shown) in [
+            ("1%", "1%"),
+            ("0.1%", "0.1%"),
+            ("12.50%", "12.5%"),
+            ("100%", "100%"),
+            ("0.000001 %", "0.000001%"),
+        ] {
+            assert_eq!(share(text).to_string(), shown);
+        }
+        for bad in [
+            "0%",
+            "0.0%",
+            "100.000001%",
+            "101%",
+            "-1%",
+            "1",
+            "0.01",
+            "%",
+            "1e1%",
+            "NaN%",
+            ".5%",
+            "0.0000001%",
+            "1%%",
+        ] {
+            assert!(bad.parse::<Sample>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_sample_has_its_share_of_the_rows_and_a_larger_one_has_them_all() {
+        let rows: Vec<_> = (0..100_000).map(|row| format!("row {row}")).collect();
+        let mut before = Vec::new();
+        for (percent, least, most) in [
+            ("0.1%", 70, 130),
+            ("1%", 900, 1_100),
+            ("50%", 49_500, 50_500),
+            ("100%", 100_000, 100_000),
+        ] {
+            let sample = share(percent);
+            let has = |row: &&String| sample.has(row.as_bytes());
+            let drawn: Vec<_> = rows.iter().filter(has).collect();
+            assert!(
+                (least..=most).contains(&drawn.len()),
+                "{percent}: {}",
+                drawn.len()
+            );
+            assert!(before.iter().all(has), "{percent}");
+            before = drawn;
+        }
+    }
+
+    /// Another sample after an update would cost money.
+    #[test]
+    fn a_sample_has_the_same_rows_in_all_versions() {
+        let sample = share("20%");
+        let drawn = (0..20_u8).filter(|row| sample.has(&[*row]));
+        insta::assert_snapshot!(format!("{:?}", drawn.collect::<Vec<_>>()), @"[3, 11, 16]");
+    }
+
+    #[test]
+    fn a_selection_names_its_rows_and_its_options() {
+        let of = |limit, sample: Option<&str>| {
+            let selection = Selection {
+                limit: NonZeroU64::new(limit),
+                sample: sample.map(share),
+            };
+            let options: Vec<_> = selection.options().collect();
+            format!("{} {options:?}", selection.of("a.csv"))
+        };
+        insta::assert_snapshot!(
+            [of(0, None), of(1, None), of(1_000, None), of(0, Some("1%")), of(100, Some("0.5%"))].join("\n"),
+            @r#"
+        a.csv []
+        the first row of a.csv ["`--limit`"]
+        the first 1,000 rows of a.csv ["`--limit`"]
+        a sample of 1% of a.csv ["`--sample`"]
+        the first 100 rows of a sample of 0.5% of a.csv ["`--limit`", "`--sample`"]
+        "#
+        );
+    }
+}

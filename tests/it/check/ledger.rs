@@ -1,0 +1,258 @@
+//! What a check finds in a ledger: whose answers, of which run, and without changing anything.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use serde_json::{Value, json};
+
+use super::agreement::{agree, check, command};
+use crate::support::ledger_file;
+use crate::support::process::Place;
+use crate::support::server::{Server, good, status};
+use crate::support::stand_in::StandIn;
+use crate::support::users;
+
+/// `users.csv` scored to `scored.csv` up to so many calls.
+fn stopped(place: &Place, url: &str, more: &[&str]) {
+    let words = ["run", "users.csv", "-o", "scored.csv", "-c", "1"];
+    let words = [&words[..], &["--max-calls", "4"], more].concat();
+    command(place, url, &words).done().exits(3);
+}
+
+fn numbers(said: &Value) -> (u64, u64) {
+    let number = |key: &str| said[key].as_u64().unwrap();
+    (number("known"), number("calls"))
+}
+
+#[test]
+fn the_ledger_of_a_stopped_run_is_that_of_the_run_that_continues() {
+    let place = Place::with("users.csv", users::csv(10));
+    let stand_in_place = Place::new();
+    let stand_in = StandIn::start(&stand_in_place, &[]);
+    stopped(&place, &stand_in.url(), &[]);
+    let ledger = ["--ledger", "scored.csv.ledger"];
+    let done = command(
+        &place,
+        &stand_in.url(),
+        &["check", "users.csv", ledger[0], ledger[1]],
+    )
+    .done();
+    done.exits(0);
+    let said = String::from_utf8(done.stdout).unwrap();
+    assert!(
+        said.contains("if the run that was stopped continues"),
+        "{said}"
+    );
+    let said = agree(
+        &place,
+        &stand_in,
+        &ledger,
+        &["users.csv"],
+        &["-o", "scored.csv"],
+    );
+    assert_eq!(numbers(&said), (4, 6));
+}
+
+#[test]
+fn what_a_stopped_run_has_failed_on_is_not_counted_as_a_call() {
+    let place = Place::with("users.csv", users::csv(10));
+    let server = Server::start(|request| match request.name().as_str() {
+        "User 2" | "User 3" => status(422),
+        _ => good(request),
+    });
+    stopped(&place, &server.url(), &[]);
+    let said = check(
+        &place,
+        &server.url(),
+        &["users.csv", "--ledger", "scored.csv.ledger"],
+    );
+    assert_eq!(numbers(&said), (2, 6));
+    assert_eq!(said["failed_before"], 2);
+    let run = command(
+        &place,
+        &server.url(),
+        &["run", "users.csv", "-o", "scored.csv"],
+    );
+    run.done().exits(1);
+    assert_eq!(server.calls(), 4 + 6);
+    // The finished run: its failed rows are retried.
+    let said = check(
+        &place,
+        &server.url(),
+        &["users.csv", "--ledger", "scored.csv.ledger"],
+    );
+    assert_eq!(
+        (numbers(&said), &said["failed_before"]),
+        ((8, 2), &json!(0))
+    );
+    let retry = ["run", "users.csv", "-o", "scored.csv", "--retry-failed"];
+    command(&place, &server.url(), &retry).done().exits(1);
+    assert_eq!(server.calls(), 4 + 6 + 2);
+}
+
+#[test]
+fn answers_of_other_flags_accounts_and_without_a_field_are_not_used() {
+    let place = Place::with("users.csv", users::csv(10));
+    let server = Server::good();
+    stopped(&place, &server.url(), &["--ledger", "answers"]);
+    let with = |more: &[&str]| {
+        let options = [&["users.csv", "--ledger", "answers"], more].concat();
+        check(&place, &server.url(), &options)
+    };
+    assert_eq!(numbers(&with(&[])), (4, 6));
+    assert_eq!(with(&[])["ledger"]["path"], "answers");
+    for more in [
+        &["--vpn-check"][..],
+        &["--advanced"],
+        &["--service-id", "other"],
+        &["--base-url", "https://other.example.com"],
+        &["--sandbox"],
+        &["--column", "risk_level=/summary/risk_level"],
+        &["--decide-by", "level=/summary/risk_level"],
+        &["--no-dedupe"],
+    ] {
+        if more[0] == "--base-url" || more[0] == "--sandbox" {
+            let options = [
+                &["check", "users.csv", "--json", "--ledger", "answers"],
+                more,
+            ]
+            .concat();
+            let program = place.rescore([]).args(options);
+            let done = program.env("RESCORE_SERVICE_ID", "test").done();
+            done.exits(0)
+                .says("has no answers of this address and service id");
+            assert_eq!(numbers(&super::agreement::json(&done)), (0, 10), "{more:?}");
+        } else {
+            assert_eq!(numbers(&with(more)), (0, 10), "{more:?}");
+        }
+    }
+    // A run asks for the field, and then it is known.
+    let column = ["--column", "risk_level=/summary/risk_level"];
+    let run = ["run", "users.csv", "-o", "all.csv", "--ledger", "answers"];
+    command(&place, &server.url(), &[&run[..], &column].concat())
+        .done()
+        .exits(0);
+    assert_eq!(numbers(&with(&column)), (10, 0));
+    let level = ["--decide-by", "level=/summary/risk_level"];
+    assert_eq!(numbers(&with(&level)), (10, 0));
+}
+
+#[test]
+fn without_an_address_the_only_account_of_the_ledger_is_used() {
+    let place = Place::with("users.csv", users::csv(10));
+    let server = Server::good();
+    stopped(&place, &server.url(), &["--ledger", "answers"]);
+    let bare = |more: &[&str]| {
+        let words = ["check", "users.csv", "--json", "--ledger", "answers"];
+        place.rescore([]).args([&words[..], more].concat()).done()
+    };
+    assert_eq!(numbers(&super::agreement::json(&bare(&[]))), (4, 6));
+    bare(&["--service-id", "test"])
+        .exits(2)
+        .says("no service address")
+        .says("--base-url URL");
+    let other = [
+        "--ledger",
+        "answers",
+        "--service-id",
+        "other",
+        "-o",
+        "other.csv",
+    ];
+    let run = [&["run", "users.csv"], &other[..]].concat();
+    command(&place, &server.url(), &run).done().exits(0);
+    bare(&[])
+        .exits(2)
+        .says("several services or service ids")
+        .says(&server.url());
+}
+
+#[test]
+fn a_ledger_is_only_read_and_never_made() {
+    let place = Place::with("users.csv", users::csv(10));
+    let server = Server::good();
+    let missing = command(
+        &place,
+        &server.url(),
+        &["check", "users.csv", "--ledger", "nowhere"],
+    );
+    missing.done().exits(2).says("nowhere");
+    let foreign = command(
+        &place,
+        &server.url(),
+        &["check", "users.csv", "--ledger", "users.csv"],
+    );
+    foreign.done().exits(2).says("not a rescore ledger");
+    assert_eq!(place.names(), ["users.csv"]);
+
+    stopped(&place, &server.url(), &["--ledger", "answers"]);
+    let (names, bytes) = (place.names(), place.read("answers"));
+    let options = ["users.csv", "--ledger", "answers"];
+    // Also by a service that was never asked, and beside a run.
+    check(&place, "https://never.example.com", &options);
+    check(&place, &server.url(), &options);
+    assert_eq!(place.names(), names);
+    assert_eq!(place.read("answers"), bytes);
+    let mode = fs::metadata(place.path("answers"))
+        .unwrap()
+        .permissions()
+        .mode();
+    assert_eq!(mode & 0o777, 0o600);
+}
+
+#[test]
+fn a_ledger_is_read_while_its_run_is_at_work() {
+    let place = Place::with("users.csv", users::csv(10));
+    let (server, release) = Server::holding(4);
+    let words = [
+        "run",
+        "users.csv",
+        "-o",
+        "scored.csv",
+        "--rate",
+        "unlimited",
+    ];
+    let running = command(&place, &server.url(), &words).start();
+    server.wait_for_calls(5);
+    let ledger = ["users.csv", "--ledger", "scored.csv.ledger"];
+    let known = || numbers(&check(&place, &server.url(), &ledger)).0;
+    // The first answers are on their way to the disk.
+    let mut seen = known();
+    for _ in 0..200 {
+        if seen == 4 {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+        seen = known();
+    }
+    assert_eq!(seen, 4);
+    drop(release);
+    running.done().exits(0);
+    assert_eq!(server.calls(), 10);
+}
+
+#[test]
+fn a_found_limit_gives_the_time() {
+    let place = Place::with("users.csv", users::csv(10));
+    let server = Server::good();
+    stopped(&place, &server.url(), &["--ledger", "answers"]);
+    ledger_file::set_limit(&place.path("answers"), 40.0);
+    let options = ["users.csv", "--ledger", "answers"];
+    for (rate, from, expected) in [
+        ("auto", "ledger", (40.0, 0.15)),
+        ("50/s", "ledger", (40.0, 0.15)),
+        ("20/s", "rate", (20.0, 0.3)),
+    ] {
+        let options = [&options[..], &["--rate", rate]].concat();
+        let time = &check(&place, &server.url(), &options)["time"];
+        assert_eq!(time["from"], from);
+        let seen = [&time["calls_per_second"], &time["seconds"]];
+        let seen = seen.map(|number| number.as_f64().unwrap());
+        assert_eq!((seen[0], seen[1]), expected, "{rate}");
+    }
+    let words = [&["check"], &options[..]].concat();
+    let done = command(&place, &server.url(), &words).done();
+    let said = String::from_utf8(done.stdout).unwrap();
+    let time = "time: about 150 ms at 40.0/s, the limit found today";
+    assert!(said.contains(time), "{said}");
+}

@@ -1,0 +1,7 @@
+//! `rescore check`: the numbers that it promises, and how it says them.
+
+mod agreement;
+mod ledger;
+mod rejects;
+mod same_numbers;
+mod words;

@@ -1,0 +1,301 @@
+//! The numbers of a check are those of the run that follows, on odd files of every kind.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+
+use flate2::write::GzEncoder;
+use serde_json::{Value, json};
+
+use super::agreement::{agree, check, command};
+use crate::support::ledger_file;
+use crate::support::process::Place;
+use crate::support::stand_in::StandIn;
+
+const HEADER: &str = "name,email,phone,ip,user_agent\n";
+
+/// So many valid users, each of whom comes twice if his number is divisible by 3.
+fn users(number: usize) -> String {
+    let mut rows = HEADER.to_owned();
+    for user in 1..=number {
+        for _ in 0..=usize::from(user.is_multiple_of(3)) {
+            writeln!(rows, "User {user},u{user}@example.com,,192.0.2.7,curl/8").unwrap();
+        }
+    }
+    rows
+}
+
+/// A file with this name and content, and a run to `out`.
+#[track_caller]
+fn numbers(name: &str, content: impl AsRef<[u8]>, options: &[&str]) -> Value {
+    let place = Place::with(name, content);
+    let stand_in_place = Place::new();
+    let stand_in = StandIn::start(&stand_in_place, &[]);
+    let both = [&[name], options].concat();
+    agree(&place, &stand_in, &[], &both, &["-o", "out"])
+}
+
+/// Calls, duplicates and rows that cannot be sent.
+fn outline(said: &Value) -> (u64, u64, u64) {
+    let number = |value: &Value| value.as_u64().unwrap();
+    (
+        number(&said["calls"]),
+        number(&said["duplicates"]),
+        number(&said["rows"]["unsendable"]),
+    )
+}
+
+#[test]
+fn quotes_line_ends_and_ragged_rows() {
+    let odd = concat!(
+        "name,email,phone,ip,user_agent\r\n",
+        "\"Jane \"\"JD\"\" Doe\",jd@example.com,,192.0.2.1,\"Mozilla/5.0 (X11, Linux)\"\r\n",
+        "\"Two\r\nLines\",two@example.com,,192.0.2.2,curl/8\n",
+        "TwoLines,two@example.com,,192.0.2.2,curl/8\r\n",
+        "Short,short@example.com\r\n",
+        "Long,long@example.com,,192.0.2.3,curl/8,more\r\n",
+        "\"Text\"after,text@example.com,,192.0.2.4,curl/8\r\n",
+        "  Jane \"\"JD\"\" Doe,jd@example.com,,192.0.2.1,curl/8\r\n",
+        "Last,last@example.com,,192.0.2.5,curl/8",
+    );
+    let said = numbers("users.csv", odd, &[]);
+    // A line break within quotes is a control character, and not sent.
+    assert_eq!(outline(&said), (4, 1, 3));
+    assert_eq!(said["unsendable"]["ragged"]["first"], json!([4, 5]));
+}
+
+#[test]
+fn duplicates_that_show_only_in_what_is_sent() {
+    let file = format!(
+        "{HEADER}{}",
+        [
+            "Jo Doe,jo@example.com,+44 20 7946 0958,192.0.2.1,curl/8",
+            " Jo Doe ,jo@example.com,0044 (20) 7946-0958,192.0.2.1,curl/8",
+            "Jo Doe,jo@example.com,+44 (0)20 7946 0958,192.0.2.1,\tcurl/8",
+            "Jo Doe,jo@example.com,,192.0.2.1,curl/8",
+            "jo doe,jo@example.com,+442079460958,192.0.2.1,curl/8",
+        ]
+        .join("\n")
+    );
+    assert_eq!(outline(&numbers("users.csv", file, &[])), (3, 2, 0));
+}
+
+#[test]
+fn without_dedupe_every_row_is_a_call() {
+    let said = numbers("users.csv", users(30), &["--no-dedupe"]);
+    assert_eq!(outline(&said), (40, 0, 0));
+    let said = numbers("users.csv", users(30), &[]);
+    assert_eq!(outline(&said), (30, 10, 0));
+}
+
+#[test]
+fn jsonl_with_nested_members_and_lines_that_cannot_be_sent() {
+    let user = |name: &str, ip: &str| {
+        format!(
+            r#"{{"name":"{name}","email":"a@example.com","device":{{"ip":"{ip}","ua":"curl/8"}}}}"#
+        )
+    };
+    let lines = [
+        user("Ann", "192.0.2.1"),
+        r#"{"device":{"ua":"curl/8","ip":"192.0.2.1"},"email":"a@example.com","name":"Ann"}"#
+            .to_owned(),
+        user("Bo", "not an address"),
+        String::new(),
+        "[1]".to_owned(),
+        "{\"name\":".to_owned(),
+        r#"{"name":7,"email":"a@example.com","device":{"ip":"192.0.2.1","ua":"curl/8"}}"#
+            .to_owned(),
+        user("\\u0041nn", "192.0.2.1"),
+        user("Cy", "2001:db8::1"),
+    ];
+    let options = ["--map", "ip=/device/ip", "--map", "user_agent=/device/ua"];
+    let said = numbers("users.jsonl", lines.join("\n"), &options);
+    assert_eq!(outline(&said), (2, 2, 4));
+    assert_eq!(said["unsendable"]["not_json"]["first"], json!([5]));
+    assert_eq!(said["unsendable"]["not_json"]["options"], json!([]));
+    assert_eq!(
+        said["unsendable"]["wrong_type"]["options"],
+        json!(["--map"])
+    );
+}
+
+#[test]
+fn an_encoding_helps_csv_and_not_jsonl() {
+    let csv = b"name,email,ip,user_agent\nJ\xf6rg,j@example.com,::1,curl/8\nAnn,a@example.com,::1,curl/8\nB\xc3\xb6,b@example.com,::1,curl/8\n\xc3\x89lo,e@example.com,::1,curl/8\n";
+    let said = numbers("users.csv", csv, &[]);
+    assert_eq!(outline(&said), (3, 0, 1));
+    let options = &said["unsendable"]["not_utf8"]["options"];
+    assert_eq!(*options, json!(["--encoding"]));
+    let said = numbers("users.csv", csv, &["--encoding", "windows-1252"]);
+    assert_eq!(outline(&said), (4, 0, 0));
+    let line = |name: &[u8]| {
+        let rest = br#"","email":"a@example.com","ip":"::1","user_agent":"curl/8"}"#;
+        [br#"{"name":""#, name, rest, b"\n"].concat()
+    };
+    let lines = [&b"J\xf6rg"[..], b"B\xc3\xb6", b"\xc3\x89lo"]
+        .map(line)
+        .concat();
+    let said = numbers("users.jsonl", lines, &[]);
+    assert_eq!(outline(&said), (2, 0, 1));
+    assert_eq!(said["unsendable"]["not_utf8"]["options"], json!([]));
+}
+
+#[test]
+fn a_byte_order_mark_blank_lines_and_semicolons() {
+    let file = concat!(
+        "\u{feff}name;email;ip;user_agent\r\n",
+        "\r\n",
+        "Ann;ann@example.com;192.0.2.1;curl/8\r\n",
+        "\r\n\r\n",
+        "Ann;ann@example.com;192.0.2.1;curl/8\r\n",
+        "Bo;;192.0.2.1;curl/8\r\n",
+        "\r\n",
+    );
+    assert_eq!(outline(&numbers("users.csv", file, &[])), (1, 1, 1));
+}
+
+#[test]
+fn national_numbers_rejected_and_dropped() {
+    let file = format!(
+        "{HEADER}{}",
+        [
+            "Ann,ann@example.com,0151 23456789,192.0.2.1,curl/8",
+            "Ann,ann@example.com,,192.0.2.1,curl/8",
+            "Bo,,0151 23456789,192.0.2.1,curl/8",
+            "Cy,,+49 151 23456789,192.0.2.1,curl/8",
+        ]
+        .join("\n")
+    );
+    let said = numbers("users.csv", &file, &[]);
+    assert_eq!(outline(&said), (2, 0, 2));
+    let options = &said["unsendable"]["invalid_phone"]["options"];
+    assert_eq!(*options, json!(["--phone-region", "--invalid-phone"]));
+    let said = numbers("users.csv", &file, &["--invalid-phone", "drop"]);
+    assert_eq!(outline(&said), (2, 1, 1));
+    let options = &said["unsendable"]["invalid_phone"]["options"];
+    assert_eq!(*options, json!(["--phone-region"]));
+    // Read as numbers of a region, none is invalid.
+    let said = numbers("users.csv", &file, &["--phone-region", "DE"]);
+    assert_eq!(outline(&said), (4, 0, 0));
+    let british = ["--phone-region", "GB"];
+    let options = &numbers("users.csv", &file, &british)["unsendable"]["invalid_phone"]["options"];
+    assert_eq!(*options, json!(["--invalid-phone"]));
+}
+
+#[test]
+fn a_file_without_a_header_and_compressed_ones() {
+    let file = "7,Ann,ann@example.com,192.0.2.1,curl/8\n8,Bo,bo@example.com,,curl/8\n";
+    let map = ["name=2", "email=3", "ip=4", "user_agent=5"];
+    let map = map.map(|map| ["--map", map]).concat();
+    let said = numbers("users.csv", file, &[&["--no-header"], &map[..]].concat());
+    assert_eq!(outline(&said), (1, 0, 1));
+
+    let mut gzip = GzEncoder::new(Vec::new(), flate2::Compression::default());
+    gzip.write_all(users(30).as_bytes()).unwrap();
+    let zstd = zstd::encode_all(users(30).as_bytes(), 0).unwrap();
+    for (name, packed) in [
+        ("users.csv.gz", gzip.finish().unwrap()),
+        ("users.csv.zst", zstd),
+    ] {
+        assert_eq!(outline(&numbers(name, packed, &[])), (30, 10, 0));
+    }
+}
+
+#[test]
+fn the_messy_sample() {
+    let messy = include_bytes!("../../../samples/messy.csv");
+    let said = numbers("messy.csv", messy, &[]);
+    assert_eq!(
+        said["rows"],
+        json!({"read": 39, "sendable": 28, "unsendable": 11})
+    );
+}
+
+#[test]
+fn an_earlier_output_as_the_input() {
+    let place = Place::with("users.csv", users(12));
+    let stand_in_place = Place::new();
+    let stand_in = StandIn::start(&stand_in_place, &[]);
+    agree(
+        &place,
+        &stand_in,
+        &[],
+        &["users.csv"],
+        &["-o", "scored.csv"],
+    );
+    let both = ["scored.csv"];
+    let said = agree(&place, &stand_in, &[], &both, &["-o", "again.csv"]);
+    assert_eq!(outline(&said), (12, 4, 0));
+    // A value that is not ours in one of the columns, behind what is looked at first.
+    let note = "x".repeat(10_000);
+    let mut other = "name,email,ip,user_agent,note,transaction_id,risk_score,decision\n".to_owned();
+    for user in 1..=150 {
+        let last = if user == 150 { "perhaps" } else { "" };
+        writeln!(
+            other,
+            "User {user},u@example.com,::1,curl/8,{note},,,{last}"
+        )
+        .unwrap();
+    }
+    place.write("other.csv", other);
+    let run_only = ["-o", "third.csv"];
+    let said = agree(&place, &stand_in, &[], &["other.csv"], &run_only);
+    let options = &said["unsendable"]["existing_columns"]["options"];
+    assert_eq!(*options, json!(["--existing"]));
+    assert_eq!(outline(&said), (149, 0, 1));
+}
+
+/// Users, and a ledger that knows those of the first rows.
+fn partly_known(stand_in: &StandIn<'_>, calls: &str, options: &[&str]) -> Place {
+    let place = Place::with("users.csv", users(30));
+    let words = ["run", "users.csv", "-o", "first.csv", "--ledger", "answers"];
+    let words = [&words[..], &["--max-calls", calls, "-c", "1"], options].concat();
+    command(&place, &stand_in.url(), &words).done().exits(3);
+    place
+}
+
+#[test]
+fn a_ledger_that_knows_some_of_the_answers() {
+    let stand_in_place = Place::new();
+    let stand_in = StandIn::start(&stand_in_place, &[]);
+    let place = partly_known(&stand_in, "11", &[]);
+    let both = ["users.csv", "--ledger", "answers"];
+    let said = agree(&place, &stand_in, &[], &both, &["-o", "out.csv"]);
+    // Users 3, 6 and 9 come twice.
+    assert_eq!((&said["known"], &said["calls"]), (&json!(14), &json!(19)));
+    let said = agree(&place, &stand_in, &[], &both, &["-o", "again.csv"]);
+    assert_eq!((&said["known"], &said["calls"]), (&json!(40), &json!(0)));
+    assert_eq!(said["time"]["seconds_at_least"], 0.0);
+}
+
+#[test]
+fn answers_that_are_too_old_are_paid_for_again() {
+    let stand_in_place = Place::new();
+    let stand_in = StandIn::start(&stand_in_place, &[]);
+    let place = partly_known(&stand_in, "10", &[]);
+    assert_eq!(ledger_file::age(&place.path("answers"), 7_200_000), 10);
+    let more = ["users.csv", "--ledger", "answers", "--no-dedupe"];
+    // Of other keys, so that some answers are young.
+    let run = [&["run", "-o", "more.csv", "--max-calls", "4"], &more[..]].concat();
+    command(&place, &stand_in.url(), &run).done().exits(3);
+    for (age, known) in [("1h", 0), ("3h", 13)] {
+        let both = ["users.csv", "--ledger", "answers", "--max-age", age];
+        let out = format!("out-{age}.csv");
+        let said = check(&place, &stand_in.url(), &both);
+        assert_eq!(said["known"], known, "{age}");
+        if age == "3h" {
+            agree(&place, &stand_in, &[], &both, &["-o", &out]);
+        }
+    }
+    let both = [&more[..], &["--max-age", "1h"]].concat();
+    let said = agree(&place, &stand_in, &[], &both, &["-o", "all.csv"]);
+    assert_eq!((&said["known"], &said["calls"]), (&json!(4), &json!(36)));
+}
+
+#[test]
+fn rows_from_a_pipe() {
+    let place = Place::new();
+    let check = place.rescore(["check", "--json"]).stdin(users(30)).done();
+    let said = super::agreement::json(&check);
+    assert_eq!(outline(&said), (30, 10, 0));
+    assert_eq!(said["input"], Value::Null);
+}

@@ -1,0 +1,185 @@
+//! What a check says to people, and what it needs for it.
+
+use insta::assert_snapshot;
+
+use crate::support::process::{Place, clean};
+use crate::support::users;
+
+fn sample(name: &str) -> Vec<u8> {
+    let path = format!("{}/samples/{name}", env!("CARGO_MANIFEST_DIR"));
+    std::fs::read(path).unwrap()
+}
+
+#[track_caller]
+fn said(place: &Place, words: &[&str], code: i32) -> String {
+    let done = place.rescore(["check"]).args(words).done();
+    done.exits(code);
+    String::from_utf8(done.stdout).unwrap()
+}
+
+#[test]
+fn the_sample_needs_no_setting_and_no_key() {
+    let place = Place::with("users.csv", sample("users.csv"));
+    assert_snapshot!(said(&place, &["users.csv"], 0), @r"
+    users.csv: 200 rows
+      name ← `name`, email ← `email`, phone ← `phone`, ip ← `ip`, user_agent ← `user_agent`
+
+    can be sent     200
+    cannot be sent    0
+    duplicates        6  repeat an earlier row
+    calls to make   194
+
+    time: not known before the first call; if each takes 100 ms, from 100 ms (512 at a time) to 19 s (one after another)
+    ");
+    assert_eq!(place.names(), ["users.csv"]);
+}
+
+#[test]
+fn what_is_wrong_with_rows_comes_with_what_helps() {
+    let place = Place::with("messy.csv", sample("messy.csv"));
+    let words = [
+        "messy.csv",
+        "--price",
+        "0.004",
+        "--currency",
+        "EUR",
+        "--rate",
+        "5/s",
+        "--rejects",
+        "fix.csv",
+    ];
+    assert_snapshot!(said(&place, &words, 1), @r"
+    messy.csv: 39 rows
+      name ← `Full Name`, email ← `E-mail`, phone ← `Phone Number`, ip ← `IP Address`, user_agent ← `User Agent`
+
+    can be sent           28
+    cannot be sent        11
+      ragged               2  rows 8, 31
+      text_after_quote     1  row 26
+      not_utf8             1  row 28
+                              `--encoding`, such as `windows-1252`, if the file is in another encoding
+      missing_ip           1  row 10
+                              `--map ip=COLUMN` if another column has it
+      missing_user_agent   1  row 23
+                              `--map user_agent=COLUMN` if another column has it, `--set user_agent=VALUE` if it is the same for all
+      missing_contact      1  row 21
+                              `--map email=COLUMN` or `--map phone=COLUMN` if another column has one
+      invalid_ip           1  row 4
+                              `--map ip=COLUMN` if another column has it
+      invalid_email        2  rows 13, 16
+                              `--map email=COLUMN` if another column has it
+      invalid_phone        1  row 18
+                              `--phone-region` reads national numbers; `--invalid-phone drop` sends rows that have an email address without the number
+    duplicates             0  repeat an earlier row
+    calls to make         28
+
+    cost: 0.112 EUR at 0.004 EUR a call; calls that are retried may cost more
+    time: at least 5.6 s at 5.00/s
+    rejects: 11 rows in `fix.csv`
+    ");
+}
+
+#[test]
+fn lengths_that_the_service_does_not_expect_are_warnings_and_not_rules() {
+    let long = "x".repeat(60);
+    let file = format!(
+        "name,email,ip,user_agent\nAnn,ann@example.com,::1,curl/8\nBo,bo@example.com,::1,curl\n{long},{long}@example.com,::1,curl/8\n"
+    );
+    let place = Place::with("users.csv", file);
+    let done = place.rescore(["check", "users.csv", "-q"]).done();
+    done.exits(0);
+    assert_snapshot!(done.stderr, @r"
+    warning: `name` is unusually short or long in 2 rows (usual are 3 to 50 characters): rows 2, 3; they are sent all the same
+    warning: `email` is unusually short or long in 1 row (usual are 5 to 60 characters): row 3; they are sent all the same
+    warning: `user_agent` is unusually short or long in 1 row (usual are 5 to 512 characters): row 2; they are sent all the same
+    ");
+}
+
+#[test]
+fn a_file_that_a_run_would_refuse_is_counted_all_the_same() {
+    let rows: String = (0..150)
+        .map(|n| format!("User {n},u{n}@example.com,nowhere,curl/8\n"))
+        .collect();
+    let good = "Ann,ann@example.com,::1,curl/8\n";
+    let place = Place::with(
+        "users.csv",
+        format!("name,email,ip,user_agent\n{rows}{good}"),
+    );
+    assert_snapshot!(said(&place, &["users.csv"], 1), @r"
+    users.csv: 151 rows
+      name ← `name`, email ← `email`, phone not sent, ip ← `ip`, user_agent ← `user_agent`
+
+    can be sent       1
+    cannot be sent  150
+      invalid_ip    150  rows 1, 2, 3, …
+                         `--map ip=COLUMN` if another column has it
+    duplicates        0  repeat an earlier row
+    calls to make     1
+
+    time: not known before the first call; if each takes 100 ms, from 100 ms (512 at a time) to 100 ms (one after another)
+    `rescore run` refuses this file: its first rows all fail for the same reason, `invalid_ip` (`--give-up-after never` continues anyway)
+    `--rejects FILE` writes the rows that cannot be sent to a file, so that they can be fixed first
+    ");
+    let run = place
+        .rescore(["run", "users.csv", "--sandbox", "-o", "scored.csv"])
+        .done();
+    run.exits(2)
+        .says("all fail for the same reason, `invalid_ip`");
+}
+
+#[test]
+fn a_file_without_rows_is_a_check_of_no_rows() {
+    let place = Place::with("users.csv", users::csv(0));
+    let done = place.rescore(["check", "users.csv"]).done();
+    done.exits(0).says("has no rows");
+    place.write("users.csv", "");
+    place
+        .rescore(["check", "users.csv"])
+        .done()
+        .exits(0)
+        .says("has no rows");
+}
+
+#[test]
+fn what_keeps_a_run_from_starting_keeps_a_check_from_starting() {
+    let place = Place::with("users.csv", "a,b\n1,2\n");
+    for (words, expected) in [
+        (&["users.csv"][..], "no column for `name`"),
+        (&["nowhere.csv"], "cannot read `nowhere.csv`"),
+        (&["users.csv", "--currency", "EUR"], "--price"),
+        (
+            &["users.csv", "--max-age", "7d"],
+            "`--max-age` needs `--ledger FILE`",
+        ),
+        (
+            &["users.csv", "--plan", "free", "--advanced"],
+            "for the paid plan only",
+        ),
+        (&["users.csv", "--rate", "fast"], "expected a rate"),
+        (&["users.csv", "--output", "x.csv"], "--output"),
+    ] {
+        let done = place.rescore(["check"]).args(words).done();
+        done.exits(2).says(expected);
+        done.check(done.stdout.is_empty(), "no result");
+    }
+    assert_eq!(place.names(), ["users.csv"]);
+}
+
+#[test]
+fn nothing_from_a_file_steers_the_terminal() {
+    let name = "a\u{1b}[2J\u{202e}.csv";
+    let place = Place::with(
+        name,
+        "name\u{1b}]0;x\u{7},email,ip,user_agent\nAnn,a@example.com,::1,curl/8\n",
+    );
+    for json in [&[][..], &["--json"]] {
+        let map = ["--map", "name=name\u{1b}]0;x\u{7}"];
+        let done = place.rescore(["check", name]).args(map).args(json).done();
+        done.exits(0);
+        clean(
+            "standard output",
+            &String::from_utf8(done.stdout.clone()).unwrap(),
+        );
+        clean("standard error", &done.stderr);
+    }
+}

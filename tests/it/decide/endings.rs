@@ -1,0 +1,134 @@
+//! How the command ends: nothing stays of an output that is not complete.
+
+use std::os::unix::fs::PermissionsExt;
+
+use crate::support::process::{Place, device};
+
+fn scored(rows: usize) -> String {
+    format!(
+        "transaction_id,risk_score,decision\n{}",
+        "t,1,approve\n".repeat(rows)
+    )
+}
+
+#[test]
+fn a_signal_leaves_nothing_and_keeps_what_was_there() {
+    for (signal, code) in [("INT", 130), ("TERM", 143)] {
+        let place = Place::with("out.csv", "old");
+        let (from, to) = std::io::pipe().unwrap();
+        let running = place
+            .rescore([
+                "decide",
+                "-",
+                "-o",
+                "out.csv",
+                "--changes",
+                "changes.csv",
+                "--overwrite",
+            ])
+            .stdin_from(from)
+            .start();
+        std::io::Write::write_all(&mut &to, scored(100_000).as_bytes()).unwrap();
+        running.wait_for_file("out.csv.partial", |content| !content.is_empty());
+        running.signal(signal);
+        let done = running.done();
+        drop(to);
+        done.exits(code);
+        assert_eq!(
+            (place.names(), place.text("out.csv")),
+            (vec!["out.csv".to_owned()], "old".to_owned())
+        );
+    }
+}
+
+#[test]
+fn a_disk_that_is_full_or_a_damaged_input_leaves_nothing() {
+    let place = Place::with("scored.csv", scored(50_000));
+    let limited = &["sh", "-c", "ulimit -f 100; exec \"$@\"", "sh"];
+    let done = place
+        .rescore(["decide", "scored.csv", "-o", "out.csv"])
+        .under(limited)
+        .done();
+    done.exits(3).says("cannot write `out.csv.partial`");
+    let done = place
+        .rescore(["decide", "scored.csv"])
+        .stdout(device("/dev/full"))
+        .done();
+    done.exits(3)
+        .says("cannot write standard output: no space left on device");
+    let done = place
+        .rescore(["decide", "scored.csv", "--what-if"])
+        .stdout(device("/dev/full"))
+        .done();
+    done.exits(3).says("cannot write standard output");
+    // An unclosed quote, far from the start.
+    let broken = format!("{}\"{}", scored(200_000), "x".repeat(20_000_000));
+    let done = place
+        .rescore(["decide", "-", "-o", "out.csv", "--changes", "c.csv"])
+        .stdin(broken)
+        .done();
+    done.exits(2);
+    assert_eq!(place.names(), ["scored.csv"]);
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_error() {
+    let place = Place::with("scored.csv", scored(200_000));
+    let done = place
+        .rescore(["decide", "scored.csv"])
+        .under(&["sh", "-c", "\"$@\" | head -n 1; exit 0", "sh"])
+        .done();
+    done.silent_about("error");
+    assert_eq!(done.stdout, b"transaction_id,risk_score,decision\n");
+}
+
+#[test]
+fn the_output_is_as_private_as_the_input() {
+    let place = Place::with("scored.csv", scored(3));
+    let mode = |name: &str| place.path(name).metadata().unwrap().permissions().mode() & 0o777;
+    std::fs::set_permissions(
+        place.path("scored.csv"),
+        std::fs::Permissions::from_mode(0o600),
+    )
+    .unwrap();
+    let files = [
+        "-o",
+        "out.csv",
+        "--changes",
+        "changes.csv",
+        "--summary",
+        "summary.json",
+    ];
+    place
+        .rescore(["decide", "scored.csv"])
+        .args(files)
+        .done()
+        .exits(0);
+    for name in ["out.csv", "changes.csv", "summary.json"] {
+        assert_eq!(mode(name), 0o600, "{name}");
+    }
+    // No decision changed, and that is a result.
+    assert_eq!(place.text("changes.csv").lines().count(), 1);
+}
+
+#[test]
+fn memory_does_not_grow_with_the_file() {
+    let place = Place::with("scored.csv", scored(10));
+    let (from, to) = std::io::pipe().unwrap();
+    let running = place
+        .rescore(["decide", "-", "-o", "out.csv"])
+        .stdin_from(from)
+        .start();
+    let block = "t,1,approve\n".repeat(100_000);
+    let write = |text: &str| std::io::Write::write_all(&mut &to, text.as_bytes()).unwrap();
+    write("transaction_id,risk_score,decision\n");
+    (0..3).for_each(|_| write(&block));
+    let few = running.peak_memory();
+    (0..30).for_each(|_| write(&block));
+    let many = running.peak_memory();
+    drop(to);
+    running.done().exits(0);
+    if let (Some(few), Some(many)) = (few, many) {
+        assert!(many < few + 8 * 1024, "{few} KiB, then {many} KiB");
+    }
+}

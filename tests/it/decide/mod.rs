@@ -1,0 +1,7 @@
+//! `rescore decide`: other decisions for a scored file, without a call.
+
+mod endings;
+mod levels;
+mod refused;
+mod rows;
+mod what_if;

@@ -1,0 +1,149 @@
+//! What is refused before anything is written.
+
+use crate::support::process::Place;
+
+const SCORED: &str = "transaction_id,risk_score,decision\nt,1,approve\n";
+
+/// Ends with exit code 2 and these words, and leaves no file.
+#[track_caller]
+fn refuses(place: &Place, arguments: &[&str], words: &[&str]) {
+    let before = place.names();
+    let done = place.rescore(["decide"]).args(arguments).done();
+    done.exits(2).says("error:");
+    for words in words {
+        done.says(words);
+    }
+    done.check(done.stdout.is_empty(), "nothing on standard output");
+    assert_eq!(place.names(), before);
+}
+
+#[test]
+fn what_is_not_a_scored_file_is_refused_and_leaves_nothing() {
+    let place = Place::with("users.csv", "id,name\n1,Ann\n");
+    refuses(
+        &place,
+        &["users.csv", "-o", "out.csv"],
+        &[
+            "is not a scored file: it has no column `transaction_id`",
+            "columns: id, name",
+        ],
+    );
+    place.write(
+        "foreign.csv",
+        "transaction_id,risk_score,decision\nt,1,accepted\n",
+    );
+    refuses(
+        &place,
+        &["foreign.csv", "-o", "out.csv", "--changes", "c.csv"],
+        &["row 1 has a value in `decision` that rescore never writes"],
+    );
+    refuses(&place, &["nothere.csv"], &["cannot read `nothere.csv`"]);
+    place.write("scored.csv", SCORED);
+    refuses(
+        &place,
+        &["scored.csv", "--prefix", "x_"],
+        &["no column `x_transaction_id`", "--prefix"],
+    );
+    let level = ["--decide-by", "level=risk_level", "--approve-levels", "0"];
+    refuses(
+        &place,
+        &[&["scored.csv"], &level[..]].concat(),
+        &["no column `risk_level` in `scored.csv`"],
+    );
+    refuses(
+        &place,
+        &[&["scored.csv", "--what-if"], &level[..]].concat(),
+        &["`--what-if` compares thresholds"],
+    );
+}
+
+#[test]
+fn the_input_and_files_that_exist_are_not_replaced() {
+    let place = Place::with("scored.csv", SCORED);
+    refuses(
+        &place,
+        &["scored.csv", "-o", "scored.csv", "--overwrite"],
+        &["the output `scored.csv` would overwrite the input"],
+    );
+    refuses(
+        &place,
+        &["scored.csv", "--changes", "./scored.csv", "--overwrite"],
+        &["the changes `./scored.csv` would overwrite the input"],
+    );
+    refuses(
+        &place,
+        &["scored.csv", "-o", "o.csv", "--changes", "o.csv"],
+        &["would be the same file"],
+    );
+    refuses(
+        &place,
+        &["scored.csv", "-o", "out.jsonl"],
+        &["cannot write CSV to `--output out.jsonl`"],
+    );
+    place.write("out.csv", "mine");
+    refuses(
+        &place,
+        &["scored.csv", "-o", "out.csv"],
+        &["`out.csv` already exists", "--overwrite"],
+    );
+    refuses(
+        &place,
+        &["scored.csv", "-o", "new.csv", "--changes", "out.csv"],
+        &["`out.csv` already exists"],
+    );
+    assert_eq!(place.text("out.csv"), "mine");
+    // The partial file of a run may have rows that were paid for.
+    place.write("paid.csv.partial", "rows");
+    refuses(
+        &place,
+        &["scored.csv", "-o", "paid.csv"],
+        &["from an unfinished run is in the way"],
+    );
+    place
+        .rescore(["decide", "scored.csv", "-o", "out.csv", "--overwrite"])
+        .done()
+        .exits(0);
+    assert_eq!(place.text("out.csv"), SCORED);
+}
+
+#[test]
+fn options_that_would_have_no_effect_are_refused() {
+    let place = Place::with("scored.csv", SCORED);
+    refuses(&place, &["scored.csv", "--json"], &["--what-if"]);
+    for option in [
+        &["-o", "x.csv"][..],
+        &["--changes", "x.csv"],
+        &["--summary", "x.json"],
+        &["--overwrite"],
+    ] {
+        refuses(
+            &place,
+            &[&["scored.csv", "--what-if"], option].concat(),
+            &["--what-if", "cannot be used with"],
+        );
+    }
+    refuses(
+        &place,
+        &["scored.csv", "--approve-max", "6"],
+        &["`--approve-max 6` is above `--review-max 5`"],
+    );
+    refuses(
+        &place,
+        &["scored.csv", "--block-levels", "2"],
+        &["`--block-levels` has no effect"],
+    );
+}
+
+#[test]
+fn variables_mean_the_same_as_for_a_run() {
+    let place = Place::with("scored.csv", SCORED);
+    let decide = || place.rescore(["decide", "scored.csv"]);
+    let done = decide().env("RESCORE_APPROVE_MAX", "0.5").done();
+    done.exits(0);
+    assert_eq!(
+        String::from_utf8_lossy(&done.stdout),
+        SCORED.replace("approve", "review")
+    );
+    let done = decide().env("RESCORE_APPROVE_MAX", "7").done();
+    done.exits(2).says("RESCORE_APPROVE_MAX");
+}

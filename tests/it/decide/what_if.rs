@@ -1,0 +1,153 @@
+//! `--what-if`: what other thresholds would do, from one pass.
+
+use serde_json::{Value, json};
+
+use crate::support::process::Place;
+use crate::support::users;
+
+fn pairs(place: &Place, arguments: &[&str]) -> Value {
+    let done = place
+        .rescore(["decide", "scored.csv", "--what-if", "--json"])
+        .args(arguments)
+        .done();
+    done.exits(0)
+        .check(done.stderr.is_empty(), "all is on standard output");
+    serde_json::from_slice(&done.stdout).unwrap()
+}
+
+#[test]
+fn every_pair_has_the_numbers_that_deciding_by_it_brings() {
+    let place = Place::with(
+        "scored.csv",
+        users::scored_without(&users::csv(300), |name| name == "User 9"),
+    );
+    let all = pairs(&place, &["--approve-max", "2.25"]);
+    assert_eq!(
+        (&all["rows"], &all["scores"], &all["without_verdict"]),
+        (&json!(300), &json!(299), &json!(1))
+    );
+    let list = all["pairs"].as_array().unwrap();
+    assert_eq!(list.len(), 22 * 23 / 2);
+    let today: Vec<_> = list.iter().filter(|pair| pair["today"] == true).collect();
+    assert_eq!(today, [&all["today"]]);
+    assert_eq!(
+        (&today[0]["approve_max"], &today[0]["review_max"]),
+        (&json!("2.25"), &json!("5"))
+    );
+    for pair in list.iter().step_by(17).chain(today) {
+        let arguments = [
+            "--approve-max",
+            pair["approve_max"].as_str().unwrap(),
+            "--review-max",
+            pair["review_max"].as_str().unwrap(),
+        ];
+        let decide = [
+            "decide",
+            "scored.csv",
+            "-o",
+            "out.csv",
+            "--overwrite",
+            "--summary",
+            "summary.json",
+        ];
+        place.rescore(decide).args(arguments).done().exits(0);
+        let summary: Value = serde_json::from_str(&place.text("summary.json")).unwrap();
+        for decision in ["approve", "review", "block"] {
+            assert_eq!(
+                pair[decision], summary["decisions"][decision],
+                "{arguments:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_table_of_at_most_80_columns_marks_the_thresholds_of_today() {
+    let scores = [
+        "0.5",
+        "2",
+        "2.0000000000000000001",
+        "5",
+        "5.01",
+        "11",
+        "-1",
+        "9.9",
+    ];
+    let rows: String = scores.iter().map(|score| format!("t,{score},\n")).collect();
+    let place = Place::with(
+        "scored.csv",
+        format!("transaction_id,risk_score,decision\n{rows}"),
+    );
+    let done = place.rescore(["decide", "scored.csv", "--what-if"]).done();
+    done.exits(0)
+        .check(done.stderr.is_empty(), "all is on standard output");
+    let text = String::from_utf8(done.stdout).unwrap();
+    insta::assert_snapshot!(text, @r"
+    `scored.csv`: 8 rows, 8 with a score
+    today, with --approve-max 2 and --review-max 5:
+      approve 3 (37.5 %), review 2 (25.0 %), block 3 (37.5 %)
+
+    threshold   as --approve-max   as --review-max
+                would approve      would block
+            0   1   12.5 %         7   87.5 %
+          0.5   2   25.0 %         6   75.0 %
+            1   2   25.0 %         6   75.0 %
+          1.5   2   25.0 %         6   75.0 %
+            2   3   37.5 %         5   62.5 %  < --approve-max today
+          2.5   4   50.0 %         4   50.0 %
+            3   4   50.0 %         4   50.0 %
+          3.5   4   50.0 %         4   50.0 %
+            4   4   50.0 %         4   50.0 %
+          4.5   4   50.0 %         4   50.0 %
+            5   5   62.5 %         3   37.5 %  < --review-max today
+          5.5   6   75.0 %         2   25.0 %
+            6   6   75.0 %         2   25.0 %
+          6.5   6   75.0 %         2   25.0 %
+            7   6   75.0 %         2   25.0 %
+          7.5   6   75.0 %         2   25.0 %
+            8   6   75.0 %         2   25.0 %
+          8.5   6   75.0 %         2   25.0 %
+            9   6   75.0 %         2   25.0 %
+          9.5   6   75.0 %         2   25.0 %
+           10   7   87.5 %         1   12.5 %
+
+    left for review, in %, by --approve-max (down) and --review-max (across):
+                 0    1    2    3    4   <5    6    7    8    9   10
+            0    0   12   25   37   37   50   62   62   62   62   75
+            1         0   12   25   25   37   50   50   50   50   62
+           <2              0   12   12  <25   37   37   37   37   50
+            3                   0    0   12   25   25   25   25   37
+            4                        0   12   25   25   25   25   37
+            5                             0   12   12   12   12   25
+            6                                  0    0    0    0   12
+            7                                       0    0    0   12
+            8                                            0    0   12
+            9                                                 0   12
+           10                                                      0
+    ");
+    assert!(text.lines().all(|line| line.chars().count() <= 80));
+    assert_eq!(place.names(), ["scored.csv"]);
+}
+
+#[test]
+fn what_cannot_be_read_is_not_counted_and_no_rows_are_no_table() {
+    let text = "transaction_id,risk_score,decision\nt,1,approve\nt\n";
+    let done = Place::new()
+        .rescore(["decide", "--what-if"])
+        .stdin(text)
+        .done();
+    done.exits(1);
+    let printed = String::from_utf8(done.stdout).unwrap();
+    assert!(
+        printed.starts_with(
+            "standard input: 2 rows, 1 with a score\nnot counted 1: ragged 1; row 2\n"
+        ),
+        "{printed}"
+    );
+    let done = Place::new()
+        .rescore(["decide", "--what-if"])
+        .stdin("transaction_id,risk_score,decision\n")
+        .done();
+    done.exits(0);
+    assert_eq!(String::from_utf8(done.stdout).unwrap().lines().count(), 3);
+}

@@ -1,0 +1,153 @@
+//! What has changed since an earlier file, or since the verdicts that rows had before.
+
+use super::html::{has, section, words};
+use crate::support::process::{Done, Place};
+use crate::support::server::Server;
+use crate::support::users;
+
+const HEADER: &str = "id,note,transaction_id,risk_score,decision\n";
+
+/// Six users: one is gone and one new in the later file, one has two earlier verdicts, and all stand elsewhere.
+const EARLIER: &str = "a,x,t,1.0,approve\nb,x,t,4.0,review\nc,x,t,8.0,block\nd,x,t,1.0,approve\n\
+                       e,x,t,1.0,approve\ne,x,t,9.0,block\nf,x,,,\ngone,x,t,2,approve\n";
+const LATER: &str = "f,x,t,1.0,approve\ne,x,t,1.0,approve\nd,x,t,9.0,block\nnew,x,t,3.0,review\n\
+                     c,x,t,8.0,block\nb,x,t,1.5,approve\na,x,t,1.0,approve\n";
+
+fn place() -> Place {
+    let place = Place::with("scored.csv", format!("{HEADER}{LATER}"));
+    place.write("earlier.csv", format!("{HEADER}{EARLIER}"));
+    place
+}
+
+fn page(done: &Done) -> String {
+    done.exits(0);
+    String::from_utf8(done.stdout.clone()).unwrap()
+}
+
+#[test]
+fn rows_are_found_in_an_earlier_file_wherever_they_stand() {
+    let place = place();
+    let with_key: &[&str] = &["--key", "id"];
+    for (key, by) in [
+        (&[][..], "all of their own columns"),
+        (with_key, "the column id "),
+    ] {
+        let args = ["report", "scored.csv", "--against", "earlier.csv"];
+        let page = page(&place.rescore(args).args(key).done());
+        let drift = words(&page, "drift");
+        has(
+            &drift,
+            &[
+                "Compared with earlier.csv: 2 of 4 decisions changed (50.0 %).",
+                &format!(
+                    "Rows are paired by {by}: 5 rows in both files, 1 only in this one, 1 only in the earlier one."
+                ),
+                "1 row not compared, as the earlier file has several verdicts",
+                "approve 1 25.0 % 0 0 % 1 25.0 %",
+                "review 1 25.0 % 0 0 % 0 0 %",
+                "block 0 0 % 0 0 % 1 25.0 %",
+                "Row Before Now Change Decision 3 1.00 9.00 +8.00 approve → block 6 4.00 1.50 \u{2212}2.50 review → approve",
+                "Of 4 scores, 1 rose (riskier, on the right) and 1 fell",
+                "unchanged 2",
+            ],
+        );
+    }
+}
+
+#[test]
+fn a_key_finds_users_whose_details_have_changed() {
+    let place = place();
+    place.write(
+        "scored.csv",
+        format!("{HEADER}{}", LATER.replace("x,t", "y,t")),
+    );
+    let args = ["report", "scored.csv", "--against", "earlier.csv"];
+    let done = place.rescore(args).done();
+    done.exits(2)
+        .says("no row of `scored.csv` is in `earlier.csv`, by all columns but the verdict's")
+        .says("hint: `--key COLUMN` pairs rows by one column");
+    let drift = words(
+        &page(&place.rescore(args).args(["--key", "id"]).done()),
+        "drift",
+    );
+    has(&drift, &["2 of 4 decisions changed"]);
+    // Most of them, but not all.
+    let some = LATER.replacen("x,t", "y,t", 6);
+    place.write("scored.csv", format!("{HEADER}{some}"));
+    let done = place.rescore(args).done();
+    done.exits(0)
+        .says("warning: only 1 of 7 rows are in `earlier.csv`");
+    place
+        .rescore(args)
+        .args(["--key", "nothing"])
+        .done()
+        .exits(2)
+        .says("no column `nothing`");
+}
+
+#[test]
+fn formats_may_differ_when_rows_are_paired_by_a_key() {
+    let place = place();
+    let line = |id: &str| {
+        format!(r#"{{"id":"{id}","transaction_id":"t","risk_score":9.5,"decision":"block"}}"#)
+    };
+    place.write("earlier.jsonl", ["a", "b"].map(line).join("\n"));
+    let args = [
+        "report",
+        "scored.csv",
+        "--against",
+        "earlier.jsonl",
+        "--key",
+        "id",
+    ];
+    let page = page(&place.rescore(args).done());
+    has(
+        &words(&page, "drift"),
+        &["2 of 2 decisions changed (100 %)"],
+    );
+}
+
+#[test]
+fn verdicts_that_a_run_kept_are_compared_without_another_file() {
+    let (server, place) = (
+        Server::good(),
+        Place::with("users.csv", users::scored(&users::csv(30))),
+    );
+    // As if the first three had been blocked.
+    let csv = place.text("users.csv");
+    let mut lines: Vec<_> = csv.lines().map(str::to_owned).collect();
+    for line in &mut lines[1..4] {
+        let (own, _) = line.split_once(",t-").unwrap();
+        *line = format!("{own},t-0,9.9,block");
+    }
+    place.write("users.csv", lines.join("\n"));
+    let args = [
+        "users.csv",
+        "-o",
+        "scored.csv",
+        "--existing",
+        "keep",
+        "--summary",
+        "summary.json",
+    ];
+    place.run(&server, args).done().exits(0);
+    let summary: serde_json::Value = serde_json::from_str(&place.text("summary.json")).unwrap();
+    let page = page(&place.rescore(["report", "scored.csv"]).done());
+    let changed = &summary["drift"]["changed"];
+    has(
+        &words(&page, "drift"),
+        &[&format!(
+            "Compared with their earlier verdicts: {changed} of 30 decisions changed"
+        )],
+    );
+    let matrix = section(&page, "drift");
+    for before in ["approve", "review", "block"] {
+        for now in ["approve", "review", "block"] {
+            let number = &summary["drift"][before][now];
+            assert!(
+                matrix.contains(&format!(">{number}<small>")),
+                "{before} {now}"
+            );
+        }
+    }
+}

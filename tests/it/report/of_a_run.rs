@@ -1,0 +1,144 @@
+//! `run --report`: the page of a run, written when it is finished.
+
+use super::html::{has, section, words};
+use crate::support::process::Place;
+use crate::support::server::{Server, good, status};
+use crate::support::users;
+
+#[test]
+fn the_page_of_a_run_is_that_of_its_output() {
+    let server = Server::start(|request| match request.name().as_str() {
+        "User 5" => status(422),
+        _ => good(request),
+    });
+    // Half of the rows had a verdict before.
+    let old = users::scored(&users::csv(60)).replace("approve", "block");
+    let old: Vec<_> = old.lines().collect();
+    let input = format!("{}\n{}\n", old[..31].join("\n"), old[31..].join("\n"));
+    let place = Place::with("users.csv", input);
+    let args = [
+        "--existing",
+        "keep",
+        "--report",
+        "r.html",
+        "--summary",
+        "summary.json",
+    ];
+    let done = place.score(&server, args);
+    done.exits(1).says("report in r.html");
+    let args = [
+        "report",
+        "scored.csv",
+        "--run",
+        "summary.json",
+        "-o",
+        "again.html",
+    ];
+    place.rescore(args).done().exits(0);
+    let (page, again) = (place.text("r.html"), place.text("again.html"));
+    for id in ["verdicts", "scores", "what-if", "rejects", "drift", "run"] {
+        assert_eq!(section(&page, id), section(&again, id), "{id}");
+    }
+    has(
+        &words(&page, "verdicts"),
+        &["Of 60 rows, ", "1 row has no verdict."],
+    );
+    let names = place.names();
+    assert!(
+        !names.iter().any(|name| name.ends_with(".partial")),
+        "{names:?}"
+    );
+}
+
+#[test]
+fn rows_that_go_to_standard_output_are_in_the_page() {
+    let (server, place) = (Server::good(), Place::with("users.csv", users::csv(12)));
+    let args = ["users.csv", "--report", "r.html", "--quiet"];
+    let done = place.run(&server, args).done();
+    done.exits(0).silent_about("report in");
+    assert_eq!(done.stdout, users::scored(&users::csv(12)).into_bytes());
+    has(&words(&place.text("r.html"), "verdicts"), &["Of 12 rows, "]);
+}
+
+#[test]
+fn a_stopped_run_writes_no_page_and_the_continued_one_a_page_of_all_rows() {
+    let (server, place) = (Server::good(), Place::with("users.csv", users::csv(20)));
+    let done = place.score(&server, ["--report", "r.html", "--max-calls", "8"]);
+    done.exits(3)
+        .says("no report: it is written when the run is finished");
+    assert_eq!(
+        place.names(),
+        ["scored.csv.ledger", "scored.csv.partial", "users.csv"]
+    );
+    place.score(&server, ["--report", "r.html"]).exits(0);
+    assert_eq!(server.calls(), 20);
+    let page = place.text("r.html");
+    has(
+        &words(&page, "verdicts"),
+        &["Of 20 rows, ", "every row has a verdict"],
+    );
+    has(&words(&page, "run"), &["Paid for by an earlier run 8"]);
+}
+
+#[test]
+fn a_page_that_cannot_be_written_is_refused_before_the_first_call() {
+    let (server, place) = (Server::good(), Place::with("users.csv", users::csv(3)));
+    place.write("r.html", "mine");
+    let done = place.score(&server, ["--report", "r.html"]);
+    done.exits(2)
+        .says("`r.html` already exists")
+        .says("hint: `--overwrite` replaces it");
+    for (path, words) in [
+        ("nowhere/r.html", "cannot write `nowhere/r.html`"),
+        (
+            "scored.csv",
+            "the output `scored.csv` and the report `scored.csv` would be the same file",
+        ),
+        (
+            "users.csv",
+            "the report `users.csv` would overwrite the input",
+        ),
+        (
+            "scored.rejects.csv",
+            "the rejects `scored.rejects.csv` and the report",
+        ),
+    ] {
+        place
+            .score(&server, ["--report", path])
+            .exits(2)
+            .says(words);
+    }
+    assert_eq!(server.calls(), 0);
+    assert_eq!(place.names(), ["r.html", "users.csv"]);
+    assert_eq!(place.text("r.html"), "mine");
+    place
+        .score(&server, ["--report", "r.html", "--overwrite"])
+        .exits(0);
+    assert!(place.text("r.html").starts_with("<!DOCTYPE html>"));
+}
+
+#[test]
+fn decisions_by_level_have_no_thresholds_in_their_page() {
+    let place = Place::with("users.csv", users::csv(20));
+    let args = [
+        "run",
+        "users.csv",
+        "-o",
+        "scored.csv",
+        "--sandbox",
+        "--report",
+        "r.html",
+    ];
+    let levels = [
+        "--decide-by",
+        "level=/summary/risk_level",
+        "--approve-levels",
+        "0",
+        "--block-levels",
+        "2",
+    ];
+    place.rescore(args).args(levels).done();
+    let page = place.text("r.html");
+    has(&page, &["decided by level"]);
+    assert!(!page.contains("aria-labelledby=\"what-if\"") && !page.contains("approve up to"));
+}
