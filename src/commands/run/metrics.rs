@@ -23,7 +23,7 @@ pub(super) fn job(config: &RunConfig) -> String {
 /// The file of metrics of a run that starts, if it keeps any.
 ///
 /// # Errors
-/// As for [`file`].
+/// As for [`file()`].
 pub(super) fn of_run(
     path: Option<PathBuf>,
     job: String,
