@@ -10,13 +10,13 @@ use crate::fields::usual_length;
 use crate::ledger::PreviewedRun;
 use crate::observe::{count, counted, day, per_time};
 
-/// The result, without a line end behind the last line.
+/// The result, without a line end after the last line.
 pub(super) fn text(outlook: &Outlook) -> String {
-    let mut lines = vec![format!(
-        "{}: {}",
-        outlook.name,
-        counted(outlook.counts.read, "row")
-    )];
+    let mut first = format!("{}: {}", outlook.name, counted(outlook.counts.read, "row"));
+    if let Some(part) = outlook.selection.words() {
+        first += &format!(", {part}");
+    }
+    let mut lines = vec![first];
     if !outlook.mapping.is_empty() {
         lines.push(format!("  {}", printable(&outlook.mapping)));
     }
@@ -35,7 +35,7 @@ struct CountLine {
     label: String,
     number: u64,
     remark: String,
-    /// What follows on a line of its own.
+    /// What follows on a line of its own, below the remark.
     below: Option<&'static str>,
 }
 
@@ -131,7 +131,7 @@ fn remarks(outlook: &Outlook) -> Vec<String> {
     let mut lines = vec![String::new()];
     if let Some(tariff) = &outlook.tariff {
         lines.push(format!(
-            "cost: {} at {} a call; calls that are retried may cost more",
+            "cost: {} at {} a call; retries may cost more",
             tariff.shown_for(counts.calls),
             tariff.shown_for(1)
         ));
@@ -203,8 +203,9 @@ pub(super) fn warnings(outlook: &Outlook) -> Vec<String> {
     for (field, tally) in &counts.unusual {
         if let Some(usual) = usual_length(*field) {
             warnings.push(format!(
-                "`{field}` is unusually short or long in {} (usual are {} to {} characters): {}; they are sent all the same",
+                "{} {} `{field}` of unusual length (usual: {} to {} characters), sent all the same: {}",
                 counted(tally.rows, "row"),
+                if tally.rows == 1 { "has a" } else { "have a" },
                 usual.start(),
                 usual.end(),
                 rows(tally)

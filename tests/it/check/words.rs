@@ -73,7 +73,7 @@ fn what_is_wrong_with_rows_comes_with_what_helps() {
     duplicates             0  repeat an earlier row
     calls to make         28
 
-    cost: 0.112 EUR at 0.004 EUR a call; calls that are retried may cost more
+    cost: 0.112 EUR at 0.004 EUR a call; retries may cost more
     time: at least 5.6 s at 5.00/s
     rejects: 11 rows in `fix.csv`
     ");
@@ -89,9 +89,9 @@ fn lengths_that_the_service_does_not_expect_are_warnings_and_not_rules() {
     let done = place.rescore(["check", "users.csv", "-q"]).done();
     done.exits(0);
     assert_snapshot!(done.stderr, @r"
-    warning: `name` is unusually short or long in 2 rows (usual are 3 to 50 characters): rows 2, 3; they are sent all the same
-    warning: `email` is unusually short or long in 1 row (usual are 5 to 60 characters): row 3; they are sent all the same
-    warning: `user_agent` is unusually short or long in 1 row (usual are 5 to 512 characters): row 2; they are sent all the same
+    warning: 2 rows have a `name` of unusual length (usual: 3 to 50 characters), sent all the same: rows 2, 3
+    warning: 1 row has a `email` of unusual length (usual: 5 to 60 characters), sent all the same: row 3
+    warning: 1 row has a `user_agent` of unusual length (usual: 5 to 512 characters), sent all the same: row 2
     ");
 }
 
