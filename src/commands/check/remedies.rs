@@ -1,11 +1,11 @@
-//! Which option would let rows be sent that cannot be sent now.
+//! Which options would help rows that cannot be sent.
 
 use crate::fields::InvalidPhone;
 use crate::input::ReaderSettings;
 use crate::layout::Format;
 use crate::verdict::Reason;
 
-/// What would help rows that fail for a reason.
+/// What would help rows that fail for some reason.
 pub(super) struct Remedy {
     /// The options.
     pub(super) options: &'static [&'static str],
