@@ -31,7 +31,7 @@ pub(super) fn section(report: &PageContent) -> Option<Markup> {
                     div { dt { (name) } dd { (value) } }
                 }
             }
-            // A single period is no picture.
+            // A single period does not make a picture.
             @if run.pace.calls.len() > 1 { div { (rate(run)) } }
         }
     }))
