@@ -86,6 +86,20 @@ Exit codes:
 /// The help of `rescore check`.
 pub(super) fn of_check(check: Command, prefix: &str) -> Command {
     let note = note(prefix);
+    let says = |check: Command, id: &'static str, help: &'static str| {
+        check.mut_arg(id, |argument| argument.help(help).long_help(help))
+    };
+    let check = says(check, "limit", "Check only the first N rows");
+    let check = says(
+        check,
+        "sample",
+        "Check only about this share of the rows, such as `1%`: those that `run --sample` takes",
+    );
+    let check = says(
+        check,
+        "price",
+        "What a call costs, such as `0.004`, to show the cost of all calls",
+    );
     check.after_help(format!("{CHECK_EXAMPLES}\n\n{CHECK_EXIT_CODES}\n\n{note}"))
 }
 
@@ -104,7 +118,7 @@ Examples:
 const DECIDE_EXIT_CODES: &str = "\
 Exit codes:
     0  every row with a score has a decision
-    1  finished, but some rows have no decision, or could not be read and are as they were
+    1  finished, but some rows have no decision, or could not be read and stay as they were
     2  wrong usage, settings or input: nothing is written
     3  the output cannot be written: nothing is left of it";
 
@@ -127,7 +141,7 @@ Examples:
 /// The exit codes of `rescore report`.
 const REPORT_EXIT_CODES: &str = "\
 Exit codes:
-    0  the page is written, also if some rows have no verdict
+    0  the page is written, even if some rows have no verdict
     2  wrong usage, settings or input: nothing is written
     3  the page cannot be written";
 
