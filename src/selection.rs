@@ -13,7 +13,7 @@ use crate::base::thousands::grouped;
 /// Which rows a run takes; by default all of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Selection {
-    /// Only so many, the first ones. Of a sample: its first ones.
+    /// Only this many rows, the first ones; with a sample, the first ones of the sample.
     pub limit: Option<NonZeroU64>,
     /// Only about this share of them.
     pub sample: Option<Sample>,

@@ -1,4 +1,4 @@
-//! Ctrl-C and other signals, for a command that then ends without a trace: it asks now and then whether there was one, and
+//! Ctrl-C and other signals, for a command that leaves nothing behind: it asks now and then whether there was one, and
 //! cleans up itself. A second signal ends the process immediately.
 
 use std::sync::{Arc, OnceLock};
@@ -14,7 +14,7 @@ impl Interrupt {
     /// Listens from now on, as long as the process lives.
     ///
     /// # Errors
-    /// The system does not let it.
+    /// The system refuses the signal handlers.
     pub(super) fn listen() -> Result<Self> {
         let cannot = |e| Error::internal("cannot listen for signals").because(e);
         let runtime = tokio::runtime::Builder::new_current_thread()

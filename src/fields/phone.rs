@@ -98,10 +98,10 @@ impl NotInternational<'_> {
     }
 }
 
-/// The number, if it is international but for what people write between digits.
+/// The number, if it is international apart from what people write between digits.
 ///
 /// # Errors
-/// It is not.
+/// It is not international.
 pub(super) fn international(value: Cow<'_, str>) -> Result<Cow<'_, str>, NotInternational<'_>> {
     if is_international(&value) {
         return Ok(value);

@@ -46,7 +46,7 @@ impl Selector {
         is_in
     }
 
-    /// What was taken of the source. After a limit nobody looks whether there are other rows.
+    /// What was taken of the source. After a limit, no further row is read to find out whether there is one.
     pub(super) const fn end(&self) -> InputEnd {
         if self.passed_over || self.is_full() {
             InputEnd::Part

@@ -8,13 +8,11 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use crate::base::error::quoted;
+
 /// How a run went.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct RunFacts {
-    /// `summary`.
-    r#type: String,
-    /// Of the keys.
-    version: u64,
     /// The stand-in answered.
     pub(crate) sandbox: bool,
     /// Why the run stopped early.
@@ -145,11 +143,22 @@ impl RunFacts {
     /// # Errors
     /// Why it is not one.
     pub(crate) fn parse(json: &str) -> Result<Self, String> {
-        let facts: Self = serde_json::from_str(json).map_err(|error| error.to_string())?;
-        match (&*facts.r#type, facts.version) {
-            ("summary", 1) => Ok(facts),
-            ("summary", version) => Err(format!("it has version {version} and not 1")),
-            _ => Err("it is not the summary of a run".to_owned()),
+        /// Read first: the other keys of another object mean nothing here.
+        #[derive(Deserialize)]
+        struct Kind {
+            r#type: Option<String>,
+            version: Option<u64>,
         }
+        let kind: Kind =
+            serde_json::from_str(json).map_err(|_| "it is not a JSON object".to_owned())?;
+        match (kind.r#type.as_deref(), kind.version) {
+            (Some("summary"), Some(1)) => {}
+            (Some("summary"), Some(version)) => {
+                return Err(format!("it has version {version} and not 1"));
+            }
+            (Some(other), _) => return Err(format!("its type is {}", quoted(other))),
+            _ => return Err("it has no type".to_owned()),
+        }
+        serde_json::from_str(json).map_err(|error| error.to_string())
     }
 }

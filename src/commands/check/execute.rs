@@ -1,4 +1,4 @@
-//! The command from its config to its result.
+//! Runs the command, from its config to its result.
 
 use super::super::files::{NamedFile, check_name, refuse_clashes};
 use super::super::interrupt::Interrupt;
@@ -60,6 +60,7 @@ pub(crate) fn execute(config: CheckConfig) -> Result<Exit> {
     let written = written.map_err(|unfinished| closed(unfinished.error))?;
     let outlook = Outlook {
         name: input.facts.name(),
+        selection: input.facts.selection,
         path: match &input.facts.source {
             Input::File(path) => Some(path.clone()),
             Input::Stdin => None,
@@ -74,14 +75,15 @@ pub(crate) fn execute(config: CheckConfig) -> Result<Exit> {
         rejects: written.and_then(|written| written.rejects),
     };
     let ignored = input.facts.ignored.any().then(|| IGNORED.to_owned());
-    for warning in ignored.into_iter().chain(words::warnings(&outlook)) {
-        say(&format!("warning: {}", printable(&warning)));
-    }
     print(&if config.json {
         outlook.json()
     } else {
         text(&outlook)
     })?;
+    // On a terminal, both streams are read as one text.
+    for warning in ignored.into_iter().chain(words::warnings(&outlook)) {
+        say(&format!("warning: {}", printable(&warning)));
+    }
     Ok(outlook.exit())
 }
 

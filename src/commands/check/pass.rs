@@ -99,7 +99,7 @@ impl Pass {
     }
 }
 
-/// The error for rejects that cannot be written. A pipe whose reader has gone is not asked for in vain.
+/// The error for rejects that cannot be written. Rejects were asked for by name, so a reader that has gone away is an error.
 pub(super) fn closed(error: WriteError) -> Error {
     match error {
         WriteError::Failed(error) => error,
@@ -143,7 +143,7 @@ impl Counter {
     }
 }
 
-/// Reads on a thread of its own, until the input ends or nobody receives any more.
+/// Reads on a thread of its own, until the input ends or the receiver is gone.
 fn read(mut reader: Reader) -> Result<Receiver<Result<RowBatch>>> {
     let (sender, receiver) = sync_channel(BATCHES);
     let read = move || {

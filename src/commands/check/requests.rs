@@ -9,7 +9,7 @@ use crate::fields::{Field, UserRequest};
 use crate::input::Compose;
 use crate::service::{self, Plan};
 
-/// Makes such requests.
+/// Makes these requests.
 pub(super) fn marked(plan: Plan) -> Compose {
     Box::new(move |user: &UserRequest<'_>, to: &mut BytesMut| {
         let mut marks = Marks::default();
@@ -19,7 +19,7 @@ pub(super) fn marked(plan: Plan) -> Compose {
     })
 }
 
-/// The marks and the body of such a request.
+/// The marks and the body of a request.
 pub(super) fn split(request: &[u8]) -> (Marks, &[u8]) {
     match request.split_first() {
         Some((marks, body)) => (Marks(*marks), body),

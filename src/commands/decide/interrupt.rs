@@ -1,4 +1,4 @@
-//! Signals end the command at once: it costs nothing to repeat, so nothing of it is kept.
+//! A signal ends the command immediately. Repeating it costs nothing, so nothing of it is kept.
 
 use std::fs;
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ impl Interrupts {
     /// Listens from now on.
     ///
     /// # Errors
-    /// Signals or a thread are not to be had.
+    /// The system refuses the signal handlers or the thread.
     pub(super) fn listen() -> Result<Self> {
         let cannot = |e| Error::internal("cannot listen for signals").because(e);
         let runtime = tokio::runtime::Builder::new_current_thread()

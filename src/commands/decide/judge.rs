@@ -1,4 +1,4 @@
-//! One row of a scored file to its decision. Nothing is guessed: a row that is not as rescore writes it is left alone.
+//! From a row of a scored file to its decision. Nothing is guessed: a row that is not as rescore writes it stays as it is.
 
 use crate::config::ColumnPolicy;
 use crate::input::{ScoredColumns, ScoredRow};
@@ -14,7 +14,7 @@ pub(super) enum Judged {
     Scored(Score, Option<Decision>),
 }
 
-/// What a row has to say.
+/// Reads the verdict of a row.
 ///
 /// # Errors
 /// Why it cannot be decided.

@@ -1,4 +1,4 @@
-//! The rows of a scored file with other decisions: all other bytes stay as they are.
+//! Writes a scored file with new decisions. All other bytes stay as they are.
 
 use std::fs::File;
 

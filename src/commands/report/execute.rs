@@ -1,4 +1,4 @@
-//! From the files to the page.
+//! Runs the command, from the files to the page.
 
 use std::path::Path;
 use std::time::SystemTime;
@@ -47,12 +47,15 @@ pub(crate) fn execute(config: ReportConfig) -> Result<Exit> {
     let written = document.complete(&page(&report))?;
     if let Some(path) = written {
         let rows = counted(report.tally.rows(), "row");
-        say(&format!("rescore report: {rows} in {}", shown(&path)));
+        say(&format!(
+            "rescore: wrote {}: a report on {rows}",
+            shown(&path)
+        ));
     }
     Ok(Exit::Complete)
 }
 
-/// Fails when the page would overwrite what it is made of.
+/// Fails if the page would overwrite one of its sources.
 fn refuse_overwriting(config: &ReportConfig) -> Result<()> {
     let Some(output) = &config.output else {
         return Ok(());
@@ -106,7 +109,7 @@ fn read(
     };
     if opened.ignored.any() {
         say(&format!(
-            "warning: bytes after the compressed data of {} are ignored",
+            "warning: the compressed data of {} is followed by other bytes, which are ignored",
             opened.name
         ));
     }
@@ -168,7 +171,7 @@ fn against_file(
     })
 }
 
-/// A file's name without its directory, which is nobody's business.
+/// A file's name without its directory, which has no place in a page that is passed on.
 fn name_of(input: &Input) -> String {
     match input {
         Input::File(path) => {

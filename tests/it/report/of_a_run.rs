@@ -25,7 +25,7 @@ fn the_page_of_a_run_is_that_of_its_output() {
         "summary.json",
     ];
     let done = place.score(&server, args);
-    done.exits(1).says("report in r.html");
+    done.exits(1).says("wrote r.html: the report");
     let args = [
         "report",
         "scored.csv",
@@ -55,7 +55,7 @@ fn rows_that_go_to_standard_output_are_in_the_page() {
     let (server, place) = (Server::good(), Place::with("users.csv", users::csv(12)));
     let args = ["users.csv", "--report", "r.html", "--quiet"];
     let done = place.run(&server, args).done();
-    done.exits(0).silent_about("report in");
+    done.exits(0).silent_about("the report");
     assert_eq!(done.stdout, users::scored(&users::csv(12)).into_bytes());
     has(&words(&place.text("r.html"), "verdicts"), &["Of 12 rows, "]);
 }
