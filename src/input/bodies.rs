@@ -4,10 +4,13 @@ use bytes::{Bytes, BytesMut};
 
 use crate::fields::UserRequest;
 
+/// A function that writes the body of a valid request.
+type WriteBody = dyn Fn(&UserRequest<'_>, &mut BytesMut) + Send;
+
 /// Writes the body of a valid request. It runs here to save the thread that makes the calls from
 /// it.
 pub struct Compose {
-    write: Box<dyn Fn(&UserRequest<'_>, &mut BytesMut) + Send>,
+    write: Box<WriteBody>,
     marks: usize,
 }
 
