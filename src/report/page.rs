@@ -83,7 +83,6 @@ fn header(report: &PageContent, file: &str) -> Markup {
 #[allow(clippy::indexing_slicing)]
 mod tests {
     use super::super::example;
-    use super::super::run_facts::RunFacts;
     use super::*;
 
     /// The text of a section, between its heading and the next one's.
@@ -107,33 +106,6 @@ mod tests {
         real.sandbox = false;
         let page = super::page(&real);
         assert!(!page.contains("made-up") && !page.contains("rehearsal"));
-    }
-
-    #[test]
-    fn a_page_of_a_part_says_so_first() {
-        let mut report = example::everything();
-        assert!(!page(&report).contains("not all rows"));
-        for (part, words) in [
-            (
-                r#"{"limit":100,"sample_percent":null}"#,
-                "the first 100 rows.",
-            ),
-            (
-                r#"{"limit":null,"sample_percent":0.5}"#,
-                "a sample of 0.5 %.",
-            ),
-            (
-                r#"{"limit":1,"sample_percent":1.0}"#,
-                "the first row of a sample of 1 %.",
-            ),
-        ] {
-            let summary =
-                example::SUMMARY.replace(r#","stopped""#, &format!(r#","part":{part},"stopped""#));
-            report.run = RunFacts::parse(&summary).ok();
-            let page = page(&report).replace('\u{a0}', " ");
-            let said = format!("These are not all rows of the input: the run took only {words}");
-            assert!(section(&page, "verdicts").contains(&said), "{said}");
-        }
     }
 
     #[test]

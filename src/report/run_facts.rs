@@ -17,9 +17,6 @@ pub(crate) struct RunFacts {
     pub(crate) sandbox: bool,
     /// Why the run stopped early.
     pub(super) stopped: Option<String>,
-    /// The part of its input that it took. Not in the summaries of older versions, and null for all of it.
-    #[serde(default)]
-    pub(super) part: Option<PartFacts>,
     /// How long it took.
     pub(super) elapsed_seconds: f64,
     /// Its speed.
@@ -51,15 +48,6 @@ pub(crate) struct RunFacts {
     /// Not in the summaries of older versions, and null without a price.
     #[serde(default)]
     pub(super) cost: Option<CostFacts>,
-}
-
-/// A part of an input.
-#[derive(Debug, Clone, Copy, Deserialize)]
-pub(super) struct PartFacts {
-    /// Only so many rows, the first ones.
-    pub(super) limit: Option<u64>,
-    /// Only a sample of so many percent of the rows.
-    pub(super) sample_percent: Option<f64>,
 }
 
 /// Rows.

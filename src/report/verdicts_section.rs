@@ -4,9 +4,8 @@ use maud::{Markup, html};
 
 use super::chart::{STACK, shares, swatch};
 use super::model::PageContent;
-use super::run_facts::PartFacts;
 use super::section::Section;
-use super::words::{NO_BREAK, count, done, rows, share};
+use super::words::{count, done, rows, share};
 use crate::analysis::RowTally;
 use crate::verdict::Decision;
 
@@ -21,9 +20,6 @@ pub(super) fn section(report: &PageContent) -> Markup {
     };
     place.with(&html! {
         p.headline { (sentence(tally)) }
-        @if let Some(part) = { report.run.as_ref() }.and_then(|run| run.part) {
-            p.note { "These are not all rows of the input: the run took only " (words(part)) "." }
-        }
         @if all > 0 {
             dl.tiles {
                 @for (decision, class) in STACK {
@@ -65,17 +61,6 @@ fn sentence(tally: &RowTally) -> String {
         part(Decision::Review),
         part(Decision::Block),
     )
-}
-
-/// The rows of a part: `the first 100 rows of a sample of 1 %`.
-fn words(part: PartFacts) -> String {
-    let first = part.limit.map(|limit| match limit {
-        1 => "the first row".to_owned(),
-        limit => format!("the first {}", rows(limit)),
-    });
-    let sample = { part.sample_percent }.map(|percent| format!("a sample of {percent}{NO_BREAK}%"));
-    let words: Vec<_> = first.into_iter().chain(sample).collect();
-    words.join(" of ")
 }
 
 const fn has(number: u64) -> &'static str {

@@ -81,25 +81,6 @@ fn a_stopped_run_writes_no_page_and_the_continued_one_a_page_of_all_rows() {
 }
 
 #[test]
-fn the_page_of_a_part_says_that_it_is_one() {
-    let (server, place) = (Server::good(), Place::with("users.csv", users::csv(20)));
-    place
-        .score(&server, ["--report", "r.html", "--limit", "8"])
-        .exits(0);
-    has(
-        &words(&place.text("r.html"), "verdicts"),
-        &["Of 8 rows, ", "the run took only the first 8 rows."],
-    );
-    place
-        .score(&server, ["--report", "r.html", "--overwrite"])
-        .exits(0);
-    assert_eq!(server.calls(), 20);
-    let page = words(&place.text("r.html"), "verdicts");
-    has(&page, &["Of 20 rows, "]);
-    assert!(!page.contains("took only"), "{page}");
-}
-
-#[test]
 fn a_page_that_cannot_be_written_is_refused_before_the_first_call() {
     let (server, place) = (Server::good(), Place::with("users.csv", users::csv(3)));
     place.write("r.html", "mine");
