@@ -27,7 +27,7 @@ pub(super) struct FieldArgs {
     /// The region is the code of a country, of two letters (ISO 3166). A number that is not valid there is not sent.
     #[arg(long, value_name = "CODE", value_parser = values::phone_region, help_heading = FIELDS)]
     phone_region: Option<PhoneRegion>,
-    /// Take the region of such phone numbers from this column of each row, or else from `--phone-region`
+    /// Take the region of such phone numbers from this column of each row; where it is empty, from `--phone-region`
     #[arg(long, value_name = "COLUMN", value_parser = values::column_name, help_heading = FIELDS)]
     phone_region_column: Option<String>,
     /// What to do with a phone number that is not international
