@@ -28,7 +28,7 @@ pub(super) struct FieldArgs {
     /// numbers do not depend on it.
     #[arg(long, value_name = "CODE", value_parser = values::phone_region, help_heading = FIELDS)]
     phone_region: Option<PhoneRegion>,
-    /// Take the region of national phone numbers from this column, and from `--phone-region` where that names none
+    /// Take the region of national phone numbers from this column of each row; where it is empty, from `--phone-region`
     #[arg(long, value_name = "COLUMN", value_parser = values::column_name, help_heading = FIELDS)]
     phone_region_column: Option<String>,
     /// What to do with a phone number that is not international
