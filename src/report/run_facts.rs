@@ -4,9 +4,12 @@
 //! version, and a run makes its own report of the same text.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU64;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
+
+use crate::selection::{Sample, Selection};
 
 /// How a run went.
 #[derive(Debug, Clone, Deserialize)]
@@ -15,6 +18,9 @@ pub(crate) struct RunFacts {
     r#type: String,
     /// Of the keys.
     version: u64,
+    /// The part of its input that it took. Not in the summaries of older versions, and null for all rows.
+    #[serde(default)]
+    part: Option<PartFacts>,
     /// The stand-in answered.
     pub(crate) sandbox: bool,
     /// Why the run stopped early.
@@ -50,6 +56,15 @@ pub(crate) struct RunFacts {
     /// Not in the summaries of older versions, and null without a price.
     #[serde(default)]
     pub(super) cost: Option<CostFacts>,
+}
+
+/// A part of the input.
+#[derive(Debug, Clone, Deserialize)]
+struct PartFacts {
+    /// Only the first rows.
+    limit: Option<NonZeroU64>,
+    /// Only a sample.
+    sample_percent: Option<f64>,
 }
 
 /// Rows.
@@ -151,5 +166,15 @@ impl RunFacts {
             ("summary", version) => Err(format!("it has version {version} and not 1")),
             _ => Err("it is not the summary of a run".to_owned()),
         }
+    }
+
+    /// The rows that the run took, if not all: `the first 100 rows`.
+    pub(super) fn part(&self) -> Option<String> {
+        let part = self.part.as_ref()?;
+        let selection = Selection {
+            limit: part.limit,
+            sample: part.sample_percent.and_then(Sample::of_percent),
+        };
+        selection.words()
     }
 }
