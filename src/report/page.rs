@@ -4,6 +4,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::chart::patterns;
 use super::model::PageContent;
+use super::run_facts::RunFacts;
 use super::{
     drift_section, groups_section, rejects_section, run_section, scores_section, verdicts_section,
     what_if_section,
@@ -65,6 +66,9 @@ fn header(report: &PageContent, file: &str) -> Markup {
                 p.sandbox role="note" { b { "A rehearsal." } " The built-in stand-in made up all scores: nothing here says anything about anybody." }
             }
             h1 { "Risk verdicts for " span.file { (file) } }
+            @if let Some(part) = report.run.as_ref().and_then(RunFacts::part) {
+                p.part role="note" { b { "A part." } " The run took only " (part) " of its input: nothing here is about the others." }
+            }
             p.meta {
                 span { (report.made) }
                 span { "rescore " (env!("CARGO_PKG_VERSION")) }

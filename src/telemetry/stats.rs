@@ -331,6 +331,7 @@ impl Stats {
                 | CancelReason::InputChanged
                 | CancelReason::Ledger
                 | CancelReason::NoVerdicts
+                | CancelReason::NoDecisions
                 | CancelReason::MaxCalls
                 | CancelReason::MaxCost
                 | CancelReason::MaxFailures

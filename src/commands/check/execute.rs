@@ -1,7 +1,7 @@
 //! Runs the command, from its config to its result.
 
 use super::super::files::{NamedFile, check_name, refuse_clashes};
-use super::super::interrupt::Interrupt;
+use super::super::interrupt::Interrupts;
 use super::super::open_input::{IGNORED, OpenInput};
 use super::estimate::TimeEstimate;
 use super::known::RequestLookup;
@@ -27,6 +27,7 @@ use crate::service::Account;
 /// Exit code 2: the input, the ledger or the rejects cannot be used. Exit code 3: a file cannot be written.
 pub(crate) fn execute(config: CheckConfig) -> Result<Exit> {
     refuse_one_file(&config)?;
+    let interrupts = Interrupts::listen()?;
     let rejects = config.rejects.as_deref();
     let replace = if config.overwrite {
         Replace::Whole
@@ -41,18 +42,17 @@ pub(crate) fn execute(config: CheckConfig) -> Result<Exit> {
     if let Some(path) = rejects {
         check_name("--rejects", path, input.layout.format)?;
     }
-    // From here on there is something to clean up.
-    let interrupt = Interrupt::listen()?;
     let KnownAnswers {
         requests,
         limit,
         ledger,
     } = KnownAnswers::open(config.ledger.as_ref(), config.dedupe)?;
     let open = |target: &Target| RejectsWriter::open(target, input.mode, &input.layout);
+    let partial = target.as_ref().and_then(Target::partial);
+    let rejects = interrupts.opening(partial, || target.as_ref().map(open).transpose())?;
     let pass = Pass {
         requests,
-        rejects: target.as_ref().map(open).transpose()?,
-        interrupt,
+        rejects,
         progress: PassProgress::new(config.style, input.facts.size),
     };
     let PassEnd { counts, rejects } = pass.run(input.reader)?;

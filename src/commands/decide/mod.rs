@@ -5,7 +5,6 @@
 
 mod execute;
 mod files;
-mod interrupt;
 mod judge;
 mod read_ahead;
 mod rewrite;

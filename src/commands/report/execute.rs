@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use super::super::files::{NamedFile, refuse_clashes};
+use super::super::interrupt::Interrupts;
 use super::count::{CountedFile, ScoredFile};
 use super::past::PastVerdicts;
 use super::summary;
@@ -25,6 +26,7 @@ const TOP: usize = 20;
 /// written.
 pub(crate) fn execute(config: ReportConfig) -> Result<Exit> {
     refuse_overwriting(&config)?;
+    let interrupts = Interrupts::listen()?;
     let replace = |_: &Path| {
         if config.overwrite {
             Replace::Whole
@@ -41,7 +43,7 @@ pub(crate) fn execute(config: ReportConfig) -> Result<Exit> {
     let mode = opened.mode;
     let report = read(config, file, &opened, facts)?;
     let document = match &target {
-        Some(target) => Document::open(target, mode)?,
+        Some(target) => interrupts.opening(target.partial(), || Document::open(target, mode))?,
         None => Document::stdout(),
     };
     let written = document.complete(&page(&report))?;

@@ -81,6 +81,45 @@ fn a_stopped_run_writes_no_page_and_the_continued_one_a_page_of_all_rows() {
 }
 
 #[test]
+fn the_page_of_a_part_says_so_and_that_of_all_rows_does_not() {
+    const NOTE: &str = "A part. The run took only ";
+    let (server, place) = (Server::good(), Place::with("users.csv", users::csv(400)));
+    for (args, part) in [
+        (&["--limit", "7"][..], Some("the first 7 rows of its input")),
+        (&["--sample", "10%"], Some("a sample of 10% of its input")),
+        (
+            &["--limit", "2", "--sample", "12.5%"],
+            Some("the first 2 rows of a sample of 12.5% of"),
+        ),
+        (&["--limit", "401"], None),
+        (&[], None),
+    ] {
+        let done = place
+            .run(&server, ["users.csv", "-o", "scored.csv", "--overwrite"])
+            .args(["--report", "r.html", "--summary", "summary.json"])
+            .args(args)
+            .done();
+        done.exits(0);
+        let again = [
+            "report",
+            "scored.csv",
+            "--run",
+            "summary.json",
+            "-o",
+            "again.html",
+        ];
+        place.rescore(again).arg("--overwrite").done().exits(0);
+        for page in ["r.html", "again.html"] {
+            let page = place.text(page).replace("<b>", "").replace("</b>", "");
+            match part {
+                Some(part) => assert!(page.contains(&format!("{NOTE}{part}")), "{args:?}"),
+                None => assert!(!page.contains(NOTE), "{args:?}"),
+            }
+        }
+    }
+}
+
+#[test]
 fn a_page_that_cannot_be_written_is_refused_before_the_first_call() {
     let (server, place) = (Server::good(), Place::with("users.csv", users::csv(3)));
     place.write("r.html", "mine");
