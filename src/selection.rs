@@ -13,7 +13,7 @@ use crate::base::thousands::grouped;
 /// Which rows a run takes; by default all of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Selection {
-    /// Only so many, the first ones. Of a sample: its first ones.
+    /// Only this many rows, the first ones; with a sample, the first ones of the sample.
     pub limit: Option<NonZeroU64>,
     /// Only about this share of them.
     pub sample: Option<Sample>,
@@ -85,6 +85,12 @@ impl Sample {
         interval < self.millionths.get().into()
     }
 
+    /// The sample of a percentage that [`Self::percent`] has given; `None` for any other number.
+    #[must_use]
+    pub(crate) fn of_percent(percent: f64) -> Option<Self> {
+        format!("{percent}%").parse().ok()
+    }
+
     /// The percentage, for programs.
     #[must_use]
     pub(crate) fn percent(self) -> f64 {
@@ -138,6 +144,7 @@ mod tests {
             ("0.000001 %", "0.000001%"),
         ] {
             assert_eq!(share(text).to_string(), shown);
+            assert_eq!(Sample::of_percent(share(text).percent()), Some(share(text)));
         }
         for bad in [
             "0%",
@@ -156,6 +163,7 @@ mod tests {
         ] {
             assert!(bad.parse::<Sample>().is_err(), "{bad}");
         }
+        assert_eq!([-1.0, f64::NAN, 101.0].map(Sample::of_percent), [None; 3]);
     }
 
     #[test]

@@ -270,7 +270,7 @@ pub(crate) fn reader_settings(input: &Path) -> input::ReaderSettings {
 
 /// How a run makes bodies.
 pub(crate) fn compose() -> Compose {
-    Box::new(|request, to| service::write_body(request, PLAN, to))
+    Compose::new(|request, to| service::write_body(request, PLAN, to))
 }
 
 /// The bodies that a run over this file sends.

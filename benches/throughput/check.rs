@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rescore::internals::config::{LedgerChoice, LedgerConfig};
-use rescore::internals::input::Reader;
+use rescore::internals::input::{Compose, Reader};
 use rescore::internals::ledger::Reuse;
 use rescore::internals::pace::Rate;
 
@@ -125,7 +125,7 @@ fn rate(rows: u32, work: impl FnOnce()) -> f64 {
 /// Reads all rows and finds their fields, without making a request of them.
 fn read(input: &Path) {
     let settings = reader_settings(input);
-    let (mut reader, _) = Reader::open(settings, Box::new(|_, _| {})).unwrap();
+    let (mut reader, _) = Reader::open(settings, Compose::new(|_, _| {})).unwrap();
     while let Some(batch) = reader.next_batch().unwrap() {
         for row in batch.rows {
             row.request.unwrap();

@@ -50,7 +50,7 @@ fn measure(
     output: &Path,
     copy: fn(&Path, &Path) -> f64,
 ) {
-    let no_bodies = || -> Compose { Box::new(|_, _| {}) };
+    let no_bodies = || -> Compose { Compose::new(|_, _| {}) };
     let (without, baseline) = in_turn(
         ROUNDS,
         || through(input, output, no_bodies()),

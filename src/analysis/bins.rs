@@ -1,4 +1,4 @@
-//! Numbers counted in bins of equal width: a histogram whose range need not be known before.
+//! Numbers counted in bins of equal width: a histogram whose range need not be known in advance.
 //!
 //! Bins are 0.1 wide at first; when a number lies too far out, they become ten times as wide. So memory is bounded for
 //! any numbers. Numbers come from scores; this file must not know what they mean.
@@ -22,7 +22,7 @@ const FINEST: f64 = 0.1;
 const FARTHEST: i64 = 1_000;
 /// How many bins become one.
 const MERGED: i64 = 10;
-/// Of a bin: what a number may be off by, such as 1.1 / 0.1, before it belongs to the next bin.
+/// By what share of a bin a quotient such as 1.1 / 0.1 may be off before it belongs to the next bin.
 const ROUNDING: f64 = 1e-9;
 
 impl<const KINDS: usize> Default for Bins<KINDS> {

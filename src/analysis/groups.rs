@@ -12,7 +12,7 @@ use foldhash::fast::RandomState;
 use super::verdict_counts::VerdictCounts;
 use crate::verdict::Decision;
 
-/// Values that stay when there is no more room. With room for twice as many, a column takes 5 to 10 MB at most.
+/// How many values stay when there is no more room. With room for twice as many, a column takes 5 to 10 MB at most.
 const KEPT: usize = 16_384;
 /// Bytes by which values are told apart: longer ones are texts, not categories.
 const LONGEST: usize = 256;
@@ -22,7 +22,7 @@ const LONGEST: usize = 256;
 pub(crate) struct GroupTally {
     values: HashMap<Box<[u8]>, CountedValue, RandomState>,
     all: VerdictCounts,
-    /// The most rows that a value can have had that is not among the values.
+    /// The most rows that a value which is not in the map can have had.
     dropped: u64,
 }
 
@@ -105,8 +105,8 @@ impl GroupTally {
         self.dropped = dropped;
     }
 
-    /// The `most` most frequent values. Where values were dropped, only those are shown of which at least half of the rows
-    /// that they can have were counted.
+    /// The `most` most frequent values. Once values have been dropped, a value is shown only if at least half of the rows that
+    /// it can have were counted.
     #[must_use]
     pub(crate) fn top(&self, most: usize) -> TopValues {
         let mut top: Vec<_> = { self.values.iter() }

@@ -3,7 +3,7 @@
 use crate::row::RowNumber;
 use crate::verdict::Decision;
 
-/// As many as a person looks at.
+/// As many as a person will look at.
 const MOST: usize = 10;
 
 /// The rows whose score changed most.
@@ -34,7 +34,7 @@ impl Mover {
 }
 
 impl Movers {
-    /// Notes a row, if it is among those with the largest changes. Of equal changes, that of the earlier row stays.
+    /// Notes a row, if it is among those with the largest changes. Among equal changes, the earlier rows stay.
     pub(crate) fn note(&mut self, mover: Mover) {
         let size = mover.change().abs();
         let is_full = self.0.len() == MOST;

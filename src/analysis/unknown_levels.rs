@@ -22,7 +22,7 @@ impl UnknownLevels {
         self.put(level.map(|level| column(level.trim()).into()), 1);
     }
 
-    /// Adds the counts of another one.
+    /// Adds the counts of another instance.
     pub(crate) fn add(&mut self, other: &Self) {
         let named: u64 = other.levels.values().sum();
         self.rows += other.rows - named;

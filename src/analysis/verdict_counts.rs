@@ -30,14 +30,14 @@ impl VerdictCounts {
         }
     }
 
-    /// Adds the counts of another one.
+    /// Adds the counts of another instance.
     pub(crate) fn add(&mut self, other: &Self) {
         for (mine, others) in self.0.iter_mut().zip(other.0) {
             *mine += others;
         }
     }
 
-    /// What is left of these after `part` was taken away.
+    /// What is left after subtracting `part`.
     #[must_use]
     pub(crate) fn without(&self, part: &Self) -> Self {
         let mut left = *self;

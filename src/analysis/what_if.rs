@@ -1,5 +1,5 @@
-//! What other thresholds would do: one pass over scores tells exactly, for every pair of thresholds, how many rows would
-//! be approved, reviewed and blocked.
+//! What other thresholds would do: one pass over the scores gives, for every pair of thresholds, the exact numbers of rows
+//! that would be approved, reviewed and blocked.
 //!
 //! Scores are only counted between neighbouring thresholds, so memory does not grow. Scores come from `commands`; the
 //! numbers go to a table, JSON or a report. This file must not know how they are shown.

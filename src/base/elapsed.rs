@@ -1,4 +1,4 @@
-//! Lengths of time as people read them, on a terminal and on paper.
+//! Durations as people read them, on a terminal and on paper.
 
 use std::time::Duration;
 

@@ -14,7 +14,7 @@ pub struct TextEncoding {
     other: Option<&'static Encoding>,
 }
 
-/// Why a name is not one of an encoding that can be read.
+/// Why a name does not stand for an encoding that can be read.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum UnfitLabel {
     /// The standard does not have it.
@@ -49,7 +49,7 @@ impl TextEncoding {
         self.other.is_none()
     }
 
-    /// The text of bytes; `None` if they have none in this encoding.
+    /// Decodes bytes; `None` if they are not text in this encoding.
     #[must_use]
     pub(crate) fn decode(self, bytes: Cow<'_, [u8]>) -> Option<Cow<'_, str>> {
         let encoding = self.other.unwrap_or(UTF_8);
@@ -63,7 +63,7 @@ impl TextEncoding {
         }
     }
 
-    /// The text of bytes, with replacement characters for what has none.
+    /// Decodes bytes, with replacement characters for those that are not text.
     #[must_use]
     #[inline]
     pub(crate) fn decode_lossy(self, bytes: &[u8]) -> Cow<'_, str> {
@@ -73,7 +73,7 @@ impl TextEncoding {
         }
     }
 
-    /// The bytes of a text. A character that the encoding does not have becomes `&#8594;`, as in the forms of web pages:
+    /// Encodes a text. A character that the encoding does not have becomes `&#8594;`, as in the forms of web pages:
     /// nothing is lost, as it would be with a question mark.
     #[must_use]
     #[inline]

@@ -1,5 +1,5 @@
-//! What every other module may use: errors, standard error, secrets, exact decimals and amounts of money, encodings, and files
-//! that the program creates.
+//! What every other module may use: errors, standard error, secrets, exact decimals and amounts of money, encodings, numbers as
+//! people read them, and files that the program creates.
 //!
 //! Nothing here knows about rows, calls or the service.
 
@@ -11,8 +11,8 @@ pub(crate) mod error;
 pub(crate) mod money;
 pub(crate) mod own_file;
 pub(crate) mod rlimit;
-
 pub(crate) mod secret;
+pub(crate) mod share;
 pub(crate) mod stderr;
 pub(crate) mod stdout;
 pub(crate) mod thousands;

@@ -1,7 +1,7 @@
 //! Exact amounts of money: what a call costs, what a run may cost, and what it has cost.
 //!
-//! Amounts are whole numbers of billionths, so nothing is ever rounded but a budget that is divided by a price, down to
-//! whole calls. This file knows nothing of calls but their number.
+//! Amounts are whole numbers of billionths, so nothing is ever rounded, except that a budget divided by a price is rounded
+//! down to whole calls. This file knows nothing of calls but their number.
 
 use std::fmt;
 use std::num::{NonZeroU64, NonZeroU128};
@@ -80,7 +80,7 @@ impl FromStr for Price {
 }
 
 impl Price {
-    /// What so many calls cost.
+    /// What this many calls cost.
     #[must_use]
     pub(crate) fn of(self, calls: u64) -> Money {
         // A price has at most 19 digits and a number of calls 20, so this does not saturate.
@@ -104,7 +104,7 @@ impl Price {
 }
 
 impl Money {
-    /// The decimals, without zeros at the end, but at least so many.
+    /// The decimals without trailing zeros, but at least this many.
     fn decimals(self, fewest: usize) -> String {
         let mut decimals = format!("{:0DECIMALS$}", self.billionths % UNIT);
         let needed = decimals.trim_end_matches('0').len();
@@ -190,7 +190,7 @@ impl Tariff {
         }
     }
 
-    /// What so many calls cost, with its currency.
+    /// What this many calls cost, with the currency.
     #[must_use]
     pub(crate) fn shown_for(&self, calls: u64) -> String {
         self.shown(self.price.of(calls))

@@ -7,7 +7,7 @@ use super::error::{Error, Result};
 /// Prints the result of a command and a line end.
 ///
 /// # Errors
-/// Exit code 3: it cannot be written, for example on a full disk. That the reader has gone away is not an error: it has
+/// Exit code 3: it cannot be written, for example on a full disk. A reader that has gone away is not an error: it has
 /// read what it wanted.
 pub(crate) fn print(text: &str) -> Result<()> {
     let mut stdout = std::io::stdout().lock();

@@ -1,4 +1,4 @@
-//! Whole numbers with their thousands apart, as people read them.
+//! Whole numbers with separators between thousands, as people read them.
 
 /// `1234567` as `1,234,567`.
 #[must_use]

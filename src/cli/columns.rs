@@ -1,4 +1,4 @@
-//! The arguments that say which columns are written, and what becomes of those of an earlier run.
+//! The arguments that say which columns are written, and what happens to those of an earlier run.
 
 use std::collections::HashSet;
 

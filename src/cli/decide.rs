@@ -13,6 +13,7 @@ use crate::base::error::{Error, Result};
 use crate::config::{ColumnPolicy, DecideConfig, DecideOutput, DecideTask, RewriteTask};
 
 const WHAT_IF: &str = "What other thresholds would do";
+const SUMMARY: &str = "Summary";
 
 #[derive(Debug, Args)]
 #[allow(
@@ -22,7 +23,7 @@ const WHAT_IF: &str = "What other thresholds would do";
 )]
 pub(super) struct DecideArgs {
     /// A scored file: the output of `rescore run`, plain, gzip or zstd; `-` or nothing is standard input
-    input: Option<PathBuf>,
+    scored: Option<PathBuf>,
     /// Write the rows to this file, compressed if it ends in .gz or .zst; `-` or nothing is standard output
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -32,7 +33,7 @@ pub(super) struct DecideArgs {
         long, conflicts_with_all = ["output", "changes", "overwrite", "summary"], help_heading = WHAT_IF
     )]
     what_if: bool,
-    /// Print all pairs of thresholds, as JSON
+    /// Print all pairs of thresholds, as one JSON object
     #[arg(long, requires = "what_if", help_heading = WHAT_IF)]
     json: bool,
 
@@ -41,7 +42,7 @@ pub(super) struct DecideArgs {
 
     #[command(flatten)]
     format: FormatArgs,
-    /// What the names of the verdict's columns start with, as in `rescore_decision`
+    /// What stands before the names of the verdict's columns, as in `rescore_decision`
     #[arg(
         long, value_name = "TEXT", default_value = "", hide_default_value = true, value_parser = values::prefix,
         help_heading = FILES
@@ -54,10 +55,10 @@ pub(super) struct DecideArgs {
     #[arg(long, help_heading = FILES)]
     overwrite: bool,
     /// Show only warnings and errors
-    #[arg(short, long, help_heading = FILES)]
+    #[arg(short, long, help_heading = SUMMARY)]
     quiet: bool,
     /// Write the summary to this file as JSON
-    #[arg(long, value_name = "FILE", value_parser = values::file(), help_heading = FILES)]
+    #[arg(long, value_name = "FILE", value_parser = values::file(), help_heading = SUMMARY)]
     summary: Option<PathBuf>,
 
     // Read before this is made.
@@ -89,7 +90,7 @@ impl DecideArgs {
     pub(super) fn into_config(self, sources: Sources<'_>) -> Result<DecideConfig> {
         let choice = self.policy.choice(sources)?;
         let input = source(
-            self.input.as_deref(),
+            self.scored.as_deref(),
             "rescore decide scored.csv -o decided.csv",
         )?;
         let file = self.format.file(input)?;

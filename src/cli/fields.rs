@@ -22,12 +22,13 @@ pub(super) struct FieldArgs {
     /// Send the same value for a field in every row (repeatable)
     #[arg(long, value_name = "FIELD=VALUE", value_delimiter = '\n', value_parser = values::set, help_heading = FIELDS)]
     set: Vec<Set>,
-    /// Read phone numbers that are not international as dialled in this region, such as `DE`
+    /// Read national phone numbers as dialled in this region, such as `DE`
     ///
-    /// The region is the code of a country, of two letters (ISO 3166). A number that is not valid there is not sent.
+    /// A region is a country's code of two letters (ISO 3166). A number that is not valid there is not sent. International
+    /// numbers do not depend on it.
     #[arg(long, value_name = "CODE", value_parser = values::phone_region, help_heading = FIELDS)]
     phone_region: Option<PhoneRegion>,
-    /// Take the region of such phone numbers from this column of each row, or else from `--phone-region`
+    /// Take the region of national phone numbers from this column of each row; where it is empty, from `--phone-region`
     #[arg(long, value_name = "COLUMN", value_parser = values::column_name, help_heading = FIELDS)]
     phone_region_column: Option<String>,
     /// What to do with a phone number that is not international

@@ -80,11 +80,26 @@ const CHECK_EXIT_CODES: &str = "\
 Exit codes:
     0  every row can be sent
     1  some rows cannot be sent
-    2  wrong usage, settings or input";
+    2  wrong usage, settings or input
+    3  a file cannot be written";
 
 /// The help of `rescore check`.
 pub(super) fn of_check(check: Command, prefix: &str) -> Command {
     let note = note(prefix);
+    let says = |check: Command, id: &'static str, help: &'static str| {
+        check.mut_arg(id, |argument| argument.help(help).long_help(help))
+    };
+    let check = says(check, "limit", "Check only the first N rows");
+    let check = says(
+        check,
+        "sample",
+        "Check only about this share of the rows, such as `1%`: those that `run --sample` takes",
+    );
+    let check = says(
+        check,
+        "price",
+        "What a call costs, such as `0.004`, to show the cost of all calls",
+    );
     check.after_help(format!("{CHECK_EXAMPLES}\n\n{CHECK_EXIT_CODES}\n\n{note}"))
 }
 
@@ -96,14 +111,14 @@ Examples:
   The same file with other thresholds, and the rows whose decision changes:
     rescore decide scored.csv -o decided.csv --approve-max 3 --review-max 6 --changes changes.csv
   By a level that the run wrote with `--column risk_level=/summary/risk_level`:
-    rescore decide scored.csv -o decided.csv --decide-by level=risk_level --approve-levels 0,low \
-      --review-levels 1,medium --block-levels 2,high";
+    rescore decide scored.csv -o decided.csv --decide-by level=risk_level \\
+      --approve-levels 0,low --review-levels 1,medium --block-levels 2,high";
 
 /// The exit codes of `rescore decide`.
 const DECIDE_EXIT_CODES: &str = "\
 Exit codes:
     0  every row with a score has a decision
-    1  finished, but some rows have no decision, or could not be read and are as they were
+    1  finished, but some rows have no decision, or could not be read and stay as they were
     2  wrong usage, settings or input: nothing is written
     3  the output cannot be written: nothing is left of it";
 
@@ -123,9 +138,19 @@ Examples:
   What has changed since last month, and decisions by country:
     rescore report scored.csv --against last-month.csv --key id --by country -o report.html";
 
+/// The exit codes of `rescore report`.
+const REPORT_EXIT_CODES: &str = "\
+Exit codes:
+    0  the page is written, even if some rows have no verdict
+    2  wrong usage, settings or input: nothing is written
+    3  the page cannot be written";
+
 /// What stands below the options of `rescore report`.
 pub(super) fn of_report(prefix: &str) -> String {
-    format!("{REPORT_EXAMPLES}\n\n{}", note(prefix))
+    format!(
+        "{REPORT_EXAMPLES}\n\n{REPORT_EXIT_CODES}\n\n{}",
+        note(prefix)
+    )
 }
 
 /// How options are given by variables.

@@ -211,7 +211,7 @@ fn command() -> clap::Command {
         .mut_subcommand("report", |report| {
             const PREFIX: &str = "RESCORE_";
             let report = with_variables::<report::ReportArgs>(&report, PREFIX);
-            report.after_help(help::of_report(PREFIX))
+            report::with_own_help(report).after_help(help::of_report(PREFIX))
         })
         .mut_subcommand("sandbox", |sandbox| {
             with_variables::<sandbox::SandboxArgs>(&sandbox, "RESCORE_SANDBOX_")

@@ -48,7 +48,7 @@ impl PolicyChoice {
     /// The policy for answers, and the fields to capture: those of the columns, and the level if it is not among them.
     ///
     /// # Errors
-    /// The place of the level is no pointer.
+    /// The place of the level is not a JSON pointer.
     pub(super) fn of_answers(
         self,
         mut captured: Vec<Pointer>,
@@ -67,7 +67,7 @@ impl PolicyChoice {
 /// Adds the level at this place to the fields that are captured, unless it is there, and returns its index.
 ///
 /// # Errors
-/// The place is no pointer.
+/// The place is not a JSON pointer.
 pub(super) fn capture(place: &str, captured: &mut Vec<Pointer>) -> Result<usize> {
     let pointer = Pointer::parse(place)
         .map_err(|wrong| Error::usage(format!("`--decide-by level`: {wrong}")))?;

@@ -3,9 +3,8 @@
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
-use clap::Args;
+use clap::{Args, Command};
 
-use super::fields::FIELDS;
 use super::format::{FILES, FormatArgs, source};
 use super::settings::SettingsArgs;
 use super::thresholds::ThresholdArgs;
@@ -19,21 +18,22 @@ const EXAMPLE: &str = "rescore report scored.csv -o report.html";
 #[derive(Debug, Args)]
 #[allow(clippy::doc_markdown, reason = "these comments are the help's text")]
 pub(super) struct ReportArgs {
-    /// A file that `rescore run` has written; `-` or nothing is standard input
+    /// A scored file: the output of `rescore run`, plain, gzip or zstd; `-` or nothing is standard input
     scored: Option<PathBuf>,
     /// Write the page to this file; `-` or nothing is standard output
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Show what has changed since this scored file, such as last month's
     ///
-    /// Rows are paired by --key, or else by all of their own columns. The verdicts of the earlier file are kept in memory: 32
-    /// MB for a million rows. Without this option, a file that has the columns of `--existing keep` is compared with these.
+    /// Rows are paired by `--key`, or else by all columns but the verdict's. The verdicts of the earlier file are kept in
+    /// memory: up to 32 MB for a million rows. Without this option, a file with the columns of `--existing keep` is compared
+    /// with these.
     #[arg(long, value_name = "EARLIER", value_parser = values::file())]
     against: Option<PathBuf>,
     /// Pair the rows of both files by this column, such as an id [default: all columns but the verdict's]
     #[arg(long, value_name = "COLUMN", requires = "against")]
     key: Option<String>,
-    /// Show decisions by the values of this column; they are in the page as they are (repeatable, up to 8 times)
+    /// Show decisions by the values of this column, which then appear in the page (repeatable, up to 8 times)
     #[arg(long, value_name = "COLUMN", value_delimiter = '\n')]
     by: Vec<String>,
     /// Show how the run went: the summary that `rescore run --summary FILE` wrote
@@ -41,10 +41,10 @@ pub(super) struct ReportArgs {
     run: Option<PathBuf>,
     #[command(flatten)]
     thresholds: ThresholdArgs,
-    /// What stands before the names of the verdict's columns, as in `run`
+    /// What stands before the names of the verdict's columns, as in `rescore_decision`
     #[arg(
         long, value_name = "TEXT", default_value = "", hide_default_value = true, value_parser = values::prefix,
-        help_heading = FIELDS
+        help_heading = FILES
     )]
     prefix: String,
     #[command(flatten)]
@@ -60,6 +60,21 @@ pub(super) struct ReportArgs {
 
 /// More columns than a page should have; each takes up to 10 MB of memory.
 const MOST_COLUMNS: usize = 8;
+
+/// What shared options mean here.
+pub(super) fn with_own_help(command: Command) -> Command {
+    command
+        .mut_arg("no_header", |argument| {
+            argument.help(
+                "The files have no header: the verdict's columns are their last three, and `--key` and `--by` take column numbers",
+            )
+        })
+        .mut_arg("encoding", |argument| {
+            argument.help(
+                "Encoding of CSV and TSV files, as in `windows-1252`, `shift_jis` or `gb18030`",
+            )
+        })
+}
 
 impl ReportArgs {
     pub(super) fn into_config(self) -> Result<ReportConfig> {

@@ -158,7 +158,7 @@ pub(super) struct RunArgs {
     /// output, or from the ledger.
     #[arg(long, value_name = "FILE", value_parser = values::file(), help_heading = FILES)]
     changes: Option<PathBuf>,
-    /// Also show the result as a page of HTML in this file, when the run is finished
+    /// Also write a report to this file, as a page of HTML, when the run is finished
     ///
     /// It is what `rescore report` makes: verdicts, scores, other thresholds, what has changed, and how the run went.
     #[arg(long, value_name = "FILE", value_parser = values::file(), help_heading = FILES)]
@@ -263,7 +263,7 @@ impl RunArgs {
     /// The most calls: the smaller of `--max-calls` and what `--max-cost` pays for.
     ///
     /// # Errors
-    /// Nobody says what a call costs, or the amount does not pay for one.
+    /// There is no price, or the amount does not pay for a single call.
     fn call_limit(&self) -> Result<Option<CallLimit>> {
         let calls = self.max_calls.map(CallLimit::Calls);
         let Some(amount) = self.max_cost else {

@@ -15,9 +15,9 @@ pub(super) struct SelectionArgs {
     /// With `--sample`, the first N rows of the sample. What was paid for is kept and not paid for again.
     #[arg(long, value_name = "N", value_parser = values::count, allow_negative_numbers = true)]
     limit: Option<NonZeroU64>,
-    /// Take only a share of the rows, such as `1%`, the same ones each time
+    /// Take only about this share of the rows, such as `1%`, the same rows each time
     ///
-    /// They are drawn by a hash of what is sent, so equal rows are all in the sample or all not. The same command without it
+    /// Rows are drawn by a hash of what is sent, so equal rows are all in the sample or all not. The same command without it
     /// continues, and pays for none of these rows again.
     #[arg(long, value_name = "N%", value_parser = values::sample, allow_negative_numbers = true)]
     sample: Option<Sample>,

@@ -1,4 +1,4 @@
-//! The thresholds that make decisions of scores.
+//! The thresholds that turn scores into decisions.
 
 use clap::Args;
 

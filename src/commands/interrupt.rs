@@ -1,20 +1,28 @@
-//! Ctrl-C and other signals, for a command that then ends without a trace: it asks now and then whether there was one, and
-//! cleans up itself. A second signal ends the process immediately.
+//! Signals end a command that makes no calls immediately: repeating it costs nothing, so nothing of it is kept. The other
+//! threads are not asked, as they may be waiting for a pipe that never delivers.
 
-use std::sync::{Arc, OnceLock};
+use std::fs;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::Duration;
+
+use tokio::time::{sleep, timeout};
 
 use super::signals::Signals;
-use crate::base::error::{Error, Exit, Result, Signal};
-use crate::base::stderr::{flush, say};
+use crate::base::error::{Error, Result};
+use crate::base::stderr::{draw, flush, say};
 
-/// Whether there was a signal.
-pub(super) struct Interrupt(Arc<OnceLock<Signal>>);
+/// How long files that are being opened are waited for. Without a limit it could be for ever: for the reader of a pipe.
+const OPENING: Duration = Duration::from_millis(250);
 
-impl Interrupt {
-    /// Listens from now on, as long as the process lives.
+/// A thread that listens for signals as long as the process lives.
+pub(super) struct Interrupts(Arc<Mutex<Vec<PathBuf>>>);
+
+impl Interrupts {
+    /// Listens from now on.
     ///
     /// # Errors
-    /// The system does not let it.
+    /// The system refuses the signal handlers, or a thread cannot be started.
     pub(super) fn listen() -> Result<Self> {
         let cannot = |e| Error::internal("cannot listen for signals").because(e);
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -25,35 +33,54 @@ impl Interrupt {
             let _runtime = runtime.enter();
             Signals::listen().map_err(cannot)?
         };
-        let first = Arc::new(OnceLock::new());
-        let came = Arc::clone(&first);
-        let listen = move || {
-            runtime.block_on(async {
-                // Set once, as there is one first signal.
-                let _ = came.set(signals.next().await);
-                let last = signals.second().await;
-                say(&Error::interrupted(last).report());
-                flush();
-                #[allow(clippy::exit, reason = "a second signal asks for exactly this")]
-                std::process::exit(Exit::Interrupted(last).code().into());
-            });
+        let partial = Arc::new(Mutex::new(Vec::new()));
+        let files = Arc::clone(&partial);
+        let end = move || {
+            let signal = runtime.block_on(signals.next());
+            let error = Error::interrupted(signal);
+            // Held to the end of the process, so that no file is added any more.
+            let files = runtime.block_on(async { timeout(OPENING, lock(&files)).await });
+            for file in files.iter().flat_map(|files| files.iter()) {
+                // If it is complete and has its final name, it is not there any more.
+                let _ = fs::remove_file(file);
+            }
+            draw(&[]);
+            say(&error.report());
+            flush();
+            #[allow(clippy::exit, reason = "a signal asks for exactly this")]
+            std::process::exit(error.exit().code().into());
         };
         std::thread::Builder::new()
             .name("signals".to_owned())
-            .spawn(listen)
-            .map_err(cannot)?;
-        Ok(Self(first))
+            .spawn(end)
+            .map_err(|e| Error::stopped("cannot start a thread").because(e))?;
+        Ok(Self(partial))
     }
 
-    /// Fails if there was a signal.
+    /// Opens files, which have these names until they are complete. A signal does not come in between, and then removes
+    /// them.
     ///
     /// # Errors
-    /// Exit code 129, 130 or 143.
-    pub(super) fn check(&self) -> Result<()> {
-        let Self(first) = self;
-        match first.get() {
-            Some(signal) => Err(Error::interrupted(*signal)),
-            None => Ok(()),
+    /// As `open`, which then leaves no file.
+    pub(super) fn opening<T>(
+        &self,
+        partial: impl IntoIterator<Item = PathBuf>,
+        open: impl FnOnce() -> Result<T>,
+    ) -> Result<T> {
+        let mut files = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let opened = open()?;
+        files.extend(partial);
+        Ok(opened)
+    }
+}
+
+/// The files, as soon as none are being opened.
+async fn lock(files: &Mutex<Vec<PathBuf>>) -> MutexGuard<'_, Vec<PathBuf>> {
+    loop {
+        match files.try_lock() {
+            Ok(files) => return files,
+            Err(TryLockError::Poisoned(files)) => return files.into_inner(),
+            Err(TryLockError::WouldBlock) => sleep(Duration::from_millis(5)).await,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The input of a command, opened, and what was found out about it.
 
-use crate::base::error::{Result, shown};
+use crate::base::error::Result;
 use crate::base::stderr::say;
 use crate::input::{self, Compose, Input, Opened, Reader, TrailingGarbage};
 use crate::layout::Layout;
@@ -30,10 +30,7 @@ pub(in crate::commands) struct InputFacts {
 impl InputFacts {
     /// The input's name for people.
     pub(in crate::commands) fn name(&self) -> String {
-        match &self.source {
-            Input::Stdin => "standard input".to_owned(),
-            Input::File(path) => shown(path),
-        }
+        self.source.shown()
     }
 
     /// The size in bytes of the rows that the run takes, where it is known.

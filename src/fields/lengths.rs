@@ -1,6 +1,6 @@
-//! Lengths that the service is said to expect.
+//! The lengths of values that the service's notes name as usual.
 //!
-//! They are not part of its interface, so they are not a rule: a row with other lengths is sent. They are worth a word
+//! They are not part of its interface, so they are not a rule: a row with other lengths is sent. They deserve a warning
 //! before anything is paid for.
 
 use std::borrow::Cow;
@@ -39,8 +39,8 @@ impl UserRequest<'_> {
     }
 }
 
-/// Whether a text has a number of characters in this range. They are counted only if the bytes leave it open: a character
-/// has one to four of them.
+/// Whether a text has a number of characters in this range. They are counted only if the number of bytes does not
+/// decide it: a character has one to four.
 fn has_length(text: &str, usual: &RangeInclusive<usize>) -> bool {
     let bytes = text.len();
     (bytes >= usual.start() * 4 && bytes <= *usual.end()) || usual.contains(&text.chars().count())

@@ -33,7 +33,8 @@ pub struct PhoneRules {
 }
 
 /// The number in the international form. `named` is what the row's column of regions says, if the file has one; it is
-/// only asked for a number that is not international.
+/// only asked for a number that is not international. What it says and nobody knows, such as `Austria`, is another region
+/// than that of all rows, and not the same.
 ///
 /// # Errors
 /// It is neither international nor valid in its region. Then the message does not repeat the number.
@@ -47,8 +48,11 @@ pub(super) fn phone<'a, 'r>(
         Err(written) => written,
     };
     let named = named();
-    let region = named.as_deref().and_then(PhoneRegion::of_code);
-    match (region.or(rules.region), written.national()) {
+    let region = match named.as_deref().map(str::trim) {
+        None | Some("") => rules.region,
+        Some(code) => PhoneRegion::of_code(code),
+    };
+    match (region, written.national()) {
         (Some(region), Some(national)) => match region.international(&national) {
             Ok(phone) if is_international(&phone) => Ok(Cow::Owned(phone)),
             Ok(_) | Err(NotDialled::Invalid) => Err(Failure::new(
@@ -98,10 +102,10 @@ impl NotInternational<'_> {
     }
 }
 
-/// The number, if it is international but for what people write between digits.
+/// The number, if it is international apart from what people write between digits.
 ///
 /// # Errors
-/// It is not.
+/// It is not international.
 pub(super) fn international(value: Cow<'_, str>) -> Result<Cow<'_, str>, NotInternational<'_>> {
     if is_international(&value) {
         return Ok(value);
@@ -285,11 +289,19 @@ mod tests {
             (None, Some(" at "), austrian.clone()),
             (Some("DE"), Some("AT"), austrian.clone()),
             (Some("AT"), Some(""), austrian.clone()),
-            (Some("AT"), Some("Austria"), austrian.clone()),
+            (Some("AT"), None, austrian.clone()),
             (
                 Some("AT"),
                 Some("FR"),
                 Err("phone is neither international nor a valid number in FR".to_owned()),
+            ),
+            (
+                Some("DE"),
+                Some("Austria"),
+                Err(
+                    "phone is not international, and the row names no region that is known"
+                        .to_owned(),
+                ),
             ),
             (
                 None,

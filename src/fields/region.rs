@@ -1,6 +1,6 @@
 //! Regions and their numbering plans, by a port of Google's libphonenumber.
 //!
-//! This is the only file that names the port, `rlibphonenumber`. Of the two in Rust it is the faithful one: it converts
+//! This is the only file that names the port, `rlibphonenumber`. Of the two ports in Rust it is the faithful one: it converts
 //! all 1,536 of libphonenumber's own examples, and `phonenumber` (0.3.10) fails on 19 of them, among others on all
 //! toll-free numbers of Russia. It follows Google's releases by itself, and is compared with the original by fuzzing.
 //! A national number costs about 1 µs (`phonenumber`: 11 to 25), after 5 ms for the metadata, which are loaded only
@@ -33,7 +33,7 @@ impl PhoneRegion {
 
     /// The international form of a number as it is dialled in this region.
     ///
-    /// Validity is decided by the ranges that are in use, not only by the length, as a wrong number may be somebody
+    /// Validity is decided by the ranges that are in use, not only by the length, because a wrong number may be somebody
     /// else's. Numbers of other regions with the same calling code are valid as well: they are dialled alike.
     ///
     /// # Errors

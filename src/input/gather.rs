@@ -1,6 +1,6 @@
-//! Collects records into batches, whatever is made of each record.
+//! Collects records into batches. What a record becomes is up to the parser.
 //!
-//! It must not know what a row is beside its bytes.
+//! It must not know more of a row than its bytes.
 
 use super::batch::RowBatch;
 use super::buffer::Buffer;

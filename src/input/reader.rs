@@ -140,7 +140,7 @@ impl Reader {
             buffer,
             parser,
             first_rows: FirstRows::new(settings.judges_first_rows),
-            selector: Selector::new(settings.selection),
+            selector: Selector::new(settings.selection, compose.marks()),
             settings,
             bodies: Bodies::new(compose),
             number: RowNumber::FIRST,

@@ -8,6 +8,8 @@ use crate::telemetry::event::InputEnd;
 #[derive(Debug)]
 pub(super) struct Selector {
     sample: Option<Sample>,
+    /// How many bytes of a request come before what is sent.
+    marks: usize,
     /// How many more rows are taken.
     left: u64,
     /// Whether a row was left out.
@@ -15,14 +17,15 @@ pub(super) struct Selector {
 }
 
 impl Selector {
-    /// Before the first row.
-    pub(super) const fn new(selection: Selection) -> Self {
+    /// Before the first row. Requests have so many bytes before what is sent.
+    pub(super) const fn new(selection: Selection, marks: usize) -> Self {
         let left = match selection.limit {
             Some(limit) => limit.get(),
             None => u64::MAX,
         };
         Self {
             sample: selection.sample,
+            marks,
             left,
             passed_over: false,
         }
@@ -38,15 +41,17 @@ impl Selector {
     #[inline]
     pub(super) fn takes(&mut self, row: &ReadRow) -> bool {
         let is_in = self.sample.is_none_or(|sample| {
-            let request = row.request.as_deref();
-            sample.has(request.unwrap_or_else(|_| row.row.content()))
+            sample.has(match &row.request {
+                Ok(request) => request.get(self.marks..).unwrap_or_default(),
+                Err(_) => row.row.content(),
+            })
         });
         self.left -= u64::from(is_in);
         self.passed_over |= !is_in;
         is_in
     }
 
-    /// What was taken of the source. After a limit nobody looks whether there are other rows.
+    /// What was taken of the source. After a limit, no further row is read to find out whether there is one.
     pub(super) const fn end(&self) -> InputEnd {
         if self.passed_over || self.is_full() {
             InputEnd::Part

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use crate::base::encoding::TextEncoding;
+use crate::base::error::shown;
 use crate::fields::{Assignments, PhoneRules};
 use crate::layout::Existing;
 use crate::selection::Selection;
@@ -14,6 +15,17 @@ pub enum Input {
     Stdin,
     /// A file.
     File(PathBuf),
+}
+
+impl Input {
+    /// Its name in sentences for people: the path, or standard input.
+    #[must_use]
+    pub(crate) fn shown(&self) -> String {
+        match self {
+            Self::Stdin => "standard input".to_owned(),
+            Self::File(path) => shown(path),
+        }
+    }
 }
 
 /// The format as the user gives it.

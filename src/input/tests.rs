@@ -7,7 +7,7 @@ use std::io::{self, Read};
 
 use bytes::{Bytes, BytesMut};
 
-use super::{FileSettings, FormatChoice, Input, ReadRow, Reader, ReaderSettings};
+use super::{Compose, FileSettings, FormatChoice, Input, ReadRow, Reader, ReaderSettings};
 use crate::base::encoding::TextEncoding;
 use crate::base::error::Result;
 use crate::fields::{Assignments, PhoneRules, UserRequest};
@@ -64,7 +64,7 @@ fn read(bytes: &[u8], step: usize, fails: usize) -> (Vec<(Bytes, bool)>, Result<
         reads: 0,
         fails,
     };
-    let compose = Box::new(|request: &UserRequest<'_>, to: &mut BytesMut| {
+    let compose = Compose::new(|request: &UserRequest<'_>, to: &mut BytesMut| {
         to.extend_from_slice(request.name.as_bytes());
     });
     let mut rows = Vec::new();
@@ -139,7 +139,7 @@ fn earlier(text: &str, existing: Existing, delimiter: Option<u8>) -> Vec<(String
     settings.file.delimiter = delimiter;
     settings.existing = existing;
     let source = io::Cursor::new(text.as_bytes().to_vec());
-    let (mut reader, _) = Reader::over(source, settings, Box::new(|_, _| {})).unwrap();
+    let (mut reader, _) = Reader::over(source, settings, Compose::new(|_, _| {})).unwrap();
     let mut rows = Vec::new();
     while let Some(batch) = reader.next_batch().unwrap() {
         rows.extend(batch.rows.into_iter().map(|ReadRow { row, .. }| {

@@ -26,6 +26,7 @@ mod writer;
 
 pub use admin::read_stats;
 pub(crate) use admin::{AGES, CleanupResult, EndpointStats, Eraser, Forget, ForgetCounts, prune};
+pub(crate) use db::captures::LackingAnswers;
 pub(crate) use db::limits::KnownLimit;
 pub(crate) use db::outputs::OutputState;
 pub(crate) use db::runs::PreviousRun;

@@ -114,13 +114,13 @@ impl DecideSummary<'_> {
         lines.extend(why.map(|why| format!("undecided {}: {why}", count(unknown_levels.rows()))));
         if rows.without_verdict > 0 {
             let failed = count(rows.without_verdict);
-            lines.push(format!("no score {failed}: the decision stays empty"));
+            lines.push(format!("no score {failed}, so no decision"));
         }
         lines.extend(drift_table(drift, self.changes.as_deref()));
         let why = unreadable(rows);
         lines.extend(why.map(|why| {
             let number = count(rows.unreadable_rows());
-            format!("left as they are {number}: {why}")
+            format!("unreadable {number}, left as they are: {why}")
         }));
         let output = self.output.as_deref();
         lines.extend(output.map(|path| format!("wrote {}", shown(path))));

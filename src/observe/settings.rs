@@ -16,18 +16,18 @@ pub(crate) struct ProgressSettings {
     pub(crate) every: Duration,
     /// The source's size in bytes, if it has one.
     pub(crate) size: Option<u64>,
-    /// The run takes no more rows than these, if it was asked to.
+    /// With `--limit`: the run takes no more rows than this.
     pub(crate) limit: Option<NonZeroU64>,
     /// The stand-in answers, not the service: every view that shows numbers says so.
     pub(crate) sandbox: bool,
-    /// What calls cost, where the user says so.
+    /// What calls cost, if the user gave a price.
     pub(crate) tariff: Option<Tariff>,
     /// The highest number of calls in flight that the run allows.
     pub(crate) concurrency: usize,
 }
 
 impl ProgressSettings {
-    /// What was spent and saved up to now, in words; `None` where nobody says what calls cost.
+    /// What was spent and saved so far, in words; `None` without a price.
     pub(super) fn cost(&self, now: Option<Cost>) -> Option<String> {
         let tariff = self.tariff.as_ref()?;
         Some(cost::so_far(now?, tariff, self.sandbox))

@@ -6,10 +6,11 @@
 use serde::Serialize;
 
 use super::decided::{UnreadableJson, unreadable};
-use super::json::indented;
-use super::numbers::{count, counted, percent};
+use super::json::one_line;
+use super::numbers::{count, counted};
 use crate::analysis::{ThresholdStep, WhatIf};
-use crate::base::error::printable;
+use crate::base::share::percent_of;
+use crate::raw_json::escape_unsafe;
 use crate::telemetry::decide_stats::ScoredRows;
 use crate::verdict::Thresholds;
 
@@ -22,7 +23,7 @@ pub(crate) struct WhatIfView<'a> {
     pub(crate) rows: &'a ScoredRows,
     /// The thresholds that are marked.
     pub(crate) today: &'a Thresholds,
-    /// The file, as messages name it.
+    /// The file's name for people.
     pub(crate) file: &'a str,
 }
 
@@ -53,7 +54,7 @@ struct PairJson<'a> {
 const THRESHOLD: usize = 9;
 
 impl WhatIfView<'_> {
-    /// The tables for people.
+    /// The tables for people, without a line end behind the last line.
     #[must_use]
     pub(crate) fn text(&self) -> String {
         let mut lines = vec![self.headline()];
@@ -64,18 +65,21 @@ impl WhatIfView<'_> {
             lines.push(String::new());
             lines.extend(self.review_table());
         }
-        lines.join("\n") + "\n"
+        lines.join("\n")
     }
 
     fn headline(&self) -> String {
-        let (rows, file) = (self.rows, printable(self.file));
+        let (rows, file) = (self.rows, self.file);
         let mut head = format!(
             "{file}: {}, {} with a score",
             counted(rows.read, "row"),
             count(self.what_if.scores())
         );
         if let Some(why) = unreadable(rows) {
-            head += &format!("\nnot counted {}: {why}", count(rows.unreadable_rows()));
+            head += &format!(
+                "\nunreadable {}, not counted: {why}",
+                count(rows.unreadable_rows())
+            );
         }
         head
     }
@@ -95,9 +99,13 @@ impl WhatIfView<'_> {
 
     /// `12.3 %` of the scores.
     fn share(&self, rows: u64) -> String {
-        #[allow(clippy::cast_precision_loss, reason = "shown as a percentage")]
-        let share = rows as f64 / self.what_if.scores().max(1) as f64;
-        percent(share)
+        format!("{} %", percent_of(rows, self.what_if.scores()))
+    }
+
+    /// The share of the scores in whole percent, for a table without room for decimals.
+    fn whole_percent(&self, rows: u64) -> u128 {
+        let scores = u128::from(self.what_if.scores().max(1));
+        (u128::from(rows) * 200 + scores) / (2 * scores)
     }
 
     /// What each threshold would approve or block.
@@ -162,12 +170,11 @@ impl WhatIfView<'_> {
                 if place < at {
                     return format!("{:>width$}", "");
                 }
-                let share = self.share(review.up_to - approve.up_to);
-                let whole = share.split('.').next().unwrap_or_default();
+                let share = self.whole_percent(review.up_to - approve.up_to);
                 let today = approve.is_approve_max && review.is_review_max;
                 format!(
                     "{:>width$}",
-                    format!("{}{whole}", if today { "<" } else { "" })
+                    format!("{}{share}", if today { "<" } else { "" })
                 )
             });
             let mark = if approve.is_approve_max { "<" } else { "" };
@@ -180,7 +187,7 @@ impl WhatIfView<'_> {
         lines
     }
 
-    /// Every pair of thresholds for programs.
+    /// Every pair of thresholds for programs, on one line.
     #[must_use]
     pub(crate) fn json(&self) -> String {
         let pairs: Vec<_> = { self.what_if.pairs() }
@@ -193,7 +200,7 @@ impl WhatIfView<'_> {
                 today: pair.is_today,
             })
             .collect();
-        indented(&WhatIfJson {
+        let line = one_line(&WhatIfJson {
             r#type: "what_if",
             version: 1,
             rows: self.rows.read,
@@ -206,6 +213,7 @@ impl WhatIfView<'_> {
                 .copied()
                 .unwrap_or_default(),
             pairs,
-        })
+        });
+        escape_unsafe(&line)
     }
 }

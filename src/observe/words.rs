@@ -220,6 +220,7 @@ pub(super) fn stopping(reason: CancelReason, in_flight: u64, longest: Duration) 
         CancelReason::InputChanged => "the input has changed",
         CancelReason::Ledger => "the ledger cannot be used",
         CancelReason::NoVerdicts => "too many consecutive rows without a verdict",
+        CancelReason::NoDecisions => "no answer has the level that decides",
         CancelReason::MaxCalls => "`--max-calls` is reached",
         CancelReason::MaxCost => "`--max-cost` is reached",
         CancelReason::MaxFailures => "`--max-failures` is reached",

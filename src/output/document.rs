@@ -1,4 +1,4 @@
-//! A file that is written as a whole, such as a report: it gets its name when it is complete, or never exists.
+//! A file that is written as a whole, such as a report: it gets its name when it is complete, and otherwise never exists.
 //!
 //! It is opened before it is known what will be in it, so that a run fails before its first call and not after its last.
 //! This file must not know what is written.

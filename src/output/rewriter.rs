@@ -1,4 +1,4 @@
-//! Writes the rows of a scored file again, with other decisions in them: all other bytes stay as they are.
+//! Writes the rows of a scored file again with new decisions. All other bytes stay as they are.
 
 use super::columns::CHANGE;
 use super::csv;
@@ -21,11 +21,11 @@ pub(crate) struct Rewriter {
     change: csv::FrontColumns,
 }
 
-/// A row, and what becomes of its decision.
+/// A row and its new decision.
 pub(crate) struct DecidedRow<'a> {
     /// The row as it was read.
     pub(crate) row: &'a Row,
-    /// Where its decision is and what it is from now on, if it is another one.
+    /// Where its decision is, and the new one, if that differs.
     pub(crate) new: Option<(Span, Option<Decision>)>,
     /// The verdict before, if both decisions are known.
     pub(crate) old: Option<OldVerdict>,

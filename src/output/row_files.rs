@@ -1,4 +1,4 @@
-//! The output and the files beside it, from their first row to their final names. What is in a row is up to the writers.
+//! The output and the files beside it, from their first row to their final names. The writers decide what is in a row.
 
 use super::name;
 use super::outcome::{Unfinished, WriteError, Written};

@@ -123,6 +123,12 @@ impl Target {
         &self.real
     }
 
+    /// The path of the file until it is complete; `None` if it is written directly.
+    #[must_use]
+    pub(crate) fn partial(&self) -> Option<PathBuf> {
+        (!self.special).then(|| partial_of(&self.real))
+    }
+
     /// The permissions of the file that will be replaced.
     #[must_use]
     pub(crate) fn mode(&self) -> Option<u32> {

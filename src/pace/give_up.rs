@@ -100,6 +100,11 @@ impl GiveUpPolicy {
         self.known = true;
     }
 
+    /// Whether the run stops when none of its answers can be decided.
+    pub(crate) fn stops_without_decisions(&self) -> bool {
+        self.give_up_after != GiveUpAfter::Never
+    }
+
     /// The service answered something about this row: it works.
     pub(crate) const fn answered(&mut self) {
         self.forbidden = 0;

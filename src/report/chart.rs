@@ -1,4 +1,4 @@
-//! What pictures are made of.
+//! The building blocks of the pictures.
 //!
 //! They are drawn here and not by a plotting library, because they must be readable at any size without a script, on a
 //! phone and on paper: everything is placed in percent, so that bars stretch and text does not. Libraries draw for one
@@ -240,7 +240,7 @@ fn scale(most: u64, unit: &str) -> Markup {
     }
 }
 
-/// A number that is whole.
+/// A whole number.
 fn whole(number: f64) -> String {
     #[allow(
         clippy::cast_possible_truncation,

@@ -1,4 +1,4 @@
-//! Numbers to a page: one HTML file for the people who decide, which opens anywhere.
+//! Makes a page of numbers: one HTML file for the people who decide, which opens anywhere.
 //!
 //! [`page()`] makes it of a [`PageContent`]. The file has no script and loads nothing: pictures are inline SVG, and a policy in
 //! the file forbids everything else. Nothing here knows where the numbers come from, and no value of a row gets into the

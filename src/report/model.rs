@@ -12,7 +12,7 @@ pub(crate) struct PageContent {
     pub(crate) made: String,
     /// The stand-in made the scores up.
     pub(crate) sandbox: bool,
-    /// What was counted of the rows.
+    /// The counts of the rows.
     pub(crate) tally: RowTally,
     /// What the verdicts are compared with, if with anything.
     pub(crate) comparison: Option<Comparison>,
@@ -43,7 +43,7 @@ pub(crate) enum Comparison {
 pub(crate) struct PairingCounts {
     /// The column by which rows are paired; `None` for all columns but the verdict's.
     pub(crate) key: Option<String>,
-    /// Rows that have their pair.
+    /// Rows that were paired.
     pub(crate) paired: u64,
     /// Rows that the earlier file does not have.
     pub(crate) new: u64,

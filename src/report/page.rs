@@ -4,6 +4,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::chart::patterns;
 use super::model::PageContent;
+use super::run_facts::RunFacts;
 use super::{
     drift_section, groups_section, rejects_section, run_section, scores_section, verdicts_section,
     what_if_section,
@@ -50,7 +51,7 @@ pub(crate) fn page(report: &PageContent) -> String {
                 footer {
                     "Made by rescore " (env!("CARGO_PKG_VERSION")) " on " (report.made) ". "
                     "This file loads nothing and sends nothing."
-                    @if !report.groups.is_empty() { " Of the users it has only the values of the columns that were asked for." }
+                    @if !report.groups.is_empty() { " Its only user data are the values of the columns by which decisions are shown." }
                 }
             }
         }
@@ -65,6 +66,9 @@ fn header(report: &PageContent, file: &str) -> Markup {
                 p.sandbox role="note" { b { "A rehearsal." } " The built-in stand-in made up all scores: nothing here says anything about anybody." }
             }
             h1 { "Risk verdicts for " span.file { (file) } }
+            @if let Some(part) = report.run.as_ref().and_then(RunFacts::part) {
+                p.part role="note" { b { "A part." } " The run took only " (part) " of its input: nothing here is about the others." }
+            }
             p.meta {
                 span { (report.made) }
                 span { "rescore " (env!("CARGO_PKG_VERSION")) }

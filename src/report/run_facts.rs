@@ -4,17 +4,20 @@
 //! version, and a run makes its own report of the same text.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU64;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use crate::base::error::quoted;
+use crate::selection::{Sample, Selection};
+
 /// How a run went.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct RunFacts {
-    /// `summary`.
-    r#type: String,
-    /// Of the keys.
-    version: u64,
+    /// The part of its input that it took. Not in the summaries of older versions, and null for all rows.
+    #[serde(default)]
+    part: Option<PartFacts>,
     /// The stand-in answered.
     pub(crate) sandbox: bool,
     /// Why the run stopped early.
@@ -50,6 +53,15 @@ pub(crate) struct RunFacts {
     /// Not in the summaries of older versions, and null without a price.
     #[serde(default)]
     pub(super) cost: Option<CostFacts>,
+}
+
+/// A part of the input.
+#[derive(Debug, Clone, Deserialize)]
+struct PartFacts {
+    /// Only the first rows.
+    limit: Option<NonZeroU64>,
+    /// Only a sample.
+    sample_percent: Option<f64>,
 }
 
 /// Rows.
@@ -145,11 +157,32 @@ impl RunFacts {
     /// # Errors
     /// Why it is not one.
     pub(crate) fn parse(json: &str) -> Result<Self, String> {
-        let facts: Self = serde_json::from_str(json).map_err(|error| error.to_string())?;
-        match (&*facts.r#type, facts.version) {
-            ("summary", 1) => Ok(facts),
-            ("summary", version) => Err(format!("it has version {version} and not 1")),
-            _ => Err("it is not the summary of a run".to_owned()),
+        /// Read first: the other keys of another object mean nothing here.
+        #[derive(Deserialize)]
+        struct Kind {
+            r#type: Option<String>,
+            version: Option<u64>,
         }
+        let kind: Kind =
+            serde_json::from_str(json).map_err(|_| "it is not a JSON object".to_owned())?;
+        match (kind.r#type.as_deref(), kind.version) {
+            (Some("summary"), Some(1)) => {}
+            (Some("summary"), Some(version)) => {
+                return Err(format!("it has version {version} and not 1"));
+            }
+            (Some(other), _) => return Err(format!("its type is {}", quoted(other))),
+            _ => return Err("it has no type".to_owned()),
+        }
+        serde_json::from_str(json).map_err(|error| error.to_string())
+    }
+
+    /// The rows that the run took, if not all: `the first 100 rows`.
+    pub(super) fn part(&self) -> Option<String> {
+        let part = self.part.as_ref()?;
+        let selection = Selection {
+            limit: part.limit,
+            sample: part.sample_percent.and_then(Sample::of_percent),
+        };
+        selection.words()
     }
 }

@@ -11,6 +11,7 @@ use super::section::{Section, numbers};
 use super::words::{NO_BREAK, count, score};
 use crate::base::elapsed::time;
 use crate::base::error::column;
+use crate::base::money::Money;
 
 pub(super) fn section(report: &PageContent) -> Option<Markup> {
     let run = report.run.as_ref()?;
@@ -30,7 +31,7 @@ pub(super) fn section(report: &PageContent) -> Option<Markup> {
                     div { dt { (name) } dd { (value) } }
                 }
             }
-            // A single period is no picture.
+            // A single period does not make a picture.
             @if run.pace.calls.len() > 1 { div { (rate(run)) } }
         }
     }))
@@ -87,11 +88,14 @@ fn facts(run: &RunFacts) -> Vec<(&'static str, String)> {
     facts
 }
 
-/// An amount with its currency. The digits are the summary's own.
+/// An amount with its currency, as the summary shows it to people. A longer one keeps the digits of the JSON.
 fn money(cost: &CostFacts, amount: &str) -> String {
+    let amount = amount
+        .parse::<Money>()
+        .map_or_else(|_| column(amount), |amount| amount.to_string());
     match &cost.currency {
-        Some(currency) => format!("{} {}", column(amount), column(currency)),
-        None => column(amount),
+        Some(currency) => format!("{amount} {}", column(currency)),
+        None => amount,
     }
 }
 

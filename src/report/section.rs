@@ -26,7 +26,7 @@ impl Section {
     }
 }
 
-/// What stands in every section of a rehearsal.
+/// The mark in every section of a rehearsal.
 pub(super) fn badge() -> Markup {
     html! { span.badge { "sandbox: made-up scores" } }
 }

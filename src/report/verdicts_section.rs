@@ -1,4 +1,4 @@
-//! The first thing that is seen: the verdicts in one sentence and three numbers.
+//! What a reader sees first: the verdicts in one sentence and three numbers.
 
 use maud::{Markup, html};
 

@@ -39,7 +39,7 @@ fn explanation(scored: u64) -> Markup {
             "Each cell is the share of the " (count(scored)) " scored rows that a person would have to review. "
             "On the left is what would be approved, on top what would be blocked."
         }
-        p.note { "A decision moves only when its threshold moves: the share to approve depends on the first, the share to block on the second." }
+        p.note { "The share to approve depends only on the first threshold, the share to block only on the second." }
     }
 }
 

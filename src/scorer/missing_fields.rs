@@ -13,18 +13,29 @@ const FIRST: u32 = 100;
 pub(super) struct MissingFields {
     /// Each with its index among the answer's fields.
     fields: Vec<(usize, Pointer)>,
+    /// The index of the level that decides; `None` if scores do.
+    level: Option<usize>,
     answers: u32,
 }
 
-/// How many answers were checked, and the pointers of the fields that none of them had.
-pub(super) type FieldsMissing = (u32, Arc<str>);
+/// What none of the answers had.
+#[derive(Debug, PartialEq)]
+pub(super) struct FieldsMissing {
+    /// How many answers were checked.
+    pub(super) answers: u32,
+    /// The pointers of the fields, as they are shown.
+    pub(super) fields: Arc<str>,
+    /// Whether one of them is the level that decides.
+    pub(super) level: bool,
+}
 
 impl MissingFields {
     /// Watches these fields, which come first in every answer.
     #[must_use]
-    pub(super) fn new(fields: &[Pointer]) -> Self {
+    pub(super) fn new(fields: &[Pointer], level: Option<usize>) -> Self {
         Self {
             fields: fields.iter().cloned().enumerate().collect(),
+            level,
             answers: 0,
         }
     }
@@ -51,7 +62,11 @@ impl MissingFields {
             .iter()
             .map(|(_, pointer)| format!("`{pointer}`"))
             .collect();
-        (self.answers > 0 && !names.is_empty()).then(|| (self.answers, names.join(", ").into()))
+        (self.answers > 0 && !names.is_empty()).then(|| FieldsMissing {
+            answers: self.answers,
+            fields: names.join(", ").into(),
+            level: fields.iter().any(|(at, _)| Some(*at) == self.level),
+        })
     }
 }
 
@@ -70,7 +85,16 @@ mod tests {
     }
 
     fn missing() -> MissingFields {
-        MissingFields::new(&["/a", "/b", "/c"].map(|pointer| Pointer::parse(pointer).unwrap()))
+        let fields = ["/a", "/b", "/c"].map(|pointer| Pointer::parse(pointer).unwrap());
+        MissingFields::new(&fields, Some(1))
+    }
+
+    fn found(answers: u32, fields: &str, level: bool) -> FieldsMissing {
+        FieldsMissing {
+            answers,
+            fields: fields.into(),
+            level,
+        }
     }
 
     #[test]
@@ -78,9 +102,9 @@ mod tests {
         let mut missing = missing();
         for number in 1..=3 * FIRST {
             let b = (number == 50).then_some("1");
-            let found = missing.note(&answer(&[None, b, None, Some("1")]));
-            let expected = (number == FIRST).then(|| (FIRST, "`/a`, `/c`".into()));
-            assert_eq!(found, expected, "{number}");
+            let noted = missing.note(&answer(&[None, b, None, Some("1")]));
+            let expected = (number == FIRST).then(|| found(FIRST, "`/a`, `/c`", false));
+            assert_eq!(noted, expected, "{number}");
         }
         assert_eq!(missing.take(), None);
     }
@@ -89,7 +113,7 @@ mod tests {
     fn with_fewer_answers_they_are_reported_at_the_end() {
         let mut some = missing();
         assert_eq!(some.note(&answer(&[Some("1"), None, Some("null")])), None);
-        assert_eq!(some.take(), Some((1, "`/b`".into())));
+        assert_eq!(some.take(), Some(found(1, "`/b`", true)));
         assert_eq!((some.take(), missing().take()), (None, None));
     }
 }

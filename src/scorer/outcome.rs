@@ -96,11 +96,19 @@ impl RowOutcome {
         }
     }
 
-    /// The row has its verdict if that is durable; otherwise the run must stop.
-    pub(super) fn of_kept(row: RowNumber, kept: Result<Verdict, Error>) -> Self {
-        match kept {
-            Ok(verdict) => Self::verdict(row, verdict),
-            Err(error) => Self::stopped(row, Stop::of_ledger(error)),
+    /// The row has its verdict if that is durable; otherwise the run must stop. It may have to stop for another reason.
+    pub(super) fn of_kept(
+        row: RowNumber,
+        kept: Result<Verdict, Error>,
+        stop: Option<Stop>,
+    ) -> Self {
+        match (kept, stop) {
+            (Ok(verdict), stop) => Self {
+                stop,
+                ..Self::verdict(row, verdict)
+            },
+            (Err(error), None) => Self::stopped(row, Stop::of_ledger(error)),
+            (Err(_), Some(stop)) => Self::stopped(row, stop),
         }
     }
 }

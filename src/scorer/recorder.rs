@@ -42,40 +42,43 @@ impl RowRecorder {
         events: Events,
         fields: &[Pointer],
     ) -> Self {
+        let level = decisions.level_field();
         Self {
             ledger,
             decisions,
             events,
             checks: RefCell::new(AnswerChecks {
                 transactions: Transactions::default(),
-                missing: MissingFields::new(fields),
+                missing: MissingFields::new(fields, level),
             }),
         }
     }
 
-    /// Checks an answer against those before it.
-    pub(super) fn check(&self, call: &RowCall, answer: &Answer) {
+    /// Checks an answer against those before it. Returns the fields that the first answers lacked, once.
+    pub(super) fn check(&self, call: &RowCall, answer: &Answer) -> Option<FieldsMissing> {
         let mut checks = self.checks.borrow_mut();
         let id = &answer.transaction_id;
         if let Some(first) = checks.transactions.note(id, &call.body, call.row) {
             let row = call.row;
             self.events.emit(Event::TransactionRepeated { row, first });
         }
-        let missing = checks.missing.note(answer);
-        drop(checks);
-        self.report_missing(missing);
+        checks.missing.note(answer)
     }
 
     /// No more answers will come.
     pub(super) fn answers_ended(&self) {
         let missing = self.checks.borrow_mut().missing.take();
-        self.report_missing(missing);
+        if let Some(missing) = missing {
+            self.fields_missing(missing);
+        }
     }
 
-    fn report_missing(&self, missing: Option<FieldsMissing>) {
-        if let Some((answers, fields)) = missing {
-            self.events.emit(Event::FieldsAbsent { answers, fields });
-        }
+    /// Reports fields that no answer has.
+    pub(super) fn fields_missing(&self, missing: FieldsMissing) {
+        let FieldsMissing {
+            answers, fields, ..
+        } = missing;
+        self.events.emit(Event::FieldsAbsent { answers, fields });
     }
 
     /// Makes an answer durable, and a verdict of it.

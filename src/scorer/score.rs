@@ -32,10 +32,10 @@ impl<S: Service> Scorer<S> {
                 // Held until the result is durable, and dropped before any other wait: it keeps others from calling.
                 let (next, undurable) = self.settle(&call, ended, &mut history);
                 match next {
-                    NextStep::Keep(answer) => {
+                    NextStep::Keep(answer, stop) => {
                         let kept = self.recorder.keep(call.row, call.key, answer).await;
                         drop(undurable);
-                        return RowOutcome::of_kept(call.row, kept);
+                        return RowOutcome::of_kept(call.row, kept, stop);
                     }
                     NextStep::Fail(fault, stop) => {
                         let kept = self
@@ -43,13 +43,7 @@ impl<S: Service> Scorer<S> {
                             .keep_failure(call.key, &call.body, fault)
                             .await;
                         drop(undurable);
-                        return match stop {
-                            None => RowOutcome::of_kept(call.row, kept),
-                            Some(stop) => RowOutcome {
-                                verdict: kept.ok(),
-                                ..RowOutcome::stopped(call.row, stop)
-                            },
-                        };
+                        return RowOutcome::of_kept(call.row, kept, stop);
                     }
                     NextStep::End(outcome) => return outcome,
                     NextStep::Retry => drop(undurable),

@@ -19,8 +19,8 @@ use crate::verdict::{Answer, Failure, Reason, Verdict};
 
 /// What follows a call, for its row.
 pub(super) enum NextStep {
-    /// The answer is made durable; then the row has its verdict.
-    Keep(Answer),
+    /// The answer is made durable; then the row has its verdict. With a stop, this answer ends the run.
+    Keep(Answer, Option<Stop>),
     /// The row has failed, which is made durable if it is not to be sent again. With a stop, this answer ends the run.
     Fail(Fault, Option<Stop>),
     /// The row ends like this, with nothing to make durable.
@@ -54,8 +54,8 @@ impl<S: Service> Scorer<S> {
             Outcome::Answered(answer) => {
                 let answered = Event::AttemptAnswered { row, latency };
                 self.recorder.events.emit_at(when, answered);
-                self.answered(call, &answer, key);
-                NextStep::Keep(answer)
+                let stop = self.answered(call, &answer, key);
+                NextStep::Keep(answer, stop)
             }
             Outcome::Throttled { wait, status } => {
                 let refused = self.caller.gate.refused_for(when);
@@ -84,12 +84,17 @@ impl<S: Service> Scorer<S> {
         (next, undurable)
     }
 
-    /// What a good answer means for the run.
-    fn answered(&self, call: &RowCall, answer: &Answer, key: u64) {
+    /// What a good answer means for the run. Why it must stop, if it must.
+    fn answered(&self, call: &RowCall, answer: &Answer, key: u64) -> Option<Stop> {
         self.caller.key.borrow_mut().verdict(key);
         self.caller.gate.verdict_came();
         self.policies.borrow_mut().answered(call.key.as_ref());
-        self.recorder.check(call, answer);
+        let missing = self.recorder.check(call, answer)?;
+        if missing.level && self.policies.borrow().give_up.stops_without_decisions() {
+            return Some(stop_reasons::no_level(&missing));
+        }
+        self.recorder.fields_missing(missing);
+        None
     }
 
     /// What follows a refusal that asks for fewer calls: all pause, or only this row waits, which may have been refused too

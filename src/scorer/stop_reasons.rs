@@ -2,6 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
+use super::missing_fields::FieldsMissing;
 use super::outcome::Stop;
 use crate::base::error::{Error, quoted};
 use crate::pace::{AnsweredBy, Trouble};
@@ -102,6 +103,16 @@ pub(super) fn for_trouble(host: &str, trouble: Trouble, rows: u32, last: &Failur
         }
     };
     Stop::new(reason, error)
+}
+
+/// The stop for a level that no answer has: all rows would be paid for, and none decided.
+pub(super) fn no_level(missing: &FieldsMissing) -> Stop {
+    let error = Error::stopped(format!(
+        "no row can be decided: none of the first {} answers has {}",
+        missing.answers, missing.fields
+    ))
+    .hint("check the pointer of `--decide-by`; `--give-up-after never` continues anyway");
+    Stop::new(CancelReason::NoDecisions, error)
 }
 
 /// A time span for a message, only as exact as people need.

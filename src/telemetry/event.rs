@@ -229,6 +229,8 @@ pub(crate) enum CancelReason {
     Ledger,
     /// Too many consecutive rows ended without a verdict.
     NoVerdicts,
+    /// None of the first answers has the level that decides.
+    NoDecisions,
     /// The run has made as many calls as it may.
     MaxCalls,
     /// The run has made as many calls as its budget pays for.
@@ -263,6 +265,7 @@ impl CancelReason {
             Self::InputChanged => "input_changed",
             Self::Ledger => "ledger",
             Self::NoVerdicts => "no_verdicts",
+            Self::NoDecisions => "no_decisions",
             Self::MaxCalls => "max_calls",
             Self::MaxCost => "max_cost",
             Self::MaxFailures => "max_failures",

@@ -337,6 +337,7 @@ impl Stats {
                 | CancelReason::InputChanged
                 | CancelReason::Ledger
                 | CancelReason::NoVerdicts
+                | CancelReason::NoDecisions
                 | CancelReason::MaxCalls
                 | CancelReason::MaxCost
                 | CancelReason::MaxFailures

@@ -40,6 +40,15 @@ impl DecisionPolicy {
         }
     }
 
+    /// Where the level that decides is among the captured fields of an answer; `None` if scores decide.
+    #[must_use]
+    pub(crate) const fn level_field(&self) -> Option<usize> {
+        match self {
+            Self::Score(_) => None,
+            Self::Level { field, .. } => Some(*field),
+        }
+    }
+
     /// The decision that a score alone stands for; `None` if scores do not decide.
     #[must_use]
     pub(crate) fn decide_score(&self, score: &Score) -> Option<Decision> {

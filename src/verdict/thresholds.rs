@@ -1,4 +1,4 @@
-//! The thresholds that make a decision of a score.
+//! The thresholds that turn a score into a decision.
 
 use super::answer::Score;
 use super::decision::Decision;

@@ -8,7 +8,7 @@ use rescore::internals::encoding::TextEncoding;
 use rescore::internals::error::Result;
 use rescore::internals::fields::{Assignments, Field, InvalidPhone, PhoneRules, UserRequest};
 use rescore::internals::input::{
-    FileSettings, FormatChoice, Input, ReadRow, Reader, ReaderSettings,
+    Compose, FileSettings, FormatChoice, Input, ReadRow, Reader, ReaderSettings,
 };
 use rescore::internals::layout::{Existing, Layout, PREVIOUS, VERDICT_COLUMNS};
 use rescore::internals::output::{DoneRow, Sides, Sink, Writer};
@@ -149,7 +149,7 @@ fn read(file: &[u8], step: usize, settings: &ReaderSettings) -> Result<Contents>
         write_body(request, Plan::Free, to);
     };
     let source = Drip::new(file, step);
-    let (mut reader, opened) = Reader::over(source, settings.clone(), Box::new(compose))?;
+    let (mut reader, opened) = Reader::over(source, settings.clone(), Compose::new(compose))?;
     let mut contents = Contents {
         layout: opened.layout,
         rows: Vec::new(),

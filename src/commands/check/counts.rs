@@ -18,7 +18,7 @@ pub(super) struct RowTally {
 }
 
 impl RowTally {
-    /// One more.
+    /// Counts one more row.
     pub(super) fn add(&mut self, row: RowNumber) {
         self.rows += 1;
         if self.first.len() < NAMED {
@@ -27,7 +27,7 @@ impl RowTally {
     }
 }
 
-/// What there is in a file.
+/// What was found in a file.
 #[derive(Debug, Default)]
 pub(super) struct RowCounts {
     /// All rows.

@@ -1,7 +1,7 @@
-//! Counts how many of many requests are different, exactly and in bounded memory.
+//! Counts the distinct requests among many, exactly and in bounded memory.
 //!
-//! A request is its hash of 128 bits. That two different ones of ten million have the same is less likely than one in
-//! 10²⁴, and then a single call too few is counted. Hashes go to partitions by their first bits; the full blocks of all
+//! A request is represented by a hash of 128 bits. Among ten million requests, the chance that two different ones share a
+//! hash is below one in 10²⁴, and the count would then be too low by one call. Hashes go to partitions by their first bits; the full blocks of all
 //! partitions go to one temporary file without a name, which is gone with the process however it ends. At the end each
 //! partition is sorted by itself.
 
@@ -70,14 +70,13 @@ impl DistinctCounter {
         Ok(())
     }
 
-    /// How many different hashes were added. `go_on` is asked between partitions.
+    /// How many different hashes were added.
     ///
     /// # Errors
-    /// Exit code 3: the temporary file cannot be read; or what `go_on` returns.
-    pub(super) fn count(mut self, mut go_on: impl FnMut() -> Result<()>) -> Result<u64> {
+    /// Exit code 3: the temporary file cannot be read.
+    pub(super) fn count(mut self) -> Result<u64> {
         let mut count = 0;
         for partition in self.partitions {
-            go_on()?;
             let mut hashes = partition.last;
             if let Some(spilled) = &mut self.spilled {
                 for block in partition.blocks {
@@ -125,7 +124,7 @@ impl SpilledBlocks {
     }
 }
 
-/// The error for a temporary file, in a directory that the user did not name.
+/// The error for the temporary file. It names the directory, which the user did not choose.
 fn cannot(error: std::io::Error) -> Error {
     let directory = std::env::temp_dir();
     Error::stopped(format!(
@@ -143,7 +142,7 @@ mod tests {
 
     use super::*;
 
-    /// Hashes as even as those of requests.
+    /// Hashes that are spread as evenly as those of requests.
     fn hashes(seed: u64, number: usize, of: u64) -> Vec<[u8; BYTES]> {
         let mut random = fastrand::Rng::with_seed(seed);
         let hash = |user: u64| {
@@ -170,7 +169,7 @@ mod tests {
             }
             assert_eq!(counter.spilled.is_some(), spills, "{number}");
             let set: HashSet<_> = hashes.iter().collect();
-            assert_eq!(counter.count(|| Ok(())).unwrap(), set.len() as u64);
+            assert_eq!(counter.count().unwrap(), set.len() as u64);
         }
     }
 }

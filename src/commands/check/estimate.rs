@@ -6,7 +6,7 @@ use crate::config::DEFAULT_CONCURRENCY;
 use crate::ledger::KnownLimit;
 use crate::pace::Rate;
 
-/// How long a call takes in the bounds: usual for a service on the internet. Nothing is known of this service.
+/// How long a call takes in the bounds: typical of a service on the internet, as nothing is known about this one.
 pub(super) const LATENCY: Duration = Duration::from_millis(100);
 
 /// The time of a run's calls.
@@ -76,13 +76,13 @@ impl TimeEstimate {
     }
 }
 
-/// How long so many calls take, one after another.
+/// How long this many calls take, one after another.
 fn one_by_one(calls: u64) -> Duration {
     let latency = u64::try_from(LATENCY.as_millis()).unwrap_or(u64::MAX);
     Duration::from_millis(calls.saturating_mul(latency))
 }
 
-/// How long so many calls take at this rate.
+/// How long this many calls take at this rate.
 fn seconds(calls: u64, rate: f64) -> Duration {
     #[allow(clippy::cast_precision_loss, reason = "an estimate")]
     let seconds = calls as f64 / rate;

@@ -1,7 +1,7 @@
-//! The command from its config to its result.
+//! Runs the command, from its config to its result.
 
 use super::super::files::{NamedFile, check_name, refuse_clashes};
-use super::super::interrupt::Interrupt;
+use super::super::interrupt::Interrupts;
 use super::super::open_input::{IGNORED, OpenInput};
 use super::estimate::TimeEstimate;
 use super::known::RequestLookup;
@@ -27,6 +27,7 @@ use crate::service::Account;
 /// Exit code 2: the input, the ledger or the rejects cannot be used. Exit code 3: a file cannot be written.
 pub(crate) fn execute(config: CheckConfig) -> Result<Exit> {
     refuse_one_file(&config)?;
+    let interrupts = Interrupts::listen()?;
     let rejects = config.rejects.as_deref();
     let replace = if config.overwrite {
         Replace::Whole
@@ -41,18 +42,17 @@ pub(crate) fn execute(config: CheckConfig) -> Result<Exit> {
     if let Some(path) = rejects {
         check_name("--rejects", path, input.layout.format)?;
     }
-    // From here on there is something to clean up.
-    let interrupt = Interrupt::listen()?;
     let KnownAnswers {
         requests,
         limit,
         ledger,
     } = KnownAnswers::open(config.ledger.as_ref(), config.dedupe)?;
     let open = |target: &Target| RejectsWriter::open(target, input.mode, &input.layout);
+    let partial = target.as_ref().and_then(Target::partial);
+    let rejects = interrupts.opening(partial, || target.as_ref().map(open).transpose())?;
     let pass = Pass {
         requests,
-        rejects: target.as_ref().map(open).transpose()?,
-        interrupt,
+        rejects,
         progress: PassProgress::new(config.style, input.facts.size),
     };
     let PassEnd { counts, rejects } = pass.run(input.reader)?;
@@ -60,6 +60,7 @@ pub(crate) fn execute(config: CheckConfig) -> Result<Exit> {
     let written = written.map_err(|unfinished| closed(unfinished.error))?;
     let outlook = Outlook {
         name: input.facts.name(),
+        selection: input.facts.selection,
         path: match &input.facts.source {
             Input::File(path) => Some(path.clone()),
             Input::Stdin => None,
@@ -74,14 +75,15 @@ pub(crate) fn execute(config: CheckConfig) -> Result<Exit> {
         rejects: written.and_then(|written| written.rejects),
     };
     let ignored = input.facts.ignored.any().then(|| IGNORED.to_owned());
-    for warning in ignored.into_iter().chain(words::warnings(&outlook)) {
-        say(&format!("warning: {}", printable(&warning)));
-    }
     print(&if config.json {
         outlook.json()
     } else {
         text(&outlook)
     })?;
+    // On a terminal, both streams are read as one text.
+    for warning in ignored.into_iter().chain(words::warnings(&outlook)) {
+        say(&format!("warning: {}", printable(&warning)));
+    }
     Ok(outlook.exit())
 }
 

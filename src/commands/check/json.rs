@@ -1,6 +1,7 @@
 //! The result for programs.
 //!
-//! The reference documents every key; keys are added, but never change. What is not known is null, never absent.
+//! The reference documents every key. Keys may be added, but existing ones never change. A value that is not known is null,
+//! never absent.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

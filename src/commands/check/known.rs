@@ -1,4 +1,4 @@
-//! What a ledger already knows of a file's requests, and the hashes of the others.
+//! Which requests of a file a ledger can answer already, and the hashes of the others.
 
 use crate::base::error::Result;
 use crate::ledger::{KnownOutcome, Lookup, RequestHasher};

@@ -8,11 +8,14 @@ use super::remedies::RemedyContext;
 use crate::base::error::Exit;
 use crate::base::money::Tariff;
 use crate::ledger::PreviewedRun;
+use crate::selection::Selection;
 
 /// What a run would do and cost.
 pub(super) struct Outlook {
     /// The input's name for people.
     pub(super) name: String,
+    /// The rows of it that a run would take.
+    pub(super) selection: Selection,
     /// Its path; `None` is standard input.
     pub(super) path: Option<PathBuf>,
     /// Which column is which field, as one line.

@@ -1,9 +1,7 @@
 //! The pass over the file: a thread reads, and the thread that called counts.
 
-use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
-use std::time::Duration;
+use std::sync::mpsc::{Receiver, sync_channel};
 
-use super::super::interrupt::Interrupt;
 use super::counts::RowCounts;
 use super::distinct::DistinctCounter;
 use super::known::{RequestLookup, RequestState};
@@ -17,14 +15,11 @@ use crate::telemetry::event::Unusable;
 
 /// Batches between the threads: one in work, one waiting.
 const BATCHES: usize = 2;
-/// How often a pass that waits for its input looks for signals.
-const SIGNALS: Duration = Duration::from_millis(100);
 
 /// What a pass needs besides the rows.
 pub(super) struct Pass {
     pub(super) requests: RequestLookup,
     pub(super) rejects: Option<RejectsWriter>,
-    pub(super) interrupt: Interrupt,
     pub(super) progress: PassProgress,
 }
 
@@ -39,28 +34,20 @@ impl Pass {
     /// Reads to the end.
     ///
     /// # Errors
-    /// The input cannot be read to its end, a file cannot be written, or there was a signal. Nothing is left then.
+    /// The input cannot be read to its end, or a file cannot be written. Nothing is left then.
     pub(super) fn run(mut self, reader: Reader) -> Result<PassEnd> {
-        let batches = read(reader)?;
         let mut counter = Counter::default();
-        loop {
-            self.interrupt.check()?;
-            match batches.recv_timeout(SIGNALS) {
-                Ok(batch) => {
-                    let batch = batch?;
-                    let position = batch.position;
-                    self.count(&mut counter, batch)?;
-                    self.progress.show(counter.rows.read, position);
-                }
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => break,
-            }
+        for batch in read(reader)? {
+            let batch = batch?;
+            let position = batch.position;
+            self.count(&mut counter, batch)?;
+            self.progress.show(counter.rows.read, position);
         }
         self.progress.end();
         let Counter {
             mut rows, distinct, ..
         } = counter;
-        rows.calls += distinct.count(|| self.interrupt.check())?;
+        rows.calls += distinct.count()?;
         Ok(PassEnd {
             counts: rows,
             rejects: self.rejects,
@@ -99,7 +86,7 @@ impl Pass {
     }
 }
 
-/// The error for rejects that cannot be written. A pipe whose reader has gone is not asked for in vain.
+/// The error for rejects that cannot be written. Rejects were asked for by name, so a reader that has gone away is an error.
 pub(super) fn closed(error: WriteError) -> Error {
     match error {
         WriteError::Failed(error) => error,
@@ -143,7 +130,7 @@ impl Counter {
     }
 }
 
-/// Reads on a thread of its own, until the input ends or nobody receives any more.
+/// Reads on a thread of its own, until the input ends or the receiver is gone.
 fn read(mut reader: Reader) -> Result<Receiver<Result<RowBatch>>> {
     let (sender, receiver) = sync_channel(BATCHES);
     let read = move || {

@@ -32,7 +32,7 @@ impl PassProgress {
         }
     }
 
-    /// Shows that so many rows were read, up to this position in the input.
+    /// Shows that this many rows were read, up to this position in the input.
     pub(super) fn show(&mut self, rows: u64, position: u64) {
         let every = match self.style {
             Style::Bar => REDRAWN,

@@ -1,15 +1,15 @@
-//! Which option would let rows be sent that cannot be sent now.
+//! Which options would help rows that cannot be sent.
 
 use crate::fields::InvalidPhone;
 use crate::input::ReaderSettings;
 use crate::layout::Format;
 use crate::verdict::Reason;
 
-/// What would help rows that fail for a reason.
+/// What would help rows that fail for some reason.
 pub(super) struct Remedy {
     /// The options.
     pub(super) options: &'static [&'static str],
-    /// What they do, and when, in words for people.
+    /// What they do, and when, in words for people: a line for each option, short enough for 80 columns.
     pub(super) words: &'static str,
 }
 
@@ -48,7 +48,7 @@ pub(super) const fn remedy_for(reason: Reason, context: RemedyContext) -> Option
         ),
         Reason::Undecodable => (
             &["--encoding"],
-            "`--encoding`, if the file is in another encoding than the one that it names",
+            "another `--encoding`, if the file is not in the one that it names",
         ),
         Reason::MissingName => (MAP, "`--map name=COLUMN` if another column has it"),
         Reason::MissingIp | Reason::InvalidIp => {
@@ -56,7 +56,7 @@ pub(super) const fn remedy_for(reason: Reason, context: RemedyContext) -> Option
         }
         Reason::MissingUserAgent => (
             &["--map", "--set"],
-            "`--map user_agent=COLUMN` if another column has it, `--set user_agent=VALUE` if it is the same for all",
+            "`--map user_agent=COLUMN` if another column has it\n`--set user_agent=VALUE` if it is the same for all",
         ),
         Reason::MissingContact => (
             MAP,
@@ -97,15 +97,15 @@ const fn for_phones(context: RemedyContext) -> Option<Remedy> {
     let (options, words): (&[&str], _) = match (context.region, context.drop) {
         (false, false) => (
             &["--phone-region", "--invalid-phone"],
-            "`--phone-region` reads national numbers; `--invalid-phone drop` sends rows that have an email address without the number",
+            "`--phone-region CODE` reads national numbers\n`--invalid-phone drop` sends rows with an email address without the number",
         ),
         (false, true) => (
             &["--phone-region"],
-            "they have no email address; `--phone-region` reads national numbers",
+            "they have no email address; `--phone-region CODE` reads national numbers",
         ),
         (true, false) => (
             &["--invalid-phone"],
-            "`--invalid-phone drop` sends rows that have an email address without the number",
+            "`--invalid-phone drop` sends rows with an email address without the number",
         ),
         (true, true) => return None,
     };

@@ -9,17 +9,18 @@ use crate::fields::{Field, UserRequest};
 use crate::input::Compose;
 use crate::service::{self, Plan};
 
-/// Makes such requests.
+/// Makes these requests.
 pub(super) fn marked(plan: Plan) -> Compose {
-    Box::new(move |user: &UserRequest<'_>, to: &mut BytesMut| {
+    let compose = Compose::new(move |user: &UserRequest<'_>, to: &mut BytesMut| {
         let mut marks = Marks::default();
         user.unusual_lengths(|field| marks.add(field));
         to.put_u8(marks.0);
         service::write_body(user, plan, to);
-    })
+    });
+    compose.behind_marks(size_of::<Marks>())
 }
 
-/// The marks and the body of such a request.
+/// The marks and the body of a request.
 pub(super) fn split(request: &[u8]) -> (Marks, &[u8]) {
     match request.split_first() {
         Some((marks, body)) => (Marks(*marks), body),
@@ -63,7 +64,7 @@ mod tests {
             user_agent: Cow::Borrowed("curl"),
         };
         let (mut request, mut body) = (BytesMut::new(), BytesMut::new());
-        marked(Plan::Free)(&user, &mut request);
+        marked(Plan::Free).write(&user, &mut request);
         service::write_body(&user, Plan::Free, &mut body);
         let (marks, rest) = split(&request);
         assert_eq!(rest, body);

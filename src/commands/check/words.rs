@@ -10,13 +10,13 @@ use crate::fields::usual_length;
 use crate::ledger::PreviewedRun;
 use crate::observe::{count, counted, day, per_time};
 
-/// The result, without a line end behind the last line.
+/// The result, without a line end after the last line.
 pub(super) fn text(outlook: &Outlook) -> String {
-    let mut lines = vec![format!(
-        "{}: {}",
-        outlook.name,
-        counted(outlook.counts.read, "row")
-    )];
+    let mut first = format!("{}: {}", outlook.name, counted(outlook.counts.read, "row"));
+    if let Some(part) = outlook.selection.words() {
+        first += &format!(", {part}");
+    }
+    let mut lines = vec![first];
     if !outlook.mapping.is_empty() {
         lines.push(format!("  {}", printable(&outlook.mapping)));
     }
@@ -35,7 +35,7 @@ struct CountLine {
     label: String,
     number: u64,
     remark: String,
-    /// What follows on a line of its own.
+    /// What follows on lines of its own.
     below: Option<&'static str>,
 }
 
@@ -118,9 +118,8 @@ fn aligned(lines: &[CountLine]) -> Vec<String> {
         let (name, remark) = (&line.label, &line.remark);
         let shown = format!("{name:label$}  {:>number$}  {remark}", count(line.number));
         text.push(shown.trim_end().to_owned());
-        if let Some(below) = line.below {
-            text.push(format!("{:width$}{below}", "", width = label + number + 4));
-        }
+        let below = line.below.unwrap_or_default().lines();
+        text.extend(below.map(|below| format!("    {below}")));
     }
     text
 }
@@ -131,7 +130,7 @@ fn remarks(outlook: &Outlook) -> Vec<String> {
     let mut lines = vec![String::new()];
     if let Some(tariff) = &outlook.tariff {
         lines.push(format!(
-            "cost: {} at {} a call; calls that are retried may cost more",
+            "cost: {} at {} a call; retries may cost more",
             tariff.shown_for(counts.calls),
             tariff.shown_for(1)
         ));
@@ -141,7 +140,7 @@ fn remarks(outlook: &Outlook) -> Vec<String> {
     }
     if let Some(reason) = counts.refused {
         lines.push(format!(
-            "`rescore run` refuses this file: its first rows all fail for the same reason, `{reason}` (`--give-up-after never` continues anyway)"
+            "`rescore run` refuses this file: its first rows all fail for the same reason,\n`{reason}` (`--give-up-after never` continues anyway)"
         ));
     }
     match outlook.rejects() {
@@ -151,7 +150,7 @@ fn remarks(outlook: &Outlook) -> Vec<String> {
             shown(file)
         )),
         None if counts.rejected() > 0 => lines.push(
-            "`--rejects FILE` writes the rows that cannot be sent to a file, so that they can be fixed first"
+            "`--rejects FILE` writes the rows that cannot be sent, so that you can fix them"
                 .to_owned(),
         ),
         None => {}
@@ -184,11 +183,11 @@ fn how_long(estimate: TimeEstimate) -> String {
             in_flight,
             most,
         } => format!(
-            "not known before the first call; if each takes {}, from {} ({} at a time) to {} (one after another)",
-            time(LATENCY),
+            "not known before the first call\n      {} ({} at a time) to {} (one by one) if each takes {}",
             time(least),
             count(in_flight),
-            time(most)
+            time(most),
+            time(LATENCY)
         ),
     }
 }
@@ -203,8 +202,9 @@ pub(super) fn warnings(outlook: &Outlook) -> Vec<String> {
     for (field, tally) in &counts.unusual {
         if let Some(usual) = usual_length(*field) {
             warnings.push(format!(
-                "`{field}` is unusually short or long in {} (usual are {} to {} characters): {}; they are sent all the same",
+                "{} {} `{field}` of unusual length (usual: {} to {} characters), sent all the same: {}",
                 counted(tally.rows, "row"),
+                if tally.rows == 1 { "has a" } else { "have a" },
                 usual.start(),
                 usual.end(),
                 rows(tally)

@@ -1,5 +1,6 @@
 //! Runs the command in one of its two ways.
 
+use super::super::interrupt::Interrupts;
 use super::{rewrite, what_if};
 use crate::base::error::{Exit, Result};
 use crate::config::{DecideConfig, DecideTask};
@@ -11,8 +12,9 @@ use crate::config::{DecideConfig, DecideTask};
 /// left then.
 pub(crate) fn execute(config: DecideConfig) -> Result<Exit> {
     let DecideConfig { file, prefix, task } = config;
+    let interrupts = Interrupts::listen()?;
     match task {
-        DecideTask::Rewrite(task) => rewrite::rewrite(&file, &prefix, *task),
+        DecideTask::Rewrite(task) => rewrite::rewrite(&file, &prefix, *task, &interrupts),
         DecideTask::WhatIf { today, json } => what_if::what_if(&file, &prefix, &today, json),
     }
 }

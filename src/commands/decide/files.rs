@@ -8,7 +8,7 @@ use crate::base::error::Result;
 use crate::config::DecideOutput;
 use crate::input::Input;
 use crate::layout::Format;
-use crate::output::{Replace, Sides, Sink, Target, partial_of};
+use crate::output::{Replace, Sides, Sink, Target};
 
 /// The files, named and checked.
 pub(super) struct DecideFiles {
@@ -23,8 +23,6 @@ pub(super) struct OpenDecideFiles {
     pub(super) sink: Sink,
     pub(super) sides: Sides,
     pub(super) summary: Option<File>,
-    /// The partial files, which a signal removes.
-    pub(super) partial: Vec<PathBuf>,
 }
 
 impl DecideFiles {
@@ -69,6 +67,12 @@ impl DecideFiles {
         })
     }
 
+    /// The files that are there under another name until they are complete.
+    pub(super) fn partial(&self) -> Vec<PathBuf> {
+        let files = [&self.output, &self.changes].into_iter().flatten();
+        files.filter_map(Target::partial).collect()
+    }
+
     /// Opens the files for rows of this format. Only those who can read the input may read them.
     ///
     /// # Errors
@@ -85,13 +89,10 @@ impl DecideFiles {
         let beside = mode & output.and_then(Target::mode).unwrap_or(mode);
         let sink = output.map(|target| target.open(mode)).transpose()?;
         let sides = Sides::open(None, changes, beside)?;
-        let files = [output, changes].into_iter().flatten();
-        let files = files.filter(|target| !target.is_special());
         Ok(OpenDecideFiles {
             sink: sink.unwrap_or_else(Sink::stdout),
             sides,
             summary: summary.transpose()?,
-            partial: files.map(|target| partial_of(target.path())).collect(),
         })
     }
 }

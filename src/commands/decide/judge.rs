@@ -1,9 +1,9 @@
-//! One row of a scored file to its decision. Nothing is guessed: a row that is not as rescore writes it is left alone.
+//! From a row of a scored file to its decision. Nothing is guessed: a row that is not as rescore writes it stays as it is.
 
 use crate::config::ColumnPolicy;
 use crate::input::{ScoredColumns, ScoredRow};
 use crate::layout::{DECISION_COLUMN, Format, SCORE_COLUMN};
-use crate::verdict::{Decision, Reason, Score};
+use crate::verdict::{Decision, Levels, Reason, Score, is_formula};
 
 /// What a row is.
 #[derive(Debug)]
@@ -14,7 +14,7 @@ pub(super) enum Judged {
     Scored(Score, Option<Decision>),
 }
 
-/// What a row has to say.
+/// Reads the verdict of a row.
 ///
 /// # Errors
 /// Why it cannot be decided.
@@ -52,8 +52,30 @@ pub(super) fn decide(
         ColumnPolicy::Score(thresholds) => Ok(thresholds.decide(score)),
         ColumnPolicy::Level { levels, .. } => {
             let level = scored.value(ScoredColumns::first_further(), format);
-            let there = !level.trim().is_empty();
-            { levels.decide(&level) }.ok_or_else(|| there.then(|| level.into_owned()))
+            decide_level(levels, &level, format)
         }
     }
+}
+
+/// The decision that a level stands for, as it is written or as the service gave it.
+///
+/// # Errors
+/// The level, if it is in no list.
+fn decide_level(
+    levels: &Levels,
+    written: &str,
+    format: Format,
+) -> Result<Decision, Option<String>> {
+    let level = match format {
+        Format::Delimited { .. } => as_given(written),
+        Format::Jsonl => written,
+    };
+    let decision = levels.decide(written).or_else(|| levels.decide(level));
+    decision.ok_or_else(|| (!level.trim().is_empty()).then(|| level.to_owned()))
+}
+
+/// A cell's text without the quote that a run puts before what a spreadsheet would take for a formula.
+fn as_given(written: &str) -> &str {
+    let protected = written.strip_prefix('\'').filter(|text| is_formula(text));
+    protected.unwrap_or(written)
 }

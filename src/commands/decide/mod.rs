@@ -1,11 +1,10 @@
-//! `rescore decide`: a scored file with other decisions, without a call.
+//! `rescore decide`: new decisions for a scored file, without a call.
 //!
 //! A reader's thread finds the columns of each row ([`read_ahead`]); the thread that called decides ([`judge`]) and either
 //! writes the rows again ([`rewrite`]) or counts what other thresholds would do ([`what_if`]).
 
 mod execute;
 mod files;
-mod interrupt;
 mod judge;
 mod read_ahead;
 mod rewrite;

@@ -11,7 +11,7 @@ const BATCHES: usize = 2;
 /// The rows that are read; the channel closes after the last ones, or after an error.
 pub(super) type ReadAhead = Receiver<Result<RowBatch<ScoredRow>>>;
 
-/// Reads until the file ends or nobody receives any more.
+/// Reads until the file ends or the receiver is gone.
 ///
 /// # Errors
 /// A thread cannot be started.

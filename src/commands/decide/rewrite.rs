@@ -1,12 +1,12 @@
-//! The rows of a scored file with other decisions: all other bytes stay as they are.
+//! Writes a scored file with new decisions. All other bytes stay as they are.
 
 use std::fs::File;
 
 use tokio::time::Instant;
 
+use super::super::interrupt::Interrupts;
 use super::super::open_input::IGNORED;
 use super::files::{DecideFiles, OpenDecideFiles};
-use super::interrupt::Interrupts;
 use super::judge::{Judged, decide, judge};
 use super::read_ahead::{ReadAhead, read_ahead};
 use crate::base::error::{Error, Exit, Result, system_words};
@@ -29,14 +29,18 @@ struct Rewriting {
 /// How writing ended: `None` when the reader of standard output has gone away, which is not an error.
 type End<T> = Result<Option<T>>;
 
-/// Decides the rows again, and says how it went.
+/// Decides the rows again, and says how it went. A signal removes the files that are not complete.
 ///
 /// # Errors
 /// Exit code 2: the file is not a scored file, or the output cannot be made. Exit code 3: it cannot be written.
-pub(super) fn rewrite(file: &FileSettings, prefix: &str, task: RewriteTask) -> Result<Exit> {
+pub(super) fn rewrite(
+    file: &FileSettings,
+    prefix: &str,
+    task: RewriteTask,
+    interrupts: &Interrupts,
+) -> Result<Exit> {
     let started = Instant::now();
     let files = DecideFiles::check(task.output, &file.input)?;
-    let interrupts = Interrupts::listen()?;
     let level = match &task.policy {
         ColumnPolicy::Score(_) => None,
         ColumnPolicy::Level { column, .. } => Some(column.clone()),
@@ -47,9 +51,9 @@ pub(super) fn rewrite(file: &FileSettings, prefix: &str, task: RewriteTask) -> R
         sink,
         sides,
         summary,
-        partial,
-    } = files.open(opened.layout.format, opened.mode)?;
-    interrupts.remove(partial);
+    } = interrupts.opening(files.partial(), || {
+        files.open(opened.layout.format, opened.mode)
+    })?;
     let rewriting = Rewriting {
         policy: task.policy,
         format: opened.layout.format,

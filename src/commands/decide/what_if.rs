@@ -1,13 +1,12 @@
-//! What other thresholds would do to a scored file: one pass, and nothing is written.
-
-use std::io::{self, Write as _};
+//! What other thresholds would do to a scored file, from one pass that writes nothing.
 
 use super::super::open_input::IGNORED;
 use super::judge::{Judged, judge};
 use super::read_ahead::read_ahead;
 use crate::analysis::WhatIf;
-use crate::base::error::{Error, Exit, Result};
+use crate::base::error::{Exit, Result};
 use crate::base::stderr::say;
+use crate::base::stdout::print;
 use crate::input::{FileSettings, ScoredColumns, ScoredReader};
 use crate::observe::WhatIfView;
 use crate::telemetry::decide_stats::ScoredRows;
@@ -40,17 +39,15 @@ pub(super) fn what_if(
         what_if: &what_if,
         rows: &rows,
         today,
-        file: &opened.name,
+        file: &file.input.shown(),
     };
     if opened.ignored.any() {
         say(&format!("warning: {IGNORED}"));
     }
-    let text = if json { view.json() } else { view.text() };
-    match io::stdout().write_all(text.as_bytes()) {
-        Err(e) if e.kind() != io::ErrorKind::BrokenPipe => {
-            Err(Error::stopped("cannot write standard output").because(e))
-        }
-        _ if rows.unreadable_rows() > 0 => Ok(Exit::SomeFailed),
-        _ => Ok(Exit::Complete),
-    }
+    print(&if json { view.json() } else { view.text() })?;
+    Ok(if rows.unreadable_rows() > 0 {
+        Exit::SomeFailed
+    } else {
+        Exit::Complete
+    })
 }

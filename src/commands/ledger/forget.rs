@@ -9,7 +9,7 @@ use crate::base::error::{Error, Exit, Result, printable, shown};
 use crate::base::stderr::say;
 use crate::config::ForgetTarget;
 use crate::fields::UserRequest;
-use crate::input::{Reader, ReaderSettings};
+use crate::input::{Compose, Reader, ReaderSettings};
 use crate::ledger::{CleanupResult, Forget, ForgetCounts};
 use crate::observe::{count, counted};
 use crate::service::{Plan, write_body};
@@ -101,7 +101,7 @@ fn one(forget: &mut Forget, user: &UserRequest<'_>) -> Result<RemovalSummary> {
 
 /// Reads the whole file before anything is removed: one that is broken in the middle changes nothing.
 fn many(forget: &mut Forget, users: ReaderSettings) -> Result<RemovalSummary> {
-    let (mut reader, opened) = Reader::open(users, Box::new(write_bodies))?;
+    let (mut reader, opened) = Reader::open(users, Compose::new(write_bodies))?;
     // An empty file has no columns.
     if !opened.mapping.is_empty() {
         say(&format!("rescore ledger: {}", printable(&opened.mapping)));

@@ -29,7 +29,7 @@ pub(super) struct CountedFile {
     pub(super) groups: Vec<GroupTally>,
     /// How rows were paired, without those that are gone.
     pub(super) pairing: PairingCounts,
-    /// A stand-in has answered.
+    /// A stand-in answered.
     pub(super) sandbox: bool,
 }
 

@@ -1,9 +1,10 @@
-//! From the files to the page.
+//! Runs the command, from the files to the page.
 
 use std::path::Path;
 use std::time::SystemTime;
 
 use super::super::files::{NamedFile, refuse_clashes};
+use super::super::interrupt::Interrupts;
 use super::count::{CountedFile, ScoredFile};
 use super::past::PastVerdicts;
 use super::summary;
@@ -25,6 +26,7 @@ const TOP: usize = 20;
 /// written.
 pub(crate) fn execute(config: ReportConfig) -> Result<Exit> {
     refuse_overwriting(&config)?;
+    let interrupts = Interrupts::listen()?;
     let replace = |_: &Path| {
         if config.overwrite {
             Replace::Whole
@@ -41,18 +43,21 @@ pub(crate) fn execute(config: ReportConfig) -> Result<Exit> {
     let mode = opened.mode;
     let report = read(config, file, &opened, facts)?;
     let document = match &target {
-        Some(target) => Document::open(target, mode)?,
+        Some(target) => interrupts.opening(target.partial(), || Document::open(target, mode))?,
         None => Document::stdout(),
     };
     let written = document.complete(&page(&report))?;
     if let Some(path) = written {
         let rows = counted(report.tally.rows(), "row");
-        say(&format!("rescore report: {rows} in {}", shown(&path)));
+        say(&format!(
+            "rescore: wrote {}: a report on {rows}",
+            shown(&path)
+        ));
     }
     Ok(Exit::Complete)
 }
 
-/// Fails when the page would overwrite what it is made of.
+/// Fails if the page would overwrite one of its sources.
 fn refuse_overwriting(config: &ReportConfig) -> Result<()> {
     let Some(output) = &config.output else {
         return Ok(());
@@ -106,7 +111,7 @@ fn read(
     };
     if opened.ignored.any() {
         say(&format!(
-            "warning: bytes after the compressed data of {} are ignored",
+            "warning: the compressed data of {} is followed by other bytes, which are ignored",
             opened.name
         ));
     }
@@ -168,7 +173,7 @@ fn against_file(
     })
 }
 
-/// A file's name without its directory, which is nobody's business.
+/// A file's name without its directory, which has no place in a page that is passed on.
 fn name_of(input: &Input) -> String {
     match input {
         Input::File(path) => {

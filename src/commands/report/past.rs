@@ -1,6 +1,6 @@
-//! The verdicts of an earlier file, to be found by the rows of a later one.
+//! The verdicts of an earlier file, looked up by the rows of a later one.
 //!
-//! Users come and go between two files, so rows are paired by what they are and not by where they are. Of each row of the
+//! Users come and go between two files, so rows are paired by their content or a key, not by their position. Of each row of the
 //! earlier file only a fingerprint, its score and its decision are kept: 16 bytes, and twice that while the list grows.
 
 use std::hash::{BuildHasher, Hasher};

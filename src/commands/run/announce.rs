@@ -8,7 +8,7 @@ use super::prepare::{CallParts, Context, PreparedRun};
 use crate::base::error::{printable, quoted};
 use crate::base::stderr::say;
 use crate::layout::Format;
-use crate::ledger::{EarlierAnswers, KnownLimit, PreviousRun};
+use crate::ledger::{EarlierAnswers, KnownLimit, LackingAnswers, PreviousRun};
 use crate::observe::{self, counted, day, moment, most};
 use crate::output::Target;
 use crate::pace::Rate;
@@ -41,6 +41,7 @@ pub(super) fn announce(prepared: &PreparedRun) {
     }
     let ignored = context.input.ignored_at_start.then(|| IGNORED.to_owned());
     let of_ledger = thrown_away(ledger).or_else(|| aged(ledger));
+    let of_ledger = of_ledger.into_iter().chain(lacking(ledger));
     for warning in warnings.iter().cloned().chain(ignored).chain(of_ledger) {
         say(&format!("warning: {}", printable(&warning)));
     }
@@ -138,6 +139,26 @@ fn thrown_away(ledger: &PreparedLedger) -> Option<String> {
             moment(started)
         )
     })
+}
+
+/// A warning where answers cannot be used because the run needs fields that they were not stored with.
+fn lacking(ledger: &PreparedLedger) -> Option<String> {
+    let LackingAnswers { answers, fields } = ledger.lacking_answers()?;
+    let answers = match answers {
+        Some(1) => "1 answer in the ledger lacks".to_owned(),
+        Some(answers) => format!("{} in the ledger lack", counted(*answers, "answer")),
+        None => "answers in the ledger lack".to_owned(),
+    };
+    let fields: Vec<_> = fields.iter().map(|field| quoted(field)).collect();
+    let paid = if ledger.is_sandbox() {
+        ""
+    } else {
+        ", and paid for"
+    };
+    Some(format!(
+        "{answers} {}, which this run needs: rows with such an answer are sent again{paid}",
+        fields.join(", ")
+    ))
 }
 
 /// A warning where this run continues one of another day.

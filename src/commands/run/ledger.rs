@@ -11,8 +11,9 @@ use crate::base::error::{Error, Exit, Result, shown};
 use crate::config::{LedgerChoice, LedgerConfig};
 use crate::input::Input;
 use crate::ledger::{
-    ClosedLedger, EarlierAnswers, FinishedRun, KnownLimit, LedgerLocation, LedgerSettings,
-    LedgerWriter, OpenLedger, OutputState, PreviousRun, Removal, RequestKey, Reuse, RunningLedger,
+    ClosedLedger, EarlierAnswers, FinishedRun, KnownLimit, LackingAnswers, LedgerLocation,
+    LedgerSettings, LedgerWriter, OpenLedger, OutputState, PreviousRun, Removal, RequestKey, Reuse,
+    RunningLedger,
 };
 use crate::observe::{KeptLedger, counted, same_command};
 use crate::output::{Replace, Sealed, Target};
@@ -199,6 +200,11 @@ impl PreparedLedger {
     /// What the ledger holds and will lose to this run's first answer.
     pub(super) fn replaced_answers(&self) -> Option<EarlierAnswers> {
         self.ledger.as_ref()?.replaced_answers()
+    }
+
+    /// Answers of earlier runs that lack fields which this one needs.
+    pub(super) fn lacking_answers(&self) -> Option<&LackingAnswers> {
+        self.ledger.as_ref()?.lacking_answers()
     }
 
     /// How the run before this one ended.

@@ -1,4 +1,4 @@
-//! The page of `--report`: the rows as the writer saw them, and the run as its summary tells of it.
+//! The page of `--report`: the rows as the writer saw them, and the run as its summary describes it.
 //!
 //! Only a finished run has one. A page about a part of the rows would be taken for the whole.
 
@@ -38,7 +38,7 @@ impl CountedReport {
             return;
         };
         match complete(self.document, name, *tally, summary) {
-            Ok(path) if watch.shows_text() => say(&format!("         report in {path}")),
+            Ok(path) if watch.shows_text() => say(&format!("         wrote {path}: the report")),
             Ok(_) => {}
             // The rows are safe, so this does not change the exit code.
             Err(error) => say(&format!("warning: no report: {error}")),
@@ -69,7 +69,7 @@ fn complete(
     Ok(path.as_deref().map(shown).unwrap_or_default())
 }
 
-/// The name of a file without its directory, which is nobody's business.
+/// The name of a file without its directory, which has no place in a page that is passed on.
 pub(super) fn file_name(path: &Path) -> String {
     let name = path.file_name().unwrap_or(path.as_os_str());
     name.to_string_lossy().into_owned()

@@ -154,7 +154,7 @@ pub(super) fn prepare(config: RunConfig) -> Result<PreparedRun> {
 
 /// Makes the bodies of requests.
 fn bodies(plan: Plan) -> Compose {
-    Box::new(move |request: &UserRequest<'_>, to: &mut BytesMut| {
+    Compose::new(move |request: &UserRequest<'_>, to: &mut BytesMut| {
         service::write_body(request, plan, to);
     })
 }

@@ -27,7 +27,7 @@ impl ScoredCsv {
     /// Reads the header and finds the columns. Without a header, ours are the last three, as a run writes them.
     ///
     /// # Errors
-    /// Exit code 2: a column is missing or there twice, or one of ours has a value that we never write.
+    /// Exit code 2: a column is missing or occurs twice, or one of ours has a value that we never write.
     pub(super) fn open(
         delimiter: u8,
         settings: &FileSettings,

@@ -180,6 +180,40 @@ pub(crate) fn count_of(connection: &Connection, context: i64) -> rusqlite::Resul
     )
 }
 
+/// Answers by the number of their list of captured fields.
+pub(crate) struct CountsByCapture {
+    /// Each list with its answers.
+    pub(crate) counts: Vec<(Option<i64>, u64)>,
+    /// Whether all answers were looked at.
+    pub(crate) whole: bool,
+}
+
+/// Counts the answers of a context that are no older by their lists of captured fields. It looks at so many answers at
+/// most: as keys are hashes, these are a fair sample.
+pub(crate) fn count_by_capture(
+    connection: &Connection,
+    context: i64,
+    not_before: i64,
+    at_most: u32,
+) -> rusqlite::Result<CountsByCapture> {
+    const QUERY: &str = "SELECT capture, sum(context = ?1 AND at >= ?2), count(*)
+        FROM (SELECT context, capture, at FROM answers LIMIT ?3) GROUP BY capture";
+    let mut statement = connection.prepare(QUERY)?;
+    let mut rows = statement.query(params![context, not_before, at_most])?;
+    let (mut counts, mut seen) = (Vec::new(), 0_i64);
+    while let Some(row) = rows.next()? {
+        let answers: i64 = row.get(1)?;
+        seen += row.get::<_, i64>(2)?;
+        if answers > 0 {
+            counts.push((row.get(0)?, answers.unsigned_abs()));
+        }
+    }
+    Ok(CountsByCapture {
+        counts,
+        whole: seen < i64::from(at_most),
+    })
+}
+
 /// How many answers there are to a request, of all rows.
 pub(crate) fn count_to(connection: &Connection, hash: &KeyHash) -> rusqlite::Result<u64> {
     connection

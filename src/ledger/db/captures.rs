@@ -7,6 +7,7 @@
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, params};
 
+use super::answers::{CountsByCapture, count_by_capture};
 use super::checksum::Checksums;
 use super::connect::writing;
 use super::errors::damaged;
@@ -15,6 +16,54 @@ use crate::raw_json::Pointer;
 /// How many fields of all runs are remembered, the most recent ones: far more than anybody looks at, and few enough to
 /// bound how large answers grow. A run that asks for more gets all of its own.
 const REMEMBERED: u32 = 64;
+
+/// Answers that are looked at before a run to see whether they lack fields: well below a second, even on a busy machine.
+const LOOKED_AT: u32 = 100_000;
+
+/// Answers that lack fields which a run needs: their rows are sent again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct LackingAnswers {
+    /// How many; `None` if the ledger is too large to count them.
+    pub(crate) answers: Option<u64>,
+    /// The pointers of the fields that some of them lack.
+    pub(crate) fields: Vec<String>,
+}
+
+impl LackingAnswers {
+    /// Looks for such answers among those of a context that are no older; `None` if none was seen.
+    pub(crate) fn find(
+        connection: &Connection,
+        checksums: Checksums,
+        requested: &[Pointer],
+        context: i64,
+        not_before: i64,
+    ) -> rusqlite::Result<Option<Self>> {
+        if requested.is_empty() {
+            return Ok(None);
+        }
+        let requested: Vec<_> = requested.iter().map(Pointer::to_string).collect();
+        let CountsByCapture { counts, whole } =
+            count_by_capture(connection, context, not_before, LOOKED_AT)?;
+        let (mut lacking, mut answers) = (vec![false; requested.len()], 0);
+        for (capture, of_list) in counts {
+            let list = capture.map(|number| list(connection, checksums, number));
+            let has = list.transpose()?.flatten().unwrap_or_default();
+            let mut any = false;
+            for (field, lacks) in requested.iter().zip(&mut lacking) {
+                if !has.contains(field) {
+                    (*lacks, any) = (true, true);
+                }
+            }
+            answers += if any { of_list } else { 0 };
+        }
+        let fields = requested.into_iter().zip(lacking);
+        let fields = fields.filter_map(|(field, lacks)| lacks.then_some(field));
+        Ok((answers > 0).then(|| Self {
+            answers: whole.then_some(answers),
+            fields: fields.collect(),
+        }))
+    }
+}
 
 /// The fields that new answers are stored with.
 pub(crate) struct CapturedFields {

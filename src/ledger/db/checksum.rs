@@ -22,6 +22,7 @@ const FUNCTION: &str = "answer_checksum";
 const VALUES: usize = 8;
 
 impl Checksums {
+    /// Checksums with the secret of a ledger.
     pub(crate) const fn new(secret: [u8; 32]) -> Self {
         Self { secret }
     }

@@ -12,7 +12,7 @@ use super::plan::{RunContext, RunPlan};
 use super::running::RunningLedger;
 use crate::base::error::Result;
 use crate::ledger::clock::{millis, time};
-use crate::ledger::db::captures::CapturedFields;
+use crate::ledger::db::captures::{CapturedFields, LackingAnswers};
 use crate::ledger::db::connect::{Connect, Mode};
 use crate::ledger::db::database::{Database, WriteScope};
 use crate::ledger::db::limits::KnownLimit;
@@ -52,6 +52,7 @@ struct Contents {
 pub struct OpenLedger {
     plan: RunPlan,
     contents: Contents,
+    lacking: Option<LackingAnswers>,
     lookups: LookupScope,
     fields: Box<[Pointer]>,
     in_flight: NonZeroUsize,
@@ -98,6 +99,8 @@ impl OpenLedger {
             any: contents.any,
         };
         let plan = RunPlan::make(connection, &plan, now).map_err(unreadable)?;
+        let lacking =
+            lacking(connection, &info, (context, &settings.captured), &plan).map_err(unreadable)?;
 
         let scope = WriteScope {
             checksums,
@@ -119,6 +122,7 @@ impl OpenLedger {
             },
             plan,
             contents,
+            lacking,
             fields: pointers,
             in_flight: settings.in_flight,
             claim,
@@ -138,6 +142,12 @@ impl OpenLedger {
     pub(crate) fn replaced_answers(&self) -> Option<EarlierAnswers> {
         let replaced = self.plan.replaces && !self.plan.run.leftover;
         self.contents.earlier.filter(|_| replaced)
+    }
+
+    /// Answers that could be used if they had all fields that the run needs.
+    #[must_use]
+    pub(crate) const fn lacking_answers(&self) -> Option<&LackingAnswers> {
+        self.lacking.as_ref()
     }
 
     /// What was recorded about the previous run to this output.
@@ -269,6 +279,20 @@ impl OpenLedger {
         self.new_file.keep();
         Ok((RunningLedger::new(self.claim, counts), writer))
     }
+}
+
+/// The answers that a run finds and cannot use, as they lack fields that it captures.
+fn lacking(
+    connection: &Connection,
+    info: &LedgerInfo,
+    (context, captured): (i64, &[Pointer]),
+    plan: &RunPlan,
+) -> rusqlite::Result<Option<LackingAnswers>> {
+    if plan.replaces {
+        return Ok(None);
+    }
+    let not_before = plan.run.not_before;
+    LackingAnswers::find(connection, info.checksums(), captured, context, not_before)
 }
 
 impl Contents {

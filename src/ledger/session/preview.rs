@@ -1,8 +1,8 @@
 //! What a run that starts now would find in a ledger: read without a lock, beside runs that use it, and without changing
 //! anything.
 //!
-//! A shared ledger is seen as by a new run. In a run's own ledger it is the run to its output that goes on: one that was
-//! stopped continues, and of one that finished the failed rows are retried.
+//! A shared ledger is seen as a new run would see it. A run's own ledger is seen as the next run to that output would: one
+//! that continues a stopped run, or that retries the failed rows of a finished run.
 
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -36,7 +36,7 @@ pub(crate) struct LedgerPreview {
     pub(crate) known_limit: Option<KnownLimit>,
     /// Which run would use it.
     pub(crate) run: PreviewedRun,
-    /// The addresses that the ledger has answers of, if none are of the account that was asked for.
+    /// The addresses whose answers the ledger has instead, if it has none of the given account.
     pub(crate) others: Vec<String>,
 }
 

@@ -79,6 +79,7 @@ const fn stopped_by(reason: CancelReason) -> &'static str {
         CancelReason::InputChanged => "the input has changed",
         CancelReason::Ledger => "ledger error",
         CancelReason::NoVerdicts => "no verdicts",
+        CancelReason::NoDecisions => "no decisions",
         CancelReason::MaxCalls => "`--max-calls`",
         CancelReason::MaxCost => "`--max-cost`",
         CancelReason::MaxFailures => "`--max-failures`",

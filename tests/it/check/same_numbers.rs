@@ -244,6 +244,18 @@ fn an_earlier_output_as_the_input() {
     assert_eq!(outline(&said), (149, 0, 1));
 }
 
+#[test]
+fn a_sample_has_the_rows_of_the_run() {
+    let mut rows = users(60);
+    rows += "Jo,jo@example.com,,192.0.2.7,\nUser 7,u7@example.com,,not an address,curl/8\n";
+    for options in [
+        &["--sample", "37%"][..],
+        &["--sample", "60%", "--limit", "20"],
+    ] {
+        numbers("users.csv", &rows, options);
+    }
+}
+
 /// Users, and a ledger that knows those of the first rows.
 fn partly_known(stand_in: &StandIn<'_>, calls: &str, options: &[&str]) -> Place {
     let place = Place::with("users.csv", users(30));

@@ -29,7 +29,8 @@ fn the_sample_needs_no_setting_and_no_key() {
     duplicates        6  repeat an earlier row
     calls to make   194
 
-    time: not known before the first call; if each takes 100 ms, from 100 ms (512 at a time) to 19 s (one after another)
+    time: not known before the first call
+          100 ms (512 at a time) to 19 s (one by one) if each takes 100 ms
     ");
     assert_eq!(place.names(), ["users.csv"]);
 }
@@ -57,23 +58,25 @@ fn what_is_wrong_with_rows_comes_with_what_helps() {
       ragged               2  rows 8, 31
       text_after_quote     1  row 26
       not_utf8             1  row 28
-                              `--encoding`, such as `windows-1252`, if the file is in another encoding
+        `--encoding`, such as `windows-1252`, if the file is in another encoding
       missing_ip           1  row 10
-                              `--map ip=COLUMN` if another column has it
+        `--map ip=COLUMN` if another column has it
       missing_user_agent   1  row 23
-                              `--map user_agent=COLUMN` if another column has it, `--set user_agent=VALUE` if it is the same for all
+        `--map user_agent=COLUMN` if another column has it
+        `--set user_agent=VALUE` if it is the same for all
       missing_contact      1  row 21
-                              `--map email=COLUMN` or `--map phone=COLUMN` if another column has one
+        `--map email=COLUMN` or `--map phone=COLUMN` if another column has one
       invalid_ip           1  row 4
-                              `--map ip=COLUMN` if another column has it
+        `--map ip=COLUMN` if another column has it
       invalid_email        2  rows 13, 16
-                              `--map email=COLUMN` if another column has it
+        `--map email=COLUMN` if another column has it
       invalid_phone        1  row 18
-                              `--phone-region` reads national numbers; `--invalid-phone drop` sends rows that have an email address without the number
+        `--phone-region CODE` reads national numbers
+        `--invalid-phone drop` sends rows with an email address without the number
     duplicates             0  repeat an earlier row
     calls to make         28
 
-    cost: 0.112 EUR at 0.004 EUR a call; calls that are retried may cost more
+    cost: 0.112 EUR at 0.004 EUR a call; retries may cost more
     time: at least 5.6 s at 5.00/s
     rejects: 11 rows in `fix.csv`
     ");
@@ -89,9 +92,9 @@ fn lengths_that_the_service_does_not_expect_are_warnings_and_not_rules() {
     let done = place.rescore(["check", "users.csv", "-q"]).done();
     done.exits(0);
     assert_snapshot!(done.stderr, @r"
-    warning: `name` is unusually short or long in 2 rows (usual are 3 to 50 characters): rows 2, 3; they are sent all the same
-    warning: `email` is unusually short or long in 1 row (usual are 5 to 60 characters): row 3; they are sent all the same
-    warning: `user_agent` is unusually short or long in 1 row (usual are 5 to 512 characters): row 2; they are sent all the same
+    warning: 2 rows have a `name` of unusual length (usual: 3 to 50 characters), sent all the same: rows 2, 3
+    warning: 1 row has a `email` of unusual length (usual: 5 to 60 characters), sent all the same: row 3
+    warning: 1 row has a `user_agent` of unusual length (usual: 5 to 512 characters), sent all the same: row 2
     ");
 }
 
@@ -112,13 +115,15 @@ fn a_file_that_a_run_would_refuse_is_counted_all_the_same() {
     can be sent       1
     cannot be sent  150
       invalid_ip    150  rows 1, 2, 3, …
-                         `--map ip=COLUMN` if another column has it
+        `--map ip=COLUMN` if another column has it
     duplicates        0  repeat an earlier row
     calls to make     1
 
-    time: not known before the first call; if each takes 100 ms, from 100 ms (512 at a time) to 100 ms (one after another)
-    `rescore run` refuses this file: its first rows all fail for the same reason, `invalid_ip` (`--give-up-after never` continues anyway)
-    `--rejects FILE` writes the rows that cannot be sent to a file, so that they can be fixed first
+    time: not known before the first call
+          100 ms (512 at a time) to 100 ms (one by one) if each takes 100 ms
+    `rescore run` refuses this file: its first rows all fail for the same reason,
+    `invalid_ip` (`--give-up-after never` continues anyway)
+    `--rejects FILE` writes the rows that cannot be sent, so that you can fix them
     ");
     let run = place
         .rescore(["run", "users.csv", "--sandbox", "-o", "scored.csv"])

@@ -247,3 +247,47 @@ fn levels_and_thresholds_are_not_mixed_and_a_level_is_in_one_list_only() {
         &["`--review-max` has no effect", "RESCORE_REVIEW_MAX"],
     );
 }
+
+#[test]
+fn a_run_whose_answers_all_lack_the_level_stops_after_a_hundred_and_keeps_them() {
+    let server = Server::start(level_as_named);
+    let place = Place::with("users.csv", users::csv(300));
+    let run = |pointer: &str| {
+        let mut by = BY_LEVEL.to_vec();
+        by[1] = pointer;
+        let run = place.run(&server, ["users.csv", "-o", "scored.csv", "-c", "4"]);
+        run.args(by.into_iter().map(str::to_owned))
+    };
+    let done = run("level=/wrong/pointer")
+        .args(["--summary", "summary.json"])
+        .done();
+    done.exits(3)
+        .says("no row can be decided: none of the first 100 answers has `/wrong/pointer`")
+        .says("check the pointer of `--decide-by`; `--give-up-after never` continues anyway")
+        .silent_about("warning: none of");
+    let calls = server.calls();
+    assert!((100..110).contains(&calls), "{calls}");
+    let summary = summary(&place);
+    assert_eq!(summary["stopped"], "no_decisions");
+    assert_eq!(summary["rows"]["written"], calls);
+    assert_eq!(summary["ledger"]["answers"], calls);
+
+    // The user insists: the kept answers are used, and there is only the warning.
+    let done = run("level=/wrong/pointer")
+        .args(["--give-up-after", "never"])
+        .done();
+    done.exits(1)
+        .says("warning: none of the first 100 answers has `/wrong/pointer`");
+    assert_eq!(server.calls(), 300);
+}
+
+#[test]
+fn a_level_that_one_of_the_first_answers_has_does_not_stop_the_run() {
+    let server = Server::start(level_as_named);
+    let mut names = ["absent"; 150];
+    names[40] = "low";
+    let place = Place::with("users.csv", users::named(names));
+    let done = place.run(&server, ["users.csv", "-o", "scored.csv", "--no-dedupe"]);
+    done.args(BY_LEVEL).done().exits(1);
+    assert_eq!(server.calls(), 150);
+}

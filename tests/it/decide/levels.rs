@@ -1,6 +1,8 @@
 //! Deciding again by a level that the run wrote as a column.
 
 use crate::support::process::Place;
+use crate::support::server::{Server, ok};
+use crate::support::users;
 
 const LISTS: [&str; 6] = [
     "--approve-levels",
@@ -84,4 +86,34 @@ fn a_level_may_be_a_member_a_pointer_or_a_column_number() {
         .done();
     done.exits(0);
     assert_eq!(done.stdout, b"1,Ann,t,9,review\n");
+}
+
+#[test]
+fn a_level_that_a_run_wrote_with_a_quote_before_it_is_read_as_the_service_gave_it() {
+    let levels = ["-1", "+low", "=x", "'quoted", "1"];
+    let server = Server::start(|request| {
+        ok(&format!(
+            r#"{{"summary":{{"risk_score":1}},"transaction_id":"t","level":{}}}"#,
+            serde_json::json!(request.name())
+        ))
+    });
+    let place = Place::with("users.csv", users::named(levels));
+    let done = place.score(&server, ["--column", "level=/level"]);
+    done.exits(0);
+    let scored = place.text("scored.csv");
+    assert!(scored.contains(",approve,'-1\n"), "{scored}");
+    assert!(scored.contains(",approve,'=x\n"), "{scored}");
+    // Once as the service gave them, and once as they stand in the file.
+    for lists in [["-1,+low,1", "'quoted"], ["'-1,'+low,1", "'quoted"]] {
+        let done = place
+            .rescore(["decide", "scored.csv", "--decide-by", "level=level"])
+            .args([
+                format!("--block-levels={}", lists[0]),
+                format!("--approve-levels={}", lists[1]),
+            ])
+            .done();
+        done.exits(1)
+            .says("approve 1, block 3")
+            .says("undecided 1: unknown level `=x` 1");
+    }
 }

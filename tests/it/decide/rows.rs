@@ -47,7 +47,7 @@ fn every_byte_stays_but_those_of_decisions_that_change() {
         .done();
     done.exits(0)
         .says("6 rows decided in ")
-        .says("approve 2, review 1, block 2\n         no score 1: the decision stays empty\n")
+        .says("approve 2, review 1, block 2\n         no score 1, so no decision\n")
         .says("before ↓ now →  approve  review  block\n")
         .says("2 of 4 decisions changed; see changes.csv\n")
         .says("wrote out.csv");
@@ -179,7 +179,7 @@ fn rows_that_cannot_be_read_stay_as_they_are_and_are_counted() {
         ])
         .done();
     done.exits(1).says(
-        "left as they are 3: ragged 1, text_after_quote 1, existing_columns 1; rows 4, 8 and 9\n",
+        "unreadable 3, left as they are: ragged 1, text_after_quote 1, existing_columns 1; rows 4, 8 and 9\n",
     );
     assert_eq!(
         place.text("out.csv"),
@@ -211,7 +211,7 @@ fn a_foreign_value_far_into_the_file_stays_as_well() {
         .rescore(["decide", "scored.csv", "--approve-max", "0.5"])
         .done();
     done.exits(1)
-        .says("left as they are 1: existing_columns 1; row 200,001\n");
+        .says("unreadable 1, left as they are: existing_columns 1; row 200,001\n");
     assert_eq!(
         String::from_utf8(done.stdout).unwrap(),
         text.replace("t,1,approve", "t,1,review")

@@ -83,7 +83,7 @@ fn a_table_of_at_most_80_columns_marks_the_thresholds_of_today() {
         .check(done.stderr.is_empty(), "all is on standard output");
     let text = String::from_utf8(done.stdout).unwrap();
     insta::assert_snapshot!(text, @r"
-    `scored.csv`: 8 rows, 8 with a score
+    scored.csv: 8 rows, 8 with a score
     today, with --approve-max 2 and --review-max 5:
       approve 3 (37.5 %), review 2 (25.0 %), block 3 (37.5 %)
 
@@ -113,16 +113,16 @@ fn a_table_of_at_most_80_columns_marks_the_thresholds_of_today() {
 
     left for review, in %, by --approve-max (down) and --review-max (across):
                  0    1    2    3    4   <5    6    7    8    9   10
-            0    0   12   25   37   37   50   62   62   62   62   75
-            1         0   12   25   25   37   50   50   50   50   62
-           <2              0   12   12  <25   37   37   37   37   50
-            3                   0    0   12   25   25   25   25   37
-            4                        0   12   25   25   25   25   37
-            5                             0   12   12   12   12   25
-            6                                  0    0    0    0   12
-            7                                       0    0    0   12
-            8                                            0    0   12
-            9                                                 0   12
+            0    0   13   25   38   38   50   63   63   63   63   75
+            1         0   13   25   25   38   50   50   50   50   63
+           <2              0   13   13  <25   38   38   38   38   50
+            3                   0    0   13   25   25   25   25   38
+            4                        0   13   25   25   25   25   38
+            5                             0   13   13   13   13   25
+            6                                  0    0    0    0   13
+            7                                       0    0    0   13
+            8                                            0    0   13
+            9                                                 0   13
            10                                                      0
     ");
     assert!(text.lines().all(|line| line.chars().count() <= 80));
@@ -140,7 +140,7 @@ fn what_cannot_be_read_is_not_counted_and_no_rows_are_no_table() {
     let printed = String::from_utf8(done.stdout).unwrap();
     assert!(
         printed.starts_with(
-            "standard input: 2 rows, 1 with a score\nnot counted 1: ragged 1; row 2\n"
+            "standard input: 2 rows, 1 with a score\nunreadable 1, not counted: ragged 1; row 2\n"
         ),
         "{printed}"
     );

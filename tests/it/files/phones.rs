@@ -93,7 +93,8 @@ const NUMBERS: [(&str, &str, &str); 6] = [
     ("b", " at ", "+436641234567"),
     ("c", "GB", ""),
     ("d", "", "+496641234567"),
-    ("e", "Austria", "+496641234567"),
+    // In Germany, this would be the number of somebody else.
+    ("e", "Austria", ""),
     ("f", "PL", ""),
 ];
 

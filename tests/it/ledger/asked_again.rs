@@ -147,3 +147,42 @@ fn further_fields_are_kept_too_and_asked_for_where_they_were_not() {
     place.score(&server, column).exits(0);
     assert_eq!((server.calls(), place.text("scored.csv")), (3 + 6, whole));
 }
+
+#[test]
+fn answers_that_lack_a_field_are_announced_before_they_are_paid_for_again() {
+    let level = ["--decide-by", "level=/level", "--block-levels", "1"];
+    let server =
+        Server::start(|_| ok(r#"{"summary":{"risk_score":1},"transaction_id":"t","level":1}"#));
+    for shared in [&[][..], &["--ledger", "shared.ledger"]] {
+        let place = Place::with("users.csv", users::csv(20));
+        let run = || {
+            let run = place.run(&server, ["users.csv", "-o", "scored.csv", "-q", "-c", "1"]);
+            run.args(shared)
+        };
+        let done = run().args(["--max-calls", "7"]).done();
+        done.exits(3).silent_about("lack");
+        let before = server.calls();
+        let done = run().args(level).args(["--max-calls", "4"]).done();
+        done.exits(3).says(
+            "warning: 7 answers in the ledger lack `/level`, which this run needs: rows with such an answer are sent again, and paid for\n",
+        );
+        assert_eq!(server.calls() - before, 4);
+        let other = ["--column", "other=/other"];
+        let done = run()
+            .args(level)
+            .args(other)
+            .args(["--max-calls", "1"])
+            .done();
+        done.exits(3)
+            .says("warning: 7 answers in the ledger lack `/other`, `/level`, which this run needs");
+        let done = run().args(level).done();
+        done.exits(0)
+            .says("warning: 3 answers in the ledger lack `/level`");
+        assert_eq!(server.calls() - before, 21, "one more for `/other`");
+        // A run that uses no earlier answer loses none.
+        if !shared.is_empty() {
+            let new = run().args(["--column", "new=/new", "--fresh", "--overwrite"]);
+            new.done().exits(0).silent_about("lack");
+        }
+    }
+}

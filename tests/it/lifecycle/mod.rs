@@ -1,6 +1,7 @@
 //! The life of a run: its limits, signals, kills, and its use of the system.
 
 mod cost;
+mod ended_at_once;
 mod kills;
 mod limits;
 #[cfg(target_os = "linux")]

@@ -35,7 +35,8 @@ fn the_page_has_the_verdicts_of_the_file_and_the_numbers_of_the_summary() {
         "r.html",
     ];
     let done = place.rescore(args).done();
-    done.exits(0).says("rescore report: 45 rows in r.html");
+    done.exits(0)
+        .says("rescore: wrote r.html: a report on 45 rows");
     let page = place.text("r.html");
     let verdicts = words(&page, "verdicts");
     let count = |decision: &str| summary["decisions"][decision].as_u64().unwrap();

@@ -25,7 +25,7 @@ fn the_page_of_a_run_is_that_of_its_output() {
         "summary.json",
     ];
     let done = place.score(&server, args);
-    done.exits(1).says("report in r.html");
+    done.exits(1).says("wrote r.html: the report");
     let args = [
         "report",
         "scored.csv",
@@ -55,7 +55,7 @@ fn rows_that_go_to_standard_output_are_in_the_page() {
     let (server, place) = (Server::good(), Place::with("users.csv", users::csv(12)));
     let args = ["users.csv", "--report", "r.html", "--quiet"];
     let done = place.run(&server, args).done();
-    done.exits(0).silent_about("report in");
+    done.exits(0).silent_about("the report");
     assert_eq!(done.stdout, users::scored(&users::csv(12)).into_bytes());
     has(&words(&place.text("r.html"), "verdicts"), &["Of 12 rows, "]);
 }
@@ -78,6 +78,45 @@ fn a_stopped_run_writes_no_page_and_the_continued_one_a_page_of_all_rows() {
         &["Of 20 rows, ", "every row has a verdict"],
     );
     has(&words(&page, "run"), &["Paid for by an earlier run 8"]);
+}
+
+#[test]
+fn the_page_of_a_part_says_so_and_that_of_all_rows_does_not() {
+    const NOTE: &str = "A part. The run took only ";
+    let (server, place) = (Server::good(), Place::with("users.csv", users::csv(400)));
+    for (args, part) in [
+        (&["--limit", "7"][..], Some("the first 7 rows of its input")),
+        (&["--sample", "10%"], Some("a sample of 10% of its input")),
+        (
+            &["--limit", "2", "--sample", "12.5%"],
+            Some("the first 2 rows of a sample of 12.5% of"),
+        ),
+        (&["--limit", "401"], None),
+        (&[], None),
+    ] {
+        let done = place
+            .run(&server, ["users.csv", "-o", "scored.csv", "--overwrite"])
+            .args(["--report", "r.html", "--summary", "summary.json"])
+            .args(args)
+            .done();
+        done.exits(0);
+        let again = [
+            "report",
+            "scored.csv",
+            "--run",
+            "summary.json",
+            "-o",
+            "again.html",
+        ];
+        place.rescore(again).arg("--overwrite").done().exits(0);
+        for page in ["r.html", "again.html"] {
+            let page = place.text(page).replace("<b>", "").replace("</b>", "");
+            match part {
+                Some(part) => assert!(page.contains(&format!("{NOTE}{part}")), "{args:?}"),
+                None => assert!(!page.contains(NOTE), "{args:?}"),
+            }
+        }
+    }
 }
 
 #[test]

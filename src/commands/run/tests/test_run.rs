@@ -16,7 +16,7 @@ use super::super::threads::StopChannel;
 use crate::base::encoding::TextEncoding;
 use crate::base::error::Exit;
 use crate::fields::{Assignments, PhoneRules, UserRequest};
-use crate::input::{FileSettings, FormatChoice, Input, Reader, ReaderSettings};
+use crate::input::{Compose, FileSettings, FormatChoice, Input, Reader, ReaderSettings};
 use crate::layout::{Existing, VERDICT_COLUMNS};
 use crate::ledger::{LedgerLocation, LedgerSettings, OpenLedger, Removal, Reuse, StoreFaults};
 use crate::output::{Replace, Sides, Sink, Target, Writer};
@@ -210,7 +210,7 @@ impl TestRun {
             existing: Existing::Replace,
             columns: VERDICT_COLUMNS.map(str::to_owned).into(),
         };
-        let compose = Box::new(|request: &UserRequest<'_>, to: &mut BytesMut| {
+        let compose = Compose::new(|request: &UserRequest<'_>, to: &mut BytesMut| {
             to.extend_from_slice(request.name.as_bytes());
         });
         let (reader, opened) = Reader::open(settings, compose).unwrap();
