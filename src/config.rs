@@ -207,6 +207,10 @@ pub struct WatchConfig {
     pub quiet: bool,
     /// Where the summary goes as JSON.
     pub summary: Option<PathBuf>,
+    /// Where metrics go for Prometheus.
+    pub metrics: Option<PathBuf>,
+    /// What the run is called in metrics.
+    pub job: Option<String>,
     /// What calls cost; `None` where the user does not say so, and no cost is shown.
     pub tariff: Option<Tariff>,
 }

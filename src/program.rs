@@ -1,8 +1,10 @@
 //! The whole program: parse the arguments, run the command, report an error, give the exit code.
 
+use std::io;
+use std::path::Path;
 use std::process::ExitCode;
 
-use crate::base::error::Exit;
+use crate::base::error::{Exit, Result};
 use crate::base::stderr::{flush, say};
 use crate::cli::{self, Command, ParseFailure};
 use crate::commands;
@@ -34,16 +36,11 @@ pub fn main() -> ExitCode {
 }
 
 fn execute() -> u8 {
-    let done = match cli::parse(std::env::args_os()) {
-        Ok((command, variables)) => match command {
-            Command::Run(config) => commands::run::execute(*config),
-            Command::Check(config) => commands::check::execute(*config),
-            Command::Decide(config) => commands::decide::execute(*config),
-            Command::Report(config) => commands::report::execute(*config),
-            Command::Ledger(config) => commands::ledger::execute(config),
-            Command::Sandbox(settings) => commands::sandbox::execute(&settings),
-        }
-        .map_err(|error| variables.explain(error)),
+    for warning in cli::variable_warnings() {
+        say(&warning);
+    }
+    let done = match cli::parse(std::env::args_os(), &settings_text) {
+        Ok((command, origins)) => carry_out(command).map_err(|error| origins.explain(error)),
         Err(ParseFailure::Settings(error)) => Err(error),
         Err(ParseFailure::Arguments(error)) => {
             if error.use_stderr() {
@@ -60,4 +57,25 @@ fn execute() -> u8 {
         error.exit()
     });
     exit.code()
+}
+
+fn carry_out(command: Command) -> Result<Exit> {
+    match command {
+        Command::Run(config) => commands::run::execute(*config),
+        Command::Check(config) => commands::check::execute(*config),
+        Command::Decide(config) => commands::decide::execute(*config),
+        Command::Report(config) => commands::report::execute(*config),
+        Command::Ledger(config) => commands::ledger::execute(config),
+        Command::Sandbox(settings) => commands::sandbox::execute(&settings),
+        Command::ShowSettings(text) => Ok(commands::config::execute(&text)),
+    }
+}
+
+/// The text of a settings file, if it exists.
+fn settings_text(path: &Path) -> io::Result<Option<String>> {
+    match std::fs::read_to_string(path) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
 }

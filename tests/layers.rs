@@ -108,18 +108,21 @@ const OWNERS: &[(&str, &[&str])] = &[
             "base/rlimit.rs",
         ],
     ),
+    ("prometheus", &["observe/metrics/"]),
     ("rustls", &["service/"]),
     ("rustls_platform_verifier", &["service/pinned.rs"]),
     ("socket2", &["sandbox/server/hang_up.rs"]),
-    ("strsim", &["fields/"]),
+    ("strsim", &["cli/", "fields/"]),
     (
         "tempfile",
         &[
             "commands/check/distinct.rs",
             "commands/run/disk_space.rs",
             "ledger/",
+            "observe/metrics/file.rs",
         ],
     ),
+    ("toml", &["cli/settings_file.rs"]),
     ("url", &["service/endpoint.rs", "service/proxy.rs"]),
     ("zstd", &["input/decompress.rs", "output/encoder.rs"]),
 ];

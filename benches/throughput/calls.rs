@@ -241,6 +241,8 @@ pub(crate) fn run_with(input: &Path, output: &Path, url: &str, rate: Rate, ledge
             every: Duration::from_secs(10),
             quiet: true,
             summary: None,
+            metrics: None,
+            job: None,
         },
     });
     assert_eq!(exit.unwrap(), Exit::Complete);

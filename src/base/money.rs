@@ -113,6 +113,23 @@ impl Money {
     }
 }
 
+impl Money {
+    /// The amount as a double, for programs that have nothing better.
+    #[must_use]
+    #[allow(clippy::cast_precision_loss, reason = "that is what a double is")]
+    pub(crate) fn as_f64(self) -> f64 {
+        self.billionths as f64 / UNIT as f64
+    }
+}
+
+impl Currency {
+    /// The word.
+    #[must_use]
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
 impl fmt::Display for Money {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let whole = grouped(self.billionths / UNIT);

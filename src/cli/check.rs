@@ -12,6 +12,7 @@ use super::format::{FILES, FormatArgs, source};
 use super::policy;
 use super::price::PriceArgs;
 use super::selection::SelectionArgs;
+use super::settings::SettingsArgs;
 use super::sources::Sources;
 use super::values::{self, DecideBy};
 use crate::base::error::{Error, Result};
@@ -86,6 +87,10 @@ pub(super) struct CheckArgs {
     /// Replace existing rejects
     #[arg(long, help_heading = FILES)]
     overwrite: bool,
+
+    // Read before this is made.
+    #[command(flatten)]
+    settings: SettingsArgs,
 }
 
 impl CheckArgs {

@@ -6,6 +6,7 @@ use clap::{Args, Command};
 
 use super::format::{FILES, FormatArgs, source};
 use super::policy::{PolicyArgs, PolicyChoice};
+use super::settings::SettingsArgs;
 use super::sources::Sources;
 use super::values;
 use crate::base::error::{Error, Result};
@@ -59,6 +60,10 @@ pub(super) struct DecideArgs {
     /// Write the summary to this file as JSON
     #[arg(long, value_name = "FILE", value_parser = values::file(), help_heading = SUMMARY)]
     summary: Option<PathBuf>,
+
+    // Read before this is made.
+    #[command(flatten)]
+    settings: SettingsArgs,
 }
 
 /// What shared options mean here.

@@ -20,8 +20,11 @@ mod run;
 mod sandbox;
 mod selection;
 mod service;
+mod settings;
+mod settings_file;
+mod settings_shown;
 mod sources;
 mod thresholds;
 mod values;
 
-pub(crate) use parse::{Command, ParseFailure, parse};
+pub(crate) use parse::{Command, ParseFailure, parse, variable_warnings};

@@ -3,10 +3,12 @@
 use std::ffi::OsString;
 
 use clap::builder::BoolishValueParser;
-use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{ArgAction, ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
-use super::sources::{self, Sources, Variables};
-use super::{check, decide, help, ledger, report, run, sandbox};
+use super::settings::{self, ReadText};
+use super::settings_file::SettingsFile;
+use super::sources::{self, Origins, Sources};
+use super::{check, decide, help, ledger, report, run, sandbox, settings_shown};
 use crate::base::error::Error;
 use crate::config::{AdminConfig, CheckConfig, DecideConfig, ReportConfig, RunConfig};
 use crate::sandbox::SandboxSettings;
@@ -38,6 +40,8 @@ enum Subcommands {
     Report(Box<report::ReportArgs>),
     /// Serve a stand-in for the service on this machine, for rehearsals
     Sandbox(sandbox::SandboxArgs),
+    /// Show the settings of `run` that variables and the settings file make, and where each comes from
+    Config(settings::SettingsArgs),
     /// Look after a ledger of paid answers: show what is in it, prune it, or forget people
     #[command(subcommand, disable_help_subcommand = true)]
     Ledger(ledger::LedgerCommand),
@@ -58,6 +62,8 @@ pub(crate) enum Command {
     Sandbox(SandboxSettings),
     /// `rescore ledger`.
     Ledger(AdminConfig),
+    /// `rescore config`: this text.
+    ShowSettings(String),
 }
 
 /// Why nothing can be done.
@@ -69,13 +75,14 @@ pub(crate) enum ParseFailure {
     Settings(Error),
 }
 
-/// Reads arguments, variables and the key.
+/// Reads arguments, variables, the settings file and the key. `read` gives the text of the settings file.
 ///
 /// # Errors
 /// What is wrong with them, or the help that was asked for.
 pub(crate) fn parse(
     arguments: impl IntoIterator<Item = OsString>,
-) -> Result<(Command, Variables), ParseFailure> {
+    read: ReadText<'_>,
+) -> Result<(Command, Origins), ParseFailure> {
     let (command, arguments): (_, Vec<_>) = (command(), arguments.into_iter().collect());
     let matches = { command.clone() }
         .try_get_matches_from(&arguments)
@@ -88,33 +95,98 @@ pub(crate) fn parse(
                 &arguments,
             ))
         })?;
+    let (commands, matches, file) = with_settings(command, matches, &arguments, read)?;
     let cli = Cli::from_arg_matches(&matches).map_err(ParseFailure::Arguments)?;
-    let sources = Sources::of(&command, &matches);
-    let variables = sources.variables();
+    let sources = Sources::of(&commands, &matches, file.as_ref());
+    let origins = sources.origins();
+    let failed = |error| ParseFailure::Settings(origins.explain(error));
     let command = match cli.command {
         Subcommands::Run(arguments) => {
-            let config = arguments.into_config(sources);
-            config.map(Box::new).map(Command::Run)
+            let config = arguments.into_config(sources).map_err(failed)?;
+            Command::Run(Box::new(config))
         }
         Subcommands::Check(arguments) => {
-            let config = arguments.into_config(sources);
-            config.map(Box::new).map(Command::Check)
+            let config = arguments.into_config(sources).map_err(failed)?;
+            Command::Check(Box::new(config))
         }
         Subcommands::Decide(arguments) => {
-            let config = arguments.into_config(sources);
-            config.map(Box::new).map(Command::Decide)
+            let config = arguments.into_config(sources).map_err(failed)?;
+            Command::Decide(Box::new(config))
         }
         Subcommands::Report(arguments) => {
-            let config = arguments.into_config();
-            config.map(Box::new).map(Command::Report)
+            let config = arguments.into_config().map_err(failed)?;
+            Command::Report(Box::new(config))
         }
-        Subcommands::Sandbox(arguments) => arguments.into_settings().map(Command::Sandbox),
-        Subcommands::Ledger(command) => command.into_config().map(Command::Ledger),
+        Subcommands::Sandbox(arguments) => {
+            Command::Sandbox(arguments.into_settings().map_err(failed)?)
+        }
+        Subcommands::Ledger(command) => Command::Ledger(command.into_config().map_err(failed)?),
+        Subcommands::Config(_) => Command::ShowSettings(shown_settings(&commands, file.as_ref())?),
     };
-    match command {
-        Ok(command) => Ok((command, variables)),
-        Err(error) => Err(ParseFailure::Settings(variables.explain(error))),
+    Ok((command, origins))
+}
+
+/// A warning for each variable that looks like one of ours and is not.
+pub(crate) fn variable_warnings() -> Vec<String> {
+    let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    let ours: Vec<_> = names.filter(|name| name.starts_with("RESCORE_")).collect();
+    if ours.is_empty() {
+        return Vec::new();
     }
+    settings::unknown_variables(&command(), ours)
+}
+
+/// The settings of `run` without arguments, as text.
+fn shown_settings(
+    commands: &clap::Command,
+    file: Option<&SettingsFile>,
+) -> Result<String, ParseFailure> {
+    let Some(run) = commands.find_subcommand("run") else {
+        return Ok(String::new());
+    };
+    let parse = |run: &clap::Command| {
+        run.clone()
+            .try_get_matches_from(["run"])
+            .map_err(ParseFailure::Arguments)
+    };
+    let mut run = run.clone();
+    if let Some(file) = file {
+        let given = parse(&run)?;
+        run = settings::apply(file, run, &given).map_err(ParseFailure::Settings)?;
+    }
+    let matches = parse(&run)?;
+    Ok(settings_shown::text(&run, &matches, file))
+}
+
+/// The command line with the settings file's values as defaults, parsed again, if there is such a file.
+fn with_settings(
+    command: clap::Command,
+    matches: ArgMatches,
+    arguments: &[OsString],
+    read: ReadText<'_>,
+) -> Result<(clap::Command, ArgMatches, Option<SettingsFile>), ParseFailure> {
+    let Some((name, given)) = matches.subcommand() else {
+        return Ok((command, matches, None));
+    };
+    let file = settings::find(&command, given, read).map_err(ParseFailure::Settings)?;
+    let Some(file) = file else {
+        return Ok((command, matches, None));
+    };
+    let mut applied = Ok(());
+    let command = command.mut_subcommand(name, |subcommand| {
+        settings::apply(&file, subcommand.clone(), given).unwrap_or_else(|error| {
+            applied = Err(ParseFailure::Settings(error));
+            subcommand
+        })
+    });
+    applied?;
+    let matches = { command.clone() }
+        .try_get_matches_from(arguments)
+        .map_err(|error| {
+            let error = sources::explain_setting(error, &command, name, &file);
+            ParseFailure::Arguments(error)
+        })?;
+    Ok((command, matches, Some(file)))
 }
 
 /// The command line with a variable for every argument: given once here, none can be forgotten.
@@ -123,6 +195,9 @@ fn command() -> clap::Command {
         .mut_subcommand("run", |run| {
             const PREFIX: &str = "RESCORE_";
             help::of_run(with_variables::<run::RunArgs>(&run, PREFIX), PREFIX)
+        })
+        .mut_subcommand("config", |config| {
+            with_variables::<settings::SettingsArgs>(&config, "RESCORE_")
         })
         .mut_subcommand("check", |check| {
             const PREFIX: &str = "RESCORE_";

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Command};
 
 use super::format::{FILES, FormatArgs, source};
+use super::settings::SettingsArgs;
 use super::thresholds::ThresholdArgs;
 use super::values;
 use crate::base::error::{Error, Result, quoted};
@@ -51,6 +52,10 @@ pub(super) struct ReportArgs {
     /// Replace an existing report
     #[arg(long, help_heading = FILES)]
     overwrite: bool,
+
+    // Read before this is made.
+    #[command(flatten)]
+    settings: SettingsArgs,
 }
 
 /// More columns than a page should have; each takes up to 10 MB of memory.

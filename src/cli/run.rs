@@ -15,6 +15,7 @@ use super::policy::PolicyArgs;
 use super::price::{PACE, PriceArgs};
 use super::selection::SelectionArgs;
 use super::service::ServiceArgs;
+use super::settings::SettingsArgs;
 use super::sources::Sources;
 use super::values::{self, ProgressArg};
 use crate::base::error::{Error, Result};
@@ -178,6 +179,16 @@ pub(super) struct RunArgs {
     /// Write the summary to this file as JSON
     #[arg(long, value_name = "FILE", value_parser = values::file(), help_heading = WATCH)]
     summary: Option<PathBuf>,
+    /// Keep metrics for Prometheus in this file, for the node exporter's textfile collector
+    #[arg(long, value_name = "FILE", value_parser = values::file(), help_heading = WATCH)]
+    metrics: Option<PathBuf>,
+    /// The name of this job in metrics [default: the output's name]
+    #[arg(long, value_name = "NAME", value_parser = values::job, help_heading = WATCH)]
+    job: Option<String>,
+
+    // Read before this is made.
+    #[command(flatten)]
+    settings: SettingsArgs,
 }
 
 impl RunArgs {
@@ -207,6 +218,8 @@ impl RunArgs {
             every: self.progress_every,
             quiet: self.quiet,
             summary: self.summary,
+            metrics: self.metrics,
+            job: self.job,
             tariff: self.price.tariff(),
         };
         Ok(RunConfig {

@@ -1,4 +1,5 @@
-//! Where the values of options came from: typed, or from a variable that may have been set long ago and elsewhere.
+//! Where the values of options came from: typed, or from a variable or a settings file that may have been written long ago
+//! and elsewhere.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -7,6 +8,7 @@ use clap::error::{ContextKind, ContextValue};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Command};
 
+use super::settings_file::SettingsFile;
 use crate::base::error::{Error, shown};
 
 /// A subcommand with what was given for it.
@@ -14,17 +16,26 @@ use crate::base::error::{Error, shown};
 pub(super) struct Sources<'a> {
     command: &'a Command,
     matches: &'a ArgMatches,
+    file: Option<&'a SettingsFile>,
 }
 
 impl<'a> Sources<'a> {
     /// Of the innermost subcommand.
-    pub(super) fn of(mut command: &'a Command, mut matches: &'a ArgMatches) -> Self {
+    pub(super) fn of(
+        mut command: &'a Command,
+        mut matches: &'a ArgMatches,
+        file: Option<&'a SettingsFile>,
+    ) -> Self {
         while let Some((name, inner)) = matches.subcommand()
             && let Some(subcommand) = command.find_subcommand(name)
         {
             (command, matches) = (subcommand, inner);
         }
-        Self { command, matches }
+        Self {
+            command,
+            matches,
+            file,
+        }
     }
 
     /// Whether the option was typed.
@@ -32,69 +43,90 @@ impl<'a> Sources<'a> {
         self.matches.value_source(id) == Some(ValueSource::CommandLine)
     }
 
-    /// Whether the option was typed or came from a variable.
+    /// Whether the option was typed or came from a variable. What a settings file says gives way to both.
     pub(super) fn is_given(self, id: &str) -> bool {
-        self.is_typed(id) || self.variable(id).is_some()
+        let source = self.matches.value_source(id);
+        matches!(
+            source,
+            Some(ValueSource::CommandLine | ValueSource::EnvVariable)
+        )
     }
 
-    /// The error in this option's value, with the variable that the value came from, if any.
+    /// The error in this option's value, with the place that the value came from, unless it was typed.
     pub(super) fn in_value_of(self, id: &'static str) -> impl Fn(Error) -> Error {
-        move |error| match self.variable(id) {
-            Some(variable) => {
-                error.detail(format!("the value comes from the variable `{variable}`"))
-            }
+        move |error| match self.elsewhere(id) {
+            Some(place) => error.detail(format!("the value comes from {place}")),
             None => error,
         }
     }
 
-    /// The options that came from variables, for errors that come up later.
-    pub(super) fn variables(self) -> Variables {
+    /// The options that came from variables and from the settings file, for errors that come up later.
+    pub(super) fn origins(self) -> Origins {
         let of = |arg: &Arg| {
             let id = arg.get_id().as_str();
             let path = self.matches.try_get_one::<PathBuf>(id).ok().flatten();
-            Some(FromVariable {
-                variable: self.variable(id)?,
+            Some(Origin {
+                place: self.elsewhere(id)?,
                 long: arg.get_long().map(ToOwned::to_owned),
                 file: path.map(|path| format!("`{}`", shown(path))),
             })
         };
-        Variables(self.command.get_arguments().filter_map(of).collect())
+        Origins(self.command.get_arguments().filter_map(of).collect())
     }
 
-    fn variable(self, id: &str) -> Option<String> {
-        let is_used = self.matches.value_source(id) == Some(ValueSource::EnvVariable);
-        let argument = self.command.get_arguments().find(|arg| arg.get_id() == id);
-        argument.filter(|_| is_used).and_then(variable)
+    /// Where the option's value came from, if neither from the command line nor from the program.
+    pub(super) fn elsewhere(self, id: &str) -> Option<String> {
+        let argument = self
+            .command
+            .get_arguments()
+            .find(|arg| arg.get_id() == id)?;
+        match self.matches.value_source(id)? {
+            ValueSource::EnvVariable => {
+                variable(argument).map(|name| format!("the variable `{name}`"))
+            }
+            ValueSource::DefaultValue => {
+                let (file, long) = (self.file?, argument.get_long()?);
+                let setting = file.get(long)?;
+                // It may not be in force, as when what was typed excludes it.
+                let defaults = argument.get_default_values().iter();
+                if !defaults.eq(setting.values.iter().map(String::as_str)) {
+                    return None;
+                }
+                Some(file.place_of(setting))
+            }
+            _ => None,
+        }
     }
 }
 
-/// The options whose values came from variables.
+/// The options whose values came from variables and from the settings file.
 #[derive(Debug)]
-pub(crate) struct Variables(Vec<FromVariable>);
+pub(crate) struct Origins(Vec<Origin>);
 
-/// An option whose value came from a variable.
+/// An option whose value was not typed.
 #[derive(Debug)]
-struct FromVariable {
-    variable: String,
+struct Origin {
+    /// Where it came from, in words.
+    place: String,
     /// `INPUT` has none.
     long: Option<String>,
     /// As messages show it, if the value is a file: they rarely name its option.
     file: Option<String>,
 }
 
-impl Variables {
-    /// The error with the variables of all options that it names, and of all files.
+impl Origins {
+    /// The error with the origins of all options that it names, and of all files.
     #[must_use]
     pub(crate) fn explain(&self, error: Error) -> Error {
         let message = error.to_string();
-        let is_named = |given: &&FromVariable| {
+        let is_named = |given: &&Origin| {
             { given.long.as_ref() }.is_some_and(|long| names(&message, long)) || {
                 given.file.as_ref()
             }
             .is_some_and(|file| message.contains(file))
         };
         { self.0.iter().filter(is_named) }.fold(error, |error, given| {
-            error.detail(given_by(given.long.as_deref(), &given.variable))
+            error.detail(given_by(given.long.as_deref(), &given.place))
         })
     }
 }
@@ -124,7 +156,8 @@ pub(super) fn explain(
         .filter(|arg| is_about(arg))
         .filter_map(|arg| {
             let variable = variable(arg).filter(|name| std::env::var_os(name).is_some())?;
-            Some(given_by(arg.get_long(), &variable).into())
+            let place = format!("the variable `{variable}`");
+            Some(given_by(arg.get_long(), &place).into())
         })
         .collect();
     if !tips.is_empty() {
@@ -133,9 +166,37 @@ pub(super) fn explain(
     error
 }
 
-fn given_by(long: Option<&str>, variable: &str) -> String {
+/// Adds to an error of clap that comes up only with the settings file where in the file its option is.
+pub(super) fn explain_setting(
+    mut error: clap::Error,
+    command: &Command,
+    name: &str,
+    file: &SettingsFile,
+) -> clap::Error {
+    let Some(ContextValue::String(about)) = error.get(ContextKind::InvalidArg) else {
+        return error;
+    };
+    let arguments = command
+        .find_subcommand(name)
+        .into_iter()
+        .flat_map(Command::get_arguments);
+    let tips: Vec<_> = arguments
+        .filter_map(Arg::get_long)
+        .filter(|long| names(about, long))
+        .filter_map(|long| {
+            let place = file.place_of(file.get(long)?);
+            Some(given_by(Some(long), &place).into())
+        })
+        .collect();
+    if !tips.is_empty() {
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
+    }
+    error
+}
+
+fn given_by(long: Option<&str>, place: &str) -> String {
     let what = long.map_or_else(|| "the input".to_owned(), |long| format!("`--{long}`"));
-    format!("{what} comes from the variable `{variable}`")
+    format!("{what} comes from {place}")
 }
 
 /// The variable of an option.

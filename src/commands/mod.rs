@@ -1,6 +1,7 @@
 //! One file or folder for each subcommand: builds the parts from its config and gives each stage only what it needs.
 
 pub(crate) mod check;
+pub(crate) mod config;
 pub(crate) mod decide;
 mod files;
 mod interrupt;

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::event::{Again, Billing, CancelReason, Event, InputEnd, Origin, Unusable};
-use super::latency::Latencies;
+use super::latency::{Latencies, LatencyCounts};
 use super::pace::{Pace, Pause};
 use super::timeline::Timeline;
 use crate::analysis::UnknownLevels;
@@ -307,6 +307,12 @@ impl Stats {
     #[must_use]
     pub(crate) fn latency(&self, quantile: f64) -> Option<Duration> {
         self.latencies.quantile(quantile)
+    }
+
+    /// How many answered calls took up to each of these times, which must rise.
+    #[must_use]
+    pub(crate) fn latencies_up_to(&self, bounds: &[Duration]) -> LatencyCounts {
+        self.latencies.up_to(bounds)
     }
 
     /// Whether the run has reached the end of its input and has left nothing for another run to continue.

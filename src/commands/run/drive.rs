@@ -14,7 +14,7 @@ use super::threads::{self, BATCHES, StopChannel, WriterEnd, stop_of};
 use crate::analysis::RowTally;
 use crate::base::error::{Error, Result, shown};
 use crate::input::Reader;
-use crate::observe::{self, ProgressSettings, ProgressThread, Style};
+use crate::observe::{self, MetricsThread, ProgressSettings, ProgressThread, Style};
 use crate::output::{Sealed, Unfinished, Writer, Written, partial_of};
 use crate::pace::{CallBudget, GiveUpPolicy, RetryPolicy};
 use crate::pipeline::{self, Channels, Stop, WindowSize};
@@ -36,6 +36,7 @@ pub(super) struct DrivenRun {
     pub(super) ledger: RunLedger,
     pub(super) ended: RowsEnd,
     pub(super) events: Events,
+    pub(super) metrics: Option<MetricsThread>,
 }
 
 /// What rows left behind.
@@ -60,7 +61,7 @@ pub(super) struct RowStages {
 /// What kept the first call from being made, such as a signal.
 pub(super) fn drive(prepared: PreparedRun) -> Result<DrivenRun> {
     let PreparedRun {
-        context,
+        mut context,
         ledger,
         rows,
         calls,
@@ -70,6 +71,8 @@ pub(super) fn drive(prepared: PreparedRun) -> Result<DrivenRun> {
     } = prepared;
     let runtime = runtime()?;
     let (events, progress) = start_progress(&runtime, &context, calls.concurrency.get());
+    let metrics = context.metrics.take();
+    let metrics = metrics.map(|file| MetricsThread::start(file, events.clone()));
     let RowParts {
         reader,
         layout,
@@ -99,6 +102,7 @@ pub(super) fn drive(prepared: PreparedRun) -> Result<DrivenRun> {
         ledger,
         ended,
         events,
+        metrics,
     })
 }
 

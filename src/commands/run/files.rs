@@ -131,6 +131,7 @@ impl OutputFiles {
         input: &Input,
         ledger: &LedgerPlan,
         answerer: &Answerer,
+        metrics: Option<&Path>,
     ) -> Result<()> {
         let mut files = Vec::new();
         if let Input::File(path) = input {
@@ -148,6 +149,7 @@ impl OutputFiles {
         files.extend(changes.map(|path| NamedFile::partial("changes", path)));
         let summary = self.summary.as_deref();
         files.extend(summary.map(|path| NamedFile::new("summary", path)));
+        files.extend(metrics.map(|path| NamedFile::new("metrics", path)));
         let report = self.report.as_deref();
         files.extend(report.map(|path| NamedFile::partial("report", path)));
         let ledger = { ledger.location.as_ref() }.and_then(ledger::LedgerLocation::path);

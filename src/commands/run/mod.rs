@@ -7,10 +7,12 @@
 mod announce;
 mod disk_space;
 mod drive;
+mod failure;
 mod fd_limit;
 mod files;
 mod ledger;
 mod lookup;
+mod metrics;
 mod page;
 mod phases;
 mod prepare;

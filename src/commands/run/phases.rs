@@ -2,6 +2,7 @@
 
 use super::announce::announce;
 use super::drive::drive;
+use super::failure::FailureFiles;
 use super::prepare::prepare;
 use super::report::report;
 use crate::base::error::{Exit, Result};
@@ -12,6 +13,15 @@ use crate::config::RunConfig;
 /// # Errors
 /// Whatever kept the run from starting. What ended it early has been reported, and is in the exit code.
 pub fn execute(config: RunConfig) -> Result<Exit> {
+    let failure = FailureFiles::of(&config);
+    let ended = run(config);
+    if let Err(error) = &ended {
+        failure.write(error);
+    }
+    ended
+}
+
+fn run(config: RunConfig) -> Result<Exit> {
     let prepared = prepare(config)?;
     announce(&prepared);
     let driven = drive(prepared)?;

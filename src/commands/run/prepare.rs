@@ -10,6 +10,7 @@ use super::super::open_input::{InputFacts, OpenInput};
 use super::fd_limit;
 use super::files::{OutputFiles, OutputPlace};
 use super::ledger::{LedgerPlan, PreparedLedger};
+use super::metrics;
 use super::service::Answerer;
 use super::stop_signals::StopSignals;
 use super::threads::StopChannel;
@@ -19,6 +20,7 @@ use crate::fields::UserRequest;
 use crate::input::{Compose, Reader};
 use crate::layout::Layout;
 use crate::ledger::KnownLimit;
+use crate::observe::MetricsFile;
 use crate::output::{Document, Sides, Sink, Target};
 use crate::pace::{Gate, PaceLimits};
 use crate::raw_json::Pointer;
@@ -49,6 +51,8 @@ pub(super) struct Context {
     pub(super) output: Option<Target>,
     /// Where the summary goes as JSON.
     pub(super) summary: Option<File>,
+    /// Where metrics go for Prometheus.
+    pub(super) metrics: Option<MetricsFile>,
     /// Where the report goes.
     pub(super) report: Option<Document>,
     pub(super) watch: WatchConfig,
@@ -85,6 +89,7 @@ impl Context {
 /// # Errors
 /// What keeps the run from starting. No output has been replaced then.
 pub(super) fn prepare(config: RunConfig) -> Result<PreparedRun> {
+    let job = metrics::job(&config);
     // Before anything is opened.
     let fit = fd_limit::fit(&config)?;
     let mut answerer = Answerer::new(config.service, config.plan, config.timeouts)?;
@@ -97,11 +102,13 @@ pub(super) fn prepare(config: RunConfig) -> Result<PreparedRun> {
     let input = OpenInput::open(config.input, compose, config.watch.shows_text())?;
     let format = input.layout.format;
     let files = OutputFiles::new(output, config.watch.summary.clone(), format)?;
-    files.refuse_clashes(&input.facts.source, &ledger, &answerer)?;
+    let metrics = config.watch.metrics.clone();
+    files.refuse_clashes(&input.facts.source, &ledger, &answerer, metrics.as_deref())?;
     files.check_names(format)?;
     let warnings = [answerer.warning.take(), fit.warning];
     let account = answerer.account();
     let service = answerer.connect()?;
+    let metrics = metrics::of_run(metrics, job, &service, &config.watch)?;
     // Before any file is touched: another run may be writing them.
     let ledger = PreparedLedger::open(
         ledger,
@@ -134,6 +141,7 @@ pub(super) fn prepare(config: RunConfig) -> Result<PreparedRun> {
             stand_in: service.stand_in,
             output: files.output,
             summary: files.summary,
+            metrics,
             report: files.report,
             watch: config.watch,
         },

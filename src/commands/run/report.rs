@@ -24,6 +24,7 @@ pub(super) fn report(driven: DrivenRun) -> Exit {
         ledger,
         mut ended,
         events,
+        metrics,
     } = driven;
     let Context {
         input,
@@ -33,6 +34,7 @@ pub(super) fn report(driven: DrivenRun) -> Exit {
         watch,
         output: target,
         report: document,
+        metrics: _,
     } = context;
     let report = CountedReport::of(document, &mut ended);
     let RowsEnd { written, error, .. } = ended;
@@ -72,7 +74,11 @@ pub(super) fn report(driven: DrivenRun) -> Exit {
     for warning in left_over.into_iter().chain(unsynced).chain(of_input) {
         say(&warning);
     }
-    stats.exit()
+    let exit = stats.exit();
+    if let Some(metrics) = metrics {
+        metrics.finish(exit);
+    }
+    exit
 }
 
 /// What the run took of its input, unless that turned out to be all of it.

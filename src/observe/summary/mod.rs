@@ -7,6 +7,7 @@ mod decisions_json;
 mod drift_table;
 #[cfg(test)]
 mod example;
+mod failed_start;
 mod json;
 mod kept_ledger;
 mod ledger_line;
@@ -16,6 +17,7 @@ mod undecided;
 
 pub(super) use decisions_json::{DecisionsJson, DriftJson, UndecidedJson};
 pub(super) use drift_table::drift_table;
+pub(crate) use failed_start::FailedStart;
 pub(crate) use kept_ledger::KeptLedger;
 pub(crate) use run_summary::RunSummary;
 pub(super) use undecided::undecided;

@@ -2,11 +2,13 @@
 
 mod help;
 mod levels;
+mod metrics;
 mod refused;
 mod sandbox;
 mod sandbox_requests;
 mod secrets;
 mod settings;
+mod settings_file;
 mod thresholds;
 mod variables;
 mod watching;

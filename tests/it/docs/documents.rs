@@ -84,12 +84,15 @@ pub(crate) fn names_in_first_column(text: &str, header: &str) -> BTreeSet<String
     rows.iter().flat_map(|row| code_spans(&row[0])).collect()
 }
 
-/// A directory with the samples, as a fresh clone has them.
+/// A directory with the sample files of users, as a fresh clone has them.
 pub(crate) fn clone() -> Place {
     let place = Place::new();
     fs::create_dir(place.path("samples")).unwrap();
     for entry in fs::read_dir(root().join("samples")).unwrap() {
         let entry = entry.unwrap();
+        if entry.path().is_dir() {
+            continue;
+        }
         fs::copy(entry.path(), place.path("samples").join(entry.file_name())).unwrap();
     }
     place

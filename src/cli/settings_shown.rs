@@ -1,0 +1,86 @@
+//! What `rescore config` prints: the settings of `rescore run` that are in force, and where each comes from.
+//!
+//! The text is itself a settings file. No key is in it, and no password of an address.
+
+use std::ffi::OsStr;
+use std::fmt::Write as _;
+
+use clap::{Arg, ArgAction, ArgMatches, Command};
+
+use super::key;
+use super::settings_file::SettingsFile;
+use super::sources::Sources;
+use crate::base::error::{printable, shown};
+
+/// The settings of this subcommand, as parsed from no arguments.
+pub(super) fn text(command: &Command, matches: &ArgMatches, file: Option<&SettingsFile>) -> String {
+    let sources = Sources::of(command, matches, file);
+    let mut text = match file {
+        Some(file) => format!("# Settings file: {}\n", printable(&file.name())),
+        None => "# Settings file: none\n".to_owned(),
+    };
+    let mut lines = Vec::new();
+    for arg in command.get_arguments() {
+        if let (Some(long), Some(value)) = (arg.get_long(), value(arg, matches)) {
+            let place = sources.elsewhere(arg.get_id().as_str());
+            let place = place.unwrap_or_else(|| "default".to_owned());
+            lines.push((format!("{long} = {value}"), place));
+        }
+    }
+    let width = lines.iter().map(|(line, _)| line.chars().count()).max();
+    let width = width.unwrap_or_default().min(MOST_ALIGNED);
+    for (line, place) in lines {
+        let _ = writeln!(text, "{line:width$}  # {place}");
+    }
+    let key = match matches.get_one::<std::path::PathBuf>("api_key_file") {
+        Some(path) => format!("in the file `{}`", shown(path)),
+        None if is_set(key::VARIABLE) => format!("in the variable `{}`", key::VARIABLE),
+        None if is_set("CREDENTIALS_DIRECTORY") => "among systemd's credentials".to_owned(),
+        None => "not set".to_owned(),
+    };
+    let _ = writeln!(text, "# API key: {key}");
+    text
+}
+
+/// The comments stand in one column behind settings up to this width; a long address must not move them off the screen.
+const MOST_ALIGNED: usize = 48;
+
+fn is_set(variable: &str) -> bool {
+    std::env::var_os(variable).is_some_and(|value| !value.is_empty())
+}
+
+/// The value as TOML; `None` if the option has none.
+fn value(arg: &Arg, matches: &ArgMatches) -> Option<String> {
+    let id = arg.get_id().as_str();
+    if matches!(arg.get_action(), ArgAction::SetTrue) {
+        return matches.get_flag(id).then(|| "true".to_owned());
+    }
+    if !arg.get_action().takes_values() {
+        return None;
+    }
+    let values: Vec<_> = matches.get_raw(id)?.map(quoted).collect();
+    match (arg.get_action(), values.as_slice()) {
+        (_, []) => None,
+        (ArgAction::Append, all) => Some(format!("[{}]", all.join(", "))),
+        // What is off by default, such as a prefix.
+        (_, [one]) if one == "\"\"" => None,
+        (_, [one, ..]) => Some(one.clone()),
+    }
+}
+
+/// A value as a TOML string, without the user name and password of an address.
+fn quoted(value: &OsStr) -> String {
+    let value = value.to_string_lossy();
+    let value = match value.split_once("://") {
+        Some((scheme, rest)) => {
+            let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+            match host.rsplit_once('@') {
+                Some((_, host)) => format!("{scheme}://…@{host}{path}"),
+                None => value.into_owned(),
+            }
+        }
+        None => value.into_owned(),
+    };
+    // JSON's strings are TOML's.
+    serde_json::Value::from(value).to_string()
+}

@@ -1,0 +1,43 @@
+//! What a run that cannot start leaves for those who watch it: tonight's failure in the place of yesterday's success.
+//!
+//! Only a file of the same kind is replaced. A mistyped `--summary users.csv` must not cost anybody their users.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::metrics;
+use crate::base::error::Error;
+use crate::config::RunConfig;
+use crate::observe::{FailedStart, MetricsEnd};
+use crate::telemetry::stats::Stats;
+
+/// Where a failure is written.
+pub(super) struct FailureFiles {
+    summary: Option<PathBuf>,
+    metrics: Option<PathBuf>,
+    job: String,
+}
+
+impl FailureFiles {
+    /// Those of this run.
+    pub(super) fn of(config: &RunConfig) -> Self {
+        Self {
+            summary: config.watch.summary.clone(),
+            metrics: config.watch.metrics.clone(),
+            job: metrics::job(config),
+        }
+    }
+
+    /// Writes that the run could not start. What cannot be written is left: the error itself is what matters.
+    pub(super) fn write(self, error: &Error) {
+        let exit = error.exit();
+        if let Some(path) = self.summary {
+            let _ = FailedStart { error }.replace(&path);
+        }
+        if let Some(path) = self.metrics
+            && let Ok(file) = metrics::file(path, self.job, String::new(), None)
+        {
+            let _ = file.write(&Stats::default(), Duration::ZERO, Some(MetricsEnd { exit }));
+        }
+    }
+}

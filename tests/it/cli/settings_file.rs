@@ -1,0 +1,287 @@
+//! The settings file: what it may say, what comes before it, and where it is looked for.
+
+use std::fs;
+
+use crate::support::command_line::CommandLine;
+use crate::support::process::{Done, Place, Program};
+
+/// A usual file.
+const FILE: &str = "service-id = 'from-the-file'\n\
+                    base-url = 'https://api.example.com'\n\
+                    approve-max = 2.50\n\
+                    retries = 6\n\
+                    max-age = '7d'\n\
+                    map = ['ip=last_ip', 'name={first} {last}']\n\
+                    vpn-check = true\n\n\
+                    [profile.nightly]\n\
+                    retries = 9\n\
+                    rate = '20/s'\n";
+
+/// `rescore config` with this file.
+fn config<'a>(place: &'a Place, arguments: &[&str]) -> Program<'a> {
+    place.write("settings.toml", FILE);
+    place
+        .rescore(["config", "--config", "settings.toml"])
+        .args(arguments)
+}
+
+/// Every setting in force with its origin.
+fn shown(done: &Done) -> Vec<(String, String)> {
+    let text = String::from_utf8(done.stdout.clone()).unwrap();
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    let parts = |line: &str| {
+        let (setting, origin) = line.split_once("  # ").unwrap();
+        (setting.trim().to_owned(), origin.to_owned())
+    };
+    lines.map(parts).collect()
+}
+
+#[track_caller]
+fn is_in_force(done: &Done, setting: &str, origin: &str) {
+    let all = shown(done);
+    let expected = (setting.to_owned(), origin.to_owned());
+    assert!(all.contains(&expected), "{expected:?} in {all:?}");
+}
+
+#[test]
+fn a_variable_comes_before_a_profile_and_a_profile_before_the_rest_of_the_file() {
+    let place = Place::new();
+    let done = config(&place, &[]).done();
+    done.exits(0);
+    is_in_force(&done, "retries = \"6\"", "`settings.toml`, line 4");
+    is_in_force(&done, "approve-max = \"2.50\"", "`settings.toml`, line 3");
+    is_in_force(&done, "vpn-check = true", "`settings.toml`, line 7");
+    is_in_force(
+        &done,
+        "map = [\"ip=last_ip\", \"name={first} {last}\"]",
+        "`settings.toml`, line 6",
+    );
+    is_in_force(&done, "timeout = \"30s\"", "default");
+    let done = config(&place, &["--profile", "nightly"]).done();
+    is_in_force(&done, "retries = \"9\"", "`settings.toml`, line 10");
+    is_in_force(&done, "rate = \"20/s\"", "`settings.toml`, line 11");
+    is_in_force(&done, "max-age = \"7d\"", "`settings.toml`, line 5");
+    let done = config(&place, &[])
+        .env("RESCORE_PROFILE", "nightly")
+        .env("RESCORE_RETRIES", "2")
+        .env("RESCORE_FRESH", "true")
+        .done();
+    is_in_force(&done, "retries = \"2\"", "the variable `RESCORE_RETRIES`");
+    is_in_force(&done, "fresh = true", "the variable `RESCORE_FRESH`");
+    // `--fresh` and `--max-age` exclude each other, and the variable comes first.
+    let all = shown(&done);
+    assert!(
+        !all.iter()
+            .any(|(setting, _)| setting.starts_with("max-age")),
+        "{all:?}"
+    );
+}
+
+#[test]
+fn what_is_shown_is_a_settings_file_that_makes_the_same_settings() {
+    let place = Place::new();
+    let first = config(&place, &["--profile", "nightly"]).done();
+    place.write("again.toml", &first.stdout);
+    let again = place.rescore(["config", "--config", "again.toml"]).done();
+    again.exits(0);
+    let settings = |done: &Done| {
+        shown(done)
+            .into_iter()
+            .map(|(setting, _)| setting)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(settings(&first), settings(&again));
+}
+
+#[test]
+fn a_run_follows_the_file_unless_something_is_typed() {
+    let line = CommandLine::new();
+    line.place.write(
+        "settings.toml",
+        "service-id = 'from-the-file'\nset = ['user_agent=of the file']\nmax-age = '7d'\n",
+    );
+    let typed = |arguments: &[&str]| {
+        line.typed(arguments)
+            .without_env("RESCORE_SERVICE_ID")
+            .env("RESCORE_CONFIG", "settings.toml")
+    };
+    typed(&[]).done().exits(0);
+    typed(&[
+        "--overwrite",
+        "--fresh",
+        "--service-id",
+        "typed",
+        "--set",
+        "user_agent=typed",
+    ])
+    .done()
+    .exits(0);
+    let requests = line.server.requests();
+    let seen: Vec<_> = requests
+        .iter()
+        .map(|request| {
+            let body: serde_json::Value = serde_json::from_slice(&request.body).unwrap();
+            (
+                request
+                    .header("x-service-id")
+                    .unwrap_or_default()
+                    .to_owned(),
+                body["user_agent"].as_str().unwrap().to_owned(),
+            )
+        })
+        .collect();
+    let of = |id: &str, agent: &str| (id.to_owned(), agent.to_owned());
+    let first = vec![of("from-the-file", "of the file"); 3];
+    let second = vec![of("typed", "typed"); 3];
+    assert_eq!(seen, [first, second].concat());
+}
+
+#[test]
+fn the_usual_place_is_in_the_home_directory_and_never_the_working_directory() {
+    let place = Place::new();
+    let text = "retries = 8\n";
+    for name in ["config.toml", "rescore.toml", ".rescore.toml"] {
+        place.write(name, text);
+    }
+    let show = |variable, directory: &str| {
+        let program = place
+            .rescore(["config"])
+            .env(variable, place.path(directory));
+        shown(&program.done())
+    };
+    let says =
+        |all: &[(String, String)], setting: &str| all.iter().any(|(shown, _)| shown == setting);
+    assert!(says(&show("XDG_CONFIG_HOME", "nowhere"), "retries = \"4\""));
+    for (variable, base, directory) in [
+        ("XDG_CONFIG_HOME", "xdg", "xdg/rescore"),
+        ("HOME", "home", "home/.config/rescore"),
+    ] {
+        fs::create_dir_all(place.path(directory)).unwrap();
+        place.write(&format!("{directory}/config.toml"), text);
+        assert!(says(&show(variable, base), "retries = \"8\""), "{variable}");
+    }
+    // A relative path would be in the working directory.
+    fs::create_dir_all(place.path("relative/rescore")).unwrap();
+    place.write("relative/rescore/config.toml", text);
+    let done = place
+        .rescore(["config"])
+        .env("XDG_CONFIG_HOME", "relative")
+        .done();
+    assert!(says(&shown(&done), "retries = \"4\""));
+}
+
+#[test]
+fn what_is_wrong_with_a_file_is_said_with_line_column_and_what_was_meant() {
+    let line = CommandLine::new();
+    for (text, words) in [
+        (
+            "\nrat = 1\n",
+            &[
+                "line 2, column 1: unknown setting `rat`",
+                "did you mean `rate`?",
+            ][..],
+        ),
+        (
+            "base_url = 'x'\n",
+            &["unknown setting `base_url`", "did you mean `base-url`?"],
+        ),
+        (
+            "xyz = 1\n",
+            &["unknown setting `xyz`", "`rescore run --help` lists them"],
+        ),
+        ("config = 'x'\n", &["unknown setting `config`"]),
+        (
+            "api-key = 'very-secret'\n",
+            &[
+                "the API key cannot be in a settings file",
+                "hint: `api-key-file` names",
+            ],
+        ),
+        (
+            "rate = 'fast'\n",
+            &[
+                "invalid value 'fast'",
+                "`--rate` comes from `settings.toml`, line 1",
+            ],
+        ),
+        (
+            "rate = ['1/s']\n",
+            &["line 1, column 1: `rate` takes one value, not a list"],
+        ),
+        ("rate = \n", &["`settings.toml`, line 1, column 8: "]),
+        (
+            "fresh = true\nmax-age = '7d'\n",
+            &["line 2, column 1: `fresh` and `max-age` cannot be used together"],
+        ),
+        (
+            "rejects = 'rejects.xlsx'\n",
+            &["`--rejects` comes from `settings.toml`, line 1"],
+        ),
+        (
+            "service-id = \"a\\u007fb\"\n",
+            &["the value comes from `settings.toml`, line 1"],
+        ),
+    ] {
+        line.place.write("settings.toml", text);
+        let mut program = line
+            .typed(&["--config", "settings.toml"])
+            .without_env("RESCORE_RATE");
+        if text.starts_with("service-id") {
+            program = program.without_env("RESCORE_SERVICE_ID");
+        }
+        let done = program.done();
+        done.exits(2).silent_about("very-secret");
+        for words in words {
+            done.says(words);
+        }
+        assert_eq!(line.server.connections(), 0);
+    }
+    fs::remove_file(line.place.path("settings.toml")).unwrap();
+    line.refuses_typed(
+        &["--config", "settings.toml"],
+        &["no settings file `settings.toml`"],
+    );
+    line.refuses_typed(
+        &["--profile", "nightly"],
+        &["no profile `nightly`: there is no settings file"],
+    );
+}
+
+#[test]
+fn no_key_and_no_password_is_shown() {
+    let place = Place::new();
+    place.write(
+        "settings.toml",
+        "base-url = 'https://me:hunter2@api.example.com/x'\n",
+    );
+    let done = place
+        .rescore(["config", "--config", "settings.toml"])
+        .env("RESCORE_API_KEY", "very-secret")
+        .done();
+    done.exits(0);
+    let text = String::from_utf8(done.stdout).unwrap();
+    assert!(
+        !text.contains("hunter2") && !text.contains("very-secret"),
+        "{text}"
+    );
+    assert!(text.contains("https://…@api.example.com/x"), "{text}");
+    assert!(
+        text.contains("# API key: in the variable `RESCORE_API_KEY`"),
+        "{text}"
+    );
+}
+
+#[test]
+fn an_unknown_variable_is_warned_of_once() {
+    let line = CommandLine::new();
+    let done = line
+        .typed(&["-q"])
+        .env("RESCORE_RATES", "5/s")
+        .env("RESCORE_SANDBOX_LISTEN", "x")
+        .done();
+    done.exits(0);
+    assert_eq!(
+        done.stderr.trim_end(),
+        "warning: the variable `RESCORE_RATES` is unknown; did you mean `RESCORE_RATE`?"
+    );
+}
