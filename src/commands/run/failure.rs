@@ -1,6 +1,7 @@
 //! What a run that cannot start leaves for those who watch it: tonight's failure in the place of yesterday's success.
 //!
-//! Only a file of the same kind is replaced. A mistyped `--summary users.csv` must not cost anybody their users.
+//! Only a file of the same kind is replaced, and none is made: a mistyped `--summary users.csv` must not cost anybody their
+//! users, and a run that was refused leaves no files.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -34,7 +35,7 @@ impl FailureFiles {
         if let Some(path) = self.summary {
             let _ = FailedStart { error }.replace(&path);
         }
-        if let Some(path) = self.metrics
+        if let Some(path) = self.metrics.filter(|path| path.exists())
             && let Ok(file) = metrics::file(path, self.job, String::new(), None)
         {
             let _ = file.write(&Stats::default(), Duration::ZERO, Some(MetricsEnd { exit }));

@@ -31,7 +31,7 @@ struct FailedStartJson {
 }
 
 impl FailedStart<'_> {
-    /// Replaces an earlier summary, or writes one where there is no file yet.
+    /// Replaces an earlier summary. Where there is none, none is made: a run that was refused leaves no files.
     ///
     /// # Errors
     /// It cannot be written, or there is something else than a summary.
@@ -52,13 +52,9 @@ impl FailedStart<'_> {
     }
 }
 
-/// Whether there is a summary, an empty file, or nothing.
+/// Whether there is a summary, or the empty file of one that was not written yet.
 fn is_summary(path: &Path) -> io::Result<bool> {
-    let there = match fs::metadata(path) {
-        Ok(there) => there,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
-        Err(error) => return Err(error),
-    };
+    let there = fs::metadata(path)?;
     if !there.is_file() || there.len() == 0 {
         return Ok(there.is_file());
     }
