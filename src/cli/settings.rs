@@ -105,7 +105,7 @@ fn takes_file(command: &Command) -> bool {
     command.get_arguments().any(|arg| arg.get_id() == "config")
 }
 
-/// Fails if the file has a key that is no option of any command that reads it.
+/// Fails if the file has a key that is not an option of a command that reads it.
 fn refuse_unknown(file: &SettingsFile, commands: &Command) -> Result<()> {
     let known: Vec<_> = { commands.get_subcommands() }
         .filter(|command| takes_file(command))
