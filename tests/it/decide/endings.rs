@@ -124,7 +124,8 @@ fn memory_does_not_grow_with_the_file() {
     write("transaction_id,risk_score,decision\n");
     (0..3).for_each(|_| write(&block));
     let few = running.peak_memory();
-    (0..30).for_each(|_| write(&block));
+    // A million rows are 12 MB: more than the difference that is allowed.
+    (0..10).for_each(|_| write(&block));
     let many = running.peak_memory();
     drop(to);
     running.done().exits(0);
