@@ -7,6 +7,7 @@ mod files;
 mod interrupt;
 pub(crate) mod ledger;
 mod open_input;
+mod read_ahead;
 pub(crate) mod report;
 pub mod run;
 pub(crate) mod sandbox;

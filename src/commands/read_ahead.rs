@@ -1,24 +1,26 @@
-//! A thread that reads rows ahead of those that are being decided.
+//! A thread that reads rows ahead of those that are being worked on, for the commands that make no calls.
 
 use std::sync::mpsc::{Receiver, sync_channel};
 
 use crate::base::error::{Error, Result};
-use crate::input::{RowBatch, ScoredReader, ScoredRow};
+use crate::input::RowBatch;
 
 /// Batches that are read and wait: one in work, one ready.
 const BATCHES: usize = 2;
 
 /// The rows that are read; the channel closes after the last ones, or after an error.
-pub(super) type ReadAhead = Receiver<Result<RowBatch<ScoredRow>>>;
+pub(super) type ReadAhead<R> = Receiver<Result<RowBatch<R>>>;
 
-/// Reads until the file ends or the receiver is gone.
+/// Reads with `next_batch` until the file ends or the receiver is gone.
 ///
 /// # Errors
 /// A thread cannot be started.
-pub(super) fn read_ahead(mut reader: ScoredReader) -> Result<ReadAhead> {
+pub(super) fn read_ahead<R: Send + 'static>(
+    mut next_batch: impl FnMut() -> Result<Option<RowBatch<R>>> + Send + 'static,
+) -> Result<ReadAhead<R>> {
     let (sender, receiver) = sync_channel(BATCHES);
     let read = move || {
-        while let Some(batch) = reader.next_batch().transpose() {
+        while let Some(batch) = next_batch().transpose() {
             let last = batch.is_err();
             if sender.send(batch).is_err() || last {
                 break;

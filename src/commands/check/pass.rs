@@ -1,7 +1,6 @@
 //! The pass over the file: a thread reads, and the thread that called counts.
 
-use std::sync::mpsc::{Receiver, sync_channel};
-
+use super::super::read_ahead::read_ahead;
 use super::counts::RowCounts;
 use super::distinct::DistinctCounter;
 use super::known::{RequestLookup, RequestState};
@@ -12,9 +11,6 @@ use crate::input::{FirstRows, ReadRow, Reader, RowBatch};
 use crate::output::{RejectsWriter, WriteError};
 use crate::row::RowNumber;
 use crate::telemetry::event::Unusable;
-
-/// Batches between the threads: one in work, one waiting.
-const BATCHES: usize = 2;
 
 /// What a pass needs besides the rows.
 pub(super) struct Pass {
@@ -35,9 +31,9 @@ impl Pass {
     ///
     /// # Errors
     /// The input cannot be read to its end, or a file cannot be written. Nothing is left then.
-    pub(super) fn run(mut self, reader: Reader) -> Result<PassEnd> {
+    pub(super) fn run(mut self, mut reader: Reader) -> Result<PassEnd> {
         let mut counter = Counter::default();
-        for batch in read(reader)? {
+        for batch in read_ahead(move || reader.next_batch())? {
             let batch = batch?;
             let position = batch.position;
             self.count(&mut counter, batch)?;
@@ -128,22 +124,4 @@ impl Counter {
         }
         Ok(())
     }
-}
-
-/// Reads on a thread of its own, until the input ends or the receiver is gone.
-fn read(mut reader: Reader) -> Result<Receiver<Result<RowBatch>>> {
-    let (sender, receiver) = sync_channel(BATCHES);
-    let read = move || {
-        while let Some(batch) = reader.next_batch().transpose() {
-            let failed = batch.is_err();
-            if sender.send(batch).is_err() || failed {
-                break;
-            }
-        }
-    };
-    std::thread::Builder::new()
-        .name("reader".to_owned())
-        .spawn(read)
-        .map_err(|e| Error::stopped("cannot start a thread").because(e))?;
-    Ok(receiver)
 }

@@ -6,9 +6,9 @@ use tokio::time::Instant;
 
 use super::super::interrupt::Interrupts;
 use super::super::open_input::IGNORED;
+use super::super::read_ahead::{ReadAhead, read_ahead};
 use super::files::{DecideFiles, OpenDecideFiles};
 use super::judge::{Judged, decide, judge};
-use super::read_ahead::{ReadAhead, read_ahead};
 use crate::base::error::{Error, Exit, Result, system_words};
 use crate::base::stderr::say;
 use crate::config::{ColumnPolicy, RewriteTask};
@@ -46,7 +46,7 @@ pub(super) fn rewrite(
         ColumnPolicy::Level { column, .. } => Some(column.clone()),
     };
     let columns = ScoredColumns::new(prefix, level.as_slice());
-    let (reader, opened) = ScoredReader::open(file, columns)?;
+    let (mut reader, opened) = ScoredReader::open(file, columns)?;
     let OpenDecideFiles {
         sink,
         sides,
@@ -60,7 +60,7 @@ pub(super) fn rewrite(
         writer: Rewriter::new(&opened.layout, sink, sides),
         stats: DecideStats::default(),
     };
-    let Some((stats, written)) = rewriting.all(&read_ahead(reader)?)? else {
+    let Some((stats, written)) = rewriting.all(&read_ahead(move || reader.next_batch())?)? else {
         return Ok(Exit::Stopped);
     };
     let decided = DecideSummary {
@@ -93,7 +93,7 @@ fn tell(decided: &DecideSummary<'_>, quiet: bool, file: Option<File>) {
 
 impl Rewriting {
     /// Takes all rows and completes the files. After an error, nothing is left of them.
-    fn all(mut self, rows: &ReadAhead) -> End<(DecideStats, Written)> {
+    fn all(mut self, rows: &ReadAhead<ScoredRow>) -> End<(DecideStats, Written)> {
         for batch in rows {
             let written = batch.and_then(|batch| self.batch(&batch));
             match written {

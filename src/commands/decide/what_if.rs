@@ -1,8 +1,8 @@
 //! What other thresholds would do to a scored file, from one pass that writes nothing.
 
 use super::super::open_input::IGNORED;
+use super::super::read_ahead::read_ahead;
 use super::judge::{Judged, judge};
-use super::read_ahead::read_ahead;
 use crate::analysis::WhatIf;
 use crate::base::error::{Exit, Result};
 use crate::base::stderr::say;
@@ -23,9 +23,9 @@ pub(super) fn what_if(
     json: bool,
 ) -> Result<Exit> {
     let columns = ScoredColumns::new(prefix, &[]);
-    let (reader, opened) = ScoredReader::open(file, columns)?;
+    let (mut reader, opened) = ScoredReader::open(file, columns)?;
     let (mut what_if, mut rows) = (WhatIf::new(today), ScoredRows::default());
-    for batch in read_ahead(reader)? {
+    for batch in read_ahead(move || reader.next_batch())? {
         for scored in batch?.rows {
             rows.read += 1;
             match judge(&scored, opened.layout.format) {
