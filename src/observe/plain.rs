@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use super::messages::warn;
 use super::notice::Notice;
 use super::numbers::{counted, percent, rate, whole_seconds};
 use super::settings::ProgressSettings;
@@ -61,7 +62,7 @@ impl View for Plain {
 
     fn notice(&mut self, notice: Notice, now: &Snapshot) {
         let words = match notice {
-            Notice::Warning(warning) => return say(&words::warning(&warning)),
+            Notice::Warning(warning) => return warn(&words::warning(&warning)),
             Notice::Paused(pause) => {
                 if std::mem::replace(&mut self.pause_shown, true) {
                     return;
@@ -97,7 +98,7 @@ impl View for WarningsOnly {
 
     fn notice(&mut self, notice: Notice, _: &Snapshot) {
         if let Notice::Warning(warning) = notice {
-            say(&words::warning(&warning));
+            warn(&words::warning(&warning));
         }
     }
 }
