@@ -9,7 +9,8 @@ use tokio::time::timeout;
 use super::super::signals::Signals;
 use super::threads::spawn;
 use crate::base::error::{Error, Exit, Result, Signal};
-use crate::base::stderr::{flush, say};
+use crate::base::stderr::flush;
+use crate::observe::{tell, tell_error};
 use crate::pipeline::Stop;
 use crate::telemetry::event::CancelReason;
 
@@ -88,8 +89,8 @@ async fn listen(mut signals: Signals, stops: &UnboundedSender<Stop>, state: &Sig
         None => signals.second().await,
     };
     match last_words.get() {
-        Some(last_words) => say(last_words),
-        None => say(&before_the_first_call(last).report()),
+        Some(last_words) => tell(last_words),
+        None => tell_error(&before_the_first_call(last)),
     }
     flush();
     #[allow(clippy::exit, reason = "a signal asks for exactly this")]

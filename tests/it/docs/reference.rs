@@ -65,6 +65,21 @@ fn what_programs_read_has_the_documented_members() {
 }
 
 #[test]
+fn a_message_has_the_documented_members() {
+    let reference = document("docs/reference.md");
+    let run = ["run", "users.csv", "--sandbox", "--progress", "json"];
+    let done = Place::new().rescore(run).done();
+    let printed: Value = serde_json::from_str(&done.stderr).unwrap();
+    let documented = section(&reference, "## Messages");
+    let example: Value = serde_json::from_str(&blocks(&documented, "json").remove(0)).unwrap();
+    assert_eq!(example, printed);
+    assert_eq!(
+        names_in_first_column(&documented, "| Key | Meaning |"),
+        members(&printed)
+    );
+}
+
+#[test]
 fn the_result_of_a_check_has_the_documented_members() {
     let reference = document("docs/reference.md");
     let place = clone();
