@@ -10,11 +10,11 @@ use super::super::files::{NamedFile, check_name, create_summary, refuse_clashes,
 use super::disk_space;
 use super::ledger::{LedgerPlan, PreparedLedger};
 use super::service::Answerer;
-use crate::base::error::Result;
+use crate::base::error::{Error, Exit, Result};
 use crate::config::{LedgerChoice, LedgerConfig, OutputConfig};
 use crate::input::Input;
 use crate::layout::Format;
-use crate::ledger::{self, Reuse, ledger_of};
+use crate::ledger::{self, OutputLock, Reuse, ledger_of};
 use crate::output::{Document, Replace, Sides, Sink, Target};
 use crate::service::KeyFile;
 
@@ -30,7 +30,8 @@ impl OutputPlace {
     /// for a pipe only to be told that the output exists.
     ///
     /// # Errors
-    /// Exit code 2: it is the input, exists and may not be replaced, or cannot be made there.
+    /// Exit code 2: it is the input, exists and may not be replaced, or cannot be made there. Exit code 75: another run is
+    /// writing it.
     pub(super) fn check(
         config: OutputConfig,
         input: &Input,
@@ -41,16 +42,30 @@ impl OutputPlace {
             refuse_clashes(&[NamedFile::input(input), NamedFile::output(output)])?;
         }
         let target = |path: &PathBuf| {
-            Target::new(path, |real| {
+            let mut output = path.clone();
+            let target = Target::new(path, |real| {
+                real.clone_into(&mut output);
                 if config.overwrite {
                     Replace::Whole
                 } else {
                     replaceable(real, input, ledger)
                 }
-            })
+            });
+            target.map_err(|error| naming_the_other_run(error, &output))
         };
         let target = config.path.as_ref().map(target).transpose()?;
         Ok(Self { config, target })
+    }
+}
+
+/// If another run is writing the output, the error that names it: a run that writes the file has its lock as well.
+fn naming_the_other_run(error: Error, output: &Path) -> Error {
+    if error.exit() != Exit::Busy {
+        return error;
+    }
+    match OutputLock::take(output) {
+        Err(named) if named.exit() == Exit::Busy => named,
+        _ => error,
     }
 }
 

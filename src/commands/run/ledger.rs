@@ -12,8 +12,8 @@ use crate::config::{LedgerChoice, LedgerConfig};
 use crate::input::Input;
 use crate::ledger::{
     ClosedLedger, EarlierAnswers, FinishedRun, KnownLimit, LackingAnswers, LedgerLocation,
-    LedgerSettings, LedgerWriter, OpenLedger, OutputState, PreviousRun, Removal, RequestKey, Reuse,
-    RunningLedger,
+    LedgerSettings, LedgerWriter, OpenLedger, OutputLock, OutputState, PreviousRun, Removal,
+    RequestKey, Reuse, RunningLedger,
 };
 use crate::observe::{KeptLedger, counted, same_command};
 use crate::output::{Replace, Sealed, Target};
@@ -37,6 +37,8 @@ pub(super) struct PreparedLedger {
     fresh: bool,
     /// The answers are the stand-in's, which cost nothing.
     sandbox: bool,
+    /// Held as long as the run lasts, whichever ledger it has; `None` where rows go to a stream.
+    lock: Option<OutputLock>,
 }
 
 /// The answers of a run that has started, or nothing where none are stored.
@@ -44,6 +46,8 @@ pub(super) struct RunLedger {
     ledger: Option<RunningLedger>,
     input: Option<PathBuf>,
     fresh: bool,
+    /// Released when the ledger is closed.
+    _lock: Option<OutputLock>,
 }
 
 /// Which answers are stored and used, once the output is known.
@@ -52,6 +56,8 @@ pub(super) struct LedgerPlan {
     pub(super) location: Option<LedgerLocation>,
     reuse: Reuse,
     dedupe: bool,
+    /// The output that no other run may write; `None` for a stream.
+    output: Option<PathBuf>,
 }
 
 impl LedgerPlan {
@@ -91,6 +97,7 @@ impl LedgerPlan {
             location: kept.or_else(|| dedupe.then_some(LedgerLocation::Scratch)),
             reuse,
             dedupe,
+            output: file.map(|output| output.path().to_owned()),
         })
     }
 }
@@ -108,7 +115,8 @@ impl PreparedLedger {
     /// Opens the ledger for a run of this account to `output`.
     ///
     /// # Errors
-    /// Exit code 2: another run has it, or it cannot be used or made. Exit code 3: the disk is full.
+    /// Exit code 75: another run writes the output, or uses the ledger. Exit code 2: the ledger cannot be used or made. Exit
+    /// code 3: the disk is full.
     pub(super) fn open(
         plan: LedgerPlan,
         account: Account,
@@ -121,14 +129,16 @@ impl PreparedLedger {
             location,
             reuse,
             dedupe,
+            output: locked,
         } = plan;
+        let lock = locked.as_deref().map(OutputLock::take).transpose()?;
         let Account {
             endpoint,
             service_id,
             sandbox,
         } = account;
         let open = |location| {
-            OpenLedger::open(LedgerSettings {
+            let settings = LedgerSettings {
                 location,
                 reuse,
                 output: output.map(Path::to_owned),
@@ -136,7 +146,8 @@ impl PreparedLedger {
                 service_id,
                 captured: captured.to_vec(),
                 in_flight,
-            })
+            };
+            OpenLedger::open_with(settings, lock.clone())
         };
         let scratch = location == Some(LedgerLocation::Scratch);
         let ledger = location.map(open).transpose();
@@ -153,6 +164,7 @@ impl PreparedLedger {
             input: path_of(input),
             fresh: reuse == Reuse::Nothing,
             sandbox,
+            lock,
         })
     }
 
@@ -280,6 +292,7 @@ impl PreparedLedger {
             ledger,
             input: self.input,
             fresh: self.fresh,
+            _lock: self.lock,
         };
         Ok((ledger, writer))
     }
