@@ -7,6 +7,8 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use super::super::files::{NamedFile, check_name, create_summary, refuse_clashes, rejects_beside};
+use super::super::lock_wait::LockWait;
+use super::super::open_input::OpenInput;
 use super::disk_space;
 use super::ledger::{LedgerPlan, PreparedLedger};
 use super::service::Answerer;
@@ -86,6 +88,7 @@ fn replaceable(output: &Path, input: &Input, ledger: &LedgerConfig) -> Replace {
 }
 
 /// The files that a run writes, named and not opened yet.
+#[derive(Clone)]
 pub(super) struct OutputFiles {
     /// `None` is standard output.
     output: Option<Target>,
@@ -110,7 +113,7 @@ impl OutputFiles {
     /// Names the files. The rejects are named after the output and the input's format.
     ///
     /// # Errors
-    /// Exit code 2: the rejects cannot have that name.
+    /// Exit code 2: the name of one says another format than it has, or the rejects cannot have that name.
     pub(super) fn new(
         place: OutputPlace,
         summary: Option<PathBuf>,
@@ -124,14 +127,16 @@ impl OutputFiles {
             (None, Some(output)) if is_file => Some(rejects_beside(&output, format.extension())?),
             (None, _) => None,
         };
-        Ok(Self {
+        let files = Self {
             output: target,
             rejects,
             changes: config.changes,
             summary,
             report: config.report,
             overwrite: config.overwrite,
-        })
+        };
+        files.check_names(format)?;
+        Ok(files)
     }
 
     /// The file by which a stopped run is known when it is continued; `None` where it writes to standard output alone.
@@ -173,7 +178,7 @@ impl OutputFiles {
     }
 
     /// Fails when the name of a file for rows says another format than they have: programs go by the name.
-    pub(super) fn check_names(&self, format: Format) -> Result<()> {
+    fn check_names(&self, format: Format) -> Result<()> {
         let output = self.output.as_ref().filter(|output| !output.is_special());
         [
             ("--output", output.map(Target::path)),
@@ -185,18 +190,24 @@ impl OutputFiles {
         .try_for_each(|(flag, path)| check_name(flag, path, format))
     }
 
-    /// Checks the files again and opens them; `mode` and `size` are the input's. Only those who can read the input may read
-    /// them, as its rows are in all of them.
+    /// Checks the files again and opens them. Only those who can read the input may read them, as its rows are in all of
+    /// them.
     ///
     /// # Errors
-    /// Exit code 2: a file exists and may not be replaced, or cannot be made. Exit code 3: the disk is full. Nothing is
-    /// replaced then, but the summary may have been emptied.
+    /// Exit code 2: a file exists and may not be replaced, or cannot be made. Exit code 3: the disk is full. Exit code 75:
+    /// another run is writing one of them. Nothing is replaced then, but the summary may have been emptied.
     pub(super) fn open(
-        self,
+        &self,
         ledger: &PreparedLedger,
-        mode: u32,
-        size: Option<u64>,
+        input: &OpenInput,
+        wait: &LockWait<'_>,
     ) -> Result<OpenFiles> {
+        let size = input.facts.size_of_rows();
+        wait.until_free(|| self.clone().open_now(ledger, input.mode, size))
+    }
+
+    /// As [`Self::open`]; `mode` and `size` are the input's.
+    fn open_now(self, ledger: &PreparedLedger, mode: u32, size: Option<u64>) -> Result<OpenFiles> {
         // Reading the input may have taken long, and another run may have started and ended meanwhile.
         let check = |target: Target| {
             let replace = if self.overwrite || target.is_special() {

@@ -5,6 +5,7 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::super::lock_wait::LockWait;
 use super::disk_space;
 use super::lookup::LookupStage;
 use crate::base::error::{Error, Exit, Result, shown};
@@ -58,6 +59,8 @@ pub(super) struct LedgerPlan {
     dedupe: bool,
     /// The output that no other run may write; `None` for a stream.
     output: Option<PathBuf>,
+    /// Its lock, once it is taken.
+    lock: Option<OutputLock>,
 }
 
 impl LedgerPlan {
@@ -98,7 +101,28 @@ impl LedgerPlan {
             reuse,
             dedupe,
             output: file.map(|output| output.path().to_owned()),
+            lock: None,
         })
+    }
+
+    /// Takes the output's lock before the input is opened, if the run may wait for it: all that follows then finds what the
+    /// other run has left. A run that does not wait takes it later, so that one that waits for its input is in nobody's
+    /// way.
+    ///
+    /// # Errors
+    /// As for [`PreparedLedger::open`].
+    pub(super) fn lock_early(&mut self, wait: &LockWait<'_>) -> Result<()> {
+        if wait.may_wait() {
+            wait.until_free(|| self.lock())?;
+        }
+        Ok(())
+    }
+
+    fn lock(&mut self) -> Result<()> {
+        if let (None, Some(output)) = (&self.lock, &self.output) {
+            self.lock = Some(OutputLock::take(output)?);
+        }
+        Ok(())
     }
 }
 
@@ -118,20 +142,22 @@ impl PreparedLedger {
     /// Exit code 75: another run writes the output, or uses the ledger. Exit code 2: the ledger cannot be used or made. Exit
     /// code 3: the disk is full.
     pub(super) fn open(
-        plan: LedgerPlan,
+        mut plan: LedgerPlan,
         account: Account,
         output: Option<&Path>,
         input: &Input,
         captured: &[Pointer],
         in_flight: NonZeroUsize,
+        wait: &LockWait<'_>,
     ) -> Result<Self> {
+        wait.until_free(|| plan.lock())?;
         let LedgerPlan {
             location,
             reuse,
             dedupe,
-            output: locked,
+            output: _,
+            lock,
         } = plan;
-        let lock = locked.as_deref().map(OutputLock::take).transpose()?;
         let Account {
             endpoint,
             service_id,
@@ -147,7 +173,8 @@ impl PreparedLedger {
                 captured: captured.to_vec(),
                 in_flight,
             };
-            OpenLedger::open_with(settings, lock.clone())
+            // Another program may be rewriting it.
+            wait.until_free(|| OpenLedger::open_with(settings.clone(), lock.clone()))
         };
         let scratch = location == Some(LedgerLocation::Scratch);
         let ledger = location.map(open).transpose();
