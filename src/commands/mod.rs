@@ -6,6 +6,7 @@ pub(crate) mod decide;
 mod files;
 mod interrupt;
 pub(crate) mod ledger;
+mod lock_wait;
 mod open_input;
 mod read_ahead;
 pub(crate) mod report;
