@@ -1,7 +1,9 @@
 //! The command line: settings, what people and programs see, the stand-in.
 
+mod completions;
 mod help;
 mod levels;
+mod man;
 mod metrics;
 mod refused;
 mod sandbox;
