@@ -46,6 +46,8 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("blake3", &["ledger/", "selection.rs"]),
     ("chardetng", &["input/text.rs"]),
     ("clap", &["cli/"]),
+    ("clap_complete", &["cli/completions.rs"]),
+    ("clap_mangen", &["cli/man.rs"]),
     ("console", &["base/stderr.rs"]),
     ("csv", &["input/sniff.rs"]),
     ("csv_core", &["output/csv.rs"]),
