@@ -43,6 +43,8 @@ pub struct RunConfig {
     pub policy: DecisionPolicy,
     /// Further fields of the answer: those of the columns in their order, then a level that only decides.
     pub captured: Box<[Pointer]>,
+    /// How long to wait for another run that holds the output or the ledger; `None` is not at all.
+    pub wait_lock: Option<Duration>,
     /// What people see.
     pub watch: WatchConfig,
 }
@@ -90,7 +92,7 @@ pub(crate) struct CheckLedger {
 }
 
 /// Where rows go.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct OutputConfig {
     /// The output; `None` is standard output.
     pub path: Option<PathBuf>,
@@ -339,6 +341,8 @@ pub(crate) struct ManPage {
 pub(crate) struct AdminConfig {
     /// The ledger.
     pub(crate) ledger: PathBuf,
+    /// How long to wait for another process that is using it; `None` is not at all.
+    pub(crate) wait_lock: Option<Duration>,
     /// What to do with it.
     pub(crate) task: AdminTask,
 }

@@ -86,7 +86,11 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("httpdate", &["scorer/stop_reasons.rs", "service/"]),
     (
         "humantime",
-        &["cli/values.rs", "sandbox/server/stand_in.rs"],
+        &[
+            "cli/values.rs",
+            "ledger/holder.rs",
+            "sandbox/server/stand_in.rs",
+        ],
     ),
     ("hyper", &["sandbox/"]),
     ("hyper_util", &["sandbox/", "service/proxy.rs"]),
@@ -108,6 +112,7 @@ const OWNERS: &[(&str, &[&str])] = &[
             "output/name.rs",
             "base/own_file.rs",
             "base/rlimit.rs",
+            "ledger/holder.rs",
         ],
     ),
     ("prometheus", &["observe/metrics/"]),

@@ -5,6 +5,7 @@ pub(crate) mod decide;
 mod files;
 mod interrupt;
 pub(crate) mod ledger;
+mod lock_wait;
 pub(crate) mod man;
 mod open_input;
 pub(crate) mod print;
