@@ -321,7 +321,7 @@ impl Stats {
         self.cancelled.is_none() && !matches!(self.input_end, Some(InputEnd::Part))
     }
 
-    /// How the run ended, for the exit code.
+    /// How the run ended, for the exit code, unless [failures are accepted](super::accepted_failures).
     #[must_use]
     pub(crate) fn exit(&self) -> Exit {
         match self.cancelled {
