@@ -170,7 +170,8 @@ impl OutputFiles {
         .try_for_each(|(flag, path)| check_name(flag, path, format))
     }
 
-    /// Checks the files again and opens them; `mode` and `size` are the input's. Only those who can read the input may read
+    /// Checks the files again and opens them; `input` is the input's path with links followed, `mode` and `size` are the
+    /// input's too. Only those who can read the input may read
     /// them, as its rows are in all of them.
     ///
     /// # Errors
@@ -179,6 +180,7 @@ impl OutputFiles {
     pub(super) fn open(
         self,
         ledger: &PreparedLedger,
+        input: Option<&Path>,
         mode: u32,
         size: Option<u64>,
     ) -> Result<OpenFiles> {
@@ -187,7 +189,7 @@ impl OutputFiles {
             let replace = if self.overwrite || target.is_special() {
                 Replace::Whole
             } else {
-                ledger.replaceable(target.path())?
+                ledger.replaceable(target.path(), input)?
             };
             target.again(replace)
         };
