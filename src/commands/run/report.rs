@@ -4,10 +4,11 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use super::super::open_input::{IGNORED, InputFacts};
-use super::drive::{DrivenRun, RowsEnd};
+use super::drive::DrivenRun;
 use super::ledger::LedgerEnd;
 use super::page::{CountedReport, file_name};
 use super::prepare::Context;
+use super::rows::RowsEnd;
 use crate::base::error::{Error, Exit, system_words};
 use crate::base::stderr::say;
 use crate::config::WatchConfig;
@@ -22,17 +23,16 @@ pub(super) fn report(driven: DrivenRun) -> Exit {
     let DrivenRun {
         context,
         ledger,
-        mut ended,
+        file,
         events,
         metrics,
     } = driven;
+    let (input, target, mut ended) = (file.input, file.output, file.rows);
     let Context {
-        input,
         endpoint,
         stand_in,
         summary: summary_file,
         watch,
-        output: target,
         report: document,
         metrics: _,
     } = context;
