@@ -11,6 +11,7 @@ use crate::base::money::Tariff;
 use crate::drift::Drift;
 use crate::row::RowNumber;
 use crate::selection::Selection;
+use crate::telemetry::accepted_failures::AcceptedFailures;
 use crate::telemetry::event::{Again, Billing, CancelReason, Event, Next, Origin, Unusable};
 use crate::telemetry::pace::{Hint, Pace, Pause, Search};
 use crate::telemetry::stats::Stats;
@@ -169,6 +170,7 @@ pub(super) fn everything(stats: &Stats) -> RunSummary<'_> {
 pub(super) fn nothing(stats: &Stats) -> RunSummary<'_> {
     RunSummary {
         stats,
+        accepted: AcceptedFailures::default(),
         elapsed: Duration::ZERO,
         sandbox: false,
         tariff: None,

@@ -109,7 +109,7 @@ fn a_quiet_run_still_says_in_one_line_that_rows_failed() {
         done.exits(1);
         assert_eq!(
             done.stderr,
-            "warning: 2 of 9 rows failed: refused 2; see scored.rejects.csv\n"
+            "warning: 2 of 9 rows failed: refused 2; see scored.rejects.csv (finished with exit code 1)\n"
         );
     }
 }
