@@ -21,7 +21,7 @@ use crate::pipeline::{self, Channels, Stop, WindowSize};
 use crate::scorer::{Caller, Outage, Policies, RowRecorder, Scorer};
 use crate::service::{Client, Service};
 use crate::telemetry::event::{CancelReason, Event};
-use crate::telemetry::hub::Events;
+use crate::telemetry::hub::{Events, Observer};
 use crate::telemetry::stats::Stats;
 
 /// Rows of the window: at 300 rows/s a row may wait for seven minutes before it holds up the others. There are this many in
@@ -131,7 +131,9 @@ fn start_progress(
         concurrency,
     };
     // The runtime's clock is the run's clock.
-    let events = runtime.block_on(async { Events::new(vec![Box::new(notices)]) });
+    let mut observers: Vec<Box<dyn Observer>> = vec![Box::new(notices)];
+    observers.extend(context.log.iter().map(|log| Box::new(log.observer()) as _));
+    let events = runtime.block_on(async { Events::new(observers) });
     let progress = ProgressThread::start(settings, events.clone(), inbox, ender);
     (events, progress)
 }

@@ -6,9 +6,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::metrics;
+use super::{log, metrics};
 use crate::base::error::Error;
-use crate::config::RunConfig;
+use crate::config::{LogConfig, RunConfig};
 use crate::observe::{FailedStart, MetricsEnd};
 use crate::telemetry::stats::Stats;
 
@@ -16,6 +16,7 @@ use crate::telemetry::stats::Stats;
 pub(super) struct FailureFiles {
     summary: Option<PathBuf>,
     metrics: Option<PathBuf>,
+    log: Option<LogConfig>,
     job: String,
 }
 
@@ -25,6 +26,7 @@ impl FailureFiles {
         Self {
             summary: config.watch.summary.clone(),
             metrics: config.watch.metrics.clone(),
+            log: config.watch.log.clone(),
             job: metrics::job(config),
         }
     }
@@ -39,6 +41,9 @@ impl FailureFiles {
             && let Ok(file) = metrics::file(path, self.job, String::new(), None)
         {
             let _ = file.write(&Stats::default(), Duration::ZERO, Some(MetricsEnd { exit }));
+        }
+        if let Some(log) = self.log {
+            log::not_started(log, error);
         }
     }
 }

@@ -11,6 +11,7 @@ mod failure;
 mod fd_limit;
 mod files;
 mod ledger;
+mod log;
 mod lookup;
 mod metrics;
 mod page;

@@ -10,6 +10,7 @@ use super::super::open_input::{InputFacts, OpenInput};
 use super::fd_limit;
 use super::files::{OutputFiles, OutputPlace};
 use super::ledger::{LedgerPlan, PreparedLedger};
+use super::log::LogPlan;
 use super::metrics;
 use super::service::Answerer;
 use super::stop_signals::StopSignals;
@@ -20,7 +21,7 @@ use crate::fields::UserRequest;
 use crate::input::{Compose, Reader};
 use crate::layout::Layout;
 use crate::ledger::KnownLimit;
-use crate::observe::MetricsFile;
+use crate::observe::{MetricsFile, RunLog};
 use crate::output::{Document, Sides, Sink, Target};
 use crate::pace::{Gate, PaceLimits};
 use crate::raw_json::Pointer;
@@ -53,6 +54,8 @@ pub(super) struct Context {
     pub(super) summary: Option<File>,
     /// Where metrics go for Prometheus.
     pub(super) metrics: Option<MetricsFile>,
+    /// Where it is logged what happens.
+    pub(super) log: Option<RunLog>,
     /// Where the report goes.
     pub(super) report: Option<Document>,
     pub(super) watch: WatchConfig,
@@ -90,6 +93,7 @@ impl Context {
 /// What keeps the run from starting. No output has been replaced then.
 pub(super) fn prepare(config: RunConfig) -> Result<PreparedRun> {
     let job = metrics::job(&config);
+    let log = LogPlan::of(&config);
     // Before anything is opened.
     let fit = fd_limit::fit(&config)?;
     let mut answerer = Answerer::new(config.service, config.plan, config.timeouts)?;
@@ -97,18 +101,18 @@ pub(super) fn prepare(config: RunConfig) -> Result<PreparedRun> {
     let ledger = LedgerPlan::new(&config.ledger, output.target.as_ref())?;
     let stops = StopChannel::new();
     // Before the header is read, as that may never come.
-    let signals = StopSignals::start(stops.sender.clone())?;
+    let signals = StopSignals::start(stops.sender.clone(), log.signals())?;
     let compose = bodies(config.plan);
     let input = OpenInput::open(config.input, compose, config.watch.shows_text())?;
     let format = input.layout.format;
     let files = OutputFiles::new(output, config.watch.summary.clone(), format)?;
-    let metrics = config.watch.metrics.clone();
-    files.refuse_clashes(&input.facts.source, &ledger, &answerer, metrics.as_deref())?;
+    files.refuse_clashes(&input.facts.source, &ledger, &answerer, &config.watch)?;
     files.check_names(format)?;
+    let log = log.open(&input.facts, format, &ledger, fit.concurrency)?;
     let warnings = [answerer.warning.take(), fit.warning];
     let account = answerer.account();
     let service = answerer.connect()?;
-    let metrics = metrics::of_run(metrics, job, &service, &config.watch)?;
+    let metrics = metrics::of_run(job, &service, &config.watch)?;
     // Before any file is touched: another run may be writing them.
     let ledger = PreparedLedger::open(
         ledger,
@@ -142,6 +146,7 @@ pub(super) fn prepare(config: RunConfig) -> Result<PreparedRun> {
             output: files.output,
             summary: files.summary,
             metrics,
+            log,
             report: files.report,
             watch: config.watch,
         },

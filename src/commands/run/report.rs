@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use super::super::open_input::{IGNORED, InputFacts};
 use super::drive::{DrivenRun, RowsEnd};
@@ -11,7 +12,9 @@ use super::prepare::Context;
 use crate::base::error::{Exit, system_words};
 use crate::config::WatchConfig;
 use crate::input::Input;
-use crate::observe::{self, RunSummary, Style, tell_error, warn, warn_of};
+use crate::observe::{
+    self, MetricsThread, RunEnded, RunLog, RunSummary, Style, tell_error, warn, warn_of,
+};
 use crate::selection::Selection;
 use crate::telemetry::event::InputEnd;
 use crate::telemetry::stats::Stats;
@@ -34,6 +37,7 @@ pub(super) fn report(driven: DrivenRun) -> Exit {
         output: target,
         report: document,
         metrics: _,
+        log,
     } = context;
     let report = CountedReport::of(document, &mut ended);
     let RowsEnd { written, error, .. } = ended;
@@ -73,9 +77,22 @@ pub(super) fn report(driven: DrivenRun) -> Exit {
     for warning in unsynced.into_iter().chain(of_input(&input, &stats)) {
         warn(&warning);
     }
+    end_for_machines(metrics, log, &stats, events.elapsed())
+}
+
+/// Leaves the end of the run in its metrics and its log.
+fn end_for_machines(
+    metrics: Option<MetricsThread>,
+    log: Option<RunLog>,
+    stats: &Stats,
+    elapsed: Duration,
+) -> Exit {
     let exit = stats.exit();
     if let Some(metrics) = metrics {
         metrics.finish(exit);
+    }
+    if let Some(log) = log {
+        log.finish(RunEnded::of(stats, elapsed, exit));
     }
     exit
 }
