@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::super::open_input::InputFacts;
+use super::super::open_input::OpenInput;
 use super::super::signals::HangUp;
 use super::ledger::LedgerPlan;
 use super::metrics;
@@ -56,13 +56,12 @@ impl LogPlan {
     /// Exit code 2: it cannot be opened, or it is not a log of ours.
     pub(super) fn open(
         self,
-        input: &InputFacts,
-        format: Format,
+        input: &OpenInput,
         ledger: &LedgerPlan,
         concurrency: NonZeroUsize,
     ) -> Result<Option<RunLog>> {
         let Self(log) = self;
-        log.map(|log| log.open(input, format, ledger, concurrency))
+        log.map(|log| log.open(input, ledger, concurrency))
             .transpose()
     }
 }
@@ -82,8 +81,7 @@ impl PlannedLog {
 
     fn open(
         mut self,
-        input: &InputFacts,
-        format: Format,
+        input: &OpenInput,
         ledger: &LedgerPlan,
         concurrency: NonZeroUsize,
     ) -> Result<RunLog> {
@@ -95,10 +93,10 @@ impl PlannedLog {
         let log = RunLog::start(self.queue, sink, self.config.level);
         log.push(LogLine::RunStarted(Box::new(self.start)));
         log.push(LogLine::InputOpened(Box::new(InputOpened {
-            input: input.name(),
-            format: format_word(format),
-            bytes: input.size,
-            mapping: input.mapping.clone(),
+            input: input.facts.name(),
+            format: format_word(input.layout.format),
+            bytes: input.facts.size,
+            mapping: input.facts.mapping.clone(),
         })));
         Ok(log)
     }
@@ -175,10 +173,9 @@ fn run_started(config: &RunConfig) -> RunStarted {
         plan,
         pace,
         budget,
-        ledger: _,
         policy,
-        captured: _,
         watch,
+        ..
     } = config;
     let name = |path: &Option<PathBuf>| path.as_deref().map(shown);
     let selection = input.selection;

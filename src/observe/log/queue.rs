@@ -27,8 +27,8 @@ struct Shared {
 #[derive(Default)]
 struct QueueState {
     waiting: LogBatch,
-    /// The thread has written the last line.
-    over: bool,
+    /// There is a thread that has not written the last line yet.
+    is_read: bool,
     /// Lines of the whole run that could not be written.
     lost: u64,
 }
@@ -88,10 +88,15 @@ impl LogQueue {
         state.waiting.ended = true;
         self.0.changed.notify_all();
         let changed = &self.0.changed;
-        let ended = changed.wait_timeout_while(state, longest, |state| !state.over);
+        let ended = changed.wait_timeout_while(state, longest, |state| state.is_read);
         let (state, _) = ended.unwrap_or_else(PoisonError::into_inner);
         let LogBatch { lines, dropped, .. } = &state.waiting;
         state.lost + dropped + lines.len() as u64
+    }
+
+    /// A thread takes lines from now on.
+    pub(super) fn begin(&self) {
+        self.lock().is_read = true;
     }
 
     /// Waits for lines, and takes them all.
@@ -115,9 +120,9 @@ impl LogQueue {
         state.lost = state.lost.saturating_sub(lines);
     }
 
-    /// The last line is written.
+    /// The last line is written, or nobody will write any.
     pub(super) fn over(&self) {
-        self.lock().over = true;
+        self.lock().is_read = false;
         self.0.changed.notify_all();
     }
 

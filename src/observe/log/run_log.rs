@@ -30,6 +30,7 @@ impl RunLog {
     /// Starts to write what is pushed into the queue. A run whose thread cannot be started continues without its log.
     #[must_use]
     pub(crate) fn start(queue: LogQueue, sink: LogSink, level: LogLevel) -> Self {
+        queue.begin();
         let lines = queue.clone();
         let thread = std::thread::Builder::new().name("log".to_owned());
         let started = thread.spawn(move || write(&lines, sink, level));
