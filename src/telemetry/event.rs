@@ -216,6 +216,21 @@ pub(crate) enum FailureClass {
     RunRefused,
 }
 
+impl FailureClass {
+    /// The letter in the reference.
+    #[must_use]
+    pub(crate) const fn letter(self) -> &'static str {
+        match self {
+            Self::NotProcessed => "A",
+            Self::OutcomeUnknown => "B",
+            Self::Unclear => "C",
+            Self::Useless => "D",
+            Self::RowRefused => "E",
+            Self::RunRefused => "F",
+        }
+    }
+}
+
 /// What follows a failed attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Next {

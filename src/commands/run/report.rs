@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use super::super::open_input::{IGNORED, InputFacts};
 use super::drive::DrivenRun;
@@ -12,7 +13,9 @@ use super::rows::RowsEnd;
 use crate::base::error::{Error, Exit, system_words};
 use crate::config::WatchConfig;
 use crate::input::Input;
-use crate::observe::{self, RunSummary, Style, tell_error, warn, warn_of};
+use crate::observe::{
+    self, MetricsThread, RunEnded, RunLog, RunSummary, Style, tell_error, warn, warn_of,
+};
 use crate::selection::Selection;
 use crate::telemetry::event::InputEnd;
 use crate::telemetry::stats::Stats;
@@ -34,6 +37,7 @@ pub(super) fn report(driven: DrivenRun) -> Exit {
         watch,
         report: document,
         metrics: _,
+        log,
     } = context;
     let report = CountedReport::of(document, &mut ended);
     let RowsEnd { written, error, .. } = ended;
@@ -70,10 +74,24 @@ pub(super) fn report(driven: DrivenRun) -> Exit {
     let warnings = unsynced.into_iter().chain(of_input(&input, &stats));
     say_last(error.as_ref(), left_over.as_ref(), warnings);
     let exit = watch.accepted.exit(&stats);
+    end_for_machines(metrics, log, exit, &stats, events.elapsed());
+    exit
+}
+
+/// Leaves the end of the run in its metrics and its log.
+fn end_for_machines(
+    metrics: Option<MetricsThread>,
+    log: Option<RunLog>,
+    exit: Exit,
+    stats: &Stats,
+    elapsed: Duration,
+) {
     if let Some(metrics) = metrics {
         metrics.finish(exit);
     }
-    exit
+    if let Some(log) = log {
+        log.finish(RunEnded::of(stats, elapsed, exit));
+    }
 }
 
 /// Says what ended the run early, then the warnings.
