@@ -1,6 +1,6 @@
 //! The command line: settings, what people and programs see, the stand-in.
 
-mod for_programs;
+pub(crate) mod for_programs;
 mod help;
 mod levels;
 mod metrics;
