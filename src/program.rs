@@ -77,7 +77,8 @@ fn carry_out(command: Command) -> Result<Exit> {
         Command::Report(config) => commands::report::execute(*config),
         Command::Ledger(config) => commands::ledger::execute(config),
         Command::Sandbox(settings) => commands::sandbox::execute(&settings),
-        Command::ShowSettings(text) => Ok(commands::config::execute(&text)),
+        Command::Print(text) => commands::print::execute(&text),
+        Command::Man(config) => commands::man::execute(&config),
     }
 }
 

@@ -23,6 +23,8 @@ pub enum Exit {
     Refused,
     /// A bug in rescore.
     Internal,
+    /// Another process holds the output or the ledger: the same command can start when that one has ended.
+    Busy,
     /// Interrupted by this signal.
     Interrupted(Signal),
 }
@@ -38,6 +40,8 @@ impl Exit {
             Self::Stopped => 3,
             Self::Refused => 4,
             Self::Internal => 70,
+            // `EX_TEMPFAIL` of sysexits.h, as mail programs and queues know it.
+            Self::Busy => 75,
             Self::Interrupted(Signal::HangUp) => 129,
             Self::Interrupted(Signal::Interrupt) => 130,
             Self::Interrupted(Signal::Terminate) => 143,
@@ -105,6 +109,12 @@ impl Error {
     #[must_use]
     pub(crate) fn internal(message: impl Into<String>) -> Self {
         Self::new(Exit::Internal, message)
+    }
+
+    /// Another process holds the output or the ledger.
+    #[must_use]
+    pub(crate) fn busy(message: impl Into<String>) -> Self {
+        Self::new(Exit::Busy, message)
     }
 
     /// A person or a service manager stopped the run.

@@ -6,12 +6,15 @@
 mod account;
 mod check;
 mod columns;
+mod completions;
 mod decide;
 mod fields;
 mod format;
 mod help;
+mod help_notes;
 mod key;
 mod ledger;
+mod man;
 mod parse;
 mod policy;
 mod price;

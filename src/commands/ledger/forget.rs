@@ -5,6 +5,7 @@ use std::path::Path;
 
 use bytes::BytesMut;
 
+use super::super::lock_wait::LockWait;
 use crate::base::error::{Error, Exit, Result, printable, shown};
 use crate::config::ForgetTarget;
 use crate::fields::UserRequest;
@@ -22,8 +23,12 @@ pub(super) struct ForgetResult {
 }
 
 /// Removes all answers about the target.
-pub(super) fn forget(ledger: &Path, target: ForgetTarget) -> Result<ForgetResult> {
-    let mut forget = Forget::open(ledger)?;
+pub(super) fn forget(
+    ledger: &Path,
+    target: ForgetTarget,
+    wait: &LockWait<'_>,
+) -> Result<ForgetResult> {
+    let mut forget = wait.until_free(|| Forget::open(ledger))?;
     let summary = match target {
         ForgetTarget::Everybody => RemovalSummary {
             forgotten: forget.remove_all()?,

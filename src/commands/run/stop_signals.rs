@@ -50,15 +50,24 @@ impl StopSignals {
         Ok(Self(shared))
     }
 
+    /// Checks that the run may still start.
+    ///
+    /// # Errors
+    /// There was a signal.
+    pub(super) fn check(&self) -> Result<()> {
+        match self.0.first.get() {
+            Some(signal) => Err(before_the_first_call(*signal)),
+            None => Ok(()),
+        }
+    }
+
     /// Rows start to run: from now on the first signal is left to the dispatcher. `last_words` is what the second one says.
     ///
     /// # Errors
     /// There was a signal, so the run must not start.
     pub(super) fn run_starts(&self, last_words: String) -> Result<()> {
+        self.check()?;
         let Self(shared) = self;
-        if let Some(signal) = shared.first.get() {
-            return Err(before_the_first_call(*signal));
-        }
         // Set once, as there is one run.
         let _ = shared.last_words.set(last_words);
         Ok(())
