@@ -124,6 +124,7 @@ const OWNERS: &[(&str, &[&str])] = &[
     ),
     ("toml", &["cli/settings_file.rs"]),
     ("url", &["service/endpoint.rs", "service/proxy.rs"]),
+    ("uuid", &["base/request_uuid.rs"]),
     ("zstd", &["input/decompress.rs", "output/encoder.rs"]),
 ];
 

@@ -9,7 +9,7 @@ use super::parts::Scorer;
 use super::row_call::{RowCall, RowHistory};
 use crate::pace::{Allowance, CallOutcome, PaceEvent, Permit, Undurable};
 use crate::row::RowNumber;
-use crate::service::{Exchange, Health, Outcome, Quota, Service, classify};
+use crate::service::{Exchange, Health, Outcome, Quota, Service};
 use crate::telemetry::event::Event;
 
 /// A call that has ended, and what it brought.
@@ -50,7 +50,11 @@ impl<S: Service> Scorer<S> {
                 call.row,
                 history.again,
             );
-            let exchange = self.caller.service.ask(call.body.clone()).await;
+            let exchange = self
+                .caller
+                .service
+                .ask(call.body.clone(), self.caller.uuid(call))
+                .await;
             let when = in_flight.ended();
             self.judge(exchange, permit, when, key, call.row, history)
         }
@@ -67,7 +71,7 @@ impl<S: Service> Scorer<S> {
         history: &mut RowHistory,
     ) -> EndedCall<'a> {
         self.apply_quota(&exchange);
-        let outcome = classify(exchange, &self.caller.fields);
+        let outcome = self.caller.classify(exchange);
         let (is_probe, latency) = (permit.is_probe(), when - permit.began());
         let how = self.ended(&outcome, !history.attempts.is_first(), is_probe);
         let (undurable, change) = permit.finish(when, how, &mut history.refusals);

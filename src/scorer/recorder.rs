@@ -12,7 +12,7 @@ use crate::ledger::{LedgerWriter, RequestKey};
 use crate::raw_json::Pointer;
 use crate::row::RowNumber;
 use crate::service::{Class, Fault};
-use crate::telemetry::event::{Billing, Event, Next};
+use crate::telemetry::event::{Billing, DoubtfulCalls, Event, Next};
 use crate::telemetry::hub::Events;
 use crate::verdict::{Answer, DecisionPolicy, Verdict};
 
@@ -118,6 +118,13 @@ impl RowRecorder {
         Ok(Verdict::Failed(fault.failure))
     }
 
+    /// Reports that the service, which recognises requests, has billed one: earlier calls of it were the same to it.
+    pub(super) fn billed_once(&self, earlier: DoubtfulCalls) {
+        if earlier.all() > 0 {
+            self.events.emit(Event::CallsSettled(earlier));
+        }
+    }
+
     /// Reports a call that brought nothing, and what follows.
     pub(super) fn attempt_failed(
         &self,
@@ -127,7 +134,7 @@ impl RowRecorder {
         next: Next,
     ) {
         let billing = match fault.class {
-            Class::OutcomeUnknown => Billing::Unknown,
+            Class::OutcomeUnknown | Class::SafeToRepeat => Billing::Unknown,
             Class::Unclear => Billing::Unclear,
             Class::Useless => Billing::Billed,
             _ => Billing::Unlikely,

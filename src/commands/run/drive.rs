@@ -14,6 +14,7 @@ use super::threads::{self, BATCHES, StopChannel, WriterEnd, stop_of};
 use crate::analysis::RowTally;
 use crate::base::error::{Error, Result, shown};
 use crate::input::Reader;
+use crate::ledger::{LedgerWriter, RequestUuids};
 use crate::observe::{self, MetricsThread, ProgressSettings, ProgressThread, Style};
 use crate::output::{Sealed, Unfinished, Writer, Written, partial_of};
 use crate::pace::{CallBudget, GiveUpPolicy, RetryPolicy};
@@ -171,8 +172,10 @@ fn start_ledger(
     };
     let fields = ledger.fields(calls.captured.clone());
     let (ledger, writer) = ledger.start()?;
+    let uuids = { calls.client.recognises_requests() }
+        .then(|| { writer.as_ref() }.map_or_else(RequestUuids::of_pass, LedgerWriter::uuids));
     let recorder = RowRecorder::new(writer, calls.policy, events.clone(), &calls.captured);
-    let caller = Caller::new(calls.client, calls.gate, fields);
+    let caller = Caller::new(calls.client, calls.gate, fields).identifying(uuids);
     Ok((ledger, Scorer::new(caller, policies, recorder)))
 }
 

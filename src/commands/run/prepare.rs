@@ -92,7 +92,8 @@ pub(super) fn prepare(config: RunConfig) -> Result<PreparedRun> {
     let job = metrics::job(&config);
     // Before anything is opened.
     let fit = fd_limit::fit(&config)?;
-    let mut answerer = Answerer::new(config.service, config.plan, config.timeouts)?;
+    let answerer = Answerer::new(config.service, config.plan, config.timeouts)?;
+    let mut answerer = answerer.identifying(config.idempotency);
     let output = OutputPlace::check(config.output, &config.input.file.input, &config.ledger)?;
     let ledger = LedgerPlan::new(&config.ledger, output.target.as_ref())?;
     let stops = StopChannel::new();

@@ -5,7 +5,8 @@ use crate::base::secret::Secret;
 use crate::config::{KeySource, RealService, ServiceConfig, TimeoutConfig};
 use crate::sandbox::{self, Sandbox};
 use crate::service::{
-    Account, Client, ClientSettings, Endpoint, KeyFile, Plan, SANDBOX_ID, ServiceId,
+    Account, Client, ClientSettings, Endpoint, IdempotencyHeader, KeyFile, Plan, SANDBOX_ID,
+    ServiceId,
 };
 
 /// The service or the stand-in, before there is a client.
@@ -35,6 +36,12 @@ impl Answerer {
         }
     }
 
+    /// With this header, if any, for the UUIDs of requests.
+    pub(super) fn identifying(mut self, header: Option<IdempotencyHeader>) -> Self {
+        self.settings.idempotency = header;
+        self
+    }
+
     fn of_service(service: RealService, timeouts: TimeoutConfig) -> Result<Self> {
         let (api_key, key_file) = match service.key {
             KeySource::Variable(key) => (key, None),
@@ -52,6 +59,7 @@ impl Answerer {
                 timeout: timeouts.call,
                 connect_timeout: timeouts.connect,
                 ca_file: service.ca_file,
+                idempotency: None,
             },
             stand_in: None,
         })
@@ -75,6 +83,7 @@ impl Answerer {
             timeout: timeouts.call,
             connect_timeout: timeouts.connect,
             ca_file: None,
+            idempotency: None,
         };
         Ok(Self {
             settings,
