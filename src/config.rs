@@ -45,6 +45,8 @@ pub struct RunConfig {
     pub policy: DecisionPolicy,
     /// Further fields of the answer: those of the columns in their order, then a level that only decides.
     pub captured: Box<[Pointer]>,
+    /// How long to wait for another run that holds the output or the ledger; `None` is not at all.
+    pub wait_lock: Option<Duration>,
     /// What people see.
     pub watch: WatchConfig,
 }
@@ -92,7 +94,7 @@ pub(crate) struct CheckLedger {
 }
 
 /// Where rows go.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct OutputConfig {
     /// The output; `None` is standard output.
     pub path: Option<PathBuf>,
@@ -318,11 +320,31 @@ pub(crate) struct EarlierFile {
     pub(crate) key: Option<String>,
 }
 
+/// `rescore man DIR`.
+#[derive(Debug)]
+pub(crate) struct ManConfig {
+    /// Where the pages go.
+    pub(crate) directory: PathBuf,
+    /// The pages.
+    pub(crate) pages: Vec<ManPage>,
+}
+
+/// A manual page.
+#[derive(Debug)]
+pub(crate) struct ManPage {
+    /// The name of its file.
+    pub(crate) file: String,
+    /// The page, as `man` reads it.
+    pub(crate) text: String,
+}
+
 /// `rescore ledger`.
 #[derive(Debug)]
 pub(crate) struct AdminConfig {
     /// The ledger.
     pub(crate) ledger: PathBuf,
+    /// How long to wait for another process that is using it; `None` is not at all.
+    pub(crate) wait_lock: Option<Duration>,
     /// What to do with it.
     pub(crate) task: AdminTask,
 }

@@ -234,6 +234,7 @@ pub(crate) fn run_with(input: &Path, output: &Path, url: &str, rate: Rate, ledge
             failures: FailureBudget::default(),
         },
         ledger,
+        wait_lock: None,
         policy: DecisionPolicy::default(),
         captured: Box::default(),
         watch: WatchConfig {

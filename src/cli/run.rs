@@ -144,6 +144,11 @@ pub(super) struct RunArgs {
     /// sends rows that moved again
     #[arg(long, help_heading = LEDGER)]
     no_dedupe: bool,
+    /// Wait up to this long for another run that holds the output or the ledger, such as `10m`
+    ///
+    /// Without it, the run ends with exit code 75.
+    #[arg(long, value_name = "TIME", value_parser = values::patience, help_heading = LEDGER)]
+    wait_lock: Option<Duration>,
 
     #[command(flatten)]
     format: FormatArgs,
@@ -238,6 +243,7 @@ impl RunArgs {
             ledger,
             policy,
             captured: captured.into(),
+            wait_lock: self.wait_lock,
             watch,
         })
     }

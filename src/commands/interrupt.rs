@@ -10,7 +10,8 @@ use tokio::time::{sleep, timeout};
 
 use super::signals::Signals;
 use crate::base::error::{Error, Result};
-use crate::base::stderr::{draw, flush, say};
+use crate::base::stderr::{draw, flush};
+use crate::observe::tell_error;
 
 /// How long files that are being opened are waited for. Without a limit it could be for ever: for the reader of a pipe.
 const OPENING: Duration = Duration::from_millis(250);
@@ -45,7 +46,7 @@ impl Interrupts {
                 let _ = fs::remove_file(file);
             }
             draw(&[]);
-            say(&error.report());
+            tell_error(&error);
             flush();
             #[allow(clippy::exit, reason = "a signal asks for exactly this")]
             std::process::exit(error.exit().code().into());

@@ -2,6 +2,7 @@
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use super::messages::warn;
 use super::notice::Notice;
 use super::numbers::{counted, percent, rate, whole_seconds};
 use super::screen::Screen;
@@ -85,7 +86,7 @@ impl View for Bar {
     fn notice(&mut self, notice: Notice, now: &Snapshot) {
         let line = |words: &str| say(&format!("rescore: {words}"));
         match notice {
-            Notice::Warning(warning) => say(&words::warning(&warning)),
+            Notice::Warning(warning) => warn(&words::warning(&warning)),
             Notice::KeyRenewed => line(words::KEY_RENEWED),
             Notice::Stopping {
                 reason,

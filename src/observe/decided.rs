@@ -127,7 +127,7 @@ impl DecideSummary<'_> {
         format!("rescore: {}", lines.join("\n         "))
     }
 
-    /// The only lines of a quiet command: none if every row with a verdict has a decision.
+    /// The warnings of a quiet command, which shows nothing else: none if every row with a verdict has a decision.
     pub(crate) fn warnings(&self) -> impl Iterator<Item = String> {
         let DecideStats {
             rows,
@@ -137,11 +137,11 @@ impl DecideSummary<'_> {
         let all = counted(rows.read, "row");
         let undecided = undecided(unknown_levels).map(|why| {
             let number = count(unknown_levels.rows());
-            format!("warning: {number} of {all} have no decision: {why}")
+            format!("{number} of {all} have no decision: {why}")
         });
         let unreadable = unreadable(rows).map(|why| {
             let number = count(rows.unreadable_rows());
-            format!("warning: {number} of {all} are left as they are: {why}")
+            format!("{number} of {all} are left as they are: {why}")
         });
         undecided.into_iter().chain(unreadable)
     }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::json::{one_line, rounded};
+use super::messages::warn;
 use super::notice::Notice;
 use super::settings::ProgressSettings;
 use super::snapshot::Snapshot;
@@ -119,7 +120,7 @@ impl View for JsonLines {
 
     fn notice(&mut self, notice: Notice, now: &Snapshot) {
         match notice {
-            Notice::Warning(warning) => say(&words::warning(&warning)),
+            Notice::Warning(warning) => warn(&words::warning(&warning)),
             _ => say(&self.line(now)),
         }
     }

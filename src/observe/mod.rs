@@ -10,6 +10,7 @@ mod decided;
 mod documented;
 mod json;
 mod json_lines;
+mod messages;
 mod metrics;
 mod notice;
 mod numbers;
@@ -26,6 +27,7 @@ mod what_if;
 mod words;
 
 pub(crate) use decided::DecideSummary;
+pub(crate) use messages::{speak_json, tell, tell_error, tell_usage, warn, warn_of};
 pub(crate) use metrics::{MetricsEnd, MetricsFile, MetricsLabels, MetricsThread};
 pub(crate) use notice::notices;
 pub(crate) use numbers::{answers, count, counted, day, moment, per_time, stamp};

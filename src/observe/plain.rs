@@ -1,9 +1,11 @@
-//! Progress for logs: a line at intervals, and notices as they come.
+//! Progress for logs: a line at intervals, and notices as they come, each with its time. Warnings look the same in every view, and
+//! have none.
 
 use std::fmt::Write as _;
 
+use super::messages::warn;
 use super::notice::Notice;
-use super::numbers::{counted, percent, rate, whole_seconds};
+use super::numbers::{counted, now_in_local_time, percent, rate, whole_seconds};
 use super::settings::ProgressSettings;
 use super::snapshot::Snapshot;
 use super::view::View;
@@ -56,12 +58,12 @@ impl Plain {
 impl View for Plain {
     fn frame(&mut self, now: &Snapshot) {
         self.pause_shown = false;
-        say_progress(&self.line(now));
+        say_progress(&with_time(&self.line(now)));
     }
 
     fn notice(&mut self, notice: Notice, now: &Snapshot) {
         let words = match notice {
-            Notice::Warning(warning) => return say(&words::warning(&warning)),
+            Notice::Warning(warning) => return warn(&words::warning(&warning)),
             Notice::Paused(pause) => {
                 if std::mem::replace(&mut self.pause_shown, true) {
                     return;
@@ -85,8 +87,13 @@ impl View for Plain {
             } => words::stopping(reason, in_flight, longest),
             Notice::End => return,
         };
-        say(&format!("rescore: {words}"));
+        say(&with_time(&format!("rescore: {words}")));
     }
+}
+
+/// The line with the time in front.
+fn with_time(line: &str) -> String {
+    format!("{} {line}", now_in_local_time())
 }
 
 /// Shows warnings and nothing else.
@@ -97,7 +104,7 @@ impl View for WarningsOnly {
 
     fn notice(&mut self, notice: Notice, _: &Snapshot) {
         if let Notice::Warning(warning) = notice {
-            say(&words::warning(&warning));
+            warn(&words::warning(&warning));
         }
     }
 }

@@ -180,9 +180,9 @@ pub(super) const KEY_RENEWED: &str = "a new API key was read from its file; cont
 /// What it means if different users get the same answer.
 pub(super) const MIXED_UP: &str = "a cache or proxy may be answering for the service";
 
-/// A warning, with the word in front.
+/// A warning, without the word in front.
 pub(super) fn warning(warning: &Warning) -> String {
-    let words = match warning {
+    match warning {
         Warning::TransactionRepeated(one, other) => format!(
             "two different users got the same transaction id, in rows {one} and {other}: {MIXED_UP}"
         ),
@@ -204,8 +204,7 @@ pub(super) fn warning(warning: &Warning) -> String {
             "answers in the ledger are dated in the future, so their age is unknown; their rows are sent again"
                 .to_owned()
         }
-    };
-    format!("warning: {words}")
+    }
 }
 
 /// The run is stopping, or the calls in flight get less time than before.

@@ -36,6 +36,38 @@ pub struct Pace {
     pub(crate) refused_at_any: Option<f64>,
 }
 
+/// A new pace, and what brought it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct PaceChange {
+    /// The pace from now on.
+    pub pace: Pace,
+    /// What brought it.
+    pub(crate) cause: PaceCause,
+}
+
+/// What changed the pace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PaceCause {
+    /// The run started with it.
+    Start,
+    /// Nothing was refused for a while, so more is tried; or the search goes on to its next stage.
+    Search,
+    /// The service throttled a call.
+    Throttled,
+    /// The service throttled a row over and over, and not the others: the cut that followed is undone.
+    RowAlone,
+    /// The service throttles some calls at any pace, or it is being checked whether it does.
+    RandomRefusals,
+    /// Too many calls were not answered in time.
+    TimedOut,
+    /// Answers take longer the more calls are in flight: they wait in a queue.
+    Queueing,
+    /// The service was down and is back.
+    Outage,
+    /// What the service's headers ask for has changed, or is over.
+    Headers,
+}
+
 impl Pace {
     /// The rate that the service's headers ask for, if calls keep to it.
     #[must_use]

@@ -1,13 +1,14 @@
 //! What a run that cannot start leaves for those who watch it: tonight's failure in the place of yesterday's success.
 //!
 //! Only a file of the same kind is replaced, and none is made: a mistyped `--summary users.csv` must not cost anybody their
-//! users, and a run that was refused leaves no files.
+//! users, and a run that was refused leaves no files. Nothing is replaced if another run holds the output: these files may
+//! be that run's own.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use super::metrics;
-use crate::base::error::Error;
+use crate::base::error::{Error, Exit};
 use crate::config::RunConfig;
 use crate::observe::{FailedStart, MetricsEnd};
 use crate::telemetry::stats::Stats;
@@ -32,6 +33,9 @@ impl FailureFiles {
     /// Writes that the run could not start. What cannot be written is left: the error itself is what matters.
     pub(super) fn write(self, error: &Error) {
         let exit = error.exit();
+        if exit == Exit::Busy {
+            return;
+        }
         if let Some(path) = self.summary {
             let _ = FailedStart { error }.replace(&path);
         }

@@ -7,14 +7,16 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use super::super::files::{NamedFile, check_name, create_summary, refuse_clashes, rejects_beside};
+use super::super::lock_wait::LockWait;
+use super::super::open_input::OpenInput;
 use super::disk_space;
 use super::ledger::{LedgerPlan, PreparedLedger};
 use super::service::Answerer;
-use crate::base::error::Result;
+use crate::base::error::{Error, Exit, Result};
 use crate::config::{LedgerChoice, LedgerConfig, OutputConfig};
 use crate::input::Input;
 use crate::layout::Format;
-use crate::ledger::{self, Reuse, ledger_of};
+use crate::ledger::{self, OutputLock, Reuse, ledger_of};
 use crate::output::{Document, Replace, Sides, Sink, Target};
 use crate::service::KeyFile;
 
@@ -30,7 +32,8 @@ impl OutputPlace {
     /// for a pipe only to be told that the output exists.
     ///
     /// # Errors
-    /// Exit code 2: it is the input, exists and may not be replaced, or cannot be made there.
+    /// Exit code 2: it is the input, exists and may not be replaced, or cannot be made there. Exit code 75: another run is
+    /// writing it.
     pub(super) fn check(
         config: OutputConfig,
         input: &Input,
@@ -41,16 +44,30 @@ impl OutputPlace {
             refuse_clashes(&[NamedFile::input(input), NamedFile::output(output)])?;
         }
         let target = |path: &PathBuf| {
-            Target::new(path, |real| {
+            let mut output = path.clone();
+            let target = Target::new(path, |real| {
+                real.clone_into(&mut output);
                 if config.overwrite {
                     Replace::Whole
                 } else {
                     replaceable(real, input, ledger)
                 }
-            })
+            });
+            target.map_err(|error| naming_the_other_run(error, &output))
         };
         let target = config.path.as_ref().map(target).transpose()?;
         Ok(Self { config, target })
+    }
+}
+
+/// If another run is writing the output, the error that names it: a run that writes the file has its lock as well.
+fn naming_the_other_run(error: Error, output: &Path) -> Error {
+    if error.exit() != Exit::Busy {
+        return error;
+    }
+    match OutputLock::take(output) {
+        Err(named) if named.exit() == Exit::Busy => named,
+        _ => error,
     }
 }
 
@@ -71,6 +88,7 @@ fn replaceable(output: &Path, input: &Input, ledger: &LedgerConfig) -> Replace {
 }
 
 /// The files that a run writes, named and not opened yet.
+#[derive(Clone)]
 pub(super) struct OutputFiles {
     /// `None` is standard output.
     output: Option<Target>,
@@ -95,7 +113,7 @@ impl OutputFiles {
     /// Names the files. The rejects are named after the output and the input's format.
     ///
     /// # Errors
-    /// Exit code 2: the rejects cannot have that name.
+    /// Exit code 2: the name of one says another format than it has, or the rejects cannot have that name.
     pub(super) fn new(
         place: OutputPlace,
         summary: Option<PathBuf>,
@@ -109,14 +127,16 @@ impl OutputFiles {
             (None, Some(output)) if is_file => Some(rejects_beside(&output, format.extension())?),
             (None, _) => None,
         };
-        Ok(Self {
+        let files = Self {
             output: target,
             rejects,
             changes: config.changes,
             summary,
             report: config.report,
             overwrite: config.overwrite,
-        })
+        };
+        files.check_names(format)?;
+        Ok(files)
     }
 
     /// The file by which a stopped run is known when it is continued; `None` where it writes to standard output alone.
@@ -158,7 +178,7 @@ impl OutputFiles {
     }
 
     /// Fails when the name of a file for rows says another format than they have: programs go by the name.
-    pub(super) fn check_names(&self, format: Format) -> Result<()> {
+    fn check_names(&self, format: Format) -> Result<()> {
         let output = self.output.as_ref().filter(|output| !output.is_special());
         [
             ("--output", output.map(Target::path)),
@@ -170,18 +190,24 @@ impl OutputFiles {
         .try_for_each(|(flag, path)| check_name(flag, path, format))
     }
 
-    /// Checks the files again and opens them; `mode` and `size` are the input's. Only those who can read the input may read
-    /// them, as its rows are in all of them.
+    /// Checks the files again and opens them. Only those who can read the input may read them, as its rows are in all of
+    /// them.
     ///
     /// # Errors
-    /// Exit code 2: a file exists and may not be replaced, or cannot be made. Exit code 3: the disk is full. Nothing is
-    /// replaced then, but the summary may have been emptied.
+    /// Exit code 2: a file exists and may not be replaced, or cannot be made. Exit code 3: the disk is full. Exit code 75:
+    /// another run is writing one of them. Nothing is replaced then, but the summary may have been emptied.
     pub(super) fn open(
-        self,
+        &self,
         ledger: &PreparedLedger,
-        mode: u32,
-        size: Option<u64>,
+        input: &OpenInput,
+        wait: &LockWait<'_>,
     ) -> Result<OpenFiles> {
+        let size = input.facts.size_of_rows();
+        wait.until_free(|| self.clone().open_now(ledger, input.mode, size))
+    }
+
+    /// As [`Self::open`]; `mode` and `size` are the input's.
+    fn open_now(self, ledger: &PreparedLedger, mode: u32, size: Option<u64>) -> Result<OpenFiles> {
         // Reading the input may have taken long, and another run may have started and ended meanwhile.
         let check = |target: Target| {
             let replace = if self.overwrite || target.is_special() {

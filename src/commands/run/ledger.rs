@@ -5,6 +5,7 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::super::lock_wait::LockWait;
 use super::disk_space;
 use super::lookup::LookupStage;
 use crate::base::error::{Error, Exit, Result, shown};
@@ -12,8 +13,8 @@ use crate::config::{LedgerChoice, LedgerConfig};
 use crate::input::Input;
 use crate::ledger::{
     ClosedLedger, EarlierAnswers, FinishedRun, KnownLimit, LackingAnswers, LedgerLocation,
-    LedgerSettings, LedgerWriter, OpenLedger, OutputState, PreviousRun, Removal, RequestKey, Reuse,
-    RunningLedger,
+    LedgerSettings, LedgerWriter, OpenLedger, OutputLock, OutputState, PreviousRun, Removal,
+    RequestKey, Reuse, RunningLedger,
 };
 use crate::observe::{KeptLedger, counted, same_command};
 use crate::output::{Replace, Sealed, Target};
@@ -37,6 +38,8 @@ pub(super) struct PreparedLedger {
     fresh: bool,
     /// The answers are the stand-in's, which cost nothing.
     sandbox: bool,
+    /// Held as long as the run lasts, whichever ledger it has; `None` where rows go to a stream.
+    lock: Option<OutputLock>,
 }
 
 /// The answers of a run that has started, or nothing where none are stored.
@@ -44,6 +47,8 @@ pub(super) struct RunLedger {
     ledger: Option<RunningLedger>,
     input: Option<PathBuf>,
     fresh: bool,
+    /// Released when the ledger is closed.
+    _lock: Option<OutputLock>,
 }
 
 /// Which answers are stored and used, once the output is known.
@@ -52,6 +57,10 @@ pub(super) struct LedgerPlan {
     pub(super) location: Option<LedgerLocation>,
     reuse: Reuse,
     dedupe: bool,
+    /// The output that no other run may write; `None` for a stream.
+    output: Option<PathBuf>,
+    /// Its lock, once it is taken.
+    lock: Option<OutputLock>,
 }
 
 impl LedgerPlan {
@@ -91,7 +100,29 @@ impl LedgerPlan {
             location: kept.or_else(|| dedupe.then_some(LedgerLocation::Scratch)),
             reuse,
             dedupe,
+            output: file.map(|output| output.path().to_owned()),
+            lock: None,
         })
+    }
+
+    /// Takes the output's lock before the input is opened, if the run may wait for it: all that follows then finds what the
+    /// other run has left. A run that does not wait takes it later, so that one that waits for its input is in nobody's
+    /// way.
+    ///
+    /// # Errors
+    /// As for [`PreparedLedger::open`].
+    pub(super) fn lock_early(&mut self, wait: &LockWait<'_>) -> Result<()> {
+        if wait.may_wait() {
+            wait.until_free(|| self.lock())?;
+        }
+        Ok(())
+    }
+
+    fn lock(&mut self) -> Result<()> {
+        if let (None, Some(output)) = (&self.lock, &self.output) {
+            self.lock = Some(OutputLock::take(output)?);
+        }
+        Ok(())
     }
 }
 
@@ -108,19 +139,24 @@ impl PreparedLedger {
     /// Opens the ledger for a run of this account to `output`.
     ///
     /// # Errors
-    /// Exit code 2: another run has it, or it cannot be used or made. Exit code 3: the disk is full.
+    /// Exit code 75: another run writes the output, or uses the ledger. Exit code 2: the ledger cannot be used or made. Exit
+    /// code 3: the disk is full.
     pub(super) fn open(
-        plan: LedgerPlan,
+        mut plan: LedgerPlan,
         account: Account,
         output: Option<&Path>,
         input: &Input,
         captured: &[Pointer],
         in_flight: NonZeroUsize,
+        wait: &LockWait<'_>,
     ) -> Result<Self> {
+        wait.until_free(|| plan.lock())?;
         let LedgerPlan {
             location,
             reuse,
             dedupe,
+            output: _,
+            lock,
         } = plan;
         let Account {
             endpoint,
@@ -128,7 +164,7 @@ impl PreparedLedger {
             sandbox,
         } = account;
         let open = |location| {
-            OpenLedger::open(LedgerSettings {
+            let settings = LedgerSettings {
                 location,
                 reuse,
                 output: output.map(Path::to_owned),
@@ -136,7 +172,9 @@ impl PreparedLedger {
                 service_id,
                 captured: captured.to_vec(),
                 in_flight,
-            })
+            };
+            // Another program may be rewriting it.
+            wait.until_free(|| OpenLedger::open_with(settings.clone(), lock.clone()))
         };
         let scratch = location == Some(LedgerLocation::Scratch);
         let ledger = location.map(open).transpose();
@@ -153,6 +191,7 @@ impl PreparedLedger {
             input: path_of(input),
             fresh: reuse == Reuse::Nothing,
             sandbox,
+            lock,
         })
     }
 
@@ -280,6 +319,7 @@ impl PreparedLedger {
             ledger,
             input: self.input,
             fresh: self.fresh,
+            _lock: self.lock,
         };
         Ok((ledger, writer))
     }
@@ -347,7 +387,7 @@ impl RunLedger {
             Ok(ClosedLedger::Removed) => LedgerEnd::default(),
             Err(error) => LedgerEnd {
                 kept: None,
-                warning: Some(error.report().replacen("error", "warning", 1)),
+                warning: Some(error),
             },
         }
     }
@@ -359,7 +399,7 @@ pub(super) struct LedgerEnd {
     /// What stays of it.
     pub(super) kept: Option<KeptLedger>,
     /// A warning that it should have been removed and was not.
-    pub(super) warning: Option<String>,
+    pub(super) warning: Option<Error>,
 }
 
 /// The refusal to replace what a finished run left, with both ways to continue and what they cost.

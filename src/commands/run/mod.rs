@@ -5,6 +5,7 @@
 //! threads of their own; calls, timers and the dispatcher share the thread that called.
 
 mod announce;
+mod claim;
 mod disk_space;
 mod drive;
 mod failure;

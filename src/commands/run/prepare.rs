@@ -6,10 +6,12 @@ use std::num::NonZeroUsize;
 
 use bytes::BytesMut;
 
+use super::super::lock_wait::LockWait;
 use super::super::open_input::{InputFacts, OpenInput};
+use super::claim::Claimed;
 use super::fd_limit;
-use super::files::{OutputFiles, OutputPlace};
-use super::ledger::{LedgerPlan, PreparedLedger};
+use super::files::OutputFiles;
+use super::ledger::PreparedLedger;
 use super::metrics;
 use super::service::Answerer;
 use super::stop_signals::StopSignals;
@@ -92,23 +94,22 @@ pub(super) fn prepare(config: RunConfig) -> Result<PreparedRun> {
     let job = metrics::job(&config);
     // Before anything is opened.
     let fit = fd_limit::fit(&config)?;
-    let answerer = Answerer::new(config.service, config.plan, config.timeouts)?;
-    let mut answerer = answerer.identifying(config.idempotency);
-    let output = OutputPlace::check(config.output, &config.input.file.input, &config.ledger)?;
-    let ledger = LedgerPlan::new(&config.ledger, output.target.as_ref())?;
+    let mut answerer = Answerer::new(config.service, config.plan, config.timeouts)?;
     let stops = StopChannel::new();
-    // Before the header is read, as that may never come.
+    // Before anything is waited for: another run may last for hours, and the header may never come.
     let signals = StopSignals::start(stops.sender.clone())?;
+    let shows_text = config.watch.shows_text();
+    let wait = LockWait::new(config.wait_lock, shows_text, || signals.check());
+    let claimed = Claimed::new(&config.output, &config.input, &config.ledger, &wait)?;
+    let Claimed { output, ledger } = claimed;
     let compose = bodies(config.plan);
-    let input = OpenInput::open(config.input, compose, config.watch.shows_text())?;
-    let format = input.layout.format;
-    let files = OutputFiles::new(output, config.watch.summary.clone(), format)?;
+    let input = OpenInput::open(config.input, compose, shows_text)?;
+    let files = OutputFiles::new(output, config.watch.summary.clone(), input.layout.format)?;
     let metrics = config.watch.metrics.clone();
     files.refuse_clashes(&input.facts.source, &ledger, &answerer, metrics.as_deref())?;
-    files.check_names(format)?;
     let warnings = [answerer.warning.take(), fit.warning];
     let account = answerer.account();
-    let service = answerer.connect()?;
+    let service = answerer.connect(config.idempotency)?;
     let metrics = metrics::of_run(metrics, job, &service, &config.watch)?;
     // Before any file is touched: another run may be writing them.
     let ledger = PreparedLedger::open(
@@ -118,8 +119,10 @@ pub(super) fn prepare(config: RunConfig) -> Result<PreparedRun> {
         &input.facts.source,
         &config.captured,
         fit.concurrency,
+        &wait,
     )?;
-    let files = files.open(&ledger, input.mode, input.facts.size_of_rows())?;
+    let files = files.open(&ledger, &input, &wait)?;
+    drop(wait);
     Ok(PreparedRun {
         rows: RowParts {
             reader: input.reader,

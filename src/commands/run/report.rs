@@ -9,10 +9,9 @@ use super::ledger::LedgerEnd;
 use super::page::{CountedReport, file_name};
 use super::prepare::Context;
 use crate::base::error::{Exit, system_words};
-use crate::base::stderr::say;
 use crate::config::WatchConfig;
 use crate::input::Input;
-use crate::observe::{RunSummary, Style};
+use crate::observe::{self, RunSummary, Style, tell_error, warn, warn_of};
 use crate::selection::Selection;
 use crate::telemetry::event::InputEnd;
 use crate::telemetry::stats::Stats;
@@ -68,11 +67,11 @@ pub(super) fn report(driven: DrivenRun) -> Exit {
         report.finish(&name, &summary, &watch);
     }
     if let Some(error) = error {
-        say(&error.report());
+        tell_error(&error);
     }
-    let of_input = of_input(&input, &stats);
-    for warning in left_over.into_iter().chain(unsynced).chain(of_input) {
-        say(&warning);
+    left_over.iter().for_each(warn_of);
+    for warning in unsynced.into_iter().chain(of_input(&input, &stats)) {
+        warn(&warning);
     }
     let exit = stats.exit();
     if let Some(metrics) = metrics {
@@ -90,11 +89,11 @@ fn part(selection: Selection, stats: &Stats) -> Option<Selection> {
 /// Warnings of what shows only at the end of the input.
 fn of_input(input: &InputFacts, stats: &Stats) -> impl Iterator<Item = String> + use<> {
     let ignored = !input.ignored_at_start && input.ignored.any();
-    let ignored = ignored.then(|| format!("warning: {IGNORED}"));
+    let ignored = ignored.then(|| IGNORED.to_owned());
     let no_rows = stats.input_end.is_some() && stats.read == 0;
     let no_rows = no_rows.then(|| {
         let rows = part(input.selection, stats).unwrap_or_default();
-        format!("warning: {} has no rows", rows.of(&input.name()))
+        format!("{} has no rows", rows.of(&input.name()))
     });
     ignored.into_iter().chain(no_rows)
 }
@@ -102,7 +101,7 @@ fn of_input(input: &InputFacts, stats: &Stats) -> impl Iterator<Item = String> +
 /// A warning that the names of files could not be made durable, as in a directory where we may only add files.
 fn unsynced(directory: &Path) -> String {
     format!(
-        "warning: `{}` cannot be synced: the files in it are complete, but a power cut now may undo their names",
+        "`{}` cannot be synced: the files in it are complete, but a power cut now may undo their names",
         directory.display()
     )
 }
@@ -119,14 +118,14 @@ fn is_there(file: &Path) -> bool {
 /// Shows the summary for people or for programs, and writes the one for `--summary`.
 fn tell(summary: &RunSummary<'_>, file: Option<File>, watch: &WatchConfig) {
     match watch.style {
-        _ if watch.quiet => summary.warnings().for_each(|line| say(&line)),
-        Style::Json => say(&summary.json_line()),
-        _ => say(&summary.text()),
+        _ if watch.quiet => summary.warnings().for_each(|line| warn(&line)),
+        Style::Json => summary.say_line(),
+        _ => observe::tell(&summary.text()),
     }
     if let Some(Err(failed)) = file.map(|file| summary.write_json(file)) {
         // The rows are safe, so this does not change the exit code.
-        say(&format!(
-            "warning: cannot write the summary: {}",
+        warn(&format!(
+            "cannot write the summary: {}",
             system_words(&failed)
         ));
     }

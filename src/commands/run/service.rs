@@ -36,12 +36,6 @@ impl Answerer {
         }
     }
 
-    /// With this header, if any, for the UUIDs of requests.
-    pub(super) fn identifying(mut self, header: Option<IdempotencyHeader>) -> Self {
-        self.settings.idempotency = header;
-        self
-    }
-
     fn of_service(service: RealService, timeouts: TimeoutConfig) -> Result<Self> {
         let (api_key, key_file) = match service.key {
             KeySource::Variable(key) => (key, None),
@@ -100,11 +94,15 @@ impl Answerer {
         }
     }
 
-    /// Makes the client.
+    /// Makes the client, which sends the UUIDs of requests in this header, if there is one.
     ///
     /// # Errors
     /// Exit code 2: its certificate authority cannot be used.
-    pub(super) fn connect(self) -> Result<ConnectedService> {
+    pub(super) fn connect(
+        mut self,
+        idempotency: Option<IdempotencyHeader>,
+    ) -> Result<ConnectedService> {
+        self.settings.idempotency = idempotency;
         let endpoint = self.settings.endpoint.clone();
         Ok(ConnectedService {
             client: Client::new(self.settings)?,

@@ -9,7 +9,8 @@ use tokio::time::timeout;
 use super::super::signals::Signals;
 use super::threads::spawn;
 use crate::base::error::{Error, Exit, Result, Signal};
-use crate::base::stderr::{flush, say};
+use crate::base::stderr::flush;
+use crate::observe::{tell, tell_error};
 use crate::pipeline::Stop;
 use crate::telemetry::event::CancelReason;
 
@@ -49,15 +50,24 @@ impl StopSignals {
         Ok(Self(shared))
     }
 
+    /// Checks that the run may still start.
+    ///
+    /// # Errors
+    /// There was a signal.
+    pub(super) fn check(&self) -> Result<()> {
+        match self.0.first.get() {
+            Some(signal) => Err(before_the_first_call(*signal)),
+            None => Ok(()),
+        }
+    }
+
     /// Rows start to run: from now on the first signal is left to the dispatcher. `last_words` is what the second one says.
     ///
     /// # Errors
     /// There was a signal, so the run must not start.
     pub(super) fn run_starts(&self, last_words: String) -> Result<()> {
+        self.check()?;
         let Self(shared) = self;
-        if let Some(signal) = shared.first.get() {
-            return Err(before_the_first_call(*signal));
-        }
         // Set once, as there is one run.
         let _ = shared.last_words.set(last_words);
         Ok(())
@@ -88,8 +98,8 @@ async fn listen(mut signals: Signals, stops: &UnboundedSender<Stop>, state: &Sig
         None => signals.second().await,
     };
     match last_words.get() {
-        Some(last_words) => say(last_words),
-        None => say(&before_the_first_call(last).report()),
+        Some(last_words) => tell(last_words),
+        None => tell_error(&before_the_first_call(last)),
     }
     flush();
     #[allow(clippy::exit, reason = "a signal asks for exactly this")]

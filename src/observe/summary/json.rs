@@ -14,6 +14,7 @@ use serde::Serialize;
 use super::decisions_json::{DecisionsJson, DriftJson, UndecidedJson};
 use super::run_summary::RunSummary;
 use crate::base::money::{Currency, Price, Tariff};
+use crate::base::stderr::say;
 use crate::observe::cost::Cost;
 use crate::observe::json::{indented, one_line, rounded};
 use crate::raw_json::escape_unsafe;
@@ -260,6 +261,11 @@ impl RunSummary<'_> {
     #[must_use]
     pub(crate) fn json_line(&self) -> String {
         escape_unsafe(&one_line(&SummaryJson::new(self)))
+    }
+
+    /// Says the object for programs.
+    pub(crate) fn say_line(&self) {
+        say(&self.json_line());
     }
 
     /// Writes the object for programs, indented.

@@ -38,16 +38,16 @@ impl RunSummary<'_> {
         format!("rescore: {}", lines.join("\n         "))
     }
 
-    /// The only lines of a quiet run: none if every row has a verdict and a decision.
+    /// The warnings of a quiet run, which shows nothing else: none if every row has a verdict and a decision.
     pub(crate) fn warnings(&self) -> impl Iterator<Item = String> {
         let rows = counted(self.stats.resolved(), "row");
         let failed = reasons(self).map(|why| {
             let failed = count(self.stats.failures());
-            format!("warning: {failed} of {rows} failed: {why}")
+            format!("{failed} of {rows} failed: {why}")
         });
         let undecided = undecided(&self.stats.unknown_levels).map(|why| {
             let undecided = count(self.stats.undecided);
-            format!("warning: {undecided} of {rows} have no decision: {why}")
+            format!("{undecided} of {rows} have no decision: {why}")
         });
         failed.into_iter().chain(undecided)
     }
@@ -262,8 +262,8 @@ rescore: stopped early (`--max-calls`): 5 rows in 1 min 40 s, 0.05 rows/s
     #[test]
     fn a_quiet_run_has_lines_only_if_rows_failed_or_have_no_decision() {
         let stats = example::stats();
-        let expected = "warning: 1 of 5 rows failed: refused 1; see scored.rejects.csv.partial";
-        let undecided = "warning: 1 of 5 rows have no decision: unknown level `3` 1";
+        let expected = "1 of 5 rows failed: refused 1; see scored.rejects.csv.partial";
+        let undecided = "1 of 5 rows have no decision: unknown level `3` 1";
         let warnings: Vec<_> = example::everything(&stats).warnings().collect();
         assert_eq!(warnings, [expected, undecided]);
         assert_eq!(example::nothing(&Stats::default()).warnings().count(), 0);

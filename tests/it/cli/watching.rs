@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::support::process::Place;
 use crate::support::server::{Server, answer, good, good_body, ok, silence, status};
-use crate::support::shown::shown;
+use crate::support::shown::{is_stamp, shown};
 use crate::support::users;
 
 /// A service with every kind of trouble that a run survives: it refuses one row, answers one at the third call, throttles
@@ -80,7 +80,7 @@ fn the_summary_counts_what_the_server_saw() {
     assert_snapshot!(shown(&done, &server), @r"
     rescore: sending users.csv to http://SERVER/v1/validate/user; up to 1 call at a time, no rate limit
              name ← `name`, email ← `email`, phone not sent, ip ← `ip`, user_agent ← `user_agent`
-    rescore: paused: the service asked for 1 s
+    MOMENT rescore: paused: the service asked for 1 s
     rescore: 20 rows in TIME, SPEED rows/s
              approve 4, review 7, block 8
              failed 1: refused 1; see scored.rejects.csv
@@ -107,7 +107,7 @@ fn a_stopped_run_has_a_summary_too() {
     assert_snapshot!(shown(&done, &server), @r"
     rescore: sending users.csv to http://SERVER/v1/validate/user; up to 1 call at a time, no rate limit
              name ← `name`, email ← `email`, phone not sent, ip ← `ip`, user_agent ← `user_agent`
-    rescore: the service refuses the run: stopping
+    MOMENT rescore: the service refuses the run: stopping
     rescore: stopped early (refused by the service): 3 rows in TIME, SPEED rows/s
              approve 2, block 1
              4 calls; latency p50 TIME, p95 TIME, p99 TIME
@@ -206,6 +206,26 @@ fn without_a_terminal_a_line_is_printed_at_intervals() {
         .says("1 in flight")
         .silent_about("\u{1b}")
         .silent_about("\r");
+    // Only what is said while the run lasts has a time: what comes before and after it is said once.
+    for line in done.stderr.lines() {
+        let (first, rest) = line.split_once(' ').unwrap_or_default();
+        let is_progress = line.contains("; approve ");
+        assert_eq!(is_stamp(first), is_progress, "{line}");
+        assert!(!is_progress || rest.starts_with("rescore: "), "{line}");
+    }
+}
+
+#[test]
+fn the_time_of_a_line_is_local() {
+    let server = Server::start(|request| match request.nth {
+        2 => answer(429, &[("retry-after", "1")], "slow down"),
+        _ => good(request),
+    });
+    let place = Place::with("users.csv", users::csv(3));
+    let run = place.run(&server, ["users.csv", "-o", "scored.csv", "-c", "1"]);
+    let done = run.env("TZ", "Asia/Kathmandu").done();
+    done.exits(0)
+        .says("+05:45 rescore: paused: the service asked for 1 s\n");
 }
 
 #[test]
@@ -264,12 +284,18 @@ fn one_answer_for_different_users_is_reported_once_and_counted() {
         let done = program.arg("--summary").arg("summary.json").done();
         // The rows have what the service answered: it cannot be known whose verdict it was.
         done.exits(0);
-        let said: Vec<_> = done
-            .stderr
-            .lines()
-            .filter(|l| l.contains("two different"))
-            .collect();
-        assert_eq!(said, [WARNING], "{done}");
+        let lines = done.stderr.lines();
+        let said: Vec<_> = lines.filter(|l| l.contains("two different")).collect();
+        let [said] = said[..] else {
+            panic!("one warning: {done}")
+        };
+        if args.contains(&"json") {
+            let object: Value = serde_json::from_str(said).unwrap();
+            let message = object["message"].as_str().unwrap();
+            assert_eq!(format!("warning: {message}"), WARNING, "{done}");
+        } else {
+            assert_eq!(said, WARNING, "{done}");
+        }
         assert_eq!(summary(&place)["calls"]["repeated_transaction_ids"], 4);
         match args {
             ["--quiet"] => done.check(done.stderr.lines().count() == 1, "nothing but the warning"),

@@ -65,6 +65,21 @@ fn what_programs_read_has_the_documented_members() {
 }
 
 #[test]
+fn a_message_has_the_documented_members() {
+    let reference = document("docs/reference.md");
+    let run = ["run", "users.csv", "--sandbox", "--progress", "json"];
+    let done = Place::new().rescore(run).done();
+    let printed: Value = serde_json::from_str(&done.stderr).unwrap();
+    let documented = section(&reference, "## Messages");
+    let example: Value = serde_json::from_str(&blocks(&documented, "json").remove(0)).unwrap();
+    assert_eq!(example, printed);
+    assert_eq!(
+        names_in_first_column(&documented, "| Key | Meaning |"),
+        members(&printed)
+    );
+}
+
+#[test]
 fn the_result_of_a_check_has_the_documented_members() {
     let reference = document("docs/reference.md");
     let place = clone();
@@ -154,6 +169,8 @@ const COMMANDS: &[(&str, &str)] = &[
     ("check --help", "## Options of `rescore check`"),
     ("decide --help", "## Options of `rescore decide`"),
     ("report --help", "## Options of `rescore report`"),
+    ("completions --help", "## Completions and manual pages"),
+    ("man --help", "## Completions and manual pages"),
     ("sandbox --help", "## Options of `rescore sandbox`"),
     ("ledger stats --help", "## Options of `rescore ledger`"),
     ("ledger prune --help", "## Options of `rescore ledger`"),
@@ -252,6 +269,31 @@ fn the_reference_and_the_help_have_the_same_exit_codes() {
         "| Exit code | Meaning | What to do |",
     ));
     assert_eq!(readme, listed[..5]);
+}
+
+#[test]
+fn the_manual_page_has_the_same_words_for_variables_and_files() {
+    let plain = |text: &str| text.replace('`', "").replace("\\-", "-");
+    let page = plain(&help("man")).replace("\\fB", "").replace("\\fR", "");
+    let page = page.replace("\\*(Aq", "'");
+    let reference = document("docs/reference.md");
+    let variables = section(&reference, "## Environment variables");
+    let variables = table(&variables, "| Variable | Meaning |");
+    let files = section(&reference, "## Output files");
+    let files = table(&files, "| File | Content |");
+    let mut compared = 0;
+    for row in variables.iter().chain(&files) {
+        // Options are on the pages of their commands.
+        if !row[0].contains("SOME_NAME") && !row[0].starts_with("`--") {
+            let meaning = plain(row[1].split(": see").next().unwrap());
+            assert!(
+                page.contains(&format!("{}\n{meaning}\n", plain(&row[0]))),
+                "{row:?}"
+            );
+            compared += 1;
+        }
+    }
+    assert!(compared > 7, "the test itself has gone blind");
 }
 
 fn sources(directory: &Path) -> String {

@@ -11,3 +11,4 @@ mod part;
 mod signals;
 mod stops;
 mod unread;
+mod wait_lock;
