@@ -245,6 +245,7 @@ pub(crate) fn run_with(input: &Path, output: &Path, url: &str, rate: Rate, ledge
             quiet: true,
             summary: None,
             metrics: None,
+            log: None,
             job: None,
         },
     });

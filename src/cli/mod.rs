@@ -30,4 +30,4 @@ mod sources;
 mod thresholds;
 mod values;
 
-pub(crate) use parse::{Command, ParseFailure, parse, variable_warnings};
+pub(crate) use parse::{Command, ParseFailure, asks_for_json, parse, variable_warnings};

@@ -6,8 +6,8 @@ use std::path::Path;
 
 use crate::base::error::{Error, Exit, Result, shown};
 use crate::base::own_file::{self, HINT, is_not_ours};
-use crate::base::stderr::say;
 use crate::config::{ManConfig, ManPage};
+use crate::observe::tell;
 
 /// Everybody may read a manual page, as far as the umask allows.
 const MODE: u32 = 0o666;
@@ -30,7 +30,7 @@ pub(crate) fn execute(config: &ManConfig) -> Result<Exit> {
             if ours { failed } else { failed.hint(HINT) }
         })?;
     }
-    say(&format!(
+    tell(&format!(
         "rescore: wrote {} manual pages to {}",
         pages.len(),
         shown(directory)

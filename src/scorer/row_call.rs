@@ -21,6 +21,8 @@ pub(crate) struct RowCall {
 
 /// What a row has been through.
 pub(super) struct RowHistory {
+    /// All its calls, also those that used up no attempt.
+    pub(super) calls: u32,
     /// Its failed attempts.
     pub(super) attempts: Attempts,
     /// Its calls that were refused because they were too many.
@@ -35,6 +37,7 @@ impl RowHistory {
     /// The history of a row before its first call.
     pub(super) fn new(attempts: Attempts) -> Self {
         Self {
+            calls: 0,
             attempts,
             refusals: RowRefusals::default(),
             again: None,

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::event::{Again, Billing, CancelReason, Event, InputEnd, Origin, Unusable};
+use super::event::{Again, CancelReason, Event, FailureClass, InputEnd, Origin, Unusable};
 use super::latency::{Latencies, LatencyCounts};
 use super::pace::{Pace, Pause};
 use super::timeline::Timeline;
@@ -129,13 +129,13 @@ impl Stats {
             Event::InputEnded(end) => self.input_end = Some(*end),
             Event::RowAdmitted(_) => self.admitted += 1,
             Event::AttemptBegan { again, .. } => self.call_began(at, *again),
-            Event::AttemptAnswered { latency, .. } => {
+            Event::AttemptAnswered(call) => {
                 self.call_ended();
                 self.answered += 1;
-                self.latencies.record(*latency);
+                self.latencies.record(call.latency);
             }
-            Event::AttemptFailed { billing, .. } => self.call_failed(*billing),
-            Event::AttemptAbandoned(_) => self.call_failed(Billing::Unknown),
+            Event::AttemptFailed { class, .. } => self.call_failed(*class),
+            Event::AttemptAbandoned { .. } => self.call_failed(FailureClass::OutcomeUnknown),
             Event::Throttled { pause, .. } => self.call_throttled(at, *pause),
             Event::AnswerLost(_) => self.lost += 1,
             Event::TransactionRepeated { .. } => self.repeated_transactions += 1,
@@ -149,7 +149,7 @@ impl Stats {
                 self.outages = self.outages.saturating_sub(1);
                 self.dismissed_outages += *lasted;
             }
-            Event::PaceChanged(pace) => self.pace = Some(*pace),
+            Event::PaceChanged(change) => self.pace = Some(change.pace),
             Event::KeyRenewed => self.keys_renewed += 1,
             Event::ManyRefused { .. } | Event::FieldsAbsent { .. } => {}
             Event::AnswerUnusable { why, .. } => match why {
@@ -181,13 +181,13 @@ impl Stats {
         self.in_flight = self.in_flight.saturating_sub(1);
     }
 
-    const fn call_failed(&mut self, billing: Billing) {
+    const fn call_failed(&mut self, class: FailureClass) {
         self.call_ended();
-        match billing {
-            Billing::Unlikely => {}
-            Billing::Unknown => self.unknown_outcome += 1,
-            Billing::Unclear => self.unclear += 1,
-            Billing::Billed => self.billed_without_verdict += 1,
+        match class {
+            FailureClass::NotProcessed | FailureClass::RowRefused | FailureClass::RunRefused => {}
+            FailureClass::OutcomeUnknown => self.unknown_outcome += 1,
+            FailureClass::Unclear => self.unclear += 1,
+            FailureClass::Useless => self.billed_without_verdict += 1,
         }
     }
 
@@ -383,6 +383,7 @@ impl Stats {
 mod tests {
     use super::*;
     use crate::row::RowNumber;
+    use crate::telemetry::event::{CallEnd, Next};
 
     fn replay(events: &[Event]) -> Stats {
         let mut stats = Stats::default();
@@ -451,11 +452,17 @@ mod tests {
     #[test]
     fn pauses_that_overlap_are_counted_once() {
         let pause = |length| Event::Throttled {
-            row: RowNumber::FIRST,
+            call: CallEnd {
+                row: RowNumber::FIRST,
+                attempt: 1,
+                status: Some(429),
+                latency: Duration::ZERO,
+            },
             pause: Some(Pause {
                 length: Duration::from_secs(length),
                 asked: None,
             }),
+            next: Next::Again(Duration::ZERO),
         };
         // Starts at 0 for 10 s, is extended at 1 s until 31 s, and is read at 100 s.
         let stats = replay(&[pause(10), pause(30)]);

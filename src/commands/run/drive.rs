@@ -14,7 +14,7 @@ use crate::output::{Sealed, Writer, partial_of};
 use crate::pace::{CallBudget, GiveUpPolicy, RetryPolicy};
 use crate::scorer::{Caller, Outage, Policies, RowRecorder, Scorer};
 use crate::service::Client;
-use crate::telemetry::hub::Events;
+use crate::telemetry::hub::{Events, Observer};
 use crate::verdict::DecisionPolicy;
 
 /// A run whose rows have run, to the end or to a stop.
@@ -155,7 +155,9 @@ fn start_progress(
         concurrency,
     };
     // The runtime's clock is the run's clock.
-    let events = runtime.block_on(async { Events::new(vec![Box::new(notices)]) });
+    let mut observers: Vec<Box<dyn Observer>> = vec![Box::new(notices)];
+    observers.extend(context.log.iter().map(|log| Box::new(log.observer()) as _));
+    let events = runtime.block_on(async { Events::new(observers) });
     let progress = ProgressThread::start(settings, events.clone(), inbox, ender);
     (events, progress)
 }

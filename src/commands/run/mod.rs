@@ -13,6 +13,7 @@ mod fd_limit;
 mod file;
 mod files;
 mod ledger;
+mod log;
 mod lookup;
 mod metrics;
 mod page;

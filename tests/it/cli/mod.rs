@@ -1,6 +1,7 @@
 //! The command line: settings, what people and programs see, the stand-in.
 
 mod completions;
+pub(crate) mod for_programs;
 mod help;
 mod levels;
 mod man;
