@@ -183,8 +183,14 @@ fn every_option_that_they_name_exists() {
         .flat_map(|(words, _)| options(&help(words)))
         .collect();
     known.insert("--version".to_owned());
-    // Cargo's own, and a placeholder.
+    // Those of other programs, and a placeholder.
     for other in [
+        "--now",
+        "--read-only",
+        "--rm",
+        "--stop-timeout",
+        "--tmpfs",
+        "--user",
         "--release",
         "--path",
         "--open",
