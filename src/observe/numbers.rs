@@ -49,6 +49,12 @@ pub(super) fn now_in_local_time() -> String {
     local_time(SystemTime::now(), FORMAT, FORMAT)
 }
 
+/// A moment in UTC (RFC 3339), for programs: `2026-11-22T18:20:00.123Z`.
+pub(super) fn utc(time: SystemTime) -> String {
+    let time = jiff::Timestamp::try_from(time);
+    time.map_or_else(|_| String::new(), |time| format!("{time:.3}"))
+}
+
 /// A day in local time: `today`, or `on 2026-11-20`.
 #[must_use]
 pub(crate) fn day(time: SystemTime) -> String {

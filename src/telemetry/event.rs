@@ -189,6 +189,8 @@ pub(crate) enum InputEnd {
     Whole,
     /// A part: the run was asked to leave the other rows out.
     Part,
+    /// The rows before the place from which this one of several inputs cannot be read.
+    Broken,
 }
 
 /// What a retry follows.
@@ -232,6 +234,21 @@ pub(crate) enum FailureClass {
     RowRefused,
     /// F: no, the service refuses the run.
     RunRefused,
+}
+
+impl FailureClass {
+    /// The letter in the reference.
+    #[must_use]
+    pub(crate) const fn letter(self) -> &'static str {
+        match self {
+            Self::NotProcessed => "A",
+            Self::OutcomeUnknown => "B",
+            Self::Unclear => "C",
+            Self::Useless => "D",
+            Self::RowRefused => "E",
+            Self::RunRefused => "F",
+        }
+    }
 }
 
 /// What follows a failed attempt.
