@@ -168,18 +168,19 @@ fn shown_settings(
     let Some(run) = commands.find_subcommand("run") else {
         return Ok(String::new());
     };
-    let parse = |run: &clap::Command| {
-        run.clone()
-            .try_get_matches_from(["run"])
-            .map_err(ParseFailure::Arguments)
+    let parse = |run: &clap::Command| run.clone().try_get_matches_from(["run"]);
+    let given = parse(run).map_err(|error| {
+        let typed = ["rescore", "run"].map(OsString::from);
+        ParseFailure::Arguments(sources::explain(error, None, commands, &typed))
+    })?;
+    let Some(file) = file else {
+        return Ok(settings_shown::text(run, &given, None));
     };
-    let mut run = run.clone();
-    if let Some(file) = file {
-        let given = parse(&run)?;
-        run = settings::apply(file, run, &given).map_err(ParseFailure::Settings)?;
-    }
-    let matches = parse(&run)?;
-    Ok(settings_shown::text(&run, &matches, file))
+    let run = settings::apply(file, run.clone(), &given).map_err(ParseFailure::Settings)?;
+    let matches = parse(&run).map_err(|error| {
+        ParseFailure::Arguments(sources::explain_setting(error, commands, "run", file))
+    })?;
+    Ok(settings_shown::text(&run, &matches, Some(file)))
 }
 
 /// The main page, or all pages for a directory.

@@ -217,6 +217,7 @@ pub(super) struct RunArgs {
 
 impl RunArgs {
     pub(super) fn into_config(self, sources: Sources<'_>) -> Result<RunConfig> {
+        self.price.check(sources)?;
         let plan = self.service.plan()?;
         let pace = self.pace();
         let idempotency = self.service.idempotency()?;

@@ -68,7 +68,10 @@ fn a_budget_without_a_price_or_for_less_than_a_call_is_refused_before_the_first_
             &["--max-cost", "5"][..],
             "hint: add it, as in `--price 0.004`",
         ),
-        (&["--currency", "EUR"], "--price <AMOUNT>"),
+        (
+            &["--currency", "EUR"],
+            "`--currency` needs the price of a call",
+        ),
         (&["--price", "0"], "a price is more than 0"),
         (
             &["--price", "0,004"],
