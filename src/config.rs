@@ -18,6 +18,7 @@ use crate::pace::{CallLimit, FailureBudget, GiveUpAfter, Rate, Resends};
 use crate::raw_json::Pointer;
 use crate::scorer::Patience;
 use crate::service::{Account, Endpoint, KeyFile, Plan, Proxy, ServiceId};
+use crate::telemetry::accepted_failures::AcceptedFailures;
 use crate::verdict::{DecisionPolicy, Levels, Thresholds};
 
 /// `rescore run`.
@@ -215,6 +216,8 @@ pub struct WatchConfig {
     pub log: Option<LogConfig>,
     /// What the run is called in metrics and in the log.
     pub job: Option<String>,
+    /// Failed rows with which the exit code is 0 all the same.
+    pub accepted: AcceptedFailures,
     /// What calls cost; `None` where the user does not say so, and no cost is shown.
     pub tariff: Option<Tariff>,
 }

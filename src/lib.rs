@@ -109,6 +109,7 @@ pub mod internals {
         pub use crate::selection::Selection;
     }
     pub mod telemetry {
+        pub use crate::telemetry::accepted_failures::AcceptedFailures;
         pub use crate::telemetry::pace::{FoundLimit, Limit};
     }
     pub mod verdict {

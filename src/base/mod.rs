@@ -1,5 +1,5 @@
 //! What every other module may use: errors, standard error, secrets, exact decimals and amounts of money, encodings, numbers as
-//! people read them, and files that the program creates.
+//! people read them, how many rows may be bad, and files that the program creates.
 //!
 //! Nothing here knows about rows, calls or the service.
 
@@ -16,3 +16,4 @@ pub(crate) mod share;
 pub(crate) mod stderr;
 pub(crate) mod stdout;
 pub(crate) mod thousands;
+pub(crate) mod tolerance;

@@ -20,6 +20,7 @@ use super::sources::Sources;
 use super::values::{self, LogLevelArg, ProgressArg};
 use crate::base::error::{Error, Result};
 use crate::base::money::Money;
+use crate::base::tolerance::Tolerance;
 use crate::config::{
     BudgetConfig, LedgerChoice, LedgerConfig, LogConfig, OutputConfig, PaceConfig, RunConfig,
     ServiceConfig, TimeoutConfig, WatchConfig,
@@ -29,6 +30,7 @@ use crate::ledger::Reuse;
 use crate::observe::{LogTarget, Style};
 use crate::pace::{CallLimit, FailureBudget, FailureLimit, GiveUpAfter, Rate};
 use crate::scorer::Patience;
+use crate::telemetry::accepted_failures::AcceptedFailures;
 
 const LEDGER: &str = "Ledger";
 const WATCH: &str = "Progress and summary";
@@ -114,6 +116,14 @@ pub(super) struct RunArgs {
         help_heading = PACE
     )]
     max_failures: Option<FailureLimit>,
+    /// End with exit code 0 if no more rows than this, or than this share of the rows, have no verdict
+    ///
+    /// For a nightly job in which some rows always fail. Only the exit code changes.
+    #[arg(
+        long, value_name = "N|N%", value_parser = values::tolerance, allow_negative_numbers = true,
+        help_heading = PACE
+    )]
+    accept_failures: Option<Tolerance>,
 
     /// Stop after this many consecutive rows without a verdict, or `never` [default: 3 refused or useless answers before
     /// the first verdict, 20 useless ones later, 100 first rows that cannot be sent]
@@ -244,6 +254,7 @@ impl RunArgs {
             metrics: self.metrics,
             log,
             job: self.job,
+            accepted: AcceptedFailures(self.accept_failures),
             tariff: self.price.tariff(),
         };
         Ok(RunConfig {

@@ -12,6 +12,7 @@ use crate::base::control_chars::any_unsafe_to_print;
 use crate::base::decimal::Decimal;
 use crate::base::encoding::{TextEncoding, UnfitLabel};
 use crate::base::money::{Currency, Money, Price};
+use crate::base::tolerance::Tolerance;
 use crate::fields::{Field, InvalidPhone, PhoneRegion, Template};
 use crate::input::FormatChoice;
 use crate::layout::Existing;
@@ -352,6 +353,19 @@ pub(super) fn failure_limit(text: &str) -> Result<FailureLimit, String> {
     }
 }
 
+/// How many rows may be bad.
+pub(super) fn tolerance(text: &str) -> Result<Tolerance, String> {
+    let number = match text.strip_suffix('%') {
+        None => text.parse().ok().map(Tolerance::Rows),
+        Some(percent) => {
+            let percent = percent.trim().parse::<f64>().ok();
+            let percent = percent.filter(|percent| (0.0..=100.0).contains(percent));
+            percent.map(Tolerance::Percent)
+        }
+    };
+    number.ok_or_else(|| "expected a number of rows, or a share such as `0.5%`".to_owned())
+}
+
 /// `--sample`.
 pub(super) fn sample(text: &str) -> Result<Sample, &'static str> {
     text.parse()
@@ -428,6 +442,11 @@ mod tests {
             assert!(age(bad).is_err(), "{bad}");
         }
         assert!(count("0").is_err() && count("1").is_ok());
+        assert_eq!(tolerance("0"), Ok(Tolerance::Rows(0)));
+        assert_eq!(tolerance("0.5%"), Ok(Tolerance::Percent(0.5)));
+        for bad in ["-1", "1.5", "101%", "-1%", "NaN%", "", "%"] {
+            assert!(tolerance(bad).is_err(), "{bad}");
+        }
     }
 
     #[test]

@@ -186,6 +186,8 @@ pub(crate) enum InputEnd {
     Whole,
     /// A part: the run was asked to leave the other rows out.
     Part,
+    /// The rows before the place from which this one of several inputs cannot be read.
+    Broken,
 }
 
 /// What a retry follows.

@@ -315,13 +315,19 @@ impl Stats {
         self.latencies.up_to(bounds)
     }
 
+    /// Whether the output has all rows that it is to have: neither was the run stopped, nor did its input break.
+    #[must_use]
+    pub(crate) const fn has_all_rows(&self) -> bool {
+        self.cancelled.is_none() && !matches!(self.input_end, Some(InputEnd::Broken))
+    }
+
     /// Whether the run has reached the end of its input and has left nothing for another run to continue.
     #[must_use]
     pub(crate) const fn is_finished(&self) -> bool {
         self.cancelled.is_none() && !matches!(self.input_end, Some(InputEnd::Part))
     }
 
-    /// How the run ended, for the exit code.
+    /// How the run ended, for the exit code, unless [failures are accepted](super::accepted_failures).
     #[must_use]
     pub(crate) fn exit(&self) -> Exit {
         match self.cancelled {

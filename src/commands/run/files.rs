@@ -193,8 +193,8 @@ impl OutputFiles {
         .try_for_each(|(flag, path)| check_name(flag, path, format))
     }
 
-    /// Checks the files again and opens them. Only those who can read the input may read them, as its rows are in all of
-    /// them.
+    /// Checks the files again and opens them; `real_input` is the input's path with links followed. Only those
+    /// who can read the input may read them, as its rows are in all of them.
     ///
     /// # Errors
     /// Exit code 2: a file exists and may not be replaced, or cannot be made. Exit code 3: the disk is full. Exit code 75:
@@ -202,21 +202,31 @@ impl OutputFiles {
     pub(super) fn open(
         &self,
         ledger: &PreparedLedger,
+        real_input: Option<&Path>,
         input: &OpenInput,
         wait: &LockWait<'_>,
     ) -> Result<OpenFiles> {
         let size = input.facts.size_of_rows();
-        wait.until_free(|| self.clone().open_now(ledger, input.mode, size))
+        wait.until_free(|| {
+            let files = self.clone();
+            files.open_now(ledger, real_input, input.mode, size)
+        })
     }
 
-    /// As [`Self::open`]; `mode` and `size` are the input's.
-    fn open_now(self, ledger: &PreparedLedger, mode: u32, size: Option<u64>) -> Result<OpenFiles> {
+    /// As [`Self::open`]; `mode` and `size` are the input's too.
+    fn open_now(
+        self,
+        ledger: &PreparedLedger,
+        input: Option<&Path>,
+        mode: u32,
+        size: Option<u64>,
+    ) -> Result<OpenFiles> {
         // Reading the input may have taken long, and another run may have started and ended meanwhile.
         let check = |target: Target| {
             let replace = if self.overwrite || target.is_special() {
                 Replace::Whole
             } else {
-                ledger.replaceable(target.path())?
+                ledger.replaceable(target.path(), input)?
             };
             target.again(replace)
         };

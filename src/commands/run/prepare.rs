@@ -7,11 +7,12 @@ use std::num::NonZeroUsize;
 use bytes::BytesMut;
 
 use super::super::lock_wait::LockWait;
-use super::super::open_input::{InputFacts, OpenInput};
+use super::super::open_input::OpenInput;
 use super::claim::Claimed;
 use super::fd_limit;
+use super::file::OpenFile;
 use super::files::OutputFiles;
-use super::ledger::PreparedLedger;
+use super::ledger::{PreparedLedger, path_of};
 use super::log::LogPlan;
 use super::metrics;
 use super::service::Answerer;
@@ -20,11 +21,10 @@ use super::threads::StopChannel;
 use crate::base::error::Result;
 use crate::config::{BudgetConfig, PaceConfig, RunConfig, WatchConfig};
 use crate::fields::UserRequest;
-use crate::input::{Compose, Reader};
-use crate::layout::Layout;
+use crate::input::Compose;
 use crate::ledger::KnownLimit;
 use crate::observe::{MetricsFile, RunLog};
-use crate::output::{Document, Sides, Sink, Target};
+use crate::output::Document;
 use crate::pace::{Gate, PaceLimits};
 use crate::raw_json::Pointer;
 use crate::sandbox::Sandbox;
@@ -36,7 +36,7 @@ use crate::verdict::DecisionPolicy;
 pub(super) struct PreparedRun {
     pub(super) context: Context,
     pub(super) ledger: PreparedLedger,
-    pub(super) rows: RowParts,
+    pub(super) file: OpenFile,
     pub(super) calls: CallParts,
     pub(super) stops: StopChannel,
     pub(super) signals: StopSignals,
@@ -46,12 +46,9 @@ pub(super) struct PreparedRun {
 
 /// What all phases need.
 pub(super) struct Context {
-    pub(super) input: InputFacts,
     pub(super) endpoint: Endpoint,
     /// The built-in stand-in, where it answers instead of the service.
     pub(super) stand_in: Option<Sandbox>,
-    /// The output; `None` is standard output.
-    pub(super) output: Option<Target>,
     /// Where the summary goes as JSON.
     pub(super) summary: Option<File>,
     /// Where metrics go for Prometheus.
@@ -63,14 +60,6 @@ pub(super) struct Context {
     pub(super) watch: WatchConfig,
 }
 
-/// What rows pass through.
-pub(super) struct RowParts {
-    pub(super) reader: Reader,
-    pub(super) layout: Layout,
-    pub(super) sink: Sink,
-    pub(super) sides: Sides,
-}
-
 /// What makes calls.
 pub(super) struct CallParts {
     pub(super) client: Client,
@@ -80,17 +69,6 @@ pub(super) struct CallParts {
     pub(super) budget: BudgetConfig,
     pub(super) policy: DecisionPolicy,
     pub(super) captured: Box<[Pointer]>,
-}
-
-impl RowParts {
-    const fn new(reader: Reader, layout: Layout, sink: Sink, sides: Sides) -> Self {
-        Self {
-            reader,
-            layout,
-            sink,
-            sides,
-        }
-    }
 }
 
 impl Context {
@@ -127,19 +105,21 @@ pub(super) fn prepare(config: RunConfig) -> Result<PreparedRun> {
     let service = answerer.connect()?;
     let metrics = metrics::of_run(job, &service, &config.watch)?;
     // Before any file is touched: another run may be writing them.
-    let ledger = PreparedLedger::open(
-        ledger,
-        account,
-        files.identifying_file(),
-        &input.facts.source,
-        &config.captured,
-        fit.concurrency,
-        &wait,
-    )?;
-    let files = files.open(&ledger, &input, &wait)?;
+    let output = files.identifying_file();
+    let ledger = ledger.open(account, output, &config.captured, fit.concurrency, &wait)?;
+    let real_input = path_of(&input.facts.source);
+    let files = files.open(&ledger, real_input.as_deref(), &input, &wait)?;
     drop(wait);
     Ok(PreparedRun {
-        rows: RowParts::new(input.reader, input.layout, files.sink, files.sides),
+        file: OpenFile {
+            input: input.facts,
+            real_input,
+            output: files.output,
+            reader: input.reader,
+            layout: input.layout,
+            sink: files.sink,
+            sides: files.sides,
+        },
         calls: CallParts {
             client: service.client,
             gate: gate(config.pace, fit.concurrency, ledger.known_limit()),
@@ -150,10 +130,8 @@ pub(super) fn prepare(config: RunConfig) -> Result<PreparedRun> {
             captured: config.captured,
         },
         context: Context {
-            input: input.facts,
             endpoint: service.endpoint,
             stand_in: service.stand_in,
-            output: files.output,
             summary: files.summary,
             metrics,
             log,

@@ -11,6 +11,7 @@ use crate::base::money::Tariff;
 use crate::drift::Drift;
 use crate::row::RowNumber;
 use crate::selection::Selection;
+use crate::telemetry::accepted_failures::AcceptedFailures;
 use crate::telemetry::event::{
     Again, CallEnd, CancelReason, Event, FailureClass, Next, Origin, Unusable,
 };
@@ -177,6 +178,7 @@ pub(super) fn everything(stats: &Stats) -> RunSummary<'_> {
 pub(super) fn nothing(stats: &Stats) -> RunSummary<'_> {
     RunSummary {
         stats,
+        accepted: AcceptedFailures::default(),
         elapsed: Duration::ZERO,
         sandbox: false,
         tariff: None,

@@ -80,6 +80,8 @@ struct RowsJson {
 struct FailedJson<'a> {
     rows: u64,
     reasons: &'a BTreeMap<Reason, u64>,
+    /// They do not keep the exit code from being 0.
+    accepted: bool,
 }
 
 #[derive(Debug, Serialize)]
@@ -144,7 +146,7 @@ impl<'a> SummaryJson<'a> {
         Self {
             r#type: "summary",
             version: 1,
-            exit_code: stats.exit().code(),
+            exit_code: run.accepted.exit(stats).code(),
             stopped: stats.cancelled.map(CancelReason::word),
             part: run.part.map(PartJson::new),
             sandbox: run.sandbox,
@@ -160,6 +162,7 @@ impl<'a> SummaryJson<'a> {
             failed: FailedJson {
                 rows: stats.failures(),
                 reasons: &stats.failed,
+                accepted: run.accepted.applied(stats).is_some(),
             },
             calls: CallsJson::new(stats),
             cost: run.tariff.map(|tariff| CostJson::new(stats, tariff)),
@@ -307,7 +310,7 @@ mod tests {
                 r#""undecided":{"rows":1,"levels":[{"level":"3","rows":1}]},"#,
                 r#""drift":{"compared":1,"changed":1,"approve":{"approve":0,"review":0,"block":1},"#,
                 r#""review":{"approve":0,"review":0,"block":0},"block":{"approve":0,"review":0,"block":0}},"#,
-                r#""failed":{"rows":1,"reasons":{"refused":1}},"#,
+                r#""failed":{"rows":1,"reasons":{"refused":1},"accepted":false},"#,
                 r#""calls":{"sent":5,"answered":1,"retries":2,"throttled":1,"maybe_billed_twice":1,"unknown_outcome":2,"#,
                 r#""billed_without_verdict":1,"lost":1,"repeated_transaction_ids":1},"#,
                 r#""cost":{"price":0.004,"currency":"EUR","spent":0.008,"spent_at_most":0.016,"saved":0.012},"#,

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::kept_ledger::KeptLedger;
 use crate::base::money::Tariff;
 use crate::selection::Selection;
+use crate::telemetry::accepted_failures::AcceptedFailures;
 use crate::telemetry::stats::Stats;
 
 /// A run that is over.
@@ -13,6 +14,8 @@ use crate::telemetry::stats::Stats;
 pub(crate) struct RunSummary<'a> {
     /// What was counted.
     pub(crate) stats: &'a Stats,
+    /// Failed rows with which it still counts as a success.
+    pub(crate) accepted: AcceptedFailures,
     /// How long it took.
     pub(crate) elapsed: Duration,
     /// The stand-in answered, not the service.
