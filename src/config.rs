@@ -17,7 +17,7 @@ use crate::observe::{LogLevel, LogTarget, Style};
 use crate::pace::{CallLimit, FailureBudget, GiveUpAfter, Rate, Resends};
 use crate::raw_json::Pointer;
 use crate::scorer::Patience;
-use crate::service::{Account, Endpoint, KeyFile, Plan, Proxy, ServiceId};
+use crate::service::{Account, Endpoint, IdempotencyHeader, KeyFile, Plan, Proxy, ServiceId};
 use crate::telemetry::accepted_failures::AcceptedFailures;
 use crate::verdict::{DecisionPolicy, Levels, Thresholds};
 
@@ -32,6 +32,8 @@ pub struct RunConfig {
     pub service: ServiceConfig,
     /// How long the client waits for it.
     pub timeouts: TimeoutConfig,
+    /// The header by which the service recognises a request that is sent again; `None` if it does not.
+    pub idempotency: Option<IdempotencyHeader>,
     /// The plan, with its flags.
     pub plan: Plan,
     /// When calls are made.

@@ -201,6 +201,7 @@ fn whole_run(input: &Path, output: &Path, url: &str, rate: Rate) {
 
 pub(crate) fn run_with(input: &Path, output: &Path, url: &str, rate: Rate, ledger: LedgerConfig) {
     let exit = run::execute(RunConfig {
+        idempotency: None,
         input: reader_settings(input),
         output: OutputConfig {
             path: Some(output.to_owned()),

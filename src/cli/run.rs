@@ -219,6 +219,7 @@ impl RunArgs {
     pub(super) fn into_config(self, sources: Sources<'_>) -> Result<RunConfig> {
         let plan = self.service.plan()?;
         let pace = self.pace();
+        let idempotency = self.service.idempotency()?;
         let (names, columns) = self.columns.names()?;
         let (policy, captured) = self.policy.choice(sources)?.of_answers(columns)?;
         let input = self.input(names)?;
@@ -265,6 +266,7 @@ impl RunArgs {
                 call: self.timeout,
                 connect: self.connect_timeout,
             },
+            idempotency,
             plan,
             pace,
             budget,

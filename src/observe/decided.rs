@@ -8,9 +8,11 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use super::decisions_json::{DecisionsJson, DriftJson, UndecidedJson};
 use super::json::{indented, rounded};
 use super::numbers::{count, counted, parts, rate, time};
-use super::summary::{DecisionsJson, DriftJson, UndecidedJson, drift_table, undecided};
+use super::summary::drift_table;
+use super::undecided::undecided;
 use crate::base::error::shown;
 use crate::telemetry::decide_stats::{DecideStats, ScoredRows};
 use crate::verdict::Reason;
@@ -37,7 +39,7 @@ struct DecideJson<'a> {
     rows_per_second: Option<f64>,
     rows: u64,
     decisions: DecisionsJson,
-    undecided: UndecidedJson<'a>,
+    undecided: UndecidedJson,
     without_verdict: u64,
     unreadable: UnreadableJson<'a>,
     drift: Option<DriftJson>,
@@ -165,7 +167,7 @@ impl DecideSummary<'_> {
             rows_per_second: self.rows_per_second().map(rounded),
             rows: rows.read,
             decisions: (*decisions).into(),
-            undecided: UndecidedJson::new(unknown_levels),
+            undecided: UndecidedJson::new(unknown_levels.rows(), unknown_levels),
             without_verdict: rows.without_verdict,
             unreadable: UnreadableJson::new(rows),
             drift: DriftJson::new(drift),

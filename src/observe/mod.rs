@@ -6,6 +6,7 @@
 mod bar;
 mod cost;
 mod decided;
+mod decisions_json;
 #[cfg(test)]
 mod documented;
 mod json;
@@ -17,11 +18,13 @@ mod notice;
 mod numbers;
 mod plain;
 mod progress;
+mod run_counts;
 mod screen;
 mod settings;
 mod snapshot;
 mod style;
 mod summary;
+mod undecided;
 mod view;
 mod wait_reason;
 mod what_if;

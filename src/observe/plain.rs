@@ -35,7 +35,7 @@ impl Plain {
         if self.settings.sandbox {
             line.push_str("sandbox: ");
         }
-        line.push_str(&counted(now.resolved, "row"));
+        line.push_str(&counted(now.counts.rows.resolved, "row"));
         if let Some(share) = now.share {
             let _ = write!(line, " ({})", percent(share));
         }
@@ -45,8 +45,10 @@ impl Plain {
         if let Some(left) = now.remaining {
             let _ = write!(line, ", ETA {}", whole_seconds(left));
         }
-        let more = words::verdicts(now).into_iter().chain(words::calls(now));
-        let more = more.chain(self.settings.cost(now.cost));
+        let more = words::verdicts(&now.counts)
+            .into_iter()
+            .chain(words::calls(now));
+        let more = more.chain(self.settings.cost(&now.counts));
         for part in more.chain(wait_reasons(now, self.settings.concurrency)) {
             line.push_str("; ");
             line.push_str(&part);

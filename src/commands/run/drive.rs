@@ -9,6 +9,7 @@ use super::prepare::{CallParts, Context, PreparedRun};
 use super::rows::{self, RowStages, run_rows};
 use super::threads::{StopChannel, WhenBroken};
 use crate::base::error::{Error, Result, shown};
+use crate::ledger::{LedgerWriter, RequestUuids};
 use crate::observe::{self, MetricsThread, ProgressSettings, ProgressThread, Style};
 use crate::output::{Sealed, Writer, partial_of};
 use crate::pace::{CallBudget, GiveUpPolicy, RetryPolicy};
@@ -197,7 +198,9 @@ fn start_ledger(
     };
     let fields = ledger.fields(calls.captured.clone());
     let (ledger, writer) = ledger.start()?;
+    let uuids = { calls.client.recognises_requests() }
+        .then(|| { writer.as_ref() }.map_or_else(RequestUuids::of_pass, LedgerWriter::uuids));
     let recorder = RowRecorder::new(writer, calls.policy, events.clone(), &calls.captured);
-    let caller = Caller::new(calls.client, calls.gate, fields);
+    let caller = Caller::new(calls.client, calls.gate, fields).identifying(uuids);
     Ok((ledger, Scorer::new(caller, policies, recorder)))
 }

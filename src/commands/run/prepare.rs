@@ -102,7 +102,7 @@ pub(super) fn prepare(config: RunConfig) -> Result<PreparedRun> {
     let log = log.open(&input, &ledger, fit.concurrency)?;
     let warnings = [answerer.warning.take(), fit.warning];
     let account = answerer.account();
-    let service = answerer.connect()?;
+    let service = answerer.connect(config.idempotency)?;
     let metrics = metrics::of_run(job, &service, &config.watch)?;
     // Before any file is touched: another run may be writing them.
     let output = files.identifying_file();

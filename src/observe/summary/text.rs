@@ -4,9 +4,10 @@ use super::call_lines::call_lines;
 use super::drift_table::drift_table;
 use super::ledger_line::ledger_line;
 use super::run_summary::RunSummary;
-use super::undecided::undecided;
 use crate::base::error::shown;
 use crate::observe::numbers::{answers, count, counted, parts, rate, time};
+use crate::observe::run_counts::speed;
+use crate::observe::undecided::undecided;
 use crate::telemetry::event::CancelReason;
 
 impl RunSummary<'_> {
@@ -74,7 +75,7 @@ impl RunSummary<'_> {
 fn headline(run: &RunSummary<'_>) -> String {
     let stopped = run.stats.cancelled.map(stopped_by);
     let stopped = stopped.map(|by| format!("stopped early ({by}): "));
-    let speed = run.rows_per_second();
+    let speed = speed(run.stats, run.elapsed);
     let speed = speed.map(|speed| format!(", {} rows/s", rate(speed)));
     format!(
         "{}{} in {}{}",

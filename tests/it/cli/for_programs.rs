@@ -7,7 +7,7 @@ use crate::support::server::{Server, ok, silence, status};
 use crate::support::users;
 
 /// What was said: fails if any line is not an object with a type.
-pub(super) fn objects(done: &Done) -> Vec<Value> {
+pub(crate) fn objects(done: &Done) -> Vec<Value> {
     let lines = done.stderr.lines();
     let objects = lines.map(|line| {
         let object: Result<Value, _> = serde_json::from_str(line);

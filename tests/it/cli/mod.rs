@@ -1,7 +1,7 @@
 //! The command line: settings, what people and programs see, the stand-in.
 
 mod completions;
-mod for_programs;
+pub(crate) mod for_programs;
 mod help;
 mod levels;
 mod log;
