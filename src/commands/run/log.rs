@@ -12,6 +12,7 @@ use super::metrics;
 use crate::base::error::{Error, Result, shown};
 use crate::base::own_file;
 use crate::config::{LogConfig, RunConfig, ServiceConfig};
+use crate::input::Input;
 use crate::layout::Format;
 use crate::observe::{
     DecidedBy, InputOpened, LogLine, LogQueue, LogSink, LogTarget, RunEnded, RunFiles, RunLog,
@@ -86,14 +87,17 @@ impl PlannedLog {
         concurrency: NonZeroUsize,
     ) -> Result<RunLog> {
         let ledger = { ledger.location.as_ref() }.and_then(crate::ledger::LedgerLocation::path);
-        self.start.files.ledger = ledger.map(|path| shown(&path));
+        self.start.files.ledger = ledger.as_deref().map(real);
         self.start.concurrency = concurrency.get();
         let sink = LogSink::open(&self.config.target)
             .map_err(|error| cannot_open(&self.config.target, error))?;
         let log = RunLog::start(self.queue, sink, self.config.level);
         log.push(LogLine::RunStarted(Box::new(self.start)));
         log.push(LogLine::InputOpened(Box::new(InputOpened {
-            input: input.facts.name(),
+            input: match &input.facts.source {
+                Input::File(path) => Some(real(path)),
+                Input::Stdin => None,
+            },
             format: format_word(input.layout.format),
             bytes: input.facts.size,
             mapping: input.facts.mapping.clone(),
@@ -111,6 +115,11 @@ fn cannot_open(target: &LogTarget, error: std::io::Error) -> Error {
     } else {
         error
     }
+}
+
+/// A file's name for programs: JSON escapes what it has to.
+fn real(path: &Path) -> String {
+    path.display().to_string()
 }
 
 /// Whether any stream is a terminal, whose end SIGHUP may mean.
@@ -177,7 +186,7 @@ fn run_started(config: &RunConfig) -> RunStarted {
         watch,
         ..
     } = config;
-    let name = |path: &Option<PathBuf>| path.as_deref().map(shown);
+    let name = |path: &Option<PathBuf>| path.as_deref().map(real);
     let selection = input.selection;
     RunStarted {
         job: metrics::job(config),

@@ -1,8 +1,8 @@
 //! Where the lines are written: standard error, or the end of a file that may be renamed meanwhile.
 
 use std::fs::File;
-use std::io::{self, Read as _, Write as _};
-use std::path::{Path, PathBuf};
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::path::PathBuf;
 
 use super::target::LogTarget;
 use crate::base::own_file;
@@ -39,11 +39,7 @@ impl LogSink {
     pub(crate) fn open(target: &LogTarget) -> io::Result<Self> {
         Ok(match target {
             LogTarget::Stderr => Self::Stderr,
-            LogTarget::File(path) => Self::File(LogFile {
-                file: append(path)?,
-                path: path.clone(),
-                is_torn: false,
-            }),
+            LogTarget::File(path) => Self::File(LogFile::open(path.clone())?),
         })
     }
 
@@ -52,8 +48,7 @@ impl LogSink {
         let Self::File(log) = self else {
             return Ok(false);
         };
-        log.file = append(&log.path)?;
-        log.is_torn = false;
+        *log = LogFile::open(log.path.clone())?;
         Ok(true)
     }
 
@@ -74,9 +69,29 @@ impl LogSink {
 }
 
 impl LogFile {
+    /// Opens a file to add lines to it.
+    fn open(path: PathBuf) -> io::Result<Self> {
+        let mut file = own_file::append(&path, MODE)?;
+        let mut start = Vec::new();
+        (&file).take(START.len() as u64).read_to_end(&mut start)?;
+        if !start.is_empty() && start != START {
+            return Err(io::Error::other(own_file::NotOurs::Content));
+        }
+        let mut last = Vec::new();
+        if !start.is_empty() {
+            file.seek(SeekFrom::End(-1))?;
+            file.read_to_end(&mut last)?;
+        }
+        Ok(Self {
+            path,
+            file,
+            is_torn: !(last.is_empty() || last.ends_with(b"\n")),
+        })
+    }
+
     /// Writes these lines. Returns the rest of them, from the first that is not whole.
     fn write<'a>(&mut self, lines: &'a [u8]) -> (&'a [u8], io::Result<()>) {
-        // What is left of a line that a full disk cut off is a line of its own.
+        // What is left of a line that a full disk or a kill cut off is a line of its own.
         if self.is_torn && !lines.is_empty() {
             if let Err(error) = self.file.write_all(b"\n") {
                 return (lines, Err(error));
@@ -102,17 +117,4 @@ impl LogFile {
 
 fn ends(lines: &[u8]) -> u64 {
     lines.split_inclusive(|byte| *byte == b'\n').count() as u64
-}
-
-/// Opens a file to add lines to it.
-fn append(path: &Path) -> io::Result<File> {
-    let mut file = own_file::append(path, MODE)?;
-    let mut start = Vec::new();
-    (&mut file)
-        .take(START.len() as u64)
-        .read_to_end(&mut start)?;
-    if start.is_empty() || start == START {
-        return Ok(file);
-    }
-    Err(io::Error::other(own_file::NotOurs::Content))
 }

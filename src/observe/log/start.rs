@@ -79,8 +79,8 @@ pub(crate) enum DecidedBy {
 /// An input that was opened.
 #[derive(Debug)]
 pub(crate) struct InputOpened {
-    /// The path, or that it is standard input.
-    pub(crate) input: String,
+    /// The path; `None` is standard input.
+    pub(crate) input: Option<String>,
     /// `csv`, `tsv` or `jsonl`.
     pub(crate) format: &'static str,
     /// The size in bytes, where it is known.

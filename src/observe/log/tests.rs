@@ -90,7 +90,7 @@ fn every_line() -> Vec<LogLine> {
     vec![
         LogLine::RunStarted(Box::new(run_started())),
         LogLine::InputOpened(Box::new(InputOpened {
-            input: "users.csv".to_owned(),
+            input: Some("users.csv".to_owned()),
             format: "csv",
             bytes: Some(9),
             mapping: "name ← `name`".to_owned(),

@@ -4,6 +4,7 @@ mod completions;
 pub(crate) mod for_programs;
 mod help;
 mod levels;
+mod log;
 mod man;
 mod metrics;
 mod refused;

@@ -16,7 +16,7 @@ use crate::support::shown::{shown, without_times};
 use crate::support::users::{self, Verdict};
 
 /// A terminal with this many columns: the program's side, and what the program wrote once it has ended.
-fn terminal(columns: u16) -> (File, JoinHandle<String>) {
+pub(super) fn terminal(columns: u16) -> (File, JoinHandle<String>) {
     let main = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
     grantpt(&main).unwrap();
     unlockpt(&main).unwrap();
