@@ -211,8 +211,10 @@ pub struct WatchConfig {
     pub summary: Option<PathBuf>,
     /// Where metrics go for Prometheus.
     pub metrics: Option<PathBuf>,
-    /// What the run is called in metrics.
+    /// What the run is called where several are watched.
     pub job: Option<String>,
+    /// The profile of the settings file.
+    pub profile: Option<String>,
     /// What calls cost; `None` where the user does not say so, and no cost is shown.
     pub tariff: Option<Tariff>,
 }

@@ -244,6 +244,7 @@ pub(crate) fn run_with(input: &Path, output: &Path, url: &str, rate: Rate, ledge
             summary: None,
             metrics: None,
             job: None,
+            profile: None,
         },
     });
     assert_eq!(exit.unwrap(), Exit::Complete);

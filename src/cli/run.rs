@@ -187,7 +187,7 @@ pub(super) struct RunArgs {
     /// Keep metrics for Prometheus in this file, for the node exporter's textfile collector
     #[arg(long, value_name = "FILE", value_parser = values::file(), help_heading = WATCH)]
     metrics: Option<PathBuf>,
-    /// The name of this job in metrics [default: the output's name]
+    /// The name of this job in metrics, progress and summary [default: the output's name]
     #[arg(long, value_name = "NAME", value_parser = values::job, help_heading = WATCH)]
     job: Option<String>,
 
@@ -225,6 +225,7 @@ impl RunArgs {
             summary: self.summary,
             metrics: self.metrics,
             job: self.job,
+            profile: self.settings.into_profile(),
             tariff: self.price.tariff(),
         };
         Ok(RunConfig {

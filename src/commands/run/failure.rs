@@ -7,9 +7,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::metrics;
+use super::{identity, metrics};
 use crate::base::error::{Error, Exit};
-use crate::config::RunConfig;
+use crate::config::{RunConfig, ServiceConfig};
 use crate::observe::{FailedStart, MetricsEnd};
 use crate::telemetry::stats::Stats;
 
@@ -17,7 +17,7 @@ use crate::telemetry::stats::Stats;
 pub(super) struct FailureFiles {
     summary: Option<PathBuf>,
     metrics: Option<PathBuf>,
-    job: String,
+    start: FailedStart,
 }
 
 impl FailureFiles {
@@ -26,7 +26,17 @@ impl FailureFiles {
         Self {
             summary: config.watch.summary.clone(),
             metrics: config.watch.metrics.clone(),
-            job: metrics::job(config),
+            start: FailedStart {
+                identity: identity::of(config),
+                sandbox: matches!(config.service, ServiceConfig::Sandbox),
+                endpoint: match &config.service {
+                    ServiceConfig::Real(service) => Some(service.endpoint.to_string()),
+                    ServiceConfig::Sandbox => None,
+                },
+                input: identity::named(&config.input.file.input),
+                selection: config.input.selection,
+                tariff: config.watch.tariff.clone(),
+            },
         }
     }
 
@@ -36,11 +46,12 @@ impl FailureFiles {
         if exit == Exit::Busy {
             return;
         }
+        let job = self.start.identity.job.clone();
         if let Some(path) = self.summary {
-            let _ = FailedStart { error }.replace(&path);
+            let _ = self.start.replace(&path, error);
         }
         if let Some(path) = self.metrics.filter(|path| path.exists())
-            && let Ok(file) = metrics::file(path, self.job, String::new(), None)
+            && let Ok(file) = metrics::file(path, job, String::new(), None)
         {
             let _ = file.write(&Stats::default(), Duration::ZERO, Some(MetricsEnd { exit }));
         }

@@ -11,6 +11,7 @@ mod drive;
 mod failure;
 mod fd_limit;
 mod files;
+mod identity;
 mod ledger;
 mod lookup;
 mod metrics;

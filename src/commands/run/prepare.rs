@@ -11,6 +11,7 @@ use super::super::open_input::{InputFacts, OpenInput};
 use super::claim::Claimed;
 use super::fd_limit;
 use super::files::OutputFiles;
+use super::identity;
 use super::ledger::PreparedLedger;
 use super::metrics;
 use super::service::Answerer;
@@ -22,7 +23,7 @@ use crate::fields::UserRequest;
 use crate::input::{Compose, Reader};
 use crate::layout::Layout;
 use crate::ledger::KnownLimit;
-use crate::observe::MetricsFile;
+use crate::observe::{MetricsFile, RunIdentity};
 use crate::output::{Document, Sides, Sink, Target};
 use crate::pace::{Gate, PaceLimits};
 use crate::raw_json::Pointer;
@@ -45,6 +46,8 @@ pub(super) struct PreparedRun {
 
 /// What all phases need.
 pub(super) struct Context {
+    /// Which run it is.
+    pub(super) identity: RunIdentity,
     pub(super) input: InputFacts,
     pub(super) endpoint: Endpoint,
     /// The built-in stand-in, where it answers instead of the service.
@@ -91,7 +94,7 @@ impl Context {
 /// # Errors
 /// What keeps the run from starting. No output has been replaced then.
 pub(super) fn prepare(config: RunConfig) -> Result<PreparedRun> {
-    let job = metrics::job(&config);
+    let identity = identity::of(&config);
     // Before anything is opened.
     let fit = fd_limit::fit(&config)?;
     let mut answerer = Answerer::new(config.service, config.plan, config.timeouts)?;
@@ -102,15 +105,14 @@ pub(super) fn prepare(config: RunConfig) -> Result<PreparedRun> {
     let wait = LockWait::new(config.wait_lock, shows_text, || signals.check());
     let claimed = Claimed::new(&config.output, &config.input, &config.ledger, &wait)?;
     let Claimed { output, ledger } = claimed;
-    let compose = bodies(config.plan);
-    let input = OpenInput::open(config.input, compose, shows_text)?;
+    let input = OpenInput::open(config.input, bodies(config.plan), shows_text)?;
     let files = OutputFiles::new(output, config.watch.summary.clone(), input.layout.format)?;
     let metrics = config.watch.metrics.clone();
     files.refuse_clashes(&input.facts.source, &ledger, &answerer, metrics.as_deref())?;
     let warnings = [answerer.warning.take(), fit.warning];
     let account = answerer.account();
     let service = answerer.connect()?;
-    let metrics = metrics::of_run(metrics, job, &service, &config.watch)?;
+    let metrics = metrics::of_run(metrics, identity.job.clone(), &service, &config.watch)?;
     // Before any file is touched: another run may be writing them.
     let ledger = PreparedLedger::open(
         ledger,
@@ -140,6 +142,7 @@ pub(super) fn prepare(config: RunConfig) -> Result<PreparedRun> {
             captured: config.captured,
         },
         context: Context {
+            identity,
             input: input.facts,
             endpoint: service.endpoint,
             stand_in: service.stand_in,

@@ -2,16 +2,18 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use super::super::open_input::{IGNORED, InputFacts};
 use super::drive::{DrivenRun, RowsEnd};
+use super::identity;
 use super::ledger::LedgerEnd;
 use super::page::{CountedReport, file_name};
 use super::prepare::Context;
 use crate::base::error::{Exit, system_words};
 use crate::config::WatchConfig;
 use crate::input::Input;
-use crate::observe::{self, RunSummary, Style, tell_error, warn, warn_of};
+use crate::observe::{self, RunSummary, Style, WrittenFile, tell_error, warn, warn_of};
 use crate::selection::Selection;
 use crate::telemetry::event::InputEnd;
 use crate::telemetry::stats::Stats;
@@ -26,6 +28,7 @@ pub(super) fn report(driven: DrivenRun) -> Exit {
         metrics,
     } = driven;
     let Context {
+        identity,
         input,
         endpoint,
         stand_in,
@@ -40,20 +43,20 @@ pub(super) fn report(driven: DrivenRun) -> Exit {
     let stats = events.with_stats(Clone::clone);
     let error = error.map(|error| ledger.explain(error, input.size_of_rows(), &stats));
     let was_there = written.output.is_some();
-    let LedgerEnd {
-        kept,
-        warning: left_over,
-    } = ledger.close(&stats, was_there);
-    let unsynced = written.unsynced.as_deref().map(unsynced);
+    let LedgerEnd { kept, warning } = ledger.close(&stats, was_there);
     let output = still_there(written.output);
     let summary = RunSummary {
+        identity: &identity,
+        end: SystemTime::now(),
+        error: error.as_ref(),
         stats: &stats,
         elapsed: events.elapsed(),
         sandbox: stand_in.is_some(),
         tariff: watch.tariff.as_ref(),
         part: part(input.selection, &stats),
         from_stdin: input.source == Input::Stdin,
-        endpoint: &endpoint.to_string(),
+        endpoint: Some(&endpoint.to_string()),
+        input: identity::read(&input, &stats),
         output_is_gone: was_there && output.is_none(),
         output,
         rejects: still_there(written.rejects),
@@ -66,18 +69,15 @@ pub(super) fn report(driven: DrivenRun) -> Exit {
         let name = target.map_or_else(|| input.name(), |target| file_name(target.path()));
         report.finish(&name, &summary, &watch);
     }
-    if let Some(error) = error {
-        tell_error(&error);
-    }
-    left_over.iter().for_each(warn_of);
-    for warning in unsynced.into_iter().chain(of_input(&input, &stats)) {
-        warn(&warning);
-    }
-    let exit = stats.exit();
+    error.iter().for_each(tell_error);
+    warning.iter().for_each(warn_of);
+    let unsynced = written.unsynced.as_deref().map(unsynced);
+    let warnings = unsynced.into_iter().chain(of_input(&input, &stats));
+    warnings.for_each(|warning| warn(&warning));
     if let Some(metrics) = metrics {
-        metrics.finish(exit);
+        metrics.finish(stats.exit());
     }
-    exit
+    stats.exit()
 }
 
 /// What the run took of its input, unless that turned out to be all of it.
@@ -106,9 +106,9 @@ fn unsynced(directory: &Path) -> String {
     )
 }
 
-/// The file, unless it was removed during the run, perhaps with its directory.
-fn still_there(file: Option<PathBuf>) -> Option<PathBuf> {
-    file.filter(|file| is_there(file))
+/// The file, unless it was removed during the run.
+fn still_there(file: Option<PathBuf>) -> Option<WrittenFile> {
+    file.and_then(WrittenFile::at)
 }
 
 fn is_there(file: &Path) -> bool {
