@@ -1,12 +1,13 @@
-//! What programs read on standard error: with `--progress json` each line is an object, whatever happens.
+//! What programs read on standard error: with `--progress json` each line is an object of the schema, whatever happens.
 
 use serde_json::{Value, json};
 
+use crate::docs::schema::assert_valid;
 use crate::support::process::{Done, Place};
 use crate::support::server::{Server, ok, silence, status};
 use crate::support::users;
 
-/// What was said: fails if any line is not an object with a type.
+/// What was said: fails if any line is not an object that the schema describes.
 pub(crate) fn objects(done: &Done) -> Vec<Value> {
     let lines = done.stderr.lines();
     let objects = lines.map(|line| {
@@ -17,7 +18,9 @@ pub(crate) fn objects(done: &Done) -> Vec<Value> {
                 .is_ok_and(|object| object["type"].is_string()),
             &format!("an object with a type: {line}"),
         );
-        object.unwrap_or_default()
+        let object = object.unwrap_or_default();
+        assert_valid(&object);
+        object
     });
     objects.collect()
 }
