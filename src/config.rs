@@ -13,11 +13,12 @@ use crate::base::secret::Secret;
 use crate::fields::UserRequest;
 use crate::input;
 use crate::ledger::Reuse;
-use crate::observe::Style;
+use crate::observe::{LogLevel, LogTarget, Style};
 use crate::pace::{CallLimit, FailureBudget, GiveUpAfter, Rate, Resends};
 use crate::raw_json::Pointer;
 use crate::scorer::Patience;
-use crate::service::{Account, Endpoint, KeyFile, Plan, Proxy, ServiceId};
+use crate::service::{Account, Endpoint, IdempotencyHeader, KeyFile, Plan, Proxy, ServiceId};
+use crate::telemetry::accepted_failures::AcceptedFailures;
 use crate::verdict::{DecisionPolicy, Levels, Thresholds};
 
 /// `rescore run`.
@@ -31,6 +32,8 @@ pub struct RunConfig {
     pub service: ServiceConfig,
     /// How long the client waits for it.
     pub timeouts: TimeoutConfig,
+    /// The header by which the service recognises a request that is sent again; `None` if it does not.
+    pub idempotency: Option<IdempotencyHeader>,
     /// The plan, with its flags.
     pub plan: Plan,
     /// When calls are made.
@@ -211,12 +214,25 @@ pub struct WatchConfig {
     pub summary: Option<PathBuf>,
     /// Where metrics go for Prometheus.
     pub metrics: Option<PathBuf>,
+    /// Where the log goes, and how much of it.
+    pub log: Option<LogConfig>,
     /// What the run is called where several are watched.
     pub job: Option<String>,
     /// The profile of the settings file.
     pub profile: Option<String>,
+    /// Failed rows with which the exit code is 0 all the same.
+    pub accepted: AcceptedFailures,
     /// What calls cost; `None` where the user does not say so, and no cost is shown.
     pub tariff: Option<Tariff>,
+}
+
+/// Where the log goes, and how much of it.
+#[derive(Debug, Clone)]
+pub struct LogConfig {
+    /// Where it goes.
+    pub(crate) target: LogTarget,
+    /// The least important lines of it.
+    pub(crate) level: LogLevel,
 }
 
 impl WatchConfig {

@@ -130,7 +130,10 @@ const OWNERS: &[(&str, &[&str])] = &[
         ],
     ),
     ("toml", &["cli/settings_file.rs"]),
+    ("tracing", &["observe/log/encoder.rs"]),
+    ("tracing_subscriber", &["observe/log/encoder.rs"]),
     ("url", &["service/endpoint.rs", "service/proxy.rs"]),
+    ("uuid", &["base/request_uuid.rs"]),
     ("zstd", &["input/decompress.rs", "output/encoder.rs"]),
 ];
 

@@ -26,6 +26,7 @@ use rescore::internals::scorer::Patience;
 use rescore::internals::secret::Secret;
 use rescore::internals::selection::Selection;
 use rescore::internals::service::{self, Endpoint, Plan, ServiceId};
+use rescore::internals::telemetry::AcceptedFailures;
 use rescore::internals::verdict::DecisionPolicy;
 
 use crate::data::Files;
@@ -200,6 +201,7 @@ fn whole_run(input: &Path, output: &Path, url: &str, rate: Rate) {
 
 pub(crate) fn run_with(input: &Path, output: &Path, url: &str, rate: Rate, ledger: LedgerConfig) {
     let exit = run::execute(RunConfig {
+        idempotency: None,
         input: reader_settings(input),
         output: OutputConfig {
             path: Some(output.to_owned()),
@@ -238,11 +240,13 @@ pub(crate) fn run_with(input: &Path, output: &Path, url: &str, rate: Rate, ledge
         captured: Box::default(),
         watch: WatchConfig {
             tariff: None,
+            accepted: AcceptedFailures::default(),
             style: Style::Off,
             every: Duration::from_secs(10),
             quiet: true,
             summary: None,
             metrics: None,
+            log: None,
             job: None,
             profile: None,
         },

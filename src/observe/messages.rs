@@ -2,9 +2,10 @@
 //!
 //! One form holds for the whole process, because everything in it shares one standard error: a program that reads it must not
 //! find a sentence among its objects. Commands say things only through here; who asked for which form is for `program` to
-//! know.
+//! know. The log of a run hears errors and warnings as well.
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde::Serialize;
 
@@ -25,8 +26,53 @@ fn speaks_json() -> bool {
     FOR_PROGRAMS.load(Ordering::Relaxed)
 }
 
+/// An error or a warning, as the log hears it: in words, without the word in front.
+#[derive(Debug)]
+pub(super) enum Heard {
+    /// What ends the command.
+    Error(String),
+    /// What somebody should look at.
+    Warning(String),
+}
+
+/// Hears errors and warnings when they are said.
+type Listener = Box<dyn Fn(Heard) + Send>;
+
+/// The log of the run, while there is one.
+static LISTENER: Mutex<Option<Listener>> = Mutex::new(None);
+
+fn listener() -> MutexGuard<'static, Option<Listener>> {
+    // Nothing panics while it is held.
+    LISTENER.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Has this called with every error and warning from now on; it must neither wait nor say anything itself.
+pub(super) fn listen(hear: impl Fn(Heard) + Send + 'static) {
+    *listener() = Some(Box::new(hear));
+}
+
+/// Nobody listens any more.
+pub(super) fn stop_listening() {
+    *listener() = None;
+}
+
+fn let_hear(heard: impl FnOnce() -> Heard) {
+    if let Some(hear) = &*listener() {
+        hear(heard());
+    }
+}
+
+/// The words of an error, without the word in front.
+#[must_use]
+pub(crate) fn words_of(error: &Error) -> String {
+    let report = error.report();
+    let words = report.strip_prefix("error: ");
+    words.unwrap_or(&report).to_owned()
+}
+
 /// Says what ended the command.
 pub(crate) fn tell_error(error: &Error) {
+    let_hear(|| Heard::Error(words_of(error)));
     say(&if speaks_json() {
         line(&MessageJson::of(MessageType::Error, error))
     } else {
@@ -45,6 +91,7 @@ pub(crate) fn tell_usage(text: &str) {
 
 /// Warns, in one sentence without the word in front.
 pub(crate) fn warn(warning: &str) {
+    let_hear(|| Heard::Warning(warning.to_owned()));
     say(&if speaks_json() {
         line(&MessageJson::saying(MessageType::Warning, warning))
     } else {
@@ -54,10 +101,11 @@ pub(crate) fn warn(warning: &str) {
 
 /// Warns of an error that does not end the command.
 pub(crate) fn warn_of(error: &Error) {
+    let_hear(|| Heard::Warning(words_of(error)));
     say(&if speaks_json() {
         line(&MessageJson::of(MessageType::Warning, error))
     } else {
-        error.report().replacen("error", "warning", 1)
+        format!("warning: {}", words_of(error))
     });
 }
 

@@ -11,6 +11,7 @@ mod decisions_json;
 mod documented;
 mod json;
 mod json_lines;
+mod log;
 mod messages;
 mod metrics;
 mod notice;
@@ -31,7 +32,11 @@ mod what_if;
 mod words;
 
 pub(crate) use decided::DecideSummary;
-pub(crate) use messages::{speak_json, tell, tell_error, tell_usage, warn, warn_of};
+pub(crate) use log::{
+    DecidedBy, InputOpened, LogLevel, LogLine, LogQueue, LogSink, LogTarget, RunEnded, RunFiles,
+    RunLog, RunStarted, log_at_once,
+};
+pub(crate) use messages::{speak_json, tell, tell_error, tell_usage, warn, warn_of, words_of};
 pub(crate) use metrics::{MetricsEnd, MetricsFile, MetricsLabels, MetricsThread};
 pub(crate) use notice::notices;
 pub(crate) use numbers::{answers, count, counted, day, moment, per_time, stamp};

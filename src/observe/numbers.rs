@@ -43,7 +43,7 @@ pub(crate) fn stamp(time: SystemTime) -> String {
 }
 
 /// A moment in UTC (RFC 3339), for programs. In whole seconds, because jq and others read no fractions.
-pub(super) fn utc(time: SystemTime) -> String {
+pub(super) fn utc_seconds(time: SystemTime) -> String {
     jiff::Timestamp::try_from(time)
         .unwrap_or_default()
         .strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -55,6 +55,12 @@ pub(super) fn utc(time: SystemTime) -> String {
 pub(super) fn now_in_local_time() -> String {
     const FORMAT: &str = "%Y-%m-%dT%H:%M:%S%:z";
     local_time(SystemTime::now(), FORMAT, FORMAT)
+}
+
+/// A moment in UTC (RFC 3339), for programs: `2026-11-22T18:20:00.123Z`.
+pub(super) fn utc(time: SystemTime) -> String {
+    let time = jiff::Timestamp::try_from(time);
+    time.map_or_else(|_| String::new(), |time| format!("{time:.3}"))
 }
 
 /// A day in local time: `today`, or `on 2026-11-20`.

@@ -5,7 +5,7 @@ use std::time::SystemTime;
 use serde::Serialize;
 
 use super::json::VERSION;
-use super::numbers::utc;
+use super::numbers::utc_seconds;
 use crate::raw_json::Pointer;
 use crate::verdict::{Decision, DecisionPolicy, Levels, Thresholds};
 
@@ -61,7 +61,7 @@ impl RunIdentity {
         RunHead {
             version: VERSION,
             job: &self.job,
-            start_time: utc(self.start),
+            start_time: utc_seconds(self.start),
             stopped,
             sandbox,
         }

@@ -9,7 +9,7 @@ use super::parts::Scorer;
 use super::row_call::{RowCall, RowHistory};
 use crate::pace::{Allowance, CallOutcome, PaceEvent, Permit, Undurable};
 use crate::row::RowNumber;
-use crate::service::{Exchange, Health, Outcome, Quota, Service, classify};
+use crate::service::{Exchange, Health, Outcome, Quota, Service};
 use crate::telemetry::event::{CallEnd, Event};
 
 /// A call that has ended, and what it brought.
@@ -52,7 +52,11 @@ impl<S: Service> Scorer<S> {
                 history.calls,
                 history.again,
             );
-            let exchange = self.caller.service.ask(call.body.clone()).await;
+            let exchange = self
+                .caller
+                .service
+                .ask(call.body.clone(), self.caller.uuid(call))
+                .await;
             let when = in_flight.ended();
             self.judge(exchange, permit, when, key, call.row, history)
         }
@@ -76,7 +80,7 @@ impl<S: Service> Scorer<S> {
             status: exchange.as_ref().ok().map(|reply| reply.status),
             latency: when - permit.began(),
         };
-        let outcome = classify(exchange, &self.caller.fields);
+        let outcome = self.caller.classify(exchange);
         let how = self.ended(&outcome, !history.attempts.is_first(), is_probe);
         let (undurable, change) = permit.finish(when, how, &mut history.refusals);
         self.report_pace(row, change, when);

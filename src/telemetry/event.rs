@@ -53,6 +53,9 @@ pub(crate) enum Event {
         /// What happens to the row.
         next: Next,
     },
+    /// The service has billed a request that it recognises by its UUID, so earlier calls of it, which may have been billed,
+    /// were the same to it.
+    CallsSettled(DoubtfulCalls),
     /// The service, or a proxy on its behalf, asked for fewer calls; all calls pause.
     Throttled {
         /// The call that was refused.
@@ -186,6 +189,8 @@ pub(crate) enum InputEnd {
     Whole,
     /// A part: the run was asked to leave the other rows out.
     Part,
+    /// The rows before the place from which this one of several inputs cannot be read.
+    Broken,
 }
 
 /// What a retry follows.
@@ -195,6 +200,23 @@ pub(crate) enum Again {
     Failed,
     /// The row's first call with an unknown outcome: the row may be billed twice now.
     OutcomeUnknown,
+}
+
+/// Calls of a request that may have been billed, and that were repeated.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct DoubtfulCalls {
+    /// Those without an answer.
+    pub(crate) unanswered: u64,
+    /// Those that the service failed, perhaps after its work was done.
+    pub(crate) unclear: u64,
+}
+
+impl DoubtfulCalls {
+    /// How many.
+    #[must_use]
+    pub(crate) const fn all(self) -> u64 {
+        self.unanswered + self.unclear
+    }
 }
 
 /// A failed call, by one question: could it have been billed? The classes are those of the table in the reference.
@@ -212,6 +234,21 @@ pub(crate) enum FailureClass {
     RowRefused,
     /// F: no, the service refuses the run.
     RunRefused,
+}
+
+impl FailureClass {
+    /// The letter in the reference.
+    #[must_use]
+    pub(crate) const fn letter(self) -> &'static str {
+        match self {
+            Self::NotProcessed => "A",
+            Self::OutcomeUnknown => "B",
+            Self::Unclear => "C",
+            Self::Useless => "D",
+            Self::RowRefused => "E",
+            Self::RunRefused => "F",
+        }
+    }
 }
 
 /// What follows a failed attempt.

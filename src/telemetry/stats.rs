@@ -6,7 +6,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::event::{Again, CancelReason, Event, FailureClass, InputEnd, Origin, Unusable};
+use super::event::{
+    Again, CancelReason, DoubtfulCalls, Event, FailureClass, InputEnd, Origin, Unusable,
+};
 use super::latency::{Latencies, LatencyCounts};
 use super::pace::{Pace, Pause};
 use super::timeline::Timeline;
@@ -68,6 +70,8 @@ pub(crate) struct Stats {
     pub(crate) unknown_outcome: u64,
     /// Calls that the service failed, perhaps after its work was done.
     pub(crate) unclear: u64,
+    /// Those of the two kinds above whose request was billed by a later call with the same UUID.
+    pub(crate) settled: DoubtfulCalls,
     /// Calls that were billed without a usable verdict.
     pub(crate) billed_without_verdict: u64,
     /// Paid answers that may not be on disk; their rows are left for a later run.
@@ -136,6 +140,10 @@ impl Stats {
             }
             Event::AttemptFailed { class, .. } => self.call_failed(*class),
             Event::AttemptAbandoned { .. } => self.call_failed(FailureClass::OutcomeUnknown),
+            Event::CallsSettled(calls) => {
+                self.settled.unanswered += calls.unanswered;
+                self.settled.unclear += calls.unclear;
+            }
             Event::Throttled { pause, .. } => self.call_throttled(at, *pause),
             Event::AnswerLost(_) => self.lost += 1,
             Event::TransactionRepeated { .. } => self.repeated_transactions += 1,
@@ -259,10 +267,11 @@ impl Stats {
         self.answered + self.billed_without_verdict
     }
 
-    /// Further calls that the service may have billed, or may still bill.
+    /// Further calls that the service may have billed, or may still bill. Of a request that it recognises, all calls together
+    /// are billed once.
     #[must_use]
     pub(crate) const fn maybe_billed(&self) -> u64 {
-        self.unknown_outcome + self.unclear + self.in_flight
+        (self.unknown_outcome + self.unclear).saturating_sub(self.settled.all()) + self.in_flight
     }
 
     /// Rows with a verdict that cost no call of their own.
@@ -315,13 +324,19 @@ impl Stats {
         self.latencies.up_to(bounds)
     }
 
+    /// Whether the output has all rows that it is to have: neither was the run stopped, nor did its input break.
+    #[must_use]
+    pub(crate) const fn has_all_rows(&self) -> bool {
+        self.cancelled.is_none() && !matches!(self.input_end, Some(InputEnd::Broken))
+    }
+
     /// Whether the run has reached the end of its input and has left nothing for another run to continue.
     #[must_use]
     pub(crate) const fn is_finished(&self) -> bool {
         self.cancelled.is_none() && !matches!(self.input_end, Some(InputEnd::Part))
     }
 
-    /// How the run ended, for the exit code.
+    /// How the run ended, for the exit code, unless [failures are accepted](super::accepted_failures).
     #[must_use]
     pub(crate) fn exit(&self) -> Exit {
         match self.cancelled {

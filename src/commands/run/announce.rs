@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::super::open_input::IGNORED;
+use super::file::OpenFile;
 use super::ledger::PreparedLedger;
 use super::prepare::{CallParts, Context, PreparedRun};
 use crate::base::error::{printable, quoted};
@@ -25,20 +26,20 @@ pub(super) fn announce(prepared: &PreparedRun) {
         context,
         ledger,
         calls,
-        rows,
+        file,
         warnings,
         ..
     } = prepared;
     if context.watch.shows_text() {
-        introduce(context, calls, rows.layout.format);
+        introduce(context, calls, file);
         tell_limit(ledger, calls.gate.limit());
         tell_earlier_run(ledger);
-        let is_stream = context.output.as_ref().is_none_or(Target::is_special);
+        let is_stream = file.output.as_ref().is_none_or(Target::is_special);
         if is_stream && !context.is_sandbox() && !ledger.stays() {
             tell(NO_LEDGER);
         }
     }
-    let ignored = context.input.ignored_at_start.then(|| IGNORED.to_owned());
+    let ignored = file.input.ignored_at_start.then(|| IGNORED.to_owned());
     let of_ledger = thrown_away(ledger).or_else(|| aged(ledger));
     let of_ledger = of_ledger.into_iter().chain(lacking(ledger));
     for warning in warnings.iter().cloned().chain(ignored).chain(of_ledger) {
@@ -46,8 +47,8 @@ pub(super) fn announce(prepared: &PreparedRun) {
     }
 }
 
-fn introduce(context: &Context, calls: &CallParts, format: Format) {
-    let input = &context.input;
+fn introduce(context: &Context, calls: &CallParts, file: &OpenFile) {
+    let input = &file.input;
     let service = if context.is_sandbox() {
         "the built-in sandbox".to_owned()
     } else {
@@ -64,7 +65,7 @@ fn introduce(context: &Context, calls: &CallParts, format: Format) {
     }
     if !input.replaced.is_empty() {
         let names: Vec<_> = input.replaced.iter().map(|name| quoted(name)).collect();
-        let columns = match format {
+        let columns = match file.layout.format {
             Format::Delimited { .. } => "columns",
             Format::Jsonl => "members",
         };

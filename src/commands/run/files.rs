@@ -13,7 +13,7 @@ use super::disk_space;
 use super::ledger::{LedgerPlan, PreparedLedger};
 use super::service::Answerer;
 use crate::base::error::{Error, Exit, Result};
-use crate::config::{LedgerChoice, LedgerConfig, OutputConfig};
+use crate::config::{LedgerChoice, LedgerConfig, OutputConfig, WatchConfig};
 use crate::input::Input;
 use crate::layout::Format;
 use crate::ledger::{self, OutputLock, Reuse, ledger_of};
@@ -151,7 +151,7 @@ impl OutputFiles {
         input: &Input,
         ledger: &LedgerPlan,
         answerer: &Answerer,
-        metrics: Option<&Path>,
+        watch: &WatchConfig,
     ) -> Result<()> {
         let mut files = Vec::new();
         if let Input::File(path) = input {
@@ -169,7 +169,10 @@ impl OutputFiles {
         files.extend(changes.map(|path| NamedFile::partial("changes", path)));
         let summary = self.summary.as_deref();
         files.extend(summary.map(|path| NamedFile::new("summary", path)));
+        let metrics = watch.metrics.as_deref();
         files.extend(metrics.map(|path| NamedFile::new("metrics", path)));
+        let log = watch.log.as_ref().and_then(|log| log.target.file());
+        files.extend(log.map(|path| NamedFile::new("log", path)));
         let report = self.report.as_deref();
         files.extend(report.map(|path| NamedFile::partial("report", path)));
         let ledger = { ledger.location.as_ref() }.and_then(ledger::LedgerLocation::path);
@@ -190,8 +193,8 @@ impl OutputFiles {
         .try_for_each(|(flag, path)| check_name(flag, path, format))
     }
 
-    /// Checks the files again and opens them. Only those who can read the input may read them, as its rows are in all of
-    /// them.
+    /// Checks the files again and opens them; `real_input` is the input's path with links followed. Only those
+    /// who can read the input may read them, as its rows are in all of them.
     ///
     /// # Errors
     /// Exit code 2: a file exists and may not be replaced, or cannot be made. Exit code 3: the disk is full. Exit code 75:
@@ -199,21 +202,31 @@ impl OutputFiles {
     pub(super) fn open(
         &self,
         ledger: &PreparedLedger,
+        real_input: Option<&Path>,
         input: &OpenInput,
         wait: &LockWait<'_>,
     ) -> Result<OpenFiles> {
         let size = input.facts.size_of_rows();
-        wait.until_free(|| self.clone().open_now(ledger, input.mode, size))
+        wait.until_free(|| {
+            let files = self.clone();
+            files.open_now(ledger, real_input, input.mode, size)
+        })
     }
 
-    /// As [`Self::open`]; `mode` and `size` are the input's.
-    fn open_now(self, ledger: &PreparedLedger, mode: u32, size: Option<u64>) -> Result<OpenFiles> {
+    /// As [`Self::open`]; `mode` and `size` are the input's too.
+    fn open_now(
+        self,
+        ledger: &PreparedLedger,
+        input: Option<&Path>,
+        mode: u32,
+        size: Option<u64>,
+    ) -> Result<OpenFiles> {
         // Reading the input may have taken long, and another run may have started and ended meanwhile.
         let check = |target: Target| {
             let replace = if self.overwrite || target.is_special() {
                 Replace::Whole
             } else {
-                ledger.replaceable(target.path())?
+                ledger.replaceable(target.path(), input)?
             };
             target.again(replace)
         };

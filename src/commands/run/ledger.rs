@@ -32,8 +32,6 @@ const CLOSING: Duration = Duration::from_secs(60);
 pub(super) struct PreparedLedger {
     ledger: Option<OpenLedger>,
     dedupe: bool,
-    /// The input's path with links followed; `None` for a stream.
-    input: Option<PathBuf>,
     /// The run starts over, by `--fresh`.
     fresh: bool,
     /// The answers are the stand-in's, which cost nothing.
@@ -45,7 +43,6 @@ pub(super) struct PreparedLedger {
 /// The answers of a run that has started, or nothing where none are stored.
 pub(super) struct RunLedger {
     ledger: Option<RunningLedger>,
-    input: Option<PathBuf>,
     fresh: bool,
     /// Released when the ledger is closed.
     _lock: Option<OutputLock>,
@@ -110,7 +107,7 @@ impl LedgerPlan {
     /// way.
     ///
     /// # Errors
-    /// As for [`PreparedLedger::open`].
+    /// As for [`Self::open`].
     pub(super) fn lock_early(&mut self, wait: &LockWait<'_>) -> Result<()> {
         if wait.may_wait() {
             wait.until_free(|| self.lock())?;
@@ -128,36 +125,35 @@ impl LedgerPlan {
 
 /// The path of an input that is a file, with links followed. The path of a pipe, such as `/dev/fd/63`, is another one each
 /// time.
-fn path_of(input: &Input) -> Option<PathBuf> {
+pub(super) fn path_of(input: &Input) -> Option<PathBuf> {
     match input {
         Input::File(path) if path.is_file() => path.canonicalize().ok(),
         Input::File(_) | Input::Stdin => None,
     }
 }
 
-impl PreparedLedger {
+impl LedgerPlan {
     /// Opens the ledger for a run of this account to `output`.
     ///
     /// # Errors
     /// Exit code 75: another run writes the output, or uses the ledger. Exit code 2: the ledger cannot be used or made. Exit
     /// code 3: the disk is full.
     pub(super) fn open(
-        mut plan: LedgerPlan,
+        mut self,
         account: Account,
         output: Option<&Path>,
-        input: &Input,
         captured: &[Pointer],
         in_flight: NonZeroUsize,
         wait: &LockWait<'_>,
-    ) -> Result<Self> {
-        wait.until_free(|| plan.lock())?;
-        let LedgerPlan {
+    ) -> Result<PreparedLedger> {
+        wait.until_free(|| self.lock())?;
+        let Self {
             location,
             reuse,
             dedupe,
             output: _,
             lock,
-        } = plan;
+        } = self;
         let Account {
             endpoint,
             service_id,
@@ -185,21 +181,23 @@ impl PreparedLedger {
                 disk_space::at_the_start(error)
             }
         })?;
-        Ok(Self {
+        Ok(PreparedLedger {
             ledger,
             dedupe,
-            input: path_of(input),
             fresh: reuse == Reuse::Nothing,
             sandbox,
             lock,
         })
     }
+}
 
-    /// What may be replaced at a file's path without `--overwrite`: what the run left there that this one continues.
+impl PreparedLedger {
+    /// What may be replaced at a file's path without `--overwrite`: what the run over this input left there that this one
+    /// continues; `None` is an input without a path.
     ///
     /// # Errors
     /// Exit code 2: there is a file that is not what that run left, or the ledger cannot be read.
-    pub(super) fn replaceable(&self, file: &Path) -> Result<Replace> {
+    pub(super) fn replaceable(&self, file: &Path, input: Option<&Path>) -> Result<Replace> {
         let Some(ledger) = self.ledger.as_ref().filter(|ledger| ledger.existed()) else {
             return Ok(Replace::Nothing);
         };
@@ -213,7 +211,7 @@ impl PreparedLedger {
             return Ok(Replace::Nothing);
         }
         let retries = matches!(ledger.previous_run(), PreviousRun::Finished { .. });
-        let state = ledger.output_state(file, self.input.as_deref())?;
+        let state = ledger.output_state(file, input)?;
         if !ledger.is_own() && !retries && state != OutputState::AsLeft {
             return Ok(Replace::Partial);
         }
@@ -317,7 +315,6 @@ impl PreparedLedger {
         let (ledger, writer) = self.ledger.map(OpenLedger::start).transpose()?.unzip();
         let ledger = RunLedger {
             ledger,
-            input: self.input,
             fresh: self.fresh,
             _lock: self.lock,
         };
@@ -326,11 +323,11 @@ impl PreparedLedger {
 }
 
 impl RunLedger {
-    /// Records how the run is about to leave its files.
-    pub(super) fn record(&self, files: &[Sealed]) {
+    /// Records how the run over this input is about to leave its files.
+    pub(super) fn record(&self, files: &[Sealed], input: Option<&Path>) {
         if let Some(ledger) = self.ledger.as_ref().filter(|ledger| !ledger.is_scratch()) {
             // If this fails, the same command will refuse to replace them. That is better than failing the run here.
-            let _ = ledger.record_outputs(files, self.input.as_deref());
+            let _ = ledger.record_outputs(files, input);
         }
     }
 

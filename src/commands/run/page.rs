@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::time::SystemTime;
 
-use super::drive::RowsEnd;
+use super::rows::RowsEnd;
 use crate::analysis::RowTally;
 use crate::base::error::{Error, Result, shown};
 use crate::config::WatchConfig;

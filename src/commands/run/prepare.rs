@@ -7,12 +7,14 @@ use std::num::NonZeroUsize;
 use bytes::BytesMut;
 
 use super::super::lock_wait::LockWait;
-use super::super::open_input::{InputFacts, OpenInput};
+use super::super::open_input::OpenInput;
 use super::claim::Claimed;
 use super::fd_limit;
+use super::file::OpenFile;
 use super::files::OutputFiles;
 use super::identity;
-use super::ledger::PreparedLedger;
+use super::ledger::{PreparedLedger, path_of};
+use super::log::LogPlan;
 use super::metrics;
 use super::service::Answerer;
 use super::stop_signals::StopSignals;
@@ -20,11 +22,10 @@ use super::threads::StopChannel;
 use crate::base::error::Result;
 use crate::config::{BudgetConfig, PaceConfig, RunConfig, WatchConfig};
 use crate::fields::UserRequest;
-use crate::input::{Compose, Reader};
-use crate::layout::Layout;
+use crate::input::Compose;
 use crate::ledger::KnownLimit;
-use crate::observe::{MetricsFile, RunIdentity};
-use crate::output::{Document, Sides, Sink, Target};
+use crate::observe::{MetricsFile, RunIdentity, RunLog};
+use crate::output::Document;
 use crate::pace::{Gate, PaceLimits};
 use crate::raw_json::Pointer;
 use crate::sandbox::Sandbox;
@@ -36,7 +37,7 @@ use crate::verdict::DecisionPolicy;
 pub(super) struct PreparedRun {
     pub(super) context: Context,
     pub(super) ledger: PreparedLedger,
-    pub(super) rows: RowParts,
+    pub(super) file: OpenFile,
     pub(super) calls: CallParts,
     pub(super) stops: StopChannel,
     pub(super) signals: StopSignals,
@@ -48,27 +49,18 @@ pub(super) struct PreparedRun {
 pub(super) struct Context {
     /// Which run it is.
     pub(super) identity: RunIdentity,
-    pub(super) input: InputFacts,
     pub(super) endpoint: Endpoint,
     /// The built-in stand-in, where it answers instead of the service.
     pub(super) stand_in: Option<Sandbox>,
-    /// The output; `None` is standard output.
-    pub(super) output: Option<Target>,
     /// Where the summary goes as JSON.
     pub(super) summary: Option<File>,
     /// Where metrics go for Prometheus.
     pub(super) metrics: Option<MetricsFile>,
+    /// Where it is logged what happens.
+    pub(super) log: Option<RunLog>,
     /// Where the report goes.
     pub(super) report: Option<Document>,
     pub(super) watch: WatchConfig,
-}
-
-/// What rows pass through.
-pub(super) struct RowParts {
-    pub(super) reader: Reader,
-    pub(super) layout: Layout,
-    pub(super) sink: Sink,
-    pub(super) sides: Sides,
 }
 
 /// What makes calls.
@@ -95,38 +87,36 @@ impl Context {
 /// What keeps the run from starting. No output has been replaced then.
 pub(super) fn prepare(config: RunConfig) -> Result<PreparedRun> {
     let identity = identity::of(&config);
+    let log = LogPlan::of(&config);
     // Before anything is opened.
     let fit = fd_limit::fit(&config)?;
     let mut answerer = Answerer::new(config.service, config.plan, config.timeouts)?;
     let stops = StopChannel::new();
     // Before anything is waited for: another run may last for hours, and the header may never come.
-    let signals = StopSignals::start(stops.sender.clone())?;
+    let signals = StopSignals::start(stops.sender.clone(), log.signals())?;
     let shows_text = config.watch.shows_text();
     let wait = LockWait::new(config.wait_lock, shows_text, || signals.check());
     let claimed = Claimed::new(&config.output, &config.input, &config.ledger, &wait)?;
     let Claimed { output, ledger } = claimed;
     let input = OpenInput::open(config.input, bodies(config.plan), shows_text)?;
     let files = OutputFiles::new(output, config.watch.summary.clone(), input.layout.format)?;
-    let metrics = config.watch.metrics.clone();
-    files.refuse_clashes(&input.facts.source, &ledger, &answerer, metrics.as_deref())?;
+    files.refuse_clashes(&input.facts.source, &ledger, &answerer, &config.watch)?;
+    let log = log.open(&input, &ledger, fit.concurrency)?;
     let warnings = [answerer.warning.take(), fit.warning];
     let account = answerer.account();
-    let service = answerer.connect()?;
-    let metrics = metrics::of_run(metrics, identity.job.clone(), &service, &config.watch)?;
+    let service = answerer.connect(config.idempotency)?;
+    let metrics = metrics::of_run(identity.job.clone(), &service, &config.watch)?;
     // Before any file is touched: another run may be writing them.
-    let ledger = PreparedLedger::open(
-        ledger,
-        account,
-        files.identifying_file(),
-        &input.facts.source,
-        &config.captured,
-        fit.concurrency,
-        &wait,
-    )?;
-    let files = files.open(&ledger, &input, &wait)?;
+    let output = files.identifying_file();
+    let ledger = ledger.open(account, output, &config.captured, fit.concurrency, &wait)?;
+    let real_input = path_of(&input.facts.source);
+    let files = files.open(&ledger, real_input.as_deref(), &input, &wait)?;
     drop(wait);
     Ok(PreparedRun {
-        rows: RowParts {
+        file: OpenFile {
+            input: input.facts,
+            real_input,
+            output: files.output,
             reader: input.reader,
             layout: input.layout,
             sink: files.sink,
@@ -143,12 +133,11 @@ pub(super) fn prepare(config: RunConfig) -> Result<PreparedRun> {
         },
         context: Context {
             identity,
-            input: input.facts,
             endpoint: service.endpoint,
             stand_in: service.stand_in,
-            output: files.output,
             summary: files.summary,
             metrics,
+            log,
             report: files.report,
             watch: config.watch,
         },

@@ -2,18 +2,22 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use super::super::open_input::{IGNORED, InputFacts};
-use super::drive::{DrivenRun, RowsEnd};
+use super::drive::DrivenRun;
 use super::identity;
 use super::ledger::LedgerEnd;
 use super::page::{CountedReport, file_name};
 use super::prepare::Context;
-use crate::base::error::{Exit, system_words};
+use super::rows::RowsEnd;
+use crate::base::error::{Error, Exit, system_words};
 use crate::config::WatchConfig;
 use crate::input::Input;
-use crate::observe::{self, RunSummary, Style, WrittenFile, tell_error, warn, warn_of};
+use crate::observe::{
+    self, MetricsThread, RunEnded, RunLog, RunSummary, Style, WrittenFile, tell_error, warn,
+    warn_of,
+};
 use crate::selection::Selection;
 use crate::telemetry::event::InputEnd;
 use crate::telemetry::stats::Stats;
@@ -23,20 +27,20 @@ pub(super) fn report(driven: DrivenRun) -> Exit {
     let DrivenRun {
         context,
         ledger,
-        mut ended,
+        file,
         events,
         metrics,
     } = driven;
+    let (input, target, mut ended) = (file.input, file.output, file.rows);
     let Context {
         identity,
-        input,
         endpoint,
         stand_in,
         summary: summary_file,
         watch,
-        output: target,
         report: document,
         metrics: _,
+        log,
     } = context;
     let report = CountedReport::of(document, &mut ended);
     let RowsEnd { written, error, .. } = ended;
@@ -50,6 +54,7 @@ pub(super) fn report(driven: DrivenRun) -> Exit {
         end: SystemTime::now(),
         error: error.as_ref(),
         stats: &stats,
+        accepted: watch.accepted,
         elapsed: events.elapsed(),
         sandbox: stand_in.is_some(),
         tariff: watch.tariff.as_ref(),
@@ -69,15 +74,39 @@ pub(super) fn report(driven: DrivenRun) -> Exit {
         let name = target.map_or_else(|| input.name(), |target| file_name(target.path()));
         report.finish(&name, &summary, &watch);
     }
-    error.iter().for_each(tell_error);
-    warning.iter().for_each(warn_of);
     let unsynced = written.unsynced.as_deref().map(unsynced);
     let warnings = unsynced.into_iter().chain(of_input(&input, &stats));
-    warnings.for_each(|warning| warn(&warning));
+    say_last(error.as_ref(), warning.as_ref(), warnings);
+    let exit = watch.accepted.exit(&stats);
+    end_for_machines(metrics, log, exit, &stats, events.elapsed());
+    exit
+}
+
+/// Leaves the end of the run in its metrics and its log.
+fn end_for_machines(
+    metrics: Option<MetricsThread>,
+    log: Option<RunLog>,
+    exit: Exit,
+    stats: &Stats,
+    elapsed: Duration,
+) {
     if let Some(metrics) = metrics {
-        metrics.finish(stats.exit());
+        metrics.finish(exit);
     }
-    stats.exit()
+    if let Some(log) = log {
+        log.finish(RunEnded::of(stats, elapsed, exit));
+    }
+}
+
+/// Says what ended the run early, then the warnings.
+fn say_last(
+    error: Option<&Error>,
+    left_over: Option<&Error>,
+    warnings: impl Iterator<Item = String>,
+) {
+    error.into_iter().for_each(tell_error);
+    left_over.into_iter().for_each(warn_of);
+    warnings.for_each(|warning| warn(&warning));
 }
 
 /// What the run took of its input, unless that turned out to be all of it.
@@ -118,7 +147,7 @@ fn is_there(file: &Path) -> bool {
 /// Shows the summary for people or for programs, and writes the one for `--summary`.
 fn tell(summary: &RunSummary<'_>, file: Option<File>, watch: &WatchConfig) {
     match watch.style {
-        _ if watch.quiet => summary.warnings().for_each(|line| warn(&line)),
+        _ if watch.quiet => summary.warning().iter().for_each(|line| warn(line)),
         Style::Json => summary.say_line(),
         _ => observe::tell(&summary.text()),
     }

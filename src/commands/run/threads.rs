@@ -9,7 +9,7 @@ use crate::base::error::{Error, Result};
 use crate::input::Reader;
 use crate::output::{WriteError, Writer, Written};
 use crate::pipeline::{Read, Stop, Write};
-use crate::telemetry::event::{CancelReason, Event};
+use crate::telemetry::event::{CancelReason, Event, InputEnd};
 use crate::telemetry::hub::Events;
 
 /// Batches between the reader's thread and the dispatcher, and between the dispatcher and the writer's thread: one in work,
@@ -33,20 +33,48 @@ impl StopChannel {
 pub(super) struct ReaderThread {
     /// What it reads.
     pub(super) rows: mpsc::Receiver<Read>,
-    /// Disconnected when it has ended.
-    pub(super) ended: Receiver<()>,
+    /// How it ended.
+    pub(super) ended: Receiver<ReaderEnd>,
+}
+
+/// How a reader's thread ended.
+#[derive(Default)]
+pub(super) struct ReaderEnd {
+    /// The stage that it worked on; `None` if it has not ended.
+    pub(super) lookup: Option<LookupStage>,
+    /// Why its input could be read no further, where that does not stop the run.
+    pub(super) broken: Option<Error>,
+}
+
+/// What follows when the input can be read no further.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum WhenBroken {
+    /// The run stops.
+    StopRun,
+    /// The rows that were read get their verdicts, and the run continues with its next file.
+    #[allow(dead_code, reason = "for runs over several files")]
+    EndFile,
 }
 
 /// Reads until the input ends or nobody receives any more.
-pub(super) fn reader(mut reader: Reader, mut lookup: LookupStage) -> Result<ReaderThread> {
+pub(super) fn reader(
+    mut reader: Reader,
+    mut lookup: LookupStage,
+    when_broken: WhenBroken,
+) -> Result<ReaderThread> {
     let (sender, receiver) = mpsc::channel(BATCHES);
     let (ended, end) = std::sync::mpsc::channel();
     let read = move || {
+        let mut broken = None;
         loop {
-            let message = match reader.next_batch() {
-                Ok(Some(batch)) => lookup.prepare(batch),
-                Ok(None) => Read::End(reader.end()),
-                Err(error) => Read::Failed(Stop::of_input(error)),
+            let message = match (reader.next_batch(), when_broken) {
+                (Ok(Some(batch)), _) => lookup.prepare(batch),
+                (Ok(None), _) => Read::End(reader.end()),
+                (Err(error), WhenBroken::StopRun) => Read::Failed(Stop::of_input(error)),
+                (Err(error), WhenBroken::EndFile) => {
+                    broken = Some(error);
+                    Read::End(InputEnd::Broken)
+                }
             };
             let last = !matches!(message, Read::Rows { .. });
             // Nobody receives any more when the run is stopping.
@@ -54,9 +82,10 @@ pub(super) fn reader(mut reader: Reader, mut lookup: LookupStage) -> Result<Read
                 break;
             }
         }
-        // The ledger is closed for reading before the end is known.
-        drop(lookup);
-        drop::<std::sync::mpsc::Sender<()>>(ended);
+        // The look-ups are given back: the last to close the ledger merges its log into it, and that should not be this
+        // thread. Nobody waits for them after a stop.
+        let lookup = Some(lookup);
+        let _ = ended.send(ReaderEnd { lookup, broken });
     };
     spawn("reader", read)?;
     Ok(ReaderThread {

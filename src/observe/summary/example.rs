@@ -14,6 +14,7 @@ use crate::drift::Drift;
 use crate::observe::run_identity::{DecisionRule, RunIdentity};
 use crate::row::RowNumber;
 use crate::selection::Selection;
+use crate::telemetry::accepted_failures::AcceptedFailures;
 use crate::telemetry::event::{
     Again, CallEnd, CancelReason, Event, FailureClass, Next, Origin, Unusable,
 };
@@ -223,6 +224,7 @@ pub(super) fn nothing(stats: &Stats) -> RunSummary<'_> {
         end: start() + Duration::from_secs(100),
         error: None,
         input: ReadFile::default(),
+        accepted: AcceptedFailures::default(),
         elapsed: Duration::ZERO,
         sandbox: false,
         tariff: None,

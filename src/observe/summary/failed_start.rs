@@ -13,6 +13,7 @@ use crate::base::money::Tariff;
 use crate::observe::json::indented;
 use crate::observe::run_identity::RunIdentity;
 use crate::selection::Selection;
+use crate::telemetry::accepted_failures::AcceptedFailures;
 use crate::telemetry::stats::Stats;
 
 /// How a summary starts: only such a file is replaced by a failure.
@@ -57,6 +58,7 @@ impl FailedStart {
             identity: &self.identity,
             stats: &Stats::default(),
             end: SystemTime::now(),
+            accepted: AcceptedFailures::default(),
             elapsed: Duration::ZERO,
             error: Some(error),
             sandbox: self.sandbox,

@@ -8,6 +8,7 @@ use crate::base::error::Error;
 use crate::base::money::Tariff;
 use crate::observe::run_identity::RunIdentity;
 use crate::selection::Selection;
+use crate::telemetry::accepted_failures::AcceptedFailures;
 use crate::telemetry::stats::Stats;
 
 /// A run that is over.
@@ -21,6 +22,8 @@ pub(crate) struct RunSummary<'a> {
     pub(crate) end: SystemTime,
     /// What ended it early, where its reason does not say it all.
     pub(crate) error: Option<&'a Error>,
+    /// Failed rows with which it still counts as a success.
+    pub(crate) accepted: AcceptedFailures,
     /// How long it took.
     pub(crate) elapsed: Duration,
     /// The stand-in answered, not the service.

@@ -1,5 +1,6 @@
 //! The life of a run: its limits, signals, kills, and its use of the system.
 
+mod accepted_failures;
 mod cost;
 mod ended_at_once;
 mod kills;

@@ -10,9 +10,10 @@ use std::time::Duration;
 use bytes::BytesMut;
 use tempfile::TempDir;
 
-use super::super::drive::{RowStages, RowsEnd, run_rows, runtime};
+use super::super::drive::runtime;
 use super::super::lookup::LookupStage;
-use super::super::threads::StopChannel;
+use super::super::rows::{RowStages, RowsEnd, finish, run_rows};
+use super::super::threads::{StopChannel, WhenBroken};
 use crate::base::encoding::TextEncoding;
 use crate::base::error::Exit;
 use crate::fields::{Assignments, PhoneRules, UserRequest};
@@ -237,11 +238,13 @@ impl TestRun {
         let decisions = DecisionPolicy::default();
         let rows = RowStages {
             reader,
+            when_broken: WhenBroken::StopRun,
             lookup,
             writer: Writer::new(opened.layout, decisions, sink, Sides::default()),
         };
-        let ended = run_rows(&runtime, &scorer, rows, StopChannel::new(), |_| ());
+        let ended = run_rows(&runtime, &scorer, rows, &mut StopChannel::new(), |_| ());
         let RowsEnd { written, error, .. } = ended.unwrap();
+        finish(&scorer);
         let asked = scorer.service().rows();
         drop(scorer);
         let stats = events.with_stats(Clone::clone);
