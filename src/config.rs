@@ -216,8 +216,10 @@ pub struct WatchConfig {
     pub metrics: Option<PathBuf>,
     /// Where the log goes, and how much of it.
     pub log: Option<LogConfig>,
-    /// What the run is called in metrics and in the log.
+    /// What the run is called where several are watched.
     pub job: Option<String>,
+    /// The profile of the settings file.
+    pub profile: Option<String>,
     /// Failed rows with which the exit code is 0 all the same.
     pub accepted: AcceptedFailures,
     /// What calls cost; `None` where the user does not say so, and no cost is shown.

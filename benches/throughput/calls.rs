@@ -248,6 +248,7 @@ pub(crate) fn run_with(input: &Path, output: &Path, url: &str, rate: Rate, ledge
             metrics: None,
             log: None,
             job: None,
+            profile: None,
         },
     });
     assert_eq!(exit.unwrap(), Exit::Complete);

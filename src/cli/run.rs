@@ -206,7 +206,7 @@ pub(super) struct RunArgs {
     /// How much is logged
     #[arg(long, value_name = "LEVEL", value_enum, default_value = "info", help_heading = WATCH)]
     log_level: LogLevelArg,
-    /// The name of this job in metrics and in the log [default: the output's name]
+    /// The name of this job in metrics, log, progress and summary [default: the output's name]
     #[arg(long, value_name = "NAME", value_parser = values::job, help_heading = WATCH)]
     job: Option<String>,
 
@@ -256,6 +256,7 @@ impl RunArgs {
             metrics: self.metrics,
             log,
             job: self.job,
+            profile: self.settings.into_profile(),
             accepted: AcceptedFailures(self.accept_failures),
             tariff: self.price.tariff(),
         };

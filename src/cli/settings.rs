@@ -46,6 +46,13 @@ pub(super) struct SettingsArgs {
     profile: Option<String>,
 }
 
+impl SettingsArgs {
+    /// The profile whose options count.
+    pub(super) fn into_profile(self) -> Option<String> {
+        self.profile
+    }
+}
+
 /// Their heading in the help.
 const SETTINGS: &str = "Settings";
 

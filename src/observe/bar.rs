@@ -155,6 +155,7 @@ mod tests {
     use super::super::run_counts::RunCounts;
     use super::super::style::Style;
     use super::*;
+    use crate::observe::summary::example::IDENTITY;
     use crate::telemetry::pace::{Hint, Pace, Pause, Search};
     use crate::telemetry::stats::Stats;
     use crate::verdict::Reason;
@@ -192,6 +193,7 @@ mod tests {
 
     fn bar() -> Bar {
         Bar::new(ProgressSettings {
+            identity: IDENTITY.clone(),
             style: Style::Bar,
             every: Duration::ZERO,
             size: Some(1),

@@ -1,15 +1,16 @@
 //! Progress for programs: a JSON object at intervals, one per line.
 //!
-//! The reference documents every key; keys are added, but change only with [`VERSION`].
+//! The reference documents every key; keys are added, but change only with the version.
 
 use std::time::Duration;
 
 use serde::Serialize;
 
-use super::json::{VERSION, one_line, rounded};
+use super::json::{one_line, rounded};
 use super::messages::warn;
 use super::notice::Notice;
 use super::run_counts::RunCounts;
+use super::run_identity::RunHead;
 use super::settings::ProgressSettings;
 use super::snapshot::Snapshot;
 use super::view::View;
@@ -20,7 +21,7 @@ use crate::telemetry::pace::Search;
 
 /// Progress as JSON objects.
 pub(super) struct JsonLines {
-    sandbox: bool,
+    settings: ProgressSettings,
 }
 
 /// The type of a line.
@@ -37,9 +38,8 @@ enum LineType {
 #[derive(Debug, Serialize)]
 struct ProgressLine<'a> {
     r#type: LineType,
-    version: u8,
-    stopped: Option<&'static str>,
-    sandbox: bool,
+    #[serde(flatten)]
+    head: RunHead<'a>,
     #[serde(flatten)]
     counts: &'a RunCounts,
     now: NowJson,
@@ -60,15 +60,14 @@ struct NowJson {
 }
 
 impl<'a> ProgressLine<'a> {
-    fn new(now: &'a Snapshot, sandbox: bool) -> Self {
+    fn new(now: &'a Snapshot, settings: &'a ProgressSettings) -> Self {
+        let stopped = now.stopping.map(CancelReason::word);
         Self {
             r#type: match now.stopping {
                 Some(_) => LineType::Stopping,
                 None => LineType::Progress,
             },
-            version: VERSION,
-            stopped: now.stopping.map(CancelReason::word),
-            sandbox,
+            head: settings.identity.head(stopped, settings.sandbox),
             counts: &now.counts,
             now: NowJson::new(now),
         }
@@ -95,14 +94,12 @@ impl NowJson {
 }
 
 impl JsonLines {
-    pub(super) const fn new(settings: &ProgressSettings) -> Self {
-        Self {
-            sandbox: settings.sandbox,
-        }
+    pub(super) const fn new(settings: ProgressSettings) -> Self {
+        Self { settings }
     }
 
     fn line(&self, now: &Snapshot) -> String {
-        one_line(&ProgressLine::new(now, self.sandbox))
+        one_line(&ProgressLine::new(now, &self.settings))
     }
 }
 
@@ -124,9 +121,11 @@ impl View for JsonLines {
 mod tests {
     use insta::assert_snapshot;
 
+    use super::super::style::Style;
     use super::*;
     use crate::base::money::Tariff;
     use crate::observe::documented::example_with;
+    use crate::observe::summary::example::IDENTITY;
     use crate::row::RowNumber;
     use crate::telemetry::event::{Event, Origin};
     use crate::telemetry::pace::{Hint, Pace, Pause};
@@ -191,11 +190,25 @@ mod tests {
         }
     }
 
+    fn settings() -> ProgressSettings {
+        ProgressSettings {
+            identity: IDENTITY.clone(),
+            style: Style::Json,
+            every: Duration::ZERO,
+            size: None,
+            limit: None,
+            sandbox: true,
+            tariff: None,
+            concurrency: 64,
+        }
+    }
+
     #[test]
     fn a_line_has_these_keys_in_this_order_and_null_for_what_is_not_known() {
-        let line = |now: &Snapshot| one_line(&ProgressLine::new(now, true));
-        assert_snapshot!(line(&everything()), @r#"{"type":"stopping","version":2,"stopped":"interrupted","sandbox":true,"elapsed_seconds":12.5,"rows_per_second":0.16,"rows":{"read":4,"resolved":2,"written":0,"left":2},"known":0,"duplicates":0,"decisions":{"approve":1,"review":0,"block":0},"undecided":{"rows":0,"levels":[]},"drift":null,"failed":{"rows":1,"reasons":{"no_answer":1}},"calls":{"sent":308626,"answered":308625,"retries":0,"throttled":0,"maybe_billed_twice":0,"unknown_outcome":0,"settled_by_uuid":0,"billed_without_verdict":0,"lost":0,"repeated_transaction_ids":0},"cost":{"price":0.004,"currency":null,"spent":1234.5,"spent_at_most":1234.504,"saved":0.0},"ledger_answers_damaged":0,"ledger_answers_from_the_future":0,"keys_renewed":0,"paused_seconds":0.0,"outages":0,"down_seconds":0.0,"waited_in_vain_seconds":0.0,"limit":{"calls_per_second":null,"in_flight":null},"headers":{"calls_per_second":null,"disbelieved":false},"latency_ms":{"p50":null,"p95":null,"p99":null},"now":{"percent":40.4,"eta_seconds":18.0,"rows_per_second":0.8,"in_flight":5,"calls_per_second_at_most":48.0,"in_flight_at_most":16,"search":"closing_in","pause_left_seconds":1.5,"outage_seconds":2.5}}"#);
-        assert_snapshot!(line(&Snapshot::default()), @r#"{"type":"progress","version":2,"stopped":null,"sandbox":true,"elapsed_seconds":0.0,"rows_per_second":null,"rows":{"read":0,"resolved":0,"written":0,"left":0},"known":0,"duplicates":0,"decisions":{"approve":0,"review":0,"block":0},"undecided":{"rows":0,"levels":[]},"drift":null,"failed":{"rows":0,"reasons":{}},"calls":{"sent":0,"answered":0,"retries":0,"throttled":0,"maybe_billed_twice":0,"unknown_outcome":0,"settled_by_uuid":0,"billed_without_verdict":0,"lost":0,"repeated_transaction_ids":0},"cost":null,"ledger_answers_damaged":0,"ledger_answers_from_the_future":0,"keys_renewed":0,"paused_seconds":0.0,"outages":0,"down_seconds":0.0,"waited_in_vain_seconds":0.0,"limit":{"calls_per_second":null,"in_flight":null},"headers":{"calls_per_second":null,"disbelieved":false},"latency_ms":{"p50":null,"p95":null,"p99":null},"now":{"percent":null,"eta_seconds":null,"rows_per_second":null,"in_flight":0,"calls_per_second_at_most":null,"in_flight_at_most":null,"search":null,"pause_left_seconds":null,"outage_seconds":null}}"#);
+        let settings = settings();
+        let line = |now: &Snapshot| one_line(&ProgressLine::new(now, &settings));
+        assert_snapshot!(line(&everything()), @r#"{"type":"stopping","version":2,"job":"scored.csv","start_time":"2026-11-22T02:00:00Z","stopped":"interrupted","sandbox":true,"elapsed_seconds":12.5,"rows_per_second":0.16,"rows":{"read":4,"resolved":2,"written":0,"left":2},"known":0,"duplicates":0,"decisions":{"approve":1,"review":0,"block":0},"undecided":{"rows":0,"levels":[]},"drift":null,"failed":{"rows":1,"reasons":{"no_answer":1}},"calls":{"sent":308626,"answered":308625,"retries":0,"throttled":0,"maybe_billed_twice":0,"unknown_outcome":0,"settled_by_uuid":0,"billed_without_verdict":0,"lost":0,"repeated_transaction_ids":0},"cost":{"price":0.004,"currency":null,"spent":1234.5,"spent_at_most":1234.504,"saved":0.0},"ledger_answers_damaged":0,"ledger_answers_from_the_future":0,"keys_renewed":0,"paused_seconds":0.0,"outages":0,"down_seconds":0.0,"waited_in_vain_seconds":0.0,"limit":{"calls_per_second":null,"in_flight":null},"headers":{"calls_per_second":null,"disbelieved":false},"latency_ms":{"p50":null,"p95":null,"p99":null},"now":{"percent":40.4,"eta_seconds":18.0,"rows_per_second":0.8,"in_flight":5,"calls_per_second_at_most":48.0,"in_flight_at_most":16,"search":"closing_in","pause_left_seconds":1.5,"outage_seconds":2.5}}"#);
+        assert_snapshot!(line(&Snapshot::default()), @r#"{"type":"progress","version":2,"job":"scored.csv","start_time":"2026-11-22T02:00:00Z","stopped":null,"sandbox":true,"elapsed_seconds":0.0,"rows_per_second":null,"rows":{"read":0,"resolved":0,"written":0,"left":0},"known":0,"duplicates":0,"decisions":{"approve":0,"review":0,"block":0},"undecided":{"rows":0,"levels":[]},"drift":null,"failed":{"rows":0,"reasons":{}},"calls":{"sent":0,"answered":0,"retries":0,"throttled":0,"maybe_billed_twice":0,"unknown_outcome":0,"settled_by_uuid":0,"billed_without_verdict":0,"lost":0,"repeated_transaction_ids":0},"cost":null,"ledger_answers_damaged":0,"ledger_answers_from_the_future":0,"keys_renewed":0,"paused_seconds":0.0,"outages":0,"down_seconds":0.0,"waited_in_vain_seconds":0.0,"limit":{"calls_per_second":null,"in_flight":null},"headers":{"calls_per_second":null,"disbelieved":false},"latency_ms":{"p50":null,"p95":null,"p99":null},"now":{"percent":null,"eta_seconds":null,"rows_per_second":null,"in_flight":0,"calls_per_second_at_most":null,"in_flight_at_most":null,"search":null,"pause_left_seconds":null,"outage_seconds":null}}"#);
     }
 
     #[test]
@@ -205,7 +218,7 @@ mod tests {
             let line: serde_json::Value = serde_json::from_str(line).unwrap();
             line.as_object().unwrap().keys().cloned().collect()
         };
-        let line = one_line(&ProgressLine::new(&everything(), false));
+        let line = one_line(&ProgressLine::new(&everything(), &settings()));
         assert_eq!(keys(&example), keys(&line));
     }
 }

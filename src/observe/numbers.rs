@@ -42,6 +42,14 @@ pub(crate) fn stamp(time: SystemTime) -> String {
     local_time(time, FORMAT, FORMAT)
 }
 
+/// A moment in UTC (RFC 3339), for programs. In whole seconds, because jq and others read no fractions.
+pub(super) fn utc_seconds(time: SystemTime) -> String {
+    jiff::Timestamp::try_from(time)
+        .unwrap_or_default()
+        .strftime("%Y-%m-%dT%H:%M:%SZ")
+        .to_string()
+}
+
 /// Now, in local time with its offset from UTC (RFC 3339), for the lines of a run that nobody watches:
 /// `2026-11-22T18:20:00+00:00`.
 pub(super) fn now_in_local_time() -> String {

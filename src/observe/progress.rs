@@ -50,7 +50,7 @@ fn show(settings: &ProgressSettings, events: &Events, inbox: &Inbox) {
     let mut view: Box<dyn View> = match settings.style {
         Style::Bar => Box::new(Bar::new(settings.clone())),
         Style::Plain => Box::new(Plain::new(settings.clone())),
-        Style::Json => Box::new(JsonLines::new(settings)),
+        Style::Json => Box::new(JsonLines::new(settings.clone())),
         Style::Off => Box::new(WarningsOnly),
     };
     let every = match settings.style {

@@ -5,12 +5,15 @@ use std::time::Duration;
 
 use super::cost;
 use super::run_counts::RunCounts;
+use super::run_identity::RunIdentity;
 use super::style::Style;
 use crate::base::money::Tariff;
 
 /// What is known of a run besides its numbers.
 #[derive(Debug, Clone)]
 pub(crate) struct ProgressSettings {
+    /// Which run it is.
+    pub(crate) identity: RunIdentity,
     /// How progress is shown.
     pub(crate) style: Style,
     /// Time between lines.

@@ -30,6 +30,12 @@ impl Levels {
         self.0.is_empty()
     }
 
+    /// The levels that mean this decision, in the order in which they were given.
+    pub(crate) fn listed(&self, decision: Decision) -> impl Iterator<Item = &str> {
+        let mine = self.0.iter().filter(move |(_, means)| *means == decision);
+        mine.map(|(level, _)| &**level)
+    }
+
     /// The decision for a level, compared without white space around it and without regard to case; `None` if it is in no
     /// list.
     #[must_use]

@@ -147,6 +147,7 @@ fn start_progress(
     let ender = notices.ender();
     let watch = &context.watch;
     let settings = ProgressSettings {
+        identity: context.identity.clone(),
         style: if watch.quiet { Style::Off } else { watch.style },
         every: watch.every,
         size: file.input.size,

@@ -7,9 +7,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::{log, metrics};
+use super::{identity, log, metrics};
 use crate::base::error::{Error, Exit};
-use crate::config::{LogConfig, RunConfig};
+use crate::config::{LogConfig, RunConfig, ServiceConfig};
 use crate::observe::{FailedStart, MetricsEnd};
 use crate::telemetry::stats::Stats;
 
@@ -18,7 +18,7 @@ pub(super) struct FailureFiles {
     summary: Option<PathBuf>,
     metrics: Option<PathBuf>,
     log: Option<LogConfig>,
-    job: String,
+    start: FailedStart,
 }
 
 impl FailureFiles {
@@ -28,7 +28,17 @@ impl FailureFiles {
             summary: config.watch.summary.clone(),
             metrics: config.watch.metrics.clone(),
             log: config.watch.log.clone(),
-            job: metrics::job(config),
+            start: FailedStart {
+                identity: identity::of(config),
+                sandbox: matches!(config.service, ServiceConfig::Sandbox),
+                endpoint: match &config.service {
+                    ServiceConfig::Real(service) => Some(service.endpoint.to_string()),
+                    ServiceConfig::Sandbox => None,
+                },
+                input: identity::named(&config.input.file.input),
+                selection: config.input.selection,
+                tariff: config.watch.tariff.clone(),
+            },
         }
     }
 
@@ -41,11 +51,12 @@ impl FailureFiles {
         if exit == Exit::Busy {
             return;
         }
+        let job = self.start.identity.job.clone();
         if let Some(path) = self.summary {
-            let _ = FailedStart { error }.replace(&path);
+            let _ = self.start.replace(&path, error);
         }
         if let Some(path) = self.metrics.filter(|path| path.exists())
-            && let Ok(file) = metrics::file(path, self.job, String::new(), None)
+            && let Ok(file) = metrics::file(path, job, String::new(), None)
         {
             let _ = file.write(&Stats::default(), Duration::ZERO, Some(MetricsEnd { exit }));
         }

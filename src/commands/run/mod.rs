@@ -12,6 +12,7 @@ mod failure;
 mod fd_limit;
 mod file;
 mod files;
+mod identity;
 mod ledger;
 mod log;
 mod lookup;

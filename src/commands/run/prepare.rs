@@ -12,6 +12,7 @@ use super::claim::Claimed;
 use super::fd_limit;
 use super::file::OpenFile;
 use super::files::OutputFiles;
+use super::identity;
 use super::ledger::{PreparedLedger, path_of};
 use super::log::LogPlan;
 use super::metrics;
@@ -23,7 +24,7 @@ use crate::config::{BudgetConfig, PaceConfig, RunConfig, WatchConfig};
 use crate::fields::UserRequest;
 use crate::input::Compose;
 use crate::ledger::KnownLimit;
-use crate::observe::{MetricsFile, RunLog};
+use crate::observe::{MetricsFile, RunIdentity, RunLog};
 use crate::output::Document;
 use crate::pace::{Gate, PaceLimits};
 use crate::raw_json::Pointer;
@@ -46,6 +47,8 @@ pub(super) struct PreparedRun {
 
 /// What all phases need.
 pub(super) struct Context {
+    /// Which run it is.
+    pub(super) identity: RunIdentity,
     pub(super) endpoint: Endpoint,
     /// The built-in stand-in, where it answers instead of the service.
     pub(super) stand_in: Option<Sandbox>,
@@ -83,7 +86,7 @@ impl Context {
 /// # Errors
 /// What keeps the run from starting. No output has been replaced then.
 pub(super) fn prepare(config: RunConfig) -> Result<PreparedRun> {
-    let job = metrics::job(&config);
+    let identity = identity::of(&config);
     let log = LogPlan::of(&config);
     // Before anything is opened.
     let fit = fd_limit::fit(&config)?;
@@ -95,15 +98,14 @@ pub(super) fn prepare(config: RunConfig) -> Result<PreparedRun> {
     let wait = LockWait::new(config.wait_lock, shows_text, || signals.check());
     let claimed = Claimed::new(&config.output, &config.input, &config.ledger, &wait)?;
     let Claimed { output, ledger } = claimed;
-    let compose = bodies(config.plan);
-    let input = OpenInput::open(config.input, compose, shows_text)?;
+    let input = OpenInput::open(config.input, bodies(config.plan), shows_text)?;
     let files = OutputFiles::new(output, config.watch.summary.clone(), input.layout.format)?;
     files.refuse_clashes(&input.facts.source, &ledger, &answerer, &config.watch)?;
     let log = log.open(&input, &ledger, fit.concurrency)?;
     let warnings = [answerer.warning.take(), fit.warning];
     let account = answerer.account();
     let service = answerer.connect(config.idempotency)?;
-    let metrics = metrics::of_run(job, &service, &config.watch)?;
+    let metrics = metrics::of_run(identity.job.clone(), &service, &config.watch)?;
     // Before any file is touched: another run may be writing them.
     let output = files.identifying_file();
     let ledger = ledger.open(account, output, &config.captured, fit.concurrency, &wait)?;
@@ -130,6 +132,7 @@ pub(super) fn prepare(config: RunConfig) -> Result<PreparedRun> {
             captured: config.captured,
         },
         context: Context {
+            identity,
             endpoint: service.endpoint,
             stand_in: service.stand_in,
             summary: files.summary,

@@ -2,10 +2,11 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use super::super::open_input::{IGNORED, InputFacts};
 use super::drive::DrivenRun;
+use super::identity;
 use super::ledger::LedgerEnd;
 use super::page::{CountedReport, file_name};
 use super::prepare::Context;
@@ -14,7 +15,8 @@ use crate::base::error::{Error, Exit, system_words};
 use crate::config::WatchConfig;
 use crate::input::Input;
 use crate::observe::{
-    self, MetricsThread, RunEnded, RunLog, RunSummary, Style, tell_error, warn, warn_of,
+    self, MetricsThread, RunEnded, RunLog, RunSummary, Style, WrittenFile, tell_error, warn,
+    warn_of,
 };
 use crate::selection::Selection;
 use crate::telemetry::event::InputEnd;
@@ -31,6 +33,7 @@ pub(super) fn report(driven: DrivenRun) -> Exit {
     } = driven;
     let (input, target, mut ended) = (file.input, file.output, file.rows);
     let Context {
+        identity,
         endpoint,
         stand_in,
         summary: summary_file,
@@ -44,12 +47,12 @@ pub(super) fn report(driven: DrivenRun) -> Exit {
     let stats = events.with_stats(Clone::clone);
     let error = error.map(|error| ledger.explain(error, input.size_of_rows(), &stats));
     let was_there = written.output.is_some();
-    let LedgerEnd {
-        kept,
-        warning: left_over,
-    } = ledger.close(&stats, was_there);
+    let LedgerEnd { kept, warning } = ledger.close(&stats, was_there);
     let output = still_there(written.output);
     let summary = RunSummary {
+        identity: &identity,
+        end: SystemTime::now(),
+        error: error.as_ref(),
         stats: &stats,
         accepted: watch.accepted,
         elapsed: events.elapsed(),
@@ -57,7 +60,8 @@ pub(super) fn report(driven: DrivenRun) -> Exit {
         tariff: watch.tariff.as_ref(),
         part: part(input.selection, &stats),
         from_stdin: input.source == Input::Stdin,
-        endpoint: &endpoint.to_string(),
+        endpoint: Some(&endpoint.to_string()),
+        input: identity::read(&input, &stats),
         output_is_gone: was_there && output.is_none(),
         output,
         rejects: still_there(written.rejects),
@@ -72,7 +76,7 @@ pub(super) fn report(driven: DrivenRun) -> Exit {
     }
     let unsynced = written.unsynced.as_deref().map(unsynced);
     let warnings = unsynced.into_iter().chain(of_input(&input, &stats));
-    say_last(error.as_ref(), left_over.as_ref(), warnings);
+    say_last(error.as_ref(), warning.as_ref(), warnings);
     let exit = watch.accepted.exit(&stats);
     end_for_machines(metrics, log, exit, &stats, events.elapsed());
     exit
@@ -131,9 +135,9 @@ fn unsynced(directory: &Path) -> String {
     )
 }
 
-/// The file, unless it was removed during the run, perhaps with its directory.
-fn still_there(file: Option<PathBuf>) -> Option<PathBuf> {
-    file.filter(|file| is_there(file))
+/// The file, unless it was removed during the run.
+fn still_there(file: Option<PathBuf>) -> Option<WrittenFile> {
+    file.and_then(WrittenFile::at)
 }
 
 fn is_there(file: &Path) -> bool {

@@ -2,13 +2,16 @@
 
 use std::num::NonZeroU64;
 use std::sync::LazyLock;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use super::kept_ledger::KeptLedger;
+use super::named_file::{ReadFile, WrittenFile};
 use super::run_summary::RunSummary;
 use crate::analysis::UnknownLevels;
+use crate::base::error::Error;
 use crate::base::money::Tariff;
 use crate::drift::Drift;
+use crate::observe::run_identity::{DecisionRule, RunIdentity};
 use crate::row::RowNumber;
 use crate::selection::Selection;
 use crate::telemetry::accepted_failures::AcceptedFailures;
@@ -17,7 +20,7 @@ use crate::telemetry::event::{
 };
 use crate::telemetry::pace::{Hint, Pace, PaceCause, PaceChange, Pause, Search};
 use crate::telemetry::stats::Stats;
-use crate::verdict::{Decision, Reason, Resolution};
+use crate::verdict::{Decision, DecisionPolicy, Reason, Resolution};
 
 const ROW: RowNumber = RowNumber::FIRST;
 
@@ -27,6 +30,39 @@ static TARIFF: LazyLock<Tariff> = LazyLock::new(|| Tariff {
     price: "0.004".parse().unwrap(),
     currency: "EUR".parse().ok(),
 });
+
+/// When it started: 2026-11-22, 02:00 UTC.
+fn start() -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_secs(1_795_312_800)
+}
+
+/// Which run it was.
+pub(in crate::observe) static IDENTITY: LazyLock<RunIdentity> = LazyLock::new(|| RunIdentity {
+    job: "scored.csv".to_owned(),
+    profile: None,
+    start: start(),
+    rule: DecisionRule::of(&DecisionPolicy::default(), &[]),
+});
+
+/// The same with a profile.
+static PROFILED: LazyLock<RunIdentity> = LazyLock::new(|| RunIdentity {
+    profile: Some("nightly".to_owned()),
+    ..IDENTITY.clone()
+});
+
+/// What ended it.
+static ERROR: LazyLock<Error> = LazyLock::new(|| {
+    let error = Error::stopped("`--max-calls` is reached").detail("details may quote the input");
+    error.because(std::io::Error::other("a cause"))
+});
+
+/// A file that it wrote.
+pub(super) fn written(path: &str) -> WrittenFile {
+    WrittenFile {
+        path: path.into(),
+        bytes: Some(512),
+    }
+}
 
 /// The statistics of a run that met everything, and was stopped by `--max-calls`.
 pub(super) fn stats() -> Stats {
@@ -154,9 +190,15 @@ fn rows() -> Vec<Event> {
 /// The summary of such a run, with all files.
 pub(super) fn everything(stats: &Stats) -> RunSummary<'_> {
     RunSummary {
-        output: Some("scored.csv.partial".into()),
-        rejects: Some("scored.rejects.csv.partial".into()),
-        changes: Some("changes.csv.partial".into()),
+        identity: &PROFILED,
+        error: Some(&ERROR),
+        input: ReadFile {
+            path: Some("users.csv".into()),
+            bytes: Some(1_024),
+        },
+        output: Some(written("scored.csv.partial")),
+        rejects: Some(written("scored.rejects.csv.partial")),
+        changes: Some(written("changes.csv.partial")),
         ledger: Some(KeptLedger {
             path: "scored.csv.ledger".into(),
             answers: Some(3),
@@ -177,13 +219,17 @@ pub(super) fn everything(stats: &Stats) -> RunSummary<'_> {
 /// The summary of a run without files.
 pub(super) fn nothing(stats: &Stats) -> RunSummary<'_> {
     RunSummary {
+        identity: &IDENTITY,
         stats,
+        end: start() + Duration::from_secs(100),
+        error: None,
+        input: ReadFile::default(),
         accepted: AcceptedFailures::default(),
         elapsed: Duration::ZERO,
         sandbox: false,
         tariff: None,
         part: None,
-        endpoint: "https://api.example.com/v1/validate/user",
+        endpoint: Some("https://api.example.com/v1/validate/user"),
         output: None,
         rejects: None,
         changes: None,

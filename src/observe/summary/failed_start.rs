@@ -3,53 +3,78 @@
 use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::Path;
+use std::time::{Duration, SystemTime};
 
-use serde::Serialize;
-
+use super::json::SummaryJson;
+use super::named_file::ReadFile;
+use super::run_summary::RunSummary;
 use crate::base::error::Error;
-use crate::observe::json::VERSION;
+use crate::base::money::Tariff;
+use crate::observe::json::indented;
+use crate::observe::run_identity::RunIdentity;
+use crate::selection::Selection;
+use crate::telemetry::accepted_failures::AcceptedFailures;
+use crate::telemetry::stats::Stats;
 
 /// How a summary starts: only such a file is replaced by a failure.
 const START: &[u8] = b"{\"type\":\"summary\"";
 /// How many bytes are read to find that out, with room for line ends and indentation.
 const START_BYTES: u64 = 64;
+/// Why it stopped.
+const NOT_STARTED: &str = "not_started";
 
-/// A run that could not start.
+/// A run that could not start: what was known of it, which is what it was asked to do.
 #[derive(Debug)]
-pub(crate) struct FailedStart<'a> {
-    /// Why.
-    pub(crate) error: &'a Error,
+pub(crate) struct FailedStart {
+    /// Which run it is.
+    pub(crate) identity: RunIdentity,
+    /// The stand-in would have answered.
+    pub(crate) sandbox: bool,
+    /// The service's address.
+    pub(crate) endpoint: Option<String>,
+    /// The input.
+    pub(crate) input: ReadFile,
+    /// Which of its rows it should have taken.
+    pub(crate) selection: Selection,
+    /// What calls cost, if the user says so.
+    pub(crate) tariff: Option<Tariff>,
 }
 
-/// The same for programs.
-#[derive(Serialize)]
-struct FailedStartJson {
-    r#type: &'static str,
-    version: u8,
-    exit_code: u8,
-    stopped: &'static str,
-    error: String,
-}
-
-impl FailedStart<'_> {
-    /// Replaces an earlier summary. Where there is none, none is made: a run that was refused leaves no files.
+impl FailedStart {
+    /// Replaces an earlier summary by one that says why the run did not start. Where there is none, none is made: a run that
+    /// was refused leaves no files.
     ///
     /// # Errors
     /// It cannot be written, or there is something else than a summary.
-    pub(crate) fn replace(&self, path: &Path) -> io::Result<()> {
+    pub(crate) fn replace(self, path: &Path, error: &Error) -> io::Result<()> {
         if !is_summary(path)? {
             return Err(io::Error::other("it holds something else than a summary"));
         }
-        let json = FailedStartJson {
-            r#type: "summary",
-            version: VERSION,
-            exit_code: self.error.exit().code(),
-            stopped: "not_started",
-            error: self.error.to_string(),
+        fs::write(path, self.text(error))
+    }
+
+    fn text(self, error: &Error) -> String {
+        let run = RunSummary {
+            identity: &self.identity,
+            stats: &Stats::default(),
+            end: SystemTime::now(),
+            accepted: AcceptedFailures::default(),
+            elapsed: Duration::ZERO,
+            error: Some(error),
+            sandbox: self.sandbox,
+            tariff: self.tariff.as_ref(),
+            part: (!self.selection.is_everything()).then_some(self.selection),
+            endpoint: self.endpoint.as_deref(),
+            from_stdin: self.input.path.is_none(),
+            input: self.input,
+            output: None,
+            rejects: None,
+            changes: None,
+            ledger: None,
+            sandbox_billed: None,
+            output_is_gone: false,
         };
-        let mut text = serde_json::to_vec(&json)?;
-        text.push(b'\n');
-        fs::write(path, text)
+        indented(&SummaryJson::new(&run).ended(error.exit(), NOT_STARTED))
     }
 }
 

@@ -1,40 +1,56 @@
 //! The summary for programs.
 //!
-//! The reference documents every key; keys are added, but change only with [`VERSION`]. What is not known is null, never
+//! The reference documents every key; keys are added, but change only with the version. What is not known is null, never
 //! absent.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
 use std::num::NonZeroU64;
-use std::path::Path;
 
 use serde::Serialize;
 
+use super::named_file::FileJson;
 use super::run_summary::RunSummary;
+use crate::base::error::Exit;
 use crate::base::stderr::say;
-use crate::observe::json::{VERSION, indented, one_line};
+use crate::observe::json::{indented, one_line};
+use crate::observe::numbers::utc_seconds;
 use crate::observe::run_counts::RunCounts;
+use crate::observe::run_identity::{DecisionRule, RunHead};
 use crate::raw_json::escape_unsafe;
 use crate::selection::{Sample, Selection};
 use crate::telemetry::event::CancelReason;
 
 #[derive(Debug, Serialize)]
-struct SummaryJson<'a> {
+pub(super) struct SummaryJson<'a> {
     r#type: &'static str,
-    version: u8,
+    #[serde(flatten)]
+    head: RunHead<'a>,
+    rescore_version: &'static str,
+    profile: Option<&'a str>,
+    end_time: String,
     exit_code: u8,
     failures_accepted: bool,
-    stopped: Option<&'static str>,
+    error: Option<ErrorJson<'a>>,
+    endpoint: Option<&'a str>,
+    input: FileJson<'a>,
     part: Option<PartJson>,
-    sandbox: bool,
-    endpoint: &'a str,
+    #[serde(flatten)]
+    rule: &'a DecisionRule,
     #[serde(flatten)]
     counts: RunCounts,
     pace: PaceJson<'a>,
-    output: Option<Cow<'a, str>>,
-    rejects: Option<Cow<'a, str>>,
-    changes: Option<Cow<'a, str>>,
+    output: Option<FileJson<'a>>,
+    rejects: Option<FileJson<'a>>,
+    changes: Option<FileJson<'a>>,
     ledger: Option<LedgerJson<'a>>,
+}
+
+/// What ended the run early. Details and hints are left out: they may quote the input.
+#[derive(Debug, Serialize)]
+struct ErrorJson<'a> {
+    message: &'a str,
+    causes: Vec<String>,
 }
 
 /// The part of its input that the run took.
@@ -59,31 +75,45 @@ struct LedgerJson<'a> {
 }
 
 impl<'a> SummaryJson<'a> {
-    fn new(run: &'a RunSummary<'_>) -> Self {
-        let stats = run.stats;
-        let path = |path: &'a Path| path.to_string_lossy();
+    pub(super) fn new(run: &'a RunSummary<'_>) -> Self {
+        let (stats, identity) = (run.stats, run.identity);
+        let stopped = stats.cancelled.map(CancelReason::word);
         Self {
             r#type: "summary",
-            version: VERSION,
+            head: identity.head(stopped, run.sandbox),
+            rescore_version: env!("CARGO_PKG_VERSION"),
+            profile: identity.profile.as_deref(),
+            end_time: utc_seconds(run.end),
             exit_code: run.accepted.exit(stats).code(),
             failures_accepted: run.accepted.applied(stats).is_some(),
-            stopped: stats.cancelled.map(CancelReason::word),
-            part: run.part.map(PartJson::new),
-            sandbox: run.sandbox,
+            error: run.error.map(|error| ErrorJson {
+                message: error.message(),
+                causes: error.causes(),
+            }),
             endpoint: run.endpoint,
+            input: FileJson::read(&run.input),
+            part: run.part.map(PartJson::new),
+            rule: &identity.rule,
             counts: RunCounts::of(stats, run.elapsed, run.tariff),
             pace: PaceJson {
                 slot_seconds: stats.timeline.slot().as_secs(),
                 calls: stats.timeline.calls(),
             },
-            output: run.output.as_deref().map(path),
-            rejects: run.rejects.as_deref().map(path),
-            changes: run.changes.as_deref().map(path),
+            output: run.output.as_ref().map(FileJson::written),
+            rejects: run.rejects.as_ref().map(FileJson::written),
+            changes: run.changes.as_ref().map(FileJson::written),
             ledger: run.ledger.as_ref().map(|ledger| LedgerJson {
                 path: ledger.path.to_string_lossy(),
                 answers: ledger.answers,
             }),
         }
+    }
+
+    /// The same for a run that ended without statistics that would say how.
+    pub(super) fn ended(mut self, exit: Exit, stopped: &'static str) -> Self {
+        self.exit_code = exit.code();
+        self.head.stopped = Some(stopped);
+        self
     }
 }
 
@@ -141,7 +171,7 @@ mod tests {
     fn a_summary_with_everything_has_these_keys_in_this_order() {
         let stats = example::stats();
         let summary = example::everything(&stats).json_line();
-        assert_snapshot!(summary, @r#"{"type":"summary","version":2,"exit_code":3,"failures_accepted":false,"stopped":"max_calls","part":{"limit":9,"sample_percent":0.5},"sandbox":false,"endpoint":"https://api.example.com/v1/validate/user","elapsed_seconds":100.0,"rows_per_second":0.05,"rows":{"read":9,"resolved":5,"written":5,"left":4},"known":2,"duplicates":1,"decisions":{"approve":1,"review":1,"block":1},"undecided":{"rows":1,"levels":[{"level":"3","rows":1}]},"drift":{"compared":1,"changed":1,"approve":{"approve":0,"review":0,"block":1},"review":{"approve":0,"review":0,"block":0},"block":{"approve":0,"review":0,"block":0}},"failed":{"rows":1,"reasons":{"refused":1}},"calls":{"sent":5,"answered":1,"retries":2,"throttled":1,"maybe_billed_twice":1,"unknown_outcome":2,"settled_by_uuid":0,"billed_without_verdict":1,"lost":1,"repeated_transaction_ids":1},"cost":{"price":0.004,"currency":"EUR","spent":0.008,"spent_at_most":0.016,"saved":0.012},"ledger_answers_damaged":1,"ledger_answers_from_the_future":1,"keys_renewed":1,"paused_seconds":2.5,"outages":1,"down_seconds":30.0,"waited_in_vain_seconds":60.0,"limit":{"calls_per_second":50.0,"in_flight":16},"headers":{"calls_per_second":48.0,"disbelieved":false},"latency_ms":{"p50":80.383,"p95":80.383,"p99":80.383},"pace":{"slot_seconds":1,"calls":[5]},"output":"scored.csv.partial","rejects":"scored.rejects.csv.partial","changes":"changes.csv.partial","ledger":{"path":"scored.csv.ledger","answers":3}}"#);
+        assert_snapshot!(summary.replace(env!("CARGO_PKG_VERSION"), "0.1.0"), @r#"{"type":"summary","version":2,"job":"scored.csv","start_time":"2026-11-22T02:00:00Z","stopped":"max_calls","sandbox":false,"rescore_version":"0.1.0","profile":"nightly","end_time":"2026-11-22T02:01:40Z","exit_code":3,"failures_accepted":false,"error":{"message":"`--max-calls` is reached","causes":["a cause"]},"endpoint":"https://api.example.com/v1/validate/user","input":{"path":"users.csv","bytes":1024},"part":{"limit":9,"sample_percent":0.5},"thresholds":{"approve_max":"2","review_max":"5"},"levels":null,"elapsed_seconds":100.0,"rows_per_second":0.05,"rows":{"read":9,"resolved":5,"written":5,"left":4},"known":2,"duplicates":1,"decisions":{"approve":1,"review":1,"block":1},"undecided":{"rows":1,"levels":[{"level":"3","rows":1}]},"drift":{"compared":1,"changed":1,"approve":{"approve":0,"review":0,"block":1},"review":{"approve":0,"review":0,"block":0},"block":{"approve":0,"review":0,"block":0}},"failed":{"rows":1,"reasons":{"refused":1}},"calls":{"sent":5,"answered":1,"retries":2,"throttled":1,"maybe_billed_twice":1,"unknown_outcome":2,"settled_by_uuid":0,"billed_without_verdict":1,"lost":1,"repeated_transaction_ids":1},"cost":{"price":0.004,"currency":"EUR","spent":0.008,"spent_at_most":0.016,"saved":0.012},"ledger_answers_damaged":1,"ledger_answers_from_the_future":1,"keys_renewed":1,"paused_seconds":2.5,"outages":1,"down_seconds":30.0,"waited_in_vain_seconds":60.0,"limit":{"calls_per_second":50.0,"in_flight":16},"headers":{"calls_per_second":48.0,"disbelieved":false},"latency_ms":{"p50":80.383,"p95":80.383,"p99":80.383},"pace":{"slot_seconds":1,"calls":[5]},"output":{"path":"scored.csv.partial","bytes":512},"rejects":{"path":"scored.rejects.csv.partial","bytes":512},"changes":{"path":"changes.csv.partial","bytes":512},"ledger":{"path":"scored.csv.ledger","answers":3}}"#);
     }
 
     #[test]
@@ -150,11 +180,14 @@ mod tests {
         let everything = value(&example::everything(&everything));
         let nothing = value(&example::nothing(&nothing));
         for (key, value) in everything.as_object().unwrap() {
-            assert_ne!(*value, Value::Null, "{key}");
+            // Scores decide, not levels.
+            assert_eq!(value.is_null(), key == "levels", "{key}");
             assert!(nothing.get(key).is_some(), "{key}");
         }
         for key in [
             "stopped",
+            "profile",
+            "error",
             "part",
             "rows_per_second",
             "drift",
@@ -176,7 +209,7 @@ mod tests {
     fn every_key_is_in_the_reference_and_every_key_of_the_reference_exists() {
         let stats = example::stats();
         let summary = value(&example::everything(&stats));
-        let own = table_with("endpoint");
+        let own = table_with("rescore_version");
         let mut documented = table_with("ledger_answers_damaged");
         documented.keys.extend(own.keys);
         let mut keys: Vec<_> = summary.as_object().unwrap().keys().cloned().collect();
@@ -196,8 +229,8 @@ mod tests {
     fn a_path_cannot_steer_the_terminal() {
         let stats = Stats::default();
         let mut run = example::nothing(&stats);
-        run.output = Some("a\u{202e}b".into());
-        assert!(run.json_line().contains(r#""output":"a\u202eb""#));
-        assert_eq!(value(&run)["output"], "a\u{202e}b");
+        run.output = Some(example::written("a\u{202e}b"));
+        assert!(run.json_line().contains(r#""path":"a\u202eb""#));
+        assert_eq!(value(&run)["output"]["path"], "a\u{202e}b");
     }
 }

@@ -5,15 +5,17 @@
 mod call_lines;
 mod drift_table;
 #[cfg(test)]
-mod example;
+pub(super) mod example;
 mod failed_start;
 mod json;
 mod kept_ledger;
 mod ledger_line;
+mod named_file;
 mod run_summary;
 mod text;
 
 pub(super) use drift_table::drift_table;
 pub(crate) use failed_start::FailedStart;
 pub(crate) use kept_ledger::KeptLedger;
+pub(crate) use named_file::{ReadFile, WrittenFile};
 pub(crate) use run_summary::RunSummary;

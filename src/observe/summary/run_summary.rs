@@ -1,10 +1,12 @@
 //! A run that is over: what its summary is made of.
 
-use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use super::kept_ledger::KeptLedger;
+use super::named_file::{ReadFile, WrittenFile};
+use crate::base::error::Error;
 use crate::base::money::Tariff;
+use crate::observe::run_identity::RunIdentity;
 use crate::selection::Selection;
 use crate::telemetry::accepted_failures::AcceptedFailures;
 use crate::telemetry::stats::Stats;
@@ -12,8 +14,14 @@ use crate::telemetry::stats::Stats;
 /// A run that is over.
 #[derive(Debug)]
 pub(crate) struct RunSummary<'a> {
+    /// Which run it was.
+    pub(crate) identity: &'a RunIdentity,
     /// What was counted.
     pub(crate) stats: &'a Stats,
+    /// When it ended.
+    pub(crate) end: SystemTime,
+    /// What ended it early, where its reason does not say it all.
+    pub(crate) error: Option<&'a Error>,
     /// Failed rows with which it still counts as a success.
     pub(crate) accepted: AcceptedFailures,
     /// How long it took.
@@ -24,16 +32,18 @@ pub(crate) struct RunSummary<'a> {
     pub(crate) tariff: Option<&'a Tariff>,
     /// The rows that the run took, if it left others out.
     pub(crate) part: Option<Selection>,
-    /// The service's address.
-    pub(crate) endpoint: &'a str,
+    /// The service's address, if it is known.
+    pub(crate) endpoint: Option<&'a str>,
+    /// The input.
+    pub(crate) input: ReadFile,
     /// The input was standard input.
     pub(crate) from_stdin: bool,
     /// The output, or its partial file after an early stop; `None` for standard output.
-    pub(crate) output: Option<PathBuf>,
+    pub(crate) output: Option<WrittenFile>,
     /// The rejects, if there are any.
-    pub(crate) rejects: Option<PathBuf>,
+    pub(crate) rejects: Option<WrittenFile>,
     /// The rows whose decision changed, if the run was asked for them.
-    pub(crate) changes: Option<PathBuf>,
+    pub(crate) changes: Option<WrittenFile>,
     /// The ledger, if one stays.
     pub(crate) ledger: Option<KeptLedger>,
     /// Calls that the stand-in billed.

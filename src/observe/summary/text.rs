@@ -26,7 +26,10 @@ impl RunSummary<'_> {
         ]));
         let words = undecided(&stats.unknown_levels);
         lines.extend(words.map(|why| format!("undecided {}: {why}", count(stats.undecided))));
-        lines.extend(drift_table(&stats.drift, self.changes.as_deref()));
+        lines.extend(drift_table(
+            &stats.drift,
+            self.changes.as_ref().map(|file| file.path.as_path()),
+        ));
         lines.extend(reasons(self).map(|why| format!("failed {}: {why}", count(stats.failures()))));
         lines.extend(accepted(self));
         lines.extend(without_calls(self));
@@ -114,7 +117,7 @@ fn reasons(run: &RunSummary<'_>) -> Option<String> {
         .map(|(reason, rows)| format!("{reason} {}", count(*rows)))
         .collect();
     let place = match &run.rejects {
-        Some(path) => format!("; see {}", shown(path)),
+        Some(file) => format!("; see {}", shown(&file.path)),
         None => String::new(),
     };
     (!reasons.is_empty()).then(|| reasons.join(", ") + &place)
@@ -192,11 +195,11 @@ fn ledger_answers(run: &RunSummary<'_>) -> Vec<String> {
 /// Where the rows are, and what to do with them before another run.
 fn output(run: &RunSummary<'_>) -> Vec<String> {
     let stats = run.stats;
-    let Some(path) = &run.output else {
+    let Some(file) = &run.output else {
         let gone = "the output was removed during the run".to_owned();
         return run.output_is_gone.then_some(gone).into_iter().collect();
     };
-    let path = shown(path);
+    let path = shown(&file.path);
     if stats.cancelled.is_none() {
         let rows = run.part.and_then(|part| part.words());
         let rows = rows.map(|rows| format!(": {rows}"));
@@ -210,7 +213,7 @@ fn output(run: &RunSummary<'_>) -> Vec<String> {
         // The next run refuses to replace any of these files: following this advice must not lead to another refusal.
         let mut files = vec!["it".to_owned()];
         let sides = [&run.rejects, &run.changes].into_iter().flatten();
-        files.extend(sides.map(|path| shown(path)));
+        files.extend(sides.map(|file| shown(&file.path)));
         lines.push(format!(
             "before another run, move {} away or start over with `--overwrite`",
             files.join(" and ")

@@ -1,12 +1,13 @@
-//! What programs read on standard error: with `--progress json` each line is an object, whatever happens.
+//! What programs read on standard error: with `--progress json` each line is an object of the schema, whatever happens.
 
 use serde_json::{Value, json};
 
+use crate::docs::schema::assert_valid;
 use crate::support::process::{Done, Place};
 use crate::support::server::{Server, ok, silence, status};
 use crate::support::users;
 
-/// What was said: fails if any line is not an object with a type.
+/// What was said: fails if any line is not an object that the schema describes.
 pub(crate) fn objects(done: &Done) -> Vec<Value> {
     let lines = done.stderr.lines();
     let objects = lines.map(|line| {
@@ -17,7 +18,9 @@ pub(crate) fn objects(done: &Done) -> Vec<Value> {
                 .is_ok_and(|object| object["type"].is_string()),
             &format!("an object with a type: {line}"),
         );
-        object.unwrap_or_default()
+        let object = object.unwrap_or_default();
+        assert_valid(&object);
+        object
     });
     objects.collect()
 }
@@ -138,6 +141,148 @@ fn warnings_and_the_error_of_a_run_that_stops_are_objects() {
     let done = place.score(&server, ["-c", "1", "--progress", "json", "-q"]);
     done.exits(4);
     assert_eq!(objects(&done).len(), 2, "{done}");
+}
+
+fn summary(place: &Place) -> Value {
+    serde_json::from_slice(&place.read("summary.json")).unwrap()
+}
+
+fn keys(object: &Value) -> Vec<&String> {
+    object.as_object().unwrap().keys().collect()
+}
+
+#[test]
+fn a_summary_says_which_run_it_is_about() {
+    let (place, server) = (Place::with("users.csv", users::csv(9)), Server::good());
+    place.write("night.toml", "[profile.nightly]\napprove-max = 1.50\n");
+    let args = ["--summary", "summary.json", "--config", "night.toml"];
+    let run = |more: &[&str]| {
+        let run = place.run(&server, ["users.csv", "-o", "scored.csv", "--overwrite"]);
+        run.args(args).args(more).done()
+    };
+    run(&["--profile", "nightly"]).exits(0);
+    let size = |name: &str| json!({"path": name, "bytes": place.read(name).len()});
+    let scored = summary(&place);
+    assert_eq!(scored["rescore_version"], env!("CARGO_PKG_VERSION"));
+    assert_eq!(
+        (&scored["job"], &scored["profile"]),
+        (&json!("scored.csv"), &json!("nightly"))
+    );
+    assert_eq!(
+        scored["thresholds"],
+        json!({"approve_max": "1.50", "review_max": "5"})
+    );
+    assert_eq!(
+        (&scored["levels"], &scored["error"]),
+        (&Value::Null, &Value::Null)
+    );
+    assert_eq!(
+        (&scored["input"], &scored["output"]),
+        (&size("users.csv"), &size("scored.csv"))
+    );
+    let [start, end] = ["start_time", "end_time"].map(|key| scored[key].as_str().unwrap());
+    for time in [start, end] {
+        assert_eq!(
+            (time.len(), &time[10..11], &time[19..]),
+            (20, "T", "Z"),
+            "{time}"
+        );
+    }
+    assert!(start <= end, "{start} {end}");
+
+    // Levels decide, and rows come from a pipe.
+    let piped = place.run(&server, ["-", "-o", "piped.csv", "--job", "every night"]);
+    let levels = [
+        "--decide-by",
+        "level=/summary/risk_level",
+        "--approve-levels",
+        "0, low",
+        "--block-levels",
+        "9",
+    ];
+    piped
+        .args(&args[..2])
+        .args(levels)
+        .stdin(users::csv(9))
+        .done();
+    let piped = summary(&place);
+    assert_eq!(
+        (&piped["job"], &piped["profile"]),
+        (&json!("every night"), &Value::Null)
+    );
+    assert_eq!(piped["thresholds"], Value::Null);
+    let expected = json!({"place": "/summary/risk_level", "approve": ["0", "low"], "review": [], "block": ["9"]});
+    assert_eq!(piped["levels"], expected);
+    assert_eq!(
+        piped["input"],
+        json!({"path": null, "bytes": users::csv(9).len()})
+    );
+}
+
+#[test]
+fn a_run_that_cannot_start_has_the_same_keys_as_one_that_ran() {
+    let (place, server) = (Place::with("users.csv", users::csv(3)), Server::good());
+    place.score(&server, ["--summary", "summary.json"]).exits(0);
+    let ran = summary(&place);
+    let missing = place.run(&server, ["nobody.csv", "-o", "none.csv", "--limit", "7"]);
+    missing
+        .args(["--summary", "summary.json", "--price", "2"])
+        .done()
+        .exits(2);
+    let failed = summary(&place);
+    assert_eq!(keys(&failed), keys(&ran));
+    for key in [
+        "rows",
+        "calls",
+        "decisions",
+        "failed",
+        "limit",
+        "latency_ms",
+        "input",
+        "thresholds",
+    ] {
+        assert_eq!(keys(&failed[key]), keys(&ran[key]), "{key}");
+    }
+    let error =
+        json!({"message": "cannot read `nobody.csv`", "causes": ["no such file or directory"]});
+    for (key, expected) in [
+        ("stopped", json!("not_started")),
+        ("exit_code", json!(2)),
+        ("error", error),
+        ("job", json!("none.csv")),
+        ("endpoint", ran["endpoint"].clone()),
+        ("input", json!({"path": "nobody.csv", "bytes": null})),
+        ("part", json!({"limit": 7, "sample_percent": null})),
+        ("output", Value::Null),
+    ] {
+        assert_eq!(failed[key], expected, "{key}");
+    }
+    assert_eq!(
+        (&failed["rows"]["read"], &failed["cost"]["spent"]),
+        (&json!(0), &json!(0.0))
+    );
+}
+
+#[test]
+fn the_error_that_stops_a_run_is_in_its_summary_without_what_may_quote_the_input() {
+    let (place, server) = (
+        Place::with("users.csv", users::csv(9)),
+        Server::start(|_| status(401)),
+    );
+    place.score(&server, ["--summary", "summary.json"]).exits(4);
+    let error = &summary(&place)["error"];
+    assert_eq!(error["message"], "the service does not accept the API key");
+    assert_eq!(keys(error), ["message", "causes"]);
+    // A file without a header: the columns that an error names are people.
+    let people = "Ann Lee,ann@example.com\nBob Ray,bob@example.com\n";
+    place.write("people.csv", people);
+    let done = place.run(&server, ["people.csv", "-o", "none.csv"]);
+    done.args(["--summary", "summary.json"]).done().exits(2);
+    let text = place.text("summary.json");
+    assert!(text.contains("not_started"), "{text}");
+    for personal in ["Ann", "ann@", "Bob"] {
+        assert!(!text.contains(personal), "{text}");
+    }
 }
 
 #[test]

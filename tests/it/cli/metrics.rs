@@ -233,7 +233,10 @@ fn a_run_that_cannot_start_replaces_yesterdays_summary_but_nothing_else() {
     assert_eq!(summary["exit_code"], 2);
     assert_eq!(summary["stopped"], "not_started");
     assert!(
-        summary["error"].as_str().unwrap().contains("nobody.csv"),
+        summary["error"]["message"]
+            .as_str()
+            .unwrap()
+            .contains("nobody.csv"),
         "{summary}"
     );
     // A mistyped name must not cost anybody their users.

@@ -69,9 +69,13 @@ fn the_summary_counts_what_the_server_saw() {
     for quantile in ["p50", "p95", "p99"] {
         assert!(summary["latency_ms"][quantile].as_f64().unwrap() > 0.0);
     }
-    assert!(summary["output"].as_str().unwrap().ends_with("scored.csv"));
+    let size = place.read("scored.csv").len();
+    assert_eq!(
+        summary["output"],
+        serde_json::json!({"path": "scored.csv", "bytes": size})
+    );
     assert!(
-        summary["rejects"]
+        summary["rejects"]["path"]
             .as_str()
             .unwrap()
             .ends_with("scored.rejects.csv")
@@ -127,7 +131,7 @@ fn a_stopped_run_has_a_summary_too() {
     let rows = serde_json::json!({"read": 9, "resolved": 3, "written": 3, "left": 6});
     assert_eq!(summary["rows"], rows);
     assert!(
-        summary["output"]
+        summary["output"]["path"]
             .as_str()
             .unwrap()
             .ends_with("scored.csv.partial")

@@ -5,3 +5,4 @@ mod documents;
 mod readme;
 mod reference;
 mod samples;
+pub(crate) mod schema;

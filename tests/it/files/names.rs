@@ -59,7 +59,7 @@ fn no_name_of_a_file_or_column_steers_a_terminal() {
     let summary = place.text(&file("summary.json"));
     clean("the summary", &summary);
     let summary: serde_json::Value = serde_json::from_str(&summary).unwrap();
-    assert_eq!(summary["output"], file("out.csv"));
+    assert_eq!(summary["output"]["path"], file("out.csv"));
     let log = place.text(&file("log"));
     clean("the log", &log);
     let first = log.lines().next().unwrap();
@@ -69,7 +69,7 @@ fn no_name_of_a_file_or_column_steers_a_terminal() {
     clean("standard error", &done.stderr);
     let last = done.stderr.lines().last().unwrap();
     let last: serde_json::Value = serde_json::from_str(last).unwrap();
-    assert_eq!(last["output"], file("out.csv"));
+    assert_eq!(last["output"]["path"], file("out.csv"));
 
     for (arguments, name) in [
         (&["stats"][..], "ledger"),

@@ -89,7 +89,7 @@ fn a_decision_that_changed_since_last_night_is_counted_and_its_row_written_as_it
     );
     assert_eq!(place.text("changes.csv"), night.changes);
     assert_eq!(summary(&place)["drift"], night.drift);
-    assert_eq!(summary(&place)["changes"], "changes.csv");
+    assert_eq!(summary(&place)["changes"]["path"], "changes.csv");
     assert_eq!(
         place.names(),
         ["changes.csv", "scored.csv", "summary.json", "users.csv"]
@@ -262,7 +262,7 @@ fn when_nothing_changed_the_file_is_there_and_says_so() {
         .silent_about("see changes.csv");
     let header = last.lines().next().unwrap();
     assert_eq!(place.text("changes.csv"), format!("{FRONT}{header}\n"));
-    assert_eq!(summary(&place)["changes"], "changes.csv");
+    assert_eq!(summary(&place)["changes"]["path"], "changes.csv");
 
     // Nothing to compare at all, and `--changes` was not given.
     let place = Place::with("users.csv", users::csv(5));
