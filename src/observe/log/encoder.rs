@@ -201,6 +201,7 @@ fn run_started(start: &RunStarted) {
         concurrency = start.concurrency,
         retries = start.retries,
         resend_unknown = start.resend_unknown,
+        idempotency_header = start.idempotency_header,
         timeout_seconds = seconds(start.timeout),
         max_wait_seconds = seconds(start.max_wait),
         max_outage_seconds = seconds(start.max_outage),

@@ -42,6 +42,7 @@ fn run_started() -> RunStarted {
         concurrency: 512,
         retries: 4,
         resend_unknown: 1,
+        idempotency_header: name(),
         timeout: SECOND,
         max_wait: SECOND,
         max_outage: SECOND,
