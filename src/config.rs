@@ -184,6 +184,9 @@ pub enum KeySource {
     File(KeyFile),
     /// Among systemd's credentials, if they have one.
     Credential(KeyFile),
+    /// Nowhere. It is the run that fails for it and not the command line: a key that was not loaded tonight must not leave
+    /// yesterday's success in the summary and the metrics.
+    Nowhere,
 }
 
 /// When calls are made.

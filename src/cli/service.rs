@@ -8,7 +8,7 @@ use super::account::{AccountArgs, MissingSetting, SERVICE};
 use super::key;
 use super::sources::Sources;
 use crate::base::error::Result;
-use crate::config::{RealService, ServiceConfig};
+use crate::config::{KeySource, RealService, ServiceConfig};
 use crate::service::{IdempotencyHeader, Plan, Proxy};
 
 // A doc comment would be taken for the help of `run`.
@@ -60,7 +60,7 @@ impl ServiceArgs {
         let key = key::find(self.api_key_file.as_deref())?;
         let given = self.account.given();
         let mut missing = given.missing();
-        if key.is_none() {
+        if key.is_none() && !missing.is_empty() {
             missing.push(MissingSetting {
                 what: "API key",
                 option: "--api-key-file FILE".to_owned(),
@@ -72,14 +72,14 @@ impl ServiceArgs {
         } else {
             None
         };
-        let (Some((endpoint, service_id)), Some(key)) = (account, key) else {
+        let Some((endpoint, service_id)) = account else {
             return Err(MissingSetting::error(&missing)
                 .hint("`--sandbox` uses a built-in stand-in, which needs no address, id or key"));
         };
         let proxy = Proxy::of(&endpoint, std::env::var_os)?;
         Ok(ServiceConfig::Real(Box::new(RealService {
             endpoint,
-            key,
+            key: key.unwrap_or(KeySource::Nowhere),
             service_id,
             proxy,
             ca_file: self.ca_file.clone(),

@@ -39,6 +39,7 @@ impl Answerer {
     fn of_service(service: RealService, timeouts: TimeoutConfig) -> Result<Self> {
         let (api_key, key_file) = match service.key {
             KeySource::Variable(key) => (key, None),
+            KeySource::Nowhere => return Err(no_key()),
             KeySource::Credential(file) if !file.path().exists() => return Err(no_key()),
             KeySource::File(file) | KeySource::Credential(file) => (file.read()?, Some(file)),
         };

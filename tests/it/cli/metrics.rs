@@ -246,6 +246,22 @@ fn a_run_that_cannot_start_replaces_yesterdays_summary_but_nothing_else() {
 }
 
 #[test]
+fn a_run_without_its_key_replaces_yesterdays_success() {
+    let (place, server) = (Place::with("users.csv", users::csv(2)), Server::good());
+    let run = || run(&place, &server).args(["--summary", "s.json"]);
+    run().done().exits(0);
+    run()
+        .without_env("RESCORE_API_KEY")
+        .done()
+        .exits(2)
+        .says("no API key");
+    assert_eq!(value(&place, "rescore_exit_code"), Some(2.0));
+    let summary: Value = serde_json::from_str(&place.text("s.json")).unwrap();
+    assert_eq!(summary["stopped"], "not_started");
+    assert_eq!(server.calls(), 2);
+}
+
+#[test]
 fn a_file_that_holds_something_else_is_never_replaced() {
     let (place, server) = (Place::with("users.csv", users::csv(2)), Server::good());
     place.write("m.prom", "node_load1 0.5\n");
