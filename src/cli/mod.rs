@@ -10,6 +10,7 @@ mod decide;
 mod fields;
 mod format;
 mod help;
+mod input_limits;
 mod key;
 mod ledger;
 mod parse;

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use super::super::open_input::InputFacts;
+use super::input_check::InputCheck;
 use super::rows::RowsEnd;
 use crate::input::Reader;
 use crate::layout::Layout;
@@ -17,6 +18,8 @@ pub(super) struct OpenFile {
     /// The output; `None` is standard output.
     pub(super) output: Option<Target>,
     pub(super) reader: Reader,
+    /// What checks the rows as they are read; `None` for a file, which is checked already.
+    pub(super) check: Option<InputCheck>,
     pub(super) layout: Layout,
     pub(super) sink: Sink,
     pub(super) sides: Sides,

@@ -12,6 +12,7 @@ mod failure;
 mod fd_limit;
 mod file;
 mod files;
+mod input_check;
 mod ledger;
 mod lookup;
 mod metrics;

@@ -12,6 +12,7 @@ use super::claim::Claimed;
 use super::fd_limit;
 use super::file::OpenFile;
 use super::files::OutputFiles;
+use super::input_check::InputCheck;
 use super::ledger::{PreparedLedger, path_of};
 use super::metrics;
 use super::service::Answerer;
@@ -91,8 +92,12 @@ pub(super) fn prepare(config: RunConfig) -> Result<PreparedRun> {
     let wait = LockWait::new(config.wait_lock, shows_text, || signals.check());
     let claimed = Claimed::new(&config.output, &config.input, &config.ledger, &wait)?;
     let Claimed { output, ledger } = claimed;
+    let mut check = InputCheck::new(config.limits, &config.input, shows_text)?;
     let compose = bodies(config.plan);
-    let input = OpenInput::open(config.input, compose, shows_text)?;
+    let mut input = OpenInput::open(config.input, compose, shows_text)?;
+    if let Some(check) = &mut check {
+        check.hold_back(&mut input.reader)?;
+    }
     let files = OutputFiles::new(output, config.watch.summary.clone(), input.layout.format)?;
     let metrics = config.watch.metrics.clone();
     files.refuse_clashes(&input.facts.source, &ledger, &answerer, metrics.as_deref())?;
@@ -112,6 +117,7 @@ pub(super) fn prepare(config: RunConfig) -> Result<PreparedRun> {
             real_input,
             output: files.output,
             reader: input.reader,
+            check,
             layout: input.layout,
             sink: files.sink,
             sides: files.sides,

@@ -238,6 +238,7 @@ impl TestRun {
         let decisions = DecisionPolicy::default();
         let rows = RowStages {
             reader,
+            check: None,
             when_broken: WhenBroken::StopRun,
             lookup,
             writer: Writer::new(opened.layout, decisions, sink, Sides::default()),

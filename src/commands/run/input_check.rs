@@ -1,0 +1,220 @@
+//! Whether the input is whole and its rows can be sent, as far as the user says what to expect (`--min-rows`,
+//! `--max-invalid`): a broken export must neither be scored in part nor replace yesterday's output.
+//!
+//! A file is read once more before everything else, so that nothing is sent. A stream can be read only once: its first rows
+//! are held back until there are enough, and the others are counted on the reader's thread as they come.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::num::NonZeroU64;
+
+use crate::base::error::{Error, Result};
+use crate::base::stderr::say;
+use crate::base::tolerance::Tolerance;
+use crate::config::InputLimits;
+use crate::input::{Compose, Input, Reader, ReaderSettings, RowBatch};
+use crate::observe::{count, counted};
+use crate::pipeline::{Read, Stop};
+use crate::selection::Selection;
+use crate::telemetry::event::{CancelReason, InputEnd};
+use crate::verdict::{Reason, most_frequent};
+
+/// A share counts from this many rows, unless there are no more: the first row of a stream may be its worst.
+const ROWS_OF_A_SHARE: u64 = 100;
+/// How many bytes of rows of a stream are held back at most: some hundred thousand rows.
+const HELD: usize = 64 * 1024 * 1024;
+/// From this size in bytes on, reading all rows takes long enough that people wonder.
+const SLOW: u64 = 64 * 1024 * 1024;
+
+/// Counts the rows of an input, and knows when it is broken.
+pub(super) struct InputCheck {
+    limits: InputLimits,
+    /// The input's name in sentences.
+    name: String,
+    rows: u64,
+    unsendable: BTreeMap<Reason, u64>,
+    /// Batches that were held back, and will come again.
+    held: usize,
+}
+
+impl InputCheck {
+    /// Checks a file to its end. For a stream, returns what checks its rows as they are read.
+    ///
+    /// # Errors
+    /// Exit code 2: the file is broken, or cannot be read.
+    pub(super) fn new(
+        limits: InputLimits,
+        input: &ReaderSettings,
+        shows_text: bool,
+    ) -> Result<Option<Self>> {
+        if limits == InputLimits::default() {
+            return Ok(None);
+        }
+        let check = Self {
+            limits,
+            name: name(&input.file.input),
+            rows: 0,
+            unsendable: BTreeMap::new(),
+            held: 0,
+        };
+        let Some(size) = size(&input.file.input) else {
+            return Ok(Some(check));
+        };
+        if shows_text && limits.max_invalid.is_some() && size >= SLOW {
+            say("rescore: checking all rows of the input before anything is sent");
+        }
+        check.pass(input.clone())?;
+        Ok(None)
+    }
+
+    /// Reads a file as far as needed.
+    fn pass(mut self, input: ReaderSettings) -> Result<()> {
+        let all = ReaderSettings {
+            selection: Selection::default(),
+            ..input
+        };
+        let (mut reader, _) = Reader::open(all, Compose::new(|_, _| {}))?;
+        while let Some(batch) = reader.next_batch()? {
+            self.count(&batch);
+            match (self.limits.min_rows, self.limits.max_invalid) {
+                (Some(least), None) if self.rows >= least.get() => return Ok(()),
+                // A share may still get smaller.
+                (_, Some(Tolerance::Rows(_))) => self.so_far().map_err(nothing_sent)?,
+                _ => {}
+            }
+        }
+        self.at_end(InputEnd::Whole).map_err(nothing_sent)
+    }
+
+    /// Reads a stream ahead until it has as many rows as it must have, so that none is sent before.
+    ///
+    /// # Errors
+    /// Exit code 2: the stream is broken, or cannot be read.
+    pub(super) fn hold_back(&mut self, reader: &mut Reader) -> Result<()> {
+        let Some(least) = self.limits.min_rows else {
+            return Ok(());
+        };
+        let mut bytes = 0;
+        let continues = reader.read_ahead(|batch| {
+            self.count(batch);
+            self.so_far().map_err(nothing_sent)?;
+            self.held += 1;
+            bytes += batch
+                .rows
+                .iter()
+                .map(|row| row.row.raw.len())
+                .sum::<usize>();
+            Ok(self.rows >= least.get() || bytes >= HELD)
+        })?;
+        if continues {
+            return Ok(());
+        }
+        self.at_end(reader.end()).map_err(nothing_sent)
+    }
+
+    /// Checks the next rows of a stream.
+    ///
+    /// # Errors
+    /// The run must stop.
+    pub(super) fn next(&mut self, batch: &RowBatch) -> Result<(), Stop> {
+        if self.held > 0 {
+            self.held -= 1;
+            return Ok(());
+        }
+        self.count(batch);
+        self.so_far()
+    }
+
+    /// Checks the end of a stream, and says what follows.
+    pub(super) fn end(&self, end: InputEnd) -> Read {
+        match self.at_end(end) {
+            Ok(()) => Read::End(end),
+            Err(stop) => Read::Failed(stop),
+        }
+    }
+
+    fn count(&mut self, batch: &RowBatch) {
+        self.rows += batch.rows.len() as u64;
+        let failures = batch
+            .rows
+            .iter()
+            .filter_map(|row| row.request.as_ref().err());
+        for failure in failures {
+            *self.unsendable.entry(failure.reason).or_default() += 1;
+        }
+    }
+
+    /// What is known before the end.
+    fn so_far(&self) -> Result<(), Stop> {
+        match self.limits.max_invalid {
+            Some(Tolerance::Percent(_)) if self.rows < ROWS_OF_A_SHARE => Ok(()),
+            most => self.refuse_invalid(most, "first "),
+        }
+    }
+
+    /// What is known at the end. A part of a stream says nothing about its length.
+    fn at_end(&self, end: InputEnd) -> Result<(), Stop> {
+        self.refuse_invalid(self.limits.max_invalid, "")?;
+        match self.limits.min_rows {
+            Some(least) if self.rows < least.get() && end == InputEnd::Whole => {
+                Err(Stop::new(CancelReason::MinRows, self.too_few(least)))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn refuse_invalid(&self, most: Option<Tolerance>, which: &str) -> Result<(), Stop> {
+        let invalid = self.unsendable.values().sum();
+        match most.filter(|most| !most.covers(invalid, self.rows)) {
+            Some(most) => {
+                let error = self.too_many_invalid(invalid, which, most);
+                Err(Stop::new(CancelReason::MaxInvalid, error))
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn too_few(&self, least: NonZeroU64) -> Error {
+        Error::usage(format!(
+            "{} has {}, fewer than `--min-rows {least}`",
+            self.name,
+            counted(self.rows, "row")
+        ))
+        .hint("check that the export is complete, or lower `--min-rows`")
+    }
+
+    fn too_many_invalid(&self, invalid: u64, which: &str, most: Tolerance) -> Error {
+        Error::usage(format!(
+            "{} of the {which}{} of {} cannot be sent, more than `--max-invalid {most}` allows",
+            count(invalid),
+            counted(self.rows, "row"),
+            self.name
+        ))
+        .detail(format!("most frequent: {}", most_frequent(&self.unsendable)))
+        .hint("`rescore check` names these rows and what may help; `--max-invalid` sets how many are allowed")
+    }
+}
+
+/// The error for an input that is refused before the first call.
+fn nothing_sent(stop: Stop) -> Error {
+    let error = stop.error.unwrap_or_else(|| Error::usage("broken input"));
+    error.detail("nothing was sent")
+}
+
+/// The name of an input in a sentence.
+fn name(input: &Input) -> String {
+    match input {
+        Input::Stdin => input.shown(),
+        Input::File(_) => format!("`{}`", input.shown()),
+    }
+}
+
+/// The size of an input that can be read twice; `None` for a stream.
+fn size(input: &Input) -> Option<u64> {
+    let Input::File(path) = input else {
+        return None;
+    };
+    // If it cannot be looked at, opening it says why.
+    let metadata = fs::metadata(path).ok()?;
+    metadata.is_file().then_some(metadata.len())
+}
