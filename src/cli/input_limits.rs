@@ -12,7 +12,7 @@ use crate::config::InputLimits;
 // A doc comment would be taken for the help of the command.
 #[derive(Debug, Args)]
 pub(super) struct InputLimitArgs {
-    /// Send nothing if the input has fewer rows
+    /// Send nothing if the input has fewer rows than this
     ///
     /// For an export that may be empty or cut off. A file is counted before the first call. The rows of a stream are held
     /// back until there are enough, or 64 MiB of them; if a longer stream has too few, the output does not get its name.

@@ -31,6 +31,8 @@ pub(super) struct InputCheck {
     limits: InputLimits,
     /// The input's name in sentences.
     name: String,
+    /// Whether it is several files.
+    several: bool,
     rows: u64,
     unsendable: BTreeMap<Reason, u64>,
     /// Batches that were held back, and will come again.
@@ -38,13 +40,13 @@ pub(super) struct InputCheck {
 }
 
 impl InputCheck {
-    /// Checks a file to its end. For a stream, returns what checks its rows as they are read.
+    /// Checks files, with all their rows together. For a stream, returns what checks its rows as they are read.
     ///
     /// # Errors
-    /// Exit code 2: the file is broken, or cannot be read.
+    /// Exit code 2: the input is broken, or cannot be read.
     pub(super) fn new(
         limits: InputLimits,
-        input: &ReaderSettings,
+        inputs: &[ReaderSettings],
         shows_text: bool,
     ) -> Result<Option<Self>> {
         if limits == InputLimits::default() {
@@ -52,38 +54,60 @@ impl InputCheck {
         }
         let check = Self {
             limits,
-            name: name(&input.file.input),
+            name: name(inputs),
+            several: inputs.len() > 1,
             rows: 0,
             unsendable: BTreeMap::new(),
             held: 0,
         };
-        let Some(size) = size(&input.file.input) else {
+        let sizes: Vec<_> = inputs.iter().filter_map(size).collect();
+        if sizes.is_empty() {
             return Ok(Some(check));
-        };
-        if shows_text && limits.max_invalid.is_some() && size >= SLOW {
-            say("rescore: checking all rows of the input before anything is sent");
         }
-        check.pass(input.clone())?;
+        let is_slow = limits.max_invalid.is_some() && sizes.iter().sum::<u64>() >= SLOW;
+        if shows_text && is_slow {
+            say("rescore: checking all rows before anything is sent");
+        }
+        check.pass(inputs)?;
         Ok(None)
     }
 
-    /// Reads a file as far as needed.
-    fn pass(mut self, input: ReaderSettings) -> Result<()> {
+    /// Reads files as far as needed.
+    fn pass(mut self, inputs: &[ReaderSettings]) -> Result<()> {
+        for input in inputs.iter().filter(|input| size(input).is_some()) {
+            match self.read(input) {
+                Ok(()) => {}
+                // The run reports a file that cannot be read, and continues with the others.
+                Err(_) if self.several => {}
+                Err(error) => return Err(error),
+            }
+            if self.knows_enough() {
+                return Ok(());
+            }
+        }
+        self.at_end(InputEnd::Whole).map_err(nothing_sent)
+    }
+
+    /// Reads a file to its end, or until enough is known.
+    fn read(&mut self, input: &ReaderSettings) -> Result<()> {
         let all = ReaderSettings {
             selection: Selection::default(),
-            ..input
+            ..input.clone()
         };
         let (mut reader, _) = Reader::open(all, Compose::new(|_, _| {}))?;
         while let Some(batch) = reader.next_batch()? {
             self.count(&batch);
-            match (self.limits.min_rows, self.limits.max_invalid) {
-                (Some(least), None) if self.rows >= least.get() => return Ok(()),
-                // A share may still get smaller.
-                (_, Some(Tolerance::Rows(_))) => self.so_far().map_err(nothing_sent)?,
-                _ => {}
+            if self.knows_enough() {
+                break;
             }
         }
-        self.at_end(InputEnd::Whole).map_err(nothing_sent)
+        Ok(())
+    }
+
+    /// Whether no further row can make a difference.
+    fn knows_enough(&self) -> bool {
+        let has_enough = |least: NonZeroU64| self.rows >= least.get();
+        self.limits.max_invalid.is_none() && self.limits.min_rows.is_none_or(has_enough)
     }
 
     /// Reads a stream ahead until it has as many rows as it must have, so that none is sent before.
@@ -176,8 +200,9 @@ impl InputCheck {
 
     fn too_few(&self, least: NonZeroU64) -> Error {
         Error::usage(format!(
-            "{} has {}, fewer than `--min-rows {least}`",
+            "{} {} {}, fewer than `--min-rows {least}`",
             self.name,
+            if self.several { "have" } else { "has" },
             counted(self.rows, "row")
         ))
         .hint("check that the export is complete, or lower `--min-rows`")
@@ -201,20 +226,96 @@ fn nothing_sent(stop: Stop) -> Error {
     error.detail("nothing was sent")
 }
 
-/// The name of an input in a sentence.
-fn name(input: &Input) -> String {
-    match input {
-        Input::Stdin => input.shown(),
-        Input::File(_) => format!("`{}`", input.shown()),
+/// The name of the input in a sentence.
+fn name(inputs: &[ReaderSettings]) -> String {
+    match inputs {
+        [input] => match &input.file.input {
+            input @ Input::File(_) => format!("`{}`", input.shown()),
+            input @ Input::Stdin => input.shown(),
+        },
+        _ => format!("the {} inputs", inputs.len()),
     }
 }
 
 /// The size of an input that can be read twice; `None` for a stream.
-fn size(input: &Input) -> Option<u64> {
-    let Input::File(path) = input else {
+fn size(input: &ReaderSettings) -> Option<u64> {
+    let Input::File(path) = &input.file.input else {
         return None;
     };
     // If it cannot be looked at, opening it says why.
     let metadata = fs::metadata(path).ok()?;
     metadata.is_file().then_some(metadata.len())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::base::encoding::TextEncoding;
+    use crate::fields::{Assignments, PhoneRules};
+    use crate::input::{FileSettings, FormatChoice};
+    use crate::layout::Existing;
+
+    fn settings(path: &Path) -> ReaderSettings {
+        ReaderSettings {
+            file: FileSettings {
+                input: Input::File(path.to_owned()),
+                format: FormatChoice::Detect,
+                encoding: TextEncoding::UTF_8,
+                delimiter: None,
+                no_header: false,
+                max_record: 1 << 20,
+            },
+            judges_first_rows: true,
+            selection: Selection::default(),
+            assignments: Assignments::default(),
+            phones: PhoneRules::default(),
+            existing: Existing::Replace,
+            columns: Vec::new(),
+        }
+    }
+
+    /// What is wrong with these three files: 4 rows, 6 rows of which one has no name, and none that could be read.
+    fn judged(min_rows: u64, max_invalid: Option<Tolerance>) -> Option<String> {
+        let place = tempfile::tempdir().unwrap();
+        let header = "name,email,ip,user_agent\n";
+        let row = "Jo,jo@example.com,::1,curl\n";
+        let files = [
+            ("a.csv", format!("{header}{}", row.repeat(4))),
+            (
+                "b.csv",
+                format!("{header}{},jo@example.com,::1,curl\n", row.repeat(5)),
+            ),
+            ("c.csv", "[1]".to_owned()),
+        ];
+        let inputs = files.map(|(name, content)| {
+            fs::write(place.path().join(name), content).unwrap();
+            settings(&place.path().join(name))
+        });
+        let limits = InputLimits {
+            min_rows: NonZeroU64::new(min_rows),
+            max_invalid,
+        };
+        let check = InputCheck::new(limits, &inputs, false);
+        assert!(check.as_ref().is_ok_and(Option::is_none) || check.is_err());
+        check.err().map(|error| error.to_string())
+    }
+
+    #[test]
+    fn several_files_are_counted_together() {
+        assert_eq!(judged(10, None), None);
+        assert_eq!(
+            judged(11, None).as_deref(),
+            Some("the 3 inputs have 10 rows, fewer than `--min-rows 11`")
+        );
+        assert_eq!(judged(0, Some(Tolerance::Percent(10.0))), None);
+        assert_eq!(
+            judged(1, Some(Tolerance::Percent(9.9))).as_deref(),
+            Some(
+                "1 of the 10 rows of the 3 inputs cannot be sent, more than `--max-invalid 9.9%` allows"
+            )
+        );
+    }
 }

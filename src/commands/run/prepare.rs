@@ -3,6 +3,7 @@
 
 use std::fs::File;
 use std::num::NonZeroUsize;
+use std::slice::from_ref;
 
 use bytes::BytesMut;
 
@@ -92,7 +93,7 @@ pub(super) fn prepare(config: RunConfig) -> Result<PreparedRun> {
     let wait = LockWait::new(config.wait_lock, shows_text, || signals.check());
     let claimed = Claimed::new(&config.output, &config.input, &config.ledger, &wait)?;
     let Claimed { output, ledger } = claimed;
-    let mut check = InputCheck::new(config.limits, &config.input, shows_text)?;
+    let mut check = InputCheck::new(config.limits, from_ref(&config.input), shows_text)?;
     let compose = bodies(config.plan);
     let mut input = OpenInput::open(config.input, compose, shows_text)?;
     if let Some(check) = &mut check {
