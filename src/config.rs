@@ -14,11 +14,11 @@ use crate::base::tolerance::Tolerance;
 use crate::fields::UserRequest;
 use crate::input;
 use crate::ledger::Reuse;
-use crate::observe::Style;
+use crate::observe::{LogLevel, LogTarget, Style};
 use crate::pace::{CallLimit, FailureBudget, GiveUpAfter, Rate, Resends};
 use crate::raw_json::Pointer;
 use crate::scorer::Patience;
-use crate::service::{Account, Endpoint, KeyFile, Plan, Proxy, ServiceId};
+use crate::service::{Account, Endpoint, IdempotencyHeader, KeyFile, Plan, Proxy, ServiceId};
 use crate::telemetry::accepted_failures::AcceptedFailures;
 use crate::verdict::{DecisionPolicy, Levels, Thresholds};
 
@@ -35,6 +35,8 @@ pub struct RunConfig {
     pub service: ServiceConfig,
     /// How long the client waits for it.
     pub timeouts: TimeoutConfig,
+    /// The header by which the service recognises a request that is sent again; `None` if it does not.
+    pub idempotency: Option<IdempotencyHeader>,
     /// The plan, with its flags.
     pub plan: Plan,
     /// When calls are made.
@@ -224,12 +226,23 @@ pub struct WatchConfig {
     pub summary: Option<PathBuf>,
     /// Where metrics go for Prometheus.
     pub metrics: Option<PathBuf>,
-    /// What the run is called in metrics.
+    /// Where the log goes, and how much of it.
+    pub log: Option<LogConfig>,
+    /// What the run is called in metrics and in the log.
     pub job: Option<String>,
     /// Failed rows with which the exit code is 0 all the same.
     pub accepted: AcceptedFailures,
     /// What calls cost; `None` where the user does not say so, and no cost is shown.
     pub tariff: Option<Tariff>,
+}
+
+/// Where the log goes, and how much of it.
+#[derive(Debug, Clone)]
+pub struct LogConfig {
+    /// Where it goes.
+    pub(crate) target: LogTarget,
+    /// The least important lines of it.
+    pub(crate) level: LogLevel,
 }
 
 impl WatchConfig {
@@ -331,6 +344,24 @@ pub(crate) struct EarlierFile {
     pub(crate) file: input::FileSettings,
     /// The column by which rows are paired; `None` for all columns but the verdict's.
     pub(crate) key: Option<String>,
+}
+
+/// `rescore man DIR`.
+#[derive(Debug)]
+pub(crate) struct ManConfig {
+    /// Where the pages go.
+    pub(crate) directory: PathBuf,
+    /// The pages.
+    pub(crate) pages: Vec<ManPage>,
+}
+
+/// A manual page.
+#[derive(Debug)]
+pub(crate) struct ManPage {
+    /// The name of its file.
+    pub(crate) file: String,
+    /// The page, as `man` reads it.
+    pub(crate) text: String,
 }
 
 /// `rescore ledger`.

@@ -101,8 +101,8 @@ pub mod internals {
     }
     pub mod service {
         pub use crate::service::{
-            ApiKeys, Endpoint, Outcome, Plan, Quota, Reply, SentRequest, ServiceId, classify,
-            write_body,
+            ApiKeys, Endpoint, IdempotencyHeader, Outcome, Plan, Quota, Reply, SentRequest,
+            ServiceId, classify, write_body,
         };
     }
     pub mod selection {

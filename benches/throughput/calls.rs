@@ -201,6 +201,7 @@ fn whole_run(input: &Path, output: &Path, url: &str, rate: Rate) {
 
 pub(crate) fn run_with(input: &Path, output: &Path, url: &str, rate: Rate, ledger: LedgerConfig) {
     let exit = run::execute(RunConfig {
+        idempotency: None,
         input: reader_settings(input),
         limits: InputLimits::default(),
         output: OutputConfig {
@@ -246,6 +247,7 @@ pub(crate) fn run_with(input: &Path, output: &Path, url: &str, rate: Rate, ledge
             quiet: true,
             summary: None,
             metrics: None,
+            log: None,
             job: None,
         },
     });

@@ -6,13 +6,16 @@
 mod account;
 mod check;
 mod columns;
+mod completions;
 mod decide;
 mod fields;
 mod format;
 mod help;
+mod help_notes;
 mod input_limits;
 mod key;
 mod ledger;
+mod man;
 mod parse;
 mod policy;
 mod price;
@@ -28,4 +31,4 @@ mod sources;
 mod thresholds;
 mod values;
 
-pub(crate) use parse::{Command, ParseFailure, parse, variable_warnings};
+pub(crate) use parse::{Command, ParseFailure, asks_for_json, parse, variable_warnings};

@@ -18,16 +18,17 @@ use super::selection::SelectionArgs;
 use super::service::ServiceArgs;
 use super::settings::SettingsArgs;
 use super::sources::Sources;
-use super::values::{self, ProgressArg};
+use super::values::{self, LogLevelArg, ProgressArg};
 use crate::base::error::{Error, Result};
 use crate::base::money::Money;
 use crate::base::tolerance::Tolerance;
 use crate::config::{
-    BudgetConfig, LedgerChoice, LedgerConfig, OutputConfig, PaceConfig, RunConfig, ServiceConfig,
-    TimeoutConfig, WatchConfig,
+    BudgetConfig, LedgerChoice, LedgerConfig, LogConfig, OutputConfig, PaceConfig, RunConfig,
+    ServiceConfig, TimeoutConfig, WatchConfig,
 };
 use crate::input::ReaderSettings;
 use crate::ledger::Reuse;
+use crate::observe::{LogTarget, Style};
 use crate::pace::{CallLimit, FailureBudget, FailureLimit, GiveUpAfter, Rate};
 use crate::scorer::Patience;
 use crate::telemetry::accepted_failures::AcceptedFailures;
@@ -200,7 +201,15 @@ pub(super) struct RunArgs {
     /// Keep metrics for Prometheus in this file, for the node exporter's textfile collector
     #[arg(long, value_name = "FILE", value_parser = values::file(), help_heading = WATCH)]
     metrics: Option<PathBuf>,
-    /// The name of this job in metrics [default: the output's name]
+    /// Add what happens to this file, as JSON lines; `-` is standard error
+    ///
+    /// A run without a terminal opens the file again at SIGHUP, as after it was rotated, and goes on.
+    #[arg(long, value_name = "FILE", help_heading = WATCH)]
+    log: Option<PathBuf>,
+    /// How much is logged
+    #[arg(long, value_name = "LEVEL", value_enum, default_value = "info", help_heading = WATCH)]
+    log_level: LogLevelArg,
+    /// The name of this job in metrics and in the log [default: the output's name]
     #[arg(long, value_name = "NAME", value_parser = values::job, help_heading = WATCH)]
     job: Option<String>,
 
@@ -213,6 +222,7 @@ impl RunArgs {
     pub(super) fn into_config(self, sources: Sources<'_>) -> Result<RunConfig> {
         let plan = self.service.plan()?;
         let pace = self.pace();
+        let idempotency = self.service.idempotency()?;
         let (names, columns) = self.columns.names()?;
         let (policy, captured) = self.policy.choice(sources)?.of_answers(columns)?;
         let input = self.input(names)?;
@@ -231,12 +241,22 @@ impl RunArgs {
             give_up_after: self.give_up_after.unwrap_or_default(),
         };
         let rows_on_terminal = output.path.is_none() && std::io::stdout().is_terminal();
+        let log = self.log.map(|path| LogConfig {
+            target: values::log_target(path),
+            level: self.log_level.into(),
+        });
+        let to_stderr = { log.as_ref() }.is_some_and(|log| log.target == LogTarget::Stderr);
         let watch = WatchConfig {
-            style: self.progress.style(rows_on_terminal),
+            style: match self.progress {
+                // The log says what progress would, and both would be mixed up.
+                ProgressArg::Auto if to_stderr => Style::Off,
+                progress => progress.style(rows_on_terminal),
+            },
             every: self.progress_every,
             quiet: self.quiet,
             summary: self.summary,
             metrics: self.metrics,
+            log,
             job: self.job,
             accepted: AcceptedFailures(self.accept_failures),
             tariff: self.price.tariff(),
@@ -250,6 +270,7 @@ impl RunArgs {
                 call: self.timeout,
                 connect: self.connect_timeout,
             },
+            idempotency,
             plan,
             pace,
             budget,

@@ -233,7 +233,7 @@ pub(super) fn unknown_variables(commands: &Command, names: Vec<String>) -> Vec<S
         let suggestion = nearest(name, known.iter().copied());
         let suggestion = suggestion.map(|known| format!("; did you mean `{known}`?"));
         format!(
-            "warning: the variable {} is unknown{}",
+            "the variable {} is unknown{}",
             quoted(name),
             suggestion.unwrap_or_default()
         )

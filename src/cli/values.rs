@@ -16,7 +16,7 @@ use crate::base::tolerance::Tolerance;
 use crate::fields::{Field, InvalidPhone, PhoneRegion, Template};
 use crate::input::FormatChoice;
 use crate::layout::Existing;
-use crate::observe::Style;
+use crate::observe::{LogLevel, LogTarget, Style};
 use crate::pace::{FailureLimit, GiveUpAfter};
 use crate::raw_json::Pointer;
 use crate::selection::Sample;
@@ -111,6 +111,39 @@ impl ProgressArg {
             Self::Json => Style::Json,
             Self::Off => Style::Off,
         }
+    }
+}
+
+/// `--log-level`.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(super) enum LogLevelArg {
+    /// Only what ended the run
+    Error,
+    /// Also warnings, outages and stops
+    Warn,
+    /// Also the start, pauses, changes of the pace, and the end
+    Info,
+    /// Also every call
+    Debug,
+}
+
+impl From<LogLevelArg> for LogLevel {
+    fn from(level: LogLevelArg) -> Self {
+        match level {
+            LogLevelArg::Error => Self::Error,
+            LogLevelArg::Warn => Self::Warn,
+            LogLevelArg::Info => Self::Info,
+            LogLevelArg::Debug => Self::Debug,
+        }
+    }
+}
+
+/// `--log`.
+pub(super) fn log_target(path: PathBuf) -> LogTarget {
+    if path == Path::new("-") {
+        LogTarget::Stderr
+    } else {
+        LogTarget::File(path)
     }
 }
 

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use crate::base::elapsed::time;
 use crate::base::error::{Error, Exit, Result, printable};
-use crate::base::stderr::say;
+use crate::observe::tell;
 
 /// How often a lock is tried again: nobody notices the difference, and a try costs some microseconds.
 const LOOK: Duration = Duration::from_millis(100);
@@ -81,7 +81,7 @@ impl<'a> LockWait<'a> {
     fn announce(&self, busy: &Error, longest: Duration) {
         if self.says {
             let busy = printable(&busy.to_string());
-            say(&format!("rescore: {busy}: waiting up to {}", time(longest)));
+            tell(&format!("rescore: {busy}: waiting up to {}", time(longest)));
         }
     }
 }

@@ -19,6 +19,7 @@ mod location;
 mod lock;
 mod lookup;
 mod request_key;
+mod request_uuids;
 mod session;
 mod settings;
 #[cfg(test)]
@@ -40,6 +41,7 @@ pub(crate) use lock::OutputLock;
 pub(crate) use lookup::Lookup;
 pub use lookup::{KnownOutcome, LookupResult};
 pub(crate) use request_key::{RequestHasher, RequestKey};
+pub(crate) use request_uuids::RequestUuids;
 pub(crate) use session::{
     ClosedLedger, EarlierAnswers, LedgerPreview, PreviewedRun, RunningLedger,
 };

@@ -7,12 +7,11 @@ use bytes::BytesMut;
 
 use super::super::lock_wait::LockWait;
 use crate::base::error::{Error, Exit, Result, printable, shown};
-use crate::base::stderr::say;
 use crate::config::ForgetTarget;
 use crate::fields::UserRequest;
 use crate::input::{Compose, Reader, ReaderSettings};
 use crate::ledger::{CleanupResult, Forget, ForgetCounts};
-use crate::observe::{count, counted};
+use crate::observe::{count, counted, tell};
 use crate::service::{Plan, write_body};
 
 /// The result of forgetting.
@@ -109,7 +108,7 @@ fn many(forget: &mut Forget, users: ReaderSettings) -> Result<RemovalSummary> {
     let (mut reader, opened) = Reader::open(users, Compose::new(write_bodies))?;
     // An empty file has no columns.
     if !opened.mapping.is_empty() {
-        say(&format!("rescore ledger: {}", printable(&opened.mapping)));
+        tell(&format!("rescore ledger: {}", printable(&opened.mapping)));
     }
     let (mut known, mut unknown, mut invalid) = (0, 0, 0);
     while let Some(batch) = reader.next_batch()? {

@@ -7,10 +7,9 @@ use super::file::OpenFile;
 use super::ledger::PreparedLedger;
 use super::prepare::{CallParts, Context, PreparedRun};
 use crate::base::error::{printable, quoted};
-use crate::base::stderr::say;
 use crate::layout::Format;
 use crate::ledger::{EarlierAnswers, KnownLimit, LackingAnswers, PreviousRun};
-use crate::observe::{self, counted, day, moment, most};
+use crate::observe::{self, counted, day, moment, most, tell};
 use crate::output::Target;
 use crate::pace::Rate;
 use crate::telemetry::pace::Limit;
@@ -37,14 +36,14 @@ pub(super) fn announce(prepared: &PreparedRun) {
         tell_earlier_run(ledger);
         let is_stream = file.output.as_ref().is_none_or(Target::is_special);
         if is_stream && !context.is_sandbox() && !ledger.stays() {
-            say(NO_LEDGER);
+            tell(NO_LEDGER);
         }
     }
     let ignored = file.input.ignored_at_start.then(|| IGNORED.to_owned());
     let of_ledger = thrown_away(ledger).or_else(|| aged(ledger));
     let of_ledger = of_ledger.into_iter().chain(lacking(ledger));
     for warning in warnings.iter().cloned().chain(ignored).chain(of_ledger) {
-        say(&format!("warning: {}", printable(&warning)));
+        observe::warn(&printable(&warning));
     }
 }
 
@@ -55,14 +54,14 @@ fn introduce(context: &Context, calls: &CallParts, file: &OpenFile) {
     } else {
         context.endpoint.to_string()
     };
-    say(&format!(
+    tell(&format!(
         "rescore: sending {} to {service}; up to {} at a time, {}",
         input.selection.of(&input.name()),
         counted(calls.concurrency.get() as u64, "call"),
         pace(calls.pace.rate)
     ));
     if !input.mapping.is_empty() {
-        say(&format!("         {}", printable(&input.mapping)));
+        tell(&format!("         {}", printable(&input.mapping)));
     }
     if !input.replaced.is_empty() {
         let names: Vec<_> = input.replaced.iter().map(|name| quoted(name)).collect();
@@ -70,7 +69,7 @@ fn introduce(context: &Context, calls: &CallParts, file: &OpenFile) {
             Format::Delimited { .. } => "columns",
             Format::Jsonl => "members",
         };
-        say(&format!(
+        tell(&format!(
             "         replacing the {columns} {} of the input",
             names.join(", ")
         ));
@@ -97,7 +96,7 @@ fn tell_limit(ledger: &PreparedLedger, start: Limit) {
         } else {
             ""
         };
-        say(&format!(
+        tell(&format!(
             "rescore: the limit found {} was {}: starting near it{first}",
             day(found),
             most(start)
@@ -117,7 +116,7 @@ fn tell_earlier_run(ledger: &PreparedLedger) {
         (_, true) => format!(": it has {}", counted(answers, "answer")),
     };
     let started = moment(started);
-    say(&match ledger.previous_run() {
+    tell(&match ledger.previous_run() {
         PreviousRun::Finished { .. } => {
             format!("rescore: retrying the failed rows of the run of {started}{has}")
         }

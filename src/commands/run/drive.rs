@@ -9,12 +9,13 @@ use super::prepare::{CallParts, Context, PreparedRun};
 use super::rows::{self, RowStages, run_rows};
 use super::threads::{StopChannel, WhenBroken};
 use crate::base::error::{Error, Result, shown};
+use crate::ledger::{LedgerWriter, RequestUuids};
 use crate::observe::{self, MetricsThread, ProgressSettings, ProgressThread, Style};
 use crate::output::{Sealed, Writer, partial_of};
 use crate::pace::{CallBudget, GiveUpPolicy, RetryPolicy};
 use crate::scorer::{Caller, Outage, Policies, RowRecorder, Scorer};
 use crate::service::Client;
-use crate::telemetry::hub::Events;
+use crate::telemetry::hub::{Events, Observer};
 use crate::verdict::DecisionPolicy;
 
 /// A run whose rows have run, to the end or to a stop.
@@ -157,7 +158,9 @@ fn start_progress(
         concurrency,
     };
     // The runtime's clock is the run's clock.
-    let events = runtime.block_on(async { Events::new(vec![Box::new(notices)]) });
+    let mut observers: Vec<Box<dyn Observer>> = vec![Box::new(notices)];
+    observers.extend(context.log.iter().map(|log| Box::new(log.observer()) as _));
+    let events = runtime.block_on(async { Events::new(observers) });
     let progress = ProgressThread::start(settings, events.clone(), inbox, ender);
     (events, progress)
 }
@@ -197,7 +200,9 @@ fn start_ledger(
     };
     let fields = ledger.fields(calls.captured.clone());
     let (ledger, writer) = ledger.start()?;
+    let uuids = { calls.client.recognises_requests() }
+        .then(|| { writer.as_ref() }.map_or_else(RequestUuids::of_pass, LedgerWriter::uuids));
     let recorder = RowRecorder::new(writer, calls.policy, events.clone(), &calls.captured);
-    let caller = Caller::new(calls.client, calls.gate, fields);
+    let caller = Caller::new(calls.client, calls.gate, fields).identifying(uuids);
     Ok((ledger, Scorer::new(caller, policies, recorder)))
 }

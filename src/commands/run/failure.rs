@@ -7,9 +7,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::metrics;
+use super::{log, metrics};
 use crate::base::error::{Error, Exit};
-use crate::config::RunConfig;
+use crate::config::{LogConfig, RunConfig};
 use crate::observe::{FailedStart, MetricsEnd};
 use crate::telemetry::stats::Stats;
 
@@ -17,6 +17,7 @@ use crate::telemetry::stats::Stats;
 pub(super) struct FailureFiles {
     summary: Option<PathBuf>,
     metrics: Option<PathBuf>,
+    log: Option<LogConfig>,
     job: String,
 }
 
@@ -26,12 +27,16 @@ impl FailureFiles {
         Self {
             summary: config.watch.summary.clone(),
             metrics: config.watch.metrics.clone(),
+            log: config.watch.log.clone(),
             job: metrics::job(config),
         }
     }
 
     /// Writes that the run could not start. What cannot be written is left: the error itself is what matters.
     pub(super) fn write(self, error: &Error) {
+        if let Some(log) = self.log {
+            log::not_started(log, error);
+        }
         let exit = error.exit();
         if exit == Exit::Busy {
             return;

@@ -18,8 +18,8 @@ pub(super) struct OpenFile {
     /// The output; `None` is standard output.
     pub(super) output: Option<Target>,
     pub(super) reader: Reader,
-    /// What checks the rows as they are read; `None` for a file, which is checked already.
-    pub(super) check: Option<InputCheck>,
+    /// What checks the rows of a stream as they are read.
+    pub(super) check: InputCheck,
     pub(super) layout: Layout,
     pub(super) sink: Sink,
     pub(super) sides: Sides,

@@ -13,7 +13,7 @@ use super::disk_space;
 use super::ledger::{LedgerPlan, PreparedLedger};
 use super::service::Answerer;
 use crate::base::error::{Error, Exit, Result};
-use crate::config::{LedgerChoice, LedgerConfig, OutputConfig};
+use crate::config::{LedgerChoice, LedgerConfig, OutputConfig, WatchConfig};
 use crate::input::Input;
 use crate::layout::Format;
 use crate::ledger::{self, OutputLock, Reuse, ledger_of};
@@ -151,7 +151,7 @@ impl OutputFiles {
         input: &Input,
         ledger: &LedgerPlan,
         answerer: &Answerer,
-        metrics: Option<&Path>,
+        watch: &WatchConfig,
     ) -> Result<()> {
         let mut files = Vec::new();
         if let Input::File(path) = input {
@@ -169,7 +169,10 @@ impl OutputFiles {
         files.extend(changes.map(|path| NamedFile::partial("changes", path)));
         let summary = self.summary.as_deref();
         files.extend(summary.map(|path| NamedFile::new("summary", path)));
+        let metrics = watch.metrics.as_deref();
         files.extend(metrics.map(|path| NamedFile::new("metrics", path)));
+        let log = watch.log.as_ref().and_then(|log| log.target.file());
+        files.extend(log.map(|path| NamedFile::new("log", path)));
         let report = self.report.as_deref();
         files.extend(report.map(|path| NamedFile::partial("report", path)));
         let ledger = { ledger.location.as_ref() }.and_then(ledger::LedgerLocation::path);

@@ -26,8 +26,10 @@ const HELD: usize = 64 * 1024 * 1024;
 /// From this size in bytes on, reading all rows takes long enough that people wonder.
 const SLOW: u64 = 64 * 1024 * 1024;
 
-/// Counts the rows of an input, and knows when it is broken.
+/// Counts the rows of an input, and knows when it is broken. By default it checks nothing.
+#[derive(Debug, Default)]
 pub(super) struct InputCheck {
+    /// What is still to be checked.
     limits: InputLimits,
     /// The input's name in sentences.
     name: String,
@@ -40,7 +42,7 @@ pub(super) struct InputCheck {
 }
 
 impl InputCheck {
-    /// Checks files, with all their rows together. For a stream, returns what checks its rows as they are read.
+    /// Checks files, with all their rows together. The rows of a stream are still to be checked, as they are read.
     ///
     /// # Errors
     /// Exit code 2: the input is broken, or cannot be read.
@@ -48,9 +50,9 @@ impl InputCheck {
         limits: InputLimits,
         inputs: &[ReaderSettings],
         shows_text: bool,
-    ) -> Result<Option<Self>> {
+    ) -> Result<Self> {
         if limits == InputLimits::default() {
-            return Ok(None);
+            return Ok(Self::default());
         }
         let check = Self {
             limits,
@@ -62,14 +64,14 @@ impl InputCheck {
         };
         let sizes: Vec<_> = inputs.iter().filter_map(size).collect();
         if sizes.is_empty() {
-            return Ok(Some(check));
+            return Ok(check);
         }
         let is_slow = limits.max_invalid.is_some() && sizes.iter().sum::<u64>() >= SLOW;
         if shows_text && is_slow {
             say("rescore: checking all rows before anything is sent");
         }
         check.pass(inputs)?;
-        Ok(None)
+        Ok(Self::default())
     }
 
     /// Reads files as far as needed.
@@ -141,6 +143,9 @@ impl InputCheck {
     /// # Errors
     /// The run must stop.
     pub(super) fn next(&mut self, batch: &RowBatch) -> Result<(), Stop> {
+        if self.limits == InputLimits::default() {
+            return Ok(());
+        }
         if self.held > 0 {
             self.held -= 1;
             return Ok(());
@@ -298,9 +303,13 @@ mod tests {
             min_rows: NonZeroU64::new(min_rows),
             max_invalid,
         };
-        let check = InputCheck::new(limits, &inputs, false);
-        assert!(check.as_ref().is_ok_and(Option::is_none) || check.is_err());
-        check.err().map(|error| error.to_string())
+        match InputCheck::new(limits, &inputs, false) {
+            Ok(check) => {
+                assert_eq!(check.limits, InputLimits::default(), "nothing is left");
+                None
+            }
+            Err(error) => Some(error.to_string()),
+        }
     }
 
     #[test]

@@ -384,7 +384,7 @@ impl RunLedger {
             Ok(ClosedLedger::Removed) => LedgerEnd::default(),
             Err(error) => LedgerEnd {
                 kept: None,
-                warning: Some(error.report().replacen("error", "warning", 1)),
+                warning: Some(error),
             },
         }
     }
@@ -396,7 +396,7 @@ pub(super) struct LedgerEnd {
     /// What stays of it.
     pub(super) kept: Option<KeptLedger>,
     /// A warning that it should have been removed and was not.
-    pub(super) warning: Option<String>,
+    pub(super) warning: Option<Error>,
 }
 
 /// The refusal to replace what a finished run left, with both ways to continue and what they cost.

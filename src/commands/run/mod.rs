@@ -14,6 +14,7 @@ mod file;
 mod files;
 mod input_check;
 mod ledger;
+mod log;
 mod lookup;
 mod metrics;
 mod page;

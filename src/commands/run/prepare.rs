@@ -15,6 +15,7 @@ use super::file::OpenFile;
 use super::files::OutputFiles;
 use super::input_check::InputCheck;
 use super::ledger::{PreparedLedger, path_of};
+use super::log::LogPlan;
 use super::metrics;
 use super::service::Answerer;
 use super::stop_signals::StopSignals;
@@ -24,7 +25,7 @@ use crate::config::{BudgetConfig, PaceConfig, RunConfig, WatchConfig};
 use crate::fields::UserRequest;
 use crate::input::Compose;
 use crate::ledger::KnownLimit;
-use crate::observe::MetricsFile;
+use crate::observe::{MetricsFile, RunLog};
 use crate::output::Document;
 use crate::pace::{Gate, PaceLimits};
 use crate::raw_json::Pointer;
@@ -54,6 +55,8 @@ pub(super) struct Context {
     pub(super) summary: Option<File>,
     /// Where metrics go for Prometheus.
     pub(super) metrics: Option<MetricsFile>,
+    /// Where it is logged what happens.
+    pub(super) log: Option<RunLog>,
     /// Where the report goes.
     pub(super) report: Option<Document>,
     pub(super) watch: WatchConfig,
@@ -83,12 +86,13 @@ impl Context {
 /// What keeps the run from starting. No output has been replaced then.
 pub(super) fn prepare(config: RunConfig) -> Result<PreparedRun> {
     let job = metrics::job(&config);
+    let log = LogPlan::of(&config);
     // Before anything is opened.
     let fit = fd_limit::fit(&config)?;
     let mut answerer = Answerer::new(config.service, config.plan, config.timeouts)?;
     let stops = StopChannel::new();
     // Before anything is waited for: another run may last for hours, and the header may never come.
-    let signals = StopSignals::start(stops.sender.clone())?;
+    let signals = StopSignals::start(stops.sender.clone(), log.signals())?;
     let shows_text = config.watch.shows_text();
     let wait = LockWait::new(config.wait_lock, shows_text, || signals.check());
     let claimed = Claimed::new(&config.output, &config.input, &config.ledger, &wait)?;
@@ -96,16 +100,14 @@ pub(super) fn prepare(config: RunConfig) -> Result<PreparedRun> {
     let mut check = InputCheck::new(config.limits, from_ref(&config.input), shows_text)?;
     let compose = bodies(config.plan);
     let mut input = OpenInput::open(config.input, compose, shows_text)?;
-    if let Some(check) = &mut check {
-        check.hold_back(&mut input.reader)?;
-    }
+    check.hold_back(&mut input.reader)?;
     let files = OutputFiles::new(output, config.watch.summary.clone(), input.layout.format)?;
-    let metrics = config.watch.metrics.clone();
-    files.refuse_clashes(&input.facts.source, &ledger, &answerer, metrics.as_deref())?;
+    files.refuse_clashes(&input.facts.source, &ledger, &answerer, &config.watch)?;
+    let log = log.open(&input, &ledger, fit.concurrency)?;
     let warnings = [answerer.warning.take(), fit.warning];
     let account = answerer.account();
-    let service = answerer.connect()?;
-    let metrics = metrics::of_run(metrics, job, &service, &config.watch)?;
+    let service = answerer.connect(config.idempotency)?;
+    let metrics = metrics::of_run(job, &service, &config.watch)?;
     // Before any file is touched: another run may be writing them.
     let output = files.identifying_file();
     let ledger = ledger.open(account, output, &config.captured, fit.concurrency, &wait)?;
@@ -137,6 +139,7 @@ pub(super) fn prepare(config: RunConfig) -> Result<PreparedRun> {
             stand_in: service.stand_in,
             summary: files.summary,
             metrics,
+            log,
             report: files.report,
             watch: config.watch,
         },

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use super::super::open_input::{IGNORED, InputFacts};
 use super::drive::DrivenRun;
@@ -10,10 +11,11 @@ use super::page::{CountedReport, file_name};
 use super::prepare::Context;
 use super::rows::RowsEnd;
 use crate::base::error::{Error, Exit, system_words};
-use crate::base::stderr::say;
 use crate::config::WatchConfig;
 use crate::input::Input;
-use crate::observe::{RunSummary, Style};
+use crate::observe::{
+    self, MetricsThread, RunEnded, RunLog, RunSummary, Style, tell_error, warn, warn_of,
+};
 use crate::selection::Selection;
 use crate::telemetry::event::InputEnd;
 use crate::telemetry::stats::Stats;
@@ -35,6 +37,7 @@ pub(super) fn report(driven: DrivenRun) -> Exit {
         watch,
         report: document,
         metrics: _,
+        log,
     } = context;
     let report = CountedReport::of(document, &mut ended);
     let RowsEnd { written, error, .. } = ended;
@@ -68,21 +71,38 @@ pub(super) fn report(driven: DrivenRun) -> Exit {
         report.finish(&name, &summary, &watch);
     }
     let unsynced = written.unsynced.as_deref().map(unsynced);
-    let warnings = left_over.into_iter().chain(unsynced);
-    say_last(error, warnings.chain(of_input(&input, &stats)));
+    let warnings = unsynced.into_iter().chain(of_input(&input, &stats));
+    say_last(error.as_ref(), left_over.as_ref(), warnings);
     let exit = watch.accepted.exit(&stats);
-    if let Some(metrics) = metrics {
-        metrics.finish(exit);
-    }
+    end_for_machines(metrics, log, exit, &stats, events.elapsed());
     exit
 }
 
-/// Says what ended the run early, then the warnings.
-fn say_last(error: Option<Error>, warnings: impl Iterator<Item = String>) {
-    let error = error.map(|error| error.report());
-    for words in error.into_iter().chain(warnings) {
-        say(&words);
+/// Leaves the end of the run in its metrics and its log.
+fn end_for_machines(
+    metrics: Option<MetricsThread>,
+    log: Option<RunLog>,
+    exit: Exit,
+    stats: &Stats,
+    elapsed: Duration,
+) {
+    if let Some(metrics) = metrics {
+        metrics.finish(exit);
     }
+    if let Some(log) = log {
+        log.finish(RunEnded::of(stats, elapsed, exit));
+    }
+}
+
+/// Says what ended the run early, then the warnings.
+fn say_last(
+    error: Option<&Error>,
+    left_over: Option<&Error>,
+    warnings: impl Iterator<Item = String>,
+) {
+    error.into_iter().for_each(tell_error);
+    left_over.into_iter().for_each(warn_of);
+    warnings.for_each(|warning| warn(&warning));
 }
 
 /// What the run took of its input, unless that turned out to be all of it.
@@ -94,11 +114,11 @@ fn part(selection: Selection, stats: &Stats) -> Option<Selection> {
 /// Warnings of what shows only at the end of the input.
 fn of_input(input: &InputFacts, stats: &Stats) -> impl Iterator<Item = String> + use<> {
     let ignored = !input.ignored_at_start && input.ignored.any();
-    let ignored = ignored.then(|| format!("warning: {IGNORED}"));
+    let ignored = ignored.then(|| IGNORED.to_owned());
     let no_rows = stats.input_end.is_some() && stats.read == 0;
     let no_rows = no_rows.then(|| {
         let rows = part(input.selection, stats).unwrap_or_default();
-        format!("warning: {} has no rows", rows.of(&input.name()))
+        format!("{} has no rows", rows.of(&input.name()))
     });
     ignored.into_iter().chain(no_rows)
 }
@@ -106,7 +126,7 @@ fn of_input(input: &InputFacts, stats: &Stats) -> impl Iterator<Item = String> +
 /// A warning that the names of files could not be made durable, as in a directory where we may only add files.
 fn unsynced(directory: &Path) -> String {
     format!(
-        "warning: `{}` cannot be synced: the files in it are complete, but a power cut now may undo their names",
+        "`{}` cannot be synced: the files in it are complete, but a power cut now may undo their names",
         directory.display()
     )
 }
@@ -123,14 +143,14 @@ fn is_there(file: &Path) -> bool {
 /// Shows the summary for people or for programs, and writes the one for `--summary`.
 fn tell(summary: &RunSummary<'_>, file: Option<File>, watch: &WatchConfig) {
     match watch.style {
-        _ if watch.quiet => summary.warning().iter().for_each(|line| say(line)),
-        Style::Json => say(&summary.json_line()),
-        _ => say(&summary.text()),
+        _ if watch.quiet => summary.warning().iter().for_each(|line| warn(line)),
+        Style::Json => summary.say_line(),
+        _ => observe::tell(&summary.text()),
     }
     if let Some(Err(failed)) = file.map(|file| summary.write_json(file)) {
         // The rows are safe, so this does not change the exit code.
-        say(&format!(
-            "warning: cannot write the summary: {}",
+        warn(&format!(
+            "cannot write the summary: {}",
             system_words(&failed)
         ));
     }

@@ -34,8 +34,8 @@ const WINDOW_BYTES: usize = 64 * 1024 * 1024;
 /// The stages that the rows of a file pass through besides the scorer.
 pub(super) struct RowStages {
     pub(super) reader: Reader,
-    /// What checks the rows of a stream.
-    pub(super) check: Option<InputCheck>,
+    /// What checks the rows of a stream as they are read.
+    pub(super) check: InputCheck,
     pub(super) when_broken: WhenBroken,
     pub(super) lookup: LookupStage,
     pub(super) writer: Writer,

@@ -60,7 +60,7 @@ pub(super) enum WhenBroken {
 /// Reads until the input ends or nobody receives any more.
 pub(super) fn reader(
     mut reader: Reader,
-    mut check: Option<InputCheck>,
+    mut check: InputCheck,
     mut lookup: LookupStage,
     when_broken: WhenBroken,
 ) -> Result<ReaderThread> {
@@ -70,14 +70,11 @@ pub(super) fn reader(
         let mut broken = None;
         loop {
             let message = match (reader.next_batch(), when_broken) {
-                (Ok(Some(batch)), _) => {
-                    let checked = check.as_mut().map_or(Ok(()), |check| check.next(&batch));
-                    checked.map_or_else(Read::Failed, |()| lookup.prepare(batch))
-                }
-                (Ok(None), _) => match &check {
-                    Some(check) => check.end(reader.end()),
-                    None => Read::End(reader.end()),
+                (Ok(Some(batch)), _) => match check.next(&batch) {
+                    Ok(()) => lookup.prepare(batch),
+                    Err(stop) => Read::Failed(stop),
                 },
+                (Ok(None), _) => check.end(reader.end()),
                 (Err(error), WhenBroken::StopRun) => Read::Failed(Stop::of_input(error)),
                 (Err(error), WhenBroken::EndFile) => {
                     broken = Some(error);

@@ -278,6 +278,7 @@ impl OpenLedger {
         }
         let settings = WriterSettings {
             path: self.claim.path().to_owned(),
+            run: self.lookups.run.identity(),
             hasher: self.lookups.hasher,
             lookup,
             shared: self.claim.is_shared(),

@@ -41,12 +41,3 @@ pub(crate) struct RunSummary<'a> {
     /// The output was removed during the run.
     pub(crate) output_is_gone: bool,
 }
-
-impl RunSummary<'_> {
-    /// The average speed; `None` if no row is done.
-    pub(super) fn rows_per_second(&self) -> Option<f64> {
-        let (rows, seconds) = (self.stats.resolved(), self.elapsed.as_secs_f64());
-        #[allow(clippy::cast_precision_loss, reason = "shown with three digits")]
-        (seconds > 0.0 && rows > 0).then(|| rows as f64 / seconds)
-    }
-}

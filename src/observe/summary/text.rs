@@ -4,9 +4,10 @@ use super::call_lines::call_lines;
 use super::drift_table::drift_table;
 use super::ledger_line::ledger_line;
 use super::run_summary::RunSummary;
-use super::undecided::undecided;
 use crate::base::error::shown;
 use crate::observe::numbers::{answers, count, counted, parts, rate, time};
+use crate::observe::run_counts::speed;
+use crate::observe::undecided::undecided;
 use crate::telemetry::event::CancelReason;
 
 impl RunSummary<'_> {
@@ -66,7 +67,7 @@ impl RunSummary<'_> {
                 )
             }
         };
-        (!words.is_empty()).then(|| format!("warning: {}{end}", words.join("; ")))
+        (!words.is_empty()).then(|| format!("{}{end}", words.join("; ")))
     }
 }
 
@@ -74,7 +75,7 @@ impl RunSummary<'_> {
 fn headline(run: &RunSummary<'_>) -> String {
     let stopped = run.stats.cancelled.map(stopped_by);
     let stopped = stopped.map(|by| format!("stopped early ({by}): "));
-    let speed = run.rows_per_second();
+    let speed = speed(run.stats, run.elapsed);
     let speed = speed.map(|speed| format!(", {} rows/s", rate(speed)));
     format!(
         "{}{} in {}{}",
@@ -295,7 +296,7 @@ rescore: stopped early (`--max-calls`): 5 rows in 1 min 40 s, 0.05 rows/s
     #[test]
     fn a_quiet_run_has_one_line_only_if_rows_failed_or_have_no_decision() {
         let stats = example::stats();
-        let expected = "warning: 1 of 5 rows failed: refused 1; see scored.rejects.csv.partial; 1 of 5 rows have no decision: unknown level `3` 1";
+        let expected = "1 of 5 rows failed: refused 1; see scored.rejects.csv.partial; 1 of 5 rows have no decision: unknown level `3` 1";
         let mut run = example::everything(&stats);
         assert_eq!(run.warning().as_deref(), Some(expected));
         let mut finished = example::stats();

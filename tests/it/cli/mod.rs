@@ -1,7 +1,10 @@
 //! The command line: settings, what people and programs see, the stand-in.
 
+mod completions;
+pub(crate) mod for_programs;
 mod help;
 mod levels;
+mod man;
 mod metrics;
 mod refused;
 mod sandbox;

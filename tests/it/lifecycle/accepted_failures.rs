@@ -42,7 +42,7 @@ fn as_many_failures_as_are_accepted_end_with_0_and_one_more_with_1() {
         let summary = summary(&place);
         assert_eq!(summary["exit_code"], code);
         assert_eq!(summary["failed"]["rows"], 2);
-        assert_eq!(summary["failed"]["accepted"], code == 0);
+        assert_eq!(summary["failures_accepted"], code == 0);
         assert_eq!(summary["stopped"], Value::Null);
     }
 }
@@ -90,7 +90,7 @@ fn neither_a_stopped_run_nor_rows_without_a_decision_are_accepted() {
     let place = Place::with("users.csv", users::csv(ROWS));
     let done = scored(&place, &server, "100%", &["--max-calls", "9", "-c", "1"]);
     done.exits(3).silent_about("--accept-failures");
-    assert_eq!(summary(&place)["failed"]["accepted"], false);
+    assert_eq!(summary(&place)["failures_accepted"], false);
 
     let levels = Server::start(|request| match request.name().as_str() {
         "User 3" => status(422),
@@ -108,7 +108,7 @@ fn neither_a_stopped_run_nor_rows_without_a_decision_are_accepted() {
     ];
     let done = scored(&place, &levels, "5", &decide);
     done.exits(1).says("not accepted, as rows have no decision");
-    assert_eq!(summary(&place)["failed"]["accepted"], false);
+    assert_eq!(summary(&place)["failures_accepted"], false);
     let done = scored(
         &place,
         &levels,
