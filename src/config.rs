@@ -4,12 +4,13 @@
 //! stage its part. The config is between them and the stages: it is made of the stages' types, no stage knows it, and
 //! `cli` and `commands` share nothing else. Benchmarks build a [`RunConfig`] without a command line.
 
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::base::money::Tariff;
 use crate::base::secret::Secret;
+use crate::base::tolerance::Tolerance;
 use crate::fields::UserRequest;
 use crate::input;
 use crate::ledger::Reuse;
@@ -26,6 +27,8 @@ use crate::verdict::{DecisionPolicy, Levels, Thresholds};
 pub struct RunConfig {
     /// What is read, and how.
     pub input: input::ReaderSettings,
+    /// What it must be like.
+    pub limits: InputLimits,
     /// Where rows go.
     pub output: OutputConfig,
     /// Who answers.
@@ -92,6 +95,15 @@ pub(crate) struct CheckLedger {
     pub(crate) max_age: Option<Duration>,
     /// The further fields that an answer must have.
     pub(crate) captured: Box<[Pointer]>,
+}
+
+/// What the input must be like for anything to be sent.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct InputLimits {
+    /// The least number of rows.
+    pub(crate) min_rows: Option<NonZeroU64>,
+    /// How many rows may be such that they cannot be sent.
+    pub(crate) max_invalid: Option<Tolerance>,
 }
 
 /// Where rows go.

@@ -43,8 +43,8 @@ pub mod internals {
     }
     pub mod config {
         pub use crate::config::{
-            BudgetConfig, KeySource, LedgerChoice, LedgerConfig, OutputConfig, PaceConfig,
-            RealService, RunConfig, ServiceConfig, TimeoutConfig, WatchConfig,
+            BudgetConfig, InputLimits, KeySource, LedgerChoice, LedgerConfig, OutputConfig,
+            PaceConfig, RealService, RunConfig, ServiceConfig, TimeoutConfig, WatchConfig,
         };
     }
     pub mod encoding {

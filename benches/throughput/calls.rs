@@ -11,8 +11,8 @@ use futures::stream::{FuturesUnordered, StreamExt};
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
 use rescore::internals::commands::run;
 use rescore::internals::config::{
-    BudgetConfig, KeySource, LedgerChoice, LedgerConfig, OutputConfig, PaceConfig, RealService,
-    RunConfig, ServiceConfig, TimeoutConfig, WatchConfig,
+    BudgetConfig, InputLimits, KeySource, LedgerChoice, LedgerConfig, OutputConfig, PaceConfig,
+    RealService, RunConfig, ServiceConfig, TimeoutConfig, WatchConfig,
 };
 use rescore::internals::encoding::TextEncoding;
 use rescore::internals::error::Exit;
@@ -203,6 +203,7 @@ pub(crate) fn run_with(input: &Path, output: &Path, url: &str, rate: Rate, ledge
     let exit = run::execute(RunConfig {
         idempotency: None,
         input: reader_settings(input),
+        limits: InputLimits::default(),
         output: OutputConfig {
             path: Some(output.to_owned()),
             rejects: None,

@@ -12,6 +12,7 @@ mod fields;
 mod format;
 mod help;
 mod help_notes;
+mod input_limits;
 mod key;
 mod ledger;
 mod man;

@@ -11,6 +11,7 @@ use super::account::refuse_address;
 use super::columns::ColumnArgs;
 use super::fields::FieldArgs;
 use super::format::{FILES, FormatArgs, source};
+use super::input_limits::InputLimitArgs;
 use super::policy::PolicyArgs;
 use super::price::{PACE, PriceArgs};
 use super::selection::SelectionArgs;
@@ -162,6 +163,8 @@ pub(super) struct RunArgs {
     wait_lock: Option<Duration>,
 
     #[command(flatten)]
+    limits: InputLimitArgs,
+    #[command(flatten)]
     format: FormatArgs,
     #[command(flatten)]
     columns: ColumnArgs,
@@ -262,6 +265,7 @@ impl RunArgs {
         };
         Ok(RunConfig {
             input,
+            limits: self.limits.limits(),
             output,
             service,
             timeouts: TimeoutConfig {

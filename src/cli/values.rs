@@ -363,7 +363,9 @@ pub(super) fn tolerance(text: &str) -> Result<Tolerance, String> {
             percent.map(Tolerance::Percent)
         }
     };
-    number.ok_or_else(|| "expected a number of rows, or a share such as `0.5%`".to_owned())
+    number.ok_or_else(|| {
+        "expected a number of rows, or a share up to 100%, such as `0.5%`".to_owned()
+    })
 }
 
 /// `--sample`.

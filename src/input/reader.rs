@@ -1,5 +1,7 @@
 //! The reader: opens a source and returns its rows in batches.
 
+use std::collections::VecDeque;
+
 use super::batch::{ReadRow, RowBatch};
 use super::bodies::{Bodies, Compose};
 use super::buffer::Buffer;
@@ -27,8 +29,8 @@ pub struct Reader {
     number: RowNumber,
     first_rows: FirstRows,
     selector: Selector,
-    /// The rows that were read to check the file.
-    early: Option<RowBatch>,
+    /// The rows that were read to check the source: the next ones.
+    early: VecDeque<RowBatch>,
 }
 
 enum FormatParser {
@@ -144,10 +146,10 @@ impl Reader {
             settings,
             bodies: Bodies::new(compose),
             number: RowNumber::FIRST,
-            early: None,
+            early: VecDeque::new(),
         };
         // What is wrong with all of them is found before any file is touched.
-        reader.early = gather(&mut reader, false)?;
+        reader.early = gather(&mut reader, false)?.into_iter().collect();
         Ok((
             reader,
             Opened {
@@ -167,13 +169,38 @@ impl Reader {
         self.selector.end()
     }
 
+    /// Reads ahead, from the next rows on, until `is_enough`; the rows that it has seen are still the next ones. Whether
+    /// it was enough before the end.
+    ///
+    /// # Errors
+    /// As for [`Self::next_batch`], or those of `is_enough`.
+    pub(crate) fn read_ahead(
+        &mut self,
+        mut is_enough: impl FnMut(&RowBatch) -> Result<bool>,
+    ) -> Result<bool> {
+        for seen in 0.. {
+            if seen == self.early.len() {
+                match gather(self, true)? {
+                    Some(batch) => self.early.push_back(batch),
+                    None => break,
+                }
+            }
+            if let Some(batch) = self.early.get(seen)
+                && is_enough(batch)?
+            {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     /// The next rows; `None` at the end.
     ///
     /// # Errors
     /// The source cannot be read further, or a record is broken in such a way that nothing after it
     /// can be trusted.
     pub fn next_batch(&mut self) -> Result<Option<RowBatch>> {
-        match self.early.take() {
+        match self.early.pop_front() {
             Some(early) => Ok(Some(early)),
             None => gather(self, true),
         }

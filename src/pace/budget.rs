@@ -1,12 +1,12 @@
 //! The budgets of a run: calls that it may make, and rows that may fail.
 
 use std::cell::Cell;
-use std::cmp::Reverse;
 use std::num::NonZeroU64;
 
 use crate::base::error::Error;
 use crate::telemetry::event::CancelReason;
 use crate::telemetry::stats::Stats;
+use crate::verdict::most_frequent;
 
 /// The most calls of a run, and the option that says so.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,8 +92,6 @@ pub(crate) enum FailureLimit {
 
 /// A share counts from this many rows: the first row of a file may be its worst.
 const ROWS_OF_A_SHARE: u64 = 100;
-/// Reasons that the message names: the most frequent ones nearly always tell what is wrong with a file.
-const REASONS_NAMED: usize = 3;
 
 /// The limit of rows that may fail, if there is one.
 #[derive(Debug, Clone, Copy, Default)]
@@ -118,17 +116,10 @@ impl FailureBudget {
             }
             _ => return None,
         };
-        let mut reasons: Vec<_> = stats.failed.iter().collect();
-        reasons.sort_by_key(|(_, rows)| Reverse(**rows));
-        let named: Vec<_> = reasons
-            .iter()
-            .take(REASONS_NAMED)
-            .map(|(reason, rows)| format!("{reason} {rows}"))
-            .collect();
         let message =
             format!("{failed} of {resolved} rows failed: `--max-failures {limit}` is reached");
         let error = Error::stopped(message)
-            .detail(format!("most frequent: {}", named.join(", ")))
+            .detail(format!("most frequent: {}", most_frequent(&stats.failed)))
             .hint("fix the rows that fail, or raise `--max-failures`");
         Some(error)
     }

@@ -279,6 +279,10 @@ pub(crate) enum CancelReason {
     Input,
     /// The input changed while it was being read.
     InputChanged,
+    /// The input has fewer rows than it must have.
+    MinRows,
+    /// Too many rows of the input cannot be sent.
+    MaxInvalid,
     /// Answers cannot be stored or looked up.
     Ledger,
     /// Too many consecutive rows ended without a verdict.
@@ -317,6 +321,8 @@ impl CancelReason {
             Self::Unavailable => "unavailable",
             Self::Input => "input",
             Self::InputChanged => "input_changed",
+            Self::MinRows => "min_rows",
+            Self::MaxInvalid => "max_invalid",
             Self::Ledger => "ledger",
             Self::NoVerdicts => "no_verdicts",
             Self::NoDecisions => "no_decisions",

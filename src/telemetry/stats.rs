@@ -346,7 +346,9 @@ impl Stats {
             Some(CancelReason::Terminated) => Exit::Interrupted(Signal::Terminate),
             Some(CancelReason::HungUp) => Exit::Interrupted(Signal::HangUp),
             Some(CancelReason::Refused) => Exit::Refused,
-            Some(CancelReason::Input) => Exit::Usage,
+            Some(CancelReason::Input | CancelReason::MinRows | CancelReason::MaxInvalid) => {
+                Exit::Usage
+            }
             Some(
                 CancelReason::Unavailable
                 | CancelReason::InputChanged

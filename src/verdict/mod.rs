@@ -6,6 +6,7 @@
 mod answer;
 mod decision;
 mod failure;
+mod frequent;
 mod levels;
 mod outcome;
 mod policy;
@@ -15,6 +16,7 @@ pub(crate) use answer::is_formula;
 pub use answer::{Answer, Score, TransactionId};
 pub use decision::Decision;
 pub use failure::{Failure, Reason};
+pub(crate) use frequent::most_frequent;
 pub use levels::Levels;
 pub(crate) use outcome::Resolution;
 pub use outcome::Verdict;

@@ -102,6 +102,7 @@ impl FileDriver<'_> {
             real_input,
             output,
             reader,
+            check,
             layout,
             sink,
             sides,
@@ -109,6 +110,7 @@ impl FileDriver<'_> {
         let writer = Writer::new(layout, self.policy.clone(), sink, sides);
         let stages = RowStages {
             reader,
+            check,
             when_broken,
             lookup,
             writer: if self.counts {

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use super::super::open_input::InputFacts;
+use super::input_check::InputCheck;
 use super::rows::RowsEnd;
 use crate::input::Reader;
 use crate::layout::Layout;
@@ -17,6 +18,8 @@ pub(super) struct OpenFile {
     /// The output; `None` is standard output.
     pub(super) output: Option<Target>,
     pub(super) reader: Reader,
+    /// What checks the rows of a stream as they are read.
+    pub(super) check: InputCheck,
     pub(super) layout: Layout,
     pub(super) sink: Sink,
     pub(super) sides: Sides,

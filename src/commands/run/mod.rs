@@ -13,6 +13,7 @@ mod fd_limit;
 mod file;
 mod files;
 mod identity;
+mod input_check;
 mod ledger;
 mod log;
 mod lookup;

@@ -3,6 +3,7 @@
 
 use std::fs::File;
 use std::num::NonZeroUsize;
+use std::slice::from_ref;
 
 use bytes::BytesMut;
 
@@ -13,6 +14,7 @@ use super::fd_limit;
 use super::file::OpenFile;
 use super::files::OutputFiles;
 use super::identity;
+use super::input_check::InputCheck;
 use super::ledger::{PreparedLedger, path_of};
 use super::log::LogPlan;
 use super::metrics;
@@ -98,7 +100,9 @@ pub(super) fn prepare(config: RunConfig) -> Result<PreparedRun> {
     let wait = LockWait::new(config.wait_lock, shows_text, || signals.check());
     let claimed = Claimed::new(&config.output, &config.input, &config.ledger, &wait)?;
     let Claimed { output, ledger } = claimed;
-    let input = OpenInput::open(config.input, bodies(config.plan), shows_text)?;
+    let mut check = InputCheck::new(config.limits, from_ref(&config.input), shows_text)?;
+    let mut input = OpenInput::open(config.input, bodies(config.plan), shows_text)?;
+    check.hold_back(&mut input.reader)?;
     let files = OutputFiles::new(output, config.watch.summary.clone(), input.layout.format)?;
     files.refuse_clashes(&input.facts.source, &ledger, &answerer, &config.watch)?;
     let log = log.open(&input, &ledger, fit.concurrency)?;
@@ -118,6 +122,7 @@ pub(super) fn prepare(config: RunConfig) -> Result<PreparedRun> {
             real_input,
             output: files.output,
             reader: input.reader,
+            check,
             layout: input.layout,
             sink: files.sink,
             sides: files.sides,

@@ -10,6 +10,7 @@ use std::time::Duration;
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 
+use super::input_check::InputCheck;
 use super::ledger::RunLedger;
 use super::lookup::LookupStage;
 use super::threads::{self, BATCHES, ReaderEnd, StopChannel, WhenBroken, WriterEnd, stop_of};
@@ -33,6 +34,8 @@ const WINDOW_BYTES: usize = 64 * 1024 * 1024;
 /// The stages that the rows of a file pass through besides the scorer.
 pub(super) struct RowStages {
     pub(super) reader: Reader,
+    /// What checks the rows of a stream as they are read.
+    pub(super) check: InputCheck,
     pub(super) when_broken: WhenBroken,
     pub(super) lookup: LookupStage,
     pub(super) writer: Writer,
@@ -62,6 +65,7 @@ pub(super) fn run_rows<S: Service>(
 ) -> Result<RowsEnd> {
     let RowStages {
         reader,
+        check,
         when_broken,
         lookup,
         writer,
@@ -72,7 +76,7 @@ pub(super) fn run_rows<S: Service>(
     } = stops;
     let (write_sender, write) = mpsc::channel(BATCHES);
     let writing = threads::writer(writer, write, scorer.events().clone(), sender.clone())?;
-    let reading = threads::reader(reader, lookup, when_broken)?;
+    let reading = threads::reader(reader, check, lookup, when_broken)?;
     let window = WindowSize {
         rows: WINDOW_ROWS,
         bytes: WINDOW_BYTES,

@@ -4,6 +4,7 @@ use std::sync::mpsc::Receiver;
 
 use tokio::sync::mpsc;
 
+use super::input_check::InputCheck;
 use super::lookup::LookupStage;
 use crate::base::error::{Error, Result};
 use crate::input::Reader;
@@ -59,6 +60,7 @@ pub(super) enum WhenBroken {
 /// Reads until the input ends or nobody receives any more.
 pub(super) fn reader(
     mut reader: Reader,
+    mut check: InputCheck,
     mut lookup: LookupStage,
     when_broken: WhenBroken,
 ) -> Result<ReaderThread> {
@@ -68,8 +70,11 @@ pub(super) fn reader(
         let mut broken = None;
         loop {
             let message = match (reader.next_batch(), when_broken) {
-                (Ok(Some(batch)), _) => lookup.prepare(batch),
-                (Ok(None), _) => Read::End(reader.end()),
+                (Ok(Some(batch)), _) => match check.next(&batch) {
+                    Ok(()) => lookup.prepare(batch),
+                    Err(stop) => Read::Failed(stop),
+                },
+                (Ok(None), _) => check.end(reader.end()),
                 (Err(error), WhenBroken::StopRun) => Read::Failed(Stop::of_input(error)),
                 (Err(error), WhenBroken::EndFile) => {
                     broken = Some(error);

@@ -29,6 +29,8 @@ pub(super) fn ledger_line(ledger: &KeptLedger, run: &RunSummary<'_>) -> String {
     // Otherwise the same rows would stop it again.
     let once = match stats.cancelled {
         Some(CancelReason::MaxFailures) => "once rows are fixed or `--max-failures` is raised, ",
+        Some(CancelReason::MaxInvalid) => "once rows are fixed or `--max-invalid` is raised, ",
+        Some(CancelReason::MinRows) => "once the input is complete or `--min-rows` is lowered, ",
         _ => "",
     };
     let same = same_command(ledger.fresh);

@@ -3,6 +3,7 @@
 mod accepted_failures;
 mod cost;
 mod ended_at_once;
+mod input_limits;
 mod kills;
 mod limits;
 #[cfg(target_os = "linux")]

@@ -11,6 +11,7 @@ use bytes::BytesMut;
 use tempfile::TempDir;
 
 use super::super::drive::runtime;
+use super::super::input_check::InputCheck;
 use super::super::lookup::LookupStage;
 use super::super::rows::{RowStages, RowsEnd, finish, run_rows};
 use super::super::threads::{StopChannel, WhenBroken};
@@ -238,6 +239,7 @@ impl TestRun {
         let decisions = DecisionPolicy::default();
         let rows = RowStages {
             reader,
+            check: InputCheck::default(),
             when_broken: WhenBroken::StopRun,
             lookup,
             writer: Writer::new(opened.layout, decisions, sink, Sides::default()),
