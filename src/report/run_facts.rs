@@ -173,7 +173,11 @@ impl RunFacts {
             (Some(other), _) => return Err(format!("its type is {}", quoted(other))),
             _ => return Err("it has no type".to_owned()),
         }
-        serde_json::from_str(json).map_err(|error| error.to_string())
+        let facts: Self = serde_json::from_str(json).map_err(|error| error.to_string())?;
+        if facts.stopped.as_deref() == Some("not_started") {
+            return Err("its run could not start".to_owned());
+        }
+        Ok(facts)
     }
 
     /// The rows that the run took, if not all: `the first 100 rows`.
@@ -206,5 +210,8 @@ mod tests {
         }
         let refused = RunFacts::parse(&version(3)).unwrap_err();
         assert_eq!(refused, "it has version 3 and not 1 or 2");
+        let not_started = SUMMARY.replace("\"stopped\":null", "\"stopped\":\"not_started\"");
+        let refused = RunFacts::parse(&not_started).unwrap_err();
+        assert_eq!(refused, "its run could not start");
     }
 }
