@@ -49,13 +49,15 @@ impl MetricsFile {
     /// A file at this path, for a run that starts now.
     ///
     /// # Errors
-    /// There is a file that does not hold our metrics.
+    /// There is a file that does not hold our metrics, or none can be made there: it is better to know before a night than
+    /// after it.
     pub(crate) fn new(
         path: PathBuf,
         labels: MetricsLabels,
         tariff: Option<Tariff>,
     ) -> io::Result<Self> {
         let last_success = earlier(&path)?.as_deref().and_then(last_success);
+        drop(beside(&path)?);
         Ok(Self {
             path,
             labels,
@@ -77,6 +79,11 @@ impl MetricsFile {
     ) -> io::Result<()> {
         let text = self.text(stats, now, end)?;
         replace(&self.path, &text)
+    }
+
+    /// Where it is.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
     }
 
     fn text(&self, stats: &Stats, now: Duration, end: Option<MetricsEnd>) -> io::Result<Vec<u8>> {
@@ -163,12 +170,17 @@ fn last_success(text: &[u8]) -> Option<f64> {
     line.rsplit(' ').next()?.parse().ok()
 }
 
-/// Puts a file with this text in the place of the one at `path`: nobody ever reads half of it.
-fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
+/// A temporary file in the same directory, which can take the place of the one at `path`.
+fn beside(path: &Path) -> io::Result<NamedTempFile> {
     let directory = path
         .parent()
         .filter(|parent| !parent.as_os_str().is_empty());
-    let mut file = NamedTempFile::new_in(directory.unwrap_or(Path::new(".")))?;
+    NamedTempFile::new_in(directory.unwrap_or(Path::new(".")))
+}
+
+/// Puts a file with this text in the place of the one at `path`: nobody ever reads half of it.
+fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
+    let mut file = beside(path)?;
     file.write_all(text)?;
     readable(&file)?;
     file.persist(path).map(drop).map_err(|error| error.error)

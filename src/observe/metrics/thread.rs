@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::super::messages::warn;
 use super::file::{MetricsEnd, MetricsFile};
-use crate::base::error::{Exit, system_words};
+use crate::base::error::{Exit, shown, system_words};
 use crate::telemetry::hub::Events;
 
 /// How often the file is replaced: node exporters are usually asked every 15 to 60 seconds.
@@ -47,7 +47,8 @@ fn write(file: &MetricsFile, events: &Events, ended: &Receiver<MetricsEnd>) {
         {
             // The rows matter more. Once is enough: the next attempt is only seconds away.
             warn(&format!(
-                "cannot write the metrics: {}",
+                "cannot write the metrics to `{}`: {}",
+                shown(file.path()),
                 system_words(&error)
             ));
             warned = true;

@@ -246,6 +246,16 @@ fn a_run_that_cannot_start_replaces_yesterdays_summary_but_nothing_else() {
 }
 
 #[test]
+fn metrics_that_cannot_be_written_are_noticed_before_the_first_call() {
+    let (place, server) = (Place::with("users.csv", users::csv(2)), Server::good());
+    let run = place.run(&server, ["users.csv", "--metrics", "nowhere/m.prom"]);
+    run.done()
+        .exits(2)
+        .says("cannot write the metrics to `nowhere/m.prom`: no such file");
+    assert_eq!(server.calls(), 0);
+}
+
+#[test]
 fn a_run_without_its_key_replaces_yesterdays_success() {
     let (place, server) = (Place::with("users.csv", users::csv(2)), Server::good());
     let run = || run(&place, &server).args(["--summary", "s.json"]);
