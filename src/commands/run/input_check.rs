@@ -9,11 +9,10 @@ use std::fs;
 use std::num::NonZeroU64;
 
 use crate::base::error::{Error, Result};
-use crate::base::stderr::say;
 use crate::base::tolerance::Tolerance;
 use crate::config::InputLimits;
 use crate::input::{Compose, Input, Reader, ReaderSettings, RowBatch};
-use crate::observe::{count, counted};
+use crate::observe::{count, counted, tell};
 use crate::pipeline::{Read, Stop};
 use crate::selection::Selection;
 use crate::telemetry::event::{CancelReason, InputEnd};
@@ -68,7 +67,7 @@ impl InputCheck {
         }
         let is_slow = limits.max_invalid.is_some() && sizes.iter().sum::<u64>() >= SLOW;
         if shows_text && is_slow {
-            say("rescore: checking all rows before anything is sent");
+            tell("rescore: checking all rows before anything is sent");
         }
         check.pass(inputs)?;
         Ok(Self::default())
