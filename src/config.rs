@@ -5,7 +5,7 @@
 //! `cli` and `commands` share nothing else. Benchmarks build a [`RunConfig`] without a command line.
 
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::base::money::Tariff;
@@ -23,10 +23,8 @@ use crate::verdict::{DecisionPolicy, Levels, Thresholds};
 /// `rescore run`.
 #[derive(Debug)]
 pub struct RunConfig {
-    /// What is read, and how.
-    pub input: input::ReaderSettings,
-    /// Where rows go.
-    pub output: OutputConfig,
+    /// What is read and written.
+    pub files: FilesConfig,
     /// Who answers.
     pub service: ServiceConfig,
     /// How long the client waits for it.
@@ -87,6 +85,48 @@ pub(crate) struct CheckLedger {
     pub(crate) max_age: Option<Duration>,
     /// The further fields that an answer must have.
     pub(crate) captured: Box<[Pointer]>,
+}
+
+/// What a run reads and writes.
+#[derive(Debug)]
+pub enum FilesConfig {
+    /// One input to one output.
+    One(Box<OneFileConfig>),
+    /// Several inputs, each to a file of its name in a directory.
+    Parts(PartsConfig),
+}
+
+/// One input, and its output.
+#[derive(Debug)]
+pub struct OneFileConfig {
+    /// What is read, and how.
+    pub input: input::ReaderSettings,
+    /// Where rows go.
+    pub output: OutputConfig,
+}
+
+/// Several inputs, each to a file of its name in a directory.
+#[derive(Debug)]
+pub struct PartsConfig {
+    /// What is read, and how. A name may be a pattern for several files.
+    pub inputs: Vec<input::ReaderSettings>,
+    /// Where the outputs go.
+    pub directory: PathBuf,
+    /// Outputs that exist may be replaced.
+    pub overwrite: bool,
+    /// The first input that cannot be used ends the run.
+    pub fail_fast: bool,
+}
+
+impl FilesConfig {
+    /// What the run is known by: the output, or the directory of its outputs; `None` for standard output.
+    #[must_use]
+    pub(crate) fn output(&self) -> Option<&Path> {
+        match self {
+            Self::One(one) => one.output.path.as_deref(),
+            Self::Parts(parts) => Some(&parts.directory),
+        }
+    }
 }
 
 /// Where rows go.

@@ -46,6 +46,7 @@ impl Bar {
         let room = width - gauge.map_or(0, |gauge| gauge + 1);
         let head = [
             now.share.map(percent),
+            words::file(now),
             Some(counted(now.resolved, "row")),
             now.remaining
                 .map(|left| format!("ETA {}", whole_seconds(left))),
@@ -156,6 +157,7 @@ mod tests {
     use crate::telemetry::pace::{Hint, Pace, Pause, Search};
 
     const BUSY: Snapshot = Snapshot {
+        file: None,
         at: Duration::from_secs(3_000),
         resolved: 1_234_567,
         approved: 1_000_000,
@@ -192,6 +194,7 @@ mod tests {
             style: Style::Bar,
             every: Duration::ZERO,
             size: Some(1),
+            files: None,
             limit: None,
             sandbox: true,
             tariff: None,

@@ -37,6 +37,8 @@ struct ProgressLine {
     r#type: LineType,
     elapsed_seconds: f64,
     sandbox: bool,
+    file: Option<u64>,
+    files: Option<u64>,
     rows: u64,
     approve: u64,
     review: u64,
@@ -72,6 +74,8 @@ impl ProgressLine {
             },
             elapsed_seconds: seconds(now.at),
             sandbox,
+            file: now.file.map(|(file, _)| file),
+            files: now.file.map(|(_, files)| files),
             rows: now.resolved,
             approve: now.approved,
             review: now.reviewed,
@@ -144,6 +148,7 @@ mod tests {
         (stats.answered, stats.in_flight, stats.known) = (308_625, 1, 1);
         Snapshot {
             at: Duration::from_millis(12_500),
+            file: Some((3, 64)),
             resolved: 10,
             approved: 4,
             reviewed: 3,
@@ -190,7 +195,7 @@ mod tests {
         assert_eq!(
             line(&everything()),
             concat!(
-                r#"{"type":"stopping","elapsed_seconds":12.5,"sandbox":true,"rows":10,"approve":4,"review":3,"block":2,"#,
+                r#"{"type":"stopping","elapsed_seconds":12.5,"sandbox":true,"file":3,"files":64,"rows":10,"approve":4,"review":3,"block":2,"#,
                 r#""undecided":9,"failed":1,"calls":20,"in_flight":5,"retries":6,"keys_renewed":8,"rows_per_second":0.8,"percent":40.4,"#,
                 r#""eta_seconds":18.0,"calls_per_second_at_most":48.0,"in_flight_at_most":16,"search":"closing_in","#,
                 r#""limit_per_second":50.0,"down_seconds":2.5,"paused_seconds":1.5,"#,
@@ -200,7 +205,7 @@ mod tests {
         assert_eq!(
             line(&Snapshot::default()),
             concat!(
-                r#"{"type":"progress","elapsed_seconds":0.0,"sandbox":true,"rows":0,"approve":0,"review":0,"block":0,"#,
+                r#"{"type":"progress","elapsed_seconds":0.0,"sandbox":true,"file":null,"files":null,"rows":0,"approve":0,"review":0,"block":0,"#,
                 r#""undecided":0,"failed":0,"calls":0,"in_flight":0,"retries":0,"keys_renewed":0,"rows_per_second":null,"percent":null,"#,
                 r#""eta_seconds":null,"calls_per_second_at_most":null,"in_flight_at_most":null,"search":null,"#,
                 r#""limit_per_second":null,"down_seconds":null,"paused_seconds":null,"#,

@@ -32,6 +32,6 @@ pub(crate) use numbers::{answers, count, counted, day, moment, per_time, stamp};
 pub(crate) use progress::ProgressThread;
 pub(crate) use settings::ProgressSettings;
 pub use style::Style;
-pub(crate) use summary::{FailedStart, KeptLedger, RunSummary};
+pub(crate) use summary::{FailedStart, FileState, FileSummary, KeptLedger, RunSummary};
 pub(crate) use what_if::WhatIfView;
 pub(crate) use words::{most, same_command};

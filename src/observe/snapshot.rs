@@ -14,6 +14,8 @@ use crate::telemetry::stats::{OngoingOutage, Stats};
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Snapshot {
     pub(super) at: Duration,
+    /// The number of the file whose rows come, and how many files there are; `None` for a run of one file.
+    pub(super) file: Option<(u64, u64)>,
     pub(super) resolved: u64,
     pub(super) approved: u64,
     pub(super) reviewed: u64,
@@ -57,6 +59,7 @@ impl Snapshot {
             let remaining = speed.and_then(|speed| speed.to_the_end(now.share));
             Self {
                 at,
+                file: settings.files.map(|files| (stats.file, files)),
                 resolved: now.resolved,
                 approved: stats.approved,
                 reviewed: stats.reviewed,

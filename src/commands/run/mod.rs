@@ -5,17 +5,22 @@
 //! threads of their own; calls, timers and the dispatcher share the thread that called.
 
 mod announce;
+mod bodies;
 mod disk_space;
 mod drive;
+mod driver;
 mod failure;
 mod fd_limit;
 mod file;
 mod files;
 mod ledger;
+mod left_files;
 mod lookup;
 mod metrics;
 mod page;
+mod parts;
 mod phases;
+mod places;
 mod prepare;
 mod report;
 mod rows;

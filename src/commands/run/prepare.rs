@@ -4,28 +4,23 @@
 use std::fs::File;
 use std::num::NonZeroUsize;
 
-use bytes::BytesMut;
-
-use super::super::open_input::OpenInput;
 use super::fd_limit;
-use super::file::OpenFile;
-use super::files::{OutputFiles, OutputPlace};
-use super::ledger::{LedgerPlan, PreparedLedger, path_of};
+use super::files::RunWideFiles;
+use super::ledger::{LedgerPlan, PreparedLedger};
 use super::metrics;
+use super::places::{FilesPlace, PreparedFiles, ReadyFiles};
 use super::service::Answerer;
 use super::stop_signals::StopSignals;
 use super::threads::StopChannel;
 use crate::base::error::Result;
 use crate::config::{BudgetConfig, PaceConfig, RunConfig, WatchConfig};
-use crate::fields::UserRequest;
-use crate::input::Compose;
 use crate::ledger::KnownLimit;
 use crate::observe::MetricsFile;
 use crate::output::Document;
 use crate::pace::{Gate, PaceLimits};
 use crate::raw_json::Pointer;
 use crate::sandbox::Sandbox;
-use crate::service::{self, Client, Endpoint, Plan};
+use crate::service::{Client, Endpoint};
 use crate::telemetry::pace::Limit;
 use crate::verdict::DecisionPolicy;
 
@@ -33,7 +28,7 @@ use crate::verdict::DecisionPolicy;
 pub(super) struct PreparedRun {
     pub(super) context: Context,
     pub(super) ledger: PreparedLedger,
-    pub(super) file: OpenFile,
+    pub(super) files: PreparedFiles,
     pub(super) calls: CallParts,
     pub(super) stops: StopChannel,
     pub(super) signals: StopSignals,
@@ -82,22 +77,17 @@ pub(super) fn prepare(config: RunConfig) -> Result<PreparedRun> {
     // Before anything is opened.
     let fit = fd_limit::fit(&config)?;
     let mut answerer = Answerer::new(config.service, config.plan, config.timeouts)?;
-    let output = OutputPlace::check(config.output, &config.input.file.input, &config.ledger)?;
-    let ledger = LedgerPlan::new(&config.ledger, output.target.as_ref())?;
+    let place = FilesPlace::check(config.files, &config.ledger)?;
+    let ledger = LedgerPlan::new(&config.ledger, place.of_ledger())?;
     let stops = StopChannel::new();
     // Before the header is read, as that may never come.
     let signals = StopSignals::start(stops.sender.clone())?;
-    let compose = bodies(config.plan);
-    let input = OpenInput::open(config.input, compose, config.watch.shows_text())?;
-    let format = input.layout.format;
-    let files = OutputFiles::new(output, config.watch.summary.clone(), format)?;
-    let metrics = config.watch.metrics.clone();
-    files.refuse_clashes(&input.facts.source, &ledger, &answerer, metrics.as_deref())?;
-    files.check_names(format)?;
+    let files = place.read(config.plan, config.ledger.reuse, &config.watch)?;
+    files.refuse_clashes(&RunWideFiles::of(&config.watch, &answerer, &ledger))?;
     let warnings = [answerer.warning.take(), fit.warning];
     let account = answerer.account();
     let service = answerer.connect()?;
-    let metrics = metrics::of_run(metrics, job, &service, &config.watch)?;
+    let metrics = metrics::of_run(config.watch.metrics.clone(), job, &service, &config.watch)?;
     // Before any file is touched: another run may be writing them.
     let ledger = PreparedLedger::open(
         ledger,
@@ -106,19 +96,13 @@ pub(super) fn prepare(config: RunConfig) -> Result<PreparedRun> {
         &config.captured,
         fit.concurrency,
     )?;
-    let real_input = path_of(&input.facts.source);
-    let (mode, size) = (input.mode, input.facts.size_of_rows());
-    let files = files.open(&ledger, real_input.as_deref(), mode, size)?;
+    let ReadyFiles {
+        files,
+        summary,
+        report,
+    } = files.open(&ledger, &config.watch)?;
     Ok(PreparedRun {
-        file: OpenFile {
-            input: input.facts,
-            real_input,
-            output: files.output,
-            reader: input.reader,
-            layout: input.layout,
-            sink: files.sink,
-            sides: files.sides,
-        },
+        files,
         calls: CallParts {
             client: service.client,
             gate: gate(config.pace, fit.concurrency, ledger.known_limit()),
@@ -131,22 +115,15 @@ pub(super) fn prepare(config: RunConfig) -> Result<PreparedRun> {
         context: Context {
             endpoint: service.endpoint,
             stand_in: service.stand_in,
-            summary: files.summary,
+            summary,
             metrics,
-            report: files.report,
+            report,
             watch: config.watch,
         },
         ledger,
         stops,
         signals,
         warnings: warnings.into_iter().flatten().collect(),
-    })
-}
-
-/// Makes the bodies of requests.
-fn bodies(plan: Plan) -> Compose {
-    Compose::new(move |request: &UserRequest<'_>, to: &mut BytesMut| {
-        service::write_body(request, plan, to);
     })
 }
 

@@ -3,31 +3,25 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use super::super::open_input::{IGNORED, InputFacts};
 use super::drive::DrivenRun;
 use super::ledger::LedgerEnd;
-use super::page::{CountedReport, file_name};
+use super::left_files::LeftFiles;
+use super::page::CountedReport;
 use super::prepare::Context;
-use super::rows::RowsEnd;
 use crate::base::error::{Exit, system_words};
 use crate::base::stderr::say;
 use crate::config::WatchConfig;
-use crate::input::Input;
 use crate::observe::{RunSummary, Style};
-use crate::selection::Selection;
-use crate::telemetry::event::InputEnd;
-use crate::telemetry::stats::Stats;
 
 /// Closes the ledger, writes the summary and says what ended the run early. Returns how the process should exit.
 pub(super) fn report(driven: DrivenRun) -> Exit {
     let DrivenRun {
         context,
         ledger,
-        file,
+        files,
         events,
         metrics,
     } = driven;
-    let (input, target, mut ended) = (file.input, file.output, file.rows);
     let Context {
         endpoint,
         stand_in,
@@ -36,42 +30,38 @@ pub(super) fn report(driven: DrivenRun) -> Exit {
         report: document,
         metrics: _,
     } = context;
-    let report = CountedReport::of(document, &mut ended);
-    let RowsEnd { written, error, .. } = ended;
     let stats = events.with_stats(Clone::clone);
-    let error = error.map(|error| ledger.explain(error, input.size_of_rows(), &stats));
-    let was_there = written.output.is_some();
+    let left = LeftFiles::new(files, &stats);
+    let error = { left.error }.map(|error| ledger.explain(error, left.far, &stats));
     let LedgerEnd {
         kept,
         warning: left_over,
-    } = ledger.close(&stats, was_there);
-    let unsynced = written.unsynced.as_deref().map(unsynced);
-    let output = still_there(written.output);
+    } = ledger.close(&stats, left.any);
+    let output = still_there(left.output);
     let summary = RunSummary {
         stats: &stats,
         elapsed: events.elapsed(),
         sandbox: stand_in.is_some(),
         tariff: watch.tariff.as_ref(),
-        part: part(input.selection, &stats),
-        from_stdin: input.source == Input::Stdin,
+        part: left.part,
+        from_stdin: left.from_stdin,
         endpoint: &endpoint.to_string(),
-        output_is_gone: was_there && output.is_none(),
+        files: left.files.as_deref(),
+        output_is_gone: left.any && output.is_none(),
         output,
-        rejects: still_there(written.rejects),
-        changes: still_there(written.changes),
+        rejects: still_there(left.rejects),
+        changes: still_there(left.changes),
         ledger: kept.filter(|kept| is_there(&kept.path)),
         sandbox_billed: stand_in.map(|stand_in| stand_in.stop().billed),
     };
     tell(&summary, summary_file, &watch);
-    if let Some(report) = report {
-        let name = target.map_or_else(|| input.name(), |target| file_name(target.path()));
-        report.finish(&name, &summary, &watch);
+    if let Some(document) = document {
+        CountedReport::new(document, left.tally).finish(&left.name, &summary, &watch);
     }
     if let Some(error) = error {
         say(&error.report());
     }
-    let of_input = of_input(&input, &stats);
-    for warning in left_over.into_iter().chain(unsynced).chain(of_input) {
+    for warning in left_over.into_iter().chain(left.warnings) {
         say(&warning);
     }
     let exit = stats.exit();
@@ -79,32 +69,6 @@ pub(super) fn report(driven: DrivenRun) -> Exit {
         metrics.finish(exit);
     }
     exit
-}
-
-/// What the run took of its input, unless that turned out to be all of it.
-fn part(selection: Selection, stats: &Stats) -> Option<Selection> {
-    let whole = selection.is_everything() || stats.input_end == Some(InputEnd::Whole);
-    (!whole).then_some(selection)
-}
-
-/// Warnings of what shows only at the end of the input.
-fn of_input(input: &InputFacts, stats: &Stats) -> impl Iterator<Item = String> + use<> {
-    let ignored = !input.ignored_at_start && input.ignored.any();
-    let ignored = ignored.then(|| format!("warning: {IGNORED}"));
-    let no_rows = stats.input_end.is_some() && stats.read == 0;
-    let no_rows = no_rows.then(|| {
-        let rows = part(input.selection, stats).unwrap_or_default();
-        format!("warning: {} has no rows", rows.of(&input.name()))
-    });
-    ignored.into_iter().chain(no_rows)
-}
-
-/// A warning that the names of files could not be made durable, as in a directory where we may only add files.
-fn unsynced(directory: &Path) -> String {
-    format!(
-        "warning: `{}` cannot be synced: the files in it are complete, but a power cut now may undo their names",
-        directory.display()
-    )
 }
 
 /// The file, unless it was removed during the run, perhaps with its directory.

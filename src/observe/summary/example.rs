@@ -4,6 +4,7 @@ use std::num::NonZeroU64;
 use std::sync::LazyLock;
 use std::time::Duration;
 
+use super::files::{FileState, FileSummary};
 use super::kept_ledger::KeptLedger;
 use super::run_summary::RunSummary;
 use crate::analysis::UnknownLevels;
@@ -13,6 +14,7 @@ use crate::row::RowNumber;
 use crate::selection::Selection;
 use crate::telemetry::event::{Again, Billing, CancelReason, Event, Next, Origin, Unusable};
 use crate::telemetry::pace::{Hint, Pace, Pause, Search};
+use crate::telemetry::row_counts::RowCounts;
 use crate::telemetry::stats::Stats;
 use crate::verdict::{Decision, Reason, Resolution};
 
@@ -23,6 +25,25 @@ const ROW: RowNumber = RowNumber::FIRST;
 static TARIFF: LazyLock<Tariff> = LazyLock::new(|| Tariff {
     price: "0.004".parse().unwrap(),
     currency: "EUR".parse().ok(),
+});
+
+/// One of several files, with everything that a file can have.
+static FILES: LazyLock<Vec<FileSummary>> = LazyLock::new(|| {
+    vec![FileSummary {
+        input: "parts/a.csv".into(),
+        output: Some("scored/a.csv".into()),
+        rejects: Some("scored/a.rejects.csv".into()),
+        state: FileState::Finished,
+        rows: RowCounts {
+            resolved: 4,
+            approved: 1,
+            reviewed: 1,
+            blocked: 0,
+            undecided: 1,
+            failed: 1,
+        },
+        error: Some("broken".to_owned()),
+    }]
 });
 
 /// The statistics of a run that met everything, and was stopped by `--max-calls`.
@@ -100,6 +121,7 @@ fn service() -> Vec<Event> {
         Event::TransactionRepeated {
             row: ROW,
             first: ROW,
+            first_file: 0,
         },
         Event::AnswerUnusable {
             row: ROW,
@@ -155,6 +177,7 @@ pub(super) fn everything(stats: &Stats) -> RunSummary<'_> {
             fresh: false,
             damaged: false,
         }),
+        files: Some(&FILES),
         elapsed: Duration::from_secs(100),
         tariff: Some(&TARIFF),
         part: Some(Selection {
@@ -180,6 +203,7 @@ pub(super) fn nothing(stats: &Stats) -> RunSummary<'_> {
         ledger: None,
         from_stdin: false,
         sandbox_billed: None,
+        files: None,
         output_is_gone: false,
     }
 }

@@ -12,6 +12,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::decisions_json::{DecisionsJson, DriftJson, UndecidedJson};
+use super::files::FileJson;
 use super::run_summary::RunSummary;
 use crate::base::money::{Currency, Price, Tariff};
 use crate::observe::cost::Cost;
@@ -58,6 +59,7 @@ struct SummaryJson<'a> {
     rejects: Option<Cow<'a, str>>,
     changes: Option<Cow<'a, str>>,
     ledger: Option<LedgerJson<'a>>,
+    files: Option<Vec<FileJson<'a>>>,
 }
 
 /// The part of its input that the run took.
@@ -189,6 +191,7 @@ impl<'a> SummaryJson<'a> {
                 path: ledger.path.to_string_lossy(),
                 answers: ledger.answers,
             }),
+            files: { run.files }.map(|files| files.iter().map(FileJson::new).collect()),
         }
     }
 }
@@ -310,7 +313,9 @@ mod tests {
                 r#""limit":{"calls_per_second":50.0,"in_flight":16},"headers":{"calls_per_second":48.0,"disbelieved":false},"#,
                 r#""pace":{"slot_seconds":1,"calls":[5]},"latency_ms":{"p50":80.383,"p95":80.383,"p99":80.383},"#,
                 r#""output":"scored.csv.partial","rejects":"scored.rejects.csv.partial","#,
-                r#""changes":"changes.csv.partial","ledger":{"path":"scored.csv.ledger","answers":3}}"#
+                r#""changes":"changes.csv.partial","ledger":{"path":"scored.csv.ledger","answers":3},"#,
+                r#""files":[{"input":"parts/a.csv","output":"scored/a.csv","rejects":"scored/a.rejects.csv","state":"finished","#,
+                r#""rows":4,"decisions":{"approve":1,"review":1,"block":0},"undecided":1,"failed":1,"error":"broken"}]}"#
             )
         );
     }
@@ -334,6 +339,7 @@ mod tests {
             "rejects",
             "changes",
             "ledger",
+            "files",
         ] {
             assert_eq!(nothing[key], Value::Null, "{key}");
         }

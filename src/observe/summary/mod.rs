@@ -8,6 +8,7 @@ mod drift_table;
 #[cfg(test)]
 mod example;
 mod failed_start;
+mod files;
 mod json;
 mod kept_ledger;
 mod ledger_line;
@@ -18,6 +19,7 @@ mod undecided;
 pub(super) use decisions_json::{DecisionsJson, DriftJson, UndecidedJson};
 pub(super) use drift_table::drift_table;
 pub(crate) use failed_start::FailedStart;
+pub(crate) use files::{FileState, FileSummary};
 pub(crate) use kept_ledger::KeptLedger;
 pub(crate) use run_summary::RunSummary;
 pub(super) use undecided::undecided;

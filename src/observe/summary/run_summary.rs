@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::files::FileSummary;
 use super::kept_ledger::KeptLedger;
 use crate::base::money::Tariff;
 use crate::selection::Selection;
@@ -25,7 +26,9 @@ pub(crate) struct RunSummary<'a> {
     pub(crate) endpoint: &'a str,
     /// The input was standard input.
     pub(crate) from_stdin: bool,
-    /// The output, or its partial file after an early stop; `None` for standard output.
+    /// What became of each of several files; `None` for a run of one file.
+    pub(crate) files: Option<&'a [FileSummary]>,
+    /// The output, or its partial file after an early stop; of several files the directory; `None` for standard output.
     pub(crate) output: Option<PathBuf>,
     /// The rejects, if there are any.
     pub(crate) rejects: Option<PathBuf>,
