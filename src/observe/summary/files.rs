@@ -85,7 +85,7 @@ pub(super) fn file_lines(files: &[FileSummary]) -> Vec<String> {
     let more = telling.len().saturating_sub(LINES);
     lines.extend(telling.into_iter().take(LINES).map(FileSummary::line));
     if more > 0 {
-        lines.push(format!("  and {} more", counted(more as u64, "file")));
+        lines.push(format!("  and {}", counted(more as u64, "more file")));
     }
     lines
 }

@@ -51,7 +51,7 @@ impl PartsEnd {
         let (state, output, rejects, error) = match plan {
             PartPlan::Run(_) => (FileState::Left, None, None, None),
             PartPlan::Skip { rejects } => (FileState::Skipped, Some(output), rejects, None),
-            PartPlan::Unusable(error) => (FileState::Failed, None, None, Some(error.to_string())),
+            PartPlan::Unusable(error) => (FileState::Failed, None, None, Some(in_a_line(&error))),
         };
         self.files.push(FileSummary {
             input,
@@ -71,7 +71,7 @@ impl PartsEnd {
             rejects: None,
             state: FileState::Failed,
             rows: RowCounts::default(),
-            error: Some(error.to_string()),
+            error: Some(in_a_line(error)),
         });
     }
 
@@ -104,7 +104,14 @@ impl PartsEnd {
             rejects,
             state,
             rows,
-            error: error.map(ToString::to_string),
+            error: error.map(in_a_line),
         });
     }
+}
+
+/// The error with its cause, without details and hint.
+fn in_a_line(error: &Error) -> String {
+    let report = error.report();
+    let line = report.lines().next().unwrap_or_default();
+    line.strip_prefix("error: ").unwrap_or(line).to_owned()
 }
