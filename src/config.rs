@@ -13,11 +13,12 @@ use crate::base::secret::Secret;
 use crate::fields::UserRequest;
 use crate::input;
 use crate::ledger::Reuse;
-use crate::observe::Style;
+use crate::observe::{LogLevel, LogTarget, Style};
 use crate::pace::{CallLimit, FailureBudget, GiveUpAfter, Rate, Resends};
 use crate::raw_json::Pointer;
 use crate::scorer::Patience;
-use crate::service::{Account, Endpoint, KeyFile, Plan, Proxy, ServiceId};
+use crate::service::{Account, Endpoint, IdempotencyHeader, KeyFile, Plan, Proxy, ServiceId};
+use crate::telemetry::accepted_failures::AcceptedFailures;
 use crate::verdict::{DecisionPolicy, Levels, Thresholds};
 
 /// `rescore run`.
@@ -29,6 +30,8 @@ pub struct RunConfig {
     pub service: ServiceConfig,
     /// How long the client waits for it.
     pub timeouts: TimeoutConfig,
+    /// The header by which the service recognises a request that is sent again; `None` if it does not.
+    pub idempotency: Option<IdempotencyHeader>,
     /// The plan, with its flags.
     pub plan: Plan,
     /// When calls are made.
@@ -41,6 +44,8 @@ pub struct RunConfig {
     pub policy: DecisionPolicy,
     /// Further fields of the answer: those of the columns in their order, then a level that only decides.
     pub captured: Box<[Pointer]>,
+    /// How long to wait for another run that holds the output or the ledger; `None` is not at all.
+    pub wait_lock: Option<Duration>,
     /// What people see.
     pub watch: WatchConfig,
 }
@@ -88,7 +93,7 @@ pub(crate) struct CheckLedger {
 }
 
 /// What a run reads and writes.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub enum FilesConfig {
     /// One input to one output.
     One(Box<OneFileConfig>),
@@ -97,7 +102,7 @@ pub enum FilesConfig {
 }
 
 /// One input, and its output.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct OneFileConfig {
     /// What is read, and how.
     pub input: input::ReaderSettings,
@@ -106,7 +111,7 @@ pub struct OneFileConfig {
 }
 
 /// Several inputs, each to a file of its name in a directory.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct PartsConfig {
     /// What is read, and how. A name may be a pattern for several files.
     pub inputs: Vec<input::ReaderSettings>,
@@ -130,7 +135,7 @@ impl FilesConfig {
 }
 
 /// Where rows go.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct OutputConfig {
     /// The output; `None` is standard output.
     pub path: Option<PathBuf>,
@@ -249,10 +254,23 @@ pub struct WatchConfig {
     pub summary: Option<PathBuf>,
     /// Where metrics go for Prometheus.
     pub metrics: Option<PathBuf>,
-    /// What the run is called in metrics.
+    /// Where the log goes, and how much of it.
+    pub log: Option<LogConfig>,
+    /// What the run is called in metrics and in the log.
     pub job: Option<String>,
+    /// Failed rows with which the exit code is 0 all the same.
+    pub accepted: AcceptedFailures,
     /// What calls cost; `None` where the user does not say so, and no cost is shown.
     pub tariff: Option<Tariff>,
+}
+
+/// Where the log goes, and how much of it.
+#[derive(Debug, Clone)]
+pub struct LogConfig {
+    /// Where it goes.
+    pub(crate) target: LogTarget,
+    /// The least important lines of it.
+    pub(crate) level: LogLevel,
 }
 
 impl WatchConfig {
@@ -356,11 +374,31 @@ pub(crate) struct EarlierFile {
     pub(crate) key: Option<String>,
 }
 
+/// `rescore man DIR`.
+#[derive(Debug)]
+pub(crate) struct ManConfig {
+    /// Where the pages go.
+    pub(crate) directory: PathBuf,
+    /// The pages.
+    pub(crate) pages: Vec<ManPage>,
+}
+
+/// A manual page.
+#[derive(Debug)]
+pub(crate) struct ManPage {
+    /// The name of its file.
+    pub(crate) file: String,
+    /// The page, as `man` reads it.
+    pub(crate) text: String,
+}
+
 /// `rescore ledger`.
 #[derive(Debug)]
 pub(crate) struct AdminConfig {
     /// The ledger.
     pub(crate) ledger: PathBuf,
+    /// How long to wait for another process that is using it; `None` is not at all.
+    pub(crate) wait_lock: Option<Duration>,
     /// What to do with it.
     pub(crate) task: AdminTask,
 }

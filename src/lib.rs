@@ -102,14 +102,15 @@ pub mod internals {
     }
     pub mod service {
         pub use crate::service::{
-            ApiKeys, Endpoint, Outcome, Plan, Quota, Reply, SentRequest, ServiceId, classify,
-            write_body,
+            ApiKeys, Endpoint, IdempotencyHeader, Outcome, Plan, Quota, Reply, SentRequest,
+            ServiceId, classify, write_body,
         };
     }
     pub mod selection {
         pub use crate::selection::Selection;
     }
     pub mod telemetry {
+        pub use crate::telemetry::accepted_failures::AcceptedFailures;
         pub use crate::telemetry::pace::{FoundLimit, Limit};
     }
     pub mod verdict {

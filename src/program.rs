@@ -4,10 +4,11 @@ use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 
-use crate::base::error::{Exit, Result};
-use crate::base::stderr::{flush, say};
+use crate::base::error::{Error, Exit, Result};
+use crate::base::stderr::flush;
 use crate::cli::{self, Command, ParseFailure};
 use crate::commands;
+use crate::observe::{Style, speak_json, tell_error, tell_usage, warn};
 
 /// Runs the program on the process's own arguments and environment.
 #[must_use]
@@ -26,9 +27,8 @@ pub fn main() -> ExitCode {
             .location()
             .map(ToString::to_string)
             .unwrap_or_default();
-        say(&format!(
-            "error: internal error at {place}\n\nhint: this is a bug in rescore"
-        ));
+        let error = Error::internal(format!("internal error at {place}"));
+        tell_error(&error.hint("this is a bug in rescore"));
     }));
     let code = std::panic::catch_unwind(execute).unwrap_or(Exit::Internal.code());
     flush();
@@ -36,15 +36,19 @@ pub fn main() -> ExitCode {
 }
 
 fn execute() -> u8 {
+    // Before anything is said: a program that reads it wants objects from the first line on.
+    if cli::asks_for_json(std::env::args_os()) {
+        speak_json();
+    }
     for warning in cli::variable_warnings() {
-        say(&warning);
+        warn(&warning);
     }
     let done = match cli::parse(std::env::args_os(), &settings_text) {
         Ok((command, origins)) => carry_out(command).map_err(|error| origins.explain(error)),
         Err(ParseFailure::Settings(error)) => Err(error),
         Err(ParseFailure::Arguments(error)) => {
             if error.use_stderr() {
-                say(error.render().to_string().trim_end());
+                tell_usage(&error.render().to_string());
             } else {
                 // Help or version; standard output may be closed.
                 let _ = error.print();
@@ -53,7 +57,7 @@ fn execute() -> u8 {
         }
     };
     let exit = done.unwrap_or_else(|error| {
-        say(&error.report());
+        tell_error(&error);
         error.exit()
     });
     exit.code()
@@ -61,13 +65,20 @@ fn execute() -> u8 {
 
 fn carry_out(command: Command) -> Result<Exit> {
     match command {
-        Command::Run(config) => commands::run::execute(*config),
+        Command::Run(config) => {
+            // A settings file may ask for it as well.
+            if config.watch.style == Style::Json {
+                speak_json();
+            }
+            commands::run::execute(*config)
+        }
         Command::Check(config) => commands::check::execute(*config),
         Command::Decide(config) => commands::decide::execute(*config),
         Command::Report(config) => commands::report::execute(*config),
         Command::Ledger(config) => commands::ledger::execute(config),
         Command::Sandbox(settings) => commands::sandbox::execute(&settings),
-        Command::ShowSettings(text) => Ok(commands::config::execute(&text)),
+        Command::Print(text) => commands::print::execute(&text),
+        Command::Man(config) => commands::man::execute(&config),
     }
 }
 

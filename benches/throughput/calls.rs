@@ -26,6 +26,7 @@ use rescore::internals::scorer::Patience;
 use rescore::internals::secret::Secret;
 use rescore::internals::selection::Selection;
 use rescore::internals::service::{self, Endpoint, Plan, ServiceId};
+use rescore::internals::telemetry::AcceptedFailures;
 use rescore::internals::verdict::DecisionPolicy;
 
 use crate::data::Files;
@@ -200,6 +201,7 @@ fn whole_run(input: &Path, output: &Path, url: &str, rate: Rate) {
 
 pub(crate) fn run_with(input: &Path, output: &Path, url: &str, rate: Rate, ledger: LedgerConfig) {
     let exit = run::execute(RunConfig {
+        idempotency: None,
         files: FilesConfig::One(Box::new(OneFileConfig {
             input: reader_settings(input),
             output: OutputConfig {
@@ -235,15 +237,18 @@ pub(crate) fn run_with(input: &Path, output: &Path, url: &str, rate: Rate, ledge
             failures: FailureBudget::default(),
         },
         ledger,
+        wait_lock: None,
         policy: DecisionPolicy::default(),
         captured: Box::default(),
         watch: WatchConfig {
             tariff: None,
+            accepted: AcceptedFailures::default(),
             style: Style::Off,
             every: Duration::from_secs(10),
             quiet: true,
             summary: None,
             metrics: None,
+            log: None,
             job: None,
         },
     });

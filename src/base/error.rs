@@ -23,6 +23,8 @@ pub enum Exit {
     Refused,
     /// A bug in rescore.
     Internal,
+    /// Another process holds the output or the ledger: the same command can start when that one has ended.
+    Busy,
     /// Interrupted by this signal.
     Interrupted(Signal),
 }
@@ -38,6 +40,8 @@ impl Exit {
             Self::Stopped => 3,
             Self::Refused => 4,
             Self::Internal => 70,
+            // `EX_TEMPFAIL` of sysexits.h, as mail programs and queues know it.
+            Self::Busy => 75,
             Self::Interrupted(Signal::HangUp) => 129,
             Self::Interrupted(Signal::Interrupt) => 130,
             Self::Interrupted(Signal::Terminate) => 143,
@@ -105,6 +109,12 @@ impl Error {
     #[must_use]
     pub(crate) fn internal(message: impl Into<String>) -> Self {
         Self::new(Exit::Internal, message)
+    }
+
+    /// Another process holds the output or the ledger.
+    #[must_use]
+    pub(crate) fn busy(message: impl Into<String>) -> Self {
+        Self::new(Exit::Busy, message)
     }
 
     /// A person or a service manager stopped the run.
@@ -184,21 +194,50 @@ impl Error {
         false
     }
 
-    /// The whole text for people: message, causes, details, hint.
+    /// What failed, without its causes.
     #[must_use]
-    pub fn report(&self) -> String {
-        let mut text = format!("error: {}", printable(&self.message));
+    pub(crate) fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// The words of the causes, the nearest first.
+    #[must_use]
+    pub(crate) fn causes(&self) -> Vec<String> {
+        let (mut all, mut causes) = (self.message.to_string(), Vec::new());
         let mut cause = self.source();
         while let Some(error) = cause {
             let words = error
                 .downcast_ref::<std::io::Error>()
                 .map_or_else(|| error.to_string(), system_words);
-            // Some libraries include their source in their own text; printing it twice is of no use.
-            if !text.contains(&words) {
-                text.push_str(": ");
-                text.push_str(&printable(&words));
+            // Some libraries include their source in their own text; saying it twice is of no use.
+            if !all.contains(&words) {
+                all.push_str(&words);
+                causes.push(words);
             }
             cause = error.source();
+        }
+        causes
+    }
+
+    /// The lines below the message.
+    #[must_use]
+    pub(crate) fn details(&self) -> &[String] {
+        &self.details
+    }
+
+    /// The hint, without the word in front.
+    #[must_use]
+    pub(crate) fn hint_text(&self) -> Option<&str> {
+        self.hint.as_deref()
+    }
+
+    /// The whole text for people: message, causes, details, hint.
+    #[must_use]
+    pub fn report(&self) -> String {
+        let mut text = format!("error: {}", printable(&self.message));
+        for cause in self.causes() {
+            text.push_str(": ");
+            text.push_str(&printable(&cause));
         }
         for detail in &self.details {
             text.push_str("\n  ");

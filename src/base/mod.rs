@@ -1,5 +1,5 @@
 //! What every other module may use: errors, standard error, secrets, exact decimals and amounts of money, encodings, numbers as
-//! people read them, and files that the program creates.
+//! people read them, how many rows may be bad, UUIDs of requests, and files that the program creates.
 //!
 //! Nothing here knows about rows, calls or the service.
 
@@ -10,9 +10,11 @@ pub(crate) mod encoding;
 pub(crate) mod error;
 pub(crate) mod money;
 pub(crate) mod own_file;
+pub(crate) mod request_uuid;
 pub(crate) mod rlimit;
 pub(crate) mod secret;
 pub(crate) mod share;
 pub(crate) mod stderr;
 pub(crate) mod stdout;
 pub(crate) mod thousands;
+pub(crate) mod tolerance;

@@ -87,6 +87,21 @@ pub(crate) fn open(path: &Path, mode: u32, only_new: bool) -> io::Result<File> {
     Ok(file)
 }
 
+/// Opens the file at `path` to read it and to add to its end. A missing file is created with this mode, as far as the
+/// process's umask allows.
+///
+/// # Errors
+/// It cannot be opened, or it cannot be a file that we created.
+pub(crate) fn append(path: &Path, mode: u32) -> io::Result<File> {
+    check(path)?;
+    let mut options = OpenOptions::new();
+    options.read(true).append(true).create(true);
+    restrict(&mut options, mode);
+    let file = options.open(path)?;
+    NotOurs::refuse(&file.metadata()?)?;
+    Ok(file)
+}
+
 /// Who may read and write a file: its permission bits.
 #[must_use]
 #[cfg(unix)]

@@ -16,6 +16,8 @@ use crate::base::error::printable;
 
 /// Bytes of progress that may wait to be written: some minutes of it. Later lines are dropped.
 const MAX_PROGRESS: usize = 16 * 1024;
+/// Bytes that may wait when a line of a log comes.
+const MAX_LOG: usize = MAX_TOTAL / 2;
 /// Bytes that may wait in total. A run writes little besides progress, but it may last for days.
 const MAX_TOTAL: usize = 1024 * 1024;
 /// How long the last texts may take at the end of the process, because a service manager waits.
@@ -33,6 +35,12 @@ pub(crate) fn say(text: &str) {
 /// Like [`say`], for a line of progress: it is dropped if too many earlier ones still wait to be written.
 pub(crate) fn say_progress(line: &str) {
     TEXTS.put(Text::Words(safe(line)), MAX_PROGRESS);
+}
+
+/// Like [`say`], for a line of a log, unless too many texts wait. The end of the run must still find room behind it. Returns
+/// whether it will be written.
+pub(crate) fn say_if_room(line: &str) -> bool {
+    TEXTS.put(Text::Words(safe(line)), MAX_LOG)
 }
 
 /// Draws these lines over those that were drawn before; no lines at all clear them. Each line must fit the terminal.
@@ -135,22 +143,22 @@ impl Texts {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Queues the text, unless `most` bytes wait already.
-    fn put(&'static self, text: Text, most: usize) {
+    /// Queues the text, unless `most` bytes wait already. Returns whether it did.
+    fn put(&'static self, text: Text, most: usize) -> bool {
         let mut queue = self.lock();
         if !queue.started {
             let writer = std::thread::Builder::new().name("stderr".to_owned());
             if writer.spawn(|| self.write(std::io::stderr())).is_err() {
                 // Without the thread it is better to block than to stay silent.
                 let written = text.written(&mut false);
-                let _ = std::io::stderr().write_all(written.as_bytes());
-                return;
+                return std::io::stderr().write_all(written.as_bytes()).is_ok();
             }
             queue.started = true;
         }
-        queue.put(text, most);
+        let is_queued = queue.put(text, most);
         drop(queue);
         self.changed.notify_all();
+        is_queued
     }
 
     /// Writes texts as they come, as long as the process lives.
@@ -176,7 +184,7 @@ impl Texts {
 }
 
 impl TextQueue {
-    fn put(&mut self, text: Text, most: usize) {
+    fn put(&mut self, text: Text, most: usize) -> bool {
         // A new picture replaces one that was not drawn yet.
         if let (Text::Picture(_), Some(Text::Picture(_))) = (&text, self.texts.back()) {
             self.texts
@@ -184,10 +192,12 @@ impl TextQueue {
                 .iter()
                 .for_each(|old| self.bytes -= old.len());
         }
-        if self.bytes < most {
+        let has_room = self.bytes < most;
+        if has_room {
             self.bytes += text.len();
             self.texts.push_back(text);
         }
+        has_room
     }
 
     /// Takes the next text to write it.

@@ -95,6 +95,7 @@ pub(super) struct CheckArgs {
 
 impl CheckArgs {
     pub(super) fn into_config(self, sources: Sources<'_>) -> Result<CheckConfig> {
+        self.price.check(sources)?;
         let (names, mut captured) = self.columns.names()?;
         if let DecideBy::Level(place) = &self.decide_by {
             policy::capture(place, &mut captured)?;

@@ -11,6 +11,7 @@ Exit codes:
     3  stopped early; the same command continues
     4  refused by the service
    70  internal error
+   75  another run holds the output or the ledger: try again later
   129  interrupted by SIGHUP
   130  interrupted by SIGINT (Ctrl-C)
   143  interrupted by SIGTERM";

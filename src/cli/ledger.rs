@@ -41,6 +41,9 @@ pub(super) struct PruneArgs {
     /// Remove answers that are older than this, such as `30d`
     #[arg(long, value_name = "TIME", value_parser = values::age)]
     older_than: Duration,
+    /// Wait up to this long for a run that is using the ledger, such as `10m`
+    #[arg(long, value_name = "TIME", value_parser = values::patience)]
+    wait_lock: Option<Duration>,
 }
 
 #[derive(Debug, Args)]
@@ -73,6 +76,9 @@ pub(super) struct ForgetArgs {
     /// Forget everybody
     #[arg(long)]
     all: bool,
+    /// Wait up to this long for a run that is using the ledger, such as `10m`
+    #[arg(long, value_name = "TIME", value_parser = values::patience)]
+    wait_lock: Option<Duration>,
 
     /// The user's name
     #[arg(long, help_heading = USER)]
@@ -98,15 +104,25 @@ const LONGEST_RECORD: usize = 16 * 1024 * 1024;
 
 impl LedgerCommand {
     pub(super) fn into_config(self) -> Result<AdminConfig> {
-        let (ledger, task) = match self {
-            Self::Stats(StatsArgs { file }) => (file, AdminTask::Stats),
-            Self::Prune(PruneArgs { file, older_than }) => (file, AdminTask::Prune { older_than }),
-            Self::Forget(arguments) => (
-                arguments.file.clone(),
-                AdminTask::Forget(arguments.target()?),
-            ),
-        };
-        Ok(AdminConfig { ledger, task })
+        Ok(match self {
+            Self::Stats(StatsArgs { file }) => AdminConfig {
+                ledger: file,
+                wait_lock: None,
+                task: AdminTask::Stats,
+            },
+            Self::Prune(arguments) => AdminConfig {
+                ledger: arguments.file,
+                wait_lock: arguments.wait_lock,
+                task: AdminTask::Prune {
+                    older_than: arguments.older_than,
+                },
+            },
+            Self::Forget(arguments) => AdminConfig {
+                ledger: arguments.file.clone(),
+                wait_lock: arguments.wait_lock,
+                task: AdminTask::Forget(arguments.target()?),
+            },
+        })
     }
 }
 

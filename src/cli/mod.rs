@@ -6,12 +6,15 @@
 mod account;
 mod check;
 mod columns;
+mod completions;
 mod decide;
 mod fields;
 mod format;
 mod help;
+mod help_notes;
 mod key;
 mod ledger;
+mod man;
 mod parse;
 mod policy;
 mod price;
@@ -27,4 +30,4 @@ mod sources;
 mod thresholds;
 mod values;
 
-pub(crate) use parse::{Command, ParseFailure, parse, variable_warnings};
+pub(crate) use parse::{Command, ParseFailure, asks_for_json, parse, variable_warnings};

@@ -3,14 +3,17 @@
 use std::ffi::OsString;
 
 use clap::builder::BoolishValueParser;
-use clap::{ArgAction, ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{
+    ArgAction, ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueHint,
+};
 
 use super::settings::{self, ReadText};
 use super::settings_file::SettingsFile;
 use super::sources::{self, Origins, Sources};
-use super::{check, decide, help, ledger, report, run, sandbox, settings_shown};
+use super::values::ProgressArg;
+use super::{check, completions, decide, help, ledger, man, report, run, sandbox, settings_shown};
 use crate::base::error::Error;
-use crate::config::{AdminConfig, CheckConfig, DecideConfig, ReportConfig, RunConfig};
+use crate::config::{AdminConfig, CheckConfig, DecideConfig, ManConfig, ReportConfig, RunConfig};
 use crate::sandbox::SandboxSettings;
 
 /// Score every user of a CSV or JSONL file through a user validation service and get the same file back with
@@ -20,7 +23,6 @@ use crate::sandbox::SandboxSettings;
 #[command(
     version,
     max_term_width = 120,
-    disable_help_subcommand = true,
     after_help = help::EXIT_CODES
 )]
 struct Cli {
@@ -45,6 +47,12 @@ enum Subcommands {
     /// Look after a ledger of paid answers: show what is in it, prune it, or forget people
     #[command(subcommand, disable_help_subcommand = true)]
     Ledger(ledger::LedgerCommand),
+    /// Print a script with which a shell completes commands, options and values
+    #[command(after_help = completions::EXAMPLES)]
+    Completions(completions::CompletionsArgs),
+    /// Print the manual page, or write one for each command
+    #[command(after_help = man::EXAMPLES)]
+    Man(man::ManArgs),
 }
 
 /// What to do.
@@ -62,8 +70,10 @@ pub(crate) enum Command {
     Sandbox(SandboxSettings),
     /// `rescore ledger`.
     Ledger(AdminConfig),
-    /// `rescore config`: this text.
-    ShowSettings(String),
+    /// `rescore config`, `rescore completions` and `rescore man`: this text.
+    Print(String),
+    /// `rescore man DIR`.
+    Man(ManConfig),
 }
 
 /// Why nothing can be done.
@@ -121,9 +131,23 @@ pub(crate) fn parse(
             Command::Sandbox(arguments.into_settings().map_err(failed)?)
         }
         Subcommands::Ledger(command) => Command::Ledger(command.into_config().map_err(failed)?),
-        Subcommands::Config(_) => Command::ShowSettings(shown_settings(&commands, file.as_ref())?),
+        Subcommands::Config(_) => Command::Print(shown_settings(&commands, file.as_ref())?),
+        Subcommands::Completions(arguments) => Command::Print(arguments.script(commands)),
+        Subcommands::Man(arguments) => manual(arguments, commands).map_err(failed)?,
     };
     Ok((command, origins))
+}
+
+/// Whether arguments or variables ask for JSON on standard error, so that even what is wrong with them is said in it. What a
+/// settings file asks for is known only when it has been read.
+pub(crate) fn asks_for_json(arguments: impl IntoIterator<Item = OsString>) -> bool {
+    let matches = command()
+        .ignore_errors(true)
+        .try_get_matches_from(arguments);
+    let run = matches.as_ref().ok().and_then(ArgMatches::subcommand);
+    run.filter(|(name, _)| *name == "run")
+        .and_then(|(_, run)| run.try_get_one::<ProgressArg>("progress").ok().flatten())
+        .is_some_and(|progress| matches!(progress, ProgressArg::Json))
 }
 
 /// A warning for each variable that looks like one of ours and is not.
@@ -144,18 +168,31 @@ fn shown_settings(
     let Some(run) = commands.find_subcommand("run") else {
         return Ok(String::new());
     };
-    let parse = |run: &clap::Command| {
-        run.clone()
-            .try_get_matches_from(["run"])
-            .map_err(ParseFailure::Arguments)
+    let parse = |run: &clap::Command| run.clone().try_get_matches_from(["run"]);
+    let given = parse(run).map_err(|error| {
+        let typed = ["rescore", "run"].map(OsString::from);
+        ParseFailure::Arguments(sources::explain(error, None, commands, &typed))
+    })?;
+    let Some(file) = file else {
+        return Ok(settings_shown::text(run, &given, None));
     };
-    let mut run = run.clone();
-    if let Some(file) = file {
-        let given = parse(&run)?;
-        run = settings::apply(file, run, &given).map_err(ParseFailure::Settings)?;
+    let run = settings::apply(file, run.clone(), &given).map_err(ParseFailure::Settings)?;
+    let matches = parse(&run).map_err(|error| {
+        ParseFailure::Arguments(sources::explain_setting(error, commands, "run", file))
+    })?;
+    Ok(settings_shown::text(&run, &matches, Some(file)))
+}
+
+/// The main page, or all pages for a directory.
+fn manual(arguments: man::ManArgs, commands: clap::Command) -> Result<Command, Error> {
+    let pages = man::pages(commands)?;
+    if let Some(directory) = arguments.directory {
+        return Ok(Command::Man(ManConfig { directory, pages }));
     }
-    let matches = parse(&run)?;
-    Ok(settings_shown::text(&run, &matches, file))
+    let main = pages.into_iter().next();
+    Ok(Command::Print(
+        main.map(|page| page.text).unwrap_or_default(),
+    ))
 }
 
 /// The command line with the settings file's values as defaults, parsed again, if there is such a file.
@@ -216,6 +253,7 @@ fn command() -> clap::Command {
         .mut_subcommand("sandbox", |sandbox| {
             with_variables::<sandbox::SandboxArgs>(&sandbox, "RESCORE_SANDBOX_")
         })
+        .mut_subcommand("man", with_hints)
         .mut_subcommand("ledger", |ledger| {
             const PREFIX: &str = "RESCORE_LEDGER_";
             ledger
@@ -231,23 +269,41 @@ fn command() -> clap::Command {
         })
 }
 
+/// Arguments that complete as what they are: files, directories, and everything else as nothing that a shell knows.
+fn with_hints(command: clap::Command) -> clap::Command {
+    command.mut_args(|argument| {
+        let is_directory = { argument.get_value_names() }
+            .is_some_and(|names| names.first().is_some_and(|name| name == "DIR"));
+        let hint = match argument.get_value_hint() {
+            _ if !argument.get_action().takes_values() => return argument,
+            ValueHint::AnyPath if is_directory => ValueHint::DirPath,
+            ValueHint::AnyPath => ValueHint::FilePath,
+            ValueHint::Unknown => ValueHint::Other,
+            hint => hint,
+        };
+        argument.value_hint(hint)
+    })
+}
+
 fn with_variables<A: Args>(command: &clap::Command, prefix: &'static str) -> clap::Command {
     let about = command.get_about().cloned();
-    A::augment_args(clap::Command::new(command.get_name().to_owned()))
-        .about(about.unwrap_or_default())
-        .display_order(command.get_display_order())
-        .after_help(help::note(prefix))
-        .mut_args(|argument| {
-            let variable = format!("{prefix}{}", argument.get_id().as_str().to_uppercase());
-            // Neither values (an address may hold a password) nor forty names make the help better.
-            let argument = argument.env(variable).hide_env(true);
-            if matches!(argument.get_action(), ArgAction::SetTrue) {
-                // `1` and `yes` are as good as `true` in a variable, `0` and `no` as good as `false`.
-                argument.value_parser(BoolishValueParser::new())
-            } else {
-                argument
-            }
-        })
+    with_hints(A::augment_args(clap::Command::new(
+        command.get_name().to_owned(),
+    )))
+    .about(about.unwrap_or_default())
+    .display_order(command.get_display_order())
+    .after_help(help::note(prefix))
+    .mut_args(|argument| {
+        let variable = format!("{prefix}{}", argument.get_id().as_str().to_uppercase());
+        // Neither values (an address may hold a password) nor forty names make the help better.
+        let argument = argument.env(variable).hide_env(true);
+        if matches!(argument.get_action(), ArgAction::SetTrue) {
+            // `1` and `yes` are as good as `true` in a variable, `0` and `no` as good as `false`.
+            argument.value_parser(BoolishValueParser::new())
+        } else {
+            argument
+        }
+    })
 }
 
 #[cfg(test)]
@@ -267,6 +323,8 @@ mod tests {
         let all = command
             .get_subcommands()
             .flat_map(|subcommand| std::iter::once(subcommand).chain(subcommand.get_subcommands()));
+        // Nobody sets a variable for what is done once, when the program is installed.
+        let all = all.filter(|command| !["completions", "man"].contains(&command.get_name()));
         for subcommand in all {
             for argument in subcommand.get_arguments() {
                 let variable = argument.get_env().unwrap().to_str().unwrap();

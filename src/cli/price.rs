@@ -2,7 +2,9 @@
 
 use clap::Args;
 
+use super::sources::Sources;
 use super::values;
+use crate::base::error::{Error, Result};
 use crate::base::money::{Currency, Price, Tariff};
 
 /// Their heading in the help, and that of the limits of a run.
@@ -15,11 +17,21 @@ pub(super) struct PriceArgs {
     #[arg(long, value_name = "AMOUNT", value_parser = values::price, allow_negative_numbers = true, help_heading = PACE)]
     price: Option<Price>,
     /// The currency of the price, which is only shown
-    #[arg(long, value_name = "WORD", value_parser = values::currency, requires = "price", help_heading = PACE)]
+    #[arg(long, value_name = "WORD", value_parser = values::currency, help_heading = PACE)]
     currency: Option<Currency>,
 }
 
 impl PriceArgs {
+    /// Fails if there is a currency and no price. To clap itself, a price in the settings file is a default, which does not
+    /// count.
+    pub(super) fn check(&self, sources: Sources<'_>) -> Result<()> {
+        if self.price.is_none() && sources.is_given("currency") {
+            return Err(Error::usage("`--currency` needs the price of a call")
+                .hint("add it, as in `--price 0.004`"));
+        }
+        Ok(())
+    }
+
     /// What calls cost; `None` without `--price`.
     pub(super) fn tariff(&self) -> Option<Tariff> {
         let currency = self.currency.clone();

@@ -17,17 +17,20 @@ use super::selection::SelectionArgs;
 use super::service::ServiceArgs;
 use super::settings::SettingsArgs;
 use super::sources::Sources;
-use super::values::{self, ProgressArg};
+use super::values::{self, LogLevelArg, ProgressArg};
 use crate::base::error::{Error, Result};
 use crate::base::money::Money;
+use crate::base::tolerance::Tolerance;
 use crate::config::{
-    BudgetConfig, FilesConfig, LedgerChoice, LedgerConfig, OneFileConfig, OutputConfig, PaceConfig,
-    PartsConfig, RunConfig, ServiceConfig, TimeoutConfig, WatchConfig,
+    BudgetConfig, FilesConfig, LedgerChoice, LedgerConfig, LogConfig, OneFileConfig, OutputConfig,
+    PaceConfig, PartsConfig, RunConfig, ServiceConfig, TimeoutConfig, WatchConfig,
 };
 use crate::input::{Input, ReaderSettings};
 use crate::ledger::Reuse;
+use crate::observe::{LogTarget, Style};
 use crate::pace::{CallLimit, FailureBudget, FailureLimit, GiveUpAfter, Rate};
 use crate::scorer::Patience;
+use crate::telemetry::accepted_failures::AcceptedFailures;
 
 const LEDGER: &str = "Ledger";
 const WATCH: &str = "Progress and summary";
@@ -115,6 +118,14 @@ pub(super) struct RunArgs {
         help_heading = PACE
     )]
     max_failures: Option<FailureLimit>,
+    /// End with exit code 0 if no more rows than this, or than this share of the rows, have no verdict
+    ///
+    /// For a nightly job in which some rows always fail. Only the exit code changes.
+    #[arg(
+        long, value_name = "N|N%", value_parser = values::tolerance, allow_negative_numbers = true,
+        help_heading = PACE
+    )]
+    accept_failures: Option<Tolerance>,
 
     /// Stop after this many consecutive rows without a verdict, or `never` [default: 3 refused or useless answers before
     /// the first verdict, 20 useless ones later, 100 first rows that cannot be sent]
@@ -146,6 +157,11 @@ pub(super) struct RunArgs {
     /// sends rows that moved again
     #[arg(long, help_heading = LEDGER)]
     no_dedupe: bool,
+    /// Wait up to this long for another run that holds the output or the ledger, such as `10m`
+    ///
+    /// Without it, the run ends with exit code 75.
+    #[arg(long, value_name = "TIME", value_parser = values::patience, help_heading = LEDGER)]
+    wait_lock: Option<Duration>,
 
     #[command(flatten)]
     format: FormatArgs,
@@ -196,7 +212,15 @@ pub(super) struct RunArgs {
     /// Keep metrics for Prometheus in this file, for the node exporter's textfile collector
     #[arg(long, value_name = "FILE", value_parser = values::file(), help_heading = WATCH)]
     metrics: Option<PathBuf>,
-    /// The name of this job in metrics [default: the output's name]
+    /// Add what happens to this file, as JSON lines; `-` is standard error
+    ///
+    /// A run without a terminal opens the file again at SIGHUP, as after it was rotated, and goes on.
+    #[arg(long, value_name = "FILE", help_heading = WATCH)]
+    log: Option<PathBuf>,
+    /// How much is logged
+    #[arg(long, value_name = "LEVEL", value_enum, default_value = "info", help_heading = WATCH)]
+    log_level: LogLevelArg,
+    /// The name of this job in metrics and in the log [default: the output's name]
     #[arg(long, value_name = "NAME", value_parser = values::job, help_heading = WATCH)]
     job: Option<String>,
 
@@ -207,8 +231,10 @@ pub(super) struct RunArgs {
 
 impl RunArgs {
     pub(super) fn into_config(self, sources: Sources<'_>) -> Result<RunConfig> {
+        self.price.check(sources)?;
         let plan = self.service.plan()?;
         let pace = self.pace();
+        let idempotency = self.service.idempotency()?;
         let (names, columns) = self.columns.names()?;
         let (policy, captured) = self.policy.choice(sources)?.of_answers(columns)?;
         let files = self.files(&names)?;
@@ -226,13 +252,24 @@ impl RunArgs {
             give_up_after: self.give_up_after.unwrap_or_default(),
         };
         let rows_on_terminal = files.output().is_none() && std::io::stdout().is_terminal();
+        let log = self.log.map(|path| LogConfig {
+            target: values::log_target(path),
+            level: self.log_level.into(),
+        });
+        let to_stderr = { log.as_ref() }.is_some_and(|log| log.target == LogTarget::Stderr);
         let watch = WatchConfig {
-            style: self.progress.style(rows_on_terminal),
+            style: match self.progress {
+                // The log says what progress would, and both would be mixed up.
+                ProgressArg::Auto if to_stderr => Style::Off,
+                progress => progress.style(rows_on_terminal),
+            },
             every: self.progress_every,
             quiet: self.quiet,
             summary: self.summary,
             metrics: self.metrics,
+            log,
             job: self.job,
+            accepted: AcceptedFailures(self.accept_failures),
             tariff: self.price.tariff(),
         };
         Ok(RunConfig {
@@ -242,12 +279,14 @@ impl RunArgs {
                 call: self.timeout,
                 connect: self.connect_timeout,
             },
+            idempotency,
             plan,
             pace,
             budget,
             ledger,
             policy,
             captured: captured.into(),
+            wait_lock: self.wait_lock,
             watch,
         })
     }

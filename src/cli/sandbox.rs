@@ -10,7 +10,9 @@ use clap::builder::NonEmptyStringValueParser;
 use super::values::{self, PlanArg};
 use crate::base::error::{Error, Result};
 use crate::base::secret::Secret;
-use crate::sandbox::{FaultKind, Faults, RateLimit, SandboxPlan, SandboxSettings, parse_fault};
+use crate::sandbox::{
+    FaultKind, Faults, RateLimit, RecognisedHeader, SandboxPlan, SandboxSettings, parse_fault,
+};
 
 #[derive(Debug, Args)]
 pub(super) struct SandboxArgs {
@@ -29,8 +31,8 @@ pub(super) struct SandboxArgs {
     /// Up to how much longer it may take
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = values::duration_or_zero)]
     jitter: Duration,
-    /// Let calls fail with this probability, as in `500=0.01`: 402, 403, 500, 503, reset, stall or bad-json
-    /// (repeatable)
+    /// Let calls fail with this probability, as in `500=0.01`: 402, 403, 500, 503, reset, stall, bad-json or
+    /// lost (repeatable)
     #[arg(long = "fault", value_name = "KIND=PROBABILITY", value_delimiter = '\n', value_parser = parse_fault)]
     fault: Vec<(FaultKind, f64)>,
     /// Requests per second that are accepted; further ones get a 429
@@ -42,6 +44,9 @@ pub(super) struct SandboxArgs {
     /// What the header `Retry-After` of a 429 says [default: no such header]
     #[arg(long, value_name = "SECONDS", requires = "rate_limit")]
     retry_after: Option<u64>,
+    /// Recognise requests by the UUID in this header: a repeated one gets the same answer and is billed once
+    #[arg(long, value_name = "NAME")]
+    idempotency_header: Option<RecognisedHeader>,
     /// Seed of the random numbers
     #[arg(long, value_name = "N", default_value = "0")]
     seed: u64,
@@ -77,6 +82,7 @@ impl SandboxArgs {
             jitter: self.jitter,
             faults,
             rate_limit: self.rate_limit.map(limit),
+            recognises_by: self.idempotency_header,
             seed: self.seed,
         })
     }

@@ -18,7 +18,14 @@ use crate::base::error::{Error, Result, quoted, shown};
 const ALIKE: f64 = 0.8;
 
 /// Keys that people try for the API key, which is never in the file: files are copied, shared and kept in repositories.
-const KEYS: [&str; 4] = ["api-key", "api_key", "key", "token"];
+const KEYS: [&str; 6] = [
+    "api-key",
+    "apikey",
+    "key",
+    "token",
+    "secret",
+    "rescore-api-key",
+];
 
 /// Options that cannot be in the file, because they say which file it is.
 const OF_THE_FILE: [&str; 2] = ["config", "profile"];
@@ -113,18 +120,19 @@ fn refuse_unknown(file: &SettingsFile, commands: &Command) -> Result<()> {
         .filter_map(Arg::get_long)
         .filter(|long| !OF_THE_FILE.contains(long) && *long != "help")
         .collect();
-    for setting in file.settings() {
+    for setting in file.all() {
         let key = setting.key.as_str();
         if known.contains(&key) {
             continue;
         }
-        if KEYS.contains(&key) {
+        let as_option = key.to_lowercase().replace('_', "-");
+        if KEYS.contains(&as_option.as_str()) {
             return Err(file
                 .refuses(setting, "the API key cannot be in a settings file")
                 .hint("`api-key-file` names the file that holds it"));
         }
         let error = file.refuses(setting, &format!("unknown setting {}", quoted(key)));
-        return Err(match nearest(&key.replace('_', "-"), known.iter().copied()) {
+        return Err(match nearest(&as_option, known.iter().copied()) {
             Some(nearest) => error.hint(format!("did you mean `{nearest}`?")),
             None => error.hint(
                 "settings are named like the options, without `--`; `rescore run --help` lists them",
@@ -233,7 +241,7 @@ pub(super) fn unknown_variables(commands: &Command, names: Vec<String>) -> Vec<S
         let suggestion = nearest(name, known.iter().copied());
         let suggestion = suggestion.map(|known| format!("; did you mean `{known}`?"));
         format!(
-            "warning: the variable {} is unknown{}",
+            "the variable {} is unknown{}",
             quoted(name),
             suggestion.unwrap_or_default()
         )

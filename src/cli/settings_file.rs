@@ -21,6 +21,8 @@ pub(super) struct SettingsFile {
     profile: Option<String>,
     /// What is in force: each key once.
     settings: Vec<Setting>,
+    /// Those of the other profiles.
+    unused: Vec<Setting>,
 }
 
 /// One setting.
@@ -57,6 +59,7 @@ impl SettingsFile {
             path: path.to_owned(),
             profile: profile.map(ToOwned::to_owned),
             settings: Vec::new(),
+            unused: Vec::new(),
         };
         let (mut profiles, mut common) = (None, Vec::new());
         for (key, value) in table.get_ref() {
@@ -68,16 +71,12 @@ impl SettingsFile {
                         "`profile` must be a table, as in `[profile.nightly]`",
                     ));
                 }
-                (false, _) => common.push((key, value)),
+                (false, DeValue::Table(_)) => return Err(text.no_table(key)),
+                (false, _) => common.push(text.setting(key, value, false)?),
             }
         }
-        if let Some(profile) = profile {
-            for (key, value) in text.profile(profiles, profile)? {
-                file.settings.push(text.setting(key, value, true)?);
-            }
-        }
-        for (key, value) in common {
-            let setting = text.setting(key, value, false)?;
+        text.profiles(profiles, &mut file)?;
+        for setting in common {
             if file.get(&setting.key).is_none() {
                 file.settings.push(setting);
             }
@@ -97,6 +96,11 @@ impl SettingsFile {
     /// What is in force, the profile's settings first.
     pub(super) fn settings(&self) -> &[Setting] {
         &self.settings
+    }
+
+    /// All of the file, also those of other profiles.
+    pub(super) fn all(&self) -> impl Iterator<Item = &Setting> {
+        self.settings.iter().chain(&self.unused)
     }
 
     /// The setting of this name.
@@ -141,31 +145,47 @@ impl<'a> FileText<'a> {
         at(self.path, self.place(&span), error.message())
     }
 
-    /// The settings of a profile.
-    fn profile<'t>(
-        &self,
-        profiles: Option<&'t DeTable<'a>>,
-        profile: &str,
-    ) -> Result<&'t DeTable<'a>> {
+    /// Only profiles are tables.
+    fn no_table(&self, key: &Spanned<toml::de::DeString<'a>>) -> Error {
+        let what = format!("{} is a table", quoted(key.get_ref()));
+        self.wrong(key, &what).hint(
+            "settings are at the start of the file, or in a profile, as in `[profile.nightly]`",
+        )
+    }
+
+    /// Reads all profiles: what is wrong in one should not wait for the night that uses it.
+    fn profiles(&self, profiles: Option<&DeTable<'a>>, file: &mut SettingsFile) -> Result<()> {
         let all = || profiles.into_iter().flat_map(|profiles| profiles.iter());
-        let found = all().find(|(name, _)| name.get_ref() == profile);
-        match found.map(|(_, value)| (value, value.get_ref())) {
-            Some((_, DeValue::Table(table))) => Ok(table),
-            Some((value, _)) => Err(self.wrong(value, "a profile must be a table")),
-            None => {
-                let names: Vec<_> = all().map(|(name, _)| quoted(name.get_ref())).collect();
-                let error = Error::usage(format!(
-                    "no profile {} in `{}`",
-                    quoted(profile),
-                    shown(self.path)
-                ));
-                Err(if names.is_empty() {
-                    error.hint("a profile is a table, as in `[profile.nightly]`")
+        let mut is_found = file.profile.is_none();
+        for (name, value) in all() {
+            let DeValue::Table(table) = value.get_ref() else {
+                return Err(self.wrong(value, "a profile must be a table"));
+            };
+            let is_chosen = file.profile.as_deref() == Some(name.get_ref());
+            is_found |= is_chosen;
+            for (key, value) in table {
+                let setting = self.setting(key, value, true)?;
+                if is_chosen {
+                    file.settings.push(setting);
                 } else {
-                    error.detail(format!("profiles: {}", names.join(", ")))
-                })
+                    file.unused.push(setting);
+                }
             }
         }
+        if is_found {
+            return Ok(());
+        }
+        let names: Vec<_> = all().map(|(name, _)| quoted(name.get_ref())).collect();
+        let error = Error::usage(format!(
+            "no profile {} in `{}`",
+            quoted(file.profile.as_deref().unwrap_or_default()),
+            shown(self.path)
+        ));
+        Err(if names.is_empty() {
+            error.hint("a profile is a table, as in `[profile.nightly]`")
+        } else {
+            error.detail(format!("profiles: {}", names.join(", ")))
+        })
     }
 
     fn setting(
@@ -270,9 +290,19 @@ mod tests {
                 "`config.toml`, line 2, column 10: expected a text",
             ),
             (
-                "rate = {a = 1}\n",
+                "map = [{a = 1}]\n",
                 None,
                 "line 1, column 8: expected a text",
+            ),
+            (
+                "\n[run]\nrate = '5/s'\n",
+                None,
+                "line 2, column 2: `run` is a table\n\nhint: settings are at the start",
+            ),
+            (
+                "[profile.a]\n[profile.b]\nrate = [[1]]\n",
+                Some("a"),
+                "line 3, column 9: expected a text",
             ),
             (
                 "profile = 1\n",

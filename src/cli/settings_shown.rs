@@ -68,19 +68,48 @@ fn value(arg: &Arg, matches: &ArgMatches) -> Option<String> {
     }
 }
 
-/// A value as a TOML string, without the user name and password of an address.
+/// A value as a TOML string, without what may be a secret in an address.
 fn quoted(value: &OsStr) -> String {
     let value = value.to_string_lossy();
-    let value = match value.split_once("://") {
-        Some((scheme, rest)) => {
-            let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-            match host.rsplit_once('@') {
-                Some((_, host)) => format!("{scheme}://…@{host}{path}"),
-                None => value.into_owned(),
-            }
-        }
-        None => value.into_owned(),
-    };
     // JSON's strings are TOML's.
-    serde_json::Value::from(value).to_string()
+    serde_json::Value::from(without_secrets(&value)).to_string()
+}
+
+/// An address without its user name and password, and without a query, where people paste keys. A run refuses both.
+fn without_secrets(value: &str) -> String {
+    let Some((scheme, rest)) = value.split_once("://") else {
+        return value.to_owned();
+    };
+    // A password may have any character: everything before the last `@` may be one.
+    let (login, rest) = match rest.rsplit_once('@') {
+        Some((_, rest)) => ("…@", rest),
+        None => ("", rest),
+    };
+    match rest.find(['?', '#']) {
+        Some(end) => format!(
+            "{scheme}://{login}{}…",
+            rest.get(..=end).unwrap_or_default()
+        ),
+        None => format!("{scheme}://{login}{rest}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::without_secrets;
+
+    #[test]
+    fn an_address_is_shown_without_what_may_be_a_secret() {
+        for (value, expected) in [
+            ("https://api.example.com/x", "https://api.example.com/x"),
+            ("https://me:pw@host/x", "https://…@host/x"),
+            ("https://me:p/w?@host:1/x", "https://…@host:1/x"),
+            ("https://host/x?key=pw", "https://host/x?…"),
+            ("https://me:p@w@host/#pw", "https://…@host/#…"),
+            ("50/s", "50/s"),
+            ("email={name}@example.com", "email={name}@example.com"),
+        ] {
+            assert_eq!(without_secrets(value), expected);
+        }
+    }
 }

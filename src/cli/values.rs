@@ -12,10 +12,11 @@ use crate::base::control_chars::any_unsafe_to_print;
 use crate::base::decimal::Decimal;
 use crate::base::encoding::{TextEncoding, UnfitLabel};
 use crate::base::money::{Currency, Money, Price};
+use crate::base::tolerance::Tolerance;
 use crate::fields::{Field, InvalidPhone, PhoneRegion, Template};
 use crate::input::FormatChoice;
 use crate::layout::Existing;
-use crate::observe::Style;
+use crate::observe::{LogLevel, LogTarget, Style};
 use crate::pace::{FailureLimit, GiveUpAfter};
 use crate::raw_json::Pointer;
 use crate::selection::Sample;
@@ -110,6 +111,39 @@ impl ProgressArg {
             Self::Json => Style::Json,
             Self::Off => Style::Off,
         }
+    }
+}
+
+/// `--log-level`.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(super) enum LogLevelArg {
+    /// Only what ended the run
+    Error,
+    /// Also warnings, outages and stops
+    Warn,
+    /// Also the start, pauses, changes of the pace, and the end
+    Info,
+    /// Also every call
+    Debug,
+}
+
+impl From<LogLevelArg> for LogLevel {
+    fn from(level: LogLevelArg) -> Self {
+        match level {
+            LogLevelArg::Error => Self::Error,
+            LogLevelArg::Warn => Self::Warn,
+            LogLevelArg::Info => Self::Info,
+            LogLevelArg::Debug => Self::Debug,
+        }
+    }
+}
+
+/// `--log`.
+pub(super) fn log_target(path: PathBuf) -> LogTarget {
+    if path == Path::new("-") {
+        LogTarget::Stderr
+    } else {
+        LogTarget::File(path)
     }
 }
 
@@ -319,6 +353,19 @@ pub(super) fn failure_limit(text: &str) -> Result<FailureLimit, String> {
     }
 }
 
+/// How many rows may be bad.
+pub(super) fn tolerance(text: &str) -> Result<Tolerance, String> {
+    let number = match text.strip_suffix('%') {
+        None => text.parse().ok().map(Tolerance::Rows),
+        Some(percent) => {
+            let percent = percent.trim().parse::<f64>().ok();
+            let percent = percent.filter(|percent| (0.0..=100.0).contains(percent));
+            percent.map(Tolerance::Percent)
+        }
+    };
+    number.ok_or_else(|| "expected a number of rows, or a share such as `0.5%`".to_owned())
+}
+
 /// `--sample`.
 pub(super) fn sample(text: &str) -> Result<Sample, &'static str> {
     text.parse()
@@ -395,6 +442,11 @@ mod tests {
             assert!(age(bad).is_err(), "{bad}");
         }
         assert!(count("0").is_err() && count("1").is_ok());
+        assert_eq!(tolerance("0"), Ok(Tolerance::Rows(0)));
+        assert_eq!(tolerance("0.5%"), Ok(Tolerance::Percent(0.5)));
+        for bad in ["-1", "1.5", "101%", "-1%", "NaN%", "", "%"] {
+            assert!(tolerance(bad).is_err(), "{bad}");
+        }
     }
 
     #[test]

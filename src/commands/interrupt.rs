@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
 
-use super::signals::Signals;
+use super::signals::{HangUp, Signals};
 use crate::base::error::{Error, Result};
-use crate::base::stderr::{draw, flush, say};
+use crate::base::stderr::{draw, flush};
+use crate::observe::tell_error;
 
 /// How long files that are being opened are waited for. Without a limit it could be for ever: for the reader of a pipe.
 const OPENING: Duration = Duration::from_millis(250);
@@ -31,7 +32,7 @@ impl Interrupts {
             .map_err(cannot)?;
         let mut signals = {
             let _runtime = runtime.enter();
-            Signals::listen().map_err(cannot)?
+            Signals::listen(HangUp::Ends).map_err(cannot)?
         };
         let partial = Arc::new(Mutex::new(Vec::new()));
         let files = Arc::clone(&partial);
@@ -45,7 +46,7 @@ impl Interrupts {
                 let _ = fs::remove_file(file);
             }
             draw(&[]);
-            say(&error.report());
+            tell_error(&error);
             flush();
             #[allow(clippy::exit, reason = "a signal asks for exactly this")]
             std::process::exit(error.exit().code().into());

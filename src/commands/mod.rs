@@ -1,12 +1,14 @@
 //! One file or folder for each subcommand: builds the parts from its config and gives each stage only what it needs.
 
 pub(crate) mod check;
-pub(crate) mod config;
 pub(crate) mod decide;
 mod files;
 mod interrupt;
 pub(crate) mod ledger;
+mod lock_wait;
+pub(crate) mod man;
 mod open_input;
+pub(crate) mod print;
 mod read_ahead;
 pub(crate) mod report;
 pub mod run;

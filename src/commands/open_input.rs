@@ -1,9 +1,9 @@
 //! The input of a command, opened, and what was found out about it.
 
 use crate::base::error::Result;
-use crate::base::stderr::say;
 use crate::input::{self, Compose, Input, Opened, Reader, TrailingGarbage};
 use crate::layout::Layout;
+use crate::observe::tell;
 use crate::selection::Selection;
 
 /// A warning; gzip says the same.
@@ -59,7 +59,7 @@ impl OpenInput {
         shows_text: bool,
     ) -> Result<Self> {
         if shows_text && input::is_checked_for_long(&settings.file.input) {
-            say("rescore: checking the compressed input before anything is sent");
+            tell("rescore: checking the compressed input before anything is sent");
         }
         let (source, selection) = (settings.file.input.clone(), settings.selection);
         let (reader, opened) = Reader::open(settings, compose)?;

@@ -1,8 +1,8 @@
 //! `rescore sandbox`: the stand-in for the service as a program of its own, for rehearsals.
 
-use super::signals::Signals;
+use super::signals::{HangUp, Signals};
 use crate::base::error::{Error, Exit, Result};
-use crate::base::stderr::say;
+use crate::observe::tell;
 use crate::sandbox::{self, SandboxSettings};
 
 /// Serves until SIGINT or SIGTERM, then says what was billed.
@@ -24,15 +24,15 @@ pub(crate) fn execute(settings: &SandboxSettings) -> Result<Exit> {
             "RESCORE_API_KEY set to a key of `--accept-key`"
         };
         // Before the words below promise that Ctrl-C stops it.
-        let mut signals = Signals::listen().map_err(|e| Error::internal("cannot listen for signals").because(e))?;
-        say(&format!("rescore sandbox: a stand-in for the service, listening on http://{address}"));
-        say(&format!("         try `rescore run users.csv -o scored.csv --base-url http://{address} --service-id test` with {key}"));
-        say(&format!("         what it has billed: http://{address}/billed; Ctrl-C stops it"));
+        let mut signals = Signals::listen(HangUp::Ends).map_err(|e| Error::internal("cannot listen for signals").because(e))?;
+        tell(&format!("rescore sandbox: a stand-in for the service, listening on http://{address}"));
+        tell(&format!("         try `rescore run users.csv -o scored.csv --base-url http://{address} --service-id test` with {key}"));
+        tell(&format!("         what it has billed: http://{address}/billed; Ctrl-C stops it"));
         let stop = async move {
             signals.next().await;
         };
         let report = sandbox::serve(listener, settings.clone(), stop).await.map_err(cannot)?;
-        say(&format!("rescore sandbox: {report}"));
+        tell(&format!("rescore sandbox: {report}"));
         Ok(Exit::Complete)
     })
 }

@@ -19,7 +19,7 @@ pub(super) struct Signals {
 impl Signals {
     /// Starts to listen; needs a runtime.
     #[cfg(unix)]
-    pub(super) fn listen() -> io::Result<Self> {
+    pub(super) fn listen(hang_up: HangUp) -> io::Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
         // It stays caught after the listener is dropped.
         let file_too_large = SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw());
@@ -27,7 +27,7 @@ impl Signals {
         Ok(Self {
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,
-            hang_up: reacts_to_hang_up()
+            hang_up: (hang_up == HangUp::ReopensLog || reacts_to_hang_up())
                 .then(|| signal(SignalKind::hangup()))
                 .transpose()?,
         })
@@ -35,7 +35,7 @@ impl Signals {
 
     /// Starts to listen; needs a runtime.
     #[cfg(not(unix))]
-    pub(super) fn listen() -> io::Result<Self> {
+    pub(super) fn listen(_: HangUp) -> io::Result<Self> {
         Ok(Self {})
     }
 
@@ -63,17 +63,15 @@ impl Signals {
         }
         Signal::Interrupt
     }
+}
 
-    /// The next signal that asks again for the end. SIGHUP does not: when a connection drops, the shell and the system send
-    /// one each, and nobody is impatient.
-    pub(super) async fn second(&mut self) -> Signal {
-        loop {
-            let signal = self.next().await;
-            if signal != Signal::HangUp {
-                return signal;
-            }
-        }
-    }
+/// What SIGHUP means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum HangUp {
+    /// The terminal is gone: the command ends, unless it was started to ignore that.
+    Ends,
+    /// The log was renamed: it is opened again.
+    ReopensLog,
 }
 
 /// Whether SIGHUP is known not to be ignored. Under `nohup` it is ignored and must stay so. If the system does not

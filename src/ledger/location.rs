@@ -6,7 +6,7 @@ use tempfile::TempDir;
 
 use super::db::errors;
 use super::file::{self, LedgerKind, ledger_of};
-use super::lock::Lock;
+use super::lock::OutputLock;
 use crate::base::error::{Error, Result};
 
 /// Where a ledger is, and whose it is.
@@ -31,12 +31,12 @@ impl LedgerLocation {
         }
     }
 
-    /// Claims the location for a run.
-    pub(super) fn claim(self) -> Result<ClaimedLocation> {
+    /// Claims the location for a run. For a ledger of its own, that may hold the lock of the output already.
+    pub(super) fn claim(self, lock: Option<OutputLock>) -> Result<ClaimedLocation> {
         let (path, lock, scratch) = match &self {
             Self::Beside(output) => {
+                let lock = lock.map_or_else(|| OutputLock::take(output), Ok)?;
                 let path = ledger_of(output);
-                let lock = Lock::take(&path, output, &this_process())?;
                 file::check_own(&path)?;
                 (path, Some(lock), None)
             }
@@ -68,7 +68,7 @@ pub(super) struct ClaimedLocation {
     /// The directory that is removed with the run.
     scratch: Option<TempDir>,
     // Last: the lock is released after everything else.
-    _lock: Option<Lock>,
+    _lock: Option<OutputLock>,
 }
 
 impl ClaimedLocation {
@@ -154,11 +154,6 @@ impl ClaimedLocation {
         };
         error.hint("leave out `--retry-failed`")
     }
-}
-
-/// What a lock's file says about this process.
-fn this_process() -> String {
-    format!("process {}", std::process::id())
 }
 
 /// A ledger that was created for a run that has not started. If the run does not start, the ledger is removed: a file of

@@ -1,17 +1,36 @@
-//! The lock by which one run alone uses its own ledger. The kernel holds it: a process that dies leaves none behind.
+//! The lock by which one run alone writes an output, and uses the ledger of its own beside it. The kernel holds it: a
+//! process that dies leaves none behind.
 //!
-//! The lock is on a file of its own, as on some systems a lock on the database would shut out SQLite.
+//! The lock is on a file of its own, as on some systems a lock on the database would shut out SQLite. The file names its
+//! holder.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use super::file::{FileId, PRIVATE, cannot_write, lock_of};
+use super::file::{FileId, PRIVATE, cannot_write, ledger_of, lock_of};
+use super::holder::{is_holder, this_process};
 use crate::base::error::{Error, Result};
 use crate::base::own_file::{self, NotOurs};
 
 /// More bytes than we ever write about a lock's holder.
 const HOLDER: u64 = 200;
+
+/// The lock of an output, whichever ledger its run uses. It is released with its last copy.
+#[derive(Debug, Clone)]
+pub(crate) struct OutputLock(#[expect(dead_code, reason = "held until it is dropped")] Arc<Lock>);
+
+impl OutputLock {
+    /// Takes the lock.
+    ///
+    /// # Errors
+    /// Exit code 75: another run holds it. Exit code 2: its file cannot be created.
+    pub(crate) fn take(output: &Path) -> Result<Self> {
+        let lock = Lock::take(&ledger_of(output), output, &this_process())?;
+        Ok(Self(Arc::new(lock)))
+    }
+}
 
 /// A lock that is held.
 #[derive(Debug)]
@@ -24,14 +43,14 @@ impl Lock {
     /// Takes the lock for a run, and writes into the file who holds it: `holder` is for people to read.
     ///
     /// # Errors
-    /// Exit code 2: another run holds it, or the file cannot be created.
-    pub(super) fn take(ledger: &Path, output: &Path, holder: &str) -> Result<Self> {
+    /// Exit code 75: another run holds it. Exit code 2: the file cannot be created.
+    fn take(ledger: &Path, output: &Path, holder: &str) -> Result<Self> {
         Self::try_take(ledger, holder)?.map_err(|other| {
-            Error::usage(format!(
+            Error::busy(format!(
                 "another run ({other}) is writing `{}`",
                 output.display()
             ))
-            .hint("wait for it, or name another output")
+            .hint("run the same command again when it has ended")
         })
     }
 
@@ -84,12 +103,6 @@ impl Drop for Lock {
     }
 }
 
-/// Whether this is how a lock's file names its holder: it ends with a process ID.
-fn is_holder(text: &str) -> bool {
-    text.rsplit_once("process ")
-        .is_some_and(|(_, id)| id.parse::<u32>().is_ok())
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
@@ -101,7 +114,7 @@ mod tests {
         let (ledger, output) = (place.path().join("o.ledger"), place.path().join("o"));
         let lock = Lock::take(&ledger, &output, "process 1").unwrap();
         let refused = Lock::take(&ledger, &output, "process 2").unwrap_err();
-        assert_eq!(refused.exit().code(), 2);
+        assert_eq!(refused.exit().code(), 75);
         assert!(
             refused.report().contains("process 1"),
             "{}",

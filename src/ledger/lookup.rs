@@ -31,6 +31,9 @@ pub struct LookupResult {
     pub(crate) old: Option<Score>,
     /// Why an existing answer is not used, if no setting asks for that.
     pub(crate) unusable: Option<Unusable>,
+    /// When the answer arrived that this run got before it was stopped and no longer uses, because of `--max-age` or
+    /// `--fresh`; in milliseconds since 1970.
+    pub(crate) expired: Option<i64>,
 }
 
 impl LookupResult {
@@ -221,6 +224,7 @@ impl Lookup {
             known,
             old,
             unusable: from_the_future.then_some(Unusable::FromTheFuture),
+            expired: (stored.at >= started && stored.at < not_before).then_some(stored.at),
         })
     }
 

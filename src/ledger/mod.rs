@@ -14,10 +14,12 @@ mod db;
 mod faults;
 mod file;
 mod group_commit;
+mod holder;
 mod location;
 mod lock;
 mod lookup;
 mod request_key;
+mod request_uuids;
 mod session;
 mod settings;
 #[cfg(test)]
@@ -35,9 +37,11 @@ pub(crate) use db::store::FinishedRun;
 pub(crate) use faults::StoreFaults;
 pub(crate) use file::{SUFFIXES, ledger_of};
 pub use location::LedgerLocation;
+pub(crate) use lock::OutputLock;
 pub(crate) use lookup::Lookup;
 pub use lookup::{KnownOutcome, LookupResult};
 pub(crate) use request_key::{RequestHasher, RequestKey};
+pub(crate) use request_uuids::RequestUuids;
 pub(crate) use session::{
     ClosedLedger, EarlierAnswers, LedgerPreview, PreviewedRun, RunningLedger,
 };

@@ -19,7 +19,8 @@ use super::db::limits::KnownLimit;
 use super::db::store::{AnswerCounts, FinishedRun, Payload, Record, Store};
 use super::group_commit::{Receiver, Sender, queue};
 use super::lookup::{Lookup, LookupResult};
-use super::request_key::{RequestHasher, RequestKey};
+use super::request_key::{RequestHasher, RequestKey, RunId};
+use super::request_uuids::RequestUuids;
 use crate::base::error::{Error, Result};
 use crate::telemetry::pace::Limit;
 use crate::verdict::{Answer, Failure};
@@ -27,6 +28,7 @@ use crate::verdict::{Answer, Failure};
 /// Makes a run's answers durable, and finds those that arrived since a row was looked up.
 pub struct LedgerWriter {
     hasher: RequestHasher,
+    run: RunId,
     // Closed before the thread is released: of two connections that close at the same time, neither is the last one, and
     // only the last one copies the log into the ledger.
     recheck: RefCell<Recheck>,
@@ -84,6 +86,7 @@ pub(super) struct WriterSettings {
     /// The ledger's path, for messages.
     pub(super) path: PathBuf,
     pub(super) hasher: RequestHasher,
+    pub(super) run: RunId,
     pub(super) lookup: Lookup,
     /// Whether other runs write to the ledger as well.
     pub(super) shared: bool,
@@ -100,6 +103,7 @@ impl LedgerWriter {
         let WriterSettings {
             path,
             hasher,
+            run,
             lookup,
             shared,
             enough,
@@ -124,6 +128,7 @@ impl LedgerWriter {
         });
         let writer = Self {
             hasher,
+            run,
             recheck,
             earliest,
             records: sender,
@@ -224,6 +229,11 @@ impl LedgerWriter {
     /// Stores that the service failed on this request while it answered others, with the next answers or at the end.
     pub fn failed(&self, key: RequestKey) {
         self.notes.lock().failing.push(key);
+    }
+
+    /// Makes the UUIDs of the run's requests.
+    pub(crate) fn uuids(&self) -> RequestUuids {
+        RequestUuids::of_run(self.hasher.clone(), self.run)
     }
 
     /// Whether other runs write to the ledger as well.

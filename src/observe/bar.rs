@@ -2,6 +2,7 @@
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use super::messages::warn;
 use super::notice::Notice;
 use super::numbers::{counted, percent, rate, whole_seconds};
 use super::screen::Screen;
@@ -47,7 +48,7 @@ impl Bar {
         let head = [
             now.share.map(percent),
             words::file(now),
-            Some(counted(now.resolved, "row")),
+            Some(counted(now.counts.rows.resolved, "row")),
             now.remaining
                 .map(|left| format!("ETA {}", whole_seconds(left))),
             self.settings.sandbox.then(|| "sandbox".to_owned()),
@@ -55,8 +56,8 @@ impl Bar {
         ];
         let below = wait_reasons(now, self.settings.concurrency)
             .into_iter()
-            .chain(self.settings.cost(now.cost))
-            .chain(words::verdicts(now))
+            .chain(self.settings.cost(&now.counts))
+            .chain(words::verdicts(&now.counts))
             .chain(words::calls(now));
         #[allow(
             clippy::cast_possible_truncation,
@@ -86,7 +87,7 @@ impl View for Bar {
     fn notice(&mut self, notice: Notice, now: &Snapshot) {
         let line = |words: &str| say(&format!("rescore: {words}"));
         match notice {
-            Notice::Warning(warning) => say(&words::warning(&warning)),
+            Notice::Warning(warning) => warn(&words::warning(&warning)),
             Notice::KeyRenewed => line(words::KEY_RENEWED),
             Notice::Stopping {
                 reason,
@@ -152,42 +153,44 @@ fn cut(text: String, width: usize) -> String {
 mod tests {
     use std::time::Duration;
 
+    use super::super::run_counts::RunCounts;
     use super::super::style::Style;
     use super::*;
     use crate::telemetry::pace::{Hint, Pace, Pause, Search};
+    use crate::telemetry::stats::Stats;
+    use crate::verdict::Reason;
 
-    const BUSY: Snapshot = Snapshot {
-        file: None,
-        at: Duration::from_secs(3_000),
-        resolved: 1_234_567,
-        approved: 1_000_000,
-        reviewed: 200_000,
-        blocked: 34_000,
-        undecided: 0,
-        failed: 567,
-        in_flight: 16,
-        retries: 1_234,
-        throttled: 0,
-        keys_renewed: 0,
-        calls: 1_240_000,
-        pause: None,
-        outage: None,
-        pace: Some(Pace {
-            rate: Some(48.0),
-            in_flight: 32,
-            search: Search::Checking,
-            limit: Some(50.0),
-            limit_in_flight: None,
-            headers: Hint::Silent,
-            at_ceiling: false,
-            refused_at_any: Some(0.05),
-        }),
-        stopping: false,
-        cost: None,
-        share: Some(0.404),
-        rate: Some(411.5),
-        remaining: Some(Duration::from_secs(723)),
-    };
+    /// A long run, in the middle.
+    fn busy() -> Snapshot {
+        let mut stats = Stats::default();
+        (stats.approved, stats.reviewed, stats.blocked) = (1_000_000, 200_000, 34_000);
+        (stats.calls, stats.retries) = (1_240_000, 1_234);
+        stats.failed.insert(Reason::Refused, 567);
+        stats.read = stats.resolved();
+        let at = Duration::from_secs(3_000);
+        Snapshot {
+            at,
+            file: None,
+            counts: RunCounts::of(&stats, at, None),
+            in_flight: 16,
+            pause: None,
+            outage: None,
+            pace: Some(Pace {
+                rate: Some(48.0),
+                in_flight: 32,
+                search: Search::Checking,
+                limit: Some(50.0),
+                limit_in_flight: None,
+                headers: Hint::Silent,
+                at_ceiling: false,
+                refused_at_any: Some(0.05),
+            }),
+            stopping: None,
+            share: Some(0.404),
+            rate: Some(411.5),
+            remaining: Some(Duration::from_secs(723)),
+        }
+    }
 
     fn bar() -> Bar {
         Bar::new(ProgressSettings {
@@ -209,21 +212,21 @@ mod tests {
     #[test]
     fn a_narrow_bar_keeps_rows_percent_eta_and_the_reason_whole() {
         assert_eq!(
-            drawn(&BUSY, 120),
+            drawn(&busy(), 120),
             [
                 "██████▌          40.4 % · 1,234,567 rows · ETA 12 min 3 s · sandbox · 412 rows/s",
                 "pace 48.0/s, cut to see if throttling drops · limit found: about 50.0/s · 16 in flight, 1,234 retries"
             ]
         );
         assert_eq!(
-            drawn(&BUSY, 80),
+            drawn(&busy(), 80),
             [
                 "██████▌          40.4 % · 1,234,567 rows · ETA 12 min 3 s · sandbox",
                 "pace 48.0/s, cut to see if throttling drops · limit found: about 50.0/s"
             ]
         );
         assert_eq!(
-            drawn(&BUSY, 60),
+            drawn(&busy(), 60),
             [
                 "███▎     40.4 % · 1,234,567 rows · ETA 12 min 3 s · sandbox",
                 "pace 48.0/s, cut to see if throttling drops"
@@ -233,7 +236,7 @@ mod tests {
 
     #[test]
     fn at_80_columns_limit_pace_and_calls_fit_below_the_bar() {
-        let mut now = BUSY;
+        let mut now = busy();
         if let Some(pace) = &mut now.pace {
             pace.search = Search::Holding;
             pace.refused_at_any = None;
@@ -255,9 +258,9 @@ mod tests {
                     asked,
                 },
             )),
-            ..BUSY
+            ..busy()
         };
-        for now in [BUSY, asked(None), asked(Some(long))] {
+        for now in [busy(), asked(None), asked(Some(long))] {
             for width in 1..130 {
                 for line in drawn(&now, width) {
                     let columns = line.chars().count();
@@ -271,7 +274,7 @@ mod tests {
     #[test]
     fn the_bar_is_full_only_when_everything_is_done() {
         let gauge = |share: f64, columns| {
-            let mut now = BUSY;
+            let mut now = busy();
             now.share = Some(share);
             let above = drawn(&now, columns).remove(0);
             let done = percent(share);
@@ -287,7 +290,7 @@ mod tests {
     #[test]
     fn many_notices_do_not_cause_many_pictures() {
         let bar = bar();
-        let pictures = (0..1_000).filter_map(|_| bar.picture(&BUSY, 80));
+        let pictures = (0..1_000).filter_map(|_| bar.picture(&busy(), 80));
         assert!(pictures.count() < 500);
     }
 
@@ -297,7 +300,7 @@ mod tests {
         let now = Snapshot {
             share: None,
             remaining: None,
-            ..BUSY
+            ..busy()
         };
         let picture = bar.picture(&now, 80).unwrap();
         let above = picture.first().unwrap();

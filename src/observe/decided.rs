@@ -8,9 +8,11 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use super::decisions_json::{DecisionsJson, DriftJson, UndecidedJson};
 use super::json::{indented, rounded};
 use super::numbers::{count, counted, parts, rate, time};
-use super::summary::{DecisionsJson, DriftJson, UndecidedJson, drift_table, undecided};
+use super::summary::drift_table;
+use super::undecided::undecided;
 use crate::base::error::shown;
 use crate::telemetry::decide_stats::{DecideStats, ScoredRows};
 use crate::verdict::Reason;
@@ -37,7 +39,7 @@ struct DecideJson<'a> {
     rows_per_second: Option<f64>,
     rows: u64,
     decisions: DecisionsJson,
-    undecided: UndecidedJson<'a>,
+    undecided: UndecidedJson,
     without_verdict: u64,
     unreadable: UnreadableJson<'a>,
     drift: Option<DriftJson>,
@@ -127,7 +129,7 @@ impl DecideSummary<'_> {
         format!("rescore: {}", lines.join("\n         "))
     }
 
-    /// The only lines of a quiet command: none if every row with a verdict has a decision.
+    /// The warnings of a quiet command, which shows nothing else: none if every row with a verdict has a decision.
     pub(crate) fn warnings(&self) -> impl Iterator<Item = String> {
         let DecideStats {
             rows,
@@ -137,11 +139,11 @@ impl DecideSummary<'_> {
         let all = counted(rows.read, "row");
         let undecided = undecided(unknown_levels).map(|why| {
             let number = count(unknown_levels.rows());
-            format!("warning: {number} of {all} have no decision: {why}")
+            format!("{number} of {all} have no decision: {why}")
         });
         let unreadable = unreadable(rows).map(|why| {
             let number = count(rows.unreadable_rows());
-            format!("warning: {number} of {all} are left as they are: {why}")
+            format!("{number} of {all} are left as they are: {why}")
         });
         undecided.into_iter().chain(unreadable)
     }
@@ -165,7 +167,7 @@ impl DecideSummary<'_> {
             rows_per_second: self.rows_per_second().map(rounded),
             rows: rows.read,
             decisions: (*decisions).into(),
-            undecided: UndecidedJson::new(unknown_levels),
+            undecided: UndecidedJson::new(unknown_levels.rows(), unknown_levels),
             without_verdict: rows.without_verdict,
             unreadable: UnreadableJson::new(rows),
             drift: DriftJson::new(drift),

@@ -4,6 +4,12 @@ use serde::Serialize;
 
 use crate::raw_json::escape_unsafe;
 
+/// The version of what programs read about a run. Higher ones may change keys; within one, keys are only added.
+///
+/// - 1: progress had flat numbers under other names than the summary.
+/// - 2: progress lines and the summary contain the same objects.
+pub(super) const VERSION: u8 = 2;
+
 /// Thousandths are as exact as anyone needs: of seconds, percent, or calls a second.
 pub(super) fn rounded(number: f64) -> f64 {
     (number * 1000.0).round() / 1000.0

@@ -1,19 +1,21 @@
 //! Progress for programs: a JSON object at intervals, one per line.
 //!
-//! The reference documents every key; keys are added, but never change.
+//! The reference documents every key; keys are added, but change only with [`VERSION`].
 
 use std::time::Duration;
 
 use serde::Serialize;
 
-use super::json::{one_line, rounded};
+use super::json::{VERSION, one_line, rounded};
+use super::messages::warn;
 use super::notice::Notice;
+use super::run_counts::RunCounts;
 use super::settings::ProgressSettings;
 use super::snapshot::Snapshot;
 use super::view::View;
 use super::words;
-use crate::base::money::Money;
 use crate::base::stderr::{say, say_progress};
+use crate::telemetry::event::CancelReason;
 use crate::telemetry::pace::Search;
 
 /// Progress as JSON objects.
@@ -31,75 +33,67 @@ enum LineType {
     Stopping,
 }
 
-/// One line. What is not known, or not yet, is null.
+/// One line: the counts that the summary has as well, and the moment. What is not known, or not yet, is null.
 #[derive(Debug, Serialize)]
-struct ProgressLine {
+struct ProgressLine<'a> {
     r#type: LineType,
-    elapsed_seconds: f64,
+    version: u8,
+    stopped: Option<&'static str>,
     sandbox: bool,
+    #[serde(flatten)]
+    counts: &'a RunCounts,
+    now: NowJson,
+}
+
+/// What only a run that lasts has.
+#[derive(Debug, Serialize)]
+struct NowJson {
     file: Option<u64>,
     files: Option<u64>,
-    rows: u64,
-    approve: u64,
-    review: u64,
-    block: u64,
-    undecided: u64,
-    failed: u64,
-    calls: u64,
-    in_flight: u64,
-    retries: u64,
-    keys_renewed: u64,
-    rows_per_second: Option<f64>,
     percent: Option<f64>,
     eta_seconds: Option<f64>,
+    rows_per_second: Option<f64>,
+    in_flight: u64,
     calls_per_second_at_most: Option<f64>,
     in_flight_at_most: Option<usize>,
     search: Option<Search>,
-    limit_per_second: Option<f64>,
-    down_seconds: Option<f64>,
-    paused_seconds: Option<f64>,
-    spent: Option<Money>,
-    spent_at_most: Option<Money>,
-    saved: Option<Money>,
+    pause_left_seconds: Option<f64>,
+    outage_seconds: Option<f64>,
 }
 
-impl ProgressLine {
-    fn new(now: &Snapshot, sandbox: bool) -> Self {
+impl<'a> ProgressLine<'a> {
+    fn new(now: &'a Snapshot, sandbox: bool) -> Self {
+        Self {
+            r#type: match now.stopping {
+                Some(_) => LineType::Stopping,
+                None => LineType::Progress,
+            },
+            version: VERSION,
+            stopped: now.stopping.map(CancelReason::word),
+            sandbox,
+            counts: &now.counts,
+            now: NowJson::new(now),
+        }
+    }
+}
+
+impl NowJson {
+    fn new(now: &Snapshot) -> Self {
         let seconds = |time: Duration| rounded(time.as_secs_f64());
         Self {
-            r#type: if now.stopping {
-                LineType::Stopping
-            } else {
-                LineType::Progress
-            },
-            elapsed_seconds: seconds(now.at),
-            sandbox,
             file: now.file.map(|(file, _)| file),
             files: now.file.map(|(_, files)| files),
-            rows: now.resolved,
-            approve: now.approved,
-            review: now.reviewed,
-            block: now.blocked,
-            undecided: now.undecided,
-            failed: now.failed,
-            calls: now.calls,
-            in_flight: now.in_flight,
-            retries: now.retries,
-            keys_renewed: now.keys_renewed,
-            rows_per_second: now.rate.map(rounded),
             percent: now.share.map(|share| rounded(share * 100.0)),
             eta_seconds: now.remaining.map(seconds),
+            rows_per_second: now.rate.map(rounded),
+            in_flight: now.in_flight,
             calls_per_second_at_most: now.pace.and_then(|pace| pace.rate).map(rounded),
             in_flight_at_most: now.pace.map(|pace| pace.in_flight),
             search: now.pace.map(|pace| pace.search),
-            limit_per_second: now.pace.and_then(|pace| pace.limit).map(rounded),
-            down_seconds: now
+            pause_left_seconds: now.pause.map(|(left, _)| seconds(left)),
+            outage_seconds: now
                 .outage
                 .map(|outage| seconds(now.at.saturating_sub(outage.since))),
-            paused_seconds: now.pause.map(|(left, _)| seconds(left)),
-            spent: now.cost.map(|cost| cost.spent),
-            spent_at_most: now.cost.map(|cost| cost.spent_at_most),
-            saved: now.cost.map(|cost| cost.saved),
         }
     }
 }
@@ -123,7 +117,7 @@ impl View for JsonLines {
 
     fn notice(&mut self, notice: Notice, now: &Snapshot) {
         match notice {
-            Notice::Warning(warning) => say(&words::warning(&warning)),
+            Notice::Warning(warning) => warn(&words::warning(&warning)),
             _ => say(&self.line(now)),
         }
     }
@@ -132,41 +126,55 @@ impl View for JsonLines {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use insta::assert_snapshot;
+
     use super::*;
     use crate::base::money::Tariff;
-    use crate::observe::cost::Cost;
     use crate::observe::documented::example_with;
+    use crate::row::RowNumber;
+    use crate::telemetry::event::{Event, Origin};
     use crate::telemetry::pace::{Hint, Pace, Pause};
     use crate::telemetry::stats::{OngoingOutage, Stats};
+    use crate::verdict::{Decision, Reason, Resolution};
+
+    /// A row was approved, one failed, and then the run was interrupted.
+    fn stats() -> Stats {
+        let mut stats = Stats::default();
+        let resolved = |resolution| Event::RowResolved {
+            row: RowNumber::FIRST,
+            resolution,
+            origin: Origin::Called,
+        };
+        for event in [
+            Event::RowsRead {
+                rows: 4,
+                position: 90,
+            },
+            resolved(Resolution::Scored(Some(Decision::Approve))),
+            resolved(Resolution::Failed(Reason::NoAnswer)),
+        ] {
+            stats.apply(Duration::ZERO, &event);
+        }
+        (stats.calls, stats.answered, stats.in_flight) = (308_626, 308_625, 1);
+        stats
+    }
 
     fn everything() -> Snapshot {
+        let at = Duration::from_millis(12_500);
         let tariff = Tariff {
             price: "0.004".parse().unwrap(),
             currency: None,
         };
-        let mut stats = Stats::default();
-        (stats.answered, stats.in_flight, stats.known) = (308_625, 1, 1);
+        let pause = Pause {
+            length: Duration::from_secs(2),
+            asked: None,
+        };
         Snapshot {
-            at: Duration::from_millis(12_500),
+            at,
             file: Some((3, 64)),
-            resolved: 10,
-            approved: 4,
-            reviewed: 3,
-            blocked: 2,
-            undecided: 9,
-            failed: 1,
+            counts: RunCounts::of(&stats(), at, Some(&tariff)),
             in_flight: 5,
-            retries: 6,
-            throttled: 7,
-            keys_renewed: 8,
-            calls: 20,
-            pause: Some((
-                Duration::from_millis(1_500),
-                Pause {
-                    length: Duration::from_secs(2),
-                    asked: None,
-                },
-            )),
+            pause: Some((Duration::from_millis(1_500), pause)),
             outage: Some(OngoingOutage {
                 since: Duration::from_secs(10),
                 next: Duration::from_secs(20),
@@ -181,8 +189,7 @@ mod tests {
                 at_ceiling: false,
                 refused_at_any: None,
             }),
-            stopping: true,
-            cost: Some(Cost::of(&stats, &tariff)),
+            stopping: Some(CancelReason::Interrupted),
             share: Some(0.404),
             rate: Some(0.8),
             remaining: Some(Duration::from_secs(18)),
@@ -192,26 +199,8 @@ mod tests {
     #[test]
     fn a_line_has_these_keys_in_this_order_and_null_for_what_is_not_known() {
         let line = |now: &Snapshot| one_line(&ProgressLine::new(now, true));
-        assert_eq!(
-            line(&everything()),
-            concat!(
-                r#"{"type":"stopping","elapsed_seconds":12.5,"sandbox":true,"file":3,"files":64,"rows":10,"approve":4,"review":3,"block":2,"#,
-                r#""undecided":9,"failed":1,"calls":20,"in_flight":5,"retries":6,"keys_renewed":8,"rows_per_second":0.8,"percent":40.4,"#,
-                r#""eta_seconds":18.0,"calls_per_second_at_most":48.0,"in_flight_at_most":16,"search":"closing_in","#,
-                r#""limit_per_second":50.0,"down_seconds":2.5,"paused_seconds":1.5,"#,
-                r#""spent":1234.5,"spent_at_most":1234.504,"saved":0.004}"#
-            )
-        );
-        assert_eq!(
-            line(&Snapshot::default()),
-            concat!(
-                r#"{"type":"progress","elapsed_seconds":0.0,"sandbox":true,"file":null,"files":null,"rows":0,"approve":0,"review":0,"block":0,"#,
-                r#""undecided":0,"failed":0,"calls":0,"in_flight":0,"retries":0,"keys_renewed":0,"rows_per_second":null,"percent":null,"#,
-                r#""eta_seconds":null,"calls_per_second_at_most":null,"in_flight_at_most":null,"search":null,"#,
-                r#""limit_per_second":null,"down_seconds":null,"paused_seconds":null,"#,
-                r#""spent":null,"spent_at_most":null,"saved":null}"#
-            )
-        );
+        assert_snapshot!(line(&everything()), @r#"{"type":"stopping","version":2,"stopped":"interrupted","sandbox":true,"elapsed_seconds":12.5,"rows_per_second":0.16,"rows":{"read":4,"resolved":2,"written":0,"left":2},"known":0,"duplicates":0,"decisions":{"approve":1,"review":0,"block":0},"undecided":{"rows":0,"levels":[]},"drift":null,"failed":{"rows":1,"reasons":{"no_answer":1}},"calls":{"sent":308626,"answered":308625,"retries":0,"throttled":0,"maybe_billed_twice":0,"unknown_outcome":0,"settled_by_uuid":0,"billed_without_verdict":0,"lost":0,"repeated_transaction_ids":0},"cost":{"price":0.004,"currency":null,"spent":1234.5,"spent_at_most":1234.504,"saved":0.0},"ledger_answers_damaged":0,"ledger_answers_from_the_future":0,"keys_renewed":0,"paused_seconds":0.0,"outages":0,"down_seconds":0.0,"waited_in_vain_seconds":0.0,"limit":{"calls_per_second":null,"in_flight":null},"headers":{"calls_per_second":null,"disbelieved":false},"latency_ms":{"p50":null,"p95":null,"p99":null},"now":{"file":3,"files":64,"percent":40.4,"eta_seconds":18.0,"rows_per_second":0.8,"in_flight":5,"calls_per_second_at_most":48.0,"in_flight_at_most":16,"search":"closing_in","pause_left_seconds":1.5,"outage_seconds":2.5}}"#);
+        assert_snapshot!(line(&Snapshot::default()), @r#"{"type":"progress","version":2,"stopped":null,"sandbox":true,"elapsed_seconds":0.0,"rows_per_second":null,"rows":{"read":0,"resolved":0,"written":0,"left":0},"known":0,"duplicates":0,"decisions":{"approve":0,"review":0,"block":0},"undecided":{"rows":0,"levels":[]},"drift":null,"failed":{"rows":0,"reasons":{}},"calls":{"sent":0,"answered":0,"retries":0,"throttled":0,"maybe_billed_twice":0,"unknown_outcome":0,"settled_by_uuid":0,"billed_without_verdict":0,"lost":0,"repeated_transaction_ids":0},"cost":null,"ledger_answers_damaged":0,"ledger_answers_from_the_future":0,"keys_renewed":0,"paused_seconds":0.0,"outages":0,"down_seconds":0.0,"waited_in_vain_seconds":0.0,"limit":{"calls_per_second":null,"in_flight":null},"headers":{"calls_per_second":null,"disbelieved":false},"latency_ms":{"p50":null,"p95":null,"p99":null},"now":{"file":null,"files":null,"percent":null,"eta_seconds":null,"rows_per_second":null,"in_flight":0,"calls_per_second_at_most":null,"in_flight_at_most":null,"search":null,"pause_left_seconds":null,"outage_seconds":null}}"#);
     }
 
     #[test]

@@ -6,26 +6,36 @@
 mod bar;
 mod cost;
 mod decided;
+mod decisions_json;
 #[cfg(test)]
 mod documented;
 mod json;
 mod json_lines;
+mod log;
+mod messages;
 mod metrics;
 mod notice;
 mod numbers;
 mod plain;
 mod progress;
+mod run_counts;
 mod screen;
 mod settings;
 mod snapshot;
 mod style;
 mod summary;
+mod undecided;
 mod view;
 mod wait_reason;
 mod what_if;
 mod words;
 
 pub(crate) use decided::DecideSummary;
+pub(crate) use log::{
+    DecidedBy, InputOpened, LogLevel, LogLine, LogQueue, LogSink, LogTarget, RunEnded, RunFiles,
+    RunLog, RunStarted, log_at_once,
+};
+pub(crate) use messages::{speak_json, tell, tell_error, tell_usage, warn, warn_of, words_of};
 pub(crate) use metrics::{MetricsEnd, MetricsFile, MetricsLabels, MetricsThread};
 pub(crate) use notice::notices;
 pub(crate) use numbers::{answers, count, counted, day, moment, per_time, stamp};

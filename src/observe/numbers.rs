@@ -42,6 +42,19 @@ pub(crate) fn stamp(time: SystemTime) -> String {
     local_time(time, FORMAT, FORMAT)
 }
 
+/// Now, in local time with its offset from UTC (RFC 3339), for the lines of a run that nobody watches:
+/// `2026-11-22T18:20:00+00:00`.
+pub(super) fn now_in_local_time() -> String {
+    const FORMAT: &str = "%Y-%m-%dT%H:%M:%S%:z";
+    local_time(SystemTime::now(), FORMAT, FORMAT)
+}
+
+/// A moment in UTC (RFC 3339), for programs: `2026-11-22T18:20:00.123Z`.
+pub(super) fn utc(time: SystemTime) -> String {
+    let time = jiff::Timestamp::try_from(time);
+    time.map_or_else(|_| String::new(), |time| format!("{time:.3}"))
+}
+
 /// A day in local time: `today`, or `on 2026-11-20`.
 #[must_use]
 pub(crate) fn day(time: SystemTime) -> String {

@@ -1,9 +1,11 @@
-//! Progress for logs: a line at intervals, and notices as they come.
+//! Progress for logs: a line at intervals, and notices as they come, each with its time. Warnings look the same in every view, and
+//! have none.
 
 use std::fmt::Write as _;
 
+use super::messages::warn;
 use super::notice::Notice;
-use super::numbers::{counted, percent, rate, whole_seconds};
+use super::numbers::{counted, now_in_local_time, percent, rate, whole_seconds};
 use super::settings::ProgressSettings;
 use super::snapshot::Snapshot;
 use super::view::View;
@@ -36,7 +38,7 @@ impl Plain {
         if let Some(file) = words::file(now) {
             let _ = write!(line, "{file}: ");
         }
-        line.push_str(&counted(now.resolved, "row"));
+        line.push_str(&counted(now.counts.rows.resolved, "row"));
         if let Some(share) = now.share {
             let _ = write!(line, " ({})", percent(share));
         }
@@ -46,8 +48,10 @@ impl Plain {
         if let Some(left) = now.remaining {
             let _ = write!(line, ", ETA {}", whole_seconds(left));
         }
-        let more = words::verdicts(now).into_iter().chain(words::calls(now));
-        let more = more.chain(self.settings.cost(now.cost));
+        let more = words::verdicts(&now.counts)
+            .into_iter()
+            .chain(words::calls(now));
+        let more = more.chain(self.settings.cost(&now.counts));
         for part in more.chain(wait_reasons(now, self.settings.concurrency)) {
             line.push_str("; ");
             line.push_str(&part);
@@ -59,12 +63,12 @@ impl Plain {
 impl View for Plain {
     fn frame(&mut self, now: &Snapshot) {
         self.pause_shown = false;
-        say_progress(&self.line(now));
+        say_progress(&with_time(&self.line(now)));
     }
 
     fn notice(&mut self, notice: Notice, now: &Snapshot) {
         let words = match notice {
-            Notice::Warning(warning) => return say(&words::warning(&warning)),
+            Notice::Warning(warning) => return warn(&words::warning(&warning)),
             Notice::Paused(pause) => {
                 if std::mem::replace(&mut self.pause_shown, true) {
                     return;
@@ -88,8 +92,13 @@ impl View for Plain {
             } => words::stopping(reason, in_flight, longest),
             Notice::End => return,
         };
-        say(&format!("rescore: {words}"));
+        say(&with_time(&format!("rescore: {words}")));
     }
+}
+
+/// The line with the time in front.
+fn with_time(line: &str) -> String {
+    format!("{} {line}", now_in_local_time())
 }
 
 /// Shows warnings and nothing else.
@@ -100,7 +109,7 @@ impl View for WarningsOnly {
 
     fn notice(&mut self, notice: Notice, _: &Snapshot) {
         if let Notice::Warning(warning) = notice {
-            say(&words::warning(&warning));
+            warn(&words::warning(&warning));
         }
     }
 }

@@ -3,7 +3,8 @@
 use std::num::NonZeroU64;
 use std::time::Duration;
 
-use super::cost::{self, Cost};
+use super::cost;
+use super::run_counts::RunCounts;
 use super::style::Style;
 use crate::base::money::Tariff;
 
@@ -30,8 +31,12 @@ pub(crate) struct ProgressSettings {
 
 impl ProgressSettings {
     /// What was spent and saved so far, in words; `None` without a price.
-    pub(super) fn cost(&self, now: Option<Cost>) -> Option<String> {
+    pub(super) fn cost(&self, now: &RunCounts) -> Option<String> {
         let tariff = self.tariff.as_ref()?;
-        Some(cost::so_far(now?, tariff, self.sandbox))
+        Some(cost::so_far(
+            now.cost.as_ref()?.amounts,
+            tariff,
+            self.sandbox,
+        ))
     }
 }

@@ -4,35 +4,28 @@ use std::collections::VecDeque;
 use std::num::NonZeroU64;
 use std::time::Duration;
 
-use super::cost::Cost;
+use super::run_counts::RunCounts;
 use super::settings::ProgressSettings;
+use crate::telemetry::event::CancelReason;
 use crate::telemetry::hub::Events;
 use crate::telemetry::pace::{Pace, Pause};
 use crate::telemetry::stats::{OngoingOutage, Stats};
 
 /// The numbers at one moment.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Snapshot {
+    /// Since the start.
     pub(super) at: Duration,
     /// The number of the file whose rows come, and how many files there are; `None` for a run of one file.
     pub(super) file: Option<(u64, u64)>,
-    pub(super) resolved: u64,
-    pub(super) approved: u64,
-    pub(super) reviewed: u64,
-    pub(super) blocked: u64,
-    pub(super) undecided: u64,
-    pub(super) failed: u64,
+    /// What was counted so far.
+    pub(super) counts: RunCounts,
     pub(super) in_flight: u64,
-    pub(super) retries: u64,
-    pub(super) throttled: u64,
-    pub(super) keys_renewed: u64,
-    pub(super) calls: u64,
     pub(super) pause: Option<(Duration, Pause)>,
     pub(super) outage: Option<OngoingOutage>,
     pub(super) pace: Option<Pace>,
-    pub(super) stopping: bool,
-    /// `None` where nobody says what calls cost.
-    pub(super) cost: Option<Cost>,
+    /// Why the run is stopping.
+    pub(super) stopping: Option<CancelReason>,
     /// The share of the source that is done, from 0 to 1.
     pub(super) share: Option<f64>,
     /// Rows a second.
@@ -60,22 +53,12 @@ impl Snapshot {
             Self {
                 at,
                 file: settings.files.map(|files| (stats.file, files)),
-                resolved: now.resolved,
-                approved: stats.approved,
-                reviewed: stats.reviewed,
-                blocked: stats.blocked,
-                undecided: stats.undecided,
-                failed: stats.failures(),
+                counts: RunCounts::of(stats, at, settings.tariff.as_ref()),
                 in_flight: stats.in_flight,
-                retries: stats.retries,
-                throttled: stats.throttled,
-                keys_renewed: stats.keys_renewed,
-                calls: stats.calls,
                 pause: stats.pause_left(at),
                 outage: stats.outage,
                 pace: stats.pace,
-                stopping: stats.cancelled.is_some(),
-                cost: { settings.tariff.as_ref() }.map(|tariff| Cost::of(stats, tariff)),
+                stopping: stats.cancelled,
                 share,
                 rate: speed.and_then(Speed::rows),
                 // Nobody knows when the service will be back.

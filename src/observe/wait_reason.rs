@@ -8,7 +8,7 @@ use crate::telemetry::pace::{Pace, Search};
 /// The reason first, then more about it, the least important last. Empty if nothing holds calls back. `ceiling` is the
 /// highest number of calls in flight that the run allows.
 pub(super) fn wait_reasons(now: &Snapshot, ceiling: usize) -> Vec<String> {
-    if now.stopping {
+    if now.stopping.is_some() {
         return vec!["stopping".to_owned()];
     }
     if let Some((left, pause)) = now.pause {

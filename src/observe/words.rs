@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::notice::{NamedRow, Warning};
 use super::numbers::{count, counted, parts, per_time, percent, whole_seconds};
+use super::run_counts::{CallsJson, RunCounts};
 use super::snapshot::Snapshot;
 use crate::telemetry::event::{CancelReason, Unusable};
 use crate::telemetry::pace::{FoundLimit, Limit, Pause};
@@ -26,29 +27,35 @@ pub(super) fn file(now: &Snapshot) -> Option<String> {
 }
 
 /// `approve 3, review 1, undecided 1, failed 2`.
-pub(super) fn verdicts(now: &Snapshot) -> Option<String> {
+pub(super) fn verdicts(counts: &RunCounts) -> Option<String> {
     parts(&[
-        ("approve", now.approved),
-        ("review", now.reviewed),
-        ("block", now.blocked),
-        ("undecided", now.undecided),
-        ("failed", now.failed),
+        ("approve", counts.decisions.approve),
+        ("review", counts.decisions.review),
+        ("block", counts.decisions.block),
+        ("undecided", counts.undecided.rows),
+        ("failed", counts.failed.rows),
     ])
 }
 
 /// `16 in flight, 5 retries, 3 throttled (0.4 %)`.
 pub(super) fn calls(now: &Snapshot) -> Option<String> {
+    let CallsJson {
+        sent,
+        retries,
+        throttled,
+        ..
+    } = now.counts.calls;
     let in_flight = (now.in_flight > 0).then(|| format!("{} in flight", count(now.in_flight)));
-    let retries = (now.retries > 0).then(|| match now.retries {
+    let retries = (retries > 0).then(|| match retries {
         1 => "1 retry".to_owned(),
         retries => format!("{} retries", count(retries)),
     });
-    let throttled = (now.throttled > 0).then(|| {
-        let share = share_of(now.throttled, now.calls);
+    let throttled = (throttled > 0).then(|| {
+        let share = share_of(throttled, sent);
         let share = share.map(|share| format!(" ({share})"));
         format!(
             "{} throttled{}",
-            count(now.throttled),
+            count(throttled),
             share.unwrap_or_default()
         )
     });
@@ -196,9 +203,9 @@ fn rows(one: &NamedRow, other: &NamedRow) -> String {
     }
 }
 
-/// A warning, with the word in front.
+/// A warning, without the word in front.
 pub(super) fn warning(warning: &Warning) -> String {
-    let words = match warning {
+    match warning {
         Warning::TransactionRepeated(one, other) => format!(
             "two different users got the same transaction id, in {}: {MIXED_UP}",
             rows(one, other)
@@ -221,8 +228,7 @@ pub(super) fn warning(warning: &Warning) -> String {
             "answers in the ledger are dated in the future, so their age is unknown; their rows are sent again"
                 .to_owned()
         }
-    };
-    format!("warning: {words}")
+    }
 }
 
 /// The run is stopping, or the calls in flight get less time than before.
@@ -298,10 +304,13 @@ mod tests {
     fn calls_are_counted_in_flight_retried_and_throttled() {
         let mut now = Snapshot::default();
         assert_eq!(calls(&now), None);
-        (now.calls, now.in_flight, now.retries, now.throttled) = (10_000, 16, 1, 9);
+        now.in_flight = 16;
+        let mut counts = CallsJson::default();
+        (counts.sent, counts.retries, counts.throttled) = (10_000, 1, 9);
+        now.counts.calls = counts;
         let expected = "16 in flight, 1 retry, 9 throttled";
         assert_eq!(calls(&now).as_deref(), Some(expected));
-        (now.calls, now.retries) = (1_000, 1_234);
+        (now.counts.calls.sent, now.counts.calls.retries) = (1_000, 1_234);
         let expected = "16 in flight, 1,234 retries, 9 throttled (0.9 %)";
         assert_eq!(calls(&now).as_deref(), Some(expected));
     }

@@ -41,7 +41,8 @@ impl Target {
     /// says what may be overwritten, given the path with links followed.
     ///
     /// # Errors
-    /// Exit code 2: it exists and may not be overwritten, or its directory does not exist.
+    /// Exit code 2: it exists and may not be overwritten, or its directory does not exist. Exit code
+    /// 75: another run is writing it.
     pub fn new(path: &Path, replace: impl FnOnce(&Path) -> Replace) -> Result<Self> {
         let shown = path.to_owned();
         let cannot = || Error::usage(format!("cannot write `{}`", path.display()));
@@ -140,7 +141,7 @@ impl Target {
     /// who could read the file that it replaces.
     ///
     /// # Errors
-    /// Exit code 2: it cannot be created, or another run is writing it.
+    /// Exit code 2: it cannot be created. Exit code 75: another run is writing it.
     pub fn open(&self, mode: u32) -> Result<Sink> {
         let cannot = || Error::usage(format!("cannot write `{}`", self.shown.display()));
         if self.special {
@@ -231,10 +232,11 @@ fn lock(file: &File, partial: &Path) -> Result<()> {
     // Some network file systems have no locks: there, it has to be enough that the file was newly
     // created.
     match file.try_lock() {
-        Err(TryLockError::WouldBlock) => Err(Error::usage(format!(
+        Err(TryLockError::WouldBlock) => Err(Error::busy(format!(
             "another run is writing `{}`",
             partial.display()
-        ))),
+        ))
+        .hint("run the same command again when it has ended")),
         _ => Ok(()),
     }
 }

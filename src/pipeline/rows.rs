@@ -149,14 +149,20 @@ impl<'a, S> Rows<'a, S> {
         let Some(admitted) = self.admit() else {
             return Ok(None);
         };
-        let (row, Ok(Request { body, key, .. })) = (admitted.number, admitted.request) else {
+        let (row, Ok(request)) = (admitted.number, admitted.request) else {
             return Ok(None);
         };
+        let Request { body, key, found } = request;
         if let Some(key) = key {
             self.out.insert(key, Vec::new());
             self.window.set_key(row, key);
         }
-        Ok(Some(RowCall { row, body, key }))
+        Ok(Some(RowCall {
+            row,
+            body,
+            key,
+            expired: found.expired,
+        }))
     }
 
     /// What the next row needs, if there is one. The ledger is asked again once: an answer may have come since the row

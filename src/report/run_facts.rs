@@ -1,7 +1,7 @@
 //! What a report needs of a run's summary, as it is written in its JSON.
 //!
-//! The summary's keys are an interface: they stay, and others are added. So a report can be made of the summary of any
-//! version, and a run makes its own report of the same text.
+//! The summary's keys are an interface: what is read here is the same in all versions. So a report can be made of the summary
+//! of any version, and a run makes its own report of the same text.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
@@ -166,9 +166,9 @@ impl RunFacts {
         let kind: Kind =
             serde_json::from_str(json).map_err(|_| "it is not a JSON object".to_owned())?;
         match (kind.r#type.as_deref(), kind.version) {
-            (Some("summary"), Some(1)) => {}
+            (Some("summary"), Some(1..=2)) => {}
             (Some("summary"), Some(version)) => {
-                return Err(format!("it has version {version} and not 1"));
+                return Err(format!("it has version {version} and not 1 or 2"));
             }
             (Some(other), _) => return Err(format!("its type is {}", quoted(other))),
             _ => return Err("it has no type".to_owned()),
@@ -184,5 +184,27 @@ impl RunFacts {
             sample: part.sample_percent.and_then(Sample::of_percent),
         };
         selection.words()
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::super::example::SUMMARY;
+    use super::*;
+
+    #[test]
+    fn summaries_of_both_versions_are_read_and_others_are_refused() {
+        let version =
+            |number: u8| SUMMARY.replace("\"version\":1", &format!("\"version\":{number}"));
+        for number in [1, 2] {
+            let facts = RunFacts::parse(&version(number)).unwrap();
+            assert_eq!(
+                facts.calls.sent,
+                RunFacts::parse(SUMMARY).unwrap().calls.sent
+            );
+        }
+        let refused = RunFacts::parse(&version(3)).unwrap_err();
+        assert_eq!(refused, "it has version 3 and not 1 or 2");
     }
 }

@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 /// The number of kinds of faults.
-pub(super) const KINDS: usize = 7;
+pub(super) const KINDS: usize = 8;
 
 /// A kind of fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,6 +22,8 @@ pub(crate) enum FaultKind {
     Stall,
     /// Status 200 with broken JSON: billed.
     BadJson,
+    /// The connection is reset instead of the answer: billed.
+    Lost,
 }
 
 impl FaultKind {
@@ -34,6 +36,7 @@ impl FaultKind {
         Self::Reset,
         Self::Stall,
         Self::BadJson,
+        Self::Lost,
     ];
 
     /// Its name on the command line and in the report.
@@ -47,6 +50,7 @@ impl FaultKind {
             Self::Reset => "reset",
             Self::Stall => "stall",
             Self::BadJson => "bad-json",
+            Self::Lost => "lost",
         }
     }
 }
@@ -110,7 +114,7 @@ impl FromStr for Pair {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let allowed = || {
-            "allowed are 402, 403, 500, 503, reset, stall and bad-json with a probability, such as `500=0.01`"
+            "allowed are 402, 403, 500, 503, reset, stall, bad-json and lost with a probability, such as `500=0.01`"
                 .to_owned()
         };
         let (name, probability) = text.split_once('=').ok_or_else(allowed)?;

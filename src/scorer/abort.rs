@@ -12,21 +12,24 @@ use crate::telemetry::hub::Events;
 pub(super) struct CallInFlight<'a> {
     events: &'a Events,
     row: RowNumber,
+    attempt: u32,
     out: bool,
 }
 
 impl<'a> CallInFlight<'a> {
-    /// Reports that a call goes out at `when`.
+    /// Reports that a call goes out at `when`, which is this attempt of its row.
     pub(super) fn start(
         events: &'a Events,
         when: Instant,
         row: RowNumber,
+        attempt: u32,
         again: Option<Again>,
     ) -> Self {
         events.emit_at(when, Event::AttemptBegan { row, again });
         Self {
             events,
             row,
+            attempt,
             out: true,
         }
     }
@@ -41,7 +44,8 @@ impl<'a> CallInFlight<'a> {
 impl Drop for CallInFlight<'_> {
     fn drop(&mut self) {
         if self.out {
-            self.events.emit(Event::AttemptAbandoned(self.row));
+            let (row, attempt) = (self.row, self.attempt);
+            self.events.emit(Event::AttemptAbandoned { row, attempt });
         }
     }
 }

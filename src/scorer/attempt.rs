@@ -1,6 +1,6 @@
 //! One call of a row: sent, waited for, classified and reported to the gate.
 
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use tokio::time::Instant;
 
@@ -9,8 +9,8 @@ use super::parts::Scorer;
 use super::row_call::{RowCall, RowHistory};
 use crate::pace::{Allowance, CallOutcome, PaceEvent, Permit, Undurable};
 use crate::row::RowNumber;
-use crate::service::{Exchange, Health, Outcome, Quota, Service, classify};
-use crate::telemetry::event::Event;
+use crate::service::{Exchange, Health, Outcome, Quota, Service};
+use crate::telemetry::event::{CallEnd, Event};
 
 /// A call that has ended, and what it brought.
 pub(super) struct EndedCall<'a> {
@@ -22,8 +22,8 @@ pub(super) struct EndedCall<'a> {
     pub(super) change: Option<PaceEvent>,
     /// When it ended.
     pub(super) when: Instant,
-    /// How long it took.
-    pub(super) latency: Duration,
+    /// What is reported of it.
+    pub(super) end: CallEnd,
     /// Whether it was a single call to a service that is taken to be down.
     pub(super) is_probe: bool,
     /// The generation of the API key that it went out with.
@@ -44,13 +44,19 @@ impl<S: Service> Scorer<S> {
     ) -> impl Future<Output = EndedCall<'a>> {
         async move {
             let key = self.caller.key.borrow().number();
+            history.calls = history.calls.saturating_add(1);
             let in_flight = CallInFlight::start(
                 &self.recorder.events,
                 permit.began(),
                 call.row,
+                history.calls,
                 history.again,
             );
-            let exchange = self.caller.service.ask(call.body.clone()).await;
+            let exchange = self
+                .caller
+                .service
+                .ask(call.body.clone(), self.caller.uuid(call))
+                .await;
             let when = in_flight.ended();
             self.judge(exchange, permit, when, key, call.row, history)
         }
@@ -67,8 +73,14 @@ impl<S: Service> Scorer<S> {
         history: &mut RowHistory,
     ) -> EndedCall<'a> {
         self.apply_quota(&exchange);
-        let outcome = classify(exchange, &self.caller.fields);
-        let (is_probe, latency) = (permit.is_probe(), when - permit.began());
+        let is_probe = permit.is_probe();
+        let end = CallEnd {
+            row,
+            attempt: history.calls,
+            status: exchange.as_ref().ok().map(|reply| reply.status),
+            latency: when - permit.began(),
+        };
+        let outcome = self.caller.classify(exchange);
         let how = self.ended(&outcome, !history.attempts.is_first(), is_probe);
         let (undurable, change) = permit.finish(when, how, &mut history.refusals);
         self.report_pace(row, change, when);
@@ -77,7 +89,7 @@ impl<S: Service> Scorer<S> {
             undurable,
             change,
             when,
-            latency,
+            end,
             is_probe,
             key,
         }
@@ -132,8 +144,8 @@ impl<S: Service> Scorer<S> {
             // Reported with the refusal.
             Some(PaceEvent::Paused(_) | PaceEvent::RowWaits(_)) | None => {}
         }
-        if let Some(pace) = gate.new_pace(when) {
-            events.emit(Event::PaceChanged(pace));
+        if let Some(change) = gate.new_pace(when) {
+            events.emit(Event::PaceChanged(change));
         }
         if let (Some(limit), Some(ledger)) = (gate.new_limit(), &self.recorder.ledger) {
             ledger.found(limit);

@@ -3,10 +3,13 @@
 use std::cell::RefCell;
 
 use super::api_key::{KeyGeneration, KeyRefusal};
+use super::row_call::RowCall;
 use crate::base::error::Error;
+use crate::base::request_uuid::RequestUuid;
+use crate::ledger::RequestUuids;
 use crate::pace::Gate;
 use crate::raw_json::Pointer;
-use crate::service::{Renewal, Service};
+use crate::service::{Exchange, Outcome, Renewal, Service, classify, classify_repeatable};
 
 /// Makes the calls.
 pub(crate) struct Caller<S> {
@@ -18,6 +21,8 @@ pub(crate) struct Caller<S> {
     pub(super) key: RefCell<KeyGeneration>,
     /// Further fields of the answer that are kept; those that are written come first.
     pub(super) fields: Box<[Pointer]>,
+    /// Makes the UUIDs by which the service recognises requests; `None` if it does not.
+    uuids: Option<RequestUuids>,
 }
 
 impl<S> Caller<S> {
@@ -29,6 +34,33 @@ impl<S> Caller<S> {
             gate,
             key: RefCell::default(),
             fields,
+            uuids: None,
+        }
+    }
+
+    /// With UUIDs, if any, by which the service recognises a request that is sent again.
+    #[must_use]
+    pub(crate) fn identifying(self, uuids: Option<RequestUuids>) -> Self {
+        Self { uuids, ..self }
+    }
+
+    /// Whether the service recognises a request that is sent again.
+    pub(super) const fn recognises_requests(&self) -> bool {
+        self.uuids.is_some()
+    }
+
+    /// The UUID of a row's request: the same for each of its calls.
+    pub(super) fn uuid(&self, call: &RowCall) -> Option<RequestUuid> {
+        let uuids = self.uuids.as_ref()?;
+        Some(uuids.of(call.key, (call.row, &call.body), call.expired))
+    }
+
+    /// What a call brought, and what that means.
+    pub(super) fn classify(&self, exchange: Exchange) -> Outcome {
+        if self.recognises_requests() {
+            classify_repeatable(exchange, &self.fields)
+        } else {
+            classify(exchange, &self.fields)
         }
     }
 }

@@ -9,7 +9,7 @@ use super::outage::Outage;
 use super::parts::Scorer;
 use super::policies::{Patience, Policies};
 use super::recorder::RowRecorder;
-use crate::ledger::LedgerWriter;
+use crate::ledger::{LedgerWriter, RequestUuids};
 use crate::pace::{
     CallBudget, CallLimit, FailureBudget, Gate, GiveUpAfter, GiveUpPolicy, PaceLimits, Rate,
     RetryPolicy,
@@ -29,6 +29,7 @@ pub(crate) struct Fixture {
     max_calls: Option<NonZeroU64>,
     failures: FailureBudget,
     give_up_after: GiveUpAfter,
+    recognises_requests: bool,
     ledger: Option<LedgerWriter>,
     events: Events,
 }
@@ -45,6 +46,7 @@ impl Fixture {
             max_calls: None,
             failures: FailureBudget::default(),
             give_up_after: GiveUpAfter::Usual,
+            recognises_requests: false,
             ledger: None,
             events: Events::new(Vec::new()),
         }
@@ -92,6 +94,12 @@ impl Fixture {
         self
     }
 
+    /// With a service that recognises a request that is sent again.
+    pub(crate) fn recognising(mut self) -> Self {
+        self.recognises_requests = true;
+        self
+    }
+
     /// With this ledger, if any.
     pub(crate) fn ledger(mut self, ledger: impl Into<Option<LedgerWriter>>) -> Self {
         self.ledger = ledger.into();
@@ -128,8 +136,9 @@ impl Fixture {
             host: "scripted.test".to_owned(),
         };
         let decisions = DecisionPolicy::default();
+        let uuids = self.recognises_requests.then(RequestUuids::of_pass);
         Scorer::new(
-            Caller::new(self.service, gate, Box::default()),
+            Caller::new(self.service, gate, Box::default()).identifying(uuids),
             policies,
             RowRecorder::new(self.ledger, decisions, self.events, &[]),
         )

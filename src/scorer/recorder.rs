@@ -1,7 +1,6 @@
 //! The part of the scorer that makes results durable, checks answers and reports what happened.
 
 use std::cell::RefCell;
-use std::time::Duration;
 
 use super::abort::PaidAnswer;
 use super::missing_fields::{FieldsMissing, MissingFields};
@@ -12,9 +11,9 @@ use crate::ledger::{LedgerWriter, RequestKey};
 use crate::raw_json::Pointer;
 use crate::row::RowNumber;
 use crate::service::{Class, Fault};
-use crate::telemetry::event::{Billing, Event, Next};
+use crate::telemetry::event::{CallEnd, DoubtfulCalls, Event, FailureClass, Next};
 use crate::telemetry::hub::Events;
-use crate::verdict::{Answer, DecisionPolicy, Verdict};
+use crate::verdict::{Answer, DecisionPolicy, Reason, Verdict};
 
 /// Makes results durable, checks answers and reports what happened.
 pub(crate) struct RowRecorder {
@@ -133,25 +132,38 @@ impl RowRecorder {
         Ok(Verdict::Failed(fault.failure))
     }
 
+    /// Reports that the service, which recognises requests, has billed one: earlier calls of it were the same to it.
+    pub(super) fn billed_once(&self, earlier: DoubtfulCalls) {
+        if earlier.all() > 0 {
+            self.events.emit(Event::CallsSettled(earlier));
+        }
+    }
+
     /// Reports a call that brought nothing, and what follows.
-    pub(super) fn attempt_failed(
-        &self,
-        row: RowNumber,
-        fault: &Fault,
-        latency: Duration,
-        next: Next,
-    ) {
-        let billing = match fault.class {
-            Class::OutcomeUnknown => Billing::Unknown,
-            Class::Unclear => Billing::Unclear,
-            Class::Useless => Billing::Billed,
-            _ => Billing::Unlikely,
+    pub(super) fn attempt_failed(&self, call: CallEnd, fault: &Fault, next: Next) {
+        let class = match fault.class {
+            Class::NotProcessed | Class::HostNotFound => FailureClass::NotProcessed,
+            Class::OutcomeUnknown | Class::SafeToRepeat => FailureClass::OutcomeUnknown,
+            Class::Unclear => FailureClass::Unclear,
+            Class::Useless => FailureClass::Useless,
+            Class::InProgress | Class::RowsFault | Class::Forbidden => FailureClass::RowRefused,
         };
+        let reason = fault.failure.reason;
         self.events.emit(Event::AttemptFailed {
-            row,
-            reason: fault.failure.reason,
-            billing,
-            latency,
+            call,
+            reason,
+            class,
+            next,
+        });
+    }
+
+    /// Reports a call with which the service refused the run or its key: it cost nothing, and no row has failed because
+    /// of it.
+    pub(super) fn run_refused(&self, call: CallEnd, next: Next) {
+        self.events.emit(Event::AttemptFailed {
+            call,
+            reason: Reason::Refused,
+            class: FailureClass::RunRefused,
             next,
         });
     }

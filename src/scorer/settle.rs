@@ -14,8 +14,8 @@ use crate::base::error::Error;
 use crate::pace::{Attempts, FreshRows, PaceEvent, Undurable};
 use crate::row::RowNumber;
 use crate::service::{Class, Fault, Health, Outcome, Service};
-use crate::telemetry::event::{CancelReason, Event, Next};
-use crate::verdict::{Answer, Failure, Reason, Verdict};
+use crate::telemetry::event::{CallEnd, CancelReason, Event, Next};
+use crate::verdict::{Answer, Verdict};
 
 /// What follows a call, for its row.
 pub(super) enum NextStep {
@@ -44,15 +44,18 @@ impl<S: Service> Scorer<S> {
             undurable,
             change,
             when,
-            latency,
+            end,
             is_probe,
             key,
         } = ended;
         history.again = None;
         let row = call.row;
+        if self.caller.recognises_requests() && outcome.is_billed() {
+            self.recorder.billed_once(history.doubtful_calls());
+        }
         let next = match outcome {
             Outcome::Answered(answer) => {
-                let answered = Event::AttemptAnswered { row, latency };
+                let answered = Event::AttemptAnswered(end);
                 self.recorder.events.emit_at(when, answered);
                 let stop = self.answered(call, &answer, key);
                 NextStep::Keep(answer, stop)
@@ -60,13 +63,13 @@ impl<S: Service> Scorer<S> {
             Outcome::Throttled { wait, status } => {
                 let refused = self.caller.gate.refused_for(when);
                 let stop = self.policies.borrow_mut().throttled(wait, refused);
-                self.throttled(row, stop, change, history, status)
+                self.throttled(end, stop, change, history, status)
             }
             Outcome::Failed(fault) => {
                 let after = self.after_failure(row, &fault, is_probe, change, history);
-                self.failed(call, fault, after, latency, history)
+                self.failed(call, fault, after, end, history)
             }
-            Outcome::Refused(error) => self.refused(row, latency, error),
+            Outcome::Refused(error) => self.refused(end, error),
             Outcome::KeyRefused(error) => match self.caller.replace_key(key, error) {
                 // As with a throttle, nothing was done, and none of the row's attempts is used up.
                 Ok(replaced) => {
@@ -74,11 +77,10 @@ impl<S: Service> Scorer<S> {
                         self.recorder.events.emit(Event::KeyRenewed);
                     }
                     let again = Next::Again(Duration::ZERO);
-                    self.recorder
-                        .attempt_failed(row, &run_refused(), latency, again);
+                    self.recorder.run_refused(end, again);
                     NextStep::Retry
                 }
-                Err(error) => self.refused(row, latency, error),
+                Err(error) => self.refused(end, error),
             },
         };
         (next, undurable)
@@ -101,20 +103,25 @@ impl<S: Service> Scorer<S> {
     /// often. With a stop, the pause would be too long.
     fn throttled(
         &self,
-        row: RowNumber,
+        call: CallEnd,
         stop: Option<Stop>,
         change: Option<PaceEvent>,
         history: &RowHistory,
         status: u16,
     ) -> NextStep {
+        let report = |pause, next| {
+            self.recorder
+                .events
+                .emit(Event::Throttled { call, pause, next });
+        };
+        if let Some(stop) = stop {
+            report(None, Next::Stop);
+            return NextStep::End(RowOutcome::stopped(call.row, stop));
+        }
         let pause = match change {
-            Some(PaceEvent::Paused(pause)) if stop.is_none() => Some(pause),
+            Some(PaceEvent::Paused(pause)) => Some(pause),
             _ => None,
         };
-        self.recorder.events.emit(Event::Throttled { row, pause });
-        if let Some(stop) = stop {
-            return NextStep::End(RowOutcome::stopped(row, stop));
-        }
         let least = match change {
             Some(PaceEvent::RowWaits(least)) => Some(least),
             _ => None,
@@ -123,9 +130,11 @@ impl<S: Service> Scorer<S> {
         if least.is_some() && refusals.are_not_chance() {
             let fault = Fault::throttled(refusals.times(), status);
             let verdict = Verdict::Failed(fault.failure);
-            return NextStep::End(RowOutcome::verdict(row, verdict));
+            report(pause, Next::GiveUp);
+            return NextStep::End(RowOutcome::verdict(call.row, verdict));
         }
         let wait = refusals.wait(least, self.caller.gate.fraction());
+        report(pause, Next::Again(wait));
         if wait.is_zero() {
             NextStep::Retry
         } else {
@@ -211,7 +220,7 @@ impl<S: Service> Scorer<S> {
         call: &RowCall,
         fault: Fault,
         after: AfterFailure,
-        latency: Duration,
+        end: CallEnd,
         history: &mut RowHistory,
     ) -> NextStep {
         let next = match &after {
@@ -219,8 +228,7 @@ impl<S: Service> Scorer<S> {
             AfterFailure::GiveUp { .. } => Next::GiveUp,
             AfterFailure::Stop(_) => Next::Stop,
         };
-        self.recorder
-            .attempt_failed(call.row, &fault, latency, next);
+        self.recorder.attempt_failed(end, &fault, next);
         match after {
             AfterFailure::BackOff(back_off) => {
                 history.repeats(fault.class);
@@ -252,20 +260,9 @@ impl<S: Service> Scorer<S> {
     }
 
     /// The service refuses the run, which stops.
-    fn refused(&self, row: RowNumber, latency: Duration, error: Error) -> NextStep {
-        self.recorder
-            .attempt_failed(row, &run_refused(), latency, Next::Stop);
+    fn refused(&self, call: CallEnd, error: Error) -> NextStep {
+        self.recorder.run_refused(call, Next::Stop);
         let stop = Stop::new(CancelReason::Refused, error);
-        NextStep::End(RowOutcome::stopped(row, stop))
-    }
-}
-
-/// A refusal of the run, for events: it cost nothing, and no row has failed because of it.
-fn run_refused() -> Fault {
-    Fault {
-        class: Class::RowsFault,
-        health: Health::AtWork,
-        from_other_program: false,
-        failure: Failure::new(Reason::Refused, ""),
+        NextStep::End(RowOutcome::stopped(call.row, stop))
     }
 }

@@ -17,6 +17,7 @@ use tokio::time::{Instant, sleep};
 
 use super::exchange::{Exchange, Renewal, Reply, Service, TransportFault};
 use super::redact::SentRequest;
+use crate::base::request_uuid::RequestUuid;
 
 /// What a call brings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,6 +77,8 @@ pub(crate) struct MadeCall {
     pub(crate) ended: Option<Duration>,
     /// How often the key had been renewed when it started.
     pub(crate) key: usize,
+    /// The UUID that it carried.
+    pub(crate) uuid: Option<RequestUuid>,
 }
 
 /// The service.
@@ -169,7 +172,7 @@ impl Drop for InFlightGuard<'_> {
 }
 
 impl Service for Scripted {
-    async fn ask(&self, body: Bytes) -> Exchange {
+    async fn ask(&self, body: Bytes, uuid: Option<RequestUuid>) -> Exchange {
         let row = std::str::from_utf8(&body).unwrap().parse().unwrap();
         let call = self.made.borrow().len();
         self.made.borrow_mut().push(MadeCall {
@@ -177,6 +180,7 @@ impl Service for Scripted {
             began: self.created.elapsed(),
             ended: None,
             key: self.key.get(),
+            uuid,
         });
         self.in_flight.set(self.in_flight.get() + 1);
         let _out = InFlightGuard(&self.in_flight);

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::pace::{Pace, Pause};
+use super::pace::{PaceChange, Pause};
 use crate::analysis::UnknownLevels;
 use crate::drift::Drift;
 use crate::row::RowNumber;
@@ -48,12 +48,7 @@ pub(crate) enum Event {
         again: Option<Again>,
     },
     /// A call brought a verdict.
-    AttemptAnswered {
-        /// The row.
-        row: RowNumber,
-        /// From the request's first byte to the answer's last.
-        latency: Duration,
-    },
+    AttemptAnswered(CallEnd),
     /// An answer has the transaction id of a different user's earlier answer: one of the two is not the service's.
     TransactionRepeated {
         /// The row.
@@ -65,23 +60,26 @@ pub(crate) enum Event {
     },
     /// A call brought no verdict.
     AttemptFailed {
-        /// The row.
-        row: RowNumber,
+        /// The call.
+        call: CallEnd,
         /// What kind of failure.
         reason: Reason,
         /// Whether the service may have billed it.
-        billing: Billing,
-        /// How long it took.
-        latency: Duration,
+        class: FailureClass,
         /// What happens to the row.
         next: Next,
     },
+    /// The service has billed a request that it recognises by its UUID, so earlier calls of it, which may have been billed,
+    /// were the same to it.
+    CallsSettled(DoubtfulCalls),
     /// The service, or a proxy on its behalf, asked for fewer calls; all calls pause.
     Throttled {
-        /// The row whose call was refused.
-        row: RowNumber,
+        /// The call that was refused.
+        call: CallEnd,
         /// How long all calls wait from now on; `None` if the current pause lasts longer.
         pause: Option<Pause>,
+        /// What happens to the row.
+        next: Next,
     },
     /// The service is taken to be down: only single calls are sent, now and then.
     ServiceDown {
@@ -103,7 +101,7 @@ pub(crate) enum Event {
         lasted: Duration,
     },
     /// The pace of calls has changed.
-    PaceChanged(Pace),
+    PaceChanged(PaceChange),
     /// A different API key was read from its file: the run continues with it.
     KeyRenewed,
     /// The service has refused this many rows in a row.
@@ -126,7 +124,12 @@ pub(crate) enum Event {
         why: Unusable,
     },
     /// A call was abandoned in flight because the run had to end.
-    AttemptAbandoned(RowNumber),
+    AttemptAbandoned {
+        /// The row.
+        row: RowNumber,
+        /// The number of this call among those of the row, from 1.
+        attempt: u32,
+    },
     /// A paid answer was given up before it was known to be on disk: the ledger failed, or the run had to end.
     AnswerLost(RowNumber),
     /// A row got its verdict.
@@ -160,6 +163,19 @@ pub(crate) enum Event {
         /// How long they get.
         longest: Duration,
     },
+}
+
+/// A call that has ended, whatever it brought.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct CallEnd {
+    /// The row.
+    pub(crate) row: RowNumber,
+    /// The number of this call among those of the row, from 1.
+    pub(crate) attempt: u32,
+    /// The HTTP status; `None` if no answer came.
+    pub(crate) status: Option<u16>,
+    /// From the request's first byte to the answer's last.
+    pub(crate) latency: Duration,
 }
 
 /// Where a row's verdict comes from.
@@ -202,17 +218,53 @@ pub(crate) enum Again {
     OutcomeUnknown,
 }
 
-/// What the service may have charged for a failed call.
+/// Calls of a request that may have been billed, and that were repeated.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct DoubtfulCalls {
+    /// Those without an answer.
+    pub(crate) unanswered: u64,
+    /// Those that the service failed, perhaps after its work was done.
+    pub(crate) unclear: u64,
+}
+
+impl DoubtfulCalls {
+    /// How many.
+    #[must_use]
+    pub(crate) const fn all(self) -> u64 {
+        self.unanswered + self.unclear
+    }
+}
+
+/// A failed call, by one question: could it have been billed? The classes are those of the table in the reference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Billing {
-    /// Nothing: the call was not processed, or it was refused.
-    Unlikely,
-    /// It is unknown: the request went out and no answer came back.
-    Unknown,
-    /// It is unclear: the service failed, perhaps after its work was done.
+pub(crate) enum FailureClass {
+    /// A: no, it was not processed.
+    NotProcessed,
+    /// B: nobody knows, as the request went out and no answer came back.
+    OutcomeUnknown,
+    /// C: perhaps, as the service failed for an unclear reason.
     Unclear,
-    /// The full price: the service answered with success.
-    Billed,
+    /// D: yes, as the service answered with success, but without a usable verdict.
+    Useless,
+    /// E: no, the service rejected the row.
+    RowRefused,
+    /// F: no, the service refuses the run.
+    RunRefused,
+}
+
+impl FailureClass {
+    /// The letter in the reference.
+    #[must_use]
+    pub(crate) const fn letter(self) -> &'static str {
+        match self {
+            Self::NotProcessed => "A",
+            Self::OutcomeUnknown => "B",
+            Self::Unclear => "C",
+            Self::Useless => "D",
+            Self::RowRefused => "E",
+            Self::RunRefused => "F",
+        }
+    }
 }
 
 /// What follows a failed attempt.

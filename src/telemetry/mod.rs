@@ -2,6 +2,7 @@
 //!
 //! Nothing here prints. The exit code and the summary come from the statistics alone.
 
+pub(crate) mod accepted_failures;
 pub(crate) mod decide_stats;
 pub(crate) mod event;
 pub(crate) mod hub;

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 /// A pause of all calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,6 +36,56 @@ pub struct Pace {
     pub(crate) refused_at_any: Option<f64>,
 }
 
+/// A new pace, and what brought it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct PaceChange {
+    /// The pace from now on.
+    pub pace: Pace,
+    /// What brought it.
+    pub(crate) cause: PaceCause,
+}
+
+/// What changed the pace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PaceCause {
+    /// The run started with it.
+    Start,
+    /// Nothing was refused for a while, so more is tried; or the search goes on to its next stage.
+    Search,
+    /// The service throttled a call.
+    Throttled,
+    /// The service throttled a row over and over, and not the others: the cut that followed is undone.
+    RowAlone,
+    /// The service throttles some calls at any pace, or it is being checked whether it does.
+    RandomRefusals,
+    /// Too many calls were not answered in time.
+    TimedOut,
+    /// Answers take longer the more calls are in flight: they wait in a queue.
+    Queueing,
+    /// The service was down and is back.
+    Outage,
+    /// What the service's headers ask for has changed, or is over.
+    Headers,
+}
+
+impl PaceCause {
+    /// The word for it in the log.
+    #[must_use]
+    pub(crate) const fn word(self) -> &'static str {
+        match self {
+            Self::Start => "start",
+            Self::Search => "search",
+            Self::Throttled => "throttled",
+            Self::RowAlone => "row_alone",
+            Self::RandomRefusals => "random_refusals",
+            Self::TimedOut => "timed_out",
+            Self::Queueing => "queueing",
+            Self::Outage => "outage",
+            Self::Headers => "headers",
+        }
+    }
+}
+
 impl Pace {
     /// The rate that the service's headers ask for, if calls keep to it.
     #[must_use]
@@ -48,8 +98,7 @@ impl Pace {
 }
 
 /// What the search for the service's limit is doing: why the pace changes, or does not.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Search {
     /// Nothing has been refused yet: the pace doubles.
     Growing,
@@ -61,6 +110,26 @@ pub(crate) enum Search {
     Holding,
     /// The search tries whether the service accepts more by now.
     Looking,
+}
+
+impl Search {
+    /// The word for it in progress lines and in the log.
+    #[must_use]
+    pub(crate) const fn word(self) -> &'static str {
+        match self {
+            Self::Growing => "growing",
+            Self::ClosingIn => "closing_in",
+            Self::Checking => "checking",
+            Self::Holding => "holding",
+            Self::Looking => "looking",
+        }
+    }
+}
+
+impl Serialize for Search {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(self.word())
+    }
 }
 
 /// What the service's `RateLimit` headers ask for.

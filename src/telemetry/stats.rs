@@ -6,7 +6,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::event::{Again, Billing, CancelReason, Event, InputEnd, Origin, Unusable};
+use super::event::{
+    Again, CancelReason, DoubtfulCalls, Event, FailureClass, InputEnd, Origin, Unusable,
+};
 use super::latency::{Latencies, LatencyCounts};
 use super::pace::{Pace, Pause};
 use super::timeline::Timeline;
@@ -78,6 +80,8 @@ pub(crate) struct Stats {
     pub(crate) unknown_outcome: u64,
     /// Calls that the service failed, perhaps after its work was done.
     pub(crate) unclear: u64,
+    /// Those of the two kinds above whose request was billed by a later call with the same UUID.
+    pub(crate) settled: DoubtfulCalls,
     /// Calls that were billed without a usable verdict.
     pub(crate) billed_without_verdict: u64,
     /// Paid answers that may not be on disk; their rows are left for a later run.
@@ -145,13 +149,17 @@ impl Stats {
             Event::InputEnded(end) => self.input_end = Some(*end),
             Event::RowAdmitted(_) => self.admitted += 1,
             Event::AttemptBegan { again, .. } => self.call_began(at, *again),
-            Event::AttemptAnswered { latency, .. } => {
+            Event::AttemptAnswered(call) => {
                 self.call_ended();
                 self.answered += 1;
-                self.latencies.record(*latency);
+                self.latencies.record(call.latency);
             }
-            Event::AttemptFailed { billing, .. } => self.call_failed(*billing),
-            Event::AttemptAbandoned(_) => self.call_failed(Billing::Unknown),
+            Event::AttemptFailed { class, .. } => self.call_failed(*class),
+            Event::AttemptAbandoned { .. } => self.call_failed(FailureClass::OutcomeUnknown),
+            Event::CallsSettled(calls) => {
+                self.settled.unanswered += calls.unanswered;
+                self.settled.unclear += calls.unclear;
+            }
             Event::Throttled { pause, .. } => self.call_throttled(at, *pause),
             Event::AnswerLost(_) => self.lost += 1,
             Event::TransactionRepeated { .. } => self.repeated_transactions += 1,
@@ -165,7 +173,7 @@ impl Stats {
                 self.outages = self.outages.saturating_sub(1);
                 self.dismissed_outages += *lasted;
             }
-            Event::PaceChanged(pace) => self.pace = Some(*pace),
+            Event::PaceChanged(change) => self.pace = Some(change.pace),
             Event::KeyRenewed => self.keys_renewed += 1,
             Event::ManyRefused { .. } | Event::FieldsAbsent { .. } => {}
             Event::AnswerUnusable { why, .. } => match why {
@@ -209,13 +217,13 @@ impl Stats {
         self.in_flight = self.in_flight.saturating_sub(1);
     }
 
-    const fn call_failed(&mut self, billing: Billing) {
+    const fn call_failed(&mut self, class: FailureClass) {
         self.call_ended();
-        match billing {
-            Billing::Unlikely => {}
-            Billing::Unknown => self.unknown_outcome += 1,
-            Billing::Unclear => self.unclear += 1,
-            Billing::Billed => self.billed_without_verdict += 1,
+        match class {
+            FailureClass::NotProcessed | FailureClass::RowRefused | FailureClass::RunRefused => {}
+            FailureClass::OutcomeUnknown => self.unknown_outcome += 1,
+            FailureClass::Unclear => self.unclear += 1,
+            FailureClass::Useless => self.billed_without_verdict += 1,
         }
     }
 
@@ -287,10 +295,11 @@ impl Stats {
         self.answered + self.billed_without_verdict
     }
 
-    /// Further calls that the service may have billed, or may still bill.
+    /// Further calls that the service may have billed, or may still bill. Of a request that it recognises, all calls together
+    /// are billed once.
     #[must_use]
     pub(crate) const fn maybe_billed(&self) -> u64 {
-        self.unknown_outcome + self.unclear + self.in_flight
+        (self.unknown_outcome + self.unclear).saturating_sub(self.settled.all()) + self.in_flight
     }
 
     /// Rows with a verdict that cost no call of their own.
@@ -357,7 +366,7 @@ impl Stats {
             && !matches!(self.input_end, Some(InputEnd::Part))
     }
 
-    /// How the run ended, for the exit code.
+    /// How the run ended, for the exit code, unless [failures are accepted](super::accepted_failures).
     #[must_use]
     pub(crate) fn exit(&self) -> Exit {
         let all_have_verdicts =
@@ -420,6 +429,7 @@ const fn exit_of(reason: CancelReason) -> Exit {
 mod tests {
     use super::*;
     use crate::row::RowNumber;
+    use crate::telemetry::event::{CallEnd, Next};
 
     fn replay(events: &[Event]) -> Stats {
         let mut stats = Stats::default();
@@ -488,11 +498,17 @@ mod tests {
     #[test]
     fn pauses_that_overlap_are_counted_once() {
         let pause = |length| Event::Throttled {
-            row: RowNumber::FIRST,
+            call: CallEnd {
+                row: RowNumber::FIRST,
+                attempt: 1,
+                status: Some(429),
+                latency: Duration::ZERO,
+            },
             pause: Some(Pause {
                 length: Duration::from_secs(length),
                 asked: None,
             }),
+            next: Next::Again(Duration::ZERO),
         };
         // Starts at 0 for 10 s, is extended at 1 s until 31 s, and is read at 100 s.
         let stats = replay(&[pause(10), pause(30)]);

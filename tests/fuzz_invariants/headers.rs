@@ -64,7 +64,7 @@ fn allow(allowance: Allowance) {
     let gate = Gate::new(bounds, fastrand::Rng::with_seed(1));
     gate.allowed(allowance);
     let pace = gate.new_pace(Instant::now());
-    let rate = pace.and_then(|pace| pace.rate);
+    let rate = pace.and_then(|change| change.pace.rate);
     assert!(
         rate.is_none_or(|rate| rate.is_finite() && rate > 0.0),
         "{rate:?}"

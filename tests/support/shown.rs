@@ -34,7 +34,7 @@ fn line_without_times(line: &str) -> String {
                 (format!("MOMENT{end}"), 2)
             }
             // A time today is shown without its date.
-            _ if is_time_of_day(word) => ("MOMENT".to_owned(), 1),
+            _ if is_time_of_day(word) || is_stamp(word) => ("MOMENT".to_owned(), 1),
             _ => ((*word).to_owned(), 1),
         };
         shown.push(replaced);
@@ -49,6 +49,18 @@ fn is_date(word: &str) -> bool {
 
 fn is_time_of_day(word: &str) -> bool {
     is_numbers(word, ':', 2) || is_numbers(word, ':', 3)
+}
+
+/// Whether it is the time in front of a line: `2026-11-22T18:20:00+00:00`.
+pub(crate) fn is_stamp(word: &str) -> bool {
+    let Some((date, time)) = word.split_once('T') else {
+        return false;
+    };
+    let (time, offset) = time.split_at_checked(8).unwrap_or_default();
+    let is_offset = offset
+        .strip_prefix(['+', '-'])
+        .is_some_and(|offset| is_numbers(offset, ':', 2));
+    is_date(date) && is_numbers(time, ':', 3) && is_offset
 }
 
 /// Whether it is this many numbers, separated by this character.

@@ -12,12 +12,11 @@ use super::remedies::RemedyContext;
 use super::requests;
 use super::words::{self, text};
 use crate::base::error::{Exit, Result, printable};
-use crate::base::stderr::say;
 use crate::base::stdout::print;
 use crate::config::{CheckConfig, CheckLedger};
 use crate::input::Input;
 use crate::ledger::{KnownLimit, LedgerPreview, PreviewAccount, PreviewSettings};
-use crate::observe::Style;
+use crate::observe::{Style, warn};
 use crate::output::{RejectsWriter, Replace, Target};
 use crate::service::Account;
 
@@ -82,7 +81,7 @@ pub(crate) fn execute(config: CheckConfig) -> Result<Exit> {
     })?;
     // On a terminal, both streams are read as one text.
     for warning in ignored.into_iter().chain(words::warnings(&outlook)) {
-        say(&format!("warning: {}", printable(&warning)));
+        warn(&printable(&warning));
     }
     Ok(outlook.exit())
 }

@@ -10,11 +10,10 @@ use super::super::read_ahead::{ReadAhead, read_ahead};
 use super::files::{DecideFiles, OpenDecideFiles};
 use super::judge::{Judged, decide, judge};
 use crate::base::error::{Error, Exit, Result, system_words};
-use crate::base::stderr::say;
 use crate::config::{ColumnPolicy, RewriteTask};
 use crate::input::{FileSettings, RowBatch, ScoredColumns, ScoredReader, ScoredRow};
 use crate::layout::{DECISION_COLUMN, Format};
-use crate::observe::DecideSummary;
+use crate::observe::{self, DecideSummary, warn};
 use crate::output::{DecidedRow, OldVerdict, Rewriter, Unfinished, WriteError, Written};
 use crate::telemetry::decide_stats::DecideStats;
 
@@ -71,21 +70,21 @@ pub(super) fn rewrite(
     };
     tell(&decided, task.quiet, summary);
     if opened.ignored.any() {
-        say(&format!("warning: {IGNORED}"));
+        warn(IGNORED);
     }
     Ok(stats.exit())
 }
 
 fn tell(decided: &DecideSummary<'_>, quiet: bool, file: Option<File>) {
     if quiet {
-        decided.warnings().for_each(|line| say(&line));
+        decided.warnings().for_each(|warning| warn(&warning));
     } else {
-        say(&decided.text());
+        observe::tell(&decided.text());
     }
     if let Some(Err(failed)) = file.map(|file| decided.write_json(file)) {
         // The rows are safe, so this does not change the exit code.
-        say(&format!(
-            "warning: cannot write the summary: {}",
+        warn(&format!(
+            "cannot write the summary: {}",
             system_words(&failed)
         ));
     }

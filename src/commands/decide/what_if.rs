@@ -5,10 +5,9 @@ use super::super::read_ahead::read_ahead;
 use super::judge::{Judged, judge};
 use crate::analysis::WhatIf;
 use crate::base::error::{Exit, Result};
-use crate::base::stderr::say;
 use crate::base::stdout::print;
 use crate::input::{FileSettings, ScoredColumns, ScoredReader};
-use crate::observe::WhatIfView;
+use crate::observe::{WhatIfView, warn};
 use crate::telemetry::decide_stats::ScoredRows;
 use crate::verdict::Thresholds;
 
@@ -42,7 +41,7 @@ pub(super) fn what_if(
         file: &file.input.shown(),
     };
     if opened.ignored.any() {
-        say(&format!("warning: {IGNORED}"));
+        warn(IGNORED);
     }
     print(&if json { view.json() } else { view.text() })?;
     Ok(if rows.unreadable_rows() > 0 {

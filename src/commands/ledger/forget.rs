@@ -5,13 +5,13 @@ use std::path::Path;
 
 use bytes::BytesMut;
 
+use super::super::lock_wait::LockWait;
 use crate::base::error::{Error, Exit, Result, printable, shown};
-use crate::base::stderr::say;
 use crate::config::ForgetTarget;
 use crate::fields::UserRequest;
 use crate::input::{Compose, Reader, ReaderSettings};
 use crate::ledger::{CleanupResult, Forget, ForgetCounts};
-use crate::observe::{count, counted};
+use crate::observe::{count, counted, tell};
 use crate::service::{Plan, write_body};
 
 /// The result of forgetting.
@@ -23,8 +23,12 @@ pub(super) struct ForgetResult {
 }
 
 /// Removes all answers about the target.
-pub(super) fn forget(ledger: &Path, target: ForgetTarget) -> Result<ForgetResult> {
-    let mut forget = Forget::open(ledger)?;
+pub(super) fn forget(
+    ledger: &Path,
+    target: ForgetTarget,
+    wait: &LockWait<'_>,
+) -> Result<ForgetResult> {
+    let mut forget = wait.until_free(|| Forget::open(ledger))?;
     let summary = match target {
         ForgetTarget::Everybody => RemovalSummary {
             forgotten: forget.remove_all()?,
@@ -104,7 +108,7 @@ fn many(forget: &mut Forget, users: ReaderSettings) -> Result<RemovalSummary> {
     let (mut reader, opened) = Reader::open(users, Compose::new(write_bodies))?;
     // An empty file has no columns.
     if !opened.mapping.is_empty() {
-        say(&format!("rescore ledger: {}", printable(&opened.mapping)));
+        tell(&format!("rescore ledger: {}", printable(&opened.mapping)));
     }
     let (mut known, mut unknown, mut invalid) = (0, 0, 0);
     while let Some(batch) = reader.next_batch()? {

@@ -3,16 +3,17 @@
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use super::super::lock_wait::LockWait;
 use crate::base::error::{Result, shown};
 use crate::ledger::{self, Eraser};
 use crate::observe::{count, counted, moment};
 
 /// Removes answers that are older; the result as text.
-pub(super) fn prune(path: &Path, older_than: Duration) -> Result<String> {
+pub(super) fn prune(path: &Path, older_than: Duration, wait: &LockWait<'_>) -> Result<String> {
     let before = SystemTime::now()
         .checked_sub(older_than)
         .unwrap_or(UNIX_EPOCH);
-    let eraser = Eraser::open(path)?;
+    let eraser = wait.until_free(|| Eraser::open(path))?;
     let bytes = eraser.bytes();
     let removed = ledger::prune(&eraser, before)?;
     let result = eraser.finish(removed > 0)?;

@@ -9,10 +9,9 @@ use super::count::{CountedFile, ScoredFile};
 use super::past::PastVerdicts;
 use super::summary;
 use crate::base::error::{Error, Exit, Result, shown};
-use crate::base::stderr::say;
 use crate::config::{EarlierFile, ReportConfig};
 use crate::input::{Input, OpenedScored};
-use crate::observe::{count, counted, stamp};
+use crate::observe::{count, counted, stamp, tell, warn};
 use crate::output::{Document, Replace, Target};
 use crate::report::{ColumnGroups, Comparison, PageContent, PairingCounts, RunFacts, page};
 
@@ -49,7 +48,7 @@ pub(crate) fn execute(config: ReportConfig) -> Result<Exit> {
     let written = document.complete(&page(&report))?;
     if let Some(path) = written {
         let rows = counted(report.tally.rows(), "row");
-        say(&format!(
+        tell(&format!(
             "rescore: wrote {}: a report on {rows}",
             shown(&path)
         ));
@@ -110,8 +109,8 @@ fn read(
         _ => false,
     };
     if opened.ignored.any() {
-        say(&format!(
-            "warning: the compressed data of {} is followed by other bytes, which are ignored",
+        warn(&format!(
+            "the compressed data of {} is followed by other bytes, which are ignored",
             opened.name
         ));
     }
@@ -156,8 +155,8 @@ fn against_file(
         return Err(if by_all { error.hint(HINT) } else { error });
     }
     if by_all && found * 2 < rows {
-        say(&format!(
-            "warning: only {} of {} are in {}, by all columns but the verdict's; {HINT}",
+        warn(&format!(
+            "only {} of {} are in {}, by all columns but the verdict's; {HINT}",
             count(found),
             counted(rows, "row"),
             earlier.name

@@ -8,10 +8,9 @@ use super::parts::PlannedParts;
 use super::places::PreparedFiles;
 use super::prepare::{CallParts, Context, PreparedRun};
 use crate::base::error::{printable, quoted};
-use crate::base::stderr::say;
 use crate::layout::Format;
 use crate::ledger::{EarlierAnswers, KnownLimit, LackingAnswers, PreviousRun};
-use crate::observe::{self, counted, day, moment, most};
+use crate::observe::{self, counted, day, moment, most, tell};
 use crate::output::Target;
 use crate::pace::Rate;
 use crate::telemetry::pace::Limit;
@@ -39,18 +38,18 @@ pub(super) fn announce(prepared: &PreparedRun) {
             tell_earlier_run(ledger);
         }
         if is_stream(files) && !context.is_sandbox() && !ledger.stays() {
-            say(NO_LEDGER);
+            tell(NO_LEDGER);
         }
     }
     let of_ledger = thrown_away(ledger).or_else(|| aged(ledger));
     let of_ledger = of_ledger.into_iter().chain(lacking(ledger));
     let of_input = ignored(files).then(|| IGNORED.to_owned());
     for warning in warnings.iter().cloned().chain(of_input).chain(of_ledger) {
-        say(&format!("warning: {}", printable(&warning)));
+        observe::warn(&printable(&warning));
     }
     if let PreparedFiles::Parts(parts) = files {
         for error in parts.unusable() {
-            say(&error.report());
+            observe::tell_error(error);
         }
     }
 }
@@ -84,13 +83,13 @@ fn introduce(context: &Context, calls: &CallParts, files: &PreparedFiles) {
         PreparedFiles::One(file) => file.input.selection.of(&file.input.name()),
         PreparedFiles::Parts(parts) => {
             if parts.skipped() > 0 {
-                say(&format!(
+                tell(&format!(
                     "rescore: skipping {} that an earlier run has finished",
                     counted(parts.skipped(), "file")
                 ));
             }
             match parts.to_run().count() {
-                0 => return say("rescore: nothing to send"),
+                0 => return tell("rescore: nothing to send"),
                 number => counted(number as u64, "file"),
             }
         }
@@ -100,7 +99,7 @@ fn introduce(context: &Context, calls: &CallParts, files: &PreparedFiles) {
     } else {
         context.endpoint.to_string()
     };
-    say(&format!(
+    tell(&format!(
         "rescore: sending {what} to {service}; up to {} at a time, {}",
         counted(calls.concurrency.get() as u64, "call"),
         pace(calls.pace.rate)
@@ -123,7 +122,7 @@ fn tell_all_columns(parts: &PlannedParts) {
             continue;
         }
         if !told.is_empty() {
-            say(&format!("         from {} on:", facts.name()));
+            tell(&format!("         from {} on:", facts.name()));
         }
         tell_columns(facts, format);
         told.push((facts, format));
@@ -133,7 +132,7 @@ fn tell_all_columns(parts: &PlannedParts) {
 /// Says which columns of an input are used, and which are replaced.
 fn tell_columns(input: &InputFacts, format: Format) {
     if !input.mapping.is_empty() {
-        say(&format!("         {}", printable(&input.mapping)));
+        tell(&format!("         {}", printable(&input.mapping)));
     }
     if !input.replaced.is_empty() {
         let names: Vec<_> = input.replaced.iter().map(|name| quoted(name)).collect();
@@ -141,7 +140,7 @@ fn tell_columns(input: &InputFacts, format: Format) {
             Format::Delimited { .. } => "columns",
             Format::Jsonl => "members",
         };
-        say(&format!(
+        tell(&format!(
             "         replacing the {columns} {} of the input",
             names.join(", ")
         ));
@@ -168,7 +167,7 @@ fn tell_limit(ledger: &PreparedLedger, start: Limit) {
         } else {
             ""
         };
-        say(&format!(
+        tell(&format!(
             "rescore: the limit found {} was {}: starting near it{first}",
             day(found),
             most(start)
@@ -188,7 +187,7 @@ fn tell_earlier_run(ledger: &PreparedLedger) {
         (_, true) => format!(": it has {}", counted(answers, "answer")),
     };
     let started = moment(started);
-    say(&match ledger.previous_run() {
+    tell(&match ledger.previous_run() {
         PreviousRun::Finished { .. } if ledger.retries() => {
             format!("rescore: retrying the failed rows of the run of {started}{has}")
         }

@@ -14,12 +14,13 @@ use super::prepare::{CallParts, Context, PreparedRun};
 use super::rows;
 use super::threads::WhenBroken;
 use crate::base::error::{Error, Exit, Result, shown};
+use crate::ledger::{LedgerWriter, RequestUuids};
 use crate::observe::{self, MetricsThread, ProgressSettings, ProgressThread, Style};
 use crate::output::partial_of;
 use crate::pace::{CallBudget, GiveUpPolicy, RetryPolicy};
 use crate::scorer::{Caller, Outage, Policies, RowRecorder, Scorer};
 use crate::service::Client;
-use crate::telemetry::hub::Events;
+use crate::telemetry::hub::{Events, Observer};
 use crate::telemetry::stats::Stats;
 
 /// A run whose rows have run, to the end or to a stop.
@@ -189,7 +190,9 @@ fn start_progress(
         concurrency,
     };
     // The runtime's clock is the run's clock.
-    let events = runtime.block_on(async { Events::new(vec![Box::new(notices)]) });
+    let mut observers: Vec<Box<dyn Observer>> = vec![Box::new(notices)];
+    observers.extend(context.log.iter().map(|log| Box::new(log.observer()) as _));
+    let events = runtime.block_on(async { Events::new(observers) });
     let progress = ProgressThread::start(settings, events.clone(), inbox, ender);
     (events, progress)
 }
@@ -240,7 +243,9 @@ fn start_ledger(
     };
     let fields = ledger.fields(calls.captured.clone());
     let (ledger, writer) = ledger.start()?;
+    let uuids = { calls.client.recognises_requests() }
+        .then(|| { writer.as_ref() }.map_or_else(RequestUuids::of_pass, LedgerWriter::uuids));
     let recorder = RowRecorder::new(writer, calls.policy, events.clone(), &calls.captured);
-    let caller = Caller::new(calls.client, calls.gate, fields);
+    let caller = Caller::new(calls.client, calls.gate, fields).identifying(uuids);
     Ok((ledger, Scorer::new(caller, policies, recorder)))
 }

@@ -1,14 +1,15 @@
 //! What a run that cannot start leaves for those who watch it: tonight's failure in the place of yesterday's success.
 //!
 //! Only a file of the same kind is replaced, and none is made: a mistyped `--summary users.csv` must not cost anybody their
-//! users, and a run that was refused leaves no files.
+//! users, and a run that was refused leaves no files. Nothing is replaced if another run holds the output: these files may
+//! be that run's own.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::metrics;
-use crate::base::error::Error;
-use crate::config::RunConfig;
+use super::{log, metrics};
+use crate::base::error::{Error, Exit};
+use crate::config::{LogConfig, RunConfig};
 use crate::observe::{FailedStart, MetricsEnd};
 use crate::telemetry::stats::Stats;
 
@@ -16,6 +17,7 @@ use crate::telemetry::stats::Stats;
 pub(super) struct FailureFiles {
     summary: Option<PathBuf>,
     metrics: Option<PathBuf>,
+    log: Option<LogConfig>,
     job: String,
 }
 
@@ -25,13 +27,20 @@ impl FailureFiles {
         Self {
             summary: config.watch.summary.clone(),
             metrics: config.watch.metrics.clone(),
+            log: config.watch.log.clone(),
             job: metrics::job(config),
         }
     }
 
     /// Writes that the run could not start. What cannot be written is left: the error itself is what matters.
     pub(super) fn write(self, error: &Error) {
+        if let Some(log) = self.log {
+            log::not_started(log, error);
+        }
         let exit = error.exit();
+        if exit == Exit::Busy {
+            return;
+        }
         if let Some(path) = self.summary {
             let _ = FailedStart { error }.replace(&path);
         }

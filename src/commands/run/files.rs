@@ -7,14 +7,16 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use super::super::files::{NamedFile, check_name, create_summary, refuse_clashes, rejects_beside};
+use super::super::lock_wait::LockWait;
+use super::super::open_input::OpenInput;
 use super::disk_space;
 use super::ledger::{LedgerPlan, PreparedLedger};
 use super::service::Answerer;
-use crate::base::error::Result;
+use crate::base::error::{Error, Exit, Result};
 use crate::config::{LedgerChoice, LedgerConfig, OutputConfig, WatchConfig};
 use crate::input::Input;
 use crate::layout::Format;
-use crate::ledger::{self, Reuse, ledger_of};
+use crate::ledger::{self, OutputLock, Reuse, ledger_of};
 use crate::output::{Document, Replace, Sides, Sink, Target};
 use crate::service::KeyFile;
 
@@ -30,7 +32,8 @@ impl OutputPlace {
     /// for a pipe only to be told that the output exists.
     ///
     /// # Errors
-    /// Exit code 2: it is the input, exists and may not be replaced, or cannot be made there.
+    /// Exit code 2: it is the input, exists and may not be replaced, or cannot be made there. Exit code 75: another run is
+    /// writing it.
     pub(super) fn check(
         config: OutputConfig,
         input: &Input,
@@ -41,16 +44,30 @@ impl OutputPlace {
             refuse_clashes(&[NamedFile::input(input), NamedFile::output(output)])?;
         }
         let target = |path: &PathBuf| {
-            Target::new(path, |real| {
+            let mut output = path.clone();
+            let target = Target::new(path, |real| {
+                real.clone_into(&mut output);
                 if config.overwrite {
                     Replace::Whole
                 } else {
                     replaceable(real, input, ledger)
                 }
-            })
+            });
+            target.map_err(|error| naming_the_other_run(error, &output))
         };
         let target = config.path.as_ref().map(target).transpose()?;
         Ok(Self { config, target })
+    }
+}
+
+/// If another run is writing the output, the error that names it: a run that writes the file has its lock as well.
+fn naming_the_other_run(error: Error, output: &Path) -> Error {
+    if error.exit() != Exit::Busy {
+        return error;
+    }
+    match OutputLock::take(output) {
+        Err(named) if named.exit() == Exit::Busy => named,
+        _ => error,
     }
 }
 
@@ -76,6 +93,7 @@ pub(super) struct RunWideFiles {
     certificate_authority: Option<PathBuf>,
     summary: Option<PathBuf>,
     metrics: Option<PathBuf>,
+    log: Option<PathBuf>,
     ledger: Option<PathBuf>,
 }
 
@@ -83,12 +101,14 @@ impl RunWideFiles {
     /// Those of this run.
     pub(super) fn of(watch: &WatchConfig, answerer: &Answerer, ledger: &LedgerPlan) -> Self {
         let key = answerer.settings.key_file.as_ref().map(KeyFile::path);
+        let log = watch.log.as_ref().and_then(|log| log.target.file());
         let ledger = { ledger.location.as_ref() }.and_then(ledger::LedgerLocation::path);
         Self {
             key: key.map(Path::to_owned),
             certificate_authority: answerer.settings.ca_file.clone(),
             summary: watch.summary.clone(),
             metrics: watch.metrics.clone(),
+            log: log.map(Path::to_owned),
             ledger,
         }
     }
@@ -106,11 +126,14 @@ impl RunWideFiles {
         let summary = { self.summary.as_deref() }.map(|path| NamedFile::new("summary", path));
         let metrics = { self.metrics.as_deref() }.map(|path| NamedFile::new("metrics", path));
         let ledger = self.ledger.as_deref().map(NamedFile::ledger);
-        summary.into_iter().chain(metrics).chain(ledger)
+        let log = { self.log.as_deref() }.map(|path| NamedFile::new("log", path));
+        let files = summary.into_iter().chain(metrics).chain(log);
+        files.chain(ledger)
     }
 }
 
 /// The files that a run writes, named and not opened yet.
+#[derive(Clone)]
 pub(super) struct OutputFiles {
     /// `None` is standard output.
     output: Option<Target>,
@@ -135,7 +158,7 @@ impl OutputFiles {
     /// Names the files. The rejects are named after the output and the input's format.
     ///
     /// # Errors
-    /// Exit code 2: the rejects cannot have that name.
+    /// Exit code 2: the name of one says another format than it has, or the rejects cannot have that name.
     pub(super) fn new(
         place: OutputPlace,
         summary: Option<PathBuf>,
@@ -149,14 +172,16 @@ impl OutputFiles {
             (None, Some(output)) if is_file => Some(rejects_beside(&output, format.extension())?),
             (None, _) => None,
         };
-        Ok(Self {
+        let files = Self {
             output: target,
             rejects,
             changes: config.changes,
             summary,
             report: config.report,
             overwrite: config.overwrite,
-        })
+        };
+        files.check_names(format)?;
+        Ok(files)
     }
 
     /// The file by which a stopped run is known when it is continued; `None` where it writes to standard output alone.
@@ -185,7 +210,7 @@ impl OutputFiles {
     }
 
     /// Fails when the name of a file for rows says another format than they have: programs go by the name.
-    pub(super) fn check_names(&self, format: Format) -> Result<()> {
+    fn check_names(&self, format: Format) -> Result<()> {
         let output = self.output.as_ref().filter(|output| !output.is_special());
         [
             ("--output", output.map(Target::path)),
@@ -197,14 +222,28 @@ impl OutputFiles {
         .try_for_each(|(flag, path)| check_name(flag, path, format))
     }
 
-    /// Checks the files again and opens them; `input` is the input's path with links followed, `mode` and `size` are the
-    /// input's too. Only those who can read the input may read
-    /// them, as its rows are in all of them.
+    /// Checks the files again and opens them; `real_input` is the input's path with links followed. Only those
+    /// who can read the input may read them, as its rows are in all of them.
     ///
     /// # Errors
-    /// Exit code 2: a file exists and may not be replaced, or cannot be made. Exit code 3: the disk is full. Nothing is
-    /// replaced then, but the summary may have been emptied.
+    /// Exit code 2: a file exists and may not be replaced, or cannot be made. Exit code 3: the disk is full. Exit code 75:
+    /// another run is writing one of them. Nothing is replaced then, but the summary may have been emptied.
     pub(super) fn open(
+        &self,
+        ledger: &PreparedLedger,
+        real_input: Option<&Path>,
+        input: &OpenInput,
+        wait: &LockWait<'_>,
+    ) -> Result<OpenFiles> {
+        let size = input.facts.size_of_rows();
+        wait.until_free(|| {
+            let files = self.clone();
+            files.open_now(ledger, real_input, input.mode, size)
+        })
+    }
+
+    /// As [`Self::open`]; `mode` and `size` are the input's too.
+    fn open_now(
         self,
         ledger: &PreparedLedger,
         input: Option<&Path>,

@@ -5,6 +5,7 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::super::lock_wait::LockWait;
 use super::disk_space::{self, HowFar};
 use super::lookup::LookupStage;
 use crate::base::error::{Error, Exit, Result, shown};
@@ -12,8 +13,8 @@ use crate::config::{LedgerChoice, LedgerConfig};
 use crate::input::Input;
 use crate::ledger::{
     ClosedLedger, EarlierAnswers, FinishedRun, KnownLimit, LackingAnswers, LedgerLocation,
-    LedgerSettings, LedgerWriter, OpenLedger, OutputState, PreviousRun, Removal, RequestKey, Reuse,
-    RunningLedger,
+    LedgerSettings, LedgerWriter, OpenLedger, OutputLock, OutputState, PreviousRun, Removal,
+    RequestKey, Reuse, RunningLedger,
 };
 use crate::observe::{KeptLedger, counted, same_command};
 use crate::output::{Replace, Sealed};
@@ -35,12 +36,16 @@ pub(super) struct PreparedLedger {
     reuse: Reuse,
     /// The answers are the stand-in's, which cost nothing.
     sandbox: bool,
+    /// Held as long as the run lasts, whichever ledger it has; `None` where rows go to a stream.
+    lock: Option<OutputLock>,
 }
 
 /// The answers of a run that has started, or nothing where none are stored.
 pub(super) struct RunLedger {
     ledger: Option<RunningLedger>,
     fresh: bool,
+    /// Released when the ledger is closed.
+    _lock: Option<OutputLock>,
 }
 
 /// Which answers are stored and used, once the output is known.
@@ -49,6 +54,10 @@ pub(super) struct LedgerPlan {
     pub(super) location: Option<LedgerLocation>,
     reuse: Reuse,
     dedupe: bool,
+    /// The output that no other run may write; `None` for a stream.
+    output: Option<PathBuf>,
+    /// Its lock, once it is taken.
+    lock: Option<OutputLock>,
 }
 
 /// What a ledger of the run's own would be beside.
@@ -114,7 +123,29 @@ impl LedgerPlan {
             location: kept.or_else(|| dedupe.then_some(LedgerLocation::Scratch)),
             reuse,
             dedupe,
+            output: place.map(Path::to_owned),
+            lock: None,
         })
+    }
+
+    /// Takes the output's lock before the input is opened, if the run may wait for it: all that follows then finds what the
+    /// other run has left. A run that does not wait takes it later, so that one that waits for its input is in nobody's
+    /// way.
+    ///
+    /// # Errors
+    /// As for [`Self::open`].
+    pub(super) fn lock_early(&mut self, wait: &LockWait<'_>) -> Result<()> {
+        if wait.may_wait() {
+            wait.until_free(|| self.lock())?;
+        }
+        Ok(())
+    }
+
+    fn lock(&mut self) -> Result<()> {
+        if let (None, Some(output)) = (&self.lock, &self.output) {
+            self.lock = Some(OutputLock::take(output)?);
+        }
+        Ok(())
     }
 }
 
@@ -127,30 +158,35 @@ pub(super) fn path_of(input: &Input) -> Option<PathBuf> {
     }
 }
 
-impl PreparedLedger {
+impl LedgerPlan {
     /// Opens the ledger for a run of this account to `output`.
     ///
     /// # Errors
-    /// Exit code 2: another run has it, or it cannot be used or made. Exit code 3: the disk is full.
+    /// Exit code 75: another run writes the output, or uses the ledger. Exit code 2: the ledger cannot be used or made. Exit
+    /// code 3: the disk is full.
     pub(super) fn open(
-        plan: LedgerPlan,
+        mut self,
         account: Account,
         output: Option<&Path>,
         captured: &[Pointer],
         in_flight: NonZeroUsize,
-    ) -> Result<Self> {
-        let LedgerPlan {
+        wait: &LockWait<'_>,
+    ) -> Result<PreparedLedger> {
+        wait.until_free(|| self.lock())?;
+        let Self {
             location,
             reuse,
             dedupe,
-        } = plan;
+            output: _,
+            lock,
+        } = self;
         let Account {
             endpoint,
             service_id,
             sandbox,
         } = account;
         let open = |location| {
-            OpenLedger::open(LedgerSettings {
+            let settings = LedgerSettings {
                 location,
                 reuse,
                 output: output.map(Path::to_owned),
@@ -158,7 +194,9 @@ impl PreparedLedger {
                 service_id,
                 captured: captured.to_vec(),
                 in_flight,
-            })
+            };
+            // Another program may be rewriting it.
+            wait.until_free(|| OpenLedger::open_with(settings.clone(), lock.clone()))
         };
         let scratch = location == Some(LedgerLocation::Scratch);
         let ledger = location.map(open).transpose();
@@ -169,14 +207,17 @@ impl PreparedLedger {
                 disk_space::at_the_start(error)
             }
         })?;
-        Ok(Self {
+        Ok(PreparedLedger {
             ledger,
             dedupe,
             reuse,
             sandbox,
+            lock,
         })
     }
+}
 
+impl PreparedLedger {
     /// What may be replaced at a file's path without `--overwrite`: what the run over this input left there that this one
     /// continues; `None` is an input without a path.
     ///
@@ -244,6 +285,7 @@ impl PreparedLedger {
         RunLedger {
             ledger: None,
             fresh: self.is_fresh(),
+            _lock: self.lock,
         }
     }
 
@@ -348,7 +390,11 @@ impl PreparedLedger {
     pub(super) fn start(self) -> Result<(RunLedger, Option<LedgerWriter>)> {
         let fresh = self.is_fresh();
         let (ledger, writer) = self.ledger.map(OpenLedger::start).transpose()?.unzip();
-        let ledger = RunLedger { ledger, fresh };
+        let ledger = RunLedger {
+            ledger,
+            fresh,
+            _lock: self.lock,
+        };
         Ok((ledger, writer))
     }
 }
@@ -419,7 +465,7 @@ impl RunLedger {
             Ok(ClosedLedger::Removed) => LedgerEnd::default(),
             Err(error) => LedgerEnd {
                 kept: None,
-                warning: Some(error.report().replacen("error", "warning", 1)),
+                warning: Some(error),
             },
         }
     }
@@ -431,7 +477,7 @@ pub(super) struct LedgerEnd {
     /// What stays of it.
     pub(super) kept: Option<KeptLedger>,
     /// A warning that it should have been removed and was not.
-    pub(super) warning: Option<String>,
+    pub(super) warning: Option<Error>,
 }
 
 /// The refusal to replace what a finished run left, with both ways to continue and what they cost.

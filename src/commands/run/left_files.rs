@@ -143,11 +143,11 @@ fn part(selection: Selection, stats: &Stats) -> Option<Selection> {
 /// Warnings of what shows only at the end of the input.
 fn of_input(input: &InputFacts, stats: &Stats) -> impl Iterator<Item = String> + use<> {
     let ignored = !input.ignored_at_start && input.ignored.any();
-    let ignored = ignored.then(|| format!("warning: {IGNORED}"));
+    let ignored = ignored.then(|| IGNORED.to_owned());
     let no_rows = stats.input_end.is_some() && stats.read == 0;
     let no_rows = no_rows.then(|| {
         let rows = part(input.selection, stats).unwrap_or_default();
-        format!("warning: {} has no rows", rows.of(&input.name()))
+        format!("{} has no rows", rows.of(&input.name()))
     });
     ignored.into_iter().chain(no_rows)
 }
@@ -155,7 +155,7 @@ fn of_input(input: &InputFacts, stats: &Stats) -> impl Iterator<Item = String> +
 /// A warning that the names of files could not be made durable, as in a directory where we may only add files.
 fn unsynced(directory: &Path) -> String {
     format!(
-        "warning: `{}` cannot be synced: the files in it are complete, but a power cut now may undo their names",
+        "`{}` cannot be synced: the files in it are complete, but a power cut now may undo their names",
         directory.display()
     )
 }

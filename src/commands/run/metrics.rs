@@ -25,7 +25,6 @@ pub(super) fn job(config: &RunConfig) -> String {
 /// # Errors
 /// As for [`file()`].
 pub(super) fn of_run(
-    path: Option<PathBuf>,
     job: String,
     service: &ConnectedService,
     watch: &WatchConfig,
@@ -36,6 +35,7 @@ pub(super) fn of_run(
     } else {
         service.endpoint.to_string()
     };
+    let path = watch.metrics.clone();
     path.map(|path| file(path, job, endpoint, watch.tariff.clone()))
         .transpose()
 }

@@ -6,6 +6,7 @@
 
 mod announce;
 mod bodies;
+mod claim;
 mod disk_space;
 mod drive;
 mod driver;
@@ -15,6 +16,7 @@ mod file;
 mod files;
 mod ledger;
 mod left_files;
+mod log;
 mod lookup;
 mod metrics;
 mod page;

@@ -7,9 +7,8 @@ use std::time::SystemTime;
 
 use crate::analysis::RowTally;
 use crate::base::error::{Error, Result, shown};
-use crate::base::stderr::say;
 use crate::config::WatchConfig;
-use crate::observe::{RunSummary, stamp};
+use crate::observe::{RunSummary, stamp, tell, warn};
 use crate::output::Document;
 use crate::report::{Comparison, PageContent, RunFacts, page};
 
@@ -31,15 +30,15 @@ impl CountedReport {
         let tally = self.tally.filter(|_| summary.stats.cancelled.is_none());
         let Some(tally) = tally else {
             if watch.shows_text() {
-                say("         no report: it is written when the run is finished");
+                tell("         no report: it is written when the run is finished");
             }
             return;
         };
         match complete(self.document, name, *tally, summary) {
-            Ok(path) if watch.shows_text() => say(&format!("         wrote {path}: the report")),
+            Ok(path) if watch.shows_text() => tell(&format!("         wrote {path}: the report")),
             Ok(_) => {}
             // The rows are safe, so this does not change the exit code.
-            Err(error) => say(&format!("warning: no report: {error}")),
+            Err(error) => warn(&format!("no report: {error}")),
         }
     }
 }

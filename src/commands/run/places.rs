@@ -5,7 +5,8 @@ use std::fs::File;
 use std::path::Path;
 
 use super::super::files::create_summary;
-use super::super::open_input::OpenInput;
+use super::super::lock_wait::LockWait;
+use super::super::open_input::{InputFacts, OpenInput};
 use super::bodies::bodies;
 use super::file::OpenFile;
 use super::files::{OutputFiles, OutputPlace, RunWideFiles};
@@ -14,6 +15,7 @@ use super::parts::{CheckedParts, PartsPlace, PlannedParts};
 use crate::base::error::Result;
 use crate::config::{FilesConfig, LedgerConfig, WatchConfig};
 use crate::input::ReaderSettings;
+use crate::layout::Format;
 use crate::ledger::Reuse;
 use crate::output::Document;
 use crate::service::Plan;
@@ -102,14 +104,19 @@ impl FilesPlace {
 }
 
 impl ReadFiles {
-    /// Fails when any two of the files that the run reads or writes would be one, or one has a wrong name.
+    /// Fails when any two of the files that the run reads or writes would be one.
     pub(super) fn refuse_clashes(&self, run: &RunWideFiles) -> Result<()> {
         match self {
-            Self::One(input, files) => {
-                files.refuse_clashes(&input.facts.source, run)?;
-                files.check_names(input.layout.format)
-            }
+            Self::One(input, files) => files.refuse_clashes(&input.facts.source, run),
             Self::Parts(parts) => parts.refuse_clashes(run),
+        }
+    }
+
+    /// The inputs that were opened, with their formats.
+    pub(super) fn opened(&self) -> Vec<(&InputFacts, Format)> {
+        match self {
+            Self::One(input, _) => vec![(&input.facts, input.layout.format)],
+            Self::Parts(parts) => parts.opened().collect(),
         }
     }
 
@@ -125,13 +132,18 @@ impl ReadFiles {
     /// Opens what is written, or decides what is to be done with each of several inputs.
     ///
     /// # Errors
-    /// Exit code 2: a file exists and may not be replaced, or cannot be made. Exit code 3: the disk is full.
-    pub(super) fn open(self, ledger: &PreparedLedger, watch: &WatchConfig) -> Result<ReadyFiles> {
+    /// Exit code 2: a file exists and may not be replaced, or cannot be made. Exit code 3: the disk is full. Exit
+    /// code 75: another run is writing one.
+    pub(super) fn open(
+        self,
+        ledger: &PreparedLedger,
+        watch: &WatchConfig,
+        wait: &LockWait<'_>,
+    ) -> Result<ReadyFiles> {
         match self {
             Self::One(input, files) => {
                 let real_input = path_of(&input.facts.source);
-                let (mode, size) = (input.mode, input.facts.size_of_rows());
-                let files = files.open(ledger, real_input.as_deref(), mode, size)?;
+                let files = files.open(ledger, real_input.as_deref(), &input, wait)?;
                 Ok(ReadyFiles {
                     files: PreparedFiles::One(Box::new(OpenFile {
                         input: input.facts,

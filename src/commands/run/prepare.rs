@@ -4,18 +4,21 @@
 use std::fs::File;
 use std::num::NonZeroUsize;
 
+use super::super::lock_wait::LockWait;
+use super::claim::Claimed;
 use super::fd_limit;
 use super::files::RunWideFiles;
-use super::ledger::{LedgerPlan, PreparedLedger};
+use super::ledger::PreparedLedger;
+use super::log::LogPlan;
 use super::metrics;
-use super::places::{FilesPlace, PreparedFiles, ReadyFiles};
+use super::places::{PreparedFiles, ReadyFiles};
 use super::service::Answerer;
 use super::stop_signals::StopSignals;
 use super::threads::StopChannel;
 use crate::base::error::Result;
 use crate::config::{BudgetConfig, PaceConfig, RunConfig, WatchConfig};
 use crate::ledger::KnownLimit;
-use crate::observe::MetricsFile;
+use crate::observe::{MetricsFile, RunLog};
 use crate::output::Document;
 use crate::pace::{Gate, PaceLimits};
 use crate::raw_json::Pointer;
@@ -45,6 +48,8 @@ pub(super) struct Context {
     pub(super) summary: Option<File>,
     /// Where metrics go for Prometheus.
     pub(super) metrics: Option<MetricsFile>,
+    /// Where it is logged what happens.
+    pub(super) log: Option<RunLog>,
     /// Where the report goes.
     pub(super) report: Option<Document>,
     pub(super) watch: WatchConfig,
@@ -74,33 +79,32 @@ impl Context {
 /// What keeps the run from starting. No output has been replaced then.
 pub(super) fn prepare(config: RunConfig) -> Result<PreparedRun> {
     let job = metrics::job(&config);
+    let log = LogPlan::of(&config);
     // Before anything is opened.
     let fit = fd_limit::fit(&config)?;
     let mut answerer = Answerer::new(config.service, config.plan, config.timeouts)?;
-    let place = FilesPlace::check(config.files, &config.ledger)?;
-    let ledger = LedgerPlan::new(&config.ledger, place.of_ledger())?;
     let stops = StopChannel::new();
-    // Before the header is read, as that may never come.
-    let signals = StopSignals::start(stops.sender.clone())?;
+    // Before anything is waited for: another run may last for hours, and the header may never come.
+    let signals = StopSignals::start(stops.sender.clone(), log.signals())?;
+    let shows_text = config.watch.shows_text();
+    let wait = LockWait::new(config.wait_lock, shows_text, || signals.check());
+    let Claimed { place, ledger } = Claimed::new(&config.files, &config.ledger, &wait)?;
     let files = place.read(config.plan, config.ledger.reuse, &config.watch)?;
     files.refuse_clashes(&RunWideFiles::of(&config.watch, &answerer, &ledger))?;
+    let log = log.open(files.opened(), &ledger, fit.concurrency)?;
     let warnings = [answerer.warning.take(), fit.warning];
     let account = answerer.account();
-    let service = answerer.connect()?;
-    let metrics = metrics::of_run(config.watch.metrics.clone(), job, &service, &config.watch)?;
+    let service = answerer.connect(config.idempotency)?;
+    let metrics = metrics::of_run(job, &service, &config.watch)?;
     // Before any file is touched: another run may be writing them.
-    let ledger = PreparedLedger::open(
-        ledger,
-        account,
-        files.identifying_file(),
-        &config.captured,
-        fit.concurrency,
-    )?;
+    let output = files.identifying_file();
+    let ledger = ledger.open(account, output, &config.captured, fit.concurrency, &wait)?;
     let ReadyFiles {
         files,
         summary,
         report,
-    } = files.open(&ledger, &config.watch)?;
+    } = files.open(&ledger, &config.watch, &wait)?;
+    drop(wait);
     Ok(PreparedRun {
         files,
         calls: CallParts {
@@ -117,6 +121,7 @@ pub(super) fn prepare(config: RunConfig) -> Result<PreparedRun> {
             stand_in: service.stand_in,
             summary,
             metrics,
+            log,
             report,
             watch: config.watch,
         },

@@ -2,16 +2,19 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use super::drive::DrivenRun;
 use super::ledger::LedgerEnd;
 use super::left_files::LeftFiles;
 use super::page::CountedReport;
 use super::prepare::Context;
-use crate::base::error::{Exit, system_words};
-use crate::base::stderr::say;
+use crate::base::error::{Error, Exit, system_words};
 use crate::config::WatchConfig;
-use crate::observe::{RunSummary, Style};
+use crate::observe::{
+    self, MetricsThread, RunEnded, RunLog, RunSummary, Style, tell_error, warn, warn_of,
+};
+use crate::telemetry::stats::Stats;
 
 /// Closes the ledger, writes the summary and says what ended the run early. Returns how the process should exit.
 pub(super) fn report(driven: DrivenRun) -> Exit {
@@ -29,6 +32,7 @@ pub(super) fn report(driven: DrivenRun) -> Exit {
         watch,
         report: document,
         metrics: _,
+        log,
     } = context;
     let stats = events.with_stats(Clone::clone);
     let left = LeftFiles::new(files, &stats);
@@ -40,6 +44,7 @@ pub(super) fn report(driven: DrivenRun) -> Exit {
     let output = still_there(left.output);
     let summary = RunSummary {
         stats: &stats,
+        accepted: watch.accepted,
         elapsed: events.elapsed(),
         sandbox: stand_in.is_some(),
         tariff: watch.tariff.as_ref(),
@@ -58,17 +63,41 @@ pub(super) fn report(driven: DrivenRun) -> Exit {
     if let Some(document) = document {
         CountedReport::new(document, left.tally).finish(&left.name, &summary, &watch);
     }
-    if let Some(error) = error {
-        say(&error.report());
-    }
-    for warning in left_over.into_iter().chain(left.warnings) {
-        say(&warning);
-    }
-    let exit = stats.exit();
+    say_last(
+        error.as_ref(),
+        left_over.as_ref(),
+        left.warnings.into_iter(),
+    );
+    let exit = watch.accepted.exit(&stats);
+    end_for_machines(metrics, log, exit, &stats, events.elapsed());
+    exit
+}
+
+/// Leaves the end of the run in its metrics and its log.
+fn end_for_machines(
+    metrics: Option<MetricsThread>,
+    log: Option<RunLog>,
+    exit: Exit,
+    stats: &Stats,
+    elapsed: Duration,
+) {
     if let Some(metrics) = metrics {
         metrics.finish(exit);
     }
-    exit
+    if let Some(log) = log {
+        log.finish(RunEnded::of(stats, elapsed, exit));
+    }
+}
+
+/// Says what ended the run early, then the warnings.
+fn say_last(
+    error: Option<&Error>,
+    left_over: Option<&Error>,
+    warnings: impl Iterator<Item = String>,
+) {
+    error.into_iter().for_each(tell_error);
+    left_over.into_iter().for_each(warn_of);
+    warnings.for_each(|warning| warn(&warning));
 }
 
 /// The file, unless it was removed during the run, perhaps with its directory.
@@ -83,14 +112,14 @@ fn is_there(file: &Path) -> bool {
 /// Shows the summary for people or for programs, and writes the one for `--summary`.
 fn tell(summary: &RunSummary<'_>, file: Option<File>, watch: &WatchConfig) {
     match watch.style {
-        _ if watch.quiet => summary.warnings().for_each(|line| say(&line)),
-        Style::Json => say(&summary.json_line()),
-        _ => say(&summary.text()),
+        _ if watch.quiet => summary.warning().iter().for_each(|line| warn(line)),
+        Style::Json => summary.say_line(),
+        _ => observe::tell(&summary.text()),
     }
     if let Some(Err(failed)) = file.map(|file| summary.write_json(file)) {
         // The rows are safe, so this does not change the exit code.
-        say(&format!(
-            "warning: cannot write the summary: {}",
+        warn(&format!(
+            "cannot write the summary: {}",
             system_words(&failed)
         ));
     }

@@ -5,7 +5,8 @@ use crate::base::secret::Secret;
 use crate::config::{KeySource, RealService, ServiceConfig, TimeoutConfig};
 use crate::sandbox::{self, Sandbox};
 use crate::service::{
-    Account, Client, ClientSettings, Endpoint, KeyFile, Plan, SANDBOX_ID, ServiceId,
+    Account, Client, ClientSettings, Endpoint, IdempotencyHeader, KeyFile, Plan, SANDBOX_ID,
+    ServiceId,
 };
 
 /// The service or the stand-in, before there is a client.
@@ -52,6 +53,7 @@ impl Answerer {
                 timeout: timeouts.call,
                 connect_timeout: timeouts.connect,
                 ca_file: service.ca_file,
+                idempotency: None,
             },
             stand_in: None,
         })
@@ -75,6 +77,7 @@ impl Answerer {
             timeout: timeouts.call,
             connect_timeout: timeouts.connect,
             ca_file: None,
+            idempotency: None,
         };
         Ok(Self {
             settings,
@@ -91,11 +94,15 @@ impl Answerer {
         }
     }
 
-    /// Makes the client.
+    /// Makes the client, which sends the UUIDs of requests in this header, if there is one.
     ///
     /// # Errors
     /// Exit code 2: its certificate authority cannot be used.
-    pub(super) fn connect(self) -> Result<ConnectedService> {
+    pub(super) fn connect(
+        mut self,
+        idempotency: Option<IdempotencyHeader>,
+    ) -> Result<ConnectedService> {
+        self.settings.idempotency = idempotency;
         let endpoint = self.settings.endpoint.clone();
         Ok(ConnectedService {
             client: Client::new(self.settings)?,

@@ -6,10 +6,12 @@ use std::time::Duration;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::timeout;
 
-use super::super::signals::Signals;
+use super::super::signals::{HangUp, Signals};
+use super::log::LogSignals;
 use super::threads::spawn;
 use crate::base::error::{Error, Exit, Result, Signal};
-use crate::base::stderr::{flush, say};
+use crate::base::stderr::flush;
+use crate::observe::{tell, tell_error};
 use crate::pipeline::Stop;
 use crate::telemetry::event::CancelReason;
 
@@ -31,7 +33,10 @@ struct SignalState {
 
 impl StopSignals {
     /// Listens from now on.
-    pub(super) fn start(stops: UnboundedSender<Stop>) -> Result<Self> {
+    ///
+    /// # Errors
+    /// The system refuses the signal handlers, or a thread cannot be started.
+    pub(super) fn start(stops: UnboundedSender<Stop>, log: Option<LogSignals>) -> Result<Self> {
         let cannot = |e| Error::internal("cannot listen for signals").because(e);
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -39,14 +44,30 @@ impl StopSignals {
             .map_err(cannot)?;
         let listening = {
             let _runtime = runtime.enter();
-            Signals::listen().map_err(cannot)?
+            let hang_up = log.as_ref().map_or(HangUp::Ends, |log| log.hang_up);
+            Signals::listen(hang_up).map_err(cannot)?
         };
         let shared = Arc::new(SignalState::default());
         let heard = Arc::clone(&shared);
         spawn("signals", move || {
-            runtime.block_on(listen(listening, &stops, &heard));
+            let signals = LoggedSignals {
+                signals: listening,
+                log,
+            };
+            runtime.block_on(listen(signals, &stops, &heard));
         })?;
         Ok(Self(shared))
+    }
+
+    /// Checks that the run may still start.
+    ///
+    /// # Errors
+    /// There was a signal.
+    pub(super) fn check(&self) -> Result<()> {
+        match self.0.first.get() {
+            Some(signal) => Err(before_the_first_call(*signal)),
+            None => Ok(()),
+        }
     }
 
     /// Rows start to run: from now on the first signal is left to the dispatcher. `last_words` is what the second one says.
@@ -54,17 +75,15 @@ impl StopSignals {
     /// # Errors
     /// There was a signal, so the run must not start.
     pub(super) fn run_starts(&self, last_words: String) -> Result<()> {
+        self.check()?;
         let Self(shared) = self;
-        if let Some(signal) = shared.first.get() {
-            return Err(before_the_first_call(*signal));
-        }
         // Set once, as there is one run.
         let _ = shared.last_words.set(last_words);
         Ok(())
     }
 }
 
-async fn listen(mut signals: Signals, stops: &UnboundedSender<Stop>, state: &SignalState) {
+async fn listen(mut signals: LoggedSignals, stops: &UnboundedSender<Stop>, state: &SignalState) {
     let SignalState {
         first: came,
         last_words,
@@ -88,12 +107,44 @@ async fn listen(mut signals: Signals, stops: &UnboundedSender<Stop>, state: &Sig
         None => signals.second().await,
     };
     match last_words.get() {
-        Some(last_words) => say(last_words),
-        None => say(&before_the_first_call(last).report()),
+        Some(last_words) => tell(last_words),
+        None => tell_error(&before_the_first_call(last)),
+    }
+    if let Some(log) = &signals.log {
+        log.stopped_immediately(last.into());
     }
     flush();
     #[allow(clippy::exit, reason = "a signal asks for exactly this")]
     std::process::exit(Exit::Interrupted(last).code().into());
+}
+
+/// The signals of a run, of which one may only be about its log.
+struct LoggedSignals {
+    signals: Signals,
+    log: Option<LogSignals>,
+}
+
+impl LoggedSignals {
+    /// The next signal that ends the run.
+    async fn next(&mut self) -> Signal {
+        loop {
+            match (self.signals.next().await, &self.log) {
+                (Signal::HangUp, Some(log)) if log.hang_up == HangUp::ReopensLog => log.reopen(),
+                (signal, _) => return signal,
+            }
+        }
+    }
+
+    /// The next signal that asks again for the end. SIGHUP does not: when a connection drops, the shell and the system send
+    /// one each, and nobody is impatient.
+    async fn second(&mut self) -> Signal {
+        loop {
+            let signal = self.next().await;
+            if signal != Signal::HangUp {
+                return signal;
+            }
+        }
+    }
 }
 
 fn before_the_first_call(signal: Signal) -> Error {

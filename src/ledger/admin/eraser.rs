@@ -17,6 +17,7 @@ use crate::ledger::db::connect::{self, COMMAND_WAITS, Connect, Mode};
 use crate::ledger::db::schema::{self, LedgerInfo};
 use crate::ledger::db::{answers, errors};
 use crate::ledger::file;
+use crate::ledger::holder::this_process;
 use crate::ledger::lock::Lock;
 
 /// A ledger up to this size is rewritten also while runs use it: they wait for it, for about a second.
@@ -64,16 +65,16 @@ impl Eraser {
     /// Opens an existing ledger.
     ///
     /// # Errors
-    /// Exit code 2: it is missing, not a ledger, of another version, damaged, or the own ledger of a run in progress.
+    /// Exit code 75: another process is using it. Exit code 2: it is missing, not a ledger, of another version, or damaged.
     pub(crate) fn open(path: &Path) -> Result<Self> {
         let real = existing(path)?;
-        let holder = format!("`rescore ledger`, process {}", std::process::id());
+        let holder = format!("`rescore ledger`, {}", this_process());
         let lock = Lock::try_take(&real, &holder)?.map_err(|other| {
-            Error::usage(format!(
-                "`{}` belongs to a run that is still active ({other})",
+            Error::busy(format!(
+                "another command ({other}) is using `{}`",
                 path.display()
             ))
-            .hint("run this again when that run has ended; its output must not change until then")
+            .hint("run this again when it has ended")
         })?;
         let open = || {
             let connection = Connect::to(Mode::Erase).open(&real)?;

@@ -88,7 +88,7 @@ pub(crate) fn unreadable(path: &Path) -> Error {
 }
 
 /// The error for a ledger that cannot be opened, before anything has been sent. A full disk is not a fault of the
-/// settings: exit code 3.
+/// settings: exit code 3. Another program that is using it will end: exit code 75.
 pub(crate) fn cannot_open(path: &Path, error: &rusqlite::Error) -> Error {
     let cause = as_io_error(error);
     let full = matches!(
@@ -107,6 +107,8 @@ pub(crate) fn cannot_open(path: &Path, error: &rusqlite::Error) -> Error {
     };
     let cannot = if full {
         Error::stopped(format!("cannot write the ledger `{}`", path.display()))
+    } else if is_busy(error) {
+        Error::busy(format!("cannot open the ledger `{}`", path.display()))
     } else {
         unreadable(path)
     };

@@ -17,7 +17,7 @@ use super::checksum::Checksums;
 use super::errors::damaged;
 use super::failing;
 use super::schema::fresh_from;
-use crate::ledger::request_key::KeyHash;
+use crate::ledger::request_key::{KeyHash, RunId};
 
 /// What the ledger has recorded about the previous run to an output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,6 +89,14 @@ impl RunRecord {
             failed: failed.unsigned_abs(),
         });
         Ok(Some((run, previous)))
+    }
+
+    /// Its name over all its stops. A clock that is set back to before its start makes it another one.
+    pub(crate) const fn identity(&self) -> RunId {
+        RunId {
+            name: self.name,
+            started: self.started,
+        }
     }
 
     /// From when it is recorded, it has no failures.

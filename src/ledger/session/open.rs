@@ -24,6 +24,7 @@ use crate::ledger::db::{answers, contexts, errors, failing, limits, outputs};
 #[cfg(test)]
 use crate::ledger::faults::{FailingStore, HangingStore, StoreFaults};
 use crate::ledger::location::{ClaimedLocation, NewFile};
+use crate::ledger::lock::OutputLock;
 use crate::ledger::lookup::{Lookup, LookupScope};
 use crate::ledger::request_key::{RequestHasher, RequestKey};
 use crate::ledger::settings::{LedgerSettings, Reuse};
@@ -67,11 +68,19 @@ impl OpenLedger {
     /// Opens the ledger, and creates it where there is none.
     ///
     /// # Errors
-    /// Exit code 2: another run holds it, it is not a ledger, of another version, damaged, or cannot be created; or there is
-    /// no finished run whose failed rows could be retried.
+    /// Exit code 75: another run holds it. Exit code 2: it is not a ledger, of another version, damaged, or cannot be created;
+    /// or there is no finished run whose failed rows could be retried.
     pub fn open(settings: LedgerSettings) -> Result<Self> {
+        Self::open_with(settings, None)
+    }
+
+    /// As [`Self::open`], for a run that holds the lock of its output already.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub(crate) fn open_with(settings: LedgerSettings, lock: Option<OutputLock>) -> Result<Self> {
         let now = SystemTime::now();
-        let claim = settings.location.claim()?;
+        let claim = settings.location.claim(lock)?;
         let file = LedgerFile::open(&claim, settings.reuse, settings.in_flight)?;
         let (connection, own) = (&file.connection, claim.is_own());
         let unreadable = |error| claim.cannot_open(&error);
@@ -269,6 +278,7 @@ impl OpenLedger {
         }
         let settings = WriterSettings {
             path: self.claim.path().to_owned(),
+            run: self.lookups.run.identity(),
             hasher: self.lookups.hasher,
             lookup,
             shared: self.claim.is_shared(),

@@ -70,7 +70,7 @@ fn a_second_run_is_refused_and_the_first_named() {
     let place = Directory::new();
     let first = open(place.own());
     let error = OpenLedger::open(place.own()).err().unwrap();
-    assert_eq!(error.exit().code(), 2);
+    assert_eq!(error.exit().code(), 75);
     let named = format!("process {}", std::process::id());
     assert!(error.report().contains(&named), "{}", error.report());
     drop(first);

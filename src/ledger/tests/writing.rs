@@ -63,6 +63,7 @@ impl Observation {
         let settings = WriterSettings {
             path: place.path("answers.ledger"),
             hasher: ledger.hasher(),
+            run: ledger.run().identity(),
             lookup: ledger.open_lookup().unwrap(),
             shared: false,
             enough: 8,

@@ -4,9 +4,9 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use super::super::messages::warn;
 use super::file::{MetricsEnd, MetricsFile};
 use crate::base::error::{Exit, system_words};
-use crate::base::stderr::say;
 use crate::telemetry::hub::Events;
 
 /// How often the file is replaced: node exporters are usually asked every 15 to 60 seconds.
@@ -46,8 +46,8 @@ fn write(file: &MetricsFile, events: &Events, ended: &Receiver<MetricsEnd>) {
             && !warned
         {
             // The rows matter more. Once is enough: the next attempt is only seconds away.
-            say(&format!(
-                "warning: cannot write the metrics: {}",
+            warn(&format!(
+                "cannot write the metrics: {}",
                 system_words(&error)
             ));
             warned = true;

@@ -108,7 +108,15 @@ fn doubtful_bills(stats: &Stats) -> Vec<String> {
             counted(stats.maybe_billed_twice, "row")
         ));
     }
-    let unanswered = stats.unknown_outcome - stats.maybe_billed_twice;
+    let settled = stats.settled.all();
+    if settled > 0 {
+        lines.push(format!(
+            "{} may have been billed and {} repeated with the same UUID: no second bill if the service honours it",
+            counted(settled, "call"),
+            if settled == 1 { "was" } else { "were" }
+        ));
+    }
+    let unanswered = stats.unknown_outcome - stats.maybe_billed_twice - stats.settled.unanswered;
     if unanswered > 0 {
         lines.push(format!(
             "{} may have been billed without an answer",

@@ -12,8 +12,11 @@ use crate::base::money::Tariff;
 use crate::drift::Drift;
 use crate::row::RowNumber;
 use crate::selection::Selection;
-use crate::telemetry::event::{Again, Billing, CancelReason, Event, Next, Origin, Unusable};
-use crate::telemetry::pace::{Hint, Pace, Pause, Search};
+use crate::telemetry::accepted_failures::AcceptedFailures;
+use crate::telemetry::event::{
+    Again, CallEnd, CancelReason, Event, FailureClass, Next, Origin, Unusable,
+};
+use crate::telemetry::pace::{Hint, Pace, PaceCause, PaceChange, Pause, Search};
 use crate::telemetry::row_counts::RowCounts;
 use crate::telemetry::stats::Stats;
 use crate::verdict::{Decision, Reason, Resolution};
@@ -58,48 +61,54 @@ pub(super) fn stats() -> Stats {
 /// Five calls: answered, throttled, retried without an answer twice, and billed without a verdict.
 fn calls() -> Vec<Event> {
     let began = |again| Event::AttemptBegan { row: ROW, again };
-    let failed = |billing| Event::AttemptFailed {
+    let call = |latency| CallEnd {
         row: ROW,
+        attempt: 1,
+        status: None,
+        latency: Duration::from_millis(latency),
+    };
+    let failed = |class| Event::AttemptFailed {
+        call: call(1_000),
         reason: Reason::NoAnswer,
-        billing,
-        latency: Duration::from_secs(1),
+        class,
         next: Next::GiveUp,
     };
     vec![
         began(None),
-        Event::AttemptAnswered {
-            row: ROW,
-            latency: Duration::from_millis(80),
-        },
+        Event::AttemptAnswered(call(80)),
         began(None),
         Event::Throttled {
-            row: ROW,
+            call: call(10),
             pause: Some(Pause {
                 length: Duration::from_millis(2_500),
                 asked: None,
             }),
+            next: Next::Again(Duration::ZERO),
         },
         began(Some(Again::Failed)),
-        failed(Billing::Unknown),
+        failed(FailureClass::OutcomeUnknown),
         began(Some(Again::OutcomeUnknown)),
-        failed(Billing::Unknown),
+        failed(FailureClass::OutcomeUnknown),
         began(None),
-        failed(Billing::Billed),
+        failed(FailureClass::Useless),
     ]
 }
 
 /// A limit, two outages, a new key, mixed-up and unusable answers, a full disk.
 fn service() -> Vec<Event> {
     vec![
-        Event::PaceChanged(Pace {
-            rate: Some(48.0),
-            in_flight: 16,
-            search: Search::Holding,
-            limit: Some(50.0),
-            limit_in_flight: Some(16),
-            headers: Hint::Asks(48.0),
-            at_ceiling: false,
-            refused_at_any: Some(0.05),
+        Event::PaceChanged(PaceChange {
+            pace: Pace {
+                rate: Some(48.0),
+                in_flight: 16,
+                search: Search::Holding,
+                limit: Some(50.0),
+                limit_in_flight: Some(16),
+                headers: Hint::Asks(48.0),
+                at_ceiling: false,
+                refused_at_any: Some(0.05),
+            },
+            cause: PaceCause::Headers,
         }),
         Event::ServiceDown {
             row: ROW,
@@ -192,6 +201,7 @@ pub(super) fn everything(stats: &Stats) -> RunSummary<'_> {
 pub(super) fn nothing(stats: &Stats) -> RunSummary<'_> {
     RunSummary {
         stats,
+        accepted: AcceptedFailures::default(),
         elapsed: Duration::ZERO,
         sandbox: false,
         tariff: None,

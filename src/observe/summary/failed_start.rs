@@ -7,6 +7,7 @@ use std::path::Path;
 use serde::Serialize;
 
 use crate::base::error::Error;
+use crate::observe::json::VERSION;
 
 /// How a summary starts: only such a file is replaced by a failure.
 const START: &[u8] = b"{\"type\":\"summary\"";
@@ -24,7 +25,7 @@ pub(crate) struct FailedStart<'a> {
 #[derive(Serialize)]
 struct FailedStartJson {
     r#type: &'static str,
-    version: u32,
+    version: u8,
     exit_code: u8,
     stopped: &'static str,
     error: String,
@@ -41,7 +42,7 @@ impl FailedStart<'_> {
         }
         let json = FailedStartJson {
             r#type: "summary",
-            version: 1,
+            version: VERSION,
             exit_code: self.error.exit().code(),
             stopped: "not_started",
             error: self.error.to_string(),

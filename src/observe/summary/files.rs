@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use super::decisions_json::DecisionsJson;
 use crate::base::error::{printable, shown};
+use crate::observe::decisions_json::DecisionsJson;
 use crate::observe::numbers::{counted, parts};
 use crate::telemetry::row_counts::RowCounts;
 

@@ -3,7 +3,6 @@
 //! Both are made only of the statistics and of what the run was asked to do.
 
 mod call_lines;
-mod decisions_json;
 mod drift_table;
 #[cfg(test)]
 mod example;
@@ -14,12 +13,9 @@ mod kept_ledger;
 mod ledger_line;
 mod run_summary;
 mod text;
-mod undecided;
 
-pub(super) use decisions_json::{DecisionsJson, DriftJson, UndecidedJson};
 pub(super) use drift_table::drift_table;
 pub(crate) use failed_start::FailedStart;
 pub(crate) use files::{FileState, FileSummary};
 pub(crate) use kept_ledger::KeptLedger;
 pub(crate) use run_summary::RunSummary;
-pub(super) use undecided::undecided;

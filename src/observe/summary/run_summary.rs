@@ -7,6 +7,7 @@ use super::files::FileSummary;
 use super::kept_ledger::KeptLedger;
 use crate::base::money::Tariff;
 use crate::selection::Selection;
+use crate::telemetry::accepted_failures::AcceptedFailures;
 use crate::telemetry::stats::Stats;
 
 /// A run that is over.
@@ -14,6 +15,8 @@ use crate::telemetry::stats::Stats;
 pub(crate) struct RunSummary<'a> {
     /// What was counted.
     pub(crate) stats: &'a Stats,
+    /// Failed rows with which it still counts as a success.
+    pub(crate) accepted: AcceptedFailures,
     /// How long it took.
     pub(crate) elapsed: Duration,
     /// The stand-in answered, not the service.
@@ -40,13 +43,4 @@ pub(crate) struct RunSummary<'a> {
     pub(crate) sandbox_billed: Option<u64>,
     /// The output was removed during the run.
     pub(crate) output_is_gone: bool,
-}
-
-impl RunSummary<'_> {
-    /// The average speed; `None` if no row is done.
-    pub(super) fn rows_per_second(&self) -> Option<f64> {
-        let (rows, seconds) = (self.stats.resolved(), self.elapsed.as_secs_f64());
-        #[allow(clippy::cast_precision_loss, reason = "shown with three digits")]
-        (seconds > 0.0 && rows > 0).then(|| rows as f64 / seconds)
-    }
 }

@@ -5,9 +5,10 @@ use super::drift_table::drift_table;
 use super::files::file_lines;
 use super::ledger_line::ledger_line;
 use super::run_summary::RunSummary;
-use super::undecided::undecided;
 use crate::base::error::shown;
 use crate::observe::numbers::{answers, count, counted, parts, rate, time};
+use crate::observe::run_counts::speed;
+use crate::observe::undecided::undecided;
 use crate::telemetry::event::CancelReason;
 
 impl RunSummary<'_> {
@@ -28,6 +29,7 @@ impl RunSummary<'_> {
         lines.extend(words.map(|why| format!("undecided {}: {why}", count(stats.undecided))));
         lines.extend(drift_table(&stats.drift, self.changes.as_deref()));
         lines.extend(reasons(self).map(|why| format!("failed {}: {why}", count(stats.failures()))));
+        lines.extend(accepted(self));
         lines.extend(without_calls(self));
         lines.extend(call_lines(self));
         lines.extend(lost_answers(self));
@@ -42,18 +44,34 @@ impl RunSummary<'_> {
         format!("rescore: {}", lines.join("\n         "))
     }
 
-    /// The only lines of a quiet run: none if every row has a verdict and a decision.
-    pub(crate) fn warnings(&self) -> impl Iterator<Item = String> {
-        let rows = counted(self.stats.resolved(), "row");
+    /// The only line of a quiet run: none if every row has a verdict and a decision.
+    pub(crate) fn warning(&self) -> Option<String> {
+        let stats = self.stats;
+        let rows = counted(stats.resolved(), "row");
         let failed = reasons(self).map(|why| {
-            let failed = count(self.stats.failures());
-            format!("warning: {failed} of {rows} failed: {why}")
+            let failed = count(stats.failures());
+            format!("{failed} of {rows} failed: {why}")
         });
-        let undecided = undecided(&self.stats.unknown_levels).map(|why| {
-            let undecided = count(self.stats.undecided);
-            format!("warning: {undecided} of {rows} have no decision: {why}")
+        let undecided = undecided(&stats.unknown_levels).map(|why| {
+            let undecided = count(stats.undecided);
+            format!("{undecided} of {rows} have no decision: {why}")
         });
-        failed.into_iter().chain(undecided)
+        let words: Vec<_> = failed.into_iter().chain(undecided).collect();
+        let (code, applied) = (
+            self.accepted.exit(stats).code(),
+            self.accepted.applied(stats),
+        );
+        let end = match (stats.cancelled, applied) {
+            // An error follows, and says why.
+            (Some(_), _) => String::new(),
+            (None, None) => format!(" (finished with exit code {code})"),
+            (None, Some(accepted)) => {
+                format!(
+                    " (finished with exit code {code}, as `--accept-failures {accepted}` allows)"
+                )
+            }
+        };
+        (!words.is_empty()).then(|| format!("{}{end}", words.join("; ")))
     }
 }
 
@@ -61,7 +79,7 @@ impl RunSummary<'_> {
 fn headline(run: &RunSummary<'_>) -> String {
     let stopped = run.stats.cancelled.map(stopped_by);
     let stopped = stopped.map(|by| format!("stopped early ({by}): "));
-    let speed = run.rows_per_second();
+    let speed = speed(run.stats, run.elapsed);
     let speed = speed.map(|speed| format!(", {} rows/s", rate(speed)));
     format!(
         "{}{} in {}{}",
@@ -104,6 +122,20 @@ fn reasons(run: &RunSummary<'_>) -> Option<String> {
         None => String::new(),
     };
     (!reasons.is_empty()).then(|| reasons.join(", ") + &place)
+}
+
+/// Whether so few rows failed that the exit code is 0, if the user accepts some.
+fn accepted(run: &RunSummary<'_>) -> Option<String> {
+    let stats = run.stats;
+    if stats.cancelled.is_some() || stats.failures() == 0 {
+        return None;
+    }
+    let most = run.accepted.0?;
+    Some(match (run.accepted.applied(stats), stats.undecided) {
+        (Some(_), _) => format!("accepted by `--accept-failures {most}`: the exit code is 0"),
+        (None, 0) => format!("more than `--accept-failures {most}` accepts"),
+        (None, _) => "not accepted, as rows have no decision".to_owned(),
+    })
 }
 
 /// Rows that cost nothing.
@@ -266,12 +298,16 @@ rescore: stopped early (`--max-calls`): 5 rows in 1 min 40 s, 0.05 rows/s
     }
 
     #[test]
-    fn a_quiet_run_has_lines_only_if_rows_failed_or_have_no_decision() {
+    fn a_quiet_run_has_one_line_only_if_rows_failed_or_have_no_decision() {
         let stats = example::stats();
-        let expected = "warning: 1 of 5 rows failed: refused 1; see scored.rejects.csv.partial";
-        let undecided = "warning: 1 of 5 rows have no decision: unknown level `3` 1";
-        let warnings: Vec<_> = example::everything(&stats).warnings().collect();
-        assert_eq!(warnings, [expected, undecided]);
-        assert_eq!(example::nothing(&Stats::default()).warnings().count(), 0);
+        let expected = "1 of 5 rows failed: refused 1; see scored.rejects.csv.partial; 1 of 5 rows have no decision: unknown level `3` 1";
+        let mut run = example::everything(&stats);
+        assert_eq!(run.warning().as_deref(), Some(expected));
+        let mut finished = example::stats();
+        finished.cancelled = None;
+        run.stats = &finished;
+        let ended = format!("{expected} (finished with exit code 1)");
+        assert_eq!(run.warning(), Some(ended));
+        assert_eq!(example::nothing(&Stats::default()).warning(), None);
     }
 }

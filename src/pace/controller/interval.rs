@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::state::{Controller, Interval, LEAST_RATE};
 use crate::pace::latency::Trend;
 use crate::pace::limit_search::QuietInterval;
+use crate::telemetry::pace::PaceCause;
 
 /// An interval lasts this many round trips, so that what one changed is seen before the next one changes more …
 const ROUND_TRIPS: u32 = 2;
@@ -46,6 +47,7 @@ impl Controller {
         if trend == Trend::Queueing && !self.unlimited {
             self.in_flight
                 .slow_to(self.in_flight.value() * WHILE_QUEUEING);
+            self.cause = Some(PaceCause::Queueing);
         }
         let troubled = over.refused || over.failures * 2 > over.answers;
         if troubled || over.answers == 0 || self.pauses.until(now).is_some() {
@@ -68,9 +70,14 @@ impl Controller {
     fn check_random_refusals(&mut self, now: Duration) {
         if let Some(shown) = self.random.limit_shown(now) {
             self.rate.limit_between(shown.sustained, shown.refused);
+            self.cause = Some(PaceCause::RandomRefusals);
         }
         let in_use = self.pace_in_use.min(self.rate.value()).max(LEAST_RATE);
-        self.slowed = self.random.slowed(now, in_use);
+        let slowed = self.random.slowed(now, in_use);
+        if slowed != self.slowed {
+            self.slowed = slowed;
+            self.cause = Some(PaceCause::RandomRefusals);
+        }
         // What headers asked for may be over.
         self.set_limiter(now);
     }
@@ -83,6 +90,8 @@ impl Controller {
             fully_used: over.in_flight_used,
             cut_helped: self.random.has_helped(),
         };
+        // What cut the pace meanwhile says more.
+        self.cause.get_or_insert(PaceCause::Search);
         if trend == Trend::Usual {
             self.in_flight.quiet(now, quiet);
         }

@@ -6,6 +6,7 @@ use super::state::{Controller, SinceCut};
 use crate::pace::breaker::{FailureKind, Transition};
 use crate::pace::random_refusals::FirstTryOutcome;
 use crate::pace::types::{Call, CallOutcome, PaceEvent, Try};
+use crate::telemetry::pace::PaceCause;
 
 /// Of up to one timeout in this many answers, fewer calls in flight would not be answered sooner: that is a long tail.
 const ANSWERS_A_TIMEOUT: u32 = 4;
@@ -88,6 +89,7 @@ impl Controller {
             self.since_cut = SinceCut::default();
             let in_flight = self.in_flight.value() * AFTER_TIMEOUT;
             self.in_flight.slow_to(in_flight);
+            self.cause = Some(PaceCause::TimedOut);
         }
     }
 
@@ -114,6 +116,7 @@ impl Controller {
             .slow_to(self.rate.value().min(before) * AFTER_OUTAGE);
         let in_flight = self.in_flight.value() * AFTER_OUTAGE;
         self.in_flight.slow_to(in_flight);
+        self.cause = Some(PaceCause::Outage);
         self.half_open = false;
         self.set_limiter(now);
     }

@@ -7,6 +7,7 @@ use crate::pace::levels;
 use crate::pace::limit_search::RefusalKind;
 use crate::pace::random_refusals::RandomRefusals;
 use crate::pace::types::{Call, PaceEvent, Try};
+use crate::telemetry::pace::PaceCause;
 
 /// A refusal after fewer answers than this is put down to other calls, such as those of the run before.
 const FEW_ANSWERS: u32 = 3;
@@ -31,6 +32,7 @@ impl Controller {
             self.undo_cut(now);
             return row_waits;
         }
+        self.cause = Some(PaceCause::Throttled);
         self.before_cut = None;
         self.quota_hint.refused();
         let single = self.half_open && self.pauses.is_after(call.began);
@@ -73,6 +75,7 @@ impl Controller {
             self.next_undo = self.calls + UNDONE_ONCE_IN;
             self.rate = rate;
             self.in_flight = in_flight;
+            self.cause = Some(PaceCause::RowAlone);
             self.set_limiter(now);
         }
     }
@@ -141,6 +144,7 @@ impl Controller {
     fn forget_limit(&mut self) {
         self.rate.forget();
         self.rate.raise_to(FIRST_RATE);
+        self.cause = Some(PaceCause::RandomRefusals);
         self.before_cut = None;
     }
 }

@@ -14,7 +14,7 @@ use crate::pace::rate::Rate;
 use crate::pace::throughput::Throughput;
 use crate::pace::types::{Allowance, PaceLimits};
 use crate::pace::window::QuotaWindow;
-use crate::telemetry::pace::{FoundLimit, Limit, Pace};
+use crate::telemetry::pace::{FoundLimit, Limit, Pace, PaceCause};
 
 /// Decides when calls start.
 pub(in crate::pace) struct Controller {
@@ -61,6 +61,8 @@ pub(in crate::pace) struct Controller {
     pub(super) healthy_rate: Option<f64>,
     /// When the latest call started of those that were answered.
     pub(super) last_answered: Duration,
+    /// What has changed the pace since this was last asked.
+    pub(super) cause: Option<PaceCause>,
 }
 
 /// What has ended since the pace was last cut.
@@ -150,6 +152,7 @@ impl Controller {
             single: None,
             healthy_rate: None,
             last_answered: Duration::ZERO,
+            cause: None,
         };
         controller.set_limiter(Duration::ZERO);
         controller
@@ -201,6 +204,12 @@ impl Controller {
             refused_at_any: self.random.share(),
             at_ceiling: self.rate.is_at_most(),
         }
+    }
+
+    /// What has changed the pace since this was last asked, if it has changed.
+    pub(in crate::pace) fn take_cause(&mut self) -> PaceCause {
+        // Nothing else changes it by itself: what headers ask for holds for a time.
+        self.cause.take().unwrap_or(PaceCause::Headers)
     }
 
     /// The limits of the service that were found.

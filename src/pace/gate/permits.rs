@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use crate::pace::controller::Controller;
 use crate::pace::row_refusals::{CallCounts, RowRefusals};
 use crate::pace::types::{Admission, Allowance, Call, CallOutcome, PaceEvent, PaceLimits, Try};
-use crate::telemetry::pace::{Limit, Pace};
+use crate::telemetry::pace::{Limit, Pace, PaceCause, PaceChange};
 
 /// Gives permits for attempts.
 pub struct Gate {
@@ -348,11 +348,16 @@ impl Gate {
     }
 
     /// The pace at `when`, if it has changed since the last time this was asked.
-    pub fn new_pace(&self, when: Instant) -> Option<Pace> {
-        let pace = Some(self.controller.borrow().pace(when - self.began));
-        (self.last_pace.replace(pace) != pace)
-            .then_some(pace)
-            .flatten()
+    pub fn new_pace(&self, when: Instant) -> Option<PaceChange> {
+        let mut controller = self.controller.borrow_mut();
+        let (pace, cause) = (controller.pace(when - self.began), controller.take_cause());
+        let last = self.last_pace.replace(Some(pace));
+        let cause = if last.is_some() {
+            cause
+        } else {
+            PaceCause::Start
+        };
+        (last != Some(pace)).then_some(PaceChange { pace, cause })
     }
 
     /// The limit of the service that was found.

@@ -233,11 +233,11 @@ fn check_calls(
                 *allowed -= 1;
                 prop_assert!(verdict_came || in_flight == 1, "the canary is not alone");
             }
-            Event::AttemptAnswered { .. } => (in_flight, verdict_came) = (in_flight - 1, true),
-            Event::AttemptFailed { .. } | Event::AttemptAbandoned(_) => in_flight -= 1,
-            Event::Throttled { row, .. } => {
+            Event::AttemptAnswered(_) => (in_flight, verdict_came) = (in_flight - 1, true),
+            Event::AttemptFailed { .. } | Event::AttemptAbandoned { .. } => in_flight -= 1,
+            Event::Throttled { call, .. } => {
                 in_flight -= 1;
-                allowed[usize::try_from(row.get()).unwrap()] += 1;
+                allowed[usize::try_from(call.row.get()).unwrap()] += 1;
             }
             _ => {}
         }

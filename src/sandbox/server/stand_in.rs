@@ -3,7 +3,6 @@
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::time::SystemTime;
 
 use bytes::Bytes;
 use hyper::header::{ALLOW, HeaderValue};
@@ -15,6 +14,7 @@ use super::super::check::{self, Rejection};
 use super::super::faults::{FaultKind, KINDS};
 use super::super::score;
 use super::super::settings::{ID_PREFIX, SandboxSettings};
+use super::bills::{Bill, Bills};
 use super::hang_up::{HangUp, ResetHandle};
 use super::report::Report;
 use super::responses::{HttpResponse, error, json, rehearsed, too_many};
@@ -26,7 +26,7 @@ pub(super) struct StandIn {
     random: Mutex<fastrand::Rng>,
     bucket: Mutex<TokenBucket>,
     requests: AtomicU64,
-    billed: AtomicU64,
+    bills: Bills,
     throttled: AtomicU64,
     refused: AtomicU64,
     faults: [AtomicU64; KINDS],
@@ -37,9 +37,9 @@ impl StandIn {
         Self {
             random: Mutex::new(fastrand::Rng::with_seed(settings.seed)),
             bucket: Mutex::new(TokenBucket::new(settings.rate_limit.as_ref())),
+            bills: Bills::new(settings.recognises_by.clone()),
             settings,
             requests: AtomicU64::new(0),
-            billed: AtomicU64::new(0),
             throttled: AtomicU64::new(0),
             refused: AtomicU64::new(0),
             faults: Default::default(),
@@ -54,7 +54,8 @@ impl StandIn {
         }
         Report {
             requests: read(&self.requests),
-            billed: read(&self.billed),
+            billed: self.bills.billed(),
+            repeated: self.bills.repeated(),
             throttled: read(&self.throttled),
             refused: read(&self.refused),
             faults,
@@ -94,33 +95,21 @@ impl StandIn {
             self.throttled.fetch_add(1, Ordering::Relaxed);
             return Ok(too_many(limit));
         }
-        let fault = if self.settings.faults.is_none() {
-            None
-        } else {
-            self.settings.faults.pick(self.chance())
-        };
-        if let Some(kind) = fault {
-            for (counter, other) in self.faults.iter().zip(FaultKind::ALL) {
-                counter.fetch_add(u64::from(other == kind), Ordering::Relaxed);
-            }
-            match kind {
-                FaultKind::OutOfCredit => return Ok(rehearsed(StatusCode::PAYMENT_REQUIRED)),
-                FaultKind::Forbidden => return Ok(rehearsed(StatusCode::FORBIDDEN)),
-                FaultKind::ServerError => return Ok(rehearsed(StatusCode::INTERNAL_SERVER_ERROR)),
-                FaultKind::Unavailable => return Ok(rehearsed(StatusCode::SERVICE_UNAVAILABLE)),
-                FaultKind::Reset => {
-                    handle.reset_on_close();
-                    return Err(HangUp);
-                }
-                FaultKind::Stall => match std::future::pending::<Infallible>().await {},
-                FaultKind::BadJson => {}
-            }
+        let fault = self.pick_fault();
+        if let Some(kind) = fault
+            && let Some(failure) = fail(kind, handle).await
+        {
+            return failure;
         }
         match self.verdict(head, body) {
             Ok(_) if fault == Some(FaultKind::BadJson) => Ok(json(
                 StatusCode::OK,
                 r#"{"status":true,"summary":{"risk_sc"#.to_owned(),
             )),
+            Ok(_) if fault == Some(FaultKind::Lost) => {
+                handle.reset_on_close();
+                Err(HangUp)
+            }
             Ok(answer) => Ok(answer),
             Err(rejection) => {
                 self.refused.fetch_add(1, Ordering::Relaxed);
@@ -133,6 +122,18 @@ impl StandIn {
                 Ok(answer)
             }
         }
+    }
+
+    /// What goes wrong with a request, if anything.
+    fn pick_fault(&self) -> Option<FaultKind> {
+        if self.settings.faults.is_none() {
+            return None;
+        }
+        let kind = self.settings.faults.pick(self.chance())?;
+        for (counter, other) in self.faults.iter().zip(FaultKind::ALL) {
+            counter.fetch_add(u64::from(other == kind), Ordering::Relaxed);
+        }
+        Some(kind)
     }
 
     fn verdict(
@@ -157,8 +158,9 @@ impl StandIn {
         check::headers(&head.headers, &self.settings.accepted_keys)?;
         let user = check::body(&body?, self.settings.plan)?;
         let (hundredths, patterns) = score::of(&user);
-        let number = self.billed.fetch_add(1, Ordering::Relaxed) + 1;
-        let answer = good_answer(number, hundredths, &patterns, score::hash(&user));
+        let hash = score::hash(&user);
+        let bill = self.bills.bill(&head.headers, hash)?;
+        let answer = good_answer(bill, hundredths, &patterns, hash);
         Ok(json(StatusCode::OK, answer))
     }
 
@@ -173,6 +175,7 @@ impl StandIn {
         let page = serde_json::json!({
             "requests": report.requests,
             "billed": report.billed,
+            "repeated": report.repeated,
             "throttled": report.throttled,
             "refused": report.refused,
             "faults": faults,
@@ -181,8 +184,25 @@ impl StandIn {
     }
 }
 
+/// What comes instead of a verdict; `None` if the request is billed first.
+async fn fail(kind: FaultKind, handle: &ResetHandle) -> Option<Result<HttpResponse, HangUp>> {
+    let status = match kind {
+        FaultKind::OutOfCredit => StatusCode::PAYMENT_REQUIRED,
+        FaultKind::Forbidden => StatusCode::FORBIDDEN,
+        FaultKind::ServerError => StatusCode::INTERNAL_SERVER_ERROR,
+        FaultKind::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+        FaultKind::Reset => {
+            handle.reset_on_close();
+            return Some(Err(HangUp));
+        }
+        FaultKind::Stall => match std::future::pending::<Infallible>().await {},
+        FaultKind::BadJson | FaultKind::Lost => return None,
+    };
+    Some(Ok(rehearsed(status)))
+}
+
 /// The body of a good answer.
-fn good_answer(number: u64, hundredths: u32, patterns: &[&str], hash: u64) -> String {
+fn good_answer(bill: Bill, hundredths: u32, patterns: &[&str], hash: u64) -> String {
     let (level, label) = match hundredths {
         ..=200 => (0, "Legit"),
         201..=500 => (1, "Suspicious"),
@@ -202,8 +222,8 @@ fn good_answer(number: u64, hundredths: u32, patterns: &[&str], hash: u64) -> St
         whole = hundredths / 100,
         rest = hundredths % 100,
         patterns = patterns.join(","),
-        number = number,
+        number = bill.number,
         hash = hash >> 32,
-        time = humantime::format_rfc3339_seconds(SystemTime::now()),
+        time = humantime::format_rfc3339_seconds(bill.at),
     )
 }

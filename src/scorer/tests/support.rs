@@ -39,6 +39,7 @@ impl Scorer<Scripted> {
             row,
             body,
             key: None,
+            expired: None,
         };
         match self.permit().await {
             Ok(permit) => self.score(call, permit).await,

@@ -6,12 +6,13 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use futures::FutureExt;
-use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, Request};
 
 use super::super::api_key_file::KeyFile;
 use super::super::endpoint::Endpoint;
 use super::super::exchange::{Exchange, Renewal, Reply, Service};
+use super::super::idempotency_header::IdempotencyHeader;
 use super::super::pinned;
 use super::super::proxy::{Proxy, ProxyName};
 use super::super::redact::{ApiKeys, SentRequest};
@@ -20,6 +21,7 @@ use super::body::Body;
 use super::connections::{ClientOptions, Connections};
 use super::fault;
 use crate::base::error::{Error, Result};
+use crate::base::request_uuid::RequestUuid;
 use crate::base::secret::Secret;
 
 /// The settings of a client.
@@ -42,6 +44,8 @@ pub(crate) struct ClientSettings {
     pub connect_timeout: Duration,
     /// A PEM file with a further certificate authority or the service's own certificate.
     pub ca_file: Option<PathBuf>,
+    /// The header for the UUIDs of requests; `None` sends none.
+    pub idempotency: Option<IdempotencyHeader>,
 }
 
 /// A client for one endpoint.
@@ -51,6 +55,7 @@ pub(crate) struct Client {
     proxy: Option<ProxyName>,
     key: RefCell<KeyInUse>,
     key_file: Option<KeyFile>,
+    idempotency: Option<IdempotencyHeader>,
 }
 
 /// The key in use.
@@ -91,7 +96,21 @@ impl Client {
                 secret: settings.api_key,
             }),
             key_file: settings.key_file,
+            idempotency: settings.idempotency,
         })
+    }
+
+    /// Whether the service recognises a request that is sent again, by the header for its UUID.
+    #[must_use]
+    pub(crate) const fn recognises_requests(&self) -> bool {
+        self.idempotency.is_some()
+    }
+
+    /// The header that says which request this is, where there is one.
+    fn identify(&self, uuid: Option<RequestUuid>) -> Option<(HeaderName, HeaderValue)> {
+        let name = self.idempotency.as_ref()?.name().clone();
+        // A UUID has only characters that a header can have.
+        Some((name, HeaderValue::try_from(uuid?.to_string()).ok()?))
     }
 
     #[expect(
@@ -101,12 +120,14 @@ impl Client {
     fn exchange(
         &self,
         sent: Bytes,
+        uuid: Option<RequestUuid>,
     ) -> impl Future<Output = std::result::Result<Reply, reqwest::Error>> {
         async move {
             let mut request = Request::new(Method::POST, self.endpoint.url().clone());
             // One clone of all headers: adding them one by one to the client's defaults takes 500
             // instructions more.
             request.headers_mut().clone_from(&self.key.borrow().headers);
+            request.headers_mut().extend(self.identify(uuid));
             *request.body_mut() = Some(sent.clone().into());
             // Held until the answer is complete: the calls of a client are counted by its
             // references.
@@ -143,8 +164,8 @@ impl Client {
 }
 
 impl Service for Client {
-    fn ask(&self, body: Bytes) -> impl Future<Output = Exchange> {
-        self.exchange(body).map(|exchange| {
+    fn ask(&self, body: Bytes, uuid: Option<RequestUuid>) -> impl Future<Output = Exchange> {
+        self.exchange(body, uuid).map(|exchange| {
             self.connections.used.set(SystemTime::now());
             exchange.map_err(|error| {
                 fault::fault(&error.without_url(), &self.endpoint, self.proxy.as_ref())

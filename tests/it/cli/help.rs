@@ -47,6 +47,19 @@ fn help_and_version_are_printed_to_standard_output() {
 }
 
 #[test]
+fn help_of_a_command_is_its_long_help() {
+    let place = Place::new();
+    for words in ["run", "check", "ledger prune"] {
+        let asked = place.rescore(["help"]).args(words.split(' ')).done();
+        let typed = { place.rescore([]).args(words.split(' ')) }
+            .arg("--help")
+            .done();
+        asked.exits(0);
+        assert_eq!(asked.stdout, typed.stdout, "{words}");
+    }
+}
+
+#[test]
 fn no_value_of_a_variable_is_in_the_help() {
     let place = Place::new();
     let done = place

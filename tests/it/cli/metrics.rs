@@ -1,13 +1,15 @@
 //! Metrics for Prometheus: what is in the file, and what becomes of yesterday's.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
 
 use crate::support::process::{Place, Program};
-use crate::support::server::Server;
+use crate::support::server::{Server, answer, good};
 use crate::support::users;
 
 /// A run with metrics.
@@ -33,7 +35,6 @@ fn value(place: &Place, name: &str) -> Option<f64> {
 }
 
 #[test]
-#[allow(clippy::print_stdout, reason = "a skipped check says so")]
 fn a_run_leaves_its_numbers_in_the_form_that_prometheus_reads() {
     let mut csv = users::csv(4);
     let again = csv.lines().nth(1).unwrap().to_owned();
@@ -115,15 +116,74 @@ fn a_run_leaves_its_numbers_in_the_form_that_prometheus_reads() {
             .count(),
         0
     );
-    if let Ok(output) = Command::new("promtool")
-        .args(["check", "metrics"])
-        .stdin(fs::File::open(place.path("m.prom")).unwrap())
-        .output()
-    {
-        assert!(output.status.success(), "{output:?}");
-    } else {
-        println!("skipped: promtool is not installed");
+    promtool(&["check", "metrics"], &place.path("m.prom"));
+}
+
+/// Has Prometheus's own tool check something, where it is installed.
+#[allow(clippy::print_stdout, reason = "a skipped check says so")]
+fn promtool(arguments: &[&str], stdin: &Path) {
+    let stdin = fs::File::open(stdin).unwrap();
+    let output = Command::new("promtool")
+        .args(arguments)
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .stdin(stdin)
+        .output();
+    match output {
+        Ok(output) => assert!(output.status.success(), "{arguments:?}: {output:?}"),
+        Err(_) => println!("skipped: promtool is not installed"),
     }
+}
+
+#[test]
+fn the_alerts_name_metrics_that_exist_and_do_what_they_say() {
+    const ALERTS: &str = "samples/prometheus/alerts.yml";
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let alerts = fs::read_to_string(root.join(ALERTS)).unwrap();
+    assert_eq!(alerts.matches("- alert: ").count(), 5);
+    let reference = fs::read_to_string(root.join("docs/reference.md")).unwrap();
+    let is_of_name = |c: char| c.is_ascii_lowercase() || c == '_';
+    let named: BTreeSet<_> = { alerts.split(|c| !is_of_name(c)) }
+        .filter(|word| word.starts_with("rescore_"))
+        .collect();
+    assert_eq!(named.len(), 8, "{named:?}");
+    for metric in named {
+        assert!(reference.contains(&format!("`{metric}`")), "{metric}");
+    }
+    promtool(&["check", "rules", ALERTS], Path::new("/dev/null"));
+    let test = "samples/prometheus/alerts_test.yml";
+    promtool(&["test", "rules", test], Path::new("/dev/null"));
+}
+
+#[test]
+fn the_reference_has_every_metric_and_no_other() {
+    let place = Place::with("users.csv", users::csv(30) + "Bad,,nowhere,,\n");
+    // A limit, so that there is a rate.
+    let server = Server::start(|request| match request.nth {
+        5 => answer(429, &[("retry-after", "0")], ""),
+        _ => good(request),
+    });
+    let run = || {
+        let run = place.run_at(server.url()).arg("--overwrite");
+        run.args(["--rate", "100/s", "--price", "1", "--metrics", "m.prom"])
+    };
+    run().done().exits(1);
+    let of_failures = place.text("m.prom");
+    place.write("users.csv", users::csv(2));
+    run().done().exits(0);
+    let text = of_failures + &place.text("m.prom");
+    let kept: BTreeSet<_> = { text.lines() }
+        .filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next())
+        .collect();
+    let reference = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/reference.md");
+    let reference = fs::read_to_string(reference).unwrap();
+    let (_, section) = reference.split_once("\n## Metrics\n").unwrap();
+    let (section, _) = section.split_once("\n## ").unwrap();
+    let mut named: BTreeSet<_> = { section.split('`') }
+        .filter(|span| span.starts_with("rescore_"))
+        .collect();
+    // Only where the service has shown one.
+    assert!(named.remove("rescore_limit_calls_per_second"));
+    assert_eq!(kept, named);
 }
 
 #[test]

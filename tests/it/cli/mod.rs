@@ -1,7 +1,11 @@
 //! The command line: settings, what people and programs see, the stand-in.
 
+mod completions;
+pub(crate) mod for_programs;
 mod help;
 mod levels;
+mod log;
+mod man;
 mod metrics;
 mod refused;
 mod sandbox;

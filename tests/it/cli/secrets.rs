@@ -25,6 +25,18 @@ fn nowhere(place: &Place, done: &Done, words: &[&str]) {
     }
 }
 
+/// A log with every call, which must not say more than a message.
+const LOG: [&str; 4] = ["--log", "n.log", "--log-level", "debug"];
+
+/// Fails when any of these is in the log, or nothing is.
+fn not_in_the_log(place: &Place, words: &[&str]) {
+    let log = place.text("n.log");
+    assert!(log.contains(r#""event":"attempt""#), "{log}");
+    for word in words {
+        assert!(!log.contains(word), "`{word}` in {log}");
+    }
+}
+
 /// Every header and the body, as a careless server or a debugging proxy sends them back.
 fn echo(request: &Request) -> String {
     let headers: Vec<_> = request
@@ -66,7 +78,7 @@ fn the_key_is_in_no_output_whatever_the_server_repeats() {
         .arg("1")
         .arg("--resend-unknown")
         .arg("0");
-    let done = program.env("RESCORE_API_KEY", SECRET).done();
+    let done = program.args(LOG).env("RESCORE_API_KEY", SECRET).done();
     done.exits(1);
     assert_eq!(
         server.requests()[0].header("authorization"),
@@ -77,6 +89,7 @@ fn the_key_is_in_no_output_whatever_the_server_repeats() {
     done.silent_about("User 2")
         .silent_about("user2@")
         .silent_about("192.0.2.2");
+    not_in_the_log(&place, &["User", "@example", "192.0.2.", "Mozilla", SECRET]);
 }
 
 #[test]
@@ -125,12 +138,13 @@ fn a_refusal_that_repeats_key_and_person_shows_neither() {
         let place = Place::with("users.csv", users::named(["Jane Doe"]));
         let server = Server::start(move |request| answer(code, &[], &echo(request)));
         let program = place.run(&server, ["users.csv", "-o", "scored.csv"]);
-        let done = program.env("RESCORE_API_KEY", SECRET).done();
+        let done = program.args(LOG).env("RESCORE_API_KEY", SECRET).done();
         done.exits(4);
         nowhere(&place, &done, &[SECRET]);
         done.silent_about("Jane Doe")
             .silent_about("user1@")
             .silent_about("192.0.2.1");
+        not_in_the_log(&place, &["Jane", "user1@", "192.0.2.1"]);
     }
 }
 
@@ -164,11 +178,13 @@ fn key_and_person_are_not_shown_however_the_server_escapes_them() {
         });
         let done = place
             .run(&server, ["users.csv", "-o", "scored.csv"])
+            .args(LOG)
             .env("RESCORE_API_KEY", key)
             .done();
         done.silent_about(key)
             .silent_about("Jané")
             .silent_about("live\\/abc");
+        not_in_the_log(&place, &["Jan", "live", "user1@"]);
         for name in place.names() {
             let bytes = place.read(&name);
             let text = String::from_utf8_lossy(&bytes);

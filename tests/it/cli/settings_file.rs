@@ -191,6 +191,21 @@ fn what_is_wrong_with_a_file_is_said_with_line_column_and_what_was_meant() {
         ),
         ("config = 'x'\n", &["unknown setting `config`"]),
         (
+            "rate = '1/s'\n[profile.unused]\nratte = 1\n",
+            &[
+                "line 3, column 1: unknown setting `ratte`",
+                "did you mean `rate`?",
+            ],
+        ),
+        (
+            "[profile.unused]\nAPI_KEY = 'very-secret'\n",
+            &["line 2, column 1: the API key cannot be in a settings file"],
+        ),
+        (
+            "[run]\nrate = '1/s'\n",
+            &["line 1, column 2: `run` is a table", "[profile.nightly]"],
+        ),
+        (
             "api-key = 'very-secret'\n",
             &[
                 "the API key cannot be in a settings file",
@@ -269,6 +284,34 @@ fn no_key_and_no_password_is_shown() {
         text.contains("# API key: in the variable `RESCORE_API_KEY`"),
         "{text}"
     );
+}
+
+#[test]
+fn a_price_in_the_file_is_one_for_a_currency_that_is_typed() {
+    let line = CommandLine::new();
+    line.place.write("settings.toml", "price = 0.5\n");
+    let typed = ["--config", "settings.toml", "--currency", "EUR"];
+    line.typed(&typed)
+        .done()
+        .exits(0)
+        .says("spent 1.50 EUR: 3 answers at 0.50 EUR");
+}
+
+#[test]
+fn what_is_wrong_with_a_value_is_said_with_its_origin_when_settings_are_shown() {
+    let place = Place::new();
+    place.write("settings.toml", "\nretries = -1\n");
+    place
+        .rescore(["config", "--config", "settings.toml"])
+        .done()
+        .exits(2)
+        .says("`--retries` comes from `settings.toml`, line 2");
+    place
+        .rescore(["config"])
+        .env("RESCORE_RETRIES", "many")
+        .done()
+        .exits(2)
+        .says("`--retries` comes from the variable `RESCORE_RETRIES`");
 }
 
 #[test]

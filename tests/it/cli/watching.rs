@@ -3,9 +3,10 @@
 use insta::assert_snapshot;
 use serde_json::Value;
 
+use crate::cli::for_programs::objects;
 use crate::support::process::Place;
 use crate::support::server::{Server, answer, good, good_body, ok, silence, status};
-use crate::support::shown::shown;
+use crate::support::shown::{is_stamp, shown};
 use crate::support::users;
 
 /// A service with every kind of trouble that a run survives: it refuses one row, answers one at the third call, throttles
@@ -32,7 +33,7 @@ fn the_summary_counts_what_the_server_saw() {
     let summary = summary(&place);
     let calls = server.calls();
     assert_eq!(calls, 20 + 2 + 1 + 1, "{done}");
-    assert_eq!(summary["version"], 1);
+    assert_eq!(summary["version"], 2);
     assert_eq!(summary["exit_code"], 1);
     assert_eq!(summary["stopped"], Value::Null);
     assert_eq!(summary["sandbox"], false);
@@ -58,6 +59,7 @@ fn the_summary_counts_what_the_server_saw() {
         "throttled": 1,
         "maybe_billed_twice": 1,
         "unknown_outcome": 1,
+        "settled_by_uuid": 0,
         "billed_without_verdict": 0,
         "lost": 0,
         "repeated_transaction_ids": 0,
@@ -79,7 +81,7 @@ fn the_summary_counts_what_the_server_saw() {
     assert_snapshot!(shown(&done, &server), @r"
     rescore: sending users.csv to http://SERVER/v1/validate/user; up to 1 call at a time, no rate limit
              name ← `name`, email ← `email`, phone not sent, ip ← `ip`, user_agent ← `user_agent`
-    rescore: paused: the service asked for 1 s
+    MOMENT rescore: paused: the service asked for 1 s
     rescore: 20 rows in TIME, SPEED rows/s
              approve 4, review 7, block 8
              failed 1: refused 1; see scored.rejects.csv
@@ -106,7 +108,7 @@ fn a_stopped_run_has_a_summary_too() {
     assert_snapshot!(shown(&done, &server), @r"
     rescore: sending users.csv to http://SERVER/v1/validate/user; up to 1 call at a time, no rate limit
              name ← `name`, email ← `email`, phone not sent, ip ← `ip`, user_agent ← `user_agent`
-    rescore: the service refuses the run: stopping
+    MOMENT rescore: the service refuses the run: stopping
     rescore: stopped early (refused by the service): 3 rows in TIME, SPEED rows/s
              approve 2, block 1
              4 calls; latency p50 TIME, p95 TIME, p99 TIME
@@ -148,38 +150,47 @@ fn progress_as_json_is_one_object_a_line() {
         "50ms",
     ];
     let running = place.run(&server, args).start();
-    running.wait_for_words("\"rows\":4,");
+    running.wait_for_words("\"resolved\":4,");
     drop(release);
     let done = running.done();
     done.exits(0);
-    let objects: Vec<Value> = done
-        .stderr
-        .lines()
-        .filter(|line| line.starts_with('{'))
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect();
-    let half = objects.iter().find(|object| object["rows"] == 4).unwrap();
+    let objects = objects(&done);
+    let half = { objects.iter() }.find(|object| object["rows"]["resolved"] == 4);
+    let half = half.unwrap();
     assert_eq!(
-        (&half["type"], &half["percent"]),
+        (&half["type"], &half["now"]["percent"]),
         (&"progress".into(), &50.0.into()),
         "{done}"
     );
     assert_eq!(
-        (&half["calls"], &half["in_flight"], &half["sandbox"]),
+        (
+            &half["calls"]["sent"],
+            &half["now"]["in_flight"],
+            &half["sandbox"]
+        ),
         (&5.into(), &1.into(), &false.into())
     );
-    for member in [
-        "elapsed_seconds",
-        "approve",
-        "review",
-        "block",
-        "failed",
-        "retries",
-        "rows_per_second",
-        "eta_seconds",
-        "paused_seconds",
-    ] {
-        assert!(half.get(member).is_some(), "{member}");
+    // What a line and the summary both have is of the same kind.
+    let Some(last) = objects.last().filter(|last| last["type"] == "summary") else {
+        panic!("the last line is the summary: {done}")
+    };
+    for (key, value) in half.as_object().unwrap() {
+        if key != "now" {
+            let same = members(value) == members(&last[key]);
+            assert!(same || value.is_null() || last[key].is_null(), "{key}");
+        }
+    }
+}
+
+/// The keys of an object, or the kind of another value.
+fn members(value: &Value) -> Vec<String> {
+    match value {
+        Value::Object(members) => members.keys().cloned().collect(),
+        Value::Null => vec!["null".to_owned()],
+        Value::Bool(_) => vec!["bool".to_owned()],
+        Value::Number(_) => vec!["number".to_owned()],
+        Value::String(_) => vec!["string".to_owned()],
+        Value::Array(_) => vec!["array".to_owned()],
     }
 }
 
@@ -205,6 +216,26 @@ fn without_a_terminal_a_line_is_printed_at_intervals() {
         .says("1 in flight")
         .silent_about("\u{1b}")
         .silent_about("\r");
+    // Only what is said while the run lasts has a time: what comes before and after it is said once.
+    for line in done.stderr.lines() {
+        let (first, rest) = line.split_once(' ').unwrap_or_default();
+        let is_progress = line.contains("; approve ");
+        assert_eq!(is_stamp(first), is_progress, "{line}");
+        assert!(!is_progress || rest.starts_with("rescore: "), "{line}");
+    }
+}
+
+#[test]
+fn the_time_of_a_line_is_local() {
+    let server = Server::start(|request| match request.nth {
+        2 => answer(429, &[("retry-after", "1")], "slow down"),
+        _ => good(request),
+    });
+    let place = Place::with("users.csv", users::csv(3));
+    let run = place.run(&server, ["users.csv", "-o", "scored.csv", "-c", "1"]);
+    let done = run.env("TZ", "Asia/Kathmandu").done();
+    done.exits(0)
+        .says("+05:45 rescore: paused: the service asked for 1 s\n");
 }
 
 #[test]
@@ -263,12 +294,18 @@ fn one_answer_for_different_users_is_reported_once_and_counted() {
         let done = program.arg("--summary").arg("summary.json").done();
         // The rows have what the service answered: it cannot be known whose verdict it was.
         done.exits(0);
-        let said: Vec<_> = done
-            .stderr
-            .lines()
-            .filter(|l| l.contains("two different"))
-            .collect();
-        assert_eq!(said, [WARNING], "{done}");
+        let lines = done.stderr.lines();
+        let said: Vec<_> = lines.filter(|l| l.contains("two different")).collect();
+        let [said] = said[..] else {
+            panic!("one warning: {done}")
+        };
+        if args.contains(&"json") {
+            let object: Value = serde_json::from_str(said).unwrap();
+            let message = object["message"].as_str().unwrap();
+            assert_eq!(format!("warning: {message}"), WARNING, "{done}");
+        } else {
+            assert_eq!(said, WARNING, "{done}");
+        }
         assert_eq!(summary(&place)["calls"]["repeated_transaction_ids"], 4);
         match args {
             ["--quiet"] => done.check(done.stderr.lines().count() == 1, "nothing but the warning"),

@@ -16,7 +16,7 @@ use crate::support::shown::{shown, without_times};
 use crate::support::users::{self, Verdict};
 
 /// A terminal with this many columns: the program's side, and what the program wrote once it has ended.
-fn terminal(columns: u16) -> (File, JoinHandle<String>) {
+pub(super) fn terminal(columns: u16) -> (File, JoinHandle<String>) {
     let main = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
     grantpt(&main).unwrap();
     unlockpt(&main).unwrap();
@@ -107,10 +107,17 @@ fn a_quiet_run_still_says_in_one_line_that_rows_failed() {
         let place = Place::with("users.csv", users::csv(9));
         let done = place.score(&server, ["-q", "--progress", progress]);
         done.exits(1);
-        assert_eq!(
-            done.stderr,
-            "warning: 2 of 9 rows failed: refused 2; see scored.rejects.csv\n"
-        );
+        let words =
+            "2 of 9 rows failed: refused 2; see scored.rejects.csv (finished with exit code 1)";
+        if progress == "json" {
+            let warning: serde_json::Value = serde_json::from_str(&done.stderr).unwrap();
+            assert_eq!(
+                (&warning["type"], &warning["message"]),
+                (&"warning".into(), &words.into())
+            );
+        } else {
+            assert_eq!(done.stderr, format!("warning: {words}\n"));
+        }
     }
 }
 

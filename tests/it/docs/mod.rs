@@ -4,3 +4,4 @@ mod architecture;
 mod documents;
 mod readme;
 mod reference;
+mod samples;

@@ -16,6 +16,9 @@ fn members(value: &Value) -> BTreeSet<String> {
     value.as_object().unwrap().keys().cloned().collect()
 }
 
+/// The header of tables of keys.
+const HEADER: &str = "| Key | Meaning |";
+
 #[test]
 fn what_programs_read_has_the_documented_members() {
     let reference = document("docs/reference.md");
@@ -28,40 +31,51 @@ fn what_programs_read_has_the_documented_members() {
     let lines = section(&reference, "## Progress lines");
     let example: Value = serde_json::from_str(&blocks(&lines, "json").remove(0)).unwrap();
     assert_eq!(members(&example), members(&printed));
-    assert_eq!(
-        names_in_first_column(&lines, "| Key | Meaning |"),
-        members(&printed)
-    );
+    assert_eq!(members(&example["now"]), members(&printed["now"]));
+    let counts = section(&reference, "### Counts");
+    let common = names_in_first_column(&counts, HEADER);
+    let own = names_in_first_column(&lines, HEADER);
+    assert_eq!(&own | &common, members(&printed));
+    let (_, now) = lines.split_once("Keys of `now`:").unwrap();
+    assert_eq!(names_in_first_column(now, HEADER), members(&printed["now"]));
 
     let summary: Value = serde_json::from_str(&place.text("summary.json")).unwrap();
     let documented = section(&reference, "## Summary");
+    let own = names_in_first_column(&documented, HEADER);
+    assert_eq!(&own | &common, members(&summary));
+    let (_, calls) = counts.split_once("Keys of `calls`:").unwrap();
     assert_eq!(
-        names_in_first_column(&documented, "| Key | Meaning |"),
-        members(&summary)
-    );
-    let calls = documented.split_once("Keys of `calls`:").unwrap().1;
-    assert_eq!(
-        names_in_first_column(calls, "| Key | Meaning |"),
+        names_in_first_column(calls, HEADER),
         members(&summary["calls"])
     );
-    for member in [
-        "rows",
-        "decisions",
-        "failed",
-        "limit",
-        "headers",
-        "pace",
-        "latency_ms",
-    ] {
-        let row = table(&documented, "| Key | Meaning |");
-        let row = row.iter().find(|row| row[0] == format!("`{member}`"));
+    let rows = [&counts, &documented]
+        .map(|text| table(text, HEADER))
+        .concat();
+    for (member, value) in summary.as_object().unwrap() {
+        let row = rows
+            .iter()
+            .find(|row| row[0].contains(&format!("`{member}`")));
         let named = code_spans(&row.unwrap()[1]).into_iter().collect();
-        let missing: Vec<_> = members(&summary[member])
-            .difference(&named)
-            .cloned()
-            .collect();
-        assert!(missing.is_empty(), "{member}: {missing:?}");
+        if member != "calls" && value.is_object() {
+            let missing: Vec<_> = members(value).difference(&named).cloned().collect();
+            assert!(missing.is_empty(), "{member}: {missing:?}");
+        }
     }
+}
+
+#[test]
+fn a_message_has_the_documented_members() {
+    let reference = document("docs/reference.md");
+    let run = ["run", "users.csv", "--sandbox", "--progress", "json"];
+    let done = Place::new().rescore(run).done();
+    let printed: Value = serde_json::from_str(&done.stderr).unwrap();
+    let documented = section(&reference, "## Messages");
+    let example: Value = serde_json::from_str(&blocks(&documented, "json").remove(0)).unwrap();
+    assert_eq!(example, printed);
+    assert_eq!(
+        names_in_first_column(&documented, "| Key | Meaning |"),
+        members(&printed)
+    );
 }
 
 #[test]
@@ -154,6 +168,8 @@ const COMMANDS: &[(&str, &str)] = &[
     ("check --help", "## Options of `rescore check`"),
     ("decide --help", "## Options of `rescore decide`"),
     ("report --help", "## Options of `rescore report`"),
+    ("completions --help", "## Completions and manual pages"),
+    ("man --help", "## Completions and manual pages"),
     ("sandbox --help", "## Options of `rescore sandbox`"),
     ("ledger stats --help", "## Options of `rescore ledger`"),
     ("ledger prune --help", "## Options of `rescore ledger`"),
@@ -167,8 +183,14 @@ fn every_option_that_they_name_exists() {
         .flat_map(|(words, _)| options(&help(words)))
         .collect();
     known.insert("--version".to_owned());
-    // Cargo's own, and a placeholder.
+    // Those of other programs, and a placeholder.
     for other in [
+        "--now",
+        "--read-only",
+        "--rm",
+        "--stop-timeout",
+        "--tmpfs",
+        "--user",
         "--release",
         "--path",
         "--open",
@@ -252,6 +274,31 @@ fn the_reference_and_the_help_have_the_same_exit_codes() {
         "| Exit code | Meaning | What to do |",
     ));
     assert_eq!(readme, listed[..5]);
+}
+
+#[test]
+fn the_manual_page_has_the_same_words_for_variables_and_files() {
+    let plain = |text: &str| text.replace('`', "").replace("\\-", "-");
+    let page = plain(&help("man")).replace("\\fB", "").replace("\\fR", "");
+    let page = page.replace("\\*(Aq", "'");
+    let reference = document("docs/reference.md");
+    let variables = section(&reference, "## Environment variables");
+    let variables = table(&variables, "| Variable | Meaning |");
+    let files = section(&reference, "## Output files");
+    let files = table(&files, "| File | Content |");
+    let mut compared = 0;
+    for row in variables.iter().chain(&files) {
+        // Options are on the pages of their commands.
+        if !row[0].contains("SOME_NAME") && !row[0].starts_with("`--") {
+            let meaning = plain(row[1].split(": see").next().unwrap());
+            assert!(
+                page.contains(&format!("{}\n{meaning}\n", plain(&row[0]))),
+                "{row:?}"
+            );
+            compared += 1;
+        }
+    }
+    assert!(compared > 7, "the test itself has gone blind");
 }
 
 fn sources(directory: &Path) -> String {

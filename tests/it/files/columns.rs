@@ -381,7 +381,7 @@ fn a_pointer_that_no_answer_has_is_warned_of_once() {
                 .args(["--progress", style])
                 .done();
             let warning = format!(
-                "warning: {none_of} `/summary/risk_levl`, `/sumary`: check the pointer of `--column` or `--decide-by`\n"
+                "{none_of} `/summary/risk_levl`, `/sumary`: check the pointer of `--column` or `--decide-by`"
             );
             done.exits(0).says(&warning);
             done.check(done.stderr.matches("warning").count() == 1, "once");

@@ -42,6 +42,8 @@ fn no_name_of_a_file_or_column_steers_a_terminal() {
             "name=name\u{1b}]0;owned\u{7}".to_owned(),
             "--ledger".to_owned(),
             file("ledger"),
+            "--log".to_owned(),
+            file("log"),
         ])
     };
     let done = program("plain").done();
@@ -58,6 +60,11 @@ fn no_name_of_a_file_or_column_steers_a_terminal() {
     clean("the summary", &summary);
     let summary: serde_json::Value = serde_json::from_str(&summary).unwrap();
     assert_eq!(summary["output"], file("out.csv"));
+    let log = place.text(&file("log"));
+    clean("the log", &log);
+    let first = log.lines().next().unwrap();
+    let first: serde_json::Value = serde_json::from_str(first).unwrap();
+    assert_eq!(first["output"], file("out.csv"));
     let done = program("json").done();
     clean("standard error", &done.stderr);
     let last = done.stderr.lines().last().unwrap();

@@ -292,7 +292,7 @@ fn a_live_run_is_named_and_its_file_is_not_taken_for_a_leftover() {
     server.wait_for_calls(2);
     place
         .score(&server, [])
-        .exits(2)
+        .exits(75)
         .says("another run (process")
         .says("is writing `scored.csv`")
         .silent_about("move it away");

@@ -278,8 +278,9 @@ fn the_ledger_of_an_active_run_can_be_read_but_not_changed() {
         &["forget", own, "--all"],
     ] {
         let done = ledger(&place, words).done();
-        done.exits(2)
-            .says("`scored.csv.ledger` belongs to a run that is still active (process ");
+        done.exits(75)
+            .says("another command (process ")
+            .says(") is using `scored.csv.ledger`");
         done.check(done.stdout.is_empty(), "nothing on standard output");
     }
     running.signal("INT");

@@ -39,22 +39,23 @@ fn of_two_runs_to_one_output_the_second_is_refused_and_the_first_named() {
         .run(&server, ["users.csv", "-o", "scored.csv", "-c", "4"])
         .start();
     server.wait_for_calls(7);
-    for more in ["--no-dedupe", "--overwrite", "--fresh"] {
-        place
-            .score(&server, [more])
-            .exits(2)
-            .says(&format!("another run (process {}) is writing", first.id()))
-            .says("scored.csv");
-    }
     // With another ledger or without one, it is still the same output.
-    place
-        .score(&server, ["--ledger", "answers.ledger"])
-        .exits(2)
-        .says("another run is writing");
-    place
-        .score(&server, ["--no-ledger"])
-        .exits(2)
-        .says("another run is writing");
+    for more in [
+        &["--no-dedupe"][..],
+        &["--overwrite"],
+        &["--fresh"],
+        &["--ledger", "answers.ledger"],
+        &["--no-ledger"],
+        &["--no-ledger", "--no-dedupe"],
+    ] {
+        let done = place.run(&server, ["users.csv", "-o", "scored.csv"]);
+        let done = done.args(more).done();
+        done.exits(75)
+            .says(&format!("another run (process {} on ", first.id()))
+            .says(") is writing `scored.csv`\n");
+        let since = done.stderr.split(" since ").nth(1).unwrap();
+        assert!(since.starts_with("20") && since[19..].starts_with("Z)"));
+    }
     assert_eq!(server.calls(), 7);
     drop(release);
     first.done().exits(0);

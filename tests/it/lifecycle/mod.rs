@@ -1,5 +1,6 @@
 //! The life of a run: its limits, signals, kills, and its use of the system.
 
+mod accepted_failures;
 mod cost;
 mod ended_at_once;
 mod kills;
@@ -11,3 +12,4 @@ mod part;
 mod signals;
 mod stops;
 mod unread;
+mod wait_lock;

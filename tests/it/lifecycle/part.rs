@@ -450,7 +450,9 @@ fn progress_of_a_part_comes_to_a_hundred_percent() {
             .stderr
             .lines()
             .filter_map(|line| serde_json::from_str::<Value>(line).ok());
-        lines.filter_map(|line| line["percent"].as_f64()).collect()
+        lines
+            .filter_map(|line| line["now"]["percent"].as_f64())
+            .collect()
     };
     for part in [["--limit", "60"], ["--sample", "2%"]] {
         let percents = run(&part);

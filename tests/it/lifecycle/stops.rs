@@ -80,7 +80,7 @@ fn interrupted_twice_a_run_loses_what_is_in_flight_and_continues() {
     assert_snapshot!(shown(&done, &server), @r"
     rescore: sending users.csv to http://SERVER/v1/validate/user; up to 4 calls at a time, no rate limit
              name ← `name`, email ← `email`, phone not sent, ip ← `ip`, user_agent ← `user_agent`
-    rescore: interrupted: waiting up to 30 s for 4 calls in flight (Ctrl-C again stops immediately and loses their answers)
+    MOMENT rescore: interrupted: waiting up to 30 s for 4 calls in flight (Ctrl-C again stops immediately and loses their answers)
     rescore: stopped immediately; `scored.csv.partial` has the rows that were written so far
              `scored.csv.ledger` has the paid answers that reached the disk; the same command continues from there
     ");

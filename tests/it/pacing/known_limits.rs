@@ -117,8 +117,10 @@ fn a_rate_that_was_found_is_not_looked_for_again() {
     let then = night(&place, &stand_in.url(), "then", 4, &json).done();
     then.exits(0);
     // A slow start prints lines before any pace is known.
-    let rate =
-        |line| serde_json::from_str::<Value>(line).unwrap()["calls_per_second_at_most"].as_f64();
+    let rate = |line| {
+        let line: Value = serde_json::from_str(line).unwrap();
+        line["now"]["calls_per_second_at_most"].as_f64()
+    };
     let rate = then.stderr.lines().find_map(rate).unwrap();
     // A little below the limit, and not at the two calls a second that a search starts with.
     assert!((limit * 0.6..limit).contains(&rate), "{rate}, {limit}");

@@ -9,10 +9,10 @@ use super::super::files::RunWideFiles;
 use super::directory::{OutputDirectory, WrittenNames};
 use super::inputs::{self, PartInput};
 use crate::base::error::{Error, Result, shown};
-use crate::base::stderr::say;
 use crate::config::PartsConfig;
 use crate::input::is_checked_for_long;
 use crate::layout::Format;
+use crate::observe::tell;
 use crate::output::partial_of;
 use crate::service::Plan;
 
@@ -97,7 +97,7 @@ impl PartsPlace {
     ) -> Result<CheckedParts> {
         let mut inputs = self.inputs.iter().map(|input| &input.settings.file.input);
         if shows_text && inputs.any(is_checked_for_long) {
-            say("rescore: checking the compressed inputs before anything is sent");
+            tell("rescore: checking the compressed inputs before anything is sent");
         }
         let mut names = WrittenNames::default();
         let mut parts = Vec::with_capacity(self.inputs.len());
@@ -137,6 +137,14 @@ impl CheckedParts {
     /// The directory of the outputs, by which the run is known.
     pub(in crate::commands::run) fn directory(&self) -> &Path {
         &self.directory.path
+    }
+
+    /// The inputs that were opened, with their formats.
+    pub(in crate::commands::run) fn opened(&self) -> impl Iterator<Item = (&InputFacts, Format)> {
+        self.parts.iter().filter_map(|part| match &part.found {
+            Found::Users(users) => Some((&users.facts, users.format)),
+            _ => None,
+        })
     }
 
     /// Who may read what is written about all inputs: those who may read each of them.

@@ -9,7 +9,7 @@ use super::super::threads::WhenBroken;
 use super::ended::PartsEnd;
 use super::plan::{PartPlan, PlannedPart, PlannedParts};
 use crate::base::error::{Error, Exit, Result, shown};
-use crate::base::stderr::say;
+use crate::observe::tell_error;
 use crate::telemetry::event::{CancelReason, Event};
 use crate::telemetry::hub::Events;
 use crate::telemetry::row_counts::RowCounts;
@@ -119,13 +119,11 @@ impl Turns<'_, '_> {
         let error = ended.rows.error.take();
         let name = shown(&input);
         if has_all_rows && rows.resolved == 0 {
-            self.end
-                .warnings
-                .push(format!("warning: `{name}` has no rows"));
+            self.end.warnings.push(format!("`{name}` has no rows"));
         }
         if ended.input.ignored.any() {
             self.end.warnings.push(format!(
-                "warning: the compressed data of `{name}` is followed by other bytes, which are ignored"
+                "the compressed data of `{name}` is followed by other bytes, which are ignored"
             ));
         }
         let stopped = self.driver.stats(|stats| stats.cancelled);
@@ -162,7 +160,7 @@ impl Turns<'_, '_> {
     /// The run continues without this input, or without its end.
     fn file_failed(&self, error: &Error) {
         self.driver.emit(Event::FileFailed(reason_of(error)));
-        say(&error.report());
+        tell_error(error);
     }
 }
 

@@ -181,7 +181,7 @@ fn only_one_command_can_change_a_ledger_at_a_time() {
     let (place, _) = filled(1);
     let first = Forget::open(&place.path()).unwrap();
     let error = Forget::open(&place.path()).err().unwrap();
-    assert_eq!(error.exit().code(), 2);
+    assert_eq!(error.exit().code(), 75);
     drop(first);
     assert!(Forget::open(&place.path()).is_ok());
 }

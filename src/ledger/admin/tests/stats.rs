@@ -132,7 +132,7 @@ fn a_locked_ledger_is_waited_for_and_then_left() {
         .unwrap();
     holder.execute_batch("BEGIN IMMEDIATE").unwrap();
     let error = Eraser::open(&place.path()).err().unwrap();
-    assert_eq!(error.exit().code(), 2);
+    assert_eq!(error.exit().code(), 75);
     let report = error.report();
     assert!(report.contains("another program is using it"), "{report}");
 }

@@ -8,30 +8,30 @@ use crate::drift::Drift;
 use crate::verdict::Decision;
 
 /// Numbers of rows by decision.
-#[derive(Debug, Default, Serialize)]
-pub(in crate::observe) struct DecisionsJson {
-    approve: u64,
-    review: u64,
-    block: u64,
+#[derive(Debug, Clone, Copy, Default, Serialize)]
+pub(super) struct DecisionsJson {
+    pub(super) approve: u64,
+    pub(super) review: u64,
+    pub(super) block: u64,
 }
 
 /// Rows without a decision, and the most frequent of their levels.
-#[derive(Debug, Serialize)]
-pub(in crate::observe) struct UndecidedJson<'a> {
-    rows: u64,
-    levels: Vec<LevelJson<'a>>,
+#[derive(Debug, Clone, Default, Serialize)]
+pub(super) struct UndecidedJson {
+    pub(super) rows: u64,
+    levels: Vec<LevelJson>,
 }
 
 /// A level that is in no list.
-#[derive(Debug, Serialize)]
-struct LevelJson<'a> {
-    level: Option<&'a str>,
+#[derive(Debug, Clone, Serialize)]
+struct LevelJson {
+    level: Option<String>,
     rows: u64,
 }
 
 /// The rows of each earlier decision, by their decision now.
-#[derive(Debug, Serialize)]
-pub(in crate::observe) struct DriftJson {
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct DriftJson {
     compared: u64,
     changed: u64,
     approve: DecisionsJson,
@@ -49,21 +49,24 @@ impl From<[u64; 3]> for DecisionsJson {
     }
 }
 
-impl<'a> UndecidedJson<'a> {
-    pub(in crate::observe) fn new(levels: &'a UnknownLevels) -> Self {
+impl UndecidedJson {
+    /// For this many rows, of which those that are written have these levels.
+    pub(super) fn new(rows: u64, levels: &UnknownLevels) -> Self {
         let frequent = levels.most_frequent(NAMED).into_iter();
+        let level = |(level, rows): (Option<&str>, u64)| LevelJson {
+            level: level.map(str::to_owned),
+            rows,
+        };
         Self {
-            rows: levels.rows(),
-            levels: frequent
-                .map(|(level, rows)| LevelJson { level, rows })
-                .collect(),
+            rows,
+            levels: frequent.map(level).collect(),
         }
     }
 }
 
 impl DriftJson {
     /// `None` if nothing was compared.
-    pub(in crate::observe) fn new(drift: &Drift) -> Option<Self> {
+    pub(super) fn new(drift: &Drift) -> Option<Self> {
         let now = |before| {
             let mut rows = drift.rows();
             let row = rows.find(|(decision, _)| *decision == before);

@@ -1,13 +1,13 @@
 //! Rows without a decision, for people: how many, and which levels are in no list.
 
+use super::numbers::count;
 use crate::analysis::UnknownLevels;
-use crate::observe::numbers::count;
 
 /// How many levels are named.
 pub(super) const NAMED: usize = 5;
 
 /// `unknown level `3` 10, no level 2`; `None` if every row has a decision.
-pub(in crate::observe) fn undecided(levels: &UnknownLevels) -> Option<String> {
+pub(super) fn undecided(levels: &UnknownLevels) -> Option<String> {
     let frequent = levels.most_frequent(NAMED);
     let named: u64 = frequent.iter().map(|(_, rows)| rows).sum();
     let mut words: Vec<_> = frequent

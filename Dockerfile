@@ -1,0 +1,26 @@
+# syntax=docker/dockerfile:1
+# Builds rescore, and puts the program alone into an image that runs as an ordinary user.
+#
+#   docker build -t rescore .
+#   docker run --rm --read-only --tmpfs /tmp -v "$PWD:/data" rescore run users.csv -o scored.csv --sandbox
+
+FROM rust:1.89-slim-bookworm AS build
+WORKDIR /build
+COPY . .
+RUN cargo build --release --locked --bin rescore
+
+FROM debian:bookworm-slim
+# hadolint ignore=DL3008
+RUN apt-get update \
+    && apt-get install -y --no-install-recommends ca-certificates tzdata \
+    && rm -rf /var/lib/apt/lists/* \
+    && useradd --system --uid 10001 --no-create-home rescore
+COPY --from=build /build/target/release/rescore /usr/local/bin/rescore
+COPY LICENSE-APACHE LICENSE-MIT /usr/share/doc/rescore/
+USER 10001:10001
+# Inputs and outputs. Nothing else is written, except temporary files to /tmp.
+WORKDIR /data
+VOLUME /data
+# `docker stop` sends SIGTERM: calls in flight finish, within 20 s. Give it `--timeout 60`.
+ENTRYPOINT ["rescore"]
+CMD ["--help"]

@@ -1,0 +1,46 @@
+//! `rescore man DIR`: writes the manual pages, which `cli` has made.
+
+use std::fs;
+use std::io::{self, Write as _};
+use std::path::Path;
+
+use crate::base::error::{Error, Exit, Result, shown};
+use crate::base::own_file::{self, HINT, is_not_ours};
+use crate::config::{ManConfig, ManPage};
+use crate::observe::tell;
+
+/// Everybody may read a manual page, as far as the umask allows.
+const MODE: u32 = 0o666;
+
+/// Writes the pages. Those of an earlier version are replaced.
+///
+/// # Errors
+/// Exit code 2: the directory or a page cannot be written.
+pub(crate) fn execute(config: &ManConfig) -> Result<Exit> {
+    let ManConfig { directory, pages } = config;
+    fs::create_dir_all(directory).map_err(|error| {
+        Error::usage(format!("cannot make the directory `{}`", shown(directory))).because(error)
+    })?;
+    for page in pages {
+        let path = directory.join(&page.file);
+        write(&path, page).map_err(|error| {
+            let ours = !is_not_ours(&error);
+            let failed = Error::usage(format!("cannot write the page `{}`", shown(&path)));
+            let failed = failed.about(&path).because(error);
+            if ours { failed } else { failed.hint(HINT) }
+        })?;
+    }
+    tell(&format!(
+        "rescore: wrote {} manual pages to {}",
+        pages.len(),
+        shown(directory)
+    ));
+    Ok(Exit::Complete)
+}
+
+/// Writes one page.
+fn write(path: &Path, page: &ManPage) -> io::Result<()> {
+    let mut file = own_file::open(path, MODE, false)?;
+    file.set_len(0)?;
+    file.write_all(page.text.as_bytes())
+}

@@ -1,0 +1,247 @@
+//! The log of a run: where it goes, what it says of the run before the first call, and what SIGHUP means for it.
+
+use std::io::IsTerminal as _;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::super::open_input::InputFacts;
+use super::super::signals::HangUp;
+use super::ledger::LedgerPlan;
+use super::metrics;
+use crate::base::error::{Error, Result, shown};
+use crate::base::own_file;
+use crate::config::{FilesConfig, LogConfig, OutputConfig, RunConfig, ServiceConfig, WatchConfig};
+use crate::input::Input;
+use crate::layout::Format;
+use crate::observe::{
+    DecidedBy, InputOpened, LogLine, LogQueue, LogSink, LogTarget, RunEnded, RunFiles, RunLog,
+    RunStarted, log_at_once, words_of,
+};
+use crate::pace::FailureLimit;
+use crate::selection::Selection;
+use crate::service::Plan;
+use crate::telemetry::event::CancelReason;
+
+/// How long the last lines may take when a signal ends the run immediately.
+const LAST_LINES: Duration = Duration::from_millis(250);
+
+/// The log of a run, which is not open yet.
+pub(super) struct LogPlan(Option<PlannedLog>);
+
+/// A log that is not open yet.
+struct PlannedLog {
+    config: LogConfig,
+    queue: LogQueue,
+    start: RunStarted,
+}
+
+impl LogPlan {
+    /// The log of this run, if it keeps one.
+    pub(super) fn of(config: &RunConfig) -> Self {
+        let log = config.watch.log.clone();
+        Self(log.map(|log| PlannedLog {
+            config: log,
+            queue: LogQueue::default(),
+            start: run_started(config),
+        }))
+    }
+
+    /// What signals do with it.
+    pub(super) fn signals(&self) -> Option<LogSignals> {
+        self.0.as_ref().map(PlannedLog::signals)
+    }
+
+    /// Opens it, and logs the start of the run.
+    ///
+    /// # Errors
+    /// Exit code 2: it cannot be opened, or it is not a log of ours.
+    pub(super) fn open(
+        self,
+        inputs: Vec<(&InputFacts, Format)>,
+        ledger: &LedgerPlan,
+        concurrency: NonZeroUsize,
+    ) -> Result<Option<RunLog>> {
+        let Self(log) = self;
+        log.map(|log| log.open(inputs, ledger, concurrency))
+            .transpose()
+    }
+}
+
+impl PlannedLog {
+    fn signals(&self) -> LogSignals {
+        let is_file = self.config.target.file().is_some();
+        LogSignals {
+            queue: self.queue.clone(),
+            hang_up: if is_file && !has_terminal() {
+                HangUp::ReopensLog
+            } else {
+                HangUp::Ends
+            },
+        }
+    }
+
+    fn open(
+        mut self,
+        inputs: Vec<(&InputFacts, Format)>,
+        ledger: &LedgerPlan,
+        concurrency: NonZeroUsize,
+    ) -> Result<RunLog> {
+        let ledger = { ledger.location.as_ref() }.and_then(crate::ledger::LedgerLocation::path);
+        self.start.files.ledger = ledger.as_deref().map(real);
+        self.start.concurrency = concurrency.get();
+        let sink = LogSink::open(&self.config.target)
+            .map_err(|error| cannot_open(&self.config.target, error))?;
+        let log = RunLog::start(self.queue, sink, self.config.level);
+        log.push(LogLine::RunStarted(Box::new(self.start)));
+        for (input, format) in inputs {
+            log.push(LogLine::InputOpened(Box::new(InputOpened {
+                input: match &input.source {
+                    Input::File(path) => Some(real(path)),
+                    Input::Stdin => None,
+                },
+                format: format_word(format),
+                bytes: input.size,
+                mapping: input.mapping.clone(),
+            })));
+        }
+        Ok(log)
+    }
+}
+
+fn cannot_open(target: &LogTarget, error: std::io::Error) -> Error {
+    let name = target.file().map(shown).unwrap_or_default();
+    let not_ours = own_file::is_not_ours(&error);
+    let error = Error::usage(format!("cannot write the log to `{name}`")).because(error);
+    if not_ours {
+        error.hint("give `--log` another name: rescore adds only to logs of its own")
+    } else {
+        error
+    }
+}
+
+/// A file's name for programs: JSON escapes what it has to.
+fn real(path: &Path) -> String {
+    path.display().to_string()
+}
+
+/// Whether any stream is a terminal, whose end SIGHUP may mean.
+fn has_terminal() -> bool {
+    std::io::stdin().is_terminal()
+        || std::io::stdout().is_terminal()
+        || std::io::stderr().is_terminal()
+}
+
+const fn format_word(format: Format) -> &'static str {
+    match format {
+        Format::Delimited { delimiter: b'\t' } => "tsv",
+        Format::Delimited { .. } => "csv",
+        Format::Jsonl => "jsonl",
+    }
+}
+
+/// What signals do with the log of a run.
+#[derive(Clone)]
+pub(super) struct LogSignals {
+    queue: LogQueue,
+    pub(super) hang_up: HangUp,
+}
+
+impl LogSignals {
+    /// The file may have been renamed.
+    pub(super) fn reopen(&self) {
+        self.queue.reopen();
+    }
+
+    /// The process ends now.
+    pub(super) fn stopped_immediately(&self, reason: CancelReason) {
+        let last = LogLine::StoppedImmediately(reason);
+        // Nobody is left to care how many lines are missing.
+        let _ = self.queue.end(Some(last), LAST_LINES);
+    }
+}
+
+/// Adds to the log of an earlier night that this run could not start. No log is made for it.
+pub(super) fn not_started(config: LogConfig, error: &Error) {
+    let LogConfig { target, level } = config;
+    if target.file().is_none_or(Path::exists)
+        && let Ok(sink) = LogSink::open(&target)
+    {
+        let end = RunEnded::not_started(error.exit());
+        let lines = [
+            LogLine::Error(words_of(error)),
+            LogLine::RunEnded(Box::new(end)),
+        ];
+        log_at_once(sink, level, &lines);
+    }
+}
+
+fn run_started(config: &RunConfig) -> RunStarted {
+    let RunConfig {
+        files,
+        service,
+        timeouts,
+        plan,
+        pace,
+        budget,
+        policy,
+        watch,
+        ..
+    } = config;
+    let selection = match files {
+        FilesConfig::One(one) => one.input.selection,
+        FilesConfig::Parts(_) => Selection::default(),
+    };
+    RunStarted {
+        job: metrics::job(config),
+        is_sandbox: matches!(service, ServiceConfig::Sandbox),
+        endpoint: match service {
+            ServiceConfig::Real(service) => Some(service.endpoint.to_string()),
+            ServiceConfig::Sandbox => None,
+        },
+        plan: match plan {
+            Plan::Paid { .. } => "paid",
+            Plan::Free => "free",
+        },
+        files: run_files(files, watch),
+        limit: selection.limit.map(Into::into),
+        sample_percent: selection.sample.map(crate::selection::Sample::percent),
+        rate: pace.rate.to_string(),
+        concurrency: 0,
+        retries: pace.retries,
+        resend_unknown: pace.resends,
+        timeout: timeouts.call,
+        max_wait: pace.patience.wait,
+        max_outage: pace.patience.outage,
+        max_calls: budget.calls.map(|limit| limit.calls().get()),
+        max_failures: budget.failures.0.map(|limit| match limit {
+            FailureLimit::Rows(rows) => rows.to_string(),
+            FailureLimit::Percent(percent) => format!("{percent}%"),
+        }),
+        price: watch.tariff.as_ref().map(|tariff| tariff.price.to_string()),
+        decided_by: policy
+            .thresholds()
+            .map_or(DecidedBy::Level, |thresholds| DecidedBy::Score {
+                approve_max: thresholds.approve_max().to_string(),
+                review_max: thresholds.review_max().to_string(),
+            }),
+    }
+}
+
+/// The files of a run. Of several outputs only the directory is known before the first of them.
+fn run_files(files: &FilesConfig, watch: &WatchConfig) -> RunFiles {
+    let name = |path: &Option<PathBuf>| path.as_deref().map(real);
+    let of_one = |path: fn(&OutputConfig) -> &Option<PathBuf>| match files {
+        FilesConfig::One(one) => name(path(&one.output)),
+        FilesConfig::Parts(_) => None,
+    };
+    RunFiles {
+        output: files.output().map(real),
+        rejects: of_one(|output| &output.rejects),
+        changes: of_one(|output| &output.changes),
+        report: of_one(|output| &output.report),
+        summary: name(&watch.summary),
+        metrics: name(&watch.metrics),
+        ledger: None,
+    }
+}

@@ -1,0 +1,219 @@
+//! What is said besides progress: errors, warnings and notices, in words for people or as JSON objects for programs.
+//!
+//! One form holds for the whole process, because everything in it shares one standard error: a program that reads it must not
+//! find a sentence among its objects. Commands say things only through here; who asked for which form is for `program` to
+//! know. The log of a run hears errors and warnings as well.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use serde::Serialize;
+
+use super::json::one_line;
+use crate::base::error::Error;
+use crate::base::stderr::say;
+use crate::raw_json::escape_unsafe;
+
+/// Whether a program reads what is said.
+static FOR_PROGRAMS: AtomicBool = AtomicBool::new(false);
+
+/// From now on, everything that is said is a JSON object on a line of its own.
+pub(crate) fn speak_json() {
+    FOR_PROGRAMS.store(true, Ordering::Relaxed);
+}
+
+fn speaks_json() -> bool {
+    FOR_PROGRAMS.load(Ordering::Relaxed)
+}
+
+/// An error or a warning, as the log hears it: in words, without the word in front.
+#[derive(Debug)]
+pub(super) enum Heard {
+    /// What ends the command.
+    Error(String),
+    /// What somebody should look at.
+    Warning(String),
+}
+
+/// Hears errors and warnings when they are said.
+type Listener = Box<dyn Fn(Heard) + Send>;
+
+/// The log of the run, while there is one.
+static LISTENER: Mutex<Option<Listener>> = Mutex::new(None);
+
+fn listener() -> MutexGuard<'static, Option<Listener>> {
+    // Nothing panics while it is held.
+    LISTENER.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Has this called with every error and warning from now on; it must neither wait nor say anything itself.
+pub(super) fn listen(hear: impl Fn(Heard) + Send + 'static) {
+    *listener() = Some(Box::new(hear));
+}
+
+/// Nobody listens any more.
+pub(super) fn stop_listening() {
+    *listener() = None;
+}
+
+fn let_hear(heard: impl FnOnce() -> Heard) {
+    if let Some(hear) = &*listener() {
+        hear(heard());
+    }
+}
+
+/// The words of an error, without the word in front.
+#[must_use]
+pub(crate) fn words_of(error: &Error) -> String {
+    let report = error.report();
+    let words = report.strip_prefix("error: ");
+    words.unwrap_or(&report).to_owned()
+}
+
+/// Says what ended the command.
+pub(crate) fn tell_error(error: &Error) {
+    let_hear(|| Heard::Error(words_of(error)));
+    say(&if speaks_json() {
+        line(&MessageJson::of(MessageType::Error, error))
+    } else {
+        error.report()
+    });
+}
+
+/// Says what clap does not accept, in clap's own words.
+pub(crate) fn tell_usage(text: &str) {
+    if speaks_json() {
+        tell_error(&usage(text));
+    } else {
+        say(text.trim_end());
+    }
+}
+
+/// Warns, in one sentence without the word in front.
+pub(crate) fn warn(warning: &str) {
+    let_hear(|| Heard::Warning(warning.to_owned()));
+    say(&if speaks_json() {
+        line(&MessageJson::saying(MessageType::Warning, warning))
+    } else {
+        format!("warning: {warning}")
+    });
+}
+
+/// Warns of an error that does not end the command.
+pub(crate) fn warn_of(error: &Error) {
+    let_hear(|| Heard::Warning(words_of(error)));
+    say(&if speaks_json() {
+        line(&MessageJson::of(MessageType::Warning, error))
+    } else {
+        format!("warning: {}", words_of(error))
+    });
+}
+
+/// Says something that is neither.
+pub(crate) fn tell(text: &str) {
+    if speaks_json() {
+        say(&notice(text));
+    } else {
+        say(text);
+    }
+}
+
+/// What kind of message it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum MessageType {
+    /// What ended the command.
+    Error,
+    /// What somebody should look at.
+    Warning,
+    /// Anything else.
+    Notice,
+}
+
+/// A message for programs.
+#[derive(Debug, Serialize)]
+struct MessageJson<'a> {
+    r#type: MessageType,
+    /// Only an error ends the command.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    exit_code: Option<u8>,
+    message: &'a str,
+    causes: Vec<String>,
+    details: Vec<&'a str>,
+    hint: Option<&'a str>,
+}
+
+impl<'a> MessageJson<'a> {
+    fn saying(r#type: MessageType, message: &'a str) -> Self {
+        Self {
+            r#type,
+            exit_code: None,
+            message,
+            causes: Vec::new(),
+            details: Vec::new(),
+            hint: None,
+        }
+    }
+
+    fn of(r#type: MessageType, error: &'a Error) -> Self {
+        Self {
+            exit_code: (r#type == MessageType::Error).then(|| error.exit().code()),
+            causes: error.causes(),
+            details: error.details().iter().map(String::as_str).collect(),
+            hint: error.hint_text(),
+            ..Self::saying(r#type, error.message())
+        }
+    }
+}
+
+/// A text of one or more lines as a notice. What it starts with for people, the program's name, is not part of it.
+fn notice(text: &str) -> String {
+    let mut lines = text.lines().map(str::trim);
+    let first = lines.next().unwrap_or_default();
+    line(&MessageJson {
+        details: lines.collect(),
+        ..MessageJson::saying(
+            MessageType::Notice,
+            first.strip_prefix("rescore: ").unwrap_or(first),
+        )
+    })
+}
+
+/// Clap's text as an error: its first line says what is wrong, and the others help.
+fn usage(text: &str) -> Error {
+    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let first = lines.next().unwrap_or_default();
+    let error = Error::usage(first.strip_prefix("error: ").unwrap_or(first));
+    lines.fold(error, Error::detail)
+}
+
+fn line(message: &MessageJson<'_>) -> String {
+    escape_unsafe(&one_line(message))
+}
+
+#[cfg(test)]
+mod tests {
+    use insta::assert_snapshot;
+
+    use super::*;
+
+    #[test]
+    fn an_error_and_a_warning_of_one_have_the_same_parts() {
+        let error = Error::stopped("cannot write `a\u{202e}b`")
+            .because(std::io::Error::other("disk on fire"))
+            .detail("120 MB are free")
+            .hint("free some space");
+        assert_snapshot!(line(&MessageJson::of(MessageType::Error, &error)), @r#"{"type":"error","exit_code":3,"message":"cannot write `a\u202eb`","causes":["disk on fire"],"details":["120 MB are free"],"hint":"free some space"}"#);
+        assert_snapshot!(line(&MessageJson::of(MessageType::Warning, &error)), @r#"{"type":"warning","message":"cannot write `a\u202eb`","causes":["disk on fire"],"details":["120 MB are free"],"hint":"free some space"}"#);
+        assert_snapshot!(line(&MessageJson::saying(MessageType::Warning, "no rows")), @r#"{"type":"warning","message":"no rows","causes":[],"details":[],"hint":null}"#);
+    }
+
+    #[test]
+    fn a_text_of_several_lines_is_one_object() {
+        assert_snapshot!(notice("rescore: stopped immediately\n         the ledger stays"), @r#"{"type":"notice","message":"stopped immediately","causes":[],"details":["the ledger stays"],"hint":null}"#);
+        let error = usage(
+            "error: unexpected argument '--progres' found\n\n  tip: a similar argument exists\n",
+        );
+        assert_snapshot!(line(&MessageJson::of(MessageType::Error, &error)), @r#"{"type":"error","exit_code":2,"message":"unexpected argument '--progres' found","causes":[],"details":["tip: a similar argument exists"],"hint":null}"#);
+    }
+}

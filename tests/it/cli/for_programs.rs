@@ -1,0 +1,165 @@
+//! What programs read on standard error: with `--progress json` each line is an object, whatever happens.
+
+use serde_json::{Value, json};
+
+use crate::support::process::{Done, Place};
+use crate::support::server::{Server, ok, silence, status};
+use crate::support::users;
+
+/// What was said: fails if any line is not an object with a type.
+pub(crate) fn objects(done: &Done) -> Vec<Value> {
+    let lines = done.stderr.lines();
+    let objects = lines.map(|line| {
+        let object: Result<Value, _> = serde_json::from_str(line);
+        done.check(
+            object
+                .as_ref()
+                .is_ok_and(|object| object["type"].is_string()),
+            &format!("an object with a type: {line}"),
+        );
+        object.unwrap_or_default()
+    });
+    objects.collect()
+}
+
+/// The objects of this type.
+fn of_type(done: &Done, kind: &str) -> Vec<Value> {
+    let objects = objects(done).into_iter();
+    objects.filter(|object| object["type"] == kind).collect()
+}
+
+/// The only error, without its type.
+fn error(done: &Done) -> Value {
+    let mut errors = of_type(done, "error");
+    done.check(errors.len() == 1, "exactly one error");
+    let mut error = errors.remove(0);
+    error.as_object_mut().unwrap().remove("type");
+    error
+}
+
+const JSON: [&str; 2] = ["--progress", "json"];
+
+#[test]
+fn an_error_before_the_start_is_an_object() {
+    let (place, server) = (Place::new(), Server::good());
+    let missing = place.run(&server, ["missing.csv", "-o", "scored.csv"]);
+    let done = missing.args(JSON).done();
+    done.exits(2);
+    let expected = json!({
+        "exit_code": 2, "message": "cannot read `missing.csv`", "causes": ["no such file or directory"],
+        "details": [], "hint": null,
+    });
+    assert_eq!(error(&done), expected, "{done}");
+
+    // By a variable, and with a warning before it.
+    place.write("users.csv", "a,b\n1,2\n");
+    let done = { place.run(&server, ["users.csv", "-o", "scored.csv"]) }
+        .env("RESCORE_PROGRESS", "json")
+        .env("RESCORE_RATES", "1")
+        .done();
+    done.exits(2);
+    let [warning] = &of_type(&done, "warning")[..] else {
+        panic!("one warning: {done}")
+    };
+    let message = "the variable `RESCORE_RATES` is unknown; did you mean `RESCORE_RATE`?";
+    let expected =
+        json!({"type": "warning", "message": message, "causes": [], "details": [], "hint": null});
+    assert_eq!(warning, &expected);
+    let error = error(&done);
+    assert!(!error["details"].as_array().unwrap().is_empty(), "{done}");
+    assert!(error["hint"].is_string(), "{done}");
+    assert_eq!(server.calls(), 0);
+}
+
+#[test]
+fn what_the_command_line_or_the_settings_file_has_wrong_is_an_object() {
+    let place = Place::with("broken.toml", "rate = \n");
+    for (args, message) in [
+        (&["--rat", "1/s"][..], "unexpected argument '--rat' found"),
+        (
+            &["--timeout", "soon"],
+            "invalid value 'soon' for '--timeout <TIME>'",
+        ),
+        (
+            &["--retries"],
+            "a value is required for '--retries <N>' but none was supplied",
+        ),
+        (&["--config", "broken.toml"], "broken.toml"),
+        (&["--base-url", "https://api.example.com"], "no service id"),
+    ] {
+        for json in [&["--progress", "json"][..], &["--progress=json"]] {
+            let run = place.rescore(["run", "users.csv"]).args(json).args(args);
+            let done = run.done();
+            done.exits(2);
+            let error = error(&done);
+            assert_eq!(error["exit_code"], 2);
+            assert!(
+                error["message"].as_str().unwrap().contains(message),
+                "{done}"
+            );
+        }
+    }
+    // A settings file may ask for objects.
+    place.write("good.toml", "progress = \"json\"\n");
+    let done = place
+        .rescore(["run", "users.csv", "--config", "good.toml", "--sandbox"])
+        .done();
+    done.exits(2);
+    error(&done);
+    // Other commands speak to people, and a person's words stay words.
+    let decide = place
+        .rescore(["decide", "missing.csv"])
+        .env("RESCORE_PROGRESS", "json");
+    decide.done().exits(2).says("error: cannot read");
+}
+
+#[test]
+fn warnings_and_the_error_of_a_run_that_stops_are_objects() {
+    let server = Server::start(|request| match request.name().as_str() {
+        "User 5" => ok(&crate::support::server::good_body("User 2")),
+        "User 7" => status(401),
+        _ => crate::support::server::good(request),
+    });
+    let place = Place::with("users.csv", users::csv(9));
+    let done = place.score(&server, ["-c", "1", "--progress", "json"]);
+    done.exits(4);
+    let [warning] = &of_type(&done, "warning")[..] else {
+        panic!("one warning: {done}")
+    };
+    let message = warning["message"].as_str().unwrap();
+    assert!(message.starts_with("two different users got the same transaction id"));
+    let error = error(&done);
+    assert_eq!(error["exit_code"], 4);
+    assert_eq!(error["message"], "the service does not accept the API key");
+    assert_eq!(of_type(&done, "summary").len(), 1);
+
+    // Quiet: no progress and no summary, but objects still.
+    let place = Place::with("users.csv", users::csv(9));
+    let done = place.score(&server, ["-c", "1", "--progress", "json", "-q"]);
+    done.exits(4);
+    assert_eq!(objects(&done).len(), 2, "{done}");
+}
+
+#[test]
+#[cfg(unix)]
+fn the_last_words_at_the_second_signal_are_an_object() {
+    let server = Server::start(|_| silence());
+    let place = Place::with("users.csv", users::csv(3));
+    let run = place
+        .run(&server, ["users.csv", "-o", "scored.csv"])
+        .args(JSON);
+    let running = run.start();
+    while server.calls() == 0 {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    running.signal("INT");
+    running.wait_for_words("\"stopping\"");
+    running.signal("INT");
+    let done = running.done();
+    done.exits(130);
+    let [notice] = &of_type(&done, "notice")[..] else {
+        panic!("one notice: {done}")
+    };
+    let message = notice["message"].as_str().unwrap();
+    assert!(message.starts_with("stopped immediately; `"), "{done}");
+}

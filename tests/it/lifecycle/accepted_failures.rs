@@ -1,0 +1,134 @@
+//! A run in which few rows fail ends with 0 (`--accept-failures`), and nothing but its exit code changes.
+
+use serde_json::Value;
+
+use crate::support::process::{Done, Place};
+use crate::support::server::{Server, good, ok, status};
+use crate::support::users;
+
+const ROWS: usize = 20;
+
+/// Rejects two of the twenty users, the first times that they are sent.
+fn rejecting_two(times: usize) -> Server {
+    Server::start(move |request| match request.name().as_str() {
+        "User 3" | "User 5" if request.attempt <= times => status(422),
+        _ => good(request),
+    })
+}
+
+fn summary(place: &Place) -> Value {
+    serde_json::from_str(&place.text("summary.json")).unwrap()
+}
+
+fn scored(place: &Place, server: &Server, accepted: &str, more: &[&str]) -> Done {
+    let accept = ["--accept-failures", accepted, "--summary", "summary.json"];
+    let program = place.run(server, ["users.csv", "-o", "scored.csv"]);
+    program.args(accept).args(more).done()
+}
+
+#[test]
+fn as_many_failures_as_are_accepted_end_with_0_and_one_more_with_1() {
+    let server = rejecting_two(9);
+    for (accepted, code) in [("2", 0), ("1", 1), ("0", 1), ("10%", 0), ("9.99%", 1)] {
+        let place = Place::with("users.csv", users::csv(ROWS));
+        let done = scored(&place, &server, accepted, &[]);
+        let words = match code {
+            0 => format!("accepted by `--accept-failures {accepted}`: the exit code is 0"),
+            _ => format!("more than `--accept-failures {accepted}` accepts"),
+        };
+        done.exits(code)
+            .says("failed 2: refused 2; see scored.rejects.csv")
+            .says(&words);
+        let summary = summary(&place);
+        assert_eq!(summary["exit_code"], code);
+        assert_eq!(summary["failed"]["rows"], 2);
+        assert_eq!(summary["failures_accepted"], code == 0);
+        assert_eq!(summary["stopped"], Value::Null);
+    }
+}
+
+#[test]
+fn rejects_and_ledger_of_accepted_failures_stay_for_the_retry() {
+    let place = Place::with("users.csv", users::csv(ROWS));
+    let server = rejecting_two(1);
+    scored(&place, &server, "5", &[]).exits(0);
+    assert_eq!(
+        place.names(),
+        [
+            "scored.csv",
+            "scored.csv.ledger",
+            "scored.rejects.csv",
+            "summary.json",
+            "users.csv"
+        ]
+    );
+    // The same command is a new run, as after exit code 1.
+    scored(&place, &server, "5", &[])
+        .exits(2)
+        .says("`scored.csv` already exists")
+        .says("`--retry-failed`");
+    assert_eq!(server.calls(), ROWS);
+    scored(&place, &server, "5", &["--retry-failed"]).exits(0);
+    assert_eq!(server.calls(), ROWS + 2);
+    assert_eq!(place.text("scored.csv"), users::scored(&users::csv(ROWS)));
+    assert_eq!(place.names(), ["scored.csv", "summary.json", "users.csv"]);
+}
+
+#[test]
+fn the_next_night_tries_the_failed_rows_again_and_pays_for_no_other() {
+    let place = Place::with("users.csv", users::csv(ROWS));
+    let nightly = ["--overwrite", "--ledger", "answers.ledger"];
+    let server = rejecting_two(2);
+    scored(&place, &server, "5", &nightly).exits(0);
+    scored(&place, &server, "5", &nightly).exits(0);
+    assert_eq!(server.calls(), ROWS + 2);
+}
+
+#[test]
+fn neither_a_stopped_run_nor_rows_without_a_decision_are_accepted() {
+    let server = rejecting_two(9);
+    let place = Place::with("users.csv", users::csv(ROWS));
+    let done = scored(&place, &server, "100%", &["--max-calls", "9", "-c", "1"]);
+    done.exits(3).silent_about("--accept-failures");
+    assert_eq!(summary(&place)["failures_accepted"], false);
+
+    let levels = Server::start(|request| match request.name().as_str() {
+        "User 3" => status(422),
+        "User 5" => ok(r#"{"summary":{"risk_score":1,"level":9},"transaction_id":"u5"}"#),
+        name => ok(&format!(
+            r#"{{"summary":{{"risk_score":1,"level":0}},"transaction_id":"{name}"}}"#
+        )),
+    });
+    let place = Place::with("users.csv", users::csv(ROWS));
+    let decide = [
+        "--decide-by",
+        "level=/summary/level",
+        "--approve-levels",
+        "0",
+    ];
+    let done = scored(&place, &levels, "5", &decide);
+    done.exits(1).says("not accepted, as rows have no decision");
+    assert_eq!(summary(&place)["failures_accepted"], false);
+    let done = scored(
+        &place,
+        &levels,
+        "5",
+        &[&decide[..], &["--overwrite", "-q"]].concat(),
+    );
+    done.exits(1);
+    assert_eq!(
+        done.stderr,
+        "warning: 1 of 20 rows failed: refused 1; see scored.rejects.csv; 1 of 20 rows have no decision: unknown level `9` 1 (finished with exit code 1)\n"
+    );
+}
+
+#[test]
+fn a_quiet_run_says_that_failures_were_accepted() {
+    let place = Place::with("users.csv", users::csv(ROWS));
+    let done = scored(&place, &rejecting_two(9), "10%", &["-q"]);
+    done.exits(0);
+    assert_eq!(
+        done.stderr,
+        "warning: 2 of 20 rows failed: refused 2; see scored.rejects.csv (finished with exit code 0, as `--accept-failures 10%` allows)\n"
+    );
+}

@@ -1,0 +1,185 @@
+//! Waiting for another run that holds the output or the ledger (`--wait-lock`), and the files of a run that has to give up.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::support::process::{Place, Program, Running};
+use crate::support::server::Server;
+use crate::support::users;
+
+const ROWS: usize = 20;
+
+/// A run that holds `scored.csv` until the server goes on.
+fn holder<'a>(place: &'a Place, server: &'a Server, more: &[&str]) -> Running<'a> {
+    let program = place.run(server, ["users.csv", "-o", "scored.csv", "-c", "2"]);
+    let running = program.args(more).start();
+    server.wait_for_calls(5);
+    running
+}
+
+/// A run to the same output that waits for the other one.
+fn waiter<'a>(place: &'a Place, server: &'a Server, input: &str, more: &[&str]) -> Program<'a> {
+    let program = place.run(server, [input, "-o", "scored.csv", "--wait-lock", "1m"]);
+    program.args(more)
+}
+
+#[test]
+fn a_run_waits_until_the_other_one_has_ended_and_uses_what_that_one_paid_for() {
+    let csv = users::csv(ROWS);
+    let (server, release) = Server::holding(3);
+    let place = Place::with("users.csv", &csv);
+    let shared = ["--overwrite", "--ledger", "answers.ledger"];
+    let first = holder(&place, &server, &shared);
+    let second = waiter(&place, &server, "users.csv", &shared).start();
+    second.wait_for_words("is writing `scored.csv`: waiting up to 1 min 0 s");
+    assert_eq!(second.said().lines().count(), 1, "{}", second.said());
+    let named = format!("rescore: another run (process {} on ", first.id());
+    assert!(second.said().starts_with(&named), "{}", second.said());
+    drop(release);
+    first.done().exits(0);
+    let done = second.done();
+    done.exits(0)
+        .says("20 rows already paid for, taken from the ledger");
+    assert_eq!(done.stderr.matches("waiting up to").count(), 1);
+    assert_eq!(server.calls(), ROWS);
+    assert_eq!(place.text("scored.csv"), users::scored(&csv));
+    assert_eq!(place.names(), ["answers.ledger", "scored.csv", "users.csv"]);
+}
+
+#[test]
+fn after_the_wait_everything_is_checked_again() {
+    let csv = users::csv(ROWS);
+    // The output of the first run is there now, and the second may not replace it.
+    let (server, release) = Server::holding(3);
+    let place = Place::with("users.csv", &csv);
+    let first = holder(&place, &server, &[]);
+    let second = waiter(&place, &server, "users.csv", &[]).start();
+    second.wait_for_words("waiting up to");
+    drop(release);
+    first.done().exits(0);
+    second.done().exits(2).says("`scored.csv` already exists");
+    assert_eq!(server.calls(), ROWS);
+    assert_eq!(place.text("scored.csv"), users::scored(&csv));
+
+    // There is another export now: the one of when the run started is not scored.
+    let (server, release) = Server::holding(3);
+    let place = Place::with("users.csv", &csv);
+    let first = holder(&place, &server, &[]);
+    let second = waiter(&place, &server, "users.csv", &["--overwrite"]).start();
+    second.wait_for_words("waiting up to");
+    let newer = users::named(["User 31", "User 32"]);
+    place.write("newer.csv", &newer);
+    fs::rename(place.path("newer.csv"), place.path("users.csv")).unwrap();
+    drop(release);
+    first.done().exits(0);
+    second.done().exits(0);
+    assert_eq!(place.text("scored.csv"), users::scored(&newer));
+    assert_eq!(server.calls(), ROWS + 2);
+}
+
+#[test]
+fn rows_from_a_pipe_are_there_after_the_wait() {
+    let csv = users::csv(ROWS);
+    let (server, release) = Server::holding(3);
+    let place = Place::with("users.csv", &csv);
+    let first = holder(&place, &server, &["--no-ledger"]);
+    let piped = users::named(["User 31", "User 32"]);
+    let second = waiter(&place, &server, "-", &["--overwrite", "--no-ledger"]);
+    let second = second.stdin(piped.as_str()).start();
+    second.wait_for_words("waiting up to");
+    drop(release);
+    first.done().exits(0);
+    second.done().exits(0);
+    assert_eq!(place.text("scored.csv"), users::scored(&piped));
+}
+
+#[test]
+fn the_wait_ends_after_its_time_or_with_a_signal() {
+    let (server, release) = Server::holding(3);
+    let place = Place::with("users.csv", users::csv(ROWS));
+    let first = holder(&place, &server, &[]);
+    let waits = ["users.csv", "-o", "scored.csv", "--wait-lock", "1s"];
+    let gave_up = place.run(&server, waits).done();
+    gave_up
+        .exits(75)
+        .says("waiting up to 1.0 s")
+        .says("error: another run (process ")
+        .says("\n  waited 1.0 s for it\n")
+        .says("hint: run the same command again later, or raise `--wait-lock`");
+    let quiet = place.run(&server, waits).arg("-q").done();
+    quiet.exits(75).silent_about("waiting up to");
+    let without = place.score(&server, []);
+    without
+        .exits(75)
+        .says("hint: `--wait-lock 10m` waits until it has ended");
+    for (signal, code) in [("INT", 130), ("TERM", 143)] {
+        let second = waiter(&place, &server, "users.csv", &[]).start();
+        second.wait_for_words("waiting up to");
+        second.signal(signal);
+        second.done().exits(code).says("nothing was sent");
+    }
+    assert_eq!(server.calls(), 5);
+    drop(release);
+    first.done().exits(0);
+    assert_eq!(place.text("scored.csv"), users::scored(&users::csv(ROWS)));
+}
+
+#[test]
+fn rejects_that_another_run_writes_are_waited_for_as_well() {
+    let csv = users::csv(ROWS);
+    let (server, release) = Server::holding(3);
+    let place = Place::with("users.csv", &csv);
+    let first = holder(&place, &server, &["--rejects", "rejects.csv"]);
+    let other = ["users.csv", "-o", "other.csv", "--rejects", "rejects.csv"];
+    let refused = place.run(&server, other).done();
+    refused
+        .exits(75)
+        .says("another run is writing `rejects.csv.partial`")
+        .says("hint: `--wait-lock 10m`");
+    let second = place.run(&server, other).args(["--wait-lock", "1m"]);
+    let second = second.start();
+    second.wait_for_words("is writing `rejects.csv.partial`: waiting up to");
+    drop(release);
+    first.done().exits(0);
+    second.done().exits(0);
+    assert_eq!(place.text("other.csv"), users::scored(&csv));
+}
+
+#[test]
+fn a_ledger_can_be_pruned_when_its_run_has_ended() {
+    let (server, release) = Server::holding(3);
+    let place = Place::with("users.csv", users::csv(ROWS));
+    let first = holder(&place, &server, &[]);
+    let prune = ["ledger", "prune", "scored.csv.ledger", "--older-than", "1d"];
+    let refused = place.rescore(prune).done();
+    refused
+        .exits(75)
+        .says("another command (process ")
+        .says("hint: `--wait-lock 10m` waits until it has ended");
+    let waiting = place.rescore(prune).args(["--wait-lock", "1m"]).start();
+    waiting.wait_for_words("is using `scored.csv.ledger`: waiting up to 1 min 0 s");
+    first.signal("INT");
+    first.wait_for_words("interrupted");
+    drop(release);
+    first.done().exits(130);
+    waiting.done().exits(0);
+    place.score(&server, []).exits(0);
+    assert_eq!(server.calls(), ROWS);
+}
+
+#[test]
+fn a_run_that_gives_up_leaves_the_summary_and_the_metrics_of_the_run_that_is_at_work() {
+    let (server, release) = Server::holding(3);
+    let place = Place::with("users.csv", users::csv(ROWS));
+    let files = ["--summary", "summary.json", "--metrics", "run.prom"];
+    let first = holder(&place, &server, &files);
+    first.wait_for_file("run.prom", |_| true);
+    place.score(&server, files).exits(75);
+    assert_eq!(place.text("summary.json"), "");
+    assert!(!place.text("run.prom").contains("rescore_exit_code"));
+    drop(release);
+    first.done().exits(0);
+    let summary: Value = serde_json::from_str(&place.text("summary.json")).unwrap();
+    assert_eq!(summary["exit_code"], 0);
+}
