@@ -18,7 +18,7 @@ use super::service::ServiceArgs;
 use super::settings::SettingsArgs;
 use super::sources::Sources;
 use super::values::{self, LogLevelArg, ProgressArg};
-use crate::base::error::{Error, Result};
+use crate::base::error::{Error, Result, shown};
 use crate::base::money::Money;
 use crate::base::tolerance::Tolerance;
 use crate::config::{
@@ -342,11 +342,12 @@ impl RunArgs {
         let input = match self.input.as_slice() {
             [] => None,
             [input] => Some(input.as_path()),
-            [_, _, ..] => {
-                return Err(
-                    Error::usage("several inputs need a directory for their outputs")
-                        .hint("name one with `--output-dir DIR`"),
-                );
+            [_, second, ..] => {
+                return Err(Error::usage(format!(
+                    "a second input, `{}`, needs a directory for the outputs",
+                    shown(second)
+                ))
+                .hint("name one with `--output-dir DIR`"));
             }
         };
         let input = source(input, "rescore run users.csv -o scored.csv")?;
