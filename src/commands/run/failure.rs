@@ -9,8 +9,9 @@ use std::time::Duration;
 
 use super::{identity, log, metrics};
 use crate::base::error::{Error, Exit};
-use crate::config::{LogConfig, RunConfig, ServiceConfig};
-use crate::observe::{FailedStart, MetricsEnd};
+use crate::config::{FilesConfig, LogConfig, RunConfig, ServiceConfig};
+use crate::observe::{FailedStart, MetricsEnd, ReadFile};
+use crate::selection::Selection;
 use crate::telemetry::stats::Stats;
 
 /// Where a failure is written.
@@ -24,6 +25,13 @@ pub(super) struct FailureFiles {
 impl FailureFiles {
     /// Those of this run.
     pub(super) fn of(config: &RunConfig) -> Self {
+        let (input, selection) = match &config.files {
+            FilesConfig::One(one) => {
+                let input = identity::named(&one.input.file.input);
+                (input, one.input.selection)
+            }
+            FilesConfig::Parts(_) => (ReadFile::default(), Selection::default()),
+        };
         Self {
             summary: config.watch.summary.clone(),
             metrics: config.watch.metrics.clone(),
@@ -35,8 +43,8 @@ impl FailureFiles {
                     ServiceConfig::Real(service) => Some(service.endpoint.to_string()),
                     ServiceConfig::Sandbox => None,
                 },
-                input: identity::named(&config.input.file.input),
-                selection: config.input.selection,
+                input,
+                selection,
                 tariff: config.watch.tariff.clone(),
             },
         }

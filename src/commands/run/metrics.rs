@@ -13,7 +13,7 @@ const NAMELESS: &str = "rescore";
 
 /// The job's name: `--job`, or the output's name.
 pub(super) fn job(config: &RunConfig) -> String {
-    let output = config.output.path.as_deref().and_then(Path::file_name);
+    let output = config.files.output().and_then(Path::file_name);
     let named = config.watch.job.clone();
     named
         .or_else(|| output.map(|name| name.to_string_lossy().into_owned()))
