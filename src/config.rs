@@ -5,7 +5,7 @@
 //! `cli` and `commands` share nothing else. Benchmarks build a [`RunConfig`] without a command line.
 
 use std::num::{NonZeroU64, NonZeroUsize};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::base::money::Tariff;
@@ -25,12 +25,10 @@ use crate::verdict::{DecisionPolicy, Levels, Thresholds};
 /// `rescore run`.
 #[derive(Debug)]
 pub struct RunConfig {
-    /// What is read, and how.
-    pub input: input::ReaderSettings,
-    /// What it must be like.
+    /// What is read and written.
+    pub files: FilesConfig,
+    /// What the input must be like.
     pub limits: InputLimits,
-    /// Where rows go.
-    pub output: OutputConfig,
     /// Who answers.
     pub service: ServiceConfig,
     /// How long the client waits for it.
@@ -59,7 +57,7 @@ pub struct RunConfig {
 /// somebody looks for it.
 #[derive(Debug)]
 pub(crate) struct UnconfiguredRun {
-    /// Where its rows would go; `None` is standard output.
+    /// Where its rows would go, a file or a directory; `None` is standard output.
     pub(crate) output: Option<PathBuf>,
     /// Where its summary would go.
     pub(crate) summary: Option<PathBuf>,
@@ -122,6 +120,48 @@ pub struct InputLimits {
     pub(crate) min_rows: Option<NonZeroU64>,
     /// How many rows may be such that they cannot be sent.
     pub(crate) max_invalid: Option<Tolerance>,
+}
+
+/// What a run reads and writes.
+#[derive(Debug, Clone)]
+pub enum FilesConfig {
+    /// One input to one output.
+    One(Box<OneFileConfig>),
+    /// Several inputs, each to a file of its name in a directory.
+    Parts(PartsConfig),
+}
+
+/// One input, and its output.
+#[derive(Debug, Clone)]
+pub struct OneFileConfig {
+    /// What is read, and how.
+    pub input: input::ReaderSettings,
+    /// Where rows go.
+    pub output: OutputConfig,
+}
+
+/// Several inputs, each to a file of its name in a directory.
+#[derive(Debug, Clone)]
+pub struct PartsConfig {
+    /// What is read, and how. A name may be a pattern for several files.
+    pub inputs: Vec<input::ReaderSettings>,
+    /// Where the outputs go.
+    pub directory: PathBuf,
+    /// Outputs that exist may be replaced.
+    pub overwrite: bool,
+    /// The first input that cannot be used ends the run.
+    pub fail_fast: bool,
+}
+
+impl FilesConfig {
+    /// What the run is known by: the output, or the directory of its outputs; `None` for standard output.
+    #[must_use]
+    pub(crate) fn output(&self) -> Option<&Path> {
+        match self {
+            Self::One(one) => one.output.path.as_deref(),
+            Self::Parts(parts) => Some(&parts.directory),
+        }
+    }
 }
 
 /// Where rows go.

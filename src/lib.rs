@@ -43,8 +43,9 @@ pub mod internals {
     }
     pub mod config {
         pub use crate::config::{
-            BudgetConfig, InputLimits, KeySource, LedgerChoice, LedgerConfig, OutputConfig,
-            PaceConfig, RealService, RunConfig, ServiceConfig, TimeoutConfig, WatchConfig,
+            BudgetConfig, FilesConfig, InputLimits, KeySource, LedgerChoice, LedgerConfig,
+            OneFileConfig, OutputConfig, PaceConfig, RealService, RunConfig, ServiceConfig,
+            TimeoutConfig, WatchConfig,
         };
     }
     pub mod encoding {

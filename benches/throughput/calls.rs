@@ -11,8 +11,8 @@ use futures::stream::{FuturesUnordered, StreamExt};
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
 use rescore::internals::commands::run;
 use rescore::internals::config::{
-    BudgetConfig, InputLimits, KeySource, LedgerChoice, LedgerConfig, OutputConfig, PaceConfig,
-    RealService, RunConfig, ServiceConfig, TimeoutConfig, WatchConfig,
+    BudgetConfig, FilesConfig, InputLimits, KeySource, LedgerChoice, LedgerConfig, OneFileConfig,
+    OutputConfig, PaceConfig, RealService, RunConfig, ServiceConfig, TimeoutConfig, WatchConfig,
 };
 use rescore::internals::encoding::TextEncoding;
 use rescore::internals::error::Exit;
@@ -202,15 +202,17 @@ fn whole_run(input: &Path, output: &Path, url: &str, rate: Rate) {
 pub(crate) fn run_with(input: &Path, output: &Path, url: &str, rate: Rate, ledger: LedgerConfig) {
     let exit = run::execute(RunConfig {
         idempotency: None,
-        input: reader_settings(input),
         limits: InputLimits::default(),
-        output: OutputConfig {
-            path: Some(output.to_owned()),
-            rejects: None,
-            changes: None,
-            report: None,
-            overwrite: true,
-        },
+        files: FilesConfig::One(Box::new(OneFileConfig {
+            input: reader_settings(input),
+            output: OutputConfig {
+                path: Some(output.to_owned()),
+                rejects: None,
+                changes: None,
+                report: None,
+                overwrite: true,
+            },
+        })),
         service: ServiceConfig::Real(Box::new(RealService {
             endpoint: Endpoint::new(url, false).unwrap(),
             key: KeySource::Variable(Secret::new("bench")),

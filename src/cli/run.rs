@@ -19,14 +19,14 @@ use super::service::ServiceArgs;
 use super::settings::SettingsArgs;
 use super::sources::Sources;
 use super::values::{self, LogLevelArg, ProgressArg};
-use crate::base::error::{Error, Result};
+use crate::base::error::{Error, Result, shown};
 use crate::base::money::Money;
 use crate::base::tolerance::Tolerance;
 use crate::config::{
-    BudgetConfig, LedgerChoice, LedgerConfig, LogConfig, OutputConfig, PaceConfig, RunConfig,
-    ServiceConfig, TimeoutConfig, WatchConfig,
+    BudgetConfig, FilesConfig, LedgerChoice, LedgerConfig, LogConfig, OneFileConfig, OutputConfig,
+    PaceConfig, PartsConfig, RunConfig, ServiceConfig, TimeoutConfig, WatchConfig,
 };
-use crate::input::ReaderSettings;
+use crate::input::{Input, ReaderSettings};
 use crate::ledger::Reuse;
 use crate::observe::{LogTarget, Style};
 use crate::pace::{CallLimit, FailureBudget, FailureLimit, GiveUpAfter, Rate};
@@ -44,7 +44,9 @@ const WATCH: &str = "Progress and summary";
 )]
 pub(super) struct RunArgs {
     /// The users: a CSV, TSV or JSONL file, plain, gzip or zstd; `-` or nothing is standard input
-    input: Option<PathBuf>,
+    ///
+    /// Several files need `--output-dir`. A pattern such as `parts/*.csv` that the shell has not expanded is expanded.
+    input: Vec<PathBuf>,
     /// Write the rows to this file, compressed if it ends in .gz or .zst; `-` or nothing is standard output
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -185,6 +187,18 @@ pub(super) struct RunArgs {
     /// Replace existing output, rejects, changes and report
     #[arg(long, help_heading = FILES)]
     overwrite: bool,
+    /// Write each input to a file of its name in this directory; files that are finished are skipped
+    ///
+    /// All inputs share one ledger, DIR.ledger, and one pace. An input that cannot be used does not stop the others.
+    #[arg(
+        long, value_name = "DIR", value_parser = values::file(),
+        conflicts_with_all = ["output", "rejects", "changes", "report", "limit", "sample", "no_dedupe"],
+        help_heading = FILES
+    )]
+    output_dir: Option<PathBuf>,
+    /// With --output-dir: stop at the first input that cannot be used
+    #[arg(long, requires = "output_dir", help_heading = FILES)]
+    fail_fast: bool,
 
     /// How progress is shown on standard error
     #[arg(long, value_name = "STYLE", value_enum, default_value = "auto", help_heading = WATCH)]
@@ -226,7 +240,7 @@ impl RunArgs {
         let idempotency = self.service.idempotency()?;
         let (names, columns) = self.columns.names()?;
         let (policy, captured) = self.policy.choice(sources)?.of_answers(columns)?;
-        let input = self.input(names)?;
+        let files = self.files(&names)?;
         let service = if self.sandbox {
             refuse_address(sources)?;
             // Addresses and keys in variables are for other runs: a stand-in never gets the real key.
@@ -234,14 +248,13 @@ impl RunArgs {
         } else {
             self.service.config(sources)?
         };
-        let output = self.output();
         let ledger = self.ledger();
         let budget = BudgetConfig {
             calls: self.call_limit()?,
             failures: FailureBudget(self.max_failures),
             give_up_after: self.give_up_after.unwrap_or_default(),
         };
-        let rows_on_terminal = output.path.is_none() && std::io::stdout().is_terminal();
+        let rows_on_terminal = files.output().is_none() && std::io::stdout().is_terminal();
         let log = self.log.map(|path| LogConfig {
             target: values::log_target(path),
             level: self.log_level.into(),
@@ -264,9 +277,8 @@ impl RunArgs {
             tariff: self.price.tariff(),
         };
         Ok(RunConfig {
-            input,
             limits: self.limits.limits(),
-            output,
+            files,
             service,
             timeouts: TimeoutConfig {
                 call: self.timeout,
@@ -328,8 +340,46 @@ impl RunArgs {
         Ok(both.min_by_key(|limit| limit.calls()))
     }
 
-    fn input(&self, columns: Vec<String>) -> Result<ReaderSettings> {
-        let input = source(self.input.as_deref(), "rescore run users.csv -o scored.csv")?;
+    fn files(&self, columns: &[String]) -> Result<FilesConfig> {
+        if let Some(directory) = &self.output_dir {
+            return self.parts(directory, columns).map(FilesConfig::Parts);
+        }
+        let input = match self.input.as_slice() {
+            [] => None,
+            [input] => Some(input.as_path()),
+            [_, second, ..] => {
+                return Err(Error::usage(format!(
+                    "a second input, `{}`, needs a directory for the outputs",
+                    shown(second)
+                ))
+                .hint("name one with `--output-dir DIR`"));
+            }
+        };
+        let input = source(input, "rescore run users.csv -o scored.csv")?;
+        Ok(FilesConfig::One(Box::new(OneFileConfig {
+            input: self.input(input, columns.to_vec())?,
+            output: self.output(),
+        })))
+    }
+
+    /// # Errors
+    /// No file is named, or standard input, which has no name that an output could have.
+    fn parts(&self, directory: &Path, columns: &[String]) -> Result<PartsConfig> {
+        if self.input.is_empty() || self.input.iter().any(|input| input == Path::new("-")) {
+            return Err(Error::usage("`--output-dir` needs the names of the inputs")
+                .hint("name them, as in `rescore run parts/*.csv --output-dir scored`"));
+        }
+        let inputs = self.input.iter();
+        let inputs = inputs.map(|path| self.input(Input::File(path.clone()), columns.to_vec()));
+        Ok(PartsConfig {
+            inputs: inputs.collect::<Result<_>>()?,
+            directory: directory.to_owned(),
+            overwrite: self.overwrite,
+            fail_fast: self.fail_fast,
+        })
+    }
+
+    fn input(&self, input: Input, columns: Vec<String>) -> Result<ReaderSettings> {
         Ok(ReaderSettings {
             file: self.format.file(input)?,
             assignments: self.fields.assignments()?,

@@ -30,7 +30,9 @@ pub(crate) fn unconfigured_run(
     let text = |name: &str| value(name)?.into_string().ok();
     let level = text("log-level").and_then(|word| LogLevelArg::from_str(&word, false).ok());
     Some(UnconfiguredRun {
-        output: path("output").filter(|path| path != Path::new("-")),
+        output: path("output")
+            .filter(|path| path != Path::new("-"))
+            .or_else(|| path("output-dir")),
         summary: path("summary"),
         metrics: path("metrics"),
         log: path("log").map(|path| LogConfig {

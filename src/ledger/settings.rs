@@ -12,6 +12,8 @@ use crate::raw_json::Pointer;
 pub enum Reuse {
     /// All of them.
     All,
+    /// All of them, also those of a finished run, which goes on: it has further inputs.
+    Continue,
     /// Those that are younger than this by the wall clock.
     Younger(Duration),
     /// None. In the run's own ledger its first answer replaces them all; in a shared one new answers replace old ones.

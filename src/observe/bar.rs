@@ -47,6 +47,7 @@ impl Bar {
         let room = width - gauge.map_or(0, |gauge| gauge + 1);
         let head = [
             now.share.map(percent),
+            words::file(now),
             Some(counted(now.counts.rows.resolved, "row")),
             now.remaining
                 .map(|left| format!("ETA {}", whole_seconds(left))),
@@ -170,6 +171,7 @@ mod tests {
         let at = Duration::from_secs(3_000);
         Snapshot {
             at,
+            file: None,
             counts: RunCounts::of(&stats, at, None),
             in_flight: 16,
             pause: None,
@@ -197,6 +199,7 @@ mod tests {
             style: Style::Bar,
             every: Duration::ZERO,
             size: Some(1),
+            files: None,
             limit: None,
             sandbox: true,
             tariff: None,

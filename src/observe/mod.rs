@@ -46,6 +46,8 @@ pub(crate) use progress::ProgressThread;
 pub(crate) use run_identity::{DecisionRule, RunIdentity};
 pub(crate) use settings::ProgressSettings;
 pub use style::Style;
-pub(crate) use summary::{FailedStart, KeptLedger, ReadFile, RunSummary, WrittenFile};
+pub(crate) use summary::{
+    FailedStart, FileState, FileSummary, KeptLedger, ReadFile, RunSummary, WrittenFile,
+};
 pub(crate) use what_if::WhatIfView;
 pub(crate) use words::{most, same_command};

@@ -44,7 +44,7 @@ pub(super) enum Notice {
 #[derive(Debug, Clone)]
 pub(super) enum Warning {
     /// Two different users got the same transaction id, in these rows.
-    TransactionRepeated(RowNumber, RowNumber),
+    TransactionRepeated(NamedRow, NamedRow),
     /// The service has refused this many rows in a row.
     ManyRefused(u32),
     /// None of this many answers has these fields.
@@ -53,8 +53,19 @@ pub(super) enum Warning {
     Unusable(Unusable),
 }
 
+/// A row, with the name of its file where there are several.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct NamedRow {
+    pub(super) file: Option<Arc<str>>,
+    pub(super) row: RowNumber,
+}
+
 /// The observer that sends notices.
-pub(crate) struct Notices(Sender<Notice>);
+pub(crate) struct Notices {
+    to: Sender<Notice>,
+    /// The names of the files in their order, where there are several.
+    files: Vec<Arc<str>>,
+}
 
 /// Where the notices of [`Notices`] arrive.
 pub(crate) struct Inbox(Receiver<Notice>);
@@ -62,18 +73,18 @@ pub(crate) struct Inbox(Receiver<Notice>);
 /// Ends the progress.
 pub(crate) struct Ender(Sender<Notice>);
 
-/// An observer, and the inbox for its notices.
+/// An observer, and the inbox for its notices. `files` are the names of the files in their order, where there are several.
 #[must_use]
-pub(crate) fn notices() -> (Notices, Inbox) {
-    let (sender, receiver) = channel();
-    (Notices(sender), Inbox(receiver))
+pub(crate) fn notices(files: Vec<Arc<str>>) -> (Notices, Inbox) {
+    let (to, receiver) = channel();
+    (Notices { to, files }, Inbox(receiver))
 }
 
 impl Notices {
     /// A handle that ends the progress.
     #[must_use]
     pub(crate) fn ender(&self) -> Ender {
-        Ender(self.0.clone())
+        Ender(self.to.clone())
     }
 }
 
@@ -94,14 +105,14 @@ impl Inbox {
 
 impl Observer for Notices {
     fn observe(&mut self, _: Duration, event: &Event, stats: &Stats) {
-        if let Some(notice) = notice_of(event, stats) {
+        if let Some(notice) = notice_of(event, stats, &self.files) {
             // If nobody receives it, the run is over.
-            let _ = self.0.send(notice);
+            let _ = self.to.send(notice);
         }
     }
 }
 
-fn notice_of(event: &Event, stats: &Stats) -> Option<Notice> {
+fn notice_of(event: &Event, stats: &Stats, files: &[Arc<str>]) -> Option<Notice> {
     Some(match event {
         Event::Throttled {
             pause: Some(pause), ..
@@ -121,15 +132,23 @@ fn notice_of(event: &Event, stats: &Stats) -> Option<Notice> {
             in_flight: stats.in_flight,
             longest: *longest,
         },
-        event => Notice::Warning(warning_of(event, stats)?),
+        event => Notice::Warning(warning_of(event, stats, files)?),
     })
 }
 
-fn warning_of(event: &Event, stats: &Stats) -> Option<Warning> {
+fn warning_of(event: &Event, stats: &Stats, files: &[Arc<str>]) -> Option<Warning> {
     Some(match event {
         // Only once: a cache that mixes up one answer mixes up many.
-        Event::TransactionRepeated { row, first } if stats.repeated_transactions == 1 => {
-            Warning::TransactionRepeated(*row.min(first), *row.max(first))
+        Event::TransactionRepeated {
+            row,
+            first,
+            first_file,
+        } if stats.repeated_transactions == 1 => {
+            let (one, other) = (
+                named_row(*row, stats.file, files),
+                named_row(*first, *first_file, files),
+            );
+            Warning::TransactionRepeated(one.clone().min(other.clone()), one.max(other))
         }
         Event::ManyRefused { rows } => Warning::ManyRefused(*rows),
         Event::FieldsAbsent { answers, fields } => {
@@ -145,4 +164,13 @@ fn warning_of(event: &Event, stats: &Stats) -> Option<Warning> {
         }
         _ => return None,
     })
+}
+
+/// The row of the file with this number.
+fn named_row(row: RowNumber, file: u64, files: &[Arc<str>]) -> NamedRow {
+    let index = usize::try_from(file)
+        .ok()
+        .and_then(|file| file.checked_sub(1));
+    let file = index.and_then(|index| files.get(index)).cloned();
+    NamedRow { file, row }
 }

@@ -35,6 +35,9 @@ impl Plain {
         if self.settings.sandbox {
             line.push_str("sandbox: ");
         }
+        if let Some(file) = words::file(now) {
+            let _ = write!(line, "{file}: ");
+        }
         line.push_str(&counted(now.counts.rows.resolved, "row"));
         if let Some(share) = now.share {
             let _ = write!(line, " ({})", percent(share));

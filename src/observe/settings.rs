@@ -20,6 +20,8 @@ pub(crate) struct ProgressSettings {
     pub(crate) every: Duration,
     /// The source's size in bytes, if it has one.
     pub(crate) size: Option<u64>,
+    /// How many files there are; `None` for a run of one file.
+    pub(crate) files: Option<u64>,
     /// With `--limit`: the run takes no more rows than this.
     pub(crate) limit: Option<NonZeroU64>,
     /// The stand-in answers, not the service: every view that shows numbers says so.

@@ -16,6 +16,8 @@ use crate::telemetry::stats::{OngoingOutage, Stats};
 pub(super) struct Snapshot {
     /// Since the start.
     pub(super) at: Duration,
+    /// The number of the file whose rows come, and how many files there are; `None` for a run of one file.
+    pub(super) file: Option<(u64, u64)>,
     /// What was counted so far.
     pub(super) counts: RunCounts,
     pub(super) in_flight: u64,
@@ -50,6 +52,7 @@ impl Snapshot {
             let remaining = speed.and_then(|speed| speed.to_the_end(now.share));
             Self {
                 at,
+                file: settings.files.map(|files| (stats.file, files)),
                 counts: RunCounts::of(stats, at, settings.tariff.as_ref()),
                 in_flight: stats.in_flight,
                 pause: stats.pause_left(at),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::notice::Warning;
+use super::notice::{NamedRow, Warning};
 use super::numbers::{count, counted, parts, per_time, percent, whole_seconds};
 use super::run_counts::{CallsJson, RunCounts};
 use super::snapshot::Snapshot;
@@ -18,6 +18,12 @@ pub(crate) const fn same_command(fresh: bool) -> &'static str {
     } else {
         "the same command"
     }
+}
+
+/// `file 3 of 64`; `None` for a run of one file, and before the first.
+pub(super) fn file(now: &Snapshot) -> Option<String> {
+    let (file, files) = now.file.filter(|(file, _)| *file > 0)?;
+    Some(format!("file {} of {}", count(file), count(files)))
 }
 
 /// `approve 3, review 1, undecided 1, failed 2`.
@@ -187,11 +193,22 @@ pub(super) const KEY_RENEWED: &str = "a new API key was read from its file; cont
 /// What it means if different users get the same answer.
 pub(super) const MIXED_UP: &str = "a cache or proxy may be answering for the service";
 
+/// `rows 3 and 7`, or with their files `row 3 of x.csv and row 7 of y.csv`.
+fn rows(one: &NamedRow, other: &NamedRow) -> String {
+    match (&one.file, &other.file) {
+        (Some(its), Some(others)) => {
+            format!("row {} of {its} and row {} of {others}", one.row, other.row)
+        }
+        _ => format!("rows {} and {}", one.row, other.row),
+    }
+}
+
 /// A warning, without the word in front.
 pub(super) fn warning(warning: &Warning) -> String {
     match warning {
         Warning::TransactionRepeated(one, other) => format!(
-            "two different users got the same transaction id, in rows {one} and {other}: {MIXED_UP}"
+            "two different users got the same transaction id, in {}: {MIXED_UP}",
+            rows(one, other)
         ),
         Warning::ManyRefused(rows) => {
             format!("the service has rejected {rows} consecutive rows; the rejects file says why")

@@ -56,7 +56,10 @@ pub(crate) fn is_same_file(a: &Path, b: &Path) -> bool {
             path.file_name()?.to_owned(),
         ))
     };
-    same_inode(a, b) || place(a).is_some_and(|a| place(b) == Some(a))
+    // Equal names also lead to one file where their directory does not exist yet.
+    a.components().eq(b.components())
+        || same_inode(a, b)
+        || place(a).is_some_and(|a| place(b) == Some(a))
 }
 
 fn same_inode(a: &Path, b: &Path) -> bool {

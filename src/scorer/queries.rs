@@ -9,7 +9,7 @@ use crate::ledger::{
 };
 use crate::pace::{Closed, FreshRows, Permit};
 use crate::service::Service;
-use crate::telemetry::event::{CancelReason, Origin};
+use crate::telemetry::event::{CancelReason, Event, Origin};
 use crate::telemetry::hub::Events;
 use crate::verdict::Verdict;
 
@@ -106,6 +106,14 @@ impl<S> Scorer<S> {
             .events
             .with_stats(|stats| policies.too_many_failures(stats));
         stop.map_or(Ok(()), Err)
+    }
+
+    /// The rows of the next of several files come now. `before` is how many bytes the files before it have.
+    pub(crate) fn start_file(&self, file: u64, before: u64) {
+        self.recorder.start_file(file);
+        self.recorder
+            .events
+            .emit(Event::FileStarted { file, before });
     }
 
     /// No more answers will come.

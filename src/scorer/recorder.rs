@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use super::abort::PaidAnswer;
 use super::missing_fields::{FieldsMissing, MissingFields};
 use super::row_call::RowCall;
-use super::transactions::Transactions;
+use super::transactions::{RowOfFile, Transactions};
 use crate::base::error::Error;
 use crate::ledger::{LedgerWriter, RequestKey};
 use crate::raw_json::Pointer;
@@ -28,6 +28,8 @@ pub(crate) struct RowRecorder {
 
 /// What is watched for in the answers of the whole run.
 struct AnswerChecks {
+    /// The number of the file whose rows are answered; 0 for a run of one file.
+    file: u64,
     transactions: Transactions,
     missing: MissingFields,
 }
@@ -47,6 +49,7 @@ impl RowRecorder {
             decisions,
             events,
             checks: RefCell::new(AnswerChecks {
+                file: 0,
                 transactions: Transactions::default(),
                 missing: MissingFields::new(fields, level),
             }),
@@ -57,11 +60,23 @@ impl RowRecorder {
     pub(super) fn check(&self, call: &RowCall, answer: &Answer) -> Option<FieldsMissing> {
         let mut checks = self.checks.borrow_mut();
         let id = &answer.transaction_id;
-        if let Some(first) = checks.transactions.note(id, &call.body, call.row) {
-            let row = call.row;
-            self.events.emit(Event::TransactionRepeated { row, first });
+        let here = RowOfFile {
+            file: checks.file,
+            row: call.row,
+        };
+        if let Some(first) = checks.transactions.note(id, &call.body, here) {
+            self.events.emit(Event::TransactionRepeated {
+                row: call.row,
+                first: first.row,
+                first_file: first.file,
+            });
         }
         checks.missing.note(answer)
+    }
+
+    /// From now on the answers are to rows of this file.
+    pub(super) fn start_file(&self, file: u64) {
+        self.checks.borrow_mut().file = file;
     }
 
     /// No more answers will come.

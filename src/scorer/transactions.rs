@@ -23,10 +23,18 @@ pub(super) struct Transactions {
     older: HashMap<u64, FirstUse, RandomState>,
 }
 
+/// A row of the run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct RowOfFile {
+    /// The number of its file; 0 for a run of one file.
+    pub(super) file: u64,
+    pub(super) row: RowNumber,
+}
+
 /// The row that an id came with first, and what that row asked.
 #[derive(Debug)]
 struct FirstUse {
-    row: RowNumber,
+    row: RowOfFile,
     request: u64,
 }
 
@@ -37,8 +45,8 @@ impl Transactions {
         &mut self,
         id: &TransactionId,
         request: &[u8],
-        row: RowNumber,
-    ) -> Option<RowNumber> {
+        row: RowOfFile,
+    ) -> Option<RowOfFile> {
         let request = self.hashes.hash_one(request);
         let id = self.hashes.hash_one(id.as_str());
         if let Some(seen) = self.younger.get(&id).or_else(|| self.older.get(&id)) {
@@ -62,8 +70,9 @@ mod tests {
     fn note(transactions: &mut Transactions, id: usize, request: &str, row: u64) -> Option<u64> {
         let id = TransactionId::new(&format!("t-{id}")).unwrap();
         let row = (1..row).fold(RowNumber::FIRST, |number, _| number.next());
+        let row = RowOfFile { file: 0, row };
         let before = transactions.note(&id, request.as_bytes(), row);
-        before.map(RowNumber::get)
+        before.map(|first| first.row.get())
     }
 
     #[test]

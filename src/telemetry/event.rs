@@ -22,7 +22,21 @@ pub(crate) enum Event {
         /// How many bytes of the source have been read with them.
         position: u64,
     },
-    /// No more rows will come.
+    /// The rows of the next of several files come now.
+    FileStarted {
+        /// Its number, from 1.
+        file: u64,
+        /// The bytes of the files before it whose rows this run takes.
+        before: u64,
+    },
+    /// A file was finished by an earlier run, and is left as it is.
+    FileSkipped {
+        /// Some of its rows have no verdict.
+        has_rejects: bool,
+    },
+    /// One of several files cannot be used, or not to its end; the run continues with the others.
+    FileFailed(CancelReason),
+    /// No more rows will come of this file.
     InputEnded(InputEnd),
     /// A row entered the window.
     RowAdmitted(RowNumber),
@@ -41,6 +55,8 @@ pub(crate) enum Event {
         row: RowNumber,
         /// The other user's row.
         first: RowNumber,
+        /// The number of the file that it is in; 0 for a run of one file.
+        first_file: u64,
     },
     /// A call brought no verdict.
     AttemptFailed {

@@ -8,5 +8,6 @@ pub(crate) mod event;
 pub(crate) mod hub;
 mod latency;
 pub(crate) mod pace;
+pub(crate) mod row_counts;
 pub(crate) mod stats;
 mod timeline;

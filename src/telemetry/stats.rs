@@ -50,8 +50,18 @@ pub(crate) struct Stats {
     pub(crate) left: u64,
     /// Rows in the output.
     pub(crate) written: u64,
-    /// Bytes of the source that were read for these rows.
+    /// Bytes of the source that were read for these rows; of several files, those of all files before are included.
     pub(crate) position: u64,
+    /// The number of the file whose rows come, of several; 0 for a run of one file.
+    pub(crate) file: u64,
+    /// Bytes of the files before it.
+    pub(crate) before: u64,
+    /// Files that an earlier run had finished.
+    pub(crate) skipped: u64,
+    /// Those of them in which some rows have no verdict.
+    pub(crate) skipped_with_rejects: u64,
+    /// Why a file could not be used, or not to its end, while the run continued: the reason with the highest exit code.
+    pub(crate) file_failed: Option<CancelReason>,
     /// Whether the writer failed.
     pub(crate) output_failed: bool,
     /// Calls that were sent.
@@ -128,8 +138,14 @@ impl Stats {
         match event {
             Event::RowsRead { rows, position } => {
                 self.read += rows;
-                self.position = *position;
+                self.position = self.before + *position;
             }
+            Event::FileStarted { file, before } => self.file_started(*file, *before),
+            Event::FileSkipped { has_rejects } => {
+                self.skipped += 1;
+                self.skipped_with_rejects += u64::from(*has_rejects);
+            }
+            Event::FileFailed(reason) => self.file_failed(*reason),
             Event::InputEnded(end) => self.input_end = Some(*end),
             Event::RowAdmitted(_) => self.admitted += 1,
             Event::AttemptBegan { again, .. } => self.call_began(at, *again),
@@ -175,6 +191,18 @@ impl Stats {
             Event::DrainBegan { reason, .. } => self.terminated |= reason.hurries(),
             Event::CancelBegan(reason) => self.stopping(*reason),
         }
+    }
+
+    const fn file_started(&mut self, file: u64, before: u64) {
+        self.file = file;
+        self.before = before;
+        self.position = before;
+        self.input_end = None;
+    }
+
+    fn file_failed(&mut self, reason: CancelReason) {
+        let reasons = [self.file_failed, Some(reason)].into_iter().flatten();
+        self.file_failed = reasons.max_by_key(|reason| exit_of(*reason).code());
     }
 
     fn call_began(&mut self, at: Duration, again: Option<Again>) {
@@ -333,35 +361,20 @@ impl Stats {
     /// Whether the run has reached the end of its input and has left nothing for another run to continue.
     #[must_use]
     pub(crate) const fn is_finished(&self) -> bool {
-        self.cancelled.is_none() && !matches!(self.input_end, Some(InputEnd::Part))
+        self.cancelled.is_none()
+            && self.file_failed.is_none()
+            && !matches!(self.input_end, Some(InputEnd::Part))
     }
 
     /// How the run ended, for the exit code, unless [failures are accepted](super::accepted_failures).
     #[must_use]
     pub(crate) fn exit(&self) -> Exit {
-        match self.cancelled {
-            None if self.failed.is_empty() && self.undecided == 0 => Exit::Complete,
+        let all_have_verdicts =
+            self.failed.is_empty() && self.undecided == 0 && self.skipped_with_rejects == 0;
+        match self.cancelled.or(self.file_failed) {
+            None if all_have_verdicts => Exit::Complete,
             None => Exit::SomeFailed,
-            Some(CancelReason::Interrupted) => Exit::Interrupted(Signal::Interrupt),
-            Some(CancelReason::Terminated) => Exit::Interrupted(Signal::Terminate),
-            Some(CancelReason::HungUp) => Exit::Interrupted(Signal::HangUp),
-            Some(CancelReason::Refused) => Exit::Refused,
-            Some(CancelReason::Input | CancelReason::MinRows | CancelReason::MaxInvalid) => {
-                Exit::Usage
-            }
-            Some(
-                CancelReason::Unavailable
-                | CancelReason::InputChanged
-                | CancelReason::Ledger
-                | CancelReason::NoVerdicts
-                | CancelReason::NoDecisions
-                | CancelReason::MaxCalls
-                | CancelReason::MaxCost
-                | CancelReason::MaxFailures
-                | CancelReason::Output
-                | CancelReason::OutputClosed,
-            ) => Exit::Stopped,
-            Some(CancelReason::Internal) => Exit::Internal,
+            Some(reason) => exit_of(reason),
         }
     }
 
@@ -387,6 +400,28 @@ impl Stats {
             "rows do not add up: {} read, {} admitted, {resolved} resolved, {} left, {} written, {} calls in flight",
             self.read, self.admitted, self.left, self.written, self.in_flight
         ))
+    }
+}
+
+/// How a run exits that was stopped for this reason.
+const fn exit_of(reason: CancelReason) -> Exit {
+    match reason {
+        CancelReason::Interrupted => Exit::Interrupted(Signal::Interrupt),
+        CancelReason::Terminated => Exit::Interrupted(Signal::Terminate),
+        CancelReason::HungUp => Exit::Interrupted(Signal::HangUp),
+        CancelReason::Refused => Exit::Refused,
+        CancelReason::Input | CancelReason::MinRows | CancelReason::MaxInvalid => Exit::Usage,
+        CancelReason::Unavailable
+        | CancelReason::InputChanged
+        | CancelReason::Ledger
+        | CancelReason::NoVerdicts
+        | CancelReason::NoDecisions
+        | CancelReason::MaxCalls
+        | CancelReason::MaxCost
+        | CancelReason::MaxFailures
+        | CancelReason::Output
+        | CancelReason::OutputClosed => Exit::Stopped,
+        CancelReason::Internal => Exit::Internal,
     }
 }
 

@@ -28,5 +28,6 @@ mod files;
 mod ledger;
 mod lifecycle;
 mod pacing;
+mod parts;
 mod report;
 mod service;

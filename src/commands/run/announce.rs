@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use super::super::open_input::IGNORED;
-use super::file::OpenFile;
+use super::super::open_input::{IGNORED, InputFacts};
 use super::ledger::PreparedLedger;
+use super::parts::PlannedParts;
+use super::places::PreparedFiles;
 use super::prepare::{CallParts, Context, PreparedRun};
 use crate::base::error::{printable, quoted};
 use crate::layout::Format;
@@ -26,46 +27,116 @@ pub(super) fn announce(prepared: &PreparedRun) {
         context,
         ledger,
         calls,
-        file,
+        files,
         warnings,
         ..
     } = prepared;
     if context.watch.shows_text() {
-        introduce(context, calls, file);
-        tell_limit(ledger, calls.gate.limit());
-        tell_earlier_run(ledger);
-        let is_stream = file.output.as_ref().is_none_or(Target::is_special);
-        if is_stream && !context.is_sandbox() && !ledger.stays() {
+        introduce(context, calls, files);
+        if has_rows(files) {
+            tell_limit(ledger, calls.gate.limit());
+            tell_earlier_run(ledger);
+        }
+        if is_stream(files) && !context.is_sandbox() && !ledger.stays() {
             tell(NO_LEDGER);
         }
     }
-    let ignored = file.input.ignored_at_start.then(|| IGNORED.to_owned());
     let of_ledger = thrown_away(ledger).or_else(|| aged(ledger));
     let of_ledger = of_ledger.into_iter().chain(lacking(ledger));
-    for warning in warnings.iter().cloned().chain(ignored).chain(of_ledger) {
+    let of_input = ignored(files).then(|| IGNORED.to_owned());
+    for warning in warnings.iter().cloned().chain(of_input).chain(of_ledger) {
         observe::warn(&printable(&warning));
+    }
+    if let PreparedFiles::Parts(parts) = files {
+        for error in parts.unusable() {
+            observe::tell_error(error);
+        }
     }
 }
 
-fn introduce(context: &Context, calls: &CallParts, file: &OpenFile) {
-    let input = &file.input;
+/// Whether any rows are to run.
+fn has_rows(files: &PreparedFiles) -> bool {
+    match files {
+        PreparedFiles::One(_) => true,
+        PreparedFiles::Parts(parts) => parts.any_to_run(),
+    }
+}
+
+/// Whether rows go to a stream, which has no ledger of its own.
+fn is_stream(files: &PreparedFiles) -> bool {
+    match files {
+        PreparedFiles::One(file) => file.output.as_ref().is_none_or(Target::is_special),
+        PreparedFiles::Parts(_) => false,
+    }
+}
+
+/// Whether the input is known to have bytes behind its compressed data. Of several inputs each is named at its end.
+fn ignored(files: &PreparedFiles) -> bool {
+    match files {
+        PreparedFiles::One(file) => file.input.ignored_at_start,
+        PreparedFiles::Parts(_) => false,
+    }
+}
+
+fn introduce(context: &Context, calls: &CallParts, files: &PreparedFiles) {
+    let what = match files {
+        PreparedFiles::One(file) => file.input.selection.of(&file.input.name()),
+        PreparedFiles::Parts(parts) => {
+            if parts.skipped() > 0 {
+                tell(&format!(
+                    "rescore: skipping {} that an earlier run has finished",
+                    counted(parts.skipped(), "file")
+                ));
+            }
+            match parts.to_run().count() {
+                0 => return tell("rescore: nothing to send"),
+                number => counted(number as u64, "file"),
+            }
+        }
+    };
     let service = if context.is_sandbox() {
         "the built-in sandbox".to_owned()
     } else {
         context.endpoint.to_string()
     };
     tell(&format!(
-        "rescore: sending {} to {service}; up to {} at a time, {}",
-        input.selection.of(&input.name()),
+        "rescore: sending {what} to {service}; up to {} at a time, {}",
         counted(calls.concurrency.get() as u64, "call"),
         pace(calls.pace.rate)
     ));
+    match files {
+        PreparedFiles::One(file) => tell_columns(&file.input, file.layout.format),
+        PreparedFiles::Parts(parts) => tell_all_columns(parts),
+    }
+}
+
+/// Says which columns of several inputs are used: once, if they are the same in all.
+fn tell_all_columns(parts: &PlannedParts) {
+    let mut told: Vec<(&InputFacts, Format)> = Vec::new();
+    for part in parts.to_run() {
+        let (facts, format) = (&part.facts, part.format);
+        let same = |(told, as_format): &(&InputFacts, Format)| {
+            told.mapping == facts.mapping && told.replaced == facts.replaced && *as_format == format
+        };
+        if told.iter().any(same) {
+            continue;
+        }
+        if !told.is_empty() {
+            tell(&format!("         from {} on:", facts.name()));
+        }
+        tell_columns(facts, format);
+        told.push((facts, format));
+    }
+}
+
+/// Says which columns of an input are used, and which are replaced.
+fn tell_columns(input: &InputFacts, format: Format) {
     if !input.mapping.is_empty() {
         tell(&format!("         {}", printable(&input.mapping)));
     }
     if !input.replaced.is_empty() {
         let names: Vec<_> = input.replaced.iter().map(|name| quoted(name)).collect();
-        let columns = match file.layout.format {
+        let columns = match format {
             Format::Delimited { .. } => "columns",
             Format::Jsonl => "members",
         };
@@ -117,10 +188,10 @@ fn tell_earlier_run(ledger: &PreparedLedger) {
     };
     let started = moment(started);
     tell(&match ledger.previous_run() {
-        PreviousRun::Finished { .. } => {
+        PreviousRun::Finished { .. } if ledger.retries() => {
             format!("rescore: retrying the failed rows of the run of {started}{has}")
         }
-        PreviousRun::Stopped | PreviousRun::None => {
+        PreviousRun::Finished { .. } | PreviousRun::Stopped | PreviousRun::None => {
             format!(
                 "rescore: continuing the run of {started}{has} (`--fresh` sends every row again)"
             )

@@ -9,7 +9,6 @@ use crate::base::error::{Error, Result, shown};
 use crate::base::rlimit::max_file_size;
 use crate::observe::count;
 use crate::output::{Target, partial_of};
-use crate::telemetry::stats::Stats;
 
 /// A megabyte, as people and `df -H` count.
 const MEGABYTE: u64 = 1_000_000;
@@ -107,16 +106,26 @@ pub(super) fn in_temporary(error: Error) -> Error {
     error.hint("free space there, or name another directory with the variable `TMPDIR`")
 }
 
+/// How far an input has been read.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct HowFar {
+    /// Its size in bytes, where it is known.
+    pub(super) size: Option<u64>,
+    /// How many of them were read.
+    pub(super) position: u64,
+}
+
 /// An error of a run that stopped; where a disk is full, with the space that the rest of the file needs, estimated from what it has
 /// taken so far.
-pub(super) fn for_the_rest(error: Error, size: Option<u64>, stats: &Stats) -> Error {
+pub(super) fn for_the_rest(error: Error, far: HowFar) -> Error {
     needs(error, |file| {
         // The last answers of a ledger are in its log, and stay there when there is no space.
         let taken = length(file).max(length(&log_of(file)));
+        let HowFar { size, position } = far;
         let needed = match size {
-            Some(size) if stats.position > 0 => {
-                let left = u128::from(size.saturating_sub(stats.position));
-                let needed = u128::from(taken) * left / u128::from(stats.position);
+            Some(size) if position > 0 => {
+                let left = u128::from(size.saturating_sub(position));
+                let needed = u128::from(taken) * left / u128::from(position);
                 u64::try_from(needed).unwrap_or(u64::MAX)
             }
             _ => taken,

@@ -1,41 +1,43 @@
 //! The third phase: starts everything that the run has only one of, lets the rows of its files run, and ends it.
 
+use std::sync::Arc;
+
 use tokio::runtime::Runtime;
 
-use super::file::{FileEnd, OpenFile};
+use super::driver::FileDriver;
+use super::file::FileEnd;
 use super::ledger::{PreparedLedger, RunLedger};
 use super::lookup::LookupStage;
+use super::parts::{PartsEnd, run_each};
+use super::places::PreparedFiles;
 use super::prepare::{CallParts, Context, PreparedRun};
-use super::rows::{self, RowStages, run_rows};
-use super::threads::{StopChannel, WhenBroken};
-use crate::base::error::{Error, Result, shown};
+use super::rows;
+use super::threads::WhenBroken;
+use crate::base::error::{Error, Exit, Result, shown};
 use crate::ledger::{LedgerWriter, RequestUuids};
 use crate::observe::{self, MetricsThread, ProgressSettings, ProgressThread, Style};
-use crate::output::{Sealed, Writer, partial_of};
+use crate::output::partial_of;
 use crate::pace::{CallBudget, GiveUpPolicy, RetryPolicy};
 use crate::scorer::{Caller, Outage, Policies, RowRecorder, Scorer};
 use crate::service::Client;
 use crate::telemetry::hub::{Events, Observer};
-use crate::verdict::DecisionPolicy;
+use crate::telemetry::stats::Stats;
 
 /// A run whose rows have run, to the end or to a stop.
 pub(super) struct DrivenRun {
     pub(super) context: Context,
     pub(super) ledger: RunLedger,
-    pub(super) file: FileEnd,
+    pub(super) files: EndedFiles,
     pub(super) events: Events,
     pub(super) metrics: Option<MetricsThread>,
 }
 
-/// What the rows of every file pass through, one file after the other.
-struct FileDriver<'a> {
-    runtime: &'a Runtime,
-    scorer: &'a Scorer<Client>,
-    ledger: &'a RunLedger,
-    policy: DecisionPolicy,
-    /// Rows are counted for a report.
-    counts: bool,
-    stops: StopChannel,
+/// The files of a run whose rows have run.
+pub(super) enum EndedFiles {
+    /// One input to one output.
+    One(Box<FileEnd>),
+    /// Several inputs, each to a file in a directory.
+    Parts(Box<PartsEnd>),
 }
 
 /// Starts the run and lets its rows run.
@@ -46,21 +48,35 @@ pub(super) fn drive(prepared: PreparedRun) -> Result<DrivenRun> {
     let PreparedRun {
         mut context,
         ledger,
-        file,
+        files,
         calls,
         stops,
         signals,
         warnings: _,
     } = prepared;
     let runtime = runtime()?;
-    let (events, progress) = start_progress(&runtime, &context, &file, calls.concurrency.get());
+    let (events, progress) = start_progress(&runtime, &context, &files, calls.concurrency.get());
     let metrics = context.metrics.take();
     let metrics = metrics.map(|file| MetricsThread::start(file, events.clone()));
+    let files = match files.unless_done(&events, &ledger) {
+        Ok(files) => files,
+        // The ledger stays as it is: no run has started.
+        Err(nothing_to_do) => {
+            progress.finish();
+            return Ok(DrivenRun {
+                context,
+                ledger: ledger.without_a_run(),
+                files: EndedFiles::Parts(nothing_to_do),
+                events,
+                metrics,
+            });
+        }
+    };
     let lookup = ledger.lookup_stage()?;
-    signals.run_starts(last_words(&file, &ledger))?;
+    signals.run_starts(last_words(&files, &ledger))?;
     let policy = calls.policy.clone();
     let (ledger, scorer) = start_ledger(ledger, calls, &context, &events)?;
-    let mut driver = FileDriver {
+    let driver = FileDriver {
         runtime: &runtime,
         scorer: &scorer,
         ledger: &ledger,
@@ -68,9 +84,7 @@ pub(super) fn drive(prepared: PreparedRun) -> Result<DrivenRun> {
         counts: context.report.is_some(),
         stops,
     };
-    let (file, lookup) = driver.run(file, lookup, WhenBroken::StopRun)?;
-    // Closed before the scorer, whose ledger is to be the last that closes it.
-    drop(lookup);
+    let files = run_files(driver, files, lookup)?;
     rows::finish(&scorer);
     scorer.answers_ended();
     progress.finish();
@@ -80,55 +94,67 @@ pub(super) fn drive(prepared: PreparedRun) -> Result<DrivenRun> {
     Ok(DrivenRun {
         context,
         ledger,
-        file,
+        files,
         events,
         metrics,
     })
 }
 
-impl FileDriver<'_> {
-    /// Lets the rows of a file run. Returns the stage for the next file, if there may be one.
-    ///
-    /// # Errors
-    /// A thread cannot be started.
-    fn run(
-        &mut self,
-        file: OpenFile,
-        lookup: LookupStage,
-        when_broken: WhenBroken,
-    ) -> Result<(FileEnd, Option<LookupStage>)> {
-        let OpenFile {
-            input,
-            real_input,
-            output,
-            reader,
-            check,
-            layout,
-            sink,
-            sides,
-        } = file;
-        let writer = Writer::new(layout, self.policy.clone(), sink, sides);
-        let stages = RowStages {
-            reader,
-            check,
-            when_broken,
-            lookup,
-            writer: if self.counts {
-                writer.counting()
-            } else {
-                writer
-            },
+/// Lets the rows of all files run. The stage for look-ups is closed before the scorer, whose ledger is to be the last that
+/// closes it.
+fn run_files(
+    mut driver: FileDriver<'_>,
+    files: PreparedFiles,
+    lookup: LookupStage,
+) -> Result<EndedFiles> {
+    Ok(match files {
+        PreparedFiles::One(file) => {
+            let (file, _) = driver.run(*file, lookup, WhenBroken::StopRun)?;
+            EndedFiles::One(Box::new(file))
+        }
+        PreparedFiles::Parts(parts) => {
+            let (parts, _) = run_each(&mut driver, parts, lookup)?;
+            EndedFiles::Parts(Box::new(parts))
+        }
+    })
+}
+
+impl PreparedFiles {
+    /// The files, if there is anything to do for the run; otherwise how it ends. Files whose rows do not run are counted.
+    fn unless_done(self, events: &Events, ledger: &PreparedLedger) -> Result<Self, Box<PartsEnd>> {
+        let parts = match self {
+            Self::One(_) => return Ok(self),
+            Self::Parts(parts) => parts,
         };
-        let ledger = self.ledger;
-        let record = |files: &[Sealed]| ledger.record(files, real_input.as_deref());
-        let mut rows = run_rows(self.runtime, self.scorer, stages, &mut self.stops, record)?;
-        let lookup = rows.lookup.take();
-        let ended = FileEnd {
-            input,
-            output,
-            rows,
-        };
-        Ok((ended, lookup))
+        parts.emit_known(events);
+        // The ledger of a run that was stopped just before its end goes when everything is finished.
+        let ends = ledger.is_left_over() && events.with_stats(Stats::exit) == Exit::Complete;
+        if parts.any_to_run() || ends {
+            Ok(Self::Parts(parts))
+        } else {
+            Err(Box::new(parts.into_end()))
+        }
+    }
+
+    /// The size of all inputs, where it is known.
+    fn size(&self) -> Option<u64> {
+        match self {
+            Self::One(file) => file.input.size,
+            Self::Parts(parts) => parts.size(),
+        }
+    }
+
+    /// The names of the inputs, where there are several.
+    fn names(&self) -> Vec<Arc<str>> {
+        match self {
+            Self::One(_) => Vec::new(),
+            Self::Parts(parts) => {
+                let inputs = parts.parts.iter();
+                inputs
+                    .map(|part| format!("`{}`", shown(&part.input)).into())
+                    .collect()
+            }
+        }
     }
 }
 
@@ -142,18 +168,24 @@ pub(super) fn runtime() -> Result<Runtime> {
 fn start_progress(
     runtime: &Runtime,
     context: &Context,
-    file: &OpenFile,
+    files: &PreparedFiles,
     concurrency: usize,
 ) -> (Events, ProgressThread) {
-    let (notices, inbox) = observe::notices();
+    let names = files.names();
+    let number = names.len() as u64;
+    let (notices, inbox) = observe::notices(names);
     let ender = notices.ender();
     let watch = &context.watch;
     let settings = ProgressSettings {
         identity: context.identity.clone(),
         style: if watch.quiet { Style::Off } else { watch.style },
         every: watch.every,
-        size: file.input.size,
-        limit: file.input.selection.limit,
+        size: files.size(),
+        files: matches!(files, PreparedFiles::Parts(_)).then_some(number),
+        limit: match files {
+            PreparedFiles::One(file) => file.input.selection.limit,
+            PreparedFiles::Parts(_) => None,
+        },
         sandbox: context.is_sandbox(),
         tariff: watch.tariff.clone(),
         concurrency,
@@ -167,15 +199,26 @@ fn start_progress(
 }
 
 /// The last words of a run that the second signal ends.
-fn last_words(file: &OpenFile, ledger: &PreparedLedger) -> String {
-    let output = file.output.as_ref();
-    let stopped = match output.filter(|target| !target.is_special()) {
-        Some(target) => format!(
-            "rescore: stopped immediately; `{}` has the rows that were written so far",
-            shown(&partial_of(target.path()))
-        ),
-        None => "rescore: stopped immediately".to_owned(),
+fn last_words(files: &PreparedFiles, ledger: &PreparedLedger) -> String {
+    let left = match files {
+        PreparedFiles::One(file) => {
+            let output = file.output.as_ref();
+            let output = output.filter(|target| !target.is_special());
+            output.map(|target| {
+                let partial = partial_of(target.path());
+                format!(
+                    "`{}` has the rows that were written so far",
+                    shown(&partial)
+                )
+            })
+        }
+        PreparedFiles::Parts(parts) => Some(format!(
+            "`{}` has the files that were written so far",
+            shown(&parts.directory)
+        )),
     };
+    let left = left.map(|left| format!("; {left}"));
+    let stopped = format!("rescore: stopped immediately{}", left.unwrap_or_default());
     match ledger.last_words() {
         Some(kept) => format!("{stopped}\n         {kept}"),
         None => stopped,

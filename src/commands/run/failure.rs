@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::{identity, log, metrics};
 use crate::base::error::{Error, Exit};
-use crate::config::{LogConfig, RunConfig, ServiceConfig, UnconfiguredRun};
+use crate::config::{FilesConfig, LogConfig, RunConfig, ServiceConfig, UnconfiguredRun};
 use crate::observe::{FailedStart, MetricsEnd, ReadFile};
 use crate::selection::Selection;
 use crate::telemetry::stats::Stats;
@@ -30,6 +30,13 @@ pub(super) struct FailureFiles {
 impl FailureFiles {
     /// Those of this run.
     pub(super) fn of(config: &RunConfig) -> Self {
+        let (input, selection) = match &config.files {
+            FilesConfig::One(one) => {
+                let input = identity::named(&one.input.file.input);
+                (input, one.input.selection)
+            }
+            FilesConfig::Parts(_) => (ReadFile::default(), Selection::default()),
+        };
         Self {
             summary: config.watch.summary.clone(),
             metrics: config.watch.metrics.clone(),
@@ -41,8 +48,8 @@ impl FailureFiles {
                     ServiceConfig::Real(service) => Some(service.endpoint.to_string()),
                     ServiceConfig::Sandbox => None,
                 },
-                input: identity::named(&config.input.file.input),
-                selection: config.input.selection,
+                input,
+                selection,
                 tariff: config.watch.tariff.clone(),
             },
         }
@@ -55,10 +62,7 @@ impl FailureFiles {
                 identity: identity::of_unconfigured(&run),
                 sandbox: false,
                 endpoint: None,
-                input: ReadFile {
-                    path: None,
-                    bytes: None,
-                },
+                input: ReadFile::default(),
                 selection: Selection::default(),
                 tariff: None,
             },

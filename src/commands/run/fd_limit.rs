@@ -3,7 +3,7 @@
 use std::num::NonZeroUsize;
 
 use crate::base::error::{Error, Result};
-use crate::config::{DEFAULT_CONCURRENCY, RunConfig, ServiceConfig};
+use crate::config::{DEFAULT_CONCURRENCY, FilesConfig, RunConfig, ServiceConfig};
 
 /// Descriptors besides those of connections: files, pipes, timers and name look-ups.
 const OTHERS: usize = 48;
@@ -34,7 +34,7 @@ pub(super) fn fit(config: &RunConfig) -> Result<FdLimitFit> {
     let concurrency = asked.unwrap_or(DEFAULT_CONCURRENCY);
     let sandbox = matches!(config.service, ServiceConfig::Sandbox);
     let extra = [
-        config.output.changes.is_some(),
+        matches!(&config.files, FilesConfig::One(one) if one.output.changes.is_some()),
         config.watch.summary.is_some(),
     ];
     let extra = extra.into_iter().filter(|is_there| *is_there).count();

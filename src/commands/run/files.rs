@@ -87,6 +87,51 @@ fn replaceable(output: &Path, input: &Input, ledger: &LedgerConfig) -> Replace {
     }
 }
 
+/// The files that a run reads and writes once, however many inputs it has.
+pub(super) struct RunWideFiles {
+    key: Option<PathBuf>,
+    certificate_authority: Option<PathBuf>,
+    summary: Option<PathBuf>,
+    metrics: Option<PathBuf>,
+    log: Option<PathBuf>,
+    ledger: Option<PathBuf>,
+}
+
+impl RunWideFiles {
+    /// Those of this run.
+    pub(super) fn of(watch: &WatchConfig, answerer: &Answerer, ledger: &LedgerPlan) -> Self {
+        let key = answerer.settings.key_file.as_ref().map(KeyFile::path);
+        let log = watch.log.as_ref().and_then(|log| log.target.file());
+        let ledger = { ledger.location.as_ref() }.and_then(ledger::LedgerLocation::path);
+        Self {
+            key: key.map(Path::to_owned),
+            certificate_authority: answerer.settings.ca_file.clone(),
+            summary: watch.summary.clone(),
+            metrics: watch.metrics.clone(),
+            log: log.map(Path::to_owned),
+            ledger,
+        }
+    }
+
+    /// Those that are only read.
+    pub(super) fn read(&self) -> impl Iterator<Item = NamedFile<'_>> {
+        let key = { self.key.as_deref() }.map(|path| NamedFile::new("API key file", path));
+        let ca = self.certificate_authority.as_deref();
+        let ca = ca.map(|path| NamedFile::new("certificate authority", path));
+        key.into_iter().chain(ca)
+    }
+
+    /// Those that are written.
+    pub(super) fn written(&self) -> impl Iterator<Item = NamedFile<'_>> {
+        let summary = { self.summary.as_deref() }.map(|path| NamedFile::new("summary", path));
+        let metrics = { self.metrics.as_deref() }.map(|path| NamedFile::new("metrics", path));
+        let ledger = self.ledger.as_deref().map(NamedFile::ledger);
+        let log = { self.log.as_deref() }.map(|path| NamedFile::new("log", path));
+        let files = summary.into_iter().chain(metrics).chain(log);
+        files.chain(ledger)
+    }
+}
+
 /// The files that a run writes, named and not opened yet.
 #[derive(Clone)]
 pub(super) struct OutputFiles {
@@ -147,37 +192,21 @@ impl OutputFiles {
     }
 
     /// Fails when any two of the files that the run reads or writes would be one, and then when a name does not fit.
-    pub(super) fn refuse_clashes(
-        &self,
-        input: &Input,
-        ledger: &LedgerPlan,
-        answerer: &Answerer,
-        watch: &WatchConfig,
-    ) -> Result<()> {
+    pub(super) fn refuse_clashes(&self, input: &Input, run: &RunWideFiles) -> Result<()> {
         let mut files = Vec::new();
         if let Input::File(path) = input {
             files.push(NamedFile::input(path));
         }
-        let key = answerer.settings.key_file.as_ref().map(KeyFile::path);
-        files.extend(key.map(|path| NamedFile::new("API key file", path)));
-        let ca = answerer.settings.ca_file.as_deref();
-        files.extend(ca.map(|path| NamedFile::new("certificate authority", path)));
+        files.extend(run.read());
         let output = self.output.as_ref().map(Target::path);
         files.extend(output.map(NamedFile::output));
         let rejects = self.rejects.as_deref();
         files.extend(rejects.map(|path| NamedFile::partial("rejects", path)));
         let changes = self.changes.as_deref();
         files.extend(changes.map(|path| NamedFile::partial("changes", path)));
-        let summary = self.summary.as_deref();
-        files.extend(summary.map(|path| NamedFile::new("summary", path)));
-        let metrics = watch.metrics.as_deref();
-        files.extend(metrics.map(|path| NamedFile::new("metrics", path)));
-        let log = watch.log.as_ref().and_then(|log| log.target.file());
-        files.extend(log.map(|path| NamedFile::new("log", path)));
         let report = self.report.as_deref();
         files.extend(report.map(|path| NamedFile::partial("report", path)));
-        let ledger = { ledger.location.as_ref() }.and_then(ledger::LedgerLocation::path);
-        files.extend(ledger.as_deref().map(NamedFile::ledger));
+        files.extend(run.written());
         refuse_clashes(&files)?;
         self.check_names()
     }
@@ -236,34 +265,62 @@ impl OutputFiles {
             let target = path.map(|path| Target::new(&path, |_| Replace::Whole));
             target.transpose()?.map(check).transpose()
         };
-        let output = self.output.map(check).transpose()?;
-        let rejects = further(self.rejects)?;
-        let changes = further(self.changes)?;
+        let targets = RowTargets {
+            output: self.output.map(check).transpose()?,
+            rejects: further(self.rejects)?,
+            changes: further(self.changes)?,
+        };
         let report = { self.report }.map(|path| report(&path, self.overwrite));
         let report = report.transpose()?;
-        let summary = self
-            .summary
-            .map(|path| create_summary(&path, mode))
-            .transpose()?;
-        disk_space::for_the_next_rows(output.as_ref(), ledger.continues(), size)?;
-        // Next to an output whose mode was narrowed by hand, the other files are as narrow.
-        let beside = mode & output.as_ref().and_then(Target::mode).unwrap_or(mode);
-        let open = |target: &Target| {
-            let opened = target.open(mode);
-            opened.map_err(|error| disk_space::at_the_start(error.about(target.path())))
-        };
-        let sink = output.as_ref().map(open).transpose()?;
-        let sides = Sides::open(rejects.as_ref(), changes.as_ref(), beside)
-            .map_err(disk_space::at_the_start)?;
-        let report = report.map(|target| Document::open(&target, beside));
+        let summary = { self.summary }.map(|path| create_summary(&path, mode));
+        let summary = summary.transpose()?;
+        let (sink, sides) = targets.open(mode, ledger.continues(), size)?;
+        let report = report.map(|target| Document::open(&target, targets.beside(mode)));
         let report = report.transpose().map_err(disk_space::at_the_start)?;
         Ok(OpenFiles {
-            output,
-            sink: sink.unwrap_or_else(Sink::stdout),
+            output: targets.output,
+            sink,
             sides,
             summary,
             report,
         })
+    }
+}
+
+/// The places of an output and of the files beside it, each of which may be made or replaced.
+pub(super) struct RowTargets {
+    /// `None` is standard output.
+    pub(super) output: Option<Target>,
+    pub(super) rejects: Option<Target>,
+    pub(super) changes: Option<Target>,
+}
+
+impl RowTargets {
+    /// Opens the files; `mode` and `size` are the input's. `continues`: rows of an earlier run are written again first.
+    ///
+    /// # Errors
+    /// Exit code 2: one cannot be made. Exit code 3: the disk is full. Nothing is replaced then.
+    pub(super) fn open(
+        &self,
+        mode: u32,
+        continues: bool,
+        size: Option<u64>,
+    ) -> Result<(Sink, Sides)> {
+        disk_space::for_the_next_rows(self.output.as_ref(), continues, size)?;
+        let beside = self.beside(mode);
+        let open = |target: &Target| {
+            let opened = target.open(mode);
+            opened.map_err(|error| disk_space::at_the_start(error.about(target.path())))
+        };
+        let sink = self.output.as_ref().map(open).transpose()?;
+        let sides = Sides::open(self.rejects.as_ref(), self.changes.as_ref(), beside)
+            .map_err(disk_space::at_the_start)?;
+        Ok((sink.unwrap_or_else(Sink::stdout), sides))
+    }
+
+    /// Next to an output whose mode was narrowed by hand, the other files are as narrow.
+    fn beside(&self, mode: u32) -> u32 {
+        mode & self.output.as_ref().and_then(Target::mode).unwrap_or(mode)
     }
 }
 

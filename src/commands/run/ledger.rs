@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::super::lock_wait::LockWait;
-use super::disk_space;
+use super::disk_space::{self, HowFar};
 use super::lookup::LookupStage;
 use crate::base::error::{Error, Exit, Result, shown};
 use crate::config::{LedgerChoice, LedgerConfig};
@@ -17,7 +17,7 @@ use crate::ledger::{
     RequestKey, Reuse, RunningLedger,
 };
 use crate::observe::{KeptLedger, counted, same_command};
-use crate::output::{Replace, Sealed, Target};
+use crate::output::{Replace, Sealed};
 use crate::raw_json::Pointer;
 use crate::service::Account;
 use crate::telemetry::event::CancelReason;
@@ -32,8 +32,8 @@ const CLOSING: Duration = Duration::from_secs(60);
 pub(super) struct PreparedLedger {
     ledger: Option<OpenLedger>,
     dedupe: bool,
-    /// The run starts over, by `--fresh`.
-    fresh: bool,
+    /// Which answers are used.
+    reuse: Reuse,
     /// The answers are the stand-in's, which cost nothing.
     sandbox: bool,
     /// Held as long as the run lasts, whichever ledger it has; `None` where rows go to a stream.
@@ -60,29 +60,55 @@ pub(super) struct LedgerPlan {
     lock: Option<OutputLock>,
 }
 
+/// What a ledger of the run's own would be beside.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum LedgerPlace<'a> {
+    /// The output is a stream: there is no place.
+    Nowhere,
+    /// The output, a file.
+    BesideFile(&'a Path),
+    /// The directory of the outputs.
+    BesideDirectory {
+        /// The directory.
+        directory: &'a Path,
+        /// Finished outputs are replaced, too.
+        overwrite: bool,
+    },
+}
+
 impl LedgerPlan {
     /// Finds the location. An output that is a stream has no ledger of its own; to ask equal rows once, answers are then kept
     /// only as long as the run lasts.
     ///
     /// # Errors
     /// Exit code 2: answers that are not kept cannot be used again.
-    pub(super) fn new(config: &LedgerConfig, output: Option<&Target>) -> Result<Self> {
+    pub(super) fn new(config: &LedgerConfig, output: LedgerPlace<'_>) -> Result<Self> {
         let LedgerConfig {
             choice,
             reuse,
             dedupe,
         } = config;
         let (reuse, dedupe) = (*reuse, *dedupe);
-        let file = output.filter(|output| !output.is_special());
-        let kept = match (choice, file) {
-            (LedgerChoice::Shared(path), _) => Some(LedgerLocation::Shared(path.clone())),
-            (LedgerChoice::Own, Some(output)) => {
-                Some(LedgerLocation::Beside(output.path().to_owned()))
+        let (place, reuse) = match output {
+            LedgerPlace::Nowhere => (None, reuse),
+            LedgerPlace::BesideFile(file) => (Some(file), reuse),
+            LedgerPlace::BesideDirectory {
+                directory,
+                overwrite,
+            } => {
+                // Further files continue a finished run that left rows without a verdict: what is paid for stays.
+                let continues = reuse == Reuse::All && !overwrite;
+                let reuse = if continues { Reuse::Continue } else { reuse };
+                (Some(directory), reuse)
             }
+        };
+        let kept = match (choice, place) {
+            (LedgerChoice::Shared(path), _) => Some(LedgerLocation::Shared(path.clone())),
+            (LedgerChoice::Own, Some(output)) => Some(LedgerLocation::Beside(output.to_owned())),
             (LedgerChoice::Own, None) | (LedgerChoice::Nowhere, _) => None,
         };
         let option = match reuse {
-            Reuse::All => None,
+            Reuse::All | Reuse::Continue => None,
             Reuse::Retry => Some("--retry-failed"),
             Reuse::Nothing => Some("--fresh"),
             Reuse::Younger(_) => Some("--max-age"),
@@ -97,7 +123,7 @@ impl LedgerPlan {
             location: kept.or_else(|| dedupe.then_some(LedgerLocation::Scratch)),
             reuse,
             dedupe,
-            output: file.map(|output| output.path().to_owned()),
+            output: place.map(Path::to_owned),
             lock: None,
         })
     }
@@ -184,7 +210,7 @@ impl LedgerPlan {
         Ok(PreparedLedger {
             ledger,
             dedupe,
-            fresh: reuse == Reuse::Nothing,
+            reuse,
             sandbox,
             lock,
         })
@@ -227,6 +253,51 @@ impl PreparedLedger {
             OutputState::Foreign => format!("`{shown}` is not from the {run} run"),
         };
         Err(Error::usage(why).hint("move it away, or replace it with `--overwrite`"))
+    }
+
+    /// How a file relates to the run over this input that this one continues.
+    ///
+    /// # Errors
+    /// Exit code 2: the ledger cannot be read.
+    pub(super) fn output_state(&self, file: &Path, input: Option<&Path>) -> Result<OutputState> {
+        match self.ledger.as_ref().filter(|ledger| ledger.existed()) {
+            Some(ledger) => ledger.output_state(file, input),
+            None => Ok(OutputState::Foreign),
+        }
+    }
+
+    /// What may be replaced of one of several outputs that has not got its name yet.
+    pub(super) fn replaceable_partials(&self) -> Replace {
+        let ledger = self.ledger.as_ref().filter(|ledger| ledger.existed());
+        let is_ours = |ledger: &OpenLedger| {
+            let is_finished = matches!(ledger.previous_run(), PreviousRun::Finished { .. });
+            ledger.continues() || (ledger.is_own() && !is_finished)
+        };
+        if ledger.is_some_and(is_ours) {
+            Replace::Partial
+        } else {
+            Replace::Nothing
+        }
+    }
+
+    /// The ledger of a run in which no rows run: it stays as it is.
+    pub(super) fn without_a_run(self) -> RunLedger {
+        RunLedger {
+            ledger: None,
+            fresh: self.is_fresh(),
+            _lock: self.lock,
+        }
+    }
+
+    /// Whether it is the run's own, and an earlier run left it.
+    pub(super) fn is_left_over(&self) -> bool {
+        let ledger = self.ledger.as_ref();
+        ledger.is_some_and(|ledger| ledger.existed() && ledger.is_own())
+    }
+
+    /// Whether the run sends the failed rows of a finished run again.
+    pub(super) const fn retries(&self) -> bool {
+        matches!(self.reuse, Reuse::Retry)
     }
 
     /// What the ledger holds of the run that this one continues.
@@ -274,9 +345,14 @@ impl PreparedLedger {
         }
     }
 
+    /// Whether the run starts over, by `--fresh`.
+    const fn is_fresh(&self) -> bool {
+        matches!(self.reuse, Reuse::Nothing)
+    }
+
     /// Whether rows of earlier runs are written without a call.
     pub(super) fn continues(&self) -> bool {
-        self.ledger.as_ref().is_some_and(OpenLedger::existed) && !self.fresh
+        self.ledger.as_ref().is_some_and(OpenLedger::existed) && !self.is_fresh()
     }
 
     /// Whether answers stay for another run.
@@ -291,7 +367,7 @@ impl PreparedLedger {
             "`{}` has the {}answers that reached the disk; {} continues from there",
             shown(path),
             if self.sandbox { "" } else { "paid " },
-            same_command(self.fresh)
+            same_command(self.is_fresh())
         ))
     }
 
@@ -312,10 +388,11 @@ impl PreparedLedger {
     /// # Errors
     /// Exit code 2 or 3: the ledger cannot be written.
     pub(super) fn start(self) -> Result<(RunLedger, Option<LedgerWriter>)> {
+        let fresh = self.is_fresh();
         let (ledger, writer) = self.ledger.map(OpenLedger::start).transpose()?.unzip();
         let ledger = RunLedger {
             ledger,
-            fresh: self.fresh,
+            fresh,
             _lock: self.lock,
         };
         Ok((ledger, writer))
@@ -332,21 +409,21 @@ impl RunLedger {
     }
 
     /// What ended the run early; where a disk is full, with the space that is needed and where.
-    pub(super) fn explain(&self, error: Error, size: Option<u64>, stats: &Stats) -> Error {
+    pub(super) fn explain(&self, error: Error, far: HowFar, stats: &Stats) -> Error {
         let ledger = self.ledger.as_ref();
         if stats.cancelled == Some(CancelReason::Ledger)
             && ledger.is_some_and(RunningLedger::is_scratch)
         {
             return disk_space::in_temporary(error);
         }
-        disk_space::for_the_rest(error, size, stats)
+        disk_space::for_the_rest(error, far)
     }
 
     /// What to record of a run that reached the end of its input.
     pub(super) fn finished(stats: &Stats) -> FinishedRun {
         FinishedRun {
-            failed_rows: stats.failures(),
-            failed_calls: stats.failed_calls(),
+            failed_rows: stats.failures() + stats.skipped_with_rejects,
+            failed_calls: stats.failed_calls() + stats.skipped_with_rejects,
         }
     }
 
@@ -363,7 +440,11 @@ impl RunLedger {
         let (path, own) = (ledger.path().map(Path::to_owned), ledger.is_own());
         let damaged = stats.cancelled == Some(CancelReason::Ledger) && ledger.is_damaged();
         let removal = if stats.exit() == Exit::Complete && stats.is_finished() {
-            Removal::WhenUsed(stats.known + stats.answered)
+            Removal::WhenUsed(match stats.skipped {
+                0 => stats.known + stats.answered,
+                // Their answers are in it, and were used before.
+                _ => u64::MAX,
+            })
         } else if rows_stay {
             // Without a ledger the next run would refuse to replace it.
             Removal::Never

@@ -5,13 +5,13 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::super::open_input::OpenInput;
+use super::super::open_input::InputFacts;
 use super::super::signals::HangUp;
 use super::ledger::LedgerPlan;
 use super::metrics;
 use crate::base::error::{Error, Result, shown};
 use crate::base::own_file;
-use crate::config::{LogConfig, RunConfig, ServiceConfig};
+use crate::config::{FilesConfig, LogConfig, OutputConfig, RunConfig, ServiceConfig, WatchConfig};
 use crate::input::Input;
 use crate::layout::Format;
 use crate::observe::{
@@ -19,6 +19,7 @@ use crate::observe::{
     RunStarted, log_at_once, words_of,
 };
 use crate::pace::FailureLimit;
+use crate::selection::Selection;
 use crate::service::Plan;
 use crate::telemetry::event::CancelReason;
 
@@ -57,12 +58,12 @@ impl LogPlan {
     /// Exit code 2: it cannot be opened, or it is not a log of ours.
     pub(super) fn open(
         self,
-        input: &OpenInput,
+        inputs: Vec<(&InputFacts, Format)>,
         ledger: &LedgerPlan,
         concurrency: NonZeroUsize,
     ) -> Result<Option<RunLog>> {
         let Self(log) = self;
-        log.map(|log| log.open(input, ledger, concurrency))
+        log.map(|log| log.open(inputs, ledger, concurrency))
             .transpose()
     }
 }
@@ -82,7 +83,7 @@ impl PlannedLog {
 
     fn open(
         mut self,
-        input: &OpenInput,
+        inputs: Vec<(&InputFacts, Format)>,
         ledger: &LedgerPlan,
         concurrency: NonZeroUsize,
     ) -> Result<RunLog> {
@@ -93,15 +94,17 @@ impl PlannedLog {
             .map_err(|error| cannot_open(&self.config.target, error))?;
         let log = RunLog::start(self.queue, sink, self.config.level);
         log.push(LogLine::RunStarted(Box::new(self.start)));
-        log.push(LogLine::InputOpened(Box::new(InputOpened {
-            input: match &input.facts.source {
-                Input::File(path) => Some(real(path)),
-                Input::Stdin => None,
-            },
-            format: format_word(input.layout.format),
-            bytes: input.facts.size,
-            mapping: input.facts.mapping.clone(),
-        })));
+        for (input, format) in inputs {
+            log.push(LogLine::InputOpened(Box::new(InputOpened {
+                input: match &input.source {
+                    Input::File(path) => Some(real(path)),
+                    Input::Stdin => None,
+                },
+                format: format_word(format),
+                bytes: input.size,
+                mapping: input.mapping.clone(),
+            })));
+        }
         Ok(log)
     }
 }
@@ -175,8 +178,7 @@ pub(super) fn not_started(config: LogConfig, error: &Error) {
 
 fn run_started(config: &RunConfig) -> RunStarted {
     let RunConfig {
-        input,
-        output,
+        files,
         service,
         timeouts,
         plan,
@@ -187,8 +189,10 @@ fn run_started(config: &RunConfig) -> RunStarted {
         watch,
         ..
     } = config;
-    let name = |path: &Option<PathBuf>| path.as_deref().map(real);
-    let selection = input.selection;
+    let selection = match files {
+        FilesConfig::One(one) => one.input.selection,
+        FilesConfig::Parts(_) => Selection::default(),
+    };
     RunStarted {
         job: metrics::job(config),
         is_sandbox: matches!(service, ServiceConfig::Sandbox),
@@ -200,15 +204,7 @@ fn run_started(config: &RunConfig) -> RunStarted {
             Plan::Paid { .. } => "paid",
             Plan::Free => "free",
         },
-        files: RunFiles {
-            output: name(&output.path),
-            rejects: name(&output.rejects),
-            changes: name(&output.changes),
-            report: name(&output.report),
-            summary: name(&watch.summary),
-            metrics: name(&watch.metrics),
-            ledger: None,
-        },
+        files: run_files(files, watch),
         limit: selection.limit.map(Into::into),
         sample_percent: selection.sample.map(crate::selection::Sample::percent),
         rate: pace.rate.to_string(),
@@ -231,5 +227,23 @@ fn run_started(config: &RunConfig) -> RunStarted {
                 approve_max: thresholds.approve_max().to_string(),
                 review_max: thresholds.review_max().to_string(),
             }),
+    }
+}
+
+/// The files of a run. Of several outputs only the directory is known before the first of them.
+fn run_files(files: &FilesConfig, watch: &WatchConfig) -> RunFiles {
+    let name = |path: &Option<PathBuf>| path.as_deref().map(real);
+    let of_one = |path: fn(&OutputConfig) -> &Option<PathBuf>| match files {
+        FilesConfig::One(one) => name(path(&one.output)),
+        FilesConfig::Parts(_) => None,
+    };
+    RunFiles {
+        output: files.output().map(real),
+        rejects: of_one(|output| &output.rejects),
+        changes: of_one(|output| &output.changes),
+        report: of_one(|output| &output.report),
+        summary: name(&watch.summary),
+        metrics: name(&watch.metrics),
+        ledger: None,
     }
 }

@@ -13,7 +13,7 @@ const NAMELESS: &str = "rescore";
 
 /// The job's name: `--job`, or the output's name.
 pub(super) fn job(config: &RunConfig) -> String {
-    job_name(config.watch.job.clone(), config.output.path.as_deref())
+    job_name(config.watch.job.clone(), config.files.output())
 }
 
 /// The job's name, by what was given for it and for the output.

@@ -5,9 +5,11 @@
 //! threads of their own; calls, timers and the dispatcher share the thread that called.
 
 mod announce;
+mod bodies;
 mod claim;
 mod disk_space;
 mod drive;
+mod driver;
 mod failure;
 mod fd_limit;
 mod file;
@@ -15,11 +17,14 @@ mod files;
 mod identity;
 mod input_check;
 mod ledger;
+mod left_files;
 mod log;
 mod lookup;
 mod metrics;
 mod page;
+mod parts;
 mod phases;
+mod places;
 mod prepare;
 mod report;
 mod rows;

@@ -5,7 +5,6 @@
 use std::path::Path;
 use std::time::SystemTime;
 
-use super::rows::RowsEnd;
 use crate::analysis::RowTally;
 use crate::base::error::{Error, Result, shown};
 use crate::config::WatchConfig;
@@ -21,10 +20,9 @@ pub(super) struct CountedReport {
 }
 
 impl CountedReport {
-    /// The report, if one was asked for, with what the writer counted.
-    pub(super) fn of(document: Option<Document>, ended: &mut RowsEnd) -> Option<Self> {
-        let tally = ended.tally.take();
-        document.map(|document| Self { document, tally })
+    /// The report, with what the writer counted.
+    pub(super) const fn new(document: Document, tally: Option<Box<RowTally>>) -> Self {
+        Self { document, tally }
     }
 
     /// Writes the report of a run that is finished, and says where it is. `name` is the name of the file that it is about.

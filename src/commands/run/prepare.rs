@@ -3,35 +3,28 @@
 
 use std::fs::File;
 use std::num::NonZeroUsize;
-use std::slice::from_ref;
-
-use bytes::BytesMut;
 
 use super::super::lock_wait::LockWait;
-use super::super::open_input::OpenInput;
 use super::claim::Claimed;
 use super::fd_limit;
-use super::file::OpenFile;
-use super::files::OutputFiles;
+use super::files::RunWideFiles;
 use super::identity;
-use super::input_check::InputCheck;
-use super::ledger::{PreparedLedger, path_of};
+use super::ledger::PreparedLedger;
 use super::log::LogPlan;
 use super::metrics;
+use super::places::{InputReading, PreparedFiles, ReadyFiles};
 use super::service::Answerer;
 use super::stop_signals::StopSignals;
 use super::threads::StopChannel;
 use crate::base::error::Result;
 use crate::config::{BudgetConfig, PaceConfig, RunConfig, WatchConfig};
-use crate::fields::UserRequest;
-use crate::input::Compose;
 use crate::ledger::KnownLimit;
 use crate::observe::{MetricsFile, RunIdentity, RunLog};
 use crate::output::Document;
 use crate::pace::{Gate, PaceLimits};
 use crate::raw_json::Pointer;
 use crate::sandbox::Sandbox;
-use crate::service::{self, Client, Endpoint, Plan};
+use crate::service::{Client, Endpoint};
 use crate::telemetry::pace::Limit;
 use crate::verdict::DecisionPolicy;
 
@@ -39,7 +32,7 @@ use crate::verdict::DecisionPolicy;
 pub(super) struct PreparedRun {
     pub(super) context: Context,
     pub(super) ledger: PreparedLedger,
-    pub(super) file: OpenFile,
+    pub(super) files: PreparedFiles,
     pub(super) calls: CallParts,
     pub(super) stops: StopChannel,
     pub(super) signals: StopSignals,
@@ -98,14 +91,19 @@ pub(super) fn prepare(config: RunConfig) -> Result<PreparedRun> {
     let signals = StopSignals::start(stops.sender.clone(), log.signals())?;
     let shows_text = config.watch.shows_text();
     let wait = LockWait::new(config.wait_lock, shows_text, || signals.check());
-    let claimed = Claimed::new(&config.output, &config.input, &config.ledger, &wait)?;
-    let Claimed { output, ledger } = claimed;
-    let mut check = InputCheck::new(config.limits, from_ref(&config.input), shows_text)?;
-    let mut input = OpenInput::open(config.input, bodies(config.plan), shows_text)?;
-    check.hold_back(&mut input.reader)?;
-    let files = OutputFiles::new(output, config.watch.summary.clone(), input.layout.format)?;
-    files.refuse_clashes(&input.facts.source, &ledger, &answerer, &config.watch)?;
-    let log = log.open(&input, &ledger, fit.concurrency)?;
+    let Claimed { place, ledger } = Claimed::new(&config.files, &config.ledger, &wait)?;
+    let reading = InputReading {
+        plan: config.plan,
+        limits: config.limits,
+        shows_text,
+    };
+    let files = place.read(
+        reading,
+        config.ledger.reuse,
+        config.watch.summary.as_deref(),
+    )?;
+    files.refuse_clashes(&RunWideFiles::of(&config.watch, &answerer, &ledger))?;
+    let log = log.open(files.opened(), &ledger, fit.concurrency)?;
     let warnings = [answerer.warning.take(), fit.warning];
     let account = answerer.account();
     let service = answerer.connect(config.idempotency)?;
@@ -113,20 +111,14 @@ pub(super) fn prepare(config: RunConfig) -> Result<PreparedRun> {
     // Before any file is touched: another run may be writing them.
     let output = files.identifying_file();
     let ledger = ledger.open(account, output, &config.captured, fit.concurrency, &wait)?;
-    let real_input = path_of(&input.facts.source);
-    let files = files.open(&ledger, real_input.as_deref(), &input, &wait)?;
+    let ReadyFiles {
+        files,
+        summary,
+        report,
+    } = files.open(&ledger, &config.watch, &wait)?;
     drop(wait);
     Ok(PreparedRun {
-        file: OpenFile {
-            input: input.facts,
-            real_input,
-            output: files.output,
-            reader: input.reader,
-            check,
-            layout: input.layout,
-            sink: files.sink,
-            sides: files.sides,
-        },
+        files,
         calls: CallParts {
             client: service.client,
             gate: gate(config.pace, fit.concurrency, ledger.known_limit()),
@@ -140,23 +132,16 @@ pub(super) fn prepare(config: RunConfig) -> Result<PreparedRun> {
             identity,
             endpoint: service.endpoint,
             stand_in: service.stand_in,
-            summary: files.summary,
+            summary,
             metrics,
             log,
-            report: files.report,
+            report,
             watch: config.watch,
         },
         ledger,
         stops,
         signals,
         warnings: warnings.into_iter().flatten().collect(),
-    })
-}
-
-/// Makes the bodies of requests.
-fn bodies(plan: Plan) -> Compose {
-    Compose::new(move |request: &UserRequest<'_>, to: &mut BytesMut| {
-        service::write_body(request, plan, to);
     })
 }
 

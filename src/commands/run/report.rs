@@ -4,22 +4,17 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use super::super::open_input::{IGNORED, InputFacts};
 use super::drive::DrivenRun;
-use super::identity;
 use super::ledger::LedgerEnd;
-use super::page::{CountedReport, file_name};
+use super::left_files::LeftFiles;
+use super::page::CountedReport;
 use super::prepare::Context;
-use super::rows::RowsEnd;
 use crate::base::error::{Error, Exit, system_words};
 use crate::config::WatchConfig;
-use crate::input::Input;
 use crate::observe::{
     self, MetricsThread, RunEnded, RunLog, RunSummary, Style, WrittenFile, tell_error, warn,
     warn_of,
 };
-use crate::selection::Selection;
-use crate::telemetry::event::InputEnd;
 use crate::telemetry::stats::Stats;
 
 /// Closes the ledger, writes the summary and says what ended the run early. Returns how the process should exit.
@@ -27,11 +22,10 @@ pub(super) fn report(driven: DrivenRun) -> Exit {
     let DrivenRun {
         context,
         ledger,
-        file,
+        files,
         events,
         metrics,
     } = driven;
-    let (input, target, mut ended) = (file.input, file.output, file.rows);
     let Context {
         identity,
         endpoint,
@@ -42,13 +36,11 @@ pub(super) fn report(driven: DrivenRun) -> Exit {
         metrics: _,
         log,
     } = context;
-    let report = CountedReport::of(document, &mut ended);
-    let RowsEnd { written, error, .. } = ended;
     let stats = events.with_stats(Clone::clone);
-    let error = error.map(|error| ledger.explain(error, input.size_of_rows(), &stats));
-    let was_there = written.output.is_some();
-    let LedgerEnd { kept, warning } = ledger.close(&stats, was_there);
-    let output = still_there(written.output);
+    let left = LeftFiles::new(files, &stats);
+    let error = { left.error }.map(|error| ledger.explain(error, left.far, &stats));
+    let LedgerEnd { kept, warning } = ledger.close(&stats, left.any);
+    let output = still_there(left.output);
     let summary = RunSummary {
         identity: &identity,
         end: SystemTime::now(),
@@ -58,25 +50,23 @@ pub(super) fn report(driven: DrivenRun) -> Exit {
         elapsed: events.elapsed(),
         sandbox: stand_in.is_some(),
         tariff: watch.tariff.as_ref(),
-        part: part(input.selection, &stats),
-        from_stdin: input.source == Input::Stdin,
+        part: left.part,
+        from_stdin: left.from_stdin,
         endpoint: Some(&endpoint.to_string()),
-        input: identity::read(&input, &stats),
-        output_is_gone: was_there && output.is_none(),
+        input: left.input,
+        files: left.files.as_deref(),
+        output_is_gone: left.any && output.is_none(),
         output,
-        rejects: still_there(written.rejects),
-        changes: still_there(written.changes),
+        rejects: still_there(left.rejects),
+        changes: still_there(left.changes),
         ledger: kept.filter(|kept| is_there(&kept.path)),
         sandbox_billed: stand_in.map(|stand_in| stand_in.stop().billed),
     };
     tell(&summary, summary_file, &watch);
-    if let Some(report) = report {
-        let name = target.map_or_else(|| input.name(), |target| file_name(target.path()));
-        report.finish(&name, &summary, &watch);
+    if let Some(document) = document {
+        CountedReport::new(document, left.tally).finish(&left.name, &summary, &watch);
     }
-    let unsynced = written.unsynced.as_deref().map(unsynced);
-    let warnings = unsynced.into_iter().chain(of_input(&input, &stats));
-    say_last(error.as_ref(), warning.as_ref(), warnings);
+    say_last(error.as_ref(), warning.as_ref(), left.warnings.into_iter());
     let exit = watch.accepted.exit(&stats);
     end_for_machines(metrics, log, exit, &stats, events.elapsed());
     exit
@@ -109,33 +99,7 @@ fn say_last(
     warnings.for_each(|warning| warn(&warning));
 }
 
-/// What the run took of its input, unless that turned out to be all of it.
-fn part(selection: Selection, stats: &Stats) -> Option<Selection> {
-    let whole = selection.is_everything() || stats.input_end == Some(InputEnd::Whole);
-    (!whole).then_some(selection)
-}
-
-/// Warnings of what shows only at the end of the input.
-fn of_input(input: &InputFacts, stats: &Stats) -> impl Iterator<Item = String> + use<> {
-    let ignored = !input.ignored_at_start && input.ignored.any();
-    let ignored = ignored.then(|| IGNORED.to_owned());
-    let no_rows = stats.input_end.is_some() && stats.read == 0;
-    let no_rows = no_rows.then(|| {
-        let rows = part(input.selection, stats).unwrap_or_default();
-        format!("{} has no rows", rows.of(&input.name()))
-    });
-    ignored.into_iter().chain(no_rows)
-}
-
-/// A warning that the names of files could not be made durable, as in a directory where we may only add files.
-fn unsynced(directory: &Path) -> String {
-    format!(
-        "`{}` cannot be synced: the files in it are complete, but a power cut now may undo their names",
-        directory.display()
-    )
-}
-
-/// The file, unless it was removed during the run.
+/// The file, unless it was removed during the run, perhaps with its directory.
 fn still_there(file: Option<PathBuf>) -> Option<WrittenFile> {
     file.and_then(WrittenFile::at)
 }

@@ -53,7 +53,6 @@ pub(super) enum WhenBroken {
     /// The run stops.
     StopRun,
     /// The rows that were read get their verdicts, and the run continues with its next file.
-    #[allow(dead_code, reason = "for runs over several files")]
     EndFile,
 }
 

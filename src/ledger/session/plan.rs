@@ -52,7 +52,7 @@ impl RunPlan {
         let previous = found.map_or(PreviousRun::None, |(_, previous)| previous);
         let is_over = is_over(previous, reuse, own);
         let not_before = match reuse {
-            Reuse::All | Reuse::Retry => i64::MIN,
+            Reuse::All | Reuse::Continue | Reuse::Retry => i64::MIN,
             Reuse::Younger(age) => millis(now.checked_sub(age).unwrap_or(UNIX_EPOCH)),
             // Once the run is recorded, no existing answer counts.
             Reuse::Nothing if own => i64::MIN,
@@ -76,7 +76,7 @@ impl RunPlan {
         match self.previous {
             PreviousRun::None => false,
             PreviousRun::Stopped => self.reuse != Reuse::Nothing,
-            PreviousRun::Finished { .. } => self.reuse == Reuse::Retry,
+            PreviousRun::Finished { .. } => matches!(self.reuse, Reuse::Continue | Reuse::Retry),
         }
     }
 }
@@ -87,7 +87,7 @@ fn is_over(previous: PreviousRun, reuse: Reuse, own: bool) -> bool {
         PreviousRun::None => false,
         // In a shared ledger it is still compared with what was there before it was first stopped.
         PreviousRun::Stopped => own && reuse == Reuse::Nothing,
-        PreviousRun::Finished { .. } => reuse != Reuse::Retry,
+        PreviousRun::Finished { .. } => !matches!(reuse, Reuse::Continue | Reuse::Retry),
     }
 }
 
@@ -104,7 +104,7 @@ fn continued(mut run: RunRecord, reuse: Reuse, own: bool, now: i64, not_before: 
             run.leftover = false;
             run.not_before = i64::MIN;
         }
-        Reuse::All | Reuse::Younger(_) | Reuse::Retry => {}
+        Reuse::All | Reuse::Continue | Reuse::Younger(_) | Reuse::Retry => {}
     }
     run
 }

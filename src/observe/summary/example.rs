@@ -4,6 +4,7 @@ use std::num::NonZeroU64;
 use std::sync::LazyLock;
 use std::time::{Duration, SystemTime};
 
+use super::files::{FileState, FileSummary};
 use super::kept_ledger::KeptLedger;
 use super::named_file::{ReadFile, WrittenFile};
 use super::run_summary::RunSummary;
@@ -19,6 +20,7 @@ use crate::telemetry::event::{
     Again, CallEnd, CancelReason, Event, FailureClass, Next, Origin, Unusable,
 };
 use crate::telemetry::pace::{Hint, Pace, PaceCause, PaceChange, Pause, Search};
+use crate::telemetry::row_counts::RowCounts;
 use crate::telemetry::stats::Stats;
 use crate::verdict::{Decision, DecisionPolicy, Reason, Resolution};
 
@@ -63,6 +65,25 @@ pub(super) fn written(path: &str) -> WrittenFile {
         bytes: Some(512),
     }
 }
+
+/// One of several files, with everything that a file can have.
+static FILES: LazyLock<Vec<FileSummary>> = LazyLock::new(|| {
+    vec![FileSummary {
+        input: "parts/a.csv".into(),
+        output: Some("scored/a.csv".into()),
+        rejects: Some("scored/a.rejects.csv".into()),
+        state: FileState::Finished,
+        rows: RowCounts {
+            resolved: 4,
+            approved: 1,
+            reviewed: 1,
+            blocked: 0,
+            undecided: 1,
+            failed: 1,
+        },
+        error: Some("broken".to_owned()),
+    }]
+});
 
 /// The statistics of a run that met everything, and was stopped by `--max-calls`.
 pub(super) fn stats() -> Stats {
@@ -145,6 +166,7 @@ fn service() -> Vec<Event> {
         Event::TransactionRepeated {
             row: ROW,
             first: ROW,
+            first_file: 0,
         },
         Event::AnswerUnusable {
             row: ROW,
@@ -206,6 +228,7 @@ pub(super) fn everything(stats: &Stats) -> RunSummary<'_> {
             fresh: false,
             damaged: false,
         }),
+        files: Some(&FILES),
         elapsed: Duration::from_secs(100),
         tariff: Some(&TARIFF),
         part: Some(Selection {
@@ -236,6 +259,7 @@ pub(super) fn nothing(stats: &Stats) -> RunSummary<'_> {
         ledger: None,
         from_stdin: false,
         sandbox_billed: None,
+        files: None,
         output_is_gone: false,
     }
 }

@@ -67,6 +67,7 @@ impl FailedStart {
             endpoint: self.endpoint.as_deref(),
             from_stdin: self.input.path.is_none(),
             input: self.input,
+            files: None,
             output: None,
             rejects: None,
             changes: None,

@@ -9,6 +9,7 @@ use std::num::NonZeroU64;
 
 use serde::Serialize;
 
+use super::files::FileEndJson;
 use super::named_file::FileJson;
 use super::run_summary::RunSummary;
 use crate::base::error::Exit;
@@ -44,6 +45,7 @@ pub(super) struct SummaryJson<'a> {
     rejects: Option<FileJson<'a>>,
     changes: Option<FileJson<'a>>,
     ledger: Option<LedgerJson<'a>>,
+    files: Option<Vec<FileEndJson<'a>>>,
 }
 
 /// What ended the run early. Details and hints are left out: they may quote the input.
@@ -106,6 +108,7 @@ impl<'a> SummaryJson<'a> {
                 path: ledger.path.to_string_lossy(),
                 answers: ledger.answers,
             }),
+            files: { run.files }.map(|files| files.iter().map(FileEndJson::new).collect()),
         }
     }
 
@@ -171,7 +174,7 @@ mod tests {
     fn a_summary_with_everything_has_these_keys_in_this_order() {
         let stats = example::stats();
         let summary = example::everything(&stats).json_line();
-        assert_snapshot!(summary.replace(env!("CARGO_PKG_VERSION"), "0.1.0"), @r#"{"type":"summary","version":2,"job":"scored.csv","start_time":"2026-11-22T02:00:00Z","stopped":"max_calls","sandbox":false,"rescore_version":"0.1.0","profile":"nightly","end_time":"2026-11-22T02:01:40Z","exit_code":3,"failures_accepted":false,"error":{"message":"`--max-calls` is reached","causes":["a cause"]},"endpoint":"https://api.example.com/v1/validate/user","input":{"path":"users.csv","bytes":1024},"part":{"limit":9,"sample_percent":0.5},"thresholds":{"approve_max":"2","review_max":"5"},"levels":null,"elapsed_seconds":100.0,"rows_per_second":0.05,"rows":{"read":9,"resolved":5,"written":5,"left":4},"known":2,"duplicates":1,"decisions":{"approve":1,"review":1,"block":1},"undecided":{"rows":1,"levels":[{"level":"3","rows":1}]},"drift":{"compared":1,"changed":1,"approve":{"approve":0,"review":0,"block":1},"review":{"approve":0,"review":0,"block":0},"block":{"approve":0,"review":0,"block":0}},"failed":{"rows":1,"reasons":{"refused":1}},"calls":{"sent":5,"answered":1,"retries":2,"throttled":1,"maybe_billed_twice":1,"unknown_outcome":2,"settled_by_uuid":0,"billed_without_verdict":1,"lost":1,"repeated_transaction_ids":1},"cost":{"price":0.004,"currency":"EUR","spent":0.008,"spent_at_most":0.016,"saved":0.012},"ledger_answers_damaged":1,"ledger_answers_from_the_future":1,"keys_renewed":1,"paused_seconds":2.5,"outages":1,"down_seconds":30.0,"waited_in_vain_seconds":60.0,"limit":{"calls_per_second":50.0,"in_flight":16},"headers":{"calls_per_second":48.0,"disbelieved":false},"latency_ms":{"p50":80.383,"p95":80.383,"p99":80.383},"pace":{"slot_seconds":1,"calls":[5]},"output":{"path":"scored.csv.partial","bytes":512},"rejects":{"path":"scored.rejects.csv.partial","bytes":512},"changes":{"path":"changes.csv.partial","bytes":512},"ledger":{"path":"scored.csv.ledger","answers":3}}"#);
+        assert_snapshot!(summary.replace(env!("CARGO_PKG_VERSION"), "0.1.0"), @r#"{"type":"summary","version":2,"job":"scored.csv","start_time":"2026-11-22T02:00:00Z","stopped":"max_calls","sandbox":false,"rescore_version":"0.1.0","profile":"nightly","end_time":"2026-11-22T02:01:40Z","exit_code":3,"failures_accepted":false,"error":{"message":"`--max-calls` is reached","causes":["a cause"]},"endpoint":"https://api.example.com/v1/validate/user","input":{"path":"users.csv","bytes":1024},"part":{"limit":9,"sample_percent":0.5},"thresholds":{"approve_max":"2","review_max":"5"},"levels":null,"elapsed_seconds":100.0,"rows_per_second":0.05,"rows":{"read":9,"resolved":5,"written":5,"left":4},"known":2,"duplicates":1,"decisions":{"approve":1,"review":1,"block":1},"undecided":{"rows":1,"levels":[{"level":"3","rows":1}]},"drift":{"compared":1,"changed":1,"approve":{"approve":0,"review":0,"block":1},"review":{"approve":0,"review":0,"block":0},"block":{"approve":0,"review":0,"block":0}},"failed":{"rows":1,"reasons":{"refused":1}},"calls":{"sent":5,"answered":1,"retries":2,"throttled":1,"maybe_billed_twice":1,"unknown_outcome":2,"settled_by_uuid":0,"billed_without_verdict":1,"lost":1,"repeated_transaction_ids":1},"cost":{"price":0.004,"currency":"EUR","spent":0.008,"spent_at_most":0.016,"saved":0.012},"ledger_answers_damaged":1,"ledger_answers_from_the_future":1,"keys_renewed":1,"paused_seconds":2.5,"outages":1,"down_seconds":30.0,"waited_in_vain_seconds":60.0,"limit":{"calls_per_second":50.0,"in_flight":16},"headers":{"calls_per_second":48.0,"disbelieved":false},"latency_ms":{"p50":80.383,"p95":80.383,"p99":80.383},"pace":{"slot_seconds":1,"calls":[5]},"output":{"path":"scored.csv.partial","bytes":512},"rejects":{"path":"scored.rejects.csv.partial","bytes":512},"changes":{"path":"changes.csv.partial","bytes":512},"ledger":{"path":"scored.csv.ledger","answers":3},"files":[{"input":"parts/a.csv","output":"scored/a.csv","rejects":"scored/a.rejects.csv","state":"finished","rows":{"resolved":4},"decisions":{"approve":1,"review":1,"block":0},"undecided":{"rows":1},"failed":{"rows":1},"error":"broken"}]}"#);
     }
 
     #[test]
@@ -196,6 +199,7 @@ mod tests {
             "rejects",
             "changes",
             "ledger",
+            "files",
         ] {
             assert_eq!(nothing[key], Value::Null, "{key}");
         }

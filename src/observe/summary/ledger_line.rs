@@ -37,7 +37,10 @@ pub(super) fn ledger_line(ledger: &KeptLedger, run: &RunSummary<'_>) -> String {
     if let (None, Some(part)) = (stats.cancelled, run.part) {
         return then(continues(ledger, part, run));
     }
-    match (stats.cancelled, ledger.own, stats.failures()) {
+    // A file that could not be used may be fixed.
+    let stopped = stats.cancelled.or(stats.file_failed);
+    let failures = stats.failures() + stats.skipped_with_rejects;
+    match (stopped, ledger.own, failures) {
         (Some(_), _, _) => then(format!("{once}{same} continues from there")),
         (None, _, 0) if stats.undecided > 0 => {
             then("`--retry-failed` with all levels listed decides without a call".to_owned())

@@ -7,6 +7,7 @@ mod drift_table;
 #[cfg(test)]
 pub(super) mod example;
 mod failed_start;
+mod files;
 mod json;
 mod kept_ledger;
 mod ledger_line;
@@ -16,6 +17,7 @@ mod text;
 
 pub(super) use drift_table::drift_table;
 pub(crate) use failed_start::FailedStart;
+pub(crate) use files::{FileState, FileSummary};
 pub(crate) use kept_ledger::KeptLedger;
 pub(crate) use named_file::{ReadFile, WrittenFile};
 pub(crate) use run_summary::RunSummary;

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
+use super::files::FileSummary;
 use super::kept_ledger::KeptLedger;
 use super::named_file::{ReadFile, WrittenFile};
 use crate::base::error::Error;
@@ -38,7 +39,9 @@ pub(crate) struct RunSummary<'a> {
     pub(crate) input: ReadFile,
     /// The input was standard input.
     pub(crate) from_stdin: bool,
-    /// The output, or its partial file after an early stop; `None` for standard output.
+    /// What became of each of several files; `None` for a run of one file.
+    pub(crate) files: Option<&'a [FileSummary]>,
+    /// The output, or its partial file after an early stop; of several files the directory; `None` for standard output.
     pub(crate) output: Option<WrittenFile>,
     /// The rejects, if there are any.
     pub(crate) rejects: Option<WrittenFile>,

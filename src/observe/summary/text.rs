@@ -2,6 +2,7 @@
 
 use super::call_lines::call_lines;
 use super::drift_table::drift_table;
+use super::files::file_lines;
 use super::ledger_line::ledger_line;
 use super::run_summary::RunSummary;
 use crate::base::error::shown;
@@ -36,7 +37,10 @@ impl RunSummary<'_> {
         lines.extend(call_lines(self));
         lines.extend(lost_answers(self));
         lines.extend(ledger_answers(self));
-        lines.extend(output(self));
+        lines.extend(match self.files {
+            Some(files) => file_lines(files),
+            None => output(self),
+        });
         let ledger = self.ledger.as_ref();
         lines.extend(ledger.map(|ledger| ledger_line(ledger, self)));
         lines.extend(not_kept(self));
@@ -286,7 +290,9 @@ rescore: stopped early (`--max-calls`): 5 rows in 1 min 40 s, 0.05 rows/s
          1 answer in the ledger had a date in the future, rows sent again
          scored.csv.partial has the 5 finished rows; unfinished rows are not in it
          scored.csv.ledger has 3 paid answers; the same command continues from there";
-        assert_eq!(example::everything(&stats).text(), expected);
+        let mut of_one_file = example::everything(&stats);
+        of_one_file.files = None;
+        assert_eq!(of_one_file.text(), expected);
     }
 
     #[test]

@@ -162,6 +162,26 @@ fn only_files_of_the_same_kind_are_touched_and_none_are_made() {
 }
 
 #[test]
+fn a_run_of_part_files_is_known_by_its_directory() {
+    let line = after_a_good_night();
+    let run = [
+        "run",
+        "users.csv",
+        "--bogus",
+        "--metrics",
+        "m.prom",
+        "--output-dir",
+        "scored",
+    ];
+    line.place.rescore(run).done().exits(2);
+    let metrics = line.place.text("m.prom");
+    assert!(
+        metrics.contains("rescore_exit_code{job=\"scored\","),
+        "{metrics}"
+    );
+}
+
+#[test]
 fn json_is_spoken_of_a_mistyped_option_before_the_one_that_asks_for_it() {
     let line = CommandLine::new();
     let done = line.typed(&["--bogus", "--progress", "json"]).done();

@@ -1,0 +1,88 @@
+//! What lets the rows of one file after the other run: everything that the run has only one of.
+
+use tokio::runtime::Runtime;
+
+use super::file::{FileEnd, OpenFile};
+use super::ledger::RunLedger;
+use super::lookup::LookupStage;
+use super::rows::{RowStages, run_rows};
+use super::threads::{StopChannel, WhenBroken};
+use crate::base::error::Result;
+use crate::output::{Sealed, Writer};
+use crate::scorer::Scorer;
+use crate::service::Client;
+use crate::telemetry::event::Event;
+use crate::telemetry::stats::Stats;
+use crate::verdict::DecisionPolicy;
+
+/// What the rows of every file pass through, one file after the other.
+pub(super) struct FileDriver<'a> {
+    pub(super) runtime: &'a Runtime,
+    pub(super) scorer: &'a Scorer<Client>,
+    pub(super) ledger: &'a RunLedger,
+    pub(super) policy: DecisionPolicy,
+    /// Rows are counted for a report.
+    pub(super) counts: bool,
+    pub(super) stops: StopChannel,
+}
+
+impl FileDriver<'_> {
+    /// Lets the rows of a file run. Returns the stage for the next file, if there may be one.
+    ///
+    /// # Errors
+    /// A thread cannot be started.
+    pub(super) fn run(
+        &mut self,
+        file: OpenFile,
+        lookup: LookupStage,
+        when_broken: WhenBroken,
+    ) -> Result<(FileEnd, Option<LookupStage>)> {
+        let OpenFile {
+            input,
+            real_input,
+            output,
+            reader,
+            check,
+            layout,
+            sink,
+            sides,
+        } = file;
+        let writer = Writer::new(layout, self.policy.clone(), sink, sides);
+        let stages = RowStages {
+            reader,
+            check,
+            when_broken,
+            lookup,
+            writer: if self.counts {
+                writer.counting()
+            } else {
+                writer
+            },
+        };
+        let ledger = self.ledger;
+        let record = |files: &[Sealed]| ledger.record(files, real_input.as_deref());
+        let mut rows = run_rows(self.runtime, self.scorer, stages, &mut self.stops, record)?;
+        let lookup = rows.lookup.take();
+        let ended = FileEnd {
+            input,
+            output,
+            rows,
+        };
+        Ok((ended, lookup))
+    }
+
+    /// The rows of the next of several files come now. `before` is how many bytes the files before it have.
+    pub(super) fn start_file(&self, file: u64, before: u64) {
+        self.scorer.start_file(file, before);
+    }
+
+    /// Records that something happened.
+    pub(super) fn emit(&self, event: Event) {
+        self.scorer.events().emit(event);
+    }
+
+    /// Reads the statistics.
+    pub(super) fn stats<T>(&self, read: impl FnOnce(&Stats) -> T) -> T {
+        self.scorer.events().with_stats(read)
+    }
+}

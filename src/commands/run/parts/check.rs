@@ -1,0 +1,224 @@
+//! What can be known of the inputs before anything is made: each of them is opened once, to its first rows.
+
+use std::path::{Path, PathBuf};
+
+use super::super::super::files::{NamedFile, refuse_clashes, rejects_beside};
+use super::super::super::open_input::{InputFacts, OpenInput};
+use super::super::bodies::bodies;
+use super::super::files::RunWideFiles;
+use super::directory::{OutputDirectory, WrittenNames};
+use super::inputs::{self, PartInput};
+use crate::base::error::{Error, Result, shown};
+use crate::config::PartsConfig;
+use crate::input::{ReaderSettings, is_checked_for_long};
+use crate::layout::Format;
+use crate::observe::tell;
+use crate::output::partial_of;
+use crate::service::Plan;
+
+/// Where the rows of several inputs go, checked as far as that is possible without reading them.
+pub(in crate::commands::run) struct PartsPlace {
+    inputs: Vec<PartInput>,
+    directory: OutputDirectory,
+    overwrite: bool,
+    fail_fast: bool,
+}
+
+/// Several inputs, each read once up to its first rows.
+pub(in crate::commands::run) struct CheckedParts {
+    pub(super) parts: Vec<CheckedPart>,
+    pub(super) directory: OutputDirectory,
+    pub(super) overwrite: bool,
+    pub(super) fail_fast: bool,
+    pub(super) plan: Plan,
+}
+
+/// One of several inputs.
+pub(super) struct CheckedPart {
+    pub(super) input: PartInput,
+    pub(super) output: PathBuf,
+    pub(super) found: Found,
+}
+
+/// What was found out about an input.
+pub(super) enum Found {
+    /// Its output is there, and the run does not ask for it again: it was not opened.
+    HasOutput,
+    /// It is a file of users.
+    Users(Box<UsersFile>),
+    /// It cannot be used.
+    Unusable(Error),
+}
+
+/// An input that is a file of users.
+pub(super) struct UsersFile {
+    pub(super) facts: InputFacts,
+    pub(super) format: Format,
+    /// Who may read and write it, as a file's permission bits.
+    pub(super) mode: u32,
+    pub(super) rejects: PathBuf,
+}
+
+impl PartsPlace {
+    /// Finds the inputs, and checks the directory of their outputs.
+    ///
+    /// # Errors
+    /// Exit code 2: an input is not a name, two have the same one, or the directory cannot be used.
+    pub(in crate::commands::run) fn check(config: PartsConfig) -> Result<Self> {
+        let inputs = inputs::find(config.inputs)?;
+        let directory = OutputDirectory::check(&config.directory, &inputs)?;
+        Ok(Self {
+            inputs,
+            directory,
+            overwrite: config.overwrite,
+            fail_fast: config.fail_fast,
+        })
+    }
+
+    /// The directory of the outputs, by which the run is known.
+    pub(in crate::commands::run) fn directory(&self) -> &Path {
+        &self.directory.path
+    }
+
+    /// Whether outputs that exist may be replaced.
+    pub(in crate::commands::run) const fn overwrites(&self) -> bool {
+        self.overwrite
+    }
+
+    /// How the inputs are read.
+    pub(in crate::commands::run) fn settings(&self) -> Vec<ReaderSettings> {
+        let inputs = self.inputs.iter();
+        inputs.map(|input| input.settings.clone()).collect()
+    }
+
+    /// Opens each input and reads it up to its first rows. `again`: also those whose output is there.
+    ///
+    /// # Errors
+    /// Exit code 2: two files would have the same name; with `--fail-fast` also an input that cannot be used.
+    pub(in crate::commands::run) fn read(
+        self,
+        plan: Plan,
+        again: bool,
+        shows_text: bool,
+    ) -> Result<CheckedParts> {
+        let mut inputs = self.inputs.iter().map(|input| &input.settings.file.input);
+        if shows_text && inputs.any(is_checked_for_long) {
+            tell("rescore: checking the compressed inputs before anything is sent");
+        }
+        let mut names = WrittenNames::default();
+        let mut parts = Vec::with_capacity(self.inputs.len());
+        for input in self.inputs {
+            let output = self.directory.output_of(&input);
+            let found = if !again && is_finished(&output) {
+                Found::HasOutput
+            } else {
+                users(&input, &output, plan)
+                    .map_or_else(Found::Unusable, |users| Found::Users(Box::new(users)))
+            };
+            let found = match found {
+                Found::Unusable(error) if self.fail_fast => return Err(error),
+                found => found,
+            };
+            names.add(&output, &input)?;
+            if let Found::Users(users) = &found {
+                names.add(&users.rejects, &input)?;
+            }
+            parts.push(CheckedPart {
+                input,
+                output,
+                found,
+            });
+        }
+        Ok(CheckedParts {
+            parts,
+            directory: self.directory,
+            overwrite: self.overwrite,
+            fail_fast: self.fail_fast,
+            plan,
+        })
+    }
+}
+
+impl CheckedParts {
+    /// The directory of the outputs, by which the run is known.
+    pub(in crate::commands::run) fn directory(&self) -> &Path {
+        &self.directory.path
+    }
+
+    /// The inputs that were opened, with their formats.
+    pub(in crate::commands::run) fn opened(&self) -> impl Iterator<Item = (&InputFacts, Format)> {
+        self.parts.iter().filter_map(|part| match &part.found {
+            Found::Users(users) => Some((&users.facts, users.format)),
+            _ => None,
+        })
+    }
+
+    /// Who may read what is written about all inputs: those who may read each of them.
+    pub(in crate::commands::run) fn mode(&self) -> u32 {
+        let modes = self.parts.iter().filter_map(|part| match &part.found {
+            Found::Users(users) => Some(users.mode),
+            _ => None,
+        });
+        modes.fold(EVERYBODY, |all, mode| all & mode)
+    }
+
+    /// Fails when a file that belongs to one input would be one of those that belong to the whole run.
+    pub(in crate::commands::run) fn refuse_clashes(&self, run: &RunWideFiles) -> Result<()> {
+        for part in &self.parts {
+            let mut files = vec![NamedFile::input(&part.input.path)];
+            files.extend(run.read());
+            files.push(NamedFile::output(&part.output));
+            if let Found::Users(users) = &part.found {
+                files.push(NamedFile::partial("rejects", &users.rejects));
+            }
+            files.extend(run.written());
+            refuse_clashes(&files)?;
+        }
+        Ok(())
+    }
+}
+
+/// The permission bits of a file that restricts nobody.
+const EVERYBODY: u32 = 0o666;
+
+/// Opens an input and reads it up to its first rows.
+fn users(input: &PartInput, output: &Path, plan: Plan) -> Result<UsersFile> {
+    let is_other = input.path.metadata().is_ok_and(|there| !there.is_file());
+    if is_other {
+        // What is read from a pipe now could not be read again.
+        return Err(Error::usage(format!(
+            "cannot read `{}`: one of several inputs must be a regular file",
+            shown(&input.path)
+        )));
+    }
+    let opened = OpenInput::open(input.settings.clone(), bodies(plan), false)?;
+    let format = opened.layout.format;
+    Ok(UsersFile {
+        rejects: rejects_beside(output, format.extension())?,
+        facts: opened.facts,
+        format,
+        mode: opened.mode,
+    })
+}
+
+/// Whether an output is there with all of its files. The output gets its name before its rejects do: a run may be killed
+/// in between.
+pub(super) fn is_finished(output: &Path) -> bool {
+    let is_there = |path: &Path| path.symlink_metadata().is_ok();
+    let is_half_named = || {
+        !is_there(&partial_of(output))
+            && all_rejects(output).any(|rejects| is_there(&partial_of(&rejects)))
+    };
+    is_there(output) && !is_half_named()
+}
+
+/// The rejects of an output, if there are any.
+pub(super) fn rejects_of(output: &Path) -> Option<PathBuf> {
+    all_rejects(output).find(|rejects| rejects.is_file())
+}
+
+/// The names that the rejects of an output can have, by the format of its rows.
+fn all_rejects(output: &Path) -> impl Iterator<Item = PathBuf> {
+    let extensions = ["csv", "tsv", "jsonl"].into_iter();
+    extensions.filter_map(|extension| rejects_beside(output, extension).ok())
+}

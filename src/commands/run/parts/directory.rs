@@ -1,0 +1,129 @@
+//! The directory of the outputs: where it is, that no input is in it, and the names of the files in it.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::inputs::PartInput;
+use crate::base::error::{Error, Result, shown};
+use crate::output::partial_of;
+
+/// The directory of the outputs.
+pub(in crate::commands::run) struct OutputDirectory {
+    /// Its path: in front of the outputs' names, and with an ending the name of the ledger.
+    pub(super) path: PathBuf,
+}
+
+impl OutputDirectory {
+    /// Checks the directory, which need not exist yet.
+    ///
+    /// # Errors
+    /// Exit code 2: it is not a directory, it cannot be made there, or an input is in it.
+    pub(super) fn check(path: &Path, inputs: &[PartInput]) -> Result<Self> {
+        let cannot = || Error::usage(format!("cannot write to `{}`", shown(path)));
+        // Without a slash at the end, which would be in the ledger's name.
+        let plain: PathBuf = path.components().collect();
+        let real = match fs::metadata(&plain) {
+            Ok(there) if there.is_dir() => {
+                fs::canonicalize(&plain).map_err(|e| cannot().because(e))?
+            }
+            Ok(_) => return Err(cannot().detail("it is not a directory")),
+            Err(_) => {
+                let parent = plain
+                    .parent()
+                    .filter(|parent| !parent.as_os_str().is_empty());
+                let parent = parent.unwrap_or(Path::new("."));
+                let is_there = fs::metadata(parent).map_err(|e| cannot().because(e))?;
+                if !is_there.is_dir() || fs::symlink_metadata(&plain).is_ok() {
+                    return Err(cannot().detail("no directory can be made there"));
+                }
+                // Neither can an input be in it, nor does a link lead to it.
+                return Ok(Self { path: plain });
+            }
+        };
+        let inside = |input: &&PartInput| {
+            let folder = fs::canonicalize(&input.path).ok();
+            folder.is_some_and(|real_input| real_input.parent() == Some(&real))
+        };
+        if let Some(input) = inputs.iter().find(inside) {
+            return Err(Error::usage(format!(
+                "the input `{}` is in the directory of the outputs, `{}`",
+                shown(&input.path),
+                shown(path)
+            ))
+            .hint("name another directory with `--output-dir DIR`"));
+        }
+        // Behind a link, or as `.`, it has another name: the ledger is beside the real one.
+        let is_plain = plain.file_name().is_some() && !plain.is_symlink();
+        Ok(Self {
+            path: if is_plain { plain } else { real },
+        })
+    }
+
+    /// Makes the directory if it is missing.
+    ///
+    /// # Errors
+    /// Exit code 2: it cannot be made.
+    pub(super) fn make(&self) -> Result<()> {
+        if self.path.is_dir() {
+            return Ok(());
+        }
+        fs::create_dir(&self.path).map_err(|e| {
+            Error::usage(format!("cannot make the directory `{}`", shown(&self.path))).because(e)
+        })
+    }
+
+    /// The output of this input.
+    pub(super) fn output_of(&self, input: &PartInput) -> PathBuf {
+        self.path.join(input.name())
+    }
+}
+
+/// The files that are written for the inputs, by name: an output may be called as the rejects of another one.
+#[derive(Default)]
+pub(super) struct WrittenNames(HashMap<PathBuf, PathBuf>);
+
+impl WrittenNames {
+    /// Adds a file that is written for this input.
+    ///
+    /// # Errors
+    /// Exit code 2: another file has this name, or has it until it is complete.
+    pub(super) fn add(&mut self, file: &Path, input: &PartInput) -> Result<()> {
+        for name in [file.to_owned(), partial_of(file)] {
+            if let Some(other) = self.0.insert(name, input.path.clone()) {
+                return Err(Error::usage(format!(
+                    "`{}` would be written for `{}` and for `{}`",
+                    shown(file),
+                    shown(&other),
+                    shown(&input.path)
+                ))
+                .hint("rename one of them, or score them one after the other, each with its own `--output-dir DIR`"));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_path_has_no_slash_at_its_end_and_a_link_is_followed() {
+        let place = tempfile::tempdir().unwrap();
+        let real = fs::canonicalize(place.path()).unwrap();
+        let path = |name: &str| OutputDirectory::check(&real.join(name), &[]).map(|it| it.path);
+        assert_eq!(path("scored/").unwrap(), real.join("scored"));
+        assert_eq!(path(".").unwrap(), real);
+        fs::create_dir(real.join("scored")).unwrap();
+        assert_eq!(path("scored/").unwrap(), real.join("scored"));
+        #[cfg(unix)]
+        {
+            std::os::unix::fs::symlink("scored", real.join("link")).unwrap();
+            assert_eq!(path("link").unwrap(), real.join("scored"));
+        }
+        fs::write(real.join("file"), "").unwrap();
+        assert!(path("file").is_err() && path("missing/scored").is_err());
+    }
+}

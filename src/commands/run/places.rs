@@ -1,0 +1,200 @@
+//! The files of a run while it is prepared, whether it has one input or several: first where they are, then what was read of
+//! the inputs, then ready to run.
+
+use std::fs::File;
+use std::path::Path;
+use std::slice::from_ref;
+
+use super::super::files::create_summary;
+use super::super::lock_wait::LockWait;
+use super::super::open_input::{InputFacts, OpenInput};
+use super::bodies::bodies;
+use super::file::OpenFile;
+use super::files::{OutputFiles, OutputPlace, RunWideFiles};
+use super::input_check::InputCheck;
+use super::ledger::{LedgerPlace, PreparedLedger, path_of};
+use super::parts::{CheckedParts, PartsPlace, PlannedParts};
+use crate::base::error::Result;
+use crate::config::{FilesConfig, InputLimits, LedgerConfig, WatchConfig};
+use crate::input::ReaderSettings;
+use crate::layout::Format;
+use crate::ledger::Reuse;
+use crate::output::Document;
+use crate::service::Plan;
+
+/// Where the files of a run are, checked without reading an input.
+pub(super) enum FilesPlace {
+    /// One input to one output.
+    One(Box<ReaderSettings>, OutputPlace),
+    /// Several inputs, each to a file in a directory.
+    Parts(PartsPlace),
+}
+
+/// The files of a run whose inputs were read up to their first rows.
+pub(super) enum ReadFiles {
+    /// The input is open.
+    One(Box<OpenInput>, Box<InputCheck>, OutputFiles),
+    /// Each input is opened again when its turn comes.
+    Parts(CheckedParts),
+}
+
+/// The files of a run that is ready to start.
+pub(super) enum PreparedFiles {
+    /// One input to one output, open.
+    One(Box<OpenFile>),
+    /// Several inputs, each opened when its turn comes.
+    Parts(PlannedParts),
+}
+
+/// The files of a run that is ready to start, with those that it writes once.
+pub(super) struct ReadyFiles {
+    pub(super) files: PreparedFiles,
+    /// Where the summary goes as JSON.
+    pub(super) summary: Option<File>,
+    /// Where the report goes.
+    pub(super) report: Option<Document>,
+}
+
+/// How inputs are read up to their first rows.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct InputReading {
+    pub(super) plan: Plan,
+    /// What the inputs must be like.
+    pub(super) limits: InputLimits,
+    /// Whether words for people are shown.
+    pub(super) shows_text: bool,
+}
+
+impl FilesPlace {
+    /// Checks the places as far as possible before the run has locked them.
+    ///
+    /// # Errors
+    /// Exit code 2: a file cannot be there, or may not be replaced.
+    pub(super) fn check(files: FilesConfig, ledger: &LedgerConfig) -> Result<Self> {
+        Ok(match files {
+            FilesConfig::One(one) => {
+                let output = OutputPlace::check(one.output, &one.input.file.input, ledger)?;
+                Self::One(Box::new(one.input), output)
+            }
+            FilesConfig::Parts(parts) => Self::Parts(PartsPlace::check(parts)?),
+        })
+    }
+
+    /// What a ledger of the run's own would be beside.
+    pub(super) fn of_ledger(&self) -> LedgerPlace<'_> {
+        match self {
+            Self::One(_, output) => match &output.target {
+                Some(target) if !target.is_special() => LedgerPlace::BesideFile(target.path()),
+                _ => LedgerPlace::Nowhere,
+            },
+            Self::Parts(parts) => LedgerPlace::BesideDirectory {
+                directory: parts.directory(),
+                overwrite: parts.overwrites(),
+            },
+        }
+    }
+
+    /// Reads the inputs up to their first rows, or as far as needed to see that they are as they must be. `summary` is where
+    /// the summary goes.
+    ///
+    /// # Errors
+    /// Exit code 2: an input cannot be read, or is not a file of users, or is broken; or an output's name is wrong.
+    pub(super) fn read(
+        self,
+        reading: InputReading,
+        reuse: Reuse,
+        summary: Option<&Path>,
+    ) -> Result<ReadFiles> {
+        let InputReading {
+            plan,
+            limits,
+            shows_text,
+        } = reading;
+        match self {
+            Self::One(settings, output) => {
+                let mut check = InputCheck::new(limits, from_ref(&*settings), shows_text)?;
+                let mut input = OpenInput::open(*settings, bodies(plan), shows_text)?;
+                check.hold_back(&mut input.reader)?;
+                let format = input.layout.format;
+                let files = OutputFiles::new(output, summary.map(Path::to_owned), format)?;
+                Ok(ReadFiles::One(Box::new(input), Box::new(check), files))
+            }
+            Self::Parts(parts) => {
+                InputCheck::new(limits, &parts.settings(), shows_text)?;
+                let again = parts.overwrites() || reuse == Reuse::Retry;
+                let parts = parts.read(plan, again, shows_text)?;
+                Ok(ReadFiles::Parts(parts))
+            }
+        }
+    }
+}
+
+impl ReadFiles {
+    /// Fails when any two of the files that the run reads or writes would be one.
+    pub(super) fn refuse_clashes(&self, run: &RunWideFiles) -> Result<()> {
+        match self {
+            Self::One(input, _, files) => files.refuse_clashes(&input.facts.source, run),
+            Self::Parts(parts) => parts.refuse_clashes(run),
+        }
+    }
+
+    /// The inputs that were opened, with their formats.
+    pub(super) fn opened(&self) -> Vec<(&InputFacts, Format)> {
+        match self {
+            Self::One(input, ..) => vec![(&input.facts, input.layout.format)],
+            Self::Parts(parts) => parts.opened().collect(),
+        }
+    }
+
+    /// The file or directory by which a stopped run is known when it is continued; `None` where it writes to standard output
+    /// alone.
+    pub(super) fn identifying_file(&self) -> Option<&Path> {
+        match self {
+            Self::One(.., files) => files.identifying_file(),
+            Self::Parts(parts) => Some(parts.directory()),
+        }
+    }
+
+    /// Opens what is written, or decides what is to be done with each of several inputs.
+    ///
+    /// # Errors
+    /// Exit code 2: a file exists and may not be replaced, or cannot be made. Exit code 3: the disk is full. Exit
+    /// code 75: another run is writing one.
+    pub(super) fn open(
+        self,
+        ledger: &PreparedLedger,
+        watch: &WatchConfig,
+        wait: &LockWait<'_>,
+    ) -> Result<ReadyFiles> {
+        match self {
+            Self::One(input, check, files) => {
+                let real_input = path_of(&input.facts.source);
+                let files = files.open(ledger, real_input.as_deref(), &input, wait)?;
+                Ok(ReadyFiles {
+                    files: PreparedFiles::One(Box::new(OpenFile {
+                        input: input.facts,
+                        real_input,
+                        output: files.output,
+                        reader: input.reader,
+                        check: *check,
+                        layout: input.layout,
+                        sink: files.sink,
+                        sides: files.sides,
+                    })),
+                    summary: files.summary,
+                    report: files.report,
+                })
+            }
+            Self::Parts(parts) => {
+                let mode = parts.mode();
+                let parts = parts.plan(ledger)?;
+                let summary = { watch.summary.as_ref() }.map(|path| create_summary(path, mode));
+                Ok(ReadyFiles {
+                    files: PreparedFiles::Parts(parts),
+                    summary: summary.transpose()?,
+                    report: None,
+                })
+            }
+        }
+    }
+}

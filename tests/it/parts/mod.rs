@@ -1,0 +1,58 @@
+//! Runs over several files, each to a file of its name in a directory.
+
+mod bad_files;
+mod continuing;
+mod files;
+mod names;
+mod shown;
+
+use std::fs;
+use std::io::Write as _;
+
+use crate::support::process::{Place, Program};
+use crate::support::server::{Request, Server};
+
+/// A directory with these files in `parts`.
+fn parts<const N: usize>(files: [(&str, &str); N]) -> Place {
+    let place = Place::new();
+    fs::create_dir(place.path("parts")).unwrap();
+    for (name, content) in files {
+        place.write(&format!("parts/{name}"), content);
+    }
+    place
+}
+
+/// A CSV file of the users from this number up to that one: the same user in any file.
+fn csv(from: usize, to: usize) -> String {
+    let row = |user| format!("{user},User {user},user{user}@example.com,192.0.2.1,curl/8\n");
+    let rows: String = (from..=to).map(row).collect();
+    format!("id,name,email,ip,user_agent\n{rows}")
+}
+
+/// A run of all parts into `scored`, with these arguments.
+fn run<'a, const N: usize>(place: &'a Place, server: &'a Server, args: [&str; N]) -> Program<'a> {
+    place
+        .run(server, ["parts/*", "--output-dir", "scored"])
+        .args(args)
+}
+
+/// The names in a folder, sorted.
+fn names(place: &Place, folder: &str) -> Vec<String> {
+    let entries = fs::read_dir(place.path(folder)).unwrap();
+    let mut names: Vec<_> = entries
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
+}
+
+/// The users that the server was asked about, in this order.
+fn asked(server: &Server) -> Vec<String> {
+    server.requests().iter().map(Request::name).collect()
+}
+
+fn gzip(text: &str) -> Vec<u8> {
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    gzip.write_all(text.as_bytes()).unwrap();
+    gzip.finish().unwrap()
+}
