@@ -34,7 +34,7 @@ mod words;
 pub(crate) use decided::DecideSummary;
 pub(crate) use log::{
     DecidedBy, InputOpened, LogLevel, LogLine, LogQueue, LogSink, LogTarget, RunEnded, RunFiles,
-    RunLog, RunStarted, log_at_once,
+    RunLimits, RunLog, RunStarted, log_at_once,
 };
 pub(crate) use messages::{
     speak_json, tell, tell_error, tell_usage, usage_error, warn, warn_of, words_of,
