@@ -9,10 +9,10 @@ use super::super::files::create_summary;
 use super::super::lock_wait::LockWait;
 use super::super::open_input::{InputFacts, OpenInput};
 use super::bodies::bodies;
-use super::file::OpenFile;
+use super::file::{OpenFile, real_path};
 use super::files::{OutputFiles, OutputPlace, RunWideFiles};
 use super::input_check::InputCheck;
-use super::ledger::{LedgerPlace, PreparedLedger, path_of};
+use super::ledger::{LedgerPlace, PreparedLedger};
 use super::parts::{CheckedParts, PartsPlace, PlannedParts};
 use crate::base::error::Result;
 use crate::config::{FilesConfig, InputLimits, LedgerConfig, WatchConfig};
@@ -168,7 +168,7 @@ impl ReadFiles {
     ) -> Result<ReadyFiles> {
         match self {
             Self::One(input, check, files) => {
-                let real_input = path_of(&input.facts.source);
+                let real_input = real_path(&input.facts.source);
                 let files = files.open(ledger, real_input.as_deref(), &input, wait)?;
                 Ok(ReadyFiles {
                     files: PreparedFiles::One(Box::new(OpenFile {

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 
 use super::super::super::open_input::{InputFacts, OpenInput};
 use super::super::bodies::bodies;
-use super::super::file::OpenFile;
+use super::super::file::{OpenFile, real_path};
 use super::super::files::RowTargets;
 use super::super::input_check::InputCheck;
-use super::super::ledger::{PreparedLedger, path_of};
+use super::super::ledger::PreparedLedger;
 use super::check::{CheckedPart, CheckedParts, Found, UsersFile, rejects_of};
 use super::directory::OutputDirectory;
 use super::inputs::PartInput;
@@ -118,7 +118,7 @@ impl Planner<'_> {
             output,
             found,
         } = part;
-        let real_input = path_of(&input.settings.file.input);
+        let real_input = real_path(&input.settings.file.input);
         let state = self.ledger.output_state(&output, real_input.as_deref())?;
         let users = match found {
             Found::Unusable(error) => return Err(error),
@@ -223,7 +223,7 @@ impl PartToRun {
         let size = input.facts.size_of_rows();
         let (sink, sides) = targets.open(input.mode, self.continues, size)?;
         Ok(OpenFile {
-            real_input: path_of(&input.facts.source),
+            real_input: real_path(&input.facts.source),
             input: input.facts,
             output: targets.output,
             reader: input.reader,
