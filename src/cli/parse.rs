@@ -7,10 +7,10 @@ use clap::{
     ArgAction, ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueHint,
 };
 
+use super::choices::ProgressArg;
 use super::settings::{self, ReadText};
 use super::settings_file::SettingsFile;
 use super::sources::{self, Origins, Sources};
-use super::values::ProgressArg;
 use super::{check, completions, decide, help, ledger, man, report, run, sandbox, settings_shown};
 use crate::base::error::Error;
 use crate::config::{AdminConfig, CheckConfig, DecideConfig, ManConfig, ReportConfig, RunConfig};
