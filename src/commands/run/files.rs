@@ -16,7 +16,7 @@ use crate::base::error::{Error, Exit, Result};
 use crate::config::{LedgerChoice, LedgerConfig, OutputConfig, WatchConfig};
 use crate::input::Input;
 use crate::layout::Format;
-use crate::ledger::{self, OutputLock, Reuse, ledger_of};
+use crate::ledger::{OutputLock, Reuse, ledger_of};
 use crate::output::{Document, Replace, Sides, Sink, Target};
 use crate::service::KeyFile;
 
@@ -102,14 +102,13 @@ impl RunWideFiles {
     pub(super) fn of(watch: &WatchConfig, answerer: &Answerer, ledger: &LedgerPlan) -> Self {
         let key = answerer.settings.key_file.as_ref().map(KeyFile::path);
         let log = watch.log.as_ref().and_then(|log| log.target.file());
-        let ledger = { ledger.location.as_ref() }.and_then(ledger::LedgerLocation::path);
         Self {
             key: key.map(Path::to_owned),
             certificate_authority: answerer.settings.ca_file.clone(),
             summary: watch.summary.clone(),
             metrics: watch.metrics.clone(),
             log: log.map(Path::to_owned),
-            ledger,
+            ledger: ledger.path(),
         }
     }
 

@@ -87,8 +87,7 @@ impl PlannedLog {
         ledger: &LedgerPlan,
         concurrency: NonZeroUsize,
     ) -> Result<RunLog> {
-        let ledger = { ledger.location.as_ref() }.and_then(crate::ledger::LedgerLocation::path);
-        self.start.files.ledger = ledger.as_deref().map(real);
+        self.start.files.ledger = ledger.path().as_deref().map(real);
         self.start.concurrency = concurrency.get();
         let sink = LogSink::open(&self.config.target)
             .map_err(|error| cannot_open(&self.config.target, error))?;

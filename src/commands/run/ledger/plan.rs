@@ -15,7 +15,7 @@ use crate::service::Account;
 /// Which answers are stored and used, once the output is known.
 pub(in crate::commands::run) struct LedgerPlan {
     /// Where they are; `None` stores none.
-    pub(in crate::commands::run) location: Option<LedgerLocation>,
+    location: Option<LedgerLocation>,
     reuse: Reuse,
     dedupe: bool,
     /// The output that no other run may write; `None` for a stream.
@@ -93,6 +93,11 @@ impl LedgerPlan {
             output: place.map(Path::to_owned),
             lock: None,
         })
+    }
+
+    /// The path of the file that answers are stored in, where it is known before the file is made.
+    pub(in crate::commands::run) fn path(&self) -> Option<PathBuf> {
+        self.location.as_ref().and_then(LedgerLocation::path)
     }
 
     /// Takes the output's lock before the input is opened, if the run may wait for it: all that follows then finds what the
