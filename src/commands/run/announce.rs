@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::super::open_input::{IGNORED, InputFacts};
+use super::super::open_input::{InputFacts, bytes_ignored};
 use super::ledger::PreparedLedger;
 use super::parts::PlannedParts;
 use super::places::PreparedFiles;
@@ -43,7 +43,7 @@ pub(super) fn announce(prepared: &PreparedRun) {
     }
     let of_ledger = thrown_away(ledger).or_else(|| aged(ledger));
     let of_ledger = of_ledger.into_iter().chain(lacking(ledger));
-    let of_input = ignored(files).then(|| IGNORED.to_owned());
+    let of_input = ignored(files).then(|| bytes_ignored("the input"));
     for warning in warnings.iter().cloned().chain(of_input).chain(of_ledger) {
         observe::warn(&printable(&warning));
     }

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use super::super::super::open_input::bytes_ignored;
 use super::super::driver::FileDriver;
 use super::super::file::OpenFile;
 use super::super::lookup::LookupStage;
@@ -122,9 +123,7 @@ impl Turns<'_, '_> {
             self.end.warnings.push(format!("`{name}` has no rows"));
         }
         if ended.input.ignored.any() {
-            self.end.warnings.push(format!(
-                "the compressed data of `{name}` is followed by other bytes, which are ignored"
-            ));
+            self.end.warnings.push(bytes_ignored(&format!("`{name}`")));
         }
         let stopped = self.driver.stats(|stats| stats.cancelled);
         let of_file = error.as_ref().filter(|_| stopped.is_none_or(is_of_file));
