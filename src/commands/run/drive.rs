@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use tokio::runtime::Runtime;
 
-use super::driver::FileDriver;
 use super::file::FileEnd;
+use super::file_driver::FileDriver;
 use super::ledger::{PreparedLedger, RunLedger};
 use super::lookup::LookupStage;
 use super::parts::{PartsEnd, run_each};
-use super::places::PreparedFiles;
 use super::prepare::{CallParts, Context, PreparedRun};
 use super::rows;
+use super::run_files::PreparedFiles;
 use super::threads::WhenBroken;
 use crate::base::error::{Error, Exit, Result, shown};
 use crate::ledger::{LedgerWriter, RequestUuids};

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use super::super::super::open_input::bytes_ignored;
-use super::super::driver::FileDriver;
 use super::super::file::OpenFile;
+use super::super::file_driver::FileDriver;
 use super::super::lookup::LookupStage;
 use super::super::threads::WhenBroken;
 use super::ended::PartsEnd;

@@ -1,5 +1,5 @@
-//! The files of a run while it is prepared, whether it has one input or several: first where they are, then what was read of
-//! the inputs, then ready to run.
+//! The files of a run while it is prepared, whether it has one input or several: where they are ([`FilesPlace`]), then what
+//! was read of the inputs ([`CheckedFiles`]), then ready to run ([`PreparedFiles`]).
 
 use std::fs::File;
 use std::path::Path;
@@ -10,10 +10,11 @@ use super::super::lock_wait::LockWait;
 use super::super::open_input::{InputFacts, OpenInput};
 use super::bodies::bodies;
 use super::file::{OpenFile, real_path};
-use super::files::{OutputFiles, OutputPlace, RunWideFiles};
 use super::input_check::InputCheck;
 use super::ledger::{LedgerPlace, PreparedLedger};
+use super::output_files::{OutputFiles, OutputPlace};
 use super::parts::{CheckedParts, PartsPlace, PlannedParts};
+use super::run_wide_files::RunWideFiles;
 use crate::base::error::Result;
 use crate::config::{FilesConfig, InputLimits, LedgerConfig, WatchConfig};
 use crate::input::ReaderSettings;
@@ -31,7 +32,7 @@ pub(super) enum FilesPlace {
 }
 
 /// The files of a run whose inputs were read up to their first rows.
-pub(super) enum ReadFiles {
+pub(super) enum CheckedFiles {
     /// The input is open.
     One(Box<OpenInput>, Box<InputCheck>, OutputFiles),
     /// Each input is opened again when its turn comes.
@@ -104,7 +105,7 @@ impl FilesPlace {
         reading: InputReading,
         reuse: Reuse,
         summary: Option<&Path>,
-    ) -> Result<ReadFiles> {
+    ) -> Result<CheckedFiles> {
         let InputReading {
             plan,
             limits,
@@ -117,19 +118,19 @@ impl FilesPlace {
                 check.hold_back(&mut input.reader)?;
                 let format = input.layout.format;
                 let files = OutputFiles::new(output, summary.map(Path::to_owned), format)?;
-                Ok(ReadFiles::One(Box::new(input), Box::new(check), files))
+                Ok(CheckedFiles::One(Box::new(input), Box::new(check), files))
             }
             Self::Parts(parts) => {
                 InputCheck::new(limits, &parts.settings(), shows_text)?;
                 let again = parts.overwrites() || reuse == Reuse::Retry;
                 let parts = parts.read(plan, again, shows_text)?;
-                Ok(ReadFiles::Parts(parts))
+                Ok(CheckedFiles::Parts(parts))
             }
         }
     }
 }
 
-impl ReadFiles {
+impl CheckedFiles {
     /// Fails when any two of the files that the run reads or writes would be one.
     pub(super) fn refuse_clashes(&self, run: &RunWideFiles) -> Result<()> {
         match self {
