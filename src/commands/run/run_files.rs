@@ -4,6 +4,7 @@
 use std::fs::File;
 use std::path::Path;
 use std::slice::from_ref;
+use std::sync::Arc;
 
 use super::super::files::create_summary;
 use super::super::lock_wait::LockWait;
@@ -20,7 +21,7 @@ use crate::config::{FilesConfig, InputLimits, LedgerConfig, WatchConfig};
 use crate::input::ReaderSettings;
 use crate::layout::Format;
 use crate::ledger::Reuse;
-use crate::output::Document;
+use crate::output::{Document, Target};
 use crate::service::Plan;
 
 /// Where the files of a run are, checked without reading an input.
@@ -196,6 +197,48 @@ impl CheckedFiles {
                     report: None,
                 })
             }
+        }
+    }
+}
+
+impl PreparedFiles {
+    /// Whether any rows are to run.
+    pub(super) fn has_rows(&self) -> bool {
+        match self {
+            Self::One(_) => true,
+            Self::Parts(parts) => parts.any_to_run(),
+        }
+    }
+
+    /// Whether rows go to a stream, which has no ledger of its own.
+    pub(super) fn go_to_stream(&self) -> bool {
+        match self {
+            Self::One(file) => file.output.as_ref().is_none_or(Target::is_special),
+            Self::Parts(_) => false,
+        }
+    }
+
+    /// Whether the input is known to have bytes behind its compressed data. Of several inputs each is named at its end.
+    pub(super) fn ignored_at_start(&self) -> bool {
+        match self {
+            Self::One(file) => file.input.ignored_at_start,
+            Self::Parts(_) => false,
+        }
+    }
+
+    /// The size of all inputs, where it is known.
+    pub(super) fn size(&self) -> Option<u64> {
+        match self {
+            Self::One(file) => file.input.size,
+            Self::Parts(parts) => parts.size(),
+        }
+    }
+
+    /// The names of the inputs, where there are several.
+    pub(super) fn names(&self) -> Vec<Arc<str>> {
+        match self {
+            Self::One(_) => Vec::new(),
+            Self::Parts(parts) => parts.names(),
         }
     }
 }

@@ -42,7 +42,7 @@ impl PlannedParts {
     }
 }
 
-/// Lets the rows of each input run, until the last one or a stop. Returns the stage for look-ups, if nothing stopped.
+/// Lets the rows of each input run, until the last one or a stop. Then the stage for look-ups is closed.
 ///
 /// # Errors
 /// A thread cannot be started.
@@ -50,7 +50,7 @@ pub(in crate::commands::run) fn run_each(
     driver: &mut FileDriver<'_>,
     parts: PlannedParts,
     lookup: LookupStage,
-) -> Result<(PartsEnd, Option<LookupStage>)> {
+) -> Result<PartsEnd> {
     let size = parts.size();
     let mut turns = Turns {
         driver,
@@ -62,7 +62,7 @@ pub(in crate::commands::run) fn run_each(
     for (file, part) in (1..).zip(parts.parts) {
         turns.next(file, part)?;
     }
-    Ok((turns.end, turns.lookup))
+    Ok(turns.end)
 }
 
 /// The inputs in their turns.

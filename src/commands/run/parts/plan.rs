@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::super::super::open_input::{InputFacts, OpenInput};
 use super::super::bodies::bodies;
@@ -20,20 +21,20 @@ use crate::service::Plan;
 
 /// Several inputs, and what is to be done with each.
 pub(in crate::commands::run) struct PlannedParts {
-    pub(in crate::commands::run) parts: Vec<PlannedPart>,
+    pub(super) parts: Vec<PlannedPart>,
     pub(in crate::commands::run) directory: PathBuf,
     pub(super) fail_fast: bool,
 }
 
 /// An input, and what is to be done with it.
-pub(in crate::commands::run) struct PlannedPart {
-    pub(in crate::commands::run) input: PathBuf,
-    pub(in crate::commands::run) output: PathBuf,
-    pub(in crate::commands::run) plan: PartPlan,
+pub(super) struct PlannedPart {
+    pub(super) input: PathBuf,
+    pub(super) output: PathBuf,
+    pub(super) plan: PartPlan,
 }
 
 /// What is to be done with an input.
-pub(in crate::commands::run) enum PartPlan {
+pub(super) enum PartPlan {
     /// Its rows run.
     Run(Box<PartToRun>),
     /// An earlier run has finished it.
@@ -190,6 +191,14 @@ impl PlannedParts {
     /// The size in bytes of the inputs whose rows are to run, where it is known.
     pub(in crate::commands::run) fn size(&self) -> Option<u64> {
         self.to_run().map(|part| part.facts.size).sum()
+    }
+
+    /// The names of all inputs, in their order.
+    pub(in crate::commands::run) fn names(&self) -> Vec<Arc<str>> {
+        let inputs = self.parts.iter();
+        inputs
+            .map(|part| format!("`{}`", shown(&part.input)).into())
+            .collect()
     }
 
     /// Why inputs cannot be used.
