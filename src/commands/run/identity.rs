@@ -4,7 +4,7 @@ use std::time::SystemTime;
 
 use super::super::open_input::InputFacts;
 use super::metrics;
-use crate::config::RunConfig;
+use crate::config::{RunConfig, UnconfiguredRun};
 use crate::input::Input;
 use crate::observe::{DecisionRule, ReadFile, RunIdentity};
 use crate::telemetry::stats::Stats;
@@ -16,6 +16,16 @@ pub(super) fn of(config: &RunConfig) -> RunIdentity {
         profile: config.watch.profile.clone(),
         start: SystemTime::now(),
         rule: DecisionRule::of(&config.policy, &config.captured),
+    }
+}
+
+/// The identity of a run whose settings are wrong.
+pub(super) fn of_unconfigured(run: &UnconfiguredRun) -> RunIdentity {
+    RunIdentity {
+        job: metrics::job_name(run.job.clone(), run.output.as_deref()),
+        profile: run.profile.clone(),
+        start: SystemTime::now(),
+        rule: DecisionRule::UNKNOWN,
     }
 }
 

@@ -13,8 +13,12 @@ const NAMELESS: &str = "rescore";
 
 /// The job's name: `--job`, or the output's name.
 pub(super) fn job(config: &RunConfig) -> String {
-    let output = config.files.output().and_then(Path::file_name);
-    let named = config.watch.job.clone();
+    job_name(config.watch.job.clone(), config.files.output())
+}
+
+/// The job's name, by what was given for it and for the output.
+pub(super) fn job_name(named: Option<String>, output: Option<&Path>) -> String {
+    let output = output.and_then(Path::file_name);
     named
         .or_else(|| output.map(|name| name.to_string_lossy().into_owned()))
         .unwrap_or_else(|| NAMELESS.to_owned())
