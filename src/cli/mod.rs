@@ -5,6 +5,7 @@
 
 mod account;
 mod check;
+mod choices;
 mod columns;
 mod completions;
 mod decide;

@@ -8,9 +8,10 @@ use std::path::{Path, PathBuf};
 
 use clap::ValueEnum as _;
 
+use super::choices::LogLevelArg;
 use super::settings::{self, ReadText};
 use super::settings_file::SettingsFile;
-use super::values::{self, LogLevelArg};
+use super::values;
 use crate::config::{LogConfig, UnconfiguredRun};
 use crate::observe::LogLevel;
 

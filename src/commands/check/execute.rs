@@ -2,7 +2,7 @@
 
 use super::super::files::{NamedFile, check_name, refuse_clashes};
 use super::super::interrupt::Interrupts;
-use super::super::open_input::{IGNORED, OpenInput};
+use super::super::open_input::{OpenInput, bytes_ignored};
 use super::estimate::TimeEstimate;
 use super::known::RequestLookup;
 use super::outlook::{LedgerOutlook, Outlook};
@@ -73,7 +73,8 @@ pub(crate) fn execute(config: CheckConfig) -> Result<Exit> {
         tariff: config.tariff,
         rejects: written.and_then(|written| written.rejects),
     };
-    let ignored = input.facts.ignored.any().then(|| IGNORED.to_owned());
+    let ignored = input.facts.ignored.any();
+    let ignored = ignored.then(|| bytes_ignored("the input"));
     print(&if config.json {
         outlook.json()
     } else {

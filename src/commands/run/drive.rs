@@ -1,17 +1,15 @@
 //! The third phase: starts everything that the run has only one of, lets the rows of its files run, and ends it.
 
-use std::sync::Arc;
-
 use tokio::runtime::Runtime;
 
-use super::driver::FileDriver;
 use super::file::FileEnd;
+use super::file_driver::FileDriver;
 use super::ledger::{PreparedLedger, RunLedger};
 use super::lookup::LookupStage;
 use super::parts::{PartsEnd, run_each};
-use super::places::PreparedFiles;
 use super::prepare::{CallParts, Context, PreparedRun};
 use super::rows;
+use super::run_files::PreparedFiles;
 use super::threads::WhenBroken;
 use crate::base::error::{Error, Exit, Result, shown};
 use crate::ledger::{LedgerWriter, RequestUuids};
@@ -113,8 +111,7 @@ fn run_files(
             EndedFiles::One(Box::new(file))
         }
         PreparedFiles::Parts(parts) => {
-            let (parts, _) = run_each(&mut driver, parts, lookup)?;
-            EndedFiles::Parts(Box::new(parts))
+            EndedFiles::Parts(Box::new(run_each(&mut driver, parts, lookup)?))
         }
     })
 }
@@ -135,27 +132,6 @@ impl PreparedFiles {
             Err(Box::new(parts.into_end()))
         }
     }
-
-    /// The size of all inputs, where it is known.
-    fn size(&self) -> Option<u64> {
-        match self {
-            Self::One(file) => file.input.size,
-            Self::Parts(parts) => parts.size(),
-        }
-    }
-
-    /// The names of the inputs, where there are several.
-    fn names(&self) -> Vec<Arc<str>> {
-        match self {
-            Self::One(_) => Vec::new(),
-            Self::Parts(parts) => {
-                let inputs = parts.parts.iter();
-                inputs
-                    .map(|part| format!("`{}`", shown(&part.input)).into())
-                    .collect()
-            }
-        }
-    }
 }
 
 pub(super) fn runtime() -> Result<Runtime> {
@@ -172,7 +148,7 @@ fn start_progress(
     concurrency: usize,
 ) -> (Events, ProgressThread) {
     let names = files.names();
-    let number = names.len() as u64;
+    let number = matches!(files, PreparedFiles::Parts(_)).then_some(names.len() as u64);
     let (notices, inbox) = observe::notices(names);
     let ender = notices.ender();
     let watch = &context.watch;
@@ -181,7 +157,7 @@ fn start_progress(
         style: if watch.quiet { Style::Off } else { watch.style },
         every: watch.every,
         size: files.size(),
-        files: matches!(files, PreparedFiles::Parts(_)).then_some(number),
+        files: number,
         limit: match files {
             PreparedFiles::One(file) => file.input.selection.limit,
             PreparedFiles::Parts(_) => None,

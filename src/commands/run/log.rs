@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use super::super::open_input::InputFacts;
 use super::super::signals::HangUp;
+use super::identity;
 use super::ledger::LedgerPlan;
-use super::metrics;
 use crate::base::error::{Error, Result, shown};
 use crate::base::own_file;
 use crate::config::{FilesConfig, LogConfig, OutputConfig, RunConfig, ServiceConfig, WatchConfig};
@@ -89,8 +89,7 @@ impl PlannedLog {
         ledger: &LedgerPlan,
         concurrency: NonZeroUsize,
     ) -> Result<RunLog> {
-        let ledger = { ledger.location.as_ref() }.and_then(crate::ledger::LedgerLocation::path);
-        self.start.files.ledger = ledger.as_deref().map(real);
+        self.start.files.ledger = ledger.path().as_deref().map(real);
         self.start.concurrency = concurrency.get();
         let sink = LogSink::open(&self.config.target)
             .map_err(|error| cannot_open(&self.config.target, error))?;
@@ -196,7 +195,7 @@ fn run_started(config: &RunConfig) -> RunStarted {
         FilesConfig::Parts(_) => Selection::default(),
     };
     RunStarted {
-        job: metrics::job(config),
+        job: identity::job(config),
         is_sandbox: matches!(service, ServiceConfig::Sandbox),
         endpoint: match service {
             ServiceConfig::Real(service) => Some(service.endpoint.to_string()),

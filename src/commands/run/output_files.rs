@@ -1,4 +1,4 @@
-//! The files that a run writes: checked before the first call, so that no paid answer lacks a place.
+//! The output and the files beside it: checked before the first call, so that no paid answer lacks a place.
 //!
 //! An output is checked only here, but twice: when the run starts, before it may wait for its input, and when it holds the
 //! ledger, so that no other run can write the output any more. [`Target`] makes the checks themselves.
@@ -10,15 +10,14 @@ use super::super::files::{NamedFile, check_name, create_summary, refuse_clashes,
 use super::super::lock_wait::LockWait;
 use super::super::open_input::OpenInput;
 use super::disk_space;
-use super::ledger::{LedgerPlan, PreparedLedger};
-use super::service::Answerer;
+use super::ledger::PreparedLedger;
+use super::run_wide_files::RunWideFiles;
 use crate::base::error::{Error, Exit, Result};
-use crate::config::{LedgerChoice, LedgerConfig, OutputConfig, WatchConfig};
+use crate::config::{LedgerChoice, LedgerConfig, OutputConfig};
 use crate::input::Input;
 use crate::layout::Format;
-use crate::ledger::{self, OutputLock, Reuse, ledger_of};
+use crate::ledger::{OutputLock, Reuse, ledger_of};
 use crate::output::{Document, Replace, Sides, Sink, Target};
-use crate::service::KeyFile;
 
 /// The output's place, checked when the run starts.
 pub(super) struct OutputPlace {
@@ -84,51 +83,6 @@ fn replaceable(output: &Path, input: &Input, ledger: &LedgerConfig) -> Replace {
             Input::Stdin => Replace::Partial,
         },
         _ => Replace::Nothing,
-    }
-}
-
-/// The files that a run reads and writes once, however many inputs it has.
-pub(super) struct RunWideFiles {
-    key: Option<PathBuf>,
-    certificate_authority: Option<PathBuf>,
-    summary: Option<PathBuf>,
-    metrics: Option<PathBuf>,
-    log: Option<PathBuf>,
-    ledger: Option<PathBuf>,
-}
-
-impl RunWideFiles {
-    /// Those of this run.
-    pub(super) fn of(watch: &WatchConfig, answerer: &Answerer, ledger: &LedgerPlan) -> Self {
-        let key = answerer.settings.key_file.as_ref().map(KeyFile::path);
-        let log = watch.log.as_ref().and_then(|log| log.target.file());
-        let ledger = { ledger.location.as_ref() }.and_then(ledger::LedgerLocation::path);
-        Self {
-            key: key.map(Path::to_owned),
-            certificate_authority: answerer.settings.ca_file.clone(),
-            summary: watch.summary.clone(),
-            metrics: watch.metrics.clone(),
-            log: log.map(Path::to_owned),
-            ledger,
-        }
-    }
-
-    /// Those that are only read.
-    pub(super) fn read(&self) -> impl Iterator<Item = NamedFile<'_>> {
-        let key = { self.key.as_deref() }.map(|path| NamedFile::new("API key file", path));
-        let ca = self.certificate_authority.as_deref();
-        let ca = ca.map(|path| NamedFile::new("certificate authority", path));
-        key.into_iter().chain(ca)
-    }
-
-    /// Those that are written.
-    pub(super) fn written(&self) -> impl Iterator<Item = NamedFile<'_>> {
-        let summary = { self.summary.as_deref() }.map(|path| NamedFile::new("summary", path));
-        let metrics = { self.metrics.as_deref() }.map(|path| NamedFile::new("metrics", path));
-        let ledger = self.ledger.as_deref().map(NamedFile::ledger);
-        let log = { self.log.as_deref() }.map(|path| NamedFile::new("log", path));
-        let files = summary.into_iter().chain(metrics).chain(log);
-        files.chain(ledger)
     }
 }
 
