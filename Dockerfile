@@ -21,6 +21,6 @@ USER 10001:10001
 # Inputs and outputs. Nothing else is written, except temporary files to /tmp.
 WORKDIR /data
 VOLUME /data
-# `docker stop` sends SIGTERM: calls in flight finish, within 20 s. Give it `--timeout 60`.
+# `docker stop` sends SIGTERM, and calls in flight have 20 s to finish: give the container `--stop-timeout 60`.
 ENTRYPOINT ["rescore"]
 CMD ["--help"]

@@ -89,7 +89,7 @@ pub(super) fn pages(command: Command) -> Result<Vec<ManPage>> {
     command.build();
     let mut pages = Vec::new();
     add_pages(&command, None, &mut pages)
-        .map_err(|error| Error::internal("cannot make the manual pages").because(error))?;
+        .map_err(|error| Error::internal("cannot create the manual pages").because(error))?;
     Ok(pages)
 }
 

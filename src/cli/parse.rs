@@ -41,7 +41,7 @@ enum Subcommands {
     Report(Box<report::ReportArgs>),
     /// Serve a stand-in for the service on this machine, for rehearsals
     Sandbox(sandbox::SandboxArgs),
-    /// Show the settings of `run` that variables and the settings file make, and where each comes from
+    /// Show the settings in force for `run`, and where each comes from
     Config(settings::SettingsArgs),
     /// Look after a ledger of paid answers: show what is in it, prune it, or forget people
     #[command(subcommand, disable_help_subcommand = true)]

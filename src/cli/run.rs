@@ -207,7 +207,7 @@ pub(super) struct RunArgs {
     /// Time between two progress lines
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = values::duration, help_heading = WATCH)]
     progress_every: Duration,
-    /// Show only warnings and errors
+    /// Show only warnings, errors, and one line if rows failed
     #[arg(short, long, help_heading = WATCH)]
     quiet: bool,
     /// Write the summary to this file as JSON
@@ -216,9 +216,9 @@ pub(super) struct RunArgs {
     /// Keep metrics for Prometheus in this file, for the node exporter's textfile collector
     #[arg(long, value_name = "FILE", value_parser = values::file(), help_heading = WATCH)]
     metrics: Option<PathBuf>,
-    /// Add what happens to this file, as JSON lines; `-` is standard error
+    /// Add a JSON line for each event to this file; `-` is standard error
     ///
-    /// A run without a terminal opens the file again at SIGHUP, as after it was rotated, and goes on.
+    /// At SIGHUP, a run without a terminal opens the file again, so that it can be rotated.
     #[arg(long, value_name = "FILE", help_heading = WATCH)]
     log: Option<PathBuf>,
     /// How much is logged

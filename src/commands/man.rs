@@ -19,7 +19,11 @@ const MODE: u32 = 0o666;
 pub(crate) fn execute(config: &ManConfig) -> Result<Exit> {
     let ManConfig { directory, pages } = config;
     fs::create_dir_all(directory).map_err(|error| {
-        Error::usage(format!("cannot make the directory `{}`", shown(directory))).because(error)
+        Error::usage(format!(
+            "cannot create the directory `{}`",
+            shown(directory)
+        ))
+        .because(error)
     })?;
     for page in pages {
         let path = directory.join(&page.file);

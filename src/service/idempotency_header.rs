@@ -46,7 +46,7 @@ impl IdempotencyHeader {
         let header = HeaderName::try_from(name)
             .map_err(|_| wrong("is not the name of a header: letters, digits and hyphens"))?;
         if TAKEN.contains(&header.as_str()) {
-            return Err(wrong("has another meaning in each call"));
+            return Err(wrong("is a header that every call already has"));
         }
         Ok(Self(header))
     }

@@ -216,7 +216,7 @@ pub(super) fn warnings(outlook: &Outlook) -> Vec<String> {
     if let Some(ledger) = outlook.ledger.as_ref().filter(is_first) {
         // The name may be mistyped.
         warnings.push(format!(
-            "the ledger `{}` does not exist yet: the first run makes it",
+            "the ledger `{}` does not exist yet: the first run creates it",
             shown(&ledger.path)
         ));
     }

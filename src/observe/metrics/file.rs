@@ -143,9 +143,7 @@ fn earlier(path: &Path) -> io::Result<Option<Vec<u8>>> {
     }
     match fs::read(path) {
         Ok(text) if text.is_empty() || text.starts_with(START) => Ok(Some(text)),
-        Ok(_) => Err(io::Error::other(
-            "it holds something else than metrics of rescore",
-        )),
+        Ok(_) => Err(io::Error::other("its content is not metrics of rescore")),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     }

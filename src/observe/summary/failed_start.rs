@@ -45,10 +45,10 @@ impl FailedStart {
     /// was refused leaves no files.
     ///
     /// # Errors
-    /// It cannot be written, or there is something else than a summary.
+    /// It cannot be written, or its content is not a summary.
     pub(crate) fn replace(self, path: &Path, error: &Error) -> io::Result<()> {
         if !is_summary(path)? {
-            return Err(io::Error::other("it holds something else than a summary"));
+            return Err(io::Error::other("its content is not a summary of rescore"));
         }
         fs::write(path, self.text(error))
     }

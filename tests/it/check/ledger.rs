@@ -178,7 +178,7 @@ fn a_ledger_that_the_first_run_will_make_has_no_answers() {
     let words = [&["check"], &options[..]].concat();
     let done = command(&place, &stand_in.url(), &words).done();
     done.exits(0)
-        .says("warning: the ledger `answers` does not exist yet: the first run makes it");
+        .says("warning: the ledger `answers` does not exist yet: the first run creates it");
     let said = String::from_utf8(done.stdout.clone()).unwrap();
     assert!(said.contains("no ledger yet"), "{said}");
     assert_eq!(place.names(), ["users.csv"]);

@@ -185,5 +185,5 @@ fn pages_of_an_earlier_version_are_replaced_and_links_are_not_followed() {
         .says("symbolic link");
     assert_eq!(place.text("precious"), "mine");
     let done = place.rescore(["man", "precious"]).done();
-    done.exits(2).says("cannot make the directory `precious`");
+    done.exits(2).says("cannot create the directory `precious`");
 }

@@ -279,7 +279,7 @@ fn a_file_that_holds_something_else_is_never_replaced() {
         .done()
         .exits(2)
         .says("cannot write the metrics to `m.prom`")
-        .says("something else than metrics of rescore");
+        .says("its content is not metrics of rescore");
     assert_eq!(place.text("m.prom"), "node_load1 0.5\n");
     assert_eq!(server.calls(), 0);
     let clash = place.run(

@@ -185,6 +185,8 @@ fn every_option_that_they_name_exists() {
     known.insert("--version".to_owned());
     // Those of other programs, and a placeholder.
     for other in [
+        "--foreground",
+        "--no-block",
         "--now",
         "--read-only",
         "--rm",

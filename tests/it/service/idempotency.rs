@@ -331,7 +331,7 @@ fn a_name_with_another_meaning_is_refused() {
     ] {
         refuses(
             taken,
-            &format!("`{taken}` has another meaning in each call"),
+            &format!("`{taken}` is a header that every call already has"),
         );
     }
     refuses(

@@ -69,7 +69,11 @@ impl OutputDirectory {
             return Ok(());
         }
         fs::create_dir(&self.path).map_err(|e| {
-            Error::usage(format!("cannot make the directory `{}`", shown(&self.path))).because(e)
+            Error::usage(format!(
+                "cannot create the directory `{}`",
+                shown(&self.path)
+            ))
+            .because(e)
         })
     }
 

@@ -107,7 +107,7 @@ fn refuse_equal_names(inputs: &[PartInput]) -> Result<()> {
                 shown(&one.path),
                 shown(&other.path)
             ))
-            .hint("score each folder with an `--output-dir` of its own"));
+            .hint("score each directory with an `--output-dir` of its own"));
         }
     }
     Ok(())
