@@ -15,7 +15,7 @@ use crate::base::error::{Exit, Result, printable};
 use crate::base::stdout::print;
 use crate::config::{CheckConfig, CheckLedger};
 use crate::input::Input;
-use crate::ledger::{KnownLimit, LedgerPreview, PreviewAccount, PreviewSettings};
+use crate::ledger::{KnownLimit, LedgerPreview, PreviewAccount, PreviewSettings, PreviewedRun};
 use crate::observe::{Style, warn};
 use crate::output::{RejectsWriter, Replace, Target};
 use crate::service::Account;
@@ -110,7 +110,7 @@ struct KnownAnswers {
 }
 
 impl KnownAnswers {
-    /// Opens the ledger, if there is one.
+    /// Opens the ledger, if one is named. One that does not exist yet has no answers.
     ///
     /// # Errors
     /// Exit code 2: it cannot be used.
@@ -137,6 +137,19 @@ impl KnownAnswers {
             max_age: *max_age,
             captured,
         })?;
+        let Some(preview) = preview else {
+            return Ok(Self {
+                requests: RequestLookup::without_ledger(dedupe),
+                limit: None,
+                ledger: Some(LedgerOutlook {
+                    path: path.clone(),
+                    sandbox: false,
+                    endpoint: None,
+                    run: PreviewedRun::First,
+                    others: Vec::new(),
+                }),
+            });
+        };
         Ok(Self {
             requests: RequestLookup::over(preview.lookup, preview.hasher, dedupe),
             limit: preview.known_limit,

@@ -36,4 +36,5 @@ mod threads;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use failure::leave_failure;
 pub use phases::execute;

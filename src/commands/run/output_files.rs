@@ -97,6 +97,8 @@ pub(super) struct OutputFiles {
     report: Option<PathBuf>,
     /// Those that exist may be replaced.
     overwrite: bool,
+    /// The format of the rows.
+    format: Format,
 }
 
 /// The files that a run writes, open.
@@ -112,7 +114,7 @@ impl OutputFiles {
     /// Names the files. The rejects are named after the output and the input's format.
     ///
     /// # Errors
-    /// Exit code 2: the name of one says another format than it has, or the rejects cannot have that name.
+    /// Exit code 2: the rejects cannot have that name.
     pub(super) fn new(
         place: OutputPlace,
         summary: Option<PathBuf>,
@@ -126,16 +128,15 @@ impl OutputFiles {
             (None, Some(output)) if is_file => Some(rejects_beside(&output, format.extension())?),
             (None, _) => None,
         };
-        let files = Self {
+        Ok(Self {
             output: target,
             rejects,
             changes: config.changes,
             summary,
             report: config.report,
             overwrite: config.overwrite,
-        };
-        files.check_names(format)?;
-        Ok(files)
+            format,
+        })
     }
 
     /// The file by which a stopped run is known when it is continued; `None` where it writes to standard output alone.
@@ -144,7 +145,7 @@ impl OutputFiles {
         output.or(self.changes.as_deref())
     }
 
-    /// Fails when any two of the files that the run reads or writes would be one.
+    /// Fails when any two of the files that the run reads or writes would be one, and then when a name does not fit.
     pub(super) fn refuse_clashes(&self, input: &Input, run: &RunWideFiles) -> Result<()> {
         let mut files = Vec::new();
         if let Input::File(path) = input {
@@ -160,11 +161,12 @@ impl OutputFiles {
         let report = self.report.as_deref();
         files.extend(report.map(|path| NamedFile::partial("report", path)));
         files.extend(run.written());
-        refuse_clashes(&files)
+        refuse_clashes(&files)?;
+        self.check_names()
     }
 
     /// Fails when the name of a file for rows says another format than they have: programs go by the name.
-    fn check_names(&self, format: Format) -> Result<()> {
+    fn check_names(&self) -> Result<()> {
         let output = self.output.as_ref().filter(|output| !output.is_special());
         [
             ("--output", output.map(Target::path)),
@@ -173,7 +175,7 @@ impl OutputFiles {
         ]
         .into_iter()
         .filter_map(|(flag, path)| Some((flag, path?)))
-        .try_for_each(|(flag, path)| check_name(flag, path, format))
+        .try_for_each(|(flag, path)| check_name(flag, path, self.format))
     }
 
     /// Checks the files again and opens them; `real_input` is the input's path with links followed. Only those

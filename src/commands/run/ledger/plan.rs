@@ -115,7 +115,8 @@ impl LedgerPlan {
 
     fn lock(&mut self) -> Result<()> {
         if let (None, Some(output)) = (&self.lock, &self.output) {
-            self.lock = Some(OutputLock::take(output)?);
+            let lock = OutputLock::take(output).map_err(disk_space::at_the_start)?;
+            self.lock = Some(lock);
         }
         Ok(())
     }
