@@ -21,6 +21,9 @@ pub enum Format {
 }
 
 impl Format {
+    /// All that [`Self::extension`] can be.
+    pub(crate) const EXTENSIONS: [&str; 3] = ["csv", "tsv", "jsonl"];
+
     /// The usual file name extension.
     #[must_use]
     pub(crate) const fn extension(self) -> &'static str {

@@ -1,4 +1,4 @@
-//! Waiting for a lock that another process holds (`--wait-lock`), and the hint for who does not wait.
+//! Waiting for a lock that another process holds (`--wait-lock`), and the hint for those who do not wait.
 //!
 //! This knows neither what is locked nor how: whatever fails with exit code 75 is tried again from its start, so that it
 //! checks again all that may have changed meanwhile.
@@ -22,7 +22,7 @@ pub(in crate::commands) struct LockWait<'a> {
     says: bool,
     /// Fails once the command is to end.
     interrupted: Box<dyn Fn() -> Result<()> + 'a>,
-    /// When it began to wait, if it had to.
+    /// When it started to wait, if it had to.
     since: OnceCell<Instant>,
 }
 
@@ -77,7 +77,7 @@ impl<'a> LockWait<'a> {
         }
     }
 
-    /// Says for whom the command waits.
+    /// Says what the command waits for.
     fn announce(&self, busy: &Error, longest: Duration) {
         if self.says {
             let busy = printable(&busy.to_string());

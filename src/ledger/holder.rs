@@ -1,5 +1,5 @@
-//! How a process names itself in the file of a lock: so that who finds it taken can tell which process has it, since when,
-//! and on which machine where several share a disk.
+//! How a process names itself in the file of a lock: another one that finds it taken can then say which process has it, since
+//! when, and on which machine, as several may share a disk.
 
 use std::time::SystemTime;
 

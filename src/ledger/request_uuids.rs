@@ -35,13 +35,14 @@ impl RequestUuids {
         }
     }
 
-    /// The UUID of a request; without a key, of this row's request alone. `expired` is when the answer came that this run
-    /// has and no longer uses.
+    /// The UUID of a request with this body; without a key, of this row's request alone. `expired` is when the answer came
+    /// that this run has and no longer uses.
     #[must_use]
     pub(crate) fn of(
         &self,
         key: Option<RequestKey>,
-        (row, body): (RowNumber, &[u8]),
+        row: RowNumber,
+        body: &[u8],
         expired: Option<i64>,
     ) -> RequestUuid {
         let key = key.unwrap_or_else(|| self.hasher.key(body).for_row(row));
@@ -59,11 +60,11 @@ mod tests {
     fn each_row_has_its_own_where_nothing_is_stored() {
         let uuids = RequestUuids::of_pass();
         let (first, second) = (RowNumber::FIRST, RowNumber::FIRST.next());
-        let of = |row, body| uuids.of(None, (row, body), None);
+        let of = |row, body| uuids.of(None, row, body, None);
         assert_eq!(of(first, b"{}"), of(first, b"{}"));
         let all = [of(first, b"{}"), of(second, b"{}"), of(first, b"{ }")];
         assert_eq!(HashSet::from(all).len(), 3);
-        let other = RequestUuids::of_pass().of(None, (first, b"{}"), None);
+        let other = RequestUuids::of_pass().of(None, first, b"{}", None);
         assert_ne!(other, of(first, b"{}"), "the next run has another secret");
     }
 }

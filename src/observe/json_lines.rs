@@ -80,8 +80,8 @@ impl NowJson {
     fn new(now: &Snapshot) -> Self {
         let seconds = |time: Duration| rounded(time.as_secs_f64());
         Self {
-            file: now.file.map(|(file, _)| file),
-            files: now.file.map(|(_, files)| files),
+            file: now.file.map(|turn| turn.file),
+            files: now.file.map(|turn| turn.files),
             percent: now.share.map(|share| rounded(share * 100.0)),
             eta_seconds: now.remaining.map(seconds),
             rows_per_second: now.rate.map(rounded),
@@ -125,6 +125,7 @@ impl View for JsonLines {
 mod tests {
     use insta::assert_snapshot;
 
+    use super::super::snapshot::FileTurn;
     use super::super::style::Style;
     use super::*;
     use crate::base::money::Tariff;
@@ -170,7 +171,7 @@ mod tests {
         };
         Snapshot {
             at,
-            file: Some((3, 64)),
+            file: Some(FileTurn { file: 3, files: 64 }),
             counts: RunCounts::of(&stats(), at, Some(&tariff)),
             in_flight: 5,
             pause: Some((Duration::from_millis(1_500), pause)),

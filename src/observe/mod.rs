@@ -39,7 +39,7 @@ pub(crate) use log::{
 pub(crate) use messages::{
     speak_json, tell, tell_error, tell_usage, usage_error, warn, warn_of, words_of,
 };
-pub(crate) use metrics::{MetricsEnd, MetricsFile, MetricsLabels, MetricsThread};
+pub(crate) use metrics::{MetricsFile, MetricsLabels, MetricsThread};
 pub(crate) use notice::notices;
 pub(crate) use numbers::{answers, count, counted, day, moment, per_time, stamp};
 pub(crate) use progress::ProgressThread;

@@ -16,8 +16,8 @@ use crate::telemetry::stats::{OngoingOutage, Stats};
 pub(super) struct Snapshot {
     /// Since the start.
     pub(super) at: Duration,
-    /// The number of the file whose rows come, and how many files there are; `None` for a run of one file.
-    pub(super) file: Option<(u64, u64)>,
+    /// Which file's rows come; `None` for a run of one file.
+    pub(super) file: Option<FileTurn>,
     /// What was counted so far.
     pub(super) counts: RunCounts,
     pub(super) in_flight: u64,
@@ -38,6 +38,15 @@ pub(super) struct Snapshot {
 const SHORTEST_FOR_RATE: Duration = Duration::from_millis(500);
 const SHORTEST_FOR_END: Duration = Duration::from_secs(2);
 
+/// Which of several files has its turn.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct FileTurn {
+    /// Its number, from 1; 0 before the first.
+    pub(super) file: u64,
+    /// How many files there are.
+    pub(super) files: u64,
+}
+
 impl Snapshot {
     pub(super) fn take(events: &Events, settings: &ProgressSettings, recent: &mut Recent) -> Self {
         let at = events.elapsed();
@@ -52,7 +61,10 @@ impl Snapshot {
             let remaining = speed.and_then(|speed| speed.to_the_end(now.share));
             Self {
                 at,
-                file: settings.files.map(|files| (stats.file, files)),
+                file: settings.files.map(|files| FileTurn {
+                    file: stats.file,
+                    files,
+                }),
                 counts: RunCounts::of(stats, at, settings.tariff.as_ref()),
                 in_flight: stats.in_flight,
                 pause: stats.pause_left(at),

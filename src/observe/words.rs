@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::notice::{NamedRow, Warning};
 use super::numbers::{count, counted, parts, per_time, percent, whole_seconds};
 use super::run_counts::{CallsJson, RunCounts};
-use super::snapshot::Snapshot;
+use super::snapshot::{FileTurn, Snapshot};
 use crate::telemetry::event::{CancelReason, Unusable};
 use crate::telemetry::pace::{FoundLimit, Limit, Pause};
 use crate::telemetry::stats::OngoingOutage;
@@ -22,7 +22,7 @@ pub(crate) const fn same_command(fresh: bool) -> &'static str {
 
 /// `file 3 of 64`; `None` for a run of one file, and before the first.
 pub(super) fn file(now: &Snapshot) -> Option<String> {
-    let (file, files) = now.file.filter(|(file, _)| *file > 0)?;
+    let FileTurn { file, files } = now.file.filter(|turn| turn.file > 0)?;
     Some(format!("file {} of {}", count(file), count(files)))
 }
 
@@ -197,7 +197,10 @@ pub(super) const MIXED_UP: &str = "a cache or proxy may be answering for the ser
 fn rows(one: &NamedRow, other: &NamedRow) -> String {
     match (&one.file, &other.file) {
         (Some(its), Some(others)) => {
-            format!("row {} of {its} and row {} of {others}", one.row, other.row)
+            format!(
+                "row {} of `{its}` and row {} of `{others}`",
+                one.row, other.row
+            )
         }
         _ => format!("rows {} and {}", one.row, other.row),
     }

@@ -52,7 +52,7 @@ impl<S> Caller<S> {
     /// The UUID of a row's request: the same for each of its calls.
     pub(super) fn uuid(&self, call: &RowCall) -> Option<RequestUuid> {
         let uuids = self.uuids.as_ref()?;
-        Some(uuids.of(call.key, (call.row, &call.body), call.expired))
+        Some(uuids.of(call.key, call.row, &call.body, call.expired))
     }
 
     /// What a call brought, and what that means.

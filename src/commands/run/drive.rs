@@ -149,7 +149,7 @@ fn start_progress(
 ) -> (Events, ProgressThread) {
     let names = files.names();
     let number = matches!(files, PreparedFiles::Parts(_)).then_some(names.len() as u64);
-    let (notices, inbox) = observe::notices(names);
+    let (notices, inbox) = observe::notices(names.clone());
     let ender = notices.ender();
     let watch = &context.watch;
     let settings = ProgressSettings {
@@ -168,7 +168,8 @@ fn start_progress(
     };
     // The runtime's clock is the run's clock.
     let mut observers: Vec<Box<dyn Observer>> = vec![Box::new(notices)];
-    observers.extend(context.log.iter().map(|log| Box::new(log.observer()) as _));
+    let log = { context.log.as_ref() }.map(|log| log.observer(names));
+    observers.extend(log.map(|log| Box::new(log) as _));
     let events = runtime.block_on(async { Events::new(observers) });
     let progress = ProgressThread::start(settings, events.clone(), inbox, ender);
     (events, progress)

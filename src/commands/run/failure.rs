@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::{identity, log, metrics};
 use crate::base::error::{Error, Exit};
 use crate::config::{FilesConfig, LogConfig, RunConfig, ServiceConfig, UnconfiguredRun};
-use crate::observe::{FailedStart, MetricsEnd, ReadFile};
+use crate::observe::{FailedStart, ReadFile};
 use crate::selection::Selection;
 use crate::telemetry::stats::Stats;
 
@@ -88,7 +88,7 @@ impl FailureFiles {
         if let Some(path) = self.metrics.filter(|path| path.exists())
             && let Ok(file) = metrics::file(path, job, String::new(), None)
         {
-            let _ = file.write(&Stats::default(), Duration::ZERO, Some(MetricsEnd { exit }));
+            let _ = file.write(&Stats::default(), Duration::ZERO, Some(exit));
         }
     }
 }

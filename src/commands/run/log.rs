@@ -89,7 +89,7 @@ impl PlannedLog {
         ledger: &LedgerPlan,
         concurrency: NonZeroUsize,
     ) -> Result<RunLog> {
-        self.start.files.ledger = ledger.path().as_deref().map(real);
+        self.start.files.ledger = ledger.path().as_deref().map(text_of);
         self.start.concurrency = concurrency.get();
         let sink = LogSink::open(&self.config.target)
             .map_err(|error| cannot_open(&self.config.target, error))?;
@@ -99,10 +99,10 @@ impl PlannedLog {
         for (input, format) in inputs {
             log.push(LogLine::InputOpened(Box::new(InputOpened {
                 input: match &input.source {
-                    Input::File(path) => Some(real(path)),
+                    Input::File(path) => Some(text_of(path)),
                     Input::Stdin => None,
                 },
-                format: format_word(format),
+                format: format.extension(),
                 bytes: input.size,
                 mapping: input.mapping.clone(),
             })));
@@ -123,7 +123,7 @@ fn cannot_open(target: &LogTarget, error: std::io::Error) -> Error {
 }
 
 /// A file's name for programs: JSON escapes what it has to.
-fn real(path: &Path) -> String {
+fn text_of(path: &Path) -> String {
     path.display().to_string()
 }
 
@@ -132,14 +132,6 @@ fn has_terminal() -> bool {
     std::io::stdin().is_terminal()
         || std::io::stdout().is_terminal()
         || std::io::stderr().is_terminal()
-}
-
-const fn format_word(format: Format) -> &'static str {
-    match format {
-        Format::Delimited { delimiter: b'\t' } => "tsv",
-        Format::Delimited { .. } => "csv",
-        Format::Jsonl => "jsonl",
-    }
 }
 
 /// What signals do with the log of a run.
@@ -252,13 +244,13 @@ fn run_limits(config: &RunConfig) -> RunLimits {
 
 /// The files of a run. Of several outputs only the directory is known before the first of them.
 fn run_files(files: &FilesConfig, watch: &WatchConfig) -> RunFiles {
-    let name = |path: &Option<PathBuf>| path.as_deref().map(real);
+    let name = |path: &Option<PathBuf>| path.as_deref().map(text_of);
     let of_one = |path: fn(&OutputConfig) -> &Option<PathBuf>| match files {
         FilesConfig::One(one) => name(path(&one.output)),
         FilesConfig::Parts(_) => None,
     };
     RunFiles {
-        output: files.output().map(real),
+        output: files.output().map(text_of),
         rejects: of_one(|output| &output.rejects),
         changes: of_one(|output| &output.changes),
         report: of_one(|output| &output.report),

@@ -126,6 +126,9 @@ fn emit(line: &LogLine) {
         LogLine::RunStarted(start) => run_started(start),
         LogLine::RunLimits(limits) => run_limits(limits),
         LogLine::InputOpened(input) => input_opened(input),
+        LogLine::InputStarted { file, input } => {
+            info!(event = "input_started", file, input = &**input);
+        }
         LogLine::InputEnded { rows, bytes, end } => {
             let is_part = *end == InputEnd::Part;
             info!(event = "input_ended", rows, bytes, part = is_part);

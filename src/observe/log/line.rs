@@ -1,5 +1,6 @@
 //! What can be logged: one variant for each event in the table of the reference.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::end::RunEnded;
@@ -18,6 +19,13 @@ pub(crate) enum LogLine {
     RunLimits(Box<RunLimits>),
     /// An input was opened.
     InputOpened(Box<InputOpened>),
+    /// The rows of one of several inputs come now.
+    InputStarted {
+        /// Its number, from 1.
+        file: u64,
+        /// Its name.
+        input: Arc<str>,
+    },
     /// No more rows will come.
     InputEnded {
         /// Rows that were read.

@@ -102,6 +102,10 @@ fn every_line() -> Vec<LogLine> {
             bytes: Some(9),
             mapping: "name ← `name`".to_owned(),
         })),
+        LogLine::InputStarted {
+            file: 2,
+            input: "parts/b.csv".into(),
+        },
         LogLine::InputEnded {
             rows: 1,
             bytes: 9,

@@ -27,13 +27,6 @@ pub(crate) struct MetricsLabels {
     pub(crate) endpoint: String,
 }
 
-/// How a run ended.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct MetricsEnd {
-    /// Its exit.
-    pub(crate) exit: Exit,
-}
-
 /// The file of metrics of one run.
 #[derive(Debug)]
 pub(crate) struct MetricsFile {
@@ -71,12 +64,7 @@ impl MetricsFile {
     ///
     /// # Errors
     /// It cannot be written. The earlier file is still there then.
-    pub(crate) fn write(
-        &self,
-        stats: &Stats,
-        now: Duration,
-        end: Option<MetricsEnd>,
-    ) -> io::Result<()> {
+    pub(crate) fn write(&self, stats: &Stats, now: Duration, end: Option<Exit>) -> io::Result<()> {
         let text = self.text(stats, now, end)?;
         replace(&self.path, &text)
     }
@@ -86,7 +74,7 @@ impl MetricsFile {
         &self.path
     }
 
-    fn text(&self, stats: &Stats, now: Duration, end: Option<MetricsEnd>) -> io::Result<Vec<u8>> {
+    fn text(&self, stats: &Stats, now: Duration, end: Option<Exit>) -> io::Result<Vec<u8>> {
         let common = [
             ("job", self.labels.job.as_str()),
             ("endpoint", self.labels.endpoint.as_str()),
@@ -104,7 +92,7 @@ impl MetricsFile {
             seconds(self.started),
         );
         let ended = self.started + now;
-        if let Some(MetricsEnd { exit }) = end {
+        if let Some(exit) = end {
             families.gauge(
                 "rescore_end_time_seconds",
                 "When the run ended.",
@@ -116,7 +104,7 @@ impl MetricsFile {
                 exit.code().into(),
             );
         }
-        let is_success = end.is_some_and(|end| end.exit == Exit::Complete);
+        let is_success = end == Some(Exit::Complete);
         if let Some(time) = is_success.then(|| seconds(ended)).or(self.last_success) {
             families.gauge(
                 LAST_SUCCESS,

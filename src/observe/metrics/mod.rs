@@ -6,5 +6,5 @@ mod families;
 mod file;
 mod thread;
 
-pub(crate) use file::{MetricsEnd, MetricsFile, MetricsLabels};
+pub(crate) use file::{MetricsFile, MetricsLabels};
 pub(crate) use thread::MetricsThread;

@@ -5,7 +5,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::super::messages::warn;
-use super::file::{MetricsEnd, MetricsFile};
+use super::file::MetricsFile;
 use crate::base::error::{Exit, shown, system_words};
 use crate::telemetry::hub::Events;
 
@@ -16,7 +16,7 @@ const EVERY: Duration = Duration::from_secs(15);
 pub(crate) struct MetricsThread {
     /// `None` if the thread could not be started.
     thread: Option<JoinHandle<()>>,
-    end: Sender<MetricsEnd>,
+    end: Sender<Exit>,
 }
 
 impl MetricsThread {
@@ -32,12 +32,12 @@ impl MetricsThread {
 
     /// Writes the file for the last time.
     pub(crate) fn finish(self, exit: Exit) {
-        let _ = self.end.send(MetricsEnd { exit });
+        let _ = self.end.send(exit);
         let _ = self.thread.map(JoinHandle::join);
     }
 }
 
-fn write(file: &MetricsFile, events: &Events, ended: &Receiver<MetricsEnd>) {
+fn write(file: &MetricsFile, events: &Events, ended: &Receiver<Exit>) {
     let mut warned = false;
     let mut end = None;
     loop {

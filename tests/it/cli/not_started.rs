@@ -5,6 +5,8 @@ use serde_json::{Value, json};
 use crate::docs::schema::assert_valid;
 use crate::support::command_line::CommandLine;
 use crate::support::process::{Place, Program};
+use crate::support::server::Server;
+use crate::support::users;
 
 /// The files that somebody watches.
 const WATCHED: [&str; 6] = [
@@ -159,6 +161,30 @@ fn only_files_of_the_same_kind_are_touched_and_none_are_made() {
         .rescore(["decide", "scored.csv", "--bogus", "--summary", "s.json"]);
     decide.done().exits(2);
     assert_eq!(summary(&line.place), before);
+}
+
+#[test]
+fn a_run_that_is_at_work_keeps_its_summary_and_metrics_whole() {
+    let (server, release) = Server::holding(1);
+    let place = Place::with("users.csv", users::csv(3));
+    let run = || {
+        let run = place.run(&server, ["users.csv", "-o", "scored.csv"]);
+        run.args(WATCHED)
+    };
+    let first = run().start();
+    server.wait_for_calls(2);
+    // A failure that is longer than any summary.
+    let mistyped = format!("--{}", "x".repeat(20_000));
+    run().arg(mistyped).done().exits(2);
+    assert_eq!(summary(&place)["exit_code"], 2);
+    drop(release);
+    first.done().exits(0);
+    assert_eq!(summary(&place)["exit_code"], 0);
+    let exits = place.text("m.prom");
+    assert!(
+        exits.contains("rescore_exit_code{") && !exits.contains("\"\"} 2"),
+        "{exits}"
+    );
 }
 
 #[test]

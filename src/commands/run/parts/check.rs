@@ -219,6 +219,6 @@ pub(super) fn rejects_of(output: &Path) -> Option<PathBuf> {
 
 /// The names that the rejects of an output can have, by the format of its rows.
 fn all_rejects(output: &Path) -> impl Iterator<Item = PathBuf> {
-    let extensions = ["csv", "tsv", "jsonl"].into_iter();
+    let extensions = Format::EXTENSIONS.into_iter();
     extensions.filter_map(|extension| rejects_beside(output, extension).ok())
 }

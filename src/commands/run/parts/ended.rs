@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::super::file::FileEnd;
 use super::plan::{PartPlan, PlannedPart};
 use crate::base::error::Error;
-use crate::observe::{FileState, FileSummary};
+use crate::observe::{FileState, FileSummary, words_of};
 use crate::output::Written;
 use crate::telemetry::row_counts::RowCounts;
 
@@ -111,7 +111,6 @@ impl PartsEnd {
 
 /// The error with its cause, without details and hint.
 fn in_a_line(error: &Error) -> String {
-    let report = error.report();
-    let line = report.lines().next().unwrap_or_default();
-    line.strip_prefix("error: ").unwrap_or(line).to_owned()
+    let words = words_of(error);
+    words.lines().next().unwrap_or_default().to_owned()
 }

@@ -196,9 +196,7 @@ impl PlannedParts {
     /// The names of all inputs, in their order.
     pub(in crate::commands::run) fn names(&self) -> Vec<Arc<str>> {
         let inputs = self.parts.iter();
-        inputs
-            .map(|part| format!("`{}`", shown(&part.input)).into())
-            .collect()
+        inputs.map(|part| shown(&part.input).into()).collect()
     }
 
     /// Why inputs cannot be used.
