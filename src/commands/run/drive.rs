@@ -13,6 +13,7 @@ use super::places::PreparedFiles;
 use super::prepare::{CallParts, Context, PreparedRun};
 use super::rows;
 use super::threads::WhenBroken;
+use super::unfinished_files::UnfinishedFiles;
 use crate::base::error::{Error, Exit, Result, shown};
 use crate::ledger::{LedgerWriter, RequestUuids};
 use crate::observe::{self, MetricsThread, ProgressSettings, ProgressThread, Style};
@@ -30,6 +31,8 @@ pub(super) struct DrivenRun {
     pub(super) files: EndedFiles,
     pub(super) events: Events,
     pub(super) metrics: Option<MetricsThread>,
+    /// What other runs have left unfinished beside the outputs.
+    pub(super) beside: UnfinishedFiles,
 }
 
 /// The files of a run whose rows have run.
@@ -69,6 +72,7 @@ pub(super) fn drive(prepared: PreparedRun) -> Result<DrivenRun> {
                 files: EndedFiles::Parts(nothing_to_do),
                 events,
                 metrics,
+                beside: UnfinishedFiles::default(),
             });
         }
     };
@@ -85,7 +89,11 @@ pub(super) fn drive(prepared: PreparedRun) -> Result<DrivenRun> {
         stops,
     };
     let files = run_files(driver, files, lookup)?;
-    rows::finish(&scorer);
+    let beside = match &files {
+        EndedFiles::One(_) => UnfinishedFiles::default(),
+        EndedFiles::Parts(parts) => parts.unfinished_beside(),
+    };
+    rows::finish(&scorer, beside);
     scorer.answers_ended();
     progress.finish();
     // A look-up of a name that hangs must not hold up the end.
@@ -97,6 +105,7 @@ pub(super) fn drive(prepared: PreparedRun) -> Result<DrivenRun> {
         files,
         events,
         metrics,
+        beside,
     })
 }
 
@@ -127,8 +136,10 @@ impl PreparedFiles {
             Self::Parts(parts) => parts,
         };
         parts.emit_known(events);
-        // The ledger of a run that was stopped just before its end goes when everything is finished.
-        let ends = ledger.is_left_over() && events.with_stats(Stats::exit) == Exit::Complete;
+        // The ledger of a run that was stopped just before its end is removed when everything is finished.
+        let ends = ledger.is_left_over()
+            && !ledger.was_left()
+            && events.with_stats(Stats::exit) == Exit::Complete;
         if parts.any_to_run() || ends {
             Ok(Self::Parts(parts))
         } else {

@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::super::lock_wait::LockWait;
 use super::disk_space::{self, HowFar};
 use super::lookup::LookupStage;
+use super::unfinished_files::UnfinishedFiles;
 use crate::base::error::{Error, Exit, Result, shown};
 use crate::config::{LedgerChoice, LedgerConfig};
 use crate::input::Input;
@@ -44,6 +45,8 @@ pub(super) struct PreparedLedger {
 pub(super) struct RunLedger {
     ledger: Option<RunningLedger>,
     fresh: bool,
+    /// It stayed after a run that finished its files and whose answers are still of use.
+    was_left: bool,
     /// Released when the ledger is closed.
     _lock: Option<OutputLock>,
 }
@@ -285,8 +288,17 @@ impl PreparedLedger {
         RunLedger {
             ledger: None,
             fresh: self.is_fresh(),
+            was_left: self.was_left(),
             _lock: self.lock,
         }
+    }
+
+    /// Whether it stayed after a run over files of the directory in which every row has a verdict: for rows without a
+    /// decision, which are in no file of their own, or because most of its answers were not used.
+    pub(super) fn was_left(&self) -> bool {
+        let finished = PreviousRun::Finished { failed: 0 };
+        self.reuse == Reuse::Continue && self.is_left_over() && { self.ledger.as_ref() }
+            .is_some_and(|ledger| ledger.previous_run() == finished)
     }
 
     /// Whether it is the run's own, and an earlier run left it.
@@ -388,11 +400,12 @@ impl PreparedLedger {
     /// # Errors
     /// Exit code 2 or 3: the ledger cannot be written.
     pub(super) fn start(self) -> Result<(RunLedger, Option<LedgerWriter>)> {
-        let fresh = self.is_fresh();
+        let (fresh, was_left) = (self.is_fresh(), self.was_left());
         let (ledger, writer) = self.ledger.map(OpenLedger::start).transpose()?.unzip();
         let ledger = RunLedger {
             ledger,
             fresh,
+            was_left,
             _lock: self.lock,
         };
         Ok((ledger, writer))
@@ -420,15 +433,21 @@ impl RunLedger {
     }
 
     /// What to record of a run that reached the end of its input.
-    pub(super) fn finished(stats: &Stats) -> FinishedRun {
+    pub(super) fn finished(stats: &Stats, beside: UnfinishedFiles) -> FinishedRun {
+        let files = stats.skipped_with_rejects + beside.rejects;
         FinishedRun {
-            failed_rows: stats.failures() + stats.skipped_with_rejects,
-            failed_calls: stats.failed_calls() + stats.skipped_with_rejects,
+            failed_rows: stats.failures() + files,
+            failed_calls: stats.failed_calls() + files,
         }
     }
 
     /// Closes the ledger, after its writer has gone. `rows_stay` when there is an output, whole or not.
-    pub(super) fn close(self, stats: &Stats, rows_stay: bool) -> LedgerEnd {
+    pub(super) fn close(
+        self,
+        stats: &Stats,
+        rows_stay: bool,
+        beside: UnfinishedFiles,
+    ) -> LedgerEnd {
         let Some(ledger) = self.ledger else {
             return LedgerEnd::default();
         };
@@ -439,7 +458,10 @@ impl RunLedger {
         };
         let (path, own) = (ledger.path().map(Path::to_owned), ledger.is_own());
         let damaged = stats.cancelled == Some(CancelReason::Ledger) && ledger.is_damaged();
-        let removal = if stats.exit() == Exit::Complete && stats.is_finished() {
+        let removal = if self.was_left || beside.any() {
+            // Other outputs of the directory need the answers.
+            Removal::Never
+        } else if stats.exit() == Exit::Complete && stats.is_finished() {
             Removal::WhenUsed(match stats.skipped {
                 0 => stats.known + stats.answered,
                 // Their answers are in it, and were used before.

@@ -31,6 +31,7 @@ mod rows;
 mod service;
 mod stop_signals;
 mod threads;
+mod unfinished_files;
 
 #[cfg(test)]
 mod tests;
