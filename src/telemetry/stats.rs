@@ -60,6 +60,8 @@ pub(crate) struct Stats {
     pub(crate) skipped: u64,
     /// Those of them in which some rows have no verdict.
     pub(crate) skipped_with_rejects: u64,
+    /// In some of them, rows have no decision.
+    pub(crate) skipped_undecided: bool,
     /// Why a file could not be used, or not to its end, while the run continued: the reason with the highest exit code.
     pub(crate) file_failed: Option<CancelReason>,
     /// Whether the writer failed.
@@ -145,6 +147,7 @@ impl Stats {
                 self.skipped += 1;
                 self.skipped_with_rejects += u64::from(*has_rejects);
             }
+            Event::SkippedUndecided => self.skipped_undecided = true,
             Event::FileFailed(reason) => self.file_failed(*reason),
             Event::InputEnded(end) => self.input_end = Some(*end),
             Event::RowAdmitted(_) => self.admitted += 1,
@@ -369,13 +372,18 @@ impl Stats {
     /// How the run ended, for the exit code, unless [failures are accepted](super::accepted_failures).
     #[must_use]
     pub(crate) fn exit(&self) -> Exit {
-        let all_have_verdicts =
-            self.failed.is_empty() && self.undecided == 0 && self.skipped_with_rejects == 0;
+        let all_decided = self.failed.is_empty() && self.undecided == 0;
         match self.cancelled.or(self.file_failed) {
-            None if all_have_verdicts => Exit::Complete,
+            None if all_decided && self.skipped_are_decided() => Exit::Complete,
             None => Exit::SomeFailed,
             Some(reason) => exit_of(reason),
         }
+    }
+
+    /// Whether every row has a verdict and a decision in the files that an earlier run has finished.
+    #[must_use]
+    pub(crate) const fn skipped_are_decided(&self) -> bool {
+        self.skipped_with_rejects == 0 && !self.skipped_undecided
     }
 
     /// Checks that every row that was read is accounted for.

@@ -21,6 +21,7 @@ use crate::output::partial_of;
 use crate::pace::{CallBudget, GiveUpPolicy, RetryPolicy};
 use crate::scorer::{Caller, Outage, Policies, RowRecorder, Scorer};
 use crate::service::Client;
+use crate::telemetry::event::Event;
 use crate::telemetry::hub::{Events, Observer};
 use crate::telemetry::stats::Stats;
 
@@ -61,7 +62,8 @@ pub(super) fn drive(prepared: PreparedRun) -> Result<DrivenRun> {
     let (events, progress) = start_progress(&runtime, &context, &files, calls.concurrency.get());
     let metrics = context.metrics.take();
     let metrics = metrics.map(|file| MetricsThread::start(file, events.clone()));
-    let files = match files.unless_done(&events, &ledger) {
+    let by_level = calls.policy.level_field().is_some();
+    let files = match files.unless_done(&events, &ledger, by_level) {
         Ok(files) => files,
         // The ledger stays as it is: no run has started.
         Err(nothing_to_do) => {
@@ -130,12 +132,21 @@ fn run_files(
 
 impl PreparedFiles {
     /// The files, if there is anything to do for the run; otherwise how it ends. Files whose rows do not run are counted.
-    fn unless_done(self, events: &Events, ledger: &PreparedLedger) -> Result<Self, Box<PartsEnd>> {
+    /// `by_level`: a level decides, and may be missing.
+    fn unless_done(
+        self,
+        events: &Events,
+        ledger: &PreparedLedger,
+        by_level: bool,
+    ) -> Result<Self, Box<PartsEnd>> {
         let parts = match self {
             Self::One(_) => return Ok(self),
             Self::Parts(parts) => parts,
         };
         parts.emit_known(events);
+        if by_level && ledger.was_left() && parts.skipped() > 0 {
+            events.emit(Event::SkippedUndecided);
+        }
         // The ledger of a run that was stopped just before its end is removed when everything is finished.
         let ends = ledger.is_left_over()
             && !ledger.was_left()
