@@ -1,5 +1,6 @@
 //! The whole program: parse the arguments, run the command, report an error, give the exit code.
 
+use std::ffi::OsString;
 use std::io;
 use std::path::Path;
 use std::process::ExitCode;
@@ -8,7 +9,7 @@ use crate::base::error::{Error, Exit, Result};
 use crate::base::stderr::flush;
 use crate::cli::{self, Command, ParseFailure};
 use crate::commands;
-use crate::observe::{Style, speak_json, tell_error, tell_usage, warn};
+use crate::observe::{Style, speak_json, tell_error, tell_usage, usage_error, warn};
 
 /// Runs the program on the process's own arguments and environment.
 #[must_use]
@@ -36,31 +37,48 @@ pub fn main() -> ExitCode {
 }
 
 fn execute() -> u8 {
+    let arguments: Vec<_> = std::env::args_os().collect();
     // Before anything is said: a program that reads it wants objects from the first line on.
-    if cli::asks_for_json(std::env::args_os()) {
+    if cli::asks_for_json(&arguments) {
         speak_json();
     }
     for warning in cli::variable_warnings() {
         warn(&warning);
     }
-    let done = match cli::parse(std::env::args_os(), &settings_text) {
+    let done = match cli::parse(&arguments, &settings_text) {
         Ok((command, origins)) => carry_out(command).map_err(|error| origins.explain(error)),
-        Err(ParseFailure::Settings(error)) => Err(error),
-        Err(ParseFailure::Arguments(error)) => {
-            if error.use_stderr() {
-                tell_usage(&error.render().to_string());
-            } else {
-                // Help or version; standard output may be closed.
-                let _ = error.print();
-            }
-            return u8::try_from(error.exit_code()).unwrap_or(Exit::Usage.code());
-        }
+        Err(failure) => return refuse(failure, &arguments).code(),
     };
     let exit = done.unwrap_or_else(|error| {
         tell_error(&error);
         error.exit()
     });
     exit.code()
+}
+
+/// Says why nothing can be done. A run leaves that also where its summary would be.
+fn refuse(failure: ParseFailure, arguments: &[OsString]) -> Exit {
+    let error = match failure {
+        ParseFailure::Settings(error) => {
+            tell_error(&error);
+            error
+        }
+        ParseFailure::Arguments(error) if error.use_stderr() => {
+            let text = error.render().to_string();
+            let error = usage_error(&text);
+            tell_usage(&text, &error);
+            error
+        }
+        ParseFailure::Arguments(help) => {
+            // Help or version; standard output may be closed.
+            let _ = help.print();
+            return Exit::Complete;
+        }
+    };
+    if let Some(run) = cli::unconfigured_run(arguments, &settings_text_again) {
+        commands::run::leave_failure(run, &error);
+    }
+    error.exit()
 }
 
 fn carry_out(command: Command) -> Result<Exit> {
@@ -79,6 +97,15 @@ fn carry_out(command: Command) -> Result<Exit> {
         Command::Sandbox(settings) => commands::sandbox::execute(&settings),
         Command::Print(text) => commands::print::execute(&text),
         Command::Man(config) => commands::man::execute(&config),
+    }
+}
+
+/// The text of a settings file that was read before. What is not a file, such as a pipe, can be read only once.
+fn settings_text_again(path: &Path) -> io::Result<Option<String>> {
+    if path.is_file() {
+        settings_text(path)
+    } else {
+        Ok(None)
     }
 }
 

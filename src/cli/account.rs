@@ -3,8 +3,8 @@
 
 use clap::Args;
 
+use super::choices::PlanArg;
 use super::sources::Sources;
-use super::values::PlanArg;
 use crate::base::error::{Error, Result};
 use crate::service::{Endpoint, Plan, ServiceId};
 

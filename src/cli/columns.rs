@@ -4,9 +4,10 @@ use std::collections::HashSet;
 
 use clap::Args;
 
+use super::choices::ExistingArg;
 use super::fields::FIELDS;
 use super::format::FILES;
-use super::values::{self, Column, ExistingArg};
+use super::values::{self, Column};
 use crate::base::error::{Error, Result, quoted};
 use crate::layout::{Existing, PREVIOUS, VERDICT_COLUMNS};
 use crate::raw_json::Pointer;

@@ -2,7 +2,8 @@
 
 use clap::Args;
 
-use super::values::{self, Map, PhoneArg, Set};
+use super::choices::PhoneArg;
+use super::values::{self, Map, Set};
 use crate::base::error::Result;
 use crate::fields::{Assignments, PhoneRegion, PhoneRules};
 

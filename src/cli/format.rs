@@ -5,7 +5,8 @@ use std::path::Path;
 
 use clap::Args;
 
-use super::values::{self, FormatArg};
+use super::choices::FormatArg;
+use super::values;
 use crate::base::encoding::TextEncoding;
 use crate::base::error::{Error, Result};
 use crate::input::{FileSettings, FormatChoice, Input};

@@ -5,7 +5,7 @@ use clap::Command;
 /// The exit codes, as in `docs/reference.md`.
 pub(super) const EXIT_CODES: &str = "\
 Exit codes:
-    0  every row has a verdict and a decision
+    0  every row has a verdict and a decision, or failures are accepted
     1  finished, but some rows have no verdict or no decision
     2  wrong usage, settings or input
     3  stopped early; the same command continues

@@ -5,6 +5,7 @@
 
 mod account;
 mod check;
+mod choices;
 mod columns;
 mod completions;
 mod decide;
@@ -29,6 +30,8 @@ mod settings_file;
 mod settings_shown;
 mod sources;
 mod thresholds;
+mod unconfigured;
 mod values;
 
-pub(crate) use parse::{Command, ParseFailure, asks_for_json, parse, variable_warnings};
+pub(crate) use parse::{Command, ParseFailure, parse, variable_warnings};
+pub(crate) use unconfigured::{asks_for_json, unconfigured_run};

@@ -10,7 +10,6 @@ use clap::{
 use super::settings::{self, ReadText};
 use super::settings_file::SettingsFile;
 use super::sources::{self, Origins, Sources};
-use super::values::ProgressArg;
 use super::{check, completions, decide, help, ledger, man, report, run, sandbox, settings_shown};
 use crate::base::error::Error;
 use crate::config::{AdminConfig, CheckConfig, DecideConfig, ManConfig, ReportConfig, RunConfig};
@@ -90,22 +89,22 @@ pub(crate) enum ParseFailure {
 /// # Errors
 /// What is wrong with them, or the help that was asked for.
 pub(crate) fn parse(
-    arguments: impl IntoIterator<Item = OsString>,
+    arguments: &[OsString],
     read: ReadText<'_>,
 ) -> Result<(Command, Origins), ParseFailure> {
-    let (command, arguments): (_, Vec<_>) = (command(), arguments.into_iter().collect());
+    let command = command();
     let matches = { command.clone() }
-        .try_get_matches_from(&arguments)
+        .try_get_matches_from(arguments)
         .map_err(|error| {
-            let without = Cli::command().try_get_matches_from(&arguments).err();
+            let without = Cli::command().try_get_matches_from(arguments).err();
             ParseFailure::Arguments(sources::explain(
                 error,
                 without.as_ref(),
                 &command,
-                &arguments,
+                arguments,
             ))
         })?;
-    let (commands, matches, file) = with_settings(command, matches, &arguments, read)?;
+    let (commands, matches, file) = with_settings(command, matches, arguments, read)?;
     let cli = Cli::from_arg_matches(&matches).map_err(ParseFailure::Arguments)?;
     let sources = Sources::of(&commands, &matches, file.as_ref());
     let origins = sources.origins();
@@ -136,18 +135,6 @@ pub(crate) fn parse(
         Subcommands::Man(arguments) => manual(arguments, commands).map_err(failed)?,
     };
     Ok((command, origins))
-}
-
-/// Whether arguments or variables ask for JSON on standard error, so that even what is wrong with them is said in it. What a
-/// settings file asks for is known only when it has been read.
-pub(crate) fn asks_for_json(arguments: impl IntoIterator<Item = OsString>) -> bool {
-    let matches = command()
-        .ignore_errors(true)
-        .try_get_matches_from(arguments);
-    let run = matches.as_ref().ok().and_then(ArgMatches::subcommand);
-    run.filter(|(name, _)| *name == "run")
-        .and_then(|(_, run)| run.try_get_one::<ProgressArg>("progress").ok().flatten())
-        .is_some_and(|progress| matches!(progress, ProgressArg::Json))
 }
 
 /// A warning for each variable that looks like one of ours and is not.

@@ -8,6 +8,7 @@ use std::time::Duration;
 use clap::Args;
 
 use super::account::refuse_address;
+use super::choices::{LogLevelArg, ProgressArg};
 use super::columns::ColumnArgs;
 use super::fields::FieldArgs;
 use super::format::{FILES, FormatArgs, source};
@@ -18,7 +19,7 @@ use super::selection::SelectionArgs;
 use super::service::ServiceArgs;
 use super::settings::SettingsArgs;
 use super::sources::Sources;
-use super::values::{self, LogLevelArg, ProgressArg};
+use super::values;
 use crate::base::error::{Error, Result, shown};
 use crate::base::money::Money;
 use crate::base::tolerance::Tolerance;

@@ -7,7 +7,8 @@ use std::time::Duration;
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
 
-use super::values::{self, PlanArg};
+use super::choices::PlanArg;
+use super::values;
 use crate::base::error::{Error, Result};
 use crate::base::secret::Secret;
 use crate::sandbox::{

@@ -105,7 +105,7 @@ fn no_file(profile: Option<&str>, usual: Option<&Path>) -> Result<Option<Setting
 }
 
 /// The usual place. Never the working directory: somebody else may have put a file there that sends the key to their host.
-fn usual() -> Option<PathBuf> {
+pub(super) fn usual() -> Option<PathBuf> {
     let absolute = |variable| {
         let path = PathBuf::from(std::env::var_os(variable)?);
         path.is_absolute().then_some(path)

@@ -1,11 +1,11 @@
-//! Values of options: what is allowed, and the message when a value is not.
+//! Values of options: what is allowed, and the message when a value is not. Options with a few fixed words are in
+//! [`choices`](super::choices).
 
 use std::net::SocketAddr;
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use clap::ValueEnum;
 use clap::builder::{PathBufValueParser, TypedValueParser};
 
 use crate::base::control_chars::any_unsafe_to_print;
@@ -13,130 +13,11 @@ use crate::base::decimal::Decimal;
 use crate::base::encoding::{TextEncoding, UnfitLabel};
 use crate::base::money::{Currency, Money, Price};
 use crate::base::tolerance::Tolerance;
-use crate::fields::{Field, InvalidPhone, PhoneRegion, Template};
-use crate::input::FormatChoice;
-use crate::layout::Existing;
-use crate::observe::{LogLevel, LogTarget, Style};
+use crate::fields::{Field, PhoneRegion, Template};
+use crate::observe::LogTarget;
 use crate::pace::{FailureLimit, GiveUpAfter};
 use crate::raw_json::Pointer;
 use crate::selection::Sample;
-
-/// `--format`.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub(super) enum FormatArg {
-    Csv,
-    Tsv,
-    Jsonl,
-}
-
-impl From<FormatArg> for FormatChoice {
-    fn from(format: FormatArg) -> Self {
-        match format {
-            FormatArg::Csv => Self::Csv,
-            FormatArg::Tsv => Self::Tsv,
-            FormatArg::Jsonl => Self::Jsonl,
-        }
-    }
-}
-
-/// `--plan`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum PlanArg {
-    Paid,
-    Free,
-}
-
-/// `--invalid-phone`.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub(super) enum PhoneArg {
-    /// The row fails
-    Reject,
-    /// The row is sent without it, provided that it has an email address
-    Drop,
-}
-
-impl From<PhoneArg> for InvalidPhone {
-    fn from(phone: PhoneArg) -> Self {
-        match phone {
-            PhoneArg::Reject => Self::Reject,
-            PhoneArg::Drop => Self::Drop,
-        }
-    }
-}
-
-/// `--existing`.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub(super) enum ExistingArg {
-    /// Replace them with the new values
-    Replace,
-    /// Keep them under `previous_*` names
-    Keep,
-    /// Refuse the file
-    Error,
-}
-
-impl From<ExistingArg> for Existing {
-    fn from(existing: ExistingArg) -> Self {
-        match existing {
-            ExistingArg::Replace => Self::Replace,
-            ExistingArg::Keep => Self::Keep,
-            ExistingArg::Error => Self::Error,
-        }
-    }
-}
-
-/// `--progress`.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub(super) enum ProgressArg {
-    /// A bar on a terminal, lines elsewhere
-    Auto,
-    /// A bar, on a terminal only
-    Bar,
-    /// A line every few seconds
-    Plain,
-    /// One JSON object per line
-    Json,
-    /// Only warnings until the summary
-    Off,
-}
-
-impl ProgressArg {
-    /// The style. `rows_on_terminal`: the rows themselves go to the terminal, and a bar would be drawn over them.
-    pub(super) fn style(self, rows_on_terminal: bool) -> Style {
-        match self {
-            Self::Auto if rows_on_terminal => Style::Plain,
-            Self::Auto => Style::automatic(),
-            Self::Bar => Style::Bar,
-            Self::Plain => Style::Plain,
-            Self::Json => Style::Json,
-            Self::Off => Style::Off,
-        }
-    }
-}
-
-/// `--log-level`.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub(super) enum LogLevelArg {
-    /// Only what ended the run
-    Error,
-    /// Also warnings, outages and stops
-    Warn,
-    /// Also the start, pauses, changes of the pace, and the end
-    Info,
-    /// Also every call
-    Debug,
-}
-
-impl From<LogLevelArg> for LogLevel {
-    fn from(level: LogLevelArg) -> Self {
-        match level {
-            LogLevelArg::Error => Self::Error,
-            LogLevelArg::Warn => Self::Warn,
-            LogLevelArg::Info => Self::Info,
-            LogLevelArg::Debug => Self::Debug,
-        }
-    }
-}
 
 /// `--log`.
 pub(super) fn log_target(path: PathBuf) -> LogTarget {
@@ -283,16 +164,13 @@ pub(super) fn duration_or_zero(text: &str) -> Result<Duration, String> {
 /// The longest wait that makes sense: a week.
 const MOST_PATIENT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
-/// How long a run waits for a service.
+/// How long a run waits for a service, or for another run.
 pub(super) fn patience(text: &str) -> Result<Duration, String> {
     match humantime::parse_duration(text) {
         Ok(time) if time <= MOST_PATIENT && time >= Duration::from_secs(1) => Ok(time),
         _ => Err("expected a time from 1s to 7d with its unit, such as `15m` or `2h`".to_owned()),
     }
 }
-
-/// The oldest answers that it makes sense to use: nobody has older ones.
-const OLDEST: Duration = Duration::from_secs(10 * 366 * 24 * 60 * 60);
 
 /// `--give-up-after`.
 pub(super) fn give_up_after(text: &str) -> Result<GiveUpAfter, String> {
@@ -302,6 +180,9 @@ pub(super) fn give_up_after(text: &str) -> Result<GiveUpAfter, String> {
         Err(_) => Err("expected a number of rows, at least 1, or `never`".to_owned()),
     }
 }
+
+/// The oldest answers that it makes sense to use: nobody has older ones.
+const OLDEST: Duration = Duration::from_secs(10 * 366 * 24 * 60 * 60);
 
 /// How old an answer may be.
 pub(super) fn age(text: &str) -> Result<Duration, String> {

@@ -6,9 +6,10 @@ use crate::layout::Layout;
 use crate::observe::tell;
 use crate::selection::Selection;
 
-/// A warning; gzip says the same.
-pub(in crate::commands) const IGNORED: &str =
-    "the compressed data of the input is followed by other bytes, which are ignored";
+/// A warning that bytes behind the compressed data of this input are ignored; gzip says the same.
+pub(in crate::commands) fn bytes_ignored(input: &str) -> String {
+    format!("the compressed data of {input} is followed by other bytes, which are ignored")
+}
 
 /// What opening the input found out.
 pub(in crate::commands) struct InputFacts {

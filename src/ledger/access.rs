@@ -1,6 +1,7 @@
 //! Finding a ledger that a person has named, and the words for one that cannot be opened.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use crate::base::error::{Error, Result};
@@ -15,6 +16,14 @@ pub(super) fn existing(path: &Path) -> Result<PathBuf> {
         return Err(errors::foreign(path));
     }
     Ok(real)
+}
+
+/// Whether nothing is there, and a run could make a ledger.
+pub(super) fn is_not_made_yet(path: &Path) -> bool {
+    let parent = { path.parent() }.filter(|parent| !parent.as_os_str().is_empty());
+    // A link is something, wherever it leads.
+    fs::symlink_metadata(path).is_err_and(|error| error.kind() == ErrorKind::NotFound)
+        && parent.is_none_or(Path::is_dir)
 }
 
 /// The error for a ledger that cannot be opened, and is as it was.

@@ -80,10 +80,10 @@ pub(crate) fn tell_error(error: &Error) {
     });
 }
 
-/// Says what clap does not accept, in clap's own words.
-pub(crate) fn tell_usage(text: &str) {
+/// Says what clap does not accept, in clap's own words; `error` is made of them.
+pub(crate) fn tell_usage(text: &str, error: &Error) {
     if speaks_json() {
-        tell_error(&usage(text));
+        tell_error(error);
     } else {
         say(text.trim_end());
     }
@@ -180,7 +180,7 @@ fn notice(text: &str) -> String {
 }
 
 /// Clap's text as an error: its first line says what is wrong, and the others help.
-fn usage(text: &str) -> Error {
+pub(crate) fn usage_error(text: &str) -> Error {
     let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     let first = lines.next().unwrap_or_default();
     let error = Error::usage(first.strip_prefix("error: ").unwrap_or(first));
@@ -211,7 +211,7 @@ mod tests {
     #[test]
     fn a_text_of_several_lines_is_one_object() {
         assert_snapshot!(notice("rescore: stopped immediately\n         the ledger stays"), @r#"{"type":"notice","message":"stopped immediately","causes":[],"details":["the ledger stays"],"hint":null}"#);
-        let error = usage(
+        let error = usage_error(
             "error: unexpected argument '--progres' found\n\n  tip: a similar argument exists\n",
         );
         assert_snapshot!(line(&MessageJson::of(MessageType::Error, &error)), @r#"{"type":"error","exit_code":2,"message":"unexpected argument '--progres' found","causes":[],"details":["tip: a similar argument exists"],"hint":null}"#);

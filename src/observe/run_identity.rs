@@ -22,7 +22,7 @@ pub(crate) struct RunIdentity {
     pub(crate) rule: DecisionRule,
 }
 
-/// What decides, for programs: thresholds or levels, never both.
+/// What decides, for programs: thresholds or levels, never both, and neither if it is not known.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct DecisionRule {
     thresholds: Option<ThresholdsJson>,
@@ -69,6 +69,12 @@ impl RunIdentity {
 }
 
 impl DecisionRule {
+    /// What a run would decide by is not known.
+    pub(crate) const UNKNOWN: Self = Self {
+        thresholds: None,
+        levels: None,
+    };
+
     /// What this policy decides by; `captured` are the fields of answers that it may use.
     pub(crate) fn of(policy: &DecisionPolicy, captured: &[Pointer]) -> Self {
         match policy {

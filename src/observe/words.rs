@@ -197,7 +197,10 @@ pub(super) const MIXED_UP: &str = "a cache or proxy may be answering for the ser
 fn rows(one: &NamedRow, other: &NamedRow) -> String {
     match (&one.file, &other.file) {
         (Some(its), Some(others)) => {
-            format!("row {} of {its} and row {} of {others}", one.row, other.row)
+            format!(
+                "row {} of `{its}` and row {} of `{others}`",
+                one.row, other.row
+            )
         }
         _ => format!("rows {} and {}", one.row, other.row),
     }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::pace::{PaceChange, Pause};
 use crate::analysis::UnknownLevels;
+use crate::base::error::{Exit, Signal};
 use crate::drift::Drift;
 use crate::row::RowNumber;
 use crate::verdict::{Reason, Resolution};
@@ -326,6 +327,29 @@ impl CancelReason {
     #[must_use]
     pub(crate) const fn hurries(self) -> bool {
         matches!(self, Self::Terminated | Self::HungUp)
+    }
+
+    /// How a run exits that was stopped for this reason.
+    #[must_use]
+    pub(crate) const fn exit(self) -> Exit {
+        match self {
+            Self::Interrupted => Exit::Interrupted(Signal::Interrupt),
+            Self::Terminated => Exit::Interrupted(Signal::Terminate),
+            Self::HungUp => Exit::Interrupted(Signal::HangUp),
+            Self::Refused => Exit::Refused,
+            Self::Input | Self::MinRows | Self::MaxInvalid => Exit::Usage,
+            Self::Unavailable
+            | Self::InputChanged
+            | Self::Ledger
+            | Self::NoVerdicts
+            | Self::NoDecisions
+            | Self::MaxCalls
+            | Self::MaxCost
+            | Self::MaxFailures
+            | Self::Output
+            | Self::OutputClosed => Exit::Stopped,
+            Self::Internal => Exit::Internal,
+        }
     }
 
     /// The word for it in the JSON summary.

@@ -11,3 +11,4 @@ pub(crate) mod pace;
 pub(crate) mod row_counts;
 pub(crate) mod stats;
 mod timeline;
+mod totals;

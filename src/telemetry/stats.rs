@@ -1,7 +1,7 @@
 //! The only counters in the program.
 //!
 //! [`Stats::apply`] is the only place that counts. Bar, log, summary and exit code all read the statistics; replaying
-//! the events gives the same numbers.
+//! the events gives the same numbers. What follows from the counts is in [`totals`](super::totals).
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,11 +9,10 @@ use std::time::Duration;
 use super::event::{
     Again, CancelReason, DoubtfulCalls, Event, FailureClass, InputEnd, Origin, Unusable,
 };
-use super::latency::{Latencies, LatencyCounts};
+use super::latency::Latencies;
 use super::pace::{Pace, Pause};
 use super::timeline::Timeline;
 use crate::analysis::UnknownLevels;
-use crate::base::error::{Exit, Signal};
 use crate::drift::Drift;
 use crate::verdict::{Decision, Reason, Resolution};
 
@@ -121,7 +120,7 @@ pub(crate) struct Stats {
     /// When the last event was.
     pub(crate) at: Duration,
     /// How long answered calls took.
-    latencies: Latencies,
+    pub(super) latencies: Latencies,
 }
 
 /// An outage that lasts.
@@ -205,7 +204,7 @@ impl Stats {
 
     fn file_failed(&mut self, reason: CancelReason) {
         let reasons = [self.file_failed, Some(reason)].into_iter().flatten();
-        self.file_failed = reasons.max_by_key(|reason| exit_of(*reason).code());
+        self.file_failed = reasons.max_by_key(|reason| reason.exit().code());
     }
 
     fn call_began(&mut self, at: Duration, again: Option<Again>) {
@@ -270,166 +269,6 @@ impl Stats {
         if self.cancelled.is_none() || reason == CancelReason::Internal {
             self.cancelled = Some(reason);
         }
-    }
-
-    /// Rows with a verdict.
-    #[must_use]
-    pub(crate) const fn scored(&self) -> u64 {
-        self.approved + self.reviewed + self.blocked + self.undecided
-    }
-
-    /// Rows without a verdict.
-    #[must_use]
-    pub(crate) fn failures(&self) -> u64 {
-        self.failed.values().sum()
-    }
-
-    /// Rows that have no verdict although a call was made for them. Identical rows share one call.
-    #[must_use]
-    pub(crate) fn failed_calls(&self) -> u64 {
-        let by_call = |reason: &Reason| reason.is_of_call();
-        let failed = self.failed.iter().filter(|(reason, _)| by_call(reason));
-        failed.map(|(_, rows)| rows).sum()
-    }
-
-    /// Calls that the service answered with success, and so billed.
-    #[must_use]
-    pub(crate) const fn billed(&self) -> u64 {
-        self.answered + self.billed_without_verdict
-    }
-
-    /// Further calls that the service may have billed, or may still bill. Of a request that it recognises, all calls together
-    /// are billed once.
-    #[must_use]
-    pub(crate) const fn maybe_billed(&self) -> u64 {
-        (self.unknown_outcome + self.unclear).saturating_sub(self.settled.all()) + self.in_flight
-    }
-
-    /// Rows with a verdict that cost no call of their own.
-    #[must_use]
-    pub(crate) const fn reused(&self) -> u64 {
-        self.known + self.duplicates
-    }
-
-    /// Rows that are done, with a verdict or without.
-    #[must_use]
-    pub(crate) fn resolved(&self) -> u64 {
-        self.scored() + self.failures()
-    }
-
-    /// Time spent in pauses up to `now`.
-    #[must_use]
-    pub(crate) fn time_paused(&self, now: Duration) -> Duration {
-        let current = self.pause.map_or(Duration::ZERO, |(started, pause)| {
-            now.saturating_sub(started).min(pause.length)
-        });
-        self.paused + current
-    }
-
-    /// How long the service was down, up to `now`.
-    #[must_use]
-    pub(crate) fn time_down(&self, now: Duration) -> Duration {
-        let current = self
-            .outage
-            .map_or(Duration::ZERO, |outage| now.saturating_sub(outage.since));
-        self.down + current
-    }
-
-    /// How much of the current pause is left at `now`, and the pause itself.
-    #[must_use]
-    pub(crate) fn pause_left(&self, now: Duration) -> Option<(Duration, Pause)> {
-        let (started, pause) = self.pause?;
-        let left = (started + pause.length).saturating_sub(now);
-        (!left.is_zero()).then_some((left, pause))
-    }
-
-    /// The latency that this share of the answered calls did not exceed; `None` before the first answer.
-    #[must_use]
-    pub(crate) fn latency(&self, quantile: f64) -> Option<Duration> {
-        self.latencies.quantile(quantile)
-    }
-
-    /// How many answered calls took up to each of these times, which must rise.
-    #[must_use]
-    pub(crate) fn latencies_up_to(&self, bounds: &[Duration]) -> LatencyCounts {
-        self.latencies.up_to(bounds)
-    }
-
-    /// Whether the output has all rows that it is to have: neither was the run stopped, nor did its input break.
-    #[must_use]
-    pub(crate) const fn has_all_rows(&self) -> bool {
-        self.cancelled.is_none() && !matches!(self.input_end, Some(InputEnd::Broken))
-    }
-
-    /// Whether the run has reached the end of its input and has left nothing for another run to continue.
-    #[must_use]
-    pub(crate) const fn is_finished(&self) -> bool {
-        self.cancelled.is_none()
-            && self.file_failed.is_none()
-            && !matches!(self.input_end, Some(InputEnd::Part))
-    }
-
-    /// How the run ended, for the exit code, unless [failures are accepted](super::accepted_failures).
-    #[must_use]
-    pub(crate) fn exit(&self) -> Exit {
-        let all_decided = self.failed.is_empty() && self.undecided == 0;
-        match self.cancelled.or(self.file_failed) {
-            None if all_decided && self.skipped_are_decided() => Exit::Complete,
-            None => Exit::SomeFailed,
-            Some(reason) => exit_of(reason),
-        }
-    }
-
-    /// Whether every row has a verdict and a decision in the files that an earlier run has finished.
-    #[must_use]
-    pub(crate) const fn skipped_are_decided(&self) -> bool {
-        self.skipped_with_rejects == 0 && !self.skipped_undecided
-    }
-
-    /// Checks that every row that was read is accounted for.
-    ///
-    /// # Errors
-    /// The numbers that do not add up, which is always a bug.
-    pub(crate) fn check_invariants(&self) -> Result<(), String> {
-        let resolved = self.resolved();
-        let whole = self.cancelled.is_none();
-        let broken = self.admitted != resolved + self.left
-            || self.written > resolved
-            || (self.written != resolved && !self.output_failed)
-            || (self.unknown_levels.rows() != self.undecided && !self.output_failed)
-            || self.read < self.admitted
-            || (whole
-                && (self.read != self.admitted || self.left != 0 || self.input_end.is_none()))
-            || self.in_flight != 0;
-        if !broken {
-            return Ok(());
-        }
-        Err(format!(
-            "rows do not add up: {} read, {} admitted, {resolved} resolved, {} left, {} written, {} calls in flight",
-            self.read, self.admitted, self.left, self.written, self.in_flight
-        ))
-    }
-}
-
-/// How a run exits that was stopped for this reason.
-const fn exit_of(reason: CancelReason) -> Exit {
-    match reason {
-        CancelReason::Interrupted => Exit::Interrupted(Signal::Interrupt),
-        CancelReason::Terminated => Exit::Interrupted(Signal::Terminate),
-        CancelReason::HungUp => Exit::Interrupted(Signal::HangUp),
-        CancelReason::Refused => Exit::Refused,
-        CancelReason::Input | CancelReason::MinRows | CancelReason::MaxInvalid => Exit::Usage,
-        CancelReason::Unavailable
-        | CancelReason::InputChanged
-        | CancelReason::Ledger
-        | CancelReason::NoVerdicts
-        | CancelReason::NoDecisions
-        | CancelReason::MaxCalls
-        | CancelReason::MaxCost
-        | CancelReason::MaxFailures
-        | CancelReason::Output
-        | CancelReason::OutputClosed => Exit::Stopped,
-        CancelReason::Internal => Exit::Internal,
     }
 }
 

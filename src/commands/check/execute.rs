@@ -2,7 +2,7 @@
 
 use super::super::files::{NamedFile, check_name, refuse_clashes};
 use super::super::interrupt::Interrupts;
-use super::super::open_input::{IGNORED, OpenInput};
+use super::super::open_input::{OpenInput, bytes_ignored};
 use super::estimate::TimeEstimate;
 use super::known::RequestLookup;
 use super::outlook::{LedgerOutlook, Outlook};
@@ -15,7 +15,7 @@ use crate::base::error::{Exit, Result, printable};
 use crate::base::stdout::print;
 use crate::config::{CheckConfig, CheckLedger};
 use crate::input::Input;
-use crate::ledger::{KnownLimit, LedgerPreview, PreviewAccount, PreviewSettings};
+use crate::ledger::{KnownLimit, LedgerPreview, PreviewAccount, PreviewSettings, PreviewedRun};
 use crate::observe::{Style, warn};
 use crate::output::{RejectsWriter, Replace, Target};
 use crate::service::Account;
@@ -73,7 +73,8 @@ pub(crate) fn execute(config: CheckConfig) -> Result<Exit> {
         tariff: config.tariff,
         rejects: written.and_then(|written| written.rejects),
     };
-    let ignored = input.facts.ignored.any().then(|| IGNORED.to_owned());
+    let ignored = input.facts.ignored.any();
+    let ignored = ignored.then(|| bytes_ignored("the input"));
     print(&if config.json {
         outlook.json()
     } else {
@@ -109,7 +110,7 @@ struct KnownAnswers {
 }
 
 impl KnownAnswers {
-    /// Opens the ledger, if there is one.
+    /// Opens the ledger, if one is named. One that does not exist yet has no answers.
     ///
     /// # Errors
     /// Exit code 2: it cannot be used.
@@ -136,6 +137,19 @@ impl KnownAnswers {
             max_age: *max_age,
             captured,
         })?;
+        let Some(preview) = preview else {
+            return Ok(Self {
+                requests: RequestLookup::without_ledger(dedupe),
+                limit: None,
+                ledger: Some(LedgerOutlook {
+                    path: path.clone(),
+                    sandbox: false,
+                    endpoint: None,
+                    run: PreviewedRun::First,
+                    others: Vec::new(),
+                }),
+            });
+        };
         Ok(Self {
             requests: RequestLookup::over(preview.lookup, preview.hasher, dedupe),
             limit: preview.known_limit,

@@ -100,6 +100,7 @@ fn answers(ledger: &LedgerOutlook) -> String {
         None => String::new(),
     };
     let when = match run {
+        PreviewedRun::First => return "no ledger yet".to_owned(),
         PreviewedRun::New => "",
         PreviewedRun::Continued => ", if the run that was stopped continues",
         PreviewedRun::Retry => {
@@ -210,6 +211,14 @@ pub(super) fn warnings(outlook: &Outlook) -> Vec<String> {
                 rows(tally)
             ));
         }
+    }
+    let is_first = |ledger: &&LedgerOutlook| ledger.run == PreviewedRun::First;
+    if let Some(ledger) = outlook.ledger.as_ref().filter(is_first) {
+        // The name may be mistyped.
+        warnings.push(format!(
+            "the ledger `{}` does not exist yet: the first run makes it",
+            shown(&ledger.path)
+        ));
     }
     if let Some(ledger) = outlook.ledger.as_ref().filter(|it| !it.others.is_empty()) {
         let mut others = ledger.others.clone();

@@ -5,7 +5,7 @@ use std::fs::File;
 use tokio::time::Instant;
 
 use super::super::interrupt::Interrupts;
-use super::super::open_input::IGNORED;
+use super::super::open_input::bytes_ignored;
 use super::super::read_ahead::{ReadAhead, read_ahead};
 use super::files::{DecideFiles, OpenDecideFiles};
 use super::judge::{Judged, decide, judge};
@@ -70,7 +70,7 @@ pub(super) fn rewrite(
     };
     tell(&decided, task.quiet, summary);
     if opened.ignored.any() {
-        warn(IGNORED);
+        warn(&bytes_ignored("the input"));
     }
     Ok(stats.exit())
 }

@@ -1,6 +1,6 @@
 //! What other thresholds would do to a scored file, from one pass that writes nothing.
 
-use super::super::open_input::IGNORED;
+use super::super::open_input::bytes_ignored;
 use super::super::read_ahead::read_ahead;
 use super::judge::{Judged, judge};
 use crate::analysis::WhatIf;
@@ -41,7 +41,7 @@ pub(super) fn what_if(
         file: &file.input.shown(),
     };
     if opened.ignored.any() {
-        warn(IGNORED);
+        warn(&bytes_ignored("the input"));
     }
     print(&if json { view.json() } else { view.text() })?;
     Ok(if rows.unreadable_rows() > 0 {

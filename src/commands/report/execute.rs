@@ -5,6 +5,7 @@ use std::time::SystemTime;
 
 use super::super::files::{NamedFile, refuse_clashes};
 use super::super::interrupt::Interrupts;
+use super::super::open_input::bytes_ignored;
 use super::count::{CountedFile, ScoredFile};
 use super::past::PastVerdicts;
 use super::summary;
@@ -109,10 +110,7 @@ fn read(
         _ => false,
     };
     if opened.ignored.any() {
-        warn(&format!(
-            "the compressed data of {} is followed by other bytes, which are ignored",
-            opened.name
-        ));
+        warn(&bytes_ignored(&opened.name));
     }
     Ok(PageContent {
         file: name_of(&config.scored.input),

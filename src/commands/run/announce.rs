@@ -2,16 +2,15 @@
 
 use std::time::Duration;
 
-use super::super::open_input::{IGNORED, InputFacts};
+use super::super::open_input::{InputFacts, bytes_ignored};
 use super::ledger::PreparedLedger;
 use super::parts::PlannedParts;
-use super::places::PreparedFiles;
 use super::prepare::{CallParts, Context, PreparedRun};
+use super::run_files::PreparedFiles;
 use crate::base::error::{printable, quoted};
 use crate::layout::Format;
 use crate::ledger::{EarlierAnswers, KnownLimit, LackingAnswers, PreviousRun};
 use crate::observe::{self, counted, day, moment, most, tell};
-use crate::output::Target;
 use crate::pace::Rate;
 use crate::telemetry::pace::Limit;
 
@@ -33,17 +32,17 @@ pub(super) fn announce(prepared: &PreparedRun) {
     } = prepared;
     if context.watch.shows_text() {
         introduce(context, calls, files);
-        if has_rows(files) {
+        if files.has_rows() {
             tell_limit(ledger, calls.gate.limit());
             tell_earlier_run(ledger);
         }
-        if is_stream(files) && !context.is_sandbox() && !ledger.stays() {
+        if files.go_to_stream() && !context.is_sandbox() && !ledger.stays() {
             tell(NO_LEDGER);
         }
     }
     let of_ledger = thrown_away(ledger).or_else(|| aged(ledger));
     let of_ledger = of_ledger.into_iter().chain(lacking(ledger));
-    let of_input = ignored(files).then(|| IGNORED.to_owned());
+    let of_input = files.ignored_at_start().then(|| bytes_ignored("the input"));
     for warning in warnings.iter().cloned().chain(of_input).chain(of_ledger) {
         observe::warn(&printable(&warning));
     }
@@ -51,30 +50,6 @@ pub(super) fn announce(prepared: &PreparedRun) {
         for error in parts.unusable() {
             observe::tell_error(error);
         }
-    }
-}
-
-/// Whether any rows are to run.
-fn has_rows(files: &PreparedFiles) -> bool {
-    match files {
-        PreparedFiles::One(_) => true,
-        PreparedFiles::Parts(parts) => parts.any_to_run(),
-    }
-}
-
-/// Whether rows go to a stream, which has no ledger of its own.
-fn is_stream(files: &PreparedFiles) -> bool {
-    match files {
-        PreparedFiles::One(file) => file.output.as_ref().is_none_or(Target::is_special),
-        PreparedFiles::Parts(_) => false,
-    }
-}
-
-/// Whether the input is known to have bytes behind its compressed data. Of several inputs each is named at its end.
-fn ignored(files: &PreparedFiles) -> bool {
-    match files {
-        PreparedFiles::One(file) => file.input.ignored_at_start,
-        PreparedFiles::Parts(_) => false,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::super::lock_wait::LockWait;
 use super::ledger::LedgerPlan;
-use super::places::FilesPlace;
+use super::run_files::FilesPlace;
 use crate::base::error::Result;
 use crate::config::{FilesConfig, LedgerConfig};
 

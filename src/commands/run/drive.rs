@@ -1,17 +1,15 @@
 //! The third phase: starts everything that the run has only one of, lets the rows of its files run, and ends it.
 
-use std::sync::Arc;
-
 use tokio::runtime::Runtime;
 
-use super::driver::FileDriver;
 use super::file::FileEnd;
+use super::file_driver::FileDriver;
 use super::ledger::{PreparedLedger, RunLedger};
 use super::lookup::LookupStage;
 use super::parts::{PartsEnd, run_each};
-use super::places::PreparedFiles;
 use super::prepare::{CallParts, Context, PreparedRun};
 use super::rows;
+use super::run_files::PreparedFiles;
 use super::threads::WhenBroken;
 use super::unfinished_files::UnfinishedFiles;
 use crate::base::error::{Error, Exit, Result, shown};
@@ -124,8 +122,7 @@ fn run_files(
             EndedFiles::One(Box::new(file))
         }
         PreparedFiles::Parts(parts) => {
-            let (parts, _) = run_each(&mut driver, parts, lookup)?;
-            EndedFiles::Parts(Box::new(parts))
+            EndedFiles::Parts(Box::new(run_each(&mut driver, parts, lookup)?))
         }
     })
 }
@@ -157,27 +154,6 @@ impl PreparedFiles {
             Err(Box::new(parts.into_end()))
         }
     }
-
-    /// The size of all inputs, where it is known.
-    fn size(&self) -> Option<u64> {
-        match self {
-            Self::One(file) => file.input.size,
-            Self::Parts(parts) => parts.size(),
-        }
-    }
-
-    /// The names of the inputs, where there are several.
-    fn names(&self) -> Vec<Arc<str>> {
-        match self {
-            Self::One(_) => Vec::new(),
-            Self::Parts(parts) => {
-                let inputs = parts.parts.iter();
-                inputs
-                    .map(|part| format!("`{}`", shown(&part.input)).into())
-                    .collect()
-            }
-        }
-    }
 }
 
 pub(super) fn runtime() -> Result<Runtime> {
@@ -194,8 +170,8 @@ fn start_progress(
     concurrency: usize,
 ) -> (Events, ProgressThread) {
     let names = files.names();
-    let number = names.len() as u64;
-    let (notices, inbox) = observe::notices(names);
+    let number = matches!(files, PreparedFiles::Parts(_)).then_some(names.len() as u64);
+    let (notices, inbox) = observe::notices(names.clone());
     let ender = notices.ender();
     let watch = &context.watch;
     let settings = ProgressSettings {
@@ -203,7 +179,7 @@ fn start_progress(
         style: if watch.quiet { Style::Off } else { watch.style },
         every: watch.every,
         size: files.size(),
-        files: matches!(files, PreparedFiles::Parts(_)).then_some(number),
+        files: number,
         limit: match files {
             PreparedFiles::One(file) => file.input.selection.limit,
             PreparedFiles::Parts(_) => None,
@@ -214,7 +190,8 @@ fn start_progress(
     };
     // The runtime's clock is the run's clock.
     let mut observers: Vec<Box<dyn Observer>> = vec![Box::new(notices)];
-    observers.extend(context.log.iter().map(|log| Box::new(log.observer()) as _));
+    let log = { context.log.as_ref() }.map(|log| log.observer(names));
+    observers.extend(log.map(|log| Box::new(log) as _));
     let events = runtime.block_on(async { Events::new(observers) });
     let progress = ProgressThread::start(settings, events.clone(), inbox, ender);
     (events, progress)

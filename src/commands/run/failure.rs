@@ -9,10 +9,15 @@ use std::time::Duration;
 
 use super::{identity, log, metrics};
 use crate::base::error::{Error, Exit};
-use crate::config::{FilesConfig, LogConfig, RunConfig, ServiceConfig};
+use crate::config::{FilesConfig, LogConfig, RunConfig, ServiceConfig, UnconfiguredRun};
 use crate::observe::{FailedStart, MetricsEnd, ReadFile};
 use crate::selection::Selection;
 use crate::telemetry::stats::Stats;
+
+/// Leaves the failure of a run whose arguments, variables or settings file are wrong.
+pub(crate) fn leave_failure(run: UnconfiguredRun, error: &Error) {
+    FailureFiles::of_unconfigured(run).write(error);
+}
 
 /// Where a failure is written.
 pub(super) struct FailureFiles {
@@ -47,6 +52,23 @@ impl FailureFiles {
                 selection,
                 tariff: config.watch.tariff.clone(),
             },
+        }
+    }
+
+    /// Those of a run whose settings are wrong.
+    fn of_unconfigured(run: UnconfiguredRun) -> Self {
+        Self {
+            start: FailedStart {
+                identity: identity::of_unconfigured(&run),
+                sandbox: false,
+                endpoint: None,
+                input: ReadFile::default(),
+                selection: Selection::default(),
+                tariff: None,
+            },
+            summary: run.summary,
+            metrics: run.metrics,
+            log: run.log,
         }
     }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::super::open_input::InputFacts;
 use super::input_check::InputCheck;
 use super::rows::RowsEnd;
-use crate::input::Reader;
+use crate::input::{Input, Reader};
 use crate::layout::Layout;
 use crate::output::{Sides, Sink, Target};
 
@@ -32,4 +32,13 @@ pub(super) struct FileEnd {
     /// The output; `None` is standard output.
     pub(super) output: Option<Target>,
     pub(super) rows: RowsEnd,
+}
+
+/// The path of an input that is a file, with links followed. The path of a pipe, such as `/dev/fd/63`, is another one each
+/// time.
+pub(super) fn real_path(input: &Input) -> Option<PathBuf> {
+    match input {
+        Input::File(path) if path.is_file() => path.canonicalize().ok(),
+        Input::File(_) | Input::Stdin => None,
+    }
 }

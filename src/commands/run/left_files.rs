@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::super::open_input::{IGNORED, InputFacts};
+use super::super::open_input::{InputFacts, bytes_ignored};
 use super::disk_space::HowFar;
 use super::drive::EndedFiles;
 use super::file::FileEnd;
@@ -157,7 +157,7 @@ fn part(selection: Selection, stats: &Stats) -> Option<Selection> {
 /// Warnings of what shows only at the end of the input.
 fn of_input(input: &InputFacts, stats: &Stats) -> impl Iterator<Item = String> + use<> {
     let ignored = !input.ignored_at_start && input.ignored.any();
-    let ignored = ignored.then(|| IGNORED.to_owned());
+    let ignored = ignored.then(|| bytes_ignored("the input"));
     let no_rows = stats.input_end.is_some() && stats.read == 0;
     let no_rows = no_rows.then(|| {
         let rows = part(input.selection, stats).unwrap_or_default();

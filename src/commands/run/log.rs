@@ -7,18 +7,18 @@ use std::time::Duration;
 
 use super::super::open_input::InputFacts;
 use super::super::signals::HangUp;
+use super::identity;
 use super::ledger::LedgerPlan;
-use super::metrics;
 use crate::base::error::{Error, Result, shown};
 use crate::base::own_file;
 use crate::config::{FilesConfig, LogConfig, OutputConfig, RunConfig, ServiceConfig, WatchConfig};
 use crate::input::Input;
 use crate::layout::Format;
 use crate::observe::{
-    DecidedBy, InputOpened, LogLine, LogQueue, LogSink, LogTarget, RunEnded, RunFiles, RunLog,
-    RunStarted, log_at_once, words_of,
+    DecidedBy, InputOpened, LogLine, LogQueue, LogSink, LogTarget, RunEnded, RunFiles, RunLimits,
+    RunLog, RunStarted, log_at_once, words_of,
 };
-use crate::pace::FailureLimit;
+use crate::pace::{FailureLimit, GiveUpAfter};
 use crate::selection::Selection;
 use crate::service::Plan;
 use crate::telemetry::event::CancelReason;
@@ -34,6 +34,7 @@ struct PlannedLog {
     config: LogConfig,
     queue: LogQueue,
     start: RunStarted,
+    limits: RunLimits,
 }
 
 impl LogPlan {
@@ -44,6 +45,7 @@ impl LogPlan {
             config: log,
             queue: LogQueue::default(),
             start: run_started(config),
+            limits: run_limits(config),
         }))
     }
 
@@ -87,13 +89,13 @@ impl PlannedLog {
         ledger: &LedgerPlan,
         concurrency: NonZeroUsize,
     ) -> Result<RunLog> {
-        let ledger = { ledger.location.as_ref() }.and_then(crate::ledger::LedgerLocation::path);
-        self.start.files.ledger = ledger.as_deref().map(real);
+        self.start.files.ledger = ledger.path().as_deref().map(real);
         self.start.concurrency = concurrency.get();
         let sink = LogSink::open(&self.config.target)
             .map_err(|error| cannot_open(&self.config.target, error))?;
         let log = RunLog::start(self.queue, sink, self.config.level);
         log.push(LogLine::RunStarted(Box::new(self.start)));
+        log.push(LogLine::RunLimits(Box::new(self.limits)));
         for (input, format) in inputs {
             log.push(LogLine::InputOpened(Box::new(InputOpened {
                 input: match &input.source {
@@ -184,7 +186,6 @@ fn run_started(config: &RunConfig) -> RunStarted {
         plan,
         pace,
         idempotency,
-        budget,
         policy,
         watch,
         ..
@@ -194,7 +195,7 @@ fn run_started(config: &RunConfig) -> RunStarted {
         FilesConfig::Parts(_) => Selection::default(),
     };
     RunStarted {
-        job: metrics::job(config),
+        job: identity::job(config),
         is_sandbox: matches!(service, ServiceConfig::Sandbox),
         endpoint: match service {
             ServiceConfig::Real(service) => Some(service.endpoint.to_string()),
@@ -215,11 +216,6 @@ fn run_started(config: &RunConfig) -> RunStarted {
         timeout: timeouts.call,
         max_wait: pace.patience.wait,
         max_outage: pace.patience.outage,
-        max_calls: budget.calls.map(|limit| limit.calls().get()),
-        max_failures: budget.failures.0.map(|limit| match limit {
-            FailureLimit::Rows(rows) => rows.to_string(),
-            FailureLimit::Percent(percent) => format!("{percent}%"),
-        }),
         price: watch.tariff.as_ref().map(|tariff| tariff.price.to_string()),
         decided_by: policy
             .thresholds()
@@ -227,6 +223,30 @@ fn run_started(config: &RunConfig) -> RunStarted {
                 approve_max: thresholds.approve_max().to_string(),
                 review_max: thresholds.review_max().to_string(),
             }),
+    }
+}
+
+fn run_limits(config: &RunConfig) -> RunLimits {
+    let RunConfig {
+        limits,
+        budget,
+        watch,
+        ..
+    } = config;
+    RunLimits {
+        max_calls: budget.calls.map(|limit| limit.calls().get()),
+        max_failures: budget.failures.0.map(|limit| match limit {
+            FailureLimit::Rows(rows) => rows.to_string(),
+            FailureLimit::Percent(percent) => format!("{percent}%"),
+        }),
+        give_up_after: match budget.give_up_after {
+            GiveUpAfter::Usual => None,
+            GiveUpAfter::Rows(rows) => Some(rows.to_string()),
+            GiveUpAfter::Never => Some("never".to_owned()),
+        },
+        min_rows: limits.min_rows.map(Into::into),
+        max_invalid: limits.max_invalid.map(|most| most.to_string()),
+        accept_failures: watch.accepted.0.map(|most| most.to_string()),
     }
 }
 

@@ -1,24 +1,12 @@
 //! The metrics of a run: which file, and what all of them say of the run.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::service::ConnectedService;
 use crate::base::error::{Error, Result, shown};
 use crate::base::money::Tariff;
-use crate::config::{RunConfig, WatchConfig};
+use crate::config::WatchConfig;
 use crate::observe::{MetricsFile, MetricsLabels};
-
-/// What a job is called that writes to standard output and has no name.
-const NAMELESS: &str = "rescore";
-
-/// The job's name: `--job`, or the output's name.
-pub(super) fn job(config: &RunConfig) -> String {
-    let output = config.files.output().and_then(Path::file_name);
-    let named = config.watch.job.clone();
-    named
-        .or_else(|| output.map(|name| name.to_string_lossy().into_owned()))
-        .unwrap_or_else(|| NAMELESS.to_owned())
-}
 
 /// The file of metrics of a run that starts, if it keeps any.
 ///

@@ -1,6 +1,7 @@
 //! The last phase: closes the ledger and says how the run went. The summary comes last, as it covers everything before it.
 
 use std::fs::File;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -116,11 +117,18 @@ fn tell(summary: &RunSummary<'_>, file: Option<File>, watch: &WatchConfig) {
         Style::Json => summary.say_line(),
         _ => observe::tell(&summary.text()),
     }
-    if let Some(Err(failed)) = file.map(|file| summary.write_json(file)) {
+    if let Some(Err(failed)) = file.map(|file| write(summary, file)) {
         // The rows are safe, so this does not change the exit code.
         warn(&format!(
             "cannot write the summary: {}",
             system_words(&failed)
         ));
     }
+}
+
+/// Writes the summary to its file, which was empty when the run started.
+fn write(summary: &RunSummary<'_>, file: File) -> io::Result<()> {
+    // A command that could not start may have left its failure there meanwhile. What is not a file cannot be emptied.
+    let _ = file.set_len(0);
+    summary.write_json(file)
 }

@@ -11,7 +11,7 @@ use rusqlite::Connection;
 
 use super::plan::{RunContext, RunPlan};
 use crate::base::error::{Error, Result, shown};
-use crate::ledger::access::{cannot_open, existing};
+use crate::ledger::access::{cannot_open, existing, is_not_made_yet};
 use crate::ledger::db::connect::{Connect, Mode};
 use crate::ledger::db::contexts::LedgerContext;
 use crate::ledger::db::limits::KnownLimit;
@@ -43,6 +43,8 @@ pub(crate) struct LedgerPreview {
 /// Which run would use a ledger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PreviewedRun {
+    /// The one that makes it.
+    First,
     /// Any new one.
     New,
     /// The one that was stopped and continues.
@@ -61,13 +63,16 @@ struct FoundAccount {
 }
 
 impl LedgerPreview {
-    /// Opens an existing ledger.
+    /// Opens a ledger; `None` if there is none yet, and the first run would make it.
     ///
     /// # Errors
-    /// Exit code 2: it is missing, not a ledger, of another version, damaged, or has answers of several accounts and none
+    /// Exit code 2: its directory is missing, or it is not a ledger, of another version, damaged, or has answers of several accounts and none
     /// was named.
-    pub(crate) fn open(settings: &PreviewSettings<'_>) -> Result<Self> {
+    pub(crate) fn open(settings: &PreviewSettings<'_>) -> Result<Option<Self>> {
         let path = settings.path;
+        if is_not_made_yet(path) {
+            return Ok(None);
+        }
         let real = existing(path)?;
         let own = header::check(&real)? == Some(LedgerKind::Own);
         let unreadable = |error| cannot_open(path, &error);
@@ -93,14 +98,14 @@ impl LedgerPreview {
             ages: matches!(plan.reuse, Reuse::Younger(_)),
             fields: settings.captured.iter().map(Pointer::to_string).collect(),
         };
-        Ok(Self {
+        Ok(Some(Self {
             lookup: Lookup::inspect(&real, scope)?,
             hasher: account.hasher,
             endpoint: account.endpoint,
             known_limit,
             run,
             others: account.others,
-        })
+        }))
     }
 }
 

@@ -14,7 +14,7 @@ use tracing_subscriber::fmt::time::FormatTime;
 use super::end::RunEnded;
 use super::level::LogLevel;
 use super::line::{AttemptEnd, LogLine};
-use super::start::{DecidedBy, InputOpened, RunStarted};
+use super::start::{DecidedBy, InputOpened, RunLimits, RunStarted};
 use crate::observe::json::rounded;
 use crate::observe::numbers::utc;
 use crate::raw_json::escape_unsafe;
@@ -124,12 +124,21 @@ fn seconds(time: Duration) -> f64 {
 fn emit(line: &LogLine) {
     match line {
         LogLine::RunStarted(start) => run_started(start),
+        LogLine::RunLimits(limits) => run_limits(limits),
         LogLine::InputOpened(input) => input_opened(input),
+        LogLine::InputStarted { file, input } => {
+            info!(event = "input_started", file, input = &**input);
+        }
         LogLine::InputEnded { rows, bytes, end } => {
             let is_part = *end == InputEnd::Part;
             info!(event = "input_ended", rows, bytes, part = is_part);
         }
         LogLine::Attempt(attempt) => attempt_ended(attempt),
+        LogLine::CallsSettled(calls) => debug!(
+            event = "calls_settled",
+            unanswered = calls.unanswered,
+            server_errors = calls.unclear,
+        ),
         LogLine::Paused(pause) => info!(
             event = "paused",
             seconds = seconds(pause.length),
@@ -205,8 +214,6 @@ fn run_started(start: &RunStarted) {
         timeout_seconds = seconds(start.timeout),
         max_wait_seconds = seconds(start.max_wait),
         max_outage_seconds = seconds(start.max_outage),
-        max_calls = start.max_calls,
-        max_failures = start.max_failures,
         price = start.price,
         decide_by = match start.decided_by {
             DecidedBy::Score { .. } => "score",
@@ -214,6 +221,21 @@ fn run_started(start: &RunStarted) {
         },
         approve_max,
         review_max,
+    );
+}
+
+fn run_limits(limits: &RunLimits) {
+    let RunLimits {
+        max_calls,
+        max_failures,
+        give_up_after,
+        min_rows,
+        max_invalid,
+        accept_failures,
+    } = limits;
+    info!(
+        event = "run_limits",
+        max_calls, max_failures, give_up_after, min_rows, max_invalid, accept_failures,
     );
 }
 
@@ -302,6 +324,7 @@ fn run_ended(end: &RunEnded) {
         retries = end.retries,
         throttled = end.throttled,
         unknown_outcome = end.unknown_outcome,
+        settled_by_uuid = end.settled_by_uuid,
         maybe_billed_twice = end.maybe_billed_twice,
         lost = end.lost,
         paused_seconds = seconds(end.paused),

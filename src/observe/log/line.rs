@@ -1,11 +1,12 @@
 //! What can be logged: one variant for each event in the table of the reference.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::end::RunEnded;
-use super::start::{InputOpened, RunStarted};
+use super::start::{InputOpened, RunLimits, RunStarted};
 use crate::row::RowNumber;
-use crate::telemetry::event::{CancelReason, FailureClass, InputEnd, Next};
+use crate::telemetry::event::{CancelReason, DoubtfulCalls, FailureClass, InputEnd, Next};
 use crate::telemetry::pace::{PaceChange, Pause};
 use crate::verdict::Reason;
 
@@ -14,8 +15,17 @@ use crate::verdict::Reason;
 pub(crate) enum LogLine {
     /// The run starts.
     RunStarted(Box<RunStarted>),
+    /// The user's limits for the run that starts.
+    RunLimits(Box<RunLimits>),
     /// An input was opened.
     InputOpened(Box<InputOpened>),
+    /// The rows of one of several inputs come now.
+    InputStarted {
+        /// Its number, from 1.
+        file: u64,
+        /// Its name.
+        input: Arc<str>,
+    },
     /// No more rows will come.
     InputEnded {
         /// Rows that were read.
@@ -27,6 +37,8 @@ pub(crate) enum LogLine {
     },
     /// A call ended.
     Attempt(AttemptEnd),
+    /// Calls that may have been billed were the same request to the service as a later one.
+    CallsSettled(DoubtfulCalls),
     /// All calls pause.
     Paused(Pause),
     /// The pace has changed.

@@ -24,5 +24,5 @@ pub(crate) use queue::LogQueue;
 pub(crate) use run_log::RunLog;
 pub(crate) use single::log_at_once;
 pub(crate) use sink::LogSink;
-pub(crate) use start::{DecidedBy, InputOpened, RunFiles, RunStarted};
+pub(crate) use start::{DecidedBy, InputOpened, RunFiles, RunLimits, RunStarted};
 pub(crate) use target::LogTarget;

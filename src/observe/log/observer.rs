@@ -2,6 +2,7 @@
 //!
 //! It is called under a lock for every event of a run, so it only makes a small value and puts it into the queue.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::level::LogLevel;
@@ -16,11 +17,23 @@ use crate::telemetry::stats::Stats;
 pub(crate) struct LogObserver {
     queue: LogQueue,
     level: LogLevel,
+    /// The names of the inputs in their order, where there are several.
+    files: Vec<Arc<str>>,
 }
 
 impl LogObserver {
-    pub(super) const fn new(queue: LogQueue, level: LogLevel) -> Self {
-        Self { queue, level }
+    pub(super) const fn new(queue: LogQueue, level: LogLevel, files: Vec<Arc<str>>) -> Self {
+        Self {
+            queue,
+            level,
+            files,
+        }
+    }
+
+    /// The input with this number, counted from 1.
+    fn input(&self, file: u64) -> Option<Arc<str>> {
+        let index = usize::try_from(file).ok()?.checked_sub(1)?;
+        self.files.get(index).cloned()
     }
 }
 
@@ -30,6 +43,12 @@ impl Observer for LogObserver {
             && let Some(line) = frequent(event)
         {
             self.queue.push(line);
+        }
+        if let Event::FileStarted { file, .. } = event
+            && let Some(input) = self.input(*file)
+        {
+            self.queue
+                .push(LogLine::InputStarted { file: *file, input });
         }
         if let Some(line) = rare(event, stats) {
             self.queue.push(line);
@@ -55,6 +74,7 @@ fn frequent(event: &Event) -> Option<LogLine> {
                 next: None,
             }));
         }
+        Event::CallsSettled(calls) => return Some(LogLine::CallsSettled(*calls)),
         // Each answer may say something else.
         Event::PaceChanged(change) if change.cause == PaceCause::Headers => {
             return Some(LogLine::PaceChanged(*change));

@@ -1,6 +1,7 @@
 //! The log of one run, from its first line to its last.
 
 use std::io;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use super::encoder::LogEncoder;
@@ -59,8 +60,8 @@ impl RunLog {
 
     /// What logs the events of the run.
     #[must_use]
-    pub(crate) fn observer(&self) -> LogObserver {
-        LogObserver::new(self.queue.clone(), self.level)
+    pub(crate) fn observer(&self, files: Vec<Arc<str>>) -> LogObserver {
+        LogObserver::new(self.queue.clone(), self.level, files)
     }
 
     /// Logs the end of the run, and says if lines are missing.

@@ -35,14 +35,28 @@ pub(crate) struct RunStarted {
     pub(crate) max_wait: Duration,
     /// How long the service may be down.
     pub(crate) max_outage: Duration,
-    /// The most calls, also those that the most cost pays for.
-    pub(crate) max_calls: Option<u64>,
-    /// As `--max-failures` names it.
-    pub(crate) max_failures: Option<String>,
     /// What a call costs.
     pub(crate) price: Option<String>,
     /// What decides.
     pub(crate) decided_by: DecidedBy,
+}
+
+/// The user's limits, as the options name them: what stops the run, and how many failures are accepted. `None` is none, or
+/// the usual one. `tracing` has no room for them among the other settings: it takes 32 keys in a line.
+#[derive(Debug)]
+pub(crate) struct RunLimits {
+    /// The most calls, also those that the most cost pays for.
+    pub(crate) max_calls: Option<u64>,
+    /// `--max-failures`.
+    pub(crate) max_failures: Option<String>,
+    /// `--give-up-after`.
+    pub(crate) give_up_after: Option<String>,
+    /// `--min-rows`.
+    pub(crate) min_rows: Option<u64>,
+    /// `--max-invalid`.
+    pub(crate) max_invalid: Option<String>,
+    /// `--accept-failures`.
+    pub(crate) accept_failures: Option<String>,
 }
 
 /// The names of the files that a run reads and writes.

@@ -12,9 +12,9 @@ use super::end::RunEnded;
 use super::level::LogLevel;
 use super::line::{AttemptEnd, LogLine};
 use super::queue::LogQueue;
-use super::start::{DecidedBy, InputOpened, RunFiles, RunStarted};
+use super::start::{DecidedBy, InputOpened, RunFiles, RunLimits, RunStarted};
 use crate::row::RowNumber;
-use crate::telemetry::event::{CancelReason, FailureClass, InputEnd, Next};
+use crate::telemetry::event::{CancelReason, DoubtfulCalls, FailureClass, InputEnd, Next};
 use crate::telemetry::pace::{Hint, Pace, PaceCause, PaceChange, Pause, Search};
 use crate::verdict::Reason;
 
@@ -46,8 +46,6 @@ fn run_started() -> RunStarted {
         timeout: SECOND,
         max_wait: SECOND,
         max_outage: SECOND,
-        max_calls: Some(1),
-        max_failures: name(),
         price: name(),
         decided_by: DecidedBy::Score {
             approve_max: "2".to_owned(),
@@ -90,18 +88,34 @@ fn attempt(next: Next) -> LogLine {
 fn every_line() -> Vec<LogLine> {
     vec![
         LogLine::RunStarted(Box::new(run_started())),
+        LogLine::RunLimits(Box::new(RunLimits {
+            max_calls: Some(1),
+            max_failures: Some("5".to_owned()),
+            give_up_after: Some("never".to_owned()),
+            min_rows: Some(1),
+            max_invalid: Some("2%".to_owned()),
+            accept_failures: Some("0.5%".to_owned()),
+        })),
         LogLine::InputOpened(Box::new(InputOpened {
             input: Some("users.csv".to_owned()),
             format: "csv",
             bytes: Some(9),
             mapping: "name ← `name`".to_owned(),
         })),
+        LogLine::InputStarted {
+            file: 2,
+            input: "parts/b.csv".into(),
+        },
         LogLine::InputEnded {
             rows: 1,
             bytes: 9,
             end: InputEnd::Part,
         },
         attempt(Next::Again(SECOND)),
+        LogLine::CallsSettled(DoubtfulCalls {
+            unanswered: 1,
+            unclear: 1,
+        }),
         LogLine::Paused(Pause {
             length: SECOND,
             asked: Some(SECOND),

@@ -196,6 +196,11 @@ fn add_calls(to: &mut Families, stats: &Stats) {
         count(stats.maybe_billed_twice),
     );
     to.counter(
+        "rescore_settled_by_uuid_total",
+        "Calls that may have been billed, and whose request a later call with the same UUID settled.",
+        count(stats.settled.all()),
+    );
+    to.counter(
         "rescore_answers_lost_total",
         "Paid answers that may not be on disk.",
         count(stats.lost),
@@ -205,23 +210,27 @@ fn add_calls(to: &mut Families, stats: &Stats) {
         "Calls that are in flight.",
         count(stats.in_flight),
     );
-    if let Some(pace) = &stats.pace {
-        if let Some(rate) = pace.rate {
-            to.gauge(
-                "rescore_rate_calls_per_second",
-                "The highest rate at which calls are made now.",
-                rate,
-            );
-        }
-        if let Some(limit) = pace.limit {
-            to.gauge(
-                "rescore_limit_calls_per_second",
-                "The limit of the service that was found.",
-                limit,
-            );
-        }
-    }
+    add_pace(to, stats);
     to.add_latencies(stats);
+}
+
+/// Adds the rate and the limit that was found, where they are known.
+fn add_pace(to: &mut Families, stats: &Stats) {
+    let Some(pace) = &stats.pace else { return };
+    if let Some(rate) = pace.rate {
+        to.gauge(
+            "rescore_rate_calls_per_second",
+            "The highest rate at which calls are made now.",
+            rate,
+        );
+    }
+    if let Some(limit) = pace.limit {
+        to.gauge(
+            "rescore_limit_calls_per_second",
+            "The limit of the service that was found.",
+            limit,
+        );
+    }
 }
 
 impl Families {

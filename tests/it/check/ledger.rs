@@ -1,7 +1,7 @@
 //! What a check finds in a ledger: whose answers, of which run, and without changing anything.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
 
 use serde_json::{Value, json};
 
@@ -168,15 +168,45 @@ fn without_an_address_the_only_account_of_the_ledger_is_used() {
 }
 
 #[test]
+fn a_ledger_that_the_first_run_will_make_has_no_answers() {
+    let mut csv = users::csv(10);
+    csv.push_str(csv.clone().lines().nth(1).unwrap());
+    let place = Place::with("users.csv", csv);
+    let stand_in_place = Place::new();
+    let stand_in = StandIn::start(&stand_in_place, &[]);
+    let options = ["users.csv", "--ledger", "answers"];
+    let words = [&["check"], &options[..]].concat();
+    let done = command(&place, &stand_in.url(), &words).done();
+    done.exits(0)
+        .says("warning: the ledger `answers` does not exist yet: the first run makes it");
+    let said = String::from_utf8(done.stdout.clone()).unwrap();
+    assert!(said.contains("no ledger yet"), "{said}");
+    assert_eq!(place.names(), ["users.csv"]);
+    let said = agree(&place, &stand_in, &[], &options, &["-o", "scored.csv"]);
+    assert_eq!(numbers(&said), (0, 10));
+    assert_eq!(said["ledger"], json!({"path": "answers", "endpoint": null}));
+    // The next check finds what that run has paid for.
+    let done = command(&place, &stand_in.url(), &words).done();
+    done.exits(0).silent_about("does not exist");
+}
+
+#[test]
 fn a_ledger_is_only_read_and_never_made() {
     let place = Place::with("users.csv", users::csv(10));
     let server = Server::good();
-    let missing = command(
-        &place,
-        &server.url(),
-        &["check", "users.csv", "--ledger", "nowhere"],
-    );
-    missing.done().exits(2).says("nowhere");
+    let missing = |ledger: &str| {
+        let words = ["check", "users.csv", "--ledger", ledger];
+        command(&place, &server.url(), &words).done()
+    };
+    missing("nowhere/answers").exits(2).says("nowhere/answers");
+    missing("users.csv/answers")
+        .exits(2)
+        .says("users.csv/answers");
+    symlink("nowhere", place.path("link")).unwrap();
+    missing("link")
+        .exits(2)
+        .says("cannot open the ledger `link`");
+    fs::remove_file(place.path("link")).unwrap();
     let foreign = command(
         &place,
         &server.url(),

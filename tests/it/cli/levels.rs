@@ -133,7 +133,7 @@ fn quiet_runs_and_progress_lines_say_which_rows_have_no_decision() {
     };
     let done = run().arg("-q").done();
     done.exits(1)
-        .says("warning: 2 of 3 rows have no decision: unknown level `3` 1, unknown level `7` 1\n");
+        .says("warning: 2 of 3 rows have no decision: unknown level `3` 1, unknown level `7` 1 (finished with exit code 1)\n");
     let done = run().args(["--progress", "json"]).done();
     let last: Value = serde_json::from_str(done.stderr.lines().last().unwrap()).unwrap();
     assert_eq!(last["undecided"]["rows"], 2);

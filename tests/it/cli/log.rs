@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::what_is_shown::terminal;
 use crate::support::command_line::CommandLine;
@@ -54,7 +54,14 @@ fn a_log_tells_a_run_from_its_settings_to_its_end() {
     });
     let place = Place::with("users.csv", users::csv(9));
     let args = ["-c", "1", "--job", "nightly", "--price", "0.004"];
-    run(&place, &server).args(args).done().exits(1);
+    let limits = [
+        "--give-up-after=50",
+        "--min-rows=9",
+        "--max-invalid=2%",
+        "--accept-failures=0.5%",
+    ];
+    let run = run(&place, &server).args(args).args(limits);
+    run.done().exits(1);
     let log = lines(&place.text("n.log"));
 
     let start = &log[0];
@@ -77,7 +84,13 @@ fn a_log_tells_a_run_from_its_settings_to_its_end() {
         (&start["approve_max"], &start["review_max"]),
         (&"2".into(), &"5".into())
     );
-    assert_eq!(log[1]["event"], "input_opened");
+    let limits = json!({"give_up_after": "50", "min_rows": 9, "max_invalid": "2%", "accept_failures": "0.5%"});
+    assert_eq!(log[1]["event"], "run_limits");
+    for (key, value) in limits.as_object().unwrap() {
+        assert_eq!(&log[1][key], value, "{key}");
+    }
+    assert!(log[1]["max_calls"].is_null(), "{}", log[1]);
+    assert_eq!(log[2]["event"], "input_opened");
     assert_eq!(named(&log, "input_ended")[0]["rows"], 9);
 
     let attempts = named(&log, "attempt");

@@ -7,6 +7,7 @@ mod levels;
 mod log;
 mod man;
 mod metrics;
+mod not_started;
 mod refused;
 mod sandbox;
 mod sandbox_requests;

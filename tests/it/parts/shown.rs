@@ -78,3 +78,25 @@ fn a_repeated_transaction_id_is_named_with_both_files() {
         .exits(0)
         .says("in row 1 of `parts/1.csv` and row 2 of `parts/2.csv`: a cache or proxy");
 }
+
+#[test]
+fn the_log_says_of_which_file_its_rows_are() {
+    let place = parts([("1.csv", &csv(1, 3)), ("2.csv", &csv(4, 2))]);
+    let server = Server::good();
+    run(&place, &server, ["--log", "run.log"]).done().exits(0);
+    let log = place.text("run.log");
+    let lines: Vec<Value> = { log.lines() }
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let started = lines.iter().filter(|line| line["event"] == "input_started");
+    let inputs: Vec<_> = started
+        .map(|line| (line["file"].as_u64(), line["input"].as_str()))
+        .collect();
+    assert_eq!(
+        inputs,
+        [
+            (Some(1), Some("parts/1.csv")),
+            (Some(2), Some("parts/2.csv"))
+        ]
+    );
+}

@@ -74,6 +74,12 @@ fn every_attempt_of_a_request_has_one_uuid_and_a_lost_answer_is_not_billed_twice
         "summary.json",
         "--progress",
         "plain",
+        "--metrics",
+        "m.prom",
+        "--log",
+        "n.log",
+        "--log-level",
+        "debug",
     ];
     let run = place.run(&server, ["users.csv", "-o", "scored.csv"]);
     let done = run.args(args).args(HEADER).done();
@@ -95,6 +101,19 @@ fn every_attempt_of_a_request_has_one_uuid_and_a_lost_answer_is_not_billed_twice
     assert_eq!((calls("unknown_outcome"), calls("settled_by_uuid")), (3, 4));
     assert_eq!(calls("maybe_billed_twice"), 0);
     assert_eq!(summary["cost"]["spent"], summary["cost"]["spent_at_most"]);
+    let metrics = place.text("m.prom");
+    let settled = { metrics.lines() }
+        .find(|line| line.starts_with("rescore_settled_by_uuid_total{"))
+        .unwrap();
+    assert!(settled.ends_with(" 4"), "{settled}");
+    let log = place.text("n.log");
+    for settled in [
+        r#""event":"calls_settled","unanswered":3,"server_errors":0}"#,
+        r#""event":"calls_settled","unanswered":0,"server_errors":1}"#,
+        r#""settled_by_uuid":4,"#,
+    ] {
+        assert_eq!(log.matches(settled).count(), 1, "{settled}\n{log}");
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use super::super::super::files::{NamedFile, refuse_clashes, rejects_beside};
 use super::super::super::open_input::{InputFacts, OpenInput};
 use super::super::bodies::bodies;
-use super::super::files::RunWideFiles;
+use super::super::run_wide_files::RunWideFiles;
 use super::directory::{OutputDirectory, WrittenNames};
 use super::inputs::{self, PartInput};
 use crate::base::error::{Error, Result, shown};

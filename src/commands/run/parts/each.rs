@@ -2,8 +2,9 @@
 
 use std::path::PathBuf;
 
-use super::super::driver::FileDriver;
+use super::super::super::open_input::bytes_ignored;
 use super::super::file::OpenFile;
+use super::super::file_driver::FileDriver;
 use super::super::lookup::LookupStage;
 use super::super::threads::WhenBroken;
 use super::ended::PartsEnd;
@@ -41,7 +42,7 @@ impl PlannedParts {
     }
 }
 
-/// Lets the rows of each input run, until the last one or a stop. Returns the stage for look-ups, if nothing stopped.
+/// Lets the rows of each input run, until the last one or a stop. Then the stage for look-ups is closed.
 ///
 /// # Errors
 /// A thread cannot be started.
@@ -49,7 +50,7 @@ pub(in crate::commands::run) fn run_each(
     driver: &mut FileDriver<'_>,
     parts: PlannedParts,
     lookup: LookupStage,
-) -> Result<(PartsEnd, Option<LookupStage>)> {
+) -> Result<PartsEnd> {
     let size = parts.size();
     let mut turns = Turns {
         driver,
@@ -61,7 +62,7 @@ pub(in crate::commands::run) fn run_each(
     for (file, part) in (1..).zip(parts.parts) {
         turns.next(file, part)?;
     }
-    Ok((turns.end, turns.lookup))
+    Ok(turns.end)
 }
 
 /// The inputs in their turns.
@@ -122,9 +123,7 @@ impl Turns<'_, '_> {
             self.end.warnings.push(format!("`{name}` has no rows"));
         }
         if ended.input.ignored.any() {
-            self.end.warnings.push(format!(
-                "the compressed data of `{name}` is followed by other bytes, which are ignored"
-            ));
+            self.end.warnings.push(bytes_ignored(&format!("`{name}`")));
         }
         let stopped = self.driver.stats(|stats| stats.cancelled);
         let of_file = error.as_ref().filter(|_| stopped.is_none_or(is_of_file));

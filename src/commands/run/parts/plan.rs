@@ -2,13 +2,14 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::super::super::open_input::{InputFacts, OpenInput};
 use super::super::bodies::bodies;
-use super::super::file::OpenFile;
-use super::super::files::RowTargets;
+use super::super::file::{OpenFile, real_path};
 use super::super::input_check::InputCheck;
-use super::super::ledger::{PreparedLedger, path_of};
+use super::super::ledger::PreparedLedger;
+use super::super::output_files::RowTargets;
 use super::check::{CheckedPart, CheckedParts, Found, UsersFile, rejects_of};
 use super::directory::OutputDirectory;
 use super::inputs::PartInput;
@@ -20,20 +21,20 @@ use crate::service::Plan;
 
 /// Several inputs, and what is to be done with each.
 pub(in crate::commands::run) struct PlannedParts {
-    pub(in crate::commands::run) parts: Vec<PlannedPart>,
+    pub(super) parts: Vec<PlannedPart>,
     pub(in crate::commands::run) directory: PathBuf,
     pub(super) fail_fast: bool,
 }
 
 /// An input, and what is to be done with it.
-pub(in crate::commands::run) struct PlannedPart {
-    pub(in crate::commands::run) input: PathBuf,
-    pub(in crate::commands::run) output: PathBuf,
-    pub(in crate::commands::run) plan: PartPlan,
+pub(super) struct PlannedPart {
+    pub(super) input: PathBuf,
+    pub(super) output: PathBuf,
+    pub(super) plan: PartPlan,
 }
 
 /// What is to be done with an input.
-pub(in crate::commands::run) enum PartPlan {
+pub(super) enum PartPlan {
     /// Its rows run.
     Run(Box<PartToRun>),
     /// An earlier run has finished it.
@@ -118,7 +119,7 @@ impl Planner<'_> {
             output,
             found,
         } = part;
-        let real_input = path_of(&input.settings.file.input);
+        let real_input = real_path(&input.settings.file.input);
         let state = self.ledger.output_state(&output, real_input.as_deref())?;
         let users = match found {
             Found::Unusable(error) => return Err(error),
@@ -192,6 +193,12 @@ impl PlannedParts {
         self.to_run().map(|part| part.facts.size).sum()
     }
 
+    /// The names of all inputs, in their order.
+    pub(in crate::commands::run) fn names(&self) -> Vec<Arc<str>> {
+        let inputs = self.parts.iter();
+        inputs.map(|part| shown(&part.input).into()).collect()
+    }
+
     /// Why inputs cannot be used.
     pub(in crate::commands::run) fn unusable(&self) -> impl Iterator<Item = &Error> {
         self.parts.iter().filter_map(|part| match &part.plan {
@@ -223,7 +230,7 @@ impl PartToRun {
         let size = input.facts.size_of_rows();
         let (sink, sides) = targets.open(input.mode, self.continues, size)?;
         Ok(OpenFile {
-            real_input: path_of(&input.facts.source),
+            real_input: real_path(&input.facts.source),
             input: input.facts,
             output: targets.output,
             reader: input.reader,

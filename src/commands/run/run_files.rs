@@ -1,25 +1,27 @@
-//! The files of a run while it is prepared, whether it has one input or several: first where they are, then what was read of
-//! the inputs, then ready to run.
+//! The files of a run while it is prepared, whether it has one input or several: where they are ([`FilesPlace`]), then what
+//! was read of the inputs ([`CheckedFiles`]), then ready to run ([`PreparedFiles`]).
 
 use std::fs::File;
 use std::path::Path;
 use std::slice::from_ref;
+use std::sync::Arc;
 
 use super::super::files::create_summary;
 use super::super::lock_wait::LockWait;
 use super::super::open_input::{InputFacts, OpenInput};
 use super::bodies::bodies;
-use super::file::OpenFile;
-use super::files::{OutputFiles, OutputPlace, RunWideFiles};
+use super::file::{OpenFile, real_path};
 use super::input_check::InputCheck;
-use super::ledger::{LedgerPlace, PreparedLedger, path_of};
+use super::ledger::{LedgerPlace, PreparedLedger};
+use super::output_files::{OutputFiles, OutputPlace};
 use super::parts::{CheckedParts, PartsPlace, PlannedParts};
+use super::run_wide_files::RunWideFiles;
 use crate::base::error::Result;
 use crate::config::{FilesConfig, InputLimits, LedgerConfig, WatchConfig};
 use crate::input::ReaderSettings;
 use crate::layout::Format;
 use crate::ledger::Reuse;
-use crate::output::Document;
+use crate::output::{Document, Target};
 use crate::service::Plan;
 
 /// Where the files of a run are, checked without reading an input.
@@ -31,7 +33,7 @@ pub(super) enum FilesPlace {
 }
 
 /// The files of a run whose inputs were read up to their first rows.
-pub(super) enum ReadFiles {
+pub(super) enum CheckedFiles {
     /// The input is open.
     One(Box<OpenInput>, Box<InputCheck>, OutputFiles),
     /// Each input is opened again when its turn comes.
@@ -104,7 +106,7 @@ impl FilesPlace {
         reading: InputReading,
         reuse: Reuse,
         summary: Option<&Path>,
-    ) -> Result<ReadFiles> {
+    ) -> Result<CheckedFiles> {
         let InputReading {
             plan,
             limits,
@@ -117,19 +119,19 @@ impl FilesPlace {
                 check.hold_back(&mut input.reader)?;
                 let format = input.layout.format;
                 let files = OutputFiles::new(output, summary.map(Path::to_owned), format)?;
-                Ok(ReadFiles::One(Box::new(input), Box::new(check), files))
+                Ok(CheckedFiles::One(Box::new(input), Box::new(check), files))
             }
             Self::Parts(parts) => {
                 InputCheck::new(limits, &parts.settings(), shows_text)?;
                 let again = parts.overwrites() || reuse == Reuse::Retry;
                 let parts = parts.read(plan, again, shows_text)?;
-                Ok(ReadFiles::Parts(parts))
+                Ok(CheckedFiles::Parts(parts))
             }
         }
     }
 }
 
-impl ReadFiles {
+impl CheckedFiles {
     /// Fails when any two of the files that the run reads or writes would be one.
     pub(super) fn refuse_clashes(&self, run: &RunWideFiles) -> Result<()> {
         match self {
@@ -168,7 +170,7 @@ impl ReadFiles {
     ) -> Result<ReadyFiles> {
         match self {
             Self::One(input, check, files) => {
-                let real_input = path_of(&input.facts.source);
+                let real_input = real_path(&input.facts.source);
                 let files = files.open(ledger, real_input.as_deref(), &input, wait)?;
                 Ok(ReadyFiles {
                     files: PreparedFiles::One(Box::new(OpenFile {
@@ -195,6 +197,48 @@ impl ReadFiles {
                     report: None,
                 })
             }
+        }
+    }
+}
+
+impl PreparedFiles {
+    /// Whether any rows are to run.
+    pub(super) fn has_rows(&self) -> bool {
+        match self {
+            Self::One(_) => true,
+            Self::Parts(parts) => parts.any_to_run(),
+        }
+    }
+
+    /// Whether rows go to a stream, which has no ledger of its own.
+    pub(super) fn go_to_stream(&self) -> bool {
+        match self {
+            Self::One(file) => file.output.as_ref().is_none_or(Target::is_special),
+            Self::Parts(_) => false,
+        }
+    }
+
+    /// Whether the input is known to have bytes behind its compressed data. Of several inputs each is named at its end.
+    pub(super) fn ignored_at_start(&self) -> bool {
+        match self {
+            Self::One(file) => file.input.ignored_at_start,
+            Self::Parts(_) => false,
+        }
+    }
+
+    /// The size of all inputs, where it is known.
+    pub(super) fn size(&self) -> Option<u64> {
+        match self {
+            Self::One(file) => file.input.size,
+            Self::Parts(parts) => parts.size(),
+        }
+    }
+
+    /// The names of the inputs, where there are several.
+    pub(super) fn names(&self) -> Vec<Arc<str>> {
+        match self {
+            Self::One(_) => Vec::new(),
+            Self::Parts(parts) => parts.names(),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The files that a run writes: checked before the first call, so that no paid answer lacks a place.
+//! The output and the files beside it: checked before the first call, so that no paid answer lacks a place.
 //!
 //! An output is checked only here, but twice: when the run starts, before it may wait for its input, and when it holds the
 //! ledger, so that no other run can write the output any more. [`Target`] makes the checks themselves.
@@ -10,15 +10,14 @@ use super::super::files::{NamedFile, check_name, create_summary, refuse_clashes,
 use super::super::lock_wait::LockWait;
 use super::super::open_input::OpenInput;
 use super::disk_space;
-use super::ledger::{LedgerPlan, PreparedLedger};
-use super::service::Answerer;
+use super::ledger::PreparedLedger;
+use super::run_wide_files::RunWideFiles;
 use crate::base::error::{Error, Exit, Result};
-use crate::config::{LedgerChoice, LedgerConfig, OutputConfig, WatchConfig};
+use crate::config::{LedgerChoice, LedgerConfig, OutputConfig};
 use crate::input::Input;
 use crate::layout::Format;
-use crate::ledger::{self, OutputLock, Reuse, ledger_of};
+use crate::ledger::{OutputLock, Reuse, ledger_of};
 use crate::output::{Document, Replace, Sides, Sink, Target};
-use crate::service::KeyFile;
 
 /// The output's place, checked when the run starts.
 pub(super) struct OutputPlace {
@@ -87,51 +86,6 @@ fn replaceable(output: &Path, input: &Input, ledger: &LedgerConfig) -> Replace {
     }
 }
 
-/// The files that a run reads and writes once, however many inputs it has.
-pub(super) struct RunWideFiles {
-    key: Option<PathBuf>,
-    certificate_authority: Option<PathBuf>,
-    summary: Option<PathBuf>,
-    metrics: Option<PathBuf>,
-    log: Option<PathBuf>,
-    ledger: Option<PathBuf>,
-}
-
-impl RunWideFiles {
-    /// Those of this run.
-    pub(super) fn of(watch: &WatchConfig, answerer: &Answerer, ledger: &LedgerPlan) -> Self {
-        let key = answerer.settings.key_file.as_ref().map(KeyFile::path);
-        let log = watch.log.as_ref().and_then(|log| log.target.file());
-        let ledger = { ledger.location.as_ref() }.and_then(ledger::LedgerLocation::path);
-        Self {
-            key: key.map(Path::to_owned),
-            certificate_authority: answerer.settings.ca_file.clone(),
-            summary: watch.summary.clone(),
-            metrics: watch.metrics.clone(),
-            log: log.map(Path::to_owned),
-            ledger,
-        }
-    }
-
-    /// Those that are only read.
-    pub(super) fn read(&self) -> impl Iterator<Item = NamedFile<'_>> {
-        let key = { self.key.as_deref() }.map(|path| NamedFile::new("API key file", path));
-        let ca = self.certificate_authority.as_deref();
-        let ca = ca.map(|path| NamedFile::new("certificate authority", path));
-        key.into_iter().chain(ca)
-    }
-
-    /// Those that are written.
-    pub(super) fn written(&self) -> impl Iterator<Item = NamedFile<'_>> {
-        let summary = { self.summary.as_deref() }.map(|path| NamedFile::new("summary", path));
-        let metrics = { self.metrics.as_deref() }.map(|path| NamedFile::new("metrics", path));
-        let ledger = self.ledger.as_deref().map(NamedFile::ledger);
-        let log = { self.log.as_deref() }.map(|path| NamedFile::new("log", path));
-        let files = summary.into_iter().chain(metrics).chain(log);
-        files.chain(ledger)
-    }
-}
-
 /// The files that a run writes, named and not opened yet.
 #[derive(Clone)]
 pub(super) struct OutputFiles {
@@ -143,6 +97,8 @@ pub(super) struct OutputFiles {
     report: Option<PathBuf>,
     /// Those that exist may be replaced.
     overwrite: bool,
+    /// The format of the rows.
+    format: Format,
 }
 
 /// The files that a run writes, open.
@@ -158,7 +114,7 @@ impl OutputFiles {
     /// Names the files. The rejects are named after the output and the input's format.
     ///
     /// # Errors
-    /// Exit code 2: the name of one says another format than it has, or the rejects cannot have that name.
+    /// Exit code 2: the rejects cannot have that name.
     pub(super) fn new(
         place: OutputPlace,
         summary: Option<PathBuf>,
@@ -172,16 +128,15 @@ impl OutputFiles {
             (None, Some(output)) if is_file => Some(rejects_beside(&output, format.extension())?),
             (None, _) => None,
         };
-        let files = Self {
+        Ok(Self {
             output: target,
             rejects,
             changes: config.changes,
             summary,
             report: config.report,
             overwrite: config.overwrite,
-        };
-        files.check_names(format)?;
-        Ok(files)
+            format,
+        })
     }
 
     /// The file by which a stopped run is known when it is continued; `None` where it writes to standard output alone.
@@ -190,7 +145,7 @@ impl OutputFiles {
         output.or(self.changes.as_deref())
     }
 
-    /// Fails when any two of the files that the run reads or writes would be one.
+    /// Fails when any two of the files that the run reads or writes would be one, and then when a name does not fit.
     pub(super) fn refuse_clashes(&self, input: &Input, run: &RunWideFiles) -> Result<()> {
         let mut files = Vec::new();
         if let Input::File(path) = input {
@@ -206,11 +161,12 @@ impl OutputFiles {
         let report = self.report.as_deref();
         files.extend(report.map(|path| NamedFile::partial("report", path)));
         files.extend(run.written());
-        refuse_clashes(&files)
+        refuse_clashes(&files)?;
+        self.check_names()
     }
 
     /// Fails when the name of a file for rows says another format than they have: programs go by the name.
-    fn check_names(&self, format: Format) -> Result<()> {
+    fn check_names(&self) -> Result<()> {
         let output = self.output.as_ref().filter(|output| !output.is_special());
         [
             ("--output", output.map(Target::path)),
@@ -219,7 +175,7 @@ impl OutputFiles {
         ]
         .into_iter()
         .filter_map(|(flag, path)| Some((flag, path?)))
-        .try_for_each(|(flag, path)| check_name(flag, path, format))
+        .try_for_each(|(flag, path)| check_name(flag, path, self.format))
     }
 
     /// Checks the files again and opens them; `real_input` is the input's path with links followed. Only those

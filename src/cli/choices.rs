@@ -1,0 +1,125 @@
+//! Options that take one of a few words: clap lists the words in help, errors and completions.
+
+use clap::ValueEnum;
+
+use crate::fields::InvalidPhone;
+use crate::input::FormatChoice;
+use crate::layout::Existing;
+use crate::observe::{LogLevel, Style};
+
+/// `--format`.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(super) enum FormatArg {
+    Csv,
+    Tsv,
+    Jsonl,
+}
+
+impl From<FormatArg> for FormatChoice {
+    fn from(format: FormatArg) -> Self {
+        match format {
+            FormatArg::Csv => Self::Csv,
+            FormatArg::Tsv => Self::Tsv,
+            FormatArg::Jsonl => Self::Jsonl,
+        }
+    }
+}
+
+/// `--plan`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum PlanArg {
+    Paid,
+    Free,
+}
+
+/// `--invalid-phone`.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(super) enum PhoneArg {
+    /// The row fails
+    Reject,
+    /// The row is sent without it, provided that it has an email address
+    Drop,
+}
+
+impl From<PhoneArg> for InvalidPhone {
+    fn from(phone: PhoneArg) -> Self {
+        match phone {
+            PhoneArg::Reject => Self::Reject,
+            PhoneArg::Drop => Self::Drop,
+        }
+    }
+}
+
+/// `--existing`.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(super) enum ExistingArg {
+    /// Replace them with the new values
+    Replace,
+    /// Keep them under `previous_*` names
+    Keep,
+    /// Refuse the file
+    Error,
+}
+
+impl From<ExistingArg> for Existing {
+    fn from(existing: ExistingArg) -> Self {
+        match existing {
+            ExistingArg::Replace => Self::Replace,
+            ExistingArg::Keep => Self::Keep,
+            ExistingArg::Error => Self::Error,
+        }
+    }
+}
+
+/// `--progress`.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(super) enum ProgressArg {
+    /// A bar on a terminal, lines elsewhere
+    Auto,
+    /// A bar, on a terminal only
+    Bar,
+    /// A line every few seconds
+    Plain,
+    /// One JSON object per line
+    Json,
+    /// Only warnings until the summary
+    Off,
+}
+
+impl ProgressArg {
+    /// The style. `rows_on_terminal`: the rows themselves go to the terminal, and a bar would be drawn over them.
+    pub(super) fn style(self, rows_on_terminal: bool) -> Style {
+        match self {
+            Self::Auto if rows_on_terminal => Style::Plain,
+            Self::Auto => Style::automatic(),
+            Self::Bar => Style::Bar,
+            Self::Plain => Style::Plain,
+            Self::Json => Style::Json,
+            Self::Off => Style::Off,
+        }
+    }
+}
+
+/// `--log-level`.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(super) enum LogLevelArg {
+    /// Only what ended the run
+    Error,
+    /// Also warnings, outages and stops
+    Warn,
+    /// Also the start, pauses, changes of the pace, and the end
+    Info,
+    /// Also every call
+    Debug,
+}
+
+impl From<LogLevelArg> for LogLevel {
+    fn from(level: LogLevelArg) -> Self {
+        match level {
+            LogLevelArg::Error => Self::Error,
+            LogLevelArg::Warn => Self::Warn,
+            LogLevelArg::Info => Self::Info,
+            LogLevelArg::Debug => Self::Debug,
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! The run's ledger before the run starts: open, while nothing in it has changed. It knows what may be replaced, and what
+//! earlier runs left.
+
+use std::collections::HashSet;
+use std::path::Path;
+
+use super::super::lookup::LookupStage;
+use super::running::RunLedger;
+use crate::base::error::{Error, Result, shown};
+use crate::ledger::{
+    EarlierAnswers, KnownLimit, LackingAnswers, LedgerWriter, OpenLedger, OutputLock, OutputState,
+    PreviousRun, RequestKey, Reuse,
+};
+use crate::observe::{counted, same_command};
+use crate::output::Replace;
+use crate::raw_json::Pointer;
+
+/// The answers of earlier runs before this one starts, or nothing where none are stored.
+pub(in crate::commands::run) struct PreparedLedger {
+    pub(super) ledger: Option<OpenLedger>,
+    pub(super) dedupe: bool,
+    /// Which answers are used.
+    pub(super) reuse: Reuse,
+    /// The answers are the stand-in's, which cost nothing.
+    pub(super) sandbox: bool,
+    /// Held as long as the run lasts, whichever ledger it has; `None` where rows go to a stream.
+    pub(super) lock: Option<OutputLock>,
+}
+
+impl PreparedLedger {
+    /// What may be replaced at a file's path without `--overwrite`: what the run over this input left there that this one
+    /// continues; `None` is an input without a path.
+    ///
+    /// # Errors
+    /// Exit code 2: there is a file that is not what that run left, or the ledger cannot be read.
+    pub(in crate::commands::run) fn replaceable(
+        &self,
+        file: &Path,
+        input: Option<&Path>,
+    ) -> Result<Replace> {
+        let Some(ledger) = self.ledger.as_ref().filter(|ledger| ledger.existed()) else {
+            return Ok(Replace::Nothing);
+        };
+        let is_new =
+            matches!(ledger.previous_run(), PreviousRun::Finished { .. }) && !ledger.continues();
+        if is_new && file.exists() {
+            return Err(finished(file, ledger));
+        }
+        // Where runs share a ledger, a run to another output may have made it: it says nothing of this file.
+        if is_new || (!ledger.is_own() && !ledger.continues()) {
+            return Ok(Replace::Nothing);
+        }
+        let retries = matches!(ledger.previous_run(), PreviousRun::Finished { .. });
+        let state = ledger.output_state(file, input)?;
+        if !ledger.is_own() && !retries && state != OutputState::AsLeft {
+            return Ok(Replace::Partial);
+        }
+        let shown = file.display();
+        let run = if retries { "finished" } else { "unfinished" };
+        let why = match state {
+            OutputState::Absent => return Ok(Replace::Partial),
+            OutputState::AsLeft => return Ok(Replace::Whole),
+            OutputState::Changed => format!("`{shown}` has changed since the {run} run left it"),
+            OutputState::OfOtherInput => {
+                format!("`{shown}` was written by a run with another input")
+            }
+            OutputState::Foreign => format!("`{shown}` is not from the {run} run"),
+        };
+        Err(Error::usage(why).hint("move it away, or replace it with `--overwrite`"))
+    }
+
+    /// How a file relates to the run over this input that this one continues.
+    ///
+    /// # Errors
+    /// Exit code 2: the ledger cannot be read.
+    pub(in crate::commands::run) fn output_state(
+        &self,
+        file: &Path,
+        input: Option<&Path>,
+    ) -> Result<OutputState> {
+        match self.ledger.as_ref().filter(|ledger| ledger.existed()) {
+            Some(ledger) => ledger.output_state(file, input),
+            None => Ok(OutputState::Foreign),
+        }
+    }
+
+    /// What may be replaced of one of several outputs that has not got its name yet.
+    pub(in crate::commands::run) fn replaceable_partials(&self) -> Replace {
+        let ledger = self.ledger.as_ref().filter(|ledger| ledger.existed());
+        let is_ours = |ledger: &OpenLedger| {
+            let is_finished = matches!(ledger.previous_run(), PreviousRun::Finished { .. });
+            ledger.continues() || (ledger.is_own() && !is_finished)
+        };
+        if ledger.is_some_and(is_ours) {
+            Replace::Partial
+        } else {
+            Replace::Nothing
+        }
+    }
+
+    /// The ledger of a run in which no rows run: it stays as it is.
+    pub(in crate::commands::run) fn without_a_run(self) -> RunLedger {
+        RunLedger::new(None, self.is_fresh(), self.was_left(), self.lock)
+    }
+
+    /// Whether it stayed after a run over files of the directory in which every row has a verdict: for rows without a
+    /// decision, which are in no file of their own, or because most of its answers were not used.
+    pub(in crate::commands::run) fn was_left(&self) -> bool {
+        let finished = PreviousRun::Finished { failed: 0 };
+        self.reuse == Reuse::Continue && self.is_left_over() && self.previous_run() == finished
+    }
+
+    /// Whether it is the run's own, and an earlier run left it.
+    pub(in crate::commands::run) fn is_left_over(&self) -> bool {
+        let ledger = self.ledger.as_ref();
+        ledger.is_some_and(|ledger| ledger.existed() && ledger.is_own())
+    }
+
+    /// Whether the run sends the failed rows of a finished run again.
+    pub(in crate::commands::run) const fn retries(&self) -> bool {
+        matches!(self.reuse, Reuse::Retry)
+    }
+
+    /// What the ledger holds of the run that this one continues.
+    pub(in crate::commands::run) fn earlier_answers(&self) -> Option<EarlierAnswers> {
+        self.ledger.as_ref()?.earlier_answers()
+    }
+
+    /// What the ledger holds and will lose to this run's first answer.
+    pub(in crate::commands::run) fn replaced_answers(&self) -> Option<EarlierAnswers> {
+        self.ledger.as_ref()?.replaced_answers()
+    }
+
+    /// Answers of earlier runs that lack fields which this one needs.
+    pub(in crate::commands::run) fn lacking_answers(&self) -> Option<&LackingAnswers> {
+        self.ledger.as_ref()?.lacking_answers()
+    }
+
+    /// How the run before this one ended.
+    pub(in crate::commands::run) fn previous_run(&self) -> PreviousRun {
+        let ledger = self.ledger.as_ref();
+        ledger.map_or(PreviousRun::None, OpenLedger::previous_run)
+    }
+
+    /// Whether the stand-in answers, which costs nothing.
+    pub(in crate::commands::run) const fn is_sandbox(&self) -> bool {
+        self.sandbox
+    }
+
+    /// The limit that an earlier run found.
+    pub(in crate::commands::run) fn known_limit(&self) -> Option<KnownLimit> {
+        self.ledger.as_ref().and_then(OpenLedger::known_limit)
+    }
+
+    /// Requests that the service failed on in earlier runs while it answered others.
+    pub(in crate::commands::run) fn failing_requests(&self) -> HashSet<RequestKey> {
+        let failing = self.ledger.as_ref().map(OpenLedger::failing_requests);
+        failing.unwrap_or_default()
+    }
+
+    /// The further fields to keep of each answer, those that are written first.
+    pub(in crate::commands::run) fn fields(&self, captured: Box<[Pointer]>) -> Box<[Pointer]> {
+        match &self.ledger {
+            Some(ledger) => ledger.fields().into(),
+            None => captured,
+        }
+    }
+
+    /// Whether the run starts over, by `--fresh`.
+    const fn is_fresh(&self) -> bool {
+        matches!(self.reuse, Reuse::Nothing)
+    }
+
+    /// Whether rows of earlier runs are written without a call.
+    pub(in crate::commands::run) fn continues(&self) -> bool {
+        self.ledger.as_ref().is_some_and(OpenLedger::existed) && !self.is_fresh()
+    }
+
+    /// Whether answers stay for another run.
+    pub(in crate::commands::run) fn stays(&self) -> bool {
+        self.ledger.as_ref().and_then(OpenLedger::path).is_some()
+    }
+
+    /// What stays of a run that is ended immediately; `None` where no answers do.
+    pub(in crate::commands::run) fn last_words(&self) -> Option<String> {
+        let path = self.ledger.as_ref()?.path()?;
+        Some(format!(
+            "`{}` has the {}answers that reached the disk; {} continues from there",
+            shown(path),
+            if self.sandbox { "" } else { "paid " },
+            same_command(self.is_fresh())
+        ))
+    }
+
+    /// The stage that looks rows up in it.
+    ///
+    /// # Errors
+    /// Exit code 2: it cannot be opened for reading.
+    pub(in crate::commands::run) fn lookup_stage(&self) -> Result<LookupStage> {
+        match &self.ledger {
+            Some(ledger) => LookupStage::new(ledger, self.dedupe),
+            None => Ok(LookupStage::default()),
+        }
+    }
+
+    /// Starts the run and what makes its answers durable. It comes last, as with `--fresh` the first answer of the run
+    /// discards those of earlier runs.
+    ///
+    /// # Errors
+    /// Exit code 2 or 3: the ledger cannot be written.
+    pub(in crate::commands::run) fn start(self) -> Result<(RunLedger, Option<LedgerWriter>)> {
+        let (fresh, was_left) = (self.is_fresh(), self.was_left());
+        let (ledger, writer) = self.ledger.map(OpenLedger::start).transpose()?.unzip();
+        Ok((RunLedger::new(ledger, fresh, was_left, self.lock), writer))
+    }
+}
+
+/// The refusal to replace what a finished run left, with both ways to continue and what they cost.
+fn finished(file: &Path, ledger: &OpenLedger) -> Error {
+    let failed = match ledger.previous_run() {
+        PreviousRun::Finished { failed } => failed,
+        PreviousRun::None | PreviousRun::Stopped => 0,
+    };
+    let retry = match failed {
+        0 => "calls only for rows that were fixed since".to_owned(),
+        failed => format!("up to {}", counted(failed, "call")),
+    };
+    let fresh = match ledger.replaced_answers() {
+        Some(EarlierAnswers { answers, .. }) => {
+            format!(
+                "sends every row again (about {})",
+                counted(answers + failed, "call")
+            )
+        }
+        None => "uses the answers in the ledger".to_owned(),
+    };
+    Error::usage(format!("`{}` already exists", file.display()))
+        .detail(format!(
+            "`--retry-failed` sends only the rows without a verdict and keeps all others ({retry})"
+        ))
+        .detail(format!("`--overwrite` starts a new run, which {fresh}"))
+        .hint("add one of these two options")
+}

@@ -1,0 +1,142 @@
+//! The run's ledger while rows run, and its end.
+
+use std::path::Path;
+use std::time::Duration;
+
+use super::super::disk_space::{self, HowFar};
+use super::super::unfinished_files::UnfinishedFiles;
+use crate::base::error::{Error, Exit};
+use crate::ledger::{ClosedLedger, FinishedRun, OutputLock, Removal, RunningLedger};
+use crate::observe::KeptLedger;
+use crate::output::Sealed;
+use crate::telemetry::event::CancelReason;
+use crate::telemetry::stats::Stats;
+
+/// How long closing the ledger may take when a service manager waits: all that ends a run takes less than 30 s together.
+const LAST_COMMIT: Duration = Duration::from_millis(1_500);
+/// How long it may take otherwise: a large log is merged into the database first. Ctrl-C stops it.
+const CLOSING: Duration = Duration::from_secs(60);
+
+/// The answers of a run that has started, or nothing where none are stored.
+pub(in crate::commands::run) struct RunLedger {
+    ledger: Option<RunningLedger>,
+    fresh: bool,
+    /// It stayed after a run that finished its files and whose answers are still of use.
+    was_left: bool,
+    /// Released when the ledger is closed.
+    _lock: Option<OutputLock>,
+}
+
+impl RunLedger {
+    /// The ledger of a run that has started, with the lock of its output. `fresh`: the run has started over. `was_left`:
+    /// it stayed after a finished run.
+    pub(super) const fn new(
+        ledger: Option<RunningLedger>,
+        fresh: bool,
+        was_left: bool,
+        lock: Option<OutputLock>,
+    ) -> Self {
+        Self {
+            ledger,
+            fresh,
+            was_left,
+            _lock: lock,
+        }
+    }
+
+    /// Records how the run over this input is about to leave its files.
+    pub(in crate::commands::run) fn record(&self, files: &[Sealed], input: Option<&Path>) {
+        if let Some(ledger) = self.ledger.as_ref().filter(|ledger| !ledger.is_scratch()) {
+            // If this fails, the same command will refuse to replace them. That is better than failing the run here.
+            let _ = ledger.record_outputs(files, input);
+        }
+    }
+
+    /// What ended the run early; where a disk is full, with the space that is needed and where.
+    pub(in crate::commands::run) fn explain(
+        &self,
+        error: Error,
+        far: HowFar,
+        stats: &Stats,
+    ) -> Error {
+        let ledger = self.ledger.as_ref();
+        if stats.cancelled == Some(CancelReason::Ledger)
+            && ledger.is_some_and(RunningLedger::is_scratch)
+        {
+            return disk_space::in_temporary(error);
+        }
+        disk_space::for_the_rest(error, far)
+    }
+
+    /// What to record of a run that reached the end of its input.
+    pub(in crate::commands::run) fn finished(
+        stats: &Stats,
+        beside: UnfinishedFiles,
+    ) -> FinishedRun {
+        let files = stats.skipped_with_rejects + beside.rejects;
+        FinishedRun {
+            failed_rows: stats.failures() + files,
+            failed_calls: stats.failed_calls() + files,
+        }
+    }
+
+    /// Closes the ledger, after its writer has gone. `rows_stay` when there is an output, whole or not.
+    pub(in crate::commands::run) fn close(
+        self,
+        stats: &Stats,
+        rows_stay: bool,
+        beside: UnfinishedFiles,
+    ) -> LedgerEnd {
+        let Some(ledger) = self.ledger else {
+            return LedgerEnd::default();
+        };
+        let patience = if stats.terminated {
+            LAST_COMMIT
+        } else {
+            CLOSING
+        };
+        let (path, own) = (ledger.path().map(Path::to_owned), ledger.is_own());
+        let damaged = stats.cancelled == Some(CancelReason::Ledger) && ledger.is_damaged();
+        let removal = if self.was_left || beside.any() {
+            // Other outputs of the directory need the answers.
+            Removal::Never
+        } else if stats.exit() == Exit::Complete && stats.is_finished() {
+            Removal::WhenUsed(match stats.skipped {
+                0 => stats.known + stats.answered,
+                // Their answers are in it, and were used before.
+                _ => u64::MAX,
+            })
+        } else if rows_stay {
+            // Without a ledger the next run would refuse to replace it.
+            Removal::Never
+        } else {
+            Removal::WhenEmpty
+        };
+        match ledger.close(removal, patience) {
+            Ok(ClosedLedger::Kept(answers)) => LedgerEnd {
+                kept: path.map(|path| KeptLedger {
+                    path,
+                    answers,
+                    own,
+                    fresh: self.fresh,
+                    damaged,
+                }),
+                warning: None,
+            },
+            Ok(ClosedLedger::Removed) => LedgerEnd::default(),
+            Err(error) => LedgerEnd {
+                kept: None,
+                warning: Some(error),
+            },
+        }
+    }
+}
+
+/// How a ledger ended.
+#[derive(Default)]
+pub(in crate::commands::run) struct LedgerEnd {
+    /// What stays of it.
+    pub(in crate::commands::run) kept: Option<KeptLedger>,
+    /// A warning that it should have been removed and was not.
+    pub(in crate::commands::run) warning: Option<Error>,
+}
