@@ -14,10 +14,12 @@ pub struct AcceptedFailures(pub(crate) Option<Tolerance>);
 impl AcceptedFailures {
     /// What was accepted of a run: `None` if it was stopped, no row failed, or more rows failed.
     ///
-    /// Rows without a decision are never accepted: it is a list of levels that lacks one, and not the rows.
+    /// Rows without a decision are never accepted: it is a list of levels that lacks one, and not the rows. Nor are those of
+    /// files that an earlier run has finished: nobody has counted them.
     #[must_use]
     pub(crate) fn applied(self, stats: &Stats) -> Option<Tolerance> {
-        let has_failed = stats.exit() == Exit::SomeFailed && stats.undecided == 0;
+        let has_failed =
+            stats.exit() == Exit::SomeFailed && stats.undecided == 0 && stats.skipped_are_decided();
         let covers = |accepted: &Tolerance| accepted.covers(stats.failures(), stats.resolved());
         self.0.filter(|accepted| has_failed && covers(accepted))
     }
@@ -54,6 +56,17 @@ mod tests {
             stats.apply(Duration::ZERO, &event);
         }
         stats
+    }
+
+    #[test]
+    fn failures_that_nobody_has_counted_are_not_accepted() {
+        let all = AcceptedFailures(Some(Tolerance::Percent(100.0)));
+        let rejects = Event::FileSkipped { has_rejects: true };
+        for skipped in [rejects, Event::SkippedUndecided] {
+            let mut stats = after(&[], 1, None);
+            stats.apply(Duration::ZERO, &skipped);
+            assert_eq!(all.exit(&stats).code(), 1);
+        }
     }
 
     #[test]

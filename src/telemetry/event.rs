@@ -35,6 +35,8 @@ pub(crate) enum Event {
         /// Some of its rows have no verdict.
         has_rejects: bool,
     },
+    /// In files that an earlier run has finished, some rows have no decision.
+    SkippedUndecided,
     /// One of several files cannot be used, or not to its end; the run continues with the others.
     FileFailed(CancelReason),
     /// No more rows will come of this file.

@@ -59,6 +59,8 @@ pub(crate) struct Stats {
     pub(crate) skipped: u64,
     /// Those of them in which some rows have no verdict.
     pub(crate) skipped_with_rejects: u64,
+    /// In some of them, rows have no decision.
+    pub(crate) skipped_undecided: bool,
     /// Why a file could not be used, or not to its end, while the run continued: the reason with the highest exit code.
     pub(crate) file_failed: Option<CancelReason>,
     /// Whether the writer failed.
@@ -144,6 +146,7 @@ impl Stats {
                 self.skipped += 1;
                 self.skipped_with_rejects += u64::from(*has_rejects);
             }
+            Event::SkippedUndecided => self.skipped_undecided = true,
             Event::FileFailed(reason) => self.file_failed(*reason),
             Event::InputEnded(end) => self.input_end = Some(*end),
             Event::RowAdmitted(_) => self.admitted += 1,

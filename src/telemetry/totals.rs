@@ -112,13 +112,18 @@ impl Stats {
     /// How the run ended, for the exit code, unless [failures are accepted](super::accepted_failures).
     #[must_use]
     pub(crate) fn exit(&self) -> Exit {
-        let all_have_verdicts =
-            self.failed.is_empty() && self.undecided == 0 && self.skipped_with_rejects == 0;
+        let all_decided = self.failed.is_empty() && self.undecided == 0;
         match self.cancelled.or(self.file_failed) {
-            None if all_have_verdicts => Exit::Complete,
+            None if all_decided && self.skipped_are_decided() => Exit::Complete,
             None => Exit::SomeFailed,
             Some(reason) => reason.exit(),
         }
+    }
+
+    /// Whether every row has a verdict and a decision in the files that an earlier run has finished.
+    #[must_use]
+    pub(crate) const fn skipped_are_decided(&self) -> bool {
+        self.skipped_with_rejects == 0 && !self.skipped_undecided
     }
 
     /// Checks that every row that was read is accounted for.

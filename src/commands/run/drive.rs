@@ -11,6 +11,7 @@ use super::prepare::{CallParts, Context, PreparedRun};
 use super::rows;
 use super::run_files::PreparedFiles;
 use super::threads::WhenBroken;
+use super::unfinished_files::UnfinishedFiles;
 use crate::base::error::{Error, Exit, Result, shown};
 use crate::ledger::{LedgerWriter, RequestUuids};
 use crate::observe::{self, MetricsThread, ProgressSettings, ProgressThread, Style};
@@ -18,6 +19,7 @@ use crate::output::partial_of;
 use crate::pace::{CallBudget, GiveUpPolicy, RetryPolicy};
 use crate::scorer::{Caller, Outage, Policies, RowRecorder, Scorer};
 use crate::service::Client;
+use crate::telemetry::event::Event;
 use crate::telemetry::hub::{Events, Observer};
 use crate::telemetry::stats::Stats;
 
@@ -28,6 +30,8 @@ pub(super) struct DrivenRun {
     pub(super) files: EndedFiles,
     pub(super) events: Events,
     pub(super) metrics: Option<MetricsThread>,
+    /// What other runs have left unfinished beside the outputs.
+    pub(super) beside: UnfinishedFiles,
 }
 
 /// The files of a run whose rows have run.
@@ -56,7 +60,8 @@ pub(super) fn drive(prepared: PreparedRun) -> Result<DrivenRun> {
     let (events, progress) = start_progress(&runtime, &context, &files, calls.concurrency.get());
     let metrics = context.metrics.take();
     let metrics = metrics.map(|file| MetricsThread::start(file, events.clone()));
-    let files = match files.unless_done(&events, &ledger) {
+    let by_level = calls.policy.level_field().is_some();
+    let files = match files.unless_done(&events, &ledger, by_level) {
         Ok(files) => files,
         // The ledger stays as it is: no run has started.
         Err(nothing_to_do) => {
@@ -67,6 +72,7 @@ pub(super) fn drive(prepared: PreparedRun) -> Result<DrivenRun> {
                 files: EndedFiles::Parts(nothing_to_do),
                 events,
                 metrics,
+                beside: UnfinishedFiles::default(),
             });
         }
     };
@@ -83,7 +89,11 @@ pub(super) fn drive(prepared: PreparedRun) -> Result<DrivenRun> {
         stops,
     };
     let files = run_files(driver, files, lookup)?;
-    rows::finish(&scorer);
+    let beside = match &files {
+        EndedFiles::One(_) => UnfinishedFiles::default(),
+        EndedFiles::Parts(parts) => parts.unfinished_beside(),
+    };
+    rows::finish(&scorer, beside);
     scorer.answers_ended();
     progress.finish();
     // A look-up of a name that hangs must not hold up the end.
@@ -95,6 +105,7 @@ pub(super) fn drive(prepared: PreparedRun) -> Result<DrivenRun> {
         files,
         events,
         metrics,
+        beside,
     })
 }
 
@@ -118,14 +129,25 @@ fn run_files(
 
 impl PreparedFiles {
     /// The files, if there is anything to do for the run; otherwise how it ends. Files whose rows do not run are counted.
-    fn unless_done(self, events: &Events, ledger: &PreparedLedger) -> Result<Self, Box<PartsEnd>> {
+    /// `by_level`: a level decides, and may be missing.
+    fn unless_done(
+        self,
+        events: &Events,
+        ledger: &PreparedLedger,
+        by_level: bool,
+    ) -> Result<Self, Box<PartsEnd>> {
         let parts = match self {
             Self::One(_) => return Ok(self),
             Self::Parts(parts) => parts,
         };
         parts.emit_known(events);
-        // The ledger of a run that was stopped just before its end goes when everything is finished.
-        let ends = ledger.is_left_over() && events.with_stats(Stats::exit) == Exit::Complete;
+        if by_level && ledger.was_left() && parts.skipped() > 0 {
+            events.emit(Event::SkippedUndecided);
+        }
+        // The ledger of a run that was stopped just before its end is removed when everything is finished.
+        let ends = ledger.is_left_over()
+            && !ledger.was_left()
+            && events.with_stats(Stats::exit) == Exit::Complete;
         if parts.any_to_run() || ends {
             Ok(Self::Parts(parts))
         } else {

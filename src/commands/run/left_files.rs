@@ -19,6 +19,9 @@ use crate::selection::Selection;
 use crate::telemetry::event::{CancelReason, InputEnd};
 use crate::telemetry::stats::Stats;
 
+/// A warning of rows that an earlier run over several files could not decide.
+const UNDECIDED_BEFORE: &str = "rows of an earlier run have no decision; `--retry-failed` with all levels listed decides them without a call";
+
 /// What a run leaves.
 pub(super) struct LeftFiles {
     /// What became of each of several files; `None` for a run of one file.
@@ -110,6 +113,9 @@ impl LeftFiles {
             mut warnings,
         } = parts;
         warnings.extend(unsynced_directory.as_deref().map(unsynced));
+        if stats.skipped_undecided {
+            warnings.push(UNDECIDED_BEFORE.to_owned());
+        }
         let any = files.iter().any(|file| file.output.is_some());
         Self {
             files: Some(files),

@@ -32,6 +32,7 @@ mod run_wide_files;
 mod service;
 mod stop_signals;
 mod threads;
+mod unfinished_files;
 
 #[cfg(test)]
 mod tests;

@@ -26,6 +26,7 @@ pub(super) fn report(driven: DrivenRun) -> Exit {
         files,
         events,
         metrics,
+        beside,
     } = driven;
     let Context {
         identity,
@@ -40,7 +41,7 @@ pub(super) fn report(driven: DrivenRun) -> Exit {
     let stats = events.with_stats(Clone::clone);
     let left = LeftFiles::new(files, &stats);
     let error = { left.error }.map(|error| ledger.explain(error, left.far, &stats));
-    let LedgerEnd { kept, warning } = ledger.close(&stats, left.any);
+    let LedgerEnd { kept, warning } = ledger.close(&stats, left.any, beside);
     let output = still_there(left.output);
     let summary = RunSummary {
         identity: &identity,

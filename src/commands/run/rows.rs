@@ -14,6 +14,7 @@ use super::input_check::InputCheck;
 use super::ledger::RunLedger;
 use super::lookup::LookupStage;
 use super::threads::{self, BATCHES, ReaderEnd, StopChannel, WhenBroken, WriterEnd, stop_of};
+use super::unfinished_files::UnfinishedFiles;
 use crate::analysis::RowTally;
 use crate::base::error::{Error, Result};
 use crate::input::Reader;
@@ -100,10 +101,12 @@ pub(super) fn run_rows<S: Service>(
     Ok(end_files(scorer.events(), writer, error, record, lookup))
 }
 
-/// Has the ledger remember a run that reached the end of its input.
-pub(super) fn finish<S>(scorer: &Scorer<S>) {
-    if scorer.events().with_stats(Stats::is_finished) {
-        scorer.finish(scorer.events().with_stats(RunLedger::finished));
+/// Has the ledger remember a run that reached the end of its input. With an output `beside` its own that is not complete, it
+/// is still the run that continues.
+pub(super) fn finish<S>(scorer: &Scorer<S>, beside: UnfinishedFiles) {
+    let events = scorer.events();
+    if events.with_stats(Stats::is_finished) && !beside.any_partial {
+        scorer.finish(events.with_stats(|stats| RunLedger::finished(stats, beside)));
     }
 }
 

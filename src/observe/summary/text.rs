@@ -59,7 +59,11 @@ impl RunSummary<'_> {
             let undecided = count(stats.undecided);
             format!("{undecided} of {rows} have no decision: {why}")
         });
-        let words: Vec<_> = failed.into_iter().chain(undecided).collect();
+        let skipped = (stats.skipped_with_rejects > 0).then(|| {
+            let files = counted(stats.skipped_with_rejects, "file");
+            format!("{files} of an earlier run with rows without a verdict")
+        });
+        let words: Vec<_> = [failed, undecided, skipped].into_iter().flatten().collect();
         let (code, applied) = (
             self.accepted.exit(stats).code(),
             self.accepted.applied(stats),
@@ -132,10 +136,15 @@ fn reasons(run: &RunSummary<'_>) -> Option<String> {
 /// Whether so few rows failed that the exit code is 0, if the user accepts some.
 fn accepted(run: &RunSummary<'_>) -> Option<String> {
     let stats = run.stats;
-    if stats.cancelled.is_some() || stats.failures() == 0 {
+    if stats.cancelled.is_some() || (stats.failures() == 0 && stats.skipped_with_rejects == 0) {
         return None;
     }
     let most = run.accepted.0?;
+    if !stats.skipped_are_decided() {
+        return Some(format!(
+            "`--accept-failures {most}` accepts no failures of an earlier run"
+        ));
+    }
     Some(match (run.accepted.applied(stats), stats.undecided) {
         (Some(_), _) => format!("accepted by `--accept-failures {most}`: the exit code is 0"),
         (None, 0) => format!("more than `--accept-failures {most}` accepts"),

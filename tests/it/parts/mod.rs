@@ -3,6 +3,7 @@
 mod bad_files;
 mod continuing;
 mod files;
+mod left_answers;
 mod names;
 mod shown;
 

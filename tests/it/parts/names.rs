@@ -4,7 +4,7 @@ use std::fs;
 
 use super::{csv, names, parts, run};
 use crate::support::process::Place;
-use crate::support::server::Server;
+use crate::support::server::{Server, status};
 use crate::support::users;
 
 #[test]
@@ -126,4 +126,19 @@ fn a_pipe_cannot_be_a_part() {
     let done = place.run(&server, args).stdin(csv(3, 4)).done();
     done.exits(2).says("must be a regular file");
     assert_eq!(names(&place, "o"), ["1.csv"]);
+}
+
+#[test]
+fn a_summary_does_not_replace_the_rejects_of_a_finished_part() {
+    let place = parts([("1.csv", &csv(1, 2)), ("2.csv", "id\n1\n")]);
+    let server = Server::start(|_| status(422));
+    run(&place, &server, ["--give-up-after", "never"])
+        .done()
+        .exits(2);
+    let rejects = place.text("scored/1.rejects.csv");
+    run(&place, &server, ["--summary", "scored/1.rejects.csv"])
+        .done()
+        .exits(2)
+        .says("would be the same file");
+    assert_eq!(place.text("scored/1.rejects.csv"), rejects);
 }

@@ -100,7 +100,14 @@ impl PreparedLedger {
 
     /// The ledger of a run in which no rows run: it stays as it is.
     pub(in crate::commands::run) fn without_a_run(self) -> RunLedger {
-        RunLedger::new(None, self.is_fresh(), self.lock)
+        RunLedger::new(None, self.is_fresh(), self.was_left(), self.lock)
+    }
+
+    /// Whether it stayed after a run over files of the directory in which every row has a verdict: for rows without a
+    /// decision, which are in no file of their own, or because most of its answers were not used.
+    pub(in crate::commands::run) fn was_left(&self) -> bool {
+        let finished = PreviousRun::Finished { failed: 0 };
+        self.reuse == Reuse::Continue && self.is_left_over() && self.previous_run() == finished
     }
 
     /// Whether it is the run's own, and an earlier run left it.
@@ -202,9 +209,9 @@ impl PreparedLedger {
     /// # Errors
     /// Exit code 2 or 3: the ledger cannot be written.
     pub(in crate::commands::run) fn start(self) -> Result<(RunLedger, Option<LedgerWriter>)> {
-        let fresh = self.is_fresh();
+        let (fresh, was_left) = (self.is_fresh(), self.was_left());
         let (ledger, writer) = self.ledger.map(OpenLedger::start).transpose()?.unzip();
-        Ok((RunLedger::new(ledger, fresh, self.lock), writer))
+        Ok((RunLedger::new(ledger, fresh, was_left, self.lock), writer))
     }
 }
 

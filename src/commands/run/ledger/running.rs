@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::super::disk_space::{self, HowFar};
+use super::super::unfinished_files::UnfinishedFiles;
 use crate::base::error::{Error, Exit};
 use crate::ledger::{ClosedLedger, FinishedRun, OutputLock, Removal, RunningLedger};
 use crate::observe::KeptLedger;
@@ -20,20 +21,25 @@ const CLOSING: Duration = Duration::from_secs(60);
 pub(in crate::commands::run) struct RunLedger {
     ledger: Option<RunningLedger>,
     fresh: bool,
+    /// It stayed after a run that finished its files and whose answers are still of use.
+    was_left: bool,
     /// Released when the ledger is closed.
     _lock: Option<OutputLock>,
 }
 
 impl RunLedger {
-    /// The ledger of a run that has started, with the lock of its output. `fresh`: the run has started over.
+    /// The ledger of a run that has started, with the lock of its output. `fresh`: the run has started over. `was_left`:
+    /// it stayed after a finished run.
     pub(super) const fn new(
         ledger: Option<RunningLedger>,
         fresh: bool,
+        was_left: bool,
         lock: Option<OutputLock>,
     ) -> Self {
         Self {
             ledger,
             fresh,
+            was_left,
             _lock: lock,
         }
     }
@@ -63,15 +69,24 @@ impl RunLedger {
     }
 
     /// What to record of a run that reached the end of its input.
-    pub(in crate::commands::run) fn finished(stats: &Stats) -> FinishedRun {
+    pub(in crate::commands::run) fn finished(
+        stats: &Stats,
+        beside: UnfinishedFiles,
+    ) -> FinishedRun {
+        let files = stats.skipped_with_rejects + beside.rejects;
         FinishedRun {
-            failed_rows: stats.failures() + stats.skipped_with_rejects,
-            failed_calls: stats.failed_calls() + stats.skipped_with_rejects,
+            failed_rows: stats.failures() + files,
+            failed_calls: stats.failed_calls() + files,
         }
     }
 
     /// Closes the ledger, after its writer has gone. `rows_stay` when there is an output, whole or not.
-    pub(in crate::commands::run) fn close(self, stats: &Stats, rows_stay: bool) -> LedgerEnd {
+    pub(in crate::commands::run) fn close(
+        self,
+        stats: &Stats,
+        rows_stay: bool,
+        beside: UnfinishedFiles,
+    ) -> LedgerEnd {
         let Some(ledger) = self.ledger else {
             return LedgerEnd::default();
         };
@@ -82,7 +97,10 @@ impl RunLedger {
         };
         let (path, own) = (ledger.path().map(Path::to_owned), ledger.is_own());
         let damaged = stats.cancelled == Some(CancelReason::Ledger) && ledger.is_damaged();
-        let removal = if stats.exit() == Exit::Complete && stats.is_finished() {
+        let removal = if self.was_left || beside.any() {
+            // Other outputs of the directory need the answers.
+            Removal::Never
+        } else if stats.exit() == Exit::Complete && stats.is_finished() {
             Removal::WhenUsed(match stats.skipped {
                 0 => stats.known + stats.answered,
                 // Their answers are in it, and were used before.

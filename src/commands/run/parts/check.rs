@@ -168,9 +168,11 @@ impl CheckedParts {
             let mut files = vec![NamedFile::input(&part.input.path)];
             files.extend(run.read());
             files.push(NamedFile::output(&part.output));
-            if let Found::Users(users) = &part.found {
-                files.push(NamedFile::partial("rejects", &users.rejects));
-            }
+            let rejects = match &part.found {
+                Found::Users(users) => Some(users.rejects.clone()),
+                Found::HasOutput | Found::Unusable(_) => rejects_of(&part.output),
+            };
+            files.extend({ rejects.as_deref() }.map(|path| NamedFile::partial("rejects", path)));
             files.extend(run.written());
             refuse_clashes(&files)?;
         }

@@ -1,8 +1,10 @@
 //! What became of each of several inputs.
 
-use std::path::PathBuf;
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
 
 use super::super::file::FileEnd;
+use super::super::unfinished_files::UnfinishedFiles;
 use super::plan::{PartPlan, PlannedPart};
 use crate::base::error::Error;
 use crate::observe::{FileState, FileSummary, words_of};
@@ -106,6 +108,15 @@ impl PartsEnd {
             rows,
             error: error.map(in_a_line),
         });
+    }
+
+    /// What other runs have left unfinished in the directory.
+    pub(in crate::commands::run) fn unfinished_beside(&self) -> UnfinishedFiles {
+        let ours: HashSet<&Path> = { self.files.iter() }
+            .flat_map(|file| [file.output.as_deref(), file.rejects.as_deref()])
+            .flatten()
+            .collect();
+        UnfinishedFiles::find(&self.directory, &ours)
     }
 }
 

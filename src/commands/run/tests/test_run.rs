@@ -15,6 +15,7 @@ use super::super::input_check::InputCheck;
 use super::super::lookup::LookupStage;
 use super::super::rows::{RowStages, RowsEnd, finish, run_rows};
 use super::super::threads::{StopChannel, WhenBroken};
+use super::super::unfinished_files::UnfinishedFiles;
 use crate::base::encoding::TextEncoding;
 use crate::base::error::Exit;
 use crate::fields::{Assignments, PhoneRules, UserRequest};
@@ -246,7 +247,7 @@ impl TestRun {
         };
         let ended = run_rows(&runtime, &scorer, rows, &mut StopChannel::new(), |_| ());
         let RowsEnd { written, error, .. } = ended.unwrap();
-        finish(&scorer);
+        finish(&scorer, UnfinishedFiles::default());
         let asked = scorer.service().rows();
         drop(scorer);
         let stats = events.with_stats(Clone::clone);

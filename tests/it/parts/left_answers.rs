@@ -1,0 +1,101 @@
+//! The ledger of a directory stays as long as any file in it needs the answers, also after a run over other files.
+
+use super::{asked, csv, names, parts};
+use crate::support::process::{Place, Program};
+use crate::support::server::{Server, good, status};
+use crate::support::users;
+
+/// A run of these parts into `scored`.
+fn run<'a, const N: usize>(place: &'a Place, server: &'a Server, args: [&str; N]) -> Program<'a> {
+    place.run(server, ["--output-dir", "scored"]).args(args)
+}
+
+#[test]
+fn a_run_over_other_parts_keeps_the_answers_of_a_stopped_one() {
+    for others in [
+        &["parts/1.csv"][..],
+        &["parts/3.csv"],
+        &["parts/1.csv", "parts/3.csv"],
+    ] {
+        let place = parts([
+            ("1.csv", &csv(1, 5)),
+            ("2.csv", &csv(6, 20)),
+            ("3.csv", &csv(21, 40)),
+        ]);
+        let server = Server::good();
+        run(&place, &server, ["parts/*", "--max-calls", "12"])
+            .done()
+            .exits(3);
+        run(&place, &server, []).args(others).done().exits(0);
+        assert_eq!(place.names(), ["parts", "scored", "scored.ledger"]);
+        run(&place, &server, ["parts/*"]).done().exits(0);
+        assert_eq!(asked(&server).len(), 40, "{others:?}");
+        assert_eq!(place.text("scored/2.csv"), users::scored(&csv(6, 20)));
+        assert_eq!(place.names(), ["parts", "scored"]);
+    }
+}
+
+#[test]
+fn a_run_over_other_parts_keeps_the_answers_that_a_retry_needs() {
+    let place = parts([("1.csv", &csv(1, 3)), ("2.csv", &csv(4, 6))]);
+    let server = Server::start(|request| match request.name().as_str() {
+        "User 2" if request.attempt == 1 => status(422),
+        _ => good(request),
+    });
+    run(&place, &server, ["parts/1.csv"]).done().exits(1);
+    run(&place, &server, ["parts/2.csv"]).done().exits(0);
+    run(&place, &server, ["parts/*", "--retry-failed"])
+        .done()
+        .exits(0);
+    assert_eq!(server.calls(), 7);
+    assert_eq!(names(&place, "scored"), ["1.csv", "2.csv"]);
+    assert_eq!(place.text("scored/1.csv"), users::scored(&csv(1, 3)));
+    assert_eq!(place.names(), ["parts", "scored"]);
+}
+
+#[test]
+fn the_same_command_again_does_not_accept_what_the_first_one_left() {
+    let place = parts([("1.csv", &csv(1, 9))]);
+    let server = Server::start(|request| match request.name().as_str() {
+        "User 2" | "User 3" => status(422),
+        _ => good(request),
+    });
+    let accepting = ["parts/*", "--accept-failures", "1"];
+    run(&place, &server, accepting).done().exits(1);
+    run(&place, &server, accepting)
+        .done()
+        .exits(1)
+        .says("`--accept-failures 1` accepts no failures of an earlier run");
+    let quiet = run(&place, &server, accepting).args(["-q"]).done();
+    quiet
+        .exits(1)
+        .says("1 file of an earlier run with rows without a verdict (finished with exit code 1)");
+}
+
+#[test]
+fn the_same_command_again_keeps_the_answers_of_rows_without_a_decision() {
+    let place = parts([("1.csv", &csv(1, 3)), ("2.csv", &csv(4, 6))]);
+    let server = Server::good();
+    let decided_by = |approve| {
+        [
+            "--decide-by",
+            "level=/summary/risk_level",
+            "--approve-levels",
+            approve,
+        ]
+        .into_iter()
+        .chain(["--review-levels", "none", "--block-levels", "never"])
+    };
+    let undecided = || run(&place, &server, ["parts/*"]).args(decided_by("other"));
+    undecided().done().exits(1);
+    for _ in 0..2 {
+        undecided().done().exits(1).says("have no decision");
+        assert_eq!(place.names(), ["parts", "scored", "scored.ledger"]);
+    }
+    run(&place, &server, ["parts/*", "--retry-failed"])
+        .args(decided_by("0"))
+        .done()
+        .exits(0);
+    assert_eq!(server.calls(), 6);
+    assert_eq!(place.names(), ["parts", "scored"]);
+}
