@@ -95,7 +95,9 @@ impl PlannedLog {
             .map_err(|error| cannot_open(&self.config.target, error))?;
         let log = RunLog::start(self.queue, sink, self.config.level);
         log.push(LogLine::RunStarted(Box::new(self.start)));
-        log.push(LogLine::RunLimits(Box::new(self.limits)));
+        if self.limits != RunLimits::default() {
+            log.push(LogLine::RunLimits(Box::new(self.limits)));
+        }
         for (input, format) in inputs {
             log.push(LogLine::InputOpened(Box::new(InputOpened {
                 input: match &input.source {

@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tokio::sync::mpsc::UnboundedSender;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::super::signals::{HangUp, Signals};
 use super::log::LogSignals;
@@ -18,6 +18,10 @@ use crate::telemetry::event::CancelReason;
 /// How long a run may continue to open its files after a signal. Without a limit it could wait for ever: for the first line
 /// of a pipe, or for a reader of one.
 const OPENING: Duration = Duration::from_millis(250);
+
+/// Within this time after a SIGTERM, another one asks for the same once more. What sends two at once needs microseconds, and
+/// nobody who is impatient is as fast.
+const SAME_REQUEST: Duration = Duration::from_millis(250);
 
 /// A thread that listens for signals as long as the process lives: the first one stops the run in order, the second one
 /// immediately, even while a disk or a pipe blocks everything else.
@@ -89,6 +93,7 @@ async fn listen(mut signals: LoggedSignals, stops: &UnboundedSender<Stop>, state
         last_words,
     } = state;
     let first = signals.next().await;
+    let since = Instant::now();
     let _ = came.set(first);
     // Nobody receives it when the run is already over.
     let _ = stops.send(Stop {
@@ -97,14 +102,14 @@ async fn listen(mut signals: LoggedSignals, stops: &UnboundedSender<Stop>, state
     });
     let mut last = None;
     if last_words.get().is_none() {
-        last = timeout(OPENING, signals.second()).await.ok();
+        last = timeout(OPENING, signals.second(first, since)).await.ok();
         if last.is_none() && last_words.get().is_none() {
             last = Some(first);
         }
     }
     let last = match last {
         Some(last) => last,
-        None => signals.second().await,
+        None => signals.second(first, since).await,
     };
     match last_words.get() {
         Some(last_words) => tell(last_words),
@@ -137,11 +142,14 @@ impl LoggedSignals {
 
     /// The next signal that asks again for the end. SIGHUP does not: when a connection drops, the shell and the system send
     /// one each, and nobody is impatient.
-    async fn second(&mut self) -> Signal {
+    /// Neither does a SIGTERM that comes with another one: `timeout` sends one to the program, and one to its group.
+    async fn second(&mut self, first: Signal, since: Instant) -> Signal {
+        let is_repeated = || first == Signal::Terminate && since.elapsed() < SAME_REQUEST;
         loop {
-            let signal = self.next().await;
-            if signal != Signal::HangUp {
-                return signal;
+            match self.next().await {
+                Signal::HangUp => {}
+                Signal::Terminate if is_repeated() => {}
+                signal => return signal,
             }
         }
     }

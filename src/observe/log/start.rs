@@ -43,7 +43,7 @@ pub(crate) struct RunStarted {
 
 /// The user's limits, as the options name them: what stops the run, and how many failures are accepted. `None` is none, or
 /// the usual one. `tracing` has no room for them among the other settings: it takes 32 keys in a line.
-#[derive(Debug)]
+#[derive(Debug, Default, PartialEq)]
 pub(crate) struct RunLimits {
     /// The most calls, also those that the most cost pays for.
     pub(crate) max_calls: Option<u64>,

@@ -71,6 +71,24 @@ fn a_second_signal_ends_the_run_immediately() {
 }
 
 #[test]
+fn two_sigterms_at_once_are_one_as_timeout_sends_them() {
+    let (server, release) = Server::holding(3);
+    let place = Place::with("users.csv", users::csv(50));
+    let running = place
+        .run(&server, ["users.csv", "-o", "scored.csv", "-c", "4"])
+        .start();
+    server.wait_for_calls(7);
+    running.signal("TERM");
+    running.signal("TERM");
+    running.wait_for_words("terminated");
+    drop(release);
+    running
+        .done()
+        .exits(143)
+        .says("scored.csv.ledger has 7 paid answers; the same command continues");
+}
+
+#[test]
 fn rows_after_one_that_is_lost_are_kept_in_order() {
     // User 2 is never answered; later users are.
     let (server, release) = Server::holding_if(|request| request.name() == "User 2");
