@@ -62,7 +62,7 @@ pub(super) fn find(named: Vec<ReaderSettings>) -> Result<Vec<PartInput>> {
     Ok(inputs)
 }
 
-/// The name as a pattern, if it is one: there is no file of this name.
+/// The name as a pattern, if it looks like one and no file has it.
 fn pattern(path: &Path) -> Option<&str> {
     let text = path.to_str().filter(|text| text.contains(PATTERN))?;
     path.symlink_metadata().is_err().then_some(text)
