@@ -19,9 +19,9 @@ use crate::telemetry::event::CancelReason;
 /// of a pipe, or for a reader of one.
 const OPENING: Duration = Duration::from_millis(250);
 
-/// Within this time after a SIGTERM, another one asks for the same once more. What sends two at once needs microseconds, and
-/// nobody who is impatient is as fast.
-const SAME_REQUEST: Duration = Duration::from_millis(250);
+/// Within this time after a SIGTERM, another one asks for the same once more. Two at once come within microseconds, on a
+/// stalled machine later; nobody who is impatient is as fast.
+const SAME_REQUEST: Duration = Duration::from_secs(1);
 
 /// A thread that listens for signals as long as the process lives: the first one stops the run in order, the second one
 /// immediately, even while a disk or a pipe blocks everything else.
