@@ -2,15 +2,21 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{statfs, statvfs};
 use serde::Serialize;
+use tempfile::TempDir;
+
+/// What the kernel calls a file system that is in memory.
+const TMPFS: i64 = 0x0102_1994;
 
 /// Inputs and outputs, in a directory that is removed when this is dropped.
+#[derive(Debug)]
 pub(crate) struct Files {
-    directory: tempfile::TempDir,
+    directory: TempDir,
     made: RefCell<BTreeSet<PathBuf>>,
 }
 
@@ -59,16 +65,39 @@ const NOTES: [&str; 8] = [
 ];
 
 impl Files {
+    /// In the directory of what is built: a temporary directory may be in memory.
     pub(crate) fn new() -> Self {
+        let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        if statfs(directory.path()).unwrap().f_type == TMPFS {
+            eprintln!(
+                "{} is in memory: bytes written will be wrong",
+                directory.path().display()
+            );
+        }
         Self {
-            directory: tempfile::tempdir().unwrap(),
+            directory,
             made: RefCell::default(),
         }
     }
 
-    /// The place of a file that a measure writes.
-    pub(crate) fn output(&self, name: &str) -> PathBuf {
-        self.directory.path().join(name)
+    pub(crate) fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// A new empty directory.
+    pub(crate) fn place(&self) -> TempDir {
+        TempDir::new_in(self.directory()).unwrap()
+    }
+
+    /// Whether so many gigabytes are free on the disk; if not, it says so.
+    pub(crate) fn have_room(&self, gigabytes: u64) -> bool {
+        let disk = statvfs(self.directory()).unwrap();
+        let enough = disk.f_bavail * disk.f_frsize >= gigabytes * 1_000_000_000;
+        if !enough {
+            let place = self.directory().display();
+            eprintln!("  skipped: {gigabytes} GB must be free in {place}");
+        }
+        enough
     }
 
     /// A CSV file with that many rows.
@@ -80,6 +109,26 @@ impl Files {
             }
             writer.flush().unwrap();
         })
+    }
+
+    /// As [`Self::csv`] a day later: every hundredth user has another email address.
+    pub(crate) fn next_night(&self, rows: u32) -> PathBuf {
+        self.make(&format!("next-night-{rows}.csv"), |path| {
+            let mut writer = csv::Writer::from_path(path).unwrap();
+            for mut user in users(rows) {
+                if user.user_id.is_multiple_of(100) {
+                    user.email.insert_str(0, "new.");
+                }
+                writer.serialize(user).unwrap();
+            }
+            writer.flush().unwrap();
+        })
+    }
+
+    /// Removes a large file that is not needed any more.
+    pub(crate) fn discard(&self, path: &Path) {
+        self.made.borrow_mut().remove(path);
+        fs::remove_file(path).unwrap();
     }
 
     /// A JSONL file with that many rows.
