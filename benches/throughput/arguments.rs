@@ -46,29 +46,6 @@ pub(crate) fn parse(words: &[&str]) -> Result<Wanted, String> {
     if !bench {
         return Ok(Wanted::Nothing);
     }
-    let sections = sections(&names, long)?;
+    let sections = Section::named(&names, long)?;
     Ok(Wanted::Measure(Measure { sections, write }))
-}
-
-/// The sections whose names contain one of these, or all; long ones only when they are asked for.
-fn sections(names: &[&str], long: bool) -> Result<Vec<Section>, String> {
-    for name in names {
-        let fits = |section: &&Section| section.name().contains(name);
-        let mut chosen = Section::ALL.iter().filter(fits).peekable();
-        if chosen.peek().is_none() {
-            return Err(format!(
-                "no section is called `{name}`: --list names all of them"
-            ));
-        }
-        if !long && chosen.all(|section| section.is_long()) {
-            return Err(format!(
-                "`{name}` takes many minutes and gigabytes: add --long"
-            ));
-        }
-    }
-    let is_wanted = |section: &Section| {
-        (long || !section.is_long())
-            && (names.is_empty() || names.iter().any(|name| section.name().contains(name)))
-    };
-    Ok(Section::ALL.into_iter().filter(is_wanted).collect())
 }

@@ -77,4 +77,28 @@ impl Section {
             Self::FourMillion | Self::Resume | Self::TenMillion | Self::CheckTenMillion
         )
     }
+
+    /// Those whose names contain one of these, or all; long ones only if they are asked for. An error says which name
+    /// chooses nothing.
+    pub(crate) fn named(names: &[&str], long: bool) -> Result<Vec<Self>, String> {
+        for name in names {
+            let fits = |section: &&Self| section.name().contains(name);
+            let mut chosen = Self::ALL.iter().filter(fits).peekable();
+            if chosen.peek().is_none() {
+                return Err(format!(
+                    "no section is called `{name}`: --list names all of them"
+                ));
+            }
+            if !long && chosen.all(|section| section.is_long()) {
+                return Err(format!(
+                    "`{name}` takes many minutes and gigabytes: add --long"
+                ));
+            }
+        }
+        let is_wanted = |section: &Self| {
+            let is_named = names.iter().any(|name| section.name().contains(name));
+            (long || !section.is_long()) && (names.is_empty() || is_named)
+        };
+        Ok(Self::ALL.into_iter().filter(is_wanted).collect())
+    }
 }

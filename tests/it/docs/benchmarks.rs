@@ -58,8 +58,11 @@ After.
 #[test]
 fn the_page_has_every_line_of_the_benchmark_and_no_other() {
     let text = document(NAME);
-    // Otherwise, run the benchmark with `--write` and any section, and the page is in order again.
-    assert_eq!(Document::read(&text).unwrap().text(), text);
+    let written = Document::read(&text).unwrap().text();
+    let [text, written] = [&text, &written].map(|text| text.lines().collect::<Vec<_>>());
+    let differs = text.iter().zip(&written).find(|(is, should)| is != should);
+    // To put it in order, measure any section with `--write`.
+    assert_eq!((differs, text.len()), (None, written.len()), "{NAME}");
 }
 
 #[test]
@@ -164,6 +167,24 @@ fn a_page_that_cannot_be_written_says_why() {
     let line = values(&once).lines().next().unwrap().to_owned();
     let twice = once.replace(&line, &format!("{line}\n{line}"));
     insta::assert_snapshot!(error(&twice), @"this measure has two lines: `--rate 1000/s` for 10 s, % of the rate");
+}
+
+#[test]
+fn names_choose_sections_and_long_ones_must_be_asked_for() {
+    let names = |names: &[&str], long: bool| {
+        let sections = Section::named(names, long)?;
+        let names: Vec<_> = sections.into_iter().map(Section::name).collect();
+        Ok::<_, String>(names.join(" "))
+    };
+    let chosen = |words: &[&str], long| names(words, long).unwrap();
+    assert_eq!(chosen(&["check"], false), "check");
+    assert_eq!(chosen(&["check"], true), "check check-ten-million");
+    assert_eq!(chosen(&["known", "jsonl"], false), "end-to-end-jsonl known");
+    assert!(!chosen(&[], false).contains("million"));
+    assert_eq!(chosen(&[], true).split(' ').count(), Section::ALL.len());
+    let error = |name: &str| names(&[name], false).unwrap_err();
+    insta::assert_snapshot!(error("nothing"), @"no section is called `nothing`: --list names all of them");
+    insta::assert_snapshot!(error("resume"), @"`resume` takes many minutes and gigabytes: add --long");
 }
 
 #[test]
