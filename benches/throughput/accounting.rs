@@ -19,7 +19,7 @@ pub(crate) fn cpu_seconds(process: impl Display) -> f64 {
 
 /// Bytes that it has caused to be sent to the disk: whole pages, counted again whenever a page changes after it was
 /// written. Zero in a directory that is in memory.
-pub(crate) fn written(process: u32) -> u64 {
+pub(crate) fn written(process: impl Display) -> u64 {
     let io = fs::read_to_string(format!("/proc/{process}/io")).unwrap();
     let bytes = { io.lines() }.find_map(|line| line.strip_prefix("write_bytes: "));
     bytes.unwrap().parse().unwrap()

@@ -6,12 +6,11 @@ use std::fs::{self, File};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{statfs, statvfs};
+use rustix::fs::statvfs;
 use serde::Serialize;
 use tempfile::TempDir;
 
-/// What the kernel calls a file system that is in memory.
-const TMPFS: i64 = 0x0102_1994;
+use crate::accounting;
 
 /// Inputs and outputs, in a directory that is removed when this is dropped.
 #[derive(Debug)]
@@ -68,16 +67,24 @@ impl Files {
     /// In the directory of what is built: a temporary directory may be in memory.
     pub(crate) fn new() -> Self {
         let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-        if statfs(directory.path()).unwrap().f_type == TMPFS {
-            eprintln!(
-                "{} is in memory: bytes written will be wrong",
-                directory.path().display()
-            );
-        }
-        Self {
+        let files = Self {
             directory,
             made: RefCell::default(),
+        };
+        if !files.are_counted() {
+            let place = files.directory().display();
+            eprintln!("bytes written to {place} are not counted: it may be in memory");
         }
+        files
+    }
+
+    /// Whether the kernel counts what is written here.
+    fn are_counted(&self) -> bool {
+        let before = accounting::written("self");
+        let mut file = tempfile::tempfile_in(self.directory()).unwrap();
+        file.write_all(&[0; 4096]).unwrap();
+        file.sync_all().unwrap();
+        accounting::written("self") > before
     }
 
     pub(crate) fn directory(&self) -> &Path {
