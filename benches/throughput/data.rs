@@ -2,15 +2,20 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::statvfs;
 use serde::Serialize;
+use tempfile::TempDir;
+
+use crate::accounting;
 
 /// Inputs and outputs, in a directory that is removed when this is dropped.
+#[derive(Debug)]
 pub(crate) struct Files {
-    directory: tempfile::TempDir,
+    directory: TempDir,
     made: RefCell<BTreeSet<PathBuf>>,
 }
 
@@ -59,16 +64,47 @@ const NOTES: [&str; 8] = [
 ];
 
 impl Files {
+    /// In the directory of what is built: a temporary directory may be in memory.
     pub(crate) fn new() -> Self {
-        Self {
-            directory: tempfile::tempdir().unwrap(),
+        let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let files = Self {
+            directory,
             made: RefCell::default(),
+        };
+        if !files.are_counted() {
+            let place = files.directory().display();
+            eprintln!("bytes written to {place} are not counted: it may be in memory");
         }
+        files
     }
 
-    /// The place of a file that a measure writes.
-    pub(crate) fn output(&self, name: &str) -> PathBuf {
-        self.directory.path().join(name)
+    /// Whether the kernel counts what is written here.
+    fn are_counted(&self) -> bool {
+        let before = accounting::written("self");
+        let mut file = tempfile::tempfile_in(self.directory()).unwrap();
+        file.write_all(&[0; 4096]).unwrap();
+        file.sync_all().unwrap();
+        accounting::written("self") > before
+    }
+
+    pub(crate) fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// A new empty directory.
+    pub(crate) fn place(&self) -> TempDir {
+        TempDir::new_in(self.directory()).unwrap()
+    }
+
+    /// Whether so many gigabytes are free on the disk; if not, it says so.
+    pub(crate) fn have_room(&self, gigabytes: u64) -> bool {
+        let disk = statvfs(self.directory()).unwrap();
+        let enough = disk.f_bavail * disk.f_frsize >= gigabytes * 1_000_000_000;
+        if !enough {
+            let place = self.directory().display();
+            eprintln!("  skipped: {gigabytes} GB must be free in {place}");
+        }
+        enough
     }
 
     /// A CSV file with that many rows.
@@ -80,6 +116,26 @@ impl Files {
             }
             writer.flush().unwrap();
         })
+    }
+
+    /// As [`Self::csv`] a day later: every hundredth user has another email address.
+    pub(crate) fn next_night(&self, rows: u32) -> PathBuf {
+        self.make(&format!("next-night-{rows}.csv"), |path| {
+            let mut writer = csv::Writer::from_path(path).unwrap();
+            for mut user in users(rows) {
+                if user.user_id.is_multiple_of(100) {
+                    user.email.insert_str(0, "new.");
+                }
+                writer.serialize(user).unwrap();
+            }
+            writer.flush().unwrap();
+        })
+    }
+
+    /// Removes a large file that is not needed any more.
+    pub(crate) fn discard(&self, path: &Path) {
+        self.made.borrow_mut().remove(path);
+        fs::remove_file(path).unwrap();
     }
 
     /// A JSONL file with that many rows.

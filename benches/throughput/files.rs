@@ -14,9 +14,11 @@ use rescore::internals::input::{Compose, Reader};
 use rescore::internals::output::{DoneRow, Replace, Sides, Target, Writer};
 use rescore::internals::verdict::{Answer, DecisionPolicy, Score, TransactionId, Verdict};
 
-use crate::calls::{compose, reader_settings};
-use crate::data::Files;
-use crate::measure::{ROUNDS, Spread, Table, in_turn, ratios};
+use crate::bench::Bench;
+use crate::program::scored;
+use crate::reading::{compose, nothing, reader_settings};
+use crate::rounds::{ROUNDS, in_turn};
+use crate::table::{Line, Table, lines, median, text};
 
 const ROWS: u32 = 1_000_000;
 /// Batches between threads, as in a run.
@@ -25,71 +27,39 @@ const ID: &str = "44de328f-0000-4000-8000-000000000000";
 const SCORE: &str = "1.68";
 const DECISION: &str = "approve";
 
-pub(crate) fn alone(files: &Files, table: &mut Table) {
-    let (csv, jsonl) = (files.csv(ROWS), files.jsonl(ROWS));
-    measure(
-        table,
-        ("CSV", "≥ 1,500,000", "csv crate"),
-        &csv,
-        &files.output("scored.csv"),
-        copy_csv,
+pub(crate) fn files(bench: &Bench, table: &mut Table) {
+    let csv = (&lines::CSV_FILE, &lines::CSV_FILE_BODIES);
+    let input = bench.files.csv(ROWS);
+    measure(bench, table, &input, csv, ("csv crate", copy_csv));
+    let jsonl = (&lines::JSONL_FILE, &lines::JSONL_FILE_BODIES);
+    let input = bench.files.jsonl(ROWS);
+    let copying = (
+        "copying line by line",
+        copy_jsonl as fn(&Path, &Path) -> f64,
     );
-    measure(
-        table,
-        ("JSONL", "≥ 1,000,000", "line by line"),
-        &jsonl,
-        &files.output("scored.jsonl"),
-        copy_jsonl,
-    );
+    measure(bench, table, &input, jsonl, copying);
 }
 
 fn measure(
+    bench: &Bench,
     table: &mut Table,
-    (name, target, copier): (&str, &str, &str),
     input: &Path,
-    output: &Path,
-    copy: fn(&Path, &Path) -> f64,
+    (alone, with_bodies): (&'static Line, &'static Line),
+    (copier, copy): (&str, fn(&Path, &Path) -> f64),
 ) {
-    let no_bodies = || -> Compose { Compose::new(|_, _| {}) };
-    let (without, baseline) = in_turn(
+    let place = bench.files.place();
+    let output = scored(place.path(), input);
+    let [ours, baseline] = in_turn(
         ROUNDS,
-        || through(input, output, no_bodies()),
-        || copy(input, output),
+        [&mut || through(input, &output, nothing()), &mut || {
+            copy(input, &output)
+        }],
     );
     // Not in turn with the others: what ran right after a copy was a tenth slower, with bodies or without.
-    let with: Vec<_> = (0..ROUNDS)
-        .map(|_| through(input, output, compose()))
-        .collect();
-    table.add(
-        &format!("{name} read and written, rows/s"),
-        target,
-        &without,
-        0,
-        format!("{copier}, one thread: {:.0}", Spread::of(&baseline)),
-    );
-    table.add(
-        "… ratio",
-        "–",
-        &ratios(&without, &baseline),
-        3,
-        format!("{copier} = 1"),
-    );
-    table.add(
-        "… and a request's body made of every row, rows/s",
-        "–",
-        &with,
-        0,
-        "the same",
-    );
-    let megabytes = |path: &Path| {
-        let length = u32::try_from(path.metadata().unwrap().len()).unwrap();
-        f64::from(length) / 1e6
-    };
-    eprintln!(
-        "  {name}: {:.0} MB in, {:.0} MB out",
-        megabytes(input),
-        megabytes(output)
-    );
+    let [with] = in_turn(ROUNDS, [&mut || through(input, &output, compose())]);
+    let baseline = format!("{copier} {}", text(median(&baseline), 0));
+    table.add(alone, &ours, baseline);
+    table.add(with_bodies, &with, "");
 }
 
 /// Rows a second through reader and writer.

@@ -1,100 +1,101 @@
-//! What it costs to keep answers, and what it saves to know them.
+//! What it costs to keep answers: rows a second, CPU time, and bytes written, beside runs that keep none.
 
+use std::fs;
+use std::path::Path;
 use std::time::Duration;
 
-use rescore::internals::config::{LedgerChoice, LedgerConfig};
-use rescore::internals::ledger::Reuse;
-use rescore::internals::pace::Rate;
-
-use crate::calls::{
-    LATENCY, NOTHING_KEPT, ROWS, ROWS_WITH_LATENCY, Round, most_with_latency, run_with,
-};
-use crate::data::Files;
-use crate::measure::{ROUNDS, Spread, Table, in_turn, ratios};
+use crate::bench::{Bench, Ran};
+use crate::program::Ledger;
+use crate::rounds::{ROUNDS, in_turn};
 use crate::server::Server;
+use crate::table::{Table, lines, median, number, ratios, text};
 
-/// Two seconds' worth.
-const KNOWN_ROWS: u32 = 400_000;
+/// A few seconds' worth.
+const ROWS: u32 = 100_000;
+/// Less than a second's worth.
+const FEW_ROWS: u32 = 10_000;
 
-/// The run's own ledger, as every run to a file has it.
-const OWN: LedgerConfig = LedgerConfig {
-    choice: LedgerChoice::Own,
-    reuse: Reuse::All,
-    dedupe: true,
-};
-
-/// Runs with a ledger and without in turn.
-fn rounds(files: &Files, rows: u32, latency: Duration) -> (Vec<f64>, Vec<f64>) {
-    let (input, output) = (files.csv(rows), files.output("scored.csv"));
-    let server = Server::start(latency);
-    let speed = |ledger: LedgerConfig| {
-        Round::of(rows, || {
-            run_with(&input, &output, &server.url, Rate::Unlimited, ledger);
-        })
-        .speed
-    };
-    in_turn(ROUNDS, || speed(OWN), || speed(NOTHING_KEPT))
+pub(crate) fn ledger(bench: &Bench, table: &mut Table) {
+    let input = bench.files.csv(ROWS);
+    let server = Server::start(Duration::ZERO);
+    let run = |ledger: Ledger| bench.whole_run((&input, ROWS), &server.url, ledger);
+    let mut sizes = Vec::new();
+    let [without, own, shared] = in_turn(
+        ROUNDS,
+        [
+            &mut || run(Ledger::EachAsked),
+            &mut || run(Ledger::Own),
+            &mut || {
+                let place = bench.files.place();
+                let ran = run(Ledger::Shared(&place.path().join("answers.ledger")));
+                sizes.push(number(size(place.path())) / f64::from(ROWS));
+                ran
+            },
+        ],
+    );
+    let speed = column(&without, Ran::speed);
+    let baseline = |of, digits| format!("without {}", text(median(&column(&without, of)), digits));
+    let written = column(&own, Ran::written);
+    let own_speed = column(&own, Ran::speed);
+    table.add(&lines::OWN_SPEED, &own_speed, baseline(Ran::speed, 0));
+    table.add(&lines::OWN_SHARE, &ratios(&own_speed, &speed), "");
+    let cpu = column(&own, Ran::cpu);
+    table.add(&lines::OWN_CPU, &cpu, baseline(Ran::cpu, 1));
+    table.add(&lines::OWN_WRITTEN, &written, baseline(Ran::written, 0));
+    let shared_speed = column(&shared, Ran::speed);
+    table.add(&lines::SHARED_SPEED, &shared_speed, baseline(Ran::speed, 0));
+    table.add(&lines::SHARED_SHARE, &ratios(&shared_speed, &speed), "");
+    let written = column(&shared, Ran::written);
+    table.add(&lines::SHARED_WRITTEN, &written, baseline(Ran::written, 0));
+    table.add(&lines::LEDGER_SIZE, &sizes, "");
 }
 
-pub(crate) fn zero_latency(files: &Files, table: &mut Table) {
-    let (with, without) = rounds(files, ROWS, Duration::ZERO);
-    table.add(
-        "with a ledger, zero latency, rows/s",
-        "–",
-        &with,
-        0,
-        format!("without: {:.0}", Spread::of(&without)),
+/// Rows of which none are equal, in runs that look for equal ones and runs that do not.
+pub(crate) fn equal_rows(bench: &Bench, table: &mut Table) {
+    let input = bench.files.csv(ROWS);
+    let server = Server::start(Duration::ZERO);
+    let run = |ledger| bench.whole_run((&input, ROWS), &server.url, ledger);
+    let [once, each] = in_turn(
+        ROUNDS,
+        [&mut || run(Ledger::Nowhere), &mut || run(Ledger::EachAsked)],
     );
-    table.add(
-        "… ratio",
-        "≥ 0.60",
-        &ratios(&with, &without),
-        3,
-        "without = 1",
-    );
+    let baseline = |of, digits| {
+        let value = text(median(&column(&each, of)), digits);
+        format!("`--no-dedupe` {value}")
+    };
+    let speed = column(&once, Ran::speed);
+    let share = ratios(&speed, &column(&each, Ran::speed));
+    table.add(&lines::EQUAL_SPEED, &speed, baseline(Ran::speed, 0));
+    table.add(&lines::EQUAL_SHARE, &share, "");
+    let cpu = column(&once, Ran::cpu);
+    table.add(&lines::EQUAL_CPU, &cpu, baseline(Ran::cpu, 1));
 }
 
-pub(crate) fn with_latency(files: &Files, table: &mut Table) {
-    let (with, without) = rounds(files, ROWS_WITH_LATENCY, LATENCY);
-    let share = |speeds: &[f64]| -> Vec<f64> {
-        speeds
-            .iter()
-            .map(|speed| speed / most_with_latency() * 100.0)
-            .collect()
+pub(crate) fn memory(bench: &Bench, table: &mut Table) {
+    let input = bench.files.csv(FEW_ROWS);
+    let server = Server::start(Duration::ZERO);
+    let peak = |ledger| {
+        bench
+            .whole_run((&input, FEW_ROWS), &server.url, ledger)
+            .peak()
     };
-    table.add(
-        "with a ledger, 20 ms latency, 64 in flight: % of 3,200 rows/s",
-        "as without",
-        &share(&with),
-        1,
-        format!("without: {:.1}", Spread::of(&share(&without))),
+    let [with, without] = in_turn(
+        ROUNDS,
+        [&mut || peak(Ledger::Own), &mut || peak(Ledger::EachAsked)],
     );
+    let without = format!("without {}", text(median(&without), 1));
+    table.add(&lines::MEMORY, &with, without);
 }
 
-pub(crate) fn known(files: &Files, table: &mut Table) {
-    let (input, output) = (files.csv(KNOWN_ROWS), files.output("scored.csv"));
-    let mut server = Server::start(Duration::ZERO);
-    let path = files.output("answers.ledger");
-    let shared = || LedgerConfig {
-        choice: LedgerChoice::Shared(path.clone()),
-        reuse: Reuse::All,
-        dedupe: true,
-    };
-    let run = || run_with(&input, &output, &server.url, Rate::Unlimited, shared());
-    run();
-    let bytes = path.metadata().unwrap().len();
-    let speeds: Vec<f64> = (1..=ROUNDS)
-        .map(|_| Round::of(KNOWN_ROWS, run).speed)
-        .collect();
-    assert_eq!(server.seen().requests, u64::from(KNOWN_ROWS), "asked once");
-    table.add(
-        "every answer known, rows/s",
-        "≥ 150,000",
-        &speeds,
-        0,
-        "nothing is asked",
-    );
-    #[allow(clippy::cast_precision_loss, reason = "shown with a digit")]
-    let each = bytes as f64 / f64::from(KNOWN_ROWS);
-    table.add("the ledger's bytes an answer", "–", &[each], 1, "");
+/// One value of each run.
+pub(crate) fn column(runs: &[Ran], value: fn(&Ran) -> f64) -> Vec<f64> {
+    runs.iter().map(value).collect()
+}
+
+/// The size of everything in a directory: a ledger may be several files.
+pub(crate) fn size(directory: &Path) -> u64 {
+    fs::read_dir(directory)
+        .unwrap()
+        .map(|entry| entry.unwrap().metadata().unwrap().len())
+        .sum()
 }

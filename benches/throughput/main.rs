@@ -1,8 +1,10 @@
-//! How fast `rescore` is, and how lean: always against a baseline measured in the same run, round by round in turn.
+//! How fast `rescore` is, and how lean: always beside a baseline measured in the same run, round by round in turn.
 //!
-//! `cargo bench --bench throughput` measures everything, with `-- NAME` the sections whose name has NAME in it. Nothing is
-//! asserted: a table says what was aimed at and what was seen. The server and the smallest client that starts are this
-//! same binary, run again with a word of their own, so that their CPU time is not counted.
+//! `cargo bench --bench throughput` takes less than ten minutes. After `--`, names of sections choose some of them, `--list`
+//! names them, `--long` measures those with millions of rows as well (less than an hour), and `--write` puts the values into
+//! `docs/benchmarks.md`. With `RESCORE_BIN=PATH` another build of the program is run. Nothing is asserted: the table says
+//! what was aimed at and what was seen. The server and the smallest client that starts are this same binary, run again
+//! with a word of their own, so that their CPU time is not counted.
 
 #![allow(
     clippy::disallowed_methods,
@@ -14,92 +16,162 @@
     clippy::print_stdout,
     clippy::print_stderr,
     clippy::indexing_slicing,
+    clippy::exit,
     reason = "a benchmark whose setting breaks must end immediately, and printing is its purpose"
 )]
 
-mod calls;
+mod accounting;
+mod arguments;
+mod bare;
+mod bench;
 mod check;
 mod data;
 mod decide;
+mod end_to_end;
 mod files;
+mod four_million;
+mod interrupt;
+mod known;
+mod latency;
 mod ledger;
-mod measure;
+mod machine;
 mod phones;
 mod process;
+mod program;
+mod reading;
 mod report;
+mod resume;
+mod rounds;
 mod server;
+mod startup;
+mod table;
+mod ten_million;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
+use std::{fs, process::ExitCode};
 
-use data::Files;
-use measure::Table;
+use arguments::{Measure, Wanted};
+use bench::Bench;
+use table::{Document, Run, Section, Table};
 
 /// The program's own, for the baselines as well.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// A part of the benchmark.
-type Section = fn(&Files, &mut Table);
+/// Where the values are written to.
+const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/benchmarks.md");
 
-const SECTIONS: &[(&str, Section)] = &[
-    ("end-to-end", calls::end_to_end),
-    ("latency", calls::latency),
-    ("rate", calls::rate),
-    ("ledger", ledger::zero_latency),
-    ("slow-ledger", ledger::with_latency),
-    ("known", ledger::known),
-    ("files", files::alone),
-    ("phones", phones::national),
-    ("check", check::check),
-    ("decide", decide::decide),
-    ("report", report::report),
-    ("memory", process::memory),
-    ("startup", process::startup),
-];
-
-fn main() {
+fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    match arguments
-        .iter()
-        .map(String::as_str)
-        .collect::<Vec<_>>()
-        .as_slice()
-    {
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let done = match words.as_slice() {
         [server::WORD, milliseconds] => {
             server::serve(Duration::from_millis(milliseconds.parse().unwrap()));
+            Ok(())
         }
-        [process::WORD, url] => process::first_request(url),
-        // Without it, it was `cargo test --all-targets` that built and ran this, and nobody wants to wait for minutes.
-        words if !words.contains(&"--bench") => println!("this is run by `cargo bench`"),
-        words => bench(words),
+        [bare::WORD, url] => {
+            bare::first_request(url);
+            Ok(())
+        }
+        words => arguments::parse(words).and_then(|wanted| match wanted {
+            Wanted::List => {
+                list();
+                Ok(())
+            }
+            Wanted::Nothing => {
+                println!("this is run by `cargo bench --bench throughput`");
+                Ok(())
+            }
+            Wanted::Measure(wanted) => measure(&wanted),
+        }),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("{why}");
+            ExitCode::from(2)
+        }
     }
 }
 
-fn bench(words: &[&str]) {
-    let wanted: Vec<_> = words
-        .iter()
-        .filter(|word| !word.starts_with("--"))
-        .collect();
-    let chosen: Vec<_> = SECTIONS
-        .iter()
-        .filter(|(name, _)| wanted.is_empty() || wanted.iter().any(|word| name.contains(**word)))
-        .collect();
-    if chosen.is_empty() {
-        println!(
-            "sections are {}",
-            SECTIONS
-                .iter()
-                .map(|(name, _)| *name)
-                .collect::<Vec<_>>()
-                .join(", ")
-        );
-        return;
+fn list() {
+    for section in Section::ALL {
+        let long = if section.is_long() { " (--long)" } else { "" };
+        println!("{}{long}", section.name());
+        let lines = table::lines::GROUPS.iter().flat_map(|group| group.lines);
+        for line in lines.filter(|line| line.section == section) {
+            println!("  {}", line.measure);
+        }
     }
-    let files = Files::new();
-    let mut table = Table::default();
-    for (name, section) in chosen {
-        eprintln!("{name}");
-        section(&files, &mut table);
+}
+
+fn measure(wanted: &Measure) -> Result<(), String> {
+    if wanted.write {
+        if std::env::var_os(program::OTHER).is_some() {
+            return Err(format!(
+                "--write is for the program that was built here, not for {}",
+                program::OTHER
+            ));
+        }
+        // What is wrong with it is better known before an hour of measuring.
+        document()?;
     }
-    println!("\n{}\n\n{table}", measure::machine());
+    let bench = Bench::new();
+    interrupt::watch(bench.files.directory().to_owned());
+    let run = machine::run(&bench.program);
+    let mut all = Table::default();
+    for section in &wanted.sections {
+        eprintln!("{}", section.name());
+        let began = Instant::now();
+        let mut table = Table::default();
+        of(*section)(&bench, &mut table);
+        eprintln!("  {} s", began.elapsed().as_secs());
+        if wanted.write {
+            // Now, so that an interrupt costs one section and not all.
+            write(&table, &run)?;
+        }
+        all.append(table);
+    }
+    println!(
+        "{}, {}, version {}\n{all}",
+        run.machine, run.day, run.version
+    );
+    Ok(())
+}
+
+fn document() -> Result<Document, String> {
+    let text = fs::read_to_string(DOCUMENT).map_err(|error| format!("{DOCUMENT}: {error}"))?;
+    Document::read(&text).map_err(|error| format!("{DOCUMENT}: {error}"))
+}
+
+fn write(table: &Table, run: &Run) -> Result<(), String> {
+    let mut document = document()?;
+    for (line, entry) in table.entries() {
+        document.put(line, entry, run);
+    }
+    fs::write(DOCUMENT, document.text()).map_err(|error| format!("{DOCUMENT}: {error}"))
+}
+
+/// What measures a section.
+fn of(section: Section) -> fn(&Bench, &mut Table) {
+    match section {
+        Section::EndToEndCsv => end_to_end::csv,
+        Section::EndToEndJsonl => end_to_end::jsonl,
+        Section::Latency => latency::latency,
+        Section::Rate => latency::rate,
+        Section::Startup => startup::startup,
+        Section::Ledger => ledger::ledger,
+        Section::EqualRows => ledger::equal_rows,
+        Section::Known => known::known,
+        Section::Memory => ledger::memory,
+        Section::FourMillion => four_million::measure,
+        Section::Resume => resume::measure,
+        Section::TenMillion => ten_million::measure,
+        Section::Files => files::files,
+        Section::Check => check::check,
+        Section::CheckTenMillion => check::ten_million,
+        Section::Decide => decide::decide,
+        Section::Report => report::report,
+        Section::Phones => phones::phones,
+    }
 }

@@ -10,9 +10,10 @@ use std::time::Instant;
 use rescore::internals::fields::{InvalidPhone, PhoneRegion, PhoneRules};
 use rescore::internals::input::Reader;
 
-use crate::calls::{compose, reader_settings};
-use crate::data::Files;
-use crate::measure::{ROUNDS, Spread, Table, in_turn};
+use crate::bench::Bench;
+use crate::reading::{compose, reader_settings};
+use crate::rounds::{ROUNDS, in_turn};
+use crate::table::{Table, lines, median, text};
 
 const ROWS: u32 = 200_000;
 
@@ -25,27 +26,24 @@ const NUMBERS: [(&str, [&str; 2]); 5] = [
     ("IT", ["312 345 ####", "06 698 #####"]),
 ];
 
-pub(crate) fn national(files: &Files, table: &mut Table) {
+pub(crate) fn phones(bench: &Bench, table: &mut Table) {
+    let place = bench.files.place();
+    let (mut microseconds, mut rows) = (Vec::new(), Vec::new());
     for (region, numbers) in NUMBERS {
-        let file = files.output(&format!("{region}.csv"));
+        let file = place.path().join(region).with_extension("csv");
         fs::write(&file, csv(&numbers)).unwrap();
         let region = PhoneRegion::of_code(region);
-        let (with, without) = in_turn(ROUNDS, || read(&file, region), || read(&file, None));
-        let microseconds: Vec<_> = { with.iter().zip(&without) }
-            .map(|(with, without)| (with - without) * 1e6 / f64::from(ROWS))
-            .collect();
-        let without: Vec<_> = without
-            .iter()
-            .map(|time| time * 1e6 / f64::from(ROWS))
-            .collect();
-        table.add(
-            &format!("a national number of {}, µs", region.unwrap()),
-            "< 10",
-            &microseconds,
-            2,
-            format!("a row without it: {:.2}", Spread::of(&without)),
+        let [with, without] = in_turn(
+            ROUNDS,
+            [&mut || read(&file, region), &mut || read(&file, None)],
         );
+        let each = |seconds: f64| seconds * 1e6 / f64::from(ROWS);
+        let without = median(&without);
+        microseconds.push(each(median(&with) - without));
+        rows.push(each(without));
     }
+    let row = format!("a row without it {}", text(median(&rows), 2));
+    table.add(&lines::PHONES, &microseconds, row);
 }
 
 /// Users with numbers of these forms.

@@ -1,159 +1,130 @@
-//! The program itself as a process: its memory at the highest, and how soon its first request arrives.
+//! A process that is measured from its start to its end, by the kernel's accounting.
+//!
+//! When it has ended, it is looked at before it is reaped, so that nothing of it is missing.
 
-use std::fs;
-use std::path::Path;
+use std::fs::File;
+use std::io::{Read, Seek};
 use std::process::{Child, Command, Stdio};
-use std::thread;
-use std::time::Duration;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
-use crate::calls::bare_client;
-use crate::data::Files;
-use crate::measure::{ROUNDS, Spread, Table, in_turn, ratios};
-use crate::server::{Server, now};
+use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
-/// The argument that makes this binary the smallest client; the next one is the URL.
-pub(crate) const WORD: &str = "first-request";
+use crate::{accounting, interrupt};
 
-/// The program, where this was built together with one.
-pub(crate) const PROGRAM: Option<&str> = option_env!("CARGO_BIN_EXE_rescore");
-const FEW_ROWS: u32 = 10_000;
-const MANY_ROWS: u32 = 1_000_000;
-const MEMORY_TARGET: &str = "≤ 40";
-const STARTS: usize = 20;
-const START_TARGET: &str = "< 50";
+/// How often memory is looked at. The kernel keeps the highest value, but only until the end of the process.
+const STEP: Duration = Duration::from_millis(10);
 
-pub(crate) fn memory(files: &Files, table: &mut Table) {
-    let Some(program) = PROGRAM else {
-        return table.skip(
-            "memory at the highest, MiB",
-            MEMORY_TARGET,
-            "no program was built",
-        );
-    };
-    let server = Server::start(Duration::ZERO);
-    let (few, many) = (files.csv(FEW_ROWS), files.csv(MANY_ROWS));
-    let peak_of = |input: &Path| -> f64 {
-        let output = files.output("scored.csv");
-        let _ = fs::remove_file(&output);
-        peak(start(program, input, &output, &server.url))
-    };
-    let (large, small) = in_turn(ROUNDS, || peak_of(&many), || peak_of(&few));
-    table.add(
-        "memory at the highest, 1,000,000 rows, MiB",
-        MEMORY_TARGET,
-        &large,
-        1,
-        format!("10,000 rows: {:.1}", Spread::of(&small)),
-    );
-    table.add(
-        "… ratio",
-        "about 1",
-        &ratios(&large, &small),
-        3,
-        "10,000 rows = 1",
-    );
+/// A running process.
+#[derive(Debug)]
+pub(crate) struct Process {
+    child: Child,
+    began: Instant,
+    /// Its standard error, which is shown if it fails.
+    said: File,
+    /// Dropping it ends the watch.
+    ended: Sender<()>,
+    /// Ends with the most memory that was seen, in MiB.
+    watch: JoinHandle<f64>,
 }
 
-pub(crate) fn startup(files: &Files, table: &mut Table) {
-    let measure = "start to first request, ms";
-    let Some(program) = PROGRAM else {
-        return table.skip(measure, START_TARGET, "no program was built");
-    };
-    let server = std::cell::RefCell::new(Server::start(Duration::ZERO));
-    let url = server.borrow().url.clone();
-    let input = files.csv(10);
-    let since = |start: &dyn Fn() -> Child| -> f64 {
-        let began = now();
-        finish(start());
-        let seen = server.borrow_mut().seen();
-        assert!(seen.requests > 0, "no request arrived");
-        seen.first.saturating_sub(began).as_secs_f64() * 1e3
-    };
-    let output = files.output("scored.csv");
-    let (ours, bare) = in_turn(
-        STARTS,
-        || {
-            let _ = fs::remove_file(&output);
-            since(&|| start(program, &input, &output, &url))
-        },
-        || {
-            since(&|| {
-                Command::new(std::env::current_exe().unwrap())
-                    .args([WORD, &url])
-                    .stderr(Stdio::piped())
-                    .spawn()
-                    .unwrap()
-            })
-        },
-    );
-    table.add(
-        measure,
-        START_TARGET,
-        &ours,
-        1,
-        format!("bare reqwest program: {:.1}", Spread::of(&bare)),
-    );
+/// What a process has used.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Used {
+    pub(crate) seconds: f64,
+    /// CPU seconds.
+    pub(crate) cpu: f64,
+    /// Bytes sent to the disk.
+    pub(crate) written: u64,
+    /// The most memory, in MiB.
+    pub(crate) peak: f64,
 }
 
-/// The least that a program can do that sends one request with this HTTP library.
-pub(crate) fn first_request(url: &str) {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
-    let request = bare_client().post(url).body("{}");
-    runtime.block_on(async { request.send().await.unwrap().bytes().await.unwrap() });
+impl Process {
+    pub(crate) fn start(command: &mut Command) -> Self {
+        let said = tempfile::tempfile().unwrap();
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(said.try_clone().unwrap());
+        let began = Instant::now();
+        let child = interrupt::start(command);
+        let (ended, end) = channel();
+        let id = child.id();
+        Self {
+            child,
+            began,
+            said,
+            ended,
+            watch: thread::spawn(move || watch_memory(id, &end)),
+        }
+    }
+
+    /// Since its start.
+    pub(crate) fn seconds(&self) -> f64 {
+        self.began.elapsed().as_secs_f64()
+    }
+
+    /// Bytes sent to the disk so far.
+    pub(crate) fn written(&self) -> u64 {
+        accounting::written(self.child.id())
+    }
+
+    /// Whether it has ended.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.wait(WaitIdOptions::NOHANG)
+    }
+
+    /// Ends it without a warning.
+    pub(crate) fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.reap();
+    }
+
+    /// Waits until it ends by itself. If it fails, so does the benchmark.
+    pub(crate) fn finish(self) -> Used {
+        let mut said = self.said.try_clone().unwrap();
+        let (used, succeeded) = self.reap();
+        let mut text = String::new();
+        said.rewind().unwrap();
+        said.read_to_string(&mut text).unwrap();
+        assert!(succeeded, "{text}");
+        used
+    }
+
+    fn reap(mut self) -> (Used, bool) {
+        self.wait(WaitIdOptions::empty());
+        let seconds = self.seconds();
+        drop(self.ended);
+        let id = self.child.id();
+        let used = Used {
+            seconds,
+            cpu: accounting::cpu_seconds(id),
+            written: accounting::written(id),
+            peak: self.watch.join().unwrap(),
+        };
+        (used, interrupt::reap(&mut self.child).success())
+    }
+
+    /// Waits for its end, and leaves it to be looked at.
+    fn wait(&self, further: WaitIdOptions) -> bool {
+        let id = WaitId::Pid(Pid::from_child(&self.child));
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | further;
+        waitid(id, options).unwrap().is_some()
+    }
 }
 
-fn start(program: &str, input: &Path, output: &Path, url: &str) -> Child {
-    Command::new(program)
-        .arg("run")
-        .arg(input)
-        .arg("-o")
-        .arg(output)
-        .args(["--base-url", url, "--service-id", "bench"])
-        .args(["-r", "unlimited", "-c", "64", "--progress", "off"])
-        .env("RESCORE_API_KEY", "bench")
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap()
-}
-
-/// The most memory that a process has had at its end, in MiB.
-pub(crate) fn peak(mut child: Child) -> f64 {
+/// Looks at a process's memory until its end.
+fn watch_memory(process: u32, end: &Receiver<()>) -> f64 {
     let mut peak = 0.0;
     loop {
         // What has ended has no memory to show.
-        if let Some(now) = peak_so_far(child.id()) {
-            peak = now;
+        if let Some(so_far) = accounting::highest_memory(process) {
+            peak = so_far;
         }
-        if child.try_wait().unwrap().is_some() {
-            break;
+        if end.recv_timeout(STEP) != Err(RecvTimeoutError::Timeout) {
+            return peak;
         }
-        thread::sleep(Duration::from_millis(5));
     }
-    finish(child);
-    peak
-}
-
-/// Waits for the end; what went wrong is shown, and the measure is worth nothing.
-pub(crate) fn finish(child: Child) {
-    let output = child.wait_with_output().unwrap();
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-}
-
-/// The most memory that a process has had so far, in MiB; `None` when it has none any more.
-fn peak_so_far(process: u32) -> Option<f64> {
-    let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmHWM:"))?;
-    let kibibytes: f64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
-    Some(kibibytes / 1024.0)
 }

@@ -1,73 +1,60 @@
 //! `rescore report` as a process: rows a second, and its memory at the highest. The baseline reads the same file and
 //! counts its records.
 
-use std::fs;
 use std::path::Path;
-use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use crate::data::Files;
-use crate::measure::{ROUNDS, Spread, Table, in_turn, ratios};
-use crate::process::{PROGRAM, peak};
+use crate::bench::Bench;
+use crate::process::{Process, Used};
+use crate::rounds::{ROUNDS, in_turn};
+use crate::table::{Table, lines, median, text};
 
 const ROWS: u32 = 1_000_000;
 const FEW_ROWS: u32 = 10_000;
 /// Two columns with as many values as rows.
 const BY: [&str; 4] = ["--by", "user_id", "--by", "email"];
 
-/// Rows a second, and the memory at the highest in MiB.
-type Seen = (f64, f64);
-
-pub(crate) fn report(files: &Files, table: &mut Table) {
-    let Some(program) = PROGRAM else {
-        return table.skip("report, rows/s", "≥ 500,000", "no program was built");
-    };
-    let (many, few) = (files.scored_csv(ROWS), files.scored_csv(FEW_ROWS));
-    let page = files.output("report.html");
-    let run = |input: &Path, rows: u32, args: &[&str]| measure(program, (input, &page), rows, args);
-    let (ours, baseline) = in_turn(ROUNDS, || run(&many, ROWS, &[]).0, || read(&many));
-    let reading = format!("csv crate, reading alone: {:.0}", Spread::of(&baseline));
-    table.add("report, rows/s", "≥ 500,000", &ours, 0, reading);
-    let ratio = ratios(&ours, &baseline);
-    table.add("… ratio", "–", &ratio, 3, "reading alone = 1");
-    let (large, small) = in_turn(
-        ROUNDS,
-        || run(&many, ROWS, &BY),
-        || run(&few, FEW_ROWS, &BY),
+pub(crate) fn report(bench: &Bench, table: &mut Table) {
+    let (many, few) = (
+        bench.files.scored_csv(ROWS),
+        bench.files.scored_csv(FEW_ROWS),
     );
-    let column =
-        |seen: &[Seen], value: fn(&Seen) -> f64| seen.iter().map(value).collect::<Vec<_>>();
-    let speed = column(&large, |seen| seen.0);
-    let what = "… with two `--by` columns of a million values, rows/s";
-    table.add(what, "≥ 500,000", &speed, 0, "the same");
-    let (large, small) = (column(&large, |seen| seen.1), column(&small, |seen| seen.1));
-    let of_few = format!("10,000 rows: {:.1}", Spread::of(&small));
-    table.add("… memory at the highest, MiB", "≤ 64", &large, 1, of_few);
+    let run = |input: &Path, args: &[&str]| measure(bench, input, args);
+    let speed = |used: &[Used], rows: u32| -> Vec<f64> {
+        let speeds = used.iter().map(|used| f64::from(rows) / used.seconds);
+        speeds.collect()
+    };
+    let peak = |used: &[Used]| -> Vec<f64> { used.iter().map(|used| used.peak).collect() };
+
+    let [ours, reading] = in_turn(
+        ROUNDS,
+        [
+            &mut || f64::from(ROWS) / run(&many, &[]).seconds,
+            &mut || read(&many),
+        ],
+    );
+    let reading = format!("csv crate, reading alone {}", text(median(&reading), 0));
+    table.add(&lines::REPORT, &ours, reading);
+
+    let [large, small] = in_turn(ROUNDS, [&mut || run(&many, &BY), &mut || run(&few, &BY)]);
+    table.add(&lines::REPORT_BY, &speed(&large, ROWS), "");
+    let small = format!("10,000 rows {}", text(median(&peak(&small)), 1));
+    table.add(&lines::REPORT_BY_MEMORY, &peak(&large), small);
+
     let against = ["--against", many.to_str().unwrap(), "--key", "user_id"];
-    let seen: Vec<_> = (0..ROUNDS).map(|_| run(&many, ROWS, &against)).collect();
-    let what = "… against a file of a million rows, rows/s of both";
-    table.add(what, "–", &column(&seen, |seen| seen.0 * 2.0), 0, "");
-    let what = "… memory at the highest, MiB";
-    table.add(what, "–", &column(&seen, |seen| seen.1), 1, "");
+    let [both] = in_turn(ROUNDS, [&mut || run(&many, &against)]);
+    table.add(&lines::REPORT_AGAINST, &speed(&both, 2 * ROWS), "");
+    table.add(&lines::REPORT_AGAINST_MEMORY, &peak(&both), "");
 }
 
-fn measure(program: &str, (input, page): (&Path, &Path), rows: u32, args: &[&str]) -> Seen {
-    let _ = fs::remove_file(page);
-    let began = Instant::now();
-    let child = Command::new(program)
-        .arg("report")
+fn measure(bench: &Bench, input: &Path, args: &[&str]) -> Used {
+    let place = bench.files.place();
+    let mut command = bench.program.command("report");
+    command
         .arg(input)
         .arg("-o")
-        .arg(page)
-        .args(args)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let peak = peak(child);
-    let seconds = began.elapsed().as_secs_f64();
-    (f64::from(rows) / seconds, peak)
+        .arg(place.path().join("report.html"));
+    Process::start(command.args(args)).finish()
 }
 
 /// Rows a second when the csv crate takes the records apart.

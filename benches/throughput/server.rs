@@ -1,5 +1,5 @@
 //! A server that costs as little as can be: a process of its own that parses just enough of HTTP/1.1 to know where a
-//! request ends, and always says the same but for a transaction id of its own.
+//! request ends, and always gives an answer.
 //!
 //! It listens on its standard input as well: each line there is answered with what it has seen since the last one, and
 //! when the input ends, so does the server; none is ever left behind.
@@ -9,30 +9,18 @@ use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, LazyLock, Mutex};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use memchr::memmem;
 
+use crate::table::number;
+
 /// The argument that makes this binary a server; the next one is its latency in milliseconds.
 pub(crate) const WORD: &str = "serve";
 
-/// With the score of the interface's own example.
-const BODY: &str =
-    r#"{"transaction_id":"44de328f-0000-4000-8000-000000000000","summary":{"risk_score":1.68}}"#;
-
-/// What stands behind the id.
-const AFTER_ID: &str = r#"","summary":{"risk_score":1.68}}"#;
-/// The last part of the id.
-const DIGITS: usize = 12;
-
 static NUMBER: AtomicU64 = AtomicU64::new(0);
-
-static ANSWER: LazyLock<String> = LazyLock::new(|| {
-    let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length:";
-    format!("{head} {}\r\n\r\n{BODY}", BODY.len())
-});
 
 /// A running server.
 pub(crate) struct Server {
@@ -53,6 +41,13 @@ pub(crate) struct Seen {
     pub(crate) last: Duration,
     /// How long they waited for their answers in all, where the server has a latency.
     pub(crate) waited: Duration,
+}
+
+impl Seen {
+    /// In seconds.
+    pub(crate) fn mean_wait(&self) -> f64 {
+        self.waited.as_secs_f64() / number(self.requests)
+    }
 }
 
 impl Server {
@@ -228,18 +223,30 @@ fn write_later(
     }
 }
 
-/// The answer with this number at the end of its id: one id for all would be a fault that has to be told.
-fn with_id(mut number: u64) -> Vec<u8> {
-    let mut answer = ANSWER.clone().into_bytes();
-    let end = answer.len() - AFTER_ID.len();
-    for digit in answer[end - DIGITS..end].iter_mut().rev() {
-        *digit = b'0' + u8::try_from(number % 10).unwrap();
-        number /= 10;
-    }
-    answer
+/// The answer with this number: its id is a UUID like any other, and its score has two decimal places, so that a ledger
+/// can make neither shorter than those of a real service.
+fn with_id(number: u64) -> String {
+    let (high, low) = (mixed(number * 2), mixed(number * 2 + 1));
+    let id =
+        uuid::Builder::from_random_bytes((u128::from(high) << 64 | u128::from(low)).to_be_bytes());
+    let hundredths = high % 1_000;
+    let (whole, rest) = (hundredths / 100, hundredths % 100);
+    let id = id.into_uuid();
+    let body =
+        format!(r#"{{"transaction_id":"{id}","summary":{{"risk_score":{whole}.{rest:02}}}}}"#);
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length:";
+    format!("{head} {}\r\n\r\n{body}", body.len())
+}
+
+/// A number that looks like chance, and is another one for each number: the last step of `SplitMix64`.
+fn mixed(number: u64) -> u64 {
+    let mut bits = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    bits ^ (bits >> 31)
 }
 
 fn answer(mut to: &TcpStream) {
     // So little always fits into the socket's buffer; a client that has gone is no news.
-    let _ = to.write_all(&with_id(NUMBER.fetch_add(1, Ordering::Relaxed)));
+    let _ = to.write_all(with_id(NUMBER.fetch_add(1, Ordering::Relaxed)).as_bytes());
 }

@@ -1,6 +1,7 @@
 //! The documents are true.
 
 mod architecture;
+mod benchmarks;
 mod documents;
 mod readme;
 mod reference;

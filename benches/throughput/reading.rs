@@ -1,0 +1,70 @@
+//! Reading files as a run does, in this process: what the sections without the program measure, and the bodies that the
+//! bare loop sends.
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use bytes::Bytes;
+use rescore::internals::encoding::TextEncoding;
+use rescore::internals::fields::{Assignments, PhoneRules};
+use rescore::internals::input::{self, Compose, FileSettings, FormatChoice, Input, Reader};
+use rescore::internals::layout::{Existing, VERDICT_COLUMNS};
+use rescore::internals::selection::Selection;
+use rescore::internals::service::{self, Plan};
+
+/// As [`crate::program::REQUEST`] asks for it.
+const PLAN: Plan = Plan::Paid {
+    vpn_check: true,
+    advanced: false,
+};
+
+/// What a reader of a plain file needs.
+pub(crate) fn reader_settings(input: &Path) -> input::ReaderSettings {
+    input::ReaderSettings {
+        file: FileSettings {
+            input: Input::File(PathBuf::from(input)),
+            format: FormatChoice::Detect,
+            encoding: TextEncoding::UTF_8,
+            delimiter: None,
+            no_header: false,
+            max_record: 1024 * 1024,
+        },
+        judges_first_rows: true,
+        selection: Selection::default(),
+        assignments: Assignments::default(),
+        phones: PhoneRules::default(),
+        existing: Existing::Replace,
+        columns: VERDICT_COLUMNS.map(str::to_owned).to_vec(),
+    }
+}
+
+/// How a run makes bodies.
+pub(crate) fn compose() -> Compose {
+    Compose::new(|request, to| service::write_body(request, PLAN, to))
+}
+
+/// The bodies that a run over this file sends.
+pub(crate) fn bodies(input: &Path) -> Vec<Bytes> {
+    let (mut reader, _) = Reader::open(reader_settings(input), compose()).unwrap();
+    std::iter::from_fn(|| reader.next_batch().unwrap())
+        .flat_map(|batch| batch.rows)
+        .map(|prepared| prepared.request.unwrap())
+        .collect()
+}
+
+/// No bodies: reading alone is measured.
+pub(crate) fn nothing() -> Compose {
+    Compose::new(|_, _| {})
+}
+
+/// Reads all rows and finds their fields, on one thread; rows a second.
+pub(crate) fn through_reader(input: &Path, rows: u32, compose: Compose) -> f64 {
+    let began = Instant::now();
+    let (mut reader, _) = Reader::open(reader_settings(input), compose).unwrap();
+    while let Some(batch) = reader.next_batch().unwrap() {
+        for row in batch.rows {
+            row.request.unwrap();
+        }
+    }
+    f64::from(rows) / began.elapsed().as_secs_f64()
+}
