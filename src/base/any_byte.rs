@@ -1,7 +1,7 @@
 //! Whether a text has any of some bytes.
 
-/// Whether `is_one` is true of any byte. Without a branch for each byte, and for a short text without a loop over single
-/// bytes: every value of every row comes through here, and most have 10 to 30 bytes.
+/// Whether `is_one` is true of any byte. There is no branch for each byte, and for a short text no loop over single bytes:
+/// every value of every row comes through here, and most have 10 to 30 bytes.
 #[inline]
 pub(crate) fn any_byte(bytes: &[u8], is_one: impl Fn(u8) -> bool + Copy) -> bool {
     // The last block overlaps the one before it, so that nothing is left over.

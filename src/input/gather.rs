@@ -38,8 +38,8 @@ pub(super) trait Records {
 /// The least that a usual row has, in bytes.
 const SMALL_ROW: usize = 128;
 
-/// How many rows get room when so many bytes are there: growing a batch step by step moves each of its rows twice. A slow
-/// pipe has few bytes at a time, and its batches must not take more memory than their rows.
+/// How many rows get room when so many bytes are there: a batch that grows step by step moves each of its rows twice. A
+/// slow pipe has few bytes at a time, and its batches must not take much more memory than their rows.
 const fn room_for(bytes: usize) -> usize {
     let rows = bytes.div_ceil(SMALL_ROW);
     if rows < BATCH_ROWS { rows } else { BATCH_ROWS }
