@@ -83,7 +83,7 @@ pub(crate) fn too_deep(value: JsonValue<'_>) -> bool {
 }
 
 /// The value's text on one line: without white space between its tokens, and with JSON escapes for
-/// every character that [`is_unsafe_to_print`], so that the file is safe to show on a terminal.
+/// every character that is unsafe to print, so that the file is safe to show on a terminal.
 #[must_use]
 pub(crate) fn on_one_line(value: JsonValue<'_>) -> Box<str> {
     let text = value.get();
