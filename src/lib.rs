@@ -86,7 +86,7 @@ pub mod internals {
         pub use crate::pace::{Allowance, FailureBudget, Gate, GiveUpAfter, PaceLimits, Rate};
     }
     pub mod raw_json {
-        pub use crate::raw_json::{Pointer, members, string};
+        pub use crate::raw_json::{JsonValue, Pointer, members, string};
     }
     pub mod row {
         pub use crate::row::{Earlier, Row, RowNumber, Span};

@@ -98,7 +98,7 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("indicatif", &["observe/bar.rs", "observe/screen.rs"]),
     ("jiff", &["observe/numbers.rs"]),
     ("maud", &["report/"]),
-    ("memchr", &["fields/sanitise.rs", "input/", "raw_json.rs"]),
+    ("memchr", &["fields/sanitise.rs", "input/", "raw_json/"]),
     ("mimalloc", &["main.rs"]),
     ("reqwest", &["service/http/client.rs", "service/http/"]),
     ("rlibphonenumber", &["fields/region.rs"]),

@@ -3,6 +3,7 @@
 //!
 //! Nothing here knows about rows, calls or the service.
 
+pub(crate) mod any_byte;
 pub(crate) mod control_chars;
 pub(crate) mod decimal;
 pub(crate) mod elapsed;

@@ -10,6 +10,7 @@ use memchr::{memchr, memchr_iter};
 
 use super::field::Field;
 use super::phone::{self, is_ornament};
+use crate::base::any_byte::any_byte;
 use crate::base::encoding::TextEncoding;
 use crate::base::error::quoted;
 use crate::verdict::{Failure, Reason};
@@ -81,16 +82,15 @@ pub(super) fn clean(text: Cow<'_, str>, field: Field) -> Result<Option<Cow<'_, s
     }
 }
 
-/// Whether there is a byte that may belong to a control character. One pass without branches, as
-/// values are nearly always clean, and every value of every row comes through here.
+/// Whether there is a byte that may belong to a control character.
 #[allow(
     clippy::needless_bitwise_bool,
     reason = "without branches the compiler checks many bytes per instruction"
 )]
 fn may_have_control(text: &str) -> bool {
     // C1 controls are U+0080 to U+009F, in UTF-8 C2 80 to C2 9F.
-    text.bytes().fold(false, |found, byte| {
-        found | (byte < 0x20) | (byte == 0x7f) | (byte == 0xc2)
+    any_byte(text.as_bytes(), |byte| {
+        (byte < 0x20) | (byte == 0x7f) | (byte == 0xc2)
     })
 }
 

@@ -35,6 +35,16 @@ pub(super) trait Records {
     fn buffer(&mut self) -> &mut Buffer;
 }
 
+/// The least that a usual row has, in bytes.
+const SMALL_ROW: usize = 128;
+
+/// How many rows get room when so many bytes are there: a batch that grows step by step moves each of its rows twice. A
+/// slow pipe has few bytes at a time, and its batches must not take much more memory than their rows.
+const fn room_for(bytes: usize) -> usize {
+    let rows = bytes.div_ceil(SMALL_ROW);
+    if rows < BATCH_ROWS { rows } else { BATCH_ROWS }
+}
+
 /// Some rows; `None` at the end, and if there are none yet and `waits` is false.
 ///
 /// # Errors
@@ -51,6 +61,9 @@ pub(super) fn gather<R: Records>(
         }
         match records.next_record()? {
             Some(row) => {
+                if rows.is_empty() {
+                    rows.reserve_exact(room_for(R::length(&row) + records.buffer().bytes.len()));
+                }
                 bytes += R::length(&row);
                 rows.push(row);
             }

@@ -18,7 +18,6 @@ use crate::base::error::{Error, Result};
 use crate::layout::{Format, Layout};
 use crate::row::{Row, RowNumber};
 use crate::telemetry::event::InputEnd;
-use crate::verdict::Failure;
 
 /// Reads rows from a source.
 pub struct Reader {
@@ -256,7 +255,7 @@ impl Reader {
         )?;
         let mut row = self.buffer.take(&extent, self.number);
         self.number = self.number.next();
-        let request = match &mut self.parser {
+        let mut request = match &mut self.parser {
             FormatParser::Csv(parser) => {
                 parser.request(&mut row, &extent, self.settings.phones, &mut self.bodies)
             }
@@ -268,10 +267,10 @@ impl Reader {
             let name = self.buffer.source.name();
             return Err(first_rows::hopeless(name, reason, self.parser.mapping()));
         }
-        let request = request.map_err(|failure| Failure {
-            message: format!("line {line}: {}", failure.message).into(),
-            ..failure
-        });
+        // In place: nearly every row has a request, which would be moved otherwise.
+        if let Err(failure) = &mut request {
+            failure.message = format!("line {line}: {}", failure.message).into();
+        }
         Ok(Some(ReadRow { row, request }))
     }
 }

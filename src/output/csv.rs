@@ -6,6 +6,7 @@ use csv_core::{QuoteStyle, WriteResult, Writer, WriterBuilder};
 
 use super::columns::has;
 use super::earlier::DecisionChange;
+use crate::base::any_byte::any_byte;
 use crate::base::control_chars::is_unsafe_to_print;
 use crate::base::encoding::TextEncoding;
 use crate::layout::{Existing, Format, Layout, PREVIOUS};
@@ -43,6 +44,10 @@ impl CellEncoder {
 
     fn put(&mut self, out: &mut Vec<u8>, text: &str) {
         let cell = &*self.encoding.encode(text);
+        if !self.may_need_quotes(cell) {
+            out.extend_from_slice(cell);
+            return;
+        }
         let start = out.len();
         // Each byte may be doubled, and two quotes and a delimiter are added: with this much room
         // the writer never needs more.
@@ -59,6 +64,23 @@ impl CellEncoder {
         let (_, ended) = writer.delimiter(room.get_mut(written..).unwrap_or_default());
         written += ended.saturating_sub(1);
         out.truncate(start + written);
+    }
+
+    /// Whether a cell has a byte for which it could be quoted. Nearly none has: ids, scores and words.
+    #[allow(
+        clippy::needless_bitwise_bool,
+        reason = "without branches the compiler checks many bytes per instruction"
+    )]
+    fn may_need_quotes(&self, cell: &[u8]) -> bool {
+        let [semicolon, tab] = SPLITS;
+        any_byte(cell, |byte| {
+            (byte == self.delimiter)
+                | (byte == semicolon)
+                | (byte == tab)
+                | (byte == b'"')
+                | (byte == b'\r')
+                | (byte == b'\n')
+        })
     }
 
     /// Writes a cell with text from outside, without anything that a spreadsheet would run or that
@@ -286,6 +308,7 @@ fn end_line(out: &mut Vec<u8>, row: &Row) {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 
@@ -315,5 +338,26 @@ mod tests {
             out.push(b'|');
         }
         assert_eq!(out, b"\"a;b\"|\"[1,\t2]\"|\"a|b\"|a,b|");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn a_cell_is_written_as_the_csv_crate_writes_it(text in "[a-c,;|\"'\t\r\n é#-]{0,6}", delimiter in "[,;|\t]") {
+            let [delimiter] = <[u8; 1]>::try_from(delimiter.as_bytes()).unwrap();
+            let mut out = Vec::new();
+            let format = Format::Delimited { delimiter };
+            CellEncoder::new(format, TextEncoding::UTF_8).put(&mut out, &text);
+            let splits = text.bytes().any(|byte| SPLITS.contains(&byte));
+            let quotes = if splits { ::csv::QuoteStyle::Always } else { ::csv::QuoteStyle::Necessary };
+            let mut writer = ::csv::WriterBuilder::new();
+            writer.delimiter(delimiter).quote_style(quotes);
+            let mut writer = writer.from_writer(Vec::new());
+            // Not as the only cell, which is quoted if it is empty.
+            writer.write_record([&text, "x"]).unwrap();
+            let whole = writer.into_inner().unwrap();
+            let last = if splits { &b"\"x\"\n"[..] } else { b"x\n" };
+            out.push(delimiter);
+            proptest::prop_assert_eq!(Some(&*out), whole.strip_suffix(last));
+        }
     }
 }

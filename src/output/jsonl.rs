@@ -9,10 +9,34 @@ use crate::raw_json::{self, put_string};
 use crate::row::{Row, Span};
 use crate::verdict::{Failure, Reason, Score, Verdict};
 
-pub(super) fn write_row(out: &mut Vec<u8>, row: &Row, verdict: &Verdict, layout: &Layout) {
+/// What is written before the value of each new member, such as `,"decision":`. It is the same in every row.
+pub(super) struct MemberHeads(Box<[Box<[u8]>]>);
+
+impl MemberHeads {
+    /// For members with the names of these columns.
+    pub(super) fn new(columns: &[String]) -> Self {
+        let head = |name: &String| {
+            let mut head = vec![b','];
+            put_string(name, &mut head);
+            head.push(b':');
+            head.into()
+        };
+        Self(columns.iter().map(head).collect())
+    }
+}
+
+pub(super) fn write_row(
+    out: &mut Vec<u8>,
+    row: &Row,
+    verdict: &Verdict,
+    layout: &Layout,
+    heads: &MemberHeads,
+) {
     out.extend_from_slice(row.before());
     match brace(row) {
-        Some(brace) if !stays(verdict) => with_members(out, row, verdict, layout, brace),
+        Some(brace) if !stays(verdict) => {
+            with_members(out, row, verdict, layout, heads, brace);
+        }
         _ => out.extend_from_slice(row.content()),
     }
     out.extend_from_slice(row.line_end());
@@ -38,7 +62,14 @@ fn brace(row: &Row) -> Option<u32> {
         .then(|| Span::new(0, content.len() - 1).end + row.content.start)
 }
 
-fn with_members(out: &mut Vec<u8>, row: &Row, verdict: &Verdict, layout: &Layout, brace: u32) {
+fn with_members(
+    out: &mut Vec<u8>,
+    row: &Row,
+    verdict: &Verdict,
+    layout: &Layout,
+    heads: &MemberHeads,
+    brace: u32,
+) {
     let keep = layout.existing == Existing::Keep;
     let mut copied = row.content.start;
     for (span, column) in &row.existing {
@@ -65,13 +96,10 @@ fn with_members(out: &mut Vec<u8>, row: &Row, verdict: &Verdict, layout: &Layout
         })
         .trim_ascii()
         == b"{";
-    for (column, name) in layout.columns.iter().enumerate() {
+    for (column, head) in heads.0.iter().enumerate() {
         if keep || !has(row, column) {
-            if !std::mem::take(&mut first) {
-                out.push(b',');
-            }
-            put_string(name, out);
-            out.push(b':');
+            let comma = usize::from(std::mem::take(&mut first));
+            out.extend_from_slice(head.get(comma..).unwrap_or_default());
             put_value(out, verdict, column);
         }
     }

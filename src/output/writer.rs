@@ -29,6 +29,7 @@ pub struct Writer {
     /// What a report shows of these rows, if there will be one.
     tally: Option<Box<RowTally>>,
     cells: csv::CellEncoder,
+    heads: jsonl::MemberHeads,
     /// The columns in front of rejects and changes in a delimited file.
     reject: csv::FrontColumns,
     change: csv::FrontColumns,
@@ -54,6 +55,7 @@ impl Writer {
             }
         }
         Self {
+            heads: jsonl::MemberHeads::new(&layout.columns),
             layout,
             policy,
             files,
@@ -96,7 +98,13 @@ impl Writer {
                     &mut self.cells,
                 ),
                 Format::Jsonl => {
-                    jsonl::write_row(&mut self.files.buffer, row, verdict, &self.layout);
+                    jsonl::write_row(
+                        &mut self.files.buffer,
+                        row,
+                        verdict,
+                        &self.layout,
+                        &self.heads,
+                    );
                 }
             }
             let mut past = None;

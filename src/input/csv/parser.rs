@@ -9,7 +9,7 @@ use super::super::buffer::{Buffer, Extent};
 use super::super::existing::{self, Conflict};
 use super::super::settings::ReaderSettings;
 use super::columns::{no_header, ours, spans};
-use super::scan::{RecordScan, find_record, scan, unquote};
+use super::scan::{RecordScan, find_record, scan, unquote, unquoted};
 use crate::base::encoding::TextEncoding;
 use crate::base::error::{Error, Result};
 use crate::fields::{self, ColumnSource, Field, Mapping, PhoneRules, UserRequest};
@@ -175,17 +175,22 @@ impl CsvParser {
         scan(buffer, self.delimiter, max_record, &mut self.cells)
     }
 
-    /// The text of a cell of the record that was scanned last; `None` if there is no such cell.
+    /// The text of a cell of the record that was scanned last; `None` if there is no such cell. `whole` is the row as text,
+    /// if all of it is UTF-8: that is checked sooner for a row than cell by cell.
     #[inline]
     fn text<'r>(
         &self,
         row: &'r Row,
+        whole: Option<&'r str>,
         index: usize,
         field: Field,
     ) -> Result<Option<Cow<'r, str>>, Failure> {
-        match self.cells.get(index) {
-            Some(cell) => fields::text(unquote(row.slice(*cell)), self.encoding, field).map(Some),
-            None => Ok(None),
+        let Some(cell) = self.cells.get(index) else {
+            return Ok(None);
+        };
+        match whole.and_then(|text| unquoted(text.get(cell.range())?)) {
+            Some(text) => Ok(Some(Cow::Borrowed(text))),
+            None => fields::text(unquote(row.slice(*cell)), self.encoding, field).map(Some),
         }
     }
 
@@ -230,13 +235,16 @@ impl CsvParser {
             );
             return Err(Failure::new(Reason::Ragged, message));
         }
+        let whole = { self.encoding.is_utf8() }
+            .then(|| std::str::from_utf8(&row.raw).ok())
+            .flatten();
         let find = |field| match self.mapping.sources.get(field) {
             ColumnSource::Absent => Ok(None),
             ColumnSource::Constant(value) => Ok(Some(Cow::Borrowed(value.as_str()))),
             // Nearly every field has one column: this is the path that must be short.
             ColumnSource::Columns(template) => match template.column() {
-                Some(index) => self.text(row, *index, field),
-                None => template.text(|index| self.text(row, *index, field)),
+                Some(index) => self.text(row, whole, *index, field),
+                None => template.text(|index| self.text(row, whole, *index, field)),
             },
         };
         let region = || {

@@ -30,6 +30,15 @@ pub(in crate::input) fn unquote(cell: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(value)
 }
 
+/// The value of a cell that only has to lose its quotes, if it has any; `None` if a quote within it is doubled.
+#[inline]
+pub(super) fn unquoted(cell: &str) -> Option<&str> {
+    match { cell.strip_prefix('"') }.and_then(|rest| rest.strip_suffix('"')) {
+        None => Some(cell),
+        Some(inner) => memchr(b'"', inner.as_bytes()).is_none().then_some(inner),
+    }
+}
+
 #[inline]
 pub(in crate::input) fn scan(
     buffer: &Buffer,

@@ -4,7 +4,7 @@
 
 use proptest::prelude::*;
 
-use super::scan::{RecordScan, find_record, unquote};
+use super::scan::{RecordScan, find_record, unquote, unquoted};
 
 /// All records of a text: the cells, and whether quotes were broken.
 fn records(text: &[u8]) -> Vec<(Vec<Vec<u8>>, bool)> {
@@ -12,12 +12,21 @@ fn records(text: &[u8]) -> Vec<(Vec<Vec<u8>>, bool)> {
     while let RecordScan::Record(extent) = find_record(rest, b',', true, &mut cells) {
         let values = cells
             .iter()
-            .map(|cell| unquote(&rest[cell.range()]).into_owned())
+            .map(|cell| value(&rest[cell.range()]))
             .collect();
         records.push((values, extent.malformed));
         rest = &rest[extent.end..];
     }
     records
+}
+
+/// A cell's value, found both ways.
+fn value(cell: &[u8]) -> Vec<u8> {
+    let value = unquote(cell).into_owned();
+    if let Some(text) = unquoted(std::str::from_utf8(cell).unwrap()) {
+        assert_eq!(text.as_bytes(), value);
+    }
+    value
 }
 
 fn by_the_csv_crate(text: &[u8]) -> Vec<Vec<Vec<u8>>> {

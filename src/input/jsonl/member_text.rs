@@ -4,24 +4,22 @@
 
 use std::borrow::Cow;
 
-use serde_json::value::RawValue;
-
 use crate::base::error::quoted;
 use crate::fields::Field;
-use crate::raw_json::{self, Pointer};
+use crate::raw_json::{self, JsonValue, Pointer};
 use crate::verdict::{Failure, Reason};
 
 /// A member's name, for messages.
-pub(super) fn quoted_key(key: &RawValue) -> String {
+pub(super) fn quoted_key(key: JsonValue<'_>) -> String {
     quoted(&raw_json::string(key).unwrap_or_default())
 }
 
 /// The text of a member that is sent, or of a value in it at this pointer. Null counts as absent.
 pub(super) fn text<'a>(
-    value: &'a RawValue,
+    value: JsonValue<'a>,
     pointer: Option<&Pointer>,
     field: Field,
-    intact: impl Fn(&RawValue) -> bool,
+    intact: impl Fn(JsonValue<'_>) -> bool,
 ) -> Result<Option<Cow<'a, str>>, Failure> {
     let value = match pointer {
         Some(pointer) => match raw_json::follow(value, pointer.split_first().1) {

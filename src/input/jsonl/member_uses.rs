@@ -5,11 +5,10 @@
 use std::collections::HashMap;
 
 use foldhash::fast::RandomState;
-use serde_json::value::RawValue;
 
 use crate::fields::{self, Field};
 use crate::layout::PREVIOUS;
-use crate::raw_json::{self, Pointer};
+use crate::raw_json::{self, JsonValue, KnownKey, Member, Pointer};
 
 /// One value that is looked up in every object.
 pub(super) enum MemberLookup {
@@ -36,13 +35,27 @@ const REMEMBERED_KEYS: usize = 1_024;
 /// The longest key that is remembered: longer than any usual name.
 const REMEMBERED_BYTES: usize = 256;
 
+/// A key that was seen.
+struct SeenKey {
+    key: KnownKey,
+    uses: KeyUses,
+    /// The place of the key that followed it last.
+    next: usize,
+}
+
 /// What the keys of a file's objects are used for.
 pub(super) struct MemberUses {
     lookups: Vec<MemberLookup>,
     /// Names of the columns that we write.
     columns: Vec<String>,
-    /// What a key, as written, is used for. Keys repeat in every row, so each is looked up once.
-    known: HashMap<Box<str>, KeyUses, RandomState>,
+    /// Keys repeat in every row, nearly always in the same order, so each is looked up once.
+    seen: Vec<SeenKey>,
+    /// The place in `seen` of each key as written.
+    places: HashMap<Box<str>, usize, RandomState>,
+    /// The place of the key that came first in the last object.
+    first: usize,
+    /// The place of the last key; `None` before the first one of an object.
+    last: Option<usize>,
     /// The uses of the last key that is not remembered.
     unknown: KeyUses,
 }
@@ -52,7 +65,10 @@ impl MemberUses {
         Self {
             lookups,
             columns: columns.to_vec(),
-            known: HashMap::default(),
+            seen: Vec::new(),
+            places: HashMap::default(),
+            first: 0,
+            last: None,
             unknown: KeyUses::default(),
         }
     }
@@ -61,21 +77,69 @@ impl MemberUses {
         &self.lookups
     }
 
-    /// What a member with this key is used for.
-    pub(super) fn uses(&mut self, key: &RawValue) -> &KeyUses {
-        let text = key.get();
-        if !self.known.contains_key(text) {
-            let uses = self.uses_of(key);
-            if self.known.len() >= REMEMBERED_KEYS || text.len() > REMEMBERED_BYTES {
-                self.unknown = uses;
-            } else {
-                self.known.insert(text.into(), uses);
-            }
-        }
-        self.known.get(text).unwrap_or(&self.unknown)
+    /// The next key is the first one of an object.
+    #[inline]
+    pub(super) const fn begin_object(&mut self) {
+        self.last = None;
     }
 
-    fn uses_of(&self, key: &RawValue) -> KeyUses {
+    /// The place of the key that will come next, if this object is like those before.
+    #[inline]
+    fn next_place(&self) -> usize {
+        let last = self.last.and_then(|last| self.seen.get(last));
+        last.map_or(self.first, |last| last.next)
+    }
+
+    /// The key that will come next, if this object is like those before.
+    #[inline]
+    pub(super) fn expected(&self) -> Option<&KnownKey> {
+        self.seen.get(self.next_place()).map(|seen| &seen.key)
+    }
+
+    /// What the next member of the object is used for.
+    #[inline]
+    pub(super) fn uses(&mut self, member: &Member<'_>) -> &KeyUses {
+        let place = if member.is_expected {
+            Some(self.next_place())
+        } else {
+            self.find(member)
+        };
+        if place.is_some() {
+            self.last = place;
+        }
+        let seen = place.and_then(|place| self.seen.get(place));
+        seen.map_or(&self.unknown, |seen| &seen.uses)
+    }
+
+    /// The place of a key that was not expected; `None` if it is not remembered.
+    #[cold]
+    fn find(&mut self, member: &Member<'_>) -> Option<usize> {
+        let text = member.key.get();
+        let place = if let Some(place) = self.places.get(text) {
+            *place
+        } else {
+            let uses = self.uses_of(member.key);
+            let place = self.seen.len();
+            if place >= REMEMBERED_KEYS || text.len() > REMEMBERED_BYTES {
+                self.unknown = uses;
+                return None;
+            }
+            self.places.insert(text.into(), place);
+            self.seen.push(SeenKey {
+                key: KnownKey::of(member),
+                uses,
+                next: place + 1,
+            });
+            place
+        };
+        match self.last.and_then(|last| self.seen.get_mut(last)) {
+            Some(before) => before.next = place,
+            None => self.first = place,
+        }
+        Some(place)
+    }
+
+    fn uses_of(&self, key: JsonValue<'_>) -> KeyUses {
         let name = raw_json::string(key).unwrap_or_default();
         let lookups = self.lookups_of(&name).collect();
         let position = |name: &str| self.columns.iter().position(|column| column == name);
@@ -103,26 +167,82 @@ impl MemberUses {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+    use crate::raw_json::TakeMembers;
 
-    fn key(name: &str) -> Box<RawValue> {
-        RawValue::from_string(format!("\"{name}\"")).unwrap()
+    fn members_of_two() -> MemberUses {
+        let lookups = vec![MemberLookup::Named(Field::Email)];
+        MemberUses::new(lookups, &["decision".to_owned()])
+    }
+
+    /// Takes members, and checks what the last one is used for.
+    struct LastUses<'m, F> {
+        members: &'m mut MemberUses,
+        check: F,
+        holds: bool,
+        expected: Vec<bool>,
+    }
+
+    impl<'a, F: Fn(&KeyUses) -> bool> TakeMembers<'a> for LastUses<'_, F> {
+        fn expected(&self) -> Option<&KnownKey> {
+            self.members.expected()
+        }
+
+        fn take(&mut self, member: Member<'a>) {
+            self.holds = (self.check)(self.members.uses(&member));
+            self.expected.push(member.is_expected);
+        }
+    }
+
+    /// Reads an object with these keys, and calls `check` with the uses of the last one. Returns which were expected.
+    fn read(
+        members: &mut MemberUses,
+        names: &[&str],
+        check: impl Fn(&KeyUses) -> bool,
+    ) -> Vec<bool> {
+        let keys: Vec<_> = names.iter().map(|name| format!("\"{name}\":0")).collect();
+        let text = format!("{{{}}}", keys.join(","));
+        members.begin_object();
+        let mut last = LastUses {
+            members,
+            check,
+            holds: false,
+            expected: Vec::new(),
+        };
+        raw_json::read_object(&text, &mut last).unwrap();
+        assert!(last.holds, "{text}");
+        last.expected
     }
 
     #[test]
     fn endless_new_keys_do_not_fill_the_memory_and_still_work() {
-        let lookups = vec![MemberLookup::Named(Field::Email)];
-        let mut members = MemberUses::new(lookups, &["decision".to_owned()]);
+        let mut members = members_of_two();
         let long = "x".repeat(REMEMBERED_BYTES);
-        assert!(members.uses(&key(&long)).lookups.is_empty());
-        assert_eq!(members.known.len(), 0);
+        read(&mut members, &[&long], |uses| uses.lookups.is_empty());
+        assert_eq!(members.seen.len(), 0);
         for number in 0..3 * REMEMBERED_KEYS {
-            assert_eq!(members.uses(&key(&format!("k{number}"))).ours, None);
+            let name = format!("k{number}");
+            read(&mut members, &[&name], |uses| uses.ours.is_none());
         }
         // The first keys stay, so that keys that are in every row are found again.
-        assert_eq!(members.known.len(), REMEMBERED_KEYS);
-        assert!(members.known.contains_key("\"k0\""));
-        assert_eq!(members.uses(&key("decision")).ours, Some(0));
-        assert_eq!(members.uses(&key("previous_decision")).previous, Some(0));
-        assert_eq!(members.uses(&key("email")).lookups, [(0, 0)]);
+        assert_eq!(members.seen.len(), REMEMBERED_KEYS);
+        assert!(members.places.contains_key("\"k0\""));
+        let (ours, previous) = ("decision", "previous_decision");
+        read(&mut members, &[ours], |uses| uses.ours == Some(0));
+        read(&mut members, &[previous], |uses| uses.previous == Some(0));
+        read(&mut members, &["k0", "email"], |uses| {
+            uses.lookups == [(0, 0)]
+        });
+    }
+
+    #[test]
+    fn the_order_of_keys_is_learnt_and_another_order_means_the_same() {
+        let mut members = members_of_two();
+        let is_email = |uses: &KeyUses| uses.lookups == [(0, 0)];
+        let mut expected = |names: &[&str]| read(&mut members, names, is_email);
+        assert_eq!(expected(&["a", "b", "email"]), [false; 3]);
+        assert_eq!(expected(&["a", "b", "email"]), [true; 3]);
+        assert_eq!(expected(&["b", "a", "email"]), [false; 3]);
+        assert_eq!(expected(&["b", "a", "email"]), [true; 3]);
+        assert_eq!(expected(&["email"]), [false]);
     }
 }

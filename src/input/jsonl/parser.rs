@@ -4,7 +4,6 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 
 use bytes::Bytes;
-use serde_json::value::RawValue;
 
 use super::super::bodies::Bodies;
 use super::super::buffer::Buffer;
@@ -14,14 +13,14 @@ use super::super::sniff;
 use super::lines::{lines_of, readable};
 use super::member_text;
 use super::member_uses::{MemberLookup, MemberUses};
-use super::object::{ObjectMembers, OurNames};
+use super::object::{ObjectMembers, OurNames, TextPlace};
 use crate::base::error::Result;
 use crate::fields::{
     self, ColumnSource, Field, Mapping, MemberSample, PerField, PhoneRules, Template, UserRequest,
 };
 use crate::layout::Existing;
-use crate::raw_json::{self, Pointer};
-use crate::row::{Row, Span};
+use crate::raw_json::{self, JsonValue, Member, Pointer};
+use crate::row::Row;
 use crate::verdict::{Failure, Reason};
 
 /// Makes requests of records.
@@ -59,17 +58,18 @@ impl JsonlParser {
         let (mut members, mut seen, mut objects) = (Vec::new(), HashSet::new(), 0);
         let mut lines = lines_of(&buffer.bytes);
         for (row, line) in (1..).zip(lines.by_ref().take(SAMPLE_ROWS)) {
-            let mut names = OurNames::default();
-            let mut note = |key: &RawValue, value: &RawValue| {
-                names.take(parser.members.uses(key), value);
-                if let Some(name) = raw_json::string(key)
+            let (mut names, line) = (OurNames::default(), readable(line));
+            parser.members.begin_object();
+            let read = raw_json::read_object(&line, &mut |member: Member<'_>| {
+                names.take(parser.members.uses(&member), member.value);
+                if let Some(name) = raw_json::string(member.key)
                     && !seen.contains(&*name)
                 {
                     seen.insert(name.clone().into_owned());
                     members.push(name.into_owned());
                 }
-            };
-            if raw_json::members(&readable(line), &mut note).is_err() {
+            });
+            if read.is_err() {
                 continue;
             }
             objects += 1;
@@ -166,49 +166,43 @@ impl JsonlParser {
         phones: PhoneRules,
         bodies: &mut Bodies,
     ) -> Result<Bytes, Failure> {
-        let raw = row.raw.clone();
-        let bytes = raw.get(row.content.range()).unwrap_or_default();
-        let content = readable(bytes);
-        let mut gathered = ObjectMembers::new(self.members.lookups().len());
-        // The span of a part's text in the row: `content` has the same positions.
-        let place_of = |part: &RawValue| part.get().as_ptr().addr() - content.as_ptr().addr();
         let before = row.before().len();
-        let span = |part: &RawValue| {
-            let start = before + place_of(part);
-            Span::new(start, start + part.get().len())
+        let bytes = row.raw.get(row.content.range()).unwrap_or_default();
+        let content = readable(bytes);
+        let place = TextPlace {
+            text: &content,
+            before,
         };
-        let damaged = matches!(content, Cow::Owned(_));
-        let intact = |part: &RawValue| {
-            if !damaged {
-                return true;
-            }
-            let start = place_of(part);
-            bytes.get(start..start + part.get().len()) == Some(part.get().as_bytes())
-        };
-        let policy = self.existing;
-        let read = raw_json::members(&content, |key, value| {
-            gathered.take(self.members.uses(key), key, value, span, policy);
-        });
-        if let Err(error) = read {
+        let mut object = ObjectMembers::new(&mut self.members, place, self.existing);
+        if let Err(error) = raw_json::read_object(&content, &mut object) {
             return Err(not_an_object(&content, &error));
         }
-        if let Some(conflict) = gathered.names.conflict(self.existing) {
+        let found = object.found;
+        if let Some(conflict) = found.names.conflict(self.existing) {
             return Err(conflict.fails(&self.columns));
         }
         // Also for a row that fails: its old values must not be mistaken for new ones.
-        row.existing = std::mem::take(&mut gathered.existing).into();
-        row.earlier = gathered.earlier;
-        if let Some(failure) = gathered.failure {
+        row.existing = found.existing.into();
+        row.earlier = found.earlier;
+        if let Some(failure) = found.failure {
             return Err(failure);
         }
-        let values = &gathered.values;
+        let damaged = matches!(content, Cow::Owned(_));
+        let intact = |part: JsonValue<'_>| {
+            if !damaged {
+                return true;
+            }
+            let start = place.offset(part);
+            bytes.get(start..start + part.get().len()) == Some(part.get().as_bytes())
+        };
+        let values = found.values;
         let find = |field, lookup: &usize| match values.get(*lookup) {
             Some(Some((_, value))) => {
                 let pointer = match self.members.lookups().get(*lookup) {
                     Some(MemberLookup::At(pointer)) => Some(pointer),
                     _ => None,
                 };
-                member_text::text(value, pointer, field, intact)
+                member_text::text(*value, pointer, field, intact)
             }
             _ => Ok(None),
         };

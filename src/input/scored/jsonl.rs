@@ -1,14 +1,12 @@
 //! Finds our members in JSON objects.
 
-use serde_json::value::RawValue;
-
 use super::super::buffer::Buffer;
 use super::super::existing::Conflict;
 use super::super::jsonl::{lines_of, not_an_object, readable, value_fits};
 use super::super::sniff;
 use super::columns::ScoredColumns;
 use crate::base::error::{Result, quoted};
-use crate::raw_json::{self, Pointer};
+use crate::raw_json::{self, JsonValue, Pointer};
 use crate::row::{Row, Span};
 use crate::verdict::{Failure, Reason};
 
@@ -64,12 +62,13 @@ impl ScoredJsonl {
             for ((index, value), there) in found.iter().enumerate().zip(&mut there) {
                 let Some(value) = value else { continue };
                 *there = true;
-                if index < ScoredColumns::OURS && !value_fits(index, value) {
+                if index < ScoredColumns::OURS && !value_fits(index, *value) {
                     return Err(self.columns.foreign(index, row, file));
                 }
             }
             if objects == 1 {
-                let name = |key: &RawValue| raw_json::string(key).unwrap_or_default().into_owned();
+                let name =
+                    |key: JsonValue<'_>| raw_json::string(key).unwrap_or_default().into_owned();
                 let _ = raw_json::members(&text, |key, _| members.push(name(key)));
             }
         }
@@ -84,7 +83,7 @@ impl ScoredJsonl {
     }
 
     /// The value of each column in an object, or why it cannot be read.
-    fn find<'a>(&self, content: &'a str) -> Result<Vec<Option<&'a RawValue>>, Failure> {
+    fn find<'a>(&self, content: &'a str) -> Result<Vec<Option<JsonValue<'a>>>, Failure> {
         let (mut found, mut twice) = (vec![None; self.paths.len()], None);
         let read = raw_json::members(content, |key, value| {
             let Some(key) = raw_json::string(key) else {
@@ -118,7 +117,7 @@ impl ScoredJsonl {
         let content = readable(row.content());
         let before = row.before().len();
         // The text has the same positions as the row's bytes.
-        let span = |part: &RawValue| {
+        let span = |part: JsonValue<'_>| {
             let start = before + part.get().as_ptr().addr() - content.as_ptr().addr();
             Span::new(start, start + part.get().len())
         };
@@ -126,7 +125,7 @@ impl ScoredJsonl {
         let ours = found.iter().enumerate().take(ScoredColumns::OURS);
         for (column, value) in ours {
             match value {
-                Some(value) if value_fits(column, value) => {}
+                Some(value) if value_fits(column, *value) => {}
                 Some(_) => return Err(Conflict::Foreign(column).fails(self.columns.names())),
                 None => {
                     let name = self.columns.names().get(column).map_or("", String::as_str);
