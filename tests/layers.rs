@@ -67,6 +67,8 @@ const OWNERS: &[(&str, &[&str])] = &[
             "analysis/groups.rs",
             "commands/report/past.rs",
             "input/jsonl/member_uses.rs",
+            "ledger/db/recent_answers.rs",
+            "ledger/packed/tail.rs",
             "scorer/transactions.rs",
         ],
     ),

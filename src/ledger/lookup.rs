@@ -3,19 +3,23 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use rusqlite::Connection;
 
 use super::clock::millis;
-use super::db::answers::{self, AnswerState, StoredAnswer};
+use super::db::answers::AnswerReader;
 use super::db::checksum::Checksums;
 use super::db::connect::{Connect, Mode};
+use super::db::latest_answers::LatestAnswers;
 use super::db::runs::RunRecord;
 use super::db::schema::MAX_AHEAD;
+use super::db::stored_answer::{AnswerState, StoredAnswer};
 use super::db::{captures, errors, failures};
 #[cfg(test)]
 use super::faults::{FailingReads, StoreFaults};
+use super::packed::BlockNumber;
 use super::request_key::{RequestHasher, RequestKey};
 use crate::base::error::{Error, Result};
 use crate::telemetry::event::Unusable;
@@ -54,9 +58,19 @@ pub enum KnownOutcome {
     Failure(Failure),
 }
 
+/// The run that an answer arrived in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AnsweredIn {
+    /// This one.
+    ThisRun,
+    /// Another one that writes to the same ledger.
+    OtherRun,
+}
+
 /// Looks requests up, over a connection of its own.
 pub struct Lookup {
     connection: Connection,
+    answers: AnswerReader,
     path: PathBuf,
     scope: LookupScope,
     /// Answers from later have their age checked, in milliseconds since 1970.
@@ -73,6 +87,8 @@ pub struct Lookup {
 #[derive(Clone)]
 pub(super) struct LookupScope {
     pub(super) checksums: Checksums,
+    /// What the process knows of the ledger's latest answers.
+    pub(super) latest: Arc<LatestAnswers>,
     pub(super) hasher: RequestHasher,
     pub(super) run: RunRecord,
     /// Whether answers may be too old to be used: then an answer from the future is not used either.
@@ -99,8 +115,10 @@ impl Lookup {
             Ok((connection, failures))
         };
         let (connection, failures) = open().map_err(|error| errors::cannot_open(path, &error))?;
+        let answers = AnswerReader::new(scope.checksums, Arc::clone(&scope.latest));
         Ok(Self {
             connection,
+            answers,
             path: path.to_owned(),
             scope,
             not_after: millis(SystemTime::now()),
@@ -132,8 +150,35 @@ impl Lookup {
     /// # Errors
     /// The ledger cannot be read.
     pub fn find(&mut self, key: &RequestKey, body: &[u8]) -> Result<LookupResult> {
-        self.look(key, body)
-            .map_err(|error| self.cannot_read(&error))
+        let found = self.look(key, body);
+        let (found, _) = found.map_err(|error| self.cannot_read(&error))?;
+        Ok(found)
+    }
+
+    /// As [`Self::find`], with the run that what is known arrived in.
+    ///
+    /// # Errors
+    /// The ledger cannot be read.
+    pub(super) fn find_with_run(
+        &mut self,
+        key: &RequestKey,
+        body: &[u8],
+    ) -> Result<(LookupResult, AnsweredIn)> {
+        let found = self.look(key, body);
+        let (found, block) = found.map_err(|error| self.cannot_read(&error))?;
+        // A failure is known only to the run that it happened in.
+        let is_ours = block.is_none_or(|block| self.answers.is_ours(block));
+        let run = if is_ours {
+            AnsweredIn::ThisRun
+        } else {
+            AnsweredIn::OtherRun
+        };
+        Ok((found, run))
+    }
+
+    /// Whether this run may have stored an answer to this request. "No" is always right.
+    pub(super) fn may_be_ours(&self, key: &RequestKey) -> bool {
+        self.answers.may_be_ours(key)
     }
 
     /// Makes the lookups that follow see the ledger's present state, which costs less for each. To be ended soon: the log
@@ -142,7 +187,12 @@ impl Lookup {
     /// # Errors
     /// The ledger cannot be read.
     pub(crate) fn begin(&mut self) -> Result<()> {
-        self.execute("BEGIN")
+        #[cfg(test)]
+        self.reads
+            .read()
+            .map_err(|error| self.cannot_read(&error))?;
+        let begun = self.answers.begin(&self.connection);
+        begun.map_err(|error| self.cannot_read(&error))
     }
 
     /// Ends what [`Self::begin`] started.
@@ -150,32 +200,41 @@ impl Lookup {
     /// # Errors
     /// The ledger cannot be read.
     pub(crate) fn end(&mut self) -> Result<()> {
-        self.execute("COMMIT")
-    }
-
-    fn execute(&mut self, statement: &str) -> Result<()> {
-        #[cfg(test)]
-        self.reads
-            .read()
-            .map_err(|error| self.cannot_read(&error))?;
-        self.connection
-            .prepare_cached(statement)
-            .and_then(|mut statement| statement.execute([]))
-            .map(drop)
-            .map_err(|error| self.cannot_read(&error))
+        let ended = self.answers.end(&self.connection);
+        ended.map_err(|error| self.cannot_read(&error))
     }
 
     fn cannot_read(&self, error: &rusqlite::Error) -> Error {
         errors::cannot_use(&self.path, "read", error)
     }
 
-    fn look(&mut self, key: &RequestKey, body: &[u8]) -> rusqlite::Result<LookupResult> {
+    /// What is known about a request, and the block of an answer that can be used.
+    fn look(
+        &mut self,
+        key: &RequestKey,
+        body: &[u8],
+    ) -> rusqlite::Result<(LookupResult, Option<BlockNumber>)> {
         #[cfg(test)]
         self.reads.read()?;
-        let mut found = match answers::find(&self.connection, self.scope.checksums, key)? {
+        if let Some(recent) = self.answers.recent(key) {
+            let block = recent.block;
+            let found = self.judge(recent)?;
+            if found.known.is_some() {
+                return Ok((found, Some(block)));
+            }
+            // It may have been replaced by one that can be used.
+        }
+        let mut found = match self.answers.find(&self.connection, key)? {
             AnswerState::Absent => LookupResult::default(),
-            AnswerState::Damaged => LookupResult::unusable(Unusable::Damaged),
-            AnswerState::Sound(answer) => self.judge(answer)?,
+            AnswerState::Damaged(_) => LookupResult::unusable(Unusable::Damaged),
+            AnswerState::Sound(answer) => {
+                let block = answer.block;
+                let found = self.judge(answer)?;
+                if found.known.is_some() {
+                    return Ok((found, Some(block)));
+                }
+                found
+            }
         };
         if self.failures && found.known.is_none() {
             let failure = failures::find(
@@ -187,7 +246,7 @@ impl Lookup {
             )?;
             found.known = failure.map(KnownOutcome::Failure);
         }
-        Ok(found)
+        Ok((found, None))
     }
 
     /// What a stored answer is to this run.
@@ -207,7 +266,7 @@ impl Lookup {
         // An answer that lacks a field which the run writes cannot be used either.
         let captured = captured.filter(|_| stored.at >= not_before && !from_the_future);
         let old = if stored.at >= started {
-            stored.replaced
+            stored.replaced.map(|replaced| replaced.score)
         } else if captured.is_none() {
             Some(stored.score.clone())
         } else {

@@ -18,7 +18,8 @@ use super::db::failures::SealedFailure;
 use super::db::limits::KnownLimit;
 use super::db::store::{AnswerCounts, FinishedRun, Payload, Record, Store};
 use super::group_commit::{Receiver, Sender, queue};
-use super::lookup::{Lookup, LookupResult};
+use super::lookup::{AnsweredIn, Lookup, LookupResult};
+use super::packed::Fingerprint;
 use super::request_key::{RequestHasher, RequestKey, RunId};
 use super::request_uuids::RequestUuids;
 use crate::base::error::{Error, Result};
@@ -66,19 +67,10 @@ impl Notes {
 /// Looks requests up again just before their calls.
 struct Recheck {
     lookup: Lookup,
-    /// What this run has stored.
-    stored: BloomFilter,
+    /// Failures that this run has stored; `None` where there is none.
+    failed: Option<BloomFilter>,
     /// Other runs write to the ledger as well, so that only a lookup can tell.
     shared: bool,
-}
-
-/// The run that an answer arrived in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum AnsweredIn {
-    /// This one.
-    ThisRun,
-    /// Another one that writes to the same ledger.
-    OtherRun,
 }
 
 /// What a writer needs besides its store.
@@ -123,7 +115,7 @@ impl LedgerWriter {
         let earliest = lookup.earliest();
         let recheck = RefCell::new(Recheck {
             lookup,
-            stored: BloomFilter::default(),
+            failed: None,
             shared,
         });
         let writer = Self {
@@ -160,7 +152,10 @@ impl LedgerWriter {
     ) -> Result<()> {
         let sealed = SealedFailure::new(&self.hasher, &key, body, failure);
         self.put(key, Payload::Failure(sealed)).await?;
-        self.recheck.borrow_mut().lookup.expect_failures();
+        let mut recheck = self.recheck.borrow_mut();
+        recheck.lookup.expect_failures();
+        let failed = recheck.failed.get_or_insert_default();
+        failed.insert(Fingerprint::of(&(&key).into()));
         Ok(())
     }
 
@@ -174,9 +169,7 @@ impl LedgerWriter {
         self.records
             .send(Pending { record, done })
             .map_err(|_| thread_is_gone())?;
-        let payload = durable.await.map_err(|_| thread_is_gone())??;
-        self.recheck.borrow_mut().stored.insert(&key);
-        Ok(payload)
+        durable.await.map_err(|_| thread_is_gone())?
     }
 
     /// Looks for what has become of a request since its row was looked up: in this run or, in a shared ledger, in
@@ -192,20 +185,15 @@ impl LedgerWriter {
         let mut recheck = self.recheck.borrow_mut();
         let Recheck {
             lookup,
-            stored,
+            failed,
             shared,
         } = &mut *recheck;
-        let ours = stored.may_contain(key);
-        if !ours && !*shared {
+        let has_failed = |failed: &BloomFilter| failed.may_contain(Fingerprint::of(&key.into()));
+        if !*shared && !lookup.may_be_ours(key) && !failed.as_ref().is_some_and(has_failed) {
             return Ok(None);
         }
-        let source = if ours {
-            AnsweredIn::ThisRun
-        } else {
-            AnsweredIn::OtherRun
-        };
-        let found = lookup.find(key, body)?;
-        Ok(found.known.is_some().then_some((found, source)))
+        let (found, run) = lookup.find_with_run(key, body)?;
+        Ok(found.known.is_some().then_some((found, run)))
     }
 
     /// Makes looking again fail from now on.

@@ -15,7 +15,7 @@ pub(crate) fn open(path: &Path) -> Connection {
     let secret: [u8; 32] = connection
         .query_row("SELECT secret FROM ledger", [], |row| row.get(0))
         .unwrap();
-    for table in ["answers", "runs", "limits"] {
+    for table in ["answer_blocks", "runs", "limits"] {
         let sum = move |context: &rusqlite::functions::Context<'_>| {
             let mut bytes = table.as_bytes().to_vec();
             for argument in 0..context.len() {
@@ -48,9 +48,14 @@ pub(crate) fn open(path: &Path) -> Connection {
 
 /// Makes all answers older by this many milliseconds. Returns how many there are.
 pub(crate) fn age(path: &Path, milliseconds: i64) -> usize {
-    const AGE: &str = "UPDATE answers SET at = at - ?1, checksum =
-        checksum_of_answers(key, row, transaction_id, score, capture, captured, at - ?1, replaced)";
-    open(path).execute(AGE, [milliseconds]).unwrap()
+    // All times of a block's answers are counted from the block's.
+    const AGE: &str = "UPDATE answer_blocks SET at = at - ?1, checksum =
+        checksum_of_answer_blocks(context, capture, at - ?1, answers, bytes)";
+    let ledger = open(path);
+    ledger.execute(AGE, [milliseconds]).unwrap();
+    let count = "SELECT sum(answers) FROM answer_blocks";
+    let answers: i64 = ledger.query_row(count, [], |row| row.get(0)).unwrap();
+    usize::try_from(answers).unwrap()
 }
 
 /// Sets the start of all runs to 1970.

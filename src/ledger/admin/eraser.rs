@@ -5,6 +5,7 @@
 //! it. This file must not know what is in a request, nor how anything is shown.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rusqlite::Connection;
@@ -12,10 +13,13 @@ use tokio::time::Instant;
 
 use crate::base::error::{Error, Result};
 use crate::ledger::access::{cannot_open, existing};
+use crate::ledger::db::answer_removal::IndexCleaning;
+use crate::ledger::db::answers::AnswerReader;
 use crate::ledger::db::checksum::Checksums;
 use crate::ledger::db::connect::{self, COMMAND_WAITS, Connect, Mode};
+use crate::ledger::db::latest_answers::LatestAnswers;
 use crate::ledger::db::schema::{self, LedgerInfo};
-use crate::ledger::db::{answers, errors};
+use crate::ledger::db::{answer_writer, answers, errors};
 use crate::ledger::file;
 use crate::ledger::holder::this_process;
 use crate::ledger::lock::Lock;
@@ -80,7 +84,6 @@ impl Eraser {
             let connection = Connect::to(Mode::Erase).open(&real)?;
             schema::check_soundness(&connection, &real)?;
             let checksums = LedgerInfo::read(&connection)?.checksums();
-            checksums.install(&connection)?;
             Ok((connection, checksums))
         };
         let (connection, checksums) = open().map_err(|error| cannot_open(path, &error))?;
@@ -109,15 +112,39 @@ impl Eraser {
         read(&self.connection, self.checksums).map_err(|error| self.cannot("read", &error))
     }
 
+    /// Completes the index: answers that it does not have are found in no other way than by looking at all.
+    pub(super) fn complete_index(&self) -> Result<()> {
+        let complete = || {
+            let latest = Arc::new(LatestAnswers::default());
+            let mut reader = AnswerReader::new(self.checksums, Arc::clone(&latest));
+            reader.begin(&self.connection)?;
+            reader.end(&self.connection)?;
+            answer_writer::merge(&self.connection, &latest)
+        };
+        complete().map_err(|error| self.cannot("write the index of", &error))
+    }
+
+    /// Removes the entries of the index that lead nowhere.
+    pub(super) fn clean_index(&self) -> Result<()> {
+        let cleaning = self.read(|connection, _| IndexCleaning::new(connection))?;
+        for turn in IndexCleaning::turns() {
+            self.remove_piece(|connection, _| {
+                cleaning.clean(connection, &turn)?;
+                Ok(0)
+            })?;
+        }
+        Ok(())
+    }
+
     /// Removes something in one transaction, and then leaves the ledger to others for as long as that took: how many
     /// answers or requests were removed.
     pub(super) fn remove_piece(
         &self,
-        remove: impl FnOnce(&Connection) -> rusqlite::Result<usize>,
+        remove: impl FnOnce(&Connection, Checksums) -> rusqlite::Result<usize>,
     ) -> Result<u64> {
         let started = Instant::now();
         let done = connect::writing(&self.connection).and_then(|transaction| {
-            let removed = remove(&transaction)?;
+            let removed = remove(&transaction, self.checksums)?;
             transaction.commit()?;
             Ok(removed)
         });

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::eraser::{CleanupResult, Eraser};
 use super::prune::remove_before;
 use crate::base::error::Result;
-use crate::ledger::db::{answers, contexts, failing, failures};
+use crate::ledger::db::{answer_removal, contexts, failing, failures};
 use crate::ledger::request_key::{KeyHash, RequestHasher};
 
 /// Requests whose answers are removed in one transaction: they are all over the file.
@@ -39,6 +39,7 @@ impl Forget {
     pub(crate) fn open(path: &Path) -> Result<Self> {
         let eraser = Eraser::open(path)?;
         let hashers = eraser.read(contexts::hashers)?;
+        eraser.complete_index()?;
         Ok(Self {
             eraser,
             hashers,
@@ -62,14 +63,14 @@ impl Forget {
             answered,
             failed,
         } = self;
-        eraser.read(|connection, _| {
+        eraser.read(|connection, checksums| {
             // One state of the ledger for all lookups, which costs less for each.
             let reading = connection.unchecked_transaction()?;
             let mut all = 0;
             for hasher in hashers {
                 for body in bodies.clone() {
                     let hash = hasher.key(body).hash;
-                    let count = answers::count_to(&reading, &hash)?;
+                    let count = answer_removal::count_to(&reading, checksums, &hash)?;
                     all += count;
                     answered.extend((count > 0).then_some(hash));
                     let has_failed =
@@ -89,14 +90,14 @@ impl Forget {
         let (answered, failed) = (sorted(&mut self.answered), sorted(&mut self.failed));
         let mut removed = 0;
         for hashes in answered.chunks(SCATTERED) {
-            removed += self.eraser.remove_piece(|connection| {
+            removed += self.eraser.remove_piece(|connection, checksums| {
                 hashes.iter().try_fold(0, |sum, hash| {
-                    Ok(sum + answers::remove_to(connection, hash)?)
+                    Ok(sum + answer_removal::remove_to(connection, checksums, hash)?)
                 })
             })?;
         }
         for hashes in failed.chunks(SCATTERED) {
-            self.eraser.remove_piece(|connection| {
+            self.eraser.remove_piece(|connection, _| {
                 hashes.iter().try_fold(0, |sum, hash| {
                     let failing = failing::remove_to(connection, hash)?;
                     Ok(sum + failing + failures::remove_to(connection, hash)?)
@@ -131,6 +132,11 @@ impl Forget {
 
 #[cfg(test)]
 impl Forget {
+    /// Marks every answer to a request.
+    pub(in crate::ledger) fn mark_hash(&mut self, hash: KeyHash) {
+        self.answered.push(hash);
+    }
+
     pub(super) const fn eraser(&mut self) -> &mut Eraser {
         &mut self.eraser
     }

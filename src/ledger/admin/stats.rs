@@ -82,7 +82,7 @@ fn read(connection: &Connection, path: &Path) -> rusqlite::Result<LedgerStats> {
     let connection = connection.unchecked_transaction()?;
     let version = schema::version(&connection)?;
     let info = LedgerInfo::read(&connection)?;
-    let counts = count(&connection)?;
+    let counts = count(&connection, info.checksums())?;
     let endpoints = by_endpoint(&connection, info.checksums(), &counts)?;
     Ok(LedgerStats {
         bytes: file::bytes(path),
@@ -93,12 +93,15 @@ fn read(connection: &Connection, path: &Path) -> rusqlite::Result<LedgerStats> {
     })
 }
 
-/// One pass over the table, which has no index that would help.
-fn count(connection: &Connection) -> rusqlite::Result<HashMap<i64, ContextCounts>> {
+/// One pass over all answers: no index would help.
+fn count(
+    connection: &Connection,
+    checksums: Checksums,
+) -> rusqlite::Result<HashMap<i64, ContextCounts>> {
     let now = SystemTime::now();
     let since = AGES.map(|days| millis(now.checked_sub(DAY * days).unwrap_or(now)));
     let mut counts: HashMap<i64, ContextCounts> = HashMap::new();
-    answers::for_each(connection, |context, at| {
+    answers::for_each(connection, checksums, |context, at| {
         let count = counts.entry(context).or_default();
         count.answers += 1;
         let (first, last) = count.span.unwrap_or((at, at));

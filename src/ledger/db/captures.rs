@@ -7,7 +7,7 @@
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::answers::{CountsByCapture, count_by_capture};
+use super::answer_blocks::{CountsByCapture, count_by_capture};
 use super::checksum::Checksums;
 use super::connect::writing;
 use super::errors::damaged;
@@ -17,8 +17,9 @@ use crate::raw_json::Pointer;
 /// bound how large answers grow. A run that asks for more gets all of its own.
 const REMEMBERED: u32 = 64;
 
-/// Answers that are looked at before a run to see whether they lack fields: well below a second, even on a busy machine.
-const LOOKED_AT: u32 = 100_000;
+/// Blocks that are looked at before a run to see whether their answers lack fields, of some ten answers each: well below a
+/// second, even on a busy machine.
+const LOOKED_AT: u32 = 10_000;
 
 /// Answers that lack fields which a run needs: their rows are sent again.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -4,22 +4,13 @@
 //! checksum over its values, made with the ledger's secret. A row whose checksum does not match counts as absent; what
 //! follows from that is up to the callers.
 
-use rusqlite::functions::{Context, FunctionFlags};
 use rusqlite::types::ValueRef;
-use rusqlite::{Connection, Row};
-
-use crate::ledger::request_key::RequestKey;
 
 /// Makes the checksums of one ledger.
 #[derive(Clone, Copy)]
 pub(crate) struct Checksums {
     secret: [u8; 32],
 }
-
-/// The name of the SQL function that makes the checksum of an answer.
-const FUNCTION: &str = "answer_checksum";
-/// How many values of an answer have a part in its checksum: key, row, transaction id, score, capture, captured, at, replaced.
-const VALUES: usize = 8;
 
 impl Checksums {
     /// Checksums with the secret of a ledger.
@@ -33,12 +24,11 @@ impl Checksums {
         table: &str,
         values: impl IntoIterator<Item = ValueRef<'a>>,
     ) -> i64 {
-        // A typical answer has 100 bytes.
-        let mut bytes = Vec::with_capacity(256);
+        // A typical block of answers has 400 bytes.
+        let mut bytes = Vec::with_capacity(512);
         bytes.extend_from_slice(table.as_bytes());
         for value in values {
-            // A tag, and the length where it varies: no two lists of values run together to the same bytes. An answer
-            // usually fits in two of the hash's blocks, which is what a lookup's speed depends on.
+            // A tag, and the length where it varies: no two lists of values run together to the same bytes.
             let tag = match value {
                 ValueRef::Null => 0,
                 ValueRef::Integer(_) => 1,
@@ -62,51 +52,6 @@ impl Checksums {
         let [a, b, c, d, ..] = *blake3::keyed_hash(&self.secret, &bytes).as_bytes();
         // 32 bits: damage is an accident and not an attack, and ten million answers should not become larger than needed.
         i64::from(i32::from_le_bytes([a, b, c, d]))
-    }
-
-    /// The checksum of an answer, by its values in the order given at [`VALUES`].
-    pub(crate) fn of_answer(&self, values: [ValueRef<'_>; VALUES]) -> i64 {
-        self.of("answers", values)
-    }
-
-    /// Whether the first columns of a row are the values of this key's answer, but for the key itself, and the column after
-    /// them is their checksum.
-    pub(crate) fn fits(&self, key: &RequestKey, row: &Row<'_>) -> bool {
-        let mut values = [ValueRef::Null; VALUES];
-        let [hash, row_number, columns @ ..] = &mut values;
-        // They are what the row was found by.
-        (*hash, *row_number) = (
-            ValueRef::Blob(&key.hash),
-            ValueRef::Integer(key.stored_row()),
-        );
-        let checksum = columns.len();
-        for (column, value) in columns.iter_mut().enumerate() {
-            let Ok(found) = row.get_ref(column) else {
-                return false;
-            };
-            *value = found;
-        }
-        row.get::<_, i64>(checksum)
-            .is_ok_and(|checksum| checksum == self.of_answer(values))
-    }
-
-    /// Makes the function available in a connection's SQL.
-    pub(crate) fn install(&self, connection: &Connection) -> rusqlite::Result<()> {
-        let checksums = *self;
-        let arguments = i32::try_from(VALUES).unwrap_or(-1);
-        let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC;
-        connection.create_scalar_function(
-            FUNCTION,
-            arguments,
-            flags,
-            move |context: &Context<'_>| {
-                let mut values = [ValueRef::Null; VALUES];
-                for (argument, value) in values.iter_mut().enumerate() {
-                    *value = context.get_raw(argument);
-                }
-                Ok(checksums.of_answer(values))
-            },
-        )
     }
 }
 

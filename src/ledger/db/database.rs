@@ -2,15 +2,19 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use rusqlite::Connection;
 
-use super::answers::{self, AnswerTable};
+use super::answer_blocks::BlockOwner;
+use super::answer_writer::AnswerWriter;
+use super::answers;
 use super::checksum::Checksums;
 use super::connect::writing;
 use super::errors;
 use super::failing;
+use super::latest_answers::LatestAnswers;
 use super::limits::{KnownLimit, LimitRecorder};
 use super::runs::RunRecord;
 use super::store::{AnswerCounts, FinishedRun, Payload, Record, Store};
@@ -31,9 +35,11 @@ pub(crate) struct Database {
 }
 
 /// What a run writes for.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(crate) struct WriteScope {
     pub(crate) checksums: Checksums,
+    /// What the process knows of the ledger's latest answers.
+    pub(crate) latest: Arc<LatestAnswers>,
     pub(crate) context: i64,
     /// The number of the list of fields that answers are stored with.
     pub(crate) capture: Option<i64>,
@@ -49,8 +55,8 @@ impl Database {
             connection,
             file_id: FileId::at(&path),
             path,
-            scope,
             limits: LimitRecorder::new(scope.context, scope.checksums),
+            scope,
             failing: Vec::new(),
         }
     }
@@ -68,7 +74,6 @@ impl Database {
 
     fn record_run(&mut self, replaces: bool) -> rusqlite::Result<()> {
         let WriteScope { checksums, run, .. } = &mut self.scope;
-        checksums.install(&self.connection)?;
         let transaction = writing(&self.connection)?;
         if replaces {
             run.replace_leftover(&transaction, millis(SystemTime::now()))?;
@@ -86,6 +91,7 @@ impl Database {
     fn write(&mut self, group: &[Record]) -> rusqlite::Result<()> {
         let WriteScope {
             checksums,
+            latest,
             context,
             capture,
             run,
@@ -101,23 +107,28 @@ impl Database {
         {
             run.drop_leftover(&transaction, *checksums, *context)?;
         }
-        let answers = AnswerTable {
+        let writer = AnswerWriter {
             checksums: *checksums,
-            context: *context,
-            capture: *capture,
+            latest: Arc::clone(latest),
+            owner: BlockOwner {
+                context: *context,
+                capture: *capture,
+            },
             started: run.started,
         };
+        let mut answers = Vec::with_capacity(group.len());
         for Record { key, payload, at } in group {
             match payload {
-                Payload::Answer(answer) => answers.put(&transaction, key, answer, *at)?,
+                Payload::Answer(answer) => answers.push((key, answer, *at)),
                 Payload::Failure(failure) => {
                     failure.put(&transaction, *checksums, key, run.id())?;
                 }
             }
         }
+        let written = writer.put(&transaction, answers.into_iter())?;
         transaction.commit()?;
         self.failing.clear();
-        Ok(())
+        writer.committed(&self.connection, &written)
     }
 
     fn record_failing(&self) -> rusqlite::Result<()> {

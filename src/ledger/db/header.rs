@@ -10,7 +10,7 @@ use crate::base::error::{Error, Result};
 use crate::ledger::file::LedgerKind;
 
 /// The schema's version. A ledger of another version is refused and never guessed at.
-pub(crate) const VERSION: i32 = 1;
+pub(crate) const VERSION: i32 = 2;
 
 /// What a path leads to.
 #[derive(Debug, PartialEq, Eq)]

@@ -1,8 +1,12 @@
 //! The ledger's SQLite database: all SQL is in here.
 //!
-//! One table holds the answers. No names, addresses or phone numbers of people are in the database, and no key that would
+//! The answers are in blocks, beside an index. No names, addresses or phone numbers of people are in the database, and no key that would
 //! let anybody call the service. It must not know how runs are scheduled or what is shown to people.
 
+pub(super) mod answer_blocks;
+pub(super) mod answer_index;
+pub(super) mod answer_removal;
+pub(super) mod answer_writer;
 pub(super) mod answers;
 pub(super) mod captures;
 pub(super) mod checksum;
@@ -13,8 +17,11 @@ pub(super) mod errors;
 pub(super) mod failing;
 pub(super) mod failures;
 pub(super) mod header;
+pub(super) mod latest_answers;
 pub(super) mod limits;
 pub(super) mod outputs;
+pub(super) mod recent_answers;
 pub(super) mod runs;
 pub(super) mod schema;
 pub(super) mod store;
+pub(super) mod stored_answer;

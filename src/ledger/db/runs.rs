@@ -153,7 +153,7 @@ impl RunRecord {
         if !self.leftover {
             return Ok(());
         }
-        answers::remove_of(connection, context)?;
+        answers::remove_of(connection, checksums, context)?;
         failing::remove_of(connection, context)?;
         self.leftover = false;
         self.record(connection, checksums)

@@ -13,7 +13,7 @@ use crate::ledger::file::LedgerKind;
 /// the clock was set back in between ([`fresh_from`]). Further ahead, a clock was wrong.
 pub(crate) const MAX_AHEAD: i64 = 60 * 60 * 1_000;
 
-/// The largest ledger that is checked completely when it is opened, in bytes: some 700,000 answers, which takes a quarter
+/// The largest ledger that is checked completely when it is opened, in bytes: some 1,400,000 answers, which takes a quarter
 /// of a second. In a larger one damage to a page is found when it is read, which may be after the first call.
 const CHECKED_COMPLETELY: u64 = 64 * 1024 * 1024;
 
@@ -21,14 +21,15 @@ const CHECKED_COMPLETELY: u64 = 64 * 1024 * 1024;
 const SCHEMA: &str = "
     -- All times are milliseconds since 1970. A checksum is over all values of its row unless stated otherwise.
 
-    -- One row: the secret that all keys are made with and its checksum, when the ledger was created, and the time from
-    -- which answers are new to the last run that used no older ones.
+    -- One row: the secret that all keys are made with and its checksum, when the ledger was created, the time from
+    -- which answers are new to the last run that used no older ones, and the last block whose answers are in the index.
     CREATE TABLE ledger (
         id INTEGER PRIMARY KEY CHECK (id = 1),
         secret BLOB NOT NULL,
         checksum INTEGER NOT NULL,
         created INTEGER NOT NULL,
-        fresh_from INTEGER NOT NULL
+        fresh_from INTEGER NOT NULL,
+        indexed INTEGER NOT NULL
     ) STRICT;
     -- Output files as runs left them: keyed hashes of their paths and of the runs' inputs, and when they were last
     -- modified (nanoseconds since 1970).
@@ -100,27 +101,28 @@ const SCHEMA: &str = "
         at INTEGER NOT NULL,
         checksum INTEGER NOT NULL
     ) STRICT;
-    CREATE TABLE answers (
-        -- A keyed hash of the request.
-        key BLOB NOT NULL,
-        -- 0 where equal rows share the answer; the row's number where each row was asked on its own.
-        row INTEGER NOT NULL,
+    -- Answers in the order in which they came, packed, some in a block. No block's number is given twice.
+    CREATE TABLE answer_blocks (
+        id INTEGER PRIMARY KEY,
         context INTEGER NOT NULL,
-        transaction_id TEXT NOT NULL,
-        -- The digits as sent.
-        score TEXT NOT NULL,
-        -- A row of captures, and the values of its fields: a JSON array of their JSON as text, null for an absent field.
+        -- The fields that the answers were stored with: a row of captures.
         capture INTEGER,
-        captured TEXT,
-        -- When it arrived.
+        -- When the first one arrived.
         at INTEGER NOT NULL,
-        -- The score of the answer that this one replaced, and when that one had arrived.
-        replaced TEXT,
-        replaced_at INTEGER,
-        -- Over all values but the context and the last time.
-        checksum INTEGER NOT NULL,
-        PRIMARY KEY (key, row)
-    ) STRICT, WITHOUT ROWID;
+        -- How many there are.
+        answers INTEGER NOT NULL,
+        -- Of each answer: the keyed hash of the request (and the row's number, where each row was asked on its own), the
+        -- time, the transaction id, the score's digits, the values of captured fields, the score of the answer that it
+        -- replaced, when that one had arrived, and in which block it was.
+        bytes BLOB NOT NULL,
+        checksum INTEGER NOT NULL
+    ) STRICT;
+    -- In which blocks answers are: the beginnings of hashes with numbers of blocks, in order, in chunks.
+    CREATE TABLE answer_index (
+        -- The first hash of the chunk.
+        first INTEGER PRIMARY KEY,
+        entries BLOB NOT NULL
+    ) STRICT;
 ";
 
 /// Creates the tables in an empty file. Two processes may do this at the same time: the second finds the work done.
@@ -138,7 +140,7 @@ pub(super) fn create(connection: &Connection, kind: LedgerKind) -> rusqlite::Res
         // SQLite's generator is seeded by the system's, and good enough for keys of this kind.
         let secret = transaction.query_row("SELECT randomblob(32)", [], |row| row.get(0))?;
         transaction.execute(
-            "INSERT INTO ledger VALUES (1, ?, ?, CAST(1000 * unixepoch('subsec') AS INTEGER), 0)",
+            "INSERT INTO ledger VALUES (1, ?, ?, CAST(1000 * unixepoch('subsec') AS INTEGER), 0, 0)",
             params![secret, checksum_of_secret(&secret)],
         )?;
         transaction.pragma_update(None, "application_id", application_id(kind))?;
@@ -201,6 +203,14 @@ pub(crate) fn fresh_from(connection: &Connection, now: i64) -> rusqlite::Result<
         [now, MAX_AHEAD],
         |row| row.get(0),
     )
+}
+
+/// The answers of all blocks up to this one are in the index.
+pub(super) fn set_indexed(connection: &Connection, last: u32) -> rusqlite::Result<()> {
+    connection
+        .prepare_cached("UPDATE ledger SET indexed = max(indexed, ?)")?
+        .execute([last])
+        .map(drop)
 }
 
 /// Fails when a ledger is damaged, as far as that can be told without looking at each answer.

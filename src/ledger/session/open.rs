@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::num::NonZeroUsize;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use rusqlite::Connection;
@@ -12,14 +13,17 @@ use super::plan::{RunContext, RunPlan};
 use super::running::RunningLedger;
 use crate::base::error::Result;
 use crate::ledger::clock::{millis, time};
+use crate::ledger::db::answers::AnswerReader;
 use crate::ledger::db::captures::{CapturedFields, LackingAnswers};
 use crate::ledger::db::connect::{Connect, Mode};
 use crate::ledger::db::database::{Database, WriteScope};
+use crate::ledger::db::latest_answers::LatestAnswers;
 use crate::ledger::db::limits::KnownLimit;
 use crate::ledger::db::outputs::OutputState;
 use crate::ledger::db::runs::{PreviousRun, RunRecord};
 use crate::ledger::db::schema::LedgerInfo;
 use crate::ledger::db::store::Store;
+use crate::ledger::db::stored_answer::AnswerState;
 use crate::ledger::db::{answers, contexts, errors, failing, limits, outputs};
 #[cfg(test)]
 use crate::ledger::faults::{FailingStore, HangingStore, StoreFaults};
@@ -93,13 +97,14 @@ impl OpenLedger {
         if settings.reuse == Reuse::Retry && found.is_none() {
             return Err(claim.nothing_to_retry(file.existed));
         }
-        let context =
-            contexts::id(connection, checksums, &hasher, &settings.endpoint).map_err(unreadable)?;
+        let context = contexts::id(connection, checksums, &hasher, &settings.endpoint);
+        let context = context.map_err(unreadable)?;
         let CapturedFields { pointers, list } =
             CapturedFields::open(connection, checksums, &settings.captured, millis(now))
                 .map_err(unreadable)?;
-        let contents =
-            Contents::read(connection, &info, (context, own), found, now).map_err(unreadable)?;
+        let latest = Arc::<LatestAnswers>::default();
+        let contents = Contents::read(connection, &latest, &info, (context, own), found, now)
+            .map_err(unreadable)?;
         let plan = RunContext {
             name,
             found,
@@ -111,21 +116,24 @@ impl OpenLedger {
         let lacking =
             lacking(connection, &info, (context, &settings.captured), &plan).map_err(unreadable)?;
 
+        let (run, path) = (plan.run, claim.path().to_owned());
         let scope = WriteScope {
             checksums,
+            latest: Arc::clone(&latest),
             context,
             capture: list,
-            run: plan.run,
+            run,
             own,
         };
         Ok(Self {
-            database: Database::new(file.connection, claim.path().to_owned(), scope),
+            database: Database::new(file.connection, path, scope),
             new_file: file.new_file,
             existed: file.existed,
             lookups: LookupScope {
                 checksums,
+                latest,
                 hasher,
-                run: plan.run,
+                run,
                 ages: matches!(plan.reuse, Reuse::Younger(_)),
                 fields: settings.captured.iter().map(Pointer::to_string).collect(),
             },
@@ -308,6 +316,7 @@ fn lacking(
 impl Contents {
     fn read(
         connection: &Connection,
+        latest: &Arc<LatestAnswers>,
         info: &LedgerInfo,
         (context, own): (i64, bool),
         found: Option<(RunRecord, PreviousRun)>,
@@ -320,6 +329,17 @@ impl Contents {
             0
         };
         let started = found.map_or(info.created, |(run, _)| run.started);
+        let mut reader = AnswerReader::new(info.checksums(), Arc::clone(latest));
+        let mut failing = HashSet::new();
+        for (key, at) in failing::known(connection, context, now)? {
+            // Not those that were answered since.
+            match reader.find(connection, &key)? {
+                AnswerState::Sound(answer) if answer.at >= at => {}
+                _ => {
+                    failing.insert(key);
+                }
+            }
+        }
         Ok(Self {
             any: answers::any(connection)?,
             earlier: (answers > 0).then(|| EarlierAnswers {
@@ -327,7 +347,7 @@ impl Contents {
                 started: time(started),
             }),
             known_limit: limits::known(connection, info.checksums(), context, now)?,
-            failing: failing::known(connection, context, now)?,
+            failing,
         })
     }
 }

@@ -5,6 +5,7 @@
 //! that continues a stopped run, or that retries the failed rows of a finished run.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use rusqlite::Connection;
@@ -93,6 +94,7 @@ impl LedgerPreview {
             .map_err(unreadable)?;
         let scope = LookupScope {
             checksums: info.checksums(),
+            latest: Arc::default(),
             hasher: account.hasher.clone(),
             run: plan.run,
             ages: matches!(plan.reuse, Reuse::Younger(_)),

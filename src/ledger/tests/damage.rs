@@ -12,45 +12,57 @@ use crate::telemetry::event::Unusable;
 #[test]
 fn a_damaged_answer_counts_as_absent() {
     for (column, value) in [
-        ("score", "'6.50'"),
-        ("transaction_id", "'t-2'"),
+        ("bytes", "CAST(bytes || x'00' AS BLOB)"),
         ("at", "at + 1"),
-        ("replaced", "'9.50'"),
         ("capture", "2"),
-        ("captured", "'[1]'"),
+        ("context", "context + 1"),
+        ("answers", "answers + 1"),
         ("checksum", "checksum + 1"),
     ] {
         let place = Directory::new();
         keep(place.shared(), BODY, &answer("t-1"));
         let path = place.path("answers.ledger");
         let connection = rusqlite::Connection::open(&path).unwrap();
-        let damage = format!("UPDATE answers SET {column} = {value}");
+        let damage = format!("UPDATE answer_blocks SET {column} = {value}");
         assert_eq!(connection.execute(&damage, []), Ok(1));
         drop(connection);
-        let damaged = LookupResult {
-            unusable: Some(Unusable::Damaged),
-            ..LookupResult::default()
-        };
-        assert_eq!(find(place.shared(), BODY), damaged, "{column}");
+        assert_eq!(find(place.shared(), BODY), damaged(), "{column}");
         // The answer that replaces it is intact, and keeps nothing of it.
         keep(place.shared(), BODY, &answer("t-3"));
         assert_eq!(find(place.shared(), BODY), current(answer("t-3")));
     }
 }
 
+fn damaged() -> LookupResult {
+    LookupResult {
+        unusable: Some(Unusable::Damaged),
+        ..LookupResult::default()
+    }
+}
+
 #[test]
-fn a_row_number_that_is_damaged_gives_the_answer_to_no_other_row() {
+fn no_flipped_bit_makes_another_answer() {
     let place = Directory::new();
     keep(place.shared(), BODY, &answer("t-1"));
-    let connection = rusqlite::Connection::open(place.path("answers.ledger")).unwrap();
-    assert_eq!(connection.execute("UPDATE answers SET row = 1", []), Ok(1));
-    drop(connection);
-    let ledger = OpenLedger::open(place.shared()).unwrap();
-    let key = ledger.hasher().key(BODY);
-    let mut lookup = ledger.lookup().unwrap().unwrap();
-    assert_eq!(lookup.find(&key, BODY).unwrap(), LookupResult::default());
-    let moved = lookup.find(&key.for_row(crate::row::RowNumber::FIRST), BODY);
-    assert_eq!(moved.unwrap().unusable, Some(Unusable::Damaged));
+    let path = place.path("answers.ledger");
+    let connection = rusqlite::Connection::open(&path).unwrap();
+    let bytes: Vec<u8> = connection
+        .query_row("SELECT bytes FROM answer_blocks", [], |row| row.get(0))
+        .unwrap();
+    for bit in 0..8 * bytes.len() {
+        let mut flipped = bytes.clone();
+        flipped[bit / 8] ^= 1 << (bit % 8);
+        let damage = "UPDATE answer_blocks SET bytes = ?";
+        assert_eq!(connection.execute(damage, [flipped]), Ok(1));
+        // Where the key was hit, nothing is there that belongs to the request.
+        let is_key = (1..13).contains(&(bit / 8));
+        let found = find(place.shared(), BODY);
+        let absent = LookupResult::default();
+        assert!(
+            found == damaged() || (found == absent && (is_key || bit < 8)),
+            "bit {bit}: {found:?}"
+        );
+    }
 }
 
 #[test]
@@ -110,7 +122,7 @@ fn damage_is_met_with_the_same_hint_in_reading_and_in_writing() {
     );
     let (_running, writer) = ledger.start().unwrap();
     let damaging = rusqlite::Connection::open(place.path("answers.ledger")).unwrap();
-    damaging.execute("DROP TABLE answers", []).unwrap();
+    damaging.execute("DROP TABLE answer_blocks", []).unwrap();
     let hint = "hint: move it and the files whose names start with its name elsewhere";
     for error in [
         wait(writer.keep(key, answer("t-2"))).unwrap_err(),

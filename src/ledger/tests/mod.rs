@@ -1,6 +1,7 @@
 //! Tests of the ledger as a whole: what was stored is found, what should not be used is not, and what cannot be stored is
 //! reported.
 
+mod answers;
 mod continuing;
 mod damage;
 mod files;

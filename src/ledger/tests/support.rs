@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-use crate::ledger::db::schema::LedgerInfo;
+use crate::ledger::db::answer_removal::change_all;
+use crate::ledger::packed::PackedAnswer;
 use crate::ledger::{
     ClosedLedger, KnownOutcome, LedgerLocation, LedgerSettings, LedgerWriter, LookupResult,
     OpenLedger, Removal, RequestHasher, RequestKey, Reuse, RunningLedger,
@@ -191,12 +192,12 @@ pub(super) fn failed(failure: Failure) -> LookupResult {
     }
 }
 
-/// Makes the only answer of a ledger older by so many seconds.
+/// Makes the answers of a ledger older by so many seconds.
 pub(super) fn age(path: &Path, seconds: i64) {
     let connection = rusqlite::Connection::open(path).unwrap();
-    let checksums = LedgerInfo::read(&connection).unwrap().checksums();
-    checksums.install(&connection).unwrap();
-    let age = "UPDATE answers SET at = at - ?1, checksum =
-        answer_checksum(key, row, transaction_id, score, capture, captured, at - ?1, replaced)";
-    assert_eq!(connection.execute(age, [seconds * 1_000]), Ok(1));
+    let removed = change_all(&connection, |answer| {
+        let at = answer.at - 1_000 * seconds;
+        Some(PackedAnswer { at, ..answer })
+    });
+    assert_eq!(removed, Ok(0));
 }

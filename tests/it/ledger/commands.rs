@@ -248,8 +248,8 @@ fn stats_prints_what_a_ledger_holds_and_changes_nothing() {
     let printed = String::from_utf8(done.stdout.clone()).unwrap();
     let printed = without_times(&printed).replace(&server.url(), "http://SERVER");
     assert_snapshot!(printed, @r"
-    answers.ledger: ledger version 1, created MOMENT
-    10 answers, SIZE bytes, 5,734 per answer
+    answers.ledger: ledger version 2, created MOMENT
+    10 answers, SIZE bytes, 6,144 per answer
 
     http://SERVER/v1/validate/user
       10 answers for 2 service IDs, from MOMENT to MOMENT

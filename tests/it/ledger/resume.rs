@@ -212,7 +212,7 @@ fn a_killed_run_that_sends_each_of_several_equal_rows_pays_for_none_twice() {
     let run = run.args(flags);
     let stored = || {
         let ledger = ledger_file::open(&place.path("scored.csv.ledger"));
-        let count = ledger.query_row("SELECT count(*) FROM answers", [], |row| {
+        let count = ledger.query_row("SELECT sum(answers) FROM answer_blocks", [], |row| {
             row.get::<_, i64>(0)
         });
         count.unwrap_or(0)

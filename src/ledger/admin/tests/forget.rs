@@ -36,9 +36,9 @@ fn what_is_forgotten_is_in_no_byte_of_the_files() {
     assert!(result.is_without_trace());
     for user in gone() {
         assert!(!place.has(id(user).as_bytes()), "{user}");
-        assert!(!place.has(&keys.key(&body(user)).hash), "{user}");
+        assert!(!place.has_key(&keys.key(&body(user))), "{user}");
     }
-    assert!(place.has(id(1).as_bytes()) && place.has(&keys.key(&body(1)).hash));
+    assert!(place.has(id(1).as_bytes()) && place.has_key(&keys.key(&body(1))));
     assert_eq!(place.names(), ["answers.ledger"]);
 }
 
@@ -50,20 +50,17 @@ fn forgetting_beside_a_run_leaves_no_byte_either() {
     let run = run.start().unwrap();
     lookup.find(&keys.key(&body(3)), &body(3)).unwrap();
     // The user's answer is in the log only, and in an old page of it.
-    let mut raw = place.raw();
-    put(&mut raw, 1, [(keys.key(b"{}"), "late".to_owned(), now())]);
+    let raw = place.raw();
+    put(&raw, 1, [(keys.key(b"{}"), "late".to_owned(), now())]);
     let mut forget = Forget::open(&place.path()).unwrap();
     for body in [&body(3)[..], b"{}"] {
         assert_eq!(forget.mark(&iter::once(body)).unwrap(), 1);
     }
     assert_eq!(forget.remove_marked().unwrap(), answers(2));
     assert!(forget.finish().unwrap().is_without_trace());
-    for bytes in [
-        id(3).as_bytes(),
-        &keys.key(&body(3)).hash,
-        &keys.key(b"{}").hash,
-    ] {
-        assert!(!place.has(bytes));
+    assert!(!place.has(id(3).as_bytes()));
+    for key in [keys.key(&body(3)), keys.key(b"{}")] {
+        assert!(!place.has_key(&key));
     }
     // The run continues with the file that was rewritten meanwhile.
     assert_eq!(
@@ -86,7 +83,7 @@ fn the_answers_of_all_addresses_and_of_all_equal_rows_are_found() {
         (row(there.key(&body), 5), 2),
     ];
     for (key, context) in also {
-        put(&mut place.raw(), context, [(key, "more".to_owned(), now())]);
+        put(&place.raw(), context, [(key, "more".to_owned(), now())]);
     }
     let (forgotten, result) = forget_users(&place, [1]);
     assert_eq!((forgotten, result.answers), (4, 2));
@@ -99,10 +96,10 @@ fn a_reader_of_an_old_state_keeps_traces_alive_and_that_is_reported() {
     let (place, _) = filled(100);
     let reader = place.raw();
     reader
-        .execute_batch("BEGIN; SELECT count(*) FROM answers")
+        .execute_batch("BEGIN; SELECT count(*) FROM answer_blocks")
         .unwrap();
     let _: i64 = reader
-        .query_row("SELECT count(*) FROM answers", [], |row| row.get(0))
+        .query_row("SELECT count(*) FROM answer_blocks", [], |row| row.get(0))
         .unwrap();
     let mut forget = Forget::open(&place.path()).unwrap();
     forget.eraser().set_patience(Duration::from_millis(100));

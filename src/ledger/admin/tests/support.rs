@@ -4,14 +4,20 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::SystemTime;
 
-use rusqlite::{Connection, params};
+use rusqlite::Connection;
 use tempfile::TempDir;
 
 use crate::ledger::clock::millis;
+use crate::ledger::db::answer_blocks::BlockOwner;
+use crate::ledger::db::answer_writer::AnswerWriter;
+use crate::ledger::db::connect::writing;
 use crate::ledger::db::schema::LedgerInfo;
+use crate::ledger::packed::PackedKey;
 use crate::ledger::{LedgerLocation, LedgerSettings, OpenLedger, RequestHasher, RequestKey, Reuse};
+use crate::verdict::{Answer, Score, TransactionId};
 
 /// A directory with one ledger.
 pub(super) struct Directory(pub(super) TempDir);
@@ -40,10 +46,12 @@ impl Directory {
     }
 
     pub(super) fn raw(&self) -> Connection {
-        let connection = Connection::open(self.path()).unwrap();
-        let checksums = LedgerInfo::read(&connection).unwrap().checksums();
-        checksums.install(&connection).unwrap();
-        connection
+        Connection::open(self.path()).unwrap()
+    }
+
+    /// Whether an answer to a request is anywhere in the file or beside it.
+    pub(super) fn has_key(&self, key: &RequestKey) -> bool {
+        self.has(&PackedKey::from(key).hash)
     }
 
     /// Whether the bytes are anywhere in the file or beside it.
@@ -76,23 +84,33 @@ pub(super) fn id(user: usize) -> String {
 /// A key with the transaction ID of its answer, and when that arrived.
 pub(super) type Entry = (RequestKey, String, i64);
 
-pub(super) fn put(
-    connection: &mut Connection,
-    context: i64,
-    entries: impl IntoIterator<Item = Entry>,
-) {
-    const INSERT: &str =
-        "INSERT INTO answers VALUES (?1, ?2, ?3, ?4, '1.5', NULL, NULL, ?5, NULL, NULL,
-        answer_checksum(?1, ?2, ?4, '1.5', NULL, NULL, ?5, NULL))";
-    let transaction = connection.transaction().unwrap();
-    for (key, id, at) in entries {
-        transaction
-            .prepare_cached(INSERT)
-            .unwrap()
-            .execute(params![key.hash, key.stored_row(), context, id, at])
-            .unwrap();
-    }
+/// Stores answers as a run does.
+pub(super) fn put(connection: &Connection, context: i64, entries: impl IntoIterator<Item = Entry>) {
+    let answers: Vec<_> = entries
+        .into_iter()
+        .map(|(key, id, at)| (key, answer(&id), at))
+        .collect();
+    let writer = AnswerWriter {
+        checksums: LedgerInfo::read(connection).unwrap().checksums(),
+        latest: Arc::default(),
+        owner: BlockOwner {
+            context,
+            capture: None,
+        },
+        started: 0,
+    };
+    let transaction = writing(connection).unwrap();
+    let group = answers.iter().map(|(key, answer, at)| (key, answer, *at));
+    let _ = writer.put(&transaction, group).unwrap();
     transaction.commit().unwrap();
+}
+
+fn answer(id: &str) -> Answer {
+    Answer {
+        transaction_id: TransactionId::new(id).unwrap(),
+        score: Score::from_json_number("1.5").unwrap(),
+        captured: Box::default(),
+    }
 }
 
 /// The key of the same request for this row alone.
@@ -109,6 +127,6 @@ pub(super) fn filled(users: usize) -> (Directory, RequestHasher) {
     let place = Directory::new();
     let keys = place.ledger(HERE).hasher();
     let entries = (0..users).map(|user| (keys.key(&body(user)), id(user), now()));
-    put(&mut place.raw(), 1, entries);
+    put(&place.raw(), 1, entries);
     (place, keys)
 }

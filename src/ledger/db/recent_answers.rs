@@ -1,0 +1,87 @@
+//! Answers that were read along with one that was found.
+//!
+//! A file that is read again asks for its answers in the order in which they came, give or take the calls that were in
+//! flight together. So the blocks that follow one that had an answer have the next ones as well: reading many blocks at
+//! once costs a fraction of finding each answer by itself.
+
+use std::collections::{HashMap, VecDeque};
+
+use foldhash::fast::RandomState;
+use rusqlite::Connection;
+
+use super::answer_blocks;
+use super::checksum::Checksums;
+use super::stored_answer::StoredAnswer;
+use crate::ledger::packed::{BlockNumber, PackedKey};
+
+/// Blocks that are read at once at most: some hundred answers, far more than are in flight together.
+const MOST_BLOCKS: u32 = 64;
+
+/// Answers that are kept at most, some hundred bytes each.
+const MOST_ANSWERS: usize = 8_192;
+
+/// Places in the ledger that are read on from: a file that has grown over the nights has its answers in a few.
+const PLACES: usize = 4;
+
+/// Answers that were read and not asked for yet.
+#[derive(Default)]
+pub(super) struct RecentAnswers {
+    answers: HashMap<PackedKey, StoredAnswer, RandomState>,
+    /// Where answers were found last, the latest at the end.
+    places: VecDeque<Place>,
+}
+
+/// Where answers are read on from.
+struct Place {
+    /// The last block that was read.
+    last: BlockNumber,
+    /// Blocks that were read at once.
+    blocks: u32,
+}
+
+impl RecentAnswers {
+    /// An answer that was read. It is given once: whoever asks again is better off with the latest state.
+    pub(super) fn take(&mut self, key: &PackedKey) -> Option<StoredAnswer> {
+        if self.answers.is_empty() {
+            return None;
+        }
+        self.answers.remove(key)
+    }
+
+    /// Reads blocks around one that had an answer: more of them each time while answers are asked for in order, and none
+    /// where there is no order.
+    pub(super) fn read_on(
+        &mut self,
+        connection: &Connection,
+        checksums: Checksums,
+        found: BlockNumber,
+    ) -> rusqlite::Result<()> {
+        let near = |place: &Place| place.last.0.abs_diff(found.0) <= MOST_BLOCKS;
+        let place = { self.places.iter().rposition(near) }.and_then(|it| self.places.remove(it));
+        let blocks = place.map_or(1, |place| (place.blocks * 2).min(MOST_BLOCKS));
+        // Calls that were in flight together are answered in any order: some of the next rows are in blocks before.
+        let first = BlockNumber(found.0.saturating_sub(blocks / 4));
+        let last = BlockNumber(first.0.saturating_add(blocks - 1));
+        if self.places.len() == PLACES {
+            self.places.pop_front();
+        }
+        self.places.push_back(Place { last, blocks });
+        if blocks == 1 {
+            return Ok(());
+        }
+        if self.answers.len() > MOST_ANSWERS {
+            self.answers.clear();
+        }
+        answer_blocks::for_each(connection, checksums, first..=last, |block| {
+            if !block.is_sound {
+                return Ok(());
+            }
+            for packed in block.answers() {
+                if let Some(answer) = StoredAnswer::of(&packed, block) {
+                    self.answers.insert(packed.key, answer);
+                }
+            }
+            Ok(())
+        })
+    }
+}
