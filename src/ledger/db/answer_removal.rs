@@ -91,27 +91,28 @@ pub(crate) fn remove_to(
     let mut removed = 0;
     for number in blocks_of(connection, hash)? {
         let keys = answer_blocks::read(connection, checksums, number, |block| {
-            let is_wanted = |key: &PackedKey| key.hash == wanted.hash;
             let is_sound = block.is_sound;
-            let keys: Vec<_> = { block.keys() }
-                .filter(|key| !is_sound || is_wanted(key))
-                .collect();
-            if keys.iter().any(is_wanted) {
-                edit(connection, checksums, block, |answer| {
-                    (is_sound && !is_wanted(&answer.key)).then_some(answer)
-                })?;
+            let is_kept = |key: &PackedKey| is_sound && key.hash != wanted.hash;
+            if !block.keys().any(|key| key.hash == wanted.hash) {
+                return Ok(None);
             }
-            Ok(keys)
+            edit(connection, checksums, block, |answer| {
+                is_kept(&answer.key).then_some(answer)
+            })?;
+            let (kept, gone): (Vec<_>, Vec<_>) = block.keys().partition(is_kept);
+            Ok(Some((kept, gone)))
         })?;
-        let keys = keys.unwrap_or_default();
-        if !keys.iter().any(|key| key.hash == wanted.hash) {
+        let Some((kept, gone)) = keys.flatten() else {
             continue;
-        }
-        for key in &keys {
+        };
+        removed += gone.len();
+        for key in &gone {
             let (fingerprint, block) = (Fingerprint::of(key), number);
-            answer_index::remove(connection, IndexEntry { fingerprint, block })?;
+            // Another request with the same fingerprint is still found there.
+            if !kept.iter().any(|kept| Fingerprint::of(kept) == fingerprint) {
+                answer_index::remove(connection, IndexEntry { fingerprint, block })?;
+            }
         }
-        removed += keys.len();
     }
     Ok(removed)
 }
