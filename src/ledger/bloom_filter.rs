@@ -1,14 +1,13 @@
 //! A Bloom filter: which requests may have been answered in this run, in little memory.
 //!
-//! "No" is always right. "Yes" is wrong for about one request in twenty at ten million answers, and then costs a lookup that
-//! finds nothing.
+//! "No" is always right. "Yes" is wrong for about one request in fifty at four million answers and one in four at ten
+//! million, and then costs a lookup that finds nothing.
 
 use super::packed::Fingerprint;
 
-/// Cache lines of 64 bytes: 8 MiB, which is six bits an answer at ten million answers. The system does not allocate what
-/// a small run does not touch.
-const LINES: usize = 1 << 17;
-/// Few enough for six bits an answer, and enough for more of them.
+/// Cache lines of 64 bytes: 4 MiB, which is eight bits an answer at four million answers, and three at ten million.
+const LINES: usize = 1 << 16;
+/// Few enough for three bits an answer, and enough for more of them.
 const PROBES: u32 = 4;
 
 /// A set of requests that may contain a few more than were inserted.

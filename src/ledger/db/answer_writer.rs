@@ -14,15 +14,11 @@ use super::latest_answers::{LatestAnswers, LedgerState};
 use super::stored_answer::{AnswerState, ReplacedAnswer, StoredAnswer};
 use super::{answer_index, answer_removal, answers, schema};
 use crate::ledger::packed::{
-    BlockBuilder, BlockNumber, Fingerprint, IndexEntry, PackedAnswer, PackedId, PackedKey,
-    ReplacedScore,
+    BlockBuilder, BlockNumber, Fingerprint, IndexEntry, MOST_ENTRIES, PackedAnswer, PackedId,
+    PackedKey, ReplacedScore,
 };
 use crate::ledger::request_key::RequestKey;
 use crate::verdict::Answer;
-
-/// Entries in memory beyond which they are moved to the index: a table of 2^19 places, which is 5 MiB, is nearly full then.
-/// Half as many would make a run write nearly twice as much.
-const MOST_IN_MEMORY: usize = 450_000;
 
 /// Stores the answers of one run.
 pub(crate) struct AnswerWriter {
@@ -179,7 +175,7 @@ impl AnswerWriter {
     ) -> rusqlite::Result<()> {
         self.latest.append(&written.0);
         let (entries, _) = self.latest.extent();
-        if entries > MOST_IN_MEMORY {
+        if entries > MOST_ENTRIES {
             merge(connection, &self.latest)?;
         }
         Ok(())

@@ -16,5 +16,5 @@ pub(super) use block::{BlockBuilder, PackedAnswer, ReplacedScore, unpack, unpack
 pub(super) use chunk::{Chunk, NewChunk, chunks};
 pub(super) use fingerprint::{BlockNumber, Fingerprint, IndexEntry};
 pub(super) use key::PackedKey;
-pub(super) use tail::Tail;
+pub(super) use tail::{MOST_ENTRIES, Tail};
 pub(super) use transaction_id::{PackedId, UuidBuffer};

@@ -8,6 +8,13 @@ use foldhash::fast::FixedState;
 
 use super::fingerprint::{BlockNumber, ENTRY_BYTES, Fingerprint, IndexEntry};
 
+/// Entries beyond which they are to be moved to the index: a table of 2^19 places, which is 5 MiB, is nearly full then. Half
+/// as many would make a run write nearly twice as much.
+pub(in crate::ledger) const MOST_ENTRIES: usize = 450_000;
+
+/// Entries beyond which room is made for all: a table that doubles needs both sizes for a moment, and few ledgers stop there.
+const SMALL: usize = 28_000;
+
 /// Entries in memory: ten bytes and not sixteen each, as there may be half a million.
 #[derive(Default)]
 pub(in crate::ledger) struct Tail {
@@ -33,6 +40,9 @@ impl Tail {
 
     /// Adds an entry, whose answer replaced one in the block `previous`. Blocks come in the order of their numbers.
     pub(in crate::ledger) fn add(&mut self, entry: IndexEntry, previous: Option<BlockNumber>) {
+        if self.latest.len() == SMALL {
+            self.latest.reserve(MOST_ENTRIES);
+        }
         let IndexEntry { fingerprint, block } = entry;
         let entry_of = |block| IndexEntry { fingerprint, block }.packed();
         let mut outdated = previous;
@@ -98,6 +108,9 @@ impl Tail {
 
     /// Forgets what is in the index: the entries of blocks up to this one. The memory stays for the next ones.
     pub(in crate::ledger) fn forget_up_to(&mut self, last: BlockNumber) {
+        if self.latest.values().all(|block| join(*block) <= last) {
+            self.latest.clear();
+        }
         self.latest.retain(|_, block| join(*block) > last);
         self.earlier
             .retain(|entry| IndexEntry::unpacked(*entry).block > last);
