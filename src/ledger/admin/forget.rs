@@ -16,7 +16,7 @@ pub(crate) struct Forget {
     eraser: Eraser,
     /// For each address and service ID that was ever asked.
     hashers: Vec<RequestHasher>,
-    /// Requests that have answers.
+    /// Requests that the index knows.
     answered: Vec<KeyHash>,
     /// Requests that failed.
     failed: Vec<KeyHash>,
@@ -71,8 +71,9 @@ impl Forget {
                 for body in bodies.clone() {
                     let hash = hasher.key(body).hash;
                     let count = answer_removal::count_to(&reading, checksums, &hash)?;
-                    all += count;
-                    answered.extend((count > 0).then_some(hash));
+                    all += count.unwrap_or_default();
+                    // Also where there are only entries: an answer that was replaced or pruned may have left one.
+                    answered.extend(count.map(|_| hash));
                     let has_failed =
                         failing::any_to(&reading, &hash)? || failures::any_to(&reading, &hash)?;
                     failed.extend(has_failed.then_some(hash));

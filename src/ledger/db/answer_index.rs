@@ -22,7 +22,7 @@ pub(super) fn turns() -> impl Iterator<Item = RangeInclusive<Fingerprint>> {
 }
 
 /// The blocks that may hold the answer, in order.
-pub(super) fn find(
+pub(crate) fn find(
     connection: &Connection,
     wanted: Fingerprint,
 ) -> rusqlite::Result<Vec<BlockNumber>> {
@@ -76,7 +76,7 @@ pub(super) fn change(
     Ok(())
 }
 
-/// Removes an entry.
+/// Removes an entry. Nothing of it stays, also not as the name of its chunk.
 pub(super) fn remove(connection: &Connection, entry: IndexEntry) -> rusqlite::Result<()> {
     const QUERY: &str =
         "SELECT first, entries FROM answer_index WHERE first <= ? ORDER BY first DESC LIMIT 1";
@@ -89,16 +89,14 @@ pub(super) fn remove(connection: &Connection, entry: IndexEntry) -> rusqlite::Re
     let Some((first, bytes)) = chunk else {
         return Ok(());
     };
-    let entries = Chunk::new(&bytes).ok_or_else(damaged)?.entries();
-    let left: Vec<_> = entries.filter(|it| *it != entry).collect();
-    // The chunk keeps its name, which is no greater than any of its entries.
-    match chunks(&left).first() {
+    let chunk = Chunk::new(&bytes).ok_or_else(damaged)?;
+    match chunk.without(entry) {
         None => connection
             .prepare_cached("DELETE FROM answer_index WHERE first = ?")?
             .execute([first]),
-        Some(NewChunk { bytes, .. }) => connection
-            .prepare_cached("UPDATE answer_index SET entries = ? WHERE first = ?")?
-            .execute(params![bytes, first]),
+        Some(NewChunk { first: new, bytes }) => connection
+            .prepare_cached("UPDATE answer_index SET first = ?, entries = ? WHERE first = ?")?
+            .execute(params![new.number(), bytes, first]),
     }
     .map(drop)
 }

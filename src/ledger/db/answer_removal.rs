@@ -55,29 +55,34 @@ pub(super) fn remove(
     Ok(removed.unwrap_or_default())
 }
 
-/// The blocks that the index has for a request, of all rows, in order. Some may be those of other requests.
-fn blocks_of(connection: &Connection, hash: &KeyHash) -> rusqlite::Result<BTreeSet<BlockNumber>> {
+/// The entries that the index has for a request, of all rows. Some may be those of other requests, or lead nowhere.
+fn entries_of(connection: &Connection, hash: &KeyHash) -> rusqlite::Result<Vec<IndexEntry>> {
     let range = Fingerprint::of_any_row(&PackedKey::of_hash(hash));
-    let entries = answer_index::within(connection, &range)?;
-    Ok(entries.into_iter().map(|entry| entry.block).collect())
+    answer_index::within(connection, &range)
 }
 
-/// How many answers the index knows to a request, of all rows.
+/// The blocks of these entries, in order.
+fn blocks_of(entries: &[IndexEntry]) -> BTreeSet<BlockNumber> {
+    entries.iter().map(|entry| entry.block).collect()
+}
+
+/// How many answers the index knows to a request, of all rows; `None` where it has no entry at all.
 pub(crate) fn count_to(
     connection: &Connection,
     checksums: Checksums,
     hash: &KeyHash,
-) -> rusqlite::Result<u64> {
+) -> rusqlite::Result<Option<u64>> {
     let wanted = PackedKey::of_hash(hash);
+    let entries = entries_of(connection, hash)?;
     let mut count = 0;
-    for block in blocks_of(connection, hash)? {
+    for block in blocks_of(&entries) {
         answer_blocks::read(connection, checksums, block, |block| {
             let same = block.keys().filter(|it| it.hash == wanted.hash);
             count += same.count() as u64;
             Ok(())
         })?;
     }
-    Ok(count)
+    Ok((!entries.is_empty()).then_some(count))
 }
 
 /// Removes the answers that the index knows to a request, of all rows: how many there were. A damaged block that has one is
@@ -88,33 +93,40 @@ pub(crate) fn remove_to(
     hash: &KeyHash,
 ) -> rusqlite::Result<usize> {
     let wanted = PackedKey::of_hash(hash);
+    let is_wanted = |key: &PackedKey| key.hash == wanted.hash;
+    let entries = entries_of(connection, hash)?;
     let mut removed = 0;
-    for number in blocks_of(connection, hash)? {
-        let keys = answer_blocks::read(connection, checksums, number, |block| {
+    for number in blocks_of(&entries) {
+        let of_block = answer_blocks::read(connection, checksums, number, |block| {
+            if !block.keys().any(|key| is_wanted(&key)) {
+                return Ok(0);
+            }
             let is_sound = block.is_sound;
-            let is_kept = |key: &PackedKey| is_sound && key.hash != wanted.hash;
-            if !block.keys().any(|key| key.hash == wanted.hash) {
-                return Ok(None);
-            }
             edit(connection, checksums, block, |answer| {
-                is_kept(&answer.key).then_some(answer)
-            })?;
-            let (kept, gone): (Vec<_>, Vec<_>) = block.keys().partition(is_kept);
-            Ok(Some((kept, gone)))
+                (is_sound && !is_wanted(&answer.key)).then_some(answer)
+            })
         })?;
-        let Some((kept, gone)) = keys.flatten() else {
-            continue;
-        };
-        removed += gone.len();
-        for key in &gone {
-            let (fingerprint, block) = (Fingerprint::of(key), number);
-            // Another request with the same fingerprint is still found there.
-            if !kept.iter().any(|kept| Fingerprint::of(kept) == fingerprint) {
-                answer_index::remove(connection, IndexEntry { fingerprint, block })?;
-            }
+        removed += of_block.unwrap_or_default();
+    }
+    // Not those that another request shares. But also those that led nowhere before: nothing of the request must stay.
+    for entry in entries {
+        if !leads_somewhere(connection, checksums, entry)? {
+            answer_index::remove(connection, entry)?;
         }
     }
     Ok(removed)
+}
+
+/// Whether the block of an entry has an answer that the entry can be for.
+fn leads_somewhere(
+    connection: &Connection,
+    checksums: Checksums,
+    IndexEntry { fingerprint, block }: IndexEntry,
+) -> rusqlite::Result<bool> {
+    let has_it = answer_blocks::read(connection, checksums, block, |block| {
+        Ok({ block.keys() }.any(|key| Fingerprint::of(&key) == fingerprint))
+    })?;
+    Ok(has_it.unwrap_or_default())
 }
 
 /// Blocks that are few enough to be changed in one transaction.

@@ -12,6 +12,7 @@ use rusqlite::Connection;
 
 use super::answer_blocks;
 use super::checksum::Checksums;
+use super::errors::damaged;
 use crate::ledger::bloom_filter::BloomFilter;
 use crate::ledger::packed::{BlockNumber, Fingerprint, IndexEntry, PackedKey, Tail};
 
@@ -29,12 +30,17 @@ impl LedgerState {
     pub(super) fn read(connection: &Connection) -> rusqlite::Result<Self> {
         const QUERY: &str =
             "SELECT indexed, (SELECT coalesce(max(id), 0) FROM answer_blocks) FROM ledger";
-        connection.prepare_cached(QUERY)?.query_row([], |row| {
+        let state = connection.prepare_cached(QUERY)?.query_row([], |row| {
             Ok(Self {
                 indexed: BlockNumber(row.get(0)?),
                 last: BlockNumber(row.get(1)?),
             })
-        })
+        })?;
+        // The last block always stays. Beyond it, answers would be looked for in the index that only memory knows.
+        if state.indexed > state.last {
+            return Err(damaged());
+        }
+        Ok(state)
     }
 }
 
@@ -128,10 +134,13 @@ impl LatestAnswers {
             Some(ours) if ours.end().next() == *first => *ours = *ours.start()..=*last,
             _ => latest.ours.push(*first..=*last),
         }
-        // Another connection may have read them already.
+        // Another connection may have read them already, and another process may even have merged them.
         for (block, key, previous) in appended {
             if *block > latest.last {
                 latest.add(*block, key, *previous);
+            } else if *block <= latest.indexed {
+                let merged = latest.merged.get_or_insert_default();
+                merged.insert(Fingerprint::of(key));
             }
         }
         latest.last = latest.last.max(*last);

@@ -5,6 +5,7 @@
 //! once costs a fraction of finding each answer by itself.
 
 use std::collections::{HashMap, VecDeque};
+use std::ops::RangeInclusive;
 
 use foldhash::fast::RandomState;
 use rusqlite::Connection;
@@ -35,8 +36,15 @@ pub(super) struct RecentAnswers {
 struct Place {
     /// The last block that was read.
     last: BlockNumber,
-    /// Blocks that were read at once.
+    /// Blocks that were read at once; one alone was looked at for one answer.
     blocks: u32,
+}
+
+impl Place {
+    /// The blocks that were read at once.
+    const fn range(&self) -> RangeInclusive<BlockNumber> {
+        BlockNumber(self.last.0.saturating_sub(self.blocks - 1))..=self.last
+    }
 }
 
 impl RecentAnswers {
@@ -49,13 +57,16 @@ impl RecentAnswers {
     }
 
     /// Reads blocks around one that had an answer: more of them each time while answers are asked for in order, and none
-    /// where there is no order.
+    /// where there is no order, or where they have been read: whoever asks for one of those has no use for what was read.
     pub(super) fn read_on(
         &mut self,
         connection: &Connection,
         checksums: Checksums,
         found: BlockNumber,
     ) -> rusqlite::Result<()> {
+        if { self.places.iter() }.any(|place| place.blocks > 1 && place.range().contains(&found)) {
+            return Ok(());
+        }
         let near = |place: &Place| place.last.0.abs_diff(found.0) <= MOST_BLOCKS;
         let place = { self.places.iter().rposition(near) }.and_then(|it| self.places.remove(it));
         let blocks = place.map_or(1, |place| (place.blocks * 2).min(MOST_BLOCKS));

@@ -26,6 +26,14 @@ impl<'a> Chunk<'a> {
         same.map(|entry| entry.block)
     }
 
+    /// What is left of it without an entry; `None` if that is nothing. It stays one chunk, whatever its length.
+    pub(in crate::ledger) fn without(self, entry: IndexEntry) -> Option<NewChunk> {
+        let left: Vec<_> = self.entries().filter(|it| *it != entry).collect();
+        let first = left.first()?.fingerprint;
+        let bytes = left.into_iter().flat_map(IndexEntry::packed).collect();
+        Some(NewChunk { first, bytes })
+    }
+
     /// All entries, in order.
     pub(in crate::ledger) fn entries(self) -> impl Iterator<Item = IndexEntry> + use<'a> {
         self.0.iter().map(|entry| IndexEntry::unpacked(*entry))
@@ -65,7 +73,7 @@ pub(in crate::ledger) fn chunks(entries: &[IndexEntry]) -> Vec<NewChunk> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing)]
 mod tests {
     use super::*;
 
@@ -99,5 +107,24 @@ mod tests {
         let first = Chunk::new(&chunks.first().unwrap().bytes).unwrap();
         assert_eq!(first.find(fingerprint(4)).next(), None);
         assert!(Chunk::new(&[0; 11]).is_none());
+    }
+
+    #[test]
+    fn a_chunk_without_an_entry_has_all_others_however_long_it_is() {
+        // Requests that were answered again have left entries that lead nowhere, which no chunk divides.
+        let last = u64::try_from(FULL).unwrap() - 1;
+        let entry = |n: u64| IndexEntry {
+            fingerprint: fingerprint(1 + n.min(last)),
+            block: BlockNumber(u32::try_from(n).unwrap()),
+        };
+        let entries: Vec<_> = (0..last + 9).map(entry).collect();
+        let bytes: Vec<_> = entries.iter().flat_map(|entry| entry.packed()).collect();
+        let chunk = Chunk::new(&bytes).unwrap();
+        let left = chunk.without(entry(0)).unwrap();
+        assert_eq!(left.first, fingerprint(2));
+        let left: Vec<_> = Chunk::new(&left.bytes).unwrap().entries().collect();
+        assert_eq!(left, entries[1..]);
+        let one = entry(7).packed();
+        assert!(Chunk::new(&one).unwrap().without(entry(7)).is_none());
     }
 }

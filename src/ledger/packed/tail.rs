@@ -1,7 +1,7 @@
 //! The latest answers' entries, in memory until there are enough of them to be merged into the index.
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{BTreeSet, HashMap};
 use std::ops::RangeInclusive;
 
 use foldhash::fast::FixedState;
@@ -20,8 +20,9 @@ const SMALL: usize = 28_000;
 pub(in crate::ledger) struct Tail {
     /// The latest block of each fingerprint, both as bytes.
     latest: HashMap<[u8; 6], [u8; 4], FixedState>,
-    /// Entries of earlier blocks with the fingerprint of a later one.
-    earlier: Vec<[u8; ENTRY_BYTES]>,
+    /// Entries of earlier blocks with the fingerprint of a later one. Next to none, unless answers were removed and their
+    /// requests are answered again.
+    earlier: BTreeSet<[u8; ENTRY_BYTES]>,
     /// Entries that the index may still have, of answers that were replaced.
     outdated: Vec<[u8; ENTRY_BYTES]>,
 }
@@ -54,13 +55,13 @@ impl Tail {
                 if previous == Some(before) {
                     outdated = None;
                 } else if before != block {
-                    self.earlier.push(entry_of(before));
+                    self.earlier.insert(entry_of(before));
                 }
             }
         }
         if let Some(previous) = outdated {
             let outdated = entry_of(previous);
-            self.earlier.retain(|entry| *entry != outdated);
+            self.earlier.remove(&outdated);
             self.outdated.push(outdated);
         }
     }
@@ -69,11 +70,16 @@ impl Tail {
     pub(in crate::ledger) fn find(&self, wanted: Fingerprint) -> impl Iterator<Item = BlockNumber> {
         let latest = self.latest.get(&wanted.to_bytes());
         let latest = latest.map(|block| join(*block));
-        // There is next to never one.
-        let earlier = { self.earlier.iter().rev() }
-            .map(|entry| IndexEntry::unpacked(*entry))
-            .filter(move |entry| latest.is_some() && entry.fingerprint == wanted);
-        latest.into_iter().chain(earlier.map(|entry| entry.block))
+        let earlier = latest.map(|latest| {
+            let entry_of = |block| IndexEntry {
+                fingerprint: wanted,
+                block,
+            };
+            let all = entry_of(BlockNumber::default()).packed()..entry_of(latest).packed();
+            self.earlier.range(all).rev()
+        });
+        let earlier = { earlier.into_iter().flatten() }.map(|it| IndexEntry::unpacked(*it).block);
+        latest.into_iter().chain(earlier)
     }
 
     /// The entries within a range of fingerprints, in order, and those that the index must lose.
@@ -81,16 +87,13 @@ impl Tail {
         &self,
         range: &RangeInclusive<Fingerprint>,
     ) -> (Vec<IndexEntry>, Vec<IndexEntry>) {
-        let unpacked = |entries: &[[u8; ENTRY_BYTES]]| -> Vec<IndexEntry> {
-            let entries = entries.iter().map(|entry| IndexEntry::unpacked(*entry));
-            entries
-                .filter(|entry| range.contains(&entry.fingerprint))
-                .collect()
-        };
-        let mut entries = unpacked(&self.earlier);
-        entries.extend(self.latest().filter(|it| range.contains(&it.fingerprint)));
+        let is_within = |entry: &IndexEntry| range.contains(&entry.fingerprint);
+        let unpacked = |entry: &[u8; ENTRY_BYTES]| IndexEntry::unpacked(*entry);
+        let earlier = self.earlier.iter().map(unpacked);
+        let mut entries: Vec<_> = { earlier.chain(self.latest()) }.filter(is_within).collect();
         entries.sort_unstable();
-        let mut outdated = unpacked(&self.outdated);
+        let outdated = self.outdated.iter().map(unpacked);
+        let mut outdated: Vec<_> = outdated.filter(is_within).collect();
         outdated.sort_unstable();
         (entries, outdated)
     }
@@ -164,5 +167,24 @@ mod tests {
         assert_eq!(outdated, [entry(1, 5), entry(3, 2)]);
         tail.forget_up_to(BlockNumber(7));
         assert_eq!(tail.within(&all).0, [entry(1, 9), entry(3, 8)]);
+    }
+
+    #[test]
+    fn requests_that_are_answered_again_are_found_without_looking_at_all_of_them() {
+        // Their answers were removed, so the new ones replace nothing: a `prune` beside a run, or `--fresh`.
+        const REQUESTS: u32 = 200_000;
+        let mut tail = Tail::default();
+        for block in 1..=2 {
+            for request in 0..REQUESTS {
+                tail.add(entry(request.into(), block), None);
+            }
+        }
+        // Where each look takes as long as there are requests, this does not end.
+        for request in 0..REQUESTS {
+            assert_eq!(found(&tail, request.into()), [2, 1]);
+            assert_eq!(found(&tail, u64::from(REQUESTS + request)), [0; 0]);
+            tail.add(entry(request.into(), 3), Some(BlockNumber(1)));
+        }
+        assert_eq!(tail.within(&Fingerprint::slice(0, 1)).0.len(), 400_000);
     }
 }

@@ -33,6 +33,20 @@ fn a_damaged_answer_counts_as_absent() {
     }
 }
 
+#[test]
+fn a_ledger_that_says_it_has_more_than_it_has_is_refused() {
+    let place = Directory::new();
+    keep(place.shared(), BODY, &answer("t-1"));
+    let connection = rusqlite::Connection::open(place.path("answers.ledger")).unwrap();
+    // Else the index would be asked for answers that it does not have.
+    let damage = "UPDATE ledger SET indexed = 1 << 20";
+    assert_eq!(connection.execute(damage, []), Ok(1));
+    let ledger = OpenLedger::open(place.shared()).unwrap();
+    let (key, mut lookup) = (ledger.hasher().key(BODY), ledger.lookup().unwrap().unwrap());
+    let report = lookup.find(&key, BODY).unwrap_err().report();
+    assert!(report.contains("the file is damaged"), "{report}");
+}
+
 fn damaged() -> LookupResult {
     LookupResult {
         unusable: Some(Unusable::Damaged),

@@ -10,7 +10,10 @@ use rusqlite::params;
 use super::support::{Directory, HERE, THERE, body, filled, id, now, put, row};
 use crate::ledger::LookupResult;
 use crate::ledger::admin::{CleanupResult, Forget, ForgetCounts};
-use crate::ledger::db::failing;
+use crate::ledger::db::answer_removal::change_all;
+use crate::ledger::db::{answer_index, failing};
+use crate::ledger::packed::{Fingerprint, PackedKey};
+use crate::ledger::request_key::RequestKey;
 
 fn answers(answers: u64) -> ForgetCounts {
     ForgetCounts { answers, failed: 0 }
@@ -89,6 +92,56 @@ fn the_answers_of_all_addresses_and_of_all_equal_rows_are_found() {
     assert_eq!((forgotten, result.answers), (4, 2));
     assert!(!place.has(b"more"));
     assert_eq!(forget_users(&place, [1]).0, 0);
+}
+
+#[test]
+fn the_index_has_nothing_of_who_is_forgotten() {
+    let (place, keys) = filled(1_000);
+    // Chunks are named by their first entries: some of these are.
+    let gone: Vec<_> = (0..500).collect();
+    assert_eq!(forget_users(&place, gone.iter().copied()).0, 500);
+    let raw = place.raw();
+    for user in gone {
+        let fingerprint = Fingerprint::of(&PackedKey::from(&keys.key(&body(user))));
+        let is_name = raw
+            .prepare("SELECT 1 FROM answer_index WHERE first = ?")
+            .and_then(|mut names| names.exists([fingerprint.number()]));
+        assert_eq!(is_name, Ok(false), "{user}");
+        assert_eq!(answer_index::find(&raw, fingerprint), Ok(Vec::new()));
+    }
+}
+
+#[test]
+fn an_entry_that_leads_nowhere_is_forgotten_and_one_that_somebody_shares_is_not() {
+    let (place, keys) = filled(3);
+    // Their fingerprints are equal, and their answers are in one block.
+    let one = keys.key(b"{}");
+    let mut other = one;
+    other.hash[11] ^= 1;
+    let both = [one, other].map(|key| (key, "late".to_owned(), now()));
+    put(&place.raw(), 1, both);
+    let forget = |key: RequestKey| {
+        let mut forget = Forget::open(&place.path()).unwrap();
+        forget.mark_hash(key.hash);
+        forget.remove_marked().unwrap().answers
+    };
+    assert_eq!(forget(one), 1);
+    let mut lookup = place.ledger(HERE).lookup().unwrap().unwrap();
+    assert!(lookup.find(&other, b"").unwrap() != LookupResult::default());
+    assert_eq!(forget(other), 1);
+    // An answer that is gone in another way: its entry is still there.
+    let user = keys.key(&body(1));
+    change_all(&place.raw(), |answer| {
+        (answer.key != PackedKey::from(&user)).then_some(answer)
+    })
+    .unwrap();
+    let blocks = || {
+        let fingerprint = Fingerprint::of(&PackedKey::from(&user));
+        answer_index::find(&place.raw(), fingerprint).unwrap().len()
+    };
+    assert_eq!(blocks(), 1);
+    assert_eq!(forget_users(&place, [1]).0, 0);
+    assert_eq!(blocks(), 0);
 }
 
 #[test]
