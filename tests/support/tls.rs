@@ -84,7 +84,12 @@ pub(crate) fn program<'a>(
     address: SocketAddr,
     authority: Option<&str>,
 ) -> Program<'a> {
-    let program = place.run_at(format!("https://{address}"));
+    program_at(place, &format!("https://{address}"), authority)
+}
+
+/// The same for any base address.
+pub(crate) fn program_at<'a>(place: &'a Place, base: &str, authority: Option<&str>) -> Program<'a> {
+    let program = place.run_at(base);
     match authority {
         Some(name) => program.arg("--ca-file").arg(file(name)),
         None => program,

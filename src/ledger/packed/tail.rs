@@ -41,7 +41,7 @@ impl Tail {
     /// Adds an entry, whose answer replaced one in the block `previous`. Blocks come in the order of their numbers.
     pub(in crate::ledger) fn add(&mut self, entry: IndexEntry, previous: Option<BlockNumber>) {
         if self.latest.len() == SMALL {
-            self.latest.reserve(MOST_ENTRIES);
+            self.latest.reserve(MOST_ENTRIES - SMALL);
         }
         let IndexEntry { fingerprint, block } = entry;
         let entry_of = |block| IndexEntry { fingerprint, block }.packed();

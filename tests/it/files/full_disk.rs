@@ -218,7 +218,7 @@ fn on_a_disk_that_is_full_the_same_command_makes_no_call_however_often_it_is_run
     let of_ledger = ["-o", "scored.csv", "--ledger", "disk/paid.ledger"];
     for (csv, options, file, kilobytes) in [
         (wide(80, 40_000), of_output, "scored.csv.partial", 2_400),
-        (users::csv(1_000), of_ledger, "paid.ledger", 700),
+        (users::csv(1_000), of_ledger, "paid.ledger", 400),
     ] {
         let (place, server) = (Place::with("users.csv", &csv), Server::good());
         place.write("on-a-small-disk.sh", AGAIN_AND_AGAIN);

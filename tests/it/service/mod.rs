@@ -13,3 +13,4 @@ mod proxies;
 mod retry_after;
 mod statuses;
 mod tls;
+mod tunnels;
