@@ -131,6 +131,29 @@ fn forget(path: &Path, request: u8) {
     forget.remove_marked().unwrap();
 }
 
+#[test]
+fn what_was_read_along_is_read_no_second_time() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("answers.ledger");
+    std::fs::write(&path, "").unwrap();
+    let mut process = Process::start(&path);
+    let requests: Vec<_> = (0..240).collect();
+    process.store(&requests, 1);
+    let mut along = 0;
+    for request in requests {
+        match process.reader.recent(&key(request)) {
+            Some(_) => along += 1,
+            None => assert_eq!(process.find(request), Some(1)),
+        }
+    }
+    assert!(along > 150, "{along}");
+    // An equal row, and one whose answer is too old: reading all around them again would cost a hundred times as much.
+    for _ in 0..3 {
+        assert_eq!(process.find(230), Some(1));
+        assert!(process.reader.recent(&key(230)).is_none());
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
