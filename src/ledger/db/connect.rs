@@ -167,7 +167,7 @@ pub(crate) fn reserve(connection: &Connection, in_flight: NonZeroUsize) -> rusql
     const PAGE: u32 = 4_096;
     // However many calls there can be, groups of more answers are rare.
     const MOST: u32 = 1_000;
-    // Each answer may go to a page of its own, and some pages are split.
+    // Each answer may replace one on a page of its own.
     let pages = u32::try_from(in_flight.get().saturating_add(16)).unwrap_or(MOST);
     let bytes = pages.min(MOST) * PAGE;
     // As little as possible.
