@@ -81,7 +81,7 @@ fn first(bench: &Bench, table: &mut Table, server: &mut Server, ledger: &Path) {
     let all = [ran.written()];
     table.add(&lines::TEN_MILLION_ALL_WRITTEN, &all, "");
     let later = [estimate(&written, LATER)];
-    let how = "the mean's growth with the logarithm of the rows";
+    let how = "each million costing more by as much as here";
     table.add(&lines::HUNDRED_MILLION_WRITTEN, &later, how);
     table.add(&lines::MEMORY_TEN_MILLION, &[ran.peak()], "");
 }

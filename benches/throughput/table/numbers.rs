@@ -49,19 +49,11 @@ pub(crate) fn thousands(number: &str) -> String {
     grouped
 }
 
-/// What the mean will be after `later` steps, if it goes on to grow with the logarithm of their number, as it does in a
-/// store that merges by levels: the line of least squares through the means after 1, 2, 3 … steps.
+/// What the mean will be after `later` steps, if each step goes on to cost more than the one before by as much as these do:
+/// the line of least squares through them.
 #[allow(clippy::cast_precision_loss, reason = "there are ten")]
 pub(crate) fn estimate(steps: &[f64], later: f64) -> f64 {
-    let mut sum = 0.0;
-    let points: Vec<(f64, f64)> = (1..)
-        .zip(steps)
-        .map(|(number, step)| {
-            sum += step;
-            let number = f64::from(number);
-            (number.ln(), sum / number)
-        })
-        .collect();
+    let points: Vec<(f64, f64)> = (1..).map(f64::from).zip(steps.iter().copied()).collect();
     let count = points.len() as f64;
     let mean = |of: fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>() / count;
     let (middle, height) = (mean(|point| point.0), mean(|point| point.1));
@@ -70,5 +62,6 @@ pub(crate) fn estimate(steps: &[f64], later: f64) -> f64 {
         .iter()
         .map(|(x, y)| (x - middle) * (y - height))
         .sum();
-    height + rise / spread * (later.ln() - middle)
+    // The mean of the steps on a line is that of its middle.
+    height + rise / spread * (f64::midpoint(1.0, later) - middle)
 }
