@@ -176,9 +176,19 @@ impl Lookup {
         Ok((found, run))
     }
 
-    /// Whether this run may have stored an answer to this request. "No" is always right.
-    pub(super) fn may_be_ours(&self, key: &RequestKey) -> bool {
-        self.answers.may_be_ours(key)
+    /// Whether an answer to this request may have come since the run has the ledger open. "No" is always right, but for
+    /// answers that other runs have stored since [`Self::note_others`].
+    pub(super) fn may_have_come(&self, key: &RequestKey) -> bool {
+        self.answers.may_have_come(key)
+    }
+
+    /// Notes which answers other runs have stored.
+    ///
+    /// # Errors
+    /// The ledger cannot be read.
+    pub(super) fn note_others(&mut self) -> Result<()> {
+        self.begin()?;
+        self.end()
     }
 
     /// Makes the lookups that follow see the ledger's present state, which costs less for each. To be ended soon: the log

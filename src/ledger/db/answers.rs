@@ -79,8 +79,9 @@ impl AnswerReader {
         self.latest.is_ours(block)
     }
 
-    /// Whether this process may have stored an answer to this request. "No" is always right.
-    pub(crate) fn may_be_ours(&self, key: &RequestKey) -> bool {
+    /// Whether an answer to this request may have come since this process first saw the ledger: one of this process, or one
+    /// that another process had stored when this reader last began. "No" is always right.
+    pub(crate) fn may_have_come(&self, key: &RequestKey) -> bool {
         self.latest.may_have(Fingerprint::of(&key.into()))
     }
 

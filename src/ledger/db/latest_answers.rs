@@ -51,6 +51,8 @@ pub(crate) struct LatestAnswers(Mutex<Latest>);
 /// What is known.
 #[derive(Default)]
 struct Latest {
+    /// Whether the ledger's state was ever seen.
+    is_open: bool,
     tail: Tail,
     /// Answers up to this block are in the index.
     indexed: BlockNumber,
@@ -58,7 +60,7 @@ struct Latest {
     last: BlockNumber,
     /// The blocks that this process has written, in order.
     ours: Vec<RangeInclusive<BlockNumber>>,
-    /// What this process has moved from the tail to the index.
+    /// What was in the tail and is in the index now.
     merged: Option<BloomFilter>,
 }
 
@@ -76,24 +78,34 @@ impl LatestAnswers {
         state: LedgerState,
     ) -> rusqlite::Result<()> {
         let mut latest = self.lock();
-        latest.forget_indexed(state.indexed);
+        if !latest.is_open {
+            latest.is_open = true;
+            (latest.indexed, latest.last) = (state.indexed, state.indexed);
+        }
+        // Also what another process has merged meanwhile: it must be noted that it has come.
         if state.last > latest.last {
             let new = latest.last.next()..=state.last;
             answer_blocks::for_each(connection, checksums, new, |block| {
-                if !block.is_sound {
+                if block.number <= state.indexed {
+                    let merged = latest.merged.get_or_insert_default();
+                    for key in block.keys() {
+                        merged.insert(Fingerprint::of(&key));
+                    }
+                } else if block.is_sound {
+                    for answer in block.answers() {
+                        latest.add(block.number, &answer.key, answer.previous);
+                    }
+                } else {
                     // Who looks for one of them learns that it is damaged.
-                    block
-                        .keys()
-                        .for_each(|key| latest.add(block.number, &key, None));
-                    return Ok(());
-                }
-                for answer in block.answers() {
-                    latest.add(block.number, &answer.key, answer.previous);
+                    for key in block.keys() {
+                        latest.add(block.number, &key, None);
+                    }
                 }
                 Ok(())
             })?;
             latest.last = state.last;
         }
+        latest.forget_indexed(state.indexed);
         Ok(())
     }
 
@@ -106,7 +118,8 @@ impl LatestAnswers {
         (!is_old).then_some(found)
     }
 
-    /// Whether this process may have stored an answer to this request since it opened the ledger. "No" is always right.
+    /// Whether an answer to this request may have come since this process first saw the ledger, as far as that is up to
+    /// date: from this process or another one. "No" is always right.
     pub(crate) fn may_have(&self, request: Fingerprint) -> bool {
         let latest = self.lock();
         let is_latest = latest.tail.find(request).next().is_some();

@@ -330,6 +330,8 @@ impl Contents {
         };
         let started = found.map_or(info.created, |(run, _)| run.started);
         let mut reader = AnswerReader::new(info.checksums(), Arc::clone(latest));
+        // Whatever comes from now on is noted.
+        reader.begin(connection)?;
         let mut failing = HashSet::new();
         for (key, at) in failing::known(connection, context, now)? {
             // Not those that were answered since.
@@ -340,8 +342,10 @@ impl Contents {
                 }
             }
         }
+        let any = answers::any(connection)?;
+        reader.end(connection)?;
         Ok(Self {
-            any: answers::any(connection)?,
+            any,
             earlier: (answers > 0).then(|| EarlierAnswers {
                 answers,
                 started: time(started),
