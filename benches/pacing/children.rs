@@ -8,7 +8,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
-use tokio::signal::unix::{SignalKind, signal};
+
+use crate::interrupted;
 
 static RUNNING: Mutex<Vec<Pid>> = Mutex::new(Vec::new());
 
@@ -78,18 +79,7 @@ impl Drop for Guarded {
 /// Ends all of them, and removes their files, when this process is interrupted or terminated.
 pub(crate) fn end_with_us(directory: PathBuf) {
     thread::spawn(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .unwrap();
-        runtime.block_on(async {
-            let mut interrupted = signal(SignalKind::interrupt()).unwrap();
-            let mut terminated = signal(SignalKind::terminate()).unwrap();
-            tokio::select! {
-                _ = interrupted.recv() => (),
-                _ = terminated.recv() => (),
-            }
-        });
+        interrupted::wait();
         for pid in &*RUNNING.lock().unwrap() {
             let _ = kill_process(*pid, Signal::TERM);
         }

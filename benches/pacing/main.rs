@@ -23,6 +23,8 @@ mod behaviour;
 mod busy;
 mod children;
 mod counts;
+#[path = "../shared/interrupted.rs"]
+mod interrupted;
 mod limits;
 mod nginx;
 mod program;

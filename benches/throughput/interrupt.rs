@@ -9,7 +9,8 @@ use std::sync::Mutex;
 use std::thread;
 
 use rustix::process::{Pid, Signal, kill_process};
-use tokio::signal::unix::{SignalKind, signal};
+
+use crate::interrupted;
 
 /// The process that is measured: one at a time.
 static RUNNING: Mutex<Option<Pid>> = Mutex::new(None);
@@ -32,18 +33,7 @@ pub(crate) fn reap(child: &mut Child) -> ExitStatus {
 /// Ends what is running, and removes the files, when this process is interrupted or terminated.
 pub(crate) fn watch(directory: PathBuf) {
     thread::spawn(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .unwrap();
-        runtime.block_on(async {
-            let mut interrupted = signal(SignalKind::interrupt()).unwrap();
-            let mut terminated = signal(SignalKind::terminate()).unwrap();
-            tokio::select! {
-                _ = interrupted.recv() => (),
-                _ = terminated.recv() => (),
-            }
-        });
+        interrupted::wait();
         // Held to the end, so that nothing starts meanwhile.
         let running = RUNNING.lock().unwrap();
         if let Some(process) = *running {

@@ -31,6 +31,8 @@ mod end_to_end;
 mod files;
 mod four_million;
 mod interrupt;
+#[path = "../shared/interrupted.rs"]
+mod interrupted;
 mod known;
 mod latency;
 mod ledger;
