@@ -96,7 +96,7 @@ impl LatestAnswers {
                         latest.add(block.number, &answer.key, answer.previous);
                     }
                 } else {
-                    // Who looks for one of them learns that it is damaged.
+                    // A look for one of them then says that it is damaged.
                     for key in block.keys() {
                         latest.add(block.number, &key, None);
                     }
@@ -109,8 +109,8 @@ impl LatestAnswers {
         Ok(())
     }
 
-    /// The blocks that may hold the answer and whose answers are not in the index, the latest first; `None` for who looks in
-    /// an older state than this one: an entry may have moved on.
+    /// The blocks that may hold the answer and whose answers are not in the index, the latest first; `None` if the given
+    /// state is older than what is known here: an entry may have moved on.
     pub(super) fn find(&self, wanted: Fingerprint, state: LedgerState) -> Option<Vec<BlockNumber>> {
         let latest = self.lock();
         let found: Vec<_> = latest.tail.find(wanted).collect();

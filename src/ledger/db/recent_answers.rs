@@ -48,7 +48,7 @@ impl Place {
 }
 
 impl RecentAnswers {
-    /// An answer that was read. It is given once: whoever asks again is better off with the latest state.
+    /// An answer that was read. It is given once: a second look at the same request goes to the latest state.
     pub(super) fn take(&mut self, key: &PackedKey) -> Option<StoredAnswer> {
         if self.answers.is_empty() {
             return None;
@@ -57,7 +57,8 @@ impl RecentAnswers {
     }
 
     /// Reads blocks around one that had an answer: more of them each time while answers are asked for in order, and none
-    /// where there is no order, or where they have been read: whoever asks for one of those has no use for what was read.
+    /// where there is no order. Blocks that have been read already are not read again: what was read of them could not be
+    /// used.
     pub(super) fn read_on(
         &mut self,
         connection: &Connection,
