@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU64;
 
-use super::test_run::{InjectedFaults, ROWS, TestRun, UNIQUE, users};
+use super::test_run::{InjectedFaults, ROWS, TestRun, users};
 use crate::base::error::Exit;
 use crate::ledger::StoreFaults;
 
@@ -77,7 +77,7 @@ fn the_next_run_continues_after_any_look_up_before_a_call_fails() {
     // In the run's own ledger, only rows whose answer came in this run are looked up again.
     let own = whichever_fails(|| TestRun::with(0, false), calling);
     assert!(own >= 2, "{own}");
-    // In a shared one, all are.
+    // In a shared one, those that other runs have stored are noted from time to time as well.
     let shared = whichever_fails(|| TestRun::with(0, true), calling);
-    assert!(shared >= 2 * UNIQUE, "{shared}");
+    assert!(shared >= 2, "{shared}");
 }
