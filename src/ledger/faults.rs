@@ -2,9 +2,9 @@
 
 use std::io;
 
-use super::db::limits::KnownLimit;
-use super::db::store::{AnswerCounts, FinishedRun, Record, Store};
+use super::known_limit::KnownLimit;
 use super::request_key::RequestKey;
+use super::store::{AnswerCounts, FinishedRun, Record, Store};
 
 /// When and how storing answers or looking them up fails.
 #[derive(Debug, Clone, Copy)]

@@ -15,14 +15,15 @@ use tokio::time::Instant;
 use super::bloom_filter::BloomFilter;
 use super::clock::millis;
 use super::db::errors;
-use super::db::failures::SealedFailure;
-use super::db::limits::KnownLimit;
-use super::db::store::{AnswerCounts, FinishedRun, Payload, Record, Store};
 use super::group_commit::{Receiver, Sender, queue};
-use super::lookup::{AnsweredIn, Lookup, LookupResult};
+use super::known_limit::KnownLimit;
+use super::lookup::Lookup;
+use super::lookup_result::{AnsweredIn, LookupResult};
 use super::packed::Fingerprint;
 use super::request_key::{RequestHasher, RequestKey, RunId};
 use super::request_uuids::RequestUuids;
+use super::sealed_failure::SealedFailure;
+use super::store::{AnswerCounts, FinishedRun, Payload, Record, Store};
 use crate::base::error::{Error, Result};
 use crate::telemetry::pace::Limit;
 use crate::verdict::{Answer, Failure};
@@ -84,6 +85,8 @@ pub(super) struct WriterSettings {
     pub(super) path: PathBuf,
     pub(super) hasher: RequestHasher,
     pub(super) run: RunId,
+    /// Answers that arrive now are dated no earlier, in milliseconds since 1970.
+    pub(super) earliest: i64,
     pub(super) lookup: Lookup,
     /// Whether other runs write to the ledger as well.
     pub(super) shared: bool,
@@ -101,6 +104,7 @@ impl LedgerWriter {
             path,
             hasher,
             run,
+            earliest,
             lookup,
             shared,
             enough,
@@ -117,7 +121,6 @@ impl LedgerWriter {
                 let _ = ended.send(counts);
             })
             .map_err(|e| Error::stopped("cannot start a thread").because(e))?;
-        let earliest = lookup.earliest();
         let recheck = RefCell::new(Recheck {
             lookup,
             failed: None,

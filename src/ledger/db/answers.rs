@@ -12,9 +12,9 @@ use super::answer_blocks::{self, Block};
 use super::answer_index;
 use super::checksum::Checksums;
 use super::contexts;
+use super::found_answer::{AnswerState, FoundAnswer};
 use super::latest_answers::{LatestAnswers, LedgerState};
 use super::recent_answers::RecentAnswers;
-use super::stored_answer::{AnswerState, StoredAnswer};
 use crate::ledger::packed::{BlockNumber, Fingerprint, PackedKey};
 use crate::ledger::request_key::RequestKey;
 
@@ -55,7 +55,7 @@ impl AnswerReader {
 
     /// An answer that was read along with one that was found before: answers to a file that is read again follow each
     /// other as they did the first time. It was there a moment ago, and may have been replaced since.
-    pub(crate) fn recent(&mut self, key: &RequestKey) -> Option<StoredAnswer> {
+    pub(crate) fn recent(&mut self, key: &RequestKey) -> Option<FoundAnswer> {
         self.recent.take(&key.into())
     }
 
@@ -96,9 +96,9 @@ impl AnswerReader {
             self.end(connection)?;
             self.begin(connection)?;
         };
-        if let AnswerState::Sound(answer) = &found {
+        if let AnswerState::Sound(found) = &found {
             self.recent
-                .read_on(connection, self.checksums, answer.block)?;
+                .read_on(connection, self.checksums, found.block)?;
         }
         Ok(found)
     }
@@ -142,7 +142,7 @@ fn find_in(
             }
             let answer = block.answers().find(|answer| answer.key == *key);
             Ok(answer.map_or(AnswerState::Absent, |answer| {
-                StoredAnswer::of(&answer, block)
+                FoundAnswer::of(&answer, block)
                     .map_or(AnswerState::Damaged(number), AnswerState::Sound)
             }))
         };

@@ -13,15 +13,16 @@ use super::answers;
 use super::checksum::Checksums;
 use super::connect::writing;
 use super::errors;
-use super::failing;
 use super::latest_answers::LatestAnswers;
-use super::limits::{KnownLimit, LimitRecorder};
+use super::limits::LimitRecorder;
 use super::runs::RunRecord;
-use super::store::{AnswerCounts, FinishedRun, Payload, Record, Store};
+use super::{failing, failures};
 use crate::base::error::Result;
 use crate::ledger::clock::millis;
 use crate::ledger::file::FileId;
+use crate::ledger::known_limit::KnownLimit;
 use crate::ledger::request_key::RequestKey;
+use crate::ledger::store::{AnswerCounts, FinishedRun, Payload, Record, Store};
 
 /// A ledger's database, open for a run to write.
 pub(crate) struct Database {
@@ -121,7 +122,7 @@ impl Database {
             match payload {
                 Payload::Answer(answer) => answers.push((key, answer, *at)),
                 Payload::Failure(failure) => {
-                    failure.put(&transaction, *checksums, key, run.id())?;
+                    failures::put(&transaction, *checksums, key, run.id(), failure)?;
                 }
             }
         }

@@ -17,21 +17,22 @@ use crate::ledger::db::answers::AnswerReader;
 use crate::ledger::db::captures::{CapturedFields, LackingAnswers};
 use crate::ledger::db::connect::{Connect, Mode};
 use crate::ledger::db::database::{Database, WriteScope};
+use crate::ledger::db::found_answer::AnswerState;
 use crate::ledger::db::latest_answers::LatestAnswers;
-use crate::ledger::db::limits::KnownLimit;
 use crate::ledger::db::outputs::OutputState;
+use crate::ledger::db::request_reader::ReadScope;
 use crate::ledger::db::runs::{PreviousRun, RunRecord};
 use crate::ledger::db::schema::LedgerInfo;
-use crate::ledger::db::store::Store;
-use crate::ledger::db::stored_answer::AnswerState;
 use crate::ledger::db::{answers, contexts, errors, failing, limits, outputs};
 #[cfg(test)]
 use crate::ledger::faults::{FailingStore, HangingStore, StoreFaults};
+use crate::ledger::known_limit::KnownLimit;
 use crate::ledger::location::{ClaimedLocation, NewFile};
 use crate::ledger::lock::OutputLock;
-use crate::ledger::lookup::{Lookup, LookupScope};
+use crate::ledger::lookup::Lookup;
 use crate::ledger::request_key::{RequestHasher, RequestKey};
 use crate::ledger::settings::{LedgerSettings, Reuse};
+use crate::ledger::store::Store;
 use crate::ledger::writer::{LedgerWriter, WriterSettings};
 use crate::raw_json::Pointer;
 
@@ -58,7 +59,7 @@ pub struct OpenLedger {
     plan: RunPlan,
     contents: Contents,
     lacking: Option<LackingAnswers>,
-    lookups: LookupScope,
+    lookups: ReadScope,
     fields: Box<[Pointer]>,
     in_flight: NonZeroUsize,
     existed: bool,
@@ -129,7 +130,7 @@ impl OpenLedger {
             database: Database::new(file.connection, path, scope),
             new_file: file.new_file,
             existed: file.existed,
-            lookups: LookupScope {
+            lookups: ReadScope {
                 checksums,
                 latest,
                 hasher,
@@ -248,7 +249,7 @@ impl OpenLedger {
     }
 
     pub(in crate::ledger) fn open_lookup(&self) -> Result<Lookup> {
-        Lookup::open(self.claim.path(), self.lookups.clone())
+        Lookup::open(self.claim.path(), &self.lookups)
     }
 
     /// Starts the run, when everything else is ready: the run is recorded now, and its answers can be written.
@@ -287,6 +288,7 @@ impl OpenLedger {
         let settings = WriterSettings {
             path: self.claim.path().to_owned(),
             run: self.lookups.run.identity(),
+            earliest: self.lookups.run.earliest(),
             hasher: self.lookups.hasher,
             lookup,
             shared: self.claim.is_shared(),
@@ -336,7 +338,7 @@ impl Contents {
         for (key, at) in failing::known(connection, context, now)? {
             // Not those that were answered since.
             match reader.find(connection, &key)? {
-                AnswerState::Sound(answer) if answer.at >= at => {}
+                AnswerState::Sound(found) if found.answer.at >= at => {}
                 _ => {
                     failing.insert(key);
                 }

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use futures::future::join_all;
 
 use super::support::{Directory, answer, open, wait};
-use crate::ledger::db::store::{AnswerCounts, Record, Store};
+use crate::ledger::store::{AnswerCounts, Record, Store};
 use crate::ledger::writer::WriterSettings;
 use crate::ledger::{FinishedRun, KnownLimit, LedgerWriter, RequestHasher, RequestKey};
 
@@ -64,6 +64,7 @@ impl Observation {
             path: place.path("answers.ledger"),
             hasher: ledger.hasher(),
             run: ledger.run().identity(),
+            earliest: ledger.run().earliest(),
             lookup: ledger.open_lookup().unwrap(),
             shared: false,
             enough: 8,

@@ -2,9 +2,9 @@
 
 use std::io;
 
-use super::failures::SealedFailure;
-use super::limits::KnownLimit;
-use crate::ledger::request_key::RequestKey;
+use super::known_limit::KnownLimit;
+use super::request_key::RequestKey;
+use super::sealed_failure::SealedFailure;
 use crate::verdict::Answer;
 
 /// What became of a request, to be stored.
