@@ -13,7 +13,7 @@ use crate::base::secret::Secret;
 use crate::base::tolerance::Tolerance;
 use crate::fields::UserRequest;
 use crate::input;
-use crate::ledger::Reuse;
+use crate::ledger::{Freshness, Reuse};
 use crate::observe::{LogLevel, LogTarget, Style};
 use crate::pace::{CallLimit, FailureBudget, GiveUpAfter, Rate, Resends};
 use crate::raw_json::Pointer;
@@ -107,8 +107,8 @@ pub(crate) struct CheckLedger {
     pub(crate) path: PathBuf,
     /// Whose answers; `None` is the only account that the ledger has.
     pub(crate) account: Option<Account>,
-    /// Older answers are not used.
-    pub(crate) max_age: Option<Duration>,
+    /// How recent answers must be.
+    pub(crate) freshness: Option<Freshness>,
     /// The further fields that an answer must have.
     pub(crate) captured: Box<[Pointer]>,
 }

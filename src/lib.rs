@@ -72,8 +72,8 @@ pub mod internals {
     }
     pub mod ledger {
         pub use crate::ledger::{
-            KnownOutcome, LedgerLocation, LedgerSettings, LookupResult, OpenLedger, Removal, Reuse,
-            read_stats,
+            Freshness, KnownOutcome, LedgerLocation, LedgerSettings, LookupResult, OpenLedger,
+            Removal, Reuse, read_stats,
         };
     }
     pub mod observe {

@@ -98,7 +98,7 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("hyper", &["sandbox/"]),
     ("hyper_util", &["sandbox/", "service/proxy.rs"]),
     ("indicatif", &["observe/bar.rs", "observe/screen.rs"]),
-    ("jiff", &["observe/numbers.rs"]),
+    ("jiff", &["cli/values.rs", "observe/numbers.rs"]),
     ("maud", &["report/"]),
     ("memchr", &["fields/sanitise.rs", "input/", "raw_json/"]),
     ("mimalloc", &["main.rs"]),

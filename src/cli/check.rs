@@ -1,7 +1,7 @@
 //! The arguments of `rescore check`: those of `run` that change its numbers, with the same names and meanings.
 
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use clap::Args;
 
@@ -18,6 +18,7 @@ use super::values::{self, DecideBy};
 use crate::base::error::{Error, Result};
 use crate::config::{CheckConfig, CheckLedger};
 use crate::input::ReaderSettings;
+use crate::ledger::Freshness;
 use crate::observe::Style;
 use crate::pace::Rate;
 use crate::raw_json::Pointer;
@@ -55,6 +56,9 @@ pub(super) struct CheckArgs {
     /// Use only answers that are not older than this, such as `7d` [default: all]
     #[arg(long, value_name = "TIME", value_parser = values::age, help_heading = LEDGER)]
     max_age: Option<Duration>,
+    /// Use only answers that were asked for since this moment: a date, or a time such as `2026-11-22T18:20:00Z`
+    #[arg(long, value_name = "TIME", value_parser = values::past_moment, help_heading = LEDGER)]
+    asked_since: Option<SystemTime>,
     /// Count every row as a call, even identical ones
     #[arg(long, help_heading = LEDGER)]
     no_dedupe: bool,
@@ -144,8 +148,9 @@ impl CheckArgs {
     fn ledger(&self, captured: Vec<Pointer>, sources: Sources<'_>) -> Result<Option<CheckLedger>> {
         let Some(path) = self.ledger.clone() else {
             // In a variable it may be for other commands.
-            if sources.is_typed("max_age") {
-                return Err(Error::usage("`--max-age` needs `--ledger FILE`")
+            let ages = [("max_age", "--max-age"), ("asked_since", "--asked-since")];
+            if let Some((_, option)) = ages.iter().find(|(id, _)| sources.is_typed(id)) {
+                return Err(Error::usage(format!("`{option}` needs `--ledger FILE`"))
                     .hint("without a ledger no answer is known, whatever its age"));
             }
             return Ok(None);
@@ -169,7 +174,7 @@ impl CheckArgs {
         Ok(Some(CheckLedger {
             path,
             account,
-            max_age: self.max_age,
+            freshness: Freshness::of(self.max_age, self.asked_since),
             captured: captured.into(),
         }))
     }

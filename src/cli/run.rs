@@ -3,7 +3,7 @@
 use std::io::IsTerminal;
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use clap::Args;
 
@@ -28,7 +28,7 @@ use crate::config::{
     PaceConfig, PartsConfig, RunConfig, ServiceConfig, TimeoutConfig, WatchConfig,
 };
 use crate::input::{Input, ReaderSettings};
-use crate::ledger::Reuse;
+use crate::ledger::{Freshness, Reuse};
 use crate::observe::{LogTarget, Style};
 use crate::pace::{CallLimit, FailureBudget, FailureLimit, GiveUpAfter, Rate};
 use crate::scorer::Patience;
@@ -144,8 +144,14 @@ pub(super) struct RunArgs {
     /// Use only answers that are not older than this, such as `7d` [default: all]
     #[arg(long, value_name = "TIME", value_parser = values::age, help_heading = LEDGER)]
     max_age: Option<Duration>,
+    /// Use only answers that were asked for since this moment: a date, or a time such as `2026-11-22T18:20:00Z`
+    ///
+    /// It is the same moment for all runs of a job, so that they share their answers, also if one of them runs again. A date
+    /// means its start in UTC. With `--max-age`, the later moment counts.
+    #[arg(long, value_name = "TIME", value_parser = values::past_moment, help_heading = LEDGER)]
+    asked_since: Option<SystemTime>,
     /// Send every row again: discard the answers in OUTPUT.ledger, or use none of those in the shared ledger
-    #[arg(long, conflicts_with = "max_age", help_heading = LEDGER)]
+    #[arg(long, conflicts_with_all = ["max_age", "asked_since"], help_heading = LEDGER)]
     fresh: bool,
     /// Send only the rows that have no verdict in the finished output
     ///
@@ -153,7 +159,7 @@ pub(super) struct RunArgs {
     #[arg(long, conflicts_with_all = ["fresh", "limit", "sample"], help_heading = LEDGER)]
     retry_failed: bool,
     /// Keep no answers: a run that stops cannot continue
-    #[arg(long, conflicts_with_all = ["ledger", "max_age", "fresh", "retry_failed"], help_heading = LEDGER)]
+    #[arg(long, conflicts_with_all = ["ledger", "max_age", "asked_since", "fresh", "retry_failed"], help_heading = LEDGER)]
     no_ledger: bool,
     /// Send every row, even identical ones; answers then belong to row numbers, so a run that continues on an edited input
     /// sends rows that moved again
@@ -409,10 +415,10 @@ impl RunArgs {
             None if self.no_ledger => LedgerChoice::Nowhere,
             None => LedgerChoice::Own,
         };
-        let reuse = match self.max_age {
+        let reuse = match Freshness::of(self.max_age, self.asked_since) {
             // It uses the answers that the finished run used.
             _ if self.retry_failed => Reuse::Retry,
-            Some(age) => Reuse::Younger(age),
+            Some(freshness) => Reuse::Recent(freshness),
             None if self.fresh => Reuse::Nothing,
             None => Reuse::All,
         };

@@ -53,7 +53,7 @@ pub(crate) use session::{
     ClosedLedger, EarlierAnswers, LedgerPreview, PreviewedRun, RunningLedger,
 };
 pub use session::{OpenLedger, Removal};
-pub use settings::{LedgerSettings, Reuse};
+pub use settings::{Freshness, LedgerSettings, Reuse};
 pub(crate) use settings::{PreviewAccount, PreviewSettings};
 pub(crate) use store::FinishedRun;
 pub(crate) use writer::LedgerWriter;

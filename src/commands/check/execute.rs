@@ -118,7 +118,7 @@ impl KnownAnswers {
         let Some(CheckLedger {
             path,
             account,
-            max_age,
+            freshness,
             captured,
         }) = ledger
         else {
@@ -134,7 +134,7 @@ impl KnownAnswers {
                 endpoint: &account.endpoint,
                 service_id: &account.service_id,
             }),
-            max_age: *max_age,
+            freshness: *freshness,
             captured,
         })?;
         let Some(preview) = preview else {
