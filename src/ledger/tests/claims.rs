@@ -1,6 +1,6 @@
 //! Requests that several runs of one ledger ask about: each is called for by one of them.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use super::support::{Directory, TestRun, answer, wait};
 use crate::ledger::lookup_result::{AnsweredIn, KnownOutcome};
