@@ -41,16 +41,26 @@ impl AnswerReader {
     /// Makes what follows see the ledger's present state.
     pub(crate) fn begin(&mut self, connection: &Connection) -> rusqlite::Result<()> {
         connection.prepare_cached("BEGIN")?.execute([])?;
-        let state = LedgerState::read(connection)?;
-        self.latest.update(connection, self.checksums, state)?;
-        self.state = Some(state);
-        Ok(())
+        self.join(connection)
     }
 
     /// Ends what [`Self::begin`] started.
     pub(crate) fn end(&mut self, connection: &Connection) -> rusqlite::Result<()> {
         self.state = None;
         connection.prepare_cached("COMMIT")?.execute([]).map(drop)
+    }
+
+    /// Makes what follows see what a transaction that writes sees, which the connection is in.
+    pub(super) fn join(&mut self, connection: &Connection) -> rusqlite::Result<()> {
+        let state = LedgerState::read(connection)?;
+        self.latest.update(connection, self.checksums, state)?;
+        self.state = Some(state);
+        Ok(())
+    }
+
+    /// Ends what [`Self::join`] started.
+    pub(super) const fn leave(&mut self) {
+        self.state = None;
     }
 
     /// An answer that was read along with one that was found before: answers to a file that is read again follow each
@@ -93,6 +103,7 @@ impl AnswerReader {
             if let Some(found) = find(connection, self.checksums, &self.latest, state, key)? {
                 break found;
             }
+            // Never in a transaction that writes: nobody else does then, so no newer state can be known.
             self.end(connection)?;
             self.begin(connection)?;
         };

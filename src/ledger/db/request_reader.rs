@@ -83,6 +83,16 @@ impl RequestReader {
         self.answers.end(connection)
     }
 
+    /// Makes what follows see what a transaction that writes sees, which the connection is in.
+    pub(super) fn join(&mut self, connection: &Connection) -> rusqlite::Result<()> {
+        self.answers.join(connection)
+    }
+
+    /// Ends what [`Self::join`] started.
+    pub(super) const fn leave(&mut self) {
+        self.answers.leave();
+    }
+
     /// Whether an answer to this request may have come since the run has the ledger open. "No" is always right, but for
     /// answers that other runs have stored since this process last looked.
     pub(crate) fn may_have_come(&self, key: &RequestKey) -> bool {

@@ -98,6 +98,10 @@ const SCHEMA: &str = "
         at INTEGER NOT NULL,
         checksum INTEGER NOT NULL
     ) STRICT;
+    -- Runs that are under way in a ledger that several share, and until when they may be taken for alive.
+    CREATE TABLE workers (id INTEGER PRIMARY KEY, alive_until INTEGER NOT NULL) STRICT;
+    -- Requests that workers call for now: 64 bits of each key. The upper half of a number is that of the worker.
+    CREATE TABLE claims (id INTEGER PRIMARY KEY, keys BLOB NOT NULL) STRICT;
     -- Answers in the order in which they came, packed, some in a block. No block's number is given twice.
     CREATE TABLE answer_blocks (
         id INTEGER PRIMARY KEY,

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use rusqlite::Connection;
 
@@ -27,6 +27,7 @@ use crate::ledger::db::{answers, contexts, errors, failing, limits, outputs};
 #[cfg(test)]
 use crate::ledger::faults::{FailingStore, HangingStore, StoreFaults};
 use crate::ledger::known_limit::KnownLimit;
+use crate::ledger::lease::LeaseTerms;
 use crate::ledger::location::{ClaimedLocation, NewFile};
 use crate::ledger::lock::OutputLock;
 use crate::ledger::lookup::Lookup;
@@ -62,6 +63,7 @@ pub struct OpenLedger {
     lookups: ReadScope,
     fields: Box<[Pointer]>,
     in_flight: NonZeroUsize,
+    longest_call: Duration,
     existed: bool,
     database: Database,
     // In this order: the database is closed before its file is removed, and the lock is released last.
@@ -143,6 +145,7 @@ impl OpenLedger {
             lacking,
             fields: pointers,
             in_flight: settings.in_flight,
+            longest_call: settings.longest_call,
             claim,
         })
     }
@@ -285,13 +288,17 @@ impl OpenLedger {
         if self.claim.remove_scratch() {
             self.database.expect_no_name();
         }
+        let lease = { self.claim.is_shared() }.then(|| LeaseTerms::for_calls_of(self.longest_call));
+        if let Some(LeaseTerms { length, .. }) = lease {
+            self.database.share(&self.lookups, length)?;
+        }
         let settings = WriterSettings {
             path: self.claim.path().to_owned(),
             run: self.lookups.run.identity(),
             earliest: self.lookups.run.earliest(),
             hasher: self.lookups.hasher,
             lookup,
-            shared: self.claim.is_shared(),
+            lease,
             // Half of the answers gather while the other calls are out.
             enough: self.in_flight.get() / 2,
         };
