@@ -10,6 +10,7 @@ mod admin;
 mod bloom_filter;
 mod boot_clock;
 mod clock;
+mod contents;
 mod db;
 #[cfg(test)]
 mod faults;
@@ -26,23 +27,28 @@ mod lock;
 mod lookup;
 mod lookup_result;
 mod packed;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod request_key;
 mod request_uuids;
 mod sealed_failure;
+mod server_url;
 mod session;
 mod settings;
 mod store;
 mod stored_answer;
 #[cfg(test)]
 mod tests;
+mod upkeep;
 mod worker_lock;
 #[allow(dead_code, reason = "the pipeline claims with the next change")]
 mod write_thread;
 #[allow(dead_code, reason = "the pipeline claims with the next change")]
 mod writer;
 
+pub(crate) use admin::ForgetCounts;
 pub use admin::read_stats;
-pub(crate) use admin::{AGES, CleanupResult, EndpointStats, Eraser, Forget, ForgetCounts, prune};
+pub(crate) use contents::{AGES, EndpointStats};
 pub(crate) use db::captures::LackingAnswers;
 pub(crate) use db::outputs::OutputState;
 pub(crate) use db::runs::PreviousRun;
@@ -55,13 +61,19 @@ pub(crate) use lock::OutputLock;
 pub(crate) use lookup::Lookup;
 pub(crate) use lookup_result::AnsweredIn;
 pub use lookup_result::{KnownOutcome, LookupResult};
+#[cfg(feature = "postgres")]
+pub(crate) use postgres::{InitResult, init};
 pub(crate) use request_key::{RequestHasher, RequestKey};
 pub(crate) use request_uuids::RequestUuids;
+pub(crate) use server_url::ServerUrl;
 pub(crate) use session::{
     ClosedLedger, EarlierAnswers, LedgerPreview, PreviewedRun, RunningLedger,
 };
 pub use session::{OpenLedger, Removal};
 pub use settings::{Freshness, LedgerSettings, Reuse};
-pub(crate) use settings::{PreviewAccount, PreviewSettings};
+pub(crate) use settings::{
+    Grants, InitSettings, NamedLedger, PreviewAccount, PreviewSettings, ServerSettings,
+};
 pub(crate) use store::FinishedRun;
+pub(crate) use upkeep::{Forgetter, Keeper, Traces, UpkeepResult, stats_of};
 pub(crate) use writer::LedgerWriter;
