@@ -14,7 +14,7 @@ use crate::base::error::{Error, Result};
 use crate::config::{AdminConfig, AdminTask, ForgetTarget};
 use crate::fields::{Assignments, InvalidPhone, PerField, PhoneRegion, PhoneRules, UserRequest};
 use crate::input::{FileSettings, FormatChoice, Input, ReaderSettings};
-use crate::layout::Existing;
+use crate::layout::{AddedColumns, Existing};
 use crate::selection::Selection;
 use crate::verdict::{Failure, Reason};
 
@@ -217,7 +217,7 @@ fn many(users: &Path, arguments: &ForgetArgs) -> Result<ReaderSettings> {
         },
         existing: Existing::Replace,
         // Nothing is written, so there are no columns of ours.
-        columns: Vec::new(),
+        columns: AddedColumns::none(),
         // A row that cannot have been sent does no harm here.
         judges_first_rows: false,
         selection: Selection::default(),
