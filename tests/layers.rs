@@ -115,6 +115,7 @@ const OWNERS: &[(&str, &[&str])] = &[
             "output/name.rs",
             "base/own_file.rs",
             "base/rlimit.rs",
+            "ledger/boot_clock.rs",
             "ledger/holder.rs",
         ],
     ),

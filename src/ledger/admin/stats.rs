@@ -13,10 +13,11 @@ use crate::ledger::access::{cannot_open, existing};
 use crate::ledger::clock::{millis, time};
 use crate::ledger::db::checksum::Checksums;
 use crate::ledger::db::connect::{Connect, Mode};
-use crate::ledger::db::limits::{self, KnownLimit};
+use crate::ledger::db::limits;
 use crate::ledger::db::schema::{self, LedgerInfo};
 use crate::ledger::db::{answers, contexts, failing};
 use crate::ledger::file;
+use crate::ledger::known_limit::KnownLimit;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 

@@ -9,10 +9,10 @@ use super::closed::{ClosedLedger, Removal};
 use crate::base::error::{Error, Result};
 use crate::ledger::db::connect::{self, Connect, Mode};
 use crate::ledger::db::schema::LedgerInfo;
-use crate::ledger::db::store::AnswerCounts;
 use crate::ledger::db::{errors, outputs};
 use crate::ledger::file;
 use crate::ledger::location::ClaimedLocation;
+use crate::ledger::store::AnswerCounts;
 
 /// A ledger that gets a run's answers through its [`LedgerWriter`](crate::ledger::writer::LedgerWriter).
 pub struct RunningLedger {

@@ -2,6 +2,7 @@
 
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use super::super::super::lock_wait::LockWait;
 use super::super::disk_space;
@@ -10,7 +11,7 @@ use crate::base::error::{Error, Result};
 use crate::config::{LedgerChoice, LedgerConfig};
 use crate::ledger::{LedgerLocation, LedgerSettings, OpenLedger, OutputLock, Reuse};
 use crate::raw_json::Pointer;
-use crate::service::Account;
+use crate::service::{Account, Service};
 
 /// Which answers are stored and used, once the output is known.
 pub(in crate::commands::run) struct LedgerPlan {
@@ -38,6 +39,23 @@ pub(in crate::commands::run) enum LedgerPlace<'a> {
         /// Finished outputs are replaced, too.
         overwrite: bool,
     },
+}
+
+/// How many calls there can be at a time, and how long each can take.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::commands::run) struct CallShape {
+    in_flight: NonZeroUsize,
+    longest: Duration,
+}
+
+impl CallShape {
+    /// Of a run that makes so many calls at a time to this service.
+    pub(in crate::commands::run) fn of(service: &impl Service, in_flight: NonZeroUsize) -> Self {
+        Self {
+            in_flight,
+            longest: service.longest_call(),
+        }
+    }
 }
 
 impl LedgerPlan {
@@ -131,7 +149,7 @@ impl LedgerPlan {
         account: Account,
         output: Option<&Path>,
         captured: &[Pointer],
-        in_flight: NonZeroUsize,
+        calls: CallShape,
         wait: &LockWait<'_>,
     ) -> Result<PreparedLedger> {
         wait.until_free(|| self.lock())?;
@@ -155,7 +173,8 @@ impl LedgerPlan {
                 endpoint,
                 service_id,
                 captured: captured.to_vec(),
-                in_flight,
+                in_flight: calls.in_flight,
+                longest_call: calls.longest,
             };
             // Another program may be rewriting it.
             wait.until_free(|| OpenLedger::open_with(settings.clone(), lock.clone()))

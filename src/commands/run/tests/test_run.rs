@@ -165,6 +165,7 @@ impl TestRun {
             service_id: "test".to_owned(),
             captured: Vec::new(),
             in_flight: CONCURRENCY.try_into().unwrap(),
+            longest_call: Duration::from_secs(30),
         };
         OpenLedger::open(settings).unwrap()
     }
