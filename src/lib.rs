@@ -68,7 +68,9 @@ pub mod internals {
         };
     }
     pub mod layout {
-        pub use crate::layout::{Existing, Format, Layout, PREVIOUS, VERDICT_COLUMNS};
+        pub use crate::layout::{
+            AddedColumns, ColumnContent, Existing, Format, Layout, PREVIOUS, VERDICT_COLUMNS,
+        };
     }
     pub mod ledger {
         pub use crate::ledger::{

@@ -18,6 +18,7 @@ use super::values::{self, DecideBy};
 use crate::base::error::{Error, Result};
 use crate::config::{CheckConfig, CheckLedger};
 use crate::input::ReaderSettings;
+use crate::layout::AddedColumns;
 use crate::ledger::Freshness;
 use crate::observe::Style;
 use crate::pace::Rate;
@@ -100,7 +101,7 @@ pub(super) struct CheckArgs {
 impl CheckArgs {
     pub(super) fn into_config(self, sources: Sources<'_>) -> Result<CheckConfig> {
         self.price.check(sources)?;
-        let (names, mut captured) = self.columns.names()?;
+        let (columns, mut captured) = self.columns.added()?;
         if let DecideBy::Level(place) = &self.decide_by {
             policy::capture(place, &mut captured)?;
         }
@@ -110,7 +111,7 @@ impl CheckArgs {
             Rate::Auto
         });
         Ok(CheckConfig {
-            input: self.input(names)?,
+            input: self.input(columns)?,
             plan: self.account.plan()?,
             ledger: self.ledger(captured, sources)?,
             dedupe: !self.no_dedupe,
@@ -127,7 +128,7 @@ impl CheckArgs {
         })
     }
 
-    fn input(&self, columns: Vec<String>) -> Result<ReaderSettings> {
+    fn input(&self, columns: AddedColumns) -> Result<ReaderSettings> {
         let input = source(self.input.as_deref(), "rescore check users.csv")?;
         Ok(ReaderSettings {
             file: self.format.file(input)?,

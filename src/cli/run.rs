@@ -28,6 +28,7 @@ use crate::config::{
     PaceConfig, PartsConfig, RunConfig, ServiceConfig, TimeoutConfig, WatchConfig,
 };
 use crate::input::{Input, ReaderSettings};
+use crate::layout::AddedColumns;
 use crate::ledger::{Freshness, Reuse};
 use crate::observe::{LogTarget, Style};
 use crate::pace::{CallLimit, FailureBudget, FailureLimit, GiveUpAfter, Rate};
@@ -245,9 +246,9 @@ impl RunArgs {
         let plan = self.service.plan()?;
         let pace = self.pace();
         let idempotency = self.service.idempotency()?;
-        let (names, columns) = self.columns.names()?;
-        let (policy, captured) = self.policy.choice(sources)?.of_answers(columns)?;
-        let files = self.files(&names)?;
+        let (columns, captured) = self.columns.added()?;
+        let (policy, captured) = self.policy.choice(sources)?.of_answers(captured)?;
+        let files = self.files(&columns)?;
         let service = if self.sandbox {
             refuse_address(sources)?;
             // Addresses and keys in variables are for other runs: a stand-in never gets the real key.
@@ -347,7 +348,7 @@ impl RunArgs {
         Ok(both.min_by_key(|limit| limit.calls()))
     }
 
-    fn files(&self, columns: &[String]) -> Result<FilesConfig> {
+    fn files(&self, columns: &AddedColumns) -> Result<FilesConfig> {
         if let Some(directory) = &self.output_dir {
             return self.parts(directory, columns).map(FilesConfig::Parts);
         }
@@ -364,20 +365,20 @@ impl RunArgs {
         };
         let input = source(input, "rescore run users.csv -o scored.csv")?;
         Ok(FilesConfig::One(Box::new(OneFileConfig {
-            input: self.input(input, columns.to_vec())?,
+            input: self.input(input, columns.clone())?,
             output: self.output(),
         })))
     }
 
     /// # Errors
     /// No file is named, or standard input, which has no name that an output could have.
-    fn parts(&self, directory: &Path, columns: &[String]) -> Result<PartsConfig> {
+    fn parts(&self, directory: &Path, columns: &AddedColumns) -> Result<PartsConfig> {
         if self.input.is_empty() || self.input.iter().any(|input| input == Path::new("-")) {
             return Err(Error::usage("`--output-dir` needs the names of the inputs")
                 .hint("name them, as in `rescore run parts/*.csv --output-dir scored`"));
         }
         let inputs = self.input.iter();
-        let inputs = inputs.map(|path| self.input(Input::File(path.clone()), columns.to_vec()));
+        let inputs = inputs.map(|path| self.input(Input::File(path.clone()), columns.clone()));
         Ok(PartsConfig {
             inputs: inputs.collect::<Result<_>>()?,
             directory: directory.to_owned(),
@@ -386,7 +387,7 @@ impl RunArgs {
         })
     }
 
-    fn input(&self, input: Input, columns: Vec<String>) -> Result<ReaderSettings> {
+    fn input(&self, input: Input, columns: AddedColumns) -> Result<ReaderSettings> {
         Ok(ReaderSettings {
             file: self.format.file(input)?,
             assignments: self.fields.assignments()?,

@@ -71,6 +71,14 @@ pub(super) fn column_name(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
+/// The name of a column of the output.
+pub(super) fn new_column_name(text: &str) -> Result<String, String> {
+    if text.trim().is_empty() || text.contains(char::is_control) {
+        return Err("the column name is missing or has control characters".to_owned());
+    }
+    Ok(text.to_owned())
+}
+
 /// `--column NAME=/json/pointer`.
 #[derive(Debug, Clone)]
 pub(super) struct Column(pub(super) String, pub(super) Pointer);
@@ -79,10 +87,7 @@ pub(super) fn column(text: &str) -> Result<Column, String> {
     let (name, pointer) = text
         .split_once('=')
         .ok_or("expected NAME=/json/pointer, such as `risk_level=/summary/risk_level`")?;
-    if name.trim().is_empty() || name.contains(char::is_control) {
-        return Err("the column name is missing or has control characters".to_owned());
-    }
-    Ok(Column(name.to_owned(), Pointer::parse(pointer)?))
+    Ok(Column(new_column_name(name)?, Pointer::parse(pointer)?))
 }
 
 /// `--decide-by`.
