@@ -109,6 +109,7 @@ const OWNERS: &[(&str, &[&str])] = &[
         "rustix",
         &[
             "commands/run/fd_limit.rs",
+            "commands/run/stdout_reader.rs",
             "commands/signals.rs",
             "input/source.rs",
             "program.rs",
