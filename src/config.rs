@@ -13,9 +13,9 @@ use crate::base::secret::Secret;
 use crate::base::tolerance::Tolerance;
 use crate::fields::UserRequest;
 use crate::input;
-#[cfg(feature = "postgres")]
-use crate::ledger::InitSettings;
 use crate::ledger::{Freshness, NamedLedger, Reuse};
+#[cfg(feature = "postgres")]
+use crate::ledger::{ImportSettings, InitSettings};
 use crate::observe::{LogLevel, LogTarget, Style};
 use crate::pace::{CallLimit, FailureBudget, GiveUpAfter, Rate, Resends};
 use crate::raw_json::Pointer;
@@ -208,8 +208,8 @@ pub struct LedgerConfig {
 pub enum LedgerChoice {
     /// Next to the output, where that is a file.
     Own,
-    /// In this file, which other runs may use as well.
-    Shared(PathBuf),
+    /// In this one, which other runs may use as well.
+    Shared(NamedLedger),
     /// Nowhere.
     Nowhere,
 }
@@ -444,6 +444,9 @@ pub(crate) enum AdminTask {
     /// Make one on a server, and grant rights on it.
     #[cfg(feature = "postgres")]
     Init(Box<InitSettings>),
+    /// Bring the answers of a file to one on a server.
+    #[cfg(feature = "postgres")]
+    Import(Box<ImportSettings>),
     /// Show what is in it.
     Stats(NamedLedger),
     /// Remove old answers.

@@ -19,7 +19,7 @@ use crate::fields::{Assignments, InvalidPhone, PerField, PhoneRegion, PhoneRules
 use crate::input::{FileSettings, FormatChoice, Input, ReaderSettings};
 use crate::layout::{AddedColumns, Existing};
 #[cfg(feature = "postgres")]
-use crate::ledger::{Grants, InitSettings};
+use crate::ledger::{Grants, ImportSettings, InitSettings};
 use crate::selection::Selection;
 use crate::verdict::{Failure, Reason};
 
@@ -27,6 +27,8 @@ use crate::verdict::{Failure, Reason};
 pub(super) enum LedgerCommand {
     /// Make the tables of a ledger on a PostgreSQL server, and the file with its secret; or grant rights on them
     Init(InitArgs),
+    /// Bring the answers of a ledger in a file to one on a PostgreSQL server with the same secret
+    Import(ImportArgs),
     /// Show what is in a ledger
     Stats(StatsArgs),
     /// Remove old answers
@@ -53,6 +55,20 @@ pub(super) struct InitArgs {
     /// Let this role remove old answers and forget people (repeatable)
     #[arg(long, value_name = "ROLE", help_heading = RIGHTS)]
     keeper: Vec<String>,
+    #[command(flatten)]
+    server: ServerArgs,
+}
+
+// A doc comment would be taken for the help of the command.
+#[derive(Debug, Args)]
+#[allow(clippy::doc_markdown, reason = "these comments are the help's text")]
+pub(super) struct ImportArgs {
+    /// The ledger in a file: one given to `--ledger`, or an OUTPUT.spill that a run has left
+    #[arg(value_parser = values::file())]
+    file: PathBuf,
+    /// The server and its database: postgresql://USER@HOST:PORT/DATABASE
+    #[arg(long, value_name = "URL", help_heading = LEDGER)]
+    ledger: PathBuf,
     #[command(flatten)]
     server: ServerArgs,
 }
@@ -144,6 +160,7 @@ impl LedgerCommand {
     pub(super) fn into_config(self) -> Result<AdminConfig> {
         Ok(match self {
             Self::Init(arguments) => arguments.into_config()?,
+            Self::Import(arguments) => arguments.into_config()?,
             Self::Stats(StatsArgs { file, server }) => AdminConfig {
                 wait_lock: None,
                 task: AdminTask::Stats(server.named(&file)?),
@@ -193,13 +210,32 @@ impl InitArgs {
     }
 }
 
+impl ImportArgs {
+    #[cfg(feature = "postgres")]
+    fn into_config(self) -> Result<AdminConfig> {
+        let Some(url) = address(&self.ledger)? else {
+            return Err(no_address(&self.ledger));
+        };
+        Ok(AdminConfig {
+            wait_lock: None,
+            task: AdminTask::Import(Box::new(ImportSettings {
+                file: self.file,
+                server: self.server.server(url),
+            })),
+        })
+    }
+
+    #[cfg(not(feature = "postgres"))]
+    fn into_config(self) -> Result<AdminConfig> {
+        self.server.named(&self.ledger)?;
+        Err(no_address(&self.ledger))
+    }
+}
+
 /// The error for a ledger in a file where one on a server is meant.
 fn no_address(file: &Path) -> Error {
-    Error::usage(format!(
-        "`{}` is not the address of a server, and a ledger in a file need not be made",
-        shown(file)
-    ))
-    .hint("give it as `postgresql://USER@HOST:PORT/DATABASE`")
+    Error::usage(format!("`{}` is not the address of a server", shown(file)))
+        .hint("give it as `postgresql://USER@HOST:PORT/DATABASE`")
 }
 
 impl ForgetArgs {

@@ -250,6 +250,9 @@ fn command() -> clap::Command {
                 .mut_subcommand("init", |init| {
                     with_variables::<ledger::InitArgs>(&init, PREFIX)
                 })
+                .mut_subcommand("import", |import| {
+                    with_variables::<ledger::ImportArgs>(&import, PREFIX)
+                })
                 .mut_subcommand("prune", |prune| {
                     with_variables::<ledger::PruneArgs>(&prune, PREFIX)
                 })

@@ -26,11 +26,14 @@ mod location;
 mod lock;
 mod lookup;
 mod lookup_result;
+mod named_ledger;
+mod opened;
 mod packed;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod request_key;
 mod request_uuids;
+mod row_lookup;
 mod sealed_failure;
 mod server_url;
 mod session;
@@ -62,18 +65,21 @@ pub(crate) use lookup::Lookup;
 pub(crate) use lookup_result::AnsweredIn;
 pub use lookup_result::{KnownOutcome, LookupResult};
 #[cfg(feature = "postgres")]
-pub(crate) use postgres::{InitResult, init};
+pub(crate) use named_ledger::{Grants, InitSettings};
+pub use named_ledger::{NamedLedger, ServerSettings};
+pub(crate) use opened::OpenedLedger;
+#[cfg(feature = "postgres")]
+pub(crate) use postgres::{ImportCounts, ImportSettings, InitResult, import, init, refuse_reuse};
 pub(crate) use request_key::{RequestHasher, RequestKey};
 pub(crate) use request_uuids::RequestUuids;
-pub(crate) use server_url::ServerUrl;
+pub(crate) use row_lookup::RowLookup;
+pub use server_url::ServerUrl;
 pub(crate) use session::{
     ClosedLedger, EarlierAnswers, LedgerPreview, PreviewedRun, RunningLedger,
 };
 pub use session::{OpenLedger, Removal};
 pub use settings::{Freshness, LedgerSettings, Reuse};
-pub(crate) use settings::{
-    Grants, InitSettings, NamedLedger, PreviewAccount, PreviewSettings, ServerSettings,
-};
+pub(crate) use settings::{PreviewAccount, PreviewSettings};
 pub(crate) use store::FinishedRun;
 pub(crate) use upkeep::{Forgetter, Keeper, Traces, UpkeepResult, stats_of};
 pub(crate) use writer::LedgerWriter;

@@ -6,9 +6,9 @@ use std::time::SystemTime;
 
 use super::admin::{self, CleanupResult, Eraser, Forget, ForgetCounts};
 use super::contents::LedgerStats;
+use super::named_ledger::NamedLedger;
 #[cfg(feature = "postgres")]
 use super::postgres::{self, ServerForget, ServerKeeper};
-use super::settings::NamedLedger;
 use crate::base::error::Result;
 
 /// Reads what is in a ledger.

@@ -3,9 +3,9 @@
 use std::io::Write as _;
 
 use super::super::lock_wait::LockWait;
-#[cfg(feature = "postgres")]
-use super::init;
 use super::{forget, prune, stats};
+#[cfg(feature = "postgres")]
+use super::{import, init};
 use crate::base::error::{Exit, Result};
 use crate::config::{AdminConfig, AdminTask};
 
@@ -21,6 +21,8 @@ pub(crate) fn execute(config: AdminConfig) -> Result<Exit> {
     match task {
         #[cfg(feature = "postgres")]
         AdminTask::Init(settings) => print(&init::init(&settings)?),
+        #[cfg(feature = "postgres")]
+        AdminTask::Import(settings) => print(&import::import(&settings)?),
         AdminTask::Stats(ledger) => print(&stats::stats(&ledger)?),
         AdminTask::Prune { ledger, older_than } => {
             print(&prune::prune(&ledger, older_than, &wait)?);

@@ -5,6 +5,8 @@
 mod execute;
 mod forget;
 #[cfg(feature = "postgres")]
+mod import;
+#[cfg(feature = "postgres")]
 mod init;
 mod prune;
 mod stats;

@@ -2,8 +2,8 @@
 
 use super::keeper::ServerKeeper;
 use crate::base::error::Result;
+use crate::ledger::named_ledger::ServerSettings;
 use crate::ledger::request_key::{KeyHash, RequestHasher};
-use crate::ledger::settings::ServerSettings;
 
 /// A ledger on a server that answers about users are removed from.
 pub(crate) struct ServerForget {

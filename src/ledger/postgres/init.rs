@@ -11,7 +11,7 @@ use super::secret_file::HashingSecret;
 use super::server::{Lane, RUN_PATIENCE, Server};
 use crate::base::error::{Error, Result, shown};
 use crate::ledger::access::secret_of;
-use crate::ledger::settings::{Grants, InitSettings};
+use crate::ledger::named_ledger::{Grants, InitSettings};
 
 /// What `init` has done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

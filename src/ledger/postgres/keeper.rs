@@ -15,8 +15,8 @@ use super::stats;
 use super::stored::key_of;
 use crate::base::error::Result;
 use crate::ledger::clock::millis;
+use crate::ledger::named_ledger::ServerSettings;
 use crate::ledger::request_key::{KeyHash, RequestHasher};
-use crate::ledger::settings::ServerSettings;
 
 /// Answers that are looked at in one transaction: some ten milliseconds of work, so that runs do not wait.
 const PIECE: i64 = 10_000;

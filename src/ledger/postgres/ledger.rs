@@ -8,7 +8,7 @@ use super::schema::{NOW, VERSION};
 use super::secret_file::HashingSecret;
 use super::server::{Lane, Server};
 use crate::base::error::{Error, Result, shown};
-use crate::ledger::settings::ServerSettings;
+use crate::ledger::named_ledger::ServerSettings;
 
 /// A ledger on a server.
 pub(super) struct ServerLedger {

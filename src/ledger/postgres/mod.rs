@@ -3,27 +3,36 @@
 //! [`server`] sends statements and knows what a failure means; the tables are in [`schema`], and each other file knows the
 //! statements of one of them. It must not know how runs are scheduled or what is shown to people.
 
+mod claims;
+mod contact;
 mod fault;
 mod forget;
+mod import;
 mod init;
 mod keeper;
 mod ledger;
-#[allow(dead_code, reason = "TEMP")]
 mod limits;
+mod lookup;
+mod open;
 mod password;
+mod runs;
 mod schema;
-#[allow(dead_code, reason = "TEMP")]
 mod secret_file;
-#[allow(dead_code, reason = "TEMP")]
 mod server;
-#[allow(dead_code, reason = "TEMP")]
+mod settle;
 mod sources;
+mod spill;
 mod stats;
-#[allow(dead_code, reason = "TEMP")]
+mod store;
 mod stored;
 mod tls;
+mod workers;
 
+pub(crate) use contact::ServerContact;
 pub(crate) use forget::ServerForget;
+pub(crate) use import::{ImportCounts, ImportSettings, import};
 pub(crate) use init::{InitResult, init};
 pub(crate) use keeper::ServerKeeper;
+pub(crate) use lookup::ServerLookup;
+pub(crate) use open::{OpenServer, StartedServer, refuse_reuse};
 pub(super) use stats::read_stats;

@@ -77,15 +77,13 @@ pub(super) const TABLES: &str = "
         worker uuid NOT NULL
     ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 10000);
 
-    -- Runs that were stopped, and those that left rows without a verdict: so that they continue as what they were. The
-    -- name is a hash of the machine and the output.
+    -- Runs that are under way or were stopped: so that they continue as what they were. The name is a hash of the machine
+    -- and the output.
     CREATE TABLE rescore.runs (
         name uuid PRIMARY KEY,
         started bigint NOT NULL,
         -- Older answers are not used; empty where all are.
-        not_before bigint,
-        -- How many rows had been asked about and had no verdict at the end of the input; empty before that.
-        finished bigint
+        not_before bigint
     );
 
     -- The load that the service was found to accept: calls per second and calls in flight, each with how often it refused

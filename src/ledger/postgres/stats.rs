@@ -13,7 +13,7 @@ use super::sources::contexts;
 use crate::base::error::Result;
 use crate::ledger::clock::time;
 use crate::ledger::contents::{AGES, EndpointStats, LedgerStats};
-use crate::ledger::settings::ServerSettings;
+use crate::ledger::named_ledger::ServerSettings;
 
 /// A day in milliseconds.
 const DAY: i64 = 24 * 60 * 60 * 1_000;

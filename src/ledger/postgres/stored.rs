@@ -5,7 +5,7 @@ use tokio_postgres::types::Type;
 use uuid::Uuid;
 
 use super::server::Param;
-use crate::ledger::packed::{PackedId, UuidBuffer};
+use crate::ledger::packed::{PackedId, PackedKey, UuidBuffer};
 use crate::ledger::request_key::KeyHash;
 use crate::ledger::stored_answer::{ReplacedAnswer, StoredAnswer};
 use crate::verdict::{Answer, Score, TransactionId};
@@ -14,9 +14,18 @@ use crate::verdict::{Answer, Score, TransactionId};
 pub(super) const COLUMNS: &str =
     "a.transaction_uuid, a.transaction_text, a.at, a.source, a.score, a.captured, a.replaced";
 
-/// A key as the server knows it.
-pub(super) const fn key_of(hash: &KeyHash) -> Uuid {
-    Uuid::from_bytes(*hash)
+/// A key as the server knows it: as many bytes of the hash as a ledger in a file has, so that its answers can be brought in.
+pub(super) fn key_of(hash: &KeyHash) -> Uuid {
+    packed_key(&PackedKey::of_hash(hash))
+}
+
+/// The key of an answer in a file.
+pub(super) fn packed_key(key: &PackedKey) -> Uuid {
+    let mut bytes = [0; 16];
+    for (byte, of_hash) in bytes.iter_mut().zip(key.hash) {
+        *byte = of_hash;
+    }
+    Uuid::from_bytes(bytes)
 }
 
 /// The answer of a row whose [`COLUMNS`] start there; `None` if there is none, or if it is not one that we wrote.
@@ -63,7 +72,7 @@ pub(super) struct NewAnswers {
 
 /// An answer that is to be stored.
 pub(super) struct NewAnswer<'a> {
-    pub(super) key: &'a KeyHash,
+    pub(super) key: Uuid,
     pub(super) transaction_id: &'a TransactionId,
     pub(super) score: &'a Score,
     /// The values of captured fields, as a JSON array.
@@ -81,7 +90,7 @@ impl NewAnswers {
         let captured = { keeps.then_some(&answer.captured) }
             .and_then(|captured| serde_json::to_string(captured).ok());
         self.push(NewAnswer {
-            key,
+            key: key_of(key),
             transaction_id: &answer.transaction_id,
             score: &answer.score,
             captured,
@@ -97,7 +106,7 @@ impl NewAnswers {
             PackedId::Uuid(bytes) => (Some(Uuid::from_bytes(bytes)), None),
             PackedId::Text(text) => (None, Some(text.to_owned())),
         };
-        self.keys.push(key_of(answer.key));
+        self.keys.push(answer.key);
         self.uuids.push(uuid);
         self.texts.push(text);
         self.scores.push(answer.score.digits().to_owned());
