@@ -106,7 +106,7 @@ pub(crate) struct CheckConfig {
 #[derive(Debug)]
 pub(crate) struct CheckLedger {
     /// A shared ledger, or a run's own.
-    pub(crate) path: PathBuf,
+    pub(crate) ledger: NamedLedger,
     /// Whose answers; `None` is the only account that the ledger has.
     pub(crate) account: Option<Account>,
     /// How recent answers must be.
