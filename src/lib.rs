@@ -72,8 +72,8 @@ pub mod internals {
     }
     pub mod ledger {
         pub use crate::ledger::{
-            KnownOutcome, LedgerLocation, LedgerSettings, LookupResult, OpenLedger, Removal, Reuse,
-            read_stats,
+            KnownOutcome, LedgerLocation, LedgerSettings, LookupResult, NamedLedger, OpenLedger,
+            Removal, Reuse, ServerSettings, ServerUrl, read_stats,
         };
     }
     pub mod observe {

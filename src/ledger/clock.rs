@@ -3,6 +3,10 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+/// How far ahead of the clock an answer may be dated: runs that use no older answers date theirs up to an hour ahead where
+/// the clock was set back in between (`fresh_from`). Further ahead, a clock was wrong.
+pub(super) const MAX_AHEAD: i64 = 60 * 60 * 1_000;
+
 /// A time as the database stores it.
 pub(super) fn millis(time: SystemTime) -> i64 {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();

@@ -2,9 +2,9 @@
 
 use std::io;
 
-use super::db::limits::KnownLimit;
-use super::db::store::{AnswerCounts, FinishedRun, Record, Store};
+use super::known_limit::KnownLimit;
 use super::request_key::RequestKey;
+use super::store::{AnswerCounts, ClaimResult, FinishedRun, Renewal, Store, Work};
 
 /// When and how storing answers or looking them up fails.
 #[derive(Debug, Clone, Copy)]
@@ -50,15 +50,20 @@ impl<S> FailingStore<S> {
 }
 
 impl<S: Store> Store for FailingStore<S> {
-    fn commit(&mut self, group: &[Record]) -> io::Result<()> {
-        self.groups += 1;
-        if !self.faults.fails(self.groups) {
-            return self.store.commit(group);
+    fn write(&mut self, work: Work<'_>) -> io::Result<Vec<ClaimResult>> {
+        // A group that only claims fails with the next one that stores something.
+        self.groups += usize::from(!work.records.is_empty());
+        if work.records.is_empty() || !self.faults.fails(self.groups) {
+            return self.store.write(work);
         }
         if self.faults.durable {
-            self.store.commit(group)?;
+            self.store.write(work)?;
         }
         Err(self.faults.kind.into())
+    }
+
+    fn renew(&mut self) -> io::Result<Renewal> {
+        self.store.renew()
     }
 
     fn set_limit(&mut self, latest: KnownLimit) {
@@ -109,10 +114,16 @@ impl FailingReads {
 pub(super) struct HangingStore;
 
 impl Store for HangingStore {
-    fn commit(&mut self, _: &[Record]) -> io::Result<()> {
-        loop {
+    fn write(&mut self, work: Work<'_>) -> io::Result<Vec<ClaimResult>> {
+        while !work.records.is_empty() {
             std::thread::park();
         }
+        let ours = ClaimResult::Ours { taken_over: false };
+        Ok(vec![ours; work.claims.len()])
+    }
+
+    fn renew(&mut self) -> io::Result<Renewal> {
+        Ok(Renewal::NewWorker)
     }
 
     fn set_limit(&mut self, _: KnownLimit) {}

@@ -28,7 +28,7 @@ const LOCK: &str = "-lock";
 pub(crate) const SUFFIXES: &[&str] = &["-wal", "-shm", "-journal", LOCK];
 
 /// The name of a ledger's file with this suffix.
-fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+pub(super) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     name.into()

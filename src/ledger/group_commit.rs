@@ -24,6 +24,8 @@ struct Queue<T> {
 
 struct Group<T> {
     items: Vec<T>,
+    /// It waits for no more items.
+    is_urgent: bool,
     /// One of the ends is gone.
     closed: bool,
 }
@@ -33,6 +35,7 @@ pub(super) fn queue<T>(enough: usize) -> (Sender<T>, Receiver<T>) {
     let queue = Arc::new(Queue {
         group: Mutex::new(Group {
             items: Vec::new(),
+            is_urgent: false,
             closed: false,
         }),
         changed: Condvar::new(),
@@ -51,16 +54,26 @@ impl<T> Queue<T> {
 impl<T> Sender<T> {
     /// Sends an item; returns it when the other end is gone.
     pub(super) fn send(&self, item: T) -> Result<(), T> {
+        self.put(item, false)
+    }
+
+    /// As [`Self::send`], and the group waits for no more items.
+    pub(super) fn send_urgent(&self, item: T) -> Result<(), T> {
+        self.put(item, true)
+    }
+
+    fn put(&self, item: T, is_urgent: bool) -> Result<(), T> {
         let Self(queue) = self;
         let mut group = queue.lock();
         if group.closed {
             return Err(item);
         }
         group.items.push(item);
+        group.is_urgent |= is_urgent;
         let length = group.items.len();
         drop(group);
         // Waking the other end for each item would cost more than it brings.
-        if length == 1 || length == queue.enough {
+        if is_urgent || length == 1 || length == queue.enough {
             queue.changed.notify_one();
         }
         Ok(())
@@ -68,17 +81,29 @@ impl<T> Sender<T> {
 }
 
 impl<T> Receiver<T> {
-    /// The next group; `None` when there will be no more.
-    pub(super) fn next(&self) -> Option<Vec<T>> {
+    /// The next group; empty if there is none within `patience`, and `None` when there will be no more.
+    pub(super) fn next(&self, patience: Option<Duration>) -> Option<Vec<T>> {
         let Self(queue) = self;
         let is_empty = |group: &mut Group<T>| group.items.is_empty() && !group.closed;
-        let is_small = |group: &mut Group<T>| group.items.len() < queue.enough && !group.closed;
-        let waited = queue.changed.wait_while(queue.lock(), is_empty);
-        let group = waited.unwrap_or_else(PoisonError::into_inner);
+        let is_small = |group: &mut Group<T>| {
+            group.items.len() < queue.enough && !group.is_urgent && !group.closed
+        };
+        let group = if let Some(patience) = patience {
+            let waited = queue
+                .changed
+                .wait_timeout_while(queue.lock(), patience, is_empty);
+            waited.unwrap_or_else(PoisonError::into_inner).0
+        } else {
+            let waited = queue.changed.wait_while(queue.lock(), is_empty);
+            waited.unwrap_or_else(PoisonError::into_inner)
+        };
+        if group.items.is_empty() {
+            return (!group.closed).then(Vec::new);
+        }
         let waited = queue.changed.wait_timeout_while(group, GATHER, is_small);
         let (mut group, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        let items = std::mem::take(&mut group.items);
-        (!items.is_empty()).then_some(items)
+        group.is_urgent = false;
+        Some(std::mem::take(&mut group.items))
     }
 }
 
@@ -108,13 +133,33 @@ mod tests {
         for item in 0..7 {
             assert_eq!(sender.send(item), Ok(()));
         }
-        assert_eq!(receiver.next(), Some((0..7).collect()));
+        assert_eq!(receiver.next(None), Some((0..7).collect()));
         assert_eq!(sender.send(7), Ok(()));
-        assert_eq!(receiver.next(), Some(vec![7]), "alone, after a moment");
+        assert_eq!(receiver.next(None), Some(vec![7]), "alone, after a moment");
         assert_eq!(sender.send(8), Ok(()));
+        assert_eq!(
+            receiver.next(None),
+            Some(vec![8]),
+            "what was sent is received"
+        );
+        assert_eq!(
+            receiver.next(Some(Duration::ZERO)),
+            Some(vec![]),
+            "nothing yet"
+        );
+        assert_eq!(sender.send(9), Ok(()));
         drop(sender);
-        assert_eq!(receiver.next(), Some(vec![8]), "what was sent is received");
-        assert_eq!(receiver.next(), None);
+        assert_eq!(receiver.next(Some(Duration::ZERO)), Some(vec![9]));
+        assert_eq!(receiver.next(Some(GATHER)), None);
+    }
+
+    #[test]
+    fn what_is_urgent_takes_all_that_waits_along() {
+        let (sender, receiver) = queue(1_000);
+        assert_eq!(sender.send(1), Ok(()));
+        assert_eq!(sender.send_urgent(2), Ok(()));
+        let started = std::thread::spawn(move || receiver.next(None));
+        assert_eq!(started.join().ok().flatten(), Some(vec![1, 2]));
     }
 
     #[test]

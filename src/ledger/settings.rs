@@ -39,6 +39,8 @@ pub struct LedgerSettings {
     pub captured: Vec<Pointer>,
     /// How many calls can be in flight: answers arrive in groups of about that size.
     pub in_flight: NonZeroUsize,
+    /// How long a call can take.
+    pub longest_call: Duration,
 }
 
 /// What must be known of the run to come to say what it would find in a ledger.

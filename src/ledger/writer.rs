@@ -1,12 +1,11 @@
 //! Paid answers on their way to the disk, in groups: while one group is synced, the next one gathers.
 //!
-//! A thread of its own writes, and each answer's call waits until the answer is durable. A failed sync is never retried:
-//! after one, what the system says about the disk cannot be trusted.
+//! A thread of its own writes (`write_thread`), and each answer's call waits until the answer is durable. In a ledger that
+//! runs share, requests are claimed the same way before they are called for, so that no two runs pay for one.
 
 use std::cell::RefCell;
-use std::path::{Path, PathBuf};
-use std::sync::mpsc;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::path::PathBuf;
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, SystemTime};
 
 use tokio::sync::oneshot;
@@ -14,21 +13,22 @@ use tokio::time::Instant;
 
 use super::bloom_filter::BloomFilter;
 use super::clock::millis;
-use super::db::errors;
-use super::db::failures::SealedFailure;
-use super::db::limits::KnownLimit;
-use super::db::store::{AnswerCounts, FinishedRun, Payload, Record, Store};
-use super::group_commit::{Receiver, Sender, queue};
-use super::lookup::{AnsweredIn, Lookup, LookupResult};
+use super::group_commit::{Sender, queue};
+use super::known_limit::KnownLimit;
+use super::lease::{Holding, Lease, LeaseTerms, WorkerNumber};
+use super::lookup::Lookup;
+use super::lookup_result::{AnsweredIn, LookupResult};
 use super::packed::Fingerprint;
 use super::request_key::{RequestHasher, RequestKey, RunId};
 use super::request_uuids::RequestUuids;
+use super::sealed_failure::SealedFailure;
+use super::store::{AnswerCounts, ClaimRequest, FinishedRun, Payload, Record, Store};
+use super::write_thread::{Claimed, Notes, Pending, WriteThread};
 use crate::base::error::{Error, Result};
 use crate::telemetry::pace::Limit;
 use crate::verdict::{Answer, Failure};
 
-/// How long it may go unnoted what other runs have stored. Where two runs ask for the same user at the same moment, both pay
-/// in any case; looking for each row would cost a sixth of a run's speed.
+/// How long it may go unnoted what other runs have stored.
 pub(super) const NOTED_FOR: Duration = Duration::from_millis(5);
 
 /// Makes a run's answers durable, and finds those that arrived since a row was looked up.
@@ -37,36 +37,13 @@ pub struct LedgerWriter {
     run: RunId,
     // Closed before the thread is released: of two connections that close at the same time, neither is the last one, and
     // only the last one copies the log into the ledger.
-    recheck: RefCell<Recheck>,
+    recheck: Option<RefCell<Recheck>>,
     /// Answers that arrive now are dated no earlier, in milliseconds since 1970.
     earliest: i64,
-    records: Sender<Pending>,
+    pending: Sender<Pending>,
     notes: Arc<Notes>,
-}
-
-/// A record that waits to be durable, and the call that waits for it.
-struct Pending {
-    record: Record,
-    done: oneshot::Sender<Result<Payload>>,
-}
-
-/// What the thread that writes gets besides answers.
-#[derive(Default)]
-struct Notes(Mutex<NewNotes>);
-
-/// Notes that the thread has not taken yet.
-#[derive(Default)]
-struct NewNotes {
-    limit: Option<KnownLimit>,
-    failing: Vec<RequestKey>,
-    finished: Option<FinishedRun>,
-}
-
-impl Notes {
-    fn lock(&self) -> MutexGuard<'_, NewNotes> {
-        // A panic elsewhere cannot leave them half written.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+    /// The lease; `None` where no other run writes to the ledger.
+    lease: Option<Arc<Lease>>,
 }
 
 /// Looks requests up again just before their calls.
@@ -84,9 +61,12 @@ pub(super) struct WriterSettings {
     pub(super) path: PathBuf,
     pub(super) hasher: RequestHasher,
     pub(super) run: RunId,
-    pub(super) lookup: Lookup,
-    /// Whether other runs write to the ledger as well.
-    pub(super) shared: bool,
+    /// Answers that arrive now are dated no earlier, in milliseconds since 1970.
+    pub(super) earliest: i64,
+    /// Finds what arrived meanwhile before each call; `None` if each request is claimed, which finds it too.
+    pub(super) lookup: Option<Lookup>,
+    /// The lease that its claims need; `None` where no other run writes to the ledger.
+    pub(super) lease: Option<LeaseTerms>,
     /// A group of so many records waits no longer.
     pub(super) enough: usize,
 }
@@ -101,35 +81,45 @@ impl LedgerWriter {
             path,
             hasher,
             run,
+            earliest,
             lookup,
-            shared,
+            lease,
             enough,
         } = settings;
-        let (sender, records) = queue(enough);
+        let (sender, pending) = queue(enough);
         let (ended, end) = mpsc::channel();
         let notes = Arc::new(Notes::default());
-        let thread_notes = Arc::clone(&notes);
+        let lease = lease.map(|terms| Arc::new(Lease::new(terms)));
+        let thread = WriteThread {
+            store,
+            path,
+            notes: Arc::clone(&notes),
+            lease: lease.clone(),
+        };
         std::thread::Builder::new()
             .name("ledger".to_owned())
             .spawn(move || {
-                let counts = write(store, &records, &path, &thread_notes);
+                let counts = thread.run(&pending);
                 // Nobody waits any more when the run was given up.
                 let _ = ended.send(counts);
             })
             .map_err(|e| Error::stopped("cannot start a thread").because(e))?;
-        let earliest = lookup.earliest();
-        let recheck = RefCell::new(Recheck {
-            lookup,
-            failed: None,
-            others: shared.then(Instant::now),
+        let others = lease.is_some().then(Instant::now);
+        let recheck = lookup.map(|lookup| {
+            RefCell::new(Recheck {
+                lookup,
+                failed: None,
+                others,
+            })
         });
         let writer = Self {
             hasher,
             run,
             recheck,
             earliest,
-            records: sender,
+            pending: sender,
             notes,
+            lease,
         };
         Ok((writer, end))
     }
@@ -157,7 +147,10 @@ impl LedgerWriter {
     ) -> Result<()> {
         let sealed = SealedFailure::new(&self.hasher, &key, body, failure);
         self.put(key, Payload::Failure(sealed)).await?;
-        let mut recheck = self.recheck.borrow_mut();
+        let Some(recheck) = &self.recheck else {
+            return Ok(());
+        };
+        let mut recheck = recheck.borrow_mut();
         recheck.lookup.expect_failures();
         let failed = recheck.failed.get_or_insert_default();
         failed.insert(Fingerprint::of(&(&key).into()));
@@ -171,14 +164,46 @@ impl LedgerWriter {
             at: millis(SystemTime::now()).max(self.earliest),
         };
         let (done, durable) = oneshot::channel();
-        self.records
-            .send(Pending { record, done })
+        self.pending
+            .send(Pending::Record { record, done })
             .map_err(|_| thread_is_gone())?;
         durable.await.map_err(|_| thread_is_gone())?
     }
 
-    /// Looks for what has become of a request since its row was looked up: in this run or, in a shared ledger, in
-    /// another one.
+    /// Claims requests, after another look at each: what became of one may be known by now, or another run may be about to
+    /// call for it. Only where runs share the ledger.
+    ///
+    /// # Errors
+    /// As [`Self::keep`].
+    pub(crate) async fn claim(&self, requests: Vec<ClaimRequest>) -> Result<Claimed> {
+        let (done, claimed) = oneshot::channel();
+        self.pending
+            .send_urgent(Pending::Claims { requests, done })
+            .map_err(|_| thread_is_gone())?;
+        claimed.await.map_err(|_| thread_is_gone())?
+    }
+
+    /// Ends the claim of a request that was not called for, or that got no answer: another run may ask.
+    pub(crate) fn release(&self, key: RequestKey) {
+        // If the thread is gone, the claim ends with the worker.
+        let _ = self.pending.send(Pending::Release(key));
+    }
+
+    /// What the claims of a worker are worth now; always held where no other run writes to the ledger.
+    pub(crate) fn holding(&self, worker: WorkerNumber) -> Holding {
+        let lease = self.lease.as_ref();
+        lease.map_or(Holding::Held, |lease| lease.holding(worker))
+    }
+
+    /// Waits while the claims of a worker await the renewal of its lease.
+    pub(crate) async fn lease_settled(&self, worker: WorkerNumber) {
+        if let Some(lease) = &self.lease {
+            lease.settled(worker).await;
+        }
+    }
+
+    /// Looks for what has become of a request since its row was looked up, as far as this process has noticed: in this run
+    /// or, in a shared ledger, also in another one.
     ///
     /// # Errors
     /// The ledger cannot be read.
@@ -187,7 +212,10 @@ impl LedgerWriter {
         key: &RequestKey,
         body: &[u8],
     ) -> Result<Option<(LookupResult, AnsweredIn)>> {
-        let mut recheck = self.recheck.borrow_mut();
+        let Some(recheck) = &self.recheck else {
+            return Ok(None);
+        };
+        let mut recheck = recheck.borrow_mut();
         let Recheck {
             lookup,
             failed,
@@ -208,7 +236,9 @@ impl LedgerWriter {
     /// Makes looking again fail from now on.
     #[cfg(test)]
     pub(crate) fn fail_to_look(&self, faults: super::faults::StoreFaults) {
-        self.recheck.borrow_mut().lookup.fail(faults);
+        if let Some(recheck) = &self.recheck {
+            recheck.borrow_mut().lookup.fail(faults);
+        }
     }
 
     /// Records that the run has reached the end of its input, once its answers are durable: what is written to the same
@@ -235,61 +265,11 @@ impl LedgerWriter {
 
     /// Whether other runs write to the ledger as well.
     #[must_use]
-    pub(crate) fn is_shared(&self) -> bool {
-        self.recheck.borrow().others.is_some()
+    pub(crate) const fn is_shared(&self) -> bool {
+        self.lease.is_some()
     }
 }
 
 fn thread_is_gone() -> Error {
     Error::internal("the ledger's thread ended without a word")
-}
-
-/// Writes groups until the writer is gone, and returns how many answers there are then.
-fn write(
-    mut store: impl Store,
-    records: &Receiver<Pending>,
-    path: &Path,
-    notes: &Notes,
-) -> Option<AnswerCounts> {
-    let mut broken = None;
-    while let Some(pending) = records.next() {
-        let (group, waiting): (Vec<_>, Vec<_>) = pending
-            .into_iter()
-            .map(|Pending { record, done }| (record, done))
-            .unzip();
-        if broken.is_none() {
-            pass_on(notes, &mut store);
-            broken = store.commit(&group).err();
-        }
-        for (record, done) in group.into_iter().zip(waiting) {
-            let result = match &broken {
-                None => Ok(record.payload),
-                Some(error) => Err(errors::cannot_keep(path, error)),
-            };
-            // The call may have been given up; its answer is stored all the same.
-            let _ = done.send(result);
-        }
-    }
-    // What a disk says after a failure cannot be trusted.
-    if broken.is_none() {
-        let finished = pass_on(notes, &mut store);
-        store.end(finished);
-    }
-    store.count()
-}
-
-/// Passes new notes on to the store; returns how the run finished, if it has.
-fn pass_on(notes: &Notes, store: &mut impl Store) -> Option<FinishedRun> {
-    let NewNotes {
-        limit,
-        failing,
-        finished,
-    } = std::mem::take(&mut *notes.lock());
-    if let Some(limit) = limit {
-        store.set_limit(limit);
-    }
-    if !failing.is_empty() {
-        store.add_failing(failing);
-    }
-    finished
 }

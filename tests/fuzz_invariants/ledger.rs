@@ -82,6 +82,7 @@ fn settings(location: LedgerLocation, reuse: Reuse, captures: bool) -> LedgerSet
         service_id: "test".to_owned(),
         captured: pointer.into_iter().collect(),
         in_flight: 4.try_into().unwrap(),
+        longest_call: std::time::Duration::from_secs(30),
     }
 }
 

@@ -8,7 +8,7 @@ use super::super::lock_wait::LockWait;
 use super::claim::Claimed;
 use super::fd_limit;
 use super::identity;
-use super::ledger::PreparedLedger;
+use super::ledger::{CallShape, PreparedLedger};
 use super::log::LogPlan;
 use super::metrics;
 use super::run_files::{InputReading, PreparedFiles, ReadyFiles};
@@ -110,7 +110,8 @@ pub(super) fn prepare(config: RunConfig) -> Result<PreparedRun> {
     let metrics = metrics::of_run(identity.job.clone(), &service, &config.watch)?;
     // Before any file is touched: another run may be writing them.
     let output = files.identifying_file();
-    let ledger = ledger.open(account, output, &config.captured, fit.concurrency, &wait)?;
+    let calls = CallShape::of(&service.client, fit.concurrency, &config.pace);
+    let ledger = ledger.open(account, output, &config.captured, calls, &wait)?;
     let ReadyFiles {
         files,
         summary,

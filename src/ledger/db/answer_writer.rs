@@ -10,14 +10,15 @@ use super::answer_blocks::{self, BlockOwner};
 use super::checksum::Checksums;
 use super::connect::writing;
 use super::errors::damaged;
+use super::found_answer::AnswerState;
 use super::latest_answers::{LatestAnswers, LedgerState};
-use super::stored_answer::{AnswerState, ReplacedAnswer, StoredAnswer};
 use super::{answer_index, answer_removal, answers, schema};
 use crate::ledger::packed::{
     BlockBuilder, BlockNumber, Fingerprint, IndexEntry, MOST_ENTRIES, PackedAnswer, PackedId,
     PackedKey, ReplacedScore,
 };
 use crate::ledger::request_key::RequestKey;
+use crate::ledger::stored_answer::{ReplacedAnswer, StoredAnswer};
 use crate::verdict::Answer;
 
 /// Stores the answers of one run.
@@ -100,7 +101,7 @@ impl AnswerWriter {
             AnswerState::Sound(old) => {
                 let replaced = group.replaced.entry(old.block).or_default();
                 replaced.push(packed_key);
-                (Some(old.block), self.kept_of(old))
+                (Some(old.block), self.kept_of(old.answer))
             }
         };
         let previous = match block {

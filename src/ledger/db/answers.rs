@@ -12,11 +12,13 @@ use super::answer_blocks::{self, Block};
 use super::answer_index;
 use super::checksum::Checksums;
 use super::contexts;
+use super::found_answer::{AnswerState, FoundAnswer};
 use super::latest_answers::{LatestAnswers, LedgerState};
 use super::recent_answers::RecentAnswers;
-use super::stored_answer::{AnswerState, StoredAnswer};
 use crate::ledger::packed::{BlockNumber, Fingerprint, PackedKey};
 use crate::ledger::request_key::RequestKey;
+#[cfg(feature = "postgres")]
+use crate::ledger::stored_answer::StoredAnswer;
 
 /// Finds answers, over one connection.
 pub(crate) struct AnswerReader {
@@ -41,10 +43,7 @@ impl AnswerReader {
     /// Makes what follows see the ledger's present state.
     pub(crate) fn begin(&mut self, connection: &Connection) -> rusqlite::Result<()> {
         connection.prepare_cached("BEGIN")?.execute([])?;
-        let state = LedgerState::read(connection)?;
-        self.latest.update(connection, self.checksums, state)?;
-        self.state = Some(state);
-        Ok(())
+        self.join(connection)
     }
 
     /// Ends what [`Self::begin`] started.
@@ -53,9 +52,22 @@ impl AnswerReader {
         connection.prepare_cached("COMMIT")?.execute([]).map(drop)
     }
 
+    /// Makes what follows see what a transaction that writes sees, which the connection is in.
+    pub(super) fn join(&mut self, connection: &Connection) -> rusqlite::Result<()> {
+        let state = LedgerState::read(connection)?;
+        self.latest.update(connection, self.checksums, state)?;
+        self.state = Some(state);
+        Ok(())
+    }
+
+    /// Ends what [`Self::join`] started.
+    pub(super) const fn leave(&mut self) {
+        self.state = None;
+    }
+
     /// An answer that was read along with one that was found before: answers to a file that is read again follow each
     /// other as they did the first time. It was there a moment ago, and may have been replaced since.
-    pub(crate) fn recent(&mut self, key: &RequestKey) -> Option<StoredAnswer> {
+    pub(crate) fn recent(&mut self, key: &RequestKey) -> Option<FoundAnswer> {
         self.recent.take(&key.into())
     }
 
@@ -93,12 +105,13 @@ impl AnswerReader {
             if let Some(found) = find(connection, self.checksums, &self.latest, state, key)? {
                 break found;
             }
+            // Never in a transaction that writes: nobody else does then, so no newer state can be known.
             self.end(connection)?;
             self.begin(connection)?;
         };
-        if let AnswerState::Sound(answer) = &found {
+        if let AnswerState::Sound(found) = &found {
             self.recent
-                .read_on(connection, self.checksums, answer.block)?;
+                .read_on(connection, self.checksums, found.block)?;
         }
         Ok(found)
     }
@@ -142,7 +155,7 @@ fn find_in(
             }
             let answer = block.answers().find(|answer| answer.key == *key);
             Ok(answer.map_or(AnswerState::Absent, |answer| {
-                StoredAnswer::of(&answer, block)
+                FoundAnswer::of(&answer, block)
                     .map_or(AnswerState::Damaged(number), AnswerState::Sound)
             }))
         };
@@ -183,6 +196,26 @@ pub(crate) fn for_each(
         }
         Ok(())
     })
+}
+
+/// Calls `each` with each answer, its context and its key; returns how many are damaged.
+#[cfg(feature = "postgres")]
+pub(crate) fn for_each_stored(
+    connection: &Connection,
+    checksums: Checksums,
+    mut each: impl FnMut(i64, PackedKey, StoredAnswer),
+) -> rusqlite::Result<u64> {
+    let (all, mut damaged) = (BlockNumber::default()..=BlockNumber(u32::MAX), 0);
+    answer_blocks::for_each(connection, checksums, all, |block| {
+        for packed in block.answers() {
+            match FoundAnswer::of(&packed, block).filter(|_| block.is_sound) {
+                Some(found) => each(block.context, packed.key, found.answer),
+                None => damaged += 1,
+            }
+        }
+        Ok(())
+    })?;
+    Ok(damaged)
 }
 
 /// Removes the answers of a context.

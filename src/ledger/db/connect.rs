@@ -49,6 +49,8 @@ pub(crate) enum Mode {
 pub(crate) enum Durability {
     /// What was committed survives a power cut.
     Synced,
+    /// What was committed may be undone by a power cut, up to the last commit that was synced.
+    Ordered,
     /// It need not: the ledger is removed with the run.
     Unsynced,
 }
@@ -116,11 +118,7 @@ impl Connect {
             let words = "the file system has no shared memory, which a ledger needs".to_owned();
             return Err(rusqlite::Error::SqliteFailure(code, Some(words)));
         }
-        let synchronous = match self.durability {
-            Durability::Synced => "FULL",
-            Durability::Unsynced => "OFF",
-        };
-        connection.pragma_update(None, "synchronous", synchronous)?;
+        set_durability(connection, self.durability)?;
         // Pages of 4 KiB: 16 MiB of log between checkpoints; each checkpoint syncs the database as well.
         connection.pragma_update(None, "wal_autocheckpoint", 4_000)?;
         set_cache(connection)
@@ -130,6 +128,19 @@ impl Connect {
         self.prepare(connection)?;
         connection.query_row("PRAGMA secure_delete = ON", [], |_| Ok(()))
     }
+}
+
+/// Sets what commits promise from now on.
+pub(super) fn set_durability(
+    connection: &Connection,
+    durability: Durability,
+) -> rusqlite::Result<()> {
+    let synchronous = match durability {
+        Durability::Synced => "FULL",
+        Durability::Ordered => "NORMAL",
+        Durability::Unsynced => "OFF",
+    };
+    connection.pragma_update(None, "synchronous", synchronous)
 }
 
 fn only_read(connection: &Connection) -> rusqlite::Result<()> {

@@ -1,9 +1,10 @@
 //! A ledger's database as a run writes it: groups of records, and the state of the run.
 
+use std::fs;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use rusqlite::Connection;
 
@@ -11,17 +12,22 @@ use super::answer_blocks::BlockOwner;
 use super::answer_writer::AnswerWriter;
 use super::answers;
 use super::checksum::Checksums;
-use super::connect::writing;
+use super::claims::{ClaimError, Claims};
+use super::connect::{self, Durability, writing};
 use super::errors;
-use super::failing;
 use super::latest_answers::LatestAnswers;
-use super::limits::{KnownLimit, LimitRecorder};
+use super::limits::LimitRecorder;
+use super::request_reader::{ReadScope, RequestReader};
 use super::runs::RunRecord;
-use super::store::{AnswerCounts, FinishedRun, Payload, Record, Store};
+use super::{failing, failures};
 use crate::base::error::Result;
 use crate::ledger::clock::millis;
-use crate::ledger::file::FileId;
+use crate::ledger::file::{self, FileId};
+use crate::ledger::known_limit::KnownLimit;
 use crate::ledger::request_key::RequestKey;
+use crate::ledger::store::{
+    AnswerCounts, ClaimResult, FinishedRun, Payload, Record, Renewal, Store, Work,
+};
 
 /// A ledger's database, open for a run to write.
 pub(crate) struct Database {
@@ -32,6 +38,10 @@ pub(crate) struct Database {
     limits: LimitRecorder,
     /// Requests that the service failed on and that are not stored yet.
     failing: Vec<RequestKey>,
+    /// What is claimed; `None` where no other run writes to the ledger.
+    claims: Option<Claims>,
+    /// What commits promise now, where they do not all promise the same.
+    durability: Durability,
 }
 
 /// What a run writes for.
@@ -58,7 +68,22 @@ impl Database {
             limits: LimitRecorder::new(scope.context, scope.checksums),
             scope,
             failing: Vec::new(),
+            claims: None,
+            durability: Durability::Synced,
         }
+    }
+
+    /// Other runs write to the ledger as well: requests are claimed, for a worker with leases of this length, and looked up
+    /// as `scope` says.
+    ///
+    /// # Errors
+    /// Exit code 3: the ledger cannot be read.
+    pub(crate) fn share(&mut self, scope: &ReadScope, lease: Duration) -> Result<()> {
+        let cannot = |error| errors::cannot_use(&self.path, "read", &error);
+        let reader = RequestReader::open(&self.connection, scope).map_err(cannot)?;
+        let real = fs::canonicalize(&self.path).map_err(|e| file::cannot_write(&self.path, e))?;
+        self.claims = Some(Claims::new(real, lease, reader));
+        Ok(())
     }
 
     /// Records that the run is under way; with `replaces`, that it uses none of the answers that are there. Returns the run
@@ -88,7 +113,8 @@ impl Database {
         self.file_id = None;
     }
 
-    fn write(&mut self, group: &[Record]) -> rusqlite::Result<()> {
+    fn write_group(&mut self, work: Work<'_>) -> rusqlite::Result<Vec<ClaimResult>> {
+        self.promise(&work)?;
         let WriteScope {
             checksums,
             latest,
@@ -100,11 +126,9 @@ impl Database {
         let transaction = writing(&self.connection)?;
         self.limits.record(&transaction)?;
         failing::record(&transaction, *context, &self.failing, SystemTime::now())?;
+        let is_answer = |record: &Record| matches!(record.payload, Payload::Answer(_));
         // A group that fails is the last one, so it does no harm that the run already believes this done.
-        if group
-            .iter()
-            .any(|record| matches!(record.payload, Payload::Answer(_)))
-        {
+        if work.records.iter().any(is_answer) {
             run.drop_leftover(&transaction, *checksums, *context)?;
         }
         let writer = AnswerWriter {
@@ -116,19 +140,67 @@ impl Database {
             },
             started: run.started,
         };
-        let mut answers = Vec::with_capacity(group.len());
-        for Record { key, payload, at } in group {
+        let mut answers = Vec::with_capacity(work.records.len());
+        for Record { key, payload, at } in work.records {
             match payload {
                 Payload::Answer(answer) => answers.push((key, answer, *at)),
                 Payload::Failure(failure) => {
-                    failure.put(&transaction, *checksums, key, run.id())?;
+                    failures::put(&transaction, *checksums, key, run.id(), failure)?;
                 }
             }
         }
         let written = writer.put(&transaction, answers.into_iter())?;
+        let claimed = match &mut self.claims {
+            Some(claims) => claims.handle(&transaction, work)?,
+            None => Vec::new(),
+        };
         transaction.commit()?;
+        if let Some(claims) = &mut self.claims {
+            claims.committed();
+        }
         self.failing.clear();
-        writer.committed(&self.connection, &written)
+        writer.committed(&self.connection, &written)?;
+        Ok(claimed)
+    }
+
+    /// Has the next commit promise what it must: claims need no sync, as they are worth nothing after a power cut.
+    fn promise(&mut self, work: &Work<'_>) -> rusqlite::Result<()> {
+        let only_claims = work.records.is_empty() && self.claims.is_some();
+        self.set_durability(if only_claims {
+            Durability::Ordered
+        } else {
+            Durability::Synced
+        })
+    }
+
+    fn set_durability(&mut self, durability: Durability) -> rusqlite::Result<()> {
+        // The ledger of one run promises what it was opened with.
+        if self.claims.is_some() && durability != self.durability {
+            connect::set_durability(&self.connection, durability)?;
+            self.durability = durability;
+        }
+        Ok(())
+    }
+
+    fn renew_lease(&mut self) -> Result<Renewal, ClaimError> {
+        self.set_durability(Durability::Ordered)?;
+        let Some(claims) = &mut self.claims else {
+            return Ok(Renewal::Kept);
+        };
+        let transaction = writing(&self.connection)?;
+        let renewal = claims.renew(&transaction)?;
+        transaction.commit()?;
+        claims.committed();
+        Ok(renewal)
+    }
+
+    fn end_worker(&self) -> rusqlite::Result<()> {
+        let Some(claims) = &self.claims else {
+            return Ok(());
+        };
+        let transaction = writing(&self.connection)?;
+        claims.end(&transaction)?;
+        transaction.commit()
     }
 
     fn record_failing(&self) -> rusqlite::Result<()> {
@@ -164,13 +236,20 @@ impl Database {
 }
 
 impl Store for Database {
-    fn commit(&mut self, group: &[Record]) -> io::Result<()> {
+    fn write(&mut self, work: Work<'_>) -> io::Result<Vec<ClaimResult>> {
         // A file without a name accepts everything, and loses it when it is closed.
         if FileId::at(&self.path) != self.file_id {
             return Err(io::Error::other("it was removed while it was in use"));
         }
-        self.write(group)
+        self.write_group(work)
             .map_err(|error| errors::as_io_error(&error))
+    }
+
+    fn renew(&mut self) -> io::Result<Renewal> {
+        self.renew_lease().map_err(|error| match error {
+            ClaimError::Database(error) => errors::as_io_error(&error),
+            ClaimError::Lock(error) => error,
+        })
     }
 
     fn set_limit(&mut self, latest: KnownLimit) {
@@ -191,6 +270,8 @@ impl Store for Database {
             // failing for when every row is written.
             let _ = self.end_run(finished);
         }
+        // If this fails, others find out that the worker is gone.
+        let _ = self.end_worker();
     }
 
     fn count(&self) -> Option<AnswerCounts> {

@@ -2,68 +2,37 @@
 //! useless, or the service refused them.
 //!
 //! They are stored until the run is finished, so that it gets past them however often it is stopped, and so that equal rows
-//! share them. The message for the rejects may contain the service's words about a person: it is sealed with the request,
-//! and can be read only with that person's data at hand, just as an answer can be found only with it.
+//! share them.
 
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::checksum::Checksums;
 use crate::ledger::request_key::{KeyHash, RequestHasher, RequestKey};
+use crate::ledger::sealed_failure::SealedFailure;
 use crate::verdict::{Failure, Reason};
 
-/// A failure as it is stored.
-#[derive(Debug)]
-pub(crate) struct SealedFailure {
-    reason: Reason,
-    message: Box<[u8]>,
-}
-
-impl SealedFailure {
-    /// Seals the failure of a request with this body.
-    pub(crate) fn new(
-        hasher: &RequestHasher,
-        key: &RequestKey,
-        body: &[u8],
-        failure: &Failure,
-    ) -> Self {
-        let mut message: Box<[u8]> = failure.message.as_bytes().into();
-        hasher.seal(key, body, &mut message);
-        Self {
-            reason: failure.reason,
+/// Stores a failure for a run.
+pub(super) fn put(
+    connection: &Connection,
+    checksums: Checksums,
+    key: &RequestKey,
+    run: i64,
+    failure: &SealedFailure,
+) -> rusqlite::Result<()> {
+    let (reason, message) = (failure.reason.word(), &failure.message);
+    let checksum = checksum(checksums, key, run, reason, message);
+    connection
+        .prepare_cached("INSERT OR REPLACE INTO failures VALUES (?, ?, ?, ?, ?, ?)")?
+        .execute(params![
+            key.hash,
+            key.stored_row(),
+            run,
+            reason,
             message,
-        }
-    }
-
-    /// Opens it with the request's body; `None` where it is not what was sealed.
-    fn open(mut self, hasher: &RequestHasher, key: &RequestKey, body: &[u8]) -> Option<Failure> {
-        hasher.seal(key, body, &mut self.message);
-        let message = String::from_utf8(self.message.into()).ok()?;
-        Some(Failure::new(self.reason, message))
-    }
-
-    /// Stores it for a run.
-    pub(super) fn put(
-        &self,
-        connection: &Connection,
-        checksums: Checksums,
-        key: &RequestKey,
-        run: i64,
-    ) -> rusqlite::Result<()> {
-        let reason = self.reason.word();
-        let checksum = checksum(checksums, key, run, reason, &self.message);
-        connection
-            .prepare_cached("INSERT OR REPLACE INTO failures VALUES (?, ?, ?, ?, ?, ?)")?
-            .execute(params![
-                key.hash,
-                key.stored_row(),
-                run,
-                reason,
-                self.message,
-                checksum
-            ])
-            .map(drop)
-    }
+            checksum
+        ])
+        .map(drop)
 }
 
 /// The failure that is stored for a request of a run. A damaged one counts as absent: the request is sent again.

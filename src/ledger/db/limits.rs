@@ -11,6 +11,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::checksum::Checksums;
 use crate::ledger::clock::{millis, time};
+use crate::ledger::known_limit::KnownLimit;
 use crate::telemetry::pace::{FoundLimit, Limit};
 
 /// How long a limit is used. After that the plan, the quota or the service itself may have changed, and searching for the
@@ -22,34 +23,23 @@ const USED: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 /// searches on its own.
 const NOTABLE: f64 = 0.1;
 
-/// A limit that an earlier run found.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct KnownLimit {
-    /// The limit.
-    pub(crate) limit: Limit,
-    /// When the service last showed it.
-    pub(crate) found: SystemTime,
-}
-
-impl KnownLimit {
-    /// `None` where the row is damaged: a wrong limit could hold up a run indefinitely.
-    fn of(row: &Row<'_>, checksums: Checksums) -> rusqlite::Result<Option<Self>> {
-        let (context, at) = (row.get("context")?, row.get("at")?);
-        let found = |value, times| {
-            let (value, times): (Option<f64>, Option<u32>) = (row.get(value)?, row.get(times)?);
-            let found = value.zip(times);
-            Ok::<_, rusqlite::Error>(found.map(|(value, times)| FoundLimit { value, times }))
-        };
-        let limit = Limit {
-            rate: found("rate", "rate_times")?,
-            in_flight: found("in_flight", "in_flight_times")?,
-        };
-        let sound = checksum(checksums, context, limit, at) == row.get::<_, i64>("checksum")?;
-        Ok(sound.then(|| Self {
-            limit,
-            found: time(at),
-        }))
-    }
+/// The limit of a row; `None` where it is damaged: a wrong limit could hold up a run indefinitely.
+fn of_row(row: &Row<'_>, checksums: Checksums) -> rusqlite::Result<Option<KnownLimit>> {
+    let (context, at) = (row.get("context")?, row.get("at")?);
+    let found = |value, times| {
+        let (value, times): (Option<f64>, Option<u32>) = (row.get(value)?, row.get(times)?);
+        let found = value.zip(times);
+        Ok::<_, rusqlite::Error>(found.map(|(value, times)| FoundLimit { value, times }))
+    };
+    let limit = Limit {
+        rate: found("rate", "rate_times")?,
+        in_flight: found("in_flight", "in_flight_times")?,
+    };
+    let sound = checksum(checksums, context, limit, at) == row.get::<_, i64>("checksum")?;
+    Ok(sound.then(|| KnownLimit {
+        limit,
+        found: time(at),
+    }))
 }
 
 fn checksum(checksums: Checksums, context: i64, limit: Limit, at: i64) -> i64 {
@@ -80,7 +70,7 @@ pub(crate) fn known(
 ) -> rusqlite::Result<Option<KnownLimit>> {
     const QUERY: &str = "SELECT * FROM limits WHERE context = ?";
     let known = connection
-        .query_row(QUERY, [context], |row| KnownLimit::of(row, checksums))
+        .query_row(QUERY, [context], |row| of_row(row, checksums))
         .optional()?
         .flatten();
     // A time in the future comes from a clock that was wrong, so the age is not known.
@@ -100,7 +90,7 @@ pub(crate) fn all(
     let mut all = Vec::new();
     while let Some(row) = rows.next()? {
         let context = row.get("context")?;
-        all.extend(KnownLimit::of(row, checksums)?.map(|known| (context, known)));
+        all.extend(of_row(row, checksums)?.map(|known| (context, known)));
     }
     Ok(all)
 }

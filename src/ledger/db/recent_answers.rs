@@ -12,7 +12,7 @@ use rusqlite::Connection;
 
 use super::answer_blocks;
 use super::checksum::Checksums;
-use super::stored_answer::StoredAnswer;
+use super::found_answer::FoundAnswer;
 use crate::ledger::packed::{BlockNumber, PackedKey};
 
 /// Blocks that are read at once at most: some hundred answers, far more than are in flight together.
@@ -27,7 +27,7 @@ const PLACES: usize = 4;
 /// Answers that were read and not asked for yet.
 #[derive(Default)]
 pub(super) struct RecentAnswers {
-    answers: HashMap<PackedKey, StoredAnswer, RandomState>,
+    answers: HashMap<PackedKey, FoundAnswer, RandomState>,
     /// Where answers were found last, the latest at the end.
     places: VecDeque<Place>,
 }
@@ -49,7 +49,7 @@ impl Place {
 
 impl RecentAnswers {
     /// An answer that was read. It is given once: a second look at the same request goes to the latest state.
-    pub(super) fn take(&mut self, key: &PackedKey) -> Option<StoredAnswer> {
+    pub(super) fn take(&mut self, key: &PackedKey) -> Option<FoundAnswer> {
         if self.answers.is_empty() {
             return None;
         }
@@ -89,7 +89,7 @@ impl RecentAnswers {
                 return Ok(());
             }
             for packed in block.answers() {
-                if let Some(answer) = StoredAnswer::of(&packed, block) {
+                if let Some(answer) = FoundAnswer::of(&packed, block) {
                     self.answers.insert(packed.key, answer);
                 }
             }

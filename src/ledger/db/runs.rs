@@ -99,6 +99,11 @@ impl RunRecord {
         }
     }
 
+    /// Answers that arrive now are dated no earlier, whatever the clock does meanwhile: they are of this run, and usable.
+    pub(crate) fn earliest(&self) -> i64 {
+        self.not_before.max(self.started)
+    }
+
     /// From when it is recorded, it has no failures.
     pub(crate) const fn discard_failures(&mut self) {
         self.id = None;

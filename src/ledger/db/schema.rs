@@ -7,11 +7,8 @@ use rusqlite::{Connection, Transaction, TransactionBehavior, params};
 use super::checksum::Checksums;
 use super::errors::damaged;
 use super::header::{VERSION, application_id, kind_of};
+use crate::ledger::clock::MAX_AHEAD;
 use crate::ledger::file::LedgerKind;
-
-/// How far ahead of the clock an answer may be dated: runs that use no older answers date theirs up to an hour ahead where
-/// the clock was set back in between ([`fresh_from`]). Further ahead, a clock was wrong.
-pub(crate) const MAX_AHEAD: i64 = 60 * 60 * 1_000;
 
 /// The largest ledger that is checked completely when it is opened, in bytes: some 1,400,000 answers, which takes a quarter
 /// of a second. In a larger one damage to a page is found when it is read, which may be after the first call.
@@ -101,6 +98,10 @@ const SCHEMA: &str = "
         at INTEGER NOT NULL,
         checksum INTEGER NOT NULL
     ) STRICT;
+    -- Runs that are under way in a ledger that several share, and until when they may be taken for alive.
+    CREATE TABLE workers (id INTEGER PRIMARY KEY, alive_until INTEGER NOT NULL) STRICT;
+    -- Requests that workers call for now: 64 bits of each key. The upper half of a number is that of the worker.
+    CREATE TABLE claims (id INTEGER PRIMARY KEY, keys BLOB NOT NULL) STRICT;
     -- Answers in the order in which they came, packed, some in a block. No block's number is given twice.
     CREATE TABLE answer_blocks (
         id INTEGER PRIMARY KEY,
@@ -147,6 +148,17 @@ pub(super) fn create(connection: &Connection, kind: LedgerKind) -> rusqlite::Res
         transaction.pragma_update(None, "user_version", VERSION)?;
     }
     transaction.commit()
+}
+
+/// Gives a ledger without answers another secret, whose keys others know.
+#[cfg(feature = "postgres")]
+pub(crate) fn set_secret(connection: &Connection, secret: &[u8; 32]) -> rusqlite::Result<()> {
+    connection
+        .execute(
+            "UPDATE ledger SET secret = ?, checksum = ?",
+            params![secret, checksum_of_secret(secret)],
+        )
+        .map(drop)
 }
 
 /// The kind of ledger that a connection is open to.

@@ -1,6 +1,6 @@
 //! How a ledger ends, and what is left of it.
 
-use crate::ledger::db::store::AnswerCounts;
+use crate::ledger::store::AnswerCounts;
 
 /// When the run's own ledger is removed at the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

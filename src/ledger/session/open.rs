@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use rusqlite::Connection;
 
@@ -17,21 +17,23 @@ use crate::ledger::db::answers::AnswerReader;
 use crate::ledger::db::captures::{CapturedFields, LackingAnswers};
 use crate::ledger::db::connect::{Connect, Mode};
 use crate::ledger::db::database::{Database, WriteScope};
+use crate::ledger::db::found_answer::AnswerState;
 use crate::ledger::db::latest_answers::LatestAnswers;
-use crate::ledger::db::limits::KnownLimit;
 use crate::ledger::db::outputs::OutputState;
+use crate::ledger::db::request_reader::ReadScope;
 use crate::ledger::db::runs::{PreviousRun, RunRecord};
 use crate::ledger::db::schema::LedgerInfo;
-use crate::ledger::db::store::Store;
-use crate::ledger::db::stored_answer::AnswerState;
 use crate::ledger::db::{answers, contexts, errors, failing, limits, outputs};
 #[cfg(test)]
 use crate::ledger::faults::{FailingStore, HangingStore, StoreFaults};
+use crate::ledger::known_limit::KnownLimit;
+use crate::ledger::lease::LeaseTerms;
 use crate::ledger::location::{ClaimedLocation, NewFile};
 use crate::ledger::lock::OutputLock;
-use crate::ledger::lookup::{Lookup, LookupScope};
+use crate::ledger::lookup::Lookup;
 use crate::ledger::request_key::{RequestHasher, RequestKey};
 use crate::ledger::settings::{LedgerSettings, Reuse};
+use crate::ledger::store::Store;
 use crate::ledger::writer::{LedgerWriter, WriterSettings};
 use crate::raw_json::Pointer;
 
@@ -58,9 +60,10 @@ pub struct OpenLedger {
     plan: RunPlan,
     contents: Contents,
     lacking: Option<LackingAnswers>,
-    lookups: LookupScope,
+    lookups: ReadScope,
     fields: Box<[Pointer]>,
     in_flight: NonZeroUsize,
+    longest_call: Duration,
     existed: bool,
     database: Database,
     // In this order: the database is closed before its file is removed, and the lock is released last.
@@ -129,7 +132,7 @@ impl OpenLedger {
             database: Database::new(file.connection, path, scope),
             new_file: file.new_file,
             existed: file.existed,
-            lookups: LookupScope {
+            lookups: ReadScope {
                 checksums,
                 latest,
                 hasher,
@@ -142,6 +145,7 @@ impl OpenLedger {
             lacking,
             fields: pointers,
             in_flight: settings.in_flight,
+            longest_call: settings.longest_call,
             claim,
         })
     }
@@ -248,7 +252,7 @@ impl OpenLedger {
     }
 
     pub(in crate::ledger) fn open_lookup(&self) -> Result<Lookup> {
-        Lookup::open(self.claim.path(), self.lookups.clone())
+        Lookup::open(self.claim.path(), &self.lookups)
     }
 
     /// Starts the run, when everything else is ready: the run is recorded now, and its answers can be written.
@@ -284,12 +288,17 @@ impl OpenLedger {
         if self.claim.remove_scratch() {
             self.database.expect_no_name();
         }
+        let lease = { self.claim.is_shared() }.then(|| LeaseTerms::for_calls_of(self.longest_call));
+        if let Some(LeaseTerms { length, .. }) = lease {
+            self.database.share(&self.lookups, length)?;
+        }
         let settings = WriterSettings {
             path: self.claim.path().to_owned(),
             run: self.lookups.run.identity(),
+            earliest: self.lookups.run.earliest(),
             hasher: self.lookups.hasher,
-            lookup,
-            shared: self.claim.is_shared(),
+            lookup: Some(lookup),
+            lease,
             // Half of the answers gather while the other calls are out.
             enough: self.in_flight.get() / 2,
         };
@@ -336,7 +345,7 @@ impl Contents {
         for (key, at) in failing::known(connection, context, now)? {
             // Not those that were answered since.
             match reader.find(connection, &key)? {
-                AnswerState::Sound(answer) if answer.at >= at => {}
+                AnswerState::Sound(found) if found.answer.at >= at => {}
                 _ => {
                     failing.insert(key);
                 }

@@ -15,12 +15,13 @@ use crate::base::error::{Error, Result, shown};
 use crate::ledger::access::{cannot_open, existing, is_not_made_yet};
 use crate::ledger::db::connect::{Connect, Mode};
 use crate::ledger::db::contexts::LedgerContext;
-use crate::ledger::db::limits::KnownLimit;
+use crate::ledger::db::request_reader::ReadScope;
 use crate::ledger::db::runs::{PreviousRun, RunRecord};
 use crate::ledger::db::schema::LedgerInfo;
 use crate::ledger::db::{answers, contexts, header, limits, schema};
 use crate::ledger::file::{LedgerKind, output_of};
-use crate::ledger::lookup::{Lookup, LookupScope};
+use crate::ledger::known_limit::KnownLimit;
+use crate::ledger::lookup::Lookup;
 use crate::ledger::request_key::RequestHasher;
 use crate::ledger::settings::{PreviewSettings, Reuse};
 use crate::raw_json::Pointer;
@@ -92,7 +93,7 @@ impl LedgerPreview {
         let outputs: Vec<_> = outputs.into_iter().flatten().collect();
         let (plan, run) = plan(&connection, &info, &account.hasher, &outputs, settings, now)
             .map_err(unreadable)?;
-        let scope = LookupScope {
+        let scope = ReadScope {
             checksums: info.checksums(),
             latest: Arc::default(),
             hasher: account.hasher.clone(),
@@ -101,7 +102,7 @@ impl LedgerPreview {
             fields: settings.captured.iter().map(Pointer::to_string).collect(),
         };
         Ok(Some(Self {
-            lookup: Lookup::inspect(&real, scope)?,
+            lookup: Lookup::inspect(&real, &scope)?,
             hasher: account.hasher,
             endpoint: account.endpoint,
             known_limit,

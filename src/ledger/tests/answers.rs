@@ -15,9 +15,9 @@ use crate::ledger::db::answer_blocks::BlockOwner;
 use crate::ledger::db::answer_writer::{AnswerWriter, merge};
 use crate::ledger::db::answers::{self, AnswerReader};
 use crate::ledger::db::connect::{Connect, Mode, writing};
+use crate::ledger::db::found_answer::AnswerState;
 use crate::ledger::db::latest_answers::LatestAnswers;
 use crate::ledger::db::schema::LedgerInfo;
-use crate::ledger::db::stored_answer::AnswerState;
 use crate::ledger::file::LedgerKind;
 use crate::ledger::request_key::RequestKey;
 use crate::verdict::{Answer, Score, TransactionId};
@@ -131,7 +131,7 @@ impl Process {
             None => self.reader.find(&self.reads, &key(request)).unwrap(),
         };
         match found {
-            AnswerState::Sound(answer) => answer.transaction_id.as_str().parse().ok(),
+            AnswerState::Sound(found) => found.answer.transaction_id.as_str().parse().ok(),
             AnswerState::Absent => None,
             AnswerState::Damaged(block) => panic!("{block:?} is damaged"),
         }

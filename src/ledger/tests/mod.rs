@@ -2,6 +2,7 @@
 //! reported.
 
 mod answers;
+mod claims;
 mod continuing;
 mod damage;
 mod files;

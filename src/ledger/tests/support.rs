@@ -73,6 +73,7 @@ pub(super) fn settings(location: LedgerLocation) -> LedgerSettings {
         service_id: "test".to_owned(),
         captured: Vec::new(),
         in_flight: 16.try_into().unwrap(),
+        longest_call: Duration::from_secs(30),
     }
 }
 

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use futures::future::join_all;
 
 use super::support::{Directory, answer, open, wait};
-use crate::ledger::db::store::{AnswerCounts, Record, Store};
+use crate::ledger::store::{AnswerCounts, ClaimResult, Renewal, Store, Work};
 use crate::ledger::writer::WriterSettings;
 use crate::ledger::{FinishedRun, KnownLimit, LedgerWriter, RequestHasher, RequestKey};
 
@@ -21,14 +21,18 @@ struct ObservedStore {
 }
 
 impl Store for ObservedStore {
-    fn commit(&mut self, group: &[Record]) -> io::Result<()> {
+    fn write(&mut self, work: Work<'_>) -> io::Result<Vec<ClaimResult>> {
         self.go.recv().unwrap();
         let mut groups = self.groups.lock().unwrap();
-        groups.push(group.len());
+        groups.push(work.records.len());
         if groups.len() == self.fails {
             return Err(io::ErrorKind::StorageFull.into());
         }
-        Ok(())
+        Ok(Vec::new())
+    }
+
+    fn renew(&mut self) -> io::Result<Renewal> {
+        Ok(Renewal::Kept)
     }
 
     fn set_limit(&mut self, _: KnownLimit) {}
@@ -64,8 +68,9 @@ impl Observation {
             path: place.path("answers.ledger"),
             hasher: ledger.hasher(),
             run: ledger.run().identity(),
-            lookup: ledger.open_lookup().unwrap(),
-            shared: false,
+            earliest: ledger.run().earliest(),
+            lookup: Some(ledger.open_lookup().unwrap()),
+            lease: None,
             enough: 8,
         };
         let (writer, _) = LedgerWriter::start(store, settings).unwrap();

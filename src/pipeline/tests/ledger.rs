@@ -23,6 +23,7 @@ impl Shared {
             service_id: "test".to_owned(),
             captured: Vec::new(),
             in_flight: 1.try_into().unwrap(),
+            longest_call: Scripted::LONGEST_CALL,
         })
         .unwrap()
     }

@@ -7,6 +7,6 @@ mod plan;
 mod prepared;
 mod running;
 
-pub(super) use plan::{LedgerPlace, LedgerPlan};
+pub(super) use plan::{CallShape, LedgerPlace, LedgerPlan};
 pub(super) use prepared::PreparedLedger;
 pub(super) use running::{LedgerEnd, RunLedger};

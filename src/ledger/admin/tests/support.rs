@@ -41,6 +41,7 @@ impl Directory {
             service_id: "test".to_owned(),
             captured: Vec::new(),
             in_flight: 16.try_into().unwrap(),
+            longest_call: std::time::Duration::from_secs(30),
         })
         .unwrap()
     }

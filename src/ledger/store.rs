@@ -1,0 +1,136 @@
+//! What a run's answers are stored through: a database, or what a test puts in its place. And what such a store gets and
+//! gives. It must not know any database.
+
+use std::io;
+
+use bytes::Bytes;
+
+use super::known_limit::KnownLimit;
+use super::lookup_result::{AnsweredIn, LookupResult};
+use super::request_key::RequestKey;
+use super::sealed_failure::SealedFailure;
+#[cfg(feature = "postgres")]
+use crate::base::error::Error;
+use crate::verdict::Answer;
+
+/// What became of a request, to be stored.
+#[derive(Debug)]
+pub(crate) struct Record {
+    pub(crate) key: RequestKey,
+    pub(crate) payload: Payload,
+    /// When it arrived, in milliseconds since 1970.
+    pub(crate) at: i64,
+}
+
+/// What became of a request.
+#[derive(Debug)]
+pub(crate) enum Payload {
+    Answer(Answer),
+    Failure(SealedFailure),
+}
+
+/// A request that a run is about to call for, if nobody else has or does.
+#[derive(Debug, Clone)]
+pub(crate) struct ClaimRequest {
+    /// Names it.
+    pub(crate) key: RequestKey,
+    /// What would be sent: what is known of the request may be sealed with it.
+    pub(crate) body: Bytes,
+}
+
+/// What a claim led to.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum ClaimResult {
+    /// The request is this worker's: no other one calls for it.
+    Ours {
+        /// Another worker had claimed it, and may have called for it.
+        taken_over: bool,
+    },
+    /// It is known by now what became of the request.
+    Known(LookupResult, AnsweredIn),
+    /// Another worker calls for it now.
+    Taken,
+}
+
+/// What is done in one transaction.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Work<'a> {
+    /// What becomes durable. The claims of these requests end.
+    pub(crate) records: &'a [Record],
+    /// Claims of requests that were not called for, or got no answer, end as well.
+    pub(crate) releases: &'a [RequestKey],
+    /// After all that, these are looked up again, and claimed if nothing is known.
+    pub(crate) claims: &'a [ClaimRequest],
+}
+
+/// What the renewal of a lease meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Renewal {
+    /// The worker is still the same, and all that it has claimed is its own.
+    Kept,
+    /// The store does not answer: no call may start until it does.
+    #[cfg(feature = "postgres")]
+    Away,
+    /// It is a new worker, which has claimed nothing: the first one, or the old one's claims may have been taken over.
+    NewWorker,
+}
+
+/// Whether a store answers.
+#[derive(Debug)]
+pub(crate) enum Contact {
+    /// It does.
+    There,
+    /// It does not now: nothing can be claimed, and answers are kept elsewhere until it does.
+    #[cfg(feature = "postgres")]
+    Away,
+    /// It has not for so long that the run must stop. Answers of calls that are out are still kept.
+    #[cfg(feature = "postgres")]
+    GivenUp(Error),
+}
+
+/// How a run reached the end of its input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FinishedRun {
+    /// Rows without a verdict. Where there are none, no run needs to continue.
+    pub(crate) failed_rows: u64,
+    /// Those of them that a call was made for.
+    pub(crate) failed_calls: u64,
+}
+
+/// How many answers a ledger has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct AnswerCounts {
+    /// Of the run's address and service ID.
+    pub(crate) ours: u64,
+    /// Of all.
+    pub(crate) all: u64,
+}
+
+/// Where a run's answers are stored, and what it is about to call for is claimed, if other runs write there as well. Only
+/// the ledger's thread uses it.
+pub(crate) trait Store: Send {
+    /// Returns the results of the claims, in their order, once all records are durable; on an error none is. Claims need
+    /// not be durable. A worker whose lease has ended, and that others have noticed is gone, gets [`ClaimResult::Taken`].
+    fn write(&mut self, work: Work<'_>) -> io::Result<Vec<ClaimResult>>;
+
+    /// Renews the lease of the process's worker, which it makes before the first claim. Only called where runs share the
+    /// store.
+    fn renew(&mut self) -> io::Result<Renewal>;
+
+    /// Whether it answers; a file always does.
+    fn contact(&self) -> Contact {
+        Contact::There
+    }
+
+    /// The service has shown another limit, or that there is none; stored with the next group or at the end.
+    fn set_limit(&mut self, latest: KnownLimit);
+
+    /// The service has failed on these requests; stored with the next group or at the end.
+    fn add_failing(&mut self, keys: Vec<RequestKey>);
+
+    /// The run is over, and its worker with all its claims; `finished` where it reached the end of its input.
+    fn end(&mut self, finished: Option<FinishedRun>);
+
+    /// How many answers there are.
+    fn count(&self) -> Option<AnswerCounts>;
+}
