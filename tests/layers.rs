@@ -57,6 +57,7 @@ const OWNERS: &[(&str, &[&str])] = &[
         &[
             "commands/run/prepare.rs",
             "pace/gate/permits.rs",
+            "pace/shared/",
             "sandbox/",
         ],
     ),
