@@ -14,12 +14,10 @@ mod db;
 #[cfg(test)]
 mod faults;
 mod file;
-#[allow(dead_code, reason = "the pipeline claims with the next change")]
 mod group_commit;
 mod holder;
 mod judge;
 mod known_limit;
-#[allow(dead_code, reason = "the pipeline claims with the next change")]
 mod lease;
 mod location;
 mod lock;
@@ -36,9 +34,7 @@ mod stored_answer;
 #[cfg(test)]
 mod tests;
 mod worker_lock;
-#[allow(dead_code, reason = "the pipeline claims with the next change")]
 mod write_thread;
-#[allow(dead_code, reason = "the pipeline claims with the next change")]
 mod writer;
 
 pub use admin::read_stats;
@@ -50,10 +46,10 @@ pub(crate) use db::runs::PreviousRun;
 pub(crate) use faults::StoreFaults;
 pub(crate) use file::{SUFFIXES, ledger_of};
 pub(crate) use known_limit::KnownLimit;
+pub(crate) use lease::{Holding, WorkerNumber};
 pub use location::LedgerLocation;
 pub(crate) use lock::OutputLock;
 pub(crate) use lookup::Lookup;
-pub(crate) use lookup_result::AnsweredIn;
 pub use lookup_result::{KnownOutcome, LookupResult};
 pub(crate) use request_key::{RequestHasher, RequestKey};
 pub(crate) use request_uuids::RequestUuids;
@@ -63,5 +59,6 @@ pub(crate) use session::{
 pub use session::{OpenLedger, Removal};
 pub use settings::{LedgerSettings, Reuse};
 pub(crate) use settings::{PreviewAccount, PreviewSettings};
-pub(crate) use store::FinishedRun;
+pub(crate) use store::{ClaimRequest, ClaimResult, FinishedRun};
+pub(crate) use write_thread::Claimed;
 pub(crate) use writer::LedgerWriter;
