@@ -13,7 +13,9 @@ use crate::base::secret::Secret;
 use crate::base::tolerance::Tolerance;
 use crate::fields::UserRequest;
 use crate::input;
-use crate::ledger::{Freshness, Reuse};
+use crate::ledger::{Freshness, NamedLedger, Reuse};
+#[cfg(feature = "postgres")]
+use crate::ledger::{ImportSettings, InitSettings};
 use crate::observe::{LogLevel, LogTarget, Style};
 use crate::pace::{CallLimit, FailureBudget, GiveUpAfter, Rate, Resends};
 use crate::raw_json::Pointer;
@@ -104,7 +106,7 @@ pub(crate) struct CheckConfig {
 #[derive(Debug)]
 pub(crate) struct CheckLedger {
     /// A shared ledger, or a run's own.
-    pub(crate) path: PathBuf,
+    pub(crate) ledger: NamedLedger,
     /// Whose answers; `None` is the only account that the ledger has.
     pub(crate) account: Option<Account>,
     /// How recent answers must be.
@@ -206,8 +208,8 @@ pub struct LedgerConfig {
 pub enum LedgerChoice {
     /// Next to the output, where that is a file.
     Own,
-    /// In this file, which other runs may use as well.
-    Shared(PathBuf),
+    /// In this one, which other runs may use as well.
+    Shared(NamedLedger),
     /// Nowhere.
     Nowhere,
 }
@@ -430,8 +432,6 @@ pub(crate) struct ManPage {
 /// `rescore ledger`.
 #[derive(Debug)]
 pub(crate) struct AdminConfig {
-    /// The ledger.
-    pub(crate) ledger: PathBuf,
     /// How long to wait for another process that is using it; `None` is not at all.
     pub(crate) wait_lock: Option<Duration>,
     /// What to do with it.
@@ -441,15 +441,28 @@ pub(crate) struct AdminConfig {
 /// What to do with a ledger.
 #[derive(Debug)]
 pub(crate) enum AdminTask {
+    /// Make one on a server, and grant rights on it.
+    #[cfg(feature = "postgres")]
+    Init(Box<InitSettings>),
+    /// Bring the answers of a file to one on a server.
+    #[cfg(feature = "postgres")]
+    Import(Box<ImportSettings>),
     /// Show what is in it.
-    Stats,
+    Stats(NamedLedger),
     /// Remove old answers.
     Prune {
+        /// The ledger.
+        ledger: NamedLedger,
         /// Those that are older than this.
         older_than: Duration,
     },
     /// Remove answers about people, so that nothing of them stays.
-    Forget(ForgetTarget),
+    Forget {
+        /// The ledger.
+        ledger: NamedLedger,
+        /// Whose.
+        target: ForgetTarget,
+    },
 }
 
 /// Whose answers are to be removed.

@@ -74,8 +74,8 @@ pub mod internals {
     }
     pub mod ledger {
         pub use crate::ledger::{
-            Freshness, KnownOutcome, LedgerLocation, LedgerSettings, LookupResult, OpenLedger,
-            Removal, Reuse, read_stats,
+            Freshness, KnownOutcome, LedgerLocation, LedgerSettings, LookupResult, NamedLedger,
+            OpenLedger, Removal, Reuse, ServerSettings, ServerUrl, read_stats,
         };
     }
     pub mod observe {

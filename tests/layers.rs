@@ -57,6 +57,7 @@ const OWNERS: &[(&str, &[&str])] = &[
         &[
             "commands/run/prepare.rs",
             "pace/gate/permits.rs",
+            "pace/shared/",
             "sandbox/",
         ],
     ),
@@ -121,8 +122,11 @@ const OWNERS: &[(&str, &[&str])] = &[
         ],
     ),
     ("prometheus", &["observe/metrics/"]),
-    ("rustls", &["service/"]),
-    ("rustls_platform_verifier", &["service/pinned.rs"]),
+    ("rustls", &["ledger/postgres/", "service/"]),
+    (
+        "rustls_platform_verifier",
+        &["ledger/postgres/tls.rs", "service/pinned.rs"],
+    ),
     ("socket2", &["sandbox/server/hang_up.rs"]),
     ("strsim", &["cli/", "fields/"]),
     (
@@ -134,11 +138,20 @@ const OWNERS: &[(&str, &[&str])] = &[
             "observe/metrics/file.rs",
         ],
     ),
+    ("tokio_postgres", &["ledger/postgres/"]),
+    ("tokio_rustls", &["ledger/postgres/tls.rs"]),
     ("toml", &["cli/settings_file.rs"]),
     ("tracing", &["observe/log/encoder.rs"]),
     ("tracing_subscriber", &["observe/log/encoder.rs"]),
-    ("url", &["service/endpoint.rs", "service/proxy.rs"]),
-    ("uuid", &["base/request_uuid.rs"]),
+    (
+        "url",
+        &[
+            "ledger/server_url.rs",
+            "service/endpoint.rs",
+            "service/proxy.rs",
+        ],
+    ),
+    ("uuid", &["base/request_uuid.rs", "ledger/postgres/"]),
     ("zstd", &["input/decompress.rs", "output/encoder.rs"]),
 ];
 

@@ -12,6 +12,7 @@ use super::format::{FILES, FormatArgs, source};
 use super::policy;
 use super::price::PriceArgs;
 use super::selection::SelectionArgs;
+use super::server::ServerArgs;
 use super::settings::SettingsArgs;
 use super::sources::Sources;
 use super::values::{self, DecideBy};
@@ -50,10 +51,12 @@ pub(super) struct CheckArgs {
     #[command(flatten)]
     price: PriceArgs,
 
-    /// Look for answers that are already paid for in this file: one given to `run --ledger`, or the OUTPUT.ledger of a run
-    /// that was stopped
-    #[arg(long, value_name = "FILE", value_parser = values::file(), help_heading = LEDGER)]
+    /// Look for answers that are already paid for in this file or database: one given to `run --ledger`, or the OUTPUT.ledger
+    /// of a run that was stopped
+    #[arg(long, value_name = "FILE|URL", value_parser = values::file(), help_heading = LEDGER)]
     ledger: Option<PathBuf>,
+    #[command(flatten)]
+    server: ServerArgs,
     /// Use only answers that are not older than this, such as `7d` [default: all]
     #[arg(long, value_name = "TIME", value_parser = values::age, help_heading = LEDGER)]
     max_age: Option<Duration>,
@@ -147,7 +150,7 @@ impl CheckArgs {
     /// # Errors
     /// One of address and service ID is missing, or not valid.
     fn ledger(&self, captured: Vec<Pointer>, sources: Sources<'_>) -> Result<Option<CheckLedger>> {
-        let Some(path) = self.ledger.clone() else {
+        let Some(ledger) = &self.ledger else {
             // In a variable it may be for other commands.
             let ages = [("max_age", "--max-age"), ("asked_since", "--asked-since")];
             if let Some((_, option)) = ages.iter().find(|(id, _)| sources.is_typed(id)) {
@@ -173,7 +176,7 @@ impl CheckArgs {
             Some(Account::of_service(&endpoint, &service_id))
         };
         Ok(Some(CheckLedger {
-            path,
+            ledger: self.server.named(ledger)?,
             account,
             freshness: Freshness::of(self.max_age, self.asked_since),
             captured: captured.into(),

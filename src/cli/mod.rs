@@ -24,6 +24,7 @@ mod report;
 mod run;
 mod sandbox;
 mod selection;
+mod server;
 mod service;
 mod settings;
 mod settings_file;

@@ -43,7 +43,7 @@ enum Subcommands {
     Sandbox(sandbox::SandboxArgs),
     /// Show the settings in force for `run`, and where each comes from
     Config(settings::SettingsArgs),
-    /// Look after a ledger of paid answers: show what is in it, prune it, or forget people
+    /// Look after a ledger of paid answers: make one on a server, show what is in it, prune it, or forget people
     #[command(subcommand, disable_help_subcommand = true)]
     Ledger(ledger::LedgerCommand),
     /// Print a script with which a shell completes commands, options and values
@@ -247,6 +247,12 @@ fn command() -> clap::Command {
                 .mut_subcommand("stats", |stats| {
                     with_variables::<ledger::StatsArgs>(&stats, PREFIX)
                 })
+                .mut_subcommand("init", |init| {
+                    with_variables::<ledger::InitArgs>(&init, PREFIX)
+                })
+                .mut_subcommand("import", |import| {
+                    with_variables::<ledger::ImportArgs>(&import, PREFIX)
+                })
                 .mut_subcommand("prune", |prune| {
                     with_variables::<ledger::PruneArgs>(&prune, PREFIX)
                 })
@@ -281,7 +287,13 @@ fn with_variables<A: Args>(command: &clap::Command, prefix: &'static str) -> cla
     .display_order(command.get_display_order())
     .after_help(help::note(prefix))
     .mut_args(|argument| {
-        let variable = format!("{prefix}{}", argument.get_id().as_str().to_uppercase());
+        let name = argument.get_id().as_str().to_uppercase();
+        // What has `ledger` in its own name needs it only once.
+        let name = match name.strip_prefix("LEDGER_") {
+            Some(rest) if prefix.ends_with("LEDGER_") => rest,
+            _ => &name,
+        };
+        let variable = format!("{prefix}{name}");
         // Neither values (an address may hold a password) nor forty names make the help better.
         let argument = argument.env(variable).hide_env(true);
         if matches!(argument.get_action(), ArgAction::SetTrue) {

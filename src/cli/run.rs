@@ -16,6 +16,7 @@ use super::input_limits::InputLimitArgs;
 use super::policy::PolicyArgs;
 use super::price::{PACE, PriceArgs};
 use super::selection::SelectionArgs;
+use super::server::ServerArgs;
 use super::service::ServiceArgs;
 use super::settings::SettingsArgs;
 use super::sources::Sources;
@@ -138,9 +139,9 @@ pub(super) struct RunArgs {
     )]
     give_up_after: Option<GiveUpAfter>,
 
-    /// Keep paid answers in this file; several runs may share it, even at the same time [default: OUTPUT.ledger, until
-    /// every row has a verdict]
-    #[arg(long, value_name = "FILE", value_parser = values::file(), help_heading = LEDGER)]
+    /// Keep paid answers in this file or PostgreSQL database (postgresql://…); several runs may share it, even at the same
+    /// time [default: OUTPUT.ledger, until every row has a verdict]
+    #[arg(long, value_name = "FILE|URL", value_parser = values::file(), help_heading = LEDGER)]
     ledger: Option<PathBuf>,
     /// Use only answers that are not older than this, such as `7d` [default: all]
     #[arg(long, value_name = "TIME", value_parser = values::age, help_heading = LEDGER)]
@@ -171,6 +172,8 @@ pub(super) struct RunArgs {
     /// Without it, the run ends with exit code 75.
     #[arg(long, value_name = "TIME", value_parser = values::patience, help_heading = LEDGER)]
     wait_lock: Option<Duration>,
+    #[command(flatten)]
+    server: ServerArgs,
 
     #[command(flatten)]
     limits: InputLimitArgs,
@@ -256,7 +259,7 @@ impl RunArgs {
         } else {
             self.service.config(sources)?
         };
-        let ledger = self.ledger();
+        let ledger = self.ledger()?;
         let budget = BudgetConfig {
             calls: self.call_limit()?,
             failures: FailureBudget(self.max_failures),
@@ -411,9 +414,9 @@ impl RunArgs {
         }
     }
 
-    fn ledger(&self) -> LedgerConfig {
+    fn ledger(&self) -> Result<LedgerConfig> {
         let choice = match &self.ledger {
-            Some(path) => LedgerChoice::Shared(path.clone()),
+            Some(ledger) => LedgerChoice::Shared(self.server.named(ledger)?),
             None if self.no_ledger => LedgerChoice::Nowhere,
             None => LedgerChoice::Own,
         };
@@ -424,10 +427,10 @@ impl RunArgs {
             None if self.fresh => Reuse::Nothing,
             None => Reuse::All,
         };
-        LedgerConfig {
+        Ok(LedgerConfig {
             choice,
             reuse,
             dedupe: !self.no_dedupe,
-        }
+        })
     }
 }

@@ -5,6 +5,10 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use crate::base::error::{Error, Result};
+#[cfg(feature = "postgres")]
+use crate::ledger::db::connect::{Connect, Mode};
+#[cfg(feature = "postgres")]
+use crate::ledger::db::schema::LedgerInfo;
 use crate::ledger::db::{errors, header};
 
 /// The real path of an existing ledger; anything else is left as it is.
@@ -16,6 +20,20 @@ pub(super) fn existing(path: &Path) -> Result<PathBuf> {
         return Err(errors::foreign(path));
     }
     Ok(real)
+}
+
+/// The secret that the keys of an existing ledger are made with.
+///
+/// # Errors
+/// Exit code 2: it is not a ledger, of another version, or damaged.
+#[cfg(feature = "postgres")]
+pub(super) fn secret_of(path: &Path) -> Result<[u8; 32]> {
+    let real = existing(path)?;
+    let info = Connect::to(Mode::Inspect)
+        .open(&real)
+        .and_then(|connection| LedgerInfo::read(&connection))
+        .map_err(|error| cannot_open(path, &error))?;
+    Ok(info.secret)
 }
 
 /// Whether nothing is there, and a run could make a ledger.
@@ -33,4 +51,21 @@ pub(super) fn cannot_open(path: &Path, error: &rusqlite::Error) -> Error {
     } else {
         errors::unreadable(path).because(errors::as_io_error(error))
     }
+}
+
+/// The error for a ledger with the answers of several accounts, of which none was named.
+pub(super) fn several_accounts<'a>(
+    ledger: &str,
+    endpoints: impl Iterator<Item = &'a str>,
+) -> Error {
+    let error = Error::usage(format!(
+        "`{ledger}` has answers of several services or service ids, and none was named"
+    ));
+    let mut endpoints: Vec<_> = endpoints.collect();
+    endpoints.sort_unstable();
+    endpoints.dedup();
+    endpoints
+        .into_iter()
+        .fold(error, |error, endpoint| error.detail(endpoint.to_owned()))
+        .hint("name one as in `run`, with `--base-url URL` and `--service-id ID`")
 }

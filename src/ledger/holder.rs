@@ -21,7 +21,7 @@ pub(super) fn is_holder(text: &str) -> bool {
 
 /// The name of this machine, where it has one.
 #[cfg(unix)]
-fn host() -> Option<String> {
+pub(super) fn host() -> Option<String> {
     let name = rustix::system::uname();
     let name = name.nodename().to_str().ok()?;
     (!name.is_empty()).then(|| name.to_owned())
@@ -29,7 +29,7 @@ fn host() -> Option<String> {
 
 /// The name of this machine, where it has one.
 #[cfg(not(unix))]
-fn host() -> Option<String> {
+pub(super) fn host() -> Option<String> {
     None
 }
 

@@ -117,6 +117,12 @@ impl Lease {
         self.changed.notify_waiters();
     }
 
+    /// The store does not answer: no call may start before the next renewal.
+    #[cfg(feature = "postgres")]
+    pub(super) fn suspend(&self) {
+        self.calls_until.store(0, Ordering::Release);
+    }
+
     /// There will be no more leases: who claims again learns why.
     pub(super) fn lost(&self) {
         self.worker.fetch_add(1, Ordering::AcqRel);

@@ -2,7 +2,7 @@
 //!
 //! A ledger is one SQLite database of answers by request. A run opens it ([`OpenLedger`]), looks up what earlier runs
 //! stored ([`Lookup`]), starts with it ([`RunningLedger`]) and makes new answers durable ([`LedgerWriter`]). Without a run,
-//! [`LedgerPreview`] shows what a run would find, and `admin` shows what is in a ledger and removes answers. A ledger must not know files of users or calls, and stores
+//! [`preview()`] shows what a run would find, and `admin` shows what is in a ledger and removes answers. A ledger must not know files of users or calls, and stores
 //! nothing about a person.
 
 mod access;
@@ -10,6 +10,7 @@ mod admin;
 mod bloom_filter;
 mod boot_clock;
 mod clock;
+mod contents;
 mod db;
 #[cfg(test)]
 mod faults;
@@ -21,28 +22,38 @@ mod judge;
 mod known_limit;
 #[allow(dead_code, reason = "the pipeline claims with the next change")]
 mod lease;
+mod ledger_preview;
 mod location;
 mod lock;
 mod lookup;
 mod lookup_result;
+mod named_ledger;
+mod opened;
 mod packed;
+#[cfg(feature = "postgres")]
+mod postgres;
+mod previewing;
 mod request_key;
 mod request_uuids;
+mod row_lookup;
 mod sealed_failure;
+mod server_url;
 mod session;
 mod settings;
 mod store;
 mod stored_answer;
 #[cfg(test)]
 mod tests;
+mod upkeep;
 mod worker_lock;
 #[allow(dead_code, reason = "the pipeline claims with the next change")]
 mod write_thread;
 #[allow(dead_code, reason = "the pipeline claims with the next change")]
 mod writer;
 
+pub(crate) use admin::ForgetCounts;
 pub use admin::read_stats;
-pub(crate) use admin::{AGES, CleanupResult, EndpointStats, Eraser, Forget, ForgetCounts, prune};
+pub(crate) use contents::{AGES, EndpointStats};
 pub(crate) use db::captures::LackingAnswers;
 pub(crate) use db::outputs::OutputState;
 pub(crate) use db::runs::PreviousRun;
@@ -50,18 +61,26 @@ pub(crate) use db::runs::PreviousRun;
 pub(crate) use faults::StoreFaults;
 pub(crate) use file::{SUFFIXES, ledger_of};
 pub(crate) use known_limit::KnownLimit;
+pub(crate) use ledger_preview::PreviewedRun;
 pub use location::LedgerLocation;
 pub(crate) use lock::OutputLock;
-pub(crate) use lookup::Lookup;
 pub(crate) use lookup_result::AnsweredIn;
 pub use lookup_result::{KnownOutcome, LookupResult};
+#[cfg(feature = "postgres")]
+pub(crate) use named_ledger::{Grants, InitSettings};
+pub use named_ledger::{NamedLedger, ServerSettings};
+pub(crate) use opened::OpenedLedger;
+#[cfg(feature = "postgres")]
+pub(crate) use postgres::{ImportCounts, ImportSettings, InitResult, import, init, refuse_reuse};
+pub(crate) use previewing::preview;
 pub(crate) use request_key::{RequestHasher, RequestKey};
 pub(crate) use request_uuids::RequestUuids;
-pub(crate) use session::{
-    ClosedLedger, EarlierAnswers, LedgerPreview, PreviewedRun, RunningLedger,
-};
+pub(crate) use row_lookup::RowLookup;
+pub use server_url::ServerUrl;
+pub(crate) use session::{ClosedLedger, EarlierAnswers, RunningLedger};
 pub use session::{OpenLedger, Removal};
 pub use settings::{Freshness, LedgerSettings, Reuse};
 pub(crate) use settings::{PreviewAccount, PreviewSettings};
 pub(crate) use store::FinishedRun;
+pub(crate) use upkeep::{Forgetter, Keeper, Traces, UpkeepResult, stats_of};
 pub(crate) use writer::LedgerWriter;

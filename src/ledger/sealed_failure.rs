@@ -5,7 +5,7 @@ use super::request_key::{RequestHasher, RequestKey};
 use crate::verdict::{Failure, Reason};
 
 /// A failure as it is stored.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct SealedFailure {
     pub(super) reason: Reason,
     /// The message: noise without the request's body.

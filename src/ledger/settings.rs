@@ -1,10 +1,11 @@
 //! The settings with which a ledger is opened.
 
 use std::num::NonZeroUsize;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::location::LedgerLocation;
+use super::named_ledger::NamedLedger;
 use crate::raw_json::Pointer;
 
 /// Which answers of earlier runs are used.
@@ -73,7 +74,7 @@ pub struct LedgerSettings {
 #[derive(Debug)]
 pub(crate) struct PreviewSettings<'a> {
     /// The ledger, a shared one or a run's own.
-    pub(crate) path: &'a Path,
+    pub(crate) ledger: &'a NamedLedger,
     /// Who would be asked; `None` is the only account that the ledger has answers of.
     pub(crate) account: Option<PreviewAccount<'a>>,
     /// How recent answers must be.

@@ -9,6 +9,8 @@ use super::known_limit::KnownLimit;
 use super::lookup_result::{AnsweredIn, LookupResult};
 use super::request_key::RequestKey;
 use super::sealed_failure::SealedFailure;
+#[cfg(feature = "postgres")]
+use crate::base::error::Error;
 use crate::verdict::Answer;
 
 /// What became of a request, to be stored.
@@ -66,8 +68,24 @@ pub(crate) struct Work<'a> {
 pub(crate) enum Renewal {
     /// The worker is still the same, and all that it has claimed is its own.
     Kept,
+    /// The store does not answer: no call may start until it does.
+    #[cfg(feature = "postgres")]
+    Away,
     /// It is a new worker, which has claimed nothing: the first one, or the old one's claims may have been taken over.
     NewWorker,
+}
+
+/// Whether a store answers.
+#[derive(Debug)]
+pub(crate) enum Contact {
+    /// It does.
+    There,
+    /// It does not now: nothing can be claimed, and answers are kept elsewhere until it does.
+    #[cfg(feature = "postgres")]
+    Away,
+    /// It has not for so long that the run must stop. Answers of calls that are out are still kept.
+    #[cfg(feature = "postgres")]
+    GivenUp(Error),
 }
 
 /// How a run reached the end of its input.
@@ -98,6 +116,11 @@ pub(crate) trait Store: Send {
     /// Renews the lease of the process's worker, which it makes before the first claim. Only called where runs share the
     /// store.
     fn renew(&mut self) -> io::Result<Renewal>;
+
+    /// Whether it answers; a file always does.
+    fn contact(&self) -> Contact {
+        Contact::There
+    }
 
     /// The service has shown another limit, or that there is none; stored with the next group or at the end.
     fn set_limit(&mut self, latest: KnownLimit);

@@ -3,6 +3,7 @@
 use crate::verdict::{Score, TransactionId};
 
 /// An answer as it was written.
+#[derive(Clone)]
 pub(crate) struct StoredAnswer {
     pub(crate) transaction_id: TransactionId,
     pub(crate) score: Score,
@@ -17,6 +18,7 @@ pub(crate) struct StoredAnswer {
 }
 
 /// What is left of an answer that was replaced.
+#[derive(Clone)]
 pub(crate) struct ReplacedAnswer {
     pub(crate) score: Score,
     /// When it had arrived, in milliseconds since 1970.

@@ -14,10 +14,16 @@ use super::group_commit::Receiver;
 use super::known_limit::KnownLimit;
 use super::lease::{Lease, WorkerNumber};
 use super::request_key::RequestKey;
+#[cfg(feature = "postgres")]
+use super::store::Renewal;
 use super::store::{
-    AnswerCounts, ClaimRequest, ClaimResult, FinishedRun, Payload, Record, Store, Work,
+    AnswerCounts, ClaimRequest, ClaimResult, Contact, FinishedRun, Payload, Record, Store, Work,
 };
 use crate::base::error::Result;
+
+/// How long after a store was found not to answer it is asked again.
+#[cfg(feature = "postgres")]
+const TRIED_AGAIN: Duration = Duration::from_millis(500);
 
 /// What waits for the ledger's thread.
 pub(super) enum Pending {
@@ -116,14 +122,23 @@ impl Group {
     }
 
     /// Tells all who wait what has become of it. Those who were given up meanwhile miss it; it is done all the same.
-    fn done(self, worker: WorkerNumber, results: Vec<ClaimResult>) {
+    /// Claims learn why the store was `refused`.
+    fn done(
+        self,
+        worker: WorkerNumber,
+        results: Vec<ClaimResult>,
+        refused: impl Fn() -> Option<crate::base::error::Error>,
+    ) {
         for (record, done) in self.records.into_iter().zip(self.recorded) {
             let _ = done.send(Ok(record.payload));
         }
         let mut results = results.into_iter();
         for (requests, done) in self.claimed {
             let results = results.by_ref().take(requests).collect();
-            let _ = done.send(Ok(Claimed { worker, results }));
+            let _ = done.send(match refused() {
+                None => Ok(Claimed { worker, results }),
+                Some(error) => Err(error),
+            });
         }
     }
 
@@ -177,9 +192,36 @@ impl<S: Store> WriteThread<S> {
             return Ok(());
         }
         let renewal = self.store.renew().inspect_err(|_| lease.lost())?;
+        #[cfg(feature = "postgres")]
+        if renewal == Renewal::Away {
+            self.suspend(lease);
+            *renew_at = lease.now() + TRIED_AGAIN;
+            return Ok(());
+        }
         lease.renewed(asked, renewal);
         *renew_at = lease.next_renewal(asked);
         Ok(())
+    }
+
+    /// The store does not answer: no call may start, and what waits for the lease learns when it was given up.
+    #[cfg(feature = "postgres")]
+    fn suspend(&self, lease: &Lease) {
+        match self.store.contact() {
+            Contact::There => {}
+            Contact::Away => lease.suspend(),
+            Contact::GivenUp(_) => lease.lost(),
+        }
+    }
+
+    /// Why claims fail although answers are still kept: the store was given up.
+    fn refusal(&self) -> Option<crate::base::error::Error> {
+        match self.store.contact() {
+            Contact::There => None,
+            #[cfg(feature = "postgres")]
+            Contact::Away => None,
+            #[cfg(feature = "postgres")]
+            Contact::GivenUp(error) => Some(error),
+        }
     }
 
     /// Writes a group, unless an earlier write has failed; returns why one has.
@@ -193,7 +235,11 @@ impl<S: Store> WriteThread<S> {
         match written {
             Ok(results) => {
                 let worker = { self.lease.as_ref() }.map_or(WorkerNumber::NONE, |it| it.worker());
-                group.done(worker, results);
+                #[cfg(feature = "postgres")]
+                if let Some(lease) = &self.lease {
+                    self.suspend(lease);
+                }
+                group.done(worker, results, || self.refusal());
                 None
             }
             Err(error) => {

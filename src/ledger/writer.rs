@@ -37,7 +37,7 @@ pub struct LedgerWriter {
     run: RunId,
     // Closed before the thread is released: of two connections that close at the same time, neither is the last one, and
     // only the last one copies the log into the ledger.
-    recheck: RefCell<Recheck>,
+    recheck: Option<RefCell<Recheck>>,
     /// Answers that arrive now are dated no earlier, in milliseconds since 1970.
     earliest: i64,
     pending: Sender<Pending>,
@@ -63,7 +63,8 @@ pub(super) struct WriterSettings {
     pub(super) run: RunId,
     /// Answers that arrive now are dated no earlier, in milliseconds since 1970.
     pub(super) earliest: i64,
-    pub(super) lookup: Lookup,
+    /// Finds what arrived meanwhile before each call; `None` if each request is claimed, which finds it too.
+    pub(super) lookup: Option<Lookup>,
     /// The lease that its claims need; `None` where no other run writes to the ledger.
     pub(super) lease: Option<LeaseTerms>,
     /// A group of so many records waits no longer.
@@ -103,10 +104,13 @@ impl LedgerWriter {
                 let _ = ended.send(counts);
             })
             .map_err(|e| Error::stopped("cannot start a thread").because(e))?;
-        let recheck = RefCell::new(Recheck {
-            lookup,
-            failed: None,
-            others: lease.is_some().then(Instant::now),
+        let others = lease.is_some().then(Instant::now);
+        let recheck = lookup.map(|lookup| {
+            RefCell::new(Recheck {
+                lookup,
+                failed: None,
+                others,
+            })
         });
         let writer = Self {
             hasher,
@@ -143,7 +147,10 @@ impl LedgerWriter {
     ) -> Result<()> {
         let sealed = SealedFailure::new(&self.hasher, &key, body, failure);
         self.put(key, Payload::Failure(sealed)).await?;
-        let mut recheck = self.recheck.borrow_mut();
+        let Some(recheck) = &self.recheck else {
+            return Ok(());
+        };
+        let mut recheck = recheck.borrow_mut();
         recheck.lookup.expect_failures();
         let failed = recheck.failed.get_or_insert_default();
         failed.insert(Fingerprint::of(&(&key).into()));
@@ -205,7 +212,10 @@ impl LedgerWriter {
         key: &RequestKey,
         body: &[u8],
     ) -> Result<Option<(LookupResult, AnsweredIn)>> {
-        let mut recheck = self.recheck.borrow_mut();
+        let Some(recheck) = &self.recheck else {
+            return Ok(None);
+        };
+        let mut recheck = recheck.borrow_mut();
         let Recheck {
             lookup,
             failed,
@@ -226,7 +236,9 @@ impl LedgerWriter {
     /// Makes looking again fail from now on.
     #[cfg(test)]
     pub(crate) fn fail_to_look(&self, faults: super::faults::StoreFaults) {
-        self.recheck.borrow_mut().lookup.fail(faults);
+        if let Some(recheck) = &self.recheck {
+            recheck.borrow_mut().lookup.fail(faults);
+        }
     }
 
     /// Records that the run has reached the end of its input, once its answers are durable: what is written to the same

@@ -29,5 +29,7 @@ mod ledger;
 mod lifecycle;
 mod pacing;
 mod parts;
+#[cfg(all(unix, feature = "postgres"))]
+mod postgres;
 mod report;
 mod service;

@@ -403,6 +403,13 @@ impl Done {
         self
     }
 
+    #[track_caller]
+    pub(crate) fn prints(&self, words: &str) -> &Self {
+        let printed = String::from_utf8_lossy(&self.stdout);
+        assert!(printed.contains(words), "not printed: {words}\n{self}");
+        self
+    }
+
     /// Standard error has these words; case is ignored.
     #[track_caller]
     pub(crate) fn says(&self, words: &str) -> &Self {

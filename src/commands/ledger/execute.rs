@@ -4,6 +4,8 @@ use std::io::Write as _;
 
 use super::super::lock_wait::LockWait;
 use super::{forget, prune, stats};
+#[cfg(feature = "postgres")]
+use super::{import, init};
 use crate::base::error::{Exit, Result};
 use crate::config::{AdminConfig, AdminTask};
 
@@ -13,17 +15,19 @@ use crate::config::{AdminConfig, AdminTask};
 /// Exit code 2: the file is not a usable ledger, or a file of users cannot be read; the ledger is as it was. Exit code 3:
 /// traces of what was forgotten may be left. Exit code 75: another process is using it.
 pub(crate) fn execute(config: AdminConfig) -> Result<Exit> {
-    let AdminConfig {
-        ledger,
-        wait_lock,
-        task,
-    } = config;
+    let AdminConfig { wait_lock, task } = config;
     // A signal ends this process by itself.
     let wait = LockWait::new(wait_lock, true, || Ok(()));
     match task {
-        AdminTask::Stats => print(&stats::stats(&ledger)?),
-        AdminTask::Prune { older_than } => print(&prune::prune(&ledger, older_than, &wait)?),
-        AdminTask::Forget(target) => {
+        #[cfg(feature = "postgres")]
+        AdminTask::Init(settings) => print(&init::init(&settings)?),
+        #[cfg(feature = "postgres")]
+        AdminTask::Import(settings) => print(&import::import(&settings)?),
+        AdminTask::Stats(ledger) => print(&stats::stats(&ledger)?),
+        AdminTask::Prune { ledger, older_than } => {
+            print(&prune::prune(&ledger, older_than, &wait)?);
+        }
+        AdminTask::Forget { ledger, target } => {
             let done = forget::forget(&ledger, target, &wait)?;
             print(&done.text);
             return done.exit;

@@ -36,6 +36,7 @@ pub(super) fn announce(prepared: &PreparedRun) {
             tell_limit(ledger, calls.gate.limit());
             tell_earlier_run(ledger);
         }
+        tell_brought_in(ledger);
         if files.go_to_stream() && !context.is_sandbox() && !ledger.stays() {
             tell(NO_LEDGER);
         }
@@ -128,6 +129,16 @@ fn pace(rate: Rate) -> String {
         Rate::Auto => "pace found automatically".to_owned(),
         Rate::Unlimited => "no rate limit".to_owned(),
         Rate::PerSecond(_) => format!("at most {rate}"),
+    }
+}
+
+/// Says that answers of an earlier run were brought to the ledger's server, which was away then.
+fn tell_brought_in(ledger: &PreparedLedger) {
+    if ledger.brought_in() > 0 {
+        tell(&format!(
+            "rescore: brought {} to the ledger that an earlier run had kept here while its server was away",
+            counted(ledger.brought_in(), "paid answer")
+        ));
     }
 }
 

@@ -89,7 +89,7 @@ impl PlannedLog {
         ledger: &LedgerPlan,
         concurrency: NonZeroUsize,
     ) -> Result<RunLog> {
-        self.start.files.ledger = ledger.path().as_deref().map(text_of);
+        self.start.files.ledger = ledger.shown();
         self.start.concurrency = concurrency.get();
         let sink = LogSink::open(&self.config.target)
             .map_err(|error| cannot_open(&self.config.target, error))?;

@@ -6,9 +6,8 @@ use bytes::Bytes;
 
 use crate::base::error::{Error, Result};
 use crate::input::{self, ReadRow};
-use crate::ledger::{Lookup, LookupResult, OpenLedger, RequestHasher};
+use crate::ledger::{LookupResult, RequestHasher, RequestKey, RowLookup};
 use crate::pipeline::{PendingRow, Read, Request, Stop};
-use crate::row::RowNumber;
 use crate::telemetry::event::CancelReason;
 
 /// Turns rows that were read into rows that wait for a verdict.
@@ -19,20 +18,22 @@ pub(super) struct LookupStage {
     /// Whether equal rows share an answer.
     dedupe: bool,
     /// `None` where there is nothing to find.
-    lookup: Option<Lookup>,
+    lookup: Option<RowLookup>,
 }
 
 impl LookupStage {
-    /// A stage over this ledger. With `dedupe`, equal rows share one call and its answer.
-    ///
-    /// # Errors
-    /// Exit code 2: the ledger cannot be opened for reading.
-    pub(super) fn new(ledger: &OpenLedger, dedupe: bool) -> Result<Self> {
-        Ok(Self {
-            hasher: Some(ledger.hasher()),
+    /// A stage over a ledger whose keys are made so, and which is looked up if there is anything to find. With `dedupe`,
+    /// equal rows share one call and its answer.
+    pub(super) const fn new(
+        hasher: RequestHasher,
+        lookup: Option<RowLookup>,
+        dedupe: bool,
+    ) -> Self {
+        Self {
+            hasher: Some(hasher),
             dedupe,
-            lookup: ledger.lookup()?,
-        })
+            lookup,
+        }
     }
 
     /// The same stage, with look-ups that fail like this.
@@ -57,13 +58,15 @@ impl LookupStage {
     }
 
     fn ask_all(&mut self, rows: Vec<ReadRow>) -> Result<Vec<PendingRow>> {
+        let keys = self.keys(&rows);
         if let Some(lookup) = &mut self.lookup {
-            lookup.begin()?;
+            lookup.begin(&keys)?;
         }
+        let mut keys = keys.into_iter();
         let mut asks = Vec::with_capacity(rows.len());
         for ReadRow { row, request } in rows {
             let request = match request {
-                Ok(body) => Ok(self.ask(body, row.number)?),
+                Ok(body) => Ok(self.ask(body, keys.next())?),
                 Err(failure) => Err(failure),
             };
             asks.push(PendingRow::new(row, request));
@@ -74,15 +77,23 @@ impl LookupStage {
         Ok(asks)
     }
 
-    fn ask(&mut self, body: Bytes, row: RowNumber) -> Result<Request, Error> {
-        let key = self.hasher.as_ref().map(|hasher| {
-            let shared = hasher.key(&body);
-            if self.dedupe {
+    /// The keys of all rows that can be sent; none where nothing is stored.
+    fn keys(&self, rows: &[ReadRow]) -> Vec<RequestKey> {
+        let Some(hasher) = &self.hasher else {
+            return Vec::new();
+        };
+        let key = |ReadRow { row, request }: &ReadRow| {
+            let shared = hasher.key(request.as_ref().ok()?);
+            Some(if self.dedupe {
                 shared
             } else {
-                shared.for_row(row)
-            }
-        });
+                shared.for_row(row.number)
+            })
+        };
+        rows.iter().filter_map(key).collect()
+    }
+
+    fn ask(&mut self, body: Bytes, key: Option<RequestKey>) -> Result<Request, Error> {
         let found = match (&mut self.lookup, &key) {
             (Some(lookup), Some(key)) => lookup.find(key, &body)?,
             _ => LookupResult::default(),

@@ -16,7 +16,7 @@ use crate::base::error::{Error, Exit, Result};
 use crate::config::{LedgerChoice, LedgerConfig, OutputConfig};
 use crate::input::Input;
 use crate::layout::Format;
-use crate::ledger::{OutputLock, Reuse, ledger_of};
+use crate::ledger::{NamedLedger, OutputLock, Reuse, ledger_of};
 use crate::output::{Document, Replace, Sides, Sink, Target};
 
 /// The output's place, checked when the run starts.
@@ -77,7 +77,10 @@ fn replaceable(output: &Path, input: &Input, ledger: &LedgerConfig) -> Replace {
     match &ledger.choice {
         _ if ledger.reuse == Reuse::Retry => Replace::Whole,
         LedgerChoice::Own if has_answers(&ledger_of(output)) => Replace::Whole,
-        LedgerChoice::Shared(path) if has_answers(path) => match input {
+        // It knows nothing of finished outputs, and a run that was stopped leaves none.
+        #[cfg(feature = "postgres")]
+        LedgerChoice::Shared(NamedLedger::Server(_)) => Replace::Partial,
+        LedgerChoice::Shared(NamedLedger::File(path)) if has_answers(path) => match input {
             Input::File(_) => Replace::Whole,
             // The ledger would refuse to replace an output with these rows, but only after waiting for them.
             Input::Stdin => Replace::Partial,

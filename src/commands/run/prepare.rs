@@ -110,7 +110,7 @@ pub(super) fn prepare(config: RunConfig) -> Result<PreparedRun> {
     let metrics = metrics::of_run(identity.job.clone(), &service, &config.watch)?;
     // Before any file is touched: another run may be writing them.
     let output = files.identifying_file();
-    let calls = CallShape::of(&service.client, fit.concurrency);
+    let calls = CallShape::of(&service.client, fit.concurrency, &config.pace);
     let ledger = ledger.open(account, output, &config.captured, calls, &wait)?;
     let ReadyFiles {
         files,

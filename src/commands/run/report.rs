@@ -41,7 +41,11 @@ pub(super) fn report(driven: DrivenRun) -> Exit {
     let stats = events.with_stats(Clone::clone);
     let left = LeftFiles::new(files, &stats);
     let error = { left.error }.map(|error| ledger.explain(error, left.far, &stats));
-    let LedgerEnd { kept, warning } = ledger.close(&stats, left.any, beside);
+    let LedgerEnd {
+        kept,
+        warning,
+        answers_wait,
+    } = ledger.close(&stats, left.any, beside);
     let output = still_there(left.output);
     let summary = RunSummary {
         identity: &identity,
@@ -69,7 +73,10 @@ pub(super) fn report(driven: DrivenRun) -> Exit {
         CountedReport::new(document, left.tally).finish(&left.name, &summary, &watch);
     }
     say_last(error.as_ref(), warning.as_ref(), left.warnings.into_iter());
-    let exit = watch.accepted.exit(&stats);
+    let exit = match watch.accepted.exit(&stats) {
+        Exit::Complete | Exit::SomeFailed if answers_wait => Exit::Stopped,
+        exit => exit,
+    };
     end_for_machines(metrics, log, exit, &stats, events.elapsed());
     exit
 }

@@ -11,4 +11,3 @@ pub(crate) use eraser::{CleanupResult, Eraser};
 pub(crate) use forget::{Forget, ForgetCounts};
 pub(crate) use prune::prune;
 pub use stats::read_stats;
-pub(crate) use stats::{AGES, EndpointStats};

@@ -11,52 +11,15 @@ use rusqlite::Connection;
 use crate::base::error::Result;
 use crate::ledger::access::{cannot_open, existing};
 use crate::ledger::clock::{millis, time};
+use crate::ledger::contents::{AGES, EndpointStats, LedgerStats};
 use crate::ledger::db::checksum::Checksums;
 use crate::ledger::db::connect::{Connect, Mode};
 use crate::ledger::db::limits;
 use crate::ledger::db::schema::{self, LedgerInfo};
 use crate::ledger::db::{answers, contexts, failing};
 use crate::ledger::file;
-use crate::ledger::known_limit::KnownLimit;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-
-/// The ages that answers are counted by, in days.
-pub(crate) const AGES: [u32; 3] = [1, 7, 30];
-
-/// What is in a ledger.
-#[derive(Debug)]
-pub struct LedgerStats {
-    /// Bytes of the file and of the log beside it.
-    pub(crate) bytes: u64,
-    /// The schema's version.
-    pub(crate) version: i32,
-    /// When it was created.
-    pub(crate) created: SystemTime,
-    /// How many answers there are.
-    pub(crate) answers: u64,
-    /// By address, in the order of their names.
-    pub(crate) endpoints: Vec<EndpointStats>,
-}
-
-/// What is in a ledger about one address.
-#[derive(Debug, Default, PartialEq)]
-pub(crate) struct EndpointStats {
-    /// The address.
-    pub(crate) endpoint: String,
-    /// How many service IDs it was asked with.
-    pub(crate) ids: u64,
-    /// How many answers there are.
-    pub(crate) answers: u64,
-    /// When the first and the last of them arrived; `None` without any.
-    pub(crate) span: Option<(SystemTime, SystemTime)>,
-    /// How many are younger than each of [`AGES`].
-    pub(crate) younger: [u64; AGES.len()],
-    /// The limits that runs found, at most one for each service ID.
-    pub(crate) limits: Vec<KnownLimit>,
-    /// About how many users it failed while it answered others.
-    pub(crate) failing: u64,
-}
 
 /// The answers of one context while they are counted, with times in milliseconds since 1970.
 #[derive(Default)]
@@ -132,23 +95,10 @@ fn by_endpoint(
         stats.ids += 1;
         stats.limits.extend(limits.get(&context));
         stats.failing += failing.get(&context).copied().unwrap_or_default();
-        if let Some(counts) = counts.get(&context) {
-            stats.add(counts);
+        let counts = counts.get(&context);
+        if let Some((counts, span)) = counts.and_then(|counts| Some((counts, counts.span?))) {
+            stats.add(counts.answers, span, counts.younger);
         }
     }
     Ok(endpoints.into_values().collect())
-}
-
-impl EndpointStats {
-    fn add(&mut self, counts: &ContextCounts) {
-        self.answers += counts.answers;
-        for (sum, younger) in self.younger.iter_mut().zip(counts.younger) {
-            *sum += younger;
-        }
-        if let Some((first, last)) = counts.span {
-            let (first, last) = (time(first), time(last));
-            let (earliest, latest) = self.span.unwrap_or((first, last));
-            self.span = Some((earliest.min(first), latest.max(last)));
-        }
-    }
 }

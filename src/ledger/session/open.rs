@@ -297,7 +297,7 @@ impl OpenLedger {
             run: self.lookups.run.identity(),
             earliest: self.lookups.run.earliest(),
             hasher: self.lookups.hasher,
-            lookup,
+            lookup: Some(lookup),
             lease,
             // Half of the answers gather while the other calls are out.
             enough: self.in_flight.get() / 2,

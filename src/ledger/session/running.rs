@@ -2,6 +2,8 @@
 
 use std::fs::Metadata;
 use std::path::{Path, PathBuf};
+#[cfg(feature = "postgres")]
+use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
@@ -12,13 +14,24 @@ use crate::ledger::db::schema::LedgerInfo;
 use crate::ledger::db::{errors, outputs};
 use crate::ledger::file;
 use crate::ledger::location::ClaimedLocation;
+#[cfg(feature = "postgres")]
+use crate::ledger::postgres::ServerContact;
 use crate::ledger::store::AnswerCounts;
 
 /// A ledger that gets a run's answers through its [`LedgerWriter`](crate::ledger::writer::LedgerWriter).
 pub struct RunningLedger {
     /// Gets the number of answers when the writer's thread has ended.
     counts: Receiver<Option<AnswerCounts>>,
-    claim: ClaimedLocation,
+    place: RunningPlace,
+}
+
+/// Where it is.
+enum RunningPlace {
+    /// In a file.
+    File(ClaimedLocation),
+    /// On the server of this address, as it may be shown.
+    #[cfg(feature = "postgres")]
+    Server(PathBuf, Arc<ServerContact>),
 }
 
 impl RunningLedger {
@@ -26,25 +39,55 @@ impl RunningLedger {
         claim: ClaimedLocation,
         counts: Receiver<Option<AnswerCounts>>,
     ) -> Self {
-        Self { counts, claim }
+        let place = RunningPlace::File(claim);
+        Self { counts, place }
     }
 
-    /// The ledger's path; `None` for one that is removed with the run.
+    /// On the server of this address, as it may be shown.
+    #[cfg(feature = "postgres")]
+    pub(in crate::ledger) fn on_server(
+        shown: PathBuf,
+        counts: Receiver<Option<AnswerCounts>>,
+        contact: Arc<ServerContact>,
+    ) -> Self {
+        let place = RunningPlace::Server(shown, contact);
+        Self { counts, place }
+    }
+
+    const fn claim(&self) -> Option<&ClaimedLocation> {
+        match &self.place {
+            RunningPlace::File(claim) => Some(claim),
+            #[cfg(feature = "postgres")]
+            RunningPlace::Server(..) => None,
+        }
+    }
+
+    /// Where it is, for people; `None` for one that is removed with the run.
     #[must_use]
     pub(crate) fn path(&self) -> Option<&Path> {
-        (!self.is_scratch()).then(|| self.claim.path())
+        match &self.place {
+            RunningPlace::File(claim) => (!claim.is_scratch()).then(|| claim.path()),
+            #[cfg(feature = "postgres")]
+            RunningPlace::Server(shown, _) => Some(shown),
+        }
+    }
+
+    /// Whether it is on a server.
+    #[must_use]
+    pub(crate) const fn is_on_server(&self) -> bool {
+        self.claim().is_none()
     }
 
     /// Whether it is removed with the run.
     #[must_use]
-    pub(crate) const fn is_scratch(&self) -> bool {
-        self.claim.is_scratch()
+    pub(crate) fn is_scratch(&self) -> bool {
+        self.claim().is_some_and(ClaimedLocation::is_scratch)
     }
 
     /// Whether it is the run's own and stays until every row has a verdict.
     #[must_use]
-    pub(crate) const fn is_own(&self) -> bool {
-        self.claim.is_own()
+    pub(crate) fn is_own(&self) -> bool {
+        self.claim().is_some_and(ClaimedLocation::is_own)
     }
 
     /// Records how this run is about to leave its files.
@@ -56,7 +99,10 @@ impl RunningLedger {
         files: &[(PathBuf, Metadata)],
         input: Option<&Path>,
     ) -> Result<()> {
-        let path = self.claim.path();
+        let Some(path) = self.claim().map(ClaimedLocation::path) else {
+            // A server knows nothing of files.
+            return Ok(());
+        };
         Connect::to(Mode::Write)
             .open(path)
             .and_then(|connection| {
@@ -72,7 +118,7 @@ impl RunningLedger {
     /// Whether its file is damaged, so that no run can continue with it. All of it is read.
     #[must_use]
     pub(crate) fn is_damaged(&self) -> bool {
-        connect::is_damaged(self.claim.path())
+        { self.claim() }.is_some_and(|claim| connect::is_damaged(claim.path()))
     }
 
     /// Closes it, once its writer is gone. The run's own is removed as `removal` says, another one never. The writer's
@@ -87,7 +133,19 @@ impl RunningLedger {
             Err(_) if self.is_own() => return Ok(ClosedLedger::Kept(None)),
             Err(_) => None,
         };
-        let path = self.claim.path();
+        #[cfg(feature = "postgres")]
+        if let RunningPlace::Server(shown, contact) = &self.place
+            && let Some(waiting) = contact.left()
+        {
+            return Err(Error::stopped(format!(
+                "the ledger `{}` does not answer, and {waiting}",
+                shown.display()
+            ))
+            .hint("the next run to the same output brings it in, or `rescore ledger import FILE --ledger URL`"));
+        }
+        let Some(path) = self.claim().map(ClaimedLocation::path) else {
+            return Ok(ClosedLedger::Kept(None));
+        };
         // A ledger that was removed from outside is not reported.
         if self.is_scratch() || !path.exists() {
             return Ok(ClosedLedger::Removed);

@@ -69,7 +69,7 @@ impl Observation {
             hasher: ledger.hasher(),
             run: ledger.run().identity(),
             earliest: ledger.run().earliest(),
-            lookup: ledger.open_lookup().unwrap(),
+            lookup: Some(ledger.open_lookup().unwrap()),
             lease: None,
             enough: 8,
         };

@@ -8,8 +8,8 @@ use super::super::lookup::LookupStage;
 use super::running::RunLedger;
 use crate::base::error::{Error, Result, shown};
 use crate::ledger::{
-    EarlierAnswers, KnownLimit, LackingAnswers, LedgerWriter, OpenLedger, OutputLock, OutputState,
-    PreviousRun, RequestKey, Reuse,
+    EarlierAnswers, KnownLimit, LackingAnswers, LedgerWriter, OpenedLedger, OutputLock,
+    OutputState, PreviousRun, RequestKey, Reuse,
 };
 use crate::observe::{counted, same_command};
 use crate::output::Replace;
@@ -17,7 +17,7 @@ use crate::raw_json::Pointer;
 
 /// The answers of earlier runs before this one starts, or nothing where none are stored.
 pub(in crate::commands::run) struct PreparedLedger {
-    pub(super) ledger: Option<OpenLedger>,
+    pub(super) ledger: Option<OpenedLedger>,
     pub(super) dedupe: bool,
     /// Which answers are used.
     pub(super) reuse: Reuse,
@@ -87,7 +87,7 @@ impl PreparedLedger {
     /// What may be replaced of one of several outputs that has not got its name yet.
     pub(in crate::commands::run) fn replaceable_partials(&self) -> Replace {
         let ledger = self.ledger.as_ref().filter(|ledger| ledger.existed());
-        let is_ours = |ledger: &OpenLedger| {
+        let is_ours = |ledger: &OpenedLedger| {
             let is_finished = matches!(ledger.previous_run(), PreviousRun::Finished { .. });
             ledger.continues() || (ledger.is_own() && !is_finished)
         };
@@ -139,7 +139,7 @@ impl PreparedLedger {
     /// How the run before this one ended.
     pub(in crate::commands::run) fn previous_run(&self) -> PreviousRun {
         let ledger = self.ledger.as_ref();
-        ledger.map_or(PreviousRun::None, OpenLedger::previous_run)
+        ledger.map_or(PreviousRun::None, OpenedLedger::previous_run)
     }
 
     /// Whether the stand-in answers, which costs nothing.
@@ -149,12 +149,12 @@ impl PreparedLedger {
 
     /// The limit that an earlier run found.
     pub(in crate::commands::run) fn known_limit(&self) -> Option<KnownLimit> {
-        self.ledger.as_ref().and_then(OpenLedger::known_limit)
+        self.ledger.as_ref().and_then(OpenedLedger::known_limit)
     }
 
     /// Requests that the service failed on in earlier runs while it answered others.
     pub(in crate::commands::run) fn failing_requests(&self) -> HashSet<RequestKey> {
-        let failing = self.ledger.as_ref().map(OpenLedger::failing_requests);
+        let failing = self.ledger.as_ref().map(OpenedLedger::failing_requests);
         failing.unwrap_or_default()
     }
 
@@ -173,20 +173,25 @@ impl PreparedLedger {
 
     /// Whether rows of earlier runs are written without a call.
     pub(in crate::commands::run) fn continues(&self) -> bool {
-        self.ledger.as_ref().is_some_and(OpenLedger::existed) && !self.is_fresh()
+        self.ledger.as_ref().is_some_and(OpenedLedger::existed) && !self.is_fresh()
+    }
+
+    /// How many answers of an earlier run were brought to the server that had waited on this machine.
+    pub(in crate::commands::run) fn brought_in(&self) -> u64 {
+        self.ledger.as_ref().map_or(0, OpenedLedger::brought_in)
     }
 
     /// Whether answers stay for another run.
     pub(in crate::commands::run) fn stays(&self) -> bool {
-        self.ledger.as_ref().and_then(OpenLedger::path).is_some()
+        self.ledger.as_ref().and_then(OpenedLedger::place).is_some()
     }
 
     /// What stays of a run that is ended immediately; `None` where no answers do.
     pub(in crate::commands::run) fn last_words(&self) -> Option<String> {
-        let path = self.ledger.as_ref()?.path()?;
+        let path = self.ledger.as_ref()?.place()?;
         Some(format!(
             "`{}` has the {}answers that reached the disk; {} continues from there",
-            shown(path),
+            shown(&path),
             if self.sandbox { "" } else { "paid " },
             same_command(self.is_fresh())
         ))
@@ -198,7 +203,11 @@ impl PreparedLedger {
     /// Exit code 2: it cannot be opened for reading.
     pub(in crate::commands::run) fn lookup_stage(&self) -> Result<LookupStage> {
         match &self.ledger {
-            Some(ledger) => LookupStage::new(ledger, self.dedupe),
+            Some(ledger) => Ok(LookupStage::new(
+                ledger.hasher(),
+                ledger.lookup()?,
+                self.dedupe,
+            )),
             None => Ok(LookupStage::default()),
         }
     }
@@ -210,13 +219,13 @@ impl PreparedLedger {
     /// Exit code 2 or 3: the ledger cannot be written.
     pub(in crate::commands::run) fn start(self) -> Result<(RunLedger, Option<LedgerWriter>)> {
         let (fresh, was_left) = (self.is_fresh(), self.was_left());
-        let (ledger, writer) = self.ledger.map(OpenLedger::start).transpose()?.unzip();
+        let (ledger, writer) = self.ledger.map(OpenedLedger::start).transpose()?.unzip();
         Ok((RunLedger::new(ledger, fresh, was_left, self.lock), writer))
     }
 }
 
 /// The refusal to replace what a finished run left, with both ways to continue and what they cost.
-fn finished(file: &Path, ledger: &OpenLedger) -> Error {
+fn finished(file: &Path, ledger: &OpenedLedger) -> Error {
     let failed = match ledger.previous_run() {
         PreviousRun::Finished { failed } => failed,
         PreviousRun::None | PreviousRun::Stopped => 0,

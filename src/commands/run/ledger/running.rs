@@ -96,6 +96,7 @@ impl RunLedger {
             CLOSING
         };
         let (path, own) = (ledger.path().map(Path::to_owned), ledger.is_own());
+        let on_server = ledger.is_on_server();
         let damaged = stats.cancelled == Some(CancelReason::Ledger) && ledger.is_damaged();
         let removal = if self.was_left || beside.any() {
             // Other outputs of the directory need the answers.
@@ -121,12 +122,13 @@ impl RunLedger {
                     fresh: self.fresh,
                     damaged,
                 }),
-                warning: None,
+                ..LedgerEnd::default()
             },
             Ok(ClosedLedger::Removed) => LedgerEnd::default(),
             Err(error) => LedgerEnd {
                 kept: None,
                 warning: Some(error),
+                answers_wait: on_server,
             },
         }
     }
@@ -137,6 +139,8 @@ impl RunLedger {
 pub(in crate::commands::run) struct LedgerEnd {
     /// What stays of it.
     pub(in crate::commands::run) kept: Option<KeptLedger>,
-    /// A warning that it should have been removed and was not.
+    /// A warning that it should have been removed and was not, or that answers wait for its server.
     pub(in crate::commands::run) warning: Option<Error>,
+    /// Answers wait for its server: other machines would pay for them again.
+    pub(in crate::commands::run) answers_wait: bool,
 }

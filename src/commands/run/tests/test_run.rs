@@ -21,7 +21,9 @@ use crate::base::error::Exit;
 use crate::fields::{Assignments, PhoneRules, UserRequest};
 use crate::input::{Compose, FileSettings, FormatChoice, Input, Reader, ReaderSettings};
 use crate::layout::{AddedColumns, Existing};
-use crate::ledger::{LedgerLocation, LedgerSettings, OpenLedger, Removal, Reuse, StoreFaults};
+use crate::ledger::{
+    LedgerLocation, LedgerSettings, OpenLedger, Removal, Reuse, RowLookup, StoreFaults,
+};
 use crate::output::{Replace, Sides, Sink, Target, Writer};
 use crate::scorer::Fixture;
 use crate::selection::Selection;
@@ -224,7 +226,9 @@ impl TestRun {
             Some(failing_output) => Sink::stream(failing_output.clone()),
             None => target.open(0o666).unwrap(),
         };
-        let lookup = LookupStage::new(&ledger, true).unwrap().failing(reading);
+        let lookup = ledger.lookup().unwrap();
+        let lookup = lookup.map(|lookup| RowLookup::File(Box::new(lookup)));
+        let lookup = LookupStage::new(ledger.hasher(), lookup, true).failing(reading);
         let (ledger, ledger_writer) = ledger.start_failing(keeping).unwrap();
         ledger_writer.fail_to_look(calling);
         let runtime = runtime().unwrap();

@@ -1,0 +1,94 @@
+//! Claims: which worker calls for a request now.
+//!
+//! A claim has no time of its own; its worker has. What is claimed is looked at again afterwards: an answer may have come,
+//! and its claim gone, between the first look and the claim. Without that, workers that go through the same users in step
+//! pay for nearly all of them twice, also if look and claim are one statement. Keys are claimed in order and conflicts do
+//! nothing, so that two workers never wait for each other.
+
+use tokio_postgres::types::Type;
+use uuid::Uuid;
+
+use super::fault::ServerFault;
+use super::schema::NOW;
+use super::server::{Lane, Server};
+use super::stored::{self, COLUMNS};
+use crate::ledger::stored_answer::StoredAnswer;
+
+/// What has become of a request that was to be claimed.
+pub(super) struct Claimed {
+    pub(super) key: Uuid,
+    /// Whether the claim is this worker's.
+    pub(super) is_ours: bool,
+    /// Whether it was another worker's before, whose lease has ended: its call may have been billed.
+    pub(super) taken_over: bool,
+    /// The answer that is there, whether it can be used or not.
+    pub(super) answer: Option<StoredAnswer>,
+}
+
+/// Claims requests for a worker, takes over those of workers whose lease has ended, and looks again.
+///
+/// # Errors
+/// The server is away. Then claims may have been made, which are this worker's.
+pub(super) async fn claim(
+    server: &Server,
+    worker: Uuid,
+    keys: &[Uuid],
+) -> Result<Vec<Claimed>, ServerFault> {
+    // The claims of a crash's last moments may be lost: that costs a call, and waiting for the disk each time costs more.
+    let claim = format!(
+        "WITH quick AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true)),
+        new AS (
+            INSERT INTO rescore.claims (key, worker)
+            SELECT k, $2 FROM unnest($1::uuid[]) AS k, quick ORDER BY k
+            ON CONFLICT DO NOTHING
+        ), free AS MATERIALIZED (
+            SELECT c.key FROM rescore.claims c JOIN rescore.workers w ON w.id = c.worker
+            WHERE c.key = ANY($1) AND w.alive_until <= {NOW}
+            ORDER BY c.key FOR UPDATE OF c SKIP LOCKED
+        )
+        UPDATE rescore.claims c SET worker = $2 FROM free WHERE c.key = free.key AND c.worker <> $2
+        RETURNING c.key"
+    );
+    let look = format!(
+        "SELECT k, c.worker = $2, a.key IS NOT NULL, {COLUMNS}
+        FROM unnest($1::uuid[]) AS k
+        LEFT JOIN rescore.answers a ON a.key = k
+        LEFT JOIN rescore.claims c ON c.key = k"
+    );
+    let params: [_; 2] = [(&keys as _, Type::UUID_ARRAY), (&worker as _, Type::UUID)];
+    server.connect(Lane::Quick).await?;
+    // Both are on their way at the same time, on one connection: the second sees what the first has done.
+    let (taken_over, found) = tokio::join!(
+        server.send(Lane::Quick, &claim, &params),
+        server.send(Lane::Quick, &look, &params),
+    );
+    let taken_over: Vec<Uuid> = taken_over?.iter().map(|row| row.get(0)).collect();
+    let found = found?;
+    Ok({ found.iter() }
+        .map(|row| {
+            let key = row.get(0);
+            Claimed {
+                key,
+                is_ours: row.get::<_, Option<bool>>(1).unwrap_or_default(),
+                taken_over: taken_over.contains(&key),
+                answer: stored::read(row, 3),
+            }
+        })
+        .collect())
+}
+
+/// Gives claims of a worker back.
+///
+/// # Errors
+/// The server is away.
+pub(super) async fn release(
+    server: &Server,
+    worker: Uuid,
+    keys: &[Uuid],
+) -> Result<(), ServerFault> {
+    const RELEASE: &str =
+        "WITH quick AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true))
+        DELETE FROM rescore.claims USING quick WHERE key = ANY($1) AND worker = $2";
+    let params: [_; 2] = [(&keys as _, Type::UUID_ARRAY), (&worker as _, Type::UUID)];
+    server.send(Lane::Quick, RELEASE, &params).await.map(drop)
+}

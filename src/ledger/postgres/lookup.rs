@@ -1,0 +1,150 @@
+//! Looking requests up in a ledger on a server, many in one statement.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_postgres::types::Type;
+use uuid::Uuid;
+
+use super::contact::ServerContact;
+use super::fault::ServerFault;
+use super::server::{Lane, Server};
+use super::sources::FieldLists;
+use super::stored::{self, COLUMNS, key_of};
+use crate::base::error::{Error, Result};
+use crate::ledger::judge::{AnswerJudge, JudgeScope};
+use crate::ledger::lookup_result::LookupResult;
+use crate::ledger::request_key::RequestKey;
+use crate::ledger::stored_answer::StoredAnswer;
+use crate::telemetry::event::Unusable;
+
+/// Requests that are looked up in one statement: with more, each costs no less.
+const AT_ONCE: usize = 256;
+
+/// How long to wait before a look is tried again while the server is away.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// Looks requests up.
+pub(crate) struct ServerLookup {
+    server: Arc<Server>,
+    contact: Arc<ServerContact>,
+    judge: ServerJudge,
+    /// What was found of the requests that are looked up together.
+    found: HashMap<Uuid, StoredAnswer>,
+}
+
+/// Says what answers on the server are to a run.
+pub(super) struct ServerJudge {
+    judge: AnswerJudge,
+    lists: FieldLists,
+}
+
+impl ServerJudge {
+    /// For this run.
+    pub(super) fn new(scope: JudgeScope) -> Self {
+        Self {
+            judge: AnswerJudge::new(scope),
+            lists: FieldLists::default(),
+        }
+    }
+
+    /// What an answer is to the run.
+    ///
+    /// # Errors
+    /// The server is away.
+    pub(super) fn judge(
+        &mut self,
+        server: &Server,
+        answer: StoredAnswer,
+    ) -> Result<LookupResult, ServerFault> {
+        let Self { judge, lists } = self;
+        let judged = judge.judge(answer, |source| lists.of(server, source))?;
+        // Values that are not what we write: somebody has changed the table by hand.
+        Ok(judged.unwrap_or_else(|| LookupResult::unusable(Unusable::Damaged)))
+    }
+}
+
+impl ServerLookup {
+    /// For a run, or for a look without one.
+    pub(super) fn new(server: Arc<Server>, contact: Arc<ServerContact>, scope: JudgeScope) -> Self {
+        Self {
+            server,
+            contact,
+            judge: ServerJudge::new(scope),
+            found: HashMap::new(),
+        }
+    }
+
+    /// Asks the server for these requests, which are then found one by one. While the server is away it waits, as long as
+    /// the run does.
+    ///
+    /// # Errors
+    /// Exit code 3: the server has been away for too long, or refuses.
+    pub(crate) fn fetch(&mut self, keys: &[RequestKey]) -> Result<()> {
+        const LOOK: &str = "SELECT a.key, {} FROM rescore.answers a WHERE a.key = ANY($1)";
+        let statement = LOOK.replace("{}", COLUMNS);
+        self.found.clear();
+        for keys in keys.chunks(AT_ONCE) {
+            let keys: Vec<_> = keys.iter().map(|key| key_of(&key.hash)).collect();
+            let look = |server: &Server| {
+                server.query(Lane::Quick, &statement, &[(&keys, Type::UUID_ARRAY)])
+            };
+            let rows = self.patiently(look)?;
+            let found = { rows.iter() }.filter_map(|row| Some((row.get(0), stored::read(row, 1)?)));
+            self.found.extend(found);
+        }
+        Ok(())
+    }
+
+    /// What is known of a request that was asked for.
+    ///
+    /// # Errors
+    /// As [`Self::fetch`].
+    pub(crate) fn find(&mut self, key: &RequestKey) -> Result<LookupResult> {
+        // Equal requests may follow.
+        let Some(answer) = self.found.get(&key_of(&key.hash)).cloned() else {
+            return Ok(LookupResult::default());
+        };
+        loop {
+            match self.judge.judge(&self.server, answer.clone()) {
+                Ok(found) => return Ok(found),
+                Err(fault) => self.wait_out(&fault)?,
+            }
+        }
+    }
+
+    fn patiently<T>(&self, look: impl Fn(&Server) -> Result<T, ServerFault>) -> Result<T> {
+        loop {
+            match look(&self.server) {
+                Ok(found) => return Ok(found),
+                Err(fault) => self.wait_out(&fault)?,
+            }
+        }
+    }
+
+    /// Waits a moment if the server may be back then.
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "no call is made on the thread that reads"
+    )]
+    fn wait_out(&self, fault: &ServerFault) -> Result<()> {
+        let cannot = |words: &str| {
+            Error::stopped(format!(
+                "cannot read the ledger `{}`: {words}",
+                self.server.shown()
+            ))
+        };
+        let ServerFault::Away(reason) = fault else {
+            return Err(cannot(&fault.to_string()));
+        };
+        self.contact.lose(reason);
+        if self.contact.is_over() || self.contact.given_up().is_some() {
+            return Err(cannot(reason).hint(
+                "run the same command again when the server answers: it continues from here",
+            ));
+        }
+        std::thread::sleep(PAUSE);
+        Ok(())
+    }
+}

@@ -1,0 +1,285 @@
+//! A ledger on a server that is open for a run that has not started.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
+use std::time::{Duration, SystemTime};
+
+use uuid::Uuid;
+
+use super::contact::ServerContact;
+use super::fault::{AtStart, ServerFault};
+use super::ledger::ServerLedger;
+use super::lookup::{ServerJudge, ServerLookup};
+use super::runs::{self, ServerRun};
+use super::server::{RUN_PATIENCE, Server};
+use super::settle::SettleScope;
+use super::spill::{Spill, SpillSettings};
+use super::store::{ServerStore, StoreScope};
+use super::{limits, sources};
+use crate::base::error::{Error, Result};
+use crate::ledger::clock;
+use crate::ledger::judge::JudgeScope;
+use crate::ledger::known_limit::KnownLimit;
+use crate::ledger::lease::LeaseTerms;
+use crate::ledger::named_ledger::ServerSettings;
+use crate::ledger::request_key::{RequestHasher, RunId};
+use crate::ledger::settings::{LedgerSettings, Reuse};
+use crate::ledger::store::AnswerCounts;
+use crate::ledger::writer::{LedgerWriter, WriterSettings};
+use crate::raw_json::Pointer;
+
+/// A ledger on a server that is open for a run that has not started.
+pub(crate) struct OpenServer {
+    server: Arc<Server>,
+    contact: Arc<ServerContact>,
+    context: i32,
+    source: i32,
+    hasher: RequestHasher,
+    run: ServerRun,
+    /// Whether a run to the same output was stopped, and this one continues it.
+    continues: bool,
+    ages: bool,
+    captured: Vec<String>,
+    fields: Box<[Pointer]>,
+    known_limit: Option<KnownLimit>,
+    lease: LeaseTerms,
+    in_flight: usize,
+    spill: Spill,
+    brought_in: u64,
+}
+
+/// A ledger on a server that gets a run's answers.
+pub(crate) struct StartedServer {
+    /// Gets something when the writer's thread has ended.
+    pub(crate) counts: Receiver<Option<AnswerCounts>>,
+    /// Makes answers durable.
+    pub(crate) writer: LedgerWriter,
+    /// Knows whether the server answers.
+    pub(crate) contact: Arc<ServerContact>,
+}
+
+impl OpenServer {
+    /// Opens the ledger, and brings in what an earlier run has left on this machine. The run waits for the server for as
+    /// long as `outage` if it is away later.
+    ///
+    /// # Errors
+    /// Exit code 2: there is no ledger, or its secret is another one. Exit code 3: the server does not answer.
+    pub(crate) fn open(
+        on: &ServerSettings,
+        settings: &LedgerSettings,
+        outage: Duration,
+    ) -> Result<Self> {
+        let ledger = ServerLedger::open(on, RUN_PATIENCE)?;
+        let secret = ledger.secret(on)?;
+        let (now, server) = (ledger.now, Arc::new(ledger.server));
+        let url = server.shown();
+        let hasher = RequestHasher::new(secret.bytes(), &settings.endpoint, &settings.service_id);
+        let read = || -> Result<_, ServerFault> {
+            let context = sources::context(&server, &secret, &hasher, &settings.endpoint)?;
+            let fields = sources::fields(&server, &settings.captured)?;
+            let pointers: Vec<_> = fields.iter().map(Pointer::to_string).collect();
+            let source = sources::source(&server, context, &pointers)?;
+            let limit = limits::known(&server, context, SystemTime::now())?;
+            let name = { settings.output.as_deref() }
+                .map(|output| Uuid::from_bytes(hasher.run_on_this_machine(output)));
+            let stopped = match name {
+                Some(name) => runs::find(&server, name)?,
+                None => None,
+            };
+            let run = plan(name, stopped, settings.reuse, now);
+            Ok((context, fields, source, limit, run, stopped.is_some()))
+        };
+        let (context, fields, source, known_limit, run, continues) =
+            read().at_start("open", &url)?;
+        let fields: Box<[Pointer]> = fields.into();
+        let spill = Spill::new(SpillSettings {
+            path: spill_of(settings),
+            secret,
+            hasher: hasher.clone(),
+            endpoint: settings.endpoint.clone(),
+            fields: fields.clone(),
+        });
+        let scope = SettleScope {
+            worker: Uuid::nil(),
+            started: run.started,
+            earliest: i64::MIN,
+        };
+        let mut brought_in = 0;
+        for path in earlier_spills(settings) {
+            let brought = spill.bring_in_earlier(&path, &server, &scope)?;
+            let counts = brought.at_start("bring answers to", &url)?;
+            brought_in += counts.new + counts.known;
+        }
+        Ok(Self {
+            contact: Arc::new(ServerContact::new(outage)),
+            server,
+            context,
+            source,
+            hasher,
+            run,
+            continues,
+            ages: matches!(settings.reuse, Reuse::Recent(_)),
+            captured: settings.captured.iter().map(Pointer::to_string).collect(),
+            fields,
+            known_limit,
+            lease: LeaseTerms::for_calls_of(settings.longest_call),
+            in_flight: settings.in_flight.get(),
+            spill,
+            brought_in,
+        })
+    }
+
+    /// The address, as it may be shown.
+    pub(crate) fn shown(&self) -> PathBuf {
+        self.server.shown().into()
+    }
+
+    /// Whether a run to the same output was stopped, and this one continues it.
+    pub(crate) const fn continues(&self) -> bool {
+        self.continues
+    }
+
+    /// The limit that an earlier run found.
+    pub(crate) const fn known_limit(&self) -> Option<KnownLimit> {
+        self.known_limit
+    }
+
+    /// Makes the keys of requests.
+    pub(crate) fn hasher(&self) -> RequestHasher {
+        self.hasher.clone()
+    }
+
+    /// The additional fields that new answers must be stored with.
+    pub(crate) fn fields(&self) -> &[Pointer] {
+        &self.fields
+    }
+
+    /// How many answers of an earlier run were brought in that had waited on this machine.
+    pub(crate) const fn brought_in(&self) -> u64 {
+        self.brought_in
+    }
+
+    /// Looks requests up.
+    pub(crate) fn lookup(&self) -> ServerLookup {
+        let (server, contact) = (Arc::clone(&self.server), Arc::clone(&self.contact));
+        ServerLookup::new(server, contact, self.judge_scope())
+    }
+
+    fn judge_scope(&self) -> JudgeScope {
+        JudgeScope {
+            started: self.run.started,
+            not_before: self.run.not_before,
+            leftover: false,
+            ages: self.ages,
+            fields: self.captured.clone(),
+        }
+    }
+
+    /// Starts the run: it is recorded, and its answers can be written.
+    ///
+    /// # Errors
+    /// Exit code 2 or 3: the server is away or refuses, or a thread cannot be started.
+    pub(crate) fn start(self) -> Result<StartedServer> {
+        let url = self.shown();
+        { self.run.record(&self.server) }.at_start("write", &self.server.shown())?;
+        let settings = WriterSettings {
+            path: url,
+            hasher: self.hasher.clone(),
+            run: RunId {
+                name: self.run.name.unwrap_or_else(Uuid::nil).into_bytes(),
+                started: self.run.started,
+            },
+            earliest: self.run.earliest(),
+            lookup: None,
+            lease: Some(self.lease),
+            // Half of the answers gather while the other calls are out.
+            enough: self.in_flight / 2,
+        };
+        let judge = ServerJudge::new(self.judge_scope());
+        let scope = StoreScope {
+            context: self.context,
+            source: self.source,
+            keeps_fields: !self.fields.is_empty(),
+            run: self.run,
+            hasher: self.hasher,
+            lease: self.lease.length,
+        };
+        let contact = Arc::clone(&self.contact);
+        let store = ServerStore::new(self.server, self.contact, scope, judge, self.spill);
+        let (writer, counts) = LedgerWriter::start(store, settings)?;
+        Ok(StartedServer {
+            counts,
+            writer,
+            contact,
+        })
+    }
+}
+
+/// The run as it will be recorded: the one that was stopped, or another one.
+fn plan(name: Option<Uuid>, stopped: Option<ServerRun>, reuse: Reuse, now: i64) -> ServerRun {
+    let not_before = match reuse {
+        Reuse::Recent(freshness) => clock::millis(freshness.not_before(clock::time(now))),
+        Reuse::All | Reuse::Continue | Reuse::Retry | Reuse::Nothing => i64::MIN,
+    };
+    match stopped {
+        Some(run) => ServerRun {
+            started: run.started.min(now),
+            not_before: run.not_before.max(not_before),
+            ..run
+        },
+        None => ServerRun {
+            name,
+            // To a run that uses no older answers, an answer that is too old is from before it.
+            started: not_before.max(now),
+            not_before,
+        },
+    }
+}
+
+/// Where answers wait while the server is away: beside the output, or in the current directory under the process's number.
+fn spill_of(settings: &LedgerSettings) -> PathBuf {
+    match &settings.output {
+        Some(output) => {
+            let mut name = output.as_os_str().to_owned();
+            name.push(".spill");
+            name.into()
+        }
+        None => format!("{SPILL_START}{}{SPILL_END}", std::process::id()).into(),
+    }
+}
+
+/// How the names of such files start and end that belong to no output.
+const SPILL_START: &str = "rescore-";
+const SPILL_END: &str = ".spill";
+
+/// Where earlier runs may have left answers that this one brings in.
+fn earlier_spills(settings: &LedgerSettings) -> Vec<PathBuf> {
+    if settings.output.is_some() {
+        return vec![spill_of(settings)];
+    }
+    let here = std::fs::read_dir(".").into_iter().flatten().flatten();
+    let names = here.filter_map(|entry| entry.file_name().into_string().ok());
+    let ours = |name: &String| name.starts_with(SPILL_START) && name.ends_with(SPILL_END);
+    names.filter(ours).map(PathBuf::from).collect()
+}
+
+/// The error for an option that a ledger on a server has no use for.
+pub(crate) fn refuse_reuse(reuse: Reuse, dedupe: bool) -> Result<()> {
+    let option = match reuse {
+        Reuse::Retry => "--retry-failed",
+        Reuse::Nothing => "--fresh",
+        _ if !dedupe => "--no-dedupe",
+        Reuse::All | Reuse::Continue | Reuse::Recent(_) => return Ok(()),
+    };
+    let error = Error::usage(format!(
+        "`{option}` cannot be used with a ledger on a server, which many runs share"
+    ));
+    Err(match option {
+        "--retry-failed" => error.hint(
+            "the same command with `--overwrite` instead sends only the rows without an answer",
+        ),
+        "--fresh" => error.hint("`--asked-since TIME` uses no older answers"),
+        _ => error.hint("leave it out: identical rows share one answer there"),
+    })
+}

@@ -1,0 +1,165 @@
+//! Where answers come from: who was asked, and the additional fields that the answers were stored with.
+//!
+//! An answer that lacks a field is asked for again. So new answers are stored with the fields that any run asked for lately,
+//! as in a ledger in a file.
+
+use std::collections::HashMap;
+
+use tokio_postgres::Row;
+use tokio_postgres::types::Type;
+use uuid::Uuid;
+
+use super::fault::ServerFault;
+use super::schema::NOW;
+use super::secret_file::{HashingSecret, SealedContext, name_of};
+use super::server::{Lane, Server};
+use crate::ledger::request_key::RequestHasher;
+use crate::raw_json::Pointer;
+
+/// How many fields of all runs are remembered, the most recent ones: as in a file.
+const REMEMBERED: i64 = 64;
+
+/// Finds the number of an account, which is added where it is new.
+///
+/// # Errors
+/// The server is away, or the user may not write.
+pub(super) fn context(
+    server: &Server,
+    secret: &HashingSecret,
+    hasher: &RequestHasher,
+    endpoint: &str,
+) -> Result<i32, ServerFault> {
+    const ADD: &str = "INSERT INTO rescore.contexts (name, sealed, endpoint) VALUES ($1, $2, $3)
+        ON CONFLICT DO NOTHING";
+    if let Some(known) = find_context(server, hasher)? {
+        return Ok(known);
+    }
+    let sealed = secret.seal(hasher);
+    let (name, bytes) = (Uuid::from_bytes(sealed.name), sealed.bytes.as_slice());
+    let params: [_; 3] = [
+        (&name as _, Type::UUID),
+        (&bytes as _, Type::BYTEA),
+        (&endpoint as _, Type::TEXT),
+    ];
+    server.query(Lane::Durable, ADD, &params)?;
+    Ok(find_context(server, hasher)?.unwrap_or_default())
+}
+
+/// The number of an account, if it was ever asked.
+///
+/// # Errors
+/// The server is away, or the user may not look.
+pub(super) fn find_context(
+    server: &Server,
+    hasher: &RequestHasher,
+) -> Result<Option<i32>, ServerFault> {
+    const FIND: &str = "SELECT id FROM rescore.contexts WHERE name = $1";
+    let name = Uuid::from_bytes(name_of(hasher));
+    let rows = server.query(Lane::Durable, FIND, &[(&name, Type::UUID)])?;
+    Ok(rows.first().map(|row| row.get(0)))
+}
+
+/// An account that was asked.
+pub(super) struct ServerContext {
+    pub(super) id: i32,
+    pub(super) endpoint: String,
+    sealed: SealedContext,
+}
+
+impl ServerContext {
+    /// What makes its keys; `None` if it was sealed with another secret.
+    pub(super) fn hasher(&self, secret: &HashingSecret) -> Option<RequestHasher> {
+        secret.open(&self.sealed)
+    }
+}
+
+/// All accounts that were ever asked.
+///
+/// # Errors
+/// The server is away, or the user may not look.
+pub(super) fn contexts(server: &Server) -> Result<Vec<ServerContext>, ServerFault> {
+    const ALL: &str =
+        "SELECT id, name, sealed, endpoint FROM rescore.contexts ORDER BY endpoint, id";
+    let rows = server.query(Lane::Quick, ALL, &[])?;
+    let context = |row: &Row| {
+        Some(ServerContext {
+            id: row.get(0),
+            sealed: SealedContext {
+                name: row.get::<_, Uuid>(1).into_bytes(),
+                bytes: row.get::<_, &[u8]>(2).try_into().ok()?,
+            },
+            endpoint: row.get(3),
+        })
+    };
+    Ok(rows.iter().filter_map(context).collect())
+}
+
+/// Remembers the fields that a run asks for, and returns all that answers are stored with: those of the run first.
+///
+/// # Errors
+/// The server is away, or the user may not write.
+pub(super) fn fields(server: &Server, requested: &[Pointer]) -> Result<Vec<Pointer>, ServerFault> {
+    const ALL: &str = "SELECT pointer FROM rescore.fields ORDER BY pointer";
+    const FORGET: &str = "DELETE FROM rescore.fields WHERE pointer NOT IN
+        (SELECT pointer FROM rescore.fields ORDER BY requested DESC, pointer LIMIT $1)";
+    if !requested.is_empty() {
+        let remember = format!(
+            "INSERT INTO rescore.fields SELECT p, {NOW} FROM unnest($1::text[]) AS p ORDER BY p
+            ON CONFLICT (pointer) DO UPDATE SET requested = greatest(fields.requested, excluded.requested)"
+        );
+        let texts: Vec<_> = requested.iter().map(Pointer::to_string).collect();
+        server.query(Lane::Quick, &remember, &[(&texts, Type::TEXT_ARRAY)])?;
+        server.query(Lane::Quick, FORGET, &[(&REMEMBERED, Type::INT8)])?;
+    }
+    let mut fields = requested.to_vec();
+    for row in server.query(Lane::Quick, ALL, &[])? {
+        // What this program cannot read, another version has asked for.
+        let remembered = Pointer::parse(row.get(0)).ok();
+        fields.extend(remembered.filter(|pointer| !requested.contains(pointer)));
+    }
+    Ok(fields)
+}
+
+/// The number of an account with a list of fields, which is added where it is new.
+///
+/// # Errors
+/// The server is away, or the user may not write.
+pub(super) fn source(server: &Server, context: i32, fields: &[String]) -> Result<i32, ServerFault> {
+    const ADD: &str = "INSERT INTO rescore.captured_fields (context, pointers) VALUES ($1, $2)
+        ON CONFLICT DO NOTHING";
+    const FIND: &str =
+        "SELECT id FROM rescore.captured_fields WHERE context = $1 AND pointers = $2";
+    let pointers = serde_json::Value::from(fields).to_string();
+    let params: [_; 2] = [(&context as _, Type::INT4), (&pointers as _, Type::TEXT)];
+    let find = || {
+        let rows = server.query(Lane::Durable, FIND, &params)?;
+        Ok(rows.first().map(|row| row.get(0)))
+    };
+    if let Some(known) = find()? {
+        return Ok(known);
+    }
+    server.query(Lane::Durable, ADD, &params)?;
+    Ok(find()?.unwrap_or_default())
+}
+
+/// The lists of fields that were read, by the numbers of sources.
+#[derive(Default)]
+pub(super) struct FieldLists(HashMap<i64, Vec<String>>);
+
+impl FieldLists {
+    /// The list of a source; empty for one that is not there.
+    ///
+    /// # Errors
+    /// The server is away.
+    pub(super) fn of(&mut self, server: &Server, source: i64) -> Result<Vec<String>, ServerFault> {
+        const FIND: &str = "SELECT pointers FROM rescore.captured_fields WHERE id = $1";
+        if let Some(known) = self.0.get(&source) {
+            return Ok(known.clone());
+        }
+        let rows = server.query(Lane::Quick, FIND, &[(&source, Type::INT8)])?;
+        let list = { rows.first() }.and_then(|row| serde_json::from_str(row.get(0)).ok());
+        let list: Vec<String> = list.unwrap_or_default();
+        self.0.insert(source, list.clone());
+        Ok(list)
+    }
+}

@@ -1,0 +1,373 @@
+//! A run's answers and claims on a server.
+//!
+//! While the server is away nothing is claimed, and the lease lets no call start. Answers of calls that were out go to a
+//! file on this machine, and to the server when it is back.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use super::claims::{self, Claimed};
+use super::contact::ServerContact;
+use super::fault::ServerFault;
+use super::limits;
+use super::lookup::ServerJudge;
+use super::runs::ServerRun;
+use super::server::Server;
+use super::settle::{SettleScope, settle};
+use super::spill::Spill;
+use super::stored::{NewAnswers, key_of};
+use super::workers;
+use crate::base::error::Error;
+use crate::ledger::bloom_filter::BloomFilter;
+use crate::ledger::known_limit::KnownLimit;
+use crate::ledger::lookup_result::{AnsweredIn, KnownOutcome, LookupResult};
+use crate::ledger::packed::Fingerprint;
+use crate::ledger::request_key::{KeyHash, RequestHasher, RequestKey};
+use crate::ledger::sealed_failure::SealedFailure;
+use crate::ledger::store::{
+    AnswerCounts, ClaimRequest, ClaimResult, Contact, FinishedRun, Payload, Record, Renewal, Store,
+    Work,
+};
+use crate::telemetry::pace::Limit;
+
+/// How long a run that has ended waits for a server that is away: less than others wait for the ledger to be closed.
+const AT_THE_END: Duration = Duration::from_secs(40);
+
+/// How long to wait before the server is asked again.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// What a run writes for.
+pub(super) struct StoreScope {
+    pub(super) context: i32,
+    /// The number of the account with the list of fields that answers are stored with.
+    pub(super) source: i32,
+    /// Whether there are such fields.
+    pub(super) keeps_fields: bool,
+    pub(super) run: ServerRun,
+    pub(super) hasher: RequestHasher,
+    pub(super) lease: Duration,
+}
+
+/// A ledger on a server, open for a run to write.
+pub(super) struct ServerStore {
+    server: Arc<Server>,
+    contact: Arc<ServerContact>,
+    scope: StoreScope,
+    judge: ServerJudge,
+    spill: Spill,
+    /// The worker that this process is; `None` before the first lease.
+    worker: Option<Uuid>,
+    /// Requests that this run has stored an answer to.
+    ours: BloomFilter,
+    /// Requests that this run must not send again: known to it alone.
+    failures: HashMap<KeyHash, SealedFailure>,
+    /// Claims that are of no use, as an answer was there.
+    useless: Vec<Uuid>,
+    limit: Option<Limit>,
+    stored_limit: Option<Limit>,
+}
+
+impl ServerStore {
+    /// For this run.
+    pub(super) fn new(
+        server: Arc<Server>,
+        contact: Arc<ServerContact>,
+        scope: StoreScope,
+        judge: ServerJudge,
+        spill: Spill,
+    ) -> Self {
+        Self {
+            server,
+            contact,
+            scope,
+            judge,
+            spill,
+            worker: None,
+            ours: BloomFilter::default(),
+            failures: HashMap::new(),
+            useless: Vec::new(),
+            limit: None,
+            stored_limit: None,
+        }
+    }
+
+    /// The worker; before the first lease one that has nothing.
+    fn worker(&self) -> Uuid {
+        self.worker.unwrap_or_default()
+    }
+
+    fn settle_scope(&self) -> SettleScope {
+        SettleScope {
+            worker: self.worker(),
+            started: self.scope.run.started,
+            earliest: self.scope.run.earliest(),
+        }
+    }
+
+    /// Writes on both connections at the same time: a claim does not wait for the disk.
+    fn write_group(
+        &mut self,
+        answers: &NewAnswers,
+        releases: &[Uuid],
+        claims: &[Uuid],
+    ) -> (Result<(), ServerFault>, Result<Vec<Claimed>, ServerFault>) {
+        let (server, worker, scope) = (&self.server, self.worker(), self.settle_scope());
+        server.wait(async {
+            let settled = async {
+                if answers.is_empty() {
+                    return Ok(());
+                }
+                settle(server, answers, &scope).await.map(drop)
+            };
+            let claimed = async {
+                if !releases.is_empty() {
+                    claims::release(server, worker, releases).await?;
+                }
+                if claims.is_empty() {
+                    Ok(Vec::new())
+                } else {
+                    claims::claim(server, worker, claims).await
+                }
+            };
+            tokio::join!(settled, claimed)
+        })
+    }
+
+    /// What became of claims, in their order.
+    fn results(
+        &mut self,
+        requests: &[ClaimRequest],
+        claimed: Vec<Claimed>,
+    ) -> Result<Vec<ClaimResult>, ServerFault> {
+        let mut claimed: HashMap<_, _> = claimed.into_iter().map(|it| (it.key, it)).collect();
+        let mut results = Vec::with_capacity(requests.len());
+        for request in requests {
+            if let Some(failure) = self.failure_of(request) {
+                results.push(failure);
+                continue;
+            }
+            results.push(match claimed.remove(&key_of(&request.key.hash)) {
+                Some(claimed) => self.result(&request.key, claimed)?,
+                None => ClaimResult::Taken,
+            });
+        }
+        Ok(results)
+    }
+
+    fn failure_of(&self, request: &ClaimRequest) -> Option<ClaimResult> {
+        let sealed = self.failures.get(&request.key.hash)?.clone();
+        let failure = sealed.open(&self.scope.hasher, &request.key, &request.body)?;
+        let known = LookupResult {
+            known: Some(KnownOutcome::Failure(failure)),
+            ..LookupResult::default()
+        };
+        Some(ClaimResult::Known(known, AnsweredIn::ThisRun))
+    }
+
+    fn result(&mut self, key: &RequestKey, claimed: Claimed) -> Result<ClaimResult, ServerFault> {
+        let found = match claimed.answer {
+            Some(answer) => self.judge.judge(&self.server, answer)?,
+            None => LookupResult::default(),
+        };
+        if found.known.is_some() {
+            if claimed.is_ours {
+                self.useless.push(claimed.key);
+            }
+            let run = if self.ours.may_contain(Fingerprint::of(&key.into())) {
+                AnsweredIn::ThisRun
+            } else {
+                AnsweredIn::OtherRun
+            };
+            return Ok(ClaimResult::Known(found, run));
+        }
+        Ok(if claimed.is_ours {
+            ClaimResult::Ours {
+                taken_over: claimed.taken_over,
+            }
+        } else {
+            ClaimResult::Taken
+        })
+    }
+
+    /// Stores answers on this machine until the server is back.
+    fn spill(&mut self, records: &[Record]) -> io::Result<()> {
+        self.spill.write(records)
+    }
+
+    fn lose(&self, fault: &ServerFault) {
+        match fault {
+            ServerFault::Refused { reason, .. } => self.contact.refuse(reason),
+            away => self.contact.lose(&away.to_string()),
+        }
+    }
+
+    fn store_limit(&mut self) -> Result<(), ServerFault> {
+        if let Some(limit) = self.limit.filter(|limit| self.stored_limit != Some(*limit)) {
+            limits::store(&self.server, self.scope.context, limit)?;
+            self.stored_limit = Some(limit);
+        }
+        Ok(())
+    }
+
+    /// Renews the lease, or takes a new one.
+    fn renew_lease(&mut self) -> Result<Renewal, ServerFault> {
+        let (server, lease) = (Arc::clone(&self.server), self.scope.lease);
+        if let Some(worker) = self.worker
+            && server.wait(workers::renew(&server, worker, lease))?
+        {
+            return Ok(Renewal::Kept);
+        }
+        let worker = Uuid::from_bytes(new_worker());
+        server.wait(workers::enter(&server, worker, lease))?;
+        self.worker = Some(worker);
+        Ok(Renewal::NewWorker)
+    }
+
+    /// Waits for a server that is away, if answers wait for it; whether it answers now.
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "no call is made on the ledger's thread"
+    )]
+    fn is_back(&mut self) -> bool {
+        let started = Instant::now();
+        while self.contact.is_away() {
+            let waited = started.elapsed() > AT_THE_END || self.contact.given_up().is_some();
+            if waited || self.spill.waiting().is_none() {
+                return false;
+            }
+            std::thread::sleep(PAUSE);
+            // It notes whether the server answers.
+            let _ = self.renew();
+        }
+        true
+    }
+
+    /// Brings in what was stored on this machine while the server was away.
+    fn bring_in(&mut self) -> Result<(), ServerFault> {
+        let (server, scope) = (Arc::clone(&self.server), self.settle_scope());
+        self.spill.bring_in(&server, &scope)
+    }
+}
+
+/// A name that no other worker has.
+fn new_worker() -> [u8; 16] {
+    RequestHasher::of_pass().key(b"worker").hash()
+}
+
+impl Store for ServerStore {
+    fn write(&mut self, work: Work<'_>) -> io::Result<Vec<ClaimResult>> {
+        let mut releases: Vec<_> = work.releases.iter().map(|key| key_of(&key.hash)).collect();
+        releases.append(&mut self.useless);
+        let mut answers = NewAnswers::default();
+        for Record { key, payload, .. } in work.records {
+            match payload {
+                Payload::Answer(answer) => {
+                    self.ours.insert(Fingerprint::of(&key.into()));
+                    answers.add(
+                        &key.hash,
+                        answer,
+                        self.scope.source,
+                        self.scope.keeps_fields,
+                    );
+                }
+                Payload::Failure(failure) => {
+                    self.failures.insert(key.hash(), failure.clone());
+                    releases.push(key_of(&key.hash));
+                }
+            }
+        }
+        let taken = || vec![ClaimResult::Taken; work.claims.len()];
+        if self.contact.is_away() {
+            self.spill(work.records)?;
+            return Ok(taken());
+        }
+        let is_new = |request: &&ClaimRequest| !self.failures.contains_key(&request.key.hash());
+        let claims = work.claims.iter().filter(is_new);
+        let claims: Vec<_> = claims.map(|request| key_of(&request.key.hash)).collect();
+        let (settled, claimed) = self.write_group(&answers, &releases, &claims);
+        if let Err(fault) = settled {
+            self.lose(&fault);
+            self.spill(work.records)?;
+        }
+        let results = claimed.and_then(|claimed| self.results(work.claims, claimed));
+        Ok(results.unwrap_or_else(|fault| {
+            self.lose(&fault);
+            taken()
+        }))
+    }
+
+    fn renew(&mut self) -> io::Result<Renewal> {
+        let was_away = self.contact.is_away();
+        let renewed = self.renew_lease().and_then(|renewal| {
+            if was_away {
+                self.bring_in()?;
+            }
+            self.store_limit()?;
+            Ok(renewal)
+        });
+        Ok(match renewed {
+            Ok(renewal) => {
+                self.contact.regain();
+                renewal
+            }
+            Err(fault) => {
+                self.lose(&fault);
+                Renewal::Away
+            }
+        })
+    }
+
+    fn contact(&self) -> Contact {
+        let Some(reason) = self.contact.given_up() else {
+            return if self.contact.is_away() {
+                Contact::Away
+            } else {
+                Contact::There
+            };
+        };
+        let error = Error::stopped(format!(
+            "cannot use the ledger `{}` any more: {reason}",
+            self.server.shown()
+        ));
+        let error = match self.spill.waiting() {
+            Some(waiting) => error.detail(waiting),
+            None => error,
+        };
+        Contact::GivenUp(error.hint("run the same command again when the server answers: it brings in what waits, and continues from here"))
+    }
+
+    fn set_limit(&mut self, latest: KnownLimit) {
+        self.limit = Some(latest.limit.seen_as_limit());
+    }
+
+    /// Which users a service fails on is not shared.
+    fn add_failing(&mut self, _: Vec<RequestKey>) {}
+
+    fn end(&mut self, finished: Option<FinishedRun>) {
+        self.contact.end();
+        if !self.is_back() {
+            // Its lease and its claims end by themselves.
+            self.contact.leave(self.spill.waiting());
+            return;
+        }
+        let server = Arc::clone(&self.server);
+        // If one of these fails, the next run searches for the limit itself, takes itself for this one and continues it, or
+        // waits for the end of the lease.
+        let _ = self.store_limit();
+        if finished.is_some() {
+            let _ = self.scope.run.forget(&server);
+        }
+        if let Some(worker) = self.worker {
+            let _ = server.wait(workers::leave(&server, worker));
+        }
+    }
+
+    fn count(&self) -> Option<AnswerCounts> {
+        None
+    }
+}

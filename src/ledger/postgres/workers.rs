@@ -1,0 +1,68 @@
+//! Workers: processes that call the service, each until its lease ends.
+
+use std::time::Duration;
+
+use tokio_postgres::types::Type;
+use uuid::Uuid;
+
+use super::fault::ServerFault;
+use super::schema::NOW;
+use super::server::{Lane, Server};
+
+/// Enters a worker whose lease starts now.
+///
+/// # Errors
+/// The server is away, or the user may not do this.
+pub(super) async fn enter(
+    server: &Server,
+    worker: Uuid,
+    lease: Duration,
+) -> Result<(), ServerFault> {
+    // Workers that were killed a day ago, and whose claims nobody wanted, are forgotten with them.
+    let statement = format!(
+        "WITH dead AS (DELETE FROM rescore.workers WHERE alive_until < {NOW} - 86400000 RETURNING id),
+        left_over AS (DELETE FROM rescore.claims WHERE worker IN (SELECT id FROM dead))
+        INSERT INTO rescore.workers (id, started, alive_until) VALUES ($1, {NOW}, {NOW} + $2)"
+    );
+    let length = millis(lease);
+    let params: [_; 2] = [(&worker as _, Type::UUID), (&length as _, Type::INT8)];
+    server
+        .send(Lane::Quick, &statement, &params)
+        .await
+        .map(drop)
+}
+
+/// Renews a worker's lease; `false` if it has ended before, so that others may have taken over its claims.
+///
+/// # Errors
+/// The server is away.
+pub(super) async fn renew(
+    server: &Server,
+    worker: Uuid,
+    lease: Duration,
+) -> Result<bool, ServerFault> {
+    let statement = format!(
+        "WITH quick AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true))
+        UPDATE rescore.workers SET alive_until = {NOW} + $2 FROM quick
+        WHERE id = $1 AND alive_until > {NOW} RETURNING id"
+    );
+    let length = millis(lease);
+    let params: [_; 2] = [(&worker as _, Type::UUID), (&length as _, Type::INT8)];
+    let rows = server.send(Lane::Quick, &statement, &params).await?;
+    Ok(!rows.is_empty())
+}
+
+/// Removes a worker with all its claims.
+///
+/// # Errors
+/// The server is away: the lease ends by itself.
+pub(super) async fn leave(server: &Server, worker: Uuid) -> Result<(), ServerFault> {
+    const LEAVE: &str = "WITH claims AS (DELETE FROM rescore.claims WHERE worker = $1)
+        DELETE FROM rescore.workers WHERE id = $1";
+    let params = [(&worker as _, Type::UUID)];
+    server.send(Lane::Quick, LEAVE, &params).await.map(drop)
+}
+
+fn millis(time: Duration) -> i64 {
+    i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,310 @@
+//! A PostgreSQL server of the tests' own, in a temporary directory, and databases on it.
+//!
+//! Where PostgreSQL is not installed, tests that need it are skipped and say so on standard error, one line for each; with
+//! `RESCORE_TEST_POSTGRES=1`, as `.ci/run` sets it where it can, they fail instead.
+
+use std::fs;
+use std::io::Write as _;
+use std::net::TcpListener;
+use std::os::unix::fs::{PermissionsExt as _, chown};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// The user of the server that owns every database.
+pub(crate) const OWNER: &str = "ledger";
+/// Its password over a network address; the socket asks for none.
+pub(crate) const PASSWORD: &str = "correct horse";
+
+/// A server of our own. It ends with this process, however that ends.
+pub(crate) struct Cluster {
+    programs: PathBuf,
+    /// Its directory, which is removed with it.
+    directory: PathBuf,
+    port: u16,
+    /// Who runs it: PostgreSQL refuses to run as root.
+    user: Option<(u32, u32)>,
+    /// Stops the server and removes the directory when its standard input ends.
+    watcher: Child,
+}
+
+/// A database of one test.
+pub(crate) struct Database<'a> {
+    pub(crate) cluster: &'a Cluster,
+    pub(crate) name: String,
+}
+
+/// The server that tests share; `None` if there is no PostgreSQL here, which is said.
+#[track_caller]
+pub(crate) fn shared() -> Option<&'static Cluster> {
+    static SHARED: OnceLock<Option<Cluster>> = OnceLock::new();
+    let cluster = SHARED.get_or_init(|| programs().map(|programs| Cluster::start(&programs)));
+    cluster.as_ref().or_else(skipped)
+}
+
+/// A server for a test that stops it.
+#[track_caller]
+pub(crate) fn own() -> Option<Cluster> {
+    programs()
+        .map(|programs| Cluster::start(&programs))
+        .or_else(skipped)
+}
+
+/// How many tests were skipped.
+static SKIPPED: AtomicUsize = AtomicUsize::new(0);
+
+#[track_caller]
+fn skipped<T>() -> Option<T> {
+    assert!(
+        std::env::var_os("RESCORE_TEST_POSTGRES").is_none(),
+        "RESCORE_TEST_POSTGRES is set, and there is no `initdb` in /usr/lib/postgresql or PATH"
+    );
+    let test = std::thread::current();
+    // Not through the test harness, which shows nothing of a test that passes.
+    let _ = writeln!(
+        std::io::stderr(),
+        "skipped {}: {} needs PostgreSQL, which is not installed here (no `initdb`)",
+        SKIPPED.fetch_add(1, Ordering::Relaxed) + 1,
+        test.name().unwrap_or("a test"),
+    );
+    None
+}
+
+/// Where the newest installed version's programs are.
+fn programs() -> Option<PathBuf> {
+    let debian = fs::read_dir("/usr/lib/postgresql").into_iter().flatten();
+    let mut found: Vec<_> = debian
+        .flatten()
+        .map(|version| version.path().join("bin"))
+        .collect();
+    found.sort();
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    found.splice(0..0, std::env::split_paths(&path));
+    found
+        .into_iter()
+        .rev()
+        .find(|it| it.join("initdb").exists())
+}
+
+/// The user to run a server as, where this process is root's.
+fn user() -> Option<(u32, u32)> {
+    let is_root = fs::metadata("/proc/self").is_ok_and(|it| {
+        use std::os::unix::fs::MetadataExt as _;
+        it.uid() == 0
+    });
+    let known = fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let of = |name: &str| {
+        let line = known
+            .lines()
+            .find(|line| line.starts_with(&format!("{name}:")))?;
+        let mut fields = line.split(':').skip(2);
+        let mut number = || fields.next()?.parse().ok();
+        Some((number()?, number()?))
+    };
+    is_root.then(|| of("postgres").or_else(|| of("nobody")).unwrap())
+}
+
+impl Cluster {
+    fn start(programs: &Path) -> Self {
+        let directory = tempfile::Builder::new()
+            // A socket's path may have 107 characters.
+            .prefix("rescore-pg-")
+            .tempdir_in("/tmp")
+            .unwrap()
+            .keep();
+        let user = user();
+        if let Some((user, group)) = user {
+            chown(&directory, Some(user), Some(group)).unwrap();
+        }
+        let secret = directory.join("password");
+        fs::write(&secret, PASSWORD).unwrap();
+        fs::set_permissions(&secret, fs::Permissions::from_mode(0o644)).unwrap();
+        // Free again before the server takes it.
+        let port = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr());
+        let port = port.unwrap().port();
+        // The shell ends with this process, whose end closes its standard input, and takes everything with it.
+        let watcher = as_user(Command::new("sh"), user)
+            .args([
+                "-c",
+                "read _; \"$1/pg_ctl\" -D \"$2/data\" -m immediate stop; rm -rf \"$2\"",
+                "sh",
+            ])
+            .args([programs, &directory])
+            .current_dir(&directory)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let cluster = Self {
+            programs: programs.to_owned(),
+            directory,
+            port,
+            user,
+            watcher,
+        };
+        let data = cluster.data();
+        cluster.program("initdb", |it| {
+            it.args([
+                "-U",
+                OWNER,
+                "-A",
+                "trust",
+                "--auth-host=scram-sha-256",
+                "-E",
+                "UTF8",
+                "--no-locale",
+            ])
+            .arg("--pwfile")
+            .arg(&secret)
+            .arg("-D")
+            .arg(&data)
+        });
+        let settings = format!(
+            "unix_socket_directories = '{}'\nlisten_addresses = '*'\nport = {port}\nshared_buffers = 32MB\nmax_connections = 200\nlog_min_messages = warning\n",
+            cluster.directory.display()
+        );
+        let file = data.join("postgresql.auto.conf");
+        fs::write(&file, settings).unwrap();
+        cluster.start_server();
+        cluster
+    }
+
+    fn data(&self) -> PathBuf {
+        self.directory.join("data")
+    }
+
+    fn program(&self, name: &str, with: impl FnOnce(&mut Command) -> &mut Command) -> Output {
+        let mut program = as_user(Command::new(self.programs.join(name)), self.user);
+        let program = with(program.current_dir(&self.directory));
+        let done = program.output().unwrap();
+        let said = String::from_utf8_lossy(&done.stderr);
+        assert!(done.status.success(), "{name}: {said}");
+        done
+    }
+
+    fn control(&self, args: &[&str]) {
+        let log = self.directory.join("log");
+        self.program("pg_ctl", |it| {
+            // A server that keeps a pipe of ours open would keep the test waiting for its end.
+            it.args(args)
+                .arg("-w")
+                .arg("-D")
+                .arg(self.data())
+                .arg("-l")
+                .arg(log)
+        });
+    }
+
+    /// Starts the server again.
+    pub(crate) fn start_server(&self) {
+        self.control(&["start"]);
+    }
+
+    /// Stops the server, and breaks all connections.
+    pub(crate) fn stop_server(&self) {
+        self.control(&["stop", "-m", "fast"]);
+    }
+
+    /// Restarts the server as after a crash.
+    pub(crate) fn crash_server(&self) {
+        self.control(&["restart", "-m", "immediate"]);
+    }
+
+    /// Makes the server speak TLS, with this certificate and its key.
+    pub(crate) fn encrypt(&self, certificate: &Path) {
+        let file = self.directory.join("server.pem");
+        fs::copy(certificate, &file).unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+        if let Some((user, group)) = self.user {
+            chown(&file, Some(user), Some(group)).unwrap();
+        }
+        let name = file.display();
+        for setting in [
+            format!("ssl_cert_file = '{name}'"),
+            format!("ssl_key_file = '{name}'"),
+            "ssl = on".to_owned(),
+        ] {
+            self.sql("postgres", &format!("ALTER SYSTEM SET {setting}"));
+        }
+        self.control(&["reload"]);
+    }
+
+    /// A new database.
+    pub(crate) fn database(&self) -> Database<'_> {
+        static DATABASES: AtomicUsize = AtomicUsize::new(0);
+        let name = format!("test{}", DATABASES.fetch_add(1, Ordering::Relaxed));
+        self.sql("postgres", &format!("CREATE DATABASE {name}"));
+        Database {
+            cluster: self,
+            name,
+        }
+    }
+
+    /// Runs statements in a database; what they return, a line for each row.
+    fn sql(&self, database: &str, statements: &str) -> String {
+        let port = self.port.to_string();
+        let done = self.program("psql", |it| {
+            it.args(["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-U", OWNER])
+                .args(["-p", &port, "-d", database, "-c", statements, "-h"])
+                .arg(&self.directory)
+        });
+        String::from_utf8(done.stdout)
+            .unwrap()
+            .trim_end()
+            .to_owned()
+    }
+
+    /// Its port.
+    pub(crate) const fn port(&self) -> u16 {
+        self.port
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        drop(self.watcher.stdin.take());
+        let _ = self.watcher.wait();
+    }
+}
+
+impl Database<'_> {
+    /// Its address over the socket.
+    pub(crate) fn url(&self) -> String {
+        self.url_of(OWNER)
+    }
+
+    /// Its address over the socket for another user.
+    pub(crate) fn url_of(&self, user: &str) -> String {
+        let Cluster {
+            directory, port, ..
+        } = self.cluster;
+        let directory = directory.display();
+        format!("postgresql://{user}@:{port}/{}?host={directory}", self.name)
+    }
+
+    /// Its address over the network.
+    pub(crate) fn url_at(&self, host: &str, port: u16) -> String {
+        format!("postgresql://{OWNER}@{host}:{port}/{}", self.name)
+    }
+
+    /// Runs statements; what they return, a line for each row.
+    pub(crate) fn sql(&self, statements: &str) -> String {
+        self.cluster.sql(&self.name, statements)
+    }
+
+    /// How many rows a table has.
+    pub(crate) fn count(&self, table: &str) -> usize {
+        let count = self.sql(&format!("SELECT count(*) FROM rescore.{table}"));
+        count.parse().unwrap()
+    }
+}
+
+fn as_user(mut command: Command, user: Option<(u32, u32)>) -> Command {
+    if let Some((user, group)) = user {
+        command.uid(user).gid(group);
+    }
+    command
+}
