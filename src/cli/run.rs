@@ -397,7 +397,8 @@ impl RunArgs {
             phones: self.fields.phones(),
             existing: self.columns.existing(),
             columns,
-            judges_first_rows: self.give_up_after != Some(GiveUpAfter::Never),
+            judges_first_rows: self.give_up_after != Some(GiveUpAfter::Never)
+                && !self.accept_failures.is_some_and(Tolerance::is_everything),
             selection: self.selection.selection(),
         })
     }
