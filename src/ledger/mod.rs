@@ -15,12 +15,10 @@ mod db;
 #[cfg(test)]
 mod faults;
 mod file;
-#[allow(dead_code, reason = "the pipeline claims with the next change")]
 mod group_commit;
 mod holder;
 mod judge;
 mod known_limit;
-#[allow(dead_code, reason = "the pipeline claims with the next change")]
 mod lease;
 mod ledger_preview;
 mod location;
@@ -37,6 +35,10 @@ mod request_key;
 mod request_uuids;
 mod row_lookup;
 mod sealed_failure;
+#[cfg_attr(
+    not(feature = "postgres"),
+    allow(dead_code, reason = "nothing connects to it")
+)]
 mod server_url;
 mod session;
 mod settings;
@@ -46,9 +48,7 @@ mod stored_answer;
 mod tests;
 mod upkeep;
 mod worker_lock;
-#[allow(dead_code, reason = "the pipeline claims with the next change")]
 mod write_thread;
-#[allow(dead_code, reason = "the pipeline claims with the next change")]
 mod writer;
 
 pub(crate) use admin::ForgetCounts;
@@ -61,10 +61,10 @@ pub(crate) use db::runs::PreviousRun;
 pub(crate) use faults::StoreFaults;
 pub(crate) use file::{SUFFIXES, ledger_of};
 pub(crate) use known_limit::KnownLimit;
+pub(crate) use lease::{Holding, WorkerNumber};
 pub(crate) use ledger_preview::PreviewedRun;
 pub use location::LedgerLocation;
 pub(crate) use lock::OutputLock;
-pub(crate) use lookup_result::AnsweredIn;
 pub use lookup_result::{KnownOutcome, LookupResult};
 #[cfg(feature = "postgres")]
 pub(crate) use named_ledger::{Grants, InitSettings};
@@ -81,6 +81,7 @@ pub(crate) use session::{ClosedLedger, EarlierAnswers, RunningLedger};
 pub use session::{OpenLedger, Removal};
 pub use settings::{LedgerSettings, Reuse};
 pub(crate) use settings::{PreviewAccount, PreviewSettings};
-pub(crate) use store::FinishedRun;
+pub(crate) use store::{ClaimRequest, ClaimResult, FinishedRun};
 pub(crate) use upkeep::{Forgetter, Keeper, Traces, UpkeepResult, stats_of};
+pub(crate) use write_thread::Claimed;
 pub(crate) use writer::LedgerWriter;

@@ -174,6 +174,7 @@ mod tests {
             file: None,
             counts: RunCounts::of(&stats, at, None),
             in_flight: 16,
+            taken: 0,
             pause: None,
             outage: None,
             pace: Some(Pace {

@@ -123,6 +123,12 @@ pub(super) fn asked_for(rate: f64) -> String {
 pub(super) const HEADERS_DISBELIEVED: &str =
     "the service's RateLimit headers were ignored: it accepted more calls than they allow";
 
+/// Another run on the same ledger asks about the users of all rows that are left.
+pub(super) fn taken(rows: u64) -> String {
+    let rows = counted(rows, "row");
+    format!("waiting for {rows} that another run is asking about")
+}
+
 /// The service refuses some calls at any pace. One digit: few of them were counted.
 pub(super) fn refused_at_any(share: f64) -> String {
     let calls = 1.0 / share;

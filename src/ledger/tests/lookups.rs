@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use super::support::{
     BODY, Directory, TestRun, age, answer, current, failed, find, keep, open, pointers, refused,
-    replaceable, reusing,
+    replaceable, reusing, wait,
 };
-use crate::ledger::writer::NOTED_FOR;
-use crate::ledger::{AnsweredIn, LedgerSettings, LookupResult, Removal, Reuse};
+use crate::ledger::lookup_result::AnsweredIn;
+use crate::ledger::{ClaimRequest, ClaimResult, LedgerSettings, LookupResult, Removal, Reuse};
 use crate::row::RowNumber;
 use crate::telemetry::event::Unusable;
 use crate::verdict::Answer;
@@ -136,7 +136,6 @@ fn an_answer_without_a_field_of_the_run_is_asked_for_again() {
 }
 
 #[test]
-#[allow(clippy::disallowed_methods, reason = "no call is made here")]
 fn runs_that_share_a_ledger_see_each_others_answers() {
     let place = Directory::new();
     let (ours, others) = (TestRun::new(place.shared()), TestRun::new(place.shared()));
@@ -144,12 +143,13 @@ fn runs_that_share_a_ledger_see_each_others_answers() {
     assert_eq!(others.key(), key);
     assert_eq!(others.writer.look_again(&key, BODY).unwrap(), None);
     ours.keep(BODY, &answer("t-1"));
-    // What others have stored is noted no more often.
-    std::thread::sleep(NOTED_FOR);
-    assert_eq!(
-        others.writer.look_again(&key, BODY).unwrap(),
-        Some((current(answer("t-1")), AnsweredIn::OtherRun))
-    );
+    let known = (current(answer("t-1")), AnsweredIn::OtherRun);
+    // What others have stored is noted with each claim.
+    let body = BODY.into();
+    let claimed = wait(others.writer.claim(vec![ClaimRequest { key, body }])).unwrap();
+    let expected = ClaimResult::Known(known.0.clone(), known.1);
+    assert_eq!(claimed.results, [expected]);
+    assert_eq!(others.writer.look_again(&key, BODY).unwrap(), Some(known));
     assert_eq!(
         ours.writer.look_again(&key, BODY).unwrap(),
         Some((current(answer("t-1")), AnsweredIn::ThisRun))
