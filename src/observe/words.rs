@@ -123,6 +123,9 @@ pub(super) fn asked_for(rate: f64) -> String {
 pub(super) const HEADERS_DISBELIEVED: &str =
     "the service's RateLimit headers were ignored: it accepted more calls than they allow";
 
+/// Nothing can be claimed.
+pub(super) const LEDGER_AWAY: &str = "waiting for the ledger's server, which does not answer";
+
 /// Another run on the same ledger asks about the users of all rows that are left.
 pub(super) fn taken(rows: u64) -> String {
     let rows = counted(rows, "row");
@@ -222,6 +225,11 @@ pub(super) fn warning(warning: &Warning) -> String {
         Warning::ManyRefused(rows) => {
             format!("the service has rejected {rows} consecutive rows; the rejects file says why")
         }
+        Warning::LedgerAway(true) => {
+            "the ledger's server does not answer: no call starts until it does, and answers that were under way are kept on this machine"
+                .to_owned()
+        }
+        Warning::LedgerAway(false) => "the ledger's server answers again".to_owned(),
         Warning::FieldsAbsent(answers, fields) => {
             let none_of = match answers {
                 1 => "the only answer so far does not have".to_owned(),
