@@ -35,6 +35,10 @@ mod request_key;
 mod request_uuids;
 mod row_lookup;
 mod sealed_failure;
+#[cfg_attr(
+    not(feature = "postgres"),
+    allow(dead_code, reason = "nothing connects to it")
+)]
 mod server_url;
 mod session;
 mod settings;

@@ -175,6 +175,7 @@ mod tests {
             counts: RunCounts::of(&stats(), at, Some(&tariff)),
             in_flight: 5,
             taken: 0,
+            ledger_away: false,
             pause: Some((Duration::from_millis(1_500), pause)),
             outage: Some(OngoingOutage {
                 since: Duration::from_secs(10),

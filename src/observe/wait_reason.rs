@@ -2,7 +2,9 @@
 
 use super::numbers::per_time;
 use super::snapshot::Snapshot;
-use super::words::{down, for_runs, limit, limit_in_flight, paused, refused_at_any, taken};
+use super::words::{
+    LEDGER_AWAY, down, for_runs, limit, limit_in_flight, paused, refused_at_any, taken,
+};
 use crate::telemetry::pace::{Pace, Search};
 
 /// The reason first, then more about it, the least important last. Empty if nothing holds calls back. `ceiling` is the
@@ -16,6 +18,9 @@ pub(super) fn wait_reasons(now: &Snapshot, ceiling: usize) -> Vec<String> {
     }
     if let Some(outage) = now.outage {
         return vec![down(outage, now.at)];
+    }
+    if now.ledger_away {
+        return vec![LEDGER_AWAY.to_owned()];
     }
     if now.taken > 0 && now.in_flight == 0 {
         return vec![taken(now.taken)];

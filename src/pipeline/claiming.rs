@@ -57,10 +57,16 @@ impl<S> Rows<'_, S> {
     ///
     /// # Errors
     /// The run must stop: too many rows have failed.
-    pub(super) fn claimed(&mut self, Claimed { worker, results }: Claimed) -> Result<(), Stop> {
+    pub(super) fn claimed(&mut self, claimed: Claimed) -> Result<(), Stop> {
+        let Claimed {
+            worker,
+            results,
+            away,
+        } = claimed;
         let Some(claims) = &mut self.claims else {
             return Ok(());
         };
+        let contact_changed = claims.set_away(away);
         let mut known = Vec::new();
         for (mut call, result) in claims.take_out().into_iter().zip(results) {
             match result {
@@ -72,7 +78,12 @@ impl<S> Rows<'_, S> {
                 ClaimResult::Known(found, run) => known.push((call.row, found, run)),
             }
         }
-        if let Some(taken) = claims.new_taken() {
+        // What nobody could be asked about is not another run's.
+        let taken = claims.new_taken().filter(|_| !away);
+        if contact_changed {
+            self.emit(Event::LedgerAway(away));
+        }
+        if let Some(taken) = taken {
             self.emit(Event::RowsTaken { rows: taken as u64 });
         }
         for (row, found, run) in known {

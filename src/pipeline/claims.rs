@@ -30,6 +30,8 @@ pub(super) struct Claims {
     taken: VecDeque<(Instant, RowCall)>,
     /// How many of those were reported last.
     reported: usize,
+    /// Whether the ledger's server does not answer.
+    away: bool,
 }
 
 impl Default for Claims {
@@ -41,6 +43,7 @@ impl Default for Claims {
             lost: Vec::new(),
             taken: VecDeque::new(),
             reported: 0,
+            away: false,
         }
     }
 }
@@ -57,6 +60,13 @@ impl Claims {
     /// Whether requests are being claimed.
     pub(super) const fn is_out(&self) -> bool {
         !self.out.is_empty()
+    }
+
+    /// Notes whether the ledger's server does not answer; whether that has changed.
+    pub(super) const fn set_away(&mut self, away: bool) -> bool {
+        let changed = self.away != away;
+        self.away = away;
+        changed
     }
 
     /// How many rows another run calls for, if that has changed since it was last asked.

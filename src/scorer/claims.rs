@@ -82,7 +82,9 @@ impl<S> Scorer<S> {
                         let claimed = self.claim(vec![ClaimRequest { key, body }]).await;
                         let claimed =
                             claimed.map_err(|stop| RowOutcome::stopped(call.row, stop))?;
-                        let Claimed { worker, results } = claimed;
+                        let Claimed {
+                            worker, results, ..
+                        } = claimed;
                         match results.into_iter().next() {
                             Some(ClaimResult::Ours { taken_over }) => {
                                 *claim = Claim { worker, taken_over };

@@ -48,6 +48,8 @@ pub(crate) enum Event {
         /// How many.
         rows: u64,
     },
+    /// The ledger's server does not answer, or answers again.
+    LedgerAway(bool),
     /// A call went out.
     AttemptBegan {
         /// The row.

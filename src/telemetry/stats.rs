@@ -111,6 +111,8 @@ pub(crate) struct Stats {
     pub(crate) down: Duration,
     /// Rows that wait because another run on the same ledger asks about the same users.
     pub(crate) taken: u64,
+    /// When the ledger's server stopped answering; `None` while it answers.
+    pub(crate) ledger_away: Option<Duration>,
     /// Time spent in apparent outages that were then put down to the rows.
     pub(crate) dismissed_outages: Duration,
     /// Why the run stopped early.
@@ -153,6 +155,7 @@ impl Stats {
             Event::InputEnded(end) => self.input_end = Some(*end),
             Event::RowAdmitted(_) => self.admitted += 1,
             Event::RowsTaken { rows } => self.taken = *rows,
+            Event::LedgerAway(away) => self.ledger_away = away.then_some(at),
             Event::AttemptBegan { again, .. } => self.call_began(at, *again),
             Event::AttemptAnswered(call) => {
                 self.call_ended();

@@ -1,6 +1,8 @@
 //! A ledger on a PostgreSQL server: made once, used by many, and looked after by hand.
 
 mod init;
+mod outage;
+mod runs;
 mod upkeep;
 
 use crate::support::postgres::Database;
