@@ -132,7 +132,7 @@ fn what_a_shared_ledger_cannot_do_is_refused_with_what_to_do_instead() {
     let url = database.url();
     for (option, instead) in [
         ("--retry-failed", "`--overwrite`"),
-        ("--fresh", "`--max-age TIME`"),
+        ("--fresh", "`--asked-since TIME`"),
         ("--no-dedupe", "identical rows share one answer"),
     ] {
         run(&place, &server, &url, "scored.csv")
