@@ -13,9 +13,9 @@ use crate::base::secret::Secret;
 use crate::base::tolerance::Tolerance;
 use crate::fields::UserRequest;
 use crate::input;
+use crate::ledger::{Freshness, NamedLedger, Reuse};
 #[cfg(feature = "postgres")]
 use crate::ledger::{ImportSettings, InitSettings};
-use crate::ledger::{NamedLedger, Reuse};
 use crate::observe::{LogLevel, LogTarget, Style};
 use crate::pace::{CallLimit, FailureBudget, GiveUpAfter, Rate, Resends};
 use crate::raw_json::Pointer;
@@ -109,8 +109,8 @@ pub(crate) struct CheckLedger {
     pub(crate) ledger: NamedLedger,
     /// Whose answers; `None` is the only account that the ledger has.
     pub(crate) account: Option<Account>,
-    /// Older answers are not used.
-    pub(crate) max_age: Option<Duration>,
+    /// How recent answers must be.
+    pub(crate) freshness: Option<Freshness>,
     /// The further fields that an answer must have.
     pub(crate) captured: Box<[Pointer]>,
 }

@@ -79,7 +79,7 @@ pub(crate) use row_lookup::RowLookup;
 pub use server_url::ServerUrl;
 pub(crate) use session::{ClosedLedger, EarlierAnswers, RunningLedger};
 pub use session::{OpenLedger, Removal};
-pub use settings::{LedgerSettings, Reuse};
+pub use settings::{Freshness, LedgerSettings, Reuse};
 pub(crate) use settings::{PreviewAccount, PreviewSettings};
 pub(crate) use store::{ClaimRequest, ClaimResult, FinishedRun};
 pub(crate) use upkeep::{Forgetter, Keeper, Traces, UpkeepResult, stats_of};

@@ -2,7 +2,9 @@
 
 use super::numbers::per_time;
 use super::snapshot::Snapshot;
-use super::words::{LEDGER_AWAY, down, limit, limit_in_flight, paused, refused_at_any, taken};
+use super::words::{
+    LEDGER_AWAY, down, for_runs, limit, limit_in_flight, paused, refused_at_any, taken,
+};
 use crate::telemetry::pace::{Pace, Search};
 
 /// The reason first, then more about it, the least important last. Empty if nothing holds calls back. `ceiling` is the
@@ -27,6 +29,8 @@ pub(super) fn wait_reasons(now: &Snapshot, ceiling: usize) -> Vec<String> {
         return Vec::new();
     };
     let mut reasons = match usize::try_from(now.in_flight) {
+        // The calls in flight of the other runs are not known here.
+        _ if pace.shared_by.is_some() => rate(pace),
         // Calls wait for the one of the two limits that is used up.
         Ok(in_flight) if in_flight >= pace.in_flight => calls_in_flight(pace, ceiling),
         _ => rate(pace),
@@ -48,9 +52,10 @@ fn calls_in_flight(pace: Pace, ceiling: usize) -> Vec<String> {
 
 /// Why the rate is not higher.
 fn rate(pace: Pace) -> Vec<String> {
-    let Some(now) = pace.rate.map(|rate| format!("pace {}", per_time(rate))) else {
+    let Some(rate) = pace.rate else {
         return Vec::new();
     };
+    let now = format!("pace {}{}", per_time(rate), for_runs(pace.shared_by));
     if pace.asked_for().is_some() {
         return vec![format!("{now}, as the service's headers ask")];
     }
@@ -82,7 +87,7 @@ const fn why(search: Search) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::telemetry::pace::Hint;
+    use crate::telemetry::pace::{Hint, SharedBy};
 
     const PACE: Pace = Pace {
         rate: Some(48.0),
@@ -93,6 +98,7 @@ mod tests {
         headers: Hint::Silent,
         at_ceiling: false,
         refused_at_any: None,
+        shared_by: None,
     };
 
     fn words(pace: Pace, in_flight: u64) -> String {
@@ -163,5 +169,16 @@ mod tests {
             ..PACE
         };
         assert_eq!(words(asked, 3), "pace 48.0/s, as the service's headers ask");
+    }
+
+    #[test]
+    fn a_pace_that_runs_share_is_that_of_all_of_them() {
+        let shared = |runs| Pace {
+            shared_by: Some(SharedBy { runs, most: 9 }),
+            ..PACE
+        };
+        let held = "limit found: about 50.0/s; pace 48.0/s";
+        assert_eq!(words(shared(1), 16), held);
+        assert_eq!(words(shared(8), 16), format!("{held} for 8 runs together"));
     }
 }

@@ -3,6 +3,8 @@
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::rate::Rate;
 use crate::telemetry::pace::{Limit, Pause};
 
@@ -46,9 +48,10 @@ pub struct Allowance {
 }
 
 /// Which try of its row a call was.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(super) enum Try {
     /// The row had not been refused before.
+    #[default]
     First,
     /// The row had been refused before.
     Again,

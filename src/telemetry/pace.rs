@@ -34,6 +34,17 @@ pub struct Pace {
     pub(crate) at_ceiling: bool,
     /// The share of calls that the service refuses at any pace, if it does.
     pub(crate) refused_at_any: Option<f64>,
+    /// The runs that keep this pace together, if others may.
+    pub(crate) shared_by: Option<SharedBy>,
+}
+
+/// Runs that keep one pace together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SharedBy {
+    /// How many have rows to call for now.
+    pub(crate) runs: u32,
+    /// The most that there were at a time.
+    pub(crate) most: u32,
 }
 
 /// A new pace, and what brought it.

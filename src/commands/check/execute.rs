@@ -123,7 +123,7 @@ impl KnownAnswers {
         let Some(CheckLedger {
             ledger,
             account,
-            max_age,
+            freshness,
             captured,
         }) = ledger
         else {
@@ -139,7 +139,7 @@ impl KnownAnswers {
                 endpoint: &account.endpoint,
                 service_id: &account.service_id,
             }),
-            max_age: *max_age,
+            freshness: *freshness,
             captured,
         })?;
         let Some(preview) = preview else {

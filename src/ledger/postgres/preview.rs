@@ -12,6 +12,7 @@ use super::sources::ServerContext;
 use super::{limits, sources};
 use crate::base::error::Result;
 use crate::ledger::access::several_accounts;
+use crate::ledger::clock;
 use crate::ledger::judge::JudgeScope;
 use crate::ledger::known_limit::KnownLimit;
 use crate::ledger::named_ledger::ServerSettings;
@@ -69,12 +70,13 @@ pub(in crate::ledger) fn open_preview(
         Some(context) => limits::known(&server, context.id, SystemTime::now()),
         None => Ok(None),
     };
-    let age = |age: Duration| i64::try_from(age.as_millis()).unwrap_or(i64::MAX);
     let scope = JudgeScope {
         started: now,
-        not_before: { settings.max_age }.map_or(i64::MIN, |it| now.saturating_sub(age(it))),
+        not_before: { settings.freshness }.map_or(i64::MIN, |it| {
+            clock::millis(it.not_before(clock::time(now)))
+        }),
         leftover: false,
-        ages: settings.max_age.is_some(),
+        ages: settings.freshness.is_some(),
         fields: settings.captured.iter().map(Pointer::to_string).collect(),
     };
     let others = match context {

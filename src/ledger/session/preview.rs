@@ -71,7 +71,7 @@ pub(in crate::ledger) fn open_preview(
         latest: Arc::default(),
         hasher: account.hasher.clone(),
         run: plan.run,
-        ages: matches!(plan.reuse, Reuse::Younger(_)),
+        ages: matches!(plan.reuse, Reuse::Recent(_)),
         fields: settings.captured.iter().map(Pointer::to_string).collect(),
     };
     Ok(Some(LedgerPreview {
@@ -144,9 +144,9 @@ fn plan(
         Some((_, PreviousRun::Finished { .. })) => PreviewedRun::Retry,
         Some(_) => PreviewedRun::Continued,
     };
-    let reuse = match (run, settings.max_age) {
+    let reuse = match (run, settings.freshness) {
         (PreviewedRun::Retry, _) => Reuse::Retry,
-        (_, Some(age)) => Reuse::Younger(age),
+        (_, Some(freshness)) => Reuse::Recent(freshness),
         (_, None) => Reuse::All,
     };
     let context = RunContext {

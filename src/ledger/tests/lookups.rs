@@ -2,14 +2,16 @@
 
 #![allow(clippy::unwrap_used)]
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use super::support::{
     BODY, Directory, TestRun, age, answer, current, failed, find, keep, open, pointers, refused,
-    replaceable, reusing, wait,
+    replaceable, reusing, wait, young_only,
 };
 use crate::ledger::lookup_result::AnsweredIn;
-use crate::ledger::{ClaimRequest, ClaimResult, LedgerSettings, LookupResult, Removal, Reuse};
+use crate::ledger::{
+    ClaimRequest, ClaimResult, Freshness, LedgerSettings, LookupResult, Removal, Reuse,
+};
 use crate::row::RowNumber;
 use crate::telemetry::event::Unusable;
 use crate::verdict::Answer;
@@ -77,7 +79,7 @@ fn an_answer_from_the_future_is_not_young() {
     let run = |reuse| find(reusing(reuse, place.shared()), BODY);
     keep(place.shared(), BODY, &answer("t-1"));
     let path = place.path("answers.ledger");
-    let young = Reuse::Younger(Duration::from_secs(60));
+    let young = young_only(Duration::from_secs(60));
     // Within the allowance for clocks that are set back.
     age(&path, -30 * 60);
     assert_eq!(run(young), current(answer("t-1")));
@@ -97,10 +99,18 @@ fn answers_age_by_the_wall_clock() {
     keep(place.shared(), BODY, &answer("t-1"));
     age(&place.path("answers.ledger"), 2 * 86_400);
     let day = Duration::from_secs(86_400);
+    let now = SystemTime::now();
+    // Both rules hold: the later moment counts.
+    let recent = |max_age, since| Reuse::Recent(Freshness::of(max_age, Some(now - since)).unwrap());
     for (reuse, found) in [
         (Reuse::All, current(answer("t-1"))),
-        (Reuse::Younger(3 * day), current(answer("t-1"))),
-        (Reuse::Younger(day), replaceable()),
+        (young_only(3 * day), current(answer("t-1"))),
+        (young_only(day), replaceable()),
+        (recent(None, 3 * day), current(answer("t-1"))),
+        (recent(None, day), replaceable()),
+        (recent(Some(3 * day), day), replaceable()),
+        (recent(Some(day), 3 * day), replaceable()),
+        (recent(Some(3 * day), 3 * day), current(answer("t-1"))),
         (Reuse::Nothing, replaceable()),
     ] {
         let settings = reusing(reuse, place.shared());

@@ -77,6 +77,7 @@ fn limits(pace: Pace) -> Vec<String> {
     }
     lines.extend(pace.limit_in_flight.map(words::limit_in_flight));
     lines.extend(pace.refused_at_any.map(words::refused_at_any));
+    lines.extend(pace.shared_by.and_then(words::shared_by));
     lines
 }
 

@@ -24,8 +24,8 @@ impl Controller {
             return;
         }
         self.check_random_refusals(now);
-        let length =
-            (self.latency.typical().unwrap_or_default() * ROUND_TRIPS).max(SHORTEST_INTERVAL);
+        let length = ((self.latency.typical().unwrap_or_default() + self.news) * ROUND_TRIPS)
+            .max(SHORTEST_INTERVAL);
         let over = std::mem::replace(
             &mut self.interval,
             Interval {

@@ -6,10 +6,12 @@
 
 mod admission;
 mod interval;
+mod observed;
 mod outcome;
 mod refusal;
 mod state;
 #[cfg(test)]
 mod tests;
 
+pub(super) use observed::{LedPace, Observed};
 pub(super) use state::Controller;

@@ -81,7 +81,7 @@ impl Controller {
         }
     }
 
-    fn timed_out(&mut self, now: Duration, call: Call) {
+    pub(super) fn timed_out(&mut self, now: Duration, call: Call) {
         self.since_cut.timeouts = self.since_cut.timeouts.saturating_add(1);
         let SinceCut { answers, timeouts } = self.since_cut;
         if call.began >= self.last_cut && timeouts * ANSWERS_A_TIMEOUT > answers {
@@ -110,7 +110,7 @@ impl Controller {
     }
 
     /// An outage is over: calls start slowly again.
-    fn resume(&mut self, now: Duration) {
+    pub(super) fn resume(&mut self, now: Duration) {
         let before = self.healthy_rate.unwrap_or(f64::INFINITY);
         self.rate
             .slow_to(self.rate.value().min(before) * AFTER_OUTAGE);

@@ -61,6 +61,8 @@ pub(in crate::pace) struct Controller {
     pub(super) healthy_rate: Option<f64>,
     /// When the latest call started of those that were answered.
     pub(super) last_answered: Duration,
+    /// How long it takes until workers that share the pace keep to a decision, and until that is seen.
+    pub(super) news: Duration,
     /// What has changed the pace since this was last asked.
     pub(super) cause: Option<PaceCause>,
 }
@@ -152,6 +154,7 @@ impl Controller {
             single: None,
             healthy_rate: None,
             last_answered: Duration::ZERO,
+            news: Duration::ZERO,
             cause: None,
         };
         controller.set_limiter(Duration::ZERO);
@@ -215,6 +218,7 @@ impl Controller {
             headers: self.quota_hint.hint(now),
             refused_at_any: self.random.share(),
             at_ceiling: self.rate.is_at_most(),
+            shared_by: None,
         }
     }
 

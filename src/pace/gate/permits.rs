@@ -1,16 +1,21 @@
 //! The gate and the permits that it gives: who waits, and what wakes them.
 
 use std::cell::{Cell, RefCell};
+use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::{Either, select};
 use tokio::sync::{Mutex, Notify, Semaphore, SemaphorePermit};
 use tokio::time::{Instant, sleep, sleep_until};
 
+use super::pacer::Pacer;
 use crate::pace::controller::Controller;
 use crate::pace::row_refusals::{CallCounts, RowRefusals};
+use crate::pace::shared::PaceThread;
 use crate::pace::types::{Admission, Allowance, Call, CallOutcome, PaceEvent, PaceLimits, Try};
 use crate::telemetry::pace::{Limit, Pace, PaceCause, PaceChange};
+use crate::telemetry::shared_pace::SharedPace;
 
 /// Gives permits for attempts.
 pub struct Gate {
@@ -20,13 +25,14 @@ pub struct Gate {
     undurable: Semaphore,
     /// Only the first in this queue waits for the controller, so that one timer runs and not one per row.
     queue: Mutex<()>,
-    controller: RefCell<Controller>,
+    pacer: Pacer,
+    limits: PaceLimits,
     /// All calls that were accepted and refused.
     counts: Cell<CallCounts>,
     /// Since when calls have been refused and none accepted.
     refused_since: Cell<Option<Duration>>,
     /// A call ended, so the first in the queue should ask again.
-    changed: Notify,
+    changed: Arc<Notify>,
     fresh_rows: Cell<FreshRows>,
     /// Rows that were tried before need not give way to fresh ones any more.
     is_clear: Notify,
@@ -101,8 +107,7 @@ impl<'a> Permit<'a> {
             _ => (row.tried(), 0.0),
         };
         let event = gate
-            .controller
-            .borrow_mut()
+            .pacer
             .call_ended(now, self.call, outcome, tried, fraction);
         gate.changed.notify_one();
         match event {
@@ -150,10 +155,11 @@ impl Gate {
             undurable: Semaphore::new(undurable.min(Semaphore::MAX_PERMITS)),
             queue: Mutex::new(()),
             last_limit: Cell::new(controller.limit()),
-            controller: RefCell::new(controller),
+            pacer: Pacer::Own(RefCell::new(controller)),
+            limits,
             counts: Cell::default(),
             refused_since: Cell::new(None),
-            changed: Notify::new(),
+            changed: Arc::default(),
             fresh_rows: Cell::new(FreshRows::Possible),
             is_clear: Notify::new(),
             down: Notify::new(),
@@ -163,6 +169,24 @@ impl Gate {
             closing: Notify::new(),
             random: Cell::new(random),
         }
+    }
+
+    /// Keeps one pace with all who ask the same `row`, until the thread that is returned is dropped.
+    ///
+    /// # Errors
+    /// The thread that asks the row cannot be started.
+    #[allow(dead_code, reason = "no ledger has such a row yet")]
+    pub(crate) fn share(self, row: impl SharedPace) -> io::Result<(Self, PaceThread)> {
+        let mut random = self.random.replace(fastrand::Rng::with_seed(0));
+        let changed = Arc::clone(&self.changed);
+        let (thread, sharing) =
+            PaceThread::start(self.limits, random.fork(), self.began, changed, row)?;
+        let gate = Self {
+            pacer: Pacer::Shared(sharing),
+            random: Cell::new(random),
+            ..self
+        };
+        Ok((gate, thread))
     }
 
     /// Whether the service has given a verdict yet. Until then one row is tried at a time (the canary): with a wrong key, or
@@ -190,8 +214,7 @@ impl Gate {
     /// # Errors
     /// [`Closed`] once the run is stopping.
     pub(crate) async fn permit_again(&self) -> Result<Permit<'_>, Closed> {
-        let gives_way =
-            || self.fresh_rows.get() == FreshRows::Waiting && self.controller.borrow().is_down();
+        let gives_way = || self.fresh_rows.get() == FreshRows::Waiting && self.pacer.is_down();
         loop {
             while gives_way() && !self.closed.get() {
                 self.unless_closed(self.is_clear.notified()).await?;
@@ -241,11 +264,10 @@ impl Gate {
     /// As many calls as start within about a second at the present pace, and no more than may be in flight together; one
     /// while one row is tried at a time.
     pub(crate) fn calls_ahead(&self) -> usize {
-        let controller = self.controller.borrow();
-        if !self.proven.get() || controller.is_down() {
+        if !self.proven.get() || self.pacer.is_down() {
             return 1;
         }
-        controller.calls_ahead(self.began.elapsed())
+        self.pacer.calls_ahead(self.began.elapsed())
     }
 
     /// A call that started at `began` was accepted.
@@ -270,7 +292,7 @@ impl Gate {
     }
 
     fn admit(&self) -> Admission {
-        self.controller.borrow_mut().admit(self.began.elapsed())
+        self.pacer.admit(self.began.elapsed())
     }
 
     const fn permit_for<'a>(&'a self, call: Call, undurable: SemaphorePermit<'a>) -> Permit<'a> {
@@ -298,7 +320,7 @@ impl Gate {
 
     /// Whether the service is taken to be down.
     pub(crate) fn is_down(&self) -> bool {
-        self.controller.borrow().is_down()
+        self.pacer.is_down()
     }
 
     /// Waits until the service is taken to be down.
@@ -309,7 +331,7 @@ impl Gate {
     /// The service is not down, although it seemed so. Returns for how long it was taken to be.
     pub(crate) fn dismiss_outage(&self) -> Option<Duration> {
         let now = self.began.elapsed();
-        let lasted = self.controller.borrow_mut().dismiss_outage(now);
+        let lasted = self.pacer.dismiss_outage(now);
         self.changed.notify_one();
         self.is_clear.notify_waiters();
         lasted
@@ -344,9 +366,7 @@ impl Gate {
 
     /// An answer's headers say what is left of the service's quota.
     pub fn allowed(&self, allowance: Allowance) {
-        self.controller
-            .borrow_mut()
-            .allowed(self.began.elapsed(), allowance);
+        self.pacer.allowed(self.began.elapsed(), allowance);
     }
 
     /// For how long, up to `when`, calls have been refused without any call that started since being accepted.
@@ -359,8 +379,7 @@ impl Gate {
 
     /// The pace at `when`, if it has changed since the last time this was asked.
     pub fn new_pace(&self, when: Instant) -> Option<PaceChange> {
-        let mut controller = self.controller.borrow_mut();
-        let (pace, cause) = (controller.pace(when - self.began), controller.take_cause());
+        let (pace, cause) = self.pacer.pace(when - self.began);
         let last = self.last_pace.replace(Some(pace));
         let cause = if last.is_some() {
             cause
@@ -372,7 +391,7 @@ impl Gate {
 
     /// The limit of the service that was found.
     pub(crate) fn limit(&self) -> Limit {
-        self.controller.borrow().limit()
+        self.pacer.limit()
     }
 
     /// That limit, if it has changed since the last time this was asked, or since the run started.

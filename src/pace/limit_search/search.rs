@@ -217,6 +217,44 @@ impl LimitSearch {
         }
     }
 
+    /// Until when the value is held just below the limit, if it is.
+    pub(in crate::pace) const fn held_until(&self) -> Option<Duration> {
+        match self.stage {
+            Stage::Holding { until } => Some(until),
+            _ => None,
+        }
+    }
+
+    /// Goes on at a value that another worker's search came to. It was held just below the limit until a time, or not.
+    pub(in crate::pace) fn follow(
+        &mut self,
+        value: f64,
+        limit: Option<FoundLimit>,
+        held_until: Option<Duration>,
+    ) {
+        if let Some(limit) = limit {
+            self.start_near(limit);
+        }
+        self.set(value);
+        if self.refused.is_some() {
+            self.sustained = self.value;
+        }
+        if let (Some(until), true) = (held_until, self.refused.is_some()) {
+            self.held = self.value;
+            self.stage = Stage::Holding { until };
+        }
+    }
+
+    /// Sets the most that users allow.
+    pub(in crate::pace) fn set_most(&mut self, most: f64) {
+        if self.most.total_cmp(&most).is_ne() {
+            self.most = most.max(self.least);
+            if self.value > self.most {
+                self.set(self.most);
+            }
+        }
+    }
+
     /// What was known about the limit no longer holds.
     pub(in crate::pace) fn forget(&mut self) {
         *self = Self::new(self.quantity, self.value, self.least, self.most);

@@ -47,6 +47,8 @@ const RAREST: u32 = 1_000;
 const QUIET: f64 = 6.0;
 /// … or after this many times, if they are known from a single refusal: little is lost by a mistake.
 const QUIET_AFTER_ONE: f64 = 3.0;
+/// A share that another worker found is taken to rest on this many refusals: as many as end its first count.
+const SEEN_ELSEWHERE: f64 = 20.0;
 /// A service that asks for a longer wait than this counts in windows.
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
@@ -166,6 +168,17 @@ impl RandomRefusals {
             QUIET_AFTER_ONE
         };
         f64::from(quiet) > gap.max(1.0) * times
+    }
+
+    /// Another worker found this share.
+    pub(in crate::pace) fn follow(&mut self, now: Duration, share: f64) {
+        let calls = SEEN_ELSEWHERE / share;
+        self.share = Some(RandomShare::new(
+            now,
+            self.latest + 1,
+            SEEN_ELSEWHERE,
+            calls,
+        ));
     }
 
     /// Something else explains the refusals.

@@ -27,6 +27,8 @@ mod models;
 mod ours;
 mod pacers;
 mod rows;
+mod sharing;
+mod sharing_table;
 mod short;
 mod table;
 mod tests;

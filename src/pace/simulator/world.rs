@@ -21,6 +21,8 @@ pub(super) struct Seen {
     latency: Vec<f64>,
     pub(super) calls: u64,
     pub(super) refused: u32,
+    /// Those of the first minute.
+    pub(super) refused_early: u32,
     /// Calls in flight when the first refusal came back, with it.
     pub(super) at_first_refusal: usize,
     pub(super) most_in_flight: usize,
@@ -278,6 +280,7 @@ impl World<'_> {
         let second = now.as_secs() as usize;
         if matches!(how, CallOutcome::Throttled(_)) {
             self.seen.refused += 1;
+            self.seen.refused_early += u32::from(second < 60);
         } else if how == CallOutcome::Answered && second < self.plan.seconds {
             self.seen.accepted[second] += 1;
             let way = now.saturating_sub(out.ticket.began);

@@ -1,0 +1,293 @@
+//! The worker that leads: feeds one controller with what all workers report, and says what all keep to.
+//!
+//! It knows the row's clock only. What it knows is lost with it; the next leader goes on at the rate of the row, with the
+//! limit that is known.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::report::{Ended, EndedCall, Report};
+use super::state::PaceState;
+use crate::pace::controller::{Controller, LedPace, Observed};
+use crate::pace::rate::Rate;
+use crate::pace::types::{CallOutcome, PaceLimits};
+use crate::telemetry::pace::{Hint, PaceCause};
+use crate::telemetry::shared_pace::{PaceDecision, PaceReply};
+
+/// What the leading worker knows.
+pub(super) struct Leader {
+    controller: Controller,
+    /// The start of the controller's time, on the row's clock.
+    origin: Duration,
+    workers: BTreeMap<u32, Worker>,
+    /// How many workers there were to the leader before, until they have had time to report to this one.
+    before: u32,
+    epoch: u64,
+    /// When a worker last said that the service is back.
+    resumed: Option<Duration>,
+    decided: PaceDecision,
+    changed: bool,
+    cause: Option<PaceCause>,
+}
+
+/// What is known of a worker.
+#[derive(Debug, Clone, Copy)]
+struct Worker {
+    heard: Duration,
+    /// When it last had rows to call for.
+    demand: Duration,
+    most_in_flight: u32,
+    most_rate: Option<f64>,
+}
+
+/// A worker that was not heard of for this long does not count any more.
+const GONE: Duration = Duration::from_secs(3);
+/// A worker that had no rows to call for for this long has no part of the calls in flight.
+const IDLE: Duration = Duration::from_secs(1);
+/// A row that nobody asked for this long is that of an earlier run: its limit is known, and its rate is not gone on with.
+const EARLIER_RUN: Duration = Duration::from_secs(60);
+/// All who waited for a service come back together: their reports of that count once in this time.
+const SAME_OUTAGE: Duration = Duration::from_secs(60);
+/// How long it takes until all workers keep to a decision and have reported what it changed.
+const NEWS: Duration = Duration::from_millis(150);
+
+impl Leader {
+    /// Leads from now on.
+    pub(super) fn new(limits: PaceLimits, reply: &PaceReply) -> Self {
+        let known = PaceState::from_text(&reply.state);
+        let goes_on = reply.idle < EARLIER_RUN;
+        let limit = known.as_ref().map(PaceState::limit).unwrap_or_default();
+        let limits = PaceLimits {
+            // A worker without a limit can lead others that have one.
+            rate: match limits.rate {
+                Rate::Unlimited => Rate::Auto,
+                rate => rate,
+            },
+            known: if limits.known.rate.is_some() || goes_on {
+                limits.known
+            } else {
+                limit.seen_as_limit()
+            },
+            ..limits
+        };
+        let mut controller = Controller::new(limits);
+        controller.set_news(NEWS);
+        let mut before = 0;
+        if let Some(state) = known.filter(|_| goes_on) {
+            before = state.workers;
+            let in_flight = f64::from(state.in_flight);
+            controller.set_most_in_flight(in_flight);
+            controller.follow(
+                Duration::ZERO,
+                LedPace {
+                    rate: reply.rate,
+                    in_flight,
+                    limit,
+                    held_until: { state.held_until }
+                        .map(|until| Duration::from_secs(until).saturating_sub(reply.now)),
+                    random: state.random,
+                },
+            );
+        }
+        Self {
+            controller,
+            origin: reply.now,
+            workers: BTreeMap::new(),
+            before,
+            epoch: reply.epoch,
+            resumed: None,
+            decided: PaceDecision {
+                rate: reply.rate,
+                epoch: reply.epoch,
+                paused_until: reply.paused_until,
+                alone: reply.alone,
+                seen: reply.now,
+                state: reply.state.clone(),
+            },
+            changed: true,
+            cause: None,
+        }
+    }
+
+    /// Takes in what was reported up to now, with when each report was sent. `random` gives numbers from 0 up to 1.
+    pub(super) fn step(
+        &mut self,
+        now: Duration,
+        reports: &[(Duration, Report)],
+        mut random: impl FnMut() -> f64,
+    ) {
+        let mut observed = Observed::default();
+        let mut ended: Vec<(Duration, EndedCall)> = Vec::new();
+        for (at, report) in reports {
+            self.heard(*at, report);
+            observed.started += report.started;
+            observed.rate_used |= report.rate_used;
+            observed.in_flight_used |= report.in_flight_used;
+            let ends = report.ended.iter();
+            ended.extend(ends.map(|call| (at.saturating_sub(micros(call.ago)), *call)));
+        }
+        let rate = self.controller.rate_search().value();
+        observed.rate_used &= self.most_rate().is_none_or(|most| rate < most);
+        self.controller.observe(observed);
+        ended.sort_by_key(|(at, _)| *at);
+        for (at, call) in ended {
+            self.call_ended(at, call, random());
+        }
+        self.workers.retain(|_, worker| worker.heard + GONE > now);
+        let most: f64 = self
+            .workers
+            .values()
+            .map(|one| f64::from(one.most_in_flight))
+            .sum();
+        let time = self.time(now);
+        if most >= 1.0 && (self.before == 0 || time > IDLE) {
+            self.controller.set_most_in_flight(most);
+        }
+        self.controller.look(time);
+        self.decide(now);
+    }
+
+    /// The decision for the row.
+    pub(super) fn decision(&mut self) -> PaceDecision {
+        self.changed = false;
+        self.decided.clone()
+    }
+
+    /// Whether all should hear of the decision soon.
+    pub(super) const fn has_changed(&self) -> bool {
+        self.changed
+    }
+
+    /// What has changed the pace since this was last asked.
+    pub(super) const fn take_cause(&mut self) -> Option<PaceCause> {
+        self.cause.take()
+    }
+
+    fn time(&self, at: Duration) -> Duration {
+        at.saturating_sub(self.origin)
+    }
+
+    fn heard(&mut self, at: Duration, report: &Report) {
+        let before = self.workers.get(&report.worker).map(|one| one.demand);
+        let demand = if report.demand {
+            at
+        } else {
+            before.unwrap_or_default()
+        };
+        self.workers.insert(
+            report.worker,
+            Worker {
+                heard: at,
+                demand,
+                most_in_flight: report.most_in_flight,
+                most_rate: report.most_rate,
+            },
+        );
+        let time = self.time(at);
+        if let Some(allowance) = report.allowance() {
+            self.controller.allowed(time, allowance);
+        }
+        if report.resumed && self.resumed.is_none_or(|last| last + SAME_OUTAGE < at) {
+            self.resumed = Some(at);
+            self.controller.resume_elsewhere(time);
+        }
+    }
+
+    /// A call ended at `at`. If it was refused in an earlier epoch, that is about a pace that was given up already.
+    fn call_ended(&mut self, at: Duration, ended: EndedCall, fraction: f64) {
+        let time = self.time(at);
+        let began = time.saturating_sub(micros(ended.took));
+        let is_old = ended.epoch < self.epoch && matches!(ended.how, Ended::Refused(_));
+        let cut = self.controller.last_cut();
+        let began = if is_old {
+            began.min(cut.saturating_sub(micros(1)))
+        } else {
+            began
+        };
+        let call = self.controller.ended_call(began, ended.level);
+        let how = match ended.how {
+            Ended::Answered => CallOutcome::Answered,
+            Ended::Refused(wait) => CallOutcome::Throttled(wait.map(Duration::from_millis)),
+            Ended::Failed | Ended::TimedOut => {
+                let timed_out = ended.how == Ended::TimedOut;
+                self.controller.failed_elsewhere(time, call, timed_out);
+                return;
+            }
+        };
+        self.controller
+            .call_ended(time, call, how, ended.tried, fraction);
+        if self.controller.last_cut() > cut {
+            self.epoch += 1;
+        }
+    }
+
+    /// The smallest rate that a worker's user allows rules all of them.
+    fn most_rate(&self) -> Option<f64> {
+        let rates = self.workers.values().filter_map(|one| one.most_rate);
+        rates.reduce(f64::min)
+    }
+
+    fn decide(&mut self, now: Duration) {
+        let time = self.time(now);
+        let shown = self.controller.pace(time);
+        let most = self.most_rate().unwrap_or(f64::INFINITY);
+        let rate = shown.rate.unwrap_or(most).min(most);
+        let mut state = PaceState {
+            in_flight: u32::try_from(shown.in_flight).unwrap_or(u32::MAX),
+            random: shown.refused_at_any,
+            search: shown.search.into(),
+            headers: match shown.headers {
+                Hint::Asks(rate) => Some(rate),
+                Hint::Silent | Hint::Disbelieved => None,
+            },
+            held_until: { self.controller.rate_search().held_until() }
+                .map(|until| (self.origin + until).as_secs()),
+            at_ceiling: shown.at_ceiling || rate >= most,
+            ..PaceState::default()
+        };
+        state.set_limit(self.controller.limit());
+        self.share_in_flight(now, &mut state);
+        let paused_until = self.controller.paused_until(time);
+        let decided = PaceDecision {
+            rate,
+            epoch: self.epoch,
+            // One that is over stays, so that the row knows whether a single call came after it.
+            paused_until: paused_until.map_or(self.decided.paused_until, |at| self.origin + at),
+            alone: self.controller.goes_alone(),
+            seen: now,
+            state: state.to_text(),
+        };
+        let acts =
+            |one: &PaceDecision| (one.rate.to_bits(), one.epoch, one.paused_until, one.alone);
+        self.changed |= acts(&decided) != acts(&self.decided);
+        if decided.rate.to_bits() != self.decided.rate.to_bits() {
+            self.cause = Some(self.controller.take_cause());
+        }
+        self.decided = decided;
+    }
+
+    /// Shares the calls in flight evenly among the workers that have rows to call for. If there are fewer calls than
+    /// workers, they go round from second to second.
+    fn share_in_flight(&self, now: Duration, state: &mut PaceState) {
+        let busy: Vec<u32> = { self.workers.iter() }
+            .filter(|(_, one)| one.demand + IDLE > now)
+            .map(|(id, _)| *id)
+            .collect();
+        let known = u32::try_from(busy.len()).unwrap_or(u32::MAX);
+        let early = self.time(now) < IDLE;
+        state.workers = known.max(if early { self.before } else { 0 }).max(1);
+        let (each, more) = (
+            state.in_flight / state.workers,
+            state.in_flight % state.workers,
+        );
+        let turn = u32::try_from(now.as_secs() % u64::from(state.workers)).unwrap_or_default();
+        for (place, id) in (0..).zip(busy) {
+            let place = (place + turn) % state.workers;
+            state.parts.insert(id, each + u32::from(place < more));
+        }
+    }
+}
+
+const fn micros(time: u64) -> Duration {
+    Duration::from_micros(time)
+}
