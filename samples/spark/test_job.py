@@ -24,11 +24,12 @@ def session(master: str, work: Path) -> SparkSession:
         "spark.sql.execution.arrow.maxRecordsPerBatch": "1000",
         "spark.archives": f"{work}/rescore.tar.gz#rescore",
         "spark.files": f"{work}/api-key",
-        "spark.submit.pyFiles": str(Path(__file__).parent / "rescore_spark.py"),
     }.items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
+    # As `--py-files` does.
+    spark.sparkContext.addPyFile(str(Path(__file__).parent / "rescore_spark.py"))
     return spark
 
 

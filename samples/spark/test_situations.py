@@ -84,7 +84,9 @@ def killed_child(sandbox, name, master):
     """One child is killed in mid-run. Spark runs its task again."""
     before = sandbox.billed()
     job = Job(sandbox, name, master)
-    wait_for(lambda: sandbox.billed() > before + 2_000, "2,000 calls")
+    wait_for(lambda: job.process.poll() is not None or sandbox.billed() > before + 2_000, "2,000 calls")
+    if job.process.poll() is not None:
+        job.wait()
     os.kill(job.children()[0], signal.SIGKILL)
     job.wait()
     return USERS + IN_FLIGHT
@@ -94,7 +96,9 @@ def cancelled(sandbox, name, master):
     """The driver ends in mid-run, as if it were killed, and the same job runs again. No child outlives the first one."""
     before = sandbox.billed()
     job = Job(sandbox, name, master)
-    wait_for(lambda: sandbox.billed() > before + 2_000, "2,000 calls")
+    wait_for(lambda: job.process.poll() is not None or sandbox.billed() > before + 2_000, "2,000 calls")
+    if job.process.poll() is not None:
+        job.wait()
     assert job.children(), "there are children"
     job.process.terminate()
     job.process.wait()
