@@ -29,7 +29,8 @@ impl WorkerId {
     }
 }
 
-/// The lock of a worker, held by this process. With it the file is removed.
+/// The lock of a worker, held by this process. Its file stays when it is released, unless it is removed: it shows others
+/// that the worker is gone for as long as anything of that worker is in the ledger.
 #[derive(Debug)]
 pub(super) struct WorkerLock {
     #[expect(dead_code, reason = "held until it is dropped")]
@@ -62,6 +63,12 @@ impl WorkerLock {
         Self::of(file, path).ok()?
     }
 
+    /// Removes the file, when nothing of the worker is in the ledger any more.
+    pub(super) fn remove(self) {
+        // If this fails, the next worker removes it.
+        let _ = fs::remove_file(&self.path);
+    }
+
     /// Locks the file, if nobody else has locked or removed it.
     fn of(file: File, path: PathBuf) -> io::Result<Option<Self>> {
         if file.try_lock().is_err() {
@@ -69,13 +76,6 @@ impl WorkerLock {
         }
         let is_there = FileId::at(&path) == Some(FileId::new(&file.metadata()?));
         Ok(is_there.then_some(Self { file, path }))
-    }
-}
-
-impl Drop for WorkerLock {
-    fn drop(&mut self) {
-        // The lock itself ends when the file is closed, after this.
-        let _ = fs::remove_file(&self.path);
     }
 }
 
@@ -113,13 +113,12 @@ mod tests {
         assert_eq!(all(&ledger).unwrap().len(), 2);
         assert!(WorkerLock::of_dead(&ledger, one).is_none());
         drop(lock);
-        assert_eq!(all(&ledger).unwrap(), [two]);
-        assert!(WorkerLock::of_dead(&ledger, one).is_none(), "not there");
-        // A process that is killed leaves its file behind.
-        fs::write(path_of(&ledger, one), "").unwrap();
         let dead = WorkerLock::of_dead(&ledger, one).unwrap();
         assert!(WorkerLock::of_dead(&ledger, one).is_none(), "taken over");
-        drop((dead, other));
+        dead.remove();
+        assert_eq!(all(&ledger).unwrap(), [two]);
+        assert!(WorkerLock::of_dead(&ledger, one).is_none(), "not there");
+        other.remove();
         assert_eq!(fs::read_dir(place.path()).unwrap().count(), 0);
     }
 }

@@ -164,18 +164,15 @@ impl<S: Store> WriteThread<S> {
         let mut renew_at = Duration::ZERO;
         let mut broken = None;
         loop {
-            // Before what waits: it may need a lease.
-            let patience = match (&self.lease, &broken) {
-                (Some(lease), None) => {
-                    let lease = Arc::clone(lease);
-                    broken = self.renew(&lease, &mut renew_at).err();
-                    Some(renew_at.saturating_sub(lease.now()))
-                }
-                _ => None,
-            };
+            let lease = self.lease.clone().filter(|_| broken.is_none());
+            let patience = { lease.as_ref() }.map(|it| renew_at.saturating_sub(it.now()));
             let Some(received) = pending.next(patience) else {
                 break;
             };
+            // Before what has come: it may need a lease.
+            if let Some(lease) = lease {
+                broken = self.renew(&lease, &mut renew_at).err();
+            }
             if received.is_empty() {
                 continue;
             }

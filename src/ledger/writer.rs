@@ -217,6 +217,14 @@ impl LedgerWriter {
         Ok(found.known.is_some().then_some((found, run)))
     }
 
+    /// Makes the clock of the lease jump, as after a sleep of the machine.
+    #[cfg(test)]
+    pub(super) fn advance_lease(&self, by: std::time::Duration) {
+        if let Some(lease) = &self.lease {
+            lease.advance(by);
+        }
+    }
+
     /// Makes looking again fail from now on.
     #[cfg(test)]
     pub(crate) fn fail_to_look(&self, faults: super::faults::StoreFaults) {

@@ -169,7 +169,7 @@ impl CallsJson {
             answered: stats.answered,
             retries: stats.retries,
             throttled: stats.throttled,
-            maybe_billed_twice: stats.maybe_billed_twice,
+            maybe_billed_twice: stats.maybe_billed_twice(),
             unknown_outcome: stats.unknown_outcome,
             settled_by_uuid: stats.settled.all(),
             billed_without_verdict: stats.billed_without_verdict,

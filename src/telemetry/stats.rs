@@ -76,7 +76,9 @@ pub(crate) struct Stats {
     /// Calls to which the service answered by asking for fewer calls.
     pub(crate) throttled: u64,
     /// Calls that retry one that may have been billed.
-    pub(crate) maybe_billed_twice: u64,
+    pub(crate) resent: u64,
+    /// Rows that another run had claimed that is gone now: they may be billed twice as well.
+    pub(crate) taken_over: u64,
     /// Calls that may have been billed although no answer came back, retried or not.
     pub(crate) unknown_outcome: u64,
     /// Calls that the service failed, perhaps after its work was done.
@@ -217,14 +219,20 @@ impl Stats {
         self.calls += 1;
         self.timeline.record(at);
         self.in_flight += 1;
-        let (is_retry, is_doubtful) = match again {
-            None => (false, false),
-            Some(Again::Failed) => (true, false),
-            Some(Again::OutcomeUnknown) => (true, true),
-            Some(Again::TakenOver) => (false, true),
-        };
-        self.retries += u64::from(is_retry);
-        self.maybe_billed_twice += u64::from(is_doubtful);
+        match again {
+            None => {}
+            Some(Again::Failed) => self.retries += 1,
+            Some(Again::OutcomeUnknown) => {
+                self.retries += 1;
+                self.resent += 1;
+            }
+            Some(Again::TakenOver) => self.taken_over += 1,
+        }
+    }
+
+    /// Rows that may be billed twice.
+    pub(crate) const fn maybe_billed_twice(&self) -> u64 {
+        self.resent + self.taken_over
     }
 
     const fn call_ended(&mut self) {

@@ -62,7 +62,9 @@ impl Claims {
         self.others.update(connection, worker)?;
         self.remove_dead(connection)?;
         claim_rows::add_worker(connection, worker, alive_until)?;
-        self.own = Some((OwnClaims::new(worker), lock));
+        let before = self.own.replace((OwnClaims::new(worker), lock));
+        // Nothing of it is left.
+        self.dead.extend(before.map(|(_, lock)| lock));
         Ok(Renewal::NewWorker)
     }
 
@@ -127,9 +129,9 @@ impl Claims {
             return Ok(taken());
         };
         let worker = own.worker;
-        let changed = self.others.update(connection, worker)?;
+        self.others.update(connection, worker)?;
         // Others have taken it for dead: it must get another lease first.
-        if changed && claim_rows::alive_until(connection, worker)?.is_none() {
+        if claim_rows::alive_until(connection, worker)?.is_none() {
             return Ok(taken());
         }
         self.reader.join(connection)?;
@@ -194,15 +196,16 @@ impl Claims {
 
     /// What was written in this transaction is there now for others to see.
     pub(super) fn committed(&mut self) {
-        self.dead.clear();
+        self.dead.drain(..).for_each(WorkerLock::remove);
     }
 
     /// Removes the worker of this process, with all that it has claimed.
-    pub(super) fn end(&self, connection: &Connection) -> rusqlite::Result<()> {
-        match &self.own {
-            Some((own, _)) => claim_rows::remove_worker(connection, own.worker),
-            None => Ok(()),
-        }
+    pub(super) fn end(&mut self, connection: &Connection) -> rusqlite::Result<()> {
+        let Some((own, lock)) = self.own.take() else {
+            return Ok(());
+        };
+        self.dead.push(lock);
+        claim_rows::remove_worker(connection, own.worker)
     }
 }
 

@@ -194,13 +194,15 @@ impl Database {
         Ok(renewal)
     }
 
-    fn end_worker(&self) -> rusqlite::Result<()> {
-        let Some(claims) = &self.claims else {
+    fn end_worker(&mut self) -> rusqlite::Result<()> {
+        let Some(claims) = &mut self.claims else {
             return Ok(());
         };
         let transaction = writing(&self.connection)?;
         claims.end(&transaction)?;
-        transaction.commit()
+        transaction.commit()?;
+        claims.committed();
+        Ok(())
     }
 
     fn record_failing(&self) -> rusqlite::Result<()> {

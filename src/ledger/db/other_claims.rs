@@ -19,17 +19,17 @@ pub(super) struct OtherClaims {
 }
 
 impl OtherClaims {
-    /// Notes what others have claimed and what they are done with, within a transaction. Whether anything may have changed.
+    /// Notes what others have claimed and what they are done with, within a transaction.
     pub(super) fn update(
         &mut self,
         connection: &Connection,
         own: WorkerId,
-    ) -> rusqlite::Result<bool> {
+    ) -> rusqlite::Result<()> {
         let version = connection
             .prepare_cached("PRAGMA data_version")?
             .query_row([], |row| row.get(0))?;
         if self.version == Some(version) {
-            return Ok(false);
+            return Ok(());
         }
         self.version = Some(version);
         let mut gone: HashSet<_> = self.batches.keys().copied().collect();
@@ -43,7 +43,7 @@ impl OtherClaims {
         for batch in gone {
             self.forget(batch);
         }
-        Ok(true)
+        Ok(())
     }
 
     fn forget(&mut self, batch: BatchNumber) -> Vec<ClaimedKey> {

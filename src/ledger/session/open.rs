@@ -366,7 +366,17 @@ impl Contents {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 impl OpenLedger {
+    /// The database of a run that has started on a ledger that others share, without its thread.
+    pub(in crate::ledger) fn into_database(mut self) -> Database {
+        self.lookups.run = self.database.start_run(self.plan.replaces).unwrap();
+        let LeaseTerms { length, .. } = LeaseTerms::for_calls_of(self.longest_call);
+        self.database.share(&self.lookups, length).unwrap();
+        self.new_file.keep();
+        self.database
+    }
+
     /// The run as it will be recorded.
     pub(in crate::ledger) const fn run(&self) -> RunRecord {
         self.plan.run

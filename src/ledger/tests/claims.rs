@@ -2,13 +2,22 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
-use super::support::{Directory, TestRun, answer, wait};
+use std::collections::{HashMap, HashSet};
+use std::time::{Duration, SystemTime};
+
+use proptest::prelude::*;
+
+use super::support::{Directory, TestRun, answer, open, wait};
+use crate::ledger::clock::millis;
+use crate::ledger::db::database::Database;
+use crate::ledger::lease::Holding;
 use crate::ledger::lookup_result::{AnsweredIn, KnownOutcome};
-use crate::ledger::store::{ClaimRequest, ClaimResult};
+use crate::ledger::store::{ClaimRequest, ClaimResult, Payload, Record, Renewal, Store, Work};
 use crate::ledger::write_thread::Claimed;
 use crate::ledger::{RequestHasher, RequestKey};
 
 const OURS: ClaimResult = ClaimResult::Ours { taken_over: false };
+const TAKEN_OVER: ClaimResult = ClaimResult::Ours { taken_over: true };
 
 /// The request with this number.
 fn request(hasher: &RequestHasher, number: u8) -> ClaimRequest {
@@ -82,4 +91,281 @@ fn the_claims_of_a_run_end_with_it() {
     assert_eq!(workers(&place), 1);
     two.close(crate::ledger::Removal::Never);
     assert_eq!(place.names(), ["answers.ledger"]);
+}
+
+/// Another process that uses the ledger, as its thread would.
+struct Process {
+    database: Database,
+    hasher: RequestHasher,
+}
+
+impl Process {
+    fn start(place: &Directory) -> Self {
+        let ledger = open(place.shared());
+        let hasher = ledger.hasher();
+        let mut database = ledger.into_database();
+        let renewal = database.renew().unwrap();
+        assert_eq!(renewal, Renewal::NewWorker);
+        Self { database, hasher }
+    }
+
+    fn renew(&mut self) -> Renewal {
+        self.database.renew().unwrap()
+    }
+
+    fn write(&mut self, work: Work<'_>) -> Vec<ClaimResult> {
+        self.database.write(work).unwrap()
+    }
+
+    fn claim(&mut self, numbers: impl IntoIterator<Item = u8>) -> Vec<ClaimResult> {
+        let numbers = numbers.into_iter();
+        let requests: Vec<_> = numbers.map(|it| request(&self.hasher, it)).collect();
+        self.write(Work {
+            claims: &requests,
+            ..Work::default()
+        })
+    }
+
+    fn answer(&mut self, numbers: &[u8]) {
+        let record = |number: &u8| Record {
+            key: self.hasher.key(&[*number]),
+            payload: Payload::Answer(answer(&format!("t-{number}"))),
+            at: millis(SystemTime::now()),
+        };
+        let records: Vec<_> = numbers.iter().map(record).collect();
+        self.write(Work {
+            records: &records,
+            ..Work::default()
+        });
+    }
+
+    fn release(&mut self, numbers: &[u8]) {
+        let keys = numbers.iter().map(|number| self.hasher.key(&[*number]));
+        let keys: Vec<_> = keys.collect();
+        self.write(Work {
+            releases: &keys,
+            ..Work::default()
+        });
+    }
+}
+
+/// The leases of all workers end, as if they had stood still for long.
+fn end_leases(place: &Directory) {
+    let connection = rusqlite::Connection::open(place.path("answers.ledger")).unwrap();
+    connection
+        .execute("UPDATE workers SET alive_until = 0", [])
+        .unwrap();
+}
+
+#[test]
+fn the_claims_of_a_worker_that_is_gone_are_taken_over_at_once() {
+    let place = Directory::new();
+    let mut gone = Process::start(&place);
+    let mut other = Process::start(&place);
+    assert_eq!(gone.claim(1..=4), [OURS, OURS, OURS, OURS]);
+    gone.answer(&[1]);
+    assert_eq!(other.claim([2]), [ClaimResult::Taken]);
+    // Without an end, as after `kill -9`.
+    drop(gone);
+    let results = other.claim([1, 2, 3, 9]);
+    assert!(TestRun::answered(&results[0]));
+    assert_eq!(results[1..], [TAKEN_OVER, TAKEN_OVER, OURS]);
+    // Also what it did not ask for then.
+    assert_eq!(other.claim([4]), [TAKEN_OVER]);
+    assert_eq!(workers(&place), 1);
+}
+
+#[test]
+fn a_new_worker_clears_up_after_those_that_are_gone() {
+    let place = Directory::new();
+    let mut gone = Process::start(&place);
+    assert_eq!(gone.claim([1]), [OURS]);
+    drop(gone);
+    let mut new = Process::start(&place);
+    assert_eq!(workers(&place), 1);
+    assert_eq!(new.claim([1, 2]), [TAKEN_OVER, OURS]);
+}
+
+#[test]
+fn a_worker_that_stood_still_for_longer_than_its_lease_loses_its_claims_and_keeps_its_answers() {
+    let place = Directory::new();
+    let (mut still, mut other) = (Process::start(&place), Process::start(&place));
+    assert_eq!(still.claim([1, 2, 3]), [OURS, OURS, OURS]);
+    end_leases(&place);
+    assert_eq!(other.renew(), Renewal::Kept);
+    // Nobody has noticed yet: a late renewal keeps everything.
+    assert_eq!(still.renew(), Renewal::Kept);
+    assert_eq!(other.claim([1]), [ClaimResult::Taken]);
+    end_leases(&place);
+    assert_eq!(other.renew(), Renewal::Kept);
+    assert_eq!(other.claim([1, 2]), [TAKEN_OVER, TAKEN_OVER]);
+    // It cannot claim anything before it is another worker, and nothing of what is taken after that.
+    assert_eq!(still.claim([4]), [ClaimResult::Taken]);
+    assert_eq!(still.renew(), Renewal::NewWorker);
+    assert_eq!(still.claim([1, 4]), [ClaimResult::Taken, OURS]);
+    // Its call was out all the time.
+    still.answer(&[2]);
+    assert!(TestRun::answered(&other.claim([2])[0]));
+    assert_eq!(still.claim([3]), [OURS]);
+    assert_eq!(workers(&place), 2);
+}
+
+#[test]
+fn only_one_run_that_renews_its_lease_in_time_may_call() {
+    let place = Directory::new();
+    let run = TestRun::new(place.shared());
+    let Claimed { worker, results } = run.claimed([1]);
+    assert_eq!(results, [OURS]);
+    assert_eq!(run.writer.holding(worker), Holding::Held);
+    run.writer.advance_lease(Duration::from_secs(3_600));
+    assert_eq!(run.writer.holding(worker), Holding::AwaitsRenewal);
+    // The thread renews the lease before the next group. Nobody has taken the claims over.
+    assert_eq!(run.claim([2]), [OURS]);
+    assert_eq!(run.writer.holding(worker), Holding::Held);
+    // Another run takes them over.
+    end_leases(&place);
+    let other = TestRun::new(place.shared());
+    assert_eq!(other.claim([1]), [TAKEN_OVER]);
+    run.writer.advance_lease(Duration::from_secs(3_600));
+    assert_eq!(run.claim([1, 3]), [ClaimResult::Taken, OURS]);
+    assert_eq!(run.writer.holding(worker), Holding::Lost);
+}
+
+/// What a process does next.
+#[derive(Debug, Clone)]
+enum Step {
+    Claim(Vec<u8>),
+    /// Answers come for these, if it has claimed them.
+    Answer(Vec<u8>),
+    Release(Vec<u8>),
+    Renew,
+    /// It stands still until its lease has ended, while the others go on.
+    StandStill,
+    /// It is killed and started again.
+    Restart,
+}
+
+fn steps() -> impl Strategy<Value = Vec<(usize, Step)>> {
+    let requests = || prop::collection::btree_set(0..12_u8, 1..6);
+    let step = prop_oneof![
+        6 => requests().prop_map(|it| Step::Claim(it.into_iter().collect())),
+        3 => requests().prop_map(|it| Step::Answer(it.into_iter().collect())),
+        2 => requests().prop_map(|it| Step::Release(it.into_iter().collect())),
+        1 => Just(Step::Renew),
+        1 => Just(Step::StandStill),
+        1 => Just(Step::Restart),
+    ];
+    prop::collection::vec((0..3_usize, step), 1..60)
+}
+
+/// What must be so: who has claimed what, and whose claims may be taken over.
+#[derive(Default)]
+struct Expected {
+    answered: HashSet<u8>,
+    holders: HashMap<u8, usize>,
+    /// Their leases have ended.
+    still: HashSet<usize>,
+    /// They were taken for gone, and do not know it yet.
+    removed: HashSet<usize>,
+}
+
+impl Expected {
+    fn free(&mut self, process: usize) {
+        self.holders.retain(|_, holder| *holder != process);
+        self.still.remove(&process);
+    }
+
+    /// Checks what a claim has led to, and notes it.
+    fn claimed(&mut self, process: usize, number: u8, result: &ClaimResult) {
+        let is_ours = matches!(result, ClaimResult::Ours { .. });
+        if self.removed.contains(&process) {
+            assert_eq!(*result, ClaimResult::Taken);
+        } else if self.answered.contains(&number) {
+            assert!(matches!(result, ClaimResult::Known(..)), "{result:?}");
+        } else {
+            let holder = self.holders.get(&number).copied();
+            let other = holder.filter(|holder| *holder != process);
+            let may_be_taken_over = other.is_none_or(|other| self.still.contains(&other));
+            assert_eq!(is_ours, may_be_taken_over, "{number}: {result:?}");
+            if let Some(other) = other.filter(|_| is_ours) {
+                assert_eq!(*result, TAKEN_OVER);
+                self.free(other);
+                self.removed.insert(other);
+            }
+            if is_ours {
+                self.holders.insert(number, process);
+            }
+        }
+    }
+
+    fn renewed(&mut self, process: usize, renewal: Renewal) {
+        let was_removed = self.removed.remove(&process);
+        assert_eq!(renewal == Renewal::NewWorker, was_removed);
+        self.still.remove(&process);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn whatever_workers_do_no_request_is_claimed_by_two_of_them(steps in steps()) {
+        let place = Directory::new();
+        let mut processes = [(); 3].map(|()| Process::start(&place));
+        let mut expected = Expected::default();
+        for (number, step) in steps {
+            match step {
+                Step::Claim(requests) => {
+                    let results = processes[number].claim(requests.iter().copied());
+                    for (request, result) in requests.into_iter().zip(&results) {
+                        expected.claimed(number, request, result);
+                    }
+                }
+                Step::Answer(mut requests) => {
+                    requests.retain(|it| expected.holders.get(it) == Some(&number));
+                    processes[number].answer(&requests);
+                    for request in requests {
+                        expected.holders.remove(&request);
+                        expected.answered.insert(request);
+                    }
+                }
+                Step::Release(mut requests) => {
+                    requests.retain(|it| expected.holders.get(it) == Some(&number));
+                    processes[number].release(&requests);
+                    expected.holders.retain(|it, _| !requests.contains(it));
+                }
+                Step::Renew => expected.renewed(number, processes[number].renew()),
+                Step::StandStill => {
+                    end_leases(&place);
+                    for (other, process) in processes.iter_mut().enumerate() {
+                        if other != number {
+                            expected.renewed(other, process.renew());
+                        }
+                    }
+                    if !expected.removed.contains(&number) {
+                        expected.still.insert(number);
+                    }
+                }
+                Step::Restart => {
+                    expected.free(number);
+                    expected.removed.remove(&number);
+                    processes[number] = Process::start(&place);
+                }
+            }
+        }
+        // Whoever comes when all are gone gets everything, and nothing of them stays behind.
+        drop(processes);
+        let mut last = Process::start(&place);
+        for (request, result) in (0..12).zip(last.claim(0..12)) {
+            let is_known = matches!(result, ClaimResult::Known(..));
+            prop_assert_eq!(is_known, expected.answered.contains(&request));
+            prop_assert!(is_known || result != ClaimResult::Taken);
+        }
+        last.release(&(0..12).collect::<Vec<_>>());
+        let connection = rusqlite::Connection::open(place.path("answers.ledger")).unwrap();
+        let count = "SELECT (SELECT count(*) FROM claims), (SELECT count(*) FROM workers)";
+        let count = connection.query_row(count, [], |row| Ok((row.get(0)?, row.get(1)?)));
+        prop_assert_eq!(count, Ok((0, 1)));
+        prop_assert_eq!(workers(&place), 1);
+    }
 }

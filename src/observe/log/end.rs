@@ -68,7 +68,7 @@ impl RunEnded {
             throttled: stats.throttled,
             unknown_outcome: stats.unknown_outcome,
             settled_by_uuid: stats.settled.all(),
-            maybe_billed_twice: stats.maybe_billed_twice,
+            maybe_billed_twice: stats.maybe_billed_twice(),
             lost: stats.lost,
             paused: stats.time_paused(elapsed),
             down: stats.time_down(elapsed),

@@ -193,7 +193,7 @@ fn add_calls(to: &mut Families, stats: &Stats) {
     to.counter(
         "rescore_maybe_billed_twice_total",
         "Calls that retried one that may have been billed.",
-        count(stats.maybe_billed_twice),
+        count(stats.maybe_billed_twice()),
     );
     to.counter(
         "rescore_settled_by_uuid_total",

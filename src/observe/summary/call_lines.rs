@@ -103,10 +103,16 @@ fn outages(run: &RunSummary<'_>) -> Vec<String> {
 /// Calls that may have cost more than they brought.
 fn doubtful_bills(stats: &Stats) -> Vec<String> {
     let mut lines = Vec::new();
-    if stats.maybe_billed_twice > 0 {
+    if stats.taken_over > 0 {
+        lines.push(format!(
+            "{} may have been billed twice: another run was about to ask about them, or had asked, and is gone",
+            counted(stats.taken_over, "row")
+        ));
+    }
+    if stats.resent > 0 {
         lines.push(format!(
             "{} may have been billed twice: sent again because no answer came",
-            counted(stats.maybe_billed_twice, "row")
+            counted(stats.resent, "row")
         ));
     }
     let settled = stats.settled.all();
@@ -117,7 +123,7 @@ fn doubtful_bills(stats: &Stats) -> Vec<String> {
             if settled == 1 { "was" } else { "were" }
         ));
     }
-    let unanswered = stats.unknown_outcome - stats.maybe_billed_twice - stats.settled.unanswered;
+    let unanswered = stats.unknown_outcome - stats.resent - stats.settled.unanswered;
     if unanswered > 0 {
         lines.push(format!(
             "{} may have been billed without an answer",

@@ -8,6 +8,7 @@ mod damage;
 mod drift;
 mod finished;
 mod fresh;
+mod in_step;
 mod older_answers;
 mod resume;
 mod shared;
