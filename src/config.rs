@@ -13,9 +13,9 @@ use crate::base::secret::Secret;
 use crate::base::tolerance::Tolerance;
 use crate::fields::UserRequest;
 use crate::input;
+use crate::ledger::{Freshness, NamedLedger, Reuse};
 #[cfg(feature = "postgres")]
 use crate::ledger::{ImportSettings, InitSettings};
-use crate::ledger::{NamedLedger, Reuse};
 use crate::observe::{LogLevel, LogTarget, Style};
 use crate::pace::{CallLimit, FailureBudget, GiveUpAfter, Rate, Resends};
 use crate::raw_json::Pointer;
@@ -106,11 +106,11 @@ pub(crate) struct CheckConfig {
 #[derive(Debug)]
 pub(crate) struct CheckLedger {
     /// A shared ledger, or a run's own.
-    pub(crate) path: PathBuf,
+    pub(crate) ledger: NamedLedger,
     /// Whose answers; `None` is the only account that the ledger has.
     pub(crate) account: Option<Account>,
-    /// Older answers are not used.
-    pub(crate) max_age: Option<Duration>,
+    /// How recent answers must be.
+    pub(crate) freshness: Option<Freshness>,
     /// The further fields that an answer must have.
     pub(crate) captured: Box<[Pointer]>,
 }

@@ -3,6 +3,8 @@
 //! `input` detects it before the first row, `output` writes accordingly. It must not know how
 //! either of them works.
 
+use std::ops::Deref;
+
 use bytes::Bytes;
 
 use crate::base::encoding::TextEncoding;
@@ -83,6 +85,87 @@ pub(crate) const SCORE_COLUMN: usize = 1;
 /// The index of the decision among our columns.
 pub(crate) const DECISION_COLUMN: usize = 2;
 
+/// The columns that we write: a list of their names. The verdict's three come first, then the captured ones, and at the end
+/// perhaps the one for the reason of a row without a verdict.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AddedColumns {
+    names: Vec<String>,
+    has_reason: bool,
+}
+
+impl AddedColumns {
+    /// The verdict's columns, and these for captured fields and reasons, with `prefix` before all names.
+    #[must_use]
+    pub fn new<'a>(
+        prefix: &str,
+        captured: impl IntoIterator<Item = &'a str>,
+        reason: Option<&'a str>,
+    ) -> Self {
+        let names = VERDICT_COLUMNS.into_iter().chain(captured).chain(reason);
+        Self {
+            names: names.map(|name| format!("{prefix}{name}")).collect(),
+            has_reason: reason.is_some(),
+        }
+    }
+
+    /// No columns: nothing is written.
+    #[must_use]
+    pub(crate) const fn none() -> Self {
+        Self {
+            names: Vec::new(),
+            has_reason: false,
+        }
+    }
+
+    /// What is in the column with this index.
+    #[inline]
+    #[must_use]
+    pub fn content(&self, column: usize) -> ColumnContent {
+        if self.has_reason && column + 1 == self.names.len() {
+            ColumnContent::Reason
+        } else {
+            ColumnContent::of_answer(column)
+        }
+    }
+}
+
+impl Deref for AddedColumns {
+    type Target = [String];
+
+    fn deref(&self) -> &[String] {
+        &self.names
+    }
+}
+
+/// What is in a column that we write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ColumnContent {
+    /// The answer's transaction id.
+    TransactionId,
+    /// The answer's score.
+    Score,
+    /// The decision.
+    Decision,
+    /// The captured field of the answer with this index.
+    Captured(usize),
+    /// The word for why the row has no verdict.
+    Reason,
+}
+
+impl ColumnContent {
+    /// What is in the column with this index, where there is none for reasons.
+    #[inline]
+    #[must_use]
+    pub(crate) const fn of_answer(column: usize) -> Self {
+        match column {
+            0 => Self::TransactionId,
+            SCORE_COLUMN => Self::Score,
+            DECISION_COLUMN => Self::Decision,
+            _ => Self::Captured(column - VERDICT_COLUMNS.len()),
+        }
+    }
+}
+
 /// Everything about a file that is known before its first row.
 #[derive(Debug, Clone)]
 pub struct Layout {
@@ -95,8 +178,8 @@ pub struct Layout {
     pub preamble: Bytes,
     /// The header as a row, with the cells that already have our columns' names. JSONL has none.
     pub header: Option<Row>,
-    /// Names of the columns that we write: the verdict's three, then the captured ones.
-    pub columns: Vec<String>,
+    /// The columns that we write.
+    pub columns: AddedColumns,
     /// What happens to existing columns with these names.
     pub existing: Existing,
 }

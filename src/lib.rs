@@ -68,12 +68,14 @@ pub mod internals {
         };
     }
     pub mod layout {
-        pub use crate::layout::{Existing, Format, Layout, PREVIOUS, VERDICT_COLUMNS};
+        pub use crate::layout::{
+            AddedColumns, ColumnContent, Existing, Format, Layout, PREVIOUS, VERDICT_COLUMNS,
+        };
     }
     pub mod ledger {
         pub use crate::ledger::{
-            KnownOutcome, LedgerLocation, LedgerSettings, LookupResult, NamedLedger, OpenLedger,
-            Removal, Reuse, ServerSettings, ServerUrl, read_stats,
+            Freshness, KnownOutcome, LedgerLocation, LedgerSettings, LookupResult, NamedLedger,
+            OpenLedger, Removal, Reuse, ServerSettings, ServerUrl, read_stats,
         };
     }
     pub mod observe {

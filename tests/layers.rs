@@ -99,7 +99,7 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("hyper", &["sandbox/"]),
     ("hyper_util", &["sandbox/", "service/proxy.rs"]),
     ("indicatif", &["observe/bar.rs", "observe/screen.rs"]),
-    ("jiff", &["observe/numbers.rs"]),
+    ("jiff", &["cli/values.rs", "observe/numbers.rs"]),
     ("maud", &["report/"]),
     ("memchr", &["fields/sanitise.rs", "input/", "raw_json/"]),
     ("mimalloc", &["main.rs"]),
@@ -110,6 +110,7 @@ const OWNERS: &[(&str, &[&str])] = &[
         "rustix",
         &[
             "commands/run/fd_limit.rs",
+            "commands/run/stdout_reader.rs",
             "commands/signals.rs",
             "input/source.rs",
             "program.rs",

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use rescore::internals::encoding::TextEncoding;
 use rescore::internals::fields::{Assignments, PhoneRules};
 use rescore::internals::input::{self, Compose, FileSettings, FormatChoice, Input, Reader};
-use rescore::internals::layout::{Existing, VERDICT_COLUMNS};
+use rescore::internals::layout::{AddedColumns, Existing};
 use rescore::internals::selection::Selection;
 use rescore::internals::service::{self, Plan};
 
@@ -34,7 +34,7 @@ pub(crate) fn reader_settings(input: &Path) -> input::ReaderSettings {
         assignments: Assignments::default(),
         phones: PhoneRules::default(),
         existing: Existing::Replace,
-        columns: VERDICT_COLUMNS.map(str::to_owned).to_vec(),
+        columns: AddedColumns::new("", [], None),
     }
 }
 

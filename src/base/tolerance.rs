@@ -24,6 +24,12 @@ impl Tolerance {
             Self::Percent(most) => bad as f64 * 100.0 <= all as f64 * most,
         }
     }
+
+    /// Whether all rows may be bad.
+    #[must_use]
+    pub(crate) fn is_everything(self) -> bool {
+        matches!(self, Self::Percent(most) if most >= 100.0)
+    }
 }
 
 impl fmt::Display for Tolerance {

@@ -1,7 +1,7 @@
 //! The arguments of `rescore check`: those of `run` that change its numbers, with the same names and meanings.
 
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use clap::Args;
 
@@ -12,12 +12,15 @@ use super::format::{FILES, FormatArgs, source};
 use super::policy;
 use super::price::PriceArgs;
 use super::selection::SelectionArgs;
+use super::server::ServerArgs;
 use super::settings::SettingsArgs;
 use super::sources::Sources;
 use super::values::{self, DecideBy};
 use crate::base::error::{Error, Result};
 use crate::config::{CheckConfig, CheckLedger};
 use crate::input::ReaderSettings;
+use crate::layout::AddedColumns;
+use crate::ledger::Freshness;
 use crate::observe::Style;
 use crate::pace::Rate;
 use crate::raw_json::Pointer;
@@ -48,13 +51,18 @@ pub(super) struct CheckArgs {
     #[command(flatten)]
     price: PriceArgs,
 
-    /// Look for answers that are already paid for in this file: one given to `run --ledger`, or the OUTPUT.ledger of a run
-    /// that was stopped
-    #[arg(long, value_name = "FILE", value_parser = values::file(), help_heading = LEDGER)]
+    /// Look for answers that are already paid for in this file or database: one given to `run --ledger`, or the OUTPUT.ledger
+    /// of a run that was stopped
+    #[arg(long, value_name = "FILE|URL", value_parser = values::file(), help_heading = LEDGER)]
     ledger: Option<PathBuf>,
+    #[command(flatten)]
+    server: ServerArgs,
     /// Use only answers that are not older than this, such as `7d` [default: all]
     #[arg(long, value_name = "TIME", value_parser = values::age, help_heading = LEDGER)]
     max_age: Option<Duration>,
+    /// Use only answers that were asked for since this moment: a date, or a time such as `2026-11-22T18:20:00Z`
+    #[arg(long, value_name = "TIME", value_parser = values::past_moment, help_heading = LEDGER)]
+    asked_since: Option<SystemTime>,
     /// Count every row as a call, even identical ones
     #[arg(long, help_heading = LEDGER)]
     no_dedupe: bool,
@@ -96,7 +104,7 @@ pub(super) struct CheckArgs {
 impl CheckArgs {
     pub(super) fn into_config(self, sources: Sources<'_>) -> Result<CheckConfig> {
         self.price.check(sources)?;
-        let (names, mut captured) = self.columns.names()?;
+        let (columns, mut captured) = self.columns.added()?;
         if let DecideBy::Level(place) = &self.decide_by {
             policy::capture(place, &mut captured)?;
         }
@@ -106,7 +114,7 @@ impl CheckArgs {
             Rate::Auto
         });
         Ok(CheckConfig {
-            input: self.input(names)?,
+            input: self.input(columns)?,
             plan: self.account.plan()?,
             ledger: self.ledger(captured, sources)?,
             dedupe: !self.no_dedupe,
@@ -123,7 +131,7 @@ impl CheckArgs {
         })
     }
 
-    fn input(&self, columns: Vec<String>) -> Result<ReaderSettings> {
+    fn input(&self, columns: AddedColumns) -> Result<ReaderSettings> {
         let input = source(self.input.as_deref(), "rescore check users.csv")?;
         Ok(ReaderSettings {
             file: self.format.file(input)?,
@@ -142,10 +150,11 @@ impl CheckArgs {
     /// # Errors
     /// One of address and service ID is missing, or not valid.
     fn ledger(&self, captured: Vec<Pointer>, sources: Sources<'_>) -> Result<Option<CheckLedger>> {
-        let Some(path) = self.ledger.clone() else {
+        let Some(ledger) = &self.ledger else {
             // In a variable it may be for other commands.
-            if sources.is_typed("max_age") {
-                return Err(Error::usage("`--max-age` needs `--ledger FILE`")
+            let ages = [("max_age", "--max-age"), ("asked_since", "--asked-since")];
+            if let Some((_, option)) = ages.iter().find(|(id, _)| sources.is_typed(id)) {
+                return Err(Error::usage(format!("`{option}` needs `--ledger FILE`"))
                     .hint("without a ledger no answer is known, whatever its age"));
             }
             return Ok(None);
@@ -167,9 +176,9 @@ impl CheckArgs {
             Some(Account::of_service(&endpoint, &service_id))
         };
         Ok(Some(CheckLedger {
-            path,
+            ledger: self.server.named(ledger)?,
             account,
-            max_age: self.max_age,
+            freshness: Freshness::of(self.max_age, self.asked_since),
             captured: captured.into(),
         }))
     }

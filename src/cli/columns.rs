@@ -9,7 +9,7 @@ use super::fields::FIELDS;
 use super::format::FILES;
 use super::values::{self, Column};
 use crate::base::error::{Error, Result, quoted};
-use crate::layout::{Existing, PREVIOUS, VERDICT_COLUMNS};
+use crate::layout::{AddedColumns, ColumnContent, Existing, PREVIOUS};
 use crate::raw_json::Pointer;
 
 // A doc comment would be taken for the help of the command.
@@ -30,44 +30,53 @@ pub(super) struct ColumnArgs {
         help_heading = FILES
     )]
     prefix: String,
+    /// Append a column with the reason word of each row without a verdict, such as `no_answer`
+    ///
+    /// It is empty for all other rows. The words are those of the rejects.
+    #[arg(long, value_name = "NAME", value_parser = values::new_column_name, help_heading = FILES)]
+    reason_column: Option<String>,
 }
 
 impl ColumnArgs {
-    /// The names of all columns that we write, and where those of `--column` come from.
+    /// The columns that we write, and where those of `--column` come from.
     ///
     /// # Errors
     /// Two of them would have the same name.
-    pub(super) fn names(&self) -> Result<(Vec<String>, Vec<Pointer>)> {
-        let further = self.column.iter().map(|Column(name, _)| name.as_str());
-        let names: Vec<String> = VERDICT_COLUMNS
-            .into_iter()
-            .chain(further)
-            .map(|name| format!("{}{name}", self.prefix))
-            .collect();
+    pub(super) fn added(&self) -> Result<(AddedColumns, Vec<Pointer>)> {
+        let captured = self.column.iter().map(|Column(name, _)| name.as_str());
+        let columns = AddedColumns::new(&self.prefix, captured, self.reason_column.as_deref());
+        let option = |column| match columns.content(column) {
+            ColumnContent::Reason => "--reason-column",
+            _ => "--column",
+        };
         let mut seen = HashSet::new();
-        if let Some(twice) = names.iter().find(|name| !seen.insert(name.to_lowercase())) {
+        let mut names = columns.iter().enumerate();
+        if let Some((column, twice)) = names.find(|(_, name)| !seen.insert(name.to_lowercase())) {
             return Err(Error::usage(format!(
-                "`--column`: there already is a column {}",
+                "`{}`: there already is a column {}",
+                option(column),
                 quoted(twice)
             )));
         }
-        let kept = |name: &String| names.contains(&format!("{PREVIOUS}{name}"));
-        if let (ExistingArg::Keep, Some(name)) =
-            (self.existing, names.iter().find(|name| kept(name)))
-        {
+        let old = |name: &String| {
+            columns
+                .iter()
+                .find(|old| *name == format!("{PREVIOUS}{old}"))
+        };
+        let mut kept = { columns.iter().enumerate() }
+            .filter_map(|(column, name)| Some((column, name, old(name)?)));
+        if let (ExistingArg::Keep, Some((column, name, old))) = (self.existing, kept.next()) {
             return Err(Error::usage(format!(
-                "`--column`: {} is the name that `--existing keep` gives to an old {}",
-                quoted(&format!("{PREVIOUS}{name}")),
-                quoted(name)
+                "`{}`: {} is the name that `--existing keep` gives to an old {}",
+                option(column),
+                quoted(name),
+                quoted(old)
             )));
         }
-        Ok((
-            names,
-            self.column
-                .iter()
-                .map(|Column(_, pointer)| pointer.clone())
-                .collect(),
-        ))
+        let pointers = self.column.iter();
+        let pointers = pointers.map(|Column(_, pointer)| pointer.clone());
+        let pointers = pointers.collect();
+        Ok((columns, pointers))
     }
 
     /// What `--existing` says.

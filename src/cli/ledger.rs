@@ -17,7 +17,7 @@ use crate::base::error::{Error, Result, shown};
 use crate::config::{AdminConfig, AdminTask, ForgetTarget};
 use crate::fields::{Assignments, InvalidPhone, PerField, PhoneRegion, PhoneRules, UserRequest};
 use crate::input::{FileSettings, FormatChoice, Input, ReaderSettings};
-use crate::layout::Existing;
+use crate::layout::{AddedColumns, Existing};
 #[cfg(feature = "postgres")]
 use crate::ledger::{Grants, ImportSettings, InitSettings};
 use crate::selection::Selection;
@@ -329,7 +329,7 @@ fn many(users: &Path, arguments: &ForgetArgs) -> Result<ReaderSettings> {
         },
         existing: Existing::Replace,
         // Nothing is written, so there are no columns of ours.
-        columns: Vec::new(),
+        columns: AddedColumns::none(),
         // A row that cannot have been sent does no harm here.
         judges_first_rows: false,
         selection: Selection::default(),

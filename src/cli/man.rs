@@ -39,6 +39,10 @@ const SECTION: &str = "1";
 const VARIABLES: &[(&str, &str)] = &[
     ("RESCORE_API_KEY", "the API key"),
     (
+        "PGPASSWORD, PGPASSFILE, PGUSER",
+        "the password for the ledger's server, the file that has it, and who connects if the address names nobody",
+    ),
+    (
         "CREDENTIALS_DIRECTORY",
         "systemd's credentials; the file `rescore-api-key` in it is the key",
     ),
@@ -69,6 +73,10 @@ const FILES: &[(&str, &str)] = &[
     (
         "OUTPUT.partial and the like",
         "the same files, before they are complete",
+    ),
+    (
+        "OUTPUT.spill, rescore-N.spill",
+        "paid answers that came while the ledger's server was away; the next run to this output brings them in",
     ),
     (
         "OUTPUT.ledger",

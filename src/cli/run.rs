@@ -3,7 +3,7 @@
 use std::io::IsTerminal;
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use clap::Args;
 
@@ -29,7 +29,8 @@ use crate::config::{
     PaceConfig, PartsConfig, RunConfig, ServiceConfig, TimeoutConfig, WatchConfig,
 };
 use crate::input::{Input, ReaderSettings};
-use crate::ledger::Reuse;
+use crate::layout::AddedColumns;
+use crate::ledger::{Freshness, Reuse};
 use crate::observe::{LogTarget, Style};
 use crate::pace::{CallLimit, FailureBudget, FailureLimit, GiveUpAfter, Rate};
 use crate::scorer::Patience;
@@ -138,15 +139,21 @@ pub(super) struct RunArgs {
     )]
     give_up_after: Option<GiveUpAfter>,
 
-    /// Keep paid answers in this file or PostgreSQL database (postgresql://…); several runs may share it, even at the same
-    /// time [default: OUTPUT.ledger, until every row has a verdict]
+    /// Keep paid answers in this file, or at postgresql://…; several runs may share it [default: OUTPUT.ledger, until every
+    /// row has a verdict]
     #[arg(long, value_name = "FILE|URL", value_parser = values::file(), help_heading = LEDGER)]
     ledger: Option<PathBuf>,
     /// Use only answers that are not older than this, such as `7d` [default: all]
     #[arg(long, value_name = "TIME", value_parser = values::age, help_heading = LEDGER)]
     max_age: Option<Duration>,
+    /// Use only answers that were asked for since this moment: a date, or a time such as `2026-11-22T18:20:00Z`
+    ///
+    /// It is the same moment for all runs of a job, so that they share their answers, also if one of them runs again. A date
+    /// means its start in UTC. With `--max-age`, the later moment counts.
+    #[arg(long, value_name = "TIME", value_parser = values::past_moment, help_heading = LEDGER)]
+    asked_since: Option<SystemTime>,
     /// Send every row again: discard the answers in OUTPUT.ledger, or use none of those in the shared ledger
-    #[arg(long, conflicts_with = "max_age", help_heading = LEDGER)]
+    #[arg(long, conflicts_with_all = ["max_age", "asked_since"], help_heading = LEDGER)]
     fresh: bool,
     /// Send only the rows that have no verdict in the finished output
     ///
@@ -154,7 +161,7 @@ pub(super) struct RunArgs {
     #[arg(long, conflicts_with_all = ["fresh", "limit", "sample"], help_heading = LEDGER)]
     retry_failed: bool,
     /// Keep no answers: a run that stops cannot continue
-    #[arg(long, conflicts_with_all = ["ledger", "max_age", "fresh", "retry_failed"], help_heading = LEDGER)]
+    #[arg(long, conflicts_with_all = ["ledger", "max_age", "asked_since", "fresh", "retry_failed"], help_heading = LEDGER)]
     no_ledger: bool,
     /// Send every row, even identical ones; answers then belong to row numbers, so a run that continues on an edited input
     /// sends rows that moved again
@@ -242,9 +249,9 @@ impl RunArgs {
         let plan = self.service.plan()?;
         let pace = self.pace();
         let idempotency = self.service.idempotency()?;
-        let (names, columns) = self.columns.names()?;
-        let (policy, captured) = self.policy.choice(sources)?.of_answers(columns)?;
-        let files = self.files(&names)?;
+        let (columns, captured) = self.columns.added()?;
+        let (policy, captured) = self.policy.choice(sources)?.of_answers(captured)?;
+        let files = self.files(&columns)?;
         let service = if self.sandbox {
             refuse_address(sources)?;
             // Addresses and keys in variables are for other runs: a stand-in never gets the real key.
@@ -344,7 +351,7 @@ impl RunArgs {
         Ok(both.min_by_key(|limit| limit.calls()))
     }
 
-    fn files(&self, columns: &[String]) -> Result<FilesConfig> {
+    fn files(&self, columns: &AddedColumns) -> Result<FilesConfig> {
         if let Some(directory) = &self.output_dir {
             return self.parts(directory, columns).map(FilesConfig::Parts);
         }
@@ -361,20 +368,20 @@ impl RunArgs {
         };
         let input = source(input, "rescore run users.csv -o scored.csv")?;
         Ok(FilesConfig::One(Box::new(OneFileConfig {
-            input: self.input(input, columns.to_vec())?,
+            input: self.input(input, columns.clone())?,
             output: self.output(),
         })))
     }
 
     /// # Errors
     /// No file is named, or standard input, which has no name that an output could have.
-    fn parts(&self, directory: &Path, columns: &[String]) -> Result<PartsConfig> {
+    fn parts(&self, directory: &Path, columns: &AddedColumns) -> Result<PartsConfig> {
         if self.input.is_empty() || self.input.iter().any(|input| input == Path::new("-")) {
             return Err(Error::usage("`--output-dir` needs the names of the inputs")
                 .hint("name them, as in `rescore run parts/*.csv --output-dir scored`"));
         }
         let inputs = self.input.iter();
-        let inputs = inputs.map(|path| self.input(Input::File(path.clone()), columns.to_vec()));
+        let inputs = inputs.map(|path| self.input(Input::File(path.clone()), columns.clone()));
         Ok(PartsConfig {
             inputs: inputs.collect::<Result<_>>()?,
             directory: directory.to_owned(),
@@ -383,14 +390,15 @@ impl RunArgs {
         })
     }
 
-    fn input(&self, input: Input, columns: Vec<String>) -> Result<ReaderSettings> {
+    fn input(&self, input: Input, columns: AddedColumns) -> Result<ReaderSettings> {
         Ok(ReaderSettings {
             file: self.format.file(input)?,
             assignments: self.fields.assignments()?,
             phones: self.fields.phones(),
             existing: self.columns.existing(),
             columns,
-            judges_first_rows: self.give_up_after != Some(GiveUpAfter::Never),
+            judges_first_rows: self.give_up_after != Some(GiveUpAfter::Never)
+                && !self.accept_failures.is_some_and(Tolerance::is_everything),
             selection: self.selection.selection(),
         })
     }
@@ -412,10 +420,10 @@ impl RunArgs {
             None if self.no_ledger => LedgerChoice::Nowhere,
             None => LedgerChoice::Own,
         };
-        let reuse = match self.max_age {
+        let reuse = match Freshness::of(self.max_age, self.asked_since) {
             // It uses the answers that the finished run used.
             _ if self.retry_failed => Reuse::Retry,
-            Some(age) => Reuse::Younger(age),
+            Some(freshness) => Reuse::Recent(freshness),
             None if self.fresh => Reuse::Nothing,
             None => Reuse::All,
         };

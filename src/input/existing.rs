@@ -9,7 +9,7 @@ use serde::de::IgnoredAny;
 use crate::base::error::{Error, quoted};
 use crate::drift::Drift;
 use crate::fields::{ColumnSource, Field, Part, PerField};
-use crate::layout::{Existing, PREVIOUS, VERDICT_COLUMNS};
+use crate::layout::{AddedColumns, ColumnContent, Existing, PREVIOUS, VERDICT_COLUMNS};
 use crate::verdict::{Failure, Reason, Score, TransactionId};
 
 /// The number of columns by which ours are recognised.
@@ -61,7 +61,7 @@ impl Conflict {
     }
 
     /// The error for the file. `row` is the row with the value that is not ours.
-    pub(super) fn refuses(self, columns: &[String], file: &str, row: usize) -> Error {
+    pub(super) fn refuses(self, columns: &AddedColumns, file: &str, row: usize) -> Error {
         let name = self.name(columns);
         let (shown, kept) = (quoted(name), quoted(&format!("{PREVIOUS}{name}")));
         let recognised: Vec<_> = columns
@@ -90,10 +90,10 @@ impl Conflict {
                         recognised.join(", ")
                     ))
                 };
-                let other_name = if self.column() < KEY_COLUMNS {
-                    ""
-                } else {
-                    "give `--column` another name; "
+                let other_name = match columns.content(self.column()) {
+                    ColumnContent::Captured(_) => "give `--column` another name; ",
+                    ColumnContent::Reason => "give `--reason-column` another name; ",
+                    _ => "",
                 };
                 error.hint(format!(
                     "{other_name}`--existing keep` renames it to {kept}; {other_names}"
@@ -155,27 +155,28 @@ pub(super) fn is_source(column: &str, field: Field, file: &str) -> Error {
         "a new column cannot be named {}: {file} has the field `{field}` in that column",
         quoted(column)
     ))
-    .hint("give `--column` another name, or give all new columns a prefix with `--prefix rescore_`")
+    .hint("give it another name, or give all new columns a prefix with `--prefix rescore_`")
 }
 
-/// Whether we could have written this value into this column: it is empty or has the right form.
+/// Whether we could have written this value into a column with this content: it is empty or has the right form.
 /// `None` is a value that is not text.
-pub(super) fn fits(column: usize, text: Option<&str>) -> bool {
+pub(super) fn fits(content: ColumnContent, text: Option<&str>) -> bool {
     let Some(text) = text else {
-        return column >= KEY_COLUMNS;
+        return matches!(content, ColumnContent::Captured(_));
     };
     let is_score = || {
         // A JSON number, which `01` and `1.` are not.
         Score::from_json_number(text).is_ok() && serde_json::from_str::<IgnoredAny>(text).is_ok()
     };
     text.is_empty()
-        || match column {
-            0 => TransactionId::new(text).is_ok(),
-            1 => is_score(),
-            2 => Drift::DECISIONS
+        || match content {
+            ColumnContent::TransactionId => TransactionId::new(text).is_ok(),
+            ColumnContent::Score => is_score(),
+            ColumnContent::Decision => Drift::DECISIONS
                 .iter()
                 .any(|decision| decision.word() == text),
-            _ => true,
+            ColumnContent::Captured(_) => true,
+            ColumnContent::Reason => Reason::of_word(text).is_some(),
         }
 }
 
@@ -185,29 +186,39 @@ mod tests {
 
     #[test]
     fn values_that_we_write_fit_and_others_do_not() {
-        for (column, fitting, foreign) in [
-            (0, &["", "t-1", "8f14e45f"][..], &["=1+1", "a\u{1b}b"][..]),
+        for (content, fitting, foreign) in [
             (
-                1,
+                ColumnContent::TransactionId,
+                &["", "t-1", "8f14e45f"][..],
+                &["=1+1", "a\u{1b}b"][..],
+            ),
+            (
+                ColumnContent::Score,
                 &["", "1.50", "-0.5", "1e2"],
                 &["low", "01", "1.", "1,5", " 1", "NaN"],
             ),
             (
-                2,
+                ColumnContent::Decision,
                 &["", "approve", "review", "block"],
                 &["manually approved by Eve", "Block", " block"],
             ),
-            (3, &["", "anything"], &[]),
+            (ColumnContent::Captured(0), &["", "anything"], &[]),
+            (
+                ColumnContent::Reason,
+                &["", "refused", "not_json"],
+                &["Refused", "was fired"],
+            ),
         ] {
             for (texts, expected) in [(fitting, true), (foreign, false)] {
                 for text in texts {
-                    assert_eq!(fits(column, Some(text)), expected, "{column} {text}");
+                    assert_eq!(fits(content, Some(text)), expected, "{content:?} {text}");
                 }
             }
         }
+        let columns = AddedColumns::new("", ["x"], Some("reason"));
         assert_eq!(
-            [0, 1, 2, 3].map(|column| fits(column, None)),
-            [false, false, false, true]
+            [0, 1, 2, 3, 4].map(|column| fits(columns.content(column), None)),
+            [false, false, false, true, false]
         );
     }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use crate::base::encoding::TextEncoding;
 use crate::base::error::shown;
 use crate::fields::{Assignments, PhoneRules};
-use crate::layout::Existing;
+use crate::layout::{AddedColumns, Existing};
 use crate::selection::Selection;
 
 /// Where rows come from.
@@ -70,8 +70,8 @@ pub struct ReaderSettings {
     pub phones: PhoneRules,
     /// What to do with columns that have our names.
     pub existing: Existing,
-    /// The names of the columns that we write.
-    pub columns: Vec<String>,
+    /// The columns that we write.
+    pub columns: AddedColumns,
     /// Whether to reject a file whose first rows all fail for the same reason.
     pub judges_first_rows: bool,
     /// Which rows are read.

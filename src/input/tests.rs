@@ -11,7 +11,7 @@ use super::{Compose, FileSettings, FormatChoice, Input, ReadRow, Reader, ReaderS
 use crate::base::encoding::TextEncoding;
 use crate::base::error::Result;
 use crate::fields::{Assignments, PhoneRules, UserRequest};
-use crate::layout::Existing;
+use crate::layout::{AddedColumns, Existing};
 use crate::selection::Selection;
 
 /// Returns at most `step` bytes per read, is interrupted at every third read, and fails at the
@@ -50,7 +50,7 @@ fn settings() -> ReaderSettings {
         assignments: Assignments::default(),
         phones: PhoneRules::default(),
         existing: Existing::Replace,
-        columns: crate::layout::VERDICT_COLUMNS.map(str::to_owned).into(),
+        columns: AddedColumns::new("", [], None),
         judges_first_rows: true,
         selection: Selection::default(),
     }

@@ -52,3 +52,20 @@ pub(super) fn cannot_open(path: &Path, error: &rusqlite::Error) -> Error {
         errors::unreadable(path).because(errors::as_io_error(error))
     }
 }
+
+/// The error for a ledger with the answers of several accounts, of which none was named.
+pub(super) fn several_accounts<'a>(
+    ledger: &str,
+    endpoints: impl Iterator<Item = &'a str>,
+) -> Error {
+    let error = Error::usage(format!(
+        "`{ledger}` has answers of several services or service ids, and none was named"
+    ));
+    let mut endpoints: Vec<_> = endpoints.collect();
+    endpoints.sort_unstable();
+    endpoints.dedup();
+    endpoints
+        .into_iter()
+        .fold(error, |error, endpoint| error.detail(endpoint.to_owned()))
+        .hint("name one as in `run`, with `--base-url URL` and `--service-id ID`")
+}

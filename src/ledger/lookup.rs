@@ -92,15 +92,6 @@ impl Lookup {
         self.reader.may_have_come(key)
     }
 
-    /// Notes which answers other runs have stored.
-    ///
-    /// # Errors
-    /// The ledger cannot be read.
-    pub(super) fn note_others(&mut self) -> Result<()> {
-        self.begin()?;
-        self.end()
-    }
-
     /// Makes the lookups that follow see the ledger's present state, which costs less for each. To be ended soon: the log
     /// grows meanwhile.
     ///

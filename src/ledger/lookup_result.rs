@@ -1,6 +1,6 @@
 //! What a ledger knows about a request, as the run that asks sees it.
 
-use crate::telemetry::event::Unusable;
+use crate::telemetry::event::{Origin, Unusable};
 use crate::verdict::{Answer, Failure, Score};
 
 /// What a ledger knows about a request.
@@ -44,4 +44,14 @@ pub(crate) enum AnsweredIn {
     ThisRun,
     /// Another one that writes to the same ledger.
     OtherRun,
+}
+
+impl AnsweredIn {
+    /// Where a row's verdict comes from, if it is from there.
+    pub(crate) const fn origin(self) -> Origin {
+        match self {
+            Self::ThisRun => Origin::Duplicate,
+            Self::OtherRun => Origin::Ledger,
+        }
+    }
 }

@@ -2,7 +2,7 @@
 //!
 //! A ledger is one SQLite database of answers by request. A run opens it ([`OpenLedger`]), looks up what earlier runs
 //! stored ([`Lookup`]), starts with it ([`RunningLedger`]) and makes new answers durable ([`LedgerWriter`]). Without a run,
-//! [`LedgerPreview`] shows what a run would find, and `admin` shows what is in a ledger and removes answers. A ledger must not know files of users or calls, and stores
+//! [`preview()`] shows what a run would find, and `admin` shows what is in a ledger and removes answers. A ledger must not know files of users or calls, and stores
 //! nothing about a person.
 
 mod access;
@@ -15,13 +15,12 @@ mod db;
 #[cfg(test)]
 mod faults;
 mod file;
-#[allow(dead_code, reason = "the pipeline claims with the next change")]
 mod group_commit;
 mod holder;
 mod judge;
 mod known_limit;
-#[allow(dead_code, reason = "the pipeline claims with the next change")]
 mod lease;
+mod ledger_preview;
 mod location;
 mod lock;
 mod lookup;
@@ -31,10 +30,15 @@ mod opened;
 mod packed;
 #[cfg(feature = "postgres")]
 mod postgres;
+mod previewing;
 mod request_key;
 mod request_uuids;
 mod row_lookup;
 mod sealed_failure;
+#[cfg_attr(
+    not(feature = "postgres"),
+    allow(dead_code, reason = "nothing connects to it")
+)]
 mod server_url;
 mod session;
 mod settings;
@@ -44,9 +48,7 @@ mod stored_answer;
 mod tests;
 mod upkeep;
 mod worker_lock;
-#[allow(dead_code, reason = "the pipeline claims with the next change")]
 mod write_thread;
-#[allow(dead_code, reason = "the pipeline claims with the next change")]
 mod writer;
 
 pub(crate) use admin::ForgetCounts;
@@ -59,10 +61,10 @@ pub(crate) use db::runs::PreviousRun;
 pub(crate) use faults::StoreFaults;
 pub(crate) use file::{SUFFIXES, ledger_of};
 pub(crate) use known_limit::KnownLimit;
+pub(crate) use lease::{Holding, WorkerNumber};
+pub(crate) use ledger_preview::PreviewedRun;
 pub use location::LedgerLocation;
 pub(crate) use lock::OutputLock;
-pub(crate) use lookup::Lookup;
-pub(crate) use lookup_result::AnsweredIn;
 pub use lookup_result::{KnownOutcome, LookupResult};
 #[cfg(feature = "postgres")]
 pub(crate) use named_ledger::{Grants, InitSettings};
@@ -70,16 +72,16 @@ pub use named_ledger::{NamedLedger, ServerSettings};
 pub(crate) use opened::OpenedLedger;
 #[cfg(feature = "postgres")]
 pub(crate) use postgres::{ImportCounts, ImportSettings, InitResult, import, init, refuse_reuse};
+pub(crate) use previewing::preview;
 pub(crate) use request_key::{RequestHasher, RequestKey};
 pub(crate) use request_uuids::RequestUuids;
 pub(crate) use row_lookup::RowLookup;
 pub use server_url::ServerUrl;
-pub(crate) use session::{
-    ClosedLedger, EarlierAnswers, LedgerPreview, PreviewedRun, RunningLedger,
-};
+pub(crate) use session::{ClosedLedger, EarlierAnswers, RunningLedger};
 pub use session::{OpenLedger, Removal};
-pub use settings::{LedgerSettings, Reuse};
+pub use settings::{Freshness, LedgerSettings, Reuse};
 pub(crate) use settings::{PreviewAccount, PreviewSettings};
-pub(crate) use store::FinishedRun;
+pub(crate) use store::{ClaimRequest, ClaimResult, FinishedRun};
 pub(crate) use upkeep::{Forgetter, Keeper, Traces, UpkeepResult, stats_of};
+pub(crate) use write_thread::Claimed;
 pub(crate) use writer::LedgerWriter;

@@ -39,6 +39,7 @@ pub struct ServerSettings {
 }
 
 /// How a ledger is made on a server.
+#[cfg(feature = "postgres")]
 #[derive(Debug)]
 pub(crate) struct InitSettings {
     /// The server.
@@ -50,6 +51,7 @@ pub(crate) struct InitSettings {
 }
 
 /// Existing roles that get rights on a ledger.
+#[cfg(feature = "postgres")]
 #[derive(Debug, Default)]
 pub(crate) struct Grants {
     /// Those who call the service.

@@ -1,10 +1,11 @@
 //! The settings with which a ledger is opened.
 
 use std::num::NonZeroUsize;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::location::LedgerLocation;
+use super::named_ledger::NamedLedger;
 use crate::raw_json::Pointer;
 
 /// Which answers of earlier runs are used.
@@ -14,12 +15,38 @@ pub enum Reuse {
     All,
     /// All of them, also those of a finished run, which goes on: it has further inputs.
     Continue,
-    /// Those that are younger than this by the wall clock.
-    Younger(Duration),
+    /// Those that are recent enough by the wall clock.
+    Recent(Freshness),
     /// None. In the run's own ledger its first answer replaces them all; in a shared one new answers replace old ones.
     Nothing,
     /// Those that a finished run used, and its own: only rows that failed are asked about again.
     Retry,
+}
+
+/// How recent an answer must be, by at least one of two rules. The later moment counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Freshness {
+    max_age: Option<Duration>,
+    asked_since: Option<SystemTime>,
+}
+
+impl Freshness {
+    /// Not older than `max_age` when the ledger is opened, and not from before `asked_since`, which is the same moment for
+    /// all runs of a job; `None` without either rule.
+    #[must_use]
+    pub fn of(max_age: Option<Duration>, asked_since: Option<SystemTime>) -> Option<Self> {
+        let is_any = max_age.is_some() || asked_since.is_some();
+        is_any.then_some(Self {
+            max_age,
+            asked_since,
+        })
+    }
+
+    /// The moment from which on answers are recent enough to a ledger that is opened now.
+    pub(super) fn not_before(self, now: SystemTime) -> SystemTime {
+        let by_age = { self.max_age }.map(|age| now.checked_sub(age).unwrap_or(UNIX_EPOCH));
+        by_age.max(self.asked_since).unwrap_or(UNIX_EPOCH)
+    }
 }
 
 /// What a ledger must know of the run that opens it.
@@ -47,11 +74,11 @@ pub struct LedgerSettings {
 #[derive(Debug)]
 pub(crate) struct PreviewSettings<'a> {
     /// The ledger, a shared one or a run's own.
-    pub(crate) path: &'a Path,
+    pub(crate) ledger: &'a NamedLedger,
     /// Who would be asked; `None` is the only account that the ledger has answers of.
     pub(crate) account: Option<PreviewAccount<'a>>,
-    /// Older answers are not used.
-    pub(crate) max_age: Option<Duration>,
+    /// How recent answers must be.
+    pub(crate) freshness: Option<Freshness>,
     /// The additional answer fields that the run needs.
     pub(crate) captured: &'a [Pointer],
 }

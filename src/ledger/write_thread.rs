@@ -48,6 +48,8 @@ pub(crate) struct Claimed {
     pub(crate) worker: WorkerNumber,
     /// One for each request, in their order.
     pub(crate) results: Vec<ClaimResult>,
+    /// Whether the store does not answer.
+    pub(crate) away: bool,
 }
 
 /// What the thread gets besides answers and claims.
@@ -122,22 +124,25 @@ impl Group {
     }
 
     /// Tells all who wait what has become of it. Those who were given up meanwhile miss it; it is done all the same.
-    /// Claims learn why the store was `refused`.
-    fn done(
-        self,
-        worker: WorkerNumber,
-        results: Vec<ClaimResult>,
-        refused: impl Fn() -> Option<crate::base::error::Error>,
-    ) {
+    /// Claims learn whether the store answers.
+    fn done(self, worker: WorkerNumber, results: Vec<ClaimResult>, contact: impl Fn() -> Contact) {
         for (record, done) in self.records.into_iter().zip(self.recorded) {
             let _ = done.send(Ok(record.payload));
         }
         let mut results = results.into_iter();
         for (requests, done) in self.claimed {
             let results = results.by_ref().take(requests).collect();
-            let _ = done.send(match refused() {
-                None => Ok(Claimed { worker, results }),
-                Some(error) => Err(error),
+            let claimed = |away| Claimed {
+                worker,
+                results,
+                away,
+            };
+            let _ = done.send(match contact() {
+                Contact::There => Ok(claimed(false)),
+                #[cfg(feature = "postgres")]
+                Contact::Away => Ok(claimed(true)),
+                #[cfg(feature = "postgres")]
+                Contact::GivenUp(error) => Err(error),
             });
         }
     }
@@ -213,17 +218,6 @@ impl<S: Store> WriteThread<S> {
         }
     }
 
-    /// Why claims fail although answers are still kept: the store was given up.
-    fn refusal(&self) -> Option<crate::base::error::Error> {
-        match self.store.contact() {
-            Contact::There => None,
-            #[cfg(feature = "postgres")]
-            Contact::Away => None,
-            #[cfg(feature = "postgres")]
-            Contact::GivenUp(error) => Some(error),
-        }
-    }
-
     /// Writes a group, unless an earlier write has failed; returns why one has.
     fn handle(&mut self, group: Group, broken: Option<io::Error>) -> Option<io::Error> {
         let written = if let Some(error) = broken {
@@ -239,7 +233,7 @@ impl<S: Store> WriteThread<S> {
                 if let Some(lease) = &self.lease {
                     self.suspend(lease);
                 }
-                group.done(worker, results, || self.refusal());
+                group.done(worker, results, || self.store.contact());
                 None
             }
             Err(error) => {

@@ -6,10 +6,9 @@
 use std::cell::RefCell;
 use std::path::PathBuf;
 use std::sync::{Arc, mpsc};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use tokio::sync::oneshot;
-use tokio::time::Instant;
 
 use super::bloom_filter::BloomFilter;
 use super::clock::millis;
@@ -27,9 +26,6 @@ use super::write_thread::{Claimed, Notes, Pending, WriteThread};
 use crate::base::error::{Error, Result};
 use crate::telemetry::pace::Limit;
 use crate::verdict::{Answer, Failure};
-
-/// How long it may go unnoted what other runs have stored.
-pub(super) const NOTED_FOR: Duration = Duration::from_millis(5);
 
 /// Makes a run's answers durable, and finds those that arrived since a row was looked up.
 pub struct LedgerWriter {
@@ -51,8 +47,6 @@ struct Recheck {
     lookup: Lookup,
     /// Failures that this run has stored; `None` where there is none.
     failed: Option<BloomFilter>,
-    /// Where other runs write to the ledger as well: when it was last noted what they have stored.
-    others: Option<Instant>,
 }
 
 /// What a writer needs besides its store.
@@ -104,12 +98,10 @@ impl LedgerWriter {
                 let _ = ended.send(counts);
             })
             .map_err(|e| Error::stopped("cannot start a thread").because(e))?;
-        let others = lease.is_some().then(Instant::now);
         let recheck = lookup.map(|lookup| {
             RefCell::new(Recheck {
                 lookup,
                 failed: None,
-                others,
             })
         });
         let writer = Self {
@@ -216,15 +208,7 @@ impl LedgerWriter {
             return Ok(None);
         };
         let mut recheck = recheck.borrow_mut();
-        let Recheck {
-            lookup,
-            failed,
-            others,
-        } = &mut *recheck;
-        if let Some(noted) = others.as_mut().filter(|noted| noted.elapsed() >= NOTED_FOR) {
-            lookup.note_others()?;
-            *noted = Instant::now();
-        }
+        let Recheck { lookup, failed } = &mut *recheck;
         let has_failed = |failed: &BloomFilter| failed.may_contain(Fingerprint::of(&key.into()));
         if !lookup.may_have_come(key) && !failed.as_ref().is_some_and(has_failed) {
             return Ok(None);

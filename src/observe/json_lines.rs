@@ -174,6 +174,8 @@ mod tests {
             file: Some(FileTurn { file: 3, files: 64 }),
             counts: RunCounts::of(&stats(), at, Some(&tariff)),
             in_flight: 5,
+            taken: 0,
+            ledger_away: false,
             pause: Some((Duration::from_millis(1_500), pause)),
             outage: Some(OngoingOutage {
                 since: Duration::from_secs(10),

@@ -47,6 +47,8 @@ pub(super) enum Warning {
     TransactionRepeated(NamedRow, NamedRow),
     /// The service has refused this many rows in a row.
     ManyRefused(u32),
+    /// The ledger's server does not answer, or answers again.
+    LedgerAway(bool),
     /// None of this many answers has these fields.
     FieldsAbsent(u32, Arc<str>),
     /// Answers in the ledger cannot be used.
@@ -151,6 +153,7 @@ fn warning_of(event: &Event, stats: &Stats, files: &[Arc<str>]) -> Option<Warnin
             Warning::TransactionRepeated(one.clone().min(other.clone()), one.max(other))
         }
         Event::ManyRefused { rows } => Warning::ManyRefused(*rows),
+        Event::LedgerAway(away) => Warning::LedgerAway(*away),
         Event::FieldsAbsent { answers, fields } => {
             Warning::FieldsAbsent(*answers, Arc::clone(fields))
         }

@@ -21,6 +21,10 @@ pub(super) struct Snapshot {
     /// What was counted so far.
     pub(super) counts: RunCounts,
     pub(super) in_flight: u64,
+    /// Rows that another run is asking about.
+    pub(super) taken: u64,
+    /// Whether the ledger's server does not answer.
+    pub(super) ledger_away: bool,
     pub(super) pause: Option<(Duration, Pause)>,
     pub(super) outage: Option<OngoingOutage>,
     pub(super) pace: Option<Pace>,
@@ -67,6 +71,8 @@ impl Snapshot {
                 }),
                 counts: RunCounts::of(stats, at, settings.tariff.as_ref()),
                 in_flight: stats.in_flight,
+                taken: stats.taken,
+                ledger_away: stats.ledger_away.is_some(),
                 pause: stats.pause_left(at),
                 outage: stats.outage,
                 pace: stats.pace,

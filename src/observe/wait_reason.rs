@@ -2,7 +2,9 @@
 
 use super::numbers::per_time;
 use super::snapshot::Snapshot;
-use super::words::{down, for_runs, limit, limit_in_flight, paused, refused_at_any};
+use super::words::{
+    LEDGER_AWAY, down, for_runs, limit, limit_in_flight, paused, refused_at_any, taken,
+};
 use crate::telemetry::pace::{Pace, Search};
 
 /// The reason first, then more about it, the least important last. Empty if nothing holds calls back. `ceiling` is the
@@ -16,6 +18,12 @@ pub(super) fn wait_reasons(now: &Snapshot, ceiling: usize) -> Vec<String> {
     }
     if let Some(outage) = now.outage {
         return vec![down(outage, now.at)];
+    }
+    if now.ledger_away {
+        return vec![LEDGER_AWAY.to_owned()];
+    }
+    if now.taken > 0 && now.in_flight == 0 {
+        return vec![taken(now.taken)];
     }
     let Some(pace) = now.pace else {
         return Vec::new();
@@ -125,6 +133,22 @@ mod tests {
         };
         assert_eq!(words(unlimited, 64), all_out);
         assert_eq!(words(unlimited, 9), "");
+    }
+
+    #[test]
+    fn rows_that_another_run_asks_about_are_waited_for_when_nothing_else_is_left() {
+        let waiting = |in_flight| Snapshot {
+            pace: Some(PACE),
+            taken: 12,
+            in_flight,
+            ..Snapshot::default()
+        };
+        let words = |in_flight| wait_reasons(&waiting(in_flight), 64).join("; ");
+        assert_eq!(
+            words(0),
+            "waiting for 12 rows that another run is asking about"
+        );
+        assert_eq!(words(3), "limit found: about 50.0/s; pace 48.0/s");
     }
 
     #[test]

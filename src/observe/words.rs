@@ -137,6 +137,15 @@ pub(super) fn shared_by(shared: SharedBy) -> Option<String> {
     (most > 1).then(|| format!("the pace was shared by up to {most} runs"))
 }
 
+/// Nothing can be claimed.
+pub(super) const LEDGER_AWAY: &str = "waiting for the ledger's server, which does not answer";
+
+/// Another run on the same ledger asks about the users of all rows that are left.
+pub(super) fn taken(rows: u64) -> String {
+    let rows = counted(rows, "row");
+    format!("waiting for {rows} that another run is asking about")
+}
+
 /// The service refuses some calls at any pace. One digit: few of them were counted.
 pub(super) fn refused_at_any(share: f64) -> String {
     let calls = 1.0 / share;
@@ -230,6 +239,11 @@ pub(super) fn warning(warning: &Warning) -> String {
         Warning::ManyRefused(rows) => {
             format!("the service has rejected {rows} consecutive rows; the rejects file says why")
         }
+        Warning::LedgerAway(true) => {
+            "the ledger's server does not answer: no call starts until it does, and answers that were under way are kept on this machine"
+                .to_owned()
+        }
+        Warning::LedgerAway(false) => "the ledger's server answers again".to_owned(),
         Warning::FieldsAbsent(answers, fields) => {
             let none_of = match answers {
                 1 => "the only answer so far does not have".to_owned(),

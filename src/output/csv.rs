@@ -9,7 +9,7 @@ use super::earlier::DecisionChange;
 use crate::base::any_byte::any_byte;
 use crate::base::control_chars::is_unsafe_to_print;
 use crate::base::encoding::TextEncoding;
-use crate::layout::{Existing, Format, Layout, PREVIOUS};
+use crate::layout::{ColumnContent, Existing, Format, Layout, PREVIOUS};
 use crate::row::{Row, Span};
 use crate::verdict::{Decision, Failure, Score, Verdict, is_formula};
 
@@ -134,7 +134,7 @@ pub(super) fn write_row(
 ) {
     out.extend_from_slice(row.before());
     splice(out, row, |out, column, _| {
-        put_cell(out, verdict, column, cells);
+        put_cell(out, verdict, layout.columns.content(column), cells);
     });
     let header = layout.header.as_ref();
     for column in 0..layout.columns.len() {
@@ -143,7 +143,7 @@ pub(super) fn write_row(
             && header.is_some_and(|header| has(header, column));
         if !has_place {
             out.push(cells.delimiter);
-            put_cell(out, verdict, column, cells);
+            put_cell(out, verdict, layout.columns.content(column), cells);
         }
     }
     out.extend_from_slice(row.line_end());
@@ -166,17 +166,26 @@ fn splice(out: &mut Vec<u8>, row: &Row, mut put: impl FnMut(&mut Vec<u8>, usize,
     }));
 }
 
-fn put_cell(out: &mut Vec<u8>, verdict: &Verdict, column: usize, cells: &mut CellEncoder) {
-    let Verdict::Scored(answer, decision) = verdict else {
-        return;
+fn put_cell(out: &mut Vec<u8>, verdict: &Verdict, content: ColumnContent, cells: &mut CellEncoder) {
+    let (answer, decision) = match verdict {
+        Verdict::Scored(answer, decision) => (answer, decision),
+        Verdict::Failed(failure) => {
+            if content == ColumnContent::Reason {
+                cells.put(out, failure.reason.word());
+            }
+            return;
+        }
     };
-    match column {
-        0 => cells.put(out, answer.transaction_id.as_str()),
+    match content {
+        ColumnContent::TransactionId => cells.put(out, answer.transaction_id.as_str()),
         // Digits, sign, point and exponent never need quotes, whatever the delimiter.
-        1 => out.extend_from_slice(answer.score.digits().as_bytes()),
-        2 => out.extend_from_slice(decision.map_or("", Decision::word).as_bytes()),
-        _ => {
-            let Some(Some(raw)) = answer.captured.get(column - 3) else {
+        ColumnContent::Score => out.extend_from_slice(answer.score.digits().as_bytes()),
+        ColumnContent::Decision => {
+            out.extend_from_slice(decision.map_or("", Decision::word).as_bytes());
+        }
+        ColumnContent::Reason => {}
+        ColumnContent::Captured(index) => {
+            let Some(Some(raw)) = answer.captured.get(index) else {
                 return;
             };
             match serde_json::from_str::<String>(raw) {

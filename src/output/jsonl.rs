@@ -4,7 +4,7 @@
 
 use super::columns::{CHANGE, REJECT, has};
 use super::earlier::DecisionChange;
-use crate::layout::{Existing, Layout, PREVIOUS};
+use crate::layout::{ColumnContent, Existing, Layout, PREVIOUS};
 use crate::raw_json::{self, put_string};
 use crate::row::{Row, Span};
 use crate::verdict::{Failure, Reason, Score, Verdict};
@@ -81,7 +81,7 @@ fn with_members(
             let name = layout.columns.get(*column).map_or("", String::as_str);
             put_string(&format!("{PREVIOUS}{name}"), out);
         } else {
-            put_value(out, verdict, *column);
+            put_value(out, verdict, layout.columns.content(*column));
         }
         copied = span.end;
     }
@@ -100,7 +100,7 @@ fn with_members(
         if keep || !has(row, column) {
             let comma = usize::from(std::mem::take(&mut first));
             out.extend_from_slice(head.get(comma..).unwrap_or_default());
-            put_value(out, verdict, column);
+            put_value(out, verdict, layout.columns.content(column));
         }
     }
     out.extend_from_slice(row.slice(Span {
@@ -109,15 +109,23 @@ fn with_members(
     }));
 }
 
-fn put_value(out: &mut Vec<u8>, verdict: &Verdict, column: usize) {
-    let value = match (verdict, column) {
-        (Verdict::Scored(answer, _), 0) => return put_string(answer.transaction_id.as_str(), out),
-        (Verdict::Scored(answer, _), 1) => Some(answer.score.digits()),
-        (Verdict::Scored(_, Some(decision)), 2) => return put_string(decision.word(), out),
-        (Verdict::Scored(_, None), 2) | (Verdict::Failed(_), _) => None,
-        (Verdict::Scored(answer, _), _) => {
-            answer.captured.get(column - 3).and_then(Option::as_deref)
+fn put_value(out: &mut Vec<u8>, verdict: &Verdict, content: ColumnContent) {
+    let value = match verdict {
+        Verdict::Scored(answer, decision) => match (content, decision) {
+            (ColumnContent::TransactionId, _) => {
+                return put_string(answer.transaction_id.as_str(), out);
+            }
+            (ColumnContent::Score, _) => Some(answer.score.digits()),
+            (ColumnContent::Decision, Some(decision)) => return put_string(decision.word(), out),
+            (ColumnContent::Decision, None) | (ColumnContent::Reason, _) => None,
+            (ColumnContent::Captured(index), _) => {
+                answer.captured.get(index).and_then(Option::as_deref)
+            }
+        },
+        Verdict::Failed(failure) if content == ColumnContent::Reason => {
+            return put_string(failure.reason.word(), out);
         }
+        Verdict::Failed(_) => None,
     };
     // Null, never 0 or an empty string: an absent score must not look like a low one.
     out.extend_from_slice(value.unwrap_or("null").as_bytes());

@@ -17,7 +17,7 @@ use super::target::{Replace, Target};
 use super::writer::Writer;
 use crate::base::encoding::TextEncoding;
 use crate::drift::Drift;
-use crate::layout::{Existing, Format, Layout, VERDICT_COLUMNS};
+use crate::layout::{AddedColumns, Existing, Format, Layout};
 use crate::row::{Earlier, Row, RowNumber, Span};
 use crate::verdict::{
     Answer, Decision, DecisionPolicy, Failure, Reason, Score, TransactionId, Verdict,
@@ -108,7 +108,7 @@ fn layout() -> Layout {
         encoding: TextEncoding::UTF_8,
         preamble: "\u{feff}".into(),
         header: Some(header),
-        columns: VERDICT_COLUMNS.map(str::to_owned).into(),
+        columns: AddedColumns::new("", [], None),
         existing: Existing::Replace,
     }
 }

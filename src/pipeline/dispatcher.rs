@@ -5,12 +5,14 @@
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
+use super::claim_wake::ClaimWake;
 use super::drain::Drain;
 use super::interests::{Interests, StartNeeds, WriteNeeds};
 use super::messages::{Read, Write};
 use super::rows::Rows;
 use super::wake::Wake;
 use super::window::WindowSize;
+use crate::ledger::ClaimRequest;
 use crate::pace::{FreshRows, Permit};
 use crate::scorer::{RowCall, RowOutcome, Scorer, Stop};
 use crate::service::Service;
@@ -79,13 +81,14 @@ impl<'a, S: Service> Dispatcher<'a, S> {
     }
 
     fn all_admitted(&self) -> bool {
-        !self.reads && !self.rows.has_waiting()
+        !self.reads && !self.rows.has_uncalled()
     }
 
     /// The next row that may start now, with its permit. A row without a permit is data in a queue and not a future that
     /// waits. So a row that comes back from its back-off, which holds up the output, waits only behind rows like itself.
     pub(super) fn start_now(&mut self) -> Option<(RowCall, Permit<'a>)> {
         self.admit_without_call();
+        self.rows.look_at_lease();
         while self.starts < STARTS && self.may_start() {
             let permit = self.scorer.try_permit()?;
             if let Some(call) = self.start() {
@@ -94,6 +97,17 @@ impl<'a, S: Service> Dispatcher<'a, S> {
             }
         }
         None
+    }
+
+    /// The requests to claim now, before they are called for.
+    pub(super) fn claim_now(&mut self) -> Option<Vec<ClaimRequest>> {
+        if self.is_stopping() {
+            return None;
+        }
+        self.rows.next_claims().unwrap_or_else(|stop| {
+            self.stop(stop);
+            None
+        })
     }
 
     /// Admits rows that cost no call.
@@ -156,6 +170,7 @@ impl<'a, S: Service> Dispatcher<'a, S> {
                 (true, false) if self.rows.has_ready() => WriteNeeds::More,
                 _ => WriteNeeds::NoRow,
             },
+            claims: self.rows.claim_needs().filter(|_| !self.is_stopping()),
         }
     }
 
@@ -182,6 +197,7 @@ impl<'a, S: Service> Dispatcher<'a, S> {
             }
             // The next row may start now, which is seen before the next wait.
             Wake::ServiceDown => {}
+            Wake::Claims(claims) => self.claims(claims),
             Wake::Read(read) => self.read(read),
             Wake::WriterReady(slot) => self.write(slot),
             Wake::WriterGone(reason) => {
@@ -202,6 +218,18 @@ impl<'a, S: Service> Dispatcher<'a, S> {
     pub(super) fn row_done(&mut self, outcome: RowOutcome) {
         self.scoring = self.scoring.saturating_sub(1);
         if let Err(stop) = self.rows.resolve(outcome) {
+            self.stop(stop);
+        }
+    }
+
+    fn claims(&mut self, claims: ClaimWake) {
+        let claimed = match claims {
+            ClaimWake::Claimed(Ok(claimed)) => self.rows.claimed(claimed),
+            ClaimWake::Claimed(Err(stop)) => Err(stop),
+            // What may happen now is seen before the next wait.
+            ClaimWake::AskAgain | ClaimWake::LeaseSettled => Ok(()),
+        };
+        if let Err(stop) = claimed {
             self.stop(stop);
         }
     }

@@ -1,5 +1,9 @@
 //! What the dispatcher waits for.
 
+use tokio::time::Instant;
+
+use crate::ledger::WorkerNumber;
+
 /// What is waited for. Nothing else happens next, except for a stop, which is always waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Interests {
@@ -13,6 +17,19 @@ pub(super) struct Interests {
     pub(super) start: StartNeeds,
     /// What finished rows need to be written.
     pub(super) write: WriteNeeds,
+    /// What claims wait for; `None` where no other run writes to the ledger.
+    pub(super) claims: Option<ClaimNeeds>,
+}
+
+/// What rows wait for whose requests must be claimed before their calls.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct ClaimNeeds {
+    /// Whether requests are being claimed.
+    pub(super) batch: bool,
+    /// When to ask again about requests that another run calls for.
+    pub(super) ask_again: Option<Instant>,
+    /// The worker whose lease must be renewed first.
+    pub(super) renewal: Option<WorkerNumber>,
 }
 
 /// What the next row that needs a call waits for.

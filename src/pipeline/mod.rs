@@ -7,6 +7,9 @@
 //! The [`Dispatcher`](dispatcher::Dispatcher) is state whose handlers never wait. The loop in [`run()`] waits for what
 //! happens next, a [`Wake`](wake::Wake), and has the dispatcher handle it.
 
+mod claim_wake;
+mod claiming;
+mod claims;
 mod dispatcher;
 mod drain;
 mod hand_over;

@@ -9,6 +9,7 @@ use std::mem;
 use bytes::Bytes;
 use tokio::time::Instant;
 
+use super::claims::Claims;
 use super::pending_row::{PendingRow, Request};
 use super::window::{Admitted, RowWindow, WindowSize};
 use crate::ledger::RequestKey;
@@ -17,10 +18,6 @@ use crate::row::RowNumber;
 use crate::scorer::{RowCall, RowOutcome, Scorer, Stop};
 use crate::telemetry::event::{Event, Origin};
 use crate::verdict::Verdict;
-
-/// The time between two waits, within which nothing elsewhere can have changed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct Moment(u64);
 
 /// What the next row needs.
 enum Needs {
@@ -34,15 +31,16 @@ enum Needs {
 
 /// The rows that are between reading and writing.
 pub(super) struct Rows<'a, S> {
-    scorer: &'a Scorer<S>,
-    window: RowWindow,
+    pub(super) scorer: &'a Scorer<S>,
+    pub(super) window: RowWindow,
     /// Requests that are out, each with the rows that wait for the same answer.
     out: HashMap<RequestKey, Vec<RowNumber>>,
-    /// When the ledger was asked again about the row that is admitted next.
-    rechecked: Option<Moment>,
-    now: Moment,
-    /// The clock as of `now`: reading it for each event would cost more than counting the event.
-    time: Instant,
+    /// Rows that need a call, on their way to it; `None` where no other run writes to the ledger.
+    pub(super) claims: Option<Claims>,
+    /// Whether the ledger was asked again about the row that is admitted next.
+    rechecked: bool,
+    /// The clock as of the last wait: reading it for each event would cost more than counting the event.
+    pub(super) time: Instant,
     trailer: Bytes,
 }
 
@@ -54,16 +52,15 @@ impl<'a, S> Rows<'a, S> {
             scorer,
             window: RowWindow::new(size, time),
             out: HashMap::new(),
-            rechecked: None,
-            now: Moment::default(),
+            claims: scorer.shares_ledger().then(Claims::default),
+            rechecked: false,
             time,
             trailer: Bytes::new(),
         }
     }
 
-    /// Notes that time has passed in a wait: other runs may have written to the ledger meanwhile.
+    /// Notes that time has passed in a wait.
     pub(super) fn time_passed(&mut self) {
-        self.now.0 += 1;
         self.time = Instant::now();
     }
 
@@ -128,41 +125,56 @@ impl<'a, S> Rows<'a, S> {
         Ok(())
     }
 
-    /// Whether the next row needs a call and there is room for it, once those that need none are admitted.
+    /// Whether a row waits for its call, admitted or not.
+    pub(super) fn has_uncalled(&self) -> bool {
+        self.has_waiting() || { self.claims.as_ref() }.is_some_and(|claims| !claims.is_empty())
+    }
+
+    /// Whether the next row can be called for once there is a permit, when those that need no call are admitted.
     pub(super) fn needs_call(&self) -> bool {
+        match &self.claims {
+            Some(claims) => claims.may_call(),
+            None => self.may_admit(),
+        }
+    }
+
+    fn may_admit(&self) -> bool {
         self.window.has_waiting() && self.window.has_room()
     }
 
-    /// Admits the next row that needs a call, for which there is a permit; `None` if no row needs one any more.
+    /// The next row that needs a call, for which there is a permit; `None` if no row needs one any more.
     ///
     /// # Errors
     /// The run must stop, as for [`Self::admit_without_call`].
     pub(super) fn next_call(&mut self) -> Result<Option<RowCall>, Stop> {
-        // The row may have waited for its permit since it was looked up: another run may have called for it meanwhile.
-        if self.rechecked != Some(self.now) && self.scorer.shares_ledger() {
-            self.rechecked = None;
+        if let Some(claims) = &mut self.claims {
+            return Ok(claims.next());
         }
         self.admit_without_call()?;
-        if !self.needs_call() {
-            return Ok(None);
+        Ok(self.admit_call())
+    }
+
+    /// Admits the next row, which needs a call, if there is one and room for it.
+    pub(super) fn admit_call(&mut self) -> Option<RowCall> {
+        if !self.may_admit() {
+            return None;
         }
-        let Some(admitted) = self.admit() else {
-            return Ok(None);
-        };
+        let admitted = self.admit()?;
         let (row, Ok(request)) = (admitted.number, admitted.request) else {
-            return Ok(None);
+            return None;
         };
         let Request { body, key, found } = request;
         if let Some(key) = key {
             self.out.insert(key, Vec::new());
             self.window.set_key(row, key);
         }
-        Ok(Some(RowCall {
+        Some(RowCall {
             row,
             body,
             key,
             expired: found.expired,
-        }))
+            claim: None,
+        })
     }
 
     /// What the next row needs, if there is one. The ledger is asked again once: an answer may have come since the row
@@ -182,10 +194,10 @@ impl<'a, S> Rows<'a, S> {
             }) => {
                 if self.out.contains_key(key) {
                     Needs::SameAnswer
-                } else if self.rechecked.is_some() {
+                } else if self.rechecked {
                     Needs::Call
                 } else {
-                    self.rechecked = Some(self.now);
+                    self.rechecked = true;
                     match self.scorer.look_again(key, body)? {
                         Some((later, origin)) => {
                             *found = later;
@@ -201,7 +213,7 @@ impl<'a, S> Rows<'a, S> {
 
     fn admit(&mut self) -> Option<Admitted> {
         let admitted = self.window.admit()?;
-        self.rechecked = None;
+        self.rechecked = false;
         let row = admitted.number;
         self.emit(Event::RowAdmitted(row));
         let found = admitted.request.as_ref().map(|request| &request.found);
@@ -223,6 +235,9 @@ impl<'a, S> Rows<'a, S> {
         for same in same.unwrap_or_default() {
             self.settle(same, verdict.clone(), Origin::Duplicate);
         }
+        if self.claims.is_some() && !matches!(verdict, Some(Verdict::Scored(..))) {
+            key.inspect(|key| self.scorer.release(*key));
+        }
         self.settle(row, verdict, Origin::Called);
         match stop {
             Some(stop) => Err(stop),
@@ -231,8 +246,15 @@ impl<'a, S> Rows<'a, S> {
         }
     }
 
+    /// Takes the rows that wait for the same answer as this one.
+    pub(super) fn take_same(&mut self, row: RowNumber) -> Vec<RowNumber> {
+        let key = self.window.take_key(row);
+        let same = key.and_then(|key| self.out.remove(&key));
+        same.unwrap_or_default()
+    }
+
     /// A row gets its verdict, or is left for a later run.
-    fn settle(&mut self, row: RowNumber, verdict: Option<Verdict>, origin: Origin) {
+    pub(super) fn settle(&mut self, row: RowNumber, verdict: Option<Verdict>, origin: Origin) {
         let settled = match &verdict {
             Some(verdict) => Event::RowResolved {
                 row,
@@ -286,7 +308,7 @@ impl<'a, S> Rows<'a, S> {
         mem::take(&mut self.trailer)
     }
 
-    fn emit(&self, event: Event) {
+    pub(super) fn emit(&self, event: Event) {
         self.scorer.events().emit_at(self.time, event);
     }
 }

@@ -5,6 +5,7 @@ use std::pin::pin;
 use futures::stream::FuturesUnordered;
 use tokio::time::sleep_until;
 
+use super::claim_wake::ClaimSources;
 use super::dispatcher::{Dispatcher, Response};
 use super::hand_over::hand_over;
 use super::messages::Channels;
@@ -24,9 +25,14 @@ pub(crate) async fn run<S: Service>(
     let mut dispatcher = Dispatcher::new(scorer, size);
     let write_timer = pin!(sleep_until(dispatcher.write_at()));
     let drain_timer = pin!(sleep_until(dispatcher.write_at()));
+    let claim_timer = pin!(sleep_until(dispatcher.write_at()));
     let mut sources = WakeSources {
         scorer,
         scoring: FuturesUnordered::new(),
+        claims: ClaimSources {
+            batch: FuturesUnordered::new(),
+            timer: claim_timer,
+        },
         read,
         write: &write,
         stops,
@@ -36,6 +42,9 @@ pub(crate) async fn run<S: Service>(
     loop {
         while let Some((call, permit)) = dispatcher.start_now() {
             sources.scoring.push(scorer.score(call, permit));
+        }
+        if let Some(requests) = dispatcher.claim_now() {
+            sources.claims.batch.push(scorer.claim(requests));
         }
         if dispatcher.is_done() {
             break;

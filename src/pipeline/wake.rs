@@ -11,8 +11,10 @@ use tokio::sync::mpsc;
 use tokio::task::yield_now;
 use tokio::time::{Instant, Sleep};
 
+use super::claim_wake::{ClaimSources, ClaimWake};
 use super::interests::{Interests, StartNeeds, WriteNeeds};
 use super::messages::{Read, Write};
+use crate::ledger::Claimed;
 use crate::pace::Permit;
 use crate::scorer::{RowOutcome, Scorer, Stop};
 
@@ -26,6 +28,8 @@ pub(super) enum Wake<'a> {
     Permit(Permit<'a>),
     /// The service is taken to be down from now on.
     ServiceDown,
+    /// Something happened to claims.
+    Claims(ClaimWake),
     /// The reader's thread sent something; `None` if it ended.
     Read(Option<Read>),
     /// The writer's thread can take rows.
@@ -41,24 +45,30 @@ pub(super) enum Wake<'a> {
 }
 
 /// Where what happens comes from.
-pub(super) struct WakeSources<'a, 'p, S, F> {
+pub(super) struct WakeSources<'a, 'p, S, F, C> {
     pub(super) scorer: &'a Scorer<S>,
     /// Rows that are being scored.
     pub(super) scoring: FuturesUnordered<F>,
+    pub(super) claims: ClaimSources<'p, C>,
     pub(super) read: mpsc::Receiver<Read>,
     pub(super) write: &'a mpsc::Sender<Write>,
     pub(super) stops: &'p mut mpsc::UnboundedReceiver<Stop>,
-    // MadeCall once and reset: a timer for each turn of the loop would cost more than a row.
+    // Made once and reset: a timer for each turn of the loop would cost more than a row.
     pub(super) write_timer: Pin<&'p mut Sleep>,
     pub(super) drain_timer: Pin<&'p mut Sleep>,
 }
 
-impl<'a, S, F: Future<Output = RowOutcome>> WakeSources<'a, '_, S, F> {
+impl<'a, S, F, C> WakeSources<'a, '_, S, F, C>
+where
+    F: Future<Output = RowOutcome>,
+    C: Future<Output = Result<Claimed, Stop>>,
+{
     /// Waits for the first of what is of interest. A stop always is.
     pub(super) async fn next(&mut self, interests: Interests) -> Wake<'a> {
         let Self {
             scorer,
             scoring,
+            claims,
             read,
             write,
             stops,
@@ -71,12 +81,16 @@ impl<'a, S, F: Future<Output = RowOutcome>> WakeSources<'a, '_, S, F> {
             drain_end,
             start,
             write: writes,
+            claims: claim_needs,
         } = interests;
         tokio::select! {
             Some(outcome) = scoring.next(), if row_done => Wake::RowDone(outcome),
             () = yield_now(), if start == StartNeeds::CallsSent => Wake::CallsSent,
             Ok(permit) = scorer.permit(), if start == StartNeeds::Permit => Wake::Permit(permit),
             () = scorer.goes_down(), if start == StartNeeds::Canary => Wake::ServiceDown,
+            claim = claims.next(scorer, claim_needs.unwrap_or_default()), if claim_needs.is_some() => {
+                Wake::Claims(claim)
+            }
             read = read.recv(), if wants_rows => Wake::Read(read),
             slot = write.reserve(), if writes == WriteNeeds::Writer => match slot {
                 Ok(slot) => Wake::WriterReady(slot),

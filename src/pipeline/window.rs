@@ -12,7 +12,7 @@ use super::pending_row::{PendingRow, Request, RowState};
 use crate::ledger::RequestKey;
 use crate::output::DoneRow;
 use crate::row::RowNumber;
-use crate::verdict::{Failure, Verdict};
+use crate::verdict::{Failure, Score, Verdict};
 
 /// How much may be between reading and writing.
 #[derive(Debug, Clone, Copy)]
@@ -120,6 +120,13 @@ impl RowWindow {
     pub(super) fn set_key(&mut self, number: RowNumber, new: RequestKey) {
         if let Some(RowState::Scoring { key, .. }) = self.state(number) {
             *key = Some(new);
+        }
+    }
+
+    /// Notes how the user of a row in the window was judged before this run.
+    pub(super) fn set_old(&mut self, number: RowNumber, new: Option<Score>) {
+        if let Some(RowState::Scoring { old, .. }) = self.state(number) {
+            *old = new;
         }
     }
 

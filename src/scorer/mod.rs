@@ -13,6 +13,7 @@ mod abort;
 mod api_key;
 mod attempt;
 mod caller;
+mod claims;
 #[cfg(test)]
 mod fixture;
 mod missing_fields;
@@ -39,4 +40,4 @@ pub(crate) use parts::Scorer;
 pub use policies::Patience;
 pub(crate) use policies::Policies;
 pub(crate) use recorder::RowRecorder;
-pub(crate) use row_call::RowCall;
+pub(crate) use row_call::{Claim, RowCall};

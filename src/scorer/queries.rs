@@ -4,9 +4,7 @@ use std::time::Duration;
 
 use super::outcome::Stop;
 use super::parts::Scorer;
-use crate::ledger::{
-    AnsweredIn, FinishedRun, KnownOutcome, LedgerWriter, LookupResult, RequestKey,
-};
+use crate::ledger::{FinishedRun, KnownOutcome, LookupResult, RequestKey};
 use crate::pace::{Closed, FreshRows, Permit};
 use crate::service::Service;
 use crate::telemetry::event::{CancelReason, Event, Origin};
@@ -55,14 +53,6 @@ impl<S> Scorer<S> {
         self.caller.gate.close();
     }
 
-    /// Whether other runs write to the same ledger.
-    pub(crate) fn shares_ledger(&self) -> bool {
-        self.recorder
-            .ledger
-            .as_ref()
-            .is_some_and(LedgerWriter::is_shared)
-    }
-
     /// Looks in the ledger for what has become of a request since its row was read.
     ///
     /// # Errors
@@ -78,10 +68,7 @@ impl<S> Scorer<S> {
         let found = ledger
             .look_again(key, body)
             .map_err(|error| Stop::new(CancelReason::Ledger, error))?;
-        Ok(found.map(|(found, whose)| match whose {
-            AnsweredIn::ThisRun => (found, Origin::Duplicate),
-            AnsweredIn::OtherRun => (found, Origin::Ledger),
-        }))
+        Ok(found.map(|(found, run)| (found, run.origin())))
     }
 
     /// The verdict of a row whose request is known from the ledger.

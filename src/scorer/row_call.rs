@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use crate::ledger::RequestKey;
+use crate::ledger::{RequestKey, WorkerNumber};
 use crate::pace::{Attempts, RowRefusals};
 use crate::row::RowNumber;
 use crate::service::Class;
@@ -19,6 +19,17 @@ pub(crate) struct RowCall {
     pub(crate) key: Option<RequestKey>,
     /// When the answer arrived that this run has and no longer uses, if there is one.
     pub(crate) expired: Option<i64>,
+    /// Whose claim it is; `None` where no other run writes to the ledger, or nothing is claimed yet.
+    pub(crate) claim: Option<Claim>,
+}
+
+/// The claim of a request, in a ledger that several runs share.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Claim {
+    /// The worker of this process that has claimed it.
+    pub(crate) worker: WorkerNumber,
+    /// Another worker had claimed it, and may have called for it.
+    pub(crate) taken_over: bool,
 }
 
 /// What a row has been through.
@@ -39,12 +50,13 @@ pub(super) struct RowHistory {
 
 impl RowHistory {
     /// The history of a row before its first call.
-    pub(super) fn new(attempts: Attempts) -> Self {
+    pub(super) fn new(attempts: Attempts, call: &RowCall) -> Self {
+        let taken_over = call.claim.is_some_and(|claim| claim.taken_over);
         Self {
             calls: 0,
             attempts,
             refusals: RowRefusals::default(),
-            again: None,
+            again: taken_over.then_some(Again::TakenOver),
             is_doubtful: false,
             doubtful: DoubtfulCalls::default(),
         }

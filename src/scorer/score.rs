@@ -15,7 +15,7 @@ impl<S: Service> Scorer<S> {
     )]
     pub(crate) fn score<'a>(
         &'a self,
-        call: RowCall,
+        mut call: RowCall,
         mut permit: Permit<'a>,
     ) -> impl Future<Output = RowOutcome> + 'a {
         async move {
@@ -24,6 +24,17 @@ impl<S: Service> Scorer<S> {
                 // A permit may have been given just before the run started to stop.
                 if self.caller.gate.is_closed() {
                     return RowOutcome::left(call.row);
+                }
+                if !self.holds_claim(&call) {
+                    drop(permit);
+                    if let Err(ended) = self.claim_again(&mut call).await {
+                        return ended;
+                    }
+                    permit = match self.permit_after(&history).await {
+                        Ok(permit) => permit,
+                        Err(Closed) => return RowOutcome::left(call.row),
+                    };
+                    continue;
                 }
                 if let Err(stop) = self.reserve_call() {
                     return RowOutcome::stopped(call.row, stop);
@@ -64,7 +75,7 @@ impl<S: Service> Scorer<S> {
 
     /// The history of a row before its first call.
     fn history(&self, call: &RowCall) -> RowHistory {
-        RowHistory::new(self.policies.borrow_mut().attempts(call.key.as_ref()))
+        RowHistory::new(self.policies.borrow_mut().attempts(call.key.as_ref()), call)
     }
 
     /// Takes a call out of the run's budget.

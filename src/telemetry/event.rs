@@ -43,6 +43,13 @@ pub(crate) enum Event {
     InputEnded(InputEnd),
     /// A row entered the window.
     RowAdmitted(RowNumber),
+    /// So many rows wait now because another run on the same ledger asks about the same users.
+    RowsTaken {
+        /// How many.
+        rows: u64,
+    },
+    /// The ledger's server does not answer, or answers again.
+    LedgerAway(bool),
     /// A call went out.
     AttemptBegan {
         /// The row.
@@ -219,6 +226,8 @@ pub(crate) enum Again {
     Failed,
     /// The row's first call with an unknown outcome: the row may be billed twice now.
     OutcomeUnknown,
+    /// Nothing of this run: another run that is gone may have called for the row, so that it may be billed twice now.
+    TakenOver,
 }
 
 /// Calls of a request that may have been billed, and that were repeated.

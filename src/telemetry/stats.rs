@@ -109,6 +109,10 @@ pub(crate) struct Stats {
     pub(crate) outages: u64,
     /// How long the service was down in total, without an outage that lasts.
     pub(crate) down: Duration,
+    /// Rows that wait because another run on the same ledger asks about the same users.
+    pub(crate) taken: u64,
+    /// When the ledger's server stopped answering; `None` while it answers.
+    pub(crate) ledger_away: Option<Duration>,
     /// Time spent in apparent outages that were then put down to the rows.
     pub(crate) dismissed_outages: Duration,
     /// Why the run stopped early.
@@ -150,6 +154,8 @@ impl Stats {
             Event::FileFailed(reason) => self.file_failed(*reason),
             Event::InputEnded(end) => self.input_end = Some(*end),
             Event::RowAdmitted(_) => self.admitted += 1,
+            Event::RowsTaken { rows } => self.taken = *rows,
+            Event::LedgerAway(away) => self.ledger_away = away.then_some(at),
             Event::AttemptBegan { again, .. } => self.call_began(at, *again),
             Event::AttemptAnswered(call) => {
                 self.call_ended();
@@ -211,8 +217,14 @@ impl Stats {
         self.calls += 1;
         self.timeline.record(at);
         self.in_flight += 1;
-        self.retries += u64::from(again.is_some());
-        self.maybe_billed_twice += u64::from(again == Some(Again::OutcomeUnknown));
+        let (is_retry, is_doubtful) = match again {
+            None => (false, false),
+            Some(Again::Failed) => (true, false),
+            Some(Again::OutcomeUnknown) => (true, true),
+            Some(Again::TakenOver) => (false, true),
+        };
+        self.retries += u64::from(is_retry);
+        self.maybe_billed_twice += u64::from(is_doubtful);
     }
 
     const fn call_ended(&mut self) {

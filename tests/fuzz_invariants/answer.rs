@@ -12,7 +12,7 @@ use bytes::{Bytes, BytesMut};
 use rescore::internals::control_chars::is_unsafe_to_print;
 use rescore::internals::encoding::TextEncoding;
 use rescore::internals::fields::UserRequest;
-use rescore::internals::layout::{Existing, Format, Layout, VERDICT_COLUMNS};
+use rescore::internals::layout::{AddedColumns, Existing, Format, Layout, VERDICT_COLUMNS};
 use rescore::internals::output::{DoneRow, Sides, Sink, Writer};
 use rescore::internals::raw_json::Pointer;
 use rescore::internals::row::{Earlier, Row, RowNumber, Span};
@@ -156,13 +156,11 @@ fn check_answer(answer: &Answer, body: &[u8]) {
     check_object(answer);
 }
 
-fn columns() -> Vec<String> {
-    let further = (0..COLUMNS.len()).map(|column| format!("further {column}"));
-    VERDICT_COLUMNS
-        .map(str::to_owned)
-        .into_iter()
-        .chain(further)
-        .collect()
+fn columns() -> AddedColumns {
+    let further: Vec<_> = (0..COLUMNS.len())
+        .map(|column| format!("further {column}"))
+        .collect();
+    AddedColumns::new("", further.iter().map(String::as_str), None)
 }
 
 /// As another CSV parser reads it, the row has exactly these cells, and none is a formula.

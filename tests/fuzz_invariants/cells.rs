@@ -7,6 +7,9 @@ use rescore::internals::verdict::{Answer, Decision, Score, TransactionId, Verdic
 /// A further field of the answer, as it came.
 const LEVEL: &str = r#"{"k":"v, w"}"#;
 
+/// The name of the column for reasons, if there is one.
+pub(super) const REASON: &str = "why not";
+
 /// A verdict that no other row has. Its id needs quotes in both formats.
 pub(super) fn scored(number: RowNumber) -> Verdict {
     let answer = Answer {
@@ -22,8 +25,10 @@ fn id(number: RowNumber) -> String {
 }
 
 /// The value of one of our columns, as a reader of CSV sees it.
-pub(super) fn value(row: &Row, verdict: &Verdict, column: usize) -> String {
+pub(super) fn value(layout: &Layout, row: &Row, verdict: &Verdict, column: usize) -> String {
     match (verdict, column) {
+        (Verdict::Failed(failure), _) if is_reason(layout, column) => failure.reason.to_string(),
+        (_, _) if is_reason(layout, column) => String::new(),
         (Verdict::Failed(_), _) => String::new(),
         (_, 0) => id(row.number),
         (_, 1) => "1.50".to_owned(),
@@ -33,14 +38,23 @@ pub(super) fn value(row: &Row, verdict: &Verdict, column: usize) -> String {
 }
 
 /// The value of one of our members, as written in the file.
-pub(super) fn json(row: &Row, verdict: &Verdict, column: usize) -> String {
+pub(super) fn json(layout: &Layout, row: &Row, verdict: &Verdict, column: usize) -> String {
     match (verdict, column) {
+        (Verdict::Failed(failure), _) if is_reason(layout, column) => {
+            format!("\"{}\"", failure.reason)
+        }
+        (_, _) if is_reason(layout, column) => "null".to_owned(),
         (Verdict::Failed(_), _) => "null".to_owned(),
         (_, 0) => format!("\"T~{} \\\"a,b\\\"\"", row.number),
         (_, 1) => "1.50".to_owned(),
         (_, 2) => "\"approve\"".to_owned(),
         _ => LEVEL.to_owned(),
     }
+}
+
+/// Whether this is the column for reasons, the last one.
+fn is_reason(layout: &Layout, column: usize) -> bool {
+    layout.columns.last().is_some_and(|last| last == REASON) && column == layout.columns.len() - 1
 }
 
 /// A cell as written in the file.
@@ -89,7 +103,7 @@ impl Ours {
 
     pub(super) fn of_cells(layout: &Layout, row: &Row, verdict: &Verdict, delimiter: u8) -> Self {
         let header = layout.header.as_ref().unwrap();
-        let cell = |column| quoted(&value(row, verdict, column), delimiter);
+        let cell = |column| quoted(&value(layout, row, verdict, column), delimiter);
         let mut appended = Vec::new();
         for column in 0..layout.columns.len() {
             if is_appended(layout, header, column) {
@@ -119,14 +133,16 @@ impl Ours {
                 if !std::mem::take(&mut first) {
                     appended.push(b',');
                 }
-                appended.extend(format!("\"{name}\":{}", json(row, verdict, column)).into_bytes());
+                appended.extend(
+                    format!("\"{name}\":{}", json(layout, row, verdict, column)).into_bytes(),
+                );
             }
         }
         let replaced = row.existing.iter().map(|(_, column)| {
             if keep {
                 format!("\"{PREVIOUS}{}\"", layout.columns[*column]).into_bytes()
             } else {
-                json(row, verdict, *column).into_bytes()
+                json(layout, row, verdict, *column).into_bytes()
             }
         });
         Self {

@@ -10,7 +10,7 @@ use rescore::internals::fields::{Assignments, Field, InvalidPhone, PhoneRules, U
 use rescore::internals::input::{
     Compose, FileSettings, FormatChoice, Input, ReadRow, Reader, ReaderSettings,
 };
-use rescore::internals::layout::{Existing, Layout, PREVIOUS, VERDICT_COLUMNS};
+use rescore::internals::layout::{AddedColumns, Existing, Layout, PREVIOUS};
 use rescore::internals::output::{DoneRow, Sides, Sink, Writer};
 use rescore::internals::raw_json;
 use rescore::internals::row::{Row, RowNumber};
@@ -92,17 +92,15 @@ fn settings([flags, delimiter, ..]: [u8; CHOICES], format: FormatChoice) -> Read
             assignments.set(field, value.to_owned()).unwrap();
         }
     }
-    let mut columns: Vec<_> = VERDICT_COLUMNS.map(str::to_owned).into();
-    if has(3) {
-        columns.push("level".to_owned());
-    }
+    let reason = (delimiter & 0x80 != 0).then_some(cells::REASON);
+    let columns = AddedColumns::new("", has(3).then_some("level"), reason);
     ReaderSettings {
         file: FileSettings {
             input: Input::Stdin,
             format: if has(4) { FormatChoice::Detect } else { format },
             encoding: TextEncoding::UTF_8,
             delimiter: DELIMITERS
-                .get(usize::from(delimiter))
+                .get(usize::from(delimiter & 0x7f))
                 .copied()
                 .filter(|byte| *byte != b'"'),
             no_header: false,
@@ -316,7 +314,9 @@ fn check_columns(contents: &Contents, finished: &[DoneRow], written: &Output, de
         .collect();
     for ((old, new), DoneRow { row, verdict, .. }) in read.iter().zip(&wrote).skip(1).zip(finished)
     {
-        let (number, value) = (row.number, |column| cells::value(row, verdict, column));
+        let (number, value) = (row.number, |column| {
+            cells::value(layout, row, verdict, column)
+        });
         assert_eq!(new.len(), old.len() + appended.len(), "row {number}");
         // In a ragged row it is not defined which cells are ours.
         let ragged = old.len() != read[0].len();
@@ -417,13 +417,13 @@ fn expected(
         .iter()
         .map(|(name, value)| match ours(name) {
             Some(_) if keep => (format!("{PREVIOUS}{name}"), value.clone()),
-            Some(column) => (name.clone(), cells::json(row, verdict, column)),
+            Some(column) => (name.clone(), cells::json(layout, row, verdict, column)),
             None => (name.clone(), value.clone()),
         })
         .collect();
     for (column, name) in layout.columns.iter().enumerate() {
         if keep || old.iter().all(|(old, _)| old != name) {
-            expected.push((name.clone(), cells::json(row, verdict, column)));
+            expected.push((name.clone(), cells::json(layout, row, verdict, column)));
         }
     }
     expected

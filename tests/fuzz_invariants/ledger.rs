@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use rescore::internals::error::Error;
 use rescore::internals::ledger::{
-    KnownOutcome, LedgerLocation, LedgerSettings, LookupResult, OpenLedger, Removal, Reuse,
-    read_stats,
+    Freshness, KnownOutcome, LedgerLocation, LedgerSettings, LookupResult, OpenLedger, Removal,
+    Reuse, read_stats,
 };
 use rescore::internals::raw_json::Pointer;
 use rescore::internals::telemetry::{FoundLimit, Limit};
@@ -47,7 +47,7 @@ pub(crate) fn holds(input: &[u8]) {
     let foreign = !is_ledger(&files[""]);
     let reuse = match flags >> 4 & 3 {
         0 | 1 => Reuse::All,
-        2 => Reuse::Younger(Duration::from_secs(3600)),
+        2 => Reuse::Recent(Freshness::of(Some(Duration::from_secs(3600)), None).unwrap()),
         _ => Reuse::Nothing,
     };
     let ended = read_stats(&path).map(drop);

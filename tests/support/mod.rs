@@ -4,7 +4,6 @@ pub(crate) mod command_line;
 mod gathered;
 pub(crate) mod ledger_file;
 #[cfg(all(unix, feature = "postgres"))]
-#[allow(dead_code, reason = "the tests of runs come with them")]
 pub(crate) mod postgres;
 pub(crate) mod process;
 pub(crate) mod server;

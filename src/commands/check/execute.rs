@@ -15,7 +15,9 @@ use crate::base::error::{Exit, Result, printable};
 use crate::base::stdout::print;
 use crate::config::{CheckConfig, CheckLedger};
 use crate::input::Input;
-use crate::ledger::{KnownLimit, LedgerPreview, PreviewAccount, PreviewSettings, PreviewedRun};
+use crate::ledger::{
+    KnownLimit, NamedLedger, PreviewAccount, PreviewSettings, PreviewedRun, preview,
+};
 use crate::observe::{Style, warn};
 use crate::output::{RejectsWriter, Replace, Target};
 use crate::service::Account;
@@ -97,8 +99,11 @@ fn refuse_one_file(config: &CheckConfig) -> Result<()> {
         refuse_clashes(&[NamedFile::input(path), rejects()])?;
     }
     match &config.ledger {
-        Some(ledger) => refuse_clashes(&[NamedFile::ledger(&ledger.path), rejects()]),
-        None => Ok(()),
+        Some(CheckLedger {
+            ledger: NamedLedger::File(path),
+            ..
+        }) => refuse_clashes(&[NamedFile::ledger(path), rejects()]),
+        _ => Ok(()),
     }
 }
 
@@ -116,9 +121,9 @@ impl KnownAnswers {
     /// Exit code 2: it cannot be used.
     fn open(ledger: Option<&CheckLedger>, dedupe: bool) -> Result<Self> {
         let Some(CheckLedger {
-            path,
+            ledger,
             account,
-            max_age,
+            freshness,
             captured,
         }) = ledger
         else {
@@ -128,13 +133,13 @@ impl KnownAnswers {
                 ledger: None,
             });
         };
-        let preview = LedgerPreview::open(&PreviewSettings {
-            path,
+        let preview = preview(&PreviewSettings {
+            ledger,
             account: account.as_ref().map(|account| PreviewAccount {
                 endpoint: &account.endpoint,
                 service_id: &account.service_id,
             }),
-            max_age: *max_age,
+            freshness: *freshness,
             captured,
         })?;
         let Some(preview) = preview else {
@@ -142,7 +147,7 @@ impl KnownAnswers {
                 requests: RequestLookup::without_ledger(dedupe),
                 limit: None,
                 ledger: Some(LedgerOutlook {
-                    path: path.clone(),
+                    ledger: ledger.clone(),
                     sandbox: false,
                     endpoint: None,
                     run: PreviewedRun::First,
@@ -154,7 +159,7 @@ impl KnownAnswers {
             requests: RequestLookup::over(preview.lookup, preview.hasher, dedupe),
             limit: preview.known_limit,
             ledger: Some(LedgerOutlook {
-                path: path.clone(),
+                ledger: ledger.clone(),
                 sandbox: preview.endpoint == Some(Account::of_sandbox().endpoint),
                 endpoint: preview.endpoint,
                 run: preview.run,

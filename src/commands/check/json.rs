@@ -124,7 +124,7 @@ impl<'a> CheckJson<'a> {
                 })
                 .collect(),
             ledger: outlook.ledger.as_ref().map(|ledger| LookedUpLedgerJson {
-                path: path(&ledger.path),
+                path: ledger.ledger.to_string().into(),
                 endpoint: ledger.endpoint.as_deref(),
             }),
             ledger_answers_damaged: counts.damaged,

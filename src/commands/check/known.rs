@@ -1,7 +1,7 @@
 //! Which requests of a file a ledger can answer already, and the hashes of the others.
 
 use crate::base::error::Result;
-use crate::ledger::{KnownOutcome, Lookup, RequestHasher};
+use crate::ledger::{KnownOutcome, RequestHasher, RequestKey, RowLookup};
 use crate::row::RowNumber;
 use crate::telemetry::event::Unusable;
 
@@ -9,7 +9,7 @@ use crate::telemetry::event::Unusable;
 pub(super) struct RequestLookup {
     hasher: RequestHasher,
     /// `None` without a ledger.
-    lookup: Option<Lookup>,
+    lookup: Option<RowLookup>,
     /// Whether equal rows share an answer.
     dedupe: bool,
 }
@@ -35,7 +35,7 @@ impl RequestLookup {
     }
 
     /// Over the answers of a ledger.
-    pub(super) const fn over(lookup: Lookup, hasher: RequestHasher, dedupe: bool) -> Self {
+    pub(super) const fn over(lookup: RowLookup, hasher: RequestHasher, dedupe: bool) -> Self {
         Self {
             hasher,
             lookup: Some(lookup),
@@ -43,14 +43,22 @@ impl RequestLookup {
         }
     }
 
-    /// Makes the lookups up to [`Self::end`] see one state of the ledger, which costs less for each.
-    pub(super) fn begin(&mut self) -> Result<()> {
-        self.lookup.as_mut().map_or(Ok(()), Lookup::begin)
+    /// Makes the lookups of these bodies, which follow up to [`Self::end`], cost less for each.
+    pub(super) fn begin<'a>(
+        &mut self,
+        bodies: impl Iterator<Item = (&'a [u8], RowNumber)>,
+    ) -> Result<()> {
+        let Some(lookup) = &mut self.lookup else {
+            return Ok(());
+        };
+        let (hasher, dedupe) = (&self.hasher, self.dedupe);
+        let key = |(body, row): (&[u8], RowNumber)| key(hasher, body, row, dedupe);
+        lookup.begin(&bodies.map(key).collect::<Vec<_>>())
     }
 
     /// Ends what [`Self::begin`] started.
     pub(super) fn end(&mut self) -> Result<()> {
-        self.lookup.as_mut().map_or(Ok(()), Lookup::end)
+        self.lookup.as_mut().map_or(Ok(()), RowLookup::end)
     }
 
     /// What a run would do about the request of a row, and why a stored answer to it cannot be used.
@@ -67,11 +75,7 @@ impl RequestLookup {
         let Some(lookup) = &mut self.lookup else {
             return Ok((new, None));
         };
-        let key = if self.dedupe {
-            shared
-        } else {
-            shared.for_row(row)
-        };
+        let key = key(&self.hasher, body, row, self.dedupe);
         let found = lookup.find(&key, body)?;
         let state = match found.known {
             Some(KnownOutcome::Answer(_)) => RequestState::Known,
@@ -80,4 +84,10 @@ impl RequestLookup {
         };
         Ok((state, found.unusable))
     }
+}
+
+/// The key of a row's request.
+fn key(hasher: &RequestHasher, body: &[u8], row: RowNumber, dedupe: bool) -> RequestKey {
+    let shared = hasher.key(body);
+    if dedupe { shared } else { shared.for_row(row) }
 }

@@ -7,7 +7,7 @@ use super::estimate::TimeEstimate;
 use super::remedies::RemedyContext;
 use crate::base::error::Exit;
 use crate::base::money::Tariff;
-use crate::ledger::PreviewedRun;
+use crate::ledger::{NamedLedger, PreviewedRun};
 use crate::selection::Selection;
 
 /// What a run would do and cost.
@@ -34,7 +34,7 @@ pub(super) struct Outlook {
 
 /// The ledger whose answers were looked up.
 pub(super) struct LedgerOutlook {
-    pub(super) path: PathBuf,
+    pub(super) ledger: NamedLedger,
     /// Whose answers they are; `None` if it has none of the account.
     pub(super) endpoint: Option<String>,
     /// They come from the built-in stand-in, and cost nothing.

@@ -51,7 +51,11 @@ impl Pass {
     }
 
     fn count(&mut self, counter: &mut Counter, batch: RowBatch) -> Result<()> {
-        self.requests.begin()?;
+        let bodies = batch.rows.iter().filter_map(|ReadRow { row, request }| {
+            let (_, body) = requests::split(request.as_ref().ok()?);
+            Some((body, row.number))
+        });
+        self.requests.begin(bodies)?;
         for ReadRow { row, request } in batch.rows {
             counter.rows.read += 1;
             if let Some(reason) = counter.first.take(&request) {

@@ -90,7 +90,7 @@ fn table(outlook: &Outlook) -> Vec<CountLine> {
 /// Which answers are paid for, and when they are used.
 fn answers(ledger: &LedgerOutlook) -> String {
     let LedgerOutlook {
-        path,
+        ledger,
         endpoint,
         run,
         ..
@@ -107,7 +107,7 @@ fn answers(ledger: &LedgerOutlook) -> String {
             ", with `--retry-failed`; another run to that output sends every row again"
         }
     };
-    format!("answers{of} in `{}`{when}", shown(path))
+    format!("answers{of} in `{ledger}`{when}")
 }
 
 fn aligned(lines: &[CountLine]) -> Vec<String> {
@@ -217,7 +217,7 @@ pub(super) fn warnings(outlook: &Outlook) -> Vec<String> {
         // The name may be mistyped.
         warnings.push(format!(
             "the ledger `{}` does not exist yet: the first run creates it",
-            shown(&ledger.path)
+            ledger.ledger
         ));
     }
     if let Some(ledger) = outlook.ledger.as_ref().filter(|it| !it.others.is_empty()) {
@@ -226,7 +226,7 @@ pub(super) fn warnings(outlook: &Outlook) -> Vec<String> {
         others.dedup();
         warnings.push(format!(
             "`{}` has no answers of this address and service id, only of others at {}",
-            shown(&ledger.path),
+            ledger.ledger,
             others.join(", ")
         ));
     }

@@ -6,6 +6,8 @@ use super::file::{FileEnd, OpenFile};
 use super::ledger::RunLedger;
 use super::lookup::LookupStage;
 use super::rows::{RowStages, run_rows};
+#[cfg(unix)]
+use super::stdout_reader;
 use super::threads::{StopChannel, WhenBroken};
 use crate::base::error::Result;
 use crate::output::{Sealed, Writer};
@@ -47,6 +49,10 @@ impl FileDriver<'_> {
             sink,
             sides,
         } = file;
+        #[cfg(unix)]
+        if output.is_none() {
+            stdout_reader::watch(self.stops.sender.clone())?;
+        }
         let writer = Writer::new(layout, self.policy.clone(), sink, sides);
         let stages = RowStages {
             reader,

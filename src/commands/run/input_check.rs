@@ -260,7 +260,7 @@ mod tests {
     use crate::base::encoding::TextEncoding;
     use crate::fields::{Assignments, PhoneRules};
     use crate::input::{FileSettings, FormatChoice};
-    use crate::layout::Existing;
+    use crate::layout::{AddedColumns, Existing};
 
     fn settings(path: &Path) -> ReaderSettings {
         ReaderSettings {
@@ -277,7 +277,7 @@ mod tests {
             assignments: Assignments::default(),
             phones: PhoneRules::default(),
             existing: Existing::Replace,
-            columns: Vec::new(),
+            columns: AddedColumns::none(),
         }
     }
 

@@ -49,7 +49,7 @@ pub(super) fn ours(
             "a new column cannot be named {} in {file}: {encoding} does not have all of its characters",
             quoted(name)
         ))
-        .hint("give the column another name with `--column` or `--prefix`"));
+        .hint("give the column another name with `--column`, `--reason-column` or `--prefix`"));
     }
     let place = |ours: &str| names.iter().position(|name| name.trim() == ours);
     let (mut ours, mut found, mut previous) = (Vec::new(), Vec::new(), Vec::new());

@@ -13,7 +13,7 @@ use super::scan::{RecordScan, find_record, scan, unquote, unquoted};
 use crate::base::encoding::TextEncoding;
 use crate::base::error::{Error, Result};
 use crate::fields::{self, ColumnSource, Field, Mapping, PhoneRules, UserRequest};
-use crate::layout::{DECISION_COLUMN, Existing, SCORE_COLUMN};
+use crate::layout::{AddedColumns, DECISION_COLUMN, Existing, SCORE_COLUMN};
 use crate::row::{Earlier, Row, RowNumber, Span};
 use crate::verdict::{Failure, Reason};
 
@@ -28,7 +28,7 @@ pub(in crate::input) struct CsvParser {
     no_header: bool,
     mapping: Mapping<usize>,
     /// The names of the columns that we write.
-    columns: Vec<String>,
+    columns: AddedColumns,
     /// The header's cells with our columns, in our order; empty if there are none to replace.
     replaced: Box<[Option<usize>]>,
     /// The header's cells with an earlier score and decision, replaced or not.
@@ -158,7 +158,10 @@ impl CsvParser {
         let fits = |column: usize, place: usize| {
             let cell = self.cells.get(place).copied().and_then(&bytes);
             let text = unquote(cell.unwrap_or_default());
-            existing::fits(column, self.encoding.decode(text).as_deref())
+            existing::fits(
+                self.columns.content(column),
+                self.encoding.decode(text).as_deref(),
+            )
         };
         let mut places = self.replaced.iter().enumerate();
         places.find_map(|(column, place)| {

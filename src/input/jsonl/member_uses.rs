@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use foldhash::fast::RandomState;
 
 use crate::fields::{self, Field};
-use crate::layout::PREVIOUS;
+use crate::layout::{AddedColumns, ColumnContent, PREVIOUS};
 use crate::raw_json::{self, JsonValue, KnownKey, Member, Pointer};
 
 /// One value that is looked up in every object.
@@ -18,13 +18,21 @@ pub(super) enum MemberLookup {
     Named(Field),
 }
 
+/// A member with the name of one of our columns.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct OurMember {
+    /// The column's index.
+    pub(super) column: usize,
+    pub(super) content: ColumnContent,
+}
+
 /// What a member is used for.
 #[derive(Debug, Default)]
 pub(super) struct KeyUses {
     /// The lookups that it matches, with their rank (0 is best).
     pub(super) lookups: Vec<(usize, usize)>,
     /// Our column with the same name.
-    pub(super) ours: Option<usize>,
+    pub(super) ours: Option<OurMember>,
     /// Our column whose name it has with `previous_` in front.
     pub(super) previous: Option<usize>,
 }
@@ -46,8 +54,8 @@ struct SeenKey {
 /// What the keys of a file's objects are used for.
 pub(super) struct MemberUses {
     lookups: Vec<MemberLookup>,
-    /// Names of the columns that we write.
-    columns: Vec<String>,
+    /// The columns that we write.
+    columns: AddedColumns,
     /// Keys repeat in every row, nearly always in the same order, so each is looked up once.
     seen: Vec<SeenKey>,
     /// The place in `seen` of each key as written.
@@ -61,10 +69,10 @@ pub(super) struct MemberUses {
 }
 
 impl MemberUses {
-    pub(super) fn new(lookups: Vec<MemberLookup>, columns: &[String]) -> Self {
+    pub(super) fn new(lookups: Vec<MemberLookup>, columns: &AddedColumns) -> Self {
         Self {
             lookups,
-            columns: columns.to_vec(),
+            columns: columns.clone(),
             seen: Vec::new(),
             places: HashMap::default(),
             first: 0,
@@ -145,7 +153,10 @@ impl MemberUses {
         let position = |name: &str| self.columns.iter().position(|column| column == name);
         KeyUses {
             lookups,
-            ours: position(&name),
+            ours: position(&name).map(|column| OurMember {
+                column,
+                content: self.columns.content(column),
+            }),
             previous: name.strip_prefix(PREVIOUS).and_then(position),
         }
     }
@@ -171,7 +182,7 @@ mod tests {
 
     fn members_of_two() -> MemberUses {
         let lookups = vec![MemberLookup::Named(Field::Email)];
-        MemberUses::new(lookups, &["decision".to_owned()])
+        MemberUses::new(lookups, &AddedColumns::new("", [], None))
     }
 
     /// Takes members, and checks what the last one is used for.
@@ -227,8 +238,11 @@ mod tests {
         assert_eq!(members.seen.len(), REMEMBERED_KEYS);
         assert!(members.places.contains_key("\"k0\""));
         let (ours, previous) = ("decision", "previous_decision");
-        read(&mut members, &[ours], |uses| uses.ours == Some(0));
-        read(&mut members, &[previous], |uses| uses.previous == Some(0));
+        read(&mut members, &[ours], |uses| {
+            uses.ours
+                .is_some_and(|ours| ours.content == ColumnContent::Decision)
+        });
+        read(&mut members, &[previous], |uses| uses.previous == Some(2));
         read(&mut members, &["k0", "email"], |uses| {
             uses.lookups == [(0, 0)]
         });

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use super::super::existing::{self, Conflict, OurColumn};
 use super::member_text::quoted_key;
-use super::member_uses::{KeyUses, MemberUses};
-use crate::layout::{DECISION_COLUMN, Existing, SCORE_COLUMN};
+use super::member_uses::{KeyUses, MemberUses, OurMember};
+use crate::layout::{ColumnContent, Existing};
 use crate::raw_json::{self, JsonValue, KnownKey, Member, TakeMembers};
 use crate::row::{Earlier, Span};
 use crate::verdict::{Failure, Reason};
@@ -21,8 +21,8 @@ pub(super) struct OurNames {
 impl OurNames {
     pub(super) fn take(&mut self, uses: &KeyUses, value: JsonValue<'_>) {
         self.previous.extend(uses.previous);
-        if let Some(column) = uses.ours {
-            let fits = value_fits(column, value);
+        if let Some(OurMember { column, content }) = uses.ours {
+            let fits = value_fits(content, value);
             self.found.push(OurColumn { column, fits });
         }
     }
@@ -34,13 +34,13 @@ impl OurNames {
 
 /// Whether we could have written this value: our scores are numbers, and all other values are
 /// strings or null.
-pub(in crate::input) fn value_fits(column: usize, value: JsonValue<'_>) -> bool {
+pub(in crate::input) fn value_fits(content: ColumnContent, value: JsonValue<'_>) -> bool {
     let text = match value.get() {
         "null" => Some(Cow::Borrowed("")),
-        number if column == SCORE_COLUMN => Some(Cow::Borrowed(number)),
+        number if content == ColumnContent::Score => Some(Cow::Borrowed(number)),
         _ => raw_json::string(value),
     };
-    existing::fits(column, text.as_deref())
+    existing::fits(content, text.as_deref())
 }
 
 /// Where the text of an object is in its row.
@@ -155,16 +155,16 @@ impl<'a> FoundMembers<'a> {
         place: TextPlace<'_>,
         policy: Existing,
     ) {
-        if let Some(column) = uses.ours {
+        if let Some(OurMember { column, content }) = uses.ours {
             if self.existing.iter().any(|(_, there)| *there == column) {
                 let message = format!("{} appears twice", quoted_key(key));
                 self.fail(Reason::DuplicateKey, message);
             }
             let part = if policy == Existing::Keep { key } else { value };
             self.existing.push((place.span(part), column));
-            match column {
-                SCORE_COLUMN => self.earlier.score = place.span(value),
-                DECISION_COLUMN => self.earlier.decision = place.span(value),
+            match content {
+                ColumnContent::Score => self.earlier.score = place.span(value),
+                ColumnContent::Decision => self.earlier.decision = place.span(value),
                 _ => {}
             }
         }

@@ -18,7 +18,7 @@ use crate::base::error::Result;
 use crate::fields::{
     self, ColumnSource, Field, Mapping, MemberSample, PerField, PhoneRules, Template, UserRequest,
 };
-use crate::layout::Existing;
+use crate::layout::{AddedColumns, Existing};
 use crate::raw_json::{self, JsonValue, Member, Pointer};
 use crate::row::Row;
 use crate::verdict::{Failure, Reason};
@@ -29,7 +29,7 @@ pub(in crate::input) struct JsonlParser {
     sources: PerField<ColumnSource<usize>>,
     /// Where the region of national phone numbers is looked up, if the file has it.
     region: Option<usize>,
-    columns: Vec<String>,
+    columns: AddedColumns,
     existing: Existing,
     /// Our columns that the first objects have.
     seen: Vec<usize>,
@@ -117,7 +117,7 @@ impl JsonlParser {
     /// Fails if a field is looked up under a name that we write. It does not matter whether the
     /// first objects have it, as others may.
     fn refuse_sources(&self, file: &str) -> Result<()> {
-        for column in &self.columns {
+        for column in self.columns.iter() {
             let mut lookups = self.members.lookups_of(column);
             let field = lookups.find_map(|(lookup, _)| existing::field_of(&self.sources, &lookup));
             if let Some(field) = field {

@@ -7,6 +7,7 @@ use super::super::settings::FileSettings;
 use super::columns::ScoredColumns;
 use crate::base::encoding::TextEncoding;
 use crate::base::error::{Error, Result};
+use crate::layout::ColumnContent;
 use crate::row::{Row, RowNumber, Span};
 use crate::verdict::{Failure, Reason};
 
@@ -109,7 +110,8 @@ impl ScoredCsv {
         ours.enumerate().find_map(|(column, place)| {
             let cell = self.cells.get(*place).copied().and_then(&bytes);
             let text = unquote(cell.unwrap_or_default());
-            (!existing::fits(column, self.encoding.decode(text).as_deref())).then_some(column)
+            let content = ColumnContent::of_answer(column);
+            (!existing::fits(content, self.encoding.decode(text).as_deref())).then_some(column)
         })
     }
 

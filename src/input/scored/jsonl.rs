@@ -6,6 +6,7 @@ use super::super::jsonl::{lines_of, not_an_object, readable, value_fits};
 use super::super::sniff;
 use super::columns::ScoredColumns;
 use crate::base::error::{Result, quoted};
+use crate::layout::ColumnContent;
 use crate::raw_json::{self, JsonValue, Pointer};
 use crate::row::{Row, Span};
 use crate::verdict::{Failure, Reason};
@@ -62,7 +63,9 @@ impl ScoredJsonl {
             for ((index, value), there) in found.iter().enumerate().zip(&mut there) {
                 let Some(value) = value else { continue };
                 *there = true;
-                if index < ScoredColumns::OURS && !value_fits(index, *value) {
+                if index < ScoredColumns::OURS
+                    && !value_fits(ColumnContent::of_answer(index), *value)
+                {
                     return Err(self.columns.foreign(index, row, file));
                 }
             }
@@ -125,7 +128,7 @@ impl ScoredJsonl {
         let ours = found.iter().enumerate().take(ScoredColumns::OURS);
         for (column, value) in ours {
             match value {
-                Some(value) if value_fits(column, *value) => {}
+                Some(value) if value_fits(ColumnContent::of_answer(column), *value) => {}
                 Some(_) => return Err(Conflict::Foreign(column).fails(self.columns.names())),
                 None => {
                     let name = self.columns.names().get(column).map_or("", String::as_str);

@@ -14,7 +14,7 @@ use super::jsonl::ScoredJsonl;
 use super::row::ScoredRow;
 use crate::base::encoding::TextEncoding;
 use crate::base::error::{Error, Result};
-use crate::layout::{Existing, Format, Layout};
+use crate::layout::{AddedColumns, Existing, Format, Layout};
 use crate::row::RowNumber;
 use crate::verdict::Failure;
 
@@ -68,7 +68,6 @@ impl ScoredReader {
         buffer.fill_head()?;
         let (format, preamble) = sniff::detect(settings, &mut buffer)?;
         let name = buffer.source.name().to_owned();
-        let names = columns.names().to_vec();
         let (parser, header) = match format {
             Format::Delimited { delimiter } => {
                 let (csv, header) = ScoredCsv::open(delimiter, settings, columns, &mut buffer)?;
@@ -91,7 +90,8 @@ impl ScoredReader {
                 encoding: settings.encoding,
                 preamble,
                 header,
-                columns: names,
+                // Nothing is added to a scored file.
+                columns: AddedColumns::none(),
                 existing: Existing::Replace,
             },
             name,

@@ -19,6 +19,7 @@ use super::spill::{Spill, SpillSettings};
 use super::store::{ServerStore, StoreScope};
 use super::{limits, sources};
 use crate::base::error::{Error, Result};
+use crate::ledger::clock;
 use crate::ledger::judge::JudgeScope;
 use crate::ledger::known_limit::KnownLimit;
 use crate::ledger::lease::LeaseTerms;
@@ -120,7 +121,7 @@ impl OpenServer {
             hasher,
             run,
             continues,
-            ages: matches!(settings.reuse, Reuse::Younger(_)),
+            ages: matches!(settings.reuse, Reuse::Recent(_)),
             captured: settings.captured.iter().map(Pointer::to_string).collect(),
             fields,
             known_limit,
@@ -225,7 +226,7 @@ impl OpenServer {
 /// The run as it will be recorded: the one that was stopped, or another one.
 fn plan(name: Option<Uuid>, stopped: Option<ServerRun>, reuse: Reuse, now: i64) -> ServerRun {
     let not_before = match reuse {
-        Reuse::Younger(age) => now.saturating_sub(millis(age)),
+        Reuse::Recent(freshness) => clock::millis(freshness.not_before(clock::time(now))),
         Reuse::All | Reuse::Continue | Reuse::Retry | Reuse::Nothing => i64::MIN,
     };
     match stopped {
@@ -241,10 +242,6 @@ fn plan(name: Option<Uuid>, stopped: Option<ServerRun>, reuse: Reuse, now: i64) 
             not_before,
         },
     }
-}
-
-fn millis(time: Duration) -> i64 {
-    i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
 }
 
 /// Where answers wait while the server is away: beside the output, or in the current directory under the process's number.
@@ -280,7 +277,7 @@ pub(crate) fn refuse_reuse(reuse: Reuse, dedupe: bool) -> Result<()> {
         Reuse::Retry => "--retry-failed",
         Reuse::Nothing => "--fresh",
         _ if !dedupe => "--no-dedupe",
-        Reuse::All | Reuse::Continue | Reuse::Younger(_) => return Ok(()),
+        Reuse::All | Reuse::Continue | Reuse::Recent(_) => return Ok(()),
     };
     let error = Error::usage(format!(
         "`{option}` cannot be used with a ledger on a server, which many runs share"
@@ -289,7 +286,7 @@ pub(crate) fn refuse_reuse(reuse: Reuse, dedupe: bool) -> Result<()> {
         "--retry-failed" => error.hint(
             "the same command with `--overwrite` instead sends only the rows without an answer",
         ),
-        "--fresh" => error.hint("`--max-age TIME` uses no older answers"),
+        "--fresh" => error.hint("`--asked-since TIME` uses no older answers"),
         _ => error.hint("leave it out: identical rows share one answer there"),
     })
 }

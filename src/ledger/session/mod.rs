@@ -12,5 +12,5 @@ pub(crate) use closed::ClosedLedger;
 pub use closed::Removal;
 pub(crate) use open::EarlierAnswers;
 pub use open::OpenLedger;
-pub(crate) use preview::{LedgerPreview, PreviewedRun};
+pub(super) use preview::open_preview;
 pub(crate) use running::RunningLedger;

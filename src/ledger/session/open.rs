@@ -137,7 +137,7 @@ impl OpenLedger {
                 latest,
                 hasher,
                 run,
-                ages: matches!(plan.reuse, Reuse::Younger(_)),
+                ages: matches!(plan.reuse, Reuse::Recent(_)),
                 fields: settings.captured.iter().map(Pointer::to_string).collect(),
             },
             plan,

@@ -1,6 +1,6 @@
 //! What a run makes of the run before it: whether it continues that run, and which answers it uses.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
 
 use rusqlite::Connection;
 
@@ -53,7 +53,7 @@ impl RunPlan {
         let is_over = is_over(previous, reuse, own);
         let not_before = match reuse {
             Reuse::All | Reuse::Continue | Reuse::Retry => i64::MIN,
-            Reuse::Younger(age) => millis(now.checked_sub(age).unwrap_or(UNIX_EPOCH)),
+            Reuse::Recent(freshness) => millis(freshness.not_before(now)),
             // Once the run is recorded, no existing answer counts.
             Reuse::Nothing if own => i64::MIN,
             Reuse::Nothing => fresh_from(connection, millis(now))?,
@@ -104,7 +104,7 @@ fn continued(mut run: RunRecord, reuse: Reuse, own: bool, now: i64, not_before: 
             run.leftover = false;
             run.not_before = i64::MIN;
         }
-        Reuse::All | Reuse::Continue | Reuse::Younger(_) | Reuse::Retry => {}
+        Reuse::All | Reuse::Continue | Reuse::Recent(_) | Reuse::Retry => {}
     }
     run
 }

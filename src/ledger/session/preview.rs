@@ -11,8 +11,8 @@ use std::time::SystemTime;
 use rusqlite::Connection;
 
 use super::plan::{RunContext, RunPlan};
-use crate::base::error::{Error, Result, shown};
-use crate::ledger::access::{cannot_open, existing, is_not_made_yet};
+use crate::base::error::{Result, shown};
+use crate::ledger::access::{cannot_open, existing, is_not_made_yet, several_accounts};
 use crate::ledger::db::connect::{Connect, Mode};
 use crate::ledger::db::contexts::LedgerContext;
 use crate::ledger::db::request_reader::ReadScope;
@@ -20,40 +20,12 @@ use crate::ledger::db::runs::{PreviousRun, RunRecord};
 use crate::ledger::db::schema::LedgerInfo;
 use crate::ledger::db::{answers, contexts, header, limits, schema};
 use crate::ledger::file::{LedgerKind, output_of};
-use crate::ledger::known_limit::KnownLimit;
+use crate::ledger::ledger_preview::{LedgerPreview, PreviewedRun};
 use crate::ledger::lookup::Lookup;
 use crate::ledger::request_key::RequestHasher;
+use crate::ledger::row_lookup::RowLookup;
 use crate::ledger::settings::{PreviewSettings, Reuse};
 use crate::raw_json::Pointer;
-
-/// What a run would find in a ledger.
-pub(crate) struct LedgerPreview {
-    /// Finds answers.
-    pub(crate) lookup: Lookup,
-    /// Makes the keys that they are found by.
-    pub(crate) hasher: RequestHasher,
-    /// The address whose answers are found; `None` if there are answers of none.
-    pub(crate) endpoint: Option<String>,
-    /// The limit that an earlier run found.
-    pub(crate) known_limit: Option<KnownLimit>,
-    /// Which run would use it.
-    pub(crate) run: PreviewedRun,
-    /// The addresses whose answers the ledger has instead, if it has none of the given account.
-    pub(crate) others: Vec<String>,
-}
-
-/// Which run would use a ledger.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum PreviewedRun {
-    /// The one that makes it.
-    First,
-    /// Any new one.
-    New,
-    /// The one that was stopped and continues.
-    Continued,
-    /// One that retries what failed in the finished one.
-    Retry,
-}
 
 /// The account that is looked for.
 struct FoundAccount {
@@ -64,63 +36,67 @@ struct FoundAccount {
     others: Vec<String>,
 }
 
-impl LedgerPreview {
-    /// Opens a ledger; `None` if there is none yet, and the first run would make it.
-    ///
-    /// # Errors
-    /// Exit code 2: its directory is missing, or it is not a ledger, of another version, damaged, or has answers of several accounts and none
-    /// was named.
-    pub(crate) fn open(settings: &PreviewSettings<'_>) -> Result<Option<Self>> {
-        let path = settings.path;
-        if is_not_made_yet(path) {
-            return Ok(None);
-        }
-        let real = existing(path)?;
-        let own = header::check(&real)? == Some(LedgerKind::Own);
-        let unreadable = |error| cannot_open(path, &error);
-        let connection = Connect::to(Mode::Inspect).open(&real).map_err(unreadable)?;
-        schema::check_soundness(&connection, &real).map_err(unreadable)?;
-        let info = LedgerInfo::read(&connection).map_err(unreadable)?;
-        let contexts = contexts::all(&connection, info.checksums()).map_err(unreadable)?;
-        let account = FoundAccount::of(settings, &info, contexts)?;
-
-        let now = SystemTime::now();
-        let known_limit = account
-            .context
-            .map(|context| limits::known(&connection, info.checksums(), context, now));
-        let known_limit = known_limit.transpose().map_err(unreadable)?.flatten();
-        let outputs = [path, &real].map(|path| output_of(path).filter(|_| own));
-        let outputs: Vec<_> = outputs.into_iter().flatten().collect();
-        let (plan, run) = plan(&connection, &info, &account.hasher, &outputs, settings, now)
-            .map_err(unreadable)?;
-        let scope = ReadScope {
-            checksums: info.checksums(),
-            latest: Arc::default(),
-            hasher: account.hasher.clone(),
-            run: plan.run,
-            ages: matches!(plan.reuse, Reuse::Younger(_)),
-            fields: settings.captured.iter().map(Pointer::to_string).collect(),
-        };
-        Ok(Some(Self {
-            lookup: Lookup::inspect(&real, &scope)?,
-            hasher: account.hasher,
-            endpoint: account.endpoint,
-            known_limit,
-            run,
-            others: account.others,
-        }))
+/// Opens a ledger; `None` if there is none yet, and the first run would make it.
+///
+/// # Errors
+/// Exit code 2: its directory is missing, or it is not a ledger, of another version, damaged, or has answers of several accounts and none
+/// was named.
+pub(in crate::ledger) fn open_preview(
+    settings: &PreviewSettings<'_>,
+    path: &Path,
+) -> Result<Option<LedgerPreview>> {
+    if is_not_made_yet(path) {
+        return Ok(None);
     }
+    let real = existing(path)?;
+    let own = header::check(&real)? == Some(LedgerKind::Own);
+    let unreadable = |error| cannot_open(path, &error);
+    let connection = Connect::to(Mode::Inspect).open(&real).map_err(unreadable)?;
+    schema::check_soundness(&connection, &real).map_err(unreadable)?;
+    let info = LedgerInfo::read(&connection).map_err(unreadable)?;
+    let contexts = contexts::all(&connection, info.checksums()).map_err(unreadable)?;
+    let account = FoundAccount::of(settings, path, &info, contexts)?;
+
+    let now = SystemTime::now();
+    let known_limit = account
+        .context
+        .map(|context| limits::known(&connection, info.checksums(), context, now));
+    let known_limit = known_limit.transpose().map_err(unreadable)?.flatten();
+    let outputs = [path, &real].map(|path| output_of(path).filter(|_| own));
+    let outputs: Vec<_> = outputs.into_iter().flatten().collect();
+    let (plan, run) =
+        plan(&connection, &info, &account.hasher, &outputs, settings, now).map_err(unreadable)?;
+    let scope = ReadScope {
+        checksums: info.checksums(),
+        latest: Arc::default(),
+        hasher: account.hasher.clone(),
+        run: plan.run,
+        ages: matches!(plan.reuse, Reuse::Recent(_)),
+        fields: settings.captured.iter().map(Pointer::to_string).collect(),
+    };
+    Ok(Some(LedgerPreview {
+        lookup: RowLookup::File(Box::new(Lookup::inspect(&real, &scope)?)),
+        hasher: account.hasher,
+        endpoint: account.endpoint,
+        known_limit,
+        run,
+        others: account.others,
+    }))
 }
 
 impl FoundAccount {
     fn of(
         settings: &PreviewSettings<'_>,
+        path: &Path,
         info: &LedgerInfo,
         mut contexts: Vec<LedgerContext>,
     ) -> Result<Self> {
         let Some(account) = settings.account else {
             if contexts.len() > 1 {
-                return Err(several(settings.path, &contexts));
+                return Err(several_accounts(
+                    &shown(path),
+                    contexts.iter().map(|it| it.endpoint.as_str()),
+                ));
             }
             let only = contexts.pop();
             return Ok(Self {
@@ -168,9 +144,9 @@ fn plan(
         Some((_, PreviousRun::Finished { .. })) => PreviewedRun::Retry,
         Some(_) => PreviewedRun::Continued,
     };
-    let reuse = match (run, settings.max_age) {
+    let reuse = match (run, settings.freshness) {
         (PreviewedRun::Retry, _) => Reuse::Retry,
-        (_, Some(age)) => Reuse::Younger(age),
+        (_, Some(freshness)) => Reuse::Recent(freshness),
         (_, None) => Reuse::All,
     };
     let context = RunContext {
@@ -182,19 +158,4 @@ fn plan(
         any: answers::any(connection)?,
     };
     Ok((RunPlan::make(connection, &context, now)?, run))
-}
-
-/// The error for a ledger with the answers of several accounts, of which none was named.
-fn several(path: &Path, contexts: &[LedgerContext]) -> Error {
-    let error = Error::usage(format!(
-        "`{}` has answers of several services or service ids, and none was named",
-        shown(path)
-    ));
-    let mut endpoints: Vec<_> = contexts.iter().map(|it| it.endpoint.as_str()).collect();
-    endpoints.sort_unstable();
-    endpoints.dedup();
-    endpoints
-        .into_iter()
-        .fold(error, |error, endpoint| error.detail(endpoint.to_owned()))
-        .hint("name one as in `run`, with `--base-url URL` and `--service-id ID`")
 }

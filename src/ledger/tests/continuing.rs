@@ -6,10 +6,11 @@ use super::support::{
     BODY, Directory, TestRun, answer, current, failed, find, keep, open, refused, reusing,
 };
 use crate::ledger::db::answer_removal::change_all;
+use crate::ledger::lookup_result::AnsweredIn;
 use crate::ledger::packed::UuidBuffer;
 use crate::ledger::{
-    AnsweredIn, ClosedLedger, FinishedRun, LedgerSettings, LookupResult, OpenLedger, PreviousRun,
-    Removal, Reuse,
+    ClosedLedger, FinishedRun, LedgerSettings, LookupResult, OpenLedger, PreviousRun, Removal,
+    Reuse,
 };
 use crate::telemetry::pace::{FoundLimit, Limit};
 use crate::verdict::Answer;

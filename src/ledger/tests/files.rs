@@ -8,7 +8,8 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use super::support::{BODY, Directory, TestRun, answer, current, open, settings, wait};
-use crate::ledger::{AnsweredIn, LedgerLocation, OpenLedger, OutputState, ledger_of};
+use crate::ledger::lookup_result::AnsweredIn;
+use crate::ledger::{LedgerLocation, OpenLedger, OutputState, ledger_of};
 
 #[test]
 fn nothing_about_a_person_is_in_the_files_and_nobody_else_may_read_them() {

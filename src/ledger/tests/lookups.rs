@@ -2,14 +2,16 @@
 
 #![allow(clippy::unwrap_used)]
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use super::support::{
     BODY, Directory, TestRun, age, answer, current, failed, find, keep, open, pointers, refused,
-    replaceable, reusing,
+    replaceable, reusing, wait, young_only,
 };
-use crate::ledger::writer::NOTED_FOR;
-use crate::ledger::{AnsweredIn, LedgerSettings, LookupResult, Removal, Reuse};
+use crate::ledger::lookup_result::AnsweredIn;
+use crate::ledger::{
+    ClaimRequest, ClaimResult, Freshness, LedgerSettings, LookupResult, Removal, Reuse,
+};
 use crate::row::RowNumber;
 use crate::telemetry::event::Unusable;
 use crate::verdict::Answer;
@@ -77,7 +79,7 @@ fn an_answer_from_the_future_is_not_young() {
     let run = |reuse| find(reusing(reuse, place.shared()), BODY);
     keep(place.shared(), BODY, &answer("t-1"));
     let path = place.path("answers.ledger");
-    let young = Reuse::Younger(Duration::from_secs(60));
+    let young = young_only(Duration::from_secs(60));
     // Within the allowance for clocks that are set back.
     age(&path, -30 * 60);
     assert_eq!(run(young), current(answer("t-1")));
@@ -97,10 +99,18 @@ fn answers_age_by_the_wall_clock() {
     keep(place.shared(), BODY, &answer("t-1"));
     age(&place.path("answers.ledger"), 2 * 86_400);
     let day = Duration::from_secs(86_400);
+    let now = SystemTime::now();
+    // Both rules hold: the later moment counts.
+    let recent = |max_age, since| Reuse::Recent(Freshness::of(max_age, Some(now - since)).unwrap());
     for (reuse, found) in [
         (Reuse::All, current(answer("t-1"))),
-        (Reuse::Younger(3 * day), current(answer("t-1"))),
-        (Reuse::Younger(day), replaceable()),
+        (young_only(3 * day), current(answer("t-1"))),
+        (young_only(day), replaceable()),
+        (recent(None, 3 * day), current(answer("t-1"))),
+        (recent(None, day), replaceable()),
+        (recent(Some(3 * day), day), replaceable()),
+        (recent(Some(day), 3 * day), replaceable()),
+        (recent(Some(3 * day), 3 * day), current(answer("t-1"))),
         (Reuse::Nothing, replaceable()),
     ] {
         let settings = reusing(reuse, place.shared());
@@ -136,7 +146,6 @@ fn an_answer_without_a_field_of_the_run_is_asked_for_again() {
 }
 
 #[test]
-#[allow(clippy::disallowed_methods, reason = "no call is made here")]
 fn runs_that_share_a_ledger_see_each_others_answers() {
     let place = Directory::new();
     let (ours, others) = (TestRun::new(place.shared()), TestRun::new(place.shared()));
@@ -144,12 +153,13 @@ fn runs_that_share_a_ledger_see_each_others_answers() {
     assert_eq!(others.key(), key);
     assert_eq!(others.writer.look_again(&key, BODY).unwrap(), None);
     ours.keep(BODY, &answer("t-1"));
-    // What others have stored is noted no more often.
-    std::thread::sleep(NOTED_FOR);
-    assert_eq!(
-        others.writer.look_again(&key, BODY).unwrap(),
-        Some((current(answer("t-1")), AnsweredIn::OtherRun))
-    );
+    let known = (current(answer("t-1")), AnsweredIn::OtherRun);
+    // What others have stored is noted with each claim.
+    let body = BODY.into();
+    let claimed = wait(others.writer.claim(vec![ClaimRequest { key, body }])).unwrap();
+    let expected = ClaimResult::Known(known.0.clone(), known.1);
+    assert_eq!(claimed.results, [expected]);
+    assert_eq!(others.writer.look_again(&key, BODY).unwrap(), Some(known));
     assert_eq!(
         ours.writer.look_again(&key, BODY).unwrap(),
         Some((current(answer("t-1")), AnsweredIn::ThisRun))

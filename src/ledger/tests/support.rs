@@ -11,8 +11,8 @@ use tempfile::TempDir;
 use crate::ledger::db::answer_removal::change_all;
 use crate::ledger::packed::PackedAnswer;
 use crate::ledger::{
-    ClosedLedger, KnownOutcome, LedgerLocation, LedgerSettings, LedgerWriter, LookupResult,
-    OpenLedger, Removal, RequestHasher, RequestKey, Reuse, RunningLedger,
+    ClosedLedger, Freshness, KnownOutcome, LedgerLocation, LedgerSettings, LedgerWriter,
+    LookupResult, OpenLedger, Removal, RequestHasher, RequestKey, Reuse, RunningLedger,
 };
 use crate::raw_json::Pointer;
 use crate::verdict::{Answer, Failure, Reason, Score, TransactionId};
@@ -75,6 +75,11 @@ pub(super) fn settings(location: LedgerLocation) -> LedgerSettings {
         in_flight: 16.try_into().unwrap(),
         longest_call: Duration::from_secs(30),
     }
+}
+
+/// Answers that are not older than this.
+pub(super) fn young_only(max_age: Duration) -> Reuse {
+    Reuse::Recent(Freshness::of(Some(max_age), None).unwrap())
 }
 
 /// The same with this reuse.

@@ -189,6 +189,18 @@ impl Controller {
         self.in_flight.value() as usize
     }
 
+    /// As many calls as start within a second, and may be in flight together; at least one.
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a rate is positive, and what is above the ceiling is cut"
+    )]
+    pub(in crate::pace) fn calls_ahead(&self, now: Duration) -> usize {
+        let most = self.most_in_flight().max(1);
+        let in_a_second = self.rate(now).map_or(most, |rate| rate.ceil() as usize);
+        in_a_second.clamp(1, most)
+    }
+
     /// The pace, for people to read.
     #[allow(
         clippy::cast_possible_truncation,

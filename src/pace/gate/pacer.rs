@@ -63,6 +63,14 @@ impl Pacer {
         }
     }
 
+    /// As many calls as start within about a second, and no more than may be in flight together.
+    pub(super) fn calls_ahead(&self, now: Duration) -> usize {
+        match self {
+            Self::Own(controller) => controller.borrow().calls_ahead(now),
+            Self::Shared(sharing) => sharing.with(|member| member.calls_ahead()),
+        }
+    }
+
     /// The service is not down, although it seemed so: for how long it was taken to be.
     pub(super) fn dismiss_outage(&self, now: Duration) -> Option<Duration> {
         match self {

@@ -260,6 +260,15 @@ impl Gate {
         }
     }
 
+    /// As many calls as start within about a second at the present pace, and no more than may be in flight together; one
+    /// while one row is tried at a time.
+    pub(crate) fn calls_ahead(&self) -> usize {
+        if !self.proven.get() || self.pacer.is_down() {
+            return 1;
+        }
+        self.pacer.calls_ahead(self.began.elapsed())
+    }
+
     /// A call that started at `began` was accepted.
     fn accepted(&self, began: Duration) {
         if self.refused_since.get().is_some_and(|since| began >= since) {

@@ -207,6 +207,21 @@ impl Member {
         self.breaker.is_open()
     }
 
+    /// As many calls as this worker's part of the pace allows within a second, and no more than may be in flight together.
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a rate is positive, and what is above the ceiling is cut"
+    )]
+    pub(in crate::pace) fn calls_ahead(&self) -> usize {
+        let most = self.most_in_flight().max(1);
+        if self.is_unlimited() {
+            return most;
+        }
+        let part = self.rate / f64::from(self.workers());
+        (part.ceil() as usize).clamp(1, most)
+    }
+
     /// The pace of all workers together, for people to read.
     pub(in crate::pace) fn pace(&self) -> Pace {
         let runs = self.workers();

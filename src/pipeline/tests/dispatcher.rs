@@ -60,6 +60,7 @@ async fn rows_are_read_only_while_none_waits() {
         drain_end: false,
         start: StartNeeds::NoRow,
         write: WriteNeeds::NoRow,
+        claims: None,
     };
     assert_eq!(dispatcher.interests(), reading);
     handle(&mut dispatcher, rows(asked(2, &[])));

@@ -275,6 +275,14 @@ pub(super) async fn run_to_end(scorer: &Scorer<Scripted>, around: Surroundings) 
     run_with(scorer, around, std::future::pending()).await
 }
 
+/// Waits until the statistics of a run are like this. What a ledger's thread does takes no time on the paused clock, which
+/// runs on meanwhile: nothing is to be concluded from how late it is then.
+pub(super) async fn until(scorer: &Scorer<Scripted>, are_so: impl Fn(&Stats) -> bool) {
+    while !scorer.events().with_stats(&are_so) {
+        sleep(Duration::from_millis(10)).await;
+    }
+}
+
 /// Sleeps, unless the time is zero: that would still wait for the timer's next tick.
 pub(super) async fn pause(length: Duration) {
     if !length.is_zero() {

@@ -11,6 +11,7 @@
 
 mod any_case;
 mod bursts;
+mod claims;
 mod dispatcher;
 mod harness;
 mod ledger;

@@ -40,6 +40,7 @@ impl Scorer<Scripted> {
             body,
             key: None,
             expired: None,
+            claim: None,
         };
         match self.permit().await {
             Ok(permit) => self.score(call, permit).await,

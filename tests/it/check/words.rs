@@ -157,6 +157,10 @@ fn what_keeps_a_run_from_starting_keeps_a_check_from_starting() {
             "`--max-age` needs `--ledger FILE`",
         ),
         (
+            &["users.csv", "--asked-since", "2024-01-01"],
+            "`--asked-since` needs `--ledger FILE`",
+        ),
+        (
             &["users.csv", "--plan", "free", "--advanced"],
             "for the paid plan only",
         ),

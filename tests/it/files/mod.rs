@@ -12,6 +12,7 @@ mod output;
 mod overwrite;
 mod own_files;
 mod phones;
+mod reasons;
 mod rejects;
 mod rescoring;
 mod streams;

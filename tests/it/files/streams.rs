@@ -2,8 +2,10 @@
 
 use std::io::{self, BufRead, BufReader};
 
+use serde_json::Value;
+
 use crate::support::process::{Place, device};
-use crate::support::server::Server;
+use crate::support::server::{Server, answer, good};
 use crate::support::users;
 
 #[test]
@@ -66,6 +68,41 @@ fn a_closed_pipe_ends_the_run_quietly_and_soon() {
         .silent_about("error")
         .silent_about("roken pipe");
     done.check(server.calls() < 5_000, "no call for rows that nobody reads");
+}
+
+#[test]
+fn a_run_that_writes_nothing_ends_as_well_when_nobody_reads_any_more() {
+    // Nothing may be sent for ten minutes after the third answer.
+    let server = Server::start(|request| match request.nth {
+        ..=3 => good(request),
+        _ => answer(429, &[("Retry-After", "600")], ""),
+    });
+    let place = Place::with("users.csv", users::csv(9));
+    let (reader, writer) = io::pipe().unwrap();
+    let run = place.run(
+        &server,
+        ["users.csv", "-c", "1", "--summary", "summary.json"],
+    );
+    let running = run.stdout(writer).start();
+    let mut lines = BufReader::new(reader).lines().map(Result::unwrap);
+    assert_eq!(lines.by_ref().take(4).count(), 4);
+    server.wait_for_calls(4);
+    drop(lines);
+    let done = running.done();
+    done.exits(3).says("standard output was closed");
+    assert_eq!(server.calls(), 4);
+    let summary: Value = serde_json::from_str(&place.text("summary.json")).unwrap();
+    assert_eq!(summary["stopped"], "output_closed");
+}
+
+#[test]
+fn a_reader_that_ends_with_the_last_row_has_read_a_complete_run() {
+    let (place, server) = (Place::with("users.csv", users::csv(3)), Server::good());
+    let (reader, writer) = io::pipe().unwrap();
+    let running = place.run(&server, ["users.csv"]).stdout(writer).start();
+    let lines = BufReader::new(reader).lines();
+    assert_eq!(lines.take(4).count(), 4);
+    running.done().exits(0);
 }
 
 #[test]

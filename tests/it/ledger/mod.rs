@@ -1,6 +1,7 @@
 //! The ledger: it keeps what was paid for, and can be inspected, pruned, and made to forget people.
 
 mod asked_again;
+mod asked_since;
 mod changes;
 mod commands;
 mod damage;

@@ -123,6 +123,20 @@ fn neither_a_stopped_run_nor_rows_without_a_decision_are_accepted() {
 }
 
 #[test]
+fn a_file_without_a_single_good_row_is_finished_if_all_failures_are_accepted() {
+    let server = Server::good();
+    let csv = users::csv(150).replace("@example.com", "");
+    let place = Place::with("users.csv", csv);
+    scored(&place, &server, "99%", &[])
+        .exits(2)
+        .says("first 100 rows");
+    scored(&place, &server, "100%", &[])
+        .exits(0)
+        .says("invalid_email 150");
+    assert_eq!(server.calls(), 0);
+}
+
+#[test]
 fn a_quiet_run_says_that_failures_were_accepted() {
     let place = Place::with("users.csv", users::csv(ROWS));
     let done = scored(&place, &rejecting_two(9), "10%", &["-q"]);

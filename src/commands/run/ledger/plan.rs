@@ -108,13 +108,13 @@ impl LedgerPlan {
         };
         let option = match reuse {
             Reuse::All | Reuse::Continue => None,
-            Reuse::Retry => Some("--retry-failed"),
-            Reuse::Nothing => Some("--fresh"),
-            Reuse::Younger(_) => Some("--max-age"),
+            Reuse::Retry => Some("`--retry-failed`"),
+            Reuse::Nothing => Some("`--fresh`"),
+            Reuse::Recent(_) => Some("`--max-age` or `--asked-since`"),
         };
         if let (None, Some(option)) = (&kept, option) {
             return Err(Error::usage(format!(
-                "`{option}` needs a ledger, and rows to a stream have none of their own"
+                "{option} needs a ledger, and rows to a stream have none of their own"
             ))
             .hint("name one with `--ledger FILE`"));
         }

@@ -20,7 +20,7 @@ use crate::base::encoding::TextEncoding;
 use crate::base::error::Exit;
 use crate::fields::{Assignments, PhoneRules, UserRequest};
 use crate::input::{Compose, FileSettings, FormatChoice, Input, Reader, ReaderSettings};
-use crate::layout::{Existing, VERDICT_COLUMNS};
+use crate::layout::{AddedColumns, Existing};
 use crate::ledger::{
     LedgerLocation, LedgerSettings, OpenLedger, Removal, Reuse, RowLookup, StoreFaults,
 };
@@ -214,7 +214,7 @@ impl TestRun {
             assignments: Assignments::default(),
             phones: PhoneRules::default(),
             existing: Existing::Replace,
-            columns: VERDICT_COLUMNS.map(str::to_owned).into(),
+            columns: AddedColumns::new("", [], None),
         };
         let compose = Compose::new(|request: &UserRequest<'_>, to: &mut BytesMut| {
             to.extend_from_slice(request.name.as_bytes());

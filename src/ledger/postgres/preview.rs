@@ -1,0 +1,94 @@
+//! What a run that starts now would find in a ledger on a server: read without changing anything.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use super::contact::ServerContact;
+use super::fault::AtStart;
+use super::ledger::ServerLedger;
+use super::lookup::ServerLookup;
+use super::server::RUN_PATIENCE;
+use super::sources::ServerContext;
+use super::{limits, sources};
+use crate::base::error::Result;
+use crate::ledger::access::several_accounts;
+use crate::ledger::clock;
+use crate::ledger::judge::JudgeScope;
+use crate::ledger::known_limit::KnownLimit;
+use crate::ledger::named_ledger::ServerSettings;
+use crate::ledger::request_key::RequestHasher;
+use crate::ledger::settings::PreviewSettings;
+use crate::raw_json::Pointer;
+
+/// What a run would find in a ledger on a server.
+pub(in crate::ledger) struct ServerPreview {
+    pub(in crate::ledger) lookup: ServerLookup,
+    pub(in crate::ledger) hasher: RequestHasher,
+    /// The address whose answers are found; `None` if there are answers of none.
+    pub(in crate::ledger) endpoint: Option<String>,
+    pub(in crate::ledger) known_limit: Option<KnownLimit>,
+    /// The addresses that it has answers of instead.
+    pub(in crate::ledger) others: Vec<String>,
+}
+
+/// Opens a ledger as a run to a new output would see it.
+///
+/// # Errors
+/// Exit code 2: it cannot be used, or has answers of several accounts and none was named. Exit code 3: the server does not
+/// answer.
+pub(in crate::ledger) fn open_preview(
+    on: &ServerSettings,
+    settings: &PreviewSettings<'_>,
+) -> Result<ServerPreview> {
+    let ledger = ServerLedger::open(on, RUN_PATIENCE)?;
+    let secret = ledger.secret(on)?;
+    let (server, now) = (Arc::new(ledger.server), ledger.now);
+    let url = server.shown();
+    let contexts = sources::contexts(&server).at_start("read", &url)?;
+    let endpoints = || contexts.iter().map(|it| it.endpoint.as_str());
+    let found = |hasher: &RequestHasher| {
+        let is_same = |it: &&ServerContext| {
+            let other = it.hasher(&secret);
+            other.is_some_and(|other| other.context() == hasher.context())
+        };
+        contexts.iter().find(is_same)
+    };
+    let (hasher, context) = match settings.account {
+        Some(account) => {
+            let hasher = RequestHasher::new(secret.bytes(), account.endpoint, account.service_id);
+            let context = found(&hasher);
+            (hasher, context)
+        }
+        None if contexts.len() > 1 => return Err(several_accounts(&url, endpoints())),
+        None => {
+            let only = contexts.first();
+            let hasher = only.and_then(|only| only.hasher(&secret));
+            (hasher.unwrap_or_else(RequestHasher::of_pass), only)
+        }
+    };
+    let known_limit = match context {
+        Some(context) => limits::known(&server, context.id, SystemTime::now()),
+        None => Ok(None),
+    };
+    let scope = JudgeScope {
+        started: now,
+        not_before: { settings.freshness }.map_or(i64::MIN, |it| {
+            clock::millis(it.not_before(clock::time(now)))
+        }),
+        leftover: false,
+        ages: settings.freshness.is_some(),
+        fields: settings.captured.iter().map(Pointer::to_string).collect(),
+    };
+    let others = match context {
+        Some(_) => Vec::new(),
+        None => endpoints().map(str::to_owned).collect(),
+    };
+    Ok(ServerPreview {
+        hasher,
+        endpoint: context.map(|context| context.endpoint.clone()),
+        known_limit: known_limit.at_start("read", &url)?,
+        others,
+        // Nobody waits for a server that is away only to look.
+        lookup: ServerLookup::new(server, Arc::new(ServerContact::new(Duration::ZERO)), scope),
+    })
+}

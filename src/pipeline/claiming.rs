@@ -1,0 +1,117 @@
+//! Claiming requests ahead of their calls, in a ledger that several runs share: which, when, and what follows.
+//!
+//! As many are claimed as will be called for within about a second: what is claimed, other runs cannot ask. Nothing here
+//! waits.
+
+use super::interests::ClaimNeeds;
+use super::rows::Rows;
+use crate::ledger::{ClaimRequest, ClaimResult, Claimed};
+use crate::scorer::{Claim, RowCall, Stop};
+use crate::telemetry::event::Event;
+use crate::verdict::Verdict;
+
+impl<S> Rows<'_, S> {
+    /// Notes whether rows that are claimed may still be called for.
+    pub(super) fn look_at_lease(&mut self) {
+        if let Some(claims) = &mut self.claims
+            && let Some(worker) = claims.next_worker()
+        {
+            claims.set_holding(self.scorer.holding(worker));
+        }
+    }
+
+    /// The requests to claim now, if there are any, and none is being claimed. Rows that need no call are admitted with
+    /// them.
+    ///
+    /// # Errors
+    /// The run must stop: too many rows have failed, or the ledger cannot be read.
+    pub(super) fn next_claims(&mut self) -> Result<Option<Vec<ClaimRequest>>, Stop> {
+        let Some(claims) = &mut self.claims else {
+            return Ok(None);
+        };
+        if claims.is_out() {
+            return Ok(None);
+        }
+        let mut calls = claims.take_again(self.time);
+        for _ in 0..claims.room(self.scorer.calls_ahead()) {
+            self.admit_without_call()?;
+            let Some(call) = self.admit_call() else {
+                break;
+            };
+            calls.push(call);
+        }
+        let request = |call: &RowCall| {
+            Some(ClaimRequest {
+                key: call.key?,
+                body: call.body.clone(),
+            })
+        };
+        let requests: Vec<_> = calls.iter().filter_map(request).collect();
+        if let Some(claims) = &mut self.claims {
+            claims.set_out(calls);
+        }
+        Ok((!requests.is_empty()).then_some(requests))
+    }
+
+    /// What was claimed has come back.
+    ///
+    /// # Errors
+    /// The run must stop: too many rows have failed.
+    pub(super) fn claimed(&mut self, claimed: Claimed) -> Result<(), Stop> {
+        let Claimed {
+            worker,
+            results,
+            away,
+        } = claimed;
+        let Some(claims) = &mut self.claims else {
+            return Ok(());
+        };
+        let contact_changed = claims.set_away(away);
+        let mut known = Vec::new();
+        for (mut call, result) in claims.take_out().into_iter().zip(results) {
+            match result {
+                ClaimResult::Ours { taken_over } => {
+                    call.claim = Some(Claim { worker, taken_over });
+                    claims.add_ready(call);
+                }
+                ClaimResult::Taken => claims.add_taken(call, self.time),
+                ClaimResult::Known(found, run) => known.push((call.row, found, run)),
+            }
+        }
+        // What nobody could be asked about is not another run's.
+        let taken = claims.new_taken().filter(|_| !away);
+        if contact_changed {
+            self.emit(Event::LedgerAway(away));
+        }
+        if let Some(taken) = taken {
+            self.emit(Event::RowsTaken { rows: taken as u64 });
+        }
+        for (row, found, run) in known {
+            self.window.set_old(row, found.old);
+            let Some(known) = found.known else {
+                continue;
+            };
+            let verdict = self.scorer.known(known);
+            let has_failed = matches!(verdict, Verdict::Failed(_));
+            let origin = run.origin();
+            for same in self.take_same(row) {
+                self.settle(same, Some(verdict.clone()), origin);
+            }
+            self.settle(row, Some(verdict), origin);
+            if has_failed {
+                self.scorer.check_failures()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What is waited for before rows can be called for.
+    pub(super) fn claim_needs(&self) -> Option<ClaimNeeds> {
+        let claims = self.claims.as_ref()?;
+        Some(ClaimNeeds {
+            batch: claims.is_out(),
+            ask_again: claims.ask_again_at().filter(|_| !claims.is_out()),
+            renewal: claims.awaits_renewal(),
+        })
+    }
+}

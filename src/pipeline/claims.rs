@@ -1,0 +1,154 @@
+//! Rows whose requests are claimed before they are called for, in a ledger that several runs share.
+//!
+//! They are in the window already, so that equal rows wait for the same answer. This only keeps them; `claiming` decides.
+
+use std::collections::VecDeque;
+use std::mem;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::ledger::{Holding, WorkerNumber};
+use crate::scorer::RowCall;
+
+/// Requests that are claimed together at most.
+const MOST: usize = 256;
+/// How long after another run's claim was seen it is asked again what has become of it.
+const ASKED_AGAIN: Duration = Duration::from_millis(500);
+
+/// Rows that are about to be called for.
+pub(super) struct Claims {
+    /// Claimed for this run; the first is called for next.
+    ready: VecDeque<RowCall>,
+    /// Whether the first of them may be called for.
+    holding: Holding,
+    /// Those that are being claimed.
+    out: Vec<RowCall>,
+    /// Those that were claimed before the lease ended.
+    lost: Vec<RowCall>,
+    /// Those that another run calls for, each with the time to ask again; the first is due first.
+    taken: VecDeque<(Instant, RowCall)>,
+    /// How many of those were reported last.
+    reported: usize,
+    /// Whether the ledger's server does not answer.
+    away: bool,
+}
+
+impl Default for Claims {
+    fn default() -> Self {
+        Self {
+            ready: VecDeque::new(),
+            holding: Holding::Held,
+            out: Vec::new(),
+            lost: Vec::new(),
+            taken: VecDeque::new(),
+            reported: 0,
+            away: false,
+        }
+    }
+}
+
+impl Claims {
+    /// Whether no row is waiting to be called for.
+    pub(super) fn is_empty(&self) -> bool {
+        self.ready.is_empty()
+            && self.out.is_empty()
+            && self.lost.is_empty()
+            && self.taken.is_empty()
+    }
+
+    /// Whether requests are being claimed.
+    pub(super) const fn is_out(&self) -> bool {
+        !self.out.is_empty()
+    }
+
+    /// Notes whether the ledger's server does not answer; whether that has changed.
+    pub(super) const fn set_away(&mut self, away: bool) -> bool {
+        let changed = self.away != away;
+        self.away = away;
+        changed
+    }
+
+    /// How many rows another run calls for, if that has changed since it was last asked.
+    pub(super) fn new_taken(&mut self) -> Option<usize> {
+        let taken = self.taken.len();
+        let before = mem::replace(&mut self.reported, taken);
+        (taken != before).then_some(taken)
+    }
+
+    /// Whether a row may be called for.
+    pub(super) fn may_call(&self) -> bool {
+        !self.ready.is_empty() && self.holding == Holding::Held
+    }
+
+    /// The worker whose lease must be renewed before a row may be called for.
+    pub(super) fn awaits_renewal(&self) -> Option<WorkerNumber> {
+        let waits = self.holding == Holding::AwaitsRenewal;
+        self.next_worker().filter(|_| waits)
+    }
+
+    /// The worker that has claimed the next row.
+    pub(super) fn next_worker(&self) -> Option<WorkerNumber> {
+        let claim = self.ready.front()?.claim?;
+        Some(claim.worker)
+    }
+
+    /// What the claim of the next row is worth.
+    pub(super) fn set_holding(&mut self, holding: Holding) {
+        self.holding = holding;
+        if holding == Holding::Lost {
+            self.lost.extend(self.ready.drain(..));
+            self.holding = Holding::Held;
+        }
+    }
+
+    /// The row to call for.
+    pub(super) fn next(&mut self) -> Option<RowCall> {
+        self.ready.pop_front()
+    }
+
+    /// The room for new rows, where so many may be claimed ahead. There is none until half of them are called for: few
+    /// large batches cost less than many small ones.
+    pub(super) fn room(&self, ahead: usize) -> usize {
+        let ahead = ahead.min(MOST);
+        if self.ready.len() > ahead / 2 {
+            return 0;
+        }
+        ahead - self.ready.len()
+    }
+
+    /// Rows that must be claimed again, or may be by now.
+    pub(super) fn take_again(&mut self, now: Instant) -> Vec<RowCall> {
+        let mut again: Vec<_> = self.lost.drain(..self.lost.len().min(MOST)).collect();
+        while again.len() < MOST && self.taken.front().is_some_and(|(at, _)| *at <= now) {
+            again.extend(self.taken.pop_front().map(|(_, call)| call));
+        }
+        again
+    }
+
+    /// When it is time to ask again about the first taken row.
+    pub(super) fn ask_again_at(&self) -> Option<Instant> {
+        let (at, _) = self.taken.front()?;
+        Some(*at)
+    }
+
+    /// These are being claimed.
+    pub(super) fn set_out(&mut self, calls: Vec<RowCall>) {
+        self.out = calls;
+    }
+
+    /// Nothing is being claimed any more: the rows that were.
+    pub(super) fn take_out(&mut self) -> Vec<RowCall> {
+        mem::take(&mut self.out)
+    }
+
+    /// A row is claimed.
+    pub(super) fn add_ready(&mut self, call: RowCall) {
+        self.ready.push_back(call);
+    }
+
+    /// Another run calls for a row now.
+    pub(super) fn add_taken(&mut self, call: RowCall, now: Instant) {
+        self.taken.push_back((now + ASKED_AGAIN, call));
+    }
+}

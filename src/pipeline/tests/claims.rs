@@ -1,0 +1,132 @@
+//! The dispatcher beside another run on the same ledger: what that run asks about, this one does not.
+
+use super::harness::*;
+use super::ledger::{Shared, asking, keyed};
+use crate::ledger::{
+    ClaimRequest, ClaimResult, LedgerWriter, OpenLedger, RequestHasher, RunningLedger,
+};
+use crate::verdict::{Answer, Score, TransactionId};
+
+/// Does something with a ledger while nothing happens here: on this thread the paused clock would advance.
+fn elsewhere<T: Send>(act: impl AsyncFnOnce() -> T + Send) -> T {
+    let run = || {
+        let runtime = tokio::runtime::Builder::new_current_thread().build();
+        runtime.unwrap().block_on(act())
+    };
+    std::thread::scope(|scope| scope.spawn(run).join().unwrap())
+}
+
+/// Another run that has claimed some rows.
+struct OtherRun {
+    running: RunningLedger,
+    writer: LedgerWriter,
+    keys: RequestHasher,
+}
+
+impl OtherRun {
+    fn claiming(ledger: OpenLedger, rows: &[u64]) -> Self {
+        let keys = ledger.hasher();
+        let (running, writer) = ledger.start().unwrap();
+        let request = |row: &u64| {
+            let body = Scripted::body(*row);
+            let key = keys.key(&body);
+            ClaimRequest { key, body }
+        };
+        let requests: Vec<_> = rows.iter().map(request).collect();
+        let (claimed, writer) = elsewhere(async move || (writer.claim(requests).await, writer));
+        let ours = ClaimResult::Ours { taken_over: false };
+        assert!(claimed.unwrap().results.iter().all(|it| *it == ours));
+        Self {
+            running,
+            writer,
+            keys,
+        }
+    }
+
+    /// Gets its answer for a row.
+    fn answers(self, row: u64) -> Self {
+        let Self {
+            running,
+            writer,
+            keys,
+        } = self;
+        let key = keys.key(&Scripted::body(row));
+        let answer = Answer {
+            transaction_id: TransactionId::new("another-run").unwrap(),
+            score: Score::from_json_number("1").unwrap(),
+            captured: Box::default(),
+        };
+        let (kept, writer) = elsewhere(async move || (writer.keep(key, answer).await, writer));
+        assert!(kept.is_ok());
+        Self {
+            running,
+            writer,
+            keys,
+        }
+    }
+
+    /// Gives a row up.
+    fn gives_up(&self, row: u64) {
+        self.writer.release(self.keys.key(&Scripted::body(row)));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_row_that_another_run_asks_about_gets_its_answer_and_holds_up_no_other() {
+    let shared = Shared::new();
+    let other = OtherRun::claiming(shared.open(), &[2]);
+    let ours = shared.open();
+    let keys = ours.hasher();
+    let (_running, writer) = ours.start().unwrap();
+    let log = Log::default();
+    let scorer = { fixture(8, &log, Scripted::new(GOOD)) }
+        .ledger(writer)
+        .build();
+    let meanwhile = async {
+        until(&scorer, |stats| stats.answered == 4).await;
+        assert_eq!(scorer.events().with_stats(|stats| stats.taken), 1);
+        let _other = other.answers(2);
+        std::future::pending::<()>().await;
+    };
+    // Row 6 asks the same as row 2.
+    let mut rows = asked(5, &[]);
+    rows.push(Ok(request(2)));
+    let around = Surroundings::of(keyed(rows, &keys));
+    let ran = Box::pin(run_with(&scorer, around, meanwhile)).await;
+    assert_eq!(ran.rows(), [1, 2, 3, 4, 5, 6]);
+    let mut called = scorer.service().rows();
+    called.sort_unstable();
+    assert_eq!(called, [1, 3, 4, 5]);
+    let stats = scorer.events().with_stats(Clone::clone);
+    assert_eq!((stats.known, stats.taken), (2, 0));
+    assert_invariants(&scorer);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_row_that_another_run_gives_up_is_asked_here() {
+    let shared = Shared::new();
+    let other = OtherRun::claiming(shared.open(), &[1, 2, 3]);
+    let ours = shared.open();
+    let keys = ours.hasher();
+    let (_running, writer) = ours.start().unwrap();
+    let log = Log::default();
+    let scorer = { fixture(8, &log, Scripted::new(GOOD)) }
+        .ledger(writer)
+        .build();
+    let meanwhile = async {
+        until(&scorer, |stats| stats.taken == 3).await;
+        other.gives_up(3);
+        until(&scorer, |stats| stats.answered == 1).await;
+        let _other = other.answers(1);
+        until(&scorer, |stats| stats.known == 1).await;
+    };
+    let around = Surroundings::of(asking(3, &keys));
+    let ran = Box::pin(run_with(&scorer, around, meanwhile)).await;
+    // The other run still asks about row 2 when this one is interrupted: it is left for the next run.
+    assert_eq!(ran.rows(), [1, 3]);
+    assert_eq!(scorer.service().rows(), [3]);
+    assert_eq!(ran.stop.unwrap().reason, CancelReason::Interrupted);
+    let stats = scorer.events().with_stats(Clone::clone);
+    assert_eq!((stats.known, stats.left), (1, 1));
+    assert_invariants(&scorer);
+}

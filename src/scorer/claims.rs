@@ -1,0 +1,108 @@
+//! Claims of requests in a ledger that several runs share: made before the calls, looked at before each attempt.
+
+use std::pin::Pin;
+use std::time::Duration;
+
+use super::outcome::{RowOutcome, Stop};
+use super::parts::Scorer;
+use super::row_call::{Claim, RowCall};
+use crate::ledger::{
+    ClaimRequest, ClaimResult, Claimed, Holding, LedgerWriter, RequestKey, WorkerNumber,
+};
+use crate::pace::Closed;
+
+/// How long to wait before another look at a lease that has ended, or at a request that another run calls for.
+const LOOKED_AT_AGAIN: Duration = Duration::from_millis(500);
+
+/// The claims of a row whose worker is lost are made again in a future of their own, which hardly any row needs.
+type ClaimedAgain<'a> = Pin<Box<dyn Future<Output = Result<(), RowOutcome>> + 'a>>;
+
+impl<S> Scorer<S> {
+    /// Whether other runs write to the same ledger.
+    pub(crate) fn shares_ledger(&self) -> bool {
+        self.recorder
+            .ledger
+            .as_ref()
+            .is_some_and(LedgerWriter::is_shared)
+    }
+
+    /// How many requests may be claimed ahead of their calls.
+    pub(crate) fn calls_ahead(&self) -> usize {
+        self.caller.gate.calls_ahead()
+    }
+
+    /// Claims requests, where runs share the ledger.
+    ///
+    /// # Errors
+    /// The ledger cannot be written, so the run must stop.
+    pub(crate) async fn claim(&self, requests: Vec<ClaimRequest>) -> Result<Claimed, Stop> {
+        match &self.recorder.ledger {
+            Some(ledger) => ledger.claim(requests).await.map_err(Stop::of_ledger),
+            None => Err(Stop::internal("there is no ledger to claim a request in")),
+        }
+    }
+
+    /// Ends the claim of a request that has no answer: another run may ask.
+    pub(crate) fn release(&self, key: RequestKey) {
+        if let Some(ledger) = &self.recorder.ledger {
+            ledger.release(key);
+        }
+    }
+
+    /// What the claims of a worker are worth now.
+    pub(crate) fn holding(&self, worker: WorkerNumber) -> Holding {
+        let ledger = self.recorder.ledger.as_ref();
+        ledger.map_or(Holding::Held, |ledger| ledger.holding(worker))
+    }
+
+    /// Waits while the claims of a worker await the renewal of its lease.
+    pub(crate) async fn lease_settled(&self, worker: WorkerNumber) {
+        if let Some(ledger) = &self.recorder.ledger {
+            ledger.lease_settled(worker).await;
+        }
+    }
+
+    /// Whether the row may be called for now, as far as its claim is concerned.
+    pub(super) fn holds_claim(&self, call: &RowCall) -> bool {
+        let claim = call.claim.as_ref();
+        claim.is_none_or(|claim| self.holding(claim.worker) == Holding::Held)
+    }
+
+    /// Waits until the row may be called for again, after its lease has ended; otherwise returns how the row has ended.
+    pub(super) fn claim_again<'a>(&'a self, call: &'a mut RowCall) -> ClaimedAgain<'a> {
+        Box::pin(async move {
+            while let Some(claim) = &mut call.claim {
+                match self.holding(claim.worker) {
+                    Holding::Held => break,
+                    Holding::AwaitsRenewal => {}
+                    Holding::Lost => {
+                        let (Some(key), body) = (call.key, call.body.clone()) else {
+                            break;
+                        };
+                        let claimed = self.claim(vec![ClaimRequest { key, body }]).await;
+                        let claimed =
+                            claimed.map_err(|stop| RowOutcome::stopped(call.row, stop))?;
+                        let Claimed {
+                            worker, results, ..
+                        } = claimed;
+                        match results.into_iter().next() {
+                            Some(ClaimResult::Ours { taken_over }) => {
+                                *claim = Claim { worker, taken_over };
+                                continue;
+                            }
+                            Some(ClaimResult::Known(found, _)) => {
+                                if let Some(known) = found.known {
+                                    return Err(RowOutcome::verdict(call.row, self.known(known)));
+                                }
+                            }
+                            Some(ClaimResult::Taken) | None => {}
+                        }
+                    }
+                }
+                let waited = self.caller.gate.back_off(LOOKED_AT_AGAIN).await;
+                waited.map_err(|Closed| RowOutcome::left(call.row))?;
+            }
+            Ok(())
+        })
+    }
+}

@@ -1,0 +1,189 @@
+//! Runs over a ledger on a server: each user is paid for once, whoever asks.
+
+use std::time::Duration;
+
+use super::{init, run};
+use crate::support::postgres::shared;
+use crate::support::process::Place;
+use crate::support::server::{Request, Server, good};
+use crate::support::users;
+
+#[test]
+fn a_second_run_asks_nothing_and_gives_the_same_rows() {
+    let Some(cluster) = shared() else { return };
+    let (database, csv) = (cluster.database(), users::csv(300));
+    let (place, server) = (Place::with("users.csv", &csv), Server::good());
+    init(&place, &database);
+    let url = database.url();
+    run(&place, &server, &url, "first.csv").done().exits(0);
+    assert_eq!((server.calls(), database.count("answers")), (300, 300));
+    run(&place, &server, &url, "second.csv")
+        .done()
+        .exits(0)
+        .says("300 rows already paid for, taken from the ledger");
+    assert_eq!(server.calls(), 300);
+    for output in ["first.csv", "second.csv"] {
+        assert_eq!(place.text(output), users::scored(&csv));
+    }
+    // Nothing of a run that has ended is left, and nothing of a person was ever there.
+    for table in ["claims", "workers", "runs"] {
+        assert_eq!(database.count(table), 0, "{table}");
+    }
+    let answers = database.sql("SELECT * FROM rescore.answers");
+    assert!(!answers.contains("User"), "{answers}");
+    // `check` finds the same answers.
+    place
+        .rescore([
+            "check",
+            "users.csv",
+            "--ledger",
+            &url,
+            "--ledger-secret-file",
+            "secret",
+        ])
+        .done()
+        .exits(0)
+        .prints("paid for already  300");
+}
+
+#[test]
+fn eight_runs_at_the_same_time_over_the_same_users_pay_once() {
+    const ROWS: usize = 400;
+    let Some(cluster) = shared() else { return };
+    let (database, csv) = (cluster.database(), users::csv(ROWS));
+    let slow = |request: &Request| good(request).after(Duration::from_millis(5));
+    let (place, server) = (Place::with("users.csv", &csv), Server::start(slow));
+    init(&place, &database);
+    let url = database.url();
+    let outputs: Vec<_> = (0..8).map(|run| format!("out{run}.csv")).collect();
+    let runs: Vec<_> = { outputs.iter() }
+        .map(|output| run(&place, &server, &url, output).start())
+        .collect();
+    for run in runs {
+        run.done().exits(0);
+    }
+    assert_eq!(server.calls(), ROWS);
+    for output in &outputs {
+        assert_eq!(place.text(output), users::scored(&csv), "{output}");
+    }
+    assert_eq!(
+        (database.count("answers"), database.count("claims")),
+        (ROWS, 0)
+    );
+}
+
+#[test]
+fn a_killed_run_loses_no_answer_and_its_claims_are_taken_over_when_its_lease_ends() {
+    const ROWS: usize = 40;
+    let Some(cluster) = shared() else { return };
+    let (database, csv) = (cluster.database(), users::csv(ROWS));
+    let (place, (server, release)) = (Place::with("users.csv", &csv), Server::holding(16));
+    init(&place, &database);
+    let url = database.url();
+    let killed = run(&place, &server, &url, "scored.csv").start();
+    server.wait_for_calls(24);
+    killed.kill_when(|| true);
+    drop(release);
+    // Its calls in flight are its own for two minutes; here they end now.
+    database.sql("UPDATE rescore.workers SET alive_until = 0");
+    run(&place, &server, &url, "scored.csv").done().exits(0);
+    assert_eq!(place.text("scored.csv"), users::scored(&csv));
+    let calls = server.calls();
+    assert!((ROWS..=ROWS + 8).contains(&calls), "{calls}");
+}
+
+#[test]
+fn another_secret_is_refused_before_anybody_is_paid_for_again() {
+    let Some(cluster) = shared() else { return };
+    let (database, csv) = (cluster.database(), users::csv(3));
+    let (place, server) = (Place::with("users.csv", &csv), Server::good());
+    init(&place, &database);
+    place.write("other", "1".repeat(64));
+    let url = database.url();
+    let with = |file: &'static str| {
+        let args = ["users.csv", "-o", "scored.csv", "--ledger", &url];
+        place
+            .run(&server, args)
+            .args(["--ledger-secret-file", file])
+    };
+    with("other")
+        .done()
+        .exits(2)
+        .says("the secret in `other` is not the one that the ledger");
+    with("missing")
+        .done()
+        .exits(2)
+        .says("cannot read the ledger's secret");
+    let args = ["users.csv", "-o", "scored.csv", "--ledger", &url];
+    place
+        .run(&server, args)
+        .done()
+        .exits(2)
+        .says("`--ledger-secret-file FILE`");
+    assert_eq!(server.calls(), 0);
+}
+
+#[test]
+fn what_a_shared_ledger_cannot_do_is_refused_with_what_to_do_instead() {
+    let Some(cluster) = shared() else { return };
+    let (database, csv) = (cluster.database(), users::csv(3));
+    let (place, server) = (Place::with("users.csv", &csv), Server::good());
+    init(&place, &database);
+    let url = database.url();
+    for (option, instead) in [
+        ("--retry-failed", "`--overwrite`"),
+        ("--fresh", "`--max-age TIME`"),
+        ("--no-dedupe", "identical rows share one answer"),
+    ] {
+        run(&place, &server, &url, "scored.csv")
+            .arg(option)
+            .done()
+            .exits(2)
+            .says(option)
+            .says(instead);
+    }
+    assert_eq!(server.calls(), 0);
+}
+
+#[test]
+fn a_role_that_may_only_look_cannot_run_and_one_that_works_cannot_remove() {
+    let Some(cluster) = shared() else { return };
+    let (database, csv) = (cluster.database(), users::csv(20));
+    let (place, server) = (Place::with("users.csv", &csv), Server::good());
+    let name = &database.name;
+    let (worker, reader, keeper) = (
+        format!("w_{name}"),
+        format!("r_{name}"),
+        format!("k_{name}"),
+    );
+    for role in [&worker, &reader, &keeper] {
+        database.sql(&format!("CREATE ROLE {role} LOGIN"));
+    }
+    let url = database.url();
+    let grants = [
+        "--worker", &worker, "--reader", &reader, "--keeper", &keeper,
+    ];
+    place
+        .rescore(["ledger", "init", &url, "--ledger-secret-file", "secret"])
+        .args(grants)
+        .done()
+        .exits(0)
+        .prints(&format!("{worker} may call the service"));
+    run(&place, &server, &database.url_of(&worker), "scored.csv")
+        .done()
+        .exits(0);
+    run(&place, &server, &database.url_of(&reader), "other.csv")
+        .done()
+        .exits(2)
+        .says("permission denied");
+    database.sql("UPDATE rescore.answers SET at = 0");
+    let older = ["--older-than", "1d"];
+    let prune = |user: &str| {
+        let url = database.url_of(user);
+        place.rescore(["ledger", "prune", &url]).args(older).done()
+    };
+    prune(&worker).exits(2).says("permission denied");
+    assert_eq!(database.count("answers"), 20);
+    prune(&keeper).exits(0).prints("removed 20 answers");
+    assert_eq!(database.count("answers"), 0);
+}
