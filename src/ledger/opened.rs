@@ -20,6 +20,7 @@ use super::settings::LedgerSettings;
 use super::writer::LedgerWriter;
 use crate::base::error::Result;
 use crate::raw_json::Pointer;
+use crate::telemetry::shared_pace::SharedPace;
 
 /// A ledger that is open for a run that has not started.
 pub(crate) enum OpenedLedger {
@@ -192,6 +193,16 @@ impl OpenedLedger {
             #[cfg(feature = "postgres")]
             Self::Server(server) => Some(RowLookup::Server(Box::new(server.lookup()))),
         })
+    }
+
+    /// The pace that runs with this ledger keep together; `None` where each keeps its own.
+    #[must_use]
+    pub(crate) fn shared_pace(&self) -> Option<Box<dyn SharedPace>> {
+        match self {
+            Self::File(_) => None,
+            #[cfg(feature = "postgres")]
+            Self::Server(server) => Some(Box::new(server.shared_pace())),
+        }
     }
 
     /// Starts the run, when everything else is ready: the run is recorded now, and its answers can be written.

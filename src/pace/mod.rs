@@ -41,7 +41,6 @@ pub(crate) use give_up::{AnsweredBy, GiveUpPolicy, Reaction, Trouble};
 pub use rate::Rate;
 pub(crate) use retry::{Attempts, FailedAttempt, Resends, RetryPolicy};
 pub(crate) use row_refusals::RowRefusals;
-#[allow(unused_imports, reason = "no ledger has a shared pace yet")]
 pub(crate) use shared::PaceThread;
 pub use types::{Allowance, PaceLimits};
 pub(crate) use types::{CallOutcome, PaceEvent};

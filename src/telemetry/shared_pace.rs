@@ -8,16 +8,25 @@ use std::io;
 use std::time::Duration;
 
 /// The rate before anybody has decided: what a run alone starts at.
-#[allow(dead_code, reason = "no ledger has a shared pace yet")]
+#[cfg_attr(
+    not(any(test, feature = "postgres")),
+    allow(dead_code, reason = "for ledgers on a server")
+)]
 pub(crate) const FIRST_RATE: f64 = 10.0;
 /// After a refusal all hold for this long, unless the leader decides before: it hears of it within a few round trips.
 pub(crate) const HOLD: Duration = Duration::from_millis(300);
 /// A leader that has not asked for this long leads no more: it asks forty times as often.
-#[allow(dead_code, reason = "no ledger has a shared pace yet")]
+#[cfg_attr(
+    not(any(test, feature = "postgres")),
+    allow(dead_code, reason = "for ledgers on a server")
+)]
 pub(crate) const LEAD: Duration = Duration::from_secs(1);
 /// A single call after a pause that is not heard of for this long is given to another worker: most answers come sooner, and
 /// the first worker may have died.
-#[allow(dead_code, reason = "no ledger has a shared pace yet")]
+#[cfg_attr(
+    not(any(test, feature = "postgres")),
+    allow(dead_code, reason = "for ledgers on a server")
+)]
 pub(crate) const SINGLE: Duration = Duration::from_secs(5);
 
 /// The row that workers with one account share.
@@ -27,6 +36,12 @@ pub(crate) trait SharedPace: Send + 'static {
     /// # Errors
     /// The row could not be reached, or did not answer in time.
     fn ask(&mut self, ask: &PaceAsk) -> io::Result<PaceReply>;
+}
+
+impl SharedPace for Box<dyn SharedPace> {
+    fn ask(&mut self, ask: &PaceAsk) -> io::Result<PaceReply> {
+        (**self).ask(ask)
+    }
 }
 
 /// What a worker asks and tells. Times are on the row's clock.

@@ -16,7 +16,7 @@ use crate::base::error::{Error, Exit, Result, shown};
 use crate::ledger::{LedgerWriter, RequestUuids};
 use crate::observe::{self, MetricsThread, ProgressSettings, ProgressThread, Style};
 use crate::output::partial_of;
-use crate::pace::{CallBudget, GiveUpPolicy, RetryPolicy};
+use crate::pace::{CallBudget, GiveUpPolicy, PaceThread, RetryPolicy};
 use crate::scorer::{Caller, Outage, Policies, RowRecorder, Scorer};
 use crate::service::Client;
 use crate::telemetry::event::Event;
@@ -79,7 +79,7 @@ pub(super) fn drive(prepared: PreparedRun) -> Result<DrivenRun> {
     let lookup = ledger.lookup_stage()?;
     signals.run_starts(last_words(&files, &ledger))?;
     let policy = calls.policy.clone();
-    let (ledger, scorer) = start_ledger(ledger, calls, &context, &events)?;
+    let (ledger, scorer, pace) = start_ledger(ledger, calls, &context, &events)?;
     let driver = FileDriver {
         runtime: &runtime,
         scorer: &scorer,
@@ -93,6 +93,7 @@ pub(super) fn drive(prepared: PreparedRun) -> Result<DrivenRun> {
         EndedFiles::One(_) => UnfinishedFiles::default(),
         EndedFiles::Parts(parts) => parts.unfinished_beside(),
     };
+    drop(pace);
     rows::finish(&scorer, beside);
     scorer.answers_ended();
     progress.finish();
@@ -231,7 +232,7 @@ fn start_ledger(
     calls: CallParts,
     context: &Context,
     events: &Events,
-) -> Result<(RunLedger, Scorer<Client>)> {
+) -> Result<(RunLedger, Scorer<Client>, Option<PaceThread>)> {
     let policies = Policies {
         retries: RetryPolicy::new(calls.pace.retries, calls.pace.resends),
         patience: calls.pace.patience,
@@ -242,10 +243,20 @@ fn start_ledger(
         host: context.endpoint.host().to_owned(),
     };
     let fields = ledger.fields(calls.captured.clone());
+    let shared = ledger.shared_pace();
+    let (gate, pace) = match shared {
+        Some(row) => {
+            let (gate, pace) = { calls.gate.share(row) }
+                .map_err(|e| Error::stopped("cannot start a thread").because(e))?;
+            (gate, Some(pace))
+        }
+        None => (calls.gate, None),
+    };
     let (ledger, writer) = ledger.start()?;
     let uuids = { calls.client.recognises_requests() }
         .then(|| { writer.as_ref() }.map_or_else(RequestUuids::of_pass, LedgerWriter::uuids));
     let recorder = RowRecorder::new(writer, calls.policy, events.clone(), &calls.captured);
-    let caller = Caller::new(calls.client, calls.gate, fields).identifying(uuids);
-    Ok((ledger, Scorer::new(caller, policies, recorder)))
+    let caller = Caller::new(calls.client, gate, fields).identifying(uuids);
+    let scorer = Scorer::new(caller, policies, recorder);
+    Ok((ledger, scorer, pace))
 }

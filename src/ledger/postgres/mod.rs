@@ -14,6 +14,7 @@ mod ledger;
 mod limits;
 mod lookup;
 mod open;
+mod pace;
 mod password;
 mod preview;
 mod runs;

@@ -11,6 +11,7 @@ use super::contact::ServerContact;
 use super::fault::{AtStart, ServerFault};
 use super::ledger::ServerLedger;
 use super::lookup::{ServerJudge, ServerLookup};
+use super::pace::ServerPace;
 use super::runs::{self, ServerRun};
 use super::server::{RUN_PATIENCE, Server};
 use super::settle::SettleScope;
@@ -28,6 +29,7 @@ use crate::ledger::settings::{LedgerSettings, Reuse};
 use crate::ledger::store::AnswerCounts;
 use crate::ledger::writer::{LedgerWriter, WriterSettings};
 use crate::raw_json::Pointer;
+use crate::telemetry::shared_pace::SharedPace;
 
 /// A ledger on a server that is open for a run that has not started.
 pub(crate) struct OpenServer {
@@ -158,6 +160,11 @@ impl OpenServer {
     /// How many answers of an earlier run were brought in that had waited on this machine.
     pub(crate) const fn brought_in(&self) -> u64 {
         self.brought_in
+    }
+
+    /// The pace that runs with this ledger and this account keep together.
+    pub(crate) fn shared_pace(&self) -> impl SharedPace + use<> {
+        ServerPace::new(Arc::clone(&self.server), self.context)
     }
 
     /// Looks requests up.

@@ -97,17 +97,27 @@ pub(super) const TABLES: &str = "
         at bigint NOT NULL
     );
 
-    -- The pace that all workers keep together.
+    -- The pace that all workers keep together. Times are microseconds since 1970: the next call is due at `tat`; a single
+    -- call was granted, and a refusal reported, at `single_at` and `held_at`; the leader had read reports up to `seen`.
     CREATE TABLE rescore.pace (
         context int PRIMARY KEY REFERENCES rescore.contexts ON DELETE CASCADE,
-        epoch bigint NOT NULL DEFAULT 0,
         rate double precision NOT NULL,
-        tat double precision NOT NULL DEFAULT 0,
-        paused_until double precision NOT NULL DEFAULT 0,
-        in_flight int NOT NULL DEFAULT 0,
-        state text,
-        next_step double precision NOT NULL DEFAULT 0
-    ) WITH (fillfactor = 50);
+        epoch bigint NOT NULL DEFAULT 0,
+        tat bigint NOT NULL DEFAULT 0,
+        paused_until bigint NOT NULL DEFAULT 0,
+        alone boolean NOT NULL DEFAULT false,
+        single_at bigint NOT NULL DEFAULT 0,
+        held_at bigint NOT NULL DEFAULT 0,
+        seen bigint NOT NULL DEFAULT 0,
+        leader bigint NOT NULL DEFAULT 0,
+        led_until bigint NOT NULL DEFAULT 0,
+        asked_at bigint NOT NULL DEFAULT 0,
+        -- What the leader decided last, and what workers reported since: JSON.
+        state text NOT NULL DEFAULT '',
+        reports text NOT NULL DEFAULT ''
+    ) WITH (fillfactor = 20);
+    -- The row changes ten times a second for each worker, and so would a table beside it.
+    ALTER TABLE rescore.pace ALTER state SET STORAGE MAIN, ALTER reports SET STORAGE MAIN;
 ";
 
 /// The rights of those who call the service: they cannot remove an answer or change whose it is.

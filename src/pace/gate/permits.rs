@@ -175,7 +175,6 @@ impl Gate {
     ///
     /// # Errors
     /// The thread that asks the row cannot be started.
-    #[allow(dead_code, reason = "no ledger has such a row yet")]
     pub(crate) fn share(self, row: impl SharedPace) -> io::Result<(Self, PaceThread)> {
         let mut random = self.random.replace(fastrand::Rng::with_seed(0));
         let changed = Arc::clone(&self.changed);

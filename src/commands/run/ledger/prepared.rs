@@ -14,6 +14,7 @@ use crate::ledger::{
 use crate::observe::{counted, same_command};
 use crate::output::Replace;
 use crate::raw_json::Pointer;
+use crate::telemetry::shared_pace::SharedPace;
 
 /// The answers of earlier runs before this one starts, or nothing where none are stored.
 pub(in crate::commands::run) struct PreparedLedger {
@@ -28,6 +29,11 @@ pub(in crate::commands::run) struct PreparedLedger {
 }
 
 impl PreparedLedger {
+    /// The pace that runs with this ledger keep together; `None` where each keeps its own.
+    pub(in crate::commands::run) fn shared_pace(&self) -> Option<Box<dyn SharedPace>> {
+        self.ledger.as_ref().and_then(OpenedLedger::shared_pace)
+    }
+
     /// What may be replaced at a file's path without `--overwrite`: what the run over this input left there that this one
     /// continues; `None` is an input without a path.
     ///
