@@ -170,7 +170,7 @@ impl RunRecord {
     }
 
     /// It has reached the end of its input, and so many rows that were asked about got no verdict: the next run to the same
-    /// output is another one.
+    /// output is another one. Of several runs to standard output at the same time, the record is the latest one's.
     pub(super) fn finish(
         &self,
         connection: &Connection,
@@ -184,8 +184,16 @@ impl RunRecord {
         let failed = i64::try_from(failed).unwrap_or(i64::MAX);
         connection
             .execute(
-                "UPDATE runs SET finished = ?, checksum = ? WHERE id = ?",
-                params![failed, self.checksum(checksums, Some(failed)), id],
+                "UPDATE runs SET finished = ?, checksum = ?
+                WHERE id = ? AND started = ? AND not_before = ? AND leftover = ?",
+                params![
+                    failed,
+                    self.checksum(checksums, Some(failed)),
+                    id,
+                    self.started,
+                    self.not_before,
+                    self.leftover
+                ],
             )
             .map(drop)
     }

@@ -214,7 +214,9 @@ fn a_worker_that_stood_still_for_longer_than_its_lease_loses_its_claims_and_keep
 fn only_one_run_that_renews_its_lease_in_time_may_call() {
     let place = Directory::new();
     let run = TestRun::new(place.shared());
-    let Claimed { worker, results } = run.claimed([1]);
+    let Claimed {
+        worker, results, ..
+    } = run.claimed([1]);
     assert_eq!(results, [OURS]);
     assert_eq!(run.writer.holding(worker), Holding::Held);
     run.writer.advance_lease(Duration::from_secs(3_600));

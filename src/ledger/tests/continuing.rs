@@ -154,6 +154,28 @@ fn a_finished_run_is_not_continued_but_its_failed_rows_can_be_retried() {
 }
 
 #[test]
+fn runs_to_standard_output_at_the_same_time_leave_a_sound_ledger() {
+    let place = Directory::new();
+    let to_stdout = || LedgerSettings {
+        output: None,
+        ..place.shared()
+    };
+    let first = TestRun::new(to_stdout());
+    // Another time, so that the records differ.
+    std::thread::sleep(std::time::Duration::from_millis(2));
+    let second = TestRun::new(reusing(Reuse::Nothing, to_stdout()));
+    for run in [first, second] {
+        run.keep(BODY, &answer("t-1"));
+        run.writer.finish(FinishedRun {
+            failed_rows: 1,
+            failed_calls: 1,
+        });
+        run.close(Removal::Never);
+        assert_eq!(find(to_stdout(), BODY), current(answer("t-1")));
+    }
+}
+
+#[test]
 fn of_runs_that_start_over_at_the_same_time_none_uses_an_earlier_ones_answers() {
     let place = Directory::new();
     let fresh = reusing(Reuse::Nothing, place.shared());
