@@ -141,7 +141,7 @@ pub(super) struct RunArgs {
 
     /// Keep paid answers in this file, or at postgresql://…; several runs may share it [default: OUTPUT.ledger, until every
     /// row has a verdict]
-    #[arg(long, value_name = "FILE|URL", value_parser = values::file(), help_heading = LEDGER)]
+    #[arg(long, value_name = "FILE", value_parser = values::file(), help_heading = LEDGER)]
     ledger: Option<PathBuf>,
     /// Use only answers that are not older than this, such as `7d` [default: all]
     #[arg(long, value_name = "TIME", value_parser = values::age, help_heading = LEDGER)]
