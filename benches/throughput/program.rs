@@ -23,10 +23,41 @@ pub(crate) enum Ledger<'a> {
     Own,
     /// In this file.
     Shared(&'a Path),
+    /// On this server.
+    Server(&'a ServerLedger),
     /// Nowhere, but equal rows are asked once.
     Nowhere,
     /// Nowhere, and every row is asked.
     EachAsked,
+}
+
+/// A ledger on a server.
+#[derive(Debug)]
+pub(crate) struct ServerLedger {
+    pub(crate) url: String,
+    pub(crate) secret: PathBuf,
+}
+
+impl Ledger<'_> {
+    /// The options that name it.
+    pub(crate) fn name_in(self, command: &mut Command) {
+        match self {
+            Self::Own => {}
+            Self::Shared(path) => {
+                command.arg("--ledger").arg(path);
+            }
+            Self::Server(ServerLedger { url, secret }) => {
+                command.args(["--ledger", url]);
+                command.arg("--ledger-secret-file").arg(secret);
+            }
+            Self::Nowhere => {
+                command.arg("--no-ledger");
+            }
+            Self::EachAsked => {
+                command.args(["--no-ledger", "--no-dedupe"]);
+            }
+        }
+    }
 }
 
 impl Program {
@@ -69,12 +100,7 @@ impl Program {
             .env("RESCORE_RATE", "unlimited")
             .args(REQUEST)
             .args(["--base-url", url, "--progress", "off"]);
-        match ledger {
-            Ledger::Own => &mut command,
-            Ledger::Shared(path) => command.arg("--ledger").arg(path),
-            Ledger::Nowhere => command.arg("--no-ledger"),
-            Ledger::EachAsked => command.args(["--no-ledger", "--no-dedupe"]),
-        };
+        ledger.name_in(&mut command);
         command
     }
 }

@@ -51,8 +51,8 @@ pub(super) struct CheckArgs {
     #[command(flatten)]
     price: PriceArgs,
 
-    /// Look for answers that are already paid for in this file, or at postgresql://…: one given to `run --ledger`, or the
-    /// OUTPUT.ledger of a run that was stopped
+    /// Look for answers that are already paid for in this file or postgresql:// database: one given to `run --ledger`, or
+    /// the OUTPUT.ledger of a run that was stopped
     #[arg(long, value_name = "FILE", value_parser = values::file(), help_heading = LEDGER)]
     ledger: Option<PathBuf>,
     #[command(flatten)]

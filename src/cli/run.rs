@@ -139,8 +139,8 @@ pub(super) struct RunArgs {
     )]
     give_up_after: Option<GiveUpAfter>,
 
-    /// Keep paid answers in this file, or at postgresql://…; several runs may share it [default: OUTPUT.ledger, until every
-    /// row has a verdict]
+    /// Keep paid answers in this file or postgresql:// database; several runs may share it [default: OUTPUT.ledger, until
+    /// every row has a verdict]
     #[arg(long, value_name = "FILE", value_parser = values::file(), help_heading = LEDGER)]
     ledger: Option<PathBuf>,
     /// Use only answers that are not older than this, such as `7d` [default: all]

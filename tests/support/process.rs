@@ -325,6 +325,11 @@ impl Running<'_> {
         self.done()
     }
 
+    /// Whether it has ended.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_some()
+    }
+
     /// Waits for its end.
     pub(crate) fn done(mut self) -> Done {
         let status = loop {

@@ -11,6 +11,7 @@ pub(crate) enum Section {
     Ledger,
     EqualRows,
     Known,
+    Postgres,
     Memory,
     FourMillion,
     Resume,
@@ -25,7 +26,7 @@ pub(crate) enum Section {
 
 impl Section {
     /// In the order in which they are measured.
-    pub(crate) const ALL: [Self; 18] = [
+    pub(crate) const ALL: [Self; 19] = [
         Self::EndToEndCsv,
         Self::EndToEndJsonl,
         Self::Latency,
@@ -34,6 +35,7 @@ impl Section {
         Self::Ledger,
         Self::EqualRows,
         Self::Known,
+        Self::Postgres,
         Self::Memory,
         Self::Files,
         Self::Check,
@@ -57,6 +59,7 @@ impl Section {
             Self::Ledger => "ledger",
             Self::EqualRows => "equal-rows",
             Self::Known => "known",
+            Self::Postgres => "postgres",
             Self::Memory => "memory",
             Self::FourMillion => "four-million",
             Self::Resume => "resume",

@@ -9,6 +9,7 @@ mod drift;
 mod finished;
 mod fresh;
 mod in_step;
+mod many_kills;
 mod older_answers;
 mod resume;
 mod shared;
