@@ -28,10 +28,10 @@ fn two_runs_share_one_pace_and_the_smaller_rate_rules_both() {
         with("200/s", "b.csv").start(),
     );
     // Both have calls to make until they are answered.
-    let pace = || database.sql("SELECT state, rate FROM rescore.pace");
+    let shown = || database.sql("SELECT state, rate FROM rescore.pace");
     let began = Instant::now();
-    while !(pace().contains("\"workers\":2") && pace().trim().ends_with("|200")) {
-        let state = pace();
+    while !(shown().contains("\"workers\":2") && shown().trim().ends_with("|200")) {
+        let state = shown();
         assert!(began.elapsed() < Duration::from_secs(60), "{state}");
         sleep(Duration::from_millis(20));
     }
