@@ -2,6 +2,7 @@
 
 mod init;
 mod outage;
+mod pace;
 mod runs;
 mod upkeep;
 
