@@ -73,6 +73,10 @@ impl OpenedLedger {
         self.file().and_then(OpenLedger::lacking_answers)
     }
 
+    #[cfg_attr(
+        not(feature = "postgres"),
+        expect(clippy::unnecessary_wraps, reason = "only a server has another answer")
+    )]
     fn file(&self) -> Option<&OpenLedger> {
         match self {
             Self::File(ledger) => Some(ledger),
