@@ -1,6 +1,6 @@
 //! Every paid answer, durable: what was asked once is never paid for again.
 //!
-//! A ledger is one SQLite database of answers by request. A run opens it ([`OpenLedger`]), looks up what earlier runs
+//! A ledger is a database of answers by request: a SQLite file, or tables on a PostgreSQL server. A run opens it ([`OpenLedger`]), looks up what earlier runs
 //! stored ([`RowLookup`]), starts with it ([`RunningLedger`]) and makes new answers durable ([`LedgerWriter`]). Without a run,
 //! [`preview()`] shows what a run would find, and `admin` shows what is in a ledger and removes answers. A ledger must not know files of users or calls, and stores
 //! nothing about a person.
