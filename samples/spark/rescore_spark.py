@@ -16,8 +16,10 @@ README.md, beside this file, says when to use it, how to submit it, and what eac
 """
 
 import collections
+import contextlib
 import itertools
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -109,7 +111,18 @@ class Task:
         given = {argument.split("=")[0] for argument in self.arguments}
         always = [word for option, value in ALWAYS.items() if option not in given for word in (option, value)]
         command = [self.program, "run", "-", "--quiet", *always, *self.arguments]
-        return [word.replace("{files}", SparkFiles.getRootDirectory()) for word in command]
+        shipped = SparkFiles.getRootDirectory()
+        for word in self.arguments:
+            if "{files}" in word:
+                keep_private(word.split("=")[-1].replace("{files}", shipped))
+        return [word.replace("{files}", shipped) for word in command]
+
+
+def keep_private(file: str) -> None:
+    """Lets only its owner read a file that Spark has shipped, and given a mode of its own: a password must not be open."""
+    if os.path.isfile(file):
+        with contextlib.suppress(OSError):  # It is another user's; if it is open, the child says so.
+            os.chmod(file, os.stat(file).st_mode & 0o700)
 
 
 class Child:
