@@ -15,52 +15,16 @@ has no verdict. Order and types of all other columns stay. Only the fields of th
 README.md, beside this file, says when to use it, how to submit it, and what each failure costs.
 """
 
-import collections
-import contextlib
-import itertools
-import json
-import os
-import subprocess
-import sys
-import threading
-from dataclasses import dataclass, field
-from typing import Dict, Iterable, Iterator, List, Mapping, Sequence, Union
+from dataclasses import replace
 
-import pyarrow as pa
 from pyspark import SparkFiles
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DoubleType, StringType, StructType
 
-FIELDS = ("name", "email", "phone", "ip", "user_agent")
+from rescore_arrow import SENT, Options, scored_batches
 
-# What the columns that are sent are called on their way, so that none has the name of another one.
-SENT = "rescore_sends_"
-
-# All failures of rows are data: they are in the column `reason`, and must not fail the task.
-# Useless answers cost money: after 50 in a row, the task fails rather than paying for more.
-ALWAYS = {"--format": "jsonl", "--reason-column": "reason", "--accept-failures": "100%", "--give-up-after": "50"}
-
-# The first exit code means that all is well, the second that some rows have no decision, as their level is in no list.
-FINISHED = (0, 1)
-
-# How much of what the child says is repeated in the exception.
-LAST_LINES = 20
-
-
-@dataclass(frozen=True)
-class Options:
-    """How `rescore` is started. `{files}` stands for the directory of what `--files` and `--archives` have shipped."""
-
-    # Which column, or expression, is which field of the request. It is sent as text.
-    fields: Mapping[str, Union[str, Column]]
-    # Further arguments of `rescore run`. Spark shows them to everybody who sees its plans, so secrets belong into files.
-    arguments: Sequence[str] = ()
-    program: str = "{files}/rescore/rescore"
-    # All variables that the program gets. Nothing of the executor's environment is passed on.
-    environment: Mapping[str, str] = field(default_factory=dict)
-    # What is put before the names of the four columns.
-    prefix: str = ""
+__all__ = ["Options", "rescored"]
 
 
 def rescored(frame: DataFrame, options: Options) -> DataFrame:
@@ -68,164 +32,12 @@ def rescored(frame: DataFrame, options: Options) -> DataFrame:
 
     Nothing is sent before an action needs the rows, and each further action sends them again: write or persist them first.
     """
-    unknown = set(options.fields) - set(FIELDS)
-    if unknown:
-        raise ValueError(f"fields: {sorted(unknown)}; there are only {', '.join(FIELDS)}")
-    added = [options.prefix + name for name in ("transaction_id", "risk_score", "decision", "reason")]
-    clash = {name.lower() for name in added} & {name.lower() for name in frame.columns}
-    if clash:
-        raise ValueError(f"the frame already has the columns {sorted(clash)}: give a prefix, such as `rescore_`")
+    added = options.added(frame.columns)
     schema = StructType(list(frame.schema.fields))
     for name in added:
         schema.add(name, DoubleType() if name.endswith("risk_score") else StringType())
     # Spark itself finds nested fields, evaluates expressions and makes text of them.
     sent = [(F.col(at) if isinstance(at, str) else at).cast("string").alias(SENT + name) for name, at in options.fields.items()]
-    names, task = list(options.fields), Task(options)
-    return frame.select("*", *sent).mapInArrow(lambda batches: task.run(names, batches), schema)
-
-
-class Task:
-    """What runs on the executors: a child for each task, and none for a task without rows."""
-
-    def __init__(self, options: Options):
-        self.program, self.arguments = options.program, list(options.arguments)
-        self.environment, self.prefix = dict(options.environment), options.prefix
-
-    def run(self, names: List[str], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Passes on the batches without their last columns, the fields of the request, and with the answers."""
-        batches = (batch for batch in batches if batch.num_rows > 0)
-        first = next(batches, None)
-        if first is None:
-            return
-        child = Child(self.command(), self.environment)
-        try:
-            child.feed(names, itertools.chain([first], batches))
-            for batch in child.answered():
-                yield with_answers(batch, len(names), child.answers(batch.num_rows), self.prefix)
-            child.finish()
-        finally:
-            child.stop()
-
-    def command(self) -> List[str]:
-        """The command line: what is given wins over what is always given."""
-        given = {argument.split("=")[0] for argument in self.arguments}
-        always = [word for option, value in ALWAYS.items() if option not in given for word in (option, value)]
-        command = [self.program, "run", "-", "--quiet", *always, *self.arguments]
-        shipped = SparkFiles.getRootDirectory()
-        for word in self.arguments:
-            if "{files}" in word:
-                keep_private(word.split("=")[-1].replace("{files}", shipped))
-        return [word.replace("{files}", shipped) for word in command]
-
-
-def keep_private(file: str) -> None:
-    """Lets only its owner read a file that Spark has shipped, and given a mode of its own: a password must not be open."""
-    if os.path.isfile(file):
-        with contextlib.suppress(OSError):  # It is another user's; if it is open, the child says so.
-            os.chmod(file, os.stat(file).st_mode & 0o700)
-
-
-class Child:
-    """A `rescore` that gets users as JSON lines and gives them back with their answers, in the same order."""
-
-    def __init__(self, command: List[str], environment: Dict[str, str]):
-        pipe = subprocess.PIPE
-        self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, env=environment)
-        self.last_words = collections.deque(maxlen=LAST_LINES)
-        self.listener = self.start(self.listen)
-        # Batches that the child has, perhaps in part. It reads only so far ahead, so they are few.
-        self.sent = collections.deque()
-        self.changed = threading.Condition()
-        self.ended, self.error = False, None
-
-    @staticmethod
-    def start(work, *arguments) -> threading.Thread:
-        thread = threading.Thread(target=work, args=arguments, daemon=True)
-        thread.start()
-        return thread
-
-    def listen(self) -> None:
-        """Keeps the child's last words, and passes all on to the executor's log."""
-        for line in self.process.stderr:
-            text = line.decode(errors="replace").rstrip()
-            self.last_words.append(text)
-            print(text, file=sys.stderr)
-
-    def feed(self, names: List[str], batches: Iterable[pa.RecordBatch]) -> None:
-        """Sends all users, while their answers are read: neither side may wait for the other."""
-        self.start(self.send, names, batches)
-
-    def send(self, names: List[str], batches: Iterable[pa.RecordBatch]) -> None:
-        try:
-            with self.process.stdin as stdin:
-                for batch in batches:
-                    self.note(batch)
-                    stdin.write(lines(names, batch))
-                    stdin.flush()
-        except BrokenPipeError:
-            pass  # The child has ended; its exit code and last words say why.
-        except BaseException as error:  # Spark's own, such as that of a failed task upstream.
-            self.error = error
-        finally:
-            self.note(None)
-
-    def note(self, batch) -> None:
-        """The child gets this batch now; after the last one comes `None`."""
-        with self.changed:
-            if batch is None:
-                self.ended = True
-            else:
-                self.sent.append(batch)
-            self.changed.notify()
-
-    def answered(self) -> Iterator[pa.RecordBatch]:
-        """The batches in the order in which their answers come."""
-        while True:
-            with self.changed:
-                self.changed.wait_for(lambda: self.sent or self.ended)
-                if not self.sent:
-                    return
-                batch = self.sent.popleft()
-            yield batch
-
-    def answers(self, rows: int) -> List[dict]:
-        """The answers to the next rows."""
-        found = [json.loads(line) for line in itertools.islice(self.process.stdout, rows)]
-        if len(found) < rows:
-            self.finish()
-            raise RuntimeError("rescore has ended before its last row")
-        return found
-
-    def finish(self) -> None:
-        """Waits for the end, and fails with the child's last words unless it has finished."""
-        if self.error is not None:
-            raise self.error
-        code = self.process.wait()
-        self.listener.join()
-        if code not in FINISHED:
-            raise RuntimeError("\n".join([f"rescore ended with exit code {code}", *self.last_words]))
-
-    def stop(self) -> None:
-        """Ends the child, if it has not ended: calls in flight finish, and their answers go to the ledger."""
-        self.process.stdout.close()
-        if self.process.poll() is None:
-            self.process.terminate()
-            self.process.wait()
-
-
-def lines(names: List[str], batch: pa.RecordBatch) -> bytes:
-    """The requests of a batch, whose last columns they are, as lines of JSON."""
-    columns = [batch.column(index).to_pylist() for index in range(batch.num_columns - len(names), batch.num_columns)]
-    # A field without a value is sent as null: if none had it, the whole file would seem to lack it.
-    return "".join(json.dumps(dict(zip(names, row))) + "\n" for row in zip(*columns)).encode()
-
-
-def with_answers(batch: pa.RecordBatch, fields: int, answers: List[dict], prefix: str) -> pa.RecordBatch:
-    """A batch with its answers in place of its last columns."""
-    # Spark may use the other type of text of Arrow; it is that of the fields.
-    text = batch.schema.field(batch.num_columns - 1).type
-    types = {"transaction_id": text, "risk_score": pa.float64(), "decision": text, "reason": text}
-    kept = batch.num_columns - fields
-    columns = batch.columns[:kept] + [pa.array([answer[name] for answer in answers], at) for name, at in types.items()]
-    schema = list(batch.schema)[:kept] + [pa.field(prefix + name, at) for name, at in types.items()]
-    return pa.RecordBatch.from_arrays(columns, schema=pa.schema(schema))
+    # Columns of Spark cannot go to the executors; only their order matters there.
+    there = replace(options, fields=dict.fromkeys(options.fields))
+    return frame.select("*", *sent).mapInArrow(lambda batches: scored_batches(batches, there, SparkFiles.getRootDirectory()), schema)

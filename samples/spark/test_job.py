@@ -11,12 +11,12 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 sys.path.insert(0, str(Path(__file__).parent))
+from rescore_arrow import ADDED
 from rescore_spark import Options, rescored
 
 ROWS, USERS = 20_000, 10_000
 # Every 500th row lacks its address, and every 500th has an email address that is not one.
 INVALID = 2 * ROWS // 500
-ADDED = ["transaction_id", "risk_score", "decision", "reason"]
 # For a machine that is busy: what the compiler and the collector would win in a long job, they lose in a short one.
 JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
@@ -37,7 +37,8 @@ def session(master: str, work: Path) -> SparkSession:
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     # As `--py-files` does.
-    spark.sparkContext.addPyFile(str(Path(__file__).parent / "rescore_spark.py"))
+    for module in ("rescore_arrow.py", "rescore_spark.py"):
+        spark.sparkContext.addPyFile(str(Path(__file__).parent / module))
     return spark
 
 
