@@ -71,6 +71,8 @@ impl<S> Rows<'_, S> {
         for (mut call, result) in claims.take_out().into_iter().zip(results) {
             match result {
                 ClaimResult::Ours { taken_over } => {
+                    // It may have been claimed before, and not called for.
+                    let taken_over = taken_over || call.claim.is_some_and(|it| it.taken_over);
                     call.claim = Some(Claim { worker, taken_over });
                     claims.add_ready(call);
                 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::outcome::{RowOutcome, Stop};
 use super::parts::Scorer;
-use super::row_call::{Claim, RowCall};
+use super::row_call::{Claim, RowCall, RowHistory};
 use crate::ledger::{
     ClaimRequest, ClaimResult, Claimed, Holding, LedgerWriter, RequestKey, WorkerNumber,
 };
@@ -69,7 +69,11 @@ impl<S> Scorer<S> {
     }
 
     /// Waits until the row may be called for again, after its lease has ended; otherwise returns how the row has ended.
-    pub(super) fn claim_again<'a>(&'a self, call: &'a mut RowCall) -> ClaimedAgain<'a> {
+    pub(super) fn claim_again<'a>(
+        &'a self,
+        call: &'a mut RowCall,
+        history: &'a mut RowHistory,
+    ) -> ClaimedAgain<'a> {
         Box::pin(async move {
             while let Some(claim) = &mut call.claim {
                 match self.holding(claim.worker) {
@@ -87,6 +91,9 @@ impl<S> Scorer<S> {
                         } = claimed;
                         match results.into_iter().next() {
                             Some(ClaimResult::Ours { taken_over }) => {
+                                if taken_over && !claim.taken_over {
+                                    history.was_taken_over();
+                                }
                                 *claim = Claim { worker, taken_over };
                                 continue;
                             }

@@ -62,6 +62,11 @@ impl RowHistory {
         }
     }
 
+    /// Between two of its calls another worker, which is gone, may have called for the row.
+    pub(super) const fn was_taken_over(&mut self) {
+        self.again = Some(Again::TakenOver);
+    }
+
     /// The next call repeats one that failed in this way.
     pub(super) fn repeats(&mut self, class: Class) {
         let is_unknown = class == Class::OutcomeUnknown;

@@ -27,7 +27,7 @@ impl<S: Service> Scorer<S> {
                 }
                 if !self.holds_claim(&call) {
                     drop(permit);
-                    if let Err(ended) = self.claim_again(&mut call).await {
+                    if let Err(ended) = self.claim_again(&mut call, &mut history).await {
                         return ended;
                     }
                     permit = match self.permit_after(&history).await {

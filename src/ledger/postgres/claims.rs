@@ -39,40 +39,39 @@ pub(super) async fn claim(
         "WITH quick AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true)),
         new AS (
             INSERT INTO rescore.claims (key, worker)
-            SELECT k, $2 FROM unnest($1::uuid[]) AS k, quick ORDER BY k
+            -- A statement that arrives after its run has ended must not claim anything: nobody would end that claim.
+            SELECT k, w.id FROM unnest($1::uuid[]) AS k, quick, rescore.workers w WHERE w.id = $2 ORDER BY k
             ON CONFLICT DO NOTHING
         ), free AS MATERIALIZED (
             SELECT c.key FROM rescore.claims c JOIN rescore.workers w ON w.id = c.worker
             WHERE c.key = ANY($1) AND w.alive_until <= {NOW}
             ORDER BY c.key FOR UPDATE OF c SKIP LOCKED
         )
-        UPDATE rescore.claims c SET worker = $2 FROM free WHERE c.key = free.key AND c.worker <> $2
-        RETURNING c.key"
+        UPDATE rescore.claims c SET worker = me.id, taken_over = true
+        FROM free, rescore.workers me WHERE c.key = free.key AND c.worker <> $2 AND me.id = $2"
     );
     let look = format!(
-        "SELECT k, c.worker = $2, a.key IS NOT NULL, {COLUMNS}
+        "SELECT k, c.worker = $2, c.taken_over, {COLUMNS}
         FROM unnest($1::uuid[]) AS k
         LEFT JOIN rescore.answers a ON a.key = k
         LEFT JOIN rescore.claims c ON c.key = k"
     );
     let params: [_; 2] = [(&keys as _, Type::UUID_ARRAY), (&worker as _, Type::UUID)];
     server.connect(Lane::Quick).await?;
-    // Both are on their way at the same time, on one connection: the second sees what the first has done.
-    let (taken_over, found) = tokio::join!(
+    // Both are on their way at the same time, on one connection: the second sees what the first has done. Where it does
+    // not, as the first was sent again, the request is not ours yet.
+    let (claimed, found) = tokio::join!(
         server.send(Lane::Quick, &claim, &params),
         server.send(Lane::Quick, &look, &params),
     );
-    let taken_over: Vec<Uuid> = taken_over?.iter().map(|row| row.get(0)).collect();
+    claimed?;
     let found = found?;
     Ok({ found.iter() }
-        .map(|row| {
-            let key = row.get(0);
-            Claimed {
-                key,
-                is_ours: row.get::<_, Option<bool>>(1).unwrap_or_default(),
-                taken_over: taken_over.contains(&key),
-                answer: stored::read(row, 3),
-            }
+        .map(|row| Claimed {
+            key: row.get(0),
+            is_ours: row.get::<_, Option<bool>>(1).unwrap_or_default(),
+            taken_over: row.get::<_, Option<bool>>(2).unwrap_or_default(),
+            answer: stored::read(row, 3),
         })
         .collect())
 }

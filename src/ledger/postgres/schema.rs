@@ -74,7 +74,9 @@ pub(super) const TABLES: &str = "
     -- Requests that a worker calls for now. Rows come and go with each call, so the table is cleaned often.
     CREATE TABLE rescore.claims (
         key uuid PRIMARY KEY,
-        worker uuid NOT NULL
+        worker uuid NOT NULL,
+        -- Whether it was another worker's before, whose lease had ended: its call may have been billed.
+        taken_over boolean NOT NULL DEFAULT false
     ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 10000);
 
     -- Runs that are under way or were stopped: so that they continue as what they were. The name is a hash of the machine

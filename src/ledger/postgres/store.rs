@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 use std::io;
+use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -66,8 +67,8 @@ pub(super) struct ServerStore {
     ours: BloomFilter,
     /// Requests that this run must not send again: known to it alone.
     failures: HashMap<KeyHash, SealedFailure>,
-    /// Claims that are of no use, as an answer was there.
-    useless: Vec<Uuid>,
+    /// Claims that end without an answer of ours, until the server has heard of it.
+    releases: Vec<Uuid>,
     limit: Option<Limit>,
     stored_limit: Option<Limit>,
 }
@@ -90,7 +91,7 @@ impl ServerStore {
             worker: None,
             ours: BloomFilter::default(),
             failures: HashMap::new(),
-            useless: Vec::new(),
+            releases: Vec::new(),
             limit: None,
             stored_limit: None,
         }
@@ -176,7 +177,7 @@ impl ServerStore {
         };
         if found.known.is_some() {
             if claimed.is_ours {
-                self.useless.push(claimed.key);
+                self.releases.push(claimed.key);
             }
             let run = if self.ours.may_contain(Fingerprint::of(&key.into())) {
                 AnsweredIn::ThisRun
@@ -223,9 +224,19 @@ impl ServerStore {
             return Ok(Renewal::Kept);
         }
         let worker = Uuid::from_bytes(new_worker());
-        server.wait(workers::enter(&server, worker, lease))?;
+        server.wait(workers::enter(&server, worker, self.worker, lease))?;
         self.worker = Some(worker);
         Ok(Renewal::NewWorker)
+    }
+
+    /// Gives claims back that a server that was away has not heard of, or that nothing was written after.
+    fn give_back(&mut self) -> Result<(), ServerFault> {
+        if !self.releases.is_empty() {
+            let released = claims::release(&self.server, self.worker(), &self.releases);
+            self.server.wait(released)?;
+            self.releases.clear();
+        }
+        Ok(())
     }
 
     /// Waits for a server that is away, if answers wait for it; whether it answers now.
@@ -261,8 +272,8 @@ fn new_worker() -> [u8; 16] {
 
 impl Store for ServerStore {
     fn write(&mut self, work: Work<'_>) -> io::Result<Vec<ClaimResult>> {
-        let mut releases: Vec<_> = work.releases.iter().map(|key| key_of(&key.hash)).collect();
-        releases.append(&mut self.useless);
+        let releases = work.releases.iter().map(|key| key_of(&key.hash));
+        self.releases.extend(releases);
         let mut answers = NewAnswers::default();
         for Record { key, payload, .. } in work.records {
             match payload {
@@ -277,7 +288,7 @@ impl Store for ServerStore {
                 }
                 Payload::Failure(failure) => {
                     self.failures.insert(key.hash(), failure.clone());
-                    releases.push(key_of(&key.hash));
+                    self.releases.push(key_of(&key.hash));
                 }
             }
         }
@@ -289,12 +300,19 @@ impl Store for ServerStore {
         let is_new = |request: &&ClaimRequest| !self.failures.contains_key(&request.key.hash());
         let claims = work.claims.iter().filter(is_new);
         let claims: Vec<_> = claims.map(|request| key_of(&request.key.hash)).collect();
+        let releases = mem::take(&mut self.releases);
         let (settled, claimed) = self.write_group(&answers, &releases, &claims);
         if let Err(fault) = settled {
             self.lose(&fault);
             self.spill(work.records)?;
         }
-        let results = claimed.and_then(|claimed| self.results(work.claims, claimed));
+        let results = match claimed {
+            Ok(claimed) => self.results(work.claims, claimed),
+            Err(fault) => {
+                self.releases.extend(releases);
+                Err(fault)
+            }
+        };
         Ok(results.unwrap_or_else(|fault| {
             self.lose(&fault);
             taken()
@@ -307,6 +325,7 @@ impl Store for ServerStore {
             if was_away {
                 self.bring_in()?;
             }
+            self.give_back()?;
             self.store_limit()?;
             Ok(renewal)
         });

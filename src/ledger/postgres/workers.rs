@@ -9,23 +9,37 @@ use super::fault::ServerFault;
 use super::schema::NOW;
 use super::server::{Lane, Server};
 
-/// Enters a worker whose lease starts now.
+/// Enters a worker whose lease starts now. What the process had claimed as `before`, whose lease has ended, and nobody has
+/// taken over, is the new worker's.
 ///
 /// # Errors
 /// The server is away, or the user may not do this.
 pub(super) async fn enter(
     server: &Server,
     worker: Uuid,
+    before: Option<Uuid>,
     lease: Duration,
 ) -> Result<(), ServerFault> {
     // Workers that were killed a day ago, and whose claims nobody wanted, are forgotten with them.
     let statement = format!(
-        "WITH dead AS (DELETE FROM rescore.workers WHERE alive_until < {NOW} - 86400000 RETURNING id),
-        left_over AS (DELETE FROM rescore.claims WHERE worker IN (SELECT id FROM dead))
+        "WITH dead AS (
+            DELETE FROM rescore.workers WHERE alive_until < {NOW} - 86400000 AND id <> $3 RETURNING id
+        ), left_over AS (
+            DELETE FROM rescore.claims c WHERE c.worker IN (SELECT id FROM dead)
+                OR c.worker <> $3 AND NOT EXISTS (SELECT FROM rescore.workers w WHERE w.id = c.worker)
+        ), before AS (
+            DELETE FROM rescore.workers WHERE id = $3
+        ), kept AS (
+            UPDATE rescore.claims SET worker = $1 WHERE worker = $3
+        )
         INSERT INTO rescore.workers (id, started, alive_until) VALUES ($1, {NOW}, {NOW} + $2)"
     );
-    let length = millis(lease);
-    let params: [_; 2] = [(&worker as _, Type::UUID), (&length as _, Type::INT8)];
+    let (length, before) = (millis(lease), before.unwrap_or_default());
+    let params: [_; 3] = [
+        (&worker as _, Type::UUID),
+        (&length as _, Type::INT8),
+        (&before as _, Type::UUID),
+    ];
     server
         .send(Lane::Quick, &statement, &params)
         .await
