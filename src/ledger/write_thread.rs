@@ -180,7 +180,8 @@ impl<S: Store> WriteThread<S> {
         }
         // What a disk says after a failure cannot be trusted.
         if broken.is_none() {
-            let finished = self.pass_on_notes();
+            self.pass_on_notes();
+            let finished = self.notes.lock().finished;
             self.store.end(finished);
         }
         self.store.count()
@@ -243,19 +244,17 @@ impl<S: Store> WriteThread<S> {
         }
     }
 
-    /// Passes new notes on to the store; returns how the run finished, if it has.
-    fn pass_on_notes(&mut self) -> Option<FinishedRun> {
-        let NewNotes {
-            limit,
-            failing,
-            finished,
-        } = std::mem::take(&mut *self.notes.lock());
+    /// Passes new notes on to the store. How the run finished stays a note until the end: claims may still be given back.
+    fn pass_on_notes(&mut self) {
+        let (limit, failing) = {
+            let mut notes = self.notes.lock();
+            (notes.limit.take(), std::mem::take(&mut notes.failing))
+        };
         if let Some(limit) = limit {
             self.store.set_limit(limit);
         }
         if !failing.is_empty() {
             self.store.add_failing(failing);
         }
-        finished
     }
 }
