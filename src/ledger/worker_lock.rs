@@ -5,7 +5,7 @@
 //! what a worker has claimed.
 
 use std::collections::hash_map::RandomState;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::hash::BuildHasher;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -71,8 +71,11 @@ impl WorkerLock {
 
     /// Locks the file, if nobody else has locked or removed it.
     fn of(file: File, path: PathBuf) -> io::Result<Option<Self>> {
-        if file.try_lock().is_err() {
-            return Ok(None);
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Ok(None),
+            // A file system without locks.
+            Err(TryLockError::Error(error)) => return Err(error),
         }
         let is_there = FileId::at(&path) == Some(FileId::new(&file.metadata()?));
         Ok(is_there.then_some(Self { file, path }))
