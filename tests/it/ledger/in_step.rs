@@ -85,7 +85,9 @@ fn requests_that_a_killed_run_may_have_asked_about_are_counted_as_perhaps_billed
     let done = start(&place, &server, "2.csv").done();
     done.exits(0).says("may have been billed twice");
     assert_eq!(place.text("2.csv"), users::scored(&csv));
-    assert_eq!(server.calls(), 40 + CALLS);
+    // The kill also lost answers that were on their way to the ledger.
+    let calls = server.calls();
+    assert!((40 + CALLS..=40 + 2 * CALLS).contains(&calls), "{calls}");
 }
 
 #[test]
