@@ -51,7 +51,7 @@ impl OwnClaims {
         Ok(())
     }
 
-    /// Ends claims of requests whose answers are stored: whoever looks finds those first, so a batch stays as it is until
+    /// Ends claims of requests whose answers are stored: a look-up finds those first, so a batch stays as it is until
     /// it has none left.
     pub(super) fn settle(
         &mut self,

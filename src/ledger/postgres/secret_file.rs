@@ -1,4 +1,4 @@
-//! The secret that all keys of a ledger are made with, in a file of its own: whoever has a copy of the database alone cannot
+//! The secret that all keys of a ledger are made with, in a file of its own: with a copy of the database alone, nobody can
 //! tell who is in it.
 //!
 //! The database has only a check value, so that a wrong secret is refused and does not pay for everybody again.

@@ -276,7 +276,7 @@ impl Address {
     {
         let connected = self.config.connect_raw(stream, tls).await;
         let (client, connection) = connected.map_err(|error| ServerFault::of(&error))?;
-        // Whoever waits for an answer hears of its end from the client.
+        // A caller that waits for an answer hears of its end from the client.
         driver.spawn(async move {
             let _ = connection.await;
         });
