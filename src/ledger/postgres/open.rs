@@ -20,6 +20,7 @@ use super::store::{ServerStore, StoreScope};
 use super::{earlier_spills, limits, sources};
 use crate::base::error::{Error, Result, shown};
 use crate::ledger::clock;
+use crate::ledger::db::captures::LackingAnswers;
 use crate::ledger::judge::JudgeScope;
 use crate::ledger::known_limit::KnownLimit;
 use crate::ledger::lease::LeaseTerms;
@@ -49,6 +50,7 @@ pub(crate) struct OpenServer {
     in_flight: usize,
     spill: Spill,
     brought_in: u64,
+    lacking: Option<LackingAnswers>,
 }
 
 /// A ledger on a server that gets a run's answers.
@@ -90,9 +92,11 @@ impl OpenServer {
                 None => None,
             };
             let run = plan(name, stopped, settings.reuse, now);
-            Ok((context, fields, source, limit, run, stopped.is_some()))
+            let lacking = sources::lacking(&server, context, &settings.captured, run.not_before)?;
+            let run = (run, stopped.is_some());
+            Ok((context, fields, source, limit, run, lacking))
         };
-        let (context, fields, source, known_limit, run, continues) =
+        let (context, fields, source, known_limit, (run, continues), lacking) =
             read().at_start("open", &url)?;
         let fields: Box<[Pointer]> = fields.into();
         let output = settings.output.as_deref();
@@ -127,6 +131,7 @@ impl OpenServer {
             in_flight: settings.in_flight.get(),
             spill,
             brought_in,
+            lacking,
         })
     }
 
@@ -158,6 +163,11 @@ impl OpenServer {
     /// How many answers of an earlier run were brought in that had waited on this machine.
     pub(crate) const fn brought_in(&self) -> u64 {
         self.brought_in
+    }
+
+    /// Answers that could be used if they had all fields that the run needs.
+    pub(crate) const fn lacking_answers(&self) -> Option<&LackingAnswers> {
+        self.lacking.as_ref()
     }
 
     /// The pace that runs with this ledger and this account keep together.
