@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 use super::drive::DrivenRun;
@@ -65,7 +65,7 @@ pub(super) fn report(driven: DrivenRun) -> Exit {
         output,
         rejects: still_there(left.rejects),
         changes: still_there(left.changes),
-        ledger: kept.filter(|kept| is_there(&kept.path)),
+        ledger: kept,
         sandbox_billed: stand_in.map(|stand_in| stand_in.stop().billed),
     };
     tell(&summary, summary_file, &watch);
@@ -111,10 +111,6 @@ fn say_last(
 /// The file, unless it was removed during the run, perhaps with its directory.
 fn still_there(file: Option<PathBuf>) -> Option<WrittenFile> {
     file.and_then(WrittenFile::at)
-}
-
-fn is_there(file: &Path) -> bool {
-    file.symlink_metadata().is_ok()
 }
 
 /// Shows the summary for people or for programs, and writes the one for `--summary`.

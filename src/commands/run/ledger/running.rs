@@ -1,13 +1,13 @@
 //! The run's ledger while rows run, and its end.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::super::disk_space::{self, HowFar};
 use super::super::unfinished_files::UnfinishedFiles;
 use crate::base::error::{Error, Exit};
 use crate::ledger::{ClosedLedger, FinishedRun, OutputLock, Removal, RunningLedger};
-use crate::observe::KeptLedger;
+use crate::observe::{KeptKind, KeptLedger};
 use crate::output::Sealed;
 use crate::telemetry::event::CancelReason;
 use crate::telemetry::stats::Stats;
@@ -95,8 +95,13 @@ impl RunLedger {
         } else {
             CLOSING
         };
-        let (path, own) = (ledger.path().map(Path::to_owned), ledger.is_own());
+        let path = ledger.path().map(Path::to_owned);
         let on_server = ledger.is_on_server();
+        let kind = match (on_server, ledger.is_own()) {
+            (true, _) => KeptKind::OnServer,
+            (false, true) => KeptKind::Own,
+            (false, false) => KeptKind::Shared,
+        };
         let damaged = stats.cancelled == Some(CancelReason::Ledger) && ledger.is_damaged();
         let removal = if self.was_left || beside.any() {
             // Other outputs of the directory need the answers.
@@ -113,20 +118,25 @@ impl RunLedger {
         } else {
             Removal::WhenEmpty
         };
+        let fresh = self.fresh;
+        let kept = |answers| {
+            let is_there = |path: &PathBuf| on_server || path.symlink_metadata().is_ok();
+            path.filter(is_there).map(|path| KeptLedger {
+                path,
+                answers,
+                kind,
+                fresh,
+                damaged,
+            })
+        };
         match ledger.close(removal, patience) {
             Ok(ClosedLedger::Kept(answers)) => LedgerEnd {
-                kept: path.map(|path| KeptLedger {
-                    path,
-                    answers,
-                    own,
-                    fresh: self.fresh,
-                    damaged,
-                }),
+                kept: kept(answers),
                 ..LedgerEnd::default()
             },
             Ok(ClosedLedger::Removed) => LedgerEnd::default(),
             Err(error) => LedgerEnd {
-                kept: None,
+                kept: on_server.then(|| kept(None)).flatten(),
                 warning: Some(error),
                 answers_wait: on_server,
             },
