@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// The user of the server that owns every database.
 pub(crate) const OWNER: &str = "ledger";
@@ -61,7 +63,7 @@ fn skipped<T>() -> Option<T> {
         std::env::var_os("RESCORE_TEST_POSTGRES").is_none(),
         "RESCORE_TEST_POSTGRES is set, and there is no `initdb` in /usr/lib/postgresql or PATH"
     );
-    let test = std::thread::current();
+    let test = thread::current();
     // Not through the test harness, which shows nothing of a test that passes.
     let _ = writeln!(
         std::io::stderr(),
@@ -293,6 +295,15 @@ impl Database<'_> {
     /// Runs statements; what they return, a line for each row.
     pub(crate) fn sql(&self, statements: &str) -> String {
         self.cluster.sql(&self.name, statements)
+    }
+
+    /// Waits until a table has so many rows.
+    pub(crate) fn wait_for(&self, rows: usize, table: &str) {
+        let started = Instant::now();
+        while self.count(table) < rows {
+            assert!(started.elapsed() < Duration::from_secs(60), "{table}");
+            thread::sleep(Duration::from_millis(10));
+        }
     }
 
     /// How many rows a table has.

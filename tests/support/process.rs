@@ -281,7 +281,8 @@ impl Running<'_> {
         });
     }
 
-    fn wait_until(&self, what: &str, ready: impl Fn() -> bool) {
+    /// Waits until something is so.
+    pub(crate) fn wait_until(&self, what: &str, ready: impl Fn() -> bool) {
         while !ready() {
             assert!(
                 self.began.elapsed() < HANGS,

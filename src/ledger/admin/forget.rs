@@ -2,10 +2,12 @@
 
 use std::path::Path;
 
+use rusqlite::Connection;
+
 use super::eraser::{CleanupResult, Eraser};
 use super::prune::remove_before;
 use crate::base::error::Result;
-use crate::ledger::db::{answer_removal, contexts, failing, failures};
+use crate::ledger::db::{answer_removal, claim_rows, contexts, failing, failures};
 use crate::ledger::request_key::{KeyHash, RequestHasher};
 
 /// Requests whose answers are removed in one transaction: they are all over the file.
@@ -127,6 +129,9 @@ impl Forget {
     /// # Errors
     /// As [`Eraser::finish`].
     pub(crate) fn finish(self) -> Result<CleanupResult> {
+        // About whom runs were that are gone cannot be told from what they had claimed.
+        let all = |connection: &Connection, _| claim_rows::remove_abandoned(connection, i64::MAX);
+        self.eraser.remove_piece(all)?;
         self.eraser.finish(true)
     }
 }

@@ -1,4 +1,4 @@
-//! The tables of workers and of what they have claimed.
+//! The tables of workers, of what they have claimed, and of what they had claimed that are gone.
 //!
 //! A batch of claims is one row, which is written with the first and removed with the last of them. No batch ever changes:
 //! what is left of one becomes another batch, so that who knows a batch by its number knows what is in it.
@@ -84,16 +84,56 @@ pub(super) fn alive_until(
 /// Removes a worker and all that it has claimed.
 pub(super) fn remove_worker(connection: &Connection, worker: WorkerId) -> rusqlite::Result<()> {
     connection.execute("DELETE FROM workers WHERE id = ?", [worker.0])?;
-    let (first, last) = (
-        BatchNumber::new(worker, 0),
-        BatchNumber::new(worker, u32::MAX),
-    );
     connection
         .execute(
             "DELETE FROM claims WHERE id BETWEEN ? AND ?",
-            [first.0, last.0],
+            batches_of(worker),
         )
         .map(drop)
+}
+
+/// Removes a worker that is gone, and notes what it had claimed.
+pub(super) fn abandon(connection: &Connection, worker: WorkerId, now: i64) -> rusqlite::Result<()> {
+    let batches: Vec<Vec<u8>> = connection
+        .prepare_cached("SELECT keys FROM claims WHERE id BETWEEN ? AND ?")?
+        .query_map(batches_of(worker), |row| row.get(0))?
+        .collect::<rusqlite::Result<_>>()?;
+    if !batches.is_empty() {
+        connection
+            .prepare_cached("INSERT OR REPLACE INTO abandoned VALUES (?, ?, ?)")?
+            .execute(params![worker.0, now, batches.concat()])?;
+    }
+    remove_worker(connection, worker)
+}
+
+/// The workers that are gone whose claims are noted.
+pub(super) fn abandoners(connection: &Connection) -> rusqlite::Result<Vec<WorkerId>> {
+    connection
+        .prepare_cached("SELECT worker FROM abandoned")?
+        .query_map([], |row| row.get(0).map(WorkerId))?
+        .collect()
+}
+
+/// What a worker that is gone had claimed.
+pub(super) fn read_abandoned(
+    connection: &Connection,
+    worker: WorkerId,
+) -> rusqlite::Result<Vec<ClaimedKey>> {
+    read_keys(
+        connection,
+        "SELECT keys FROM abandoned WHERE worker = ?",
+        i64::from(worker.0),
+    )
+}
+
+/// Removes what was noted of workers before this time: how many there were.
+pub(crate) fn remove_abandoned(connection: &Connection, before: i64) -> rusqlite::Result<usize> {
+    connection.execute("DELETE FROM abandoned WHERE at < ?", [before])
+}
+
+/// The first and last number that a batch of a worker may have.
+fn batches_of(worker: WorkerId) -> [i64; 2] {
+    [0, u32::MAX].map(|number| BatchNumber::new(worker, number).0)
 }
 
 /// The numbers of all batches.
@@ -109,8 +149,17 @@ pub(super) fn read_batch(
     connection: &Connection,
     batch: BatchNumber,
 ) -> rusqlite::Result<Vec<ClaimedKey>> {
-    let mut statement = connection.prepare_cached("SELECT keys FROM claims WHERE id = ?")?;
-    let mut rows = statement.query([batch.0])?;
+    read_keys(connection, "SELECT keys FROM claims WHERE id = ?", batch.0)
+}
+
+/// The keys in a row; none if it is not there.
+fn read_keys(
+    connection: &Connection,
+    statement: &str,
+    id: i64,
+) -> rusqlite::Result<Vec<ClaimedKey>> {
+    let mut statement = connection.prepare_cached(statement)?;
+    let mut rows = statement.query([id])?;
     let Some(row) = rows.next()? else {
         return Ok(Vec::new());
     };

@@ -18,6 +18,9 @@ use crate::ledger::request_key::RequestKey;
 use crate::ledger::store::{ClaimRequest, ClaimResult, Payload, Record, Renewal, Work};
 use crate::ledger::worker_lock::{self, WorkerId, WorkerLock};
 
+/// How long what a worker that is gone had claimed is known as perhaps billed, in milliseconds: a day.
+const KNOWN_FOR: i64 = 24 * 60 * 60 * 1000;
+
 /// The claims of a ledger that runs share.
 pub(crate) struct Claims {
     /// The ledger's real path: whatever others call it, they look for locks in the same place.
@@ -59,8 +62,10 @@ impl Claims {
             return Ok(Renewal::Kept);
         }
         let (worker, lock) = WorkerLock::new(&self.ledger)?;
-        self.others.update(connection, worker)?;
-        self.remove_dead(connection)?;
+        self.others.add_own(worker);
+        claim_rows::remove_abandoned(connection, now - KNOWN_FOR)?;
+        self.others.update(connection)?;
+        self.remove_dead(connection, now)?;
         claim_rows::add_worker(connection, worker, alive_until)?;
         let before = self.own.replace((OwnClaims::new(worker), lock));
         // Nothing of it is left.
@@ -69,10 +74,10 @@ impl Claims {
     }
 
     /// Removes all workers whose locks are free.
-    fn remove_dead(&mut self, connection: &Connection) -> Result<(), ClaimError> {
+    fn remove_dead(&mut self, connection: &Connection, now: i64) -> Result<(), ClaimError> {
         for worker in worker_lock::all(&self.ledger)? {
             if let Some(lock) = WorkerLock::of_dead(&self.ledger, worker) {
-                self.others.take_over(connection, worker)?;
+                self.others.abandon(connection, worker, now)?;
                 self.dead.push(lock);
             }
         }
@@ -129,7 +134,7 @@ impl Claims {
             return Ok(taken());
         };
         let worker = own.worker;
-        self.others.update(connection, worker)?;
+        self.others.update(connection)?;
         // Others have taken it for dead: it must get another lease first.
         if claim_rows::alive_until(connection, worker)?.is_none() {
             return Ok(taken());
@@ -168,9 +173,10 @@ impl Claims {
             if !self.is_dead(connection, owner, checked)? {
                 return Ok(ClaimResult::Taken);
             }
-            self.others.take_over(connection, owner)?;
+            let now = millis(SystemTime::now());
+            self.others.abandon(connection, owner, now)?;
         }
-        let taken_over = self.others.was_orphan(key);
+        let taken_over = self.others.was_abandoned(key);
         Ok(ClaimResult::Ours { taken_over })
     }
 

@@ -102,6 +102,8 @@ const SCHEMA: &str = "
     CREATE TABLE workers (id INTEGER PRIMARY KEY, alive_until INTEGER NOT NULL) STRICT;
     -- Requests that workers call for now: 64 bits of each key. The upper half of a number is that of the worker.
     CREATE TABLE claims (id INTEGER PRIMARY KEY, keys BLOB NOT NULL) STRICT;
+    -- What workers that are gone had claimed, and when that was found: they may have called for it.
+    CREATE TABLE abandoned (worker INTEGER PRIMARY KEY, at INTEGER NOT NULL, keys BLOB NOT NULL) STRICT;
     -- Answers in the order in which they came, packed, some in a block. No block's number is given twice.
     CREATE TABLE answer_blocks (
         id INTEGER PRIMARY KEY,

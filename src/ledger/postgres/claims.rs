@@ -9,7 +9,7 @@ use tokio_postgres::types::Type;
 use uuid::Uuid;
 
 use super::fault::ServerFault;
-use super::schema::NOW;
+use super::schema::{DURABLE, NOW};
 use super::server::{Lane, Server};
 use super::stored::{self, COLUMNS};
 use crate::ledger::stored_answer::StoredAnswer;
@@ -34,13 +34,12 @@ pub(super) async fn claim(
     worker: Uuid,
     keys: &[Uuid],
 ) -> Result<Vec<Claimed>, ServerFault> {
-    // The claims of a crash's last moments may be lost: that costs a call, and waiting for the disk each time costs more.
+    // A claim that a crash of the server loses while its call is out would be another worker's.
     let claim = format!(
-        "WITH quick AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true)),
-        new AS (
+        "WITH {DURABLE}, new AS (
             INSERT INTO rescore.claims (key, worker)
             -- A statement that arrives after its run has ended must not claim anything: nobody would end that claim.
-            SELECT k, w.id FROM unnest($1::uuid[]) AS k, quick, rescore.workers w WHERE w.id = $2 ORDER BY k
+            SELECT k, w.id FROM unnest($1::uuid[]) AS k, durable, rescore.workers w WHERE w.id = $2 ORDER BY k
             ON CONFLICT DO NOTHING
         ), free AS MATERIALIZED (
             SELECT c.key FROM rescore.claims c JOIN rescore.workers w ON w.id = c.worker

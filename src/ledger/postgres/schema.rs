@@ -9,6 +9,13 @@ pub(super) const VERSION: i32 = 1;
 /// The time of the server in milliseconds since 1970: the clocks of many machines differ.
 pub(super) const NOW: &str = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint";
 
+/// A part of a statement whose commit is then on the server's disk before it is answered, whatever the server's usual setting
+/// is: a lost answer or claim would be paid for again.
+pub(super) const DURABLE: &str = "durable AS MATERIALIZED (
+    SELECT set_config('synchronous_commit', CASE current_setting('synchronous_commit')
+        WHEN 'off' THEN 'on' ELSE current_setting('synchronous_commit') END, true)
+)";
+
 /// Two inits at the same time would both find nothing: the second waits for the first. "rescore", as a number.
 pub(super) const INIT_LOCK: i64 = 0x0072_6573_636f_7265;
 

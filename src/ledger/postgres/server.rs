@@ -39,10 +39,10 @@ const MOST_CROSSED: u32 = 10;
 /// A value for a statement, and its type.
 pub(super) type Param<'a> = (&'a (dyn ToSql + Sync), Type);
 
-/// Which of the two connections a statement takes: what is looked at or claimed does not wait behind a sync.
+/// Which of the two connections a statement takes: what is looked at or claimed does not wait behind answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Lane {
-    /// For what need not be durable.
+    /// For all but answers.
     Quick,
     /// For answers.
     Durable,

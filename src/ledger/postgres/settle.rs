@@ -4,7 +4,7 @@ use tokio_postgres::types::Type;
 use uuid::Uuid;
 
 use super::fault::ServerFault;
-use super::schema::NOW;
+use super::schema::{DURABLE, NOW};
 use super::server::{Lane, Server};
 use super::stored::{FROM_COLUMNS, NewAnswers};
 
@@ -32,11 +32,7 @@ pub(super) async fn settle(
     scope: &SettleScope,
 ) -> Result<u64, ServerFault> {
     let statement = format!(
-        "WITH durable AS MATERIALIZED (
-            -- Whatever the server's usual setting is: a lost answer would be paid for again.
-            SELECT set_config('synchronous_commit', CASE current_setting('synchronous_commit')
-                WHEN 'off' THEN 'on' ELSE current_setting('synchronous_commit') END, true)
-        ), ended AS (
+        "WITH {DURABLE}, ended AS (
             DELETE FROM rescore.claims WHERE key = ANY($1) AND worker = $9
         )
         INSERT INTO rescore.answers AS a

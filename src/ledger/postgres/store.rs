@@ -110,7 +110,7 @@ impl ServerStore {
         }
     }
 
-    /// Writes on both connections at the same time: a claim does not wait for the disk.
+    /// Writes on both connections at the same time: a claim does not wait for answers.
     fn write_group(
         &mut self,
         answers: &NewAnswers,

@@ -6,7 +6,7 @@ use tokio_postgres::types::Type;
 use uuid::Uuid;
 
 use super::fault::ServerFault;
-use super::schema::NOW;
+use super::schema::{DURABLE, NOW};
 use super::server::{Lane, Server};
 
 /// Enters a worker whose lease starts now. What the process had claimed as `before`, whose lease has ended, and nobody has
@@ -22,7 +22,7 @@ pub(super) async fn enter(
 ) -> Result<(), ServerFault> {
     // Workers that were killed a day ago, and whose claims nobody wanted, are forgotten with them.
     let statement = format!(
-        "WITH dead AS (
+        "WITH {DURABLE}, dead AS (
             DELETE FROM rescore.workers WHERE alive_until < {NOW} - 86400000 AND id <> $3 RETURNING id
         ), left_over AS (
             DELETE FROM rescore.claims c WHERE c.worker IN (SELECT id FROM dead)
@@ -32,7 +32,7 @@ pub(super) async fn enter(
         ), kept AS (
             UPDATE rescore.claims SET worker = $1 WHERE worker = $3
         )
-        INSERT INTO rescore.workers (id, started, alive_until) VALUES ($1, {NOW}, {NOW} + $2)"
+        INSERT INTO rescore.workers (id, started, alive_until) SELECT $1, {NOW}, {NOW} + $2 FROM durable"
     );
     let (length, before) = (millis(lease), before.unwrap_or_default());
     let params: [_; 3] = [
@@ -56,8 +56,8 @@ pub(super) async fn renew(
     lease: Duration,
 ) -> Result<bool, ServerFault> {
     let statement = format!(
-        "WITH quick AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true))
-        UPDATE rescore.workers SET alive_until = {NOW} + $2 FROM quick
+        "WITH {DURABLE}
+        UPDATE rescore.workers SET alive_until = {NOW} + $2 FROM durable
         WHERE id = $1 AND alive_until > {NOW} RETURNING id"
     );
     let length = millis(lease);

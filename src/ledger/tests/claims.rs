@@ -187,6 +187,28 @@ fn a_new_worker_clears_up_after_those_that_are_gone() {
 }
 
 #[test]
+fn what_a_gone_worker_had_claimed_counts_as_taken_over_for_each_run_that_claims_it_within_a_day() {
+    let place = Directory::new();
+    let (mut gone, mut before) = (Process::start(&place), Process::start(&place));
+    assert_eq!(gone.claim([1, 2]), [OURS, OURS]);
+    drop(gone);
+    // The first run that notices claims something else.
+    let mut first = Process::start(&place);
+    assert_eq!(first.claim([3]), [OURS]);
+    assert_eq!(before.claim([1]), [TAKEN_OVER]);
+    let mut later = Process::start(&place);
+    assert_eq!(later.claim([1, 2]), [ClaimResult::Taken, TAKEN_OVER]);
+    // Whoever took it over may have made no call.
+    before.release(&[1]);
+    assert_eq!(first.claim([1]), [TAKEN_OVER]);
+    first.release(&[1]);
+    let connection = rusqlite::Connection::open(place.path("answers.ledger")).unwrap();
+    let yesterday = "UPDATE abandoned SET at = at - 86400000 - 1";
+    assert_eq!(connection.execute(yesterday, []), Ok(1));
+    assert_eq!(Process::start(&place).claim([1]), [OURS]);
+}
+
+#[test]
 fn a_worker_that_stood_still_for_longer_than_its_lease_loses_its_claims_and_keeps_its_answers() {
     let place = Directory::new();
     let (mut still, mut other) = (Process::start(&place), Process::start(&place));
@@ -269,11 +291,18 @@ struct Expected {
     still: HashSet<usize>,
     /// They were taken for gone, and do not know it yet.
     removed: HashSet<usize>,
+    /// How often each process was started.
+    starts: [usize; 3],
+    /// What was claimed by a start of a process that was then gone.
+    abandoned: HashSet<(u8, usize, usize)>,
 }
 
 impl Expected {
     fn free(&mut self, process: usize) {
-        self.holders.retain(|_, holder| *holder != process);
+        let start = self.starts[process];
+        let held = self.holders.extract_if(|_, holder| *holder == process);
+        let held = held.map(|(number, _)| (number, process, start));
+        self.abandoned.extend(held);
         self.still.remove(&process);
     }
 
@@ -290,11 +319,13 @@ impl Expected {
             let may_be_taken_over = other.is_none_or(|other| self.still.contains(&other));
             assert_eq!(is_ours, may_be_taken_over, "{number}: {result:?}");
             if let Some(other) = other.filter(|_| is_ours) {
-                assert_eq!(*result, TAKEN_OVER);
                 self.free(other);
                 self.removed.insert(other);
             }
             if is_ours {
+                let start = (number, process, self.starts[process]);
+                let taken_over = { self.abandoned.iter() }.any(|it| it.0 == number && *it != start);
+                assert_eq!(*result, ClaimResult::Ours { taken_over });
                 self.holders.insert(number, process);
             }
         }
@@ -351,6 +382,7 @@ proptest! {
                 Step::Restart => {
                     expected.free(number);
                     expected.removed.remove(&number);
+                    expected.starts[number] += 1;
                     processes[number] = Process::start(&place);
                 }
             }

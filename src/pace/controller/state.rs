@@ -189,14 +189,15 @@ impl Controller {
         self.in_flight.value() as usize
     }
 
-    /// As many calls as start within a second, and may be in flight together; at least one.
+    /// As many calls as start within a second, and no more than twice as many as may be in flight together; at least one.
+    /// So requests can be claimed while as many others are called for.
     #[allow(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         reason = "a rate is positive, and what is above the ceiling is cut"
     )]
     pub(in crate::pace) fn calls_ahead(&self, now: Duration) -> usize {
-        let most = self.most_in_flight().max(1);
+        let most = 2 * self.most_in_flight().max(1);
         let in_a_second = self.rate(now).map_or(most, |rate| rate.ceil() as usize);
         in_a_second.clamp(1, most)
     }

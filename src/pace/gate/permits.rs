@@ -260,8 +260,8 @@ impl Gate {
         }
     }
 
-    /// As many calls as start within about a second at the present pace, and no more than may be in flight together; one
-    /// while one row is tried at a time.
+    /// As many calls as start within about a second at the present pace, and no more than twice as many as may be in flight
+    /// together; one while one row is tried at a time.
     pub(crate) fn calls_ahead(&self) -> usize {
         if !self.proven.get() || self.pacer.is_down() {
             return 1;

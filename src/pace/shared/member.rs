@@ -207,14 +207,15 @@ impl Member {
         self.breaker.is_open()
     }
 
-    /// As many calls as this worker's part of the pace allows within a second, and no more than may be in flight together.
+    /// As many calls as this worker's part of the pace allows within a second, and no more than twice as many as may be in
+    /// flight together.
     #[allow(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         reason = "a rate is positive, and what is above the ceiling is cut"
     )]
     pub(in crate::pace) fn calls_ahead(&self) -> usize {
-        let most = self.most_in_flight().max(1);
+        let most = 2 * self.most_in_flight().max(1);
         if self.is_unlimited() {
             return most;
         }

@@ -33,6 +33,10 @@ fn what_is_forgotten_is_in_no_byte_of_the_files() {
     let (place, keys) = filled(5_000);
     let gone = || (0..5_000).step_by(7);
     assert!(gone().all(|user| place.has(id(user).as_bytes())));
+    // A run that was killed had claimed one of them.
+    let claimed = &keys.key(&body(7)).hash[..8];
+    let claim = "INSERT INTO abandoned VALUES (1, 0, ?)";
+    place.raw().execute(claim, [claimed]).unwrap();
     let (forgotten, result) = forget_users(&place, gone().chain([0, 7, 9_999]));
     assert_eq!(forgotten, 715);
     assert_eq!(result.answers, 5_000 - 715);
@@ -41,6 +45,7 @@ fn what_is_forgotten_is_in_no_byte_of_the_files() {
         assert!(!place.has(id(user).as_bytes()), "{user}");
         assert!(!place.has_key(&keys.key(&body(user))), "{user}");
     }
+    assert!(!place.has(claimed));
     assert!(place.has(id(1).as_bytes()) && place.has_key(&keys.key(&body(1))));
     assert_eq!(place.names(), ["answers.ledger"]);
 }
