@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 use super::drive::DrivenRun;
@@ -13,8 +13,8 @@ use super::prepare::Context;
 use crate::base::error::{Error, Exit, system_words};
 use crate::config::WatchConfig;
 use crate::observe::{
-    self, MetricsThread, RunEnded, RunLog, RunSummary, Style, WrittenFile, tell_error, warn,
-    warn_of,
+    self, KeptLedger, KeptLedgerKind, MetricsThread, RunEnded, RunLog, RunSummary, Style,
+    WrittenFile, tell_error, warn, warn_of,
 };
 use crate::telemetry::stats::Stats;
 
@@ -65,7 +65,7 @@ pub(super) fn report(driven: DrivenRun) -> Exit {
         output,
         rejects: still_there(left.rejects),
         changes: still_there(left.changes),
-        ledger: kept.filter(|kept| is_there(&kept.path)),
+        ledger: kept.filter(is_still_there),
         sandbox_billed: stand_in.map(|stand_in| stand_in.stop().billed),
     };
     tell(&summary, summary_file, &watch);
@@ -113,8 +113,9 @@ fn still_there(file: Option<PathBuf>) -> Option<WrittenFile> {
     file.and_then(WrittenFile::at)
 }
 
-fn is_there(file: &Path) -> bool {
-    file.symlink_metadata().is_ok()
+/// Whether a ledger that stays was not removed during the run.
+fn is_still_there(ledger: &KeptLedger) -> bool {
+    ledger.kind == KeptLedgerKind::OnServer || ledger.path.symlink_metadata().is_ok()
 }
 
 /// Shows the summary for people or for programs, and writes the one for `--summary`.

@@ -9,10 +9,21 @@ pub(crate) struct KeptLedger {
     pub(crate) path: PathBuf,
     /// The number of this service's answers in it, if known.
     pub(crate) answers: Option<u64>,
-    /// It belongs to this run alone, and is deleted once every row has a verdict and a decision.
-    pub(crate) own: bool,
+    /// Whose it is.
+    pub(crate) kind: KeptLedgerKind,
     /// The run was started with `--fresh`; with it, the next one would pay again.
     pub(crate) fresh: bool,
     /// It is damaged: no run can continue with it.
     pub(crate) damaged: bool,
+}
+
+/// Whose a ledger is that stays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum KeptLedgerKind {
+    /// It belongs to this run alone, and is deleted once every row has a verdict and a decision.
+    Own,
+    /// It is a file that runs share.
+    Shared,
+    /// It is on a server, and its path is an address.
+    OnServer,
 }

@@ -1,6 +1,6 @@
 //! The line of the summary about a ledger that stays: what the next run will do with it.
 
-use super::kept_ledger::KeptLedger;
+use super::kept_ledger::{KeptLedger, KeptLedgerKind};
 use super::run_summary::RunSummary;
 use crate::base::error::shown;
 use crate::observe::numbers::answers;
@@ -40,17 +40,23 @@ pub(super) fn ledger_line(ledger: &KeptLedger, run: &RunSummary<'_>) -> String {
     // A file that could not be used may be fixed.
     let stopped = stats.cancelled.or(stats.file_failed);
     let failures = stats.failures() + stats.skipped_with_rejects;
-    match (stopped, ledger.own, failures) {
+    let (again, with) = match ledger.kind {
+        KeptLedgerKind::OnServer => ("the same command with `--overwrite`", "and"),
+        KeptLedgerKind::Own | KeptLedgerKind::Shared => ("`--retry-failed`", "with"),
+    };
+    match (stopped, ledger.kind, failures) {
         (Some(_), _, _) => then(format!("{once}{same} continues from there")),
-        (None, _, 0) if stats.undecided > 0 => {
-            then("`--retry-failed` with all levels listed decides without a call".to_owned())
+        (None, _, 0) if stats.undecided > 0 => then(format!(
+            "{again} {with} all levels listed decides without a call"
+        )),
+        (None, KeptLedgerKind::Shared | KeptLedgerKind::OnServer, 0) => {
+            format!("the answers are kept in {path}")
         }
-        (None, false, 0) => format!("the answers are kept in {path}"),
-        (None, true, 0) => format!(
+        (None, KeptLedgerKind::Own, 0) => format!(
             "{}, also for other rows or another account; `--retry-failed` uses them, the next new run to this output replaces them",
             has.unwrap_or(path)
         ),
-        (None, _, _) => then("`--retry-failed` sends only the rows without a verdict".to_owned()),
+        (None, _, _) => then(format!("{again} sends only the rows without a verdict")),
     }
 }
 
@@ -59,8 +65,13 @@ fn continues(ledger: &KeptLedger, part: Selection, run: &RunSummary<'_>) -> Stri
     let fresh = ledger.fresh.then_some("`--fresh`");
     let options: Vec<_> = part.options().chain(fresh).collect();
     // Nobody should wait for standard input only to be told that the output exists, and a shared ledger is not opened
-    // before.
-    let overwrite = if run.from_stdin && run.output.is_some() && !ledger.own {
+    // before. A server knows nothing of files.
+    let is_refused = match ledger.kind {
+        KeptLedgerKind::Own => false,
+        KeptLedgerKind::Shared => run.from_stdin,
+        KeptLedgerKind::OnServer => true,
+    };
+    let overwrite = if is_refused && run.output.is_some() {
         " and with `--overwrite`"
     } else {
         ""

@@ -7,7 +7,7 @@ use super::super::disk_space::{self, HowFar};
 use super::super::unfinished_files::UnfinishedFiles;
 use crate::base::error::{Error, Exit};
 use crate::ledger::{ClosedLedger, FinishedRun, OutputLock, Removal, RunningLedger};
-use crate::observe::KeptLedger;
+use crate::observe::{KeptLedger, KeptLedgerKind};
 use crate::output::Sealed;
 use crate::telemetry::event::CancelReason;
 use crate::telemetry::stats::Stats;
@@ -95,8 +95,13 @@ impl RunLedger {
         } else {
             CLOSING
         };
-        let (path, own) = (ledger.path().map(Path::to_owned), ledger.is_own());
+        let path = ledger.path().map(Path::to_owned);
         let on_server = ledger.is_on_server();
+        let kind = match ledger.is_own() {
+            true => KeptLedgerKind::Own,
+            false if on_server => KeptLedgerKind::OnServer,
+            false => KeptLedgerKind::Shared,
+        };
         let damaged = stats.cancelled == Some(CancelReason::Ledger) && ledger.is_damaged();
         let removal = if self.was_left || beside.any() {
             // Other outputs of the directory need the answers.
@@ -113,20 +118,23 @@ impl RunLedger {
         } else {
             Removal::WhenEmpty
         };
+        let kept = |answers| {
+            path.map(|path| KeptLedger {
+                path,
+                answers,
+                kind,
+                fresh: self.fresh,
+                damaged,
+            })
+        };
         match ledger.close(removal, patience) {
             Ok(ClosedLedger::Kept(answers)) => LedgerEnd {
-                kept: path.map(|path| KeptLedger {
-                    path,
-                    answers,
-                    own,
-                    fresh: self.fresh,
-                    damaged,
-                }),
+                kept: kept(answers),
                 ..LedgerEnd::default()
             },
             Ok(ClosedLedger::Removed) => LedgerEnd::default(),
             Err(error) => LedgerEnd {
-                kept: None,
+                kept: if on_server { kept(None) } else { None },
                 warning: Some(error),
                 answers_wait: on_server,
             },
