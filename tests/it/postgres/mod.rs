@@ -1,5 +1,6 @@
 //! A ledger on a PostgreSQL server: made once, used by many, and looked after by hand.
 
+mod faults;
 mod init;
 mod outage;
 mod pace;
