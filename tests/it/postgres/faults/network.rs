@@ -83,6 +83,38 @@ fn an_answer_that_the_server_has_stored_and_the_run_does_not_hear_of_is_paid_for
     }
 }
 
+/// Makes entering a worker take a second and a half.
+const SLOWLY: &str = "
+    CREATE FUNCTION slowly() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+        PERFORM pg_sleep(1.5);
+        RETURN NULL;
+    END $$;
+    CREATE TRIGGER slowly BEFORE INSERT ON rescore.workers EXECUTE FUNCTION slowly()";
+
+#[test]
+fn a_run_that_does_not_hear_that_it_was_entered_as_a_worker_enters_again() {
+    let Some(cluster) = shared() else { return };
+    let (database, csv) = (cluster.database(), users::csv(20));
+    let (place, server) = (Place::with("users.csv", &csv), Server::good());
+    init(&place, &database);
+    database.sql(SLOWLY);
+    let proxy = Proxy::start(cluster.port());
+    let url = database.url_at("127.0.0.1", proxy.port());
+    let running = run(&place, &server, &url, "scored.csv")
+        .env("PGPASSWORD", PASSWORD)
+        .start();
+    let entering = "SELECT count(*) FROM pg_stat_activity
+        WHERE datname = current_database() AND wait_event = 'PgSleep'";
+    while database.sql(entering) == "0" {}
+    proxy.hold(&[Way::ToClient]);
+    while database.count("workers") == 0 {}
+    proxy.cut();
+    proxy.hold(&[]);
+    running.done().exits(0);
+    assert_eq!((server.calls(), database.count("workers")), (20, 0));
+    assert_eq!(place.text("scored.csv"), users::scored(&csv));
+}
+
 #[test]
 #[ignore = "takes a minute or two"]
 fn a_network_that_stands_still_for_twelve_seconds_costs_nothing() {
