@@ -13,7 +13,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The user of the server that owns every database.
 pub(crate) const OWNER: &str = "ledger";
@@ -215,22 +215,13 @@ impl Cluster {
         self.control(&["restart", "-m", "immediate"]);
     }
 
-    /// Starts the server again if it has ended by itself, and waits until it accepts connections.
-    pub(crate) fn start_if_ended(&self) {
-        while !self.is_up() {
-            if self.data().join("postmaster.pid").exists() {
-                thread::sleep(Duration::from_millis(100));
-            } else {
-                self.start_server();
-            }
+    /// Waits until the server has ended by itself.
+    pub(crate) fn wait_for_end(&self) {
+        let (process, began) = (self.data().join("postmaster.pid"), Instant::now());
+        while process.exists() {
+            assert!(began.elapsed() < Duration::from_secs(60), "{}", self.log());
+            thread::sleep(Duration::from_millis(20));
         }
-    }
-
-    fn is_up(&self) -> bool {
-        let mut program = as_user(Command::new(self.programs.join("pg_isready")), self.user);
-        let program = program.args(["-q", "-p", &self.port.to_string(), "-h"]);
-        let asked = program.arg(&self.directory).status();
-        asked.is_ok_and(|status| status.success())
     }
 
     /// What the server has logged.

@@ -3,7 +3,7 @@
 
 use super::several::NOTICED;
 use crate::postgres::{init, run};
-use crate::support::postgres::{Cluster, Database, own, shared};
+use crate::support::postgres::{Database, own, shared};
 use crate::support::process::Place;
 use crate::support::server::Server;
 use crate::support::small_disk::SmallDisk;
@@ -14,8 +14,8 @@ const ROWS: usize = 600;
 /// Rows that are answered before the disk is full.
 const BEFORE: usize = 100;
 
-/// Fills the disk in the middle of a run, waits until the run has noticed, and makes room again.
-fn filled_in_the_middle(cluster: &Cluster, database: &Database<'_>, disk: &SmallDisk) {
+/// Fills the disk in the middle of a run, waits until the run has noticed, and makes room again, as `repair` does.
+fn filled_in_the_middle(database: &Database<'_>, disk: &SmallDisk, repair: impl FnOnce()) {
     let csv = users::csv(ROWS);
     let (place, (server, release)) = (Place::with("users.csv", &csv), Server::holding(BEFORE));
     init(&place, database);
@@ -24,8 +24,7 @@ fn filled_in_the_middle(cluster: &Cluster, database: &Database<'_>, disk: &Small
     disk.fill();
     drop(release);
     running.wait_for_words(NOTICED);
-    disk.free();
-    cluster.start_if_ended();
+    repair();
     running.done().exits(0);
     assert_eq!(server.calls(), ROWS);
     assert_eq!(place.text("scored.csv"), users::scored(&csv));
@@ -40,7 +39,7 @@ fn with_a_full_disk_of_tables_the_run_goes_on_when_there_is_room() {
         return;
     };
     let database = cluster.database_in(disk.path());
-    filled_in_the_middle(&cluster, &database, &disk);
+    filled_in_the_middle(&database, &disk, || disk.free());
     drop(cluster);
 }
 
@@ -52,7 +51,12 @@ fn with_a_full_disk_of_the_write_ahead_log_the_run_goes_on_when_the_server_is_ba
     };
     let database = cluster.database();
     cluster.move_log_to(disk.path());
-    filled_in_the_middle(&cluster, &database, &disk);
+    filled_in_the_middle(&database, &disk, || {
+        // It cannot even recover.
+        cluster.wait_for_end();
+        disk.free();
+        cluster.start_server();
+    });
     let log = cluster.log();
     assert!(log.contains("PANIC:  could not write to log file"), "{log}");
     drop(cluster);

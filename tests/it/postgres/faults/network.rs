@@ -21,7 +21,7 @@ fn connections_that_break_again_and_again_cost_nothing() {
     init(&place, &database);
     let proxy = Proxy::start(cluster.port());
     // In the middle of a message as often as not.
-    proxy.cut_after(Some(30_000));
+    proxy.cut_after(Some(60_000));
     let url = database.url_at("127.0.0.1", proxy.port());
     let runs = Several::start(&place, &server, (RUNS, 300), &url, &[]);
     let bill = runs.done();
