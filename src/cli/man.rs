@@ -75,7 +75,7 @@ const FILES: &[(&str, &str)] = &[
         "the same files, before they are complete",
     ),
     (
-        "OUTPUT.spill, rescore-N.spill",
+        "OUTPUT.spill, rescore-XXXXXXXX.spill",
         "paid answers that came while the ledger's server was away; the next run to this output brings them in",
     ),
     (

@@ -70,7 +70,11 @@ impl OpenedLedger {
     /// Answers that could be used if they had all fields that the run needs.
     #[must_use]
     pub(crate) fn lacking_answers(&self) -> Option<&LackingAnswers> {
-        self.file().and_then(OpenLedger::lacking_answers)
+        match self {
+            Self::File(ledger) => ledger.lacking_answers(),
+            #[cfg(feature = "postgres")]
+            Self::Server(server) => server.lacking_answers(),
+        }
     }
 
     #[cfg_attr(

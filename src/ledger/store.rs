@@ -80,9 +80,9 @@ pub(crate) enum Renewal {
 pub(crate) enum Contact {
     /// It does.
     There,
-    /// It does not now: nothing can be claimed, and answers are kept elsewhere until it does.
+    /// It does not now, for this reason: nothing can be claimed, and answers are kept elsewhere until it does.
     #[cfg(feature = "postgres")]
-    Away,
+    Away(String),
     /// It has not for so long that the run must stop. Answers of calls that are out are still kept.
     #[cfg(feature = "postgres")]
     GivenUp(Error),

@@ -2,6 +2,8 @@
 //!
 //! A failed write is never retried: after one, what the system says about the disk cannot be trusted.
 
+#[cfg(feature = "postgres")]
+use std::hash::{BuildHasher as _, RandomState};
 use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,9 +23,10 @@ use super::store::{
 };
 use crate::base::error::Result;
 
-/// How long after a store was found not to answer it is asked again.
+/// How long after a store was found not to answer it is asked again: at first, and at most. A short blip costs little, and
+/// many workers do not storm a server that has just come back.
 #[cfg(feature = "postgres")]
-const TRIED_AGAIN: Duration = Duration::from_millis(500);
+const ASKED_AGAIN: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(5));
 
 /// What waits for the ledger's thread.
 pub(super) enum Pending {
@@ -48,8 +51,8 @@ pub(crate) struct Claimed {
     pub(crate) worker: WorkerNumber,
     /// One for each request, in their order.
     pub(crate) results: Vec<ClaimResult>,
-    /// Whether the store does not answer.
-    pub(crate) away: bool,
+    /// Why the store does not answer; `None` while it does.
+    pub(crate) away: Option<String>,
 }
 
 /// What the thread gets besides answers and claims.
@@ -79,6 +82,29 @@ pub(super) struct WriteThread<S> {
     pub(super) notes: Arc<Notes>,
     /// The lease; `None` where no other run writes to the ledger.
     pub(super) lease: Option<Arc<Lease>>,
+}
+
+/// When the lease is renewed.
+#[derive(Default)]
+struct Renewals {
+    /// The next time; never later than that.
+    at: Duration,
+    /// How often the store did not answer since it last did.
+    #[cfg(feature = "postgres")]
+    unanswered: u32,
+}
+
+#[cfg(feature = "postgres")]
+impl Renewals {
+    /// The store does not answer: it is asked again soon, and then less and less often.
+    fn soon(&mut self, now: Duration) {
+        let (first, longest) = ASKED_AGAIN;
+        let wait = { first.saturating_mul(1 << self.unanswered.min(8)) }.min(longest);
+        // Workers that have lost it at the same time do not come back at the same time.
+        let random = RandomState::new().hash_one(()) % 1_000;
+        let fraction = u32::try_from(random).unwrap_or_default();
+        self.at = self.at.min(now + wait / 2 + wait / 2_000 * fraction);
+    }
 }
 
 /// A group that was received, by what is done with it.
@@ -138,9 +164,9 @@ impl Group {
                 away,
             };
             let _ = done.send(match contact() {
-                Contact::There => Ok(claimed(false)),
+                Contact::There => Ok(claimed(None)),
                 #[cfg(feature = "postgres")]
-                Contact::Away => Ok(claimed(true)),
+                Contact::Away(reason) => Ok(claimed(Some(reason))),
                 #[cfg(feature = "postgres")]
                 Contact::GivenUp(error) => Err(error),
             });
@@ -161,22 +187,26 @@ impl Group {
 impl<S: Store> WriteThread<S> {
     /// Writes groups until the writer is gone, and returns how many answers there are then.
     pub(super) fn run(mut self, pending: &Receiver<Pending>) -> Option<AnswerCounts> {
-        let mut renew_at = Duration::ZERO;
+        let mut renewals = Renewals::default();
         let mut broken = None;
         loop {
             let lease = self.lease.clone().filter(|_| broken.is_none());
-            let patience = { lease.as_ref() }.map(|it| renew_at.saturating_sub(it.now()));
+            let patience = { lease.as_ref() }.map(|it| renewals.at.saturating_sub(it.now()));
             let Some(received) = pending.next(patience) else {
                 break;
             };
             // Before what has come: it may need a lease.
             if let Some(lease) = lease {
-                broken = self.renew(&lease, &mut renew_at).err();
+                broken = self.renew(&lease, &mut renewals).err();
             }
             if received.is_empty() {
                 continue;
             }
             broken = self.handle(Group::of(received), broken);
+            #[cfg(feature = "postgres")]
+            if let (Some(lease), Contact::Away(_)) = (&self.lease, self.store.contact()) {
+                renewals.soon(lease.now());
+            }
         }
         // What a disk says after a failure cannot be trusted.
         if broken.is_none() {
@@ -188,21 +218,26 @@ impl<S: Store> WriteThread<S> {
     }
 
     /// Renews the lease, when that is due.
-    fn renew(&mut self, lease: &Lease, renew_at: &mut Duration) -> io::Result<()> {
+    fn renew(&mut self, lease: &Lease, renewals: &mut Renewals) -> io::Result<()> {
         // Read before the store is asked: the lease may count from then.
         let asked = lease.now();
-        if asked < *renew_at {
+        if asked < renewals.at {
             return Ok(());
         }
         let renewal = self.store.renew().inspect_err(|_| lease.lost())?;
+        renewals.at = lease.next_renewal(asked);
         #[cfg(feature = "postgres")]
         if renewal == Renewal::Away {
             self.suspend(lease);
-            *renew_at = lease.now() + TRIED_AGAIN;
+            renewals.soon(lease.now());
+            renewals.unanswered += 1;
             return Ok(());
         }
+        #[cfg(feature = "postgres")]
+        {
+            renewals.unanswered = 0;
+        }
         lease.renewed(asked, renewal);
-        *renew_at = lease.next_renewal(asked);
         Ok(())
     }
 
@@ -211,7 +246,7 @@ impl<S: Store> WriteThread<S> {
     fn suspend(&self, lease: &Lease) {
         match self.store.contact() {
             Contact::There => {}
-            Contact::Away => lease.suspend(),
+            Contact::Away(_) => lease.suspend(),
             Contact::GivenUp(_) => lease.lost(),
         }
     }
@@ -256,5 +291,30 @@ impl<S: Store> WriteThread<S> {
         if !failing.is_empty() {
             self.store.add_failing(failing);
         }
+    }
+}
+
+#[cfg(all(test, feature = "postgres"))]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn a_store_that_does_not_answer_is_asked_again_soon_and_then_less_often() {
+        let now = Duration::from_secs(100);
+        let wait = |unanswered| {
+            let mut renewals = Renewals {
+                at: now + Duration::from_secs(10),
+                unanswered,
+            };
+            renewals.soon(now);
+            renewals.at.saturating_sub(now)
+        };
+        let (first, longest) = ASKED_AGAIN;
+        assert!((first / 2..=first).contains(&wait(0)));
+        let later: BTreeSet<_> = (4..40).map(wait).collect();
+        assert!({ later.iter() }.all(|wait| (longest / 2..=longest).contains(wait)));
+        assert!(later.len() > 1, "all workers at the same time");
     }
 }

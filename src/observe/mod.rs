@@ -47,8 +47,7 @@ pub(crate) use run_identity::{DecisionRule, RunIdentity};
 pub(crate) use settings::ProgressSettings;
 pub use style::Style;
 pub(crate) use summary::{
-    FailedStart, FileState, FileSummary, KeptLedger, KeptLedgerKind, ReadFile, RunSummary,
-    WrittenFile,
+    FailedStart, FileState, FileSummary, KeptKind, KeptLedger, ReadFile, RunSummary, WrittenFile,
 };
 pub(crate) use what_if::WhatIfView;
 pub(crate) use words::{most, same_command};

@@ -47,8 +47,8 @@ pub(super) enum Warning {
     TransactionRepeated(NamedRow, NamedRow),
     /// The service has refused this many rows in a row.
     ManyRefused(u32),
-    /// The ledger's server does not answer, or answers again.
-    LedgerAway(bool),
+    /// The ledger's server does not answer, for this reason; or it answers again.
+    LedgerAway(Option<String>),
     /// None of this many answers has these fields.
     FieldsAbsent(u32, Arc<str>),
     /// Answers in the ledger cannot be used.
@@ -153,7 +153,7 @@ fn warning_of(event: &Event, stats: &Stats, files: &[Arc<str>]) -> Option<Warnin
             Warning::TransactionRepeated(one.clone().min(other.clone()), one.max(other))
         }
         Event::ManyRefused { rows } => Warning::ManyRefused(*rows),
-        Event::LedgerAway(away) => Warning::LedgerAway(*away),
+        Event::LedgerAway(away) => Warning::LedgerAway(away.clone()),
         Event::FieldsAbsent { answers, fields } => {
             Warning::FieldsAbsent(*answers, Arc::clone(fields))
         }

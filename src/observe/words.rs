@@ -138,7 +138,7 @@ pub(super) fn shared_by(shared: SharedBy) -> Option<String> {
 }
 
 /// Nothing can be claimed.
-pub(super) const LEDGER_AWAY: &str = "waiting for the ledger's server, which does not answer";
+pub(super) const LEDGER_AWAY: &str = "waiting for the ledger's server";
 
 /// Another run on the same ledger asks about the users of all rows that are left.
 pub(super) fn taken(rows: u64) -> String {
@@ -239,11 +239,10 @@ pub(super) fn warning(warning: &Warning) -> String {
         Warning::ManyRefused(rows) => {
             format!("the service has rejected {rows} consecutive rows; the rejects file says why")
         }
-        Warning::LedgerAway(true) => {
-            "the ledger's server does not answer: no call starts until it does, and answers that were under way are kept on this machine"
-                .to_owned()
-        }
-        Warning::LedgerAway(false) => "the ledger's server answers again".to_owned(),
+        Warning::LedgerAway(Some(reason)) => format!(
+            "the ledger's server cannot be used: {reason}; no call starts until it can, and answers that were under way are kept on this machine"
+        ),
+        Warning::LedgerAway(None) => "the ledger's server can be used again".to_owned(),
         Warning::FieldsAbsent(answers, fields) => {
             let none_of = match answers {
                 1 => "the only answer so far does not have".to_owned(),

@@ -66,7 +66,8 @@ impl<S> Rows<'_, S> {
         let Some(claims) = &mut self.claims else {
             return Ok(());
         };
-        let contact_changed = claims.set_away(away);
+        let is_away = away.is_some();
+        let contact_changed = claims.set_away(is_away);
         let mut known = Vec::new();
         for (mut call, result) in claims.take_out().into_iter().zip(results) {
             match result {
@@ -81,7 +82,7 @@ impl<S> Rows<'_, S> {
             }
         }
         // What nobody could be asked about is not another run's.
-        let taken = claims.new_taken().filter(|_| !away);
+        let taken = claims.new_taken().filter(|_| !is_away);
         if contact_changed {
             self.emit(Event::LedgerAway(away));
         }

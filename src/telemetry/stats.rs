@@ -157,7 +157,7 @@ impl Stats {
             Event::InputEnded(end) => self.input_end = Some(*end),
             Event::RowAdmitted(_) => self.admitted += 1,
             Event::RowsTaken { rows } => self.taken = *rows,
-            Event::LedgerAway(away) => self.ledger_away = away.then_some(at),
+            Event::LedgerAway(away) => self.ledger_away = away.as_ref().map(|_| at),
             Event::AttemptBegan { again, .. } => self.call_began(at, *again),
             Event::AttemptAnswered(call) => {
                 self.call_ended();

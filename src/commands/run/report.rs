@@ -13,8 +13,8 @@ use super::prepare::Context;
 use crate::base::error::{Error, Exit, system_words};
 use crate::config::WatchConfig;
 use crate::observe::{
-    self, KeptLedger, KeptLedgerKind, MetricsThread, RunEnded, RunLog, RunSummary, Style,
-    WrittenFile, tell_error, warn, warn_of,
+    self, MetricsThread, RunEnded, RunLog, RunSummary, Style, WrittenFile, tell_error, warn,
+    warn_of,
 };
 use crate::telemetry::stats::Stats;
 
@@ -65,7 +65,7 @@ pub(super) fn report(driven: DrivenRun) -> Exit {
         output,
         rejects: still_there(left.rejects),
         changes: still_there(left.changes),
-        ledger: kept.filter(is_still_there),
+        ledger: kept,
         sandbox_billed: stand_in.map(|stand_in| stand_in.stop().billed),
     };
     tell(&summary, summary_file, &watch);
@@ -111,11 +111,6 @@ fn say_last(
 /// The file, unless it was removed during the run, perhaps with its directory.
 fn still_there(file: Option<PathBuf>) -> Option<WrittenFile> {
     file.and_then(WrittenFile::at)
-}
-
-/// Whether a ledger that stays was not removed during the run.
-fn is_still_there(ledger: &KeptLedger) -> bool {
-    ledger.kind == KeptLedgerKind::OnServer || ledger.path.symlink_metadata().is_ok()
 }
 
 /// Shows the summary for people or for programs, and writes the one for `--summary`.

@@ -1,4 +1,4 @@
-//! Whether the server answers, as all threads of the process know it, and since when it does not.
+//! Whether the server does what a run needs, as all threads of the process know it, and since when it does not.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Whether the server answers.
+/// Whether the server does what a run needs.
 pub(crate) struct ServerContact {
     state: Mutex<State>,
     /// The run is over, and nobody waits for the server any more.
@@ -17,18 +17,37 @@ pub(crate) struct ServerContact {
 
 #[derive(Default)]
 struct State {
-    /// Since when it does not answer; `None` while it does.
-    away: Option<Instant>,
+    /// Since when nothing was claimed or stored that should have been; `None` while all is well. A server that answers, and
+    /// does neither, is of no use.
+    since: Option<Instant>,
+    /// Whether it does not answer, so that nothing is asked of it.
+    away: bool,
     /// Its last words, or why there are none.
     reason: String,
-    /// It answers that it will not: waiting is of no use.
-    refused: bool,
-    /// What waits for it after the run, in words.
-    left: Option<String>,
+    /// What waits for it on this machine.
+    waiting: Option<WaitingAnswers>,
+}
+
+/// Paid answers that wait on this machine for the server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct WaitingAnswers {
+    /// How many, and where, in words.
+    pub(crate) words: String,
+    /// What to do, in words: with the command that brings them to the server.
+    pub(crate) hint: String,
+}
+
+/// Why a run waits for the server, or has waited for too long.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct ServerOutage {
+    /// The server's last words, or why there are none.
+    pub(super) reason: String,
+    /// Whether the run waits no longer.
+    pub(super) given_up: bool,
 }
 
 impl ServerContact {
-    /// It answers. A run waits for it this long.
+    /// All is well. A run waits for the server this long.
     pub(super) fn new(longest: Duration) -> Self {
         Self {
             state: Mutex::default(),
@@ -42,34 +61,44 @@ impl ServerContact {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// It does not answer.
+    /// It did not do what it was asked for, whatever the reason: somebody may put that right while the run waits.
     pub(super) fn lose(&self, reason: &str) {
         let mut state = self.lock();
-        state.away.get_or_insert_with(Instant::now);
+        state.since.get_or_insert_with(Instant::now);
+        state.away = true;
         reason.clone_into(&mut state.reason);
     }
 
-    /// It answers, and refuses what a run needs.
-    pub(super) fn refuse(&self, reason: &str) {
-        self.lose(reason);
-        self.lock().refused = true;
+    /// It answers again. Whether it does what a run needs is seen when that is asked for.
+    pub(super) fn regain(&self) {
+        self.lock().away = false;
     }
 
-    /// It answers again.
-    pub(super) fn regain(&self) {
-        self.lock().away = None;
+    /// It has claimed or stored something.
+    pub(super) fn works(&self) {
+        self.lock().since = None;
     }
 
     /// Whether it does not answer.
     pub(super) fn is_away(&self) -> bool {
-        self.lock().away.is_some()
+        self.lock().away
     }
 
-    /// Why it was given up: it refuses, or has not answered for longer than a run waits.
-    pub(super) fn given_up(&self) -> Option<String> {
+    /// Why it cannot be relied on now; `None` while all is well.
+    pub(super) fn outage(&self) -> Option<ServerOutage> {
         let state = self.lock();
-        let long = state.away.is_some_and(|away| away.elapsed() > self.longest);
-        (long || state.refused).then(|| state.reason.clone())
+        let since = state.since?;
+        Some(ServerOutage {
+            reason: state.reason.clone(),
+            given_up: state.away && since.elapsed() > self.longest,
+        })
+    }
+
+    /// Whether a run that has waited since then waits no longer.
+    pub(super) fn is_too_long(&self, since: Instant) -> bool {
+        self.over.load(Ordering::Acquire)
+            || since.elapsed() > self.longest
+            || self.outage().is_some_and(|outage| outage.given_up)
     }
 
     /// The run is over.
@@ -77,18 +106,39 @@ impl ServerContact {
         self.over.store(true, Ordering::Release);
     }
 
-    /// The run has ended, and these answers wait for the server.
-    pub(super) fn leave(&self, waiting: Option<String>) {
-        self.lock().left = waiting;
+    /// These answers wait for the server.
+    pub(super) fn set_waiting(&self, waiting: Option<WaitingAnswers>) {
+        self.lock().waiting = waiting;
     }
 
-    /// What waits for the server after the run, in words.
-    pub(crate) fn left(&self) -> Option<String> {
-        self.lock().left.clone()
+    /// What waits for the server.
+    pub(crate) fn waiting(&self) -> Option<WaitingAnswers> {
+        self.lock().waiting.clone()
     }
+}
 
-    /// Whether the run is over.
-    pub(super) fn is_over(&self) -> bool {
-        self.over.load(Ordering::Acquire)
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_answers_and_does_nothing_is_given_up_like_one_that_is_away() {
+        let contact = ServerContact::new(Duration::from_secs(60));
+        assert_eq!(contact.outage(), None);
+        for _ in 0..4 {
+            contact.lose("it does not answer");
+            let outage = contact.outage().unwrap();
+            assert!(!outage.given_up);
+            tokio::time::advance(Duration::from_secs(16)).await;
+            contact.regain();
+            assert!(!contact.is_away() && !contact.outage().unwrap().given_up);
+        }
+        contact.lose("it does not answer");
+        assert!(contact.outage().unwrap().given_up);
+        contact.regain();
+        contact.works();
+        contact.lose("it does not answer");
+        assert!(!contact.outage().unwrap().given_up);
     }
 }

@@ -55,27 +55,6 @@ impl ServerFault {
         Self::Away(system_words(error))
     }
 
-    /// A file whose answers are brought in cannot be read.
-    pub(super) fn of_file(error: &rusqlite::Error) -> Self {
-        Self::Refused {
-            why: Refusal::Statement,
-            reason: printable(&format!("the file cannot be read: {error}")),
-        }
-    }
-
-    /// A file whose answers are brought in is not what we write.
-    pub(super) fn damaged_file() -> Self {
-        Self::of_file(&rusqlite::Error::InvalidQuery)
-    }
-
-    /// The file with answers of an outage cannot be opened.
-    pub(super) fn of_spill(error: &Error) -> Self {
-        Self::Refused {
-            why: Refusal::Statement,
-            reason: error.report(),
-        }
-    }
-
     /// Of the client library.
     pub(super) fn of(error: &tokio_postgres::Error) -> Self {
         if let Some(error) = error.as_db_error() {

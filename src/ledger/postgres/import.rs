@@ -18,7 +18,7 @@ use crate::base::error::{Error, Result, shown};
 use crate::ledger::access::{cannot_open, existing};
 use crate::ledger::db::connect::{Connect, Mode};
 use crate::ledger::db::schema::LedgerInfo;
-use crate::ledger::db::{answers, captures, contexts};
+use crate::ledger::db::{answers, captures, contexts, errors};
 use crate::ledger::named_ledger::ServerSettings;
 use crate::ledger::packed::PackedKey;
 use crate::ledger::stored_answer::StoredAnswer;
@@ -70,8 +70,21 @@ pub(crate) fn import(settings: &ImportSettings) -> Result<ImportCounts> {
         started: i64::MAX,
         earliest: i64::MIN,
     };
-    file.bring_in(&ledger.server, &secret, &scope)
-        .at_start("bring answers to", &ledger.server.shown())
+    match file.bring_in(&ledger.server, &secret, &scope) {
+        Ok(counts) => Ok(counts),
+        Err(ImportFault::File(error)) => Err(cannot_open(&settings.file, &error)),
+        Err(ImportFault::Server(fault)) => {
+            Err(fault).at_start("bring answers to", &ledger.server.shown())
+        }
+    }
+}
+
+/// Why the answers of a file were not brought in.
+pub(super) enum ImportFault {
+    /// The file cannot be read.
+    File(rusqlite::Error),
+    /// The server is away, or refuses.
+    Server(ServerFault),
 }
 
 /// A ledger in a file whose answers are brought in.
@@ -87,12 +100,16 @@ impl LedgerInFile {
     /// Exit code 2: it is not a ledger, of another version, or damaged.
     pub(super) fn open(path: &Path) -> Result<Self> {
         let real = existing(path)?;
-        let open = || {
-            let connection = Connect::to(Mode::Inspect).open(&real)?;
-            let info = LedgerInfo::read(&connection)?;
-            Ok((connection, info))
-        };
-        let (connection, info) = open().map_err(|error| cannot_open(path, &error))?;
+        Self::of_ours(&real).map_err(|error| cannot_open(path, &error))
+    }
+
+    /// Opens a file that a run has made.
+    ///
+    /// # Errors
+    /// It is damaged.
+    pub(super) fn of_ours(path: &Path) -> rusqlite::Result<Self> {
+        let connection = Connect::to(Mode::Inspect).open(path)?;
+        let info = LedgerInfo::read(&connection)?;
         Ok(Self { connection, info })
     }
 
@@ -110,7 +127,7 @@ impl LedgerInFile {
         server: &Server,
         secret: &HashingSecret,
         scope: &SettleScope,
-    ) -> Result<ImportCounts, ServerFault> {
+    ) -> Result<ImportCounts, ImportFault> {
         let mut import = Import {
             file: self,
             server,
@@ -130,7 +147,7 @@ impl LedgerInFile {
         if let Some(fault) = import.failed {
             return Err(fault);
         }
-        let damaged = damaged.map_err(|error| ServerFault::of_file(&error))?;
+        let damaged = damaged.map_err(ImportFault::File)?;
         Ok(ImportCounts {
             damaged,
             ..import.counts
@@ -149,7 +166,7 @@ struct Import<'a> {
     waiting: NewAnswers,
     counts: ImportCounts,
     /// Why it has failed; nothing is sent after that.
-    failed: Option<ServerFault>,
+    failed: Option<ImportFault>,
 }
 
 impl Import<'_> {
@@ -178,22 +195,22 @@ impl Import<'_> {
         }
     }
 
-    fn source(&mut self, context: i64, capture: Option<i64>) -> Result<i32, ServerFault> {
+    fn source(&mut self, context: i64, capture: Option<i64>) -> Result<i32, ImportFault> {
         if let Some(known) = self.sources.get(&(context, capture)) {
             return Ok(*known);
         }
         let (connection, checksums) = (&self.file.connection, self.file.info.checksums());
-        let of_file = |error| ServerFault::of_file(&error);
         let fields = match capture {
-            Some(list) => captures::list(connection, checksums, list).map_err(of_file)?,
+            Some(list) => captures::list(connection, checksums, list).map_err(ImportFault::File)?,
             None => None,
         };
-        let accounts = contexts::all(connection, checksums).map_err(of_file)?;
+        let accounts = contexts::all(connection, checksums).map_err(ImportFault::File)?;
         let account = { accounts.into_iter() }
             .find(|account| account.id == context)
-            .ok_or_else(ServerFault::damaged_file)?;
-        let id = sources::context(self.server, self.secret, &account.hasher, &account.endpoint)?;
-        let source = sources::source(self.server, id, &fields.unwrap_or_default())?;
+            .ok_or_else(|| ImportFault::File(errors::damaged()))?;
+        let source = sources::context(self.server, self.secret, &account.hasher, &account.endpoint)
+            .and_then(|id| sources::source(self.server, id, &fields.unwrap_or_default()))
+            .map_err(ImportFault::Server)?;
         self.sources.insert((context, capture), source);
         Ok(source)
     }
@@ -208,7 +225,7 @@ impl Import<'_> {
                 self.counts.new += new;
                 self.counts.known += waiting.len() as u64 - new;
             }
-            Err(fault) => self.failed = Some(fault),
+            Err(fault) => self.failed = Some(ImportFault::Server(fault)),
         }
     }
 }

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::time::Instant;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
@@ -32,6 +33,8 @@ pub(crate) struct ServerLookup {
     judge: ServerJudge,
     /// What was found of the requests that are looked up together.
     found: HashMap<Uuid, StoredAnswer>,
+    /// Since when the server has not answered this; `None` while it does.
+    waits: Option<Instant>,
 }
 
 /// Says what answers on the server are to a run.
@@ -73,6 +76,7 @@ impl ServerLookup {
             contact,
             judge: ServerJudge::new(scope),
             found: HashMap::new(),
+            waits: None,
         }
     }
 
@@ -80,7 +84,7 @@ impl ServerLookup {
     /// the run does.
     ///
     /// # Errors
-    /// Exit code 3: the server has been away for too long, or refuses.
+    /// Exit code 3: the server has been away for too long.
     pub(crate) fn fetch(&mut self, keys: &[RequestKey]) -> Result<()> {
         const LOOK: &str = "SELECT a.key, {} FROM rescore.answers a WHERE a.key = ANY($1)";
         let statement = LOOK.replace("{}", COLUMNS);
@@ -90,7 +94,13 @@ impl ServerLookup {
             let look = |server: &Server| {
                 server.query(Lane::Quick, &statement, &[(&keys, Type::UUID_ARRAY)])
             };
-            let rows = self.patiently(look)?;
+            let rows = loop {
+                match look(&self.server) {
+                    Ok(rows) => break rows,
+                    Err(fault) => self.wait_out(&fault)?,
+                }
+            };
+            self.waits = None;
             let found = { rows.iter() }.filter_map(|row| Some((row.get(0), stored::read(row, 1)?)));
             self.found.extend(found);
         }
@@ -108,39 +118,25 @@ impl ServerLookup {
         };
         loop {
             match self.judge.judge(&self.server, answer.clone()) {
-                Ok(found) => return Ok(found),
+                Ok(found) => {
+                    self.waits = None;
+                    return Ok(found);
+                }
                 Err(fault) => self.wait_out(&fault)?,
             }
         }
     }
 
-    fn patiently<T>(&self, look: impl Fn(&Server) -> Result<T, ServerFault>) -> Result<T> {
-        loop {
-            match look(&self.server) {
-                Ok(found) => return Ok(found),
-                Err(fault) => self.wait_out(&fault)?,
-            }
-        }
-    }
-
-    /// Waits a moment if the server may be back then.
+    /// Waits a moment. The thread that writes finds out itself whether the server is away.
     #[allow(
         clippy::disallowed_methods,
         reason = "no call is made on the thread that reads"
     )]
-    fn wait_out(&self, fault: &ServerFault) -> Result<()> {
-        let cannot = |words: &str| {
-            Error::stopped(format!(
-                "cannot read the ledger `{}`: {words}",
-                self.server.shown()
-            ))
-        };
-        let ServerFault::Away(reason) = fault else {
-            return Err(cannot(&fault.to_string()));
-        };
-        self.contact.lose(reason);
-        if self.contact.is_over() || self.contact.given_up().is_some() {
-            return Err(cannot(reason).hint(
+    fn wait_out(&mut self, fault: &ServerFault) -> Result<()> {
+        let since = *self.waits.get_or_insert_with(Instant::now);
+        if self.contact.is_too_long(since) {
+            let cannot = format!("cannot read the ledger `{}`: {fault}", self.server.shown());
+            return Err(Error::stopped(cannot).hint(
                 "run the same command again when the server answers: it continues from here",
             ));
         }

@@ -5,6 +5,7 @@
 
 mod claims;
 mod contact;
+mod earlier_spills;
 mod fault;
 mod forget;
 mod import;
@@ -30,7 +31,7 @@ mod stored;
 mod tls;
 mod workers;
 
-pub(crate) use contact::ServerContact;
+pub(crate) use contact::{ServerContact, WaitingAnswers};
 pub(crate) use forget::ServerForget;
 pub(crate) use import::{ImportCounts, ImportSettings, import};
 pub(crate) use init::{InitResult, init};

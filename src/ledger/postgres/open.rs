@@ -1,6 +1,6 @@
 //! A ledger on a server that is open for a run that has not started.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, SystemTime};
@@ -17,9 +17,10 @@ use super::server::{RUN_PATIENCE, Server};
 use super::settle::SettleScope;
 use super::spill::{Spill, SpillSettings};
 use super::store::{ServerStore, StoreScope};
-use super::{limits, sources};
-use crate::base::error::{Error, Result};
+use super::{earlier_spills, limits, sources};
+use crate::base::error::{Error, Result, shown};
 use crate::ledger::clock;
+use crate::ledger::db::captures::LackingAnswers;
 use crate::ledger::judge::JudgeScope;
 use crate::ledger::known_limit::KnownLimit;
 use crate::ledger::lease::LeaseTerms;
@@ -49,6 +50,7 @@ pub(crate) struct OpenServer {
     in_flight: usize,
     spill: Spill,
     brought_in: u64,
+    lacking: Option<LackingAnswers>,
 }
 
 /// A ledger on a server that gets a run's answers.
@@ -90,13 +92,18 @@ impl OpenServer {
                 None => None,
             };
             let run = plan(name, stopped, settings.reuse, now);
-            Ok((context, fields, source, limit, run, stopped.is_some()))
+            let lacking = sources::lacking(&server, context, &settings.captured, run.not_before)?;
+            let run = (run, stopped.is_some());
+            Ok((context, fields, source, limit, run, lacking))
         };
-        let (context, fields, source, known_limit, run, continues) =
+        let (context, fields, source, known_limit, (run, continues), lacking) =
             read().at_start("open", &url)?;
         let fields: Box<[Pointer]> = fields.into();
+        let output = settings.output.as_deref();
+        let path = earlier_spills::path_for(output);
         let spill = Spill::new(SpillSettings {
-            path: spill_of(settings),
+            hint: hint(&path, on, settings.output.is_some()),
+            path,
             secret,
             hasher: hasher.clone(),
             endpoint: settings.endpoint.clone(),
@@ -107,12 +114,7 @@ impl OpenServer {
             started: run.started,
             earliest: i64::MIN,
         };
-        let mut brought_in = 0;
-        for path in earlier_spills(settings) {
-            let brought = spill.bring_in_earlier(&path, &server, &scope)?;
-            let counts = brought.at_start("bring answers to", &url)?;
-            brought_in += counts.new + counts.known;
-        }
+        let brought_in = earlier_spills::bring_in(output, &server, &secret, &scope)?;
         Ok(Self {
             contact: Arc::new(ServerContact::new(outage)),
             server,
@@ -129,6 +131,7 @@ impl OpenServer {
             in_flight: settings.in_flight.get(),
             spill,
             brought_in,
+            lacking,
         })
     }
 
@@ -162,6 +165,11 @@ impl OpenServer {
         self.brought_in
     }
 
+    /// Answers that could be used if they had all fields that the run needs.
+    pub(crate) const fn lacking_answers(&self) -> Option<&LackingAnswers> {
+        self.lacking.as_ref()
+    }
+
     /// The pace that runs with this ledger and this account keep together.
     pub(crate) fn shared_pace(&self) -> impl SharedPace + use<> {
         ServerPace::new(Arc::clone(&self.server), self.context)
@@ -188,10 +196,10 @@ impl OpenServer {
     /// # Errors
     /// Exit code 2 or 3: the server is away or refuses, or a thread cannot be started.
     pub(crate) fn start(self) -> Result<StartedServer> {
-        let url = self.shown();
         { self.run.record(&self.server) }.at_start("write", &self.server.shown())?;
         let settings = WriterSettings {
-            path: url,
+            // What fails to be written is the file on this machine.
+            path: self.spill.path().to_owned(),
             hasher: self.hasher.clone(),
             run: RunId {
                 name: self.run.name.unwrap_or_else(Uuid::nil).into_bytes(),
@@ -244,31 +252,35 @@ fn plan(name: Option<Uuid>, stopped: Option<ServerRun>, reuse: Reuse, now: i64) 
     }
 }
 
-/// Where answers wait while the server is away: beside the output, or in the current directory under the process's number.
-fn spill_of(settings: &LedgerSettings) -> PathBuf {
-    match &settings.output {
-        Some(output) => {
-            let mut name = output.as_os_str().to_owned();
-            name.push(".spill");
-            name.into()
+/// What brings the answers in this file to the server, for people.
+fn hint(file: &Path, on: &ServerSettings, has_output: bool) -> String {
+    let mut import = format!(
+        "rescore ledger import {} --ledger {}",
+        in_shell(&shown(file)),
+        in_shell(&on.url.to_string())
+    );
+    let files = [
+        ("--ledger-secret-file", &on.secret_file),
+        ("--ledger-password-file", &on.password_file),
+    ];
+    for (option, file) in files {
+        if let Some(file) = file {
+            import.push_str(&format!(" {option} {}", in_shell(&shown(file))));
         }
-        None => format!("{SPILL_START}{}{SPILL_END}", std::process::id()).into(),
     }
+    let here = if has_output { "" } else { " in this directory" };
+    format!(
+        "when the server answers, run the same command again{here}, which brings them in and continues from here; or bring them in alone with `{import}`"
+    )
 }
 
-/// How the names of such files start and end that belong to no output.
-const SPILL_START: &str = "rescore-";
-const SPILL_END: &str = ".spill";
-
-/// Where earlier runs may have left answers that this one brings in.
-fn earlier_spills(settings: &LedgerSettings) -> Vec<PathBuf> {
-    if settings.output.is_some() {
-        return vec![spill_of(settings)];
+/// An argument as it is typed.
+fn in_shell(argument: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-:@,+=%".contains(c);
+    if argument.chars().all(is_plain) {
+        return argument.to_owned();
     }
-    let here = std::fs::read_dir(".").into_iter().flatten().flatten();
-    let names = here.filter_map(|entry| entry.file_name().into_string().ok());
-    let ours = |name: &String| name.starts_with(SPILL_START) && name.ends_with(SPILL_END);
-    names.filter(ours).map(PathBuf::from).collect()
+    format!("'{}'", argument.replace('\'', "'\\''"))
 }
 
 /// The error for an option that a ledger on a server has no use for.

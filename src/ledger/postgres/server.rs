@@ -5,6 +5,7 @@
 //! would not know again on the next connection.
 
 use std::future::Future;
+use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -13,7 +14,7 @@ use std::time::Duration;
 use tokio::net::{TcpStream, UnixStream};
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 use tokio_postgres::config::SslMode;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Config, NoTls, Row};
@@ -49,7 +50,7 @@ pub(super) enum Lane {
 
 /// The server of a ledger.
 pub(super) struct Server {
-    address: Address,
+    address: Arc<Address>,
     patience: Duration,
     driver: Driver,
     quick: Mutex<Option<Arc<Client>>>,
@@ -83,7 +84,7 @@ impl Server {
     ) -> Result<Self> {
         let password = password::find(password_file, url)?;
         Ok(Self {
-            address: Address::new(url, password.as_ref())?,
+            address: Arc::new(Address::new(url, password.as_ref())?),
             patience,
             driver: Driver::start()?,
             quick: Mutex::default(),
@@ -115,9 +116,10 @@ impl Server {
     /// The server is away, or refuses one of them.
     pub(super) fn batch(&self, statements: &str) -> Result<(), ServerFault> {
         self.wait(async {
-            let client = self.client(Lane::Durable).await?;
-            let done = timeout(self.patience, client.batch_execute(statements)).await;
-            self.judge(Lane::Durable, done)
+            let until = Instant::now() + self.patience;
+            let client = self.client(Lane::Durable, until).await?;
+            let done = timeout_at(until, client.batch_execute(statements)).await;
+            self.judge(Lane::Durable, &client, done)
         })
     }
 
@@ -126,7 +128,7 @@ impl Server {
         self.driver.handle.block_on(sent)
     }
 
-    /// As [`Self::query`], to be waited for with others.
+    /// As [`Self::query`], to be waited for with others. All of it takes no longer than this is patient.
     pub(super) async fn send(
         &self,
         lane: Lane,
@@ -134,10 +136,11 @@ impl Server {
         params: &[Param<'_>],
     ) -> Result<Vec<Row>, ServerFault> {
         // A pooler or a restart may have closed a connection that rested: that alone is not an outage.
-        let mut may_have_rested = self.is_connected(lane);
+        let mut may_have_rested = self.current(lane).is_some();
         let mut crossed = 0;
+        let until = Instant::now() + self.patience;
         loop {
-            match self.send_once(lane, statement, params).await {
+            match self.send_once(lane, statement, params, until).await {
                 Err(ServerFault::Away(words)) if may_have_rested && words != SILENT => {
                     may_have_rested = false;
                 }
@@ -149,7 +152,8 @@ impl Server {
 
     /// Opens a connection where there is none.
     pub(super) async fn connect(&self, lane: Lane) -> Result<(), ServerFault> {
-        self.client(lane).await.map(drop)
+        let until = Instant::now() + self.patience;
+        self.client(lane, until).await.map(drop)
     }
 
     async fn send_once(
@@ -157,26 +161,40 @@ impl Server {
         lane: Lane,
         statement: &str,
         params: &[Param<'_>],
+        until: Instant,
     ) -> Result<Vec<Row>, ServerFault> {
-        let client = self.client(lane).await?;
-        let sent = timeout(self.patience, client.query_typed(statement, params)).await;
-        self.judge(lane, sent)
+        let client = self.client(lane, until).await?;
+        let sent = timeout_at(until, client.query_typed(statement, params)).await;
+        self.judge(lane, &client, sent)
     }
 
     /// The result of a statement; a connection that broke or hangs is closed.
     fn judge<T>(
         &self,
         lane: Lane,
+        client: &Arc<Client>,
         sent: Result<Result<T, tokio_postgres::Error>, tokio::time::error::Elapsed>,
     ) -> Result<T, ServerFault> {
-        let result = match sent {
-            Ok(result) => result.map_err(|error| ServerFault::of(&error)),
-            Err(_) => Err(ServerFault::silent()),
+        let result = if let Ok(result) = sent {
+            result.map_err(|error| ServerFault::of(&error))
+        } else {
+            self.cancel(client);
+            Err(ServerFault::silent())
         };
         if matches!(result, Err(ServerFault::Away(_))) {
-            self.close(lane);
+            self.close(lane, client);
         }
         result
+    }
+
+    /// Has the server end a statement that nobody waits for any more: it may wait for another one's lock, keep a lock
+    /// itself, and would keep its connection. It is not known whether that succeeds.
+    fn cancel(&self, client: &Arc<Client>) {
+        let (address, client) = (Arc::clone(&self.address), Arc::clone(client));
+        self.driver.handle.spawn(async move {
+            // A pooler forgets which statement it was when the connection is closed.
+            let _ = timeout(RUN_PATIENCE, address.cancel(&client)).await;
+        });
     }
 
     fn slot(&self, lane: Lane) -> &Mutex<Option<Arc<Client>>> {
@@ -191,10 +209,6 @@ impl Server {
         slot.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn is_connected(&self, lane: Lane) -> bool {
-        self.current(lane).is_some()
-    }
-
     fn set(&self, lane: Lane, client: Option<Arc<Client>>) {
         *self
             .slot(lane)
@@ -203,20 +217,31 @@ impl Server {
     }
 
     /// Closes a connection; the next statement opens another one.
-    fn close(&self, lane: Lane) {
-        self.set(lane, None);
+    fn close(&self, lane: Lane, client: &Arc<Client>) {
+        let mut slot = self
+            .slot(lane)
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        // Statements on the same connection may have closed it, and others have opened another one.
+        slot.take_if(|current| Arc::ptr_eq(current, client));
     }
 
-    async fn client(&self, lane: Lane) -> Result<Arc<Client>, ServerFault> {
+    async fn client(&self, lane: Lane, until: Instant) -> Result<Arc<Client>, ServerFault> {
         if let Some(client) = self.current(lane).filter(|client| !client.is_closed()) {
             return Ok(client);
         }
-        let patience = self.patience.min(RUN_PATIENCE);
-        let connected = timeout(patience, self.address.connect(&self.driver.handle)).await;
+        let until = until.min(Instant::now() + RUN_PATIENCE);
+        let connected = timeout_at(until, self.address.connect(&self.driver.handle)).await;
         let client = Arc::new(connected.unwrap_or_else(|_| Err(ServerFault::silent()))?);
         self.set(lane, Some(Arc::clone(&client)));
         Ok(client)
     }
+}
+
+/// A stream to the server.
+enum Stream {
+    Socket(UnixStream),
+    Network(TcpStream),
 }
 
 impl Address {
@@ -248,24 +273,45 @@ impl Address {
         })
     }
 
-    async fn connect(&self, driver: &Handle) -> Result<Client, ServerFault> {
-        let failed = |error| ServerFault::of_system(&error);
-        match (self.url.host(), &self.encryption) {
-            (ServerHost::Socket(directory), _) => {
+    async fn stream(&self) -> io::Result<Stream> {
+        match self.url.host() {
+            ServerHost::Socket(directory) => {
                 let socket = directory.join(format!(".s.PGSQL.{}", self.url.port()));
-                let stream = UnixStream::connect(socket).await.map_err(failed)?;
-                self.log_in(stream, NoTls, driver).await
+                UnixStream::connect(socket).await.map(Stream::Socket)
             }
-            (ServerHost::Network(name), encryption) => {
-                let to = (name.as_str(), self.url.port());
-                let stream = TcpStream::connect(to).await.map_err(failed)?;
-                stream.set_nodelay(true).map_err(failed)?;
-                match encryption {
-                    Some(encryption) => self.log_in(stream, encryption.clone(), driver).await,
-                    None => self.log_in(stream, NoTls, driver).await,
-                }
+            ServerHost::Network(name) => {
+                let stream = TcpStream::connect((name.as_str(), self.url.port())).await?;
+                stream.set_nodelay(true)?;
+                Ok(Stream::Network(stream))
             }
         }
+    }
+
+    async fn connect(&self, driver: &Handle) -> Result<Client, ServerFault> {
+        let stream = self.stream().await;
+        let stream = stream.map_err(|error| ServerFault::of_system(&error))?;
+        match (stream, &self.encryption) {
+            (Stream::Socket(stream), _) => self.log_in(stream, NoTls, driver).await,
+            (Stream::Network(stream), None) => self.log_in(stream, NoTls, driver).await,
+            (Stream::Network(stream), Some(encryption)) => {
+                self.log_in(stream, encryption.clone(), driver).await
+            }
+        }
+    }
+
+    /// Asks for the end of a connection's statement, on a connection of its own.
+    async fn cancel(&self, client: &Client) {
+        let token = client.cancel_token();
+        let Ok(stream) = self.stream().await else {
+            return;
+        };
+        let _ = match (stream, &self.encryption) {
+            (Stream::Socket(stream), _) => token.cancel_query_raw(stream, NoTls).await,
+            (Stream::Network(stream), None) => token.cancel_query_raw(stream, NoTls).await,
+            (Stream::Network(stream), Some(encryption)) => {
+                token.cancel_query_raw(stream, encryption.clone()).await
+            }
+        };
     }
 
     async fn log_in<S, T>(&self, stream: S, tls: T, driver: &Handle) -> Result<Client, ServerFault>

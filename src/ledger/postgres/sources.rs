@@ -3,7 +3,7 @@
 //! An answer that lacks a field is asked for again. So new answers are stored with the fields that any run asked for lately,
 //! as in a ledger in a file.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
@@ -13,11 +13,15 @@ use super::fault::ServerFault;
 use super::schema::NOW;
 use super::secret_file::{HashingSecret, SealedContext, name_of};
 use super::server::{Lane, Server};
+use crate::ledger::db::captures::LackingAnswers;
 use crate::ledger::request_key::RequestHasher;
 use crate::raw_json::Pointer;
 
 /// How many fields of all runs are remembered, the most recent ones: as in a file.
 const REMEMBERED: i64 = 64;
+
+/// Answers that are looked at before a run to see whether they lack fields: well below a second.
+const LOOKED_AT: i64 = 100_000;
 
 /// Finds the number of an account, which is added where it is new.
 ///
@@ -140,6 +144,56 @@ pub(super) fn source(server: &Server, context: i32, fields: &[String]) -> Result
     }
     server.query(Lane::Durable, ADD, &params)?;
     Ok(find()?.unwrap_or_default())
+}
+
+/// Looks for answers of an account that are no older and lack fields that a run asks for. Those that were stored first are
+/// looked at, a second's worth at most; `None` if none of them does.
+///
+/// # Errors
+/// The server is away.
+pub(super) fn lacking(
+    server: &Server,
+    context: i32,
+    requested: &[Pointer],
+    not_before: i64,
+) -> Result<Option<LackingAnswers>, ServerFault> {
+    const LISTS: &str = "SELECT id, pointers FROM rescore.captured_fields WHERE context = $1";
+    const COUNT: &str = "SELECT a.source, count(*) FILTER (WHERE a.at >= $1), count(*)
+        FROM (SELECT source, at FROM rescore.answers LIMIT $2) AS a GROUP BY a.source";
+    let requested: Vec<_> = requested.iter().map(Pointer::to_string).collect();
+    let mut lacked = HashMap::new();
+    for row in server.query(Lane::Quick, LISTS, &[(&context as _, Type::INT4)])? {
+        let list: Vec<String> = serde_json::from_str(row.get(1)).unwrap_or_default();
+        let lacks: Vec<_> = { requested.iter() }
+            .filter(|field| !list.contains(field))
+            .collect();
+        if !lacks.is_empty() {
+            lacked.insert(row.get::<_, i32>(0), lacks);
+        }
+    }
+    if lacked.is_empty() {
+        return Ok(None);
+    }
+    let params: [_; 2] = [
+        (&not_before as _, Type::INT8),
+        (&LOOKED_AT as _, Type::INT8),
+    ];
+    let (mut answers, mut looked_at, mut fields) = (0, 0, BTreeSet::<&String>::new());
+    for row in server.query(Lane::Quick, COUNT, &params)? {
+        looked_at += row.get::<_, i64>(2);
+        let (lacks, of_source) = (lacked.get(&row.get(0)), row.get::<_, i64>(1));
+        if let Some(lacks) = lacks.filter(|_| of_source > 0) {
+            answers += of_source;
+            fields.extend(lacks);
+        }
+    }
+    let is_whole = looked_at < LOOKED_AT;
+    let count = u64::try_from(answers).ok().filter(|_| is_whole);
+    let of_run = { requested.iter() }.filter(|field| fields.contains(field));
+    Ok((answers > 0).then(|| LackingAnswers {
+        answers: count,
+        fields: of_run.cloned().collect(),
+    }))
 }
 
 /// The lists of fields that were read, by the numbers of sources.

@@ -1,25 +1,28 @@
 //! Answers that wait on this machine while the server is away: a ledger in a file, made with the same secret.
 //!
-//! They were paid for, so they must be durable before their rows count, wherever that is.
+//! They were paid for, so they must be durable before their rows count, wherever that is. What earlier runs have left is
+//! brought in by `earlier_spills`.
 
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use super::contact::WaitingAnswers;
 use super::fault::ServerFault;
-use super::import::{ImportCounts, LedgerInFile};
+use super::import::{ImportFault, LedgerInFile};
 use super::secret_file::HashingSecret;
 use super::server::Server;
 use super::settle::SettleScope;
-use crate::base::error::{Result, shown};
+use crate::base::error::{Error, shown};
+use crate::base::own_file;
 use crate::ledger::clock::millis;
 use crate::ledger::db::captures::CapturedFields;
 use crate::ledger::db::connect::{Connect, Mode};
 use crate::ledger::db::database::{Database, WriteScope};
 use crate::ledger::db::runs::RunRecord;
 use crate::ledger::db::schema::{self, LedgerInfo};
-use crate::ledger::db::{answers, contexts, errors};
-use crate::ledger::file::{self, LedgerKind};
+use crate::ledger::db::{contexts, errors};
+use crate::ledger::file::{self, LedgerKind, PRIVATE};
 use crate::ledger::holder::this_process;
 use crate::ledger::lock::Lock;
 use crate::ledger::request_key::RequestHasher;
@@ -34,6 +37,8 @@ pub(super) struct SpillSettings {
     pub(super) endpoint: String,
     /// The fields that answers are stored with, in their order.
     pub(super) fields: Box<[Pointer]>,
+    /// What brings its answers to the server, for people.
+    pub(super) hint: String,
 }
 
 /// The file, where there is one.
@@ -47,7 +52,7 @@ pub(super) struct Spill {
 struct SpillFile {
     // Closed before the lock is released.
     database: Database,
-    _lock: Lock,
+    lock: Lock,
 }
 
 impl Spill {
@@ -60,10 +65,15 @@ impl Spill {
         }
     }
 
+    /// Where it is, or will be.
+    pub(super) fn path(&self) -> &Path {
+        &self.settings.path
+    }
+
     /// Stores answers; returns when they are durable.
     ///
     /// # Errors
-    /// The disk fails or is full, or another run has the file.
+    /// The file cannot be made or written.
     pub(super) fn write(&mut self, records: &[Record]) -> io::Result<()> {
         if records.is_empty() {
             return Ok(());
@@ -80,87 +90,63 @@ impl Spill {
         Ok(())
     }
 
-    /// Brings what an earlier run has left in this file to the server, unless another run has it or it is another
-    /// ledger's; what was brought in.
-    ///
-    /// # Errors
-    /// The file is not one of this ledger, or the server is away.
-    pub(super) fn bring_in_earlier(
-        &self,
-        path: &Path,
-        server: &Server,
-        scope: &SettleScope,
-    ) -> Result<Result<ImportCounts, ServerFault>> {
-        let nothing = || Ok(Ok(ImportCounts::default()));
-        if !path.exists() {
-            return nothing();
-        }
-        let Ok(lock) = Lock::try_take(path, &this_process())? else {
-            return nothing();
-        };
-        let file = LedgerInFile::open(path)?;
-        if !file.is_of(&self.settings.secret) {
-            // That ledger's own next run brings it in.
-            return nothing();
-        }
-        let brought = file.bring_in(server, &self.settings.secret, scope);
-        drop(file);
-        if brought.is_ok() {
-            // What stays is brought in again by the next run, which changes nothing.
-            let _ = file::remove(path);
-        }
-        drop(lock);
-        Ok(brought)
-    }
-
     /// Brings what this run has stored to the server, and removes the file.
     ///
     /// # Errors
-    /// The server is away.
+    /// The file cannot be read; or the server is away.
     pub(super) fn bring_in(
         &mut self,
         server: &Server,
         scope: &SettleScope,
-    ) -> Result<(), ServerFault> {
-        if self.open.is_none() {
-            return Ok(());
-        }
+    ) -> io::Result<Result<(), ServerFault>> {
+        let Some(SpillFile { database, lock }) = self.open.take() else {
+            return Ok(Ok(()));
+        };
         let path = &self.settings.path;
-        let file = LedgerInFile::open(path).map_err(|error| ServerFault::of_spill(&error))?;
-        file.bring_in(server, &self.settings.secret, scope)?;
-        drop(file);
-        self.open = None;
+        let brought = LedgerInFile::of_ours(path)
+            .map_err(ImportFault::File)
+            .and_then(|file| file.bring_in(server, &self.settings.secret, scope));
+        if let Err(fault) = brought {
+            self.open = Some(SpillFile { database, lock });
+            return match fault {
+                ImportFault::File(error) => Err(errors::as_io_error(&error)),
+                ImportFault::Server(fault) => Ok(Err(fault)),
+            };
+        }
         self.answers = 0;
-        let _ = file::remove(path);
-        Ok(())
+        drop(database);
+        let removed = file::remove(path);
+        drop(lock);
+        removed.map(Ok)
     }
 
-    /// What waits, in words; `None` if nothing does.
-    pub(super) fn waiting(&self) -> Option<String> {
+    /// What waits in it, in words; `None` if nothing does.
+    pub(super) fn waiting(&self) -> Option<WaitingAnswers> {
         (self.answers > 0).then(|| {
             let answers = match self.answers {
                 1 => "1 paid answer waits".to_owned(),
                 number => format!("{number} paid answers wait"),
             };
-            format!("{answers} in `{}`", shown(&self.settings.path))
+            WaitingAnswers {
+                words: format!("{answers} in `{}`", shown(&self.settings.path)),
+                hint: self.settings.hint.clone(),
+            }
         })
     }
 }
 
 impl SpillFile {
+    /// Makes the file, which must be new: what an earlier run had left was brought in when this one started.
     fn make(settings: &SpillSettings) -> io::Result<Self> {
-        let failed = |error: crate::base::error::Error| io::Error::other(error.report());
+        let failed = |error: Error| io::Error::other(error.causes().join(": "));
         let path = &settings.path;
         let lock = Lock::try_take(path, &this_process()).map_err(failed)?;
-        let lock = lock.map_err(|other| {
-            io::Error::other(format!("another run ({other}) has `{}`", shown(path)))
-        })?;
-        file::create(path, LedgerKind::Shared)?;
+        let lock =
+            lock.map_err(|other| io::Error::other(format!("another run ({other}) has it")))?;
+        own_file::open(path, PRIVATE, true)?;
         let open = || {
             let connection = Connect::to(Mode::Create(LedgerKind::Shared)).open(path)?;
-            if !answers::any(&connection)? {
-                schema::set_secret(&connection, settings.secret.bytes())?;
-            }
+            schema::set_secret(&connection, settings.secret.bytes())?;
             let checksums = LedgerInfo::read(&connection)?.checksums();
             let context =
                 contexts::id(&connection, checksums, &settings.hasher, &settings.endpoint)?;
@@ -177,9 +163,6 @@ impl SpillFile {
             Ok(Database::new(connection, path.clone(), scope))
         };
         let database = open().map_err(|error| errors::as_io_error(&error))?;
-        Ok(Self {
-            database,
-            _lock: lock,
-        })
+        Ok(Self { database, lock })
     }
 }

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::claims::{self, Claimed};
-use super::contact::ServerContact;
+use super::contact::{ServerContact, ServerOutage};
 use super::fault::ServerFault;
 use super::limits;
 use super::lookup::ServerJudge;
@@ -197,14 +197,18 @@ impl ServerStore {
 
     /// Stores answers on this machine until the server is back.
     fn spill(&mut self, records: &[Record]) -> io::Result<()> {
-        self.spill.write(records)
+        let written = self.spill.write(records);
+        self.contact.set_waiting(self.spill.waiting());
+        written.map_err(|error| {
+            let outage = self.contact.outage().map(|outage| outage.reason);
+            let reason = outage.unwrap_or_default();
+            let words = format!("{error}; and the ledger's server cannot be used: {reason}");
+            io::Error::new(error.kind(), words)
+        })
     }
 
     fn lose(&self, fault: &ServerFault) {
-        match fault {
-            ServerFault::Refused { reason, .. } => self.contact.refuse(reason),
-            away => self.contact.lose(&away.to_string()),
-        }
+        self.contact.lose(&fault.to_string());
     }
 
     fn store_limit(&mut self) -> Result<(), ServerFault> {
@@ -247,8 +251,8 @@ impl ServerStore {
     fn is_back(&mut self) -> bool {
         let started = Instant::now();
         while self.contact.is_away() {
-            let waited = started.elapsed() > AT_THE_END || self.contact.given_up().is_some();
-            if waited || self.spill.waiting().is_none() {
+            let given_up = self.contact.outage().is_some_and(|it| it.given_up);
+            if given_up || started.elapsed() > AT_THE_END || self.spill.waiting().is_none() {
                 return false;
             }
             std::thread::sleep(PAUSE);
@@ -259,9 +263,11 @@ impl ServerStore {
     }
 
     /// Brings in what was stored on this machine while the server was away.
-    fn bring_in(&mut self) -> Result<(), ServerFault> {
+    fn bring_in(&mut self) -> io::Result<Result<(), ServerFault>> {
         let (server, scope) = (Arc::clone(&self.server), self.settle_scope());
-        self.spill.bring_in(&server, &scope)
+        let brought = self.spill.bring_in(&server, &scope)?;
+        self.contact.set_waiting(self.spill.waiting());
+        Ok(brought)
     }
 }
 
@@ -302,6 +308,9 @@ impl Store for ServerStore {
         let claims: Vec<_> = claims.map(|request| key_of(&request.key.hash)).collect();
         let releases = mem::take(&mut self.releases);
         let (settled, claimed) = self.write_group(&answers, &releases, &claims);
+        if settled.is_ok() && claimed.is_ok() || settled.is_ok() && !answers.is_empty() {
+            self.contact.works();
+        }
         if let Err(fault) = settled {
             self.lose(&fault);
             self.spill(work.records)?;
@@ -320,11 +329,13 @@ impl Store for ServerStore {
     }
 
     fn renew(&mut self) -> io::Result<Renewal> {
-        let was_away = self.contact.is_away();
-        let renewed = self.renew_lease().and_then(|renewal| {
-            if was_away {
-                self.bring_in()?;
-            }
+        let mut renewed = self.renew_lease();
+        if renewed.is_ok()
+            && let Err(fault) = self.bring_in()?
+        {
+            renewed = Err(fault);
+        }
+        let renewed = renewed.and_then(|renewal| {
             self.give_back()?;
             self.store_limit()?;
             Ok(renewal)
@@ -342,22 +353,22 @@ impl Store for ServerStore {
     }
 
     fn contact(&self) -> Contact {
-        let Some(reason) = self.contact.given_up() else {
-            return if self.contact.is_away() {
-                Contact::Away
-            } else {
-                Contact::There
-            };
+        let Some(ServerOutage { reason, given_up }) = self.contact.outage() else {
+            return Contact::There;
         };
+        if !given_up {
+            return Contact::Away(reason);
+        }
         let error = Error::stopped(format!(
             "cannot use the ledger `{}` any more: {reason}",
             self.server.shown()
         ));
-        let error = match self.spill.waiting() {
-            Some(waiting) => error.detail(waiting),
-            None => error,
-        };
-        Contact::GivenUp(error.hint("run the same command again when the server answers: it brings in what waits, and continues from here"))
+        if self.spill.waiting().is_some() {
+            // When the ledger is closed that is said, with all answers that have come until then.
+            return Contact::GivenUp(error);
+        }
+        let again = "run the same command again when the server answers: it continues from here";
+        Contact::GivenUp(error.hint(again))
     }
 
     fn set_limit(&mut self, latest: KnownLimit) {
@@ -371,7 +382,6 @@ impl Store for ServerStore {
         self.contact.end();
         if !self.is_back() {
             // Its lease and its claims end by themselves.
-            self.contact.leave(self.spill.waiting());
             return;
         }
         let server = Arc::clone(&self.server);

@@ -15,7 +15,7 @@ use crate::ledger::db::{errors, outputs};
 use crate::ledger::file;
 use crate::ledger::location::ClaimedLocation;
 #[cfg(feature = "postgres")]
-use crate::ledger::postgres::ServerContact;
+use crate::ledger::postgres::{ServerContact, WaitingAnswers};
 use crate::ledger::store::AnswerCounts;
 
 /// A ledger that gets a run's answers through its [`LedgerWriter`](crate::ledger::writer::LedgerWriter).
@@ -139,13 +139,10 @@ impl RunningLedger {
         };
         #[cfg(feature = "postgres")]
         if let RunningPlace::Server(shown, contact) = &self.place
-            && let Some(waiting) = contact.left()
+            && let Some(WaitingAnswers { words, hint }) = contact.waiting()
         {
-            return Err(Error::stopped(format!(
-                "the ledger `{}` does not answer, and {waiting}",
-                shown.display()
-            ))
-            .hint("the next run to the same output brings it in, or `rescore ledger import FILE --ledger URL`"));
+            let url = shown.display();
+            return Err(Error::stopped(format!("{words} for the ledger `{url}`")).hint(hint));
         }
         let Some(path) = self.claim().map(ClaimedLocation::path) else {
             return Ok(ClosedLedger::Kept(None));

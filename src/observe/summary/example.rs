@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use std::time::{Duration, SystemTime};
 
 use super::files::{FileState, FileSummary};
-use super::kept_ledger::{KeptLedger, KeptLedgerKind};
+use super::kept_ledger::{KeptKind, KeptLedger};
 use super::named_file::{ReadFile, WrittenFile};
 use super::run_summary::RunSummary;
 use crate::analysis::UnknownLevels;
@@ -225,7 +225,7 @@ pub(super) fn everything(stats: &Stats) -> RunSummary<'_> {
         ledger: Some(KeptLedger {
             path: "scored.csv.ledger".into(),
             answers: Some(3),
-            kind: KeptLedgerKind::Own,
+            kind: KeptKind::Own,
             fresh: false,
             damaged: false,
         }),

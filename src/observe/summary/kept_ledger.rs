@@ -10,7 +10,7 @@ pub(crate) struct KeptLedger {
     /// The number of this service's answers in it, if known.
     pub(crate) answers: Option<u64>,
     /// Whose it is.
-    pub(crate) kind: KeptLedgerKind,
+    pub(crate) kind: KeptKind,
     /// The run was started with `--fresh`; with it, the next one would pay again.
     pub(crate) fresh: bool,
     /// It is damaged: no run can continue with it.
@@ -19,11 +19,11 @@ pub(crate) struct KeptLedger {
 
 /// Whose a ledger is that stays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum KeptLedgerKind {
+pub(crate) enum KeptKind {
     /// It belongs to this run alone, and is deleted once every row has a verdict and a decision.
     Own,
-    /// It is a file that runs share.
+    /// A file that runs share.
     Shared,
-    /// It is on a server, and its path is an address.
+    /// On a server, where many runs share it and none starts over or retries.
     OnServer,
 }

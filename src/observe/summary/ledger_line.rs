@@ -1,6 +1,6 @@
 //! The line of the summary about a ledger that stays: what the next run will do with it.
 
-use super::kept_ledger::{KeptLedger, KeptLedgerKind};
+use super::kept_ledger::{KeptKind, KeptLedger};
 use super::run_summary::RunSummary;
 use crate::base::error::shown;
 use crate::observe::numbers::answers;
@@ -40,23 +40,22 @@ pub(super) fn ledger_line(ledger: &KeptLedger, run: &RunSummary<'_>) -> String {
     // A file that could not be used may be fixed.
     let stopped = stats.cancelled.or(stats.file_failed);
     let failures = stats.failures() + stats.skipped_with_rejects;
-    let (again, with) = match ledger.kind {
-        KeptLedgerKind::OnServer => ("the same command with `--overwrite`", "and"),
-        KeptLedgerKind::Own | KeptLedgerKind::Shared => ("`--retry-failed`", "with"),
+    let retry = if ledger.kind == KeptKind::OnServer {
+        "the same command with `--overwrite`"
+    } else {
+        "`--retry-failed`"
     };
-    match (stopped, ledger.kind, failures) {
+    match (stopped, ledger.kind == KeptKind::Own, failures) {
         (Some(_), _, _) => then(format!("{once}{same} continues from there")),
         (None, _, 0) if stats.undecided > 0 => then(format!(
-            "{again} {with} all levels listed decides without a call"
+            "{retry} with all levels listed decides without a call"
         )),
-        (None, KeptLedgerKind::Shared | KeptLedgerKind::OnServer, 0) => {
-            format!("the answers are kept in {path}")
-        }
-        (None, KeptLedgerKind::Own, 0) => format!(
+        (None, false, 0) => format!("the answers are kept in {path}"),
+        (None, true, 0) => format!(
             "{}, also for other rows or another account; `--retry-failed` uses them, the next new run to this output replaces them",
             has.unwrap_or(path)
         ),
-        (None, _, _) => then(format!("{again} sends only the rows without a verdict")),
+        (None, _, _) => then(format!("{retry} sends only the rows without a verdict")),
     }
 }
 
@@ -67,9 +66,9 @@ fn continues(ledger: &KeptLedger, part: Selection, run: &RunSummary<'_>) -> Stri
     // Nobody should wait for standard input only to be told that the output exists, and a shared ledger is not opened
     // before. A server knows nothing of files.
     let is_refused = match ledger.kind {
-        KeptLedgerKind::Own => false,
-        KeptLedgerKind::Shared => run.from_stdin,
-        KeptLedgerKind::OnServer => true,
+        KeptKind::Own => false,
+        KeptKind::Shared => run.from_stdin,
+        KeptKind::OnServer => true,
     };
     let overwrite = if is_refused && run.output.is_some() {
         " and with `--overwrite`"

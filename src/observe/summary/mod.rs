@@ -18,6 +18,6 @@ mod text;
 pub(super) use drift_table::drift_table;
 pub(crate) use failed_start::FailedStart;
 pub(crate) use files::{FileState, FileSummary};
-pub(crate) use kept_ledger::{KeptLedger, KeptLedgerKind};
+pub(crate) use kept_ledger::{KeptKind, KeptLedger};
 pub(crate) use named_file::{ReadFile, WrittenFile};
 pub(crate) use run_summary::RunSummary;

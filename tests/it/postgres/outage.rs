@@ -1,83 +1,272 @@
 //! The server goes away: nobody is paid for twice, and no answer is lost.
 
+use std::fs;
+use std::sync::mpsc::Sender;
+
 use super::{init, run};
-use crate::support::postgres::own;
-use crate::support::process::Place;
+use crate::support::postgres::{Database, own, shared};
+use crate::support::process::{Place, Program, Running};
 use crate::support::server::Server;
 use crate::support::users;
 
 const ROWS: usize = 60;
 
+/// A ledger in a database, and a run that has calls in flight.
+struct Setup<'a> {
+    database: &'a Database<'a>,
+    csv: String,
+    place: Place,
+    server: Server,
+}
+
+impl<'a> Setup<'a> {
+    /// The calls for the first users are answered, and the others when the sender is dropped.
+    fn new(database: &'a Database<'a>) -> (Self, Sender<()>) {
+        let csv = users::csv(ROWS);
+        let place = Place::with("users.csv", &csv);
+        let (server, release) = Server::holding(20);
+        init(&place, database);
+        let setup = Self {
+            database,
+            csv,
+            place,
+            server,
+        };
+        (setup, release)
+    }
+
+    fn run(&self) -> Program<'_> {
+        run(
+            &self.place,
+            &self.server,
+            &self.database.url(),
+            "scored.csv",
+        )
+    }
+
+    /// A run whose calls in flight all wait for their answers.
+    fn in_flight(&self) -> Running<'_> {
+        let running = self.run().start();
+        self.server.wait_for_calls(28);
+        running
+    }
+
+    /// Stops the server while calls are in flight, until the run ends with exit code 3.
+    fn stop_server_for_good(&self, release: Sender<()>) -> crate::support::process::Done {
+        let running = self.run().args(["--max-outage", "1s"]).start();
+        self.server.wait_for_calls(28);
+        self.database.cluster.stop_server();
+        drop(release);
+        let done = running.done();
+        done.exits(3);
+        self.database.cluster.start_server();
+        // What it had claimed and not called for is its own for two minutes, as it could tell nobody; here they end now.
+        self.database
+            .sql("UPDATE rescore.workers SET alive_until = 0");
+        done
+    }
+
+    /// All rows are there, and each user was paid for once.
+    fn check(&self) {
+        assert_eq!(self.server.calls(), ROWS);
+        assert_eq!(self.place.text("scored.csv"), users::scored(&self.csv));
+        assert_eq!(self.database.count("answers"), ROWS);
+        assert_eq!(self.place.names(), ["scored.csv", "secret", "users.csv"]);
+    }
+}
+
 #[test]
 fn answers_wait_beside_the_output_until_the_server_is_back() {
     let Some(cluster) = own() else { return };
-    let (database, csv) = (cluster.database(), users::csv(ROWS));
-    let (place, (server, release)) = (Place::with("users.csv", &csv), Server::holding(20));
-    init(&place, &database);
-    let running = run(&place, &server, &database.url(), "scored.csv").start();
-    server.wait_for_calls(28);
+    let database = cluster.database();
+    let (setup, release) = Setup::new(&database);
+    let running = setup.in_flight();
     cluster.stop_server();
     drop(release);
     running.wait_for_file("scored.csv.spill", |_| true);
     // Until an answer cannot be stored, nobody knows that the server is away: what was claimed before may be called for.
-    assert!(server.calls() <= 28 + 8, "{}", server.calls());
-    running.wait_for_words("the ledger's server does not answer");
+    assert!(setup.server.calls() <= 28 + 8, "{}", setup.server.calls());
+    running.wait_for_words("the ledger's server cannot be used: ");
     cluster.start_server();
     running
         .done()
         .exits(0)
-        .says("the ledger's server answers again");
-    assert_eq!(server.calls(), ROWS);
-    assert_eq!(place.text("scored.csv"), users::scored(&csv));
-    assert_eq!(database.count("answers"), ROWS);
-    assert_eq!(place.names(), ["scored.csv", "secret", "users.csv"]);
+        .says("the ledger's server can be used again");
+    setup.check();
 }
 
 #[test]
 fn a_server_that_stays_away_stops_the_run_and_the_next_one_brings_its_answers_in() {
     let Some(cluster) = own() else { return };
-    let (database, csv) = (cluster.database(), users::csv(ROWS));
-    let (place, (server, release)) = (Place::with("users.csv", &csv), Server::holding(20));
-    init(&place, &database);
+    let database = cluster.database();
+    let (setup, release) = Setup::new(&database);
+    setup
+        .stop_server_for_good(release)
+        .says(" paid answers wait in `scored.csv.spill`")
+        .says(" has the paid answers; the same command continues from there")
+        .silent_about("--overwrite");
+    let paid = setup.server.calls();
+    assert!(paid <= 28 + 8, "{paid}");
+    setup
+        .run()
+        .done()
+        .exits(0)
+        .says("that an earlier run had kept here while its server was away");
+    setup.check();
+}
+
+#[test]
+fn the_words_of_a_run_that_gave_up_have_the_command_that_brings_its_answers_in() {
+    let Some(cluster) = own() else { return };
+    let database = cluster.database();
+    let (setup, release) = Setup::new(&database);
+    let done = setup.stop_server_for_good(release);
+    let command = format!(
+        "rescore ledger import scored.csv.spill --ledger '{}' --ledger-secret-file secret",
+        database.url()
+    );
+    done.says(&format!("`{command}`"));
+    let import = ["ledger", "import", "scored.csv.spill", "--ledger"];
     let url = database.url();
-    let running = run(&place, &server, &url, "scored.csv")
-        .args(["--max-outage", "1s"])
-        .start();
-    server.wait_for_calls(28);
+    let import = setup.place.rescore(import).arg(url);
+    import
+        .args(["--ledger-secret-file", "secret"])
+        .done()
+        .exits(0);
+    assert_eq!(database.count("answers"), setup.server.calls());
+}
+
+#[test]
+fn rows_to_standard_output_wait_under_a_name_that_no_other_run_has() {
+    let Some(cluster) = own() else { return };
+    let database = cluster.database();
+    let (setup, release) = Setup::new(&database);
+    // Another ledger's run has left answers here: they stay.
+    foreign_spill(&setup, "rescore-1.spill");
+    let to_stream = || {
+        let args = ["users.csv", "--ledger", &database.url(), "-c", "8", "-o"];
+        let args = [&args[..], &["-", "--ledger-secret-file", "secret"]].concat();
+        setup.place.run(&setup.server, []).args(args)
+    };
+    let before = setup.server.calls();
+    let running = to_stream().args(["--max-outage", "1s"]).start();
+    setup.server.wait_for_calls(before + 8);
+    cluster.stop_server();
+    drop(release);
+    running.done().exits(3).says("in this directory");
+    let is_own = |name: &&String| {
+        let random = name.strip_prefix("rescore-");
+        let random = random.and_then(|name| name.strip_suffix(".spill"));
+        random.is_some_and(|it| it.len() == 8 && it.chars().all(|c| c.is_ascii_hexdigit()))
+    };
+    let names = setup.place.names();
+    assert_eq!(names.iter().filter(is_own).count(), 1, "{names:?}");
+    cluster.start_server();
+    database.sql("UPDATE rescore.workers SET alive_until = 0");
+    let done = to_stream().done();
+    done.exits(0)
+        .says("that an earlier run had kept here while its server was away");
+    assert_eq!(
+        String::from_utf8_lossy(&done.stdout),
+        users::scored(&setup.csv)
+    );
+    assert_eq!(setup.server.calls(), before + ROWS);
+    let left = ["foreign.csv", "rescore-1.spill", "secret", "users.csv"];
+    assert_eq!(setup.place.names(), left);
+}
+
+/// Makes a spill under this name that has an answer of a ledger with another secret.
+fn foreign_spill(setup: &Setup<'_>, name: &str) {
+    setup.place.write("foreign.csv", users::csv(1));
+    let foreign = ["foreign.csv", "-o", "foreign.out", "--ledger", name];
+    setup.place.run(&setup.server, foreign).done().exits(0);
+    fs::remove_file(setup.place.path("foreign.out")).unwrap();
+}
+
+#[test]
+fn a_spill_of_another_ledger_is_refused_before_the_first_call() {
+    let Some(cluster) = shared() else { return };
+    let database = cluster.database();
+    let (setup, _release) = Setup::new(&database);
+    foreign_spill(&setup, "scored.csv.spill");
+    let calls = setup.server.calls();
+    setup
+        .run()
+        .done()
+        .exits(2)
+        .says("`scored.csv.spill` has paid answers for another ledger")
+        .says("`rescore ledger import scored.csv.spill --ledger ");
+    assert_eq!(setup.server.calls(), calls);
+    assert!(setup.place.path("scored.csv.spill").exists());
+}
+
+#[test]
+fn a_spill_without_answers_is_removed_and_a_damaged_one_is_named() {
+    let Some(cluster) = shared() else { return };
+    let database = cluster.database();
+    let (setup, release) = Setup::new(&database);
+    drop(release);
+    foreign_spill(&setup, "scored.csv.spill");
+    let spill = setup.place.path("scored.csv.spill");
+    // The head is that of a ledger.
+    let mut bytes = fs::read(&spill).unwrap();
+    bytes[200..].fill(b'x');
+    fs::write(&spill, bytes).unwrap();
+    let done = setup.run().done();
+    done.exits(2)
+        .says("`scored.csv.spill`: the file is damaged");
+    // As a kill leaves it: just made, or with tables and a secret of SQLite's drawing.
+    fs::write(&spill, "").unwrap();
+    setup.run().done().exits(0);
+    assert!(!spill.exists());
+    setup
+        .place
+        .write("none.csv", users::csv(1).lines().next().unwrap());
+    let none = ["none.csv", "-o", "none.out", "--ledger", "scored.csv.spill"];
+    setup.place.run(&setup.server, none).done().exits(0);
+    assert!(spill.exists());
+    setup.run().arg("--overwrite").done().exits(0);
+    assert!(!spill.exists());
+}
+
+#[test]
+fn a_spill_that_cannot_be_made_is_not_the_servers_fault() {
+    let Some(cluster) = own() else { return };
+    let database = cluster.database();
+    let (setup, release) = Setup::new(&database);
+    let running = setup.in_flight();
+    fs::create_dir(setup.place.path("scored.csv.spill")).unwrap();
     cluster.stop_server();
     drop(release);
     running
         .done()
         .exits(3)
-        .says(" paid answers wait in `scored.csv.spill`");
-    let paid = server.calls();
-    assert!(paid <= 28 + 8, "{paid}");
-    cluster.start_server();
-    // What it had claimed and not called for is its own for two minutes, as it could tell nobody; here they end now.
-    database.sql("UPDATE rescore.workers SET alive_until = 0");
-    run(&place, &server, &url, "scored.csv")
-        .done()
-        .exits(0)
-        .says("that an earlier run had kept here while its server was away");
-    assert_eq!(server.calls(), ROWS);
-    assert_eq!(place.text("scored.csv"), users::scored(&csv));
-    assert_eq!(place.names(), ["scored.csv", "secret", "users.csv"]);
+        .says("cannot keep answers in `scored.csv.spill`: it is not a regular file")
+        .says(" paid answers may be lost");
 }
 
 #[test]
 fn a_crash_of_the_server_loses_no_answer() {
     let Some(cluster) = own() else { return };
-    let (database, csv) = (cluster.database(), users::csv(ROWS));
-    let (place, (server, release)) = (Place::with("users.csv", &csv), Server::holding(20));
-    init(&place, &database);
-    let running = run(&place, &server, &database.url(), "scored.csv").start();
-    server.wait_for_calls(28);
+    let database = cluster.database();
+    let (setup, release) = Setup::new(&database);
+    let running = setup.in_flight();
     cluster.crash_server();
     drop(release);
     running.done().exits(0);
-    assert_eq!(server.calls(), ROWS);
-    assert_eq!(
-        (database.count("answers"), place.text("scored.csv")),
-        (ROWS, users::scored(&csv))
-    );
+    setup.check();
+}
+
+#[test]
+fn what_somebody_can_put_right_is_waited_for() {
+    let Some(cluster) = shared() else { return };
+    let database = cluster.database();
+    let (setup, release) = Setup::new(&database);
+    let running = setup.in_flight();
+    database.sql("ALTER TABLE rescore.claims RENAME TO elsewhere");
+    drop(release);
+    running.wait_for_words("the ledger's server cannot be used: relation");
+    database.sql("ALTER TABLE rescore.elsewhere RENAME TO claims");
+    running.done().exits(0);
+    setup.check();
 }

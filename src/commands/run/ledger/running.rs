@@ -1,13 +1,13 @@
 //! The run's ledger while rows run, and its end.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::super::disk_space::{self, HowFar};
 use super::super::unfinished_files::UnfinishedFiles;
 use crate::base::error::{Error, Exit};
 use crate::ledger::{ClosedLedger, FinishedRun, OutputLock, Removal, RunningLedger};
-use crate::observe::{KeptLedger, KeptLedgerKind};
+use crate::observe::{KeptKind, KeptLedger};
 use crate::output::Sealed;
 use crate::telemetry::event::CancelReason;
 use crate::telemetry::stats::Stats;
@@ -97,10 +97,10 @@ impl RunLedger {
         };
         let path = ledger.path().map(Path::to_owned);
         let on_server = ledger.is_on_server();
-        let kind = match ledger.is_own() {
-            true => KeptLedgerKind::Own,
-            false if on_server => KeptLedgerKind::OnServer,
-            false => KeptLedgerKind::Shared,
+        let kind = match (on_server, ledger.is_own()) {
+            (true, _) => KeptKind::OnServer,
+            (false, true) => KeptKind::Own,
+            (false, false) => KeptKind::Shared,
         };
         let damaged = stats.cancelled == Some(CancelReason::Ledger) && ledger.is_damaged();
         let removal = if self.was_left || beside.any() {
@@ -118,12 +118,14 @@ impl RunLedger {
         } else {
             Removal::WhenEmpty
         };
+        let fresh = self.fresh;
         let kept = |answers| {
-            path.map(|path| KeptLedger {
+            let is_there = |path: &PathBuf| on_server || path.symlink_metadata().is_ok();
+            path.filter(is_there).map(|path| KeptLedger {
                 path,
                 answers,
                 kind,
-                fresh: self.fresh,
+                fresh,
                 damaged,
             })
         };
@@ -134,7 +136,7 @@ impl RunLedger {
             },
             Ok(ClosedLedger::Removed) => LedgerEnd::default(),
             Err(error) => LedgerEnd {
-                kept: if on_server { kept(None) } else { None },
+                kept: on_server.then(|| kept(None)).flatten(),
                 warning: Some(error),
                 answers_wait: on_server,
             },

@@ -1,0 +1,146 @@
+//! Answers that runs have left on this machine, as their server was away: where they are, and bringing them in.
+
+use std::path::{Path, PathBuf};
+
+use super::fault::AtStart as _;
+use super::import::{ImportFault, LedgerInFile};
+use super::secret_file::HashingSecret;
+use super::server::Server;
+use super::settle::SettleScope;
+use crate::base::error::{Error, Result, shown};
+use crate::ledger::access::cannot_open;
+use crate::ledger::db::connect::{Connect, Mode};
+use crate::ledger::db::{answers, header};
+use crate::ledger::file::{self, LedgerKind};
+use crate::ledger::holder::this_process;
+use crate::ledger::lock::Lock;
+use crate::ledger::request_key::RequestHasher;
+
+/// How the names of such files start and end that belong to no output.
+const START: &str = "rescore-";
+const END: &str = ".spill";
+
+/// Where a run's answers wait while the server is away: beside the output, or in the current directory under a name that no
+/// other run has, on whichever machine or in whichever container.
+pub(super) fn path_for(output: Option<&Path>) -> PathBuf {
+    let Some(output) = output else {
+        let [a, b, c, d, ..] = RequestHasher::of_pass().key(b"spill").hash();
+        return format!("{START}{:08x}{END}", u32::from_be_bytes([a, b, c, d])).into();
+    };
+    let mut name = output.as_os_str().to_owned();
+    name.push(END);
+    name.into()
+}
+
+/// Brings what earlier runs to this output have left to the server; without an output, what such runs have left in the
+/// current directory. Returns how many answers those were.
+///
+/// # Errors
+/// Exit code 2: the output's own file is of another ledger, or one of the files is damaged or cannot be removed. Exit code
+/// 75: another run has the output's own file. Exit code 3: the server does not answer.
+pub(super) fn bring_in(
+    output: Option<&Path>,
+    server: &Server,
+    secret: &HashingSecret,
+    scope: &SettleScope,
+) -> Result<u64> {
+    let mut answers = 0;
+    for path in left(output) {
+        let Some(file) = EarlierSpill::open(&path, output.is_some())? else {
+            continue;
+        };
+        if file.ledger.is_of(secret) {
+            answers += file.bring_in(server, secret, scope)?;
+        } else if output.is_some() {
+            return Err(foreign(&path));
+        }
+        // Another ledger's runs bring the others in.
+    }
+    Ok(answers)
+}
+
+/// The files that runs may have left.
+fn left(output: Option<&Path>) -> Vec<PathBuf> {
+    if output.is_some() {
+        let path = path_for(output);
+        return path.exists().then_some(path).into_iter().collect();
+    }
+    let here = std::fs::read_dir(".").into_iter().flatten().flatten();
+    let names = here.filter_map(|entry| entry.file_name().into_string().ok());
+    let ours = |name: &String| name.starts_with(START) && name.ends_with(END);
+    names.filter(ours).map(PathBuf::from).collect()
+}
+
+fn foreign(path: &Path) -> Error {
+    let shown = shown(path);
+    Error::usage(format!(
+        "`{shown}` has paid answers for another ledger: it was made with another secret"
+    ))
+    .hint(format!(
+        "bring them to that one with `rescore ledger import {shown} --ledger ITS_LEDGER --ledger-secret-file ITS_SECRET` and remove the file, or move it away"
+    ))
+}
+
+/// A file with answers that a run has left.
+struct EarlierSpill<'a> {
+    path: &'a Path,
+    ledger: LedgerInFile,
+    lock: Lock,
+}
+
+impl<'a> EarlierSpill<'a> {
+    /// Opens it, unless it has no answers: then it is removed. Another run may have it, which is an error where it `must` be
+    /// ours.
+    fn open(path: &'a Path, must: bool) -> Result<Option<Self>> {
+        let lock = match Lock::try_take(path, &this_process())? {
+            Ok(lock) => lock,
+            Err(other) if must => {
+                let busy = format!("another run ({other}) has `{}`", shown(path));
+                return Err(Error::busy(busy).hint("run the same command again when it has ended"));
+            }
+            Err(_) => return Ok(None),
+        };
+        // Its run may have brought it in just now.
+        if !path.exists() {
+            return Ok(None);
+        }
+        file::check_own(path)?;
+        header::check(path)?;
+        let unreadable = |error| cannot_open(path, &error);
+        // A run that was killed may have left it half made: that is finished here, and shows that it has no answers.
+        let any = { Connect::to(Mode::Create(LedgerKind::Shared)).open(path) }
+            .and_then(|connection| answers::any(&connection))
+            .map_err(unreadable)?;
+        if !any {
+            remove(path)?;
+            return Ok(None);
+        }
+        let ledger = LedgerInFile::of_ours(path).map_err(unreadable)?;
+        Ok(Some(Self { path, ledger, lock }))
+    }
+
+    fn bring_in(self, server: &Server, secret: &HashingSecret, scope: &SettleScope) -> Result<u64> {
+        let Self { path, ledger, lock } = self;
+        let brought = ledger.bring_in(server, secret, scope);
+        drop(ledger);
+        let counts = match brought {
+            Err(ImportFault::File(error)) => return Err(cannot_open(path, &error)),
+            Err(ImportFault::Server(fault)) => {
+                Err(fault).at_start("bring answers to", &server.shown())?
+            }
+            Ok(counts) => counts,
+        };
+        remove(path)?;
+        drop(lock);
+        Ok(counts.new + counts.known)
+    }
+}
+
+/// Removes a file whose answers are elsewhere.
+fn remove(path: &Path) -> Result<()> {
+    file::remove(path).map_err(|error| {
+        Error::usage(format!("cannot remove `{}`", shown(path)))
+            .because(error)
+            .detail("it has no answers that are not in the ledger as well")
+    })
+}
