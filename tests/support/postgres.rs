@@ -215,17 +215,35 @@ impl Cluster {
         self.control(&["restart", "-m", "immediate"]);
     }
 
-    /// Waits until the server has ended by itself.
-    pub(crate) fn wait_for_end(&self) {
-        let (process, began) = (self.data().join("postmaster.pid"), Instant::now());
-        while process.exists() {
+    /// Waits until the server has logged these words so often.
+    pub(crate) fn wait_for_log(&self, words: &str, times: usize) {
+        let began = Instant::now();
+        while self.log().matches(words).count() < times {
             assert!(began.elapsed() < Duration::from_secs(60), "{}", self.log());
             thread::sleep(Duration::from_millis(20));
         }
     }
 
+    /// Starts the server again if it has ended by itself, and waits until it accepts connections.
+    pub(crate) fn start_if_ended(&self) {
+        while !self.is_up() {
+            if self.data().join("postmaster.pid").exists() {
+                thread::sleep(Duration::from_millis(100));
+            } else {
+                self.start_server();
+            }
+        }
+    }
+
+    fn is_up(&self) -> bool {
+        let mut program = as_user(Command::new(self.programs.join("pg_isready")), self.user);
+        let program = program.args(["-q", "-p", &self.port.to_string(), "-h"]);
+        let asked = program.arg(&self.directory).status();
+        asked.is_ok_and(|status| status.success())
+    }
+
     /// What the server has logged.
-    pub(crate) fn log(&self) -> String {
+    fn log(&self) -> String {
         fs::read_to_string(self.directory.join("log")).unwrap()
     }
 

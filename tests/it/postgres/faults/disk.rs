@@ -52,13 +52,11 @@ fn with_a_full_disk_of_the_write_ahead_log_the_run_goes_on_when_the_server_is_ba
     let database = cluster.database();
     cluster.move_log_to(disk.path());
     filled_in_the_middle(&database, &disk, || {
-        // It cannot even recover.
-        cluster.wait_for_end();
+        // It cannot even recover; it then tries again or ends.
+        cluster.wait_for_log("PANIC:  could not write to log file", 2);
         disk.free();
-        cluster.start_server();
+        cluster.start_if_ended();
     });
-    let log = cluster.log();
-    assert!(log.contains("PANIC:  could not write to log file"), "{log}");
     drop(cluster);
 }
 
