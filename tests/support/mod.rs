@@ -6,8 +6,12 @@ pub(crate) mod ledger_file;
 #[cfg(all(unix, feature = "postgres"))]
 pub(crate) mod postgres;
 pub(crate) mod process;
+#[cfg(all(unix, feature = "postgres"))]
+pub(crate) mod proxy;
 pub(crate) mod server;
 pub(crate) mod shown;
+#[cfg(all(unix, feature = "postgres"))]
+pub(crate) mod small_disk;
 pub(crate) mod stand_in;
 pub(crate) mod tls;
 pub(crate) mod users;

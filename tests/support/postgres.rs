@@ -215,6 +215,67 @@ impl Cluster {
         self.control(&["restart", "-m", "immediate"]);
     }
 
+    /// Waits until the server has logged these words so often.
+    pub(crate) fn wait_for_log(&self, words: &str, times: usize) {
+        let began = Instant::now();
+        while self.log().matches(words).count() < times {
+            assert!(began.elapsed() < Duration::from_secs(60), "{}", self.log());
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Starts the server again if it has ended by itself, and waits until it accepts connections.
+    pub(crate) fn start_if_ended(&self) {
+        while !self.is_up() {
+            if self.data().join("postmaster.pid").exists() {
+                thread::sleep(Duration::from_millis(100));
+            } else {
+                self.start_server();
+            }
+        }
+    }
+
+    fn is_up(&self) -> bool {
+        let mut program = as_user(Command::new(self.programs.join("pg_isready")), self.user);
+        let program = program.args(["-q", "-p", &self.port.to_string(), "-h"]);
+        let asked = program.arg(&self.directory).status();
+        asked.is_ok_and(|status| status.success())
+    }
+
+    /// What the server has logged.
+    fn log(&self) -> String {
+        fs::read_to_string(self.directory.join("log")).unwrap()
+    }
+
+    /// A new database whose tables are in this directory.
+    pub(crate) fn database_in(&self, directory: &Path) -> Database<'_> {
+        let directory = directory.join("tables");
+        fs::create_dir(&directory).unwrap();
+        if let Some((user, group)) = self.user {
+            chown(&directory, Some(user), Some(group)).unwrap();
+        }
+        let directory = directory.display();
+        self.sql(
+            "postgres",
+            &format!("CREATE TABLESPACE elsewhere LOCATION '{directory}'"),
+        );
+        self.database_with("TABLESPACE elsewhere")
+    }
+
+    /// Moves the write-ahead log to this directory, where each of its files takes room only as it is written.
+    pub(crate) fn move_log_to(&self, directory: &Path) {
+        for setting in ["wal_init_zero = off", "wal_recycle = off"] {
+            self.sql("postgres", &format!("ALTER SYSTEM SET {setting}"));
+        }
+        self.stop_server();
+        let (log, to) = (self.data().join("pg_wal"), directory.join("pg_wal"));
+        let mut moved = as_user(Command::new("mv"), self.user);
+        assert!(moved.args([&log, &to]).status().unwrap().success());
+        std::os::unix::fs::symlink(to, log).unwrap();
+        self.start_server();
+        self.sql("postgres", "SELECT pg_switch_wal()");
+    }
+
     /// Makes the server speak TLS, with this certificate and its key.
     pub(crate) fn encrypt(&self, certificate: &Path) {
         let file = self.directory.join("server.pem");
@@ -236,9 +297,13 @@ impl Cluster {
 
     /// A new database.
     pub(crate) fn database(&self) -> Database<'_> {
+        self.database_with("")
+    }
+
+    fn database_with(&self, options: &str) -> Database<'_> {
         static DATABASES: AtomicUsize = AtomicUsize::new(0);
         let name = format!("test{}", DATABASES.fetch_add(1, Ordering::Relaxed));
-        self.sql("postgres", &format!("CREATE DATABASE {name}"));
+        self.sql("postgres", &format!("CREATE DATABASE {name} {options}"));
         Database {
             cluster: self,
             name,
@@ -304,6 +369,20 @@ impl Database<'_> {
             assert!(started.elapsed() < Duration::from_secs(60), "{table}");
             thread::sleep(Duration::from_millis(10));
         }
+    }
+
+    /// The processes of the server that serve its other connections.
+    pub(crate) fn backends(&self) -> Vec<String> {
+        let others = "SELECT pid FROM pg_stat_activity
+            WHERE datname = current_database() AND pid <> pg_backend_pid()";
+        self.sql(others).lines().map(str::to_owned).collect()
+    }
+
+    /// Breaks its other connections; how many there were.
+    pub(crate) fn terminate_backends(&self) -> usize {
+        let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+            WHERE datname = current_database() AND pid <> pg_backend_pid()";
+        self.sql(end).lines().count()
     }
 
     /// How many rows a table has.

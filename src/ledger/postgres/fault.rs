@@ -88,6 +88,14 @@ impl ServerFault {
                 why: Refusal::Certificate,
                 reason: printable(&tls.to_string()),
             },
+            // Not the system's words: what came cannot be read. It may be a wrong port, or the end of a message is missing.
+            None if error.raw_os_error().is_none()
+                && error.kind() != io::ErrorKind::UnexpectedEof =>
+            {
+                Self::Away(printable(&format!(
+                    "what answers there is not PostgreSQL, or the connection broke ({error})"
+                )))
+            }
             None => Self::of_system(error),
         }
     }

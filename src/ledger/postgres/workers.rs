@@ -32,7 +32,9 @@ pub(super) async fn enter(
         ), kept AS (
             UPDATE rescore.claims SET worker = $1 WHERE worker = $3
         )
-        INSERT INTO rescore.workers (id, started, alive_until) SELECT $1, {NOW}, {NOW} + $2 FROM durable"
+        INSERT INTO rescore.workers (id, started, alive_until) SELECT $1, {NOW}, {NOW} + $2 FROM durable
+        -- It is sent again when the connection breaks before the answer.
+        ON CONFLICT (id) DO UPDATE SET alive_until = excluded.alive_until"
     );
     let (length, before) = (millis(lease), before.unwrap_or_default());
     let params: [_; 3] = [

@@ -64,8 +64,13 @@ fn continues(ledger: &KeptLedger, part: Selection, run: &RunSummary<'_>) -> Stri
     let fresh = ledger.fresh.then_some("`--fresh`");
     let options: Vec<_> = part.options().chain(fresh).collect();
     // Nobody should wait for standard input only to be told that the output exists, and a shared ledger is not opened
-    // before.
-    let overwrite = if run.from_stdin && run.output.is_some() && ledger.kind != KeptKind::Own {
+    // before. A server knows nothing of files.
+    let is_refused = match ledger.kind {
+        KeptKind::Own => false,
+        KeptKind::Shared => run.from_stdin,
+        KeptKind::OnServer => true,
+    };
+    let overwrite = if is_refused && run.output.is_some() {
         " and with `--overwrite`"
     } else {
         ""

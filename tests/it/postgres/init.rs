@@ -1,8 +1,11 @@
 //! Making a ledger on a server, and every way to be refused.
 
 use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
+use std::thread;
 
 use crate::support::postgres::{PASSWORD, shared};
 use crate::support::process::Place;
@@ -158,4 +161,25 @@ fn a_server_that_is_away_is_said_to_be() {
         .says(&format!(
             "cannot open the ledger `{url}`: connection refused"
         ));
+}
+
+#[test]
+fn an_address_where_something_else_answers_is_said_to_be_no_server() {
+    let (place, web) = (Place::new(), TcpListener::bind("127.0.0.1:0").unwrap());
+    let port = web.local_addr().unwrap().port();
+    thread::spawn(move || {
+        for mut stream in web.incoming().flatten() {
+            let _ = stream.read(&mut [0; 1_000]);
+            let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n");
+        }
+    });
+    place
+        .rescore([
+            "ledger",
+            "stats",
+            &format!("postgresql://ledger@127.0.0.1:{port}/scoring"),
+        ])
+        .done()
+        .exits(3)
+        .says("what answers there is not PostgreSQL, or the connection broke");
 }

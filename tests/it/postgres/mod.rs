@@ -1,6 +1,7 @@
 //! A ledger on a PostgreSQL server: made once, used by many, and looked after by hand.
 
 mod crash;
+mod faults;
 mod init;
 mod outage;
 mod pace;

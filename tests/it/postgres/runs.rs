@@ -94,6 +94,35 @@ fn a_killed_run_loses_no_answer_and_its_claims_are_taken_over_when_its_lease_end
 }
 
 #[test]
+fn what_a_run_says_at_its_end_about_the_next_one_is_true_of_a_ledger_on_a_server() {
+    const ROWS: usize = 30;
+    let Some(cluster) = shared() else { return };
+    let (database, csv) = (cluster.database(), users::csv(ROWS));
+    let (place, server) = (Place::with("users.csv", &csv), Server::good());
+    init(&place, &database);
+    let url = database.url();
+    let scored = || run(&place, &server, &url, "scored.csv");
+    let part = scored().args(["--limit", "5"]).done();
+    part.exits(0).says(
+        "has the paid answers; the same command without `--limit` and with `--overwrite` continues",
+    );
+    let whole = || scored().arg("--overwrite");
+    let stopped = whole().args(["--max-calls", "5"]).done();
+    stopped
+        .exits(3)
+        .says("has the paid answers; the same command continues from there")
+        .silent_about("move it away");
+    // To standard output, too, the answers are kept.
+    let streamed = run(&place, &server, &url, "-");
+    let streamed = streamed.args(["--max-calls", "5"]).done();
+    streamed.exits(3).silent_about("no ledger keeps");
+    let done = whole().done();
+    done.exits(0).says("the answers are kept in postgresql://");
+    assert_eq!(server.calls(), ROWS);
+    assert_eq!(place.text("scored.csv"), users::scored(&csv));
+}
+
+#[test]
 fn another_secret_is_refused_before_anybody_is_paid_for_again() {
     let Some(cluster) = shared() else { return };
     let (database, csv) = (cluster.database(), users::csv(3));

@@ -1,0 +1,149 @@
+//! What is between the runs and the server breaks connections, or holds back what goes one way or both.
+
+use std::thread;
+use std::time::Duration;
+
+use super::several::{IN_FLIGHT, Several, slow};
+use crate::postgres::{init, run};
+use crate::support::postgres::{PASSWORD, shared};
+use crate::support::process::Place;
+use crate::support::proxy::{Proxy, Way};
+use crate::support::server::Server;
+use crate::support::users;
+
+const BOTH: [Way; 2] = [Way::ToServer, Way::ToClient];
+
+#[test]
+fn connections_that_break_again_and_again_cost_nothing() {
+    const RUNS: usize = 4;
+    let Some(cluster) = shared() else { return };
+    let (database, place, server) = (cluster.database(), Place::new(), slow(5));
+    init(&place, &database);
+    let proxy = Proxy::start(cluster.port());
+    // In the middle of a message as often as not.
+    proxy.cut_after(Some(60_000));
+    let url = database.url_at("127.0.0.1", proxy.port());
+    let runs = Several::start(&place, &server, (RUNS, 300), &url, &[]);
+    let bill = runs.done();
+    let broken = proxy.connections() - 3 * RUNS;
+    assert!(broken > 10, "{broken} connections broke");
+    assert_eq!(
+        (database.count("answers"), database.count("claims")),
+        (300, 0)
+    );
+    bill.is_exact(&format!("{broken} connections broke"));
+}
+
+/// Holds back what goes these ways while calls are out, until the run has noticed; then lets it go on, or breaks the
+/// connections. Returns how many answers the server has stored of calls that were out.
+fn held_until_noticed(rows: usize, ways: &[Way], breaks: bool) -> usize {
+    const BEFORE: usize = 20;
+    let cluster = shared().unwrap();
+    let (database, csv) = (cluster.database(), users::csv(rows));
+    let (place, (server, release)) = (Place::with("users.csv", &csv), Server::holding(BEFORE));
+    init(&place, &database);
+    let proxy = Proxy::start(cluster.port());
+    let url = database.url_at("127.0.0.1", proxy.port());
+    let running = run(&place, &server, &url, "scored.csv")
+        .env("PGPASSWORD", PASSWORD)
+        .start();
+    server.wait_for_calls(BEFORE + IN_FLIGHT);
+    while database.count("answers") < BEFORE {
+        thread::sleep(Duration::from_millis(20));
+    }
+    proxy.hold(ways);
+    drop(release);
+    running.wait_for_file("scored.csv.spill", |_| true);
+    let stored = database.count("answers") - BEFORE;
+    if breaks {
+        proxy.cut();
+    }
+    proxy.hold(&[]);
+    running.done().exits(0);
+    assert_eq!(server.calls(), rows);
+    assert_eq!(place.text("scored.csv"), users::scored(&csv));
+    assert_eq!(database.count("answers"), rows);
+    assert_eq!(place.names(), ["scored.csv", "secret", "users.csv"]);
+    stored
+}
+
+#[test]
+fn a_connection_that_stands_still_costs_nothing() {
+    if shared().is_some() {
+        held_until_noticed(60, &BOTH, false);
+    }
+}
+
+#[test]
+fn an_answer_that_the_server_has_stored_and_the_run_does_not_hear_of_is_paid_for_once() {
+    if shared().is_some() {
+        // Nothing is left to claim, so that what is held back first is what the server says of answers.
+        let stored = held_until_noticed(20 + IN_FLIGHT, &[Way::ToClient], true);
+        assert!(stored > 0, "no answer was stored");
+    }
+}
+
+/// Makes entering a worker take a second and a half.
+const SLOWLY: &str = "
+    CREATE FUNCTION slowly() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+        PERFORM pg_sleep(1.5);
+        RETURN NULL;
+    END $$;
+    CREATE TRIGGER slowly BEFORE INSERT ON rescore.workers EXECUTE FUNCTION slowly()";
+
+#[test]
+fn a_run_that_does_not_hear_that_it_was_entered_as_a_worker_enters_again() {
+    let Some(cluster) = shared() else { return };
+    let (database, csv) = (cluster.database(), users::csv(20));
+    let (place, server) = (Place::with("users.csv", &csv), Server::good());
+    init(&place, &database);
+    database.sql(SLOWLY);
+    let proxy = Proxy::start(cluster.port());
+    let url = database.url_at("127.0.0.1", proxy.port());
+    let running = run(&place, &server, &url, "scored.csv")
+        .env("PGPASSWORD", PASSWORD)
+        .start();
+    let entering = "SELECT count(*) FROM pg_stat_activity
+        WHERE datname = current_database() AND wait_event = 'PgSleep'";
+    while database.sql(entering) == "0" {}
+    proxy.hold(&[Way::ToClient]);
+    while database.count("workers") == 0 {}
+    proxy.cut();
+    proxy.hold(&[]);
+    running.done().exits(0);
+    assert_eq!((server.calls(), database.count("workers")), (20, 0));
+    assert_eq!(place.text("scored.csv"), users::scored(&csv));
+}
+
+#[test]
+#[ignore = "takes a minute or two"]
+fn a_network_that_stands_still_for_twelve_seconds_costs_nothing() {
+    const STILL: Duration = Duration::from_secs(12);
+    let Some(cluster) = shared() else { return };
+    for (situation, ways, breaks) in [
+        ("still both ways, then on", &BOTH[..], false),
+        ("still both ways, then broken", &BOTH[..], true),
+        ("still to the runs, then on", &[Way::ToClient], false),
+        ("still to the runs, then broken", &[Way::ToClient], true),
+        ("still to the server, then on", &[Way::ToServer], false),
+    ] {
+        let (database, place, server) = (cluster.database(), Place::new(), slow(50));
+        init(&place, &database);
+        let proxy = Proxy::start(cluster.port());
+        let url = database.url_at("127.0.0.1", proxy.port());
+        let runs = Several::start(&place, &server, (4, 600), &url, &[]);
+        server.wait_for_calls(150);
+        proxy.hold(ways);
+        thread::sleep(STILL);
+        if breaks {
+            proxy.cut();
+        }
+        proxy.hold(&[]);
+        let bill = runs.done_within(Duration::from_secs(120));
+        assert_eq!(
+            (database.count("answers"), database.count("claims")),
+            (600, 0)
+        );
+        bill.is_exact(situation);
+    }
+}
