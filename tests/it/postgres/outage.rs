@@ -1,6 +1,6 @@
 //! The server goes away: nobody is paid for twice, and no answer is lost.
 
-use super::{init, run};
+use super::{end_leases, init, run};
 use crate::support::postgres::own;
 use crate::support::process::Place;
 use crate::support::server::Server;
@@ -54,7 +54,7 @@ fn a_server_that_stays_away_stops_the_run_and_the_next_one_brings_its_answers_in
     assert!(paid <= 28 + 8, "{paid}");
     cluster.start_server();
     // What it had claimed and not called for is its own for two minutes, as it could tell nobody; here they end now.
-    database.sql("UPDATE rescore.workers SET alive_until = 0");
+    end_leases(&database);
     run(&place, &server, &url, "scored.csv")
         .done()
         .exits(0)
