@@ -107,6 +107,20 @@ fn path_of(ledger: &Path, WorkerId(number): WorkerId) -> PathBuf {
 mod tests {
     use super::*;
 
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_file_system_without_locks_is_an_error_and_not_a_lock_that_another_process_has() {
+        use std::os::unix::fs::OpenOptionsExt as _;
+
+        /// `O_PATH`: what is opened so cannot be locked.
+        const NAME_ONLY: i32 = 0o10_000_000;
+        let place = tempfile::NamedTempFile::new().unwrap();
+        let mut options = OpenOptions::new();
+        let file = options.read(true).custom_flags(NAME_ONLY);
+        let file = file.open(place.path()).unwrap();
+        assert!(WorkerLock::of(file, place.path().to_owned()).is_err());
+    }
+
     #[test]
     fn a_lock_is_taken_over_only_when_its_holder_is_gone() {
         let place = tempfile::tempdir().unwrap();

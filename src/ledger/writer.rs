@@ -219,7 +219,7 @@ impl LedgerWriter {
 
     /// Makes the clock of the lease jump, as after a sleep of the machine.
     #[cfg(test)]
-    pub(super) fn advance_lease(&self, by: std::time::Duration) {
+    pub(crate) fn advance_lease(&self, by: std::time::Duration) {
         if let Some(lease) = &self.lease {
             lease.advance(by);
         }

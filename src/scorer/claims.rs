@@ -62,6 +62,15 @@ impl<S> Scorer<S> {
         }
     }
 
+    /// Makes the clock of the lease jump, and has the ledger's thread look at it.
+    #[cfg(test)]
+    pub(crate) fn advance_lease(&self, by: Duration, unclaimed: RequestKey) {
+        if let Some(ledger) = &self.recorder.ledger {
+            ledger.advance_lease(by);
+            ledger.release(unclaimed);
+        }
+    }
+
     /// Whether the row may be called for now, as far as its claim is concerned.
     pub(super) fn holds_claim(&self, call: &RowCall) -> bool {
         let claim = call.claim.as_ref();

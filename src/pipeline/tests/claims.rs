@@ -130,3 +130,32 @@ async fn a_row_that_another_run_gives_up_is_asked_here() {
     assert_eq!((stats.known, stats.left), (1, 1));
     assert_invariants(&scorer);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_row_that_others_took_over_in_its_back_off_is_claimed_again_and_counted() {
+    /// The run's worker is taken for gone, and so is another one that had taken its claims over.
+    const TAKEN_OVER: &str = "INSERT INTO abandoned SELECT 7, 1e18, keys FROM claims;
+        DELETE FROM claims; DELETE FROM workers";
+    let shared = Shared::new();
+    let ours = shared.open();
+    let keys = ours.hasher();
+    let (_running, writer) = ours.start().unwrap();
+    let log = Log::default();
+    let service = Scripted::new(GOOD).row(2, [SICK]);
+    let scorer = fixture(8, &log, service).ledger(writer).build();
+    let meanwhile = async {
+        until(&scorer, |stats| stats.calls == 2 && stats.in_flight == 0).await;
+        let ledger = rusqlite::Connection::open(shared.path()).unwrap();
+        ledger.execute_batch(TAKEN_OVER).unwrap();
+        let unclaimed = keys.key(&Scripted::body(9));
+        scorer.advance_lease(Duration::from_secs(3_600), unclaimed);
+        std::future::pending::<()>().await;
+    };
+    let around = Surroundings::of(asking(2, &keys));
+    let ran = Box::pin(run_with(&scorer, around, meanwhile)).await;
+    assert_eq!(ran.rows(), [1, 2]);
+    assert_eq!(scorer.service().rows(), [1, 2, 2]);
+    let stats = scorer.events().with_stats(Clone::clone);
+    assert_eq!((stats.answered, stats.taken_over), (2, 1));
+    assert_invariants(&scorer);
+}

@@ -1,5 +1,7 @@
 //! The dispatcher with a ledger: what is looked up when, and what is reported of answers that are lost.
 
+use std::path::PathBuf;
+
 use tempfile::TempDir;
 
 use super::harness::*;
@@ -13,8 +15,12 @@ impl Shared {
         Self(tempfile::tempdir().unwrap())
     }
 
+    pub(super) fn path(&self) -> PathBuf {
+        self.0.path().join("answers.ledger")
+    }
+
     pub(super) fn open(&self) -> OpenLedger {
-        Self::open_at(LedgerLocation::Shared(self.0.path().join("answers.ledger")))
+        Self::open_at(LedgerLocation::Shared(self.path()))
     }
 
     /// A ledger of one run.

@@ -244,6 +244,46 @@ fn on_a_disk_that_is_full_the_same_command_makes_no_call_however_often_it_is_run
     }
 }
 
+/// Mounts a disk and runs the command twice at the same time, for two outputs; with more space, both once more.
+const TWO_AT_A_TIME: &str = r#"
+mount -t tmpfs -o "size=$SIZE" tmpfs disk || exit 99
+"$@" -o 1.csv 2> said-1 & first=$!
+"$@" -o 2.csv 2> said-2 & second=$!
+for run in $first $second; do wait $run; echo $? >> codes; done
+mount -o remount,size=64m disk
+for output in 1.csv 2.csv; do "$@" -o $output || exit; done
+ls disk > left
+"#;
+
+#[test]
+fn two_runs_whose_ledgers_disk_is_full_stop_and_with_space_both_continue() {
+    const ROWS: usize = 1_000;
+    if !can_mount() {
+        println!("skipped: no file system can be mounted here");
+        return;
+    }
+    let csv = users::csv(ROWS);
+    let (place, server) = (Place::with("users.csv", &csv), Server::good());
+    place.write("on-a-small-disk.sh", TWO_AT_A_TIME);
+    fs::create_dir(place.path("disk")).unwrap();
+    let args = ["users.csv", "--ledger", "disk/paid.ledger", "-c", "4"];
+    let program = place.run(&server, args).under(IN_A_NAMESPACE);
+    let done = program.env("SIZE", "400k").done();
+    done.exits(0);
+    assert_eq!(place.text("codes"), "3\n3\n");
+    for said in ["said-1", "said-2"] {
+        let said = place.text(said);
+        assert!(said.contains("no space left on device"), "{said}");
+    }
+    for output in ["1.csv", "2.csv"] {
+        assert!(place.text(output) == users::scored(&csv), "{output}");
+    }
+    let calls = server.calls();
+    let most = ROWS + 2 * 2 * CONCURRENCY;
+    done.check((ROWS..=most).contains(&calls), "little is asked twice");
+    assert_eq!(place.text("left"), "paid.ledger\n");
+}
+
 #[test]
 fn without_space_for_temporary_files_a_run_to_a_stream_makes_no_call() {
     if !can_mount() {

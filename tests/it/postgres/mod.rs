@@ -1,5 +1,6 @@
 //! A ledger on a PostgreSQL server: made once, used by many, and looked after by hand.
 
+mod claims;
 mod crash;
 mod faults;
 mod init;
@@ -19,6 +20,11 @@ fn init(place: &Place, database: &Database<'_>) {
         .rescore(["ledger", "init", &url, "--ledger-secret-file", "secret"])
         .done()
         .exits(0);
+}
+
+/// The leases of all workers end. They are not so old that their claims are forgotten.
+fn end_leases(database: &Database<'_>) {
+    database.sql("UPDATE rescore.workers SET alive_until = alive_until - 600000");
 }
 
 /// A run over `users.csv` with a ledger at this address.

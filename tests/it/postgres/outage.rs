@@ -3,7 +3,7 @@
 use std::fs;
 use std::sync::mpsc::Sender;
 
-use super::{init, run};
+use super::{end_leases, init, run};
 use crate::support::postgres::{Database, own, shared};
 use crate::support::process::{Place, Program, Running};
 use crate::support::server::Server;
@@ -61,8 +61,7 @@ impl<'a> Setup<'a> {
         done.exits(3);
         self.database.cluster.start_server();
         // What it had claimed and not called for is its own for two minutes, as it could tell nobody; here they end now.
-        self.database
-            .sql("UPDATE rescore.workers SET alive_until = 0");
+        end_leases(&self.database);
         done
     }
 
@@ -162,7 +161,7 @@ fn rows_to_standard_output_wait_under_a_name_that_no_other_run_has() {
     let names = setup.place.names();
     assert_eq!(names.iter().filter(is_own).count(), 1, "{names:?}");
     cluster.start_server();
-    database.sql("UPDATE rescore.workers SET alive_until = 0");
+    end_leases(&database);
     let done = to_stream().done();
     done.exits(0)
         .says("that an earlier run had kept here while its server was away");

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{init, run};
+use super::{end_leases, init, run};
 use crate::support::postgres::shared;
 use crate::support::process::Place;
 use crate::support::server::{Request, Server, good};
@@ -85,8 +85,11 @@ fn a_killed_run_loses_no_answer_and_its_claims_are_taken_over_when_its_lease_end
     killed.kill_when(|| true);
     drop(release);
     // Its calls in flight are its own for two minutes; here they end now.
-    database.sql("UPDATE rescore.workers SET alive_until = 0");
-    run(&place, &server, &url, "scored.csv").done().exits(0);
+    end_leases(&database);
+    run(&place, &server, &url, "scored.csv")
+        .done()
+        .exits(0)
+        .says("may have been billed twice");
     assert_eq!(place.text("scored.csv"), users::scored(&csv));
     let calls = server.calls();
     // Its calls in flight, and answers that were on their way to the server.

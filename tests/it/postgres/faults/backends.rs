@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::several::{IN_FLIGHT, NOTICED, Several, slow};
-use crate::postgres::{init, run};
+use crate::postgres::{end_leases, init, run};
 use crate::support::postgres::{Database, own, shared};
 use crate::support::process::Place;
 use crate::support::server::Server;
@@ -119,7 +119,7 @@ fn processes_of_the_server_that_stand_still_for_longer_than_max_outage_stop_the_
         drop(stopped);
         println!("{}", done.stderr);
         if done.code() == Some(3) {
-            database.sql("UPDATE rescore.workers SET alive_until = 0");
+            end_leases(&database);
             run(&place, &server, &url, "scored.csv").done().exits(0);
         }
         println!("{ROWS} users | {} paid | {:?}", server.calls(), done.took);

@@ -2,7 +2,7 @@
 //! it ends.
 
 use super::several::NOTICED;
-use crate::postgres::{init, run};
+use crate::postgres::{end_leases, init, run};
 use crate::support::postgres::{Database, own, shared};
 use crate::support::process::Place;
 use crate::support::server::Server;
@@ -87,7 +87,7 @@ fn a_disk_that_stays_full_stops_the_run_and_the_next_one_brings_its_answers_in()
         .says("the same command continues from there");
     disk.free();
     // What it had claimed and not called for is its own for two minutes, as it could tell nobody; here they end now.
-    database.sql("UPDATE rescore.workers SET alive_until = 0");
+    end_leases(&database);
     run(&place, &server, &url, "scored.csv")
         .done()
         .exits(0)
@@ -124,7 +124,7 @@ fn a_server_with_room_for_answers_and_not_for_claims_is_not_waited_for_without_e
         .says("no room for another page")
         .says("the same command continues from there");
     database.sql("DROP FUNCTION no_room CASCADE");
-    database.sql("UPDATE rescore.workers SET alive_until = 0");
+    end_leases(&database);
     run(&place, &server, &url, "scored.csv").done().exits(0);
     assert_eq!(server.calls(), ROWS);
     assert_eq!(place.text("scored.csv"), users::scored(&csv));

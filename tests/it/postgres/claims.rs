@@ -1,0 +1,109 @@
+//! Claims of a run whose lease ends or whose server goes away, and of one that is gone: what becomes of them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use super::{end_leases, init, run};
+use crate::support::postgres::{own, shared};
+use crate::support::process::Place;
+use crate::support::server::{Request, Server, good, status};
+use crate::support::users;
+
+/// Calls in flight of each run.
+const CALLS: usize = 8;
+
+#[test]
+fn what_was_taken_over_counts_also_where_the_answer_to_that_was_lost() {
+    const ROWS: usize = 1 + CALLS;
+    let Some(cluster) = shared() else { return };
+    let (database, csv) = (cluster.database(), users::csv(ROWS));
+    let (place, (server, release)) = (Place::with("users.csv", &csv), Server::holding(1));
+    init(&place, &database);
+    let url = database.url();
+    let killed = run(&place, &server, &url, "scored.csv").start();
+    server.wait_for_calls(ROWS);
+    killed.kill_when(|| true);
+    drop(release);
+    let gone = database.sql("SELECT id FROM rescore.workers");
+    let next = run(&place, &server, &url, "next.csv").start();
+    database.wait_for(2, "workers");
+    // What the statement does when the lease has ended; nobody hears of it.
+    database.sql(&format!(
+        "UPDATE rescore.claims SET taken_over = true,
+            worker = (SELECT id FROM rescore.workers WHERE id <> '{gone}')"
+    ));
+    let words = format!("{CALLS} rows may have been billed twice");
+    next.done().exits(0).says(&words);
+    assert_eq!(place.text("next.csv"), users::scored(&csv));
+    assert_eq!(server.calls(), ROWS + CALLS);
+}
+
+#[test]
+fn a_run_whose_lease_has_ended_keeps_what_nobody_has_taken_over() {
+    const ROWS: usize = 1 + 4 * CALLS;
+    let Some(cluster) = own() else { return };
+    let (database, csv) = (cluster.database(), users::csv(ROWS));
+    let (place, (server, release)) = (Place::with("users.csv", &csv), Server::holding(1));
+    init(&place, &database);
+    let running = run(&place, &server, &database.url(), "scored.csv").start();
+    server.wait_for_calls(1 + CALLS);
+    // Some are claimed ahead of their calls, and not all of those are called for before the run notices.
+    database.wait_for(2 * CALLS + 1, "claims");
+    end_leases(&database);
+    cluster.stop_server();
+    drop(release);
+    running.wait_for_words("the ledger's server does not answer");
+    cluster.start_server();
+    running.done().exits(0).silent_about("twice");
+    assert_eq!(place.text("scored.csv"), users::scored(&csv));
+    assert_eq!((server.calls(), database.count("answers")), (ROWS, ROWS));
+    assert_eq!(database.count("claims"), 0);
+}
+
+#[test]
+fn a_row_that_failed_while_the_server_was_away_is_free_for_other_runs_when_it_is_back() {
+    const ROWS: usize = 1 + CALLS;
+    let Some(cluster) = own() else { return };
+    let (database, csv) = (cluster.database(), users::csv(ROWS));
+    // User 1 is answered immediately, user 2 is refused and user 3 answered in the first step, and the others in the second.
+    let step = Arc::new(AtomicUsize::new(0));
+    let reached = Arc::clone(&step);
+    let server = Server::start(move |request: &Request| {
+        let name = request.name();
+        let due = match &*name {
+            "User 1" => 0,
+            "User 2" | "User 3" => 1,
+            _ => 2,
+        };
+        while reached.load(Ordering::Acquire) < due {
+            thread::sleep(Duration::from_millis(2));
+        }
+        if name == "User 2" {
+            status(422)
+        } else {
+            good(request)
+        }
+    });
+    let place = Place::with("users.csv", &csv);
+    let lines: Vec<_> = csv.lines().collect();
+    place.write("user2.csv", format!("{}\n{}\n", lines[0], lines[2]));
+    init(&place, &database);
+    let url = database.url();
+    let running = run(&place, &server, &url, "scored.csv").start();
+    server.wait_for_calls(ROWS);
+    cluster.stop_server();
+    step.store(1, Ordering::Release);
+    running.wait_for_file("scored.csv.spill", |_| true);
+    cluster.start_server();
+    let args = ["user2.csv", "-o", "other.csv", "--ledger", &url];
+    let other = place
+        .run(&server, args)
+        .args(["--ledger-secret-file", "secret"]);
+    // It would wait for as long as the first run is there.
+    other.done().exits(1);
+    step.store(2, Ordering::Release);
+    running.done().exits(1);
+    assert_eq!(server.calls(), ROWS + 1);
+}
