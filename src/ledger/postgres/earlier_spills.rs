@@ -63,7 +63,9 @@ pub(super) fn bring_in(
 fn left(output: Option<&Path>) -> Vec<PathBuf> {
     if output.is_some() {
         let path = path_for(output);
-        return path.exists().then_some(path).into_iter().collect();
+        // A link is something, wherever it leads.
+        let is_there = path.symlink_metadata().is_ok();
+        return is_there.then_some(path).into_iter().collect();
     }
     let here = std::fs::read_dir(".").into_iter().flatten().flatten();
     let names = here.filter_map(|entry| entry.file_name().into_string().ok());
@@ -100,11 +102,11 @@ impl<'a> EarlierSpill<'a> {
             }
             Err(_) => return Ok(None),
         };
+        file::check_own(path)?;
         // Its run may have brought it in just now.
         if !path.exists() {
             return Ok(None);
         }
-        file::check_own(path)?;
         header::check(path)?;
         let unreadable = |error| cannot_open(path, &error);
         // A run that was killed may have left it half made: that is finished here, and shows that it has no answers.

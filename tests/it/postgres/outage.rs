@@ -214,6 +214,13 @@ fn a_spill_without_answers_is_removed_and_a_damaged_one_is_named() {
     let done = setup.run().done();
     done.exits(2)
         .says("`scored.csv.spill`: the file is damaged");
+    // What leads elsewhere is not ours.
+    fs::remove_file(&spill).unwrap();
+    std::os::unix::fs::symlink("nowhere", &spill).unwrap();
+    let done = setup.run().done();
+    done.exits(2)
+        .says("`scored.csv.spill`: it is a symbolic link");
+    fs::remove_file(&spill).unwrap();
     // As a kill leaves it: just made, or with tables and a secret of SQLite's drawing.
     fs::write(&spill, "").unwrap();
     setup.run().done().exits(0);
