@@ -61,7 +61,7 @@ impl<'a> Setup<'a> {
         done.exits(3);
         self.database.cluster.start_server();
         // What it had claimed and not called for is its own for two minutes, as it could tell nobody; here they end now.
-        end_leases(&self.database);
+        end_leases(self.database);
         done
     }
 
