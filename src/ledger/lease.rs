@@ -5,6 +5,7 @@
 //! on while the machine sleeps. This file must not know where workers are stored.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -66,6 +67,8 @@ pub(super) struct Lease {
     /// Calls may start before this, in milliseconds of [`boot_time`]; 0 before the first lease.
     calls_until: AtomicU64,
     worker: AtomicU32,
+    /// Why the store does not answer; `None` while it does.
+    outage: Mutex<Option<String>>,
     changed: Notify,
     /// How far the clock is ahead, in milliseconds.
     #[cfg(test)]
@@ -79,6 +82,7 @@ impl Lease {
             terms,
             calls_until: AtomicU64::new(0),
             worker: AtomicU32::new(WorkerNumber::NONE.0),
+            outage: Mutex::new(None),
             changed: Notify::const_new(),
             #[cfg(test)]
             ahead: AtomicU64::new(0),
@@ -113,14 +117,26 @@ impl Lease {
         }
         let lasts = self.terms.length.saturating_sub(self.terms.reserve);
         let until = millis(asked.saturating_add(lasts));
+        self.lock_outage().take();
         self.calls_until.store(until, Ordering::Release);
         self.changed.notify_waiters();
     }
 
-    /// The store does not answer: no call may start before the next renewal.
+    /// The store does not answer, for this reason: no call may start before the next renewal.
     #[cfg(feature = "postgres")]
-    pub(super) fn suspend(&self) {
+    pub(super) fn suspend(&self, reason: String) {
+        *self.lock_outage() = Some(reason);
         self.calls_until.store(0, Ordering::Release);
+    }
+
+    /// Why the store does not answer; `None` while it does.
+    pub(super) fn outage(&self) -> Option<String> {
+        self.lock_outage().clone()
+    }
+
+    fn lock_outage(&self) -> MutexGuard<'_, Option<String>> {
+        // A panic elsewhere cannot leave it half changed.
+        self.outage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// There will be no more leases: who claims again learns why.

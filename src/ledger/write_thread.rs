@@ -51,8 +51,6 @@ pub(crate) struct Claimed {
     pub(crate) worker: WorkerNumber,
     /// One for each request, in their order.
     pub(crate) results: Vec<ClaimResult>,
-    /// Why the store does not answer; `None` while it does.
-    pub(crate) away: Option<String>,
 }
 
 /// What the thread gets besides answers and claims.
@@ -150,7 +148,7 @@ impl Group {
     }
 
     /// Tells all who wait what has become of it. Those who were given up meanwhile miss it; it is done all the same.
-    /// Claims learn whether the store answers.
+    /// Claims learn whether the store was given up.
     fn done(self, worker: WorkerNumber, results: Vec<ClaimResult>, contact: impl Fn() -> Contact) {
         for (record, done) in self.records.into_iter().zip(self.recorded) {
             let _ = done.send(Ok(record.payload));
@@ -158,15 +156,10 @@ impl Group {
         let mut results = results.into_iter();
         for (requests, done) in self.claimed {
             let results = results.by_ref().take(requests).collect();
-            let claimed = |away| Claimed {
-                worker,
-                results,
-                away,
-            };
             let _ = done.send(match contact() {
-                Contact::There => Ok(claimed(None)),
+                Contact::There => Ok(Claimed { worker, results }),
                 #[cfg(feature = "postgres")]
-                Contact::Away(reason) => Ok(claimed(Some(reason))),
+                Contact::Away(_) => Ok(Claimed { worker, results }),
                 #[cfg(feature = "postgres")]
                 Contact::GivenUp(error) => Err(error),
             });
@@ -246,7 +239,7 @@ impl<S: Store> WriteThread<S> {
     fn suspend(&self, lease: &Lease) {
         match self.store.contact() {
             Contact::There => {}
-            Contact::Away(_) => lease.suspend(),
+            Contact::Away(reason) => lease.suspend(reason),
             Contact::GivenUp(_) => lease.lost(),
         }
     }

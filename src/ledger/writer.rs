@@ -194,6 +194,11 @@ impl LedgerWriter {
         }
     }
 
+    /// Why the ledger's server does not answer; `None` while it does, and where there is none.
+    pub(crate) fn outage(&self) -> Option<String> {
+        self.lease.as_ref()?.outage()
+    }
+
     /// Looks for what has become of a request since its row was looked up, as far as this process has noticed: in this run
     /// or, in a shared ledger, also in another one.
     ///

@@ -11,12 +11,17 @@ use crate::telemetry::event::Event;
 use crate::verdict::Verdict;
 
 impl<S> Rows<'_, S> {
-    /// Notes whether rows that are claimed may still be called for.
+    /// Notes whether rows that are claimed may still be called for, and reports an outage of the ledger's server and its end.
     pub(super) fn look_at_lease(&mut self) {
-        if let Some(claims) = &mut self.claims
-            && let Some(worker) = claims.next_worker()
-        {
+        let Some(claims) = &mut self.claims else {
+            return;
+        };
+        if let Some(worker) = claims.next_worker() {
             claims.set_holding(self.scorer.holding(worker));
+        }
+        let outage = self.scorer.ledger_outage();
+        if claims.set_away(outage.is_some()) {
+            self.emit(Event::LedgerAway(outage));
         }
     }
 
@@ -58,16 +63,11 @@ impl<S> Rows<'_, S> {
     /// # Errors
     /// The run must stop: too many rows have failed.
     pub(super) fn claimed(&mut self, claimed: Claimed) -> Result<(), Stop> {
-        let Claimed {
-            worker,
-            results,
-            away,
-        } = claimed;
+        let Claimed { worker, results } = claimed;
+        self.look_at_lease();
         let Some(claims) = &mut self.claims else {
             return Ok(());
         };
-        let is_away = away.is_some();
-        let contact_changed = claims.set_away(is_away);
         let mut known = Vec::new();
         for (mut call, result) in claims.take_out().into_iter().zip(results) {
             match result {
@@ -82,10 +82,8 @@ impl<S> Rows<'_, S> {
             }
         }
         // What nobody could be asked about is not another run's.
+        let is_away = claims.is_away();
         let taken = claims.new_taken().filter(|_| !is_away);
-        if contact_changed {
-            self.emit(Event::LedgerAway(away));
-        }
         if let Some(taken) = taken {
             self.emit(Event::RowsTaken { rows: taken as u64 });
         }

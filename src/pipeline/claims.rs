@@ -69,6 +69,11 @@ impl Claims {
         changed
     }
 
+    /// Whether the ledger's server does not answer.
+    pub(super) const fn is_away(&self) -> bool {
+        self.away
+    }
+
     /// How many rows another run calls for, if that has changed since it was last asked.
     pub(super) fn new_taken(&mut self) -> Option<usize> {
         let taken = self.taken.len();

@@ -55,6 +55,11 @@ impl<S> Scorer<S> {
         ledger.map_or(Holding::Held, |ledger| ledger.holding(worker))
     }
 
+    /// Why the ledger's server does not answer; `None` while it does, and where there is none.
+    pub(crate) fn ledger_outage(&self) -> Option<String> {
+        self.recorder.ledger.as_ref()?.outage()
+    }
+
     /// Waits while the claims of a worker await the renewal of its lease.
     pub(crate) async fn lease_settled(&self, worker: WorkerNumber) {
         if let Some(ledger) = &self.recorder.ledger {

@@ -1,12 +1,16 @@
 //! The server goes away: nobody is paid for twice, and no answer is lost.
 
 use std::fs;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
+use std::thread;
+use std::time::Duration;
 
 use super::{end_leases, init, run};
 use crate::support::postgres::{Database, own, shared};
 use crate::support::process::{Place, Program, Running};
-use crate::support::server::Server;
+use crate::support::server::{Request, Server, good};
 use crate::support::users;
 
 const ROWS: usize = 60;
@@ -92,6 +96,41 @@ fn answers_wait_beside_the_output_until_the_server_is_back() {
         .exits(0)
         .says("the ledger's server can be used again");
     setup.check();
+}
+
+#[test]
+fn an_outage_is_reported_also_when_nothing_is_left_to_claim() {
+    const ROWS: usize = 1 + 16;
+    let Some(cluster) = own() else { return };
+    let database = cluster.database();
+    let csv = users::csv(ROWS);
+    let place = Place::with("users.csv", &csv);
+    // User 1 is answered immediately, eight are in the first step, and the others in the second.
+    let step = Arc::new(AtomicUsize::new(0));
+    let reached = Arc::clone(&step);
+    let server = Server::start(move |request: &Request| {
+        let user: usize = request.name()["User ".len()..].parse().unwrap();
+        while reached.load(Ordering::Acquire) < (user + 6) / 8 {
+            thread::sleep(Duration::from_millis(2));
+        }
+        good(request)
+    });
+    init(&place, &database);
+    let running = run(&place, &server, &database.url(), "scored.csv").start();
+    server.wait_for_calls(1 + 8);
+    database.wait_for(16, "claims");
+    cluster.stop_server();
+    step.store(1, Ordering::Release);
+    running.wait_for_words("the ledger's server cannot be used: ");
+    cluster.start_server();
+    database.wait_for(1 + 8, "answers");
+    step.store(2, Ordering::Release);
+    running
+        .done()
+        .exits(0)
+        .says("the ledger's server can be used again");
+    assert_eq!(server.calls(), ROWS);
+    assert_eq!(place.text("scored.csv"), users::scored(&csv));
 }
 
 #[test]
