@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::state::{Controller, FIRST_RATE, SinceCut};
 use crate::pace::levels;
 use crate::pace::limit_search::RefusalKind;
+use crate::pace::pause;
 use crate::pace::random_refusals::RandomRefusals;
 use crate::pace::types::{Call, PaceEvent, Try};
 use crate::telemetry::pace::PaceCause;
@@ -39,8 +40,7 @@ impl Controller {
         let counts = call.began >= self.last_cut && !single;
         let about_pace = self.random.share().is_none();
         let row_alone = RandomRefusals::is_row_alone(wait);
-        if (!about_pace && row_alone) || (self.unlimited && wait.is_none_or(|wait| wait.is_zero()))
-        {
+        if (!about_pace && row_alone) || (self.unlimited && pause::named(wait).is_none()) {
             return row_waits;
         }
         // Calls that were out together are all told the same.

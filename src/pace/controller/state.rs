@@ -59,8 +59,6 @@ pub(in crate::pace) struct Controller {
     pub(super) single: Option<Duration>,
     /// Answers a second while the service was well.
     pub(super) healthy_rate: Option<f64>,
-    /// When the latest call started of those that were answered.
-    pub(super) last_answered: Duration,
     /// How long it takes until workers that share the pace keep to a decision, and until that is seen.
     pub(super) news: Duration,
     /// What has changed the pace since this was last asked.
@@ -153,7 +151,6 @@ impl Controller {
             half_open: false,
             single: None,
             healthy_rate: None,
-            last_answered: Duration::ZERO,
             news: Duration::ZERO,
             cause: None,
         };
