@@ -37,14 +37,15 @@ impl Member {
         }
         self.out += 1;
         self.calls += 1;
-        self.report.started += 1;
+        self.started.push(now);
         if probe.is_some() {
             self.probe = Some(now);
         }
         Admission::Admitted(Call {
             began: now,
             number: self.calls,
-            level: self.level(),
+            // The leader finds out.
+            level: 0,
             probe: probe.is_some(),
         })
     }
@@ -54,18 +55,9 @@ impl Member {
         if self.is_unlimited() {
             return self.limits.in_flight.get();
         }
-        let part = self.state.parts.get(&self.id);
-        let part = part.copied().unwrap_or(FIRST_IN_FLIGHT);
+        let parts = &self.state.parts;
+        let first = if parts.is_empty() { FIRST_IN_FLIGHT } else { 0 };
+        let part = parts.get(&self.id).copied().unwrap_or(first);
         self.limits.in_flight.get().min(part as usize)
-    }
-
-    /// How many calls are in flight, with the one that starts. Among several workers nobody knows that for a moment, and a
-    /// level that is a little wrong would show limits that are not there: then no call is above another one.
-    fn level(&self) -> u32 {
-        if self.workers() == 1 {
-            u32::try_from(self.out).unwrap_or(u32::MAX)
-        } else {
-            1
-        }
     }
 }

@@ -139,10 +139,12 @@ impl Member {
     }
 
     fn take_report(&mut self, now: Duration, demand: bool) -> Report {
+        let started = std::mem::take(&mut self.started);
         let ended = std::mem::take(&mut self.ended);
         Report {
             worker: self.id,
             demand,
+            out: u32::try_from(self.out).unwrap_or(u32::MAX),
             most_in_flight: u32::try_from(self.limits.in_flight.get()).unwrap_or(u32::MAX),
             most_rate: match self.limits.rate {
                 Rate::PerSecond(rate) => Some(rate),
@@ -154,11 +156,10 @@ impl Member {
                     ..call
                 })
                 .collect(),
-            started: if self.is_unlimited() {
-                0
-            } else {
-                self.report.started
-            },
+            started: { started.into_iter() }
+                .filter(|_| !self.is_unlimited())
+                .map(|at| micros(now.saturating_sub(at)))
+                .collect(),
             ..std::mem::take(&mut self.report)
         }
     }

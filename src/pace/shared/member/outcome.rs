@@ -74,7 +74,6 @@ impl Member {
         let ended = EndedCall {
             ago: 0,
             took: micros(now.saturating_sub(call.began)),
-            level: call.level,
             epoch: self.epochs.at(call.began),
             tried,
             how,

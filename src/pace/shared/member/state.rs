@@ -35,6 +35,8 @@ pub(in crate::pace) struct Member {
     pub(super) calls: u64,
     /// What was seen since the row was last asked.
     pub(super) report: Report,
+    /// When calls started that are to be reported.
+    pub(super) started: Vec<Duration>,
     /// When calls ended that are to be reported.
     pub(super) ended: Vec<(Duration, EndedCall)>,
     pub(super) asked: Asked,
@@ -92,6 +94,7 @@ impl Member {
             out: 0,
             calls: 0,
             report: Report::default(),
+            started: Vec::new(),
             ended: Vec::new(),
             asked: Asked::default(),
             cause: None,
