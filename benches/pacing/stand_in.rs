@@ -79,27 +79,27 @@ fn line(service: &str, rate: f64, bill: Bill, more: String) {
 
 /// What it has billed and refused so far.
 #[derive(Clone, Copy)]
-struct Bill {
-    billed: u32,
+pub(crate) struct Bill {
+    pub(crate) billed: u32,
     throttled: u32,
 }
 
 impl Bill {
-    const fn since(self, earlier: Self) -> Self {
+    pub(crate) const fn since(self, earlier: Self) -> Self {
         Self {
             billed: self.billed - earlier.billed,
             throttled: self.throttled - earlier.throttled,
         }
     }
 
-    const fn refusals(self) -> Refusals {
+    pub(crate) const fn refusals(self) -> Refusals {
         Refusals {
             refused: self.throttled,
             calls: self.billed + self.throttled,
         }
     }
 
-    fn of(address: SocketAddr) -> Self {
+    pub(crate) fn of(address: SocketAddr) -> Self {
         let mut stream = TcpStream::connect(address).unwrap();
         let request = "GET /billed HTTP/1.1\r\nhost: stand-in\r\nconnection: close\r\n\r\n";
         stream.write_all(request.as_bytes()).unwrap();

@@ -6,6 +6,8 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use super::types::PaceEvent;
+
 /// Counts failures and decides when to stop calling.
 #[derive(Debug)]
 pub(super) struct CircuitBreaker {
@@ -15,6 +17,8 @@ pub(super) struct CircuitBreaker {
     /// Which of the last calls failed.
     last: VecDeque<bool>,
     failed_in_a_row: usize,
+    /// When the latest call started of those that were answered.
+    last_answered: Duration,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -42,17 +46,6 @@ pub(super) enum FailureKind {
     NoAnswer,
 }
 
-/// What an outcome changed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Transition {
-    /// Nothing.
-    Unchanged,
-    /// The service is taken to be down; the next single call may start at `next`.
-    Down { since: Duration, next: Duration },
-    /// It is back.
-    Up { since: Duration },
-}
-
 /// Failures in a row that open the circuit: a service that fails one call in three does so once in 59,000 calls.
 const FAILED_IN_A_ROW: usize = 10;
 /// Failures of half of this many calls open it as well: half of the servers behind a load balancer may be down.
@@ -73,6 +66,7 @@ impl CircuitBreaker {
             circuit: Circuit::Closed,
             last: VecDeque::new(),
             failed_in_a_row: 0,
+            last_answered: Duration::ZERO,
         }
     }
 
@@ -89,23 +83,24 @@ impl CircuitBreaker {
         }
     }
 
-    /// A call that started at `began` got an answer that shows that the service works.
-    pub(super) fn good(&mut self, began: Duration) -> Transition {
+    /// A call that started at `began` got an answer that shows that the service works. Returns whether that is news.
+    pub(super) fn good(&mut self, began: Duration, now: Duration) -> Option<PaceEvent> {
+        self.last_answered = self.last_answered.max(began);
         match &mut self.circuit {
             Circuit::Closed => {
                 self.note(false);
-                Transition::Unchanged
+                None
             }
             // It had started before the last single call.
-            Circuit::Open { next, .. } if began < *next => Transition::Unchanged,
+            Circuit::Open { next, .. } if began < *next => None,
             Circuit::Open { since, good, .. } => {
                 *good += 1;
                 if *good < GOOD {
-                    return Transition::Unchanged;
+                    return None;
                 }
-                let since = *since;
-                *self = Self::new(self.longest);
-                Transition::Up { since }
+                let lasted = now.saturating_sub(*since);
+                self.close();
+                Some(PaceEvent::Up { lasted })
             }
         }
     }
@@ -115,18 +110,25 @@ impl CircuitBreaker {
         let Circuit::Open { since, .. } = self.circuit else {
             return None;
         };
-        *self = Self::new(self.longest);
+        self.close();
         Some(since)
     }
 
-    /// A call that started at `began` failed.
-    pub(super) fn bad(&mut self, began: Duration, now: Duration, kind: FailureKind) -> Transition {
+    /// A call that started at `began` failed. Returns whether the service is taken to be down, now or still.
+    pub(super) fn bad(
+        &mut self,
+        began: Duration,
+        now: Duration,
+        kind: FailureKind,
+    ) -> Option<PaceEvent> {
         match &mut self.circuit {
+            // A call that hangs says nothing about a service that has answered a later one.
+            Circuit::Closed if began < self.last_answered => None,
             Circuit::Closed => {
                 self.note(true);
                 let failed = self.last.iter().filter(|failed| **failed).count();
                 if self.failed_in_a_row < FAILED_IN_A_ROW && failed * 2 < LAST {
-                    return Transition::Unchanged;
+                    return None;
                 }
                 let next = now + wait(0, kind).min(self.longest);
                 self.circuit = Circuit::Open {
@@ -135,9 +137,9 @@ impl CircuitBreaker {
                     probes: 0,
                     good: 0,
                 };
-                Transition::Down { since: now, next }
+                Some(down(now, now, next))
             }
-            Circuit::Open { next, .. } if began < *next => Transition::Unchanged,
+            Circuit::Open { next, .. } if began < *next => None,
             Circuit::Open {
                 since,
                 next,
@@ -149,12 +151,16 @@ impl CircuitBreaker {
                 *good = 0;
                 let rest = (*since + self.longest).saturating_sub(now);
                 *next = now + wait(*probes, kind).min(rest);
-                Transition::Down {
-                    since: *since,
-                    next: *next,
-                }
+                Some(down(*since, now, *next))
             }
         }
+    }
+
+    fn close(&mut self) {
+        *self = Self {
+            last_answered: self.last_answered,
+            ..Self::new(self.longest)
+        };
     }
 
     fn note(&mut self, failed: bool) {
@@ -163,6 +169,14 @@ impl CircuitBreaker {
         if self.last.len() > LAST {
             self.last.pop_front();
         }
+    }
+}
+
+/// The service has been down since then, and the next single call may start at `next`.
+const fn down(since: Duration, now: Duration, next: Duration) -> PaceEvent {
+    PaceEvent::Down {
+        lasted: now.saturating_sub(since),
+        next: next.saturating_sub(now),
     }
 }
 
@@ -189,15 +203,12 @@ mod tests {
         for _ in 0..9 {
             assert_eq!(
                 breaker.bad(second(0), second(1), FailureKind::NoAnswer),
-                Transition::Unchanged
+                None
             );
         }
-        let down = |next| Transition::Down {
-            since: second(1),
-            next: second(next),
-        };
+        let down = |now, next| Some(super::down(second(1), second(now), second(next)));
         let mut bad = |began, now, how| breaker.bad(second(began), second(now), how);
-        assert_eq!(bad(0, 1, FailureKind::NoAnswer), down(6));
+        assert_eq!(bad(0, 1, FailureKind::NoAnswer), down(1, 6));
         let mut now = 6;
         for (how, wait) in [
             (FailureKind::NoAnswer, 10),
@@ -209,17 +220,19 @@ mod tests {
         ] {
             assert_eq!(
                 bad(0, now, how),
-                Transition::Unchanged,
+                None,
                 "it started before the last single call"
             );
-            assert_eq!(bad(now, now, how), down(now + wait));
+            assert_eq!(bad(now, now, how), down(now, now + wait));
             now += wait;
         }
-        assert_eq!(breaker.good(second(now)), Transition::Unchanged);
-        assert_eq!(breaker.good(second(now)), Transition::Unchanged);
+        assert_eq!(breaker.good(second(now), second(now)), None);
+        assert_eq!(breaker.good(second(now), second(now)), None);
         assert_eq!(
-            breaker.good(second(now)),
-            Transition::Up { since: second(1) }
+            breaker.good(second(now), second(now)),
+            Some(PaceEvent::Up {
+                lasted: second(now - 1)
+            })
         );
         assert!(!breaker.is_open());
     }
@@ -230,9 +243,10 @@ mod tests {
         let mut now = second(0);
         let mut calls = Vec::new();
         for _ in 0..FAILED_IN_A_ROW + 2 {
-            if let Transition::Down { next, .. } = breaker.bad(now, now, FailureKind::NoAnswer) {
-                now = next;
-                calls.push(next.as_secs());
+            if let Some(PaceEvent::Down { next, .. }) = breaker.bad(now, now, FailureKind::NoAnswer)
+            {
+                now += next;
+                calls.push(now.as_secs());
             }
         }
         assert_eq!(calls, [5, 12, 12]);
@@ -242,10 +256,12 @@ mod tests {
     fn half_of_the_last_forty_failing_opens_the_circuit() {
         let mut breaker = CircuitBreaker::new(second(1_000));
         let opened = (0..LAST).find(|_| {
-            breaker.good(second(0));
-            breaker.good(second(0));
+            breaker.good(second(0), second(0));
+            breaker.good(second(0), second(0));
             breaker.bad(second(0), second(0), FailureKind::ErrorAnswer);
-            breaker.bad(second(0), second(0), FailureKind::NoAnswer) != Transition::Unchanged
+            breaker
+                .bad(second(0), second(0), FailureKind::NoAnswer)
+                .is_some()
         });
         // Twenty failures, two a round.
         assert_eq!(opened, Some(9));
@@ -255,11 +271,11 @@ mod tests {
     fn one_failure_in_three_never_opens_the_circuit() {
         let mut breaker = CircuitBreaker::new(second(1_000));
         for _ in 0..10_000 {
-            breaker.good(second(0));
-            breaker.good(second(0));
+            breaker.good(second(0), second(0));
+            breaker.good(second(0), second(0));
             assert_eq!(
                 breaker.bad(second(0), second(0), FailureKind::ErrorAnswer),
-                Transition::Unchanged
+                None
             );
         }
     }

@@ -46,12 +46,21 @@ impl InFlightLevels {
         *current = level.max(*current);
     }
 
-    /// A call was refused that was the `level`th in flight; `is_sustained` says whether its pace is sustained otherwise.
+    /// A call was refused that was the `level`th in flight; `is_sustained` says whether its pace is sustained otherwise, and
+    /// `is_rough` whether levels may be wrong by one.
     /// Returns the lowest refused level once it is certain that this is the limit.
-    pub(super) fn refused(&mut self, now: Duration, level: u32, is_sustained: bool) -> Option<u32> {
+    pub(super) fn refused(
+        &mut self,
+        now: Duration,
+        level: u32,
+        is_sustained: bool,
+        is_rough: bool,
+    ) -> Option<u32> {
         self.start_stretch(now);
         let [current, before] = self.highest;
-        let is_highest = level > current.max(before);
+        let highest = current.max(before);
+        let is_highest =
+            level > highest || (is_rough && level + 1 >= highest && level > self.high());
         let is_high = is_sustained && level >= self.high();
         if level < 2 || !(is_highest || is_high) {
             self.suspicion = None;
@@ -111,22 +120,22 @@ mod tests {
     fn refusals_only_at_new_heights_show_a_limit_of_calls_in_flight() {
         let mut levels = InFlightLevels::default();
         accepted(&mut levels, 20);
-        assert_eq!(levels.refused(SECOND, 21, false), None);
-        assert_eq!(levels.refused(SECOND, 23, false), None);
-        assert_eq!(levels.refused(SECOND, 22, false), Some(21));
+        assert_eq!(levels.refused(SECOND, 21, false, false), None);
+        assert_eq!(levels.refused(SECOND, 23, false, false), None);
+        assert_eq!(levels.refused(SECOND, 22, false, false), Some(21));
     }
 
     #[test]
     fn refusals_at_lower_levels_speak_for_a_limit_of_the_rate() {
         let mut levels = InFlightLevels::default();
         accepted(&mut levels, 20);
-        levels.refused(SECOND, 27, false);
-        assert_eq!(levels.refused(SECOND, 7, false), None);
+        levels.refused(SECOND, 27, false, false);
+        assert_eq!(levels.refused(SECOND, 7, false, false), None);
         for _ in 0..10 {
-            assert_eq!(levels.refused(SECOND, 7, true), None);
+            assert_eq!(levels.refused(SECOND, 7, true, false), None);
         }
         assert_eq!(
-            levels.refused(SECOND, 27, false),
+            levels.refused(SECOND, 27, false, false),
             None,
             "counting starts over"
         );
@@ -136,7 +145,7 @@ mod tests {
     fn one_in_flight_is_never_too_many() {
         let mut levels = InFlightLevels::default();
         for _ in 0..10 {
-            assert_eq!(levels.refused(SECOND, 1, true), None);
+            assert_eq!(levels.refused(SECOND, 1, true, false), None);
         }
     }
 
@@ -147,7 +156,7 @@ mod tests {
         let later = SECOND * 100;
         for level in [8, 8, 8] {
             levels.accepted(later, 7);
-            levels.refused(later, level, false);
+            levels.refused(later, level, false, false);
         }
         assert!(levels.suspicion.is_none(), "found");
     }

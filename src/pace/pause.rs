@@ -39,6 +39,16 @@ const SAME_PAUSE: Duration = Duration::from_secs(1);
 /// A named pause is stretched by up to this share, so that many programs do not come back at the same moment.
 const JITTER: f64 = 0.1;
 
+/// The wait that a refusal names, unless that is none.
+pub(super) fn named(asked: Option<Duration>) -> Option<Duration> {
+    asked.filter(|asked| !asked.is_zero())
+}
+
+/// A named pause, a little longer by chance. `fraction` is random, from 0 up to 1.
+pub(super) fn stretched(named: Duration, fraction: f64) -> Duration {
+    named.mul_f64(1.0 + JITTER * fraction)
+}
+
 impl Default for Pauses {
     fn default() -> Self {
         Self {
@@ -69,9 +79,9 @@ impl Pauses {
         asked: Option<Duration>,
         fraction: f64,
     ) -> Option<Pause> {
-        let named = asked.filter(|asked| !asked.is_zero());
+        let named = named(asked);
         let length = if let Some(named) = named {
-            named.mul_f64(1.0 + JITTER * fraction)
+            stretched(named, fraction)
         } else if !self.is_after(began) {
             // It was sent before the last pause started and says nothing new.
             return None;

@@ -5,6 +5,8 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::types::Call;
 
 /// Counts calls since the service last refused.
@@ -36,7 +38,7 @@ struct PreviousCount {
 }
 
 /// What the service accepted over a time.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(super) struct Measurement {
     /// Calls a second.
     pub(super) rate: f64,
@@ -89,6 +91,17 @@ impl OpenCount {
 }
 
 impl Throughput {
+    /// Counts from then on.
+    pub(super) fn since(now: Duration) -> Self {
+        Self {
+            current: OpenCount {
+                from: now,
+                ..OpenCount::default()
+            },
+            previous: None,
+        }
+    }
+
     /// A call was accepted.
     pub(super) fn accepted(&mut self, call: Call) {
         if call.number >= self.current.call {

@@ -65,7 +65,7 @@ pub(super) struct Call {
     pub(super) began: Duration,
     /// Its number in the run, from 1.
     pub(super) number: u64,
-    /// How many calls were in flight when it started, with it.
+    /// How many calls were in flight when it started, with it; 0 if that is not known.
     pub(super) level: u32,
     /// Whether it finds out if a service that is down is back.
     pub(super) probe: bool,

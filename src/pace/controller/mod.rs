@@ -13,5 +13,5 @@ mod state;
 #[cfg(test)]
 mod tests;
 
-pub(super) use observed::{LedPace, Observed};
+pub(super) use observed::{Handover, Observed};
 pub(super) use state::Controller;

@@ -2,10 +2,14 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::state::Controller;
 use crate::pace::limit_search::LimitSearch;
+use crate::pace::random_refusals::RandomRefusals;
+use crate::pace::throughput::Throughput;
 use crate::pace::types::Call;
-use crate::telemetry::pace::Limit;
+use crate::telemetry::pace::Search;
 
 /// What workers saw since the last look, all together.
 #[derive(Debug, Clone, Copy, Default)]
@@ -18,35 +22,51 @@ pub(in crate::pace) struct Observed {
     pub(in crate::pace) in_flight_used: bool,
 }
 
-/// A pace that another worker led to.
-#[derive(Debug, Clone, Copy)]
-pub(in crate::pace) struct LedPace {
-    pub(in crate::pace) rate: f64,
-    pub(in crate::pace) in_flight: f64,
-    pub(in crate::pace) limit: Limit,
-    /// The rate is held just below the limit until then.
-    pub(in crate::pace) held_until: Option<Duration>,
-    /// The share of calls that the service refuses at any pace.
-    pub(in crate::pace) random: Option<f64>,
+/// What a worker that led knew, for the next one to go on from. Times are on the clock of both.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(in crate::pace) struct Handover {
+    /// What workers reported since then, the next one hears of.
+    at: Duration,
+    rate: LimitSearch,
+    in_flight: LimitSearch,
+    random: RandomRefusals,
+    pace_in_use: f64,
+    last_pace: f64,
+    last_cut: Duration,
 }
 
-/// A new leader holds the calls in flight for this long if their limit is known.
-const IN_FLIGHT_HELD: Duration = Duration::from_secs(120);
-
 impl Controller {
-    /// Goes on at the pace that another worker led to.
-    pub(in crate::pace) fn follow(&mut self, now: Duration, led: LedPace) {
-        self.rate.follow(led.rate, led.limit.rate, led.held_until);
-        // A limit of the calls in flight is not looked past before it has been held for a while.
-        let found = led.limit.in_flight;
-        let held_until = found.map(|_| now + IN_FLIGHT_HELD);
-        self.in_flight.follow(led.in_flight, found, held_until);
-        if let Some(share) = led.random {
-            self.random.follow(now, share);
+    /// What another worker needs to go on.
+    pub(in crate::pace) fn handover(&self, now: Duration) -> Handover {
+        Handover {
+            at: now,
+            rate: self.rate.clone(),
+            in_flight: self.in_flight.clone(),
+            random: self.random.clone(),
+            pace_in_use: self.pace_in_use,
+            last_pace: self.last_pace,
+            last_cut: self.last_cut,
         }
-        // Before anybody has reported, calls are taken to be made at that pace.
-        self.last_pace = led.rate;
-        self.pace_in_use = led.rate;
+    }
+
+    /// Goes on where another worker was.
+    pub(in crate::pace) fn go_on(&mut self, now: Duration, from: Handover) {
+        self.rate.go_on(from.rate);
+        let most = from.in_flight.value();
+        self.in_flight.set_most(most);
+        self.in_flight.go_on(from.in_flight);
+        self.random = from.random;
+        if self.rate.stage() == Search::Holding {
+            // A worker that comes or goes may bring a refusal: that is not one more cut without effect.
+            self.random.explained();
+        }
+        self.pace_in_use = from.pace_in_use;
+        self.last_pace = from.last_pace;
+        self.last_cut = from.last_cut;
+        self.throughput = Throughput::since(from.at);
+        self.interval.began = from.at;
+        self.interval.ends = now;
+        self.set_limiter(now);
     }
 
     /// Sets how long it takes until all workers keep to what is decided, and until that is seen.
@@ -59,13 +79,14 @@ impl Controller {
         self.in_flight.set_most(most);
     }
 
-    /// A call of a worker that ended: `began` on the row's clock, as the `level`th in flight. Calls are numbered as they end.
-    pub(in crate::pace) const fn ended_call(&mut self, began: Duration, level: u32) -> Call {
+    /// A call of a worker that ended: `began` on the row's clock. Calls are numbered as they end. How many were in flight is
+    /// known later.
+    pub(in crate::pace) const fn ended_call(&mut self, began: Duration) -> Call {
         self.calls += 1;
         Call {
             began,
             number: self.calls,
-            level,
+            level: 0,
             probe: false,
         }
     }
@@ -76,6 +97,30 @@ impl Controller {
         self.interval.failures += 1;
         if timed_out {
             self.timed_out(now, call);
+        }
+    }
+
+    /// A call that started at `began` was the `level`th in flight. It was accepted, or it was refused and led to a cut: that is
+    /// taken back if there were just too many in flight.
+    pub(in crate::pace) fn level_known(
+        &mut self,
+        now: Duration,
+        began: Duration,
+        level: u32,
+        is_cut: bool,
+    ) {
+        if !is_cut {
+            self.accepted_at(now, began, level);
+            return;
+        }
+        let before = self.before_cut.clone().map(|(rate, _)| rate);
+        let cut = self.rate.clone();
+        self.rate = before.unwrap_or_else(|| cut.clone());
+        if self.is_in_flight(now, level, self.cut_sustained) {
+            self.before_cut = None;
+            self.set_limiter(now);
+        } else {
+            self.rate = cut;
         }
     }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::state::{Controller, SinceCut};
-use crate::pace::breaker::{FailureKind, Transition};
+use crate::pace::breaker::FailureKind;
 use crate::pace::random_refusals::FirstTryOutcome;
 use crate::pace::types::{Call, CallOutcome, PaceEvent, Try};
 use crate::telemetry::pace::PaceCause;
@@ -60,24 +60,24 @@ impl Controller {
         self.pauses.answered(call.began);
         self.interval.answers += 1;
         self.since_cut.answers = self.since_cut.answers.saturating_add(1);
-        self.last_answered = self.last_answered.max(call.began);
-        // While refusals are on their way, more calls are in flight here than at the service.
-        if !(self.cut_for..self.last_cut).contains(&call.began) {
-            self.levels.accepted(now, call.level);
-        }
+        self.accepted_at(now, call.began, call.level);
         self.throughput.accepted(call);
         self.latency.note(now.saturating_sub(call.began));
         if self.pauses.is_after(call.began) {
             self.half_open = false;
         }
-        match self.breaker.good(call.began) {
-            Transition::Up { since } => {
-                self.resume(now);
-                Some(PaceEvent::Up {
-                    lasted: now.saturating_sub(since),
-                })
-            }
-            Transition::Unchanged | Transition::Down { .. } => None,
+        let back = self.breaker.good(call.began, now);
+        if back.is_some() {
+            self.resume(now);
+        }
+        back
+    }
+
+    /// A call was accepted that was the `level`th in flight, if that is known.
+    pub(super) fn accepted_at(&mut self, now: Duration, began: Duration, level: u32) {
+        // While refusals are on their way, more calls are in flight here than at the service.
+        if level > 0 && !(self.cut_for..self.last_cut).contains(&began) {
+            self.levels.accepted(now, level);
         }
     }
 
@@ -96,17 +96,7 @@ impl Controller {
     fn failed(&mut self, now: Duration, call: Call, kind: FailureKind) -> Option<PaceEvent> {
         self.pauses.not_refused(call.began);
         self.interval.failures += 1;
-        // A call that hangs says nothing about a service that has answered a later one.
-        if !self.breaker.is_open() && call.began < self.last_answered {
-            return None;
-        }
-        match self.breaker.bad(call.began, now, kind) {
-            Transition::Down { since, next } => Some(PaceEvent::Down {
-                lasted: now.saturating_sub(since),
-                next: next.saturating_sub(now),
-            }),
-            Transition::Unchanged | Transition::Up { .. } => None,
-        }
+        self.breaker.bad(call.began, now, kind)
     }
 
     /// An outage is over: calls start slowly again.

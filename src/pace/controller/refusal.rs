@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::state::{Controller, FIRST_RATE, SinceCut};
 use crate::pace::levels;
 use crate::pace::limit_search::RefusalKind;
+use crate::pace::pause;
 use crate::pace::random_refusals::RandomRefusals;
 use crate::pace::types::{Call, PaceEvent, Try};
 use crate::telemetry::pace::PaceCause;
@@ -39,8 +40,7 @@ impl Controller {
         let counts = call.began >= self.last_cut && !single;
         let about_pace = self.random.share().is_none();
         let row_alone = RandomRefusals::is_row_alone(wait);
-        if (!about_pace && row_alone) || (self.unlimited && wait.is_none_or(|wait| wait.is_zero()))
-        {
+        if (!about_pace && row_alone) || (self.unlimited && pause::named(wait).is_none()) {
             return row_waits;
         }
         // Calls that were out together are all told the same.
@@ -113,20 +113,10 @@ impl Controller {
             .filter(|_| self.window.is_known())
             .map(|back| (now + back, self.calls + 1));
         let measured = self.throughput.at_refusal(call, back);
-        let level = f64::from(call.level);
-        if self.in_flight.is_past_limit(level) {
-            let _ = self.in_flight.refused(now, level, None, false);
-            return false;
-        }
         let pace = self.pace_used(now);
+        self.cut_sustained = self.rate.is_sustained(pace);
         self.before_cut = Some((self.rate.clone(), self.in_flight.clone()));
-        let is_sustained = self.rate.is_sustained(pace);
-        if let Some(level) = self.levels.refused(now, call.level, is_sustained)
-            && !self.unlimited
-        {
-            self.in_flight.limit_found(now, level.into(), levels::SEEN);
-            self.random.explained();
-            self.rate.forget();
+        if call.level > 0 && self.is_in_flight(now, call.level, self.cut_sustained) {
             return false;
         }
         let exact = self.window.is_proven();
@@ -138,6 +128,26 @@ impl Controller {
             self.forget_limit();
         }
         is_random
+    }
+
+    /// A call was refused that was the `level`th in flight. Whether there were just too many in flight; `is_sustained` says
+    /// whether the pace is sustained otherwise.
+    pub(super) fn is_in_flight(&mut self, now: Duration, level: u32, is_sustained: bool) -> bool {
+        if self.in_flight.is_past_limit(level.into()) {
+            let _ = self.in_flight.refused(now, level.into(), None, false);
+            self.before_cut = None;
+            return true;
+        }
+        let found = self
+            .levels
+            .refused(now, level, is_sustained, !self.news.is_zero());
+        let Some(level) = found.filter(|_| !self.unlimited) else {
+            return false;
+        };
+        self.in_flight.limit_found(now, level.into(), levels::SEEN);
+        self.random.explained();
+        self.rate.forget();
+        true
     }
 
     /// The refusals are random: they show no limit.

@@ -17,6 +17,7 @@ use crate::pace::window::QuotaWindow;
 use crate::telemetry::pace::{FoundLimit, Limit, Pace, PaceCause};
 
 /// Decides when calls start.
+#[allow(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(in crate::pace) struct Controller {
     pub(super) rate: LimitSearch,
     pub(super) in_flight: LimitSearch,
@@ -49,6 +50,8 @@ pub(in crate::pace) struct Controller {
     pub(super) since_cut: SinceCut,
     /// Both searches as they were before the last cut, while it may turn out to be about a single row.
     pub(super) before_cut: Option<(LimitSearch, LimitSearch)>,
+    /// Whether the pace of the last cut was sustained otherwise.
+    pub(super) cut_sustained: bool,
     /// The first call after which such a cut may be undone again.
     pub(super) next_undo: u64,
     /// A refusal came too early to mean much; the next one counts.
@@ -59,8 +62,6 @@ pub(in crate::pace) struct Controller {
     pub(super) single: Option<Duration>,
     /// Answers a second while the service was well.
     pub(super) healthy_rate: Option<f64>,
-    /// When the latest call started of those that were answered.
-    pub(super) last_answered: Duration,
     /// How long it takes until workers that share the pace keep to a decision, and until that is seen.
     pub(super) news: Duration,
     /// What has changed the pace since this was last asked.
@@ -148,12 +149,12 @@ impl Controller {
             cut_for: Duration::ZERO,
             since_cut: SinceCut::default(),
             before_cut: None,
+            cut_sustained: false,
             next_undo: 0,
             early_refusal: false,
             half_open: false,
             single: None,
             healthy_rate: None,
-            last_answered: Duration::ZERO,
             news: Duration::ZERO,
             cause: None,
         };

@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::pace::throughput::{Measurement, SPARE};
 use crate::telemetry::pace::{FoundLimit, Search};
 
 /// What is searched for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::pace) enum Quantity {
     /// Calls a second.
     Rate,
@@ -15,7 +17,7 @@ pub(in crate::pace) enum Quantity {
 }
 
 /// One value, and what is known about its limit.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(in crate::pace) struct LimitSearch {
     pub(super) quantity: Quantity,
     pub(super) value: f64,
@@ -29,7 +31,8 @@ pub(in crate::pace) struct LimitSearch {
     pub(super) refusals_in_a_row: u32,
     /// What was accepted before the last refusal, if clearly more was sent.
     pub(super) last_limited: Option<Measurement>,
-    /// The least value since the last refusal.
+    /// The least value since the last refusal. It may be infinite, which JSON cannot say.
+    #[serde(skip)]
     pub(super) slowest: f64,
     /// The most that was accepted from one refusal to the next, pauses included: no limit is below that.
     pub(super) best: f64,
@@ -49,7 +52,7 @@ pub(in crate::pace) struct LimitSearch {
 }
 
 /// The least value that the service refused.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(super) struct LowestRefused {
     pub(super) at: f64,
     /// How often the service was seen to refuse it.
@@ -59,7 +62,7 @@ pub(super) struct LowestRefused {
 }
 
 /// Where the search is.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(super) enum Stage {
     /// No limit is in sight.
     Growing,
@@ -217,32 +220,12 @@ impl LimitSearch {
         }
     }
 
-    /// Until when the value is held just below the limit, if it is.
-    pub(in crate::pace) const fn held_until(&self) -> Option<Duration> {
-        match self.stage {
-            Stage::Holding { until } => Some(until),
-            _ => None,
-        }
-    }
-
-    /// Goes on at a value that another worker's search came to. It was held just below the limit until a time, or not.
-    pub(in crate::pace) fn follow(
-        &mut self,
-        value: f64,
-        limit: Option<FoundLimit>,
-        held_until: Option<Duration>,
-    ) {
-        if let Some(limit) = limit {
-            self.start_near(limit);
-        }
-        self.set(value);
-        if self.refused.is_some() {
-            self.sustained = self.value;
-        }
-        if let (Some(until), true) = (held_until, self.refused.is_some()) {
-            self.held = self.value;
-            self.stage = Stage::Holding { until };
-        }
+    /// Goes on where another worker's search was, within the limits of this one.
+    pub(in crate::pace) fn go_on(&mut self, other: Self) {
+        let most = self.most;
+        *self = other;
+        self.slowest = self.value;
+        self.set_most(most);
     }
 
     /// Sets the most that users allow.

@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::in_order::FirstTryOutcome;
 use super::share::{HIGHEST_SHARE, LimitShown, RandomShare};
 use crate::pace::throughput::LEAST_UNMEASURED;
 
 /// What is known about random refusals.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(in crate::pace) struct RandomRefusals {
     /// The share that the service refuses at any pace.
     share: Option<RandomShare>,
@@ -17,12 +19,13 @@ pub(in crate::pace) struct RandomRefusals {
     accepted_in_a_row: u32,
     /// Calls accepted between the last two refusals.
     gap: u32,
-    /// The latest call that has ended.
+    /// The latest call that has ended. Another worker counts its own.
+    #[serde(skip)]
     latest: u64,
 }
 
 /// Refusals at paces that should have been sustained, over one or more cuts.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 struct UnexplainedRefusals {
     /// Calls that started since then count: earlier ones are about the pace before.
     since: Duration,
@@ -47,8 +50,6 @@ const RAREST: u32 = 1_000;
 const QUIET: f64 = 6.0;
 /// … or after this many times, if they are known from a single refusal: little is lost by a mistake.
 const QUIET_AFTER_ONE: f64 = 3.0;
-/// A share that another worker found is taken to rest on this many refusals: as many as end its first count.
-const SEEN_ELSEWHERE: f64 = 20.0;
 /// A service that asks for a longer wait than this counts in windows.
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
@@ -168,17 +169,6 @@ impl RandomRefusals {
             QUIET_AFTER_ONE
         };
         f64::from(quiet) > gap.max(1.0) * times
-    }
-
-    /// Another worker found this share.
-    pub(in crate::pace) fn follow(&mut self, now: Duration, share: f64) {
-        let calls = SEEN_ELSEWHERE / share;
-        self.share = Some(RandomShare::new(
-            now,
-            self.latest + 1,
-            SEEN_ELSEWHERE,
-            calls,
-        ));
     }
 
     /// Something else explains the refusals.

@@ -16,7 +16,7 @@ pub(in crate::pace) enum FirstTryOutcome {
 }
 
 /// Calls that have ended while earlier ones are still out.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct InOrder {
     /// The number of the first call that is out.
     first: u64,
@@ -25,6 +25,12 @@ pub(super) struct InOrder {
 
 /// Once this many calls have ended, the first one is not waited for any more: it may hang for long.
 const MOST_WAITING: usize = 4_096;
+
+impl Default for InOrder {
+    fn default() -> Self {
+        Self::from(1)
+    }
+}
 
 impl InOrder {
     /// All calls from this number on.

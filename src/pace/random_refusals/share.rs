@@ -6,11 +6,13 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::in_order::{FirstTryOutcome, InOrder};
 use crate::pace::throughput::SPARE;
 
 /// The share of calls that a service refuses at any pace.
-#[derive(Debug)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct RandomShare {
     share: f64,
     /// How many calls it rests on.
@@ -24,13 +26,15 @@ pub(super) struct RandomShare {
     checked: f64,
     /// Calls accepted since the last refusal.
     accepted_in_a_row: f64,
+    /// Another worker counts its own calls.
+    #[serde(skip)]
     outcomes: InOrder,
     /// How long the next check waits.
     wait: Duration,
 }
 
 /// Where a check of the share is.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 enum ShareCheck {
     /// The next one starts then.
     Waiting { until: Duration },
@@ -41,7 +45,7 @@ enum ShareCheck {
 }
 
 /// Calls that started at one pace.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 struct PaceSample {
     since: Duration,
     pace: f64,

@@ -6,9 +6,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::in_flight::InFlight;
 use super::report::{Ended, EndedCall, Report};
-use super::state::PaceState;
-use crate::pace::controller::{Controller, LedPace, Observed};
+use super::state::{Led, PaceState};
+use crate::pace::controller::{Controller, Observed};
 use crate::pace::rate::Rate;
 use crate::pace::types::{CallOutcome, PaceLimits};
 use crate::telemetry::pace::{Hint, PaceCause};
@@ -20,8 +21,9 @@ pub(super) struct Leader {
     /// The start of the controller's time, on the row's clock.
     origin: Duration,
     workers: BTreeMap<u32, Worker>,
-    /// How many workers there were to the leader before, until they have had time to report to this one.
-    before: u32,
+    /// Calls that ended, until it is known how many were in flight when they started; whether one led to a cut.
+    levels: Vec<(Duration, bool)>,
+    in_flight: InFlight,
     epoch: u64,
     /// When a worker last said that the service is back.
     resumed: Option<Duration>,
@@ -36,6 +38,13 @@ struct Worker {
     heard: Duration,
     /// When it last had rows to call for.
     demand: Duration,
+    /// Calls that it had in flight when it was last heard of.
+    out: u32,
+    /// The calls in flight that it may have.
+    part: u32,
+    /// It may have had this many before its part was lowered, and when that was.
+    before: u32,
+    lowered: Duration,
     most_in_flight: u32,
     most_rate: Option<f64>,
 }
@@ -48,6 +57,8 @@ const IDLE: Duration = Duration::from_secs(1);
 const EARLIER_RUN: Duration = Duration::from_secs(60);
 /// All who waited for a service come back together: their reports of that count once in this time.
 const SAME_OUTAGE: Duration = Duration::from_secs(60);
+/// If there are fewer calls in flight than workers, they go round after this time: handing one over takes a few round trips.
+const TURN: Duration = Duration::from_secs(5);
 /// How long it takes until all workers keep to a decision and have reported what it changed.
 const NEWS: Duration = Duration::from_millis(150);
 
@@ -72,28 +83,24 @@ impl Leader {
         };
         let mut controller = Controller::new(limits);
         controller.set_news(NEWS);
-        let mut before = 0;
+        let mut origin = reply.now;
+        let mut workers = BTreeMap::new();
         if let Some(state) = known.filter(|_| goes_on) {
-            before = state.workers;
-            let in_flight = f64::from(state.in_flight);
-            controller.set_most_in_flight(in_flight);
-            controller.follow(
-                Duration::ZERO,
-                LedPace {
-                    rate: reply.rate,
-                    in_flight,
-                    limit,
-                    held_until: { state.held_until }
-                        .map(|until| Duration::from_secs(until).saturating_sub(reply.now)),
-                    random: state.random,
-                },
-            );
+            let parts = state.parts.iter();
+            workers = parts
+                .map(|(id, part)| (*id, Worker::with_part(reply.now, *part)))
+                .collect();
+            if let Some(led) = state.led {
+                origin = led.origin;
+                controller.go_on(reply.now.saturating_sub(origin), led.controller);
+            }
         }
         Self {
             controller,
-            origin: reply.now,
-            workers: BTreeMap::new(),
-            before,
+            origin,
+            workers,
+            levels: Vec::new(),
+            in_flight: InFlight::default(),
             epoch: reply.epoch,
             resumed: None,
             decided: PaceDecision {
@@ -120,7 +127,8 @@ impl Leader {
         let mut ended: Vec<(Duration, EndedCall)> = Vec::new();
         for (at, report) in reports {
             self.heard(*at, report);
-            observed.started += report.started;
+            self.in_flight.report(*at, report);
+            observed.started += u32::try_from(report.started.len()).unwrap_or(u32::MAX);
             observed.rate_used |= report.rate_used;
             observed.in_flight_used |= report.in_flight_used;
             let ends = report.ended.iter();
@@ -133,14 +141,21 @@ impl Leader {
         for (at, call) in ended {
             self.call_ended(at, call, random());
         }
-        self.workers.retain(|_, worker| worker.heard + GONE > now);
+        self.workers.retain(|id, worker| {
+            let stays = worker.heard + GONE > now;
+            if !stays {
+                self.in_flight.is_gone(*id);
+            }
+            stays
+        });
+        self.levels_known(now.saturating_sub(NEWS));
         let most: f64 = self
             .workers
             .values()
             .map(|one| f64::from(one.most_in_flight))
             .sum();
         let time = self.time(now);
-        if most >= 1.0 && (self.before == 0 || time > IDLE) {
+        if most >= 1.0 && self.workers.values().all(|one| one.most_in_flight > 0) {
             self.controller.set_most_in_flight(most);
         }
         self.controller.look(time);
@@ -168,21 +183,15 @@ impl Leader {
     }
 
     fn heard(&mut self, at: Duration, report: &Report) {
-        let before = self.workers.get(&report.worker).map(|one| one.demand);
-        let demand = if report.demand {
-            at
-        } else {
-            before.unwrap_or_default()
-        };
-        self.workers.insert(
-            report.worker,
-            Worker {
-                heard: at,
-                demand,
-                most_in_flight: report.most_in_flight,
-                most_rate: report.most_rate,
-            },
-        );
+        let worker = self.workers.entry(report.worker);
+        let worker = worker.or_insert_with(|| Worker::with_part(Duration::ZERO, 0));
+        worker.heard = at;
+        if report.demand {
+            worker.demand = at;
+        }
+        worker.out = report.out;
+        worker.most_in_flight = report.most_in_flight;
+        worker.most_rate = report.most_rate;
         let time = self.time(at);
         if let Some(allowance) = report.allowance() {
             self.controller.allowed(time, allowance);
@@ -196,7 +205,8 @@ impl Leader {
     /// A call ended at `at`. If it was refused in an earlier epoch, that is about a pace that was given up already.
     fn call_ended(&mut self, at: Duration, ended: EndedCall, fraction: f64) {
         let time = self.time(at);
-        let began = time.saturating_sub(micros(ended.took));
+        let took = micros(ended.took);
+        let began = time.saturating_sub(took);
         let is_old = ended.epoch < self.epoch && matches!(ended.how, Ended::Refused(_));
         let cut = self.controller.last_cut();
         let began = if is_old {
@@ -204,7 +214,7 @@ impl Leader {
         } else {
             began
         };
-        let call = self.controller.ended_call(began, ended.level);
+        let call = self.controller.ended_call(began);
         let how = match ended.how {
             Ended::Answered => CallOutcome::Answered,
             Ended::Refused(wait) => CallOutcome::Throttled(wait.map(Duration::from_millis)),
@@ -216,8 +226,24 @@ impl Leader {
         };
         self.controller
             .call_ended(time, call, how, ended.tried, fraction);
-        if self.controller.last_cut() > cut {
-            self.epoch += 1;
+        let is_cut = self.controller.last_cut() > cut;
+        self.epoch += u64::from(is_cut);
+        if is_cut || ended.how == Ended::Answered {
+            self.levels.push((at.saturating_sub(took), is_cut));
+        }
+    }
+
+    /// All have reported what happened until then: so it is known how many calls were in flight when others started.
+    fn levels_known(&mut self, until: Duration) {
+        self.in_flight.known_until(until);
+        let (known, rest) = { self.levels.drain(..) }.partition(|(began, _)| *began <= until);
+        self.levels = rest;
+        let known: Vec<(Duration, bool)> = known;
+        for (began, is_cut) in known {
+            if let Some(level) = self.in_flight.at(began) {
+                let (now, began) = (self.time(until), self.time(began));
+                self.controller.level_known(now, began, level, is_cut);
+            }
         }
     }
 
@@ -240,8 +266,10 @@ impl Leader {
                 Hint::Asks(rate) => Some(rate),
                 Hint::Silent | Hint::Disbelieved => None,
             },
-            held_until: { self.controller.rate_search().held_until() }
-                .map(|until| (self.origin + until).as_secs()),
+            led: Some(Led {
+                origin: self.origin,
+                controller: self.controller.handover(time),
+            }),
             at_ceiling: shown.at_ceiling || rate >= most,
             ..PaceState::default()
         };
@@ -267,23 +295,80 @@ impl Leader {
     }
 
     /// Shares the calls in flight evenly among the workers that have rows to call for. If there are fewer calls than
-    /// workers, they go round from second to second.
-    fn share_in_flight(&self, now: Duration, state: &mut PaceState) {
-        let busy: Vec<u32> = { self.workers.iter() }
-            .filter(|(_, one)| one.demand + IDLE > now)
-            .map(|(id, _)| *id)
-            .collect();
-        let known = u32::try_from(busy.len()).unwrap_or(u32::MAX);
-        let early = self.time(now) < IDLE;
-        state.workers = known.max(if early { self.before } else { 0 }).max(1);
-        let (each, more) = (
-            state.in_flight / state.workers,
-            state.in_flight % state.workers,
-        );
-        let turn = u32::try_from(now.as_secs() % u64::from(state.workers)).unwrap_or_default();
-        for (place, id) in (0..).zip(busy) {
-            let place = (place + turn) % state.workers;
-            state.parts.insert(id, each + u32::from(place < more));
+    /// workers, they go round. What one worker is to have less, another gets once the first one has it no more: together
+    /// they never have more than there are.
+    fn share_in_flight(&mut self, now: Duration, state: &mut PaceState) {
+        let all = state.in_flight;
+        let busy = { self.workers.values() }
+            .filter(|one| one.is_busy(now))
+            .count();
+        state.workers = u32::try_from(busy).unwrap_or(u32::MAX).max(1);
+        let (each, more) = (all / state.workers, all % state.workers);
+        let turns = u32::try_from(now.as_secs() / TURN.as_secs() % u64::from(state.workers));
+        let turn = turns.ok().filter(|_| each == 0).unwrap_or_default();
+        let mut place = 0;
+        let mut wanted = Vec::new();
+        for (id, worker) in &mut self.workers {
+            let mut part = 0;
+            if worker.is_busy(now) {
+                part = each + u32::from((place + turn) % state.workers < more);
+                place += 1;
+            }
+            worker.lower(now, part);
+            wanted.push((*id, part));
+        }
+        let used: u32 = self.workers.values().map(|one| one.used(now)).sum();
+        let mut free = all.saturating_sub(used);
+        for (id, part) in wanted {
+            if let Some(worker) = self.workers.get_mut(&id) {
+                let gained = part.saturating_sub(worker.used(now)).min(free);
+                free -= gained;
+                worker.part = part.min(worker.used(now) + gained).max(worker.part);
+                if worker.is_busy(now) {
+                    state.parts.insert(id, worker.part);
+                }
+            }
+        }
+    }
+}
+
+impl Worker {
+    /// A worker that has a part of the calls in flight.
+    const fn with_part(heard: Duration, part: u32) -> Self {
+        Self {
+            heard,
+            demand: heard,
+            out: 0,
+            part,
+            before: 0,
+            lowered: Duration::ZERO,
+            most_in_flight: 0,
+            most_rate: None,
+        }
+    }
+
+    /// Whether it has rows to call for.
+    fn is_busy(&self, now: Duration) -> bool {
+        self.demand + IDLE > now
+    }
+
+    /// It may have no more than this part from now on.
+    fn lower(&mut self, now: Duration, part: u32) {
+        if part < self.part {
+            self.before = self.used(now);
+            self.part = part;
+            self.lowered = now;
+        }
+    }
+
+    /// The calls in flight that it may have just now: of a part that was lowered it hears later.
+    fn used(&self, now: Duration) -> u32 {
+        if self.heard + IDLE <= now {
+            0
+        } else if now < self.lowered + NEWS {
+            self.before.max(self.part)
+        } else {
+            self.out.max(self.part)
         }
     }
 }

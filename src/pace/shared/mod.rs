@@ -5,6 +5,7 @@
 //! asks does when the one before has not asked for a second.
 
 mod epochs;
+mod in_flight;
 mod leader;
 mod leading;
 mod member;

@@ -18,9 +18,12 @@ pub(in crate::pace) struct Report {
     /// It has rows to call for.
     #[serde(rename = "d")]
     pub(super) demand: bool,
-    /// Calls that started.
-    #[serde(rename = "s")]
-    pub(super) started: u32,
+    /// Calls that started: how many microseconds before the report was sent.
+    #[serde(rename = "s", skip_serializing_if = "Vec::is_empty", default)]
+    pub(super) started: Vec<u64>,
+    /// Calls that are in flight.
+    #[serde(rename = "o")]
+    pub(super) out: u32,
     /// Its user's ceiling of calls in flight.
     #[serde(rename = "m")]
     pub(super) most_in_flight: u32,
@@ -52,9 +55,6 @@ pub(super) struct EndedCall {
     pub(super) ago: u64,
     #[serde(rename = "t")]
     pub(super) took: u64,
-    /// How many calls of all workers were in flight when it started, with it.
-    #[serde(rename = "l")]
-    pub(super) level: u32,
     /// The epoch in which it started.
     #[serde(rename = "n")]
     pub(super) epoch: u64,

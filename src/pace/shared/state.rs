@@ -1,13 +1,15 @@
 //! What the leader decided, for workers to read: what each may have in flight, and what people are shown.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::pace::controller::Handover;
 use crate::telemetry::pace::{FoundLimit, Hint, Limit, Pace, Search, SharedBy};
 
 /// What the leader decided, except for what the row itself acts on.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct PaceState {
     /// Workers that have rows to call for.
     pub(super) workers: u32,
@@ -23,12 +25,21 @@ pub(super) struct PaceState {
     pub(super) limit_in_flight: Option<(f64, u32)>,
     /// What the search for the limit is doing.
     pub(super) search: SearchStage,
-    /// The rate is held just below the limit until then: seconds on the row's clock.
-    pub(super) held_until: Option<u64>,
+    /// For the next worker that leads.
+    pub(super) led: Option<Led>,
     /// The rate that headers ask for.
     pub(super) headers: Option<f64>,
     /// The rate is the highest that a worker's user allows.
     pub(super) at_ceiling: bool,
+}
+
+/// What the next worker that leads goes on from.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Led {
+    /// The start of the controller's time, on the row's clock.
+    pub(super) origin: Duration,
+    /// What it knew.
+    pub(super) controller: Handover,
 }
 
 /// What the search is doing, as it is written.

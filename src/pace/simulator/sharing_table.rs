@@ -192,7 +192,7 @@ impl Runs {
 }
 
 /// All kinds of workers, and the round trips to the row in milliseconds.
-const KINDS: [(Workers, u64); 9] = [
+const KINDS: [(Workers, u64); 13] = [
     (Workers::Alone, 0),
     (Workers::Steady(2), 5),
     (Workers::Steady(2), 50),
@@ -200,8 +200,12 @@ const KINDS: [(Workers, u64); 9] = [
     (Workers::Steady(8), 50),
     (Workers::Steady(32), 5),
     (Workers::Steady(32), 50),
+    (Workers::Changing(2), 5),
+    (Workers::Changing(2), 50),
     (Workers::Changing(8), 5),
     (Workers::Changing(8), 50),
+    (Workers::Changing(32), 5),
+    (Workers::Changing(32), 50),
 ];
 
 #[test]
@@ -218,6 +222,7 @@ fn workers_that_share_a_pace_keep_to_the_limit_as_one_does() {
             50,
         ),
         (service("no limit"), Workers::Steady(8), 50),
+        (service("no limit"), Workers::Changing(8), 5),
     ];
     let missed = Mutex::new(Vec::new());
     for_each(runs.len(), |place| {
