@@ -54,7 +54,7 @@ fn a_run_whose_lease_has_ended_keeps_what_nobody_has_taken_over() {
     end_leases(&database);
     cluster.stop_server();
     drop(release);
-    running.wait_for_words("the ledger's server does not answer");
+    running.wait_for_words("the ledger's server cannot be used");
     cluster.start_server();
     running.done().exits(0).silent_about("twice");
     assert_eq!(place.text("scored.csv"), users::scored(&csv));
