@@ -392,7 +392,7 @@ impl Store for ServerStore {
             let _ = self.scope.run.forget(&server);
         }
         if let Some(worker) = self.worker {
-            let _ = server.wait(workers::leave(&server, worker));
+            let _ = server.wait(claims::leave(&server, worker));
         }
     }
 

@@ -23,10 +23,10 @@ pub(super) async fn enter(
     // Workers that were killed a day ago, and whose claims nobody wanted, are forgotten with them.
     let statement = format!(
         "WITH {DURABLE}, dead AS (
-            DELETE FROM rescore.workers WHERE alive_until < {NOW} - 86400000 AND id <> $3 RETURNING id
+            DELETE FROM rescore.workers WHERE alive_until < {NOW} - 86400000 AND id IS DISTINCT FROM $3 RETURNING id
         ), left_over AS (
             DELETE FROM rescore.claims c WHERE c.worker IN (SELECT id FROM dead)
-                OR c.worker <> $3 AND NOT EXISTS (SELECT FROM rescore.workers w WHERE w.id = c.worker)
+                OR c.worker IS DISTINCT FROM $3 AND NOT EXISTS (SELECT FROM rescore.workers w WHERE w.id = c.worker)
         ), before AS (
             DELETE FROM rescore.workers WHERE id = $3
         ), kept AS (
@@ -36,7 +36,7 @@ pub(super) async fn enter(
         -- It is sent again when the connection breaks before the answer.
         ON CONFLICT (id) DO UPDATE SET alive_until = excluded.alive_until"
     );
-    let (length, before) = (millis(lease), before.unwrap_or_default());
+    let length = millis(lease);
     let params: [_; 3] = [
         (&worker as _, Type::UUID),
         (&length as _, Type::INT8),
@@ -66,17 +66,6 @@ pub(super) async fn renew(
     let params: [_; 2] = [(&worker as _, Type::UUID), (&length as _, Type::INT8)];
     let rows = server.send(Lane::Quick, &statement, &params).await?;
     Ok(!rows.is_empty())
-}
-
-/// Removes a worker with all its claims.
-///
-/// # Errors
-/// The server is away: the lease ends by itself.
-pub(super) async fn leave(server: &Server, worker: Uuid) -> Result<(), ServerFault> {
-    const LEAVE: &str = "WITH claims AS (DELETE FROM rescore.claims WHERE worker = $1)
-        DELETE FROM rescore.workers WHERE id = $1";
-    let params = [(&worker as _, Type::UUID)];
-    server.send(Lane::Quick, LEAVE, &params).await.map(drop)
 }
 
 fn millis(time: Duration) -> i64 {
