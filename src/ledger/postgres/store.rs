@@ -284,7 +284,8 @@ impl Store for ServerStore {
         let claims: Vec<_> = claims.map(|request| key_of(&request.key.hash)).collect();
         let releases = mem::take(&mut self.releases);
         let (settled, claimed) = self.write_group(&answers, &releases, &claims);
-        if settled.is_ok() && claimed.is_ok() || settled.is_ok() && !answers.is_empty() {
+        let has_claimed = claimed.is_ok() && !claims.is_empty();
+        if settled.is_ok() && (has_claimed || !answers.is_empty()) {
             self.contact.works();
         }
         if let Err(fault) = settled {
@@ -299,7 +300,11 @@ impl Store for ServerStore {
             }
         };
         Ok(results.unwrap_or_else(|fault| {
-            self.lose(&fault);
+            if claims.is_empty() {
+                self.lose(&fault);
+            } else {
+                self.contact.lose_claims(&fault.to_string());
+            }
             taken()
         }))
     }
