@@ -219,7 +219,7 @@ impl<'a> Program<'a> {
         let stdout = child.stdout.take().map(Gathered::start);
         let stderr = child.stderr.take().map(Gathered::start);
         Running {
-            child,
+            child: KilledOnDrop(child),
             began: Instant::now(),
             told,
             server: self.server,
@@ -230,9 +230,20 @@ impl<'a> Program<'a> {
     }
 }
 
+/// A process that ends with its test, also where that fails.
+struct KilledOnDrop(Child);
+
+impl Drop for KilledOnDrop {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 /// The program while it runs.
 pub(crate) struct Running<'a> {
-    child: Child,
+    child: KilledOnDrop,
     began: Instant,
     told: String,
     server: Option<&'a Server>,
@@ -244,7 +255,7 @@ pub(crate) struct Running<'a> {
 impl Running<'_> {
     /// Sends a signal, such as `INT`.
     pub(crate) fn signal(&self, name: &str) {
-        let kill = format!("kill -{name} {}", self.child.id());
+        let kill = format!("kill -{name} {}", self.child.0.id());
         assert!(
             Command::new("sh")
                 .args(["-c", &kill])
@@ -296,7 +307,7 @@ impl Running<'_> {
 
     /// Its process id, as other runs name it.
     pub(crate) fn id(&self) -> u32 {
-        self.child.id()
+        self.child.0.id()
     }
 
     /// Its peak memory so far in KiB, if the system reports it.
@@ -313,7 +324,7 @@ impl Running<'_> {
 
     /// Kills it with SIGKILL as soon as `ready` holds; it may have ended before.
     pub(crate) fn kill_when(mut self, ready: impl Fn() -> bool) -> Done {
-        while self.child.try_wait().unwrap().is_none() && !ready() {
+        while self.child.0.try_wait().unwrap().is_none() && !ready() {
             assert!(
                 self.began.elapsed() < HANGS,
                 "{}\n{}",
@@ -322,24 +333,24 @@ impl Running<'_> {
             );
             thread::sleep(Duration::from_micros(200));
         }
-        self.child.kill().unwrap();
+        self.child.0.kill().unwrap();
         self.done()
     }
 
     /// Whether it has ended.
     pub(crate) fn has_ended(&mut self) -> bool {
-        self.child.try_wait().unwrap().is_some()
+        self.child.0.try_wait().unwrap().is_some()
     }
 
     /// Waits for its end.
     pub(crate) fn done(mut self) -> Done {
         let status = loop {
-            if let Some(status) = self.child.try_wait().unwrap() {
+            if let Some(status) = self.child.0.try_wait().unwrap() {
                 break Some(status);
             }
             if self.began.elapsed() > HANGS {
-                self.child.kill().unwrap();
-                self.child.wait().unwrap();
+                self.child.0.kill().unwrap();
+                self.child.0.wait().unwrap();
                 break None;
             }
             thread::sleep(Duration::from_millis(2));

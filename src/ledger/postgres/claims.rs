@@ -14,6 +14,9 @@ use super::server::{Lane, Server};
 use super::stored::{self, COLUMNS};
 use crate::ledger::stored_answer::StoredAnswer;
 
+/// The worker that has what was taken over and given back.
+const NOBODY: &str = "'00000000-0000-0000-0000-000000000000'::uuid";
+
 /// What has become of a request that was to be claimed.
 pub(super) struct Claimed {
     pub(super) key: Uuid,
@@ -84,9 +87,44 @@ pub(super) async fn release(
     worker: Uuid,
     keys: &[Uuid],
 ) -> Result<(), ServerFault> {
-    const RELEASE: &str =
-        "WITH quick AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true))
-        DELETE FROM rescore.claims USING quick WHERE key = ANY($1) AND worker = $2";
-    let params: [_; 2] = [(&keys as _, Type::UUID_ARRAY), (&worker as _, Type::UUID)];
-    server.send(Lane::Quick, RELEASE, &params).await.map(drop)
+    let statement = format!(
+        "WITH quick AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true)), {}",
+        giving_back("USING quick", "AND key = ANY($2)")
+    );
+    let params: [_; 2] = [(&worker as _, Type::UUID), (&keys as _, Type::UUID_ARRAY)];
+    server
+        .send(Lane::Quick, &statement, &params)
+        .await
+        .map(drop)
+}
+
+/// Removes a worker, and gives all its claims back.
+///
+/// # Errors
+/// The server is away: the lease ends by itself.
+pub(super) async fn leave(server: &Server, worker: Uuid) -> Result<(), ServerFault> {
+    let statement = format!(
+        "WITH gone AS (DELETE FROM rescore.workers WHERE id = $1), {}",
+        giving_back("", "")
+    );
+    let params = [(&worker as _, Type::UUID)];
+    server
+        .send(Lane::Quick, &statement, &params)
+        .await
+        .map(drop)
+}
+
+/// The rest of a statement that gives claims of the worker `$1` back. Those that were taken over are nobody's then, who is a
+/// worker whose lease has ended: the next one takes them over, and counts the call that may have been billed.
+fn giving_back(using: &str, which: &str) -> String {
+    format!(
+        "ended AS (
+            DELETE FROM rescore.claims {using} WHERE worker = $1 AND NOT taken_over {which}
+        ), kept AS (
+            UPDATE rescore.claims SET worker = {NOBODY} WHERE worker = $1 AND taken_over {which} RETURNING key
+        )
+        -- Nobody is forgotten like other workers, a day after the last of these.
+        INSERT INTO rescore.workers (id, started, alive_until) SELECT {NOBODY}, {NOW}, {NOW} FROM kept LIMIT 1
+        ON CONFLICT (id) DO UPDATE SET alive_until = excluded.alive_until"
+    )
 }

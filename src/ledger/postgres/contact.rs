@@ -22,6 +22,8 @@ struct State {
     since: Option<Instant>,
     /// Whether it does not answer, so that nothing is asked of it.
     away: bool,
+    /// Whether claims were refused that will be asked for again.
+    claims_wait: bool,
     /// Its last words, or why there are none.
     reason: String,
     /// What waits for it on this machine.
@@ -69,14 +71,26 @@ impl ServerContact {
         reason.clone_into(&mut state.reason);
     }
 
-    /// It answers again. Whether it does what a run needs is seen when that is asked for.
+    /// It has refused claims.
+    pub(super) fn lose_claims(&self, reason: &str) {
+        self.lose(reason);
+        self.lock().claims_wait = true;
+    }
+
+    /// It answers again, and has all answers. Whether it takes claims that it refused is seen when they are asked for.
     pub(super) fn regain(&self) {
-        self.lock().away = false;
+        let mut state = self.lock();
+        state.away = false;
+        if !state.claims_wait {
+            state.since = None;
+        }
     }
 
     /// It has claimed or stored something.
     pub(super) fn works(&self) {
-        self.lock().since = None;
+        let mut state = self.lock();
+        state.since = None;
+        state.claims_wait = false;
     }
 
     /// Whether it does not answer.
@@ -122,23 +136,39 @@ impl ServerContact {
 mod tests {
     use super::*;
 
+    const LONGEST: Duration = Duration::from_secs(60);
+
     #[tokio::test(start_paused = true)]
-    async fn a_server_that_answers_and_does_nothing_is_given_up_like_one_that_is_away() {
-        let contact = ServerContact::new(Duration::from_secs(60));
+    async fn a_server_that_answers_and_takes_no_claims_is_given_up_like_one_that_is_away() {
+        let contact = ServerContact::new(LONGEST);
         assert_eq!(contact.outage(), None);
         for _ in 0..4 {
-            contact.lose("it does not answer");
+            contact.lose_claims("it does not answer");
             let outage = contact.outage().unwrap();
             assert!(!outage.given_up);
             tokio::time::advance(Duration::from_secs(16)).await;
             contact.regain();
             assert!(!contact.is_away() && !contact.outage().unwrap().given_up);
         }
-        contact.lose("it does not answer");
+        contact.lose_claims("it does not answer");
         assert!(contact.outage().unwrap().given_up);
         contact.regain();
         contact.works();
+        contact.lose_claims("it does not answer");
+        assert!(!contact.outage().unwrap().given_up);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_answers_while_nothing_waits_for_it_is_there_again() {
+        let contact = ServerContact::new(LONGEST);
+        contact.lose("it does not answer");
+        contact.regain();
+        assert_eq!(contact.outage(), None);
+        // The run has waited for the service.
+        tokio::time::advance(LONGEST * 2).await;
         contact.lose("it does not answer");
         assert!(!contact.outage().unwrap().given_up);
+        tokio::time::advance(LONGEST * 2).await;
+        assert!(contact.outage().unwrap().given_up);
     }
 }

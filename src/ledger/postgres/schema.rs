@@ -81,6 +81,7 @@ pub(super) const TABLES: &str = "
     -- Requests that a worker calls for now. Rows come and go with each call, so the table is cleaned often.
     CREATE TABLE rescore.claims (
         key uuid PRIMARY KEY,
+        -- All zeros where a worker took it over and gave it back.
         worker uuid NOT NULL,
         -- Whether it was another worker's before, whose lease had ended: its call may have been billed.
         taken_over boolean NOT NULL DEFAULT false

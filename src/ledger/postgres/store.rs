@@ -22,7 +22,7 @@ use super::server::Server;
 use super::settle::{SettleScope, settle};
 use super::spill::Spill;
 use super::stored::{NewAnswers, key_of};
-use super::workers;
+use super::workers::OwnWorker;
 use crate::base::error::Error;
 use crate::ledger::bloom_filter::BloomFilter;
 use crate::ledger::known_limit::KnownLimit;
@@ -61,8 +61,7 @@ pub(super) struct ServerStore {
     scope: StoreScope,
     judge: ServerJudge,
     spill: Spill,
-    /// The worker that this process is; `None` before the first lease.
-    worker: Option<Uuid>,
+    worker: OwnWorker,
     /// Requests that this run has stored an answer to.
     ours: BloomFilter,
     /// Requests that this run must not send again: known to it alone.
@@ -82,13 +81,14 @@ impl ServerStore {
         judge: ServerJudge,
         spill: Spill,
     ) -> Self {
+        let worker = OwnWorker::new(scope.lease);
         Self {
             server,
             contact,
             scope,
             judge,
             spill,
-            worker: None,
+            worker,
             ours: BloomFilter::default(),
             failures: HashMap::new(),
             releases: Vec::new(),
@@ -97,14 +97,9 @@ impl ServerStore {
         }
     }
 
-    /// The worker; before the first lease one that has nothing.
-    fn worker(&self) -> Uuid {
-        self.worker.unwrap_or_default()
-    }
-
     fn settle_scope(&self) -> SettleScope {
         SettleScope {
-            worker: self.worker(),
+            worker: self.worker.id(),
             started: self.scope.run.started,
             earliest: self.scope.run.earliest(),
         }
@@ -117,7 +112,7 @@ impl ServerStore {
         releases: &[Uuid],
         claims: &[Uuid],
     ) -> (Result<(), ServerFault>, Result<Vec<Claimed>, ServerFault>) {
-        let (server, worker, scope) = (&self.server, self.worker(), self.settle_scope());
+        let (server, worker, scope) = (&self.server, self.worker.id(), self.settle_scope());
         server.wait(async {
             let settled = async {
                 if answers.is_empty() {
@@ -219,24 +214,10 @@ impl ServerStore {
         Ok(())
     }
 
-    /// Renews the lease, or takes a new one.
-    fn renew_lease(&mut self) -> Result<Renewal, ServerFault> {
-        let (server, lease) = (Arc::clone(&self.server), self.scope.lease);
-        if let Some(worker) = self.worker
-            && server.wait(workers::renew(&server, worker, lease))?
-        {
-            return Ok(Renewal::Kept);
-        }
-        let worker = Uuid::from_bytes(new_worker());
-        server.wait(workers::enter(&server, worker, self.worker, lease))?;
-        self.worker = Some(worker);
-        Ok(Renewal::NewWorker)
-    }
-
     /// Gives claims back that a server that was away has not heard of, or that nothing was written after.
     fn give_back(&mut self) -> Result<(), ServerFault> {
         if !self.releases.is_empty() {
-            let released = claims::release(&self.server, self.worker(), &self.releases);
+            let released = claims::release(&self.server, self.worker.id(), &self.releases);
             self.server.wait(released)?;
             self.releases.clear();
         }
@@ -271,11 +252,6 @@ impl ServerStore {
     }
 }
 
-/// A name that no other worker has.
-fn new_worker() -> [u8; 16] {
-    RequestHasher::of_pass().key(b"worker").hash()
-}
-
 impl Store for ServerStore {
     fn write(&mut self, work: Work<'_>) -> io::Result<Vec<ClaimResult>> {
         let releases = work.releases.iter().map(|key| key_of(&key.hash));
@@ -308,7 +284,8 @@ impl Store for ServerStore {
         let claims: Vec<_> = claims.map(|request| key_of(&request.key.hash)).collect();
         let releases = mem::take(&mut self.releases);
         let (settled, claimed) = self.write_group(&answers, &releases, &claims);
-        if settled.is_ok() && claimed.is_ok() || settled.is_ok() && !answers.is_empty() {
+        let has_claimed = claimed.is_ok() && !claims.is_empty();
+        if settled.is_ok() && (has_claimed || !answers.is_empty()) {
             self.contact.works();
         }
         if let Err(fault) = settled {
@@ -323,13 +300,17 @@ impl Store for ServerStore {
             }
         };
         Ok(results.unwrap_or_else(|fault| {
-            self.lose(&fault);
+            if claims.is_empty() {
+                self.lose(&fault);
+            } else {
+                self.contact.lose_claims(&fault.to_string());
+            }
             taken()
         }))
     }
 
     fn renew(&mut self) -> io::Result<Renewal> {
-        let mut renewed = self.renew_lease();
+        let mut renewed = self.worker.renew(&self.server);
         if renewed.is_ok()
             && let Err(fault) = self.bring_in()?
         {
@@ -391,9 +372,7 @@ impl Store for ServerStore {
         if finished.is_some() {
             let _ = self.scope.run.forget(&server);
         }
-        if let Some(worker) = self.worker {
-            let _ = server.wait(workers::leave(&server, worker));
-        }
+        let _ = self.worker.leave(&server);
     }
 
     fn count(&self) -> Option<AnswerCounts> {

@@ -107,3 +107,37 @@ fn a_row_that_failed_while_the_server_was_away_is_free_for_other_runs_when_it_is
     running.done().exits(1);
     assert_eq!(server.calls(), ROWS + 1);
 }
+
+#[test]
+fn what_was_taken_over_and_given_back_uncalled_counts_when_it_is_called_for() {
+    const ROWS: usize = 1 + CALLS;
+    let Some(cluster) = shared() else { return };
+    let (database, csv) = (cluster.database(), users::csv(ROWS));
+    let (place, (server, release)) = (Place::with("users.csv", &csv), Server::holding(1));
+    init(&place, &database);
+    let url = database.url();
+    let killed = run(&place, &server, &url, "scored.csv").start();
+    server.wait_for_calls(ROWS);
+    killed.kill_when(|| true);
+    end_leases(&database);
+    // A run calls for one more user, takes a claim over meanwhile, and is stopped.
+    let more = users::csv(ROWS + 1);
+    let lines: Vec<_> = more.lines().collect();
+    let other = [&lines[..1], &lines[ROWS + 1..], &lines[2..=ROWS]].concat();
+    place.write("other.csv", other.join("\n"));
+    let args = ["other.csv", "-o", "other.out", "--ledger", &url, "-c", "1"];
+    let other = place.run(&server, args);
+    let stopped = other.args(["--ledger-secret-file", "secret"]).start();
+    server.wait_for_calls(ROWS + 1);
+    database.wait_for(1, "claims WHERE taken_over");
+    stopped.signal("INT");
+    stopped.wait_for_words("Ctrl-C");
+    drop(release);
+    stopped.done().exits(130);
+    let words = format!("{CALLS} rows may have been billed twice");
+    let next = run(&place, &server, &url, "next.csv").done();
+    next.exits(0).says(&words);
+    assert_eq!(place.text("next.csv"), users::scored(&csv));
+    assert_eq!(server.calls(), ROWS + 1 + CALLS);
+    assert_eq!(database.count("claims"), 0);
+}
