@@ -127,6 +127,7 @@ impl Lease {
     pub(super) fn suspend(&self, reason: String) {
         *self.lock_outage() = Some(reason);
         self.calls_until.store(0, Ordering::Release);
+        self.changed.notify_waiters();
     }
 
     /// Why the store does not answer; `None` while it does.
@@ -162,12 +163,14 @@ impl Lease {
         }
     }
 
-    /// Waits while the claims of a worker await a renewal.
-    pub(super) async fn settled(&self, worker: WorkerNumber) {
+    /// Waits while the claims of this worker await a renewal, if one is named, and until it changes whether the store answers.
+    pub(super) async fn changed(&self, awaits_renewal: Option<WorkerNumber>, away: bool) {
         loop {
-            // Made before the look: a renewal after it is noticed.
+            // Made before the look: a change after it is noticed.
             let changed = self.changed.notified();
-            if self.holding(worker) != Holding::AwaitsRenewal {
+            let settled = { awaits_renewal }
+                .is_some_and(|worker| self.holding(worker) != Holding::AwaitsRenewal);
+            if settled || self.outage().is_some() != away {
                 return;
             }
             changed.await;
@@ -218,5 +221,24 @@ mod tests {
         assert_eq!(lease.holding(worker), Holding::Held);
         lease.renewed(lease.now(), Renewal::NewWorker);
         assert_eq!(lease.holding(worker), Holding::Lost);
+    }
+
+    #[cfg(feature = "postgres")]
+    #[tokio::test]
+    async fn an_outage_and_its_end_are_noticed_by_who_waits_for_no_renewal() {
+        let lease = Lease::new(LeaseTerms::for_calls_of(30 * SECOND));
+        lease.renewed(lease.now(), Renewal::NewWorker);
+        let (noticed, ()) = tokio::join!(lease.changed(None, false), async {
+            lease.suspend("it does not answer".to_owned());
+        });
+        assert_eq!(
+            (noticed, lease.outage().as_deref()),
+            ((), Some("it does not answer"))
+        );
+        assert_eq!(lease.holding(lease.worker()), Holding::AwaitsRenewal);
+        let (noticed, ()) = tokio::join!(lease.changed(None, true), async {
+            lease.renewed(lease.now(), Renewal::Kept);
+        });
+        assert_eq!((noticed, lease.outage()), ((), None));
     }
 }

@@ -187,10 +187,12 @@ impl LedgerWriter {
         lease.map_or(Holding::Held, |lease| lease.holding(worker))
     }
 
-    /// Waits while the claims of a worker await the renewal of its lease.
-    pub(crate) async fn lease_settled(&self, worker: WorkerNumber) {
-        if let Some(lease) = &self.lease {
-            lease.settled(worker).await;
+    /// Waits while the claims of this worker await the renewal of its lease, if one is named, and until it changes whether the
+    /// ledger's server is away. Without end where no other run writes to the ledger.
+    pub(crate) async fn lease_changed(&self, awaits_renewal: Option<WorkerNumber>, away: bool) {
+        match &self.lease {
+            Some(lease) => lease.changed(awaits_renewal, away).await,
+            None => std::future::pending().await,
         }
     }
 

@@ -15,8 +15,8 @@ pub(super) enum ClaimWake {
     Claimed(Result<Claimed, Stop>),
     /// It is time to ask again about requests that another run calls for.
     AskAgain,
-    /// The lease was renewed, or is lost.
-    LeaseSettled,
+    /// The lease was renewed, or is lost, or it has changed whether the ledger's server is away.
+    LeaseChanged,
 }
 
 /// Where what happens to claims comes from.
@@ -36,17 +36,11 @@ impl<F: Future<Output = Result<Claimed, Stop>>> ClaimSources<'_, F> {
         {
             timer.as_mut().reset(at);
         }
-        let renewal = async {
-            match needs.renewal {
-                Some(worker) => scorer.lease_settled(worker).await,
-                None => std::future::pending().await,
-            }
-        };
+        let lease = scorer.lease_changed(needs.renewal, needs.away);
         tokio::select! {
             Some(claimed) = batch.next(), if needs.batch => ClaimWake::Claimed(claimed),
             () = timer, if needs.ask_again.is_some() => ClaimWake::AskAgain,
-            () = renewal, if needs.renewal.is_some() => ClaimWake::LeaseSettled,
-            else => std::future::pending().await,
+            () = lease => ClaimWake::LeaseChanged,
         }
     }
 }

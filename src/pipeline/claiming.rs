@@ -113,6 +113,7 @@ impl<S> Rows<'_, S> {
             batch: claims.is_out(),
             ask_again: claims.ask_again_at().filter(|_| !claims.is_out()),
             renewal: claims.awaits_renewal(),
+            away: claims.is_away(),
         })
     }
 }

@@ -227,7 +227,7 @@ impl<'a, S: Service> Dispatcher<'a, S> {
             ClaimWake::Claimed(Ok(claimed)) => self.rows.claimed(claimed),
             ClaimWake::Claimed(Err(stop)) => Err(stop),
             // What may happen now is seen before the next wait.
-            ClaimWake::AskAgain | ClaimWake::LeaseSettled => Ok(()),
+            ClaimWake::AskAgain | ClaimWake::LeaseChanged => Ok(()),
         };
         if let Err(stop) = claimed {
             self.stop(stop);

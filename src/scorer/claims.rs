@@ -60,10 +60,12 @@ impl<S> Scorer<S> {
         self.recorder.ledger.as_ref()?.outage()
     }
 
-    /// Waits while the claims of a worker await the renewal of its lease.
-    pub(crate) async fn lease_settled(&self, worker: WorkerNumber) {
-        if let Some(ledger) = &self.recorder.ledger {
-            ledger.lease_settled(worker).await;
+    /// Waits while the claims of this worker await the renewal of its lease, if one is named, and until it changes whether the
+    /// ledger's server is away. Without end where no other run writes to the ledger.
+    pub(crate) async fn lease_changed(&self, awaits_renewal: Option<WorkerNumber>, away: bool) {
+        match &self.recorder.ledger {
+            Some(ledger) => ledger.lease_changed(awaits_renewal, away).await,
+            None => std::future::pending().await,
         }
     }
 
