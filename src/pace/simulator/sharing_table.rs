@@ -216,6 +216,7 @@ fn workers_that_share_a_pace_keep_to_the_limit_as_one_does() {
         (service("150/s"), Workers::Steady(8), 5),
         (service("150/s"), Workers::Steady(32), 50),
         (service("150/s"), Workers::Changing(8), 50),
+        (service("150/s"), Workers::Changing(2), 5),
         (
             service("bucket of 50, 40/s, Retry-After"),
             Workers::Steady(8),

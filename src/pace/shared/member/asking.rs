@@ -11,8 +11,9 @@ use crate::telemetry::shared_pace::{PaceAsk, PaceDecision, PaceReply};
 
 /// Calls are asked for once in this time, and spread over it.
 const ASK_EVERY: Duration = Duration::from_millis(100);
-/// Calls that nobody asked for are granted for this long: a worker that is alone asks as seldom, or a little later.
-const UNUSED_FOR: Duration = Duration::from_millis(200);
+/// Calls that nobody asked for are granted for this long: a worker that is alone asks as seldom, or a little later. With more,
+/// what one of two workers leaves when it dies comes as a burst.
+const UNUSED_FOR: Duration = Duration::from_millis(130);
 /// That time varies by this share, so that no worker is always the last one to ask.
 const ASK_JITTER: f64 = 0.2;
 /// The leader asks for reports once in this time: the sooner it knows of a refusal, the fewer follow.
