@@ -198,7 +198,7 @@ fn what_a_gone_worker_had_claimed_counts_as_taken_over_for_each_run_that_claims_
     assert_eq!(before.claim([1]), [TAKEN_OVER]);
     let mut later = Process::start(&place);
     assert_eq!(later.claim([1, 2]), [ClaimResult::Taken, TAKEN_OVER]);
-    // Whoever took it over may have made no call.
+    // The run that took it over may have made no call.
     before.release(&[1]);
     assert_eq!(first.claim([1]), [TAKEN_OVER]);
     first.release(&[1]);
@@ -387,7 +387,7 @@ proptest! {
                 }
             }
         }
-        // Whoever comes when all are gone gets everything, and nothing of them stays behind.
+        // A worker that comes when all are gone gets everything, and nothing of them stays behind.
         drop(processes);
         let mut last = Process::start(&place);
         for (request, result) in (0..12).zip(last.claim(0..12)) {

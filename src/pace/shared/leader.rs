@@ -1,7 +1,6 @@
 //! The worker that leads: feeds one controller with what all workers report, and says what all keep to.
 //!
-//! It knows the row's clock only. What it knows is lost with it; the next leader goes on at the rate of the row, with the
-//! limit that is known.
+//! It knows the row's clock only. What the next leader needs to go on where this one was is in the row with each decision.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
