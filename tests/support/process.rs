@@ -420,10 +420,14 @@ impl Done {
         self
     }
 
+    /// Standard output has these words.
     #[track_caller]
     pub(crate) fn prints(&self, words: &str) -> &Self {
         let printed = String::from_utf8_lossy(&self.stdout);
-        assert!(printed.contains(words), "not printed: {words}\n{self}");
+        self.check(
+            printed.contains(words),
+            &format!("standard output says `{words}`"),
+        );
         self
     }
 

@@ -55,15 +55,6 @@ fn forget_user(place: &Place, user: usize) -> Done {
     done
 }
 
-#[track_caller]
-fn prints(done: &Done, words: &str) {
-    let stdout = String::from_utf8_lossy(&done.stdout);
-    done.check(
-        stdout.contains(words),
-        &format!("standard output says `{words}`"),
-    );
-}
-
 /// Whether the ledger's files have the identifier of the user's answer.
 fn has(place: &Place, user: usize) -> bool {
     let id = Verdict::of(&format!("User {user}")).id;
@@ -79,19 +70,13 @@ fn a_forgotten_user_is_in_no_file_of_the_ledger_and_is_sent_again() {
     assert!(has(&place, 3));
     let done = forget_user(&place, 3);
     done.exits(0);
-    prints(
-        &done,
-        "answers.ledger: forgot 1 answer about this user, 4 left",
-    );
+    done.prints("answers.ledger: forgot 1 answer about this user, 4 left");
     assert!(!has(&place, 3) && has(&place, 2));
     assert_eq!(place.names(), [LEDGER, "scored.csv", "users.csv"]);
 
     let done = forget_user(&place, 3);
     done.exits(1);
-    prints(
-        &done,
-        "answers.ledger: no answers about this user were stored; nothing was removed",
-    );
+    done.prints("answers.ledger: no answers about this user were stored; nothing was removed");
 
     run(&place, &server, &[]).exits(0);
     let asked = server.requests();
@@ -121,7 +106,7 @@ fn every_request_about_a_user_is_forgotten() {
     run(&place, &server, &["--no-dedupe"]).exits(0);
     let done = forget_user(&place, 3);
     done.exits(0);
-    prints(&done, "forgot 9 answers about this user, 24 left");
+    done.prints("forgot 9 answers about this user, 24 left");
     assert!(!has(&place, 3));
 }
 
@@ -139,9 +124,9 @@ fn the_users_of_a_file_are_forgotten_and_none_of_their_data_is_shown() {
         .stdin(people.clone())
         .done();
     done.exits(0).says("name ← `name`");
-    prints(&done, "forgot 2 answers about the users in 2 rows, 3 left");
-    prints(&done, "1 row had no answer in the ledger");
-    prints(&done, "1 row without a valid request");
+    done.prints("forgot 2 answers about the users in 2 rows, 3 left");
+    done.prints("1 row had no answer in the ledger");
+    done.prints("1 row without a valid request");
     done.silent_about("User ").silent_about("@example.com");
     assert!(!has(&place, 2) && !has(&place, 4) && has(&place, 1));
 
@@ -149,20 +134,14 @@ fn the_users_of_a_file_are_forgotten_and_none_of_their_data_is_shown() {
     let again = ["forget", LEDGER, "--users", "people.csv"];
     let done = ledger(&place, &again).done();
     done.exits(1);
-    prints(
-        &done,
-        "answers.ledger: no answers about these users were stored; nothing was removed",
-    );
+    done.prints("answers.ledger: no answers about these users were stored; nothing was removed");
     run(&place, &server, &[]).exits(0);
     assert_eq!(server.calls(), 7);
 
     place.write("people.csv", "");
     let done = ledger(&place, &again).done();
     done.exits(1).silent_about("rescore ledger: \n");
-    prints(
-        &done,
-        "answers.ledger: no answers about these users were stored",
-    );
+    done.prints("answers.ledger: no answers about these users were stored");
 
     // Columns with other names, as in `run`; and an invalid file changes nothing.
     let other = users::csv(1).replace("ip,user_agent", "last_seen,agent");
@@ -175,7 +154,7 @@ fn the_users_of_a_file_are_forgotten_and_none_of_their_data_is_shown() {
     ];
     let done = ledger(&place, &[&again[..], &mapped].concat()).done();
     done.exits(0);
-    prints(&done, "forgot 1 answer");
+    done.prints("forgot 1 answer");
     // Also without a header: the first user is not taken for one.
     let headless: String = users::csv(3).split_inclusive('\n').skip(1).collect();
     place.write("people.csv", headless);
@@ -186,8 +165,8 @@ fn the_users_of_a_file_are_forgotten_and_none_of_their_data_is_shown() {
     let numbers = "--no-header --map name=2 --map email=3 --map ip=4 --map user_agent=5";
     let numbers: Vec<_> = numbers.split(' ').collect();
     let done = ledger(&place, &[&again[..], &numbers].concat()).done();
-    prints(&done, "forgot 2 answers about the users in 2 rows");
-    prints(&done, "1 row had no answer in the ledger");
+    done.prints("forgot 2 answers about the users in 2 rows");
+    done.prints("1 row had no answer in the ledger");
     place.write("people.csv", users::csv(5) + "9,\"never closed");
     let before = place.read(LEDGER);
     ledger(&place, &again).done().exits(2);
@@ -204,14 +183,11 @@ fn all_users_can_be_forgotten_together() {
     let place = kept(&server, &[]);
     let done = ledger(&place, &["forget", LEDGER, "--all"]).done();
     done.exits(0);
-    prints(&done, "forgot 5 answers, 0 left");
+    done.prints("forgot 5 answers, 0 left");
     assert!((1..=5).all(|user| !has(&place, user)));
     let done = ledger(&place, &["forget", LEDGER, "--all"]).done();
     done.exits(1);
-    prints(
-        &done,
-        "answers.ledger: no answers were stored; nothing was removed",
-    );
+    done.prints("answers.ledger: no answers were stored; nothing was removed");
     run(&place, &server, &[]).exits(0);
     assert_eq!(server.calls(), 10);
 }
@@ -222,17 +198,17 @@ fn prune_removes_older_answers_and_keeps_younger_ones() {
     let place = kept(&server, &[]);
     let done = ledger(&place, &["prune", LEDGER, "--older-than", "30d"]).done();
     done.exits(0);
-    prints(&done, "removed 0 answers from before ");
-    prints(&done, ", 5 left");
+    done.prints("removed 0 answers from before ");
+    done.prints(", 5 left");
     // The ledger keeps times in whole seconds.
     std::thread::sleep(Duration::from_millis(2_100));
     let done = ledger(&place, &["prune", LEDGER])
         .env("RESCORE_LEDGER_OLDER_THAN", "1s")
         .done();
     done.exits(0);
-    prints(&done, "answers.ledger: removed 5 answers from before ");
-    prints(&done, ", 0 left");
-    prints(&done, " bytes before, ");
+    done.prints("answers.ledger: removed 5 answers from before ");
+    done.prints(", 0 left");
+    done.prints(" bytes before, ");
     run(&place, &server, &[]).exits(0);
     assert_eq!(server.calls(), 10);
 }
@@ -272,7 +248,7 @@ fn the_ledger_of_an_active_run_can_be_read_but_not_changed() {
     let done = ledger(&place, &["stats", own]).done();
     done.exits(0);
     // The third may not be durable yet.
-    prints(&done, " answers, ");
+    done.prints(" answers, ");
     for words in [
         &["prune", own, "--older-than", "1s"][..],
         &["forget", own, "--all"],
@@ -290,7 +266,7 @@ fn the_ledger_of_an_active_run_can_be_read_but_not_changed() {
     // Once the run has ended, its answers can be forgotten like all others.
     let done = ledger(&place, &["forget", own, "--all"]).done();
     done.exits(0);
-    prints(&done, "forgot 4 answers, 0 left");
+    done.prints("forgot 4 answers, 0 left");
     place.score(&server, []).exits(0);
     assert_eq!(server.calls(), 9);
     assert_eq!(place.text("scored.csv"), users::scored(&users::csv(5)));
@@ -317,7 +293,7 @@ fn a_run_continues_while_a_user_is_forgotten_in_its_shared_ledger() {
     server.wait_for_calls(4);
     let done = forget_user(&place, 2);
     done.exits(0);
-    prints(&done, "forgot 1 answer about this user");
+    done.prints("forgot 1 answer about this user");
     assert!(!has(&place, 2) && has(&place, 1));
     ledger(&place, &["prune", LEDGER, "--older-than", "1d"])
         .done()
