@@ -50,7 +50,7 @@ impl CallCounts {
     /// A call of this row was refused. Which try of the row that was.
     pub(super) fn refuse(&mut self, row: &mut RowRefusals) -> Try {
         let tried = row.note(*self);
-        if tried != Try::AgainAlone {
+        if !tried.is_alone() {
             self.refused += 1;
         }
         tried
@@ -80,13 +80,14 @@ impl RowRefusals {
         // If no other row is left, what was known about this one still holds.
         let no_other = self.alone > 0 && accepted + refused == 0;
         let tried = match self.tried() {
+            Try::Again if self.alone == 0 && others_pass => Try::FoundAlone,
             Try::Again if others_pass || no_other => Try::AgainAlone,
             tried => tried,
         };
         match tried {
             Try::First => self.at_first = now,
             Try::Again => {}
-            Try::AgainAlone => self.alone += 1,
+            Try::FoundAlone | Try::AgainAlone => self.alone += 1,
         }
         self.others_accepted = self.times > 0 && accepted > 0;
         self.times = self.times.saturating_add(1);
@@ -136,7 +137,8 @@ mod tests {
             Try::First,
             "it may be about any row"
         );
-        for time in 1..=5 {
+        assert_eq!(row.note(calls(120, 0)), Try::FoundAlone);
+        for time in 2..=5 {
             assert!(!row.are_not_chance(), "{time}");
             assert_eq!(row.note(calls(100 + time * 20, 0)), Try::AgainAlone);
         }
@@ -171,7 +173,8 @@ mod tests {
     fn the_last_row_of_a_file_fails_as_well() {
         let mut row = RowRefusals::default();
         row.note(calls(0, 0));
-        for _ in 1..=5 {
+        assert_eq!(row.note(calls(1_000, 0)), Try::FoundAlone);
+        for _ in 2..=5 {
             assert_eq!(row.note(calls(1_000, 0)), Try::AgainAlone);
         }
         assert!(row.are_not_chance());

@@ -55,8 +55,17 @@ pub(super) enum Try {
     First,
     /// The row had been refused before.
     Again,
-    /// The row was refused again, and others were accepted in between.
+    /// The row was refused again, and others were accepted in between: its refusals are about the row.
+    FoundAlone,
+    /// The row was refused again, which was known already to be about the row.
     AgainAlone,
+}
+
+impl Try {
+    /// Whether a refusal is about the row.
+    pub(super) const fn is_alone(self) -> bool {
+        matches!(self, Self::FoundAlone | Self::AgainAlone)
+    }
 }
 
 /// A call that is out.

@@ -29,8 +29,10 @@ impl Controller {
     ) -> Option<PaceEvent> {
         self.throughput.refused(call);
         let row_waits = Some(PaceEvent::RowWaits(wait.unwrap_or_default()));
-        if tried == Try::AgainAlone {
+        if tried == Try::FoundAlone {
             self.undo_cut(now);
+        }
+        if tried.is_alone() {
             return row_waits;
         }
         self.cause = Some(PaceCause::Throttled);
@@ -67,7 +69,8 @@ impl Controller {
         Some(PaceEvent::Paused(pause))
     }
 
-    /// A row was refused again while others were accepted, so the refusal is about the row: a cut for its sake is undone.
+    /// A row was refused again while others were accepted, so its refusals are about the row: the cut that the first of them
+    /// led to is undone.
     fn undo_cut(&mut self, now: Duration) {
         if let Some((rate, in_flight)) = self.before_cut.take()
             && self.calls >= self.next_undo

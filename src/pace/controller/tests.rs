@@ -224,11 +224,21 @@ fn call(
     now: &mut Duration,
     outcome: CallOutcome,
 ) -> Option<PaceEvent> {
+    call_of(controller, now, outcome, Try::First)
+}
+
+/// The same for a row that may have been refused before.
+fn call_of(
+    controller: &mut Controller,
+    now: &mut Duration,
+    outcome: CallOutcome,
+    tried: Try,
+) -> Option<PaceEvent> {
     loop {
         match controller.admit(*now) {
             Admission::Admitted(call) => {
                 *now += MILLISECOND * 50;
-                return controller.call_ended(*now, call, outcome, Try::First, 0.0);
+                return controller.call_ended(*now, call, outcome, tried, 0.0);
             }
             Admission::NotBefore(at) => *now = at,
             Admission::AfterAnother => unreachable!("no call is out"),
@@ -401,6 +411,31 @@ fn with_an_unlimited_rate_refusals_do_not_lower_the_calls_in_flight() {
         (controller.rate(now), controller.most_in_flight()),
         (None, 20)
     );
+}
+
+#[test]
+fn only_the_cut_that_a_row_led_to_is_undone_once_it_is_known_to_be_about_the_row() {
+    let mut controller = Controller::new(limits(Rate::Auto, 64));
+    let mut now = Duration::ZERO;
+    let refused = CallOutcome::Throttled(None);
+    let answers = |controller: &mut Controller, now: &mut Duration| {
+        for _ in 0..20 {
+            call(controller, now, CallOutcome::Answered);
+        }
+    };
+    answers(&mut controller, &mut now);
+    let before = controller.rate(now).unwrap();
+    call(&mut controller, &mut now, refused);
+    assert!(controller.rate(now).unwrap() < before);
+    call_of(&mut controller, &mut now, refused, Try::FoundAlone);
+    assert_eq!(controller.rate(now), Some(before));
+
+    // So that a cut may be undone again.
+    (0..20).for_each(|_| answers(&mut controller, &mut now));
+    call(&mut controller, &mut now, refused);
+    let cut = controller.rate(now);
+    call_of(&mut controller, &mut now, refused, Try::AgainAlone);
+    assert_eq!(controller.rate(now), cut, "another row led to it");
 }
 
 #[test]

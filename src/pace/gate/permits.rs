@@ -284,7 +284,7 @@ impl Gate {
         let mut counts = self.counts.get();
         let tried = counts.refuse(row);
         self.counts.set(counts);
-        if tried != Try::AgainAlone && self.refused_since.get().is_none() {
+        if !tried.is_alone() && self.refused_since.get().is_none() {
             self.refused_since.set(Some(now));
         }
         tried

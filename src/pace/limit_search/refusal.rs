@@ -52,7 +52,8 @@ impl LimitSearch {
         measured: Option<Measurement>,
         exact: bool,
     ) -> RefusalKind {
-        let kind = if self.is_sustained(pace) {
+        // A blind cut goes no lower, so what is refused there has another reason.
+        let kind = if self.is_sustained(pace) || pace <= self.least_blind_cut(pace) {
             RefusalKind::Unexplained
         } else {
             RefusalKind::TooMuch

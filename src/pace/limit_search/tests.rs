@@ -57,6 +57,21 @@ fn it_doubles_until_the_first_refusal_and_then_undoes_the_last_doubling() {
 }
 
 #[test]
+fn refusals_at_the_lowest_pace_are_not_put_down_to_it() {
+    let (mut search, now) = (search(), Duration::ZERO);
+    let blind = [(); 4].map(|()| refused(&mut search, now, None));
+    assert_eq!(blind, [RefusalKind::TooMuch; 4], "10, 5, 2.5 and 1.25/s");
+    assert!((search.value() - 1.0).abs() < 1e-9);
+    for _ in 0..3 {
+        assert_eq!(
+            refused(&mut search, now, None),
+            RefusalKind::Unexplained,
+            "a cut changes nothing"
+        );
+    }
+}
+
+#[test]
 fn the_same_rate_accepted_at_two_paces_is_the_limit() {
     let (mut search, mut now) = (search(), Duration::ZERO);
     quiet(&mut search, &mut now, INTERVAL * 5);

@@ -106,8 +106,7 @@ const SHORT: [Reached; 33] = [
         each_minute: 0.4,
         ..refused("five rows always refused, bucket", 250)
     },
-    // Sometimes it takes two minutes until it is certain that refusals are random: one in a thousand takes long to show, and
-    // with one in four, several may come in a row.
+    // Sometimes it takes two minutes until it is certain that refusals are random: rare ones take long to show.
     Reached {
         share: 0.6,
         each_minute: 0.5,
@@ -135,9 +134,8 @@ const SHORT: [Reached; 33] = [
         ..AS_AIMED.of("10 % refused")
     },
     Reached {
-        share: 0.4,
-        each_minute: 0.0,
-        ..AS_AIMED.of("25 % refused")
+        each_minute: 0.02,
+        ..AS_AIMED.of("25 % refused, bucket of 50, 40/s, no hint")
     },
 ];
 

@@ -95,7 +95,7 @@ impl Member {
         let by_chance = self.state.random.is_some() && RandomRefusals::is_row_alone(wait);
         let asked = pause::named(wait);
         let unlimited = self.is_unlimited() && asked.is_none();
-        if tried == Try::AgainAlone || by_chance || unlimited {
+        if tried.is_alone() || by_chance || unlimited {
             return Some(PaceEvent::RowWaits(wait.unwrap_or_default()));
         }
         let epoch = self.epochs.at(call.began);
