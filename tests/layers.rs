@@ -151,7 +151,14 @@ const OWNERS: &[(&str, &[&str])] = &[
             "service/proxy.rs",
         ],
     ),
-    ("uuid", &["base/request_uuid.rs", "ledger/postgres/"]),
+    (
+        "uuid",
+        &[
+            "base/request_uuid.rs",
+            "ledger/packed/transaction_id.rs",
+            "ledger/postgres/",
+        ],
+    ),
     ("zstd", &["input/decompress.rs", "output/encoder.rs"]),
 ];
 

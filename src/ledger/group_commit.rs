@@ -103,7 +103,9 @@ impl<T> Receiver<T> {
         let waited = queue.changed.wait_timeout_while(group, GATHER, is_small);
         let (mut group, _) = waited.unwrap_or_else(PoisonError::into_inner);
         group.is_urgent = false;
-        Some(std::mem::take(&mut group.items))
+        // The next group is about as large.
+        let room = Vec::with_capacity(group.items.len());
+        Some(std::mem::replace(&mut group.items, room))
     }
 }
 

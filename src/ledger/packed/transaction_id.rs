@@ -1,16 +1,14 @@
 //! A transaction id in few bytes, given back letter for letter.
 
-/// How long the text of a UUID is.
-const CHARACTERS: usize = 36;
-/// Where its hyphens are.
-const HYPHENS: [usize; 4] = [8, 13, 18, 23];
+use uuid::Uuid;
+use uuid::fmt::Hyphenated;
 
 /// Where the text of a UUID is written.
-pub(in crate::ledger) struct UuidBuffer([u8; CHARACTERS]);
+pub(in crate::ledger) struct UuidBuffer([u8; Hyphenated::LENGTH]);
 
 impl Default for UuidBuffer {
     fn default() -> Self {
-        Self([0; CHARACTERS])
+        Self([0; Hyphenated::LENGTH])
     }
 }
 
@@ -32,7 +30,10 @@ impl<'a> PackedId<'a> {
     /// The transaction id; a UUID is written into the buffer.
     pub(in crate::ledger) fn text<'b>(&'b self, buffer: &'b mut UuidBuffer) -> &'b str {
         match self {
-            Self::Uuid(bytes) => unpack(bytes, buffer),
+            Self::Uuid(bytes) => {
+                let uuid = Uuid::from_bytes(*bytes).hyphenated();
+                uuid.encode_lower(&mut buffer.0)
+            }
             Self::Text(text) => text,
         }
     }
@@ -40,47 +41,12 @@ impl<'a> PackedId<'a> {
 
 /// The bytes of a UUID in its usual form. Any other text is `None`: it would not be given back as it was.
 fn pack(text: &str) -> Option<[u8; 16]> {
-    let text: &[u8; CHARACTERS] = text.as_bytes().try_into().ok()?;
-    let mut packed = [0; 16];
-    let mut digits = 0;
-    for (place, character) in text.iter().enumerate() {
-        if HYPHENS.contains(&place) {
-            if *character != b'-' {
-                return None;
-            }
-            continue;
-        }
-        let digit = match character {
-            b'0'..=b'9' => character - b'0',
-            b'a'..=b'f' => character - b'a' + 10,
-            _ => return None,
-        };
-        let byte = packed.get_mut(digits / 2)?;
-        *byte = *byte << 4 | digit;
-        digits += 1;
-    }
-    Some(packed)
-}
-
-/// Writes the text of a UUID.
-fn unpack<'b>(packed: &[u8; 16], UuidBuffer(text): &'b mut UuidBuffer) -> &'b str {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let mut characters = text.iter_mut();
-    let mut put = |character: u8| {
-        if let Some(next) = characters.next() {
-            *next = character;
-        }
-    };
-    for (number, byte) in packed.iter().enumerate() {
-        if matches!(number, 4 | 6 | 8 | 10) {
-            put(b'-');
-        }
-        for digit in [byte >> 4, byte & 15] {
-            DIGITS.get(usize::from(digit)).copied().map(&mut put);
-        }
-    }
-    // All of it is ASCII.
-    std::str::from_utf8(text).unwrap_or_default()
+    // The other forms that can be parsed have other lengths, or capital letters.
+    let is_usual =
+        text.len() == Hyphenated::LENGTH && !text.bytes().any(|it| it.is_ascii_uppercase());
+    is_usual
+        .then(|| Uuid::try_parse(text).ok().map(Uuid::into_bytes))
+        .flatten()
 }
 
 #[cfg(test)]
