@@ -2,6 +2,8 @@
 //!
 //! There is one way to stop: any reason is handed to [`Dispatcher::stop`], which acts on it without delay.
 
+use std::time::Duration;
+
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
@@ -20,9 +22,13 @@ use crate::telemetry::event::{CancelReason, Event};
 
 /// Calls that start before the connections' tasks get their turn and send them. Answers that come together would
 /// otherwise have all their next calls go out together, and so come together again, each time waiting for one another:
-/// with 64 in flight at 20 ms that reached 94.8 % of what is possible, and this reaches 96 %. With four, more is lost where
-/// the service answers without delay than is gained at 20 ms.
+/// with 64 in flight at 20 ms that reached 95.4 % of what is possible, and this reaches 96.3 %.
 const STARTS: usize = 8;
+
+/// Calls that take less are sent as they come: each turn of the connections' tasks costs a system call and may wake the
+/// server, and without latency that is several percent of the CPU time of a row. With 64 in flight at 2 ms, a few at a time
+/// is no faster; at 4 ms it is.
+const QUICK: Duration = Duration::from_millis(3);
 
 /// The state of the pipeline.
 pub(super) struct Dispatcher<'a, S> {
@@ -89,7 +95,7 @@ impl<'a, S: Service> Dispatcher<'a, S> {
     pub(super) fn start_now(&mut self) -> Option<(RowCall, Permit<'a>)> {
         self.admit_without_call();
         self.rows.look_at_lease();
-        while self.starts < STARTS && self.may_start() {
+        while !self.must_send() && self.may_start() {
             let permit = self.scorer.try_permit()?;
             if let Some(call) = self.start() {
                 self.starts += 1;
@@ -121,6 +127,11 @@ impl<'a, S: Service> Dispatcher<'a, S> {
 
     fn needs_permit(&self) -> bool {
         !self.is_stopping() && self.rows.needs_call()
+    }
+
+    /// Whether calls that were started must be sent before others start.
+    fn must_send(&self) -> bool {
+        self.starts >= STARTS && !self.scorer.answers_within(QUICK)
     }
 
     fn may_start(&self) -> bool {
@@ -162,7 +173,7 @@ impl<'a, S: Service> Dispatcher<'a, S> {
             start: match (self.needs_permit(), self.may_start()) {
                 (false, _) => StartNeeds::NoRow,
                 (true, false) => StartNeeds::Canary,
-                (true, true) if self.starts == STARTS => StartNeeds::CallsSent,
+                (true, true) if self.must_send() => StartNeeds::CallsSent,
                 (true, true) => StartNeeds::Permit,
             },
             write: match (self.writes, self.rows.should_write()) {

@@ -74,11 +74,13 @@ impl<S: Service> Scorer<S> {
     ) -> EndedCall<'a> {
         self.apply_quota(&exchange);
         let is_probe = permit.is_probe();
+        let latency = when - permit.began();
+        self.caller.latest.set(latency);
         let end = CallEnd {
             row,
             attempt: history.calls,
             status: exchange.as_ref().ok().map(|reply| reply.status),
-            latency: when - permit.began(),
+            latency,
         };
         let outcome = self.caller.classify(exchange);
         let how = self.ended(&outcome, !history.attempts.is_first(), is_probe);

@@ -1,6 +1,7 @@
 //! The part of the scorer that makes calls: the service, the gate before it and the API key's generation.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
+use std::time::Duration;
 
 use super::api_key::{KeyGeneration, KeyRefusal};
 use super::row_call::RowCall;
@@ -19,6 +20,8 @@ pub(crate) struct Caller<S> {
     pub(super) gate: Gate,
     /// Which API key calls go out with.
     pub(super) key: RefCell<KeyGeneration>,
+    /// How long the latest call took.
+    pub(super) latest: Cell<Duration>,
     /// Further fields of the answer that are kept; those that are written come first.
     pub(super) fields: Box<[Pointer]>,
     /// Makes the UUIDs by which the service recognises requests; `None` if it does not.
@@ -33,6 +36,7 @@ impl<S> Caller<S> {
             service,
             gate,
             key: RefCell::default(),
+            latest: Cell::new(Duration::MAX),
             fields,
             uuids: None,
         }

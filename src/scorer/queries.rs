@@ -38,6 +38,11 @@ impl<S> Scorer<S> {
         gate.is_proven() || rows == 0 || gate.is_down()
     }
 
+    /// Whether the latest call took less than this.
+    pub(crate) fn answers_within(&self, time: Duration) -> bool {
+        self.caller.latest.get() < time
+    }
+
     /// Waits until the service is taken to be down.
     pub(crate) fn goes_down(&self) -> impl Future<Output = ()> {
         self.caller.gate.goes_down()

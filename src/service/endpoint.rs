@@ -105,6 +105,13 @@ impl Endpoint {
         self.0.host_str().unwrap_or_default()
     }
 
+    /// The host, and the port unless it is the usual one.
+    #[must_use]
+    pub(crate) fn authority(&self) -> &str {
+        // Neither a user name nor a password is in it.
+        self.0.authority()
+    }
+
     /// Whether requests stay on this machine.
     #[must_use]
     pub(crate) fn is_loopback(&self) -> bool {

@@ -6,7 +6,9 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use futures::FutureExt;
-use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use reqwest::header::{
+    ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue, USER_AGENT,
+};
 use reqwest::{Method, Request};
 
 use super::super::api_key_file::KeyFile;
@@ -18,7 +20,7 @@ use super::super::proxy::{Proxy, ProxyName};
 use super::super::redact::{ApiKeys, SentRequest};
 use super::super::service_id::ServiceId;
 use super::body::Body;
-use super::connections::{ClientOptions, Connections};
+use super::connections::{self, ClientOptions, Connections};
 use super::fault;
 use crate::base::error::{Error, Result};
 use crate::base::request_uuid::RequestUuid;
@@ -89,12 +91,12 @@ impl Client {
                     .transpose()?,
             })?,
             proxy: named.or_else(|| ProxyName::of_system(&settings.endpoint)),
-            endpoint: settings.endpoint,
             key: RefCell::new(KeyInUse {
-                headers: headers(&settings.service_id, &settings.api_key)?,
+                headers: headers(&settings)?,
                 used: ApiKeys::new(settings.api_key.clone()),
                 secret: settings.api_key,
             }),
+            endpoint: settings.endpoint,
             key_file: settings.key_file,
             idempotency: settings.idempotency,
         })
@@ -124,8 +126,6 @@ impl Client {
     ) -> impl Future<Output = std::result::Result<Reply, reqwest::Error>> {
         async move {
             let mut request = Request::new(Method::POST, self.endpoint.url().clone());
-            // One clone of all headers: adding them one by one to the client's defaults takes 500
-            // instructions more.
             request.headers_mut().clone_from(&self.key.borrow().headers);
             request.headers_mut().extend(self.identify(uuid));
             *request.body_mut() = Some(sent.clone().into());
@@ -205,12 +205,23 @@ fn proxy(proxy: &Proxy) -> Result<reqwest::Proxy> {
         .map_err(|_| Error::usage(format!("{} cannot be used", proxy.name())))
 }
 
-/// The headers of every request.
-fn headers(service_id: &ServiceId, key: &Secret) -> Result<HeaderMap> {
-    let mut headers = HeaderMap::new();
-    headers.insert(AUTHORIZATION, authorization(key)?);
-    headers.insert("x-service-id", header("service id", service_id.as_str())?);
+/// With the UUID and the length of the body. A map with room for these need not grow for each call.
+const MOST_HEADERS: usize = 8;
+
+/// The headers of every request, also those that the libraries would otherwise make for each call.
+fn headers(settings: &ClientSettings) -> Result<HeaderMap> {
+    let mut headers = HeaderMap::with_capacity(MOST_HEADERS);
+    // Over TLS it may be HTTP/2, which has another way to name the host.
+    if settings.endpoint.is_plain() {
+        headers.insert(HOST, header("host", settings.endpoint.authority())?);
+    }
+    headers.insert(AUTHORIZATION, authorization(&settings.api_key)?);
+    let service_id = header("service id", settings.service_id.as_str())?;
+    headers.insert("x-service-id", service_id);
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(ACCEPT, HeaderValue::from_static("*/*"));
+    let user_agent = HeaderValue::from_static(connections::USER_AGENT);
+    headers.insert(USER_AGENT, user_agent);
     Ok(headers)
 }
 

@@ -8,6 +8,9 @@ use std::time::{Duration, SystemTime};
 use super::super::endpoint::LOCALHOST;
 use crate::base::error::{Error, Result};
 
+/// What the program calls itself.
+pub(super) const USER_AGENT: &str = concat!("rescore/", env!("CARGO_PKG_VERSION"));
+
 /// Connections that were idle for longer are not reused: with the usual 90 s, 9 of 40 requests met
 /// a server that was just closing the connection.
 pub(super) const POOL_IDLE: Duration = Duration::from_secs(4);
@@ -89,9 +92,11 @@ impl Connections {
 impl ClientOptions {
     fn client(&self) -> reqwest::Result<reqwest::Client> {
         let mut builder = reqwest::Client::builder()
-            .user_agent(concat!("rescore/", env!("CARGO_PKG_VERSION")))
+            // For proxies, when they are asked for a connection. Calls have headers of their own.
+            .user_agent(USER_AGENT)
             .redirect(reqwest::redirect::Policy::none())
-            .retry(reqwest::retry::never())
+            // Without the limit, a copy of each request would be kept for a retry that never comes.
+            .retry(reqwest::retry::never().max_retries_per_request(0))
             .referer(false)
             .pool_idle_timeout(POOL_IDLE)
             // If the total time ended first, a call that was never sent would count as possibly
