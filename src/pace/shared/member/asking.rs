@@ -113,6 +113,7 @@ impl Member {
         if self.hold == Hold::Told {
             self.hold = Hold::None;
         }
+        self.row_clock.answered(now, reply.now);
         self.add_slots(now, reply);
         let next = reply.next.saturating_sub(reply.now);
         if reply.calls == 0 && next > ASK_EVERY {
@@ -129,7 +130,10 @@ impl Member {
             now
         } else {
             // The last of them was due an interval before the next call.
-            (now + UNUSED_FOR + reply.next).saturating_sub(reply.now + interval * reply.calls)
+            let due = reply
+                .next
+                .saturating_sub(interval.saturating_mul(reply.calls));
+            self.row_clock.here(due + UNUSED_FOR)
         };
         self.slots.add(first, reply.calls, interval);
     }
