@@ -79,6 +79,9 @@ fn shown(value: &str) -> String {
     if let Some(milliseconds) = inside("Duration::from_millis(").map(product) {
         return format!("{milliseconds} ms");
     }
+    if let Some(microseconds) = inside("Duration::from_micros(").map(product) {
+        return format!("{microseconds} µs");
+    }
     let value = value.trim_matches(['[', ']']).replace('_', "");
     let words = value.split(' ');
     let short = words.map(|word| word.strip_suffix(".0").unwrap_or(word));

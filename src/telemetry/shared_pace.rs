@@ -93,7 +93,7 @@ pub(crate) struct PaceReply {
     pub(crate) paused_until: Duration,
     /// One call at a time.
     pub(crate) alone: bool,
-    /// How long it takes until the rate allows another call.
+    /// When the rate allows another call: before `now` if more had become due than this worker asked for.
     pub(crate) next: Duration,
     /// What the leader decided last; empty if there was none yet.
     pub(crate) state: String,

@@ -81,7 +81,7 @@ const ASK: &str = "
         led_until = CASE WHEN g.leads THEN g.now + $14 ELSE g.led_until END,
         reports = CASE WHEN g.leads THEN '' ELSE g.reports || g.now || ' ' || $6 || E'\\n' END
     FROM granted g WHERE r.context = g.context
-    RETURNING g.now, g.calls, r.rate, r.epoch, g.nobody_before, r.alone, greatest(r.tat - g.now, 0), r.state,
+    RETURNING g.now, g.calls, r.rate, r.epoch, g.nobody_before, r.alone, r.tat, r.state,
         CASE WHEN g.leads THEN g.reports END, g.now - g.asked_at";
 
 impl ServerPace {

@@ -59,7 +59,7 @@ const SAME_OUTAGE: Duration = Duration::from_secs(60);
 /// If there are fewer calls in flight than workers, they go round after this time: handing one over takes a few round trips.
 const TURN: Duration = Duration::from_secs(5);
 /// How long it takes until all workers keep to a decision and have reported what it changed.
-const NEWS: Duration = Duration::from_millis(150);
+const NEWS: Duration = Duration::from_millis(250);
 
 impl Leader {
     /// Leads from now on.

@@ -99,7 +99,7 @@ impl MemoryRow {
             epoch: self.epoch,
             paused_until,
             alone: self.alone,
-            next: self.tat.saturating_sub(now),
+            next: self.tat,
             state: self.state.clone(),
             lead,
             idle,

@@ -12,6 +12,7 @@ mod member;
 #[cfg(test)]
 mod memory_row;
 mod report;
+mod row_clock;
 mod sharing;
 mod slots;
 mod state;

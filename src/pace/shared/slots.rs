@@ -1,4 +1,4 @@
-//! When the calls that the row granted to this worker may start: spread evenly, and lost if they are not used.
+//! When the calls that the row granted to this worker may start. They are lost if they are not used.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -7,26 +7,18 @@ use std::time::Duration;
 #[derive(Debug, Default)]
 pub(super) struct Slots {
     due: VecDeque<Duration>,
-    /// The last one, used or not.
-    last: Duration,
 }
 
 /// A granted call that is this late is lost: calls that wait for other reasons must not add up to a burst.
-const LOST_AFTER: Duration = Duration::from_millis(100);
+const LOST_AFTER: Duration = Duration::from_millis(200);
 /// A call may be early by this much, as the timer ticks at this interval.
 const TICK: Duration = Duration::from_millis(1);
 
 impl Slots {
-    /// Spreads these calls over a time, after those that are there already.
-    pub(super) fn add(&mut self, now: Duration, calls: u32, over: Duration) {
-        let Some(each) = over.checked_div(calls) else {
-            return;
-        };
-        let from = now.max((self.last + each).min(now + over));
-        for number in 0..calls {
-            self.last = from + each * number;
-            self.due.push_back(self.last);
-        }
+    /// Adds calls of which the first is due then, and each further one after this interval.
+    pub(super) fn add(&mut self, first: Duration, calls: u32, interval: Duration) {
+        self.due
+            .extend((0..calls).map(|number| first.saturating_add(interval.saturating_mul(number))));
     }
 
     /// When the next one is due, if there is one that is not lost.
@@ -42,9 +34,14 @@ impl Slots {
         self.next(now).is_some_and(|due| due <= now + TICK) && self.due.pop_front().is_some()
     }
 
-    /// How many are left.
-    pub(super) fn left(&self) -> usize {
-        self.due.len()
+    /// Whether there are none.
+    pub(super) fn is_empty(&self) -> bool {
+        self.due.is_empty()
+    }
+
+    /// How many are late.
+    pub(super) fn late(&self, now: Duration) -> usize {
+        self.due.partition_point(|due| *due < now)
     }
 
     /// The pace was given up: so are these.

@@ -38,6 +38,8 @@ struct Workers {
     leads: Vec<bool>,
     /// Calls that are out.
     out: Vec<(usize, Call)>,
+    /// When calls started.
+    begun: Vec<Duration>,
     now: Duration,
 }
 
@@ -53,6 +55,7 @@ impl Workers {
             each: each.collect(),
             leads: vec![false; rates.len()],
             out: Vec::new(),
+            begun: Vec::new(),
             now: Duration::ZERO,
         }
     }
@@ -94,6 +97,7 @@ impl Workers {
                 self.exchange(*who);
                 while let Admission::Admitted(call) = self.each[*who].0.admit(now) {
                     started[*who] += 1;
+                    self.begun.push(now);
                     self.out.push((*who, call));
                 }
                 self.exchange(*who);
@@ -119,6 +123,20 @@ fn the_smallest_rate_that_a_user_allows_rules_all_runs() {
         calls.iter().all(|calls| (33..=133).contains(calls)),
         "{calls:?}"
     );
+}
+
+#[test]
+fn calls_of_several_workers_are_as_far_apart_as_those_of_one() {
+    let mut workers = Workers::new(&[Rate::PerSecond(50.0); 3]);
+    let all = [0, 1, 2];
+    let _ = workers.run(&all, 5 * SECOND, answered);
+    workers.begun.clear();
+    let _ = workers.run(&all, 10 * SECOND, answered);
+    assert!(workers.begun.len() > 490, "{}", workers.begun.len());
+    let pairs = workers.begun.windows(2);
+    let gaps = pairs.map(|pair| pair[1].saturating_sub(pair[0]));
+    // A timer ticks at 1 ms.
+    assert!(gaps.min().unwrap() >= 18 * MILLISECOND);
 }
 
 #[test]

@@ -9,10 +9,10 @@ use crate::pace::shared::report::{EndedCall, Report, micros};
 use crate::pace::shared::state::PaceState;
 use crate::telemetry::shared_pace::{PaceAsk, PaceDecision, PaceReply};
 
-/// Calls are asked for once in this time, and spread over it.
+/// Calls are asked for once in this time.
 const ASK_EVERY: Duration = Duration::from_millis(100);
-/// Calls that nobody asked for are granted for this long: a worker that is alone asks as seldom, or a little later. With more,
-/// what one of two workers leaves when it dies comes as a burst.
+/// Calls that nobody asked for are granted for this long, and start as long after they became due: a worker that is alone
+/// asks as seldom, or a little later. With more, what one of two workers leaves when it dies comes as a burst.
 const UNUSED_FOR: Duration = Duration::from_millis(130);
 /// That time varies by this share, so that no worker is always the last one to ask.
 const ASK_JITTER: f64 = 0.2;
@@ -46,7 +46,7 @@ impl Member {
         decision: Option<PaceDecision>,
     ) -> (PaceAsk, Report) {
         let is_turn = now >= self.asked.calls_at;
-        let busy = self.asked.wanted || self.slots.left() > 0 || self.out > 0;
+        let busy = self.asked.wanted || !self.slots.is_empty() || self.out > 0;
         let demand = busy && !self.is_unlimited();
         let calls = if is_turn && demand && self.asked.wanted {
             self.wants(now)
@@ -113,11 +113,29 @@ impl Member {
         if self.hold == Hold::Told {
             self.hold = Hold::None;
         }
-        self.slots.add(now, reply.calls, ASK_EVERY);
-        if reply.calls == 0 && reply.next > ASK_EVERY {
+        self.row_clock.answered(now, reply.now);
+        self.add_slots(now, reply);
+        let next = reply.next.saturating_sub(reply.now);
+        if reply.calls == 0 && next > ASK_EVERY {
             // A slow rate: the next call is far away.
-            self.asked.calls_at = self.asked.calls_at.max(now + reply.next.min(IDLE_EVERY));
+            self.asked.calls_at = self.asked.calls_at.max(now + next.min(IDLE_EVERY));
         }
+    }
+
+    /// Each granted call starts the same time after it became due, so that calls of all workers are as far apart as those of
+    /// one would be.
+    fn add_slots(&mut self, now: Duration, reply: &PaceReply) {
+        let interval = Duration::try_from_secs_f64(1.0 / reply.rate).unwrap_or_default();
+        let first = if reply.alone {
+            now
+        } else {
+            // The last of them was due an interval before the next call.
+            let due = reply
+                .next
+                .saturating_sub(interval.saturating_mul(reply.calls));
+            self.row_clock.here(due + UNUSED_FOR)
+        };
+        self.slots.add(first, reply.calls, interval);
     }
 
     /// The row could not be asked: what was to be told is lost, and the next answer says who leads.
@@ -135,8 +153,8 @@ impl Member {
         }
         let _ = self.slots.next(now);
         let even = self.rate * ASK_EVERY.as_secs_f64() / f64::from(self.workers());
-        let left = u32::try_from(self.slots.left()).unwrap_or(u32::MAX);
-        whole((even * SHARES).ceil().max(1.0)).saturating_sub(left)
+        let late = u32::try_from(self.slots.late(now)).unwrap_or(u32::MAX);
+        whole((even * SHARES).ceil().max(1.0)).saturating_sub(late)
     }
 
     fn take_report(&mut self, now: Duration, demand: bool) -> Report {

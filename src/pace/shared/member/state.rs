@@ -6,6 +6,7 @@ use crate::pace::breaker::CircuitBreaker;
 use crate::pace::rate::Rate;
 use crate::pace::shared::epochs::Epochs;
 use crate::pace::shared::report::{EndedCall, Report};
+use crate::pace::shared::row_clock::RowClock;
 use crate::pace::shared::slots::Slots;
 use crate::pace::shared::state::PaceState;
 use crate::pace::types::PaceLimits;
@@ -20,6 +21,7 @@ pub(in crate::pace) struct Member {
     pub(super) epochs: Epochs,
     /// What the row said last.
     pub(super) rate: f64,
+    pub(super) row_clock: RowClock,
     pub(super) state: PaceState,
     /// The most workers that there were at a time.
     pub(super) most_workers: u32,
@@ -84,6 +86,7 @@ impl Member {
             slots: Slots::default(),
             epochs: Epochs::default(),
             rate: 0.0,
+            row_clock: RowClock::default(),
             state: PaceState::default(),
             most_workers: 1,
             paused_until: Duration::ZERO,
