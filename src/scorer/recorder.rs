@@ -4,8 +4,7 @@ use std::cell::RefCell;
 
 use super::abort::PaidAnswer;
 use super::missing_fields::{FieldsMissing, MissingFields};
-use super::row_call::RowCall;
-use super::transactions::{RowOfFile, Transactions};
+use super::transactions::{RequestHash, RowOfFile, Transactions};
 use crate::base::error::Error;
 use crate::ledger::{LedgerWriter, RequestKey};
 use crate::raw_json::Pointer;
@@ -56,17 +55,27 @@ impl RowRecorder {
         }
     }
 
+    /// What a row asks, for [`Self::check`].
+    pub(super) fn request_hash(&self, body: &[u8]) -> RequestHash {
+        self.checks.borrow().transactions.hash(body)
+    }
+
     /// Checks an answer against those before it. Returns the fields that the first answers lacked, once.
-    pub(super) fn check(&self, call: &RowCall, answer: &Answer) -> Option<FieldsMissing> {
+    pub(super) fn check(
+        &self,
+        row: RowNumber,
+        request: RequestHash,
+        answer: &Answer,
+    ) -> Option<FieldsMissing> {
         let mut checks = self.checks.borrow_mut();
         let id = &answer.transaction_id;
         let here = RowOfFile {
             file: checks.file,
-            row: call.row,
+            row,
         };
-        if let Some(first) = checks.transactions.note(id, &call.body, here) {
+        if let Some(first) = checks.transactions.note(id, request, here) {
             self.events.emit(Event::TransactionRepeated {
-                row: call.row,
+                row,
                 first: first.row,
                 first_file: first.file,
             });

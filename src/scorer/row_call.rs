@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 
+use super::transactions::RequestHash;
 use crate::ledger::{RequestKey, WorkerNumber};
 use crate::pace::{Attempts, RowRefusals};
 use crate::row::RowNumber;
@@ -34,6 +35,8 @@ pub(crate) struct Claim {
 
 /// What a row has been through.
 pub(super) struct RowHistory {
+    /// What the row asks.
+    pub(super) request: RequestHash,
     /// All its calls, also those that used up no attempt.
     pub(super) calls: u32,
     /// Its failed attempts.
@@ -50,9 +53,10 @@ pub(super) struct RowHistory {
 
 impl RowHistory {
     /// The history of a row before its first call.
-    pub(super) fn new(attempts: Attempts, call: &RowCall) -> Self {
+    pub(super) fn new(request: RequestHash, attempts: Attempts, call: &RowCall) -> Self {
         let taken_over = call.claim.is_some_and(|claim| claim.taken_over);
         Self {
+            request,
             calls: 0,
             attempts,
             refusals: RowRefusals::default(),

@@ -75,7 +75,9 @@ impl<S: Service> Scorer<S> {
 
     /// The history of a row before its first call.
     fn history(&self, call: &RowCall) -> RowHistory {
-        RowHistory::new(self.policies.borrow_mut().attempts(call.key.as_ref()), call)
+        let request = self.recorder.request_hash(&call.body);
+        let attempts = self.policies.borrow_mut().attempts(call.key.as_ref());
+        RowHistory::new(request, attempts, call)
     }
 
     /// Takes a call out of the run's budget.

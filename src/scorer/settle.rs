@@ -10,6 +10,7 @@ use super::parts::Scorer;
 use super::policies::AfterFailure;
 use super::row_call::{RowCall, RowHistory};
 use super::stop_reasons;
+use super::transactions::RequestHash;
 use crate::base::error::Error;
 use crate::pace::{Attempts, FreshRows, PaceEvent, Undurable};
 use crate::row::RowNumber;
@@ -57,7 +58,7 @@ impl<S: Service> Scorer<S> {
             Outcome::Answered(answer) => {
                 let answered = Event::AttemptAnswered(end);
                 self.recorder.events.emit_at(when, answered);
-                let stop = self.answered(call, &answer, key);
+                let stop = self.answered(call, history.request, &answer, key);
                 NextStep::Keep(answer, stop)
             }
             Outcome::Throttled { wait, status } => {
@@ -87,11 +88,17 @@ impl<S: Service> Scorer<S> {
     }
 
     /// What a good answer means for the run. Why it must stop, if it must.
-    fn answered(&self, call: &RowCall, answer: &Answer, key: u64) -> Option<Stop> {
+    fn answered(
+        &self,
+        call: &RowCall,
+        request: RequestHash,
+        answer: &Answer,
+        key: u64,
+    ) -> Option<Stop> {
         self.caller.key.borrow_mut().verdict(key);
         self.caller.gate.verdict_came();
         self.policies.borrow_mut().answered(call.key.as_ref());
-        let missing = self.recorder.check(call, answer)?;
+        let missing = self.recorder.check(call.row, request, answer)?;
         if missing.level && self.policies.borrow().give_up.stops_without_decisions() {
             return Some(stop_reasons::no_level(&missing));
         }

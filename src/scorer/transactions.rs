@@ -31,23 +31,31 @@ pub(super) struct RowOfFile {
     pub(super) row: RowNumber,
 }
 
+/// What a row asked, with the seed of this run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct RequestHash(u64);
+
 /// The row that an id came with first, and what that row asked.
 #[derive(Debug)]
 struct FirstUse {
     row: RowOfFile,
-    request: u64,
+    request: RequestHash,
 }
 
 impl Transactions {
+    /// The hash of a request. It is cheapest just before the request is sent: the bytes are read then in any case.
+    pub(super) fn hash(&self, request: &[u8]) -> RequestHash {
+        RequestHash(self.hashes.hash_one(request))
+    }
+
     /// Notes an answer's id. Returns the row that had it before if that row's request was different; the same request may
     /// well get the same answer again.
     pub(super) fn note(
         &mut self,
         id: &TransactionId,
-        request: &[u8],
+        request: RequestHash,
         row: RowOfFile,
     ) -> Option<RowOfFile> {
-        let request = self.hashes.hash_one(request);
         let id = self.hashes.hash_one(id.as_str());
         if let Some(seen) = self.younger.get(&id).or_else(|| self.older.get(&id)) {
             return (seen.request != request).then_some(seen.row);
@@ -71,7 +79,8 @@ mod tests {
         let id = TransactionId::new(&format!("t-{id}")).unwrap();
         let row = (1..row).fold(RowNumber::FIRST, |number, _| number.next());
         let row = RowOfFile { file: 0, row };
-        let before = transactions.note(&id, request.as_bytes(), row);
+        let request = transactions.hash(request.as_bytes());
+        let before = transactions.note(&id, request, row);
         before.map(|first| first.row.get())
     }
 
