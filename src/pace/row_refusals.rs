@@ -80,7 +80,8 @@ impl RowRefusals {
         // If no other row is left, what was known about this one still holds.
         let no_other = self.alone > 0 && accepted + refused == 0;
         let tried = match self.tried() {
-            Try::Again if self.alone == 0 && others_pass => Try::FoundAlone,
+            // No other refusal than its own since then: the last cut was for its sake.
+            Try::Again if self.alone == 0 && others_pass && refused <= 1 => Try::FoundAlone,
             Try::Again if others_pass || no_other => Try::AgainAlone,
             tried => tried,
         };
@@ -144,6 +145,18 @@ mod tests {
         }
         assert!(row.are_not_chance());
         assert_eq!(row.times(), 6);
+    }
+
+    #[test]
+    fn the_last_cut_is_another_rows_if_that_was_refused_meanwhile() {
+        let after = |others: u64| {
+            let mut row = RowRefusals::default();
+            row.note(calls(100, 0));
+            // Its own refusal is counted with those of others.
+            row.note(calls(120, 1 + others))
+        };
+        assert_eq!(after(0), Try::FoundAlone);
+        assert_eq!(after(1), Try::AgainAlone);
     }
 
     #[test]

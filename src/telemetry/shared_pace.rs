@@ -93,7 +93,7 @@ pub(crate) struct PaceReply {
     pub(crate) paused_until: Duration,
     /// One call at a time.
     pub(crate) alone: bool,
-    /// When the rate allows another call: before `now` if more had become due than this worker asked for.
+    /// When the rate allows another call: before `now` if more have become due than this worker was granted.
     pub(crate) next: Duration,
     /// What the leader decided last; empty if there was none yet.
     pub(crate) state: String,

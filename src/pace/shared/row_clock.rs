@@ -1,8 +1,8 @@
-//! When it is which time by the row's clock, which is another one than the worker's.
+//! Converts times of the row's clock to those of the worker's.
 
 use std::time::Duration;
 
-/// The row's clock, as the answers tell it that were the least time on their way: how long each takes varies.
+/// The row's clock, estimated from the fastest answers: how long each is on its way varies.
 #[derive(Debug, Default)]
 pub(super) struct RowClock {
     /// How far it is ahead of the worker's.
@@ -25,7 +25,7 @@ impl RowClock {
         };
     }
 
-    /// When it is this time by the row's clock.
+    /// This time of the row's clock by the worker's.
     pub(super) const fn here(&self, time: Duration) -> Duration {
         time.saturating_sub(self.ahead)
     }

@@ -41,6 +41,9 @@ pub(super) fn steady() -> Vec<Case> {
         case("bucket of 10, 3/s, no hint", || {
             Box::new(bucket(&[(0.0, 3.0)], 10.0, Hint::None))
         }),
+        case("bucket of 1, 0.7/s, no hint", || {
+            Box::new(bucket(&[(0.0, 0.7)], 1.0, Hint::None))
+        }),
         Case {
             quick: 10,
             ..case("bucket of 400, 400/s, no hint", || {

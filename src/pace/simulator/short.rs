@@ -26,7 +26,7 @@ const AS_AIMED: Reached = Reached {
     latency: 0.0,
 };
 
-const SHORT: [Reached; 33] = [
+const SHORT: [Reached; 34] = [
     // A few more than thirty: that many were in flight at the first refusal.
     refused("bucket of 50, 40/s", 36),
     refused("503 for 3 min", 36),
@@ -35,6 +35,11 @@ const SHORT: [Reached; 33] = [
     // Most of them at the start, when as many again are on the wire.
     refused("bucket of 50, 40/s, no hint, 150 ms away", 110),
     refused("bucket of 50, 40/s, Retry-After, 150 ms away", 110),
+    // Every other call is refused, so no rate is ever measured, and below 1/s nothing is tried without that.
+    Reached {
+        share: 0.5,
+        ..refused("bucket of 1, 0.7/s", 1_000)
+    },
     // At so low a rate each step takes long.
     refused("bucket of 10, 3/s", 36),
     Reached {
