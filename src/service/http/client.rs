@@ -205,7 +205,7 @@ fn proxy(proxy: &Proxy) -> Result<reqwest::Proxy> {
         .map_err(|_| Error::usage(format!("{} cannot be used", proxy.name())))
 }
 
-/// With the UUID and the length of the body. A map with room for these is not hashed anew for each call.
+/// Room for these headers, the UUID and the length of the body, so that the table of a copy need not grow.
 const MOST_HEADERS: usize = 8;
 
 /// The headers of every request, also those that the libraries would otherwise make for each call.
