@@ -2,7 +2,8 @@
 
 use std::fs;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use insta::assert_snapshot;
@@ -11,11 +12,6 @@ use crate::support::process::Place;
 use crate::support::server::{Server, answer, good, status};
 use crate::support::shown::shown;
 use crate::support::users;
-
-/// Gives every user the right verdict after some milliseconds.
-fn slow() -> Server {
-    Server::start(|request| good(request).after(Duration::from_millis(3)))
-}
 
 /// Runs the same command to its end, and checks how many calls there were in all.
 fn goes_on(place: &Place, server: &Server, csv: &str, calls: usize) {
@@ -30,33 +26,35 @@ fn goes_on(place: &Place, server: &Server, csv: &str, calls: usize) {
 #[test]
 fn a_run_that_is_interrupted_again_and_again_pays_for_each_user_once() {
     const ROWS: usize = 120;
+    const ANSWERED: usize = 5;
+    const IN_FLIGHT: usize = 4;
     let csv = users::csv(ROWS);
-    let (place, server) = (Place::with("users.csv", &csv), slow());
-    let mut stops = 0;
-    loop {
-        let signal = ["INT", "TERM"][stops % 2];
-        let calls = server.calls();
+    let answered = Arc::new(AtomicUsize::new(0));
+    let may_answer = Arc::clone(&answered);
+    let server = Server::start(move |request| {
+        while request.nth > may_answer.load(Relaxed) {
+            thread::sleep(Duration::from_millis(1));
+        }
+        good(request)
+    });
+    let place = Place::with("users.csv", &csv);
+    for stops in 0..ROWS / (ANSWERED + IN_FLIGHT) {
+        let before = server.calls();
+        answered.store(before + ANSWERED, Relaxed);
         let running = place
             .run(&server, ["users.csv", "-o", "scored.csv", "-c", "4"])
             .start();
-        server.wait_for_calls((calls + 9).min(ROWS));
-        running.signal(signal);
-        let done = running.done();
-        if done.code() == Some(0) {
-            break;
-        }
-        done.exits([130, 143][stops % 2]);
-        stops += 1;
-        if server.calls() == ROWS {
-            goes_on(&place, &server, &csv, ROWS);
-            break;
-        }
-        done.says("the same command continues from there");
+        server.wait_for_calls(before + ANSWERED + IN_FLIGHT);
+        running.signal(["INT", "TERM"][stops % 2]);
+        running.wait_for_words("s for 4 calls in flight");
+        answered.store(usize::MAX, Relaxed);
+        running
+            .done()
+            .exits([130, 143][stops % 2])
+            .says("the same command continues from there");
+        assert_eq!(server.calls(), before + ANSWERED + IN_FLIGHT);
     }
-    assert!(stops >= 4, "{stops}");
-    assert_eq!(server.calls(), ROWS, "nobody was asked for twice");
-    assert_eq!(place.text("scored.csv"), users::scored(&csv));
-    assert_eq!(place.names(), ["scored.csv", "users.csv"]);
+    goes_on(&place, &server, &csv, ROWS);
 }
 
 #[test]
