@@ -70,6 +70,7 @@ const OWNERS: &[(&str, &[&str])] = &[
             "input/jsonl/member_uses.rs",
             "ledger/db/recent_answers.rs",
             "ledger/packed/tail.rs",
+            "ledger/request_key.rs",
             "scorer/transactions.rs",
         ],
     ),

@@ -73,7 +73,7 @@ pub(crate) use opened::OpenedLedger;
 #[cfg(feature = "postgres")]
 pub(crate) use postgres::{ImportCounts, ImportSettings, InitResult, import, init, refuse_reuse};
 pub(crate) use previewing::preview;
-pub(crate) use request_key::{RequestHasher, RequestKey};
+pub(crate) use request_key::{ByRequest, RequestHasher, RequestKey};
 pub(crate) use request_uuids::RequestUuids;
 pub(crate) use row_lookup::RowLookup;
 pub use server_url::ServerUrl;
