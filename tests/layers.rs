@@ -68,6 +68,7 @@ const OWNERS: &[(&str, &[&str])] = &[
             "analysis/groups.rs",
             "commands/report/past.rs",
             "input/jsonl/member_uses.rs",
+            "ledger/answer_memory.rs",
             "ledger/db/recent_answers.rs",
             "ledger/packed/tail.rs",
             "ledger/request_key.rs",

@@ -7,6 +7,7 @@
 
 mod access;
 mod admin;
+mod answer_memory;
 mod bloom_filter;
 mod boot_clock;
 mod clock;
@@ -17,6 +18,7 @@ mod faults;
 mod file;
 mod group_commit;
 mod holder;
+mod in_memory;
 mod judge;
 mod known_limit;
 mod lease;

@@ -149,7 +149,10 @@ impl Database {
                 }
             }
         }
-        let written = writer.put(&transaction, answers.into_iter())?;
+        let mut written = writer.put(&transaction, answers.into_iter())?;
+        if let Some(memory) = work.memory {
+            writer.move_from(memory, &transaction, &mut written)?;
+        }
         let claimed = match &mut self.claims {
             Some(claims) => claims.handle(&transaction, work)?,
             None => Vec::new(),

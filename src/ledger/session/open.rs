@@ -298,6 +298,7 @@ impl OpenLedger {
             earliest: self.lookups.run.earliest(),
             hasher: self.lookups.hasher,
             lookup: Some(lookup),
+            in_memory: self.claim.is_scratch(),
             lease,
             // Half of the answers gather while the other calls are out.
             enough: self.in_flight.get() / 2,
