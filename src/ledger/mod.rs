@@ -86,4 +86,4 @@ pub(crate) use settings::{PreviewAccount, PreviewSettings};
 pub(crate) use store::{ClaimRequest, ClaimResult, FinishedRun};
 pub(crate) use upkeep::{Forgetter, Keeper, Traces, UpkeepResult, stats_of};
 pub(crate) use write_thread::Claimed;
-pub(crate) use writer::LedgerWriter;
+pub(crate) use writer::{LedgerWriter, Urgency};

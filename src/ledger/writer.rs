@@ -52,6 +52,15 @@ struct Recheck {
     failed: Option<BloomFilter>,
 }
 
+/// When requests are claimed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Urgency {
+    /// At once: no call can start before.
+    Now,
+    /// With the next answers, which costs less: calls have enough to do until then.
+    WithAnswers,
+}
+
 /// What a writer needs besides its store.
 pub(super) struct WriterSettings {
     /// The ledger's path, for messages.
@@ -190,11 +199,18 @@ impl LedgerWriter {
     ///
     /// # Errors
     /// As [`Self::keep`].
-    pub(crate) async fn claim(&self, requests: Vec<ClaimRequest>) -> Result<Claimed> {
+    pub(crate) async fn claim(
+        &self,
+        requests: Vec<ClaimRequest>,
+        urgency: Urgency,
+    ) -> Result<Claimed> {
         let (done, claimed) = oneshot::channel();
-        self.pending
-            .send_urgent(Pending::Claims { requests, done })
-            .map_err(|_| thread_is_gone())?;
+        let claims = Pending::Claims { requests, done };
+        let sent = match urgency {
+            Urgency::Now => self.pending.send_urgent(claims),
+            Urgency::WithAnswers => self.pending.send(claims),
+        };
+        sent.map_err(|_| thread_is_gone())?;
         claimed.await.map_err(|_| thread_is_gone())?
     }
 
