@@ -7,6 +7,7 @@
 
 mod access;
 mod admin;
+mod answer_memory;
 mod bloom_filter;
 mod boot_clock;
 mod clock;
@@ -17,6 +18,7 @@ mod faults;
 mod file;
 mod group_commit;
 mod holder;
+mod in_memory;
 mod judge;
 mod known_limit;
 mod lease;
@@ -73,7 +75,7 @@ pub(crate) use opened::OpenedLedger;
 #[cfg(feature = "postgres")]
 pub(crate) use postgres::{ImportCounts, ImportSettings, InitResult, import, init, refuse_reuse};
 pub(crate) use previewing::preview;
-pub(crate) use request_key::{RequestHasher, RequestKey};
+pub(crate) use request_key::{ByRequest, RequestHasher, RequestKey};
 pub(crate) use request_uuids::RequestUuids;
 pub(crate) use row_lookup::RowLookup;
 pub use server_url::ServerUrl;
@@ -84,4 +86,4 @@ pub(crate) use settings::{PreviewAccount, PreviewSettings};
 pub(crate) use store::{ClaimRequest, ClaimResult, FinishedRun};
 pub(crate) use upkeep::{Forgetter, Keeper, Traces, UpkeepResult, stats_of};
 pub(crate) use write_thread::Claimed;
-pub(crate) use writer::LedgerWriter;
+pub(crate) use writer::{LedgerWriter, Urgency};

@@ -4,9 +4,12 @@
 //! draws for itself, and a row number. Two ledgers have no key in common, and a key cannot be turned back into a request.
 //! This file must not know how answers are stored.
 
+use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hash, Hasher};
 use std::path::{Path, absolute};
+
+use foldhash::fast::FixedState;
 
 #[cfg(feature = "postgres")]
 use super::holder::host;
@@ -62,6 +65,9 @@ impl RequestKey {
         }
     }
 }
+
+/// A table by request. The keys are keyed hashes, so nobody can choose them.
+pub(crate) type ByRequest<T> = HashMap<RequestKey, T, FixedState>;
 
 /// Names a run, over all its stops.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

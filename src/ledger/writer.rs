@@ -13,16 +13,17 @@ use tokio::sync::oneshot;
 use super::bloom_filter::BloomFilter;
 use super::clock::millis;
 use super::group_commit::{Sender, queue};
+use super::in_memory::InMemory;
 use super::known_limit::KnownLimit;
 use super::lease::{Holding, Lease, LeaseTerms, WorkerNumber};
 use super::lookup::Lookup;
-use super::lookup_result::{AnsweredIn, LookupResult};
+use super::lookup_result::{AnsweredIn, KnownOutcome, LookupResult};
 use super::packed::Fingerprint;
 use super::request_key::{RequestHasher, RequestKey, RunId};
 use super::request_uuids::RequestUuids;
 use super::sealed_failure::SealedFailure;
 use super::store::{AnswerCounts, ClaimRequest, FinishedRun, Payload, Record, Store};
-use super::write_thread::{Claimed, Notes, Pending, WriteThread};
+use super::write_thread::{Claimed, Notes, Pending, WriteThread, thread_is_gone};
 use crate::base::error::{Error, Result};
 use crate::telemetry::pace::Limit;
 use crate::verdict::{Answer, Failure};
@@ -34,6 +35,8 @@ pub struct LedgerWriter {
     // Closed before the thread is released: of two connections that close at the same time, neither is the last one, and
     // only the last one copies the log into the ledger.
     recheck: Option<RefCell<Recheck>>,
+    /// The answers, where nothing keeps them beyond the run.
+    in_memory: Option<RefCell<InMemory>>,
     /// Answers that arrive now are dated no earlier, in milliseconds since 1970.
     earliest: i64,
     pending: Sender<Pending>,
@@ -49,6 +52,15 @@ struct Recheck {
     failed: Option<BloomFilter>,
 }
 
+/// When requests are claimed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Urgency {
+    /// At once: no call can start before.
+    Now,
+    /// With the next answers, which costs less: calls have enough to do until then.
+    WithAnswers,
+}
+
 /// What a writer needs besides its store.
 pub(super) struct WriterSettings {
     /// The ledger's path, for messages.
@@ -59,6 +71,8 @@ pub(super) struct WriterSettings {
     pub(super) earliest: i64,
     /// Finds what arrived meanwhile before each call; `None` if each request is claimed, which finds it too.
     pub(super) lookup: Option<Lookup>,
+    /// Whether nothing keeps the answers beyond the run.
+    pub(super) in_memory: bool,
     /// The lease that its claims need; `None` where no other run writes to the ledger.
     pub(super) lease: Option<LeaseTerms>,
     /// A group of so many records waits no longer.
@@ -77,6 +91,7 @@ impl LedgerWriter {
             run,
             earliest,
             lookup,
+            in_memory,
             lease,
             enough,
         } = settings;
@@ -108,6 +123,7 @@ impl LedgerWriter {
             hasher,
             run,
             recheck,
+            in_memory: in_memory.then(RefCell::default),
             earliest,
             pending: sender,
             notes,
@@ -116,11 +132,14 @@ impl LedgerWriter {
         Ok((writer, end))
     }
 
-    /// Stores an answer, and returns it when it is durable.
+    /// Stores an answer, and returns it when it is durable, or at least can be found where nothing keeps it beyond the run.
     ///
     /// # Errors
     /// Exit code 3: it could not be written; nothing can be stored any more.
     pub async fn keep(&self, key: RequestKey, answer: Answer) -> Result<Answer> {
+        if self.keep_in_memory(&key, &answer)? {
+            return Ok(answer);
+        }
         match self.put(key, Payload::Answer(answer)).await? {
             Payload::Answer(answer) => Ok(answer),
             Payload::Failure(_) => Err(thread_is_gone()),
@@ -149,12 +168,25 @@ impl LedgerWriter {
         Ok(())
     }
 
+    /// Keeps an answer in memory, where nothing keeps it beyond the run and there is room.
+    fn keep_in_memory(&self, key: &RequestKey, answer: &Answer) -> Result<bool> {
+        match &self.in_memory {
+            Some(memory) => {
+                let mut memory = memory.borrow_mut();
+                memory.keep(key, answer, self.now(), &self.pending)
+            }
+            None => Ok(false),
+        }
+    }
+
+    /// The time that a record of now gets.
+    fn now(&self) -> i64 {
+        millis(SystemTime::now()).max(self.earliest)
+    }
+
     async fn put(&self, key: RequestKey, payload: Payload) -> Result<Payload> {
-        let record = Record {
-            key,
-            payload,
-            at: millis(SystemTime::now()).max(self.earliest),
-        };
+        let at = self.now();
+        let record = Record { key, payload, at };
         let (done, durable) = oneshot::channel();
         self.pending
             .send(Pending::Record { record, done })
@@ -167,11 +199,18 @@ impl LedgerWriter {
     ///
     /// # Errors
     /// As [`Self::keep`].
-    pub(crate) async fn claim(&self, requests: Vec<ClaimRequest>) -> Result<Claimed> {
+    pub(crate) async fn claim(
+        &self,
+        requests: Vec<ClaimRequest>,
+        urgency: Urgency,
+    ) -> Result<Claimed> {
         let (done, claimed) = oneshot::channel();
-        self.pending
-            .send_urgent(Pending::Claims { requests, done })
-            .map_err(|_| thread_is_gone())?;
+        let claims = Pending::Claims { requests, done };
+        let sent = match urgency {
+            Urgency::Now => self.pending.send_urgent(claims),
+            Urgency::WithAnswers => self.pending.send(claims),
+        };
+        sent.map_err(|_| thread_is_gone())?;
         claimed.await.map_err(|_| thread_is_gone())?
     }
 
@@ -211,6 +250,16 @@ impl LedgerWriter {
         key: &RequestKey,
         body: &[u8],
     ) -> Result<Option<(LookupResult, AnsweredIn)>> {
+        if let Some(memory) = &self.in_memory
+            && let Some(answer) = memory.borrow().find(key)
+        {
+            let known = Some(KnownOutcome::Answer(answer));
+            let found = LookupResult {
+                known,
+                ..LookupResult::default()
+            };
+            return Ok(Some((found, AnsweredIn::ThisRun)));
+        }
         let Some(recheck) = &self.recheck else {
             return Ok(None);
         };
@@ -267,8 +316,4 @@ impl LedgerWriter {
     pub(crate) const fn is_shared(&self) -> bool {
         self.lease.is_some()
     }
-}
-
-fn thread_is_gone() -> Error {
-    Error::internal("the ledger's thread ended without a word")
 }

@@ -5,7 +5,7 @@
 
 use super::interests::ClaimNeeds;
 use super::rows::Rows;
-use crate::ledger::{ClaimRequest, ClaimResult, Claimed};
+use crate::ledger::{ClaimRequest, ClaimResult, Claimed, Urgency};
 use crate::scorer::{Claim, RowCall, Stop};
 use crate::telemetry::event::Event;
 use crate::verdict::Verdict;
@@ -30,13 +30,14 @@ impl<S> Rows<'_, S> {
     ///
     /// # Errors
     /// The run must stop: too many rows have failed, or the ledger cannot be read.
-    pub(super) fn next_claims(&mut self) -> Result<Option<Vec<ClaimRequest>>, Stop> {
+    pub(super) fn next_claims(&mut self) -> Result<Option<(Vec<ClaimRequest>, Urgency)>, Stop> {
         let Some(claims) = &mut self.claims else {
             return Ok(None);
         };
         if claims.is_out() {
             return Ok(None);
         }
+        let urgency = claims.urgency();
         let mut calls = claims.take_again(self.time);
         for _ in 0..claims.room(self.scorer.calls_ahead()) {
             self.admit_without_call()?;
@@ -55,7 +56,7 @@ impl<S> Rows<'_, S> {
         if let Some(claims) = &mut self.claims {
             claims.set_out(calls);
         }
-        Ok((!requests.is_empty()).then_some(requests))
+        Ok((!requests.is_empty()).then_some((requests, urgency)))
     }
 
     /// What was claimed has come back.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::ledger::{Holding, WorkerNumber};
+use crate::ledger::{Holding, Urgency, WorkerNumber};
 use crate::scorer::RowCall;
 
 /// Requests that are claimed together at most.
@@ -120,6 +120,16 @@ impl Claims {
             return 0;
         }
         ahead - self.ready.len()
+    }
+
+    /// How soon more rows must be claimed: while there are claimed ones to call for, answers come, with which claims are
+    /// stored at no extra cost.
+    pub(super) fn urgency(&self) -> Urgency {
+        if self.ready.is_empty() {
+            Urgency::Now
+        } else {
+            Urgency::WithAnswers
+        }
     }
 
     /// Rows that must be claimed again, or may be by now.

@@ -14,7 +14,7 @@ use super::messages::{Read, Write};
 use super::rows::Rows;
 use super::wake::Wake;
 use super::window::WindowSize;
-use crate::ledger::ClaimRequest;
+use crate::ledger::{ClaimRequest, Urgency};
 use crate::pace::{FreshRows, Permit};
 use crate::scorer::{RowCall, RowOutcome, Scorer, Stop};
 use crate::service::Service;
@@ -106,7 +106,7 @@ impl<'a, S: Service> Dispatcher<'a, S> {
     }
 
     /// The requests to claim now, before they are called for.
-    pub(super) fn claim_now(&mut self) -> Option<Vec<ClaimRequest>> {
+    pub(super) fn claim_now(&mut self) -> Option<(Vec<ClaimRequest>, Urgency)> {
         if self.is_stopping() {
             return None;
         }

@@ -3,7 +3,6 @@
 //! This decides whether a row costs a call. It does not if it has no valid request, if the ledger knows the answer, or if an
 //! equal request is out already. Nothing here waits.
 
-use std::collections::HashMap;
 use std::mem;
 
 use bytes::Bytes;
@@ -12,7 +11,7 @@ use tokio::time::Instant;
 use super::claims::Claims;
 use super::pending_row::{PendingRow, Request};
 use super::window::{Admitted, RowWindow, WindowSize};
-use crate::ledger::RequestKey;
+use crate::ledger::ByRequest;
 use crate::output::DoneRow;
 use crate::row::RowNumber;
 use crate::scorer::{RowCall, RowOutcome, Scorer, Stop};
@@ -34,7 +33,7 @@ pub(super) struct Rows<'a, S> {
     pub(super) scorer: &'a Scorer<S>,
     pub(super) window: RowWindow,
     /// Requests that are out, each with the rows that wait for the same answer.
-    out: HashMap<RequestKey, Vec<RowNumber>>,
+    out: ByRequest<Vec<RowNumber>>,
     /// Rows that need a call, on their way to it; `None` where no other run writes to the ledger.
     pub(super) claims: Option<Claims>,
     /// Whether the ledger was asked again about the row that is admitted next.
@@ -51,7 +50,7 @@ impl<'a, S> Rows<'a, S> {
         Self {
             scorer,
             window: RowWindow::new(size, time),
-            out: HashMap::new(),
+            out: ByRequest::default(),
             claims: scorer.shares_ledger().then(Claims::default),
             rechecked: false,
             time,

@@ -43,8 +43,8 @@ pub(crate) async fn run<S: Service>(
         while let Some((call, permit)) = dispatcher.start_now() {
             sources.scoring.push(scorer.score(call, permit));
         }
-        if let Some(requests) = dispatcher.claim_now() {
-            sources.claims.batch.push(scorer.claim(requests));
+        if let Some((requests, urgency)) = dispatcher.claim_now() {
+            sources.claims.batch.push(scorer.claim(requests, urgency));
         }
         if dispatcher.is_done() {
             break;

@@ -7,7 +7,7 @@ use super::outcome::{RowOutcome, Stop};
 use super::parts::Scorer;
 use super::row_call::{Claim, RowCall, RowHistory};
 use crate::ledger::{
-    ClaimRequest, ClaimResult, Claimed, Holding, LedgerWriter, RequestKey, WorkerNumber,
+    ClaimRequest, ClaimResult, Claimed, Holding, LedgerWriter, RequestKey, Urgency, WorkerNumber,
 };
 use crate::pace::Closed;
 
@@ -35,9 +35,13 @@ impl<S> Scorer<S> {
     ///
     /// # Errors
     /// The ledger cannot be written, so the run must stop.
-    pub(crate) async fn claim(&self, requests: Vec<ClaimRequest>) -> Result<Claimed, Stop> {
+    pub(crate) async fn claim(
+        &self,
+        requests: Vec<ClaimRequest>,
+        urgency: Urgency,
+    ) -> Result<Claimed, Stop> {
         match &self.recorder.ledger {
-            Some(ledger) => ledger.claim(requests).await.map_err(Stop::of_ledger),
+            Some(ledger) => { ledger.claim(requests, urgency).await }.map_err(Stop::of_ledger),
             None => Err(Stop::internal("there is no ledger to claim a request in")),
         }
     }
@@ -99,7 +103,8 @@ impl<S> Scorer<S> {
                         let (Some(key), body) = (call.key, call.body.clone()) else {
                             break;
                         };
-                        let claimed = self.claim(vec![ClaimRequest { key, body }]).await;
+                        let request = vec![ClaimRequest { key, body }];
+                        let claimed = self.claim(request, Urgency::Now).await;
                         let claimed =
                             claimed.map_err(|stop| RowOutcome::stopped(call.row, stop))?;
                         let Claimed {

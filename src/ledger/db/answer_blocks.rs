@@ -11,7 +11,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::checksum::Checksums;
 use crate::ledger::packed::{
-    BlockBuilder, BlockNumber, PackedAnswer, PackedKey, unpack, unpack_keys,
+    BlockBuilder, BlockNumber, PackedAnswer, PackedBlock, PackedKey, unpack, unpack_keys,
 };
 
 /// A block as it was read.
@@ -147,20 +147,20 @@ pub(super) fn append(
     connection: &Connection,
     checksums: Checksums,
     owner: BlockOwner,
-    block: &BlockBuilder,
+    block: &PackedBlock,
 ) -> rusqlite::Result<BlockNumber> {
     // Not `RETURNING id`: for that, SQLite makes a temporary table each time, with 150 KiB of memory.
     const APPEND: &str =
         "INSERT INTO answer_blocks (context, capture, at, answers, bytes, checksum)
         VALUES (?, ?, ?, ?, ?, ?)";
-    let (at, answers, bytes) = parts(block);
+    let (at, answers, bytes) = columns(block);
     let number = connection.prepare_cached(APPEND)?.insert(params![
         owner.context,
         owner.capture,
         at,
         answers,
         bytes,
-        checksum(checksums, owner, at, answers, &bytes)
+        checksum(checksums, owner, at, answers, bytes)
     ])?;
     u32::try_from(number)
         .map(BlockNumber)
@@ -173,18 +173,18 @@ pub(super) fn replace(
     connection: &Connection,
     checksums: Checksums,
     (number, owner): (BlockNumber, BlockOwner),
-    block: &BlockBuilder,
+    block: &PackedBlock,
 ) -> rusqlite::Result<()> {
     const REPLACE: &str =
         "UPDATE answer_blocks SET at = ?, answers = ?, bytes = ?, checksum = ? WHERE id = ?";
-    if block.len() == 0 && last(connection)? != number {
+    if block.answers == 0 && last(connection)? != number {
         return connection
             .prepare_cached("DELETE FROM answer_blocks WHERE id = ?")?
             .execute([number.0])
             .map(drop);
     }
-    let (at, answers, bytes) = parts(block);
-    let checksum = checksum(checksums, owner, at, answers, &bytes);
+    let (at, answers, bytes) = columns(block);
+    let checksum = checksum(checksums, owner, at, answers, bytes);
     connection
         .prepare_cached(REPLACE)?
         .execute(params![at, answers, bytes, checksum, number.0])
@@ -205,7 +205,7 @@ pub(super) fn remove_of(
     let owner = read(connection, checksums, last, |block| Ok(block.owner()))?;
     match owner.filter(|owner| owner.context == context) {
         Some(owner) => {
-            let empty = BlockBuilder::default();
+            let empty = BlockBuilder::default().block();
             replace(connection, checksums, (last, owner), &empty)
         }
         None => Ok(()),
@@ -283,9 +283,9 @@ fn count(row: &Row<'_>) -> rusqlite::Result<u64> {
 }
 
 /// The columns of a block.
-fn parts(block: &BlockBuilder) -> (i64, i64, Vec<u8>) {
-    let answers = i64::try_from(block.len()).unwrap_or(i64::MAX);
-    (block.at(), answers, block.bytes())
+fn columns(block: &PackedBlock) -> (i64, i64, &[u8]) {
+    let answers = i64::try_from(block.answers).unwrap_or(i64::MAX);
+    (block.at, answers, &block.bytes)
 }
 
 fn checksum(

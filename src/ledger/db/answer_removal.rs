@@ -32,7 +32,7 @@ fn edit<'a>(
     }
     if changed {
         let place = (block.number, block.owner());
-        answer_blocks::replace(connection, checksums, place, &left)?;
+        answer_blocks::replace(connection, checksums, place, &left.block())?;
     }
     Ok(block.keys().count().saturating_sub(left.len()))
 }

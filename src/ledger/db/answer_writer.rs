@@ -13,6 +13,7 @@ use super::errors::damaged;
 use super::found_answer::AnswerState;
 use super::latest_answers::{LatestAnswers, LedgerState};
 use super::{answer_index, answer_removal, answers, schema};
+use crate::ledger::answer_memory::AnswerMemory;
 use crate::ledger::packed::{
     BlockBuilder, BlockNumber, Fingerprint, IndexEntry, MOST_ENTRIES, PackedAnswer, PackedId,
     PackedKey, ReplacedScore,
@@ -156,13 +157,38 @@ impl AnswerWriter {
     }
 
     fn append(&self, group: &mut Group<'_>) -> rusqlite::Result<()> {
-        let number =
-            answer_blocks::append(group.connection, self.checksums, self.owner, &group.block)?;
+        let number = answer_blocks::append(
+            group.connection,
+            self.checksums,
+            self.owner,
+            &group.block.block(),
+        )?;
         let written = group.unwritten.drain(..);
         let written = written.map(|(key, previous)| (number, key, previous));
         group.written.0.extend(written);
         group.block.clear();
         Ok(())
+    }
+
+    /// Writes answers that were in memory in a transaction. They replace none.
+    pub(crate) fn move_from(
+        &self,
+        memory: &AnswerMemory,
+        connection: &Connection,
+        written: &mut WrittenAnswers,
+    ) -> rusqlite::Result<()> {
+        for block in memory.blocks() {
+            let number = answer_blocks::append(connection, self.checksums, self.owner, block)?;
+            let keys = block.keys().map(|key| (number, key, None));
+            written.0.extend(keys);
+        }
+        Ok(())
+    }
+
+    /// What was written can be found from now on within its transaction; others who look for it wait until that has ended.
+    pub(crate) fn note(&self, written: &mut WrittenAnswers) {
+        self.latest.append(&written.0);
+        written.0.clear();
     }
 
     /// What was written is durable now: it can be found.

@@ -149,9 +149,18 @@ impl Database {
                 }
             }
         }
-        let written = writer.put(&transaction, answers.into_iter())?;
+        let mut written = writer.put(&transaction, answers.into_iter())?;
+        if let Some(memory) = work.memory {
+            writer.move_from(memory, &transaction, &mut written)?;
+        }
         let claimed = match &mut self.claims {
-            Some(claims) => claims.handle(&transaction, work)?,
+            Some(claims) => {
+                if !work.claims.is_empty() {
+                    // They are looked up: what was just written need not be read again for that.
+                    writer.note(&mut written);
+                }
+                claims.handle(&transaction, work)?
+            }
             None => Vec::new(),
         };
         transaction.commit()?;

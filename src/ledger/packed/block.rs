@@ -59,6 +59,16 @@ pub(in crate::ledger) struct BlockBuilder {
     at: i64,
 }
 
+/// A block of answers.
+#[derive(Debug)]
+pub(in crate::ledger) struct PackedBlock {
+    /// When its first answer arrived, in milliseconds since 1970: other times are counted from there.
+    pub(in crate::ledger) at: i64,
+    /// How many answers it has.
+    pub(in crate::ledger) answers: usize,
+    pub(in crate::ledger) bytes: Vec<u8>,
+}
+
 impl BlockBuilder {
     /// Adds an answer.
     pub(in crate::ledger) fn add(&mut self, answer: &PackedAnswer<'_>) {
@@ -111,19 +121,18 @@ impl BlockBuilder {
         }
     }
 
-    /// When its first answer arrived: other times are counted from there.
-    pub(in crate::ledger) const fn at(&self) -> i64 {
-        self.at
-    }
-
-    /// The packed answers.
-    pub(in crate::ledger) fn bytes(&self) -> Vec<u8> {
+    /// The block with the answers so far.
+    pub(in crate::ledger) fn block(&self) -> PackedBlock {
         let (flags, rows) = if self.has_rows {
             (ROWS, &*self.rows)
         } else {
             (0, &[][..])
         };
-        [&[flags][..], &self.hashes, rows, &self.bodies].concat()
+        PackedBlock {
+            at: self.at,
+            answers: self.answers,
+            bytes: [&[flags][..], &self.hashes, rows, &self.bodies].concat(),
+        }
     }
 
     /// Starts the next block.
@@ -132,6 +141,18 @@ impl BlockBuilder {
             part.clear();
         }
         (self.has_rows, self.answers, self.at) = (false, 0, 0);
+    }
+}
+
+impl PackedBlock {
+    /// The keys of its answers.
+    pub(in crate::ledger) fn keys(&self) -> impl Iterator<Item = PackedKey> {
+        unpack_keys(&self.bytes, self.answers).0
+    }
+
+    /// Its answers.
+    pub(in crate::ledger) fn answers(&self) -> impl Iterator<Item = PackedAnswer<'_>> {
+        unpack(&self.bytes, self.answers, self.at)
     }
 }
 
@@ -254,12 +275,11 @@ mod tests {
             for parts in &all {
                 block.add(&answer(parts));
             }
-            let bytes = block.bytes();
+            let block = block.block();
             let expected: Vec<_> = all.iter().map(answer).collect();
-            let unpacked: Vec<_> = unpack(&bytes, block.len(), block.at()).collect();
+            let unpacked: Vec<_> = block.answers().collect();
             prop_assert_eq!(&unpacked, &expected);
-            let (keys, _) = unpack_keys(&bytes, block.len());
-            prop_assert!(keys.eq(expected.iter().map(|answer| answer.key)));
+            prop_assert!(block.keys().eq(expected.iter().map(|answer| answer.key)));
         }
 
         #[test]
@@ -287,7 +307,7 @@ mod tests {
                 });
             }
             // What the other columns of its row take, and what a page has besides rows.
-            assert!(9 * (block.bytes().len() + 27) + 8 <= 4_096);
+            assert!(9 * (block.block().bytes.len() + 27) + 8 <= 4_096);
             assert!(block.len() >= 9, "{}", block.len());
         }
     }

@@ -12,7 +12,9 @@ mod key;
 mod tail;
 mod transaction_id;
 
-pub(super) use block::{BlockBuilder, PackedAnswer, ReplacedScore, unpack, unpack_keys};
+pub(super) use block::{
+    BlockBuilder, PackedAnswer, PackedBlock, ReplacedScore, unpack, unpack_keys,
+};
 pub(super) use chunk::{Chunk, NewChunk, chunks};
 pub(super) use fingerprint::{BlockNumber, Fingerprint, IndexEntry};
 pub(super) use key::PackedKey;

@@ -207,6 +207,7 @@ impl OpenServer {
             },
             earliest: self.run.earliest(),
             lookup: None,
+            in_memory: false,
             lease: Some(self.lease),
             // Half of the answers gather while the other calls are out.
             enough: self.in_flight / 2,

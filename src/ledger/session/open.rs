@@ -298,9 +298,11 @@ impl OpenLedger {
             earliest: self.lookups.run.earliest(),
             hasher: self.lookups.hasher,
             lookup: Some(lookup),
+            in_memory: self.claim.is_scratch(),
             lease,
-            // Half of the answers gather while the other calls are out.
-            enough: self.in_flight.get() / 2,
+            // Three quarters of the answers gather while other calls are out: with half of them a run needs up to a fifth more
+            // syncs, and with all of them calls would have to wait during each sync.
+            enough: self.in_flight.get().saturating_mul(3) / 4,
         };
         let (writer, counts) = LedgerWriter::start(store(self.database), settings)?;
         self.new_file.keep();

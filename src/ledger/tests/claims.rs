@@ -14,7 +14,7 @@ use crate::ledger::lease::Holding;
 use crate::ledger::lookup_result::{AnsweredIn, KnownOutcome};
 use crate::ledger::store::{ClaimRequest, ClaimResult, Payload, Record, Renewal, Store, Work};
 use crate::ledger::write_thread::Claimed;
-use crate::ledger::{RequestHasher, RequestKey};
+use crate::ledger::{RequestHasher, RequestKey, Urgency};
 
 const OURS: ClaimResult = ClaimResult::Ours { taken_over: false };
 const TAKEN_OVER: ClaimResult = ClaimResult::Ours { taken_over: true };
@@ -38,7 +38,7 @@ impl TestRun {
     fn claimed(&self, numbers: impl IntoIterator<Item = u8>) -> Claimed {
         let numbers = numbers.into_iter();
         let requests = numbers.map(|number| request(&self.hasher, number));
-        wait(self.writer.claim(requests.collect())).unwrap()
+        wait(self.writer.claim(requests.collect(), Urgency::Now)).unwrap()
     }
 
     fn key_of(&self, number: u8) -> RequestKey {

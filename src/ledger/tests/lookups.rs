@@ -10,7 +10,7 @@ use super::support::{
 };
 use crate::ledger::lookup_result::AnsweredIn;
 use crate::ledger::{
-    ClaimRequest, ClaimResult, Freshness, LedgerSettings, LookupResult, Removal, Reuse,
+    ClaimRequest, ClaimResult, Freshness, LedgerSettings, LookupResult, Removal, Reuse, Urgency,
 };
 use crate::row::RowNumber;
 use crate::telemetry::event::Unusable;
@@ -156,7 +156,12 @@ fn runs_that_share_a_ledger_see_each_others_answers() {
     let known = (current(answer("t-1")), AnsweredIn::OtherRun);
     // What others have stored is noted with each claim.
     let body = BODY.into();
-    let claimed = wait(others.writer.claim(vec![ClaimRequest { key, body }])).unwrap();
+    let claimed = wait(
+        others
+            .writer
+            .claim(vec![ClaimRequest { key, body }], Urgency::Now),
+    )
+    .unwrap();
     let expected = ClaimResult::Known(known.0.clone(), known.1);
     assert_eq!(claimed.results, [expected]);
     assert_eq!(others.writer.look_again(&key, BODY).unwrap(), Some(known));

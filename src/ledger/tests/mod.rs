@@ -7,5 +7,6 @@ mod continuing;
 mod damage;
 mod files;
 mod lookups;
+mod memory;
 mod support;
 mod writing;

@@ -70,6 +70,7 @@ impl Observation {
             run: ledger.run().identity(),
             earliest: ledger.run().earliest(),
             lookup: Some(ledger.open_lookup().unwrap()),
+            in_memory: false,
             lease: None,
             enough: 8,
         };

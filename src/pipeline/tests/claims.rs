@@ -3,7 +3,7 @@
 use super::harness::*;
 use super::ledger::{Shared, asking, keyed};
 use crate::ledger::{
-    ClaimRequest, ClaimResult, LedgerWriter, OpenLedger, RequestHasher, RunningLedger,
+    ClaimRequest, ClaimResult, LedgerWriter, OpenLedger, RequestHasher, RunningLedger, Urgency,
 };
 use crate::verdict::{Answer, Score, TransactionId};
 
@@ -33,7 +33,8 @@ impl OtherRun {
             ClaimRequest { key, body }
         };
         let requests: Vec<_> = rows.iter().map(request).collect();
-        let (claimed, writer) = elsewhere(async move || (writer.claim(requests).await, writer));
+        let (claimed, writer) =
+            elsewhere(async move || (writer.claim(requests, Urgency::Now).await, writer));
         let ours = ClaimResult::Ours { taken_over: false };
         assert!(claimed.unwrap().results.iter().all(|it| *it == ours));
         Self {

@@ -8,7 +8,7 @@ use std::fs;
 use std::process::Command;
 
 use crate::support::process::{Done, Place};
-use crate::support::server::Server;
+use crate::support::server::{Server, good, status};
 use crate::support::users;
 
 const CONCURRENCY: usize = 4;
@@ -380,8 +380,15 @@ fn missing_space_is_reported_for_the_file_that_lacks_it() {
 
 #[test]
 fn without_space_for_temporary_files_a_run_says_where_that_is_and_what_names_it() {
-    // Enough rows to need more space than an empty ledger.
-    let (csv, server) = (users::csv(300), Server::good());
+    // Enough rows that are refused, which is kept on the disk, to need more space than an empty ledger.
+    let csv = users::csv(600);
+    let server = Server::start(|request| {
+        if request.name().ends_with(['1', '3', '5', '7', '9']) {
+            status(422)
+        } else {
+            good(request)
+        }
+    });
     let place = Place::with("users.csv", &csv);
     place.write("limited.sh", "ulimit -f $BLOCKS\nexec \"$@\"\n");
     fs::create_dir(place.path("temporary")).unwrap();
@@ -395,7 +402,7 @@ fn without_space_for_temporary_files_a_run_says_where_that_is_and_what_names_it(
         let done = run.under(&["sh", "limited.sh"]).done();
         assert_eq!(place.names(), ["limited.sh", "temporary", "users.csv"]);
         assert_eq!(fs::read_dir(place.path("temporary")).unwrap().count(), 0);
-        if done.code() == Some(0) {
+        if done.code() == Some(1) {
             break;
         }
         done.exits(3).says("/temporary` while it lasts").says(LIMIT);
