@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::in_order::FirstTryOutcome;
 use super::share::{HIGHEST_SHARE, LimitShown, RandomShare};
-use crate::pace::throughput::LEAST_UNMEASURED;
+use crate::pace::throughput::{LEAST_UNMEASURED, SPARE};
 
 /// What is known about random refusals.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -15,6 +15,9 @@ pub(in crate::pace) struct RandomRefusals {
     share: Option<RandomShare>,
     /// Refusals that no limit explains, while they are counted.
     unexplained: Option<UnexplainedRefusals>,
+    /// The limit that they turned out to show, until somebody asks for it.
+    #[serde(skip)]
+    limit: Option<LimitShown>,
     /// Calls accepted since the last refusal.
     accepted_in_a_row: u32,
     /// Calls accepted between the last two refusals.
@@ -33,6 +36,8 @@ struct UnexplainedRefusals {
     cuts: u32,
     refused: u32,
     accepted: u32,
+    /// Calls that were accepted of rows that had been refused.
+    accepted_later: u32,
     /// Calls accepted between the first of these refusals and the refusal before it.
     gap_before: u32,
     /// The most calls accepted a second from one of these refusals to the next, pauses included: no limit is below that.
@@ -69,8 +74,11 @@ impl RandomRefusals {
         self.share.as_mut()?.slowed(now, in_use)
     }
 
-    /// The limit that a check of the share has shown, if one is over and has shown a limit.
+    /// The limit that unexplained refusals or a check of the share have shown, if it is news.
     pub(in crate::pace) fn limit_shown(&mut self, now: Duration) -> Option<LimitShown> {
+        if let Some(limit) = self.limit.take() {
+            return Some(limit);
+        }
         let limit = self.share.as_mut()?.limit_shown(now)?;
         if limit.none_random {
             self.share = None;
@@ -92,6 +100,11 @@ impl RandomRefusals {
                 self.gap = std::mem::take(&mut self.accepted_in_a_row);
                 if let Some(unexplained) = self.counting(began) {
                     unexplained.refused = unexplained.refused.saturating_add(1);
+                }
+            }
+            FirstTryOutcome::AcceptedLater(began) => {
+                if let Some(unexplained) = self.counting(began) {
+                    unexplained.accepted_later = unexplained.accepted_later.saturating_add(1);
                 }
             }
             FirstTryOutcome::NotCounted => {}
@@ -141,8 +154,17 @@ impl RandomRefusals {
         // Of few calls the share is uncertain: less by a standard deviation.
         let surely = (refused - refused.sqrt()) / calls;
         let is_low = pace <= seen.best.max(LEAST_UNMEASURED);
-        if seen.cuts <= CUTS || seen.accepted < FEWEST_ACCEPTED || surely > HIGHEST_SHARE || !is_low
-        {
+        if seen.cuts <= CUTS || !is_low {
+            return false;
+        }
+        let too_many = surely > HIGHEST_SHARE;
+        // At a higher pace there are further cuts.
+        if too_many && pace <= LEAST_UNMEASURED {
+            self.limit = seen.limit(now, pace);
+            self.unexplained = self.unexplained.take().filter(|_| self.limit.is_none());
+            return false;
+        }
+        if too_many || seen.accepted < FEWEST_ACCEPTED {
             return false;
         }
         let refused = f64::from(seen.refused.max(1));
@@ -174,6 +196,20 @@ impl RandomRefusals {
     /// Something else explains the refusals.
     pub(in crate::pace) fn explained(&mut self) {
         self.unexplained = None;
+    }
+}
+
+impl UnexplainedRefusals {
+    /// The limit that they show if they are too many for chance: what was accepted meanwhile.
+    fn limit(&self, now: Duration, pace: f64) -> Option<LimitShown> {
+        let accepted = self.accepted + self.accepted_later;
+        let lasted = now.saturating_sub(self.since).as_secs_f64();
+        let rate = f64::from(accepted) / lasted;
+        (accepted >= FEWEST_ACCEPTED && rate.is_finite()).then(|| LimitShown {
+            sustained: rate * SPARE,
+            refused: pace.max(rate),
+            none_random: false,
+        })
     }
 }
 
@@ -228,6 +264,23 @@ mod tests {
         for pace in [9.0, 7.0, 5.0, 4.0, 3.0, 2.0, 1.0, 0.9, 0.8, 0.7] {
             assert!(!service.unexplained(0, pace, 9.0), "{pace}");
         }
+    }
+
+    #[test]
+    fn more_refusals_than_chance_brings_at_the_lowest_pace_show_a_limit() {
+        let mut random = RandomRefusals::default();
+        let second = |second| Duration::from_secs(second);
+        let shown = (0..20).find_map(|call| {
+            // Every other call is refused; then its row is accepted.
+            let now = second(call * 4);
+            random.ended(call * 2 + 1, FirstTryOutcome::Refused(now));
+            assert!(!random.unexplained(now, 1.0, None, None), "not chance");
+            random.ended(call * 2 + 2, FirstTryOutcome::AcceptedLater(now));
+            random.limit_shown(now)
+        });
+        let shown = shown.map(|shown| (shown.sustained, shown.refused));
+        assert_eq!(shown, Some((0.25 * SPARE, 1.0)));
+        assert_eq!(random.limit_shown(second(80)), None, "told once");
     }
 
     #[test]

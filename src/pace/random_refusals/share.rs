@@ -133,7 +133,7 @@ impl RandomShare {
             match outcome {
                 FirstTryOutcome::Accepted(began) => self.count(began, 0.0),
                 FirstTryOutcome::Refused(began) => self.count(began, 1.0),
-                FirstTryOutcome::NotCounted => {}
+                FirstTryOutcome::AcceptedLater(_) | FirstTryOutcome::NotCounted => {}
             }
         }
     }
