@@ -73,8 +73,6 @@ const GONE: f64 = 12.0;
 const HIGHER: f64 = 4.0 / 3.0;
 /// … and this much more: a smaller difference cannot soon be told from chance. …
 const MORE: f64 = 0.02;
-/// … It is at most this, so that an accepted call still speaks against it. …
-const HIGHER_AT_MOST: f64 = 0.9;
 /// … It is taken for certain once the logarithm of its likelihood ratio is above this: chance does that in about one of a
 /// million calls.
 const SURE: f64 = 12.0;
@@ -156,7 +154,7 @@ impl RandomShare {
     /// Has the share and the evidence for a higher one follow what is seen.
     fn follow(&mut self, refused: f64) {
         let known = self.without_excess;
-        let higher = (known * HIGHER + MORE).min(HIGHER_AT_MOST);
+        let higher = known * HIGHER + MORE;
         self.excess += if refused > 0.0 {
             (higher / known).ln()
         } else {
