@@ -76,14 +76,8 @@ impl RandomRefusals {
 
     /// The limit that unexplained refusals or a check of the share have shown, if it is news.
     pub(in crate::pace) fn limit_shown(&mut self, now: Duration) -> Option<LimitShown> {
-        if let Some(limit) = self.limit.take() {
-            return Some(limit);
-        }
-        let limit = self.share.as_mut()?.limit_shown(now)?;
-        if limit.none_random {
-            self.share = None;
-        }
-        Some(limit)
+        let shown = self.limit.take();
+        shown.or_else(|| self.share.as_mut()?.limit_shown(now))
     }
 
     /// A call ended.
@@ -208,7 +202,6 @@ impl UnexplainedRefusals {
         (accepted >= FEWEST_ACCEPTED && rate.is_finite()).then(|| LimitShown {
             sustained: rate * SPARE,
             refused: pace.max(rate),
-            none_random: false,
         })
     }
 }

@@ -26,7 +26,7 @@ const AS_AIMED: Reached = Reached {
     latency: 0.0,
 };
 
-const SHORT: [Reached; 35] = [
+const SHORT: [Reached; 36] = [
     // A few more than thirty: that many were in flight at the first refusal.
     refused("bucket of 50, 40/s", 36),
     refused("503 for 3 min", 36),
@@ -126,6 +126,11 @@ const SHORT: [Reached; 35] = [
         share: 0.4,
         each_minute: 0.02,
         ..AS_AIMED.of("0.1 % refused")
+    },
+    // A limit that was too high for a while looks random until nothing is refused for long.
+    Reached {
+        refused_share: 0.06,
+        ..AS_AIMED.of("one call in 100 is refused, bucket")
     },
     Reached {
         each_minute: 0.0,
