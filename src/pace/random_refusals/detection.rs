@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::in_order::FirstTryOutcome;
 use super::share::{HIGHEST_SHARE, LimitShown, RandomShare};
 use crate::pace::throughput::{LEAST_UNMEASURED, SPARE};
+use crate::pace::window::SHORTEST_WINDOW;
 
 /// What is known about random refusals.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -55,8 +56,6 @@ const RAREST: u32 = 1_000;
 const QUIET: f64 = 6.0;
 /// … or after this many times, if they are known from a single refusal: little is lost by a mistake.
 const QUIET_AFTER_ONE: f64 = 3.0;
-/// A service that asks for a longer wait than this counts in windows.
-const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 impl RandomRefusals {
     /// The share of all calls that the service refuses at any pace.
@@ -66,7 +65,7 @@ impl RandomRefusals {
 
     /// Whether only the refused row waits when the service names this wait, or none.
     pub(in crate::pace) fn is_row_alone(wait: Option<Duration>) -> bool {
-        wait.is_none_or(|wait| wait <= LONGEST_PAUSE)
+        wait.is_none_or(|wait| wait < SHORTEST_WINDOW)
     }
 
     /// The pace to keep to while the share is checked; `in_use` is the pace at which calls are made.
