@@ -52,7 +52,7 @@ pub(super) struct Measurement {
 /// The share of a measurement that is tried: it is a little high by what a bucket had saved up, or by chance.
 pub(super) const SPARE: f64 = 0.95;
 /// A cut of the rate that rests on no measurement goes no lower than this, and a refusal at this rate is not put down to the
-/// pace: with fewer calls a second nothing could be seen within minutes.
+/// pace: with fewer calls a second nothing could be seen within minutes. Below it, no blind cut goes below what is sustained.
 pub(super) const LEAST_UNMEASURED: f64 = 1.0;
 /// Pauses are short if at least this share of the time was outside them: neither rate is far off then.
 const SHORT_PAUSES: f64 = 0.8;

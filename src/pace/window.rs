@@ -15,7 +15,7 @@ pub(super) struct QuotaWindow {
 }
 
 /// A service that names at least this wait counts in windows: a bucket has room again after a second or two.
-const SHORTEST_WINDOW: Duration = Duration::from_secs(3);
+pub(super) const SHORTEST_WINDOW: Duration = Duration::from_secs(3);
 /// A step of the search lasts at most this long, however long a wait the service names: the longest common window is a
 /// minute.
 const LONGEST_STEP: Duration = Duration::from_secs(90);

@@ -31,6 +31,7 @@ impl Controller {
         }
         let first_try = match (outcome, tried) {
             (CallOutcome::Answered, Try::First) => FirstTryOutcome::Accepted(call.began),
+            (CallOutcome::Answered, _) => FirstTryOutcome::AcceptedLater(call.began),
             (CallOutcome::Throttled(_), Try::First) => FirstTryOutcome::Refused(call.began),
             _ => FirstTryOutcome::NotCounted,
         };

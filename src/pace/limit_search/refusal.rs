@@ -222,6 +222,10 @@ impl LimitSearch {
     /// The least that a cut of a refused pace leaves if it rests on no measurement.
     fn least_blind_cut(&self, pace: f64) -> f64 {
         match self.quantity {
+            // If something below that is sustained, more was seen there.
+            Quantity::Rate if self.sustained > 0.0 => {
+                LEAST_UNMEASURED.min(self.sustained).min(pace)
+            }
             Quantity::Rate => LEAST_UNMEASURED.min(pace),
             Quantity::InFlight => 0.0,
         }

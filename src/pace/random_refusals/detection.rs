@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::in_order::FirstTryOutcome;
 use super::share::{HIGHEST_SHARE, LimitShown, RandomShare};
-use crate::pace::throughput::LEAST_UNMEASURED;
+use crate::pace::throughput::{LEAST_UNMEASURED, SPARE};
+use crate::pace::window::SHORTEST_WINDOW;
 
 /// What is known about random refusals.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -15,6 +16,9 @@ pub(in crate::pace) struct RandomRefusals {
     share: Option<RandomShare>,
     /// Refusals that no limit explains, while they are counted.
     unexplained: Option<UnexplainedRefusals>,
+    /// The limit that they turned out to show, until somebody asks for it.
+    #[serde(skip)]
+    limit: Option<LimitShown>,
     /// Calls accepted since the last refusal.
     accepted_in_a_row: u32,
     /// Calls accepted between the last two refusals.
@@ -33,6 +37,8 @@ struct UnexplainedRefusals {
     cuts: u32,
     refused: u32,
     accepted: u32,
+    /// Calls that were accepted of rows that had been refused.
+    accepted_later: u32,
     /// Calls accepted between the first of these refusals and the refusal before it.
     gap_before: u32,
     /// The most calls accepted a second from one of these refusals to the next, pauses included: no limit is below that.
@@ -50,8 +56,6 @@ const RAREST: u32 = 1_000;
 const QUIET: f64 = 6.0;
 /// … or after this many times, if they are known from a single refusal: little is lost by a mistake.
 const QUIET_AFTER_ONE: f64 = 3.0;
-/// A service that asks for a longer wait than this counts in windows.
-const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 impl RandomRefusals {
     /// The share of all calls that the service refuses at any pace.
@@ -61,7 +65,7 @@ impl RandomRefusals {
 
     /// Whether only the refused row waits when the service names this wait, or none.
     pub(in crate::pace) fn is_row_alone(wait: Option<Duration>) -> bool {
-        wait.is_none_or(|wait| wait <= LONGEST_PAUSE)
+        wait.is_none_or(|wait| wait < SHORTEST_WINDOW)
     }
 
     /// The pace to keep to while the share is checked; `in_use` is the pace at which calls are made.
@@ -69,13 +73,10 @@ impl RandomRefusals {
         self.share.as_mut()?.slowed(now, in_use)
     }
 
-    /// The limit that a check of the share has shown, if one is over and has shown a limit.
+    /// The limit that unexplained refusals or a check of the share have shown, if it is news.
     pub(in crate::pace) fn limit_shown(&mut self, now: Duration) -> Option<LimitShown> {
-        let limit = self.share.as_mut()?.limit_shown(now)?;
-        if limit.none_random {
-            self.share = None;
-        }
-        Some(limit)
+        let shown = self.limit.take();
+        shown.or_else(|| self.share.as_mut()?.limit_shown(now))
     }
 
     /// A call ended.
@@ -92,6 +93,11 @@ impl RandomRefusals {
                 self.gap = std::mem::take(&mut self.accepted_in_a_row);
                 if let Some(unexplained) = self.counting(began) {
                     unexplained.refused = unexplained.refused.saturating_add(1);
+                }
+            }
+            FirstTryOutcome::AcceptedLater(began) => {
+                if let Some(unexplained) = self.counting(began) {
+                    unexplained.accepted_later = unexplained.accepted_later.saturating_add(1);
                 }
             }
             FirstTryOutcome::NotCounted => {}
@@ -141,8 +147,17 @@ impl RandomRefusals {
         // Of few calls the share is uncertain: less by a standard deviation.
         let surely = (refused - refused.sqrt()) / calls;
         let is_low = pace <= seen.best.max(LEAST_UNMEASURED);
-        if seen.cuts <= CUTS || seen.accepted < FEWEST_ACCEPTED || surely > HIGHEST_SHARE || !is_low
-        {
+        if seen.cuts <= CUTS || !is_low {
+            return false;
+        }
+        let too_many = surely > HIGHEST_SHARE;
+        // At a higher pace there are further cuts.
+        if too_many && pace <= LEAST_UNMEASURED {
+            self.limit = seen.limit(now, pace);
+            self.unexplained = self.unexplained.take().filter(|_| self.limit.is_none());
+            return false;
+        }
+        if too_many || seen.accepted < FEWEST_ACCEPTED {
             return false;
         }
         let refused = f64::from(seen.refused.max(1));
@@ -174,6 +189,19 @@ impl RandomRefusals {
     /// Something else explains the refusals.
     pub(in crate::pace) fn explained(&mut self) {
         self.unexplained = None;
+    }
+}
+
+impl UnexplainedRefusals {
+    /// The limit that they show if they are too many for chance: what was accepted meanwhile.
+    fn limit(&self, now: Duration, pace: f64) -> Option<LimitShown> {
+        let accepted = self.accepted + self.accepted_later;
+        let lasted = now.saturating_sub(self.since).as_secs_f64();
+        let rate = f64::from(accepted) / lasted;
+        (accepted >= FEWEST_ACCEPTED && rate.is_finite()).then(|| LimitShown {
+            sustained: rate * SPARE,
+            refused: pace.max(rate),
+        })
     }
 }
 
@@ -228,6 +256,23 @@ mod tests {
         for pace in [9.0, 7.0, 5.0, 4.0, 3.0, 2.0, 1.0, 0.9, 0.8, 0.7] {
             assert!(!service.unexplained(0, pace, 9.0), "{pace}");
         }
+    }
+
+    #[test]
+    fn more_refusals_than_chance_brings_at_the_lowest_pace_show_a_limit() {
+        let mut random = RandomRefusals::default();
+        let second = |second| Duration::from_secs(second);
+        let shown = (0..20).find_map(|call| {
+            // Every other call is refused; then its row is accepted.
+            let now = second(call * 4);
+            random.ended(call * 2 + 1, FirstTryOutcome::Refused(now));
+            assert!(!random.unexplained(now, 1.0, None, None), "not chance");
+            random.ended(call * 2 + 2, FirstTryOutcome::AcceptedLater(now));
+            random.limit_shown(now)
+        });
+        let shown = shown.map(|shown| (shown.sustained, shown.refused));
+        assert_eq!(shown, Some((0.25 * SPARE, 1.0)));
+        assert_eq!(random.limit_shown(second(80)), None, "told once");
     }
 
     #[test]

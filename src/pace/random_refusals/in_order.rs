@@ -11,7 +11,9 @@ use std::time::Duration;
 pub(in crate::pace) enum FirstTryOutcome {
     Accepted(Duration),
     Refused(Duration),
-    /// It was not a first call, or it ended in another way.
+    /// The row had been refused before. That tells how much the service accepts, but not which share.
+    AcceptedLater(Duration),
+    /// A later call was refused, or the call ended in another way.
     NotCounted,
 }
 

@@ -60,8 +60,6 @@ pub(in crate::pace) struct LimitShown {
     pub(in crate::pace) sustained: f64,
     /// Calls a second that are too many.
     pub(in crate::pace) refused: f64,
-    /// Next to none of the refusals were random.
-    pub(super) none_random: bool,
 }
 
 /// A larger share than this is a limit: sending more to such a service would be hammering it.
@@ -73,8 +71,6 @@ const GONE: f64 = 12.0;
 const HIGHER: f64 = 4.0 / 3.0;
 /// … and this much more: a smaller difference cannot soon be told from chance. …
 const MORE: f64 = 0.02;
-/// … It is at most this, so that an accepted call still speaks against it. …
-const HIGHER_AT_MOST: f64 = 0.9;
 /// … It is taken for certain once the logarithm of its likelihood ratio is above this: chance does that in about one of a
 /// million calls.
 const SURE: f64 = 12.0;
@@ -92,10 +88,6 @@ const LONGEST_COUNT: Duration = Duration::from_secs(20);
 const FEWEST_REFUSED: f64 = 20.0;
 /// This many standard deviations fewer refusals at the slower pace are not chance: that would be once in 150 times.
 const FEWER: f64 = 2.5;
-/// With less than this part of the expected refusals, there are none of them any more …
-const NEXT_TO_NONE: f64 = 0.25;
-/// … if at least this many were expected: chance does that once in 400 times.
-const FEWEST_EXPECTED: f64 = 8.0;
 /// The share follows what is seen over the calls that bring this many refusals: its error is then a tenth of it.
 const REFUSALS_REMEMBERED: f64 = 100.0;
 
@@ -133,7 +125,7 @@ impl RandomShare {
             match outcome {
                 FirstTryOutcome::Accepted(began) => self.count(began, 0.0),
                 FirstTryOutcome::Refused(began) => self.count(began, 1.0),
-                FirstTryOutcome::NotCounted => {}
+                FirstTryOutcome::AcceptedLater(_) | FirstTryOutcome::NotCounted => {}
             }
         }
     }
@@ -156,7 +148,7 @@ impl RandomShare {
     /// Has the share and the evidence for a higher one follow what is seen.
     fn follow(&mut self, refused: f64) {
         let known = self.without_excess;
-        let higher = (known * HIGHER + MORE).min(HIGHER_AT_MOST);
+        let higher = known * HIGHER + MORE;
         self.excess += if refused > 0.0 {
             (higher / known).ln()
         } else {
@@ -224,7 +216,6 @@ impl RandomShare {
             return Some(LimitShown {
                 sustained: seen.pace,
                 refused: usual.pace,
-                none_random: seen.is_next_to_none_of(self.share),
             });
         }
         self.wait = (self.wait * 2).min(LONGEST_WAIT);
@@ -244,7 +235,6 @@ impl RandomShare {
         LimitShown {
             sustained: seen.pace * accepted * SPARE,
             refused: seen.pace,
-            none_random: false,
         }
     }
 }
@@ -273,12 +263,6 @@ impl PaceSample {
 
     fn share(&self) -> f64 {
         self.refused / self.calls.max(1.0)
-    }
-
-    /// Whether next to none were refused although this share was expected.
-    fn is_next_to_none_of(&self, share: f64) -> bool {
-        let expected = self.calls * share;
-        expected >= FEWEST_EXPECTED && self.refused < expected * NEXT_TO_NONE
     }
 
     /// Whether fewer were refused by more than chance.
@@ -371,7 +355,6 @@ mod tests {
         let shown = LimitShown {
             sustained: 50.0,
             refused: 100.0,
-            none_random: true,
         };
         assert_eq!(limited, Some(shown));
     }
@@ -384,7 +367,6 @@ mod tests {
         let shown = LimitShown {
             sustained: 70.0,
             refused: 140.0,
-            none_random: false,
         };
         assert_eq!(limited, Some(shown));
         assert!((service.share.share() - 1.0 / 16.0).abs() < 0.02);

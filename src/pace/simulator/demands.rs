@@ -339,6 +339,9 @@ fn others() -> Vec<Case> {
                 calls_in_flight(20, 0.08, 0.3, 0.15)
             })
         },
+        case("bucket of 1, 0.25/s, no hint", || {
+            Box::new(bucket(&[(0.0, 0.25)], 1.0, Hint::None))
+        }),
         Case {
             refused: 10,
             at_first: 0.94,

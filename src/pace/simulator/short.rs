@@ -26,7 +26,7 @@ const AS_AIMED: Reached = Reached {
     latency: 0.0,
 };
 
-const SHORT: [Reached; 34] = [
+const SHORT: [Reached; 36] = [
     // A few more than thirty: that many were in flight at the first refusal.
     refused("bucket of 50, 40/s", 36),
     refused("503 for 3 min", 36),
@@ -35,10 +35,15 @@ const SHORT: [Reached; 34] = [
     // Most of them at the start, when as many again are on the wire.
     refused("bucket of 50, 40/s, no hint, 150 ms away", 110),
     refused("bucket of 50, 40/s, Retry-After, 150 ms away", 110),
-    // Every other call is refused, so no rate is ever measured, and below 1/s nothing is tried without that.
+    // It takes dozens of calls until it is certain that refusals at 1/s are not chance.
+    Reached {
+        share: 0.85,
+        ..refused("bucket of 1, 0.7/s", 200)
+    },
+    // What is accepted until then is half of the limit because of the pauses, and a step up takes as long as the run.
     Reached {
         share: 0.5,
-        ..refused("bucket of 1, 0.7/s", 1_000)
+        ..AS_AIMED.of("bucket of 1, 0.25/s")
     },
     // At so low a rate each step takes long.
     refused("bucket of 10, 3/s", 36),
@@ -121,6 +126,11 @@ const SHORT: [Reached; 34] = [
         share: 0.4,
         each_minute: 0.02,
         ..AS_AIMED.of("0.1 % refused")
+    },
+    // A limit that was too high for a while looks random until nothing is refused for long.
+    Reached {
+        refused_share: 0.06,
+        ..AS_AIMED.of("one call in 100 is refused, bucket")
     },
     Reached {
         each_minute: 0.0,
