@@ -53,9 +53,6 @@ impl Controller {
         if troubled || over.answers == 0 || self.pauses.until(now).is_some() {
             return;
         }
-        if !self.breaker.is_open() {
-            self.healthy_rate = Some(f64::from(over.answers) / lasted);
-        }
         self.search_on(now, length, &over, trend);
     }
 

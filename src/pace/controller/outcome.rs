@@ -101,9 +101,7 @@ impl Controller {
 
     /// An outage is over: calls start slowly again.
     pub(super) fn resume(&mut self, now: Duration) {
-        let before = self.healthy_rate.unwrap_or(f64::INFINITY);
-        self.rate
-            .slow_to(self.rate.value().min(before) * AFTER_OUTAGE);
+        self.rate.slow_to(self.rate.value() * AFTER_OUTAGE);
         let in_flight = self.in_flight.value() * AFTER_OUTAGE;
         self.in_flight.slow_to(in_flight);
         self.cause = Some(PaceCause::Outage);
