@@ -48,7 +48,6 @@ impl LimitSearch {
             Stage::Checking => self.sustained_for(now, step.max(LONGEST_CHECK)),
             Stage::Holding { until } => {
                 if now >= until {
-                    self.eased = false;
                     self.look(0);
                 }
             }

@@ -87,7 +87,7 @@ impl LimitSearch {
         });
         match (self.stage, kind) {
             (Stage::Looking { .. }, _) => self.limit_rose(now),
-            (Stage::Holding { .. }, RefusalKind::Unexplained) if !self.eased => {
+            (Stage::Holding { .. }, RefusalKind::Unexplained) => {
                 self.ease(now, pace, since_refused);
             }
             (_, RefusalKind::Unexplained) => self.check(pace, measured_well, before),
@@ -159,7 +159,6 @@ impl LimitSearch {
 
     /// The held value was a little too much: a bucket takes its time to run empty.
     fn ease(&mut self, now: Duration, pace: f64, measured: Option<Measurement>) {
-        self.eased = true;
         self.sustained = measured
             .map_or(pace, Measurement::likeliest)
             .min(pace * SPARE);

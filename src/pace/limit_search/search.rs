@@ -45,8 +45,6 @@ pub(in crate::pace) struct LimitSearch {
     pub(super) growth: f64,
     /// For how long the value has been fully used since it last changed.
     pub(super) observed: Duration,
-    /// The held value was refused and lowered a little.
-    pub(super) eased: bool,
     /// The length of the next hold.
     pub(super) hold: Duration,
 }
@@ -125,7 +123,6 @@ impl LimitSearch {
             stage: Stage::Growing,
             growth: GROWTH,
             observed: Duration::ZERO,
-            eased: false,
             hold: FIRST_HOLD,
         }
     }
