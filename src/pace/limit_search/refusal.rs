@@ -24,9 +24,7 @@ const FEWEST_MEASURED: u64 = 10;
 const CUT: f64 = 0.8;
 /// Such a cut leaves this share if nothing was measured: the limit may be far below.
 const CUT_BLINDLY: f64 = 0.65;
-/// A cut leaves at least this share of what was accepted at best, pauses included: a limit is hardly ever below that …
-const CUT_AT_MOST: f64 = 0.5;
-/// … and the best is believed less by this factor with each cut, as the limit may have fallen.
+/// With each cut, the most that was accepted between two refusals is believed less by this factor: the limit may have fallen.
 const FORGOTTEN: f64 = 0.8;
 /// From this many refusals in a row only what was just measured counts, and after one more that is what is tried: what was
 /// sustained before is out of date.
@@ -167,16 +165,10 @@ impl LimitSearch {
 
     /// Cuts what should have been sustained, to check whether that helps.
     fn check(&mut self, pace: f64, measured: Option<Measurement>, before: Option<LowestRefused>) {
-        let cut = measured.map_or(pace * CUT_BLINDLY, |measured| {
-            (pace * CUT).min(measured.rate * SPARE)
+        self.set(match measured {
+            Some(measured) => (pace * CUT).min(measured.rate * SPARE),
+            None => (pace * CUT_BLINDLY).max(self.least_blind_cut(pace)),
         });
-        // No limit is below what was accepted, unless it has changed since.
-        let least = if measured.is_none() {
-            self.least_blind_cut(pace)
-        } else {
-            0.0
-        };
-        self.set(cut.max(self.best * CUT_AT_MOST).max(least));
         self.best *= FORGOTTEN;
         if let Some(refused) = &mut self.refused {
             if let (Stage::Checking, Some(before)) = (self.stage, before) {

@@ -118,7 +118,7 @@ const SHORT: [Reached; 34] = [
         ..AS_AIMED.of("one row in 100 always refused")
     },
     Reached {
-        share: 0.4,
+        share: 0.05,
         each_minute: 0.02,
         ..AS_AIMED.of("0.1 % refused")
     },
