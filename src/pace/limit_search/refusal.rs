@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::search::{
-    FIRST_HOLD, GROWTH, LONGEST_HOLD, LOOK, LimitSearch, LowestRefused, Quantity, SMALL_LOOKS,
-    Stage,
+    CLOSE, FIRST_HOLD, GROWTH, LONGEST_HOLD, LOOK, LimitSearch, LowestRefused, Quantity,
+    SMALL_LOOKS, Stage,
 };
 use crate::pace::throughput::{LEAST_UNMEASURED, Measurement, SPARE};
 
@@ -34,9 +34,6 @@ const IN_A_ROW: u32 = 2;
 const FAR: f64 = 2.0;
 /// What a bucket had saved up may explain this many steps before the one that was refused.
 const LAST_STEPS: u32 = 3;
-/// What was sent is clearly more than what was accepted if it is this many times as much: a smaller difference is within
-/// the error of the measurement.
-const ABOVE: f64 = 1.08;
 /// Two measurements are the same if one is at least this share of the other: chance makes up for the rest.
 const SAME: f64 = 0.9;
 
@@ -105,7 +102,7 @@ impl LimitSearch {
         exact: bool,
     ) -> Option<Measurement> {
         let slowest = std::mem::replace(&mut self.slowest, f64::INFINITY);
-        let limited = measured.filter(|measured| measured.rate * ABOVE < slowest);
+        let limited = measured.filter(|measured| measured.rate * CLOSE < slowest);
         let last = std::mem::replace(&mut self.last_limited, limited);
         let limited = limited?;
         match last {

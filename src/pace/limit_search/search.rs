@@ -78,9 +78,9 @@ pub(super) enum Stage {
 pub(super) const GROWTH: f64 = 2.0;
 /// The growth after a cut that had nothing to do with a limit, such as for answers that queue.
 const GENTLE_GROWTH: f64 = 1.1;
-/// The limit is known closely enough if the refused value is at most this many times the sustained one: closing in further
-/// would cost refusals for little gain.
-const CLOSE: f64 = 1.05;
+/// A value is close to one that is up to this many times as large: closing in further would cost refusals for little gain, and a
+/// measurement is not exact.
+pub(super) const CLOSE: f64 = 1.05;
 /// The share of the measured limit that is held: the measurement is a little high, as buckets have a burst.
 const NEAR: f64 = 0.99;
 /// The share of a limit that another run found to start with: that run may have left the bucket empty.
