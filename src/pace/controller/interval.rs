@@ -95,7 +95,6 @@ impl Controller {
         if trend == Trend::Queueing {
             return;
         }
-        let was_limited = self.rate.limit().is_some();
         let fully_used = over.rate_used && self.slowed.is_none();
         self.rate.quiet(
             now,
@@ -106,9 +105,6 @@ impl Controller {
         );
         if quiet.cut_helped {
             self.random.explained();
-        }
-        if was_limited && self.rate.limit().is_none() {
-            self.window.is_disproved();
         }
         self.set_limiter(now);
     }

@@ -46,9 +46,9 @@ impl Controller {
             return row_waits;
         }
         // Calls that were out together are all told the same.
-        let back = wait
-            .filter(|_| counts || single)
-            .and_then(|wait| self.window.named(wait));
+        if let Some(wait) = wait.filter(|_| counts || single) {
+            self.window.named(wait);
+        }
         if counts {
             let answers = self.since_cut.answers;
             self.last_cut = now;
@@ -56,7 +56,7 @@ impl Controller {
             self.interval.refused = true;
             self.since_cut = SinceCut::default();
             let early = answers < FEW_ANSWERS && !std::mem::replace(&mut self.early_refusal, true);
-            if about_pace && !early && self.cut(now, call, wait, back) && row_alone {
+            if about_pace && !early && self.cut(now, call, wait) && row_alone {
                 return row_waits;
             }
             self.set_limiter(now);
@@ -103,18 +103,12 @@ impl Controller {
         is_random
     }
 
-    /// Sends less from now on. The service accepts nothing until `back` from now, if it is believed to know. Whether it
-    /// turns out that the service refuses at any pace.
-    fn cut(
-        &mut self,
-        now: Duration,
-        call: Call,
-        wait: Option<Duration>,
-        back: Option<Duration>,
-    ) -> bool {
-        let back = back
+    /// Sends less from now on. Whether it turns out that the service refuses at any pace.
+    fn cut(&mut self, now: Duration, call: Call, wait: Option<Duration>) -> bool {
+        // A service that counts in windows accepts nothing before the end of this one.
+        let back = wait
             .filter(|_| self.window.is_known())
-            .map(|back| (now + back, self.calls + 1));
+            .map(|wait| (now + wait, self.calls + 1));
         let measured = self.throughput.at_refusal(call, back);
         let pace = self.pace_used(now);
         self.cut_sustained = self.rate.is_sustained(pace);
