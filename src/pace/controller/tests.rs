@@ -381,7 +381,7 @@ fn timeouts_of_calls_sent_together_lower_the_calls_in_flight_once() {
             0.0,
         );
     }
-    assert_eq!(controller.most_in_flight(), 14);
+    assert_eq!(controller.most_in_flight(), 10);
 }
 
 #[test]
