@@ -74,7 +74,8 @@ pub(super) enum Stage {
     Looking { steps: u32 },
 }
 
-/// Slow start: growing too far costs as many refusals as there are calls in flight, since a refusal pauses all calls.
+/// Slow start: growing too far costs as many refusals as there are calls in flight, since a refusal pauses all calls. At this many
+/// times a known limit without a refusal, the limit is not there any more.
 pub(super) const GROWTH: f64 = 2.0;
 /// The growth after a cut that had nothing to do with a limit, such as for answers that queue.
 const GENTLE_GROWTH: f64 = 1.1;
