@@ -10,7 +10,7 @@ use crate::telemetry::pace::PaceCause;
 /// An interval lasts this many round trips, so that what one changed is seen before the next one changes more …
 const ROUND_TRIPS: u32 = 2;
 /// … and at least this long: over less time, chance decides how many calls there were.
-const SHORTEST_INTERVAL: Duration = Duration::from_millis(100);
+pub(super) const SHORTEST_INTERVAL: Duration = Duration::from_millis(100);
 /// A step of the search lasts at least this long: before that a bucket has not run empty.
 const SHORTEST_STEP: Duration = Duration::from_secs(2);
 /// The share of the calls in flight that is left each interval while answers queue: gently, as answers show the queue

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::interval::SHORTEST_INTERVAL;
 use super::state::{Controller, FIRST_RATE, SinceCut};
 use crate::pace::levels;
 use crate::pace::limit_search::RefusalKind;
@@ -14,8 +15,6 @@ use crate::telemetry::pace::PaceCause;
 const FEW_ANSWERS: u32 = 3;
 /// A cut for a single row is undone once in this many calls: where there are many such rows, they are a share of all.
 const UNDONE_ONCE_IN: u64 = 300;
-/// Seconds between single calls are taken to be at least this, or without a pause their pace would be infinite.
-const SHORTEST_SPACING: f64 = 0.01;
 
 impl Controller {
     /// The service refused a call and perhaps named a wait.
@@ -86,9 +85,11 @@ impl Controller {
     /// The single call after a pause was refused as well. Whether it turns out that the service refuses at any pace.
     fn single_refused(&mut self, now: Duration, call: Call, wait: Option<Duration>) -> bool {
         // At the pace of single calls it should have been accepted.
-        let spacing = self.pauses.in_a_row().as_secs_f64().max(SHORTEST_SPACING);
+        let spacing = self.pauses.in_a_row().max(SHORTEST_INTERVAL);
         let is_random = RandomRefusals::is_row_alone(wait)
-            && self.random.unexplained(now, 1.0 / spacing, None, wait);
+            && self
+                .random
+                .unexplained(now, 1.0 / spacing.as_secs_f64(), None, wait);
         if is_random {
             self.forget_limit();
             self.set_limiter(now);
