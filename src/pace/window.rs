@@ -8,10 +8,6 @@ use std::time::Duration;
 pub(super) struct QuotaWindow {
     /// Their least length.
     length: Option<Duration>,
-    /// The wait that the service named last.
-    last_named: Option<Duration>,
-    /// The service named waits of different lengths.
-    proven: bool,
 }
 
 /// A service that names at least this wait counts in windows: a bucket has room again after a second or two.
@@ -28,16 +24,8 @@ impl QuotaWindow {
         self.length.is_some()
     }
 
-    /// Whether it is certain that there are any.
-    pub(super) const fn is_proven(&self) -> bool {
-        self.proven
-    }
-
     /// The service refused and named this wait.
     pub(super) fn named(&mut self, wait: Duration) {
-        self.proven |=
-            self.length.is_some() && wait >= SHORTEST_WINDOW && self.last_named != Some(wait);
-        self.last_named = Some(wait);
         if wait >= SHORTEST_WINDOW {
             self.is_at_least(wait);
         }
@@ -66,18 +54,15 @@ mod tests {
     }
 
     #[test]
-    fn a_long_wait_is_a_window_and_waits_that_differ_prove_it() {
+    fn a_long_wait_is_a_window() {
         let mut window = QuotaWindow::default();
         window.named(second(1));
         assert!(!window.is_known());
         window.named(second(40));
         assert_eq!(window.shown(), second(60));
-        window.named(second(40));
-        assert!(!window.is_proven());
         // The end of a window is near, but the window is as long as before.
         window.named(second(4));
         assert_eq!(window.shown(), second(60));
-        assert!(window.is_proven());
         window.is_at_least(second(900));
         assert_eq!(window.shown(), LONGEST_STEP);
     }

@@ -117,8 +117,7 @@ impl Controller {
         if call.level > 0 && self.is_in_flight(now, call.level, self.cut_sustained) {
             return false;
         }
-        let exact = self.window.is_proven();
-        let kind = self.rate.refused(now, pace, measured, exact);
+        let kind = self.rate.refused(now, pace, measured);
         let accepted = measured.map(|measured| measured.rate);
         let is_random =
             kind == RefusalKind::Unexplained && self.random.unexplained(now, pace, accepted, wait);
@@ -132,7 +131,7 @@ impl Controller {
     /// whether the pace is sustained otherwise.
     pub(super) fn is_in_flight(&mut self, now: Duration, level: u32, is_sustained: bool) -> bool {
         if self.in_flight.is_past_limit(level.into()) {
-            let _ = self.in_flight.refused(now, level.into(), None, false);
+            let _ = self.in_flight.refused(now, level.into(), None);
             self.before_cut = None;
             return true;
         }

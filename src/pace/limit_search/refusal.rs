@@ -38,14 +38,12 @@ const LAST_STEPS: u32 = 3;
 const SAME: f64 = 0.9;
 
 impl LimitSearch {
-    /// The service refused at `pace`. `measured` is what it accepted since the refusal before, if known; `exact` says that
-    /// this is its limit, as it counts in windows.
+    /// The service refused at `pace`. `measured` is what it accepted since the refusal before, if known.
     pub(in crate::pace) fn refused(
         &mut self,
         now: Duration,
         pace: f64,
         measured: Option<Measurement>,
-        exact: bool,
     ) -> RefusalKind {
         // A blind cut goes no lower, so what is refused there has another reason.
         let kind = if self.is_sustained(pace) || pace <= self.least_blind_cut(pace) {
@@ -60,7 +58,7 @@ impl LimitSearch {
             self.best = self.best.max(measured.rate);
         }
         let measured_well = since_refused.filter(|measured| measured.calls >= FEWEST_MEASURED);
-        let limit = self.limit_shown_by(measured_well, exact);
+        let limit = self.limit_shown_by(measured_well);
         let small_look = match (self.stage, before) {
             (Stage::Looking { steps }, Some(before)) if steps <= SMALL_LOOKS && !before.rough => {
                 Some((steps, before))
@@ -72,7 +70,7 @@ impl LimitSearch {
             return kind;
         }
         if let Some(limit) = limit {
-            self.hold_below(now, pace, limit, exact);
+            self.hold_below(now, pace, limit);
             return kind;
         }
         self.refused = Some(LowestRefused {
@@ -96,22 +94,16 @@ impl LimitSearch {
     }
 
     /// What was accepted is the limit if more was sent all the time, twice at different paces.
-    fn limit_shown_by(
-        &mut self,
-        measured: Option<Measurement>,
-        exact: bool,
-    ) -> Option<Measurement> {
+    fn limit_shown_by(&mut self, measured: Option<Measurement>) -> Option<Measurement> {
         let slowest = std::mem::replace(&mut self.slowest, f64::INFINITY);
         let limited = measured.filter(|measured| measured.rate * CLOSE < slowest);
         let last = std::mem::replace(&mut self.last_limited, limited);
         let limited = limited?;
-        match last {
-            Some(last) if is_same(last.rate, limited.rate) => Some(Measurement {
+        last.filter(|last| is_same(last.rate, limited.rate))
+            .map(|last| Measurement {
                 rate: last.rate.max(limited.rate),
                 ..limited
-            }),
-            _ => exact.then_some(limited),
-        }
+            })
     }
 
     /// A small look past the limit was refused: the limit is where it was, or a little higher if many steps were sustained.
@@ -127,9 +119,9 @@ impl LimitSearch {
     }
 
     /// The limit was measured. After long pauses that may be too low, unless it was found before.
-    fn hold_below(&mut self, now: Duration, pace: f64, limit: Measurement, exact: bool) {
+    fn hold_below(&mut self, now: Duration, pace: f64, limit: Measurement) {
         let before = std::mem::replace(&mut self.last_limit, limit.rate);
-        let rough = !exact && !is_same(before, limit.rate) && limit.has_long_pauses();
+        let rough = !is_same(before, limit.rate) && limit.has_long_pauses();
         self.sustained = limit.rate;
         self.refused = Some(LowestRefused {
             at: if rough {
