@@ -21,8 +21,6 @@ pub(super) struct Pauses {
 enum Guess {
     /// The length of the next one.
     Next(Duration),
-    /// The same, after the service asked to come back immediately.
-    Immediately(Duration),
     /// The length of the last one, and nothing was answered since.
     Tried(Duration),
 }
@@ -86,15 +84,13 @@ impl Pauses {
             // It was sent before the last pause started and says nothing new.
             return None;
         } else {
-            match (self.guess, asked) {
-                // "Come back immediately" is believed once: believed every time, it would mean one call after another for ever.
-                (Guess::Next(next), Some(_)) => {
-                    self.guess = Guess::Immediately(next);
-                    Duration::ZERO
-                }
-                (Guess::Next(next) | Guess::Immediately(next), _) => self.guess(next),
-                (Guess::Tried(last), _) => self.guess((last * 2).min(LONGEST_GUESS)),
-            }
+            // "Come back immediately" names no time: believed, it would mean one call after another for ever.
+            let guess = match self.guess {
+                Guess::Next(next) => next,
+                Guess::Tried(last) => (last * 2).min(LONGEST_GUESS),
+            };
+            self.guess = Guess::Tried(guess);
+            guess
         };
         let until = now + length;
         // The refusals of calls that were out together ask for the same pause, each a little later.
@@ -110,7 +106,7 @@ impl Pauses {
         let more = until.saturating_sub(self.until.map_or(now, |known| known.max(now)));
         self.in_a_row += more;
         self.until = Some(until);
-        (!length.is_zero()).then_some(Pause {
+        Some(Pause {
             length,
             asked: named,
         })
@@ -122,15 +118,10 @@ impl Pauses {
         if self.is_after(began) {
             self.guess = Guess::Next(match self.guess {
                 Guess::Tried(last) => (last / 2).max(SHORTEST_GUESS),
-                Guess::Next(next) | Guess::Immediately(next) => next,
+                Guess::Next(next) => next,
             });
         }
         self.not_refused(began);
-    }
-
-    fn guess(&mut self, length: Duration) -> Duration {
-        self.guess = Guess::Tried(length);
-        length
     }
 
     /// A call that started at `began` ended in another way than refused.
@@ -190,10 +181,10 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_of_zero_is_believed_once() {
+    fn a_wait_of_zero_is_none() {
         let (mut pauses, mut now) = (Pauses::default(), Duration::ZERO);
         let lengths = [(); 4].map(|()| refuse(&mut pauses, &mut now, Some(Duration::ZERO)));
-        assert_eq!(lengths, [0, 500, 1_000, 2_000]);
+        assert_eq!(lengths, [500, 1_000, 2_000, 4_000]);
     }
 
     #[test]

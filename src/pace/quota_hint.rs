@@ -14,9 +14,6 @@ pub(super) struct QuotaHint {
     last: Option<HintedRate>,
     /// Answers in a row that said that the same number of calls is left, each within the window of the one before.
     alike: u32,
-    disbelieved: bool,
-    /// How often hints came to be disbelieved.
-    times: u32,
 }
 
 /// What the headers of one answer ask for.
@@ -37,23 +34,17 @@ const LEAST_CALLS: u64 = 3;
 /// This many accepted answers that say the same number is left do not count calls. At [`LEAST_CALLS`] they take four thirds
 /// of the window.
 const ALIKE: u32 = 5;
-/// Hints that were disbelieved this often stay so: a service with random refusals would hold the run up again and again.
-const DISBELIEVED_FOR_GOOD: u32 = 2;
 
 impl QuotaHint {
     /// Takes what the headers of an answer say, if it is of use.
     pub(super) fn note(&mut self, now: Duration, allowance: Allowance) {
         let Allowance { calls, lasts } = allowance;
-        if !(SHORTEST_SPREAD..=LONGEST_SPREAD).contains(&lasts) {
+        if self.is_disbelieved() || !(SHORTEST_SPREAD..=LONGEST_SPREAD).contains(&lasts) {
             return;
         }
         let before = self.last.filter(|last| now < last.until);
         let is_alike = before.is_some_and(|before| before.calls == calls);
         self.alike = if is_alike { self.alike + 1 } else { 1 };
-        if self.alike >= ALIKE && !self.disbelieved {
-            self.disbelieved = true;
-            self.times += 1;
-        }
         #[allow(clippy::cast_precision_loss, reason = "a rate need not be exact")]
         let rate = calls.max(LEAST_CALLS) as f64 / lasts.as_secs_f64();
         // Spread over the rest of the window each time, the least calls would become more and more.
@@ -70,16 +61,21 @@ impl QuotaHint {
 
     /// The service refused a call, so it may have the limit that its headers name.
     pub(super) const fn refused(&mut self) {
-        self.alike = 0;
-        if self.times < DISBELIEVED_FOR_GOOD {
-            self.disbelieved = false;
+        if !self.is_disbelieved() {
+            self.alike = 0;
         }
+    }
+
+    /// Whether the headers turned out not to count calls. They stay disbelieved: a service with random refusals would hold
+    /// the run up again and again.
+    const fn is_disbelieved(&self) -> bool {
+        self.alike >= ALIKE
     }
 
     /// Calls a second that the headers ask for, while they are believed.
     pub(super) fn rate(&self, now: Duration) -> Option<f64> {
         self.last
-            .filter(|last| now < last.until && !self.disbelieved)
+            .filter(|last| now < last.until && !self.is_disbelieved())
             .map(|last| last.rate)
     }
 
@@ -87,7 +83,7 @@ impl QuotaHint {
     pub(super) fn hint(&self, now: Duration) -> Hint {
         match self.rate(now) {
             Some(rate) => Hint::Asks(rate),
-            None if self.disbelieved => Hint::Disbelieved,
+            None if self.is_disbelieved() => Hint::Disbelieved,
             None => Hint::Silent,
         }
     }
@@ -182,15 +178,11 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_restores_belief_once() {
+    fn a_refusal_speaks_for_headers_that_were_not_disbelieved_before() {
         let mut hint = QuotaHint::default();
         let at = all_accepted(&mut hint, Duration::ZERO, 0, MINUTE);
         hint.refused();
-        assert_eq!(hint.hint(at), Hint::Asks(0.05));
-        let later = all_accepted(&mut hint, at + seconds(20), 0, MINUTE);
-        assert_eq!(later, at + seconds(100), "counting starts over");
-        hint.refused();
-        assert_eq!(hint.hint(later), Hint::Disbelieved);
+        assert_eq!(hint.hint(at), Hint::Disbelieved);
         // With a refusal now and then the same number may be a count.
         let mut counts = QuotaHint::default();
         for call in 0..100 {

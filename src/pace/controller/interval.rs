@@ -10,7 +10,7 @@ use crate::telemetry::pace::PaceCause;
 /// An interval lasts this many round trips, so that what one changed is seen before the next one changes more …
 const ROUND_TRIPS: u32 = 2;
 /// … and at least this long: over less time, chance decides how many calls there were.
-const SHORTEST_INTERVAL: Duration = Duration::from_millis(100);
+pub(super) const SHORTEST_INTERVAL: Duration = Duration::from_millis(100);
 /// A step of the search lasts at least this long: before that a bucket has not run empty.
 const SHORTEST_STEP: Duration = Duration::from_secs(2);
 /// The share of the calls in flight that is left each interval while answers queue: gently, as answers show the queue
@@ -52,9 +52,6 @@ impl Controller {
         let troubled = over.refused || over.failures * 2 > over.answers;
         if troubled || over.answers == 0 || self.pauses.until(now).is_some() {
             return;
-        }
-        if !self.breaker.is_open() {
-            self.healthy_rate = Some(f64::from(over.answers) / lasted);
         }
         self.search_on(now, length, &over, trend);
     }
@@ -98,7 +95,6 @@ impl Controller {
         if trend == Trend::Queueing {
             return;
         }
-        let was_limited = self.rate.limit().is_some();
         let fully_used = over.rate_used && self.slowed.is_none();
         self.rate.quiet(
             now,
@@ -109,9 +105,6 @@ impl Controller {
         );
         if quiet.cut_helped {
             self.random.explained();
-        }
-        if was_limited && self.rate.limit().is_none() {
-            self.window.is_disproved();
         }
         self.set_limiter(now);
     }

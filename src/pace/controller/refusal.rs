@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::interval::SHORTEST_INTERVAL;
 use super::state::{Controller, FIRST_RATE, SinceCut};
 use crate::pace::levels;
 use crate::pace::limit_search::RefusalKind;
@@ -14,8 +15,6 @@ use crate::telemetry::pace::PaceCause;
 const FEW_ANSWERS: u32 = 3;
 /// A cut for a single row is undone once in this many calls: where there are many such rows, they are a share of all.
 const UNDONE_ONCE_IN: u64 = 300;
-/// Seconds between single calls are taken to be at least this, or without a pause their pace would be infinite.
-const SHORTEST_SPACING: f64 = 0.01;
 
 impl Controller {
     /// The service refused a call and perhaps named a wait.
@@ -46,9 +45,9 @@ impl Controller {
             return row_waits;
         }
         // Calls that were out together are all told the same.
-        let back = wait
-            .filter(|_| counts || single)
-            .and_then(|wait| self.window.named(wait));
+        if let Some(wait) = wait.filter(|_| counts || single) {
+            self.window.named(wait);
+        }
         if counts {
             let answers = self.since_cut.answers;
             self.last_cut = now;
@@ -56,7 +55,7 @@ impl Controller {
             self.interval.refused = true;
             self.since_cut = SinceCut::default();
             let early = answers < FEW_ANSWERS && !std::mem::replace(&mut self.early_refusal, true);
-            if about_pace && !early && self.cut(now, call, wait, back) && row_alone {
+            if about_pace && !early && self.cut(now, call, wait) && row_alone {
                 return row_waits;
             }
             self.set_limiter(now);
@@ -86,9 +85,11 @@ impl Controller {
     /// The single call after a pause was refused as well. Whether it turns out that the service refuses at any pace.
     fn single_refused(&mut self, now: Duration, call: Call, wait: Option<Duration>) -> bool {
         // At the pace of single calls it should have been accepted.
-        let spacing = self.pauses.in_a_row().as_secs_f64().max(SHORTEST_SPACING);
+        let spacing = self.pauses.in_a_row().max(SHORTEST_INTERVAL);
         let is_random = RandomRefusals::is_row_alone(wait)
-            && self.random.unexplained(now, 1.0 / spacing, None, wait);
+            && self
+                .random
+                .unexplained(now, 1.0 / spacing.as_secs_f64(), None, wait);
         if is_random {
             self.forget_limit();
             self.set_limiter(now);
@@ -103,18 +104,12 @@ impl Controller {
         is_random
     }
 
-    /// Sends less from now on. The service accepts nothing until `back` from now, if it is believed to know. Whether it
-    /// turns out that the service refuses at any pace.
-    fn cut(
-        &mut self,
-        now: Duration,
-        call: Call,
-        wait: Option<Duration>,
-        back: Option<Duration>,
-    ) -> bool {
-        let back = back
+    /// Sends less from now on. Whether it turns out that the service refuses at any pace.
+    fn cut(&mut self, now: Duration, call: Call, wait: Option<Duration>) -> bool {
+        // A service that counts in windows accepts nothing before the end of this one.
+        let back = wait
             .filter(|_| self.window.is_known())
-            .map(|back| (now + back, self.calls + 1));
+            .map(|wait| (now + wait, self.calls + 1));
         let measured = self.throughput.at_refusal(call, back);
         let pace = self.pace_used(now);
         self.cut_sustained = self.rate.is_sustained(pace);
@@ -122,8 +117,7 @@ impl Controller {
         if call.level > 0 && self.is_in_flight(now, call.level, self.cut_sustained) {
             return false;
         }
-        let exact = self.window.is_proven();
-        let kind = self.rate.refused(now, pace, measured, exact);
+        let kind = self.rate.refused(now, pace, measured);
         let accepted = measured.map(|measured| measured.rate);
         let is_random =
             kind == RefusalKind::Unexplained && self.random.unexplained(now, pace, accepted, wait);
@@ -137,7 +131,7 @@ impl Controller {
     /// whether the pace is sustained otherwise.
     pub(super) fn is_in_flight(&mut self, now: Duration, level: u32, is_sustained: bool) -> bool {
         if self.in_flight.is_past_limit(level.into()) {
-            let _ = self.in_flight.refused(now, level.into(), None, false);
+            let _ = self.in_flight.refused(now, level.into(), None);
             self.before_cut = None;
             return true;
         }

@@ -60,8 +60,6 @@ pub(in crate::pace) struct Controller {
     pub(super) half_open: bool,
     /// When the single call started that is out, after a pause or in an outage.
     pub(super) single: Option<Duration>,
-    /// Answers a second while the service was well.
-    pub(super) healthy_rate: Option<f64>,
     /// How long it takes until workers that share the pace keep to a decision, and until that is seen.
     pub(super) news: Duration,
     /// What has changed the pace since this was last asked.
@@ -154,7 +152,6 @@ impl Controller {
             early_refusal: false,
             half_open: false,
             single: None,
-            healthy_rate: None,
             news: Duration::ZERO,
             cause: None,
         };

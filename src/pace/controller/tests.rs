@@ -381,7 +381,7 @@ fn timeouts_of_calls_sent_together_lower_the_calls_in_flight_once() {
             0.0,
         );
     }
-    assert_eq!(controller.most_in_flight(), 14);
+    assert_eq!(controller.most_in_flight(), 10);
 }
 
 #[test]
@@ -462,9 +462,6 @@ fn a_service_that_is_back_is_called_at_half_the_pace() {
     assert!(matches!(up, Some(PaceEvent::Up { .. })), "{up:?}");
     assert!(now - before >= Duration::from_secs(15), "5 s and 10 s");
     let rate = controller.rate(now).unwrap();
-    assert!(
-        (8.0..=12.0).contains(&rate),
-        "half of the 20/s that one call at a time makes: {rate}"
-    );
+    assert!((rate - 20.0).abs() < 1e-9, "half of 40/s: {rate}");
     assert_eq!(controller.most_in_flight(), 10);
 }

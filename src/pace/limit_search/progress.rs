@@ -25,8 +25,6 @@ const STEP_NEAR_LIMIT: Duration = Duration::from_secs(3);
 const LONGEST_CHECK: Duration = Duration::from_secs(30);
 /// A step past the limit lasts at least this long: a service that counts in windows of 10 s refuses at their end.
 const LOOK_STEP: Duration = Duration::from_secs(15);
-/// At this many times the known limit without a refusal, the limit is not there any more.
-const BEYOND: f64 = 2.5;
 
 impl LimitSearch {
     /// An interval went by without trouble.
@@ -48,7 +46,6 @@ impl LimitSearch {
             Stage::Checking => self.sustained_for(now, step.max(LONGEST_CHECK)),
             Stage::Holding { until } => {
                 if now >= until {
-                    self.eased = false;
                     self.look(0);
                 }
             }
@@ -91,7 +88,7 @@ impl LimitSearch {
         self.sustained = self.value;
         if self
             .refused
-            .is_none_or(|refused| self.value > refused.at * BEYOND)
+            .is_none_or(|refused| self.value > refused.at * GROWTH)
         {
             self.forget();
         } else {

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::search::{
-    FIRST_HOLD, GROWTH, LONGEST_HOLD, LOOK, LimitSearch, LowestRefused, Quantity, SMALL_LOOKS,
-    Stage,
+    CLOSE, FIRST_HOLD, GROWTH, LONGEST_HOLD, LOOK, LimitSearch, LowestRefused, Quantity,
+    SMALL_LOOKS, Stage,
 };
 use crate::pace::throughput::{LEAST_UNMEASURED, Measurement, SPARE};
 
@@ -24,9 +24,7 @@ const FEWEST_MEASURED: u64 = 10;
 const CUT: f64 = 0.8;
 /// Such a cut leaves this share if nothing was measured: the limit may be far below.
 const CUT_BLINDLY: f64 = 0.65;
-/// A cut leaves at least this share of what was accepted at best, pauses included: a limit is hardly ever below that …
-const CUT_AT_MOST: f64 = 0.5;
-/// … and the best is believed less by this factor with each cut, as the limit may have fallen.
+/// With each cut, the most that was accepted between two refusals is believed less by this factor: the limit may have fallen.
 const FORGOTTEN: f64 = 0.8;
 /// From this many refusals in a row only what was just measured counts, and after one more that is what is tried: what was
 /// sustained before is out of date.
@@ -36,21 +34,16 @@ const IN_A_ROW: u32 = 2;
 const FAR: f64 = 2.0;
 /// What a bucket had saved up may explain this many steps before the one that was refused.
 const LAST_STEPS: u32 = 3;
-/// What was sent is clearly more than what was accepted if it is this many times as much: a smaller difference is within
-/// the error of the measurement.
-const ABOVE: f64 = 1.08;
 /// Two measurements are the same if one is at least this share of the other: chance makes up for the rest.
 const SAME: f64 = 0.9;
 
 impl LimitSearch {
-    /// The service refused at `pace`. `measured` is what it accepted since the refusal before, if known; `exact` says that
-    /// this is its limit, as it counts in windows.
+    /// The service refused at `pace`. `measured` is what it accepted since the refusal before, if known.
     pub(in crate::pace) fn refused(
         &mut self,
         now: Duration,
         pace: f64,
         measured: Option<Measurement>,
-        exact: bool,
     ) -> RefusalKind {
         // A blind cut goes no lower, so what is refused there has another reason.
         let kind = if self.is_sustained(pace) || pace <= self.least_blind_cut(pace) {
@@ -65,7 +58,7 @@ impl LimitSearch {
             self.best = self.best.max(measured.rate);
         }
         let measured_well = since_refused.filter(|measured| measured.calls >= FEWEST_MEASURED);
-        let limit = self.limit_shown_by(measured_well, exact);
+        let limit = self.limit_shown_by(measured_well);
         let small_look = match (self.stage, before) {
             (Stage::Looking { steps }, Some(before)) if steps <= SMALL_LOOKS && !before.rough => {
                 Some((steps, before))
@@ -77,7 +70,7 @@ impl LimitSearch {
             return kind;
         }
         if let Some(limit) = limit {
-            self.hold_below(now, pace, limit, exact);
+            self.hold_below(now, pace, limit);
             return kind;
         }
         self.refused = Some(LowestRefused {
@@ -87,7 +80,7 @@ impl LimitSearch {
         });
         match (self.stage, kind) {
             (Stage::Looking { .. }, _) => self.limit_rose(now),
-            (Stage::Holding { .. }, RefusalKind::Unexplained) if !self.eased => {
+            (Stage::Holding { .. }, RefusalKind::Unexplained) => {
                 self.ease(now, pace, since_refused);
             }
             (_, RefusalKind::Unexplained) => self.check(pace, measured_well, before),
@@ -101,22 +94,16 @@ impl LimitSearch {
     }
 
     /// What was accepted is the limit if more was sent all the time, twice at different paces.
-    fn limit_shown_by(
-        &mut self,
-        measured: Option<Measurement>,
-        exact: bool,
-    ) -> Option<Measurement> {
+    fn limit_shown_by(&mut self, measured: Option<Measurement>) -> Option<Measurement> {
         let slowest = std::mem::replace(&mut self.slowest, f64::INFINITY);
-        let limited = measured.filter(|measured| measured.rate * ABOVE < slowest);
+        let limited = measured.filter(|measured| measured.rate * CLOSE < slowest);
         let last = std::mem::replace(&mut self.last_limited, limited);
         let limited = limited?;
-        match last {
-            Some(last) if is_same(last.rate, limited.rate) => Some(Measurement {
+        last.filter(|last| is_same(last.rate, limited.rate))
+            .map(|last| Measurement {
                 rate: last.rate.max(limited.rate),
                 ..limited
-            }),
-            _ => exact.then_some(limited),
-        }
+            })
     }
 
     /// A small look past the limit was refused: the limit is where it was, or a little higher if many steps were sustained.
@@ -132,9 +119,9 @@ impl LimitSearch {
     }
 
     /// The limit was measured. After long pauses that may be too low, unless it was found before.
-    fn hold_below(&mut self, now: Duration, pace: f64, limit: Measurement, exact: bool) {
+    fn hold_below(&mut self, now: Duration, pace: f64, limit: Measurement) {
         let before = std::mem::replace(&mut self.last_limit, limit.rate);
-        let rough = !exact && !is_same(before, limit.rate) && limit.has_long_pauses();
+        let rough = !is_same(before, limit.rate) && limit.has_long_pauses();
         self.sustained = limit.rate;
         self.refused = Some(LowestRefused {
             at: if rough {
@@ -159,7 +146,6 @@ impl LimitSearch {
 
     /// The held value was a little too much: a bucket takes its time to run empty.
     fn ease(&mut self, now: Duration, pace: f64, measured: Option<Measurement>) {
-        self.eased = true;
         self.sustained = measured
             .map_or(pace, Measurement::likeliest)
             .min(pace * SPARE);
@@ -168,16 +154,10 @@ impl LimitSearch {
 
     /// Cuts what should have been sustained, to check whether that helps.
     fn check(&mut self, pace: f64, measured: Option<Measurement>, before: Option<LowestRefused>) {
-        let cut = measured.map_or(pace * CUT_BLINDLY, |measured| {
-            (pace * CUT).min(measured.rate * SPARE)
+        self.set(match measured {
+            Some(measured) => (pace * CUT).min(measured.rate * SPARE),
+            None => (pace * CUT_BLINDLY).max(self.least_blind_cut(pace)),
         });
-        // No limit is below what was accepted, unless it has changed since.
-        let least = if measured.is_none() {
-            self.least_blind_cut(pace)
-        } else {
-            0.0
-        };
-        self.set(cut.max(self.best * CUT_AT_MOST).max(least));
         self.best *= FORGOTTEN;
         if let Some(refused) = &mut self.refused {
             if let (Stage::Checking, Some(before)) = (self.stage, before) {

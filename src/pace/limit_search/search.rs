@@ -45,8 +45,6 @@ pub(in crate::pace) struct LimitSearch {
     pub(super) growth: f64,
     /// For how long the value has been fully used since it last changed.
     pub(super) observed: Duration,
-    /// The held value was refused and lowered a little.
-    pub(super) eased: bool,
     /// The length of the next hold.
     pub(super) hold: Duration,
 }
@@ -76,13 +74,14 @@ pub(super) enum Stage {
     Looking { steps: u32 },
 }
 
-/// Slow start: growing too far costs as many refusals as there are calls in flight, since a refusal pauses all calls.
+/// Slow start: growing too far costs as many refusals as there are calls in flight, since a refusal pauses all calls. At this many
+/// times a known limit without a refusal, the limit is not there any more.
 pub(super) const GROWTH: f64 = 2.0;
 /// The growth after a cut that had nothing to do with a limit, such as for answers that queue.
 const GENTLE_GROWTH: f64 = 1.1;
-/// The limit is known closely enough if the refused value is at most this many times the sustained one: closing in further
-/// would cost refusals for little gain.
-const CLOSE: f64 = 1.05;
+/// A value is close to one that is up to this many times as large: closing in further would cost refusals for little gain, and a
+/// measurement is not exact.
+pub(super) const CLOSE: f64 = 1.05;
 /// The share of the measured limit that is held: the measurement is a little high, as buckets have a burst.
 const NEAR: f64 = 0.99;
 /// The share of a limit that another run found to start with: that run may have left the bucket empty.
@@ -125,7 +124,6 @@ impl LimitSearch {
             stage: Stage::Growing,
             growth: GROWTH,
             observed: Duration::ZERO,
-            eased: false,
             hold: FIRST_HOLD,
         }
     }

@@ -41,7 +41,7 @@ fn quiet(search: &mut LimitSearch, now: &mut Duration, length: Duration) {
 
 /// The present value is refused, and this was accepted since the refusal before.
 fn refused(search: &mut LimitSearch, now: Duration, accepted: Option<Measurement>) -> RefusalKind {
-    search.refused(now, search.value(), accepted, false)
+    search.refused(now, search.value(), accepted)
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn a_refusal_of_a_sustained_value_is_unexplained_and_the_cut_is_checked() {
     quiet(&mut search, &mut now, Duration::from_secs(3));
     let sustained = 80.0;
     assert_eq!(
-        search.refused(now, sustained, Some(measured(50.0, 9)), false),
+        search.refused(now, sustained, Some(measured(50.0, 9))),
         RefusalKind::Unexplained
     );
     assert_eq!(search.stage(), Search::Checking);
