@@ -1,7 +1,7 @@
-//! Answers that nothing keeps beyond the run, in memory: they are there only so that equal rows are answered once.
+//! The first answers of a run that keeps none beyond its end, in memory: they are there only so that equal rows are answered
+//! once. That costs the calling thread far less than a turn of the ledger's thread.
 //!
-//! They are packed as in a database, so that those that are too many for memory go there as they are. This file must not
-//! know where that is.
+//! They are packed as in a database. This file must not know where the ones go for which there is no room.
 
 use std::collections::HashMap;
 
@@ -11,11 +11,10 @@ use super::packed::{BlockBuilder, PackedAnswer, PackedBlock, PackedId, PackedKey
 use super::request_key::{KeyHash, RequestKey};
 use crate::verdict::{Answer, Score, TransactionId};
 
-/// Answers that are kept in memory before all of them are moved: they take 8 MiB with a UUID each, and a table of 2^17
-/// places is nearly full then.
+/// Answers that are kept in memory: they take 8 MiB with a UUID each, and a table of 2^17 places is nearly full then.
 pub(super) const MOST: usize = if cfg!(test) { 100 } else { 114_000 };
 
-/// Answers beyond which there is room for all: a table that doubles needs both sizes for a moment, and is moved as a whole.
+/// From so many answers on there is room for all: a table that doubles needs both sizes for a moment.
 const SMALL: usize = MOST / 8;
 
 /// Answers in memory.
@@ -29,18 +28,11 @@ pub(crate) struct AnswerMemory {
 }
 
 impl AnswerMemory {
-    /// Whether its answers are to be moved.
-    pub(super) fn is_full(&self) -> bool {
-        self.places.len() >= MOST
-    }
-
-    /// Whether it has so many answers that others must wait until there is room.
-    pub(super) fn is_overfull(&self) -> bool {
-        self.places.len() >= 2 * MOST
-    }
-
-    /// Keeps the answer to a request that equal rows share.
-    pub(super) fn keep(&mut self, key: &RequestKey, answer: &Answer, at: i64) {
+    /// Keeps the answer to a request that equal rows share; `false` if there is no room.
+    pub(super) fn keep(&mut self, key: &RequestKey, answer: &Answer, at: i64) -> bool {
+        if self.places.len() >= MOST {
+            return false;
+        }
         if self.places.len() == SMALL {
             self.places.reserve(MOST - SMALL);
         }
@@ -60,13 +52,10 @@ impl AnswerMemory {
         let place = u32::try_from(self.blocks.len()).unwrap_or(u32::MAX);
         self.places.insert(key.hash, place);
         if self.last.is_full() {
-            self.end_block();
+            self.blocks.push(self.last.block());
+            self.last.clear();
         }
-    }
-
-    fn end_block(&mut self) {
-        self.blocks.push(self.last.block());
-        self.last.clear();
+        true
     }
 
     /// The answer to a request.
@@ -77,19 +66,6 @@ impl AnswerMemory {
             Some(block) => find(block, &packed),
             None => find(&self.last.block(), &packed),
         }
-    }
-
-    /// Takes all answers, with no block to be filled; what is left is empty.
-    pub(super) fn take(&mut self) -> Self {
-        if self.last.len() > 0 {
-            self.end_block();
-        }
-        std::mem::take(self)
-    }
-
-    /// The blocks of answers that were taken.
-    pub(super) fn blocks(&self) -> &[PackedBlock] {
-        &self.blocks
     }
 }
 

@@ -52,9 +52,8 @@ impl<S> FailingStore<S> {
 impl<S: Store> Store for FailingStore<S> {
     fn write(&mut self, work: Work<'_>) -> io::Result<Vec<ClaimResult>> {
         // A group that only claims fails with the next one that stores something.
-        let stores = !work.records.is_empty() || work.memory.is_some();
-        self.groups += usize::from(stores);
-        if !stores || !self.faults.fails(self.groups) {
+        self.groups += usize::from(!work.records.is_empty());
+        if work.records.is_empty() || !self.faults.fails(self.groups) {
             return self.store.write(work);
         }
         if self.faults.durable {

@@ -18,7 +18,6 @@ mod faults;
 mod file;
 mod group_commit;
 mod holder;
-mod in_memory;
 mod judge;
 mod known_limit;
 mod lease;

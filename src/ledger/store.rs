@@ -5,7 +5,6 @@ use std::io;
 
 use bytes::Bytes;
 
-use super::answer_memory::AnswerMemory;
 use super::known_limit::KnownLimit;
 use super::lookup_result::{AnsweredIn, LookupResult};
 use super::request_key::RequestKey;
@@ -62,8 +61,6 @@ pub(crate) struct Work<'a> {
     pub(crate) releases: &'a [RequestKey],
     /// After all that, these are looked up again, and claimed if nothing is known.
     pub(crate) claims: &'a [ClaimRequest],
-    /// Answers of a run that nothing keeps beyond it, which are too many for memory. Only a file gets them.
-    pub(crate) memory: Option<&'a AnswerMemory>,
 }
 
 /// What the renewal of a lease meant.

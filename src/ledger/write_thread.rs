@@ -11,7 +11,6 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use super::answer_memory::AnswerMemory;
 use super::db::errors;
 use super::group_commit::Receiver;
 use super::known_limit::KnownLimit;
@@ -22,7 +21,7 @@ use super::store::Renewal;
 use super::store::{
     AnswerCounts, ClaimRequest, ClaimResult, Contact, FinishedRun, Payload, Record, Store, Work,
 };
-use crate::base::error::{Error, Result};
+use crate::base::error::Result;
 
 /// How long after a store was found not to answer it is asked again: at first, and at most. A short blip costs little, and
 /// many workers do not storm a server that has just come back.
@@ -43,16 +42,6 @@ pub(super) enum Pending {
     },
     /// A claim that ends without a record.
     Release(RequestKey),
-    /// Answers that are too many for memory, and who waits until they are found without it.
-    Memory {
-        answers: Arc<AnswerMemory>,
-        done: oneshot::Sender<Result<()>>,
-    },
-}
-
-/// What nobody should see.
-pub(super) fn thread_is_gone() -> Error {
-    Error::internal("the ledger's thread ended without a word")
 }
 
 /// What claims led to.
@@ -125,7 +114,6 @@ struct Group {
     claims: Vec<ClaimRequest>,
     /// How many of the claims belong together, and who waits for them.
     claimed: Vec<(usize, oneshot::Sender<Result<Claimed>>)>,
-    memory: Option<(Arc<AnswerMemory>, oneshot::Sender<Result<()>>)>,
 }
 
 impl Group {
@@ -146,8 +134,6 @@ impl Group {
                     group.claims.extend(requests);
                 }
                 Pending::Release(key) => group.releases.push(key),
-                // There is one at a time.
-                Pending::Memory { answers, done } => group.memory = Some((answers, done)),
             }
         }
         group
@@ -158,7 +144,6 @@ impl Group {
             records: &self.records,
             releases: &self.releases,
             claims: &self.claims,
-            memory: { self.memory.as_ref() }.map(|(answers, _)| &**answers),
         }
     }
 
@@ -167,9 +152,6 @@ impl Group {
     fn done(self, worker: WorkerNumber, results: Vec<ClaimResult>, contact: impl Fn() -> Contact) {
         for (record, done) in self.records.into_iter().zip(self.recorded) {
             let _ = done.send(Ok(record.payload));
-        }
-        if let Some((_, done)) = self.memory {
-            let _ = done.send(Ok(()));
         }
         let mut results = results.into_iter();
         for (requests, done) in self.claimed {
@@ -185,14 +167,11 @@ impl Group {
     }
 
     /// Tells all who wait that nothing has become of it.
-    fn failed(self, error: impl Fn() -> Error) {
+    fn failed(self, error: impl Fn() -> crate::base::error::Error) {
         for done in self.recorded {
             let _ = done.send(Err(error()));
         }
         for (_, done) in self.claimed {
-            let _ = done.send(Err(error()));
-        }
-        if let Some((_, done)) = self.memory {
             let _ = done.send(Err(error()));
         }
     }

@@ -10,10 +10,10 @@ use std::time::SystemTime;
 
 use tokio::sync::oneshot;
 
+use super::answer_memory::AnswerMemory;
 use super::bloom_filter::BloomFilter;
 use super::clock::millis;
 use super::group_commit::{Sender, queue};
-use super::in_memory::InMemory;
 use super::known_limit::KnownLimit;
 use super::lease::{Holding, Lease, LeaseTerms, WorkerNumber};
 use super::lookup::Lookup;
@@ -23,7 +23,7 @@ use super::request_key::{RequestHasher, RequestKey, RunId};
 use super::request_uuids::RequestUuids;
 use super::sealed_failure::SealedFailure;
 use super::store::{AnswerCounts, ClaimRequest, FinishedRun, Payload, Record, Store};
-use super::write_thread::{Claimed, Notes, Pending, WriteThread, thread_is_gone};
+use super::write_thread::{Claimed, Notes, Pending, WriteThread};
 use crate::base::error::{Error, Result};
 use crate::telemetry::pace::Limit;
 use crate::verdict::{Answer, Failure};
@@ -35,8 +35,8 @@ pub struct LedgerWriter {
     // Closed before the thread is released: of two connections that close at the same time, neither is the last one, and
     // only the last one copies the log into the ledger.
     recheck: Option<RefCell<Recheck>>,
-    /// The answers, where nothing keeps them beyond the run.
-    in_memory: Option<RefCell<InMemory>>,
+    /// The first answers, where nothing keeps them beyond the run.
+    in_memory: Option<RefCell<AnswerMemory>>,
     /// Answers that arrive now are dated no earlier, in milliseconds since 1970.
     earliest: i64,
     pending: Sender<Pending>,
@@ -137,7 +137,7 @@ impl LedgerWriter {
     /// # Errors
     /// Exit code 3: it could not be written; nothing can be stored any more.
     pub async fn keep(&self, key: RequestKey, answer: Answer) -> Result<Answer> {
-        if self.keep_in_memory(&key, &answer)? {
+        if self.keep_in_memory(&key, &answer) {
             return Ok(answer);
         }
         match self.put(key, Payload::Answer(answer)).await? {
@@ -169,14 +169,9 @@ impl LedgerWriter {
     }
 
     /// Keeps an answer in memory, where nothing keeps it beyond the run and there is room.
-    fn keep_in_memory(&self, key: &RequestKey, answer: &Answer) -> Result<bool> {
-        match &self.in_memory {
-            Some(memory) => {
-                let mut memory = memory.borrow_mut();
-                memory.keep(key, answer, self.now(), &self.pending)
-            }
-            None => Ok(false),
-        }
+    fn keep_in_memory(&self, key: &RequestKey, answer: &Answer) -> bool {
+        let memory = self.in_memory.as_ref();
+        memory.is_some_and(|memory| memory.borrow_mut().keep(key, answer, self.now()))
     }
 
     /// The time that a record of now gets.
@@ -316,4 +311,8 @@ impl LedgerWriter {
     pub(crate) const fn is_shared(&self) -> bool {
         self.lease.is_some()
     }
+}
+
+fn thread_is_gone() -> Error {
+    Error::internal("the ledger's thread ended without a word")
 }

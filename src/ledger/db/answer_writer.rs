@@ -13,7 +13,6 @@ use super::errors::damaged;
 use super::found_answer::AnswerState;
 use super::latest_answers::{LatestAnswers, LedgerState};
 use super::{answer_index, answer_removal, answers, schema};
-use crate::ledger::answer_memory::AnswerMemory;
 use crate::ledger::packed::{
     BlockBuilder, BlockNumber, Fingerprint, IndexEntry, MOST_ENTRIES, PackedAnswer, PackedId,
     PackedKey, ReplacedScore,
@@ -167,21 +166,6 @@ impl AnswerWriter {
         let written = written.map(|(key, previous)| (number, key, previous));
         group.written.0.extend(written);
         group.block.clear();
-        Ok(())
-    }
-
-    /// Writes answers that were in memory in a transaction. They replace none.
-    pub(crate) fn move_from(
-        &self,
-        memory: &AnswerMemory,
-        connection: &Connection,
-        written: &mut WrittenAnswers,
-    ) -> rusqlite::Result<()> {
-        for block in memory.blocks() {
-            let number = answer_blocks::append(connection, self.checksums, self.owner, block)?;
-            let keys = block.keys().map(|key| (number, key, None));
-            written.0.extend(keys);
-        }
         Ok(())
     }
 

@@ -150,9 +150,6 @@ impl Database {
             }
         }
         let mut written = writer.put(&transaction, answers.into_iter())?;
-        if let Some(memory) = work.memory {
-            writer.move_from(memory, &transaction, &mut written)?;
-        }
         let claimed = match &mut self.claims {
             Some(claims) => {
                 if !work.claims.is_empty() {
