@@ -145,10 +145,12 @@ impl LimitSearch {
     }
 
     /// The held value was a little too much: a bucket takes its time to run empty.
+    /// Whatever was measured over a few calls, not much is cut: nothing checks whether that helps.
     fn ease(&mut self, now: Duration, pace: f64, measured: Option<Measurement>) {
         self.sustained = measured
             .map_or(pace, Measurement::likeliest)
-            .min(pace * SPARE);
+            .min(pace * SPARE)
+            .max(pace * CUT_BLINDLY);
         self.settle(now);
     }
 
