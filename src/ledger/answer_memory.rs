@@ -14,6 +14,9 @@ use crate::verdict::{Answer, Score, TransactionId};
 /// Answers that are kept in memory: they take 8 MiB with a UUID each, and a table of 2^17 places is nearly full then.
 pub(super) const MOST: usize = if cfg!(test) { 100 } else { 114_000 };
 
+/// The most bytes of them, which leaves room for short additional columns; long ones fill it sooner.
+const MOST_BYTES: usize = 64 * MOST;
+
 /// From so many answers on there is room for all: a table that doubles needs both sizes for a moment.
 const SMALL: usize = MOST / 8;
 
@@ -23,6 +26,8 @@ pub(crate) struct AnswerMemory {
     /// The block of each request. The hashes are keyed, so nobody can choose them.
     places: HashMap<KeyHash, u32, FixedState>,
     blocks: Vec<PackedBlock>,
+    /// The bytes of these blocks.
+    bytes: usize,
     /// The block that follows them, which is being filled.
     last: BlockBuilder,
 }
@@ -30,7 +35,7 @@ pub(crate) struct AnswerMemory {
 impl AnswerMemory {
     /// Keeps the answer to a request that equal rows share; `false` if there is no room.
     pub(super) fn keep(&mut self, key: &RequestKey, answer: &Answer, at: i64) -> bool {
-        if self.places.len() >= MOST {
+        if self.places.len() >= MOST || self.bytes >= MOST_BYTES {
             return false;
         }
         if self.places.len() == SMALL {
@@ -52,7 +57,9 @@ impl AnswerMemory {
         let place = u32::try_from(self.blocks.len()).unwrap_or(u32::MAX);
         self.places.insert(key.hash, place);
         if self.last.is_full() {
-            self.blocks.push(self.last.block());
+            let block = self.last.block();
+            self.bytes += block.bytes.len();
+            self.blocks.push(block);
             self.last.clear();
         }
         true
@@ -79,4 +86,30 @@ fn find(block: &PackedBlock, key: &PackedKey) -> Option<Answer> {
         score: Score::from_json_number(packed.score).ok()?,
         captured: captured.transpose().ok()?.unwrap_or_default(),
     })
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::ledger::request_key::RequestHasher;
+
+    /// How many answers with so long a field there is room for.
+    fn kept(length: usize) -> usize {
+        let hasher = RequestHasher::new(&[1; 32], "https://a", "b");
+        let answer = Answer {
+            transaction_id: TransactionId::new("6f1c0f0e-7f0b-4a58-9d3c-0c5b4f3d2e1a").unwrap(),
+            score: Score::from_json_number("1.25").unwrap(),
+            captured: Box::new([(length > 0).then(|| "x".repeat(length).into())]),
+        };
+        let mut memory = AnswerMemory::default();
+        let mut keeps = |number: usize| memory.keep(&hasher.key(&number.to_le_bytes()), &answer, 0);
+        (0..=MOST).take_while(|number| keeps(*number)).count()
+    }
+
+    #[test]
+    fn there_is_room_for_fewer_answers_that_are_longer() {
+        assert_eq!(kept(0), MOST);
+        assert!(kept(1_000) * 1_000 <= MOST_BYTES + 1_000);
+    }
 }

@@ -66,6 +66,7 @@ pub(crate) use lease::{Holding, WorkerNumber};
 pub(crate) use ledger_preview::PreviewedRun;
 pub use location::LedgerLocation;
 pub(crate) use lock::OutputLock;
+pub(crate) use lookup_result::AnsweredIn;
 pub use lookup_result::{KnownOutcome, LookupResult};
 #[cfg(feature = "postgres")]
 pub(crate) use named_ledger::{Grants, InitSettings};

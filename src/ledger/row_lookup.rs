@@ -3,7 +3,7 @@
 #[cfg(test)]
 use super::faults::StoreFaults;
 use super::lookup::Lookup;
-use super::lookup_result::LookupResult;
+use super::lookup_result::{AnsweredIn, LookupResult};
 #[cfg(feature = "postgres")]
 use super::postgres::ServerLookup;
 use super::request_key::RequestKey;
@@ -35,15 +35,19 @@ impl RowLookup {
         }
     }
 
-    /// What is known of the request with this key and body.
+    /// What is known of the request with this key and body, and the run that it arrived in, which a server does not say.
     ///
     /// # Errors
     /// The ledger cannot be read.
-    pub(crate) fn find(&mut self, key: &RequestKey, body: &[u8]) -> Result<LookupResult> {
+    pub(crate) fn find(
+        &mut self,
+        key: &RequestKey,
+        body: &[u8],
+    ) -> Result<(LookupResult, AnsweredIn)> {
         match self {
-            Self::File(lookup) => lookup.find(key, body),
+            Self::File(lookup) => lookup.find_with_run(key, body),
             #[cfg(feature = "postgres")]
-            Self::Server(lookup) => lookup.find(key),
+            Self::Server(lookup) => Ok((lookup.find(key)?, AnsweredIn::OtherRun)),
         }
     }
 

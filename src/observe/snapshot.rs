@@ -79,12 +79,18 @@ impl Snapshot {
                 stopping: stats.cancelled,
                 share,
                 rate: speed.and_then(Speed::rows),
-                // Nobody knows when the service will be back.
                 remaining: remaining
-                    .filter(|_| stats.cancelled.is_none() && stats.outage.is_none()),
+                    .filter(|_| stats.cancelled.is_none() && !waits_for_others(stats)),
             }
         })
     }
+}
+
+/// Whether nobody knows when the run goes on: the service or the ledger's server is away, or all that is left are rows that
+/// other runs are asking about.
+const fn waits_for_others(stats: &Stats) -> bool {
+    let only_taken = stats.taken > 0 && stats.in_flight == 0;
+    stats.outage.is_some() || stats.ledger_away.is_some() || only_taken
 }
 
 /// The share of the run that is done. A run that takes only so many rows ends with them, or before with the source.
@@ -216,6 +222,17 @@ mod tests {
         assert!((49.0..51.0).contains(&rate), "{rate}");
         let left = left.unwrap().as_secs();
         assert!((850..920).contains(&left), "{left} s");
+    }
+
+    #[test]
+    fn nobody_knows_the_end_while_others_are_waited_for() {
+        let now = |taken, in_flight, ledger_away| {
+            let mut stats = Stats::default();
+            (stats.taken, stats.in_flight, stats.ledger_away) = (taken, in_flight, ledger_away);
+            waits_for_others(&stats)
+        };
+        assert!(!now(0, 0, None) && !now(3, 1, None));
+        assert!(now(3, 0, None) && now(0, 1, Some(Duration::ZERO)));
     }
 
     #[test]

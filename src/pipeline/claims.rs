@@ -167,3 +167,27 @@ impl Claims {
         self.taken.push_back((now + ASKED_AGAIN, call));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::row::RowNumber;
+
+    #[test]
+    fn claims_wait_for_answers_while_there_is_a_row_to_call_for_and_for_nothing_else() {
+        let mut claims = Claims::default();
+        assert_eq!(claims.urgency(), Urgency::Now, "no call can start");
+        claims.add_ready(RowCall {
+            row: RowNumber::FIRST,
+            body: Bytes::new(),
+            key: None,
+            expired: None,
+            claim: None,
+        });
+        assert_eq!(claims.urgency(), Urgency::WithAnswers);
+        assert!(claims.next().is_some());
+        assert_eq!(claims.urgency(), Urgency::Now, "the last one has started");
+    }
+}

@@ -162,7 +162,9 @@ impl<'a, S> Rows<'a, S> {
         let (row, Ok(request)) = (admitted.number, admitted.request) else {
             return None;
         };
-        let Request { body, key, found } = request;
+        let Request {
+            body, key, found, ..
+        } = request;
         if let Some(key) = key {
             self.out.insert(key, Vec::new());
             self.window.set_key(row, key);
@@ -184,12 +186,15 @@ impl<'a, S> Rows<'a, S> {
         };
         let needs = match next {
             Err(_) => Needs::Nothing(Origin::Called),
-            Ok(request) if request.found.known.is_some() => Needs::Nothing(Origin::Ledger),
+            Ok(request) if request.found.known.is_some() => {
+                Needs::Nothing(request.answered_in.origin())
+            }
             Ok(Request { key: None, .. }) => Needs::Call,
             Ok(Request {
                 body,
                 key: Some(key),
                 found,
+                ..
             }) => {
                 if self.out.contains_key(key) {
                     Needs::SameAnswer

@@ -20,9 +20,13 @@ pub(super) fn asks_to_wait(wait: Duration) -> Stop {
         error.detail(format!("it asks to come back in {} days", seconds / DAY))
     } else {
         let back = httpdate::fmt_http_date(SystemTime::now() + wait);
-        let minutes = seconds.div_ceil(60);
+        let time = match seconds {
+            0..120 => format!("{seconds} s"),
+            120..=7_200 => format!("{} min", seconds.div_ceil(60)),
+            _ => format!("{} h", seconds.div_ceil(3_600)),
+        };
         error
-            .detail(format!("it asks to come back in {minutes} min, at {back}"))
+            .detail(format!("it asks to come back in {time}, at {back}"))
             .hint("`--max-wait` sets how long a run waits")
     };
     Stop::new(CancelReason::Unavailable, error)

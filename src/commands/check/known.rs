@@ -76,7 +76,7 @@ impl RequestLookup {
             return Ok((new, None));
         };
         let key = key(&self.hasher, body, row, self.dedupe);
-        let found = lookup.find(&key, body)?;
+        let (found, _) = lookup.find(&key, body)?;
         let state = match found.known {
             Some(KnownOutcome::Answer(_)) => RequestState::Known,
             Some(KnownOutcome::Failure(_)) => RequestState::FailedBefore,

@@ -163,7 +163,24 @@ fn of_input(input: &InputFacts, stats: &Stats) -> impl Iterator<Item = String> +
         let rows = part(input.selection, stats).unwrap_or_default();
         format!("{} has no rows", rows.of(&input.name()))
     });
-    ignored.into_iter().chain(no_rows)
+    ignored
+        .into_iter()
+        .chain(no_rows)
+        .chain(larger(input, stats))
+}
+
+/// A warning that an input is larger than it was when the run started: somebody may still be writing it.
+fn larger(input: &InputFacts, stats: &Stats) -> Option<String> {
+    let (Input::File(path), Some(InputEnd::Whole)) = (&input.source, stats.input_end) else {
+        return None;
+    };
+    let now = path.metadata().ok()?.len();
+    (now > input.size?).then(|| {
+        format!(
+            "{} is larger than when the run started: only the rows from then were read",
+            input.name()
+        )
+    })
 }
 
 /// A warning that the names of files could not be made durable, as in a directory where we may only add files.

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use crate::base::error::{Error, Result};
 use crate::input::{self, ReadRow};
-use crate::ledger::{LookupResult, RequestHasher, RequestKey, RowLookup};
+use crate::ledger::{AnsweredIn, LookupResult, RequestHasher, RequestKey, RowLookup};
 use crate::pipeline::{PendingRow, Read, Request, Stop};
 use crate::telemetry::event::CancelReason;
 
@@ -94,10 +94,15 @@ impl LookupStage {
     }
 
     fn ask(&mut self, body: Bytes, key: Option<RequestKey>) -> Result<Request, Error> {
-        let found = match (&mut self.lookup, &key) {
+        let (found, answered_in) = match (&mut self.lookup, &key) {
             (Some(lookup), Some(key)) => lookup.find(key, &body)?,
-            _ => LookupResult::default(),
+            _ => (LookupResult::default(), AnsweredIn::ThisRun),
         };
-        Ok(Request { body, key, found })
+        Ok(Request {
+            body,
+            key,
+            found,
+            answered_in,
+        })
     }
 }

@@ -231,11 +231,9 @@ impl CsvParser {
             } else {
                 "header"
             };
-            let message = format!(
-                "{} cells where the {first} has {}",
-                self.cells.len(),
-                self.width
-            );
+            let (cells, width) = (self.cells.len(), self.width);
+            let s = if cells == 1 { "" } else { "s" };
+            let message = format!("{cells} cell{s} where the {first} has {width}");
             return Err(Failure::new(Reason::Ragged, message));
         }
         let whole = { self.encoding.is_utf8() }

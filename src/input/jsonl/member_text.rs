@@ -44,17 +44,14 @@ pub(super) fn text<'a>(
         Some(text) => Ok(Some(text)),
         None if value.get() == "null" => Ok(None),
         None => {
-            let kind = match value.get().as_bytes().first() {
-                Some(b'{') => "an object",
-                Some(b'[') => "an array",
-                Some(b't' | b'f') => "a boolean",
-                Some(b'"') => "a string with broken escapes",
-                _ => "a number",
+            let wrong = match value.get().as_bytes().first() {
+                Some(b'{') => "is an object, not a string",
+                Some(b'[') => "is an array, not a string",
+                Some(b't' | b'f') => "is a boolean, not a string",
+                Some(b'"') => "has broken escapes",
+                _ => "is a number, not a string",
             };
-            Err(Failure::new(
-                Reason::WrongType,
-                format!("{field} is {kind}, not a string"),
-            ))
+            Err(Failure::new(Reason::WrongType, format!("{field} {wrong}")))
         }
     }
 }

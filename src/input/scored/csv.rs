@@ -129,7 +129,9 @@ impl ScoredCsv {
             ));
         }
         if self.cells.len() != self.width {
-            let message = format!("{} cells instead of {}", self.cells.len(), self.width);
+            let (cells, width) = (self.cells.len(), self.width);
+            let s = if cells == 1 { "" } else { "s" };
+            let message = format!("{cells} cell{s} instead of {width}");
             return Err(Failure::new(Reason::Ragged, message));
         }
         if let Some(column) = self.foreign(|cell| Some(row.slice(cell))) {

@@ -169,12 +169,6 @@ impl AnswerWriter {
         Ok(())
     }
 
-    /// What was written can be found from now on within its transaction; others who look for it wait until that has ended.
-    pub(crate) fn note(&self, written: &mut WrittenAnswers) {
-        self.latest.append(&written.0);
-        written.0.clear();
-    }
-
     /// What was written is durable now: it can be found.
     ///
     /// # Errors

@@ -149,17 +149,13 @@ impl Database {
                 }
             }
         }
-        let mut written = writer.put(&transaction, answers.into_iter())?;
+        // Before the answers are there: what a look-up finds is known to the whole process, and this may yet fail. None of the
+        // claims is for one of them.
         let claimed = match &mut self.claims {
-            Some(claims) => {
-                if !work.claims.is_empty() {
-                    // They are looked up: what was just written need not be read again for that.
-                    writer.note(&mut written);
-                }
-                claims.handle(&transaction, work)?
-            }
+            Some(claims) => claims.handle(&transaction, work)?,
             None => Vec::new(),
         };
+        let written = writer.put(&transaction, answers.into_iter())?;
         transaction.commit()?;
         if let Some(claims) = &mut self.claims {
             claims.committed();

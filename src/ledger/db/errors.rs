@@ -11,6 +11,10 @@ use crate::base::rlimit::max_file_size;
 /// What to do with a damaged ledger. A run's own can also be replaced by starting over, where nothing was sent yet.
 const DAMAGED: &str = "move it and the files whose names start with its name elsewhere; answers in it are paid for again";
 
+/// What to do about another program that does not let go of a ledger for so long that the run has given up.
+const HELD: &str =
+    "end the other program, or let it go on if it was suspended; then the same command continues";
+
 /// Whether another connection is in the way.
 pub(crate) fn is_busy(error: &rusqlite::Error) -> bool {
     matches!(
@@ -75,7 +79,7 @@ pub(crate) fn as_io_error(error: &rusqlite::Error) -> io::Error {
             io::Error::new(io::ErrorKind::PermissionDenied, "permission denied")
         }
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
-            io::Error::other("another program is using it")
+            io::Error::new(io::ErrorKind::ResourceBusy, "another program is using it")
         }
         _ if is_damage(error) => io::Error::new(io::ErrorKind::InvalidData, "the file is damaged"),
         _ => io::Error::other(error.to_string()),
@@ -130,14 +134,31 @@ pub(crate) fn cannot_keep(path: &Path, cause: &io::Error) -> Error {
     let cannot = Error::stopped(format!("cannot keep answers in `{}`", path.display()))
         .because(io::Error::new(cause.kind(), cause.to_string()))
         .about(path);
-    if cause.kind() == io::ErrorKind::InvalidData {
-        return cannot.hint(DAMAGED);
+    match cause.kind() {
+        io::ErrorKind::InvalidData => cannot.hint(DAMAGED),
+        io::ErrorKind::ResourceBusy => cannot.hint(HELD),
+        _ => cannot,
     }
-    cannot
 }
 
 /// The error for a file that is not a ledger.
 pub(crate) fn foreign(path: &Path) -> Error {
     Error::usage(format!("`{}` is not a rescore ledger", path.display()))
         .hint("name another file; this one is left as it is")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ledger_that_another_program_holds_has_a_hint_and_a_disk_that_fails_none() {
+        let hint = |code| {
+            let error = rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(code), None);
+            let error = cannot_keep(Path::new("a.ledger"), &as_io_error(&error));
+            error.hint_text().map(str::to_owned)
+        };
+        assert_eq!(hint(rusqlite::ffi::SQLITE_BUSY).as_deref(), Some(HELD));
+        assert_eq!(hint(rusqlite::ffi::SQLITE_IOERR), None);
+    }
 }

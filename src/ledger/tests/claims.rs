@@ -139,6 +139,20 @@ impl Process {
         });
     }
 
+    /// Stores an answer and claims a request in one group.
+    fn answer_and_claim(&mut self, answered: u8, claimed: u8) -> std::io::Result<Vec<ClaimResult>> {
+        let record = Record {
+            key: self.hasher.key(&[answered]),
+            payload: Payload::Answer(answer("t-1")),
+            at: millis(SystemTime::now()),
+        };
+        self.database.write(Work {
+            records: &[record],
+            claims: &[request(&self.hasher, claimed)],
+            ..Work::default()
+        })
+    }
+
     fn release(&mut self, numbers: &[u8]) {
         let keys = numbers.iter().map(|number| self.hasher.key(&[*number]));
         let keys: Vec<_> = keys.collect();
@@ -173,6 +187,25 @@ fn the_claims_of_a_worker_that_is_gone_are_taken_over_at_once() {
     // Also what it did not ask for then.
     assert_eq!(other.claim([4]), [TAKEN_OVER]);
     assert_eq!(workers(&place), 1);
+}
+
+#[test]
+fn an_answer_of_a_group_that_was_not_stored_is_known_to_nobody() {
+    let place = Directory::new();
+    let ledger = open(place.shared());
+    let (hasher, lookup) = (ledger.hasher(), ledger.open_lookup().unwrap());
+    let mut database = ledger.into_database();
+    database.renew().unwrap();
+    let mut process = Process { database, hasher };
+    assert_eq!(process.answer_and_claim(1, 2).unwrap(), [OURS]);
+    let may_have_come = |number| lookup.may_have_come(&process.hasher.key(&[number]));
+    assert_eq!([1, 3].map(may_have_come), [true, false]);
+
+    let connection = rusqlite::Connection::open(place.path("answers.ledger")).unwrap();
+    connection.execute("DROP TABLE claims", []).unwrap();
+    assert!(process.answer_and_claim(3, 4).is_err());
+    // Who looks for what is known to be there looks again until it is.
+    assert!(!lookup.may_have_come(&process.hasher.key(&[3])));
 }
 
 #[test]

@@ -124,6 +124,10 @@ fn an_invalid_object_gets_nulls_and_is_in_the_rejects_as_it_was() {
             "wrong_type",
         ),
         (
+            r#"{"name":"\ud800","email":"a@x.org","ip":"::1","user_agent":"u"}"#,
+            "wrong_type",
+        ),
+        (
             r#"{"name":"A","email":null,"ip":"::1","user_agent":"u"}"#,
             "missing_contact",
         ),

@@ -2,6 +2,7 @@
 //! edited, and every other row is sent.
 
 use std::fs;
+use std::io::Write as _;
 use std::os::unix::fs::symlink;
 
 use crate::support::ledger_file;
@@ -246,6 +247,31 @@ fn a_row_equal_to_one_that_is_out_waits_for_its_answer() {
         .says("2 rows reused the answer of an identical row");
     assert_eq!(server.calls(), 4);
     assert_eq!(place.text("scored.csv"), users::scored(&csv));
+}
+
+#[test]
+fn a_row_equal_to_one_that_this_run_has_paid_for_is_no_earlier_runs() {
+    let (place, server) = (Place::with("users.csv", users::csv(1)), Server::good());
+    let shared = ["--ledger", "answers.ledger"];
+    place.score(&server, shared).exits(0);
+    let (reader, mut writer) = std::io::pipe().unwrap();
+    let running = { place.run(&server, ["-", "-o", "more.csv"]) }
+        .args(shared)
+        .stdin_from(reader)
+        .start();
+    let row = "7,New,new@example.com,192.0.2.7,u";
+    writer.write_all(file([row]).as_bytes()).unwrap();
+    running.wait_for_file("more.csv.partial", |rows| {
+        rows.windows(3).any(|it| it == b"New")
+    });
+    writer.write_all(format!("{row}\n").as_bytes()).unwrap();
+    drop(writer);
+    running
+        .done()
+        .exits(0)
+        .says("1 row reused the answer of an identical row")
+        .silent_about("from the ledger");
+    assert_eq!(server.calls(), 2);
 }
 
 #[test]

@@ -118,7 +118,7 @@ fn a_pause_longer_than_the_limit_stops_the_run() {
     let (_, server, done) = run(50, script, ["-c", "1", "--max-wait", "2s"]);
     done.exits(3)
         .says("the service asks for a pause that is too long to wait for")
-        .says("it asks to come back in 1 min, at ")
+        .says("it asks to come back in 3 s, at ")
         .says("`--max-wait` sets how long a run waits");
     assert_eq!(server.calls(), 6);
 }

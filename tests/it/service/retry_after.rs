@@ -152,6 +152,10 @@ fn a_pause_of_more_than_a_quarter_of_an_hour_stops_with_the_time_to_come_back() 
         ),
         (vec![retry_after("7200")], soon(120)),
         (vec![retry_after("901")], soon(16)),
+        (
+            vec![retry_after("86400")],
+            "it asks to come back in 24 h, at ".to_owned(),
+        ),
         // Two hours by a clock that is a day ahead.
         (
             vec![date(&from_now(1, 0)), retry_after(&from_now(1, 7_200))],
