@@ -17,7 +17,7 @@ const SHORTEST_STEP: Duration = Duration::from_secs(2);
 
 impl Controller {
     /// Ends the interval if it is over: looks at what it showed and sets the pace.
-    pub(super) fn end_interval(&mut self, now: Duration) {
+    pub(in crate::pace) fn end_interval(&mut self, now: Duration) {
         if now < self.interval.ends {
             return;
         }

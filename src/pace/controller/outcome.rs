@@ -99,8 +99,8 @@ impl Controller {
         self.breaker.bad(call.began, now, kind)
     }
 
-    /// An outage is over: calls start slowly again.
-    pub(super) fn resume(&mut self, now: Duration) {
+    /// An outage is over, perhaps just to one worker: calls start slowly again.
+    pub(in crate::pace) fn resume(&mut self, now: Duration) {
         self.rate.slow_to(self.rate.value() * OVERLOADED);
         let in_flight = self.in_flight.value() * OVERLOADED;
         self.in_flight.slow_to(in_flight);
