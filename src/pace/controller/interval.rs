@@ -12,8 +12,8 @@ use crate::telemetry::pace::PaceCause;
 const ROUND_TRIPS: u32 = 2;
 /// … and at least this long: over less time, chance decides how many calls there were.
 pub(super) const SHORTEST_INTERVAL: Duration = Duration::from_millis(100);
-/// A step of the search lasts at least this long: before that a bucket has not run empty.
-const SHORTEST_STEP: Duration = Duration::from_secs(2);
+/// A step of the search lasts at least this long: before that a bucket, which fills up in a pause, has not run empty.
+const SHORTEST_STEP: Duration = Duration::from_secs(3);
 
 impl Controller {
     /// Ends the interval if it is over: looks at what it showed and sets the pace.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::search::{GROWTH, LimitSearch, Quantity, SEEN, Stage};
+use super::search::{GROWTH, LimitSearch, Quantity, Stage};
 
 /// An interval that went by without trouble.
 #[derive(Debug, Clone, Copy)]
@@ -19,8 +19,6 @@ pub(in crate::pace) struct QuietInterval {
 
 /// A step at a rate lasts at least this many calls: of fewer, a refusal says little.
 const FEWEST_OF_A_STEP: f64 = 5.0;
-/// A step lasts at least this long once the limit was seen more than once: a bucket filled up in the pause.
-const STEP_NEAR_LIMIT: Duration = Duration::from_secs(3);
 /// A cut is checked for this long at most: refusals that are rarer cost little.
 const LONGEST_CHECK: Duration = Duration::from_secs(30);
 /// A step past the limit lasts at least this long: a service that counts in windows of 10 s refuses at their end.
@@ -57,16 +55,7 @@ impl LimitSearch {
     fn step(&self, least: Duration) -> Duration {
         match self.quantity {
             Quantity::InFlight => least,
-            Quantity::Rate => {
-                let near = self.refused.is_some_and(|refused| refused.times >= SEEN);
-                least
-                    .max(Duration::from_secs_f64(FEWEST_OF_A_STEP / self.value))
-                    .max(if near {
-                        STEP_NEAR_LIMIT
-                    } else {
-                        Duration::ZERO
-                    })
-            }
+            Quantity::Rate => least.max(Duration::from_secs_f64(FEWEST_OF_A_STEP / self.value)),
         }
     }
 

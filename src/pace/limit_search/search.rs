@@ -98,7 +98,7 @@ const LOOK_AT_GUESS: f64 = 0.06;
 /// This many steps past a limit are small; each later one is twice as large as the one before.
 pub(super) const SMALL_LOOKS: u32 = 4;
 /// A limit that was seen this often is not a guess: a single refusal may have had another reason.
-pub(super) const SEEN: u32 = 2;
+const SEEN: u32 = 2;
 
 impl LimitSearch {
     /// Starts at `first`, between `least` and `most`.
