@@ -147,10 +147,11 @@ impl Controller {
         true
     }
 
-    /// The refusals are random: they show no limit.
+    /// The refusals are random: they show no limit, neither of the rate nor of the calls in flight.
     fn forget_limit(&mut self) {
         self.rate.forget();
         self.rate.raise_to(FIRST_RATE);
+        self.in_flight.forget();
         self.cause = Some(PaceCause::RandomRefusals);
         self.before_cut = None;
     }
