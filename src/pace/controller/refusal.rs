@@ -63,7 +63,6 @@ impl Controller {
             return row_waits;
         }
         let pause = self.pauses.begin(now, call.began, wait, fraction)?;
-        self.throughput.paused(pause.length);
         self.half_open = true;
         Some(PaceEvent::Paused(pause))
     }

@@ -30,7 +30,7 @@ const FORGOTTEN: f64 = 0.8;
 /// sustained before is out of date.
 const IN_A_ROW: u32 = 2;
 /// The middle between sustained and refused is not tried if it is more than this many times what was just accepted: it
-/// would be refused.
+/// would be refused. A limit that was refused this many times as high before is a guess.
 const FAR: f64 = 2.0;
 /// What a bucket had saved up may explain this many steps before the one that was refused.
 const LAST_STEPS: u32 = 3;
@@ -70,7 +70,7 @@ impl LimitSearch {
             return kind;
         }
         if let Some(limit) = limit {
-            self.hold_below(now, pace, limit);
+            self.hold_below(now, limit);
             return kind;
         }
         self.refused = Some(LowestRefused {
@@ -94,16 +94,13 @@ impl LimitSearch {
     }
 
     /// What was accepted is the limit if more was sent all the time, twice at different paces.
-    fn limit_shown_by(&mut self, measured: Option<Measurement>) -> Option<Measurement> {
+    fn limit_shown_by(&mut self, measured: Option<Measurement>) -> Option<f64> {
         let slowest = std::mem::replace(&mut self.slowest, f64::INFINITY);
-        let limited = measured.filter(|measured| measured.rate * CLOSE < slowest);
-        let last = std::mem::replace(&mut self.last_limited, limited);
-        let limited = limited?;
-        last.filter(|last| is_same(last.rate, limited.rate))
-            .map(|last| Measurement {
-                rate: last.rate.max(limited.rate),
-                ..limited
-            })
+        let rate = measured.map(|measured| measured.rate);
+        let limited = rate.filter(|rate| rate * CLOSE < slowest);
+        let last = std::mem::replace(&mut self.last_limited, limited)?;
+        let is_same = (SAME..=1.0 / SAME).contains(&(last / limited?));
+        limited.filter(|_| is_same).map(|limited| limited.max(last))
     }
 
     /// A small look past the limit was refused: the limit is where it was, or a little higher if many steps were sustained.
@@ -118,19 +115,14 @@ impl LimitSearch {
         self.hold_at(now, self.held * more);
     }
 
-    /// The limit was measured. After long pauses that may be too low, unless it was found before.
-    fn hold_below(&mut self, now: Duration, pace: f64, limit: Measurement) {
-        let before = std::mem::replace(&mut self.last_limit, limit.rate);
-        let rough = !is_same(before, limit.rate) && limit.has_long_pauses();
-        self.sustained = limit.rate;
+    /// The limit was measured. Far below what was refused before, pauses may have made it too low.
+    fn hold_below(&mut self, now: Duration, limit: f64) {
+        let before = self.refused;
+        self.sustained = limit;
         self.refused = Some(LowestRefused {
-            at: if rough {
-                pace.min(limit.without_pauses)
-            } else {
-                limit.rate
-            },
-            times: self.refused.map_or(0, |before| before.times) + 1,
-            rough,
+            at: limit,
+            times: before.map_or(0, |before| before.times) + 1,
+            rough: before.is_some_and(|before| limit * FAR < before.at),
         });
         self.settle(now);
     }
@@ -148,7 +140,7 @@ impl LimitSearch {
     /// Whatever was measured over a few calls, not much is cut: nothing checks whether that helps.
     fn ease(&mut self, now: Duration, pace: f64, measured: Option<Measurement>) {
         self.sustained = measured
-            .map_or(pace, Measurement::likeliest)
+            .map_or(pace, |measured| measured.rate)
             .min(pace * SPARE)
             .max(pace * CUT_BLINDLY);
         self.settle(now);
@@ -183,7 +175,7 @@ impl LimitSearch {
             self.sustained * SPARE
         } else {
             let middle = f64::midpoint(self.sustained, pace);
-            middle.min((measured.likeliest() * FAR).max(self.sustained))
+            middle.min((measured.rate * FAR).max(self.sustained))
         });
         self.stage = Stage::ClosingIn;
     }
@@ -219,8 +211,4 @@ impl LimitSearch {
         self.sustained = self.sustained.min(self.value);
         self.stage = Stage::ClosingIn;
     }
-}
-
-fn is_same(one: f64, other: f64) -> bool {
-    (SAME..=1.0 / SAME).contains(&(one / other))
 }

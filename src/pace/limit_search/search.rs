@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::pace::throughput::{Measurement, SPARE};
+use crate::pace::throughput::SPARE;
 use crate::telemetry::pace::{FoundLimit, Search};
 
 /// What is searched for.
@@ -30,14 +30,12 @@ pub(in crate::pace) struct LimitSearch {
     /// Refusals without a sustained step in between.
     pub(super) refusals_in_a_row: u32,
     /// What was accepted before the last refusal, if clearly more was sent.
-    pub(super) last_limited: Option<Measurement>,
+    pub(super) last_limited: Option<f64>,
     /// The least value since the last refusal. It may be infinite, which JSON cannot say.
     #[serde(skip)]
     pub(super) slowest: f64,
     /// The most that was accepted from one refusal to the next, pauses included: no limit is below that.
     pub(super) best: f64,
-    /// The limit that was measured last.
-    pub(super) last_limit: f64,
     /// The value that was held before a look past the limit.
     pub(super) held: f64,
     pub(super) stage: Stage,
@@ -119,7 +117,6 @@ impl LimitSearch {
             last_limited: None,
             slowest: f64::INFINITY,
             best: 0.0,
-            last_limit: 0.0,
             held: 0.0,
             stage: Stage::Growing,
             growth: GROWTH,
